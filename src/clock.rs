@@ -1,0 +1,75 @@
+//! The only file that reads clocks and randomness.
+
+use std::time::SystemTime;
+
+use crate::policy::Moment;
+
+/// The present, on a clock that goes on while the machine is suspended.
+///
+/// `CLOCK_BOOTTIME` on Linux and Android; `CLOCK_MONOTONIC` on Apple's systems, where it counts
+/// sleep; elsewhere the standard library's monotonic clock, which may stop in sleep.
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+pub(crate) fn now() -> Moment {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    const COUNTS_SUSPENSION: rustix::time::ClockId = rustix::time::ClockId::Boottime;
+    #[cfg(target_vendor = "apple")]
+    const COUNTS_SUSPENSION: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
+
+    let time = rustix::time::clock_gettime(COUNTS_SUSPENSION);
+    let nanos = i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec);
+    Moment::from_nanos(u64::try_from(nanos).unwrap_or(0))
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+#[expect(clippy::disallowed_methods, reason = "the one place that may read the clock")]
+pub(crate) fn now() -> Moment {
+    use std::sync::OnceLock;
+    use std::time::Instant;
+
+    static ORIGIN: OnceLock<Instant> = OnceLock::new();
+    let since = Instant::now().duration_since(*ORIGIN.get_or_init(Instant::now));
+    Moment::from_nanos(0).after(since)
+}
+
+/// The wall clock in microseconds since 1970, for token proposals and nothing else.
+#[expect(clippy::disallowed_methods, reason = "the one place that may read the clock")]
+pub(crate) fn wall_micros() -> u64 {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+}
+
+/// 128 bits that nobody else has: what an owner id is made of.
+///
+/// # Panics
+///
+/// When the operating system has no randomness to give: a lock whose owner others could share
+/// would be no lock.
+#[expect(clippy::disallowed_methods, reason = "the one place that may read randomness")]
+pub(crate) fn random_id() -> [u8; 16] {
+    let mut id = [0; 16];
+    getrandom::fill(&mut id).expect("the operating system gives randomness");
+    id
+}
+
+/// 64 random bits, for jitter.
+pub(crate) fn random_bits() -> u64 {
+    u64::from_le_bytes(random_id()[..8].try_into().expect("eight of sixteen bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_does_not_run_backwards() {
+        let earlier = now();
+        assert!(now() >= earlier);
+        assert!(earlier > Moment::from_nanos(0));
+    }
+
+    #[test]
+    fn ids_differ() {
+        assert_ne!(random_id(), random_id());
+    }
+}

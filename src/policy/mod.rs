@@ -1,0 +1,17 @@
+//! Decisions, and nothing else.
+//!
+//! Everything here is a pure function or a plain state machine: time and randomness come in as
+//! arguments, answers come out. No async, no I/O, no clock, no randomness, no other module of this
+//! crate. That is what lets a model checker and a simulator run the same code as production.
+
+mod backoff;
+mod fence;
+mod moment;
+mod quorum;
+mod validity;
+
+pub(crate) use backoff::Backoff;
+pub(crate) use fence::Ballot;
+pub use moment::Moment;
+pub(crate) use quorum::{Quorum, Verdict};
+pub(crate) use validity::{Term, TermError};

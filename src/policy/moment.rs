@@ -1,0 +1,65 @@
+use std::time::Duration;
+
+/// A point in time that counts suspension: nanoseconds since the machine booted.
+///
+/// Moments of two machines, or from before and after a reboot, have nothing to do with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(u64);
+
+impl Moment {
+    /// The moment `nanos` nanoseconds after boot.
+    #[must_use]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since boot.
+    #[must_use]
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// This moment and `span` later; the end of time where that would overflow.
+    #[must_use]
+    pub fn after(self, span: Duration) -> Self {
+        Self(self.0.saturating_add(saturating_nanos(span)))
+    }
+
+    /// This moment and `span` earlier; boot where that would be before it.
+    #[must_use]
+    pub fn before(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(saturating_nanos(span)))
+    }
+
+    /// How long after `earlier` this is; zero where it is not after it.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+fn saturating_nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_saturates_at_both_ends() {
+        let end = Moment::from_nanos(u64::MAX);
+        assert_eq!(end.after(Duration::from_secs(1)), end);
+        assert_eq!(Moment::from_nanos(5).after(Duration::MAX), end);
+        assert_eq!(Moment::from_nanos(5).before(Duration::MAX), Moment::from_nanos(0));
+        assert_eq!(Moment::from_nanos(5).since(end), Duration::ZERO);
+    }
+
+    #[test]
+    fn after_and_since_are_inverse() {
+        let start = Moment::from_nanos(7);
+        let span = Duration::from_millis(30);
+        assert_eq!(start.after(span).since(start), span);
+        assert_eq!(start.after(span).before(span), start);
+    }
+}

@@ -1,0 +1,135 @@
+use std::time::Duration;
+
+use super::Moment;
+
+/// The shortest TTL that is accepted: below it, drift and a round trip leave nothing to hold.
+const TTL_MIN: Duration = Duration::from_millis(10);
+/// The longest TTL that is accepted. A fence counter outlives its last lease by far only while a
+/// lease is far shorter than the counter's idle expiry of seven days.
+const TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// The part of the TTL that clocks may drift apart by: one in this many.
+const DRIFT_SHARE: u32 = 100;
+/// What Redis needs to notice an expiry, and its clock's granularity of one millisecond.
+const DRIFT_FLOOR: Duration = Duration::from_millis(2);
+
+/// How long a lease is asked for and how much of it has to be left for it to be of use.
+///
+/// The source is the validity rule of Redlock, "The Redlock algorithm" step 3
+/// (<https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/>): what a lease is
+/// worth is counted from before the first byte was sent, never from the reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Term {
+    ttl: Duration,
+    min_validity: Duration,
+}
+
+/// Why a TTL and a least validity do not make a term.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum TermError {
+    #[error("a TTL of {0:?} is too short: it has to be at least {TTL_MIN:?}")]
+    TtlTooShort(Duration),
+    #[error("a TTL of {0:?} is too long: it may be at most {TTL_MAX:?}; extend the lease instead")]
+    TtlTooLong(Duration),
+    #[error(
+        "a least validity of {min_validity:?} can never be met by a TTL of {ttl:?}, \
+         which is worth {worth:?} after drift"
+    )]
+    ValidityOutOfReach { ttl: Duration, min_validity: Duration, worth: Duration },
+}
+
+impl Term {
+    /// A term of `ttl`, of which `min_validity` has to be left when it is granted; without one, a
+    /// tenth of the TTL. Redis counts in milliseconds: a fraction of one is cut off.
+    pub(crate) fn new(ttl: Duration, min_validity: Option<Duration>) -> Result<Self, TermError> {
+        let whole_ms = Duration::from_millis(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
+        if whole_ms < TTL_MIN {
+            return Err(TermError::TtlTooShort(ttl));
+        }
+        if whole_ms > TTL_MAX {
+            return Err(TermError::TtlTooLong(ttl));
+        }
+        let term = Self { ttl: whole_ms, min_validity: min_validity.unwrap_or(whole_ms / 10) };
+        let worth = whole_ms.saturating_sub(term.drift());
+        if term.min_validity >= worth {
+            return Err(TermError::ValidityOutOfReach {
+                ttl: whole_ms,
+                min_validity: term.min_validity,
+                worth,
+            });
+        }
+        Ok(term)
+    }
+
+    pub(crate) fn ttl(self) -> Duration {
+        self.ttl
+    }
+
+    pub(crate) fn ttl_ms(self) -> u64 {
+        u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// How far the server's clock may run ahead of ours within one TTL: safety rule 2.
+    fn drift(self) -> Duration {
+        self.ttl / DRIFT_SHARE + DRIFT_FLOOR
+    }
+
+    /// When a lease asked for at `asked_at` ends for its holder: `asked_at` + TTL - drift.
+    ///
+    /// `asked_at` has to be read before the first byte of the request is sent.
+    pub(crate) fn deadline(self, asked_at: Moment) -> Moment {
+        asked_at.after(self.ttl - self.drift())
+    }
+
+    /// Whether a lease that ends at `deadline` is still worth handing to its caller at `now`.
+    pub(crate) fn is_worthwhile(self, deadline: Moment, now: Moment) -> bool {
+        deadline.since(now) >= self.min_validity
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    fn at(n: u64) -> Moment {
+        Moment::from_nanos(0).after(ms(n))
+    }
+
+    /// Safety rule 2: deadline = T1 + TTL - (TTL/100 + 2 ms).
+    #[test]
+    fn the_deadline_is_counted_from_the_request_less_drift() {
+        let term = Term::new(ms(10_000), None).unwrap();
+        assert_eq!(term.deadline(at(500)), at(500 + 10_000 - 100 - 2));
+    }
+
+    #[test]
+    fn a_grant_is_worthwhile_up_to_its_least_validity_and_not_beyond() {
+        let term = Term::new(ms(1000), Some(ms(300))).unwrap();
+        let deadline = term.deadline(at(0));
+        assert!(term.is_worthwhile(deadline, deadline.before(ms(300))));
+        assert!(!term.is_worthwhile(deadline, deadline.before(ms(299))));
+        assert!(!term.is_worthwhile(deadline, deadline.after(ms(1))));
+    }
+
+    #[test]
+    fn fractions_of_a_millisecond_are_never_counted_as_held() {
+        let term = Term::new(Duration::from_micros(10_999), None).unwrap();
+        assert_eq!(term.ttl(), ms(10));
+        assert_eq!(term.ttl_ms(), 10);
+    }
+
+    #[test]
+    fn terms_that_cannot_be_kept_are_refused() {
+        assert_eq!(Term::new(ms(9), None), Err(TermError::TtlTooShort(ms(9))));
+        assert!(matches!(Term::new(Duration::MAX, None), Err(TermError::TtlTooLong(_))));
+        let error = Term::new(ms(100), Some(ms(97))).unwrap_err();
+        assert_eq!(
+            error,
+            TermError::ValidityOutOfReach { ttl: ms(100), min_validity: ms(97), worth: ms(97) }
+        );
+        assert!(Term::new(ms(100), Some(ms(96))).is_ok());
+    }
+}
