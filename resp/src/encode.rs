@@ -1,0 +1,126 @@
+//! Commands and frames to bytes.
+
+use std::fmt::Write;
+
+use bytes::{BufMut, BytesMut};
+
+use crate::scalar::{is_big_number, is_one_line};
+use crate::{Decimal, Frame};
+
+const CRLF: &[u8] = b"\r\n";
+
+/// How many bytes [`encode_command`] writes for `args`.
+#[must_use]
+pub fn command_len(args: &[&[u8]]) -> usize {
+    args.iter().fold(header_len(args.len()), |sum, arg| {
+        sum + header_len(arg.len()) + arg.len() + CRLF.len()
+    })
+}
+
+fn header_len(length: usize) -> usize {
+    1 + Decimal::len_of(length) + CRLF.len()
+}
+
+/// Appends a command: an array of bulk strings.
+///
+/// Reserves once, for exactly [`command_len`] bytes; allocates nothing when `out` has that much
+/// room.
+pub fn encode_command(out: &mut BytesMut, args: &[&[u8]]) {
+    out.reserve(command_len(args));
+    put_header(out, b'*', args.len());
+    for arg in args {
+        put_string(out, b'$', arg);
+    }
+}
+
+/// Appends a frame in its RESP3 spelling: for tests, proxies and scripted servers.
+///
+/// What a line cannot hold is sent in a form that can: a [`Frame::Simple`] with a CR or LF in it
+/// as a bulk string, such a [`Frame::Error`] as a blob error, and a [`Frame::BigNumber`] that is
+/// no number as a bulk string. So what is written always is well-formed; but a push inside another
+/// frame is written where it is, and a decoder will refuse it there.
+///
+/// Recursive: for frames nested no deeper than [`Limits::DEPTH_MAX`](crate::Limits::DEPTH_MAX).
+pub fn encode_frame(out: &mut BytesMut, frame: &Frame) {
+    match frame {
+        Frame::Simple(text) if is_one_line(text) => put_line(out, b'+', text),
+        Frame::Error(text) if is_one_line(text) => put_line(out, b'-', text),
+        Frame::BigNumber(text) if is_big_number(text) => put_line(out, b'(', text),
+        Frame::Simple(text) | Frame::BigNumber(text) | Frame::Bulk(text) => {
+            put_string(out, b'$', text);
+        }
+        Frame::Error(text) | Frame::BlobError(text) => put_string(out, b'!', text),
+        Frame::Integer(number) => put_integer(out, *number),
+        Frame::Null => put_line(out, b'_', b""),
+        Frame::Boolean(true) => put_line(out, b'#', b"t"),
+        Frame::Boolean(false) => put_line(out, b'#', b"f"),
+        Frame::Double(number) => put_double(out, *number),
+        Frame::Verbatim { format, text } => put_verbatim(out, *format, text),
+        Frame::Array(items) => put_list(out, b'*', items),
+        Frame::Set(items) => put_list(out, b'~', items),
+        Frame::Push(items) => put_list(out, b'>', items),
+        Frame::Map(pairs) => put_pairs(out, b'%', pairs),
+        Frame::Attributed { attributes, value } => {
+            put_pairs(out, b'|', attributes);
+            encode_frame(out, value);
+        }
+    }
+}
+
+fn put_line(out: &mut BytesMut, kind: u8, text: &[u8]) {
+    out.put_u8(kind);
+    out.extend_from_slice(text);
+    out.extend_from_slice(CRLF);
+}
+
+fn put_header(out: &mut BytesMut, kind: u8, length: usize) {
+    put_line(out, kind, &Decimal::new(length as u64));
+}
+
+fn put_string(out: &mut BytesMut, kind: u8, text: &[u8]) {
+    put_header(out, kind, text.len());
+    out.extend_from_slice(text);
+    out.extend_from_slice(CRLF);
+}
+
+fn put_integer(out: &mut BytesMut, number: i64) {
+    out.put_u8(b':');
+    if number < 0 {
+        out.put_u8(b'-');
+    }
+    out.extend_from_slice(&Decimal::new(number.unsigned_abs()));
+    out.extend_from_slice(CRLF);
+}
+
+fn put_double(out: &mut BytesMut, number: f64) {
+    if number.is_nan() {
+        put_line(out, b',', b"nan");
+    } else {
+        // Debug, not Display: it writes an exponent where that is shorter, and "inf" as the
+        // protocol does.
+        write!(out, ",{number:?}\r\n").expect("a BytesMut grows as needed");
+    }
+}
+
+fn put_verbatim(out: &mut BytesMut, format: [u8; 3], text: &[u8]) {
+    put_header(out, b'=', format.len() + 1 + text.len());
+    out.extend_from_slice(&format);
+    out.put_u8(b':');
+    out.extend_from_slice(text);
+    out.extend_from_slice(CRLF);
+}
+
+fn put_list(out: &mut BytesMut, kind: u8, items: &[Frame]) {
+    put_header(out, kind, items.len());
+    for item in items {
+        encode_frame(out, item);
+    }
+}
+
+fn put_pairs(out: &mut BytesMut, kind: u8, pairs: &[(Frame, Frame)]) {
+    put_header(out, kind, pairs.len());
+    for (key, value) in pairs {
+        encode_frame(out, key);
+        encode_frame(out, value);
+    }
+}

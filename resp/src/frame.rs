@@ -1,0 +1,145 @@
+//! One protocol value.
+
+use bytes::Bytes;
+
+/// One value of the protocol, as it was received or is to be sent.
+///
+/// Text is bytes: the protocol promises no encoding. Bytes of a decoded frame are slices of the
+/// buffer that they were received into and keep that buffer alive; copy what is kept for long.
+#[derive(Clone, Debug)]
+pub enum Frame {
+    /// `+`: a string of one line.
+    Simple(Bytes),
+    /// `-`: an error of one line; its first word is the error's code.
+    Error(Bytes),
+    /// `:`: a signed 64-bit integer.
+    Integer(i64),
+    /// `$`: a string of any bytes, also when it came in chunks.
+    Bulk(Bytes),
+    /// `*`: frames in order, also when they came without a count.
+    Array(Vec<Frame>),
+    /// `_`, `$-1` or `*-1`: the three spellings mean the same.
+    Null,
+    /// `#`: true or false.
+    Boolean(bool),
+    /// `,`: a floating-point number.
+    Double(f64),
+    /// `(`: an integer of any size, in decimal digits with an optional sign.
+    BigNumber(Bytes),
+    /// `!`: an error of any bytes; its first word is the error's code.
+    BlobError(Bytes),
+    /// `=`: a string that says how it wants to be shown.
+    Verbatim {
+        /// `txt` for plain text, `mkd` for Markdown.
+        format: [u8; 3],
+        /// The string, without its format.
+        text: Bytes,
+    },
+    /// `%`: pairs in the order received, repeated keys included.
+    Map(Vec<(Frame, Frame)>),
+    /// `~`: members in the order received, repeated ones included.
+    Set(Vec<Frame>),
+    /// `>`: a message that answers no command.
+    Push(Vec<Frame>),
+    /// `|`: a value and what the server says about it.
+    Attributed {
+        /// What is said, in the order received.
+        attributes: Vec<(Frame, Frame)>,
+        /// The value that it is said about.
+        value: Box<Frame>,
+    },
+}
+
+impl Frame {
+    /// Whether this is a push message, by its type alone: what an array contains never makes it
+    /// one.
+    #[must_use]
+    pub fn is_push(&self) -> bool {
+        matches!(self, Self::Push(_))
+    }
+
+    /// The text of an error, in one line or of any bytes, with or without attributes.
+    #[must_use]
+    pub fn error(&self) -> Option<&Bytes> {
+        match self.value() {
+            Self::Error(text) | Self::BlobError(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The number of an integer, with or without attributes.
+    #[must_use]
+    pub fn as_integer(&self) -> Option<i64> {
+        match self.value() {
+            Self::Integer(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// The bytes of a string, however it was spelt, with or without attributes.
+    #[must_use]
+    pub fn as_bytes(&self) -> Option<&Bytes> {
+        match self.value() {
+            Self::Simple(text) | Self::Bulk(text) | Self::Verbatim { text, .. } => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The value without the attributes that precede it.
+    #[must_use]
+    pub fn value(&self) -> &Self {
+        let mut frame = self;
+        while let Self::Attributed { value, .. } = frame {
+            frame = value;
+        }
+        frame
+    }
+
+    /// The value without the attributes that precede it; they are dropped.
+    #[must_use]
+    pub fn into_value(self) -> Self {
+        let mut frame = self;
+        while let Self::Attributed { value, .. } = frame {
+            frame = *value;
+        }
+        frame
+    }
+}
+
+/// Doubles are compared by their bits, so that a frame always equals its copy: NaN equals itself,
+/// and 0 is not -0.
+impl PartialEq for Frame {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Simple(a), Self::Simple(b))
+            | (Self::Error(a), Self::Error(b))
+            | (Self::Bulk(a), Self::Bulk(b))
+            | (Self::BigNumber(a), Self::BigNumber(b))
+            | (Self::BlobError(a), Self::BlobError(b)) => a == b,
+            (Self::Integer(a), Self::Integer(b)) => a == b,
+            (Self::Null, Self::Null) => true,
+            (Self::Boolean(a), Self::Boolean(b)) => a == b,
+            (Self::Double(a), Self::Double(b)) => a.to_bits() == b.to_bits(),
+            (Self::Verbatim { format: f, text: a }, Self::Verbatim { format: g, text: b }) => {
+                f == g && a == b
+            }
+            (Self::Array(a), Self::Array(b))
+            | (Self::Set(a), Self::Set(b))
+            | (Self::Push(a), Self::Push(b)) => a == b,
+            (Self::Map(a), Self::Map(b)) => a == b,
+            (
+                Self::Attributed {
+                    attributes: p,
+                    value: a,
+                },
+                Self::Attributed {
+                    attributes: q,
+                    value: b,
+                },
+            ) => p == q && a == b,
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Frame {}

@@ -1,0 +1,47 @@
+//! The Redis serialization protocol, RESP2 and RESP3: bytes to [`Frame`]s and back.
+//!
+//! No I/O happens here. A reader appends what it received to a [`BytesMut`](bytes::BytesMut) and
+//! asks a [`Decoder`] for frames; a writer appends commands to one with [`encode_command`].
+//!
+//! The peer is not trusted: every form is checked to the letter, every size is held against
+//! [`Limits`] before its bytes come, nothing is reserved from a length that was only declared, and
+//! nesting costs no stack while decoding. The same bytes give the same frames, or the same
+//! [`DecodeError`], however they were cut into pieces on the way.
+//!
+//! This crate knows nothing of commands, connections or replies: which frame answers what is for
+//! its caller to say.
+//!
+//! ```
+//! use bytes::BytesMut;
+//! use leasehold_resp::{Decimal, Decoder, Frame, Limits, encode_command};
+//!
+//! let mut out = BytesMut::new();
+//! encode_command(&mut out, &[b"PEXPIRE", b"lock", &Decimal::new(30_000)]);
+//! assert_eq!(out, "*3\r\n$7\r\nPEXPIRE\r\n$4\r\nlock\r\n$5\r\n30000\r\n");
+//!
+//! let mut decoder = Decoder::new(Limits::default());
+//! let mut received = BytesMut::from(":1\r\n+O");
+//! assert_eq!(decoder.decode(&mut received)?, Some(Frame::Integer(1)));
+//! assert_eq!(decoder.decode(&mut received)?, None);
+//! received.extend_from_slice(b"K\r\n");
+//! assert_eq!(decoder.decode(&mut received)?, Some(Frame::Simple("OK".into())));
+//! # Ok::<(), leasehold_resp::DecodeError>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod decimal;
+mod decoder;
+mod encode;
+mod error;
+mod frame;
+mod limits;
+mod open;
+mod scalar;
+
+pub use decimal::Decimal;
+pub use decoder::Decoder;
+pub use encode::{command_len, encode_command, encode_frame};
+pub use error::DecodeError;
+pub use frame::Frame;
+pub use limits::Limits;

@@ -1,0 +1,108 @@
+//! The text of single lines, judged and read. Nothing here knows of buffers or of nesting.
+
+/// The longest text of an integer or a length: `i64::MIN` has a sign and 19 digits.
+pub(crate) const INTEGER_BYTES_MAX: usize = 20;
+
+/// What a length or a count may say. What a type allows is for the decoder to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Length {
+    Of(usize),
+    /// `-1`
+    Null,
+    /// `?`
+    Streamed,
+}
+
+pub(crate) fn length(text: &[u8]) -> Option<Length> {
+    match text {
+        b"?" => Some(Length::Streamed),
+        b"-1" => Some(Length::Null),
+        // A size that this machine cannot address is over every limit.
+        _ => magnitude(text).map(|n| Length::Of(usize::try_from(n).unwrap_or(usize::MAX))),
+    }
+}
+
+pub(crate) fn integer(text: &[u8]) -> Option<i64> {
+    match text {
+        [b'-', digits @ ..] => 0_i64.checked_sub_unsigned(magnitude(digits)?),
+        digits => i64::try_from(magnitude(digits)?).ok(),
+    }
+}
+
+fn magnitude(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0_u64, |sum, &byte| {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        sum.checked_mul(10)?.checked_add(u64::from(digit))
+    })
+}
+
+pub(crate) fn boolean(text: &[u8]) -> Option<bool> {
+    match text {
+        b"t" => Some(true),
+        b"f" => Some(false),
+        _ => None,
+    }
+}
+
+pub(crate) fn double(text: &[u8]) -> Option<f64> {
+    match text {
+        b"inf" => Some(f64::INFINITY),
+        b"-inf" => Some(f64::NEG_INFINITY),
+        // Redis before 7.2 prints the sign that the C library found in a NaN; it means nothing.
+        b"nan" | b"-nan" => Some(f64::NAN),
+        _ if is_decimal(text) => std::str::from_utf8(text).ok()?.parse().ok(),
+        _ => None,
+    }
+}
+
+/// `[+-]digits[.digits][eE[+-]digits]`: narrower than what the standard library reads.
+fn is_decimal(text: &[u8]) -> bool {
+    let Some(rest) = skip_digits(skip_sign(text)) else {
+        return false;
+    };
+    let rest = match rest {
+        [b'.', fraction @ ..] => match skip_digits(fraction) {
+            Some(rest) => rest,
+            None => return false,
+        },
+        _ => rest,
+    };
+    match rest {
+        [] => true,
+        [b'e' | b'E', exponent @ ..] => is_digits(skip_sign(exponent)),
+        _ => false,
+    }
+}
+
+/// An optional sign and digits: the specification allows both signs.
+pub(crate) fn is_big_number(text: &[u8]) -> bool {
+    is_digits(skip_sign(text))
+}
+
+fn is_digits(text: &[u8]) -> bool {
+    skip_digits(text).is_some_and(<[u8]>::is_empty)
+}
+
+fn skip_sign(text: &[u8]) -> &[u8] {
+    match text {
+        [b'+' | b'-', rest @ ..] => rest,
+        _ => text,
+    }
+}
+
+/// What is behind at least one digit.
+fn skip_digits(text: &[u8]) -> Option<&[u8]> {
+    let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    (count > 0).then(|| &text[count..])
+}
+
+/// Whether `text` can stand in a line.
+pub(crate) fn is_one_line(text: &[u8]) -> bool {
+    memchr::memchr2(b'\r', b'\n', text).is_none()
+}
