@@ -1,0 +1,9 @@
+//! The test harness does what it says: a harness that lies makes every test above it worthless.
+
+#[path = "harness/proxy.rs"]
+mod proxy;
+#[path = "harness/scripted.rs"]
+mod scripted;
+#[path = "harness/server.rs"]
+mod server;
+mod support;

@@ -1,0 +1,262 @@
+//! One direction of a [`FaultProxy`](super::FaultProxy): what happens to the bytes that go that way.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::{Duration, Instant};
+
+use rustix::net::{Shutdown, shutdown, sockopt::set_socket_linger};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, watch};
+
+/// How much one read takes in, and how many reads may wait for delivery: a delayed direction holds
+/// this much before it stops reading.
+const CHUNK_BYTES: usize = 16 * 1024;
+const CHUNKS_HELD: usize = 64;
+
+/// Between the pieces of a dribble, so that the receiver sees pieces and not their sum.
+const DRIBBLE_GAP: Duration = Duration::from_millis(1);
+
+/// What happens to bytes. Holds for open connections and for new ones, until it is set again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// They go through.
+    Pass,
+    /// Each chunk arrives so much later; chunks follow one another as closely as they came.
+    Delay(Duration),
+    /// They arrive in pieces of so many bytes.
+    Dribble(usize),
+    /// They are read and thrown away, and so is the end of the stream; the connection stays open.
+    Blackhole,
+    /// They are not read, so the sender's buffers fill up. Nothing is lost.
+    Stall,
+}
+
+/// One direction, shared by all connections.
+pub struct Lane {
+    state: watch::Sender<State>,
+    delivered_bytes: watch::Sender<u64>,
+}
+
+#[derive(Clone, Copy)]
+struct State {
+    fault: Fault,
+    /// Counts calls of [`Lane::half_close`].
+    half_closes: u64,
+    /// How many bytes may still be delivered before the reset.
+    reset_after: Option<usize>,
+    duplicate_next: bool,
+}
+
+/// See [`Lane::mark`].
+pub(super) struct Mark {
+    half_closes: u64,
+}
+
+struct Chunk {
+    bytes: Vec<u8>,
+    arrived: Instant,
+}
+
+impl Lane {
+    pub(super) fn new() -> Self {
+        let state = State {
+            fault: Fault::Pass,
+            half_closes: 0,
+            reset_after: None,
+            duplicate_next: false,
+        };
+        Self {
+            state: watch::Sender::new(state),
+            delivered_bytes: watch::Sender::new(0),
+        }
+    }
+
+    /// Sets the fault.
+    pub fn set(&self, fault: Fault) {
+        assert_ne!(fault, Fault::Dribble(0), "a dribble of nothing never ends");
+        self.state.send_modify(|state| state.fault = fault);
+    }
+
+    /// Ends this direction of the open connections (FIN); the other direction goes on.
+    pub fn half_close(&self) {
+        self.state.send_modify(|state| state.half_closes += 1);
+    }
+
+    /// Delivers so many bytes more and then resets that connection on both sides. Serves once.
+    pub fn reset_after(&self, bytes: usize) {
+        self.state
+            .send_modify(|state| state.reset_after = Some(bytes));
+    }
+
+    /// Delivers the next chunk twice. TCP never does this: it stands for a peer that answers twice.
+    pub fn duplicate_next_chunk(&self) {
+        self.state.send_modify(|state| state.duplicate_next = true);
+    }
+
+    /// How many bytes were delivered so far.
+    pub fn delivered_bytes(&self) -> u64 {
+        *self.delivered_bytes.borrow()
+    }
+
+    /// Waits until so many bytes were delivered since the start.
+    pub async fn until_delivered(&self, bytes: u64) {
+        let mut delivered = self.delivered_bytes.subscribe();
+        delivered
+            .wait_for(|now| *now >= bytes)
+            .await
+            .expect("the sender is ours");
+    }
+
+    /// What a connection that opens now has to know of the past.
+    pub(super) fn mark(&self) -> Mark {
+        Mark {
+            half_closes: self.state.borrow().half_closes,
+        }
+    }
+
+    /// Carries bytes until the end of the stream; an error means that the connection is to be reset.
+    pub(super) async fn pump(
+        &self,
+        from: &TcpStream,
+        to: &TcpStream,
+        mark: Mark,
+    ) -> io::Result<()> {
+        let (held, waiting) = mpsc::channel(CHUNKS_HELD);
+        tokio::try_join!(self.take_in(from, held), self.give_out(waiting, to, mark)).map(|_| ())
+    }
+
+    async fn take_in(&self, from: &TcpStream, held: mpsc::Sender<Chunk>) -> io::Result<()> {
+        let mut state = self.state.subscribe();
+        let mut buffer = vec![0; CHUNK_BYTES];
+        loop {
+            until(&mut state, |state| state.fault != Fault::Stall).await;
+            from.readable().await?;
+            if state.borrow().fault == Fault::Stall {
+                continue;
+            }
+            let count = match from.try_read(&mut buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                other => other?,
+            };
+            if count == 0 {
+                until(&mut state, |state| state.fault != Fault::Blackhole).await;
+                return Ok(());
+            }
+            let chunk = Chunk {
+                bytes: buffer[..count].to_vec(),
+                arrived: Instant::now(),
+            };
+            if held.send(chunk).await.is_err() {
+                // The direction was half-closed: there is nobody to deliver to.
+                return Ok(());
+            }
+        }
+    }
+
+    async fn give_out(
+        &self,
+        mut waiting: mpsc::Receiver<Chunk>,
+        to: &TcpStream,
+        mark: Mark,
+    ) -> io::Result<()> {
+        let mut state = self.state.subscribe();
+        let deliver_all = async {
+            while let Some(chunk) = waiting.recv().await {
+                self.deliver(chunk, to).await?;
+            }
+            io::Result::Ok(())
+        };
+        tokio::select! {
+            () = until(&mut state, |state| state.half_closes != mark.half_closes) => {}
+            outcome = deliver_all => outcome?,
+        }
+        // An error means that the receiver is gone already.
+        shutdown(to, Shutdown::Write).ok();
+        Ok(())
+    }
+
+    /// Delivers one chunk as the fault of the moment says, also when that changes meanwhile.
+    async fn deliver(&self, chunk: Chunk, to: &TcpStream) -> io::Result<()> {
+        let mut state = self.state.subscribe();
+        let mut left = VecDeque::from(chunk.bytes);
+        if state.borrow().duplicate_next {
+            self.state.send_modify(|state| state.duplicate_next = false);
+            left.extend(left.clone());
+        }
+        while !left.is_empty() {
+            let fault = state.borrow_and_update().fault;
+            match fault {
+                Fault::Pass => self.write(&mut left, usize::MAX, to).await?,
+                Fault::Dribble(bytes) => {
+                    self.write(&mut left, bytes, to).await?;
+                    tokio::time::sleep(DRIBBLE_GAP).await;
+                }
+                Fault::Blackhole => left.clear(),
+                Fault::Stall => until(&mut state, |state| state.fault != Fault::Stall).await,
+                Fault::Delay(delay) => {
+                    let early = delay.saturating_sub(chunk.arrived.elapsed());
+                    if early.is_zero() {
+                        self.write(&mut left, usize::MAX, to).await?;
+                    } else {
+                        tokio::select! {
+                            () = tokio::time::sleep(early) => {}
+                            () = until(&mut state, |state| state.fault != fault) => {}
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes at most `most` bytes of `left`, and no more than a planned reset allows.
+    async fn write(&self, left: &mut VecDeque<u8>, most: usize, to: &TcpStream) -> io::Result<()> {
+        let mut budget = most.min(left.len());
+        let mut resets = false;
+        self.state.send_if_modified(|state| {
+            let Some(allowed) = state.reset_after else {
+                return false;
+            };
+            resets = allowed <= budget;
+            budget = budget.min(allowed);
+            state.reset_after = (!resets).then(|| allowed - budget);
+            true
+        });
+        let piece: Vec<u8> = left.drain(..budget).collect();
+        write_all(to, &piece).await?;
+        let count = u64::try_from(piece.len()).expect("a chunk is small");
+        self.delivered_bytes.send_modify(|bytes| *bytes += count);
+        if resets {
+            Err(io::ErrorKind::ConnectionReset.into())
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// `TcpStream` can't be written through a shared reference in one call, and its owned halves send a
+/// FIN when dropped, which would spoil a reset.
+async fn write_all(to: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        to.writable().await?;
+        match to.try_write(bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+async fn until(state: &mut watch::Receiver<State>, condition: impl Fn(&State) -> bool) {
+    state
+        .wait_for(condition)
+        .await
+        .expect("the lane outlives its pumps");
+}
+
+/// Makes the coming close a reset.
+pub fn arm_reset(stream: &TcpStream) {
+    // An error means that the connection is gone already.
+    set_socket_linger(stream, Some(Duration::ZERO)).ok();
+}

@@ -1,0 +1,321 @@
+//! A fake Redis whose every answer is decided by the test: for replies that a real server gives
+//! rarely, or never.
+
+use std::hash::{Hash, Hasher};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use leasehold_resp::{Decoder, Frame, Limits, encode_frame};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use super::ports;
+
+/// A command as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// The port of the server that received it.
+    pub port: u16,
+    /// Which connection it came on, from 0 in order of acceptance.
+    pub connection: usize,
+    /// Its place among the commands of its connection, from 0.
+    pub index: usize,
+    /// The command's words, its name first.
+    pub words: Vec<Bytes>,
+}
+
+impl Command {
+    /// The command's name in capitals.
+    pub fn name(&self) -> String {
+        self.word(0).to_ascii_uppercase()
+    }
+
+    /// A word as text; "" where there is none.
+    pub fn word(&self, index: usize) -> String {
+        self.words
+            .get(index)
+            .map(|word| String::from_utf8_lossy(word).into())
+            .unwrap_or_default()
+    }
+
+    /// Whether the command begins with these words, in any case.
+    pub fn is(&self, words: &[&str]) -> bool {
+        (0..words.len()).all(|index| self.word(index).eq_ignore_ascii_case(words[index]))
+    }
+}
+
+/// What the server does about a command.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Answers with a frame.
+    Reply(Frame),
+    /// Sends bytes as they are: half a frame, two frames, or none at all.
+    Raw(Vec<u8>),
+    /// Answers nothing.
+    Silence,
+    /// Closes the connection (FIN).
+    Close,
+    /// Resets the connection (RST).
+    Reset,
+    /// One after the other.
+    Sequence(Vec<Action>),
+}
+
+impl Action {
+    pub fn ok() -> Self {
+        Self::Reply(Frame::Simple(Bytes::from_static(b"OK")))
+    }
+
+    /// An error reply, given without its `-`: `ERR unknown command 'HELLO'`.
+    pub fn error(text: &str) -> Self {
+        Self::Reply(Frame::Error(Bytes::copy_from_slice(text.as_bytes())))
+    }
+
+    pub fn bulk(bytes: impl AsRef<[u8]>) -> Self {
+        Self::Reply(Frame::Bulk(Bytes::copy_from_slice(bytes.as_ref())))
+    }
+
+    pub fn raw(bytes: impl AsRef<[u8]>) -> Self {
+        Self::Raw(bytes.as_ref().to_vec())
+    }
+}
+
+/// The answers of a healthy server to what a client says when it connects; None for anything else.
+/// For handlers that care about later commands only.
+pub fn greeting(command: &Command) -> Option<Action> {
+    let action = match command.name().as_str() {
+        "HELLO" => Action::Raw(
+            b"%3\r\n$6\r\nserver\r\n$5\r\nredis\r\n$5\r\nproto\r\n:3\r\n$4\r\nrole\r\n$6\r\nmaster\r\n"
+                .to_vec(),
+        ),
+        "AUTH" | "SELECT" | "CLIENT" => Action::ok(),
+        "PING" => Action::Reply(Frame::Simple(Bytes::from_static(b"PONG"))),
+        "INFO" => Action::bulk(format!(
+            "# Server\r\nredis_version:7.0.15\r\nrun_id:{:040x}\r\nuptime_in_seconds:86400\r\n\
+             # Memory\r\nmaxmemory_policy:noeviction\r\n\
+             # Persistence\r\nloading:0\r\naof_enabled:0\r\n\
+             # Replication\r\nrole:master\r\n",
+            command.port
+        )),
+        "SCRIPT" if command.is(&["SCRIPT", "LOAD"]) => Action::bulk(digest_of(&command.word(2))),
+        _ => return None,
+    };
+    Some(action)
+}
+
+/// Stands for SHA-1: as long, and the same for the same script.
+fn digest_of(script: &str) -> String {
+    let mut hasher = std::hash::DefaultHasher::new();
+    script.hash(&mut hasher);
+    format!("{:040x}", hasher.finish())
+}
+
+type Handler = Box<dyn FnMut(&Command) -> Action + Send>;
+
+/// The fake server. Ends with all its connections on drop.
+pub struct ScriptedServer {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    acceptor: JoinHandle<()>,
+}
+
+struct Shared {
+    handler: Mutex<Handler>,
+    received: watch::Sender<Vec<Command>>,
+    /// One per accepted connection: bytes to send that answer nothing.
+    unasked: watch::Sender<Vec<mpsc::UnboundedSender<Vec<u8>>>>,
+}
+
+impl ScriptedServer {
+    /// Starts a server which asks `handler` about every command, of all connections, one by one.
+    /// Must be called inside a runtime.
+    pub fn start(handler: impl FnMut(&Command) -> Action + Send + 'static) -> Self {
+        let listener = ports::listen();
+        let address = listener
+            .local_addr()
+            .expect("a bound listener has an address");
+        listener
+            .set_nonblocking(true)
+            .expect("a socket can be made nonblocking");
+        let listener = TcpListener::from_std(listener).expect("inside a runtime");
+        let shared = Arc::new(Shared {
+            handler: Mutex::new(Box::new(handler)),
+            received: watch::Sender::default(),
+            unasked: watch::Sender::default(),
+        });
+        let acceptor = tokio::spawn(accept(listener, Arc::clone(&shared)));
+        Self {
+            address,
+            shared,
+            acceptor,
+        }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://{}", self.address)
+    }
+
+    /// Every command so far, in the order in which they were handled.
+    pub fn commands(&self) -> Vec<Command> {
+        self.shared.received.borrow().clone()
+    }
+
+    /// The commands of one connection so far.
+    pub fn commands_of(&self, connection: usize) -> Vec<Command> {
+        self.commands()
+            .into_iter()
+            .filter(|command| command.connection == connection)
+            .collect()
+    }
+
+    /// How many connections were accepted so far.
+    pub fn accepted(&self) -> usize {
+        self.shared.unasked.borrow().len()
+    }
+
+    /// Waits until the commands received so far satisfy `condition`, and returns them.
+    pub async fn until(&self, condition: impl Fn(&[Command]) -> bool) -> Vec<Command> {
+        let mut received = self.shared.received.subscribe();
+        let commands = received.wait_for(|commands| condition(commands)).await;
+        commands.expect("the sender is ours").clone()
+    }
+
+    /// Waits until a command beginning with these words was received `count` times.
+    pub async fn until_received(&self, words: &[&str], count: usize) -> Vec<Command> {
+        self.until(|commands| commands.iter().filter(|command| command.is(words)).count() >= count)
+            .await
+    }
+
+    /// Waits until `count` connections were accepted.
+    pub async fn until_accepted(&self, count: usize) {
+        let mut unasked = self.shared.unasked.subscribe();
+        unasked
+            .wait_for(|senders| senders.len() >= count)
+            .await
+            .expect("the sender is ours");
+    }
+
+    /// Sends bytes that nobody asked for, such as a push, on a connection.
+    pub fn send(&self, connection: usize, bytes: impl AsRef<[u8]>) {
+        let sender = self.shared.unasked.borrow().get(connection).cloned();
+        let sender = sender.expect("the connection was accepted");
+        sender
+            .send(bytes.as_ref().to_vec())
+            .expect("the connection is open");
+    }
+}
+
+impl Drop for ScriptedServer {
+    fn drop(&mut self) {
+        self.acceptor.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    // Owned by this task: aborting it ends the connections too.
+    let mut connections = tokio::task::JoinSet::new();
+    for connection in 0.. {
+        let Ok((stream, _)) = listener.accept().await else {
+            return;
+        };
+        let (sender, unasked) = mpsc::unbounded_channel();
+        shared.unasked.send_modify(|senders| senders.push(sender));
+        connections.spawn(serve(stream, connection, unasked, Arc::clone(&shared)));
+    }
+}
+
+/// One connection, to its end. An I/O error means that the client has gone: nothing to tell.
+async fn serve(
+    mut stream: TcpStream,
+    connection: usize,
+    mut unasked: mpsc::UnboundedReceiver<Vec<u8>>,
+    shared: Arc<Shared>,
+) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let port = stream.local_addr()?.port();
+    let mut decoder = Decoder::new(Limits::default());
+    let mut received = BytesMut::new();
+    let mut index = 0;
+    loop {
+        while let Some(frame) = decoder.decode(&mut received).map_err(io::Error::other)? {
+            let command = Command {
+                port,
+                connection,
+                index,
+                words: words_of(frame)?,
+            };
+            index += 1;
+            let action = {
+                let mut handler = shared
+                    .handler
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
+                let action = handler(&command);
+                shared
+                    .received
+                    .send_modify(|commands| commands.push(command));
+                action
+            };
+            if perform(action, &mut stream).await? == Then::End {
+                return Ok(());
+            }
+        }
+        tokio::select! {
+            read = stream.read_buf(&mut received) => if read? == 0 { return Ok(()) },
+            Some(bytes) = unasked.recv() => stream.write_all(&bytes).await?,
+        }
+    }
+}
+
+fn words_of(frame: Frame) -> io::Result<Vec<Bytes>> {
+    let Frame::Array(items) = frame else {
+        return Err(io::ErrorKind::InvalidData.into());
+    };
+    let word = |item| match item {
+        Frame::Bulk(word) => Ok(word),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    };
+    items.into_iter().map(word).collect()
+}
+
+#[derive(PartialEq, Eq)]
+enum Then {
+    GoOn,
+    End,
+}
+
+async fn perform(action: Action, stream: &mut TcpStream) -> io::Result<Then> {
+    // A stack instead of recursion, the next action on top.
+    let mut actions = vec![action];
+    while let Some(action) = actions.pop() {
+        match action {
+            Action::Silence => {}
+            Action::Sequence(sequence) => actions.extend(sequence.into_iter().rev()),
+            Action::Raw(bytes) => stream.write_all(&bytes).await?,
+            Action::Reply(frame) => {
+                let mut encoded = BytesMut::new();
+                encode_frame(&mut encoded, &frame);
+                stream.write_all(&encoded).await?;
+            }
+            Action::Close => return Ok(Then::End),
+            Action::Reset => {
+                rustix::net::sockopt::set_socket_linger(&*stream, Some(Duration::ZERO))?;
+                return Ok(Then::End);
+            }
+        }
+    }
+    Ok(Then::GoOn)
+}

@@ -1,0 +1,303 @@
+//! A real redis-server, owned by one test: its own port, directory and memory, and gone with it.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use leasehold_resp::Frame;
+
+use super::watchdog::{Directory, Watchdog};
+use super::{Client, STUCK, ports, unique_name};
+
+/// What a server (or a Sentinel) prints when it has bound its port and serves.
+const READY: [&str; 2] = ["Ready to accept connections", "Sentinel ID is"];
+const BIND_ATTEMPTS: u32 = 50;
+
+/// How to start a server; see [`RedisServer::builder`].
+#[derive(Clone, Default)]
+pub struct Builder {
+    arguments: Vec<OsString>,
+    port: Option<u16>,
+    unix_socket: bool,
+    append_only: bool,
+}
+
+impl Builder {
+    /// One more word of redis-server's command line.
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.arguments.push(argument.as_ref().to_owned());
+        self
+    }
+
+    /// Listens on a Unix socket as well; see [`RedisServer::unix_url`].
+    pub fn unix_socket(mut self) -> Self {
+        self.unix_socket = true;
+        self
+    }
+
+    /// Listens on this port instead of a free one.
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = Some(port);
+        self
+    }
+
+    /// Keeps its data over [`RedisServer::kill`] and [`RedisServer::restart`].
+    pub fn append_only(mut self) -> Self {
+        self.append_only = true;
+        self
+    }
+
+    /// Starts the server and returns when it answers; panics with its log when it doesn't.
+    pub fn start(self) -> RedisServer {
+        let directory = ScratchDirectory::create();
+        for _ in 0..BIND_ATTEMPTS {
+            let port = self.port.unwrap_or_else(ports::free);
+            match self.launch(port, &directory.0) {
+                Launch::Ready(process) => {
+                    return RedisServer {
+                        process,
+                        builder: self,
+                        directory,
+                        port,
+                    };
+                }
+                Launch::PortTaken if self.port.is_none() => {}
+                Launch::PortTaken => panic!("port {port} is taken"),
+            }
+        }
+        panic!("no port could be bound in {BIND_ATTEMPTS} attempts");
+    }
+
+    fn launch(&self, port: u16, directory: &Path) -> Launch {
+        let mut process = Watchdog::spawn(&self.command_line(port, directory), directory)
+            .expect("sh can be started");
+        if !process.log().wait_for_any(&READY, STUCK) {
+            let log = process.log().text();
+            process.end(Directory::Keep);
+            if log.contains("Address already in use") {
+                return Launch::PortTaken;
+            }
+            panic!("redis-server did not start (is it installed? see scripts/setup.sh):\n{log}");
+        }
+        let answer = Client::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), None)
+            .and_then(|mut client| client.try_call(&["PING"]));
+        // Any answer will do: a server with a password refuses a PING, and serves.
+        answer.expect("a server that says it is ready answers");
+        Launch::Ready(process)
+    }
+
+    fn command_line(&self, port: u16, directory: &Path) -> Vec<OsString> {
+        let mut command: Vec<OsString> = ["redis-server", "--port"].map(OsString::from).into();
+        command.push(port.to_string().into());
+        command.extend(
+            [
+                "--bind",
+                "127.0.0.1",
+                "--protected-mode",
+                "no",
+                "--save",
+                "",
+            ]
+            .map(OsString::from),
+        );
+        command.extend(["--enable-debug-command", "yes", "--daemonize", "no"].map(OsString::from));
+        let (append_only, fsync) = if self.append_only {
+            ("yes", "always")
+        } else {
+            ("no", "no")
+        };
+        command.extend(
+            ["--appendonly", append_only, "--appendfsync", fsync, "--dir"].map(OsString::from),
+        );
+        command.push(directory.into());
+        if self.unix_socket {
+            command.push("--unixsocket".into());
+            command.push(socket_path(directory).into());
+        }
+        command.extend(self.arguments.iter().cloned());
+        command
+    }
+
+    fn password(&self) -> Option<&str> {
+        let flag = self
+            .arguments
+            .iter()
+            .position(|argument| argument == "--requirepass")?;
+        self.arguments.get(flag + 1)?.to_str()
+    }
+}
+
+enum Launch {
+    Ready(Watchdog),
+    PortTaken,
+}
+
+/// Removed on drop. The watchdog removes it too, for when nothing of ours is dropped any more.
+struct ScratchDirectory(PathBuf);
+
+impl ScratchDirectory {
+    fn create() -> Self {
+        let path = std::env::temp_dir().join(unique_name("leasehold"));
+        // `create_dir` refuses one that exists: what is removed in the end is always our own.
+        std::fs::create_dir(&path).expect("the temporary directory can be written");
+        Self(path)
+    }
+}
+
+impl Drop for ScratchDirectory {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+fn socket_path(directory: &Path) -> PathBuf {
+    directory.join("redis.sock")
+}
+
+/// A running server. Dropping it, also by a panic, ends it and removes its files; so does the death
+/// of the test process.
+pub struct RedisServer {
+    // Before the directory: fields are dropped in order, and a live server writes into it.
+    process: Watchdog,
+    directory: ScratchDirectory,
+    builder: Builder,
+    port: u16,
+}
+
+impl RedisServer {
+    pub fn start() -> Self {
+        Self::builder().start()
+    }
+
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
+    }
+
+    /// The pid of redis-server itself.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// Its data directory, for tests that look at files.
+    pub fn directory(&self) -> &Path {
+        &self.directory.0
+    }
+
+    /// What it printed since its last start.
+    pub fn log(&self) -> String {
+        self.process.log().text()
+    }
+
+    /// Its URL, with the password given by `--requirepass` if there is one.
+    pub fn url(&self) -> String {
+        format!("redis://{}127.0.0.1:{}", self.userinfo(), self.port)
+    }
+
+    /// The URL of its Unix socket; needs [`Builder::unix_socket`].
+    pub fn unix_url(&self) -> String {
+        assert!(
+            self.builder.unix_socket,
+            "the server was started without unix_socket()"
+        );
+        format!(
+            "redis+unix://{}{}",
+            self.userinfo(),
+            socket_path(&self.directory.0).display()
+        )
+    }
+
+    fn userinfo(&self) -> String {
+        match self.builder.password() {
+            None => String::new(),
+            Some(password) => {
+                let plain = password.bytes().all(|byte| byte.is_ascii_alphanumeric());
+                assert!(
+                    plain,
+                    "a password in a test's URL needs no escapes: letters and digits"
+                );
+                format!(":{password}@")
+            }
+        }
+    }
+
+    /// SIGKILL. Returns when the process is gone; [`Self::restart`] brings it back.
+    pub fn kill(&mut self) {
+        self.process.end(Directory::Keep);
+    }
+
+    /// SIGSTOP: connections stay open and new ones are accepted by the kernel, and nothing answers.
+    pub fn stop(&self) {
+        self.process
+            .signal("STOP")
+            .expect("our own child can be signalled");
+        self.wait_until_stopped()
+            .expect("a stopped process shows as stopped");
+    }
+
+    /// SIGCONT.
+    pub fn cont(&self) {
+        self.process
+            .signal("CONT")
+            .expect("our own child can be signalled");
+    }
+
+    /// A signal to a running thread takes effect a moment after `kill` returns, and in that moment
+    /// it may still answer.
+    fn wait_until_stopped(&self) -> io::Result<()> {
+        let status = PathBuf::from(format!("/proc/{}/stat", self.pid()));
+        let started = Instant::now();
+        while status.exists() {
+            let text = std::fs::read_to_string(&status)?;
+            // "pid (name) state ...", and the name may hold anything.
+            if text
+                .rsplit(')')
+                .next()
+                .is_some_and(|rest| rest.trim_start().starts_with('T'))
+            {
+                break;
+            }
+            assert!(started.elapsed() < STUCK, "not stopped: {text}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// Starts it again on the same port, after a SIGKILL if it still runs: with empty memory, or
+    /// with its data if [`Builder::append_only`] was given.
+    pub fn restart(&mut self) {
+        self.kill();
+        for _ in 0..BIND_ATTEMPTS {
+            if let Launch::Ready(process) = self.builder.launch(self.port, &self.directory.0) {
+                self.process = process;
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        panic!("port {} was taken while the server was down", self.port);
+    }
+
+    /// A plain blocking connection, logged in, for looking at the server from the side.
+    pub fn client(&self) -> Client {
+        Client::connect(self.address(), self.builder.password()).expect("the server is up")
+    }
+
+    /// One command on a connection of its own.
+    pub fn cli(&self, command: &[&str]) -> Frame {
+        self.client().call(command)
+    }
+
+    /// One command on a connection of its own; the reply as text, nil as "".
+    pub fn cli_text(&self, command: &[&str]) -> String {
+        self.client().text(command)
+    }
+}
