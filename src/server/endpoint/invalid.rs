@@ -1,0 +1,141 @@
+//! What can be wrong with a URL.
+
+use thiserror::Error;
+
+/// Why a text is no [`Endpoint`](super::Endpoint).
+///
+/// The messages quote nothing of the URL but its scheme: in a mistyped URL a piece of the password
+/// can stand where the host, the port, the path or a parameter belongs.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum InvalidEndpoint {
+    /// No `://`.
+    #[error("the URL has no scheme: it should begin with redis:// or redis+unix://")]
+    MissingScheme,
+    /// A scheme that no server of ours is reached by.
+    #[error("the URL's scheme {0}:// is unknown: it should be redis:// or redis+unix://")]
+    UnknownScheme(String),
+    /// As before, where what stands in the scheme's place may be something else altogether.
+    #[error("the URL's scheme is malformed: it should be redis:// or redis+unix://")]
+    MalformedScheme,
+    /// `rediss://`
+    #[error("rediss:// (TLS) is not supported yet: use redis:// over a trusted network or tunnel")]
+    TlsUnsupported,
+    /// `redis-cluster://`
+    #[error("redis-cluster:// is not supported yet: use redis:// with a server outside a cluster")]
+    ClusterUnsupported,
+    /// `redis-sentinel://`
+    #[error("redis-sentinel:// is not supported yet: use redis:// with the primary's address")]
+    SentinelUnsupported,
+    /// `redis+unix://` where there are no Unix sockets.
+    #[cfg(not(unix))]
+    #[error("redis+unix:// needs Unix sockets, which this system lacks: use redis://")]
+    UnixUnsupported,
+    /// A space, a line break, a NUL or the like.
+    #[error(
+        "the URL contains a space, a line break, a NUL or another control character (at its end, \
+         perhaps): remove it, or percent-encode it, such as %20 for a space in a password"
+    )]
+    Unprintable,
+    /// An `@` behind the first `/`, `?` or `#`.
+    #[error(
+        "the URL has an '@' after its first '/', '?' or '#': in a user name or password write \
+         these as %2F, %3F and %23, and an '@' in a socket path as %40"
+    )]
+    UnencodedDelimiter,
+    /// A `#`.
+    #[error("the URL has a '#', which begins nothing here: in a password write it as %23")]
+    Fragment,
+    /// An `@` with no password before it.
+    #[error(
+        "a password is missing before the URL's '@': write user:password@, or :password@ for the \
+         server's default user"
+    )]
+    MissingPassword,
+    /// A `%` without two hexadecimal digits.
+    #[error("the URL's {0} has a '%' without two hexadecimal digits: write a '%' itself as %25")]
+    Escape(Part),
+    /// A user name or password that is no text.
+    #[error("the URL's {0} is not UTF-8 once its percent escapes are decoded")]
+    NotUtf8(Part),
+    /// Nothing between `://` or `@` and the port or path.
+    #[error("the URL has no host: write redis://host:port")]
+    MissingHost,
+    /// A character that no host name has.
+    #[error(
+        "the URL's host has a character that no host name has: write redis://host:port, with any \
+         such character of a password percent-encoded and an '@' before the host"
+    )]
+    Host,
+    /// Brackets around something else, or an IPv6 address without them.
+    #[error("the URL's host is no IPv6 address in brackets: write one as redis://[::1]:6379")]
+    Ipv6,
+    /// Not a port.
+    #[error(
+        "the URL's port is not a number from 1 to 65535: write redis://host:6379 (and if this is \
+         a password, an '@' is missing between it and the host)"
+    )]
+    Port,
+    /// Not a database.
+    #[error("the URL's database is not a whole number: write redis://host:port/2 or ?db=2")]
+    Database,
+    /// Two databases.
+    #[error("the URL names a database more than once: write /2 or ?db=2, not both")]
+    DatabaseTwice,
+    /// A parameter other than `db`.
+    #[error("the URL has an unknown query parameter: there is only db, as in ?db=2")]
+    UnknownParameter,
+    /// A Unix URL that ends too soon.
+    #[error("the URL has no socket path: write redis+unix:///path/to/redis.sock")]
+    MissingSocketPath,
+    /// A Unix URL with two slashes, or a password that holds a slash.
+    #[error(
+        "the URL of a Unix socket has no host: write redis+unix:///path/to/redis.sock with three \
+         slashes, or redis+unix://user:password@/path/to/redis.sock with any '/' of the password \
+         as %2F"
+    )]
+    HostBeforeSocketPath,
+    /// `%00` in a path.
+    #[error("the URL's socket path contains a NUL (%00), which no path can")]
+    NulInSocketPath,
+}
+
+impl InvalidEndpoint {
+    /// What to say of a scheme that is not supported.
+    pub(super) fn scheme(scheme: &str) -> Self {
+        let is_letter =
+            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+        match scheme.to_ascii_lowercase().as_str() {
+            "rediss" => Self::TlsUnsupported,
+            "redis-cluster" => Self::ClusterUnsupported,
+            "redis-sentinel" => Self::SentinelUnsupported,
+            #[cfg(not(unix))]
+            "redis+unix" | "unix" => Self::UnixUnsupported,
+            // Beyond this syntax it may be a user and password in front of an "://" of their own.
+            name if !name.is_empty() && name.bytes().all(is_letter) => {
+                Self::UnknownScheme(name.to_owned())
+            }
+            _ => Self::MalformedScheme,
+        }
+    }
+}
+
+/// The percent-encoded parts of a URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Before the `:` that precedes the `@`.
+    User,
+    /// Between that `:` and the `@`.
+    Password,
+    /// Of a Unix socket.
+    SocketPath,
+}
+
+impl std::fmt::Display for Part {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::User => "user name",
+            Self::Password => "password",
+            Self::SocketPath => "socket path",
+        })
+    }
+}
