@@ -1,0 +1,100 @@
+#!/bin/bash
+# Checks that the workspace compiles with the rust-version which Cargo.toml promises, by a compiler
+# of that version: rustup's if it has one, else Debian's, unpacked under target/ and not installed.
+# Where there is neither, checks the declarations instead and says so.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+msrv=$(sed -n 's/^rust-version *= *"\([0-9.]*\)"/\1/p' Cargo.toml)
+target_dir=${CARGO_TARGET_DIR:-$PWD/target}/msrv-$msrv
+downloaded=$target_dir/debian
+log=$target_dir/debian.log
+
+check_with() {
+    echo "msrv: $("$1" --version)"
+    for features in "" --all-features; do
+        # shellcheck disable=SC2086
+        RUSTC=$1 CARGO_TARGET_DIR=$target_dir \
+            cargo check --workspace --lib --bins --locked --quiet $features
+    done
+}
+
+rustc_of_rustup() {
+    command -v rustup >/dev/null || return 1
+    local toolchain
+    toolchain=$(rustup toolchain list | grep -oE "^$msrv(\.[0-9]+)?-[^ ]+" | head -n 1) || return 1
+    rustup which --toolchain "$toolchain" rustc
+}
+
+# Downloads packages in the MSRV's version (or in any, where $1 is "any") and unpacks them.
+unpack() {
+    local wanted=$1 package
+    shift
+    for package in "$@"; do
+        [ "$wanted" = any ] || package="$package=$msrv.*"
+        (cd "$downloaded" && apt-get -q -o APT::Sandbox::User=root download "$package") || return 1
+    done
+    for package in "$downloaded"/*.deb; do
+        dpkg -x "$package" "$downloaded/root" && rm "$package" || return 1
+    done
+}
+
+# What librustc_driver loads. All but the C library, which must be the system's own.
+libraries() {
+    apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks \
+        --no-replaces --no-enhances "libstd-rust$1-$msrv" |
+        grep -oE '^lib[^ <>:]+' | grep -vE '^(libc6|libgcc-s1|libstdc\+\+6|libstd-rust.*)$' | sort -u
+}
+
+# Debian has a second, newer line of packages for its browsers: -web. Either will do.
+rustc_of_debian() {
+    command -v apt-get >/dev/null && command -v dpkg >/dev/null || return 1
+    local rustc=$downloaded/rustc suffix
+    if [ -x "$rustc" ]; then
+        echo "$rustc"
+        return
+    fi
+    for suffix in "" -web; do
+        rm -rf "$downloaded"
+        mkdir -p "$downloaded/root"
+        # shellcheck disable=SC2046
+        unpack exact "rustc$suffix" "libstd-rust$suffix-dev" "libstd-rust$suffix-$msrv" >>"$log" 2>&1 &&
+            unpack any $(libraries "$suffix") >>"$log" 2>&1 || continue
+        # A wrapper, because cargo itself must not load these libraries.
+        printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' \
+            "'$(dirname "$(find "$downloaded/root" -name 'librustc_driver*' | head -n 1)")'" \
+            "'$downloaded/root/usr/bin/rustc'" >"$rustc.new"
+        chmod +x "$rustc.new"
+        if "$rustc.new" --version >>"$log" 2>&1; then
+            # The name that is looked for comes last: it stands for a complete download.
+            mv "$rustc.new" "$rustc"
+            echo "$rustc"
+            return
+        fi
+    done
+    return 1
+}
+
+check_declarations() {
+    echo "msrv: no Rust $msrv here (rustup toolchain install $msrv gives one): checking declarations"
+    local newest
+    newest=$(
+        {
+            echo "$msrv"
+            cargo metadata --format-version 1 --locked | grep -oE '"rust_version":"[0-9.]+"' | cut -d'"' -f4
+        } | sort -V | tail -n 1
+    )
+    # 1.85 and 1.85.0 are the same.
+    if [ "${newest%.0}" != "${msrv%.0}" ]; then
+        echo "msrv: a dependency in Cargo.lock declares rust-version $newest" >&2
+        return 1
+    fi
+    cargo clippy --workspace --lib --bins --all-features --locked -- -D clippy::incompatible_msrv
+}
+
+mkdir -p "$target_dir"
+if rustc=$(rustc_of_rustup) || rustc=$(rustc_of_debian); then
+    check_with "$rustc"
+else
+    check_declarations
+fi

@@ -1,0 +1,9 @@
+#!/bin/sh
+# Runs every test, with real redis-servers. Arguments go to cargo test:
+#   scripts/test.sh                     everything
+#   scripts/test.sh --test harness      one test program
+#   scripts/test.sh -- restart          tests with "restart" in their names
+set -eu
+cd "$(dirname "$0")/.."
+scripts/setup.sh
+exec cargo test --workspace --all-features --locked "$@"
