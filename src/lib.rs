@@ -1,1 +1,16 @@
 //! x
+#![forbid(unsafe_code)]
+
+mod clock;
+mod error;
+mod lock;
+mod locker;
+mod net;
+mod policy;
+mod request;
+mod server;
+
+pub use error::{Error, FailureKind, Holder, Report, ServerReport, Vote};
+pub use lock::guard::{Fenced, Fencing, FencingToken, Guard, Unfenced};
+pub use locker::{Builder, Locker};
+pub use request::LockRequest;

@@ -1,7 +1,7 @@
 /// The largest token: Lua and JavaScript hold integers exactly only below 2^53.
 const TOKEN_MAX: u64 = (1 << 53) - 1;
 
-/// The token that one attempt proposes, raised when a server has already seen a larger one.
+/// The token that one attempt proposes.
 ///
 /// A token is issued only when a quorum accepted the same number for the same owner, and a server
 /// accepts only what is larger than all it accepted before. Two issued tokens therefore share a
@@ -14,9 +14,9 @@ pub(crate) struct Ballot {
 }
 
 impl Ballot {
-    /// A first proposal: the wall clock in microseconds, or one more than the largest token known.
-    pub(crate) fn new(wall_micros: u64, largest_known: u64) -> Self {
-        Self { proposal: wall_micros.max(largest_known.saturating_add(1)).clamp(1, TOKEN_MAX) }
+    /// A proposal from the wall clock in microseconds.
+    pub(crate) fn new(wall_micros: u64) -> Self {
+        Self { proposal: wall_micros.clamp(1, TOKEN_MAX) }
     }
 
     pub(crate) fn proposal(self) -> u64 {
@@ -34,21 +34,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proposal_follows_the_wall_clock_and_never_falls_behind_a_known_token() {
-        assert_eq!(Ballot::new(1_700_000_000_000_000, 5).proposal(), 1_700_000_000_000_000);
-        assert_eq!(Ballot::new(1_000, 5_000).proposal(), 5_001);
+    fn a_proposal_follows_the_wall_clock() {
+        assert_eq!(Ballot::new(1_700_000_000_000_000).proposal(), 1_700_000_000_000_000);
     }
 
     #[test]
     fn a_broken_wall_clock_never_makes_a_token_that_a_script_would_round() {
-        assert_eq!(Ballot::new(u64::MAX, 0).proposal(), TOKEN_MAX);
-        assert_eq!(Ballot::new(0, u64::MAX).proposal(), TOKEN_MAX);
-        assert_eq!(Ballot::new(0, 0).proposal(), 1);
+        assert_eq!(Ballot::new(u64::MAX).proposal(), TOKEN_MAX);
+        assert_eq!(Ballot::new(0).proposal(), 1);
     }
 
     #[test]
     fn a_server_may_issue_more_than_was_proposed_but_never_less() {
-        let ballot = Ballot::new(100, 0);
+        let ballot = Ballot::new(100);
         assert!(ballot.accepts(100));
         assert!(ballot.accepts(101));
         assert!(!ballot.accepts(99));

@@ -7,11 +7,13 @@
 mod backoff;
 mod fence;
 mod moment;
+mod patience;
 mod quorum;
 mod validity;
 
 pub(crate) use backoff::Backoff;
 pub(crate) use fence::Ballot;
 pub use moment::Moment;
+pub(crate) use patience::{Next, Patience, Setback, Wait};
 pub(crate) use quorum::{Quorum, Verdict};
-pub(crate) use validity::{Term, TermError};
+pub(crate) use validity::Term;

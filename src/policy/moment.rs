@@ -25,12 +25,6 @@ impl Moment {
         Self(self.0.saturating_add(saturating_nanos(span)))
     }
 
-    /// This moment and `span` earlier; boot where that would be before it.
-    #[must_use]
-    pub fn before(self, span: Duration) -> Self {
-        Self(self.0.saturating_sub(saturating_nanos(span)))
-    }
-
     /// How long after `earlier` this is; zero where it is not after it.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
@@ -51,7 +45,6 @@ mod tests {
         let end = Moment::from_nanos(u64::MAX);
         assert_eq!(end.after(Duration::from_secs(1)), end);
         assert_eq!(Moment::from_nanos(5).after(Duration::MAX), end);
-        assert_eq!(Moment::from_nanos(5).before(Duration::MAX), Moment::from_nanos(0));
         assert_eq!(Moment::from_nanos(5).since(end), Duration::ZERO);
     }
 
@@ -60,6 +53,5 @@ mod tests {
         let start = Moment::from_nanos(7);
         let span = Duration::from_millis(30);
         assert_eq!(start.after(span).since(start), span);
-        assert_eq!(start.after(span).before(span), start);
     }
 }

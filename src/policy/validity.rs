@@ -109,9 +109,10 @@ mod tests {
     fn a_grant_is_worthwhile_up_to_its_least_validity_and_not_beyond() {
         let term = Term::new(ms(1000), Some(ms(300))).unwrap();
         let deadline = term.deadline(at(0));
-        assert!(term.is_worthwhile(deadline, deadline.before(ms(300))));
-        assert!(!term.is_worthwhile(deadline, deadline.before(ms(299))));
-        assert!(!term.is_worthwhile(deadline, deadline.after(ms(1))));
+        assert_eq!(deadline, at(988));
+        assert!(term.is_worthwhile(deadline, at(688)));
+        assert!(!term.is_worthwhile(deadline, at(689)));
+        assert!(!term.is_worthwhile(deadline, at(989)));
     }
 
     #[test]

@@ -4,12 +4,8 @@
 //! anywhere, so no error, no `Debug` and no `Display` of this module repeats what it read: see
 //! [`InvalidEndpoint`].
 
-#![allow(unreachable_pub, reason = "the fuzz targets reach in here")]
-
 use std::fmt;
 use std::net::Ipv6Addr;
-#[cfg(unix)]
-use std::path::PathBuf;
 
 mod invalid;
 mod percent;
@@ -17,6 +13,8 @@ mod percent;
 mod tests;
 
 pub use invalid::{InvalidEndpoint, Part};
+
+use crate::net::transport::Address;
 
 /// The port of a URL that names none.
 const DEFAULT_PORT: u16 = 6379;
@@ -36,24 +34,6 @@ pub struct Endpoint {
     pub credentials: Option<Credentials>,
     /// Which database to select.
     pub database: u32,
-}
-
-/// Where to connect to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
-    /// A host name or IP address and a port.
-    Tcp {
-        /// An IPv6 address has no brackets here.
-        host: String,
-        /// Never 0.
-        port: u16,
-    },
-    /// A Unix socket.
-    #[cfg(unix)]
-    Unix {
-        /// Absolute.
-        path: PathBuf,
-    },
 }
 
 /// How to log in.
@@ -199,7 +179,7 @@ impl<'a> Pieces<'a> {
             Some(both) => both,
         };
         let user = percent::decode_text(user, Part::User)?;
-        let password = Secret(percent::decode_text(password, Part::Password)?);
+        let password = Secret::new(percent::decode_text(password, Part::Password)?);
         Ok(Some(Credentials {
             user: (!user.is_empty()).then_some(user),
             password,
@@ -266,18 +246,6 @@ fn parse_digits<T: std::str::FromStr>(text: &str) -> Option<T> {
         text.parse().ok()
     } else {
         None
-    }
-}
-
-/// As `host:port`, `[::1]:6379` or `/path/to.sock`.
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
-            #[cfg(unix)]
-            Self::Unix { path } => write!(f, "{}", path.display()),
-        }
     }
 }
 

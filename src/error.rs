@@ -1,0 +1,149 @@
+//! The one error of this crate, opaque, with predicates; and the report it carries.
+
+mod report;
+
+use std::fmt;
+use std::time::Duration;
+
+pub use report::{FailureKind, Holder, Report, ServerReport, Vote};
+
+/// Why a lock could not be taken, kept or given back.
+///
+/// Ask it with its predicates; several can be true of one error (a wait that ran out because
+/// another held the lock is a timeout and contended). Its text names the lock, the server and the
+/// party at fault, and never a password.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: Kind,
+    lock: Option<String>,
+    report: Report,
+}
+
+#[derive(Debug)]
+pub(crate) enum Kind {
+    /// Another holds the lock, and nobody was to wait.
+    Contended,
+    /// The wait ran out.
+    TimedOut { waited: Duration },
+    /// It was granted with too little validity left, and given back.
+    TooLate,
+    /// The servers that would have had to agree did not.
+    NoQuorum,
+    /// The lease is no longer held.
+    Lost(&'static str),
+    /// The caller asked for what cannot be.
+    Misuse(String),
+}
+
+impl Error {
+    pub(crate) fn new(kind: Kind, lock: String, report: Report) -> Self {
+        Self(Box::new(Inner { kind, lock: Some(lock), report }))
+    }
+
+    pub(crate) fn lost(why: &'static str, lock: String) -> Self {
+        Self::new(Kind::Lost(why), lock, Report::default())
+    }
+
+    pub(crate) fn misuse(what: impl fmt::Display) -> Self {
+        let kind = Kind::Misuse(what.to_string());
+        Self(Box::new(Inner { kind, lock: None, report: Report::default() }))
+    }
+
+    /// There is no locker, because a server could not be connected to.
+    pub(crate) fn connect(report: Report) -> Self {
+        Self(Box::new(Inner { kind: Kind::NoQuorum, lock: None, report }))
+    }
+
+    /// Another holds the lock; [`Error::report`] says who, where that is known.
+    #[must_use]
+    pub fn is_contended(&self) -> bool {
+        match self.0.kind {
+            Kind::Contended => true,
+            Kind::TimedOut { .. } => self.0.report.is_held(),
+            _ => false,
+        }
+    }
+
+    /// Time ran out: the wait that was allowed, or the validity of what was granted.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        matches!(self.0.kind, Kind::TimedOut { .. } | Kind::TooLate)
+    }
+
+    /// The lease ended before this call did: work under it may no longer be exclusive.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        matches!(self.0.kind, Kind::Lost(_))
+    }
+
+    /// Too few servers answered as they would have had to.
+    #[must_use]
+    pub fn is_no_quorum(&self) -> bool {
+        matches!(self.0.kind, Kind::NoQuorum)
+    }
+
+    /// A command was sent and no answer came: it may have been carried out.
+    ///
+    /// An acquire that ends so does not hold the lock, and has asked the servers to take back
+    /// what they may have granted; at the worst the lock stays taken for one TTL.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        self.is_failure_of(FailureKind::Unknown)
+    }
+
+    /// A server could not be reached, or said that it cannot serve now.
+    #[must_use]
+    pub fn is_unavailable(&self) -> bool {
+        self.is_failure_of(FailureKind::Unavailable)
+    }
+
+    /// A server refused the credentials, or the user lacks a right.
+    #[must_use]
+    pub fn is_auth(&self) -> bool {
+        self.is_failure_of(FailureKind::Auth)
+    }
+
+    /// The call itself was wrong: a name, a TTL, a URL, a key that holds something else. Trying
+    /// again will not help.
+    #[must_use]
+    pub fn is_misuse(&self) -> bool {
+        matches!(self.0.kind, Kind::Misuse(_)) || self.is_failure_of(FailureKind::Misuse)
+    }
+
+    /// What each server said, where servers were asked.
+    #[must_use]
+    pub fn report(&self) -> &Report {
+        &self.0.report
+    }
+
+    fn is_failure_of(&self, kind: FailureKind) -> bool {
+        matches!(self.0.kind, Kind::NoQuorum | Kind::TimedOut { .. })
+            && self.0.report.has_failure(kind)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(lock) = &self.0.lock {
+            write!(f, "lock \"{lock}\": ")?;
+        }
+        match &self.0.kind {
+            Kind::Misuse(what) => return f.write_str(what),
+            Kind::Lost(why) => return write!(f, "the lease is lost: {why}"),
+            Kind::Contended => f.write_str("held by another")?,
+            Kind::TimedOut { waited } => write!(f, "not to be had within {waited:.1?}")?,
+            Kind::TooLate => f.write_str("granted too late to be of use, and given back")?,
+            Kind::NoQuorum => f.write_str("the server did not serve")?,
+        }
+        write!(f, ": {}", self.0.report)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Error({self})")
+    }
+}
+
+impl std::error::Error for Error {}

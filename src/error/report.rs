@@ -1,0 +1,177 @@
+use std::fmt;
+use std::time::Duration;
+
+/// What each server that was asked said, in the order in which the servers were configured.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    pub(crate) servers: Vec<ServerReport>,
+}
+
+/// What one server said.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ServerReport {
+    /// The server's address, without credentials.
+    pub server: String,
+    /// Its vote.
+    pub vote: Vote,
+    /// From before the first byte of the question was sent until its answer was seen.
+    pub round_trip: Option<Duration>,
+}
+
+/// One server's vote on an acquisition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Vote {
+    /// It granted the lease.
+    Granted,
+    /// Another holds the lock; nobody knows who where it was released since.
+    Held(Option<Holder>),
+    /// The lock is not, or no longer, the one who asks's.
+    NotOwned,
+    /// It has accepted a larger fencing token than the one that was proposed.
+    Stale,
+    /// It gave no answer that could be used.
+    Failed {
+        /// What kind of failure it was.
+        kind: FailureKind,
+        /// The server's or the system's words.
+        reason: String,
+    },
+}
+
+/// What kind of failure a server's was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FailureKind {
+    /// It could not be reached or cannot serve now; nothing was carried out.
+    Unavailable,
+    /// The question was sent, no answer came: it may have been carried out.
+    Unknown,
+    /// It refused the credentials, or the user lacks a right.
+    Auth,
+    /// It said that what was asked cannot be, now or later.
+    Misuse,
+}
+
+/// Who holds a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// The holder's id; another library's whole value.
+    pub owner: String,
+    /// The label that the holder gave itself.
+    pub label: Option<String>,
+    /// How long its lease still lasted when the server was asked; none where it never ends.
+    pub remaining: Option<Duration>,
+}
+
+impl Report {
+    /// One entry per server.
+    #[must_use]
+    pub fn servers(&self) -> &[ServerReport] {
+        &self.servers
+    }
+
+    /// The holder that the first server with one named.
+    #[must_use]
+    pub fn holder(&self) -> Option<&Holder> {
+        self.servers.iter().find_map(|server| match &server.vote {
+            Vote::Held(holder) => holder.as_ref(),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.servers.iter().any(|server| matches!(server.vote, Vote::Held(_)))
+    }
+
+    pub(crate) fn has_failure(&self, wanted: FailureKind) -> bool {
+        self.servers
+            .iter()
+            .any(|server| matches!(&server.vote, Vote::Failed { kind, .. } if *kind == wanted))
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, server) in self.servers.iter().enumerate() {
+            if index > 0 {
+                f.write_str("; ")?;
+            }
+            write!(f, "{server}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for ServerReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.server, self.vote)?;
+        match self.round_trip {
+            Some(round_trip) => write!(f, " ({round_trip:.1?})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Vote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Granted => f.write_str("granted"),
+            Self::Held(Some(holder)) => write!(f, "held by {holder}"),
+            Self::Held(None) => f.write_str("held by another, who has released it since"),
+            Self::NotOwned => f.write_str("not held by this lease any more"),
+            Self::Stale => f.write_str("has seen a larger token"),
+            Self::Failed { reason, .. } => f.write_str(reason),
+        }
+    }
+}
+
+/// The label where there is one, made safe for a terminal: it is somebody else's text.
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.label {
+            Some(label) => write!(f, "\"{}\"", label.escape_debug())?,
+            None => write!(f, "owner {}", self.owner.escape_debug())?,
+        }
+        match self.remaining {
+            Some(remaining) => write!(f, " for another {remaining:.1?}"),
+            None => f.write_str(" without an end"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_names_server_holder_and_time_left_and_escapes_what_others_wrote() {
+        let held = Vote::Held(Some(Holder {
+            owner: "00ff".into(),
+            label: Some("billing\x1b[31m".into()),
+            remaining: Some(Duration::from_millis(3200)),
+        }));
+        let report = Report {
+            servers: vec![
+                ServerReport {
+                    server: "a:1".into(),
+                    vote: held,
+                    round_trip: Some(Duration::from_micros(120)),
+                },
+                ServerReport {
+                    server: "b:2".into(),
+                    vote: Vote::Failed { kind: FailureKind::Unknown, reason: "no reply".into() },
+                    round_trip: None,
+                },
+            ],
+        };
+        assert_eq!(
+            report.to_string(),
+            "a:1: held by \"billing\\u{1b}[31m\" for another 3.2s (120.0µs); b:2: no reply"
+        );
+        assert!(report.has_failure(FailureKind::Unknown));
+        assert!(!report.has_failure(FailureKind::Auth));
+    }
+}

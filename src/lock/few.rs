@@ -1,0 +1,54 @@
+//! One thing without an allocation, or several: a single server costs no vector.
+
+use std::ops::{Deref, DerefMut};
+
+pub(crate) enum Few<T> {
+    One([T; 1]),
+    Many(Vec<T>),
+}
+
+impl<T> FromIterator<T> for Few<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        let mut items = items.into_iter();
+        match (items.next(), items.next()) {
+            (Some(only), None) => Self::One([only]),
+            (first, second) => Self::Many(first.into_iter().chain(second).chain(items).collect()),
+        }
+    }
+}
+
+impl<T> Deref for Few<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        match self {
+            Self::One(one) => one,
+            Self::Many(many) => many,
+        }
+    }
+}
+
+impl<T> DerefMut for Few<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        match self {
+            Self::One(one) => one,
+            Self::Many(many) => many,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_holds_what_was_collected_in_order() {
+        for count in 0..4 {
+            let mut few: Few<usize> = (0..count).collect();
+            assert_eq!(*few, (0..count).collect::<Vec<_>>());
+            assert_eq!(matches!(few, Few::One(_)), count == 1);
+            few.iter_mut().for_each(|item| *item += 1);
+            assert_eq!(*few, (1..=count).collect::<Vec<_>>());
+        }
+    }
+}

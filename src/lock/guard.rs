@@ -1,0 +1,167 @@
+//! What a caller holds.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::lease::Lease;
+use crate::error::Error;
+
+/// A number that rises with every lease on a lock: give it to whatever the lock protects, and let
+/// that refuse a smaller one than the largest it has seen.
+///
+/// Tokens of one lock are unique and follow the order in which its leases were granted, whatever
+/// clocks do; they are not consecutive. They stay below 2^53.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FencingToken(u64);
+
+impl FencingToken {
+    /// The number.
+    #[must_use]
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl From<FencingToken> for u64 {
+    fn from(token: FencingToken) -> Self {
+        token.0
+    }
+}
+
+impl fmt::Display for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+mod sealed {
+    pub trait Sealed: Sized + Send + Sync + Unpin + 'static {
+        const FENCED: bool;
+        fn from_token(token: Option<u64>) -> Self;
+    }
+}
+
+/// Whether a guard has a fencing token: [`Fenced`] or [`Unfenced`].
+pub trait Fencing: sealed::Sealed {}
+
+/// A guard with a fencing token.
+#[derive(Clone, Copy, Debug)]
+pub struct Fenced(FencingToken);
+
+/// A guard without one.
+#[derive(Clone, Copy, Debug)]
+pub struct Unfenced(());
+
+impl Fencing for Fenced {}
+impl Fencing for Unfenced {}
+
+impl sealed::Sealed for Fenced {
+    const FENCED: bool = true;
+
+    fn from_token(token: Option<u64>) -> Self {
+        Self(FencingToken(token.expect("a fenced lease is granted with its token")))
+    }
+}
+
+impl sealed::Sealed for Unfenced {
+    const FENCED: bool = false;
+
+    fn from_token(_: Option<u64>) -> Self {
+        Self(())
+    }
+}
+
+/// A lease that is held, until it is released, lost, or dropped.
+///
+/// It ends by itself when its TTL is over: nothing renews it yet but [`Guard::extend`]. Check
+/// [`Guard::is_lost`] before each step that only the holder may take; for what must never happen
+/// twice, give [`Guard::fence`] to the resource and let the resource refuse older tokens. No lock
+/// service can do without that, because any process can be paused right after any check.
+///
+/// Dropping a guard queues its release: that neither blocks nor panics, and needs no runtime. The
+/// release may be lost with the connection; then the lock is free when its TTL is over.
+#[must_use = "a guard that is dropped gives its lock back"]
+pub struct Guard<F: Fencing = Fenced> {
+    lease: Lease,
+    fencing: F,
+}
+
+impl<F: Fencing> Guard<F> {
+    pub(crate) const FENCED: bool = F::FENCED;
+
+    pub(crate) fn new(lease: Lease) -> Self {
+        let fencing = F::from_token(lease.token());
+        Self { lease, fencing }
+    }
+
+    /// The lock key: the configured prefix and the name.
+    #[must_use]
+    pub fn name(&self) -> &[u8] {
+        self.lease.name()
+    }
+
+    /// How long the lease still holds, on the safe side; zero once it is lost.
+    ///
+    /// It is counted from before the acquire was sent, less the drift that clocks are allowed,
+    /// on a clock that goes on while the machine sleeps.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.lease.remaining()
+    }
+
+    /// Whether the lease has ended. Once true, it stays true.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.lease.is_lost()
+    }
+
+    /// Makes the lease last for its TTL from now. It never shortens a lease, and never takes a
+    /// lock again that was lost.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_lost`] when the lease has ended, or its key is gone or another's: from then on
+    /// the guard is lost. Any other error leaves the lease as it was, to its old end:
+    /// [`Error::is_unknown`], [`Error::is_unavailable`], [`Error::is_auth`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling leaves the lease to its old end as far as the guard knows; on the server it may
+    /// last longer.
+    pub async fn extend(&self) -> Result<(), Error> {
+        self.lease.extend().await
+    }
+
+    /// Gives the lock back and waits for the server's word.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_lost`] when the lease ended before: the work under it may not have been
+    /// exclusive. Otherwise the server did not say that it is free: the release has been queued
+    /// once more, and at the latest the lock is free when its TTL is over.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling drops the guard, which queues the release once more.
+    pub async fn release(self) -> Result<(), Error> {
+        self.lease.release().await
+    }
+}
+
+impl Guard<Fenced> {
+    /// The fencing token of this lease.
+    #[must_use]
+    pub fn fence(&self) -> FencingToken {
+        self.fencing.0
+    }
+}
+
+impl<F: Fencing + fmt::Debug> fmt::Debug for Guard<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard")
+            .field("name", &self.name().escape_ascii().to_string())
+            .field("remaining", &self.remaining())
+            .field("fencing", &self.fencing)
+            .finish()
+    }
+}

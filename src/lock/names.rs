@@ -1,0 +1,183 @@
+//! From a lock's name to its two keys.
+//!
+//! The lock key is the prefix and the name, byte for byte, so that other libraries' locks of the
+//! same name and ours exclude each other. The fence key has to hash to the same Cluster slot
+//! ("Hash tags" in the Redis Cluster specification): with a hash tag in the lock key it is the key
+//! and `:fence`; without one the whole lock key becomes the tag, `{key}:fence`.
+//!
+//! Two locks may share a counter (`a` and `{a}` do): that only makes their tokens rise together.
+
+use std::fmt;
+use std::iter::once;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Longer names are a mistake more often than a name, and each command carries them.
+const NAME_BYTES_MAX: usize = 16 * 1024;
+const FENCE_SUFFIX: &[u8] = b":fence";
+
+/// The lock key and the fence key of one lock, in one allocation that all clones share.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Names {
+    /// The fence key. The lock key is a part of it, with or without braces around it.
+    fence: Arc<[u8]>,
+    lock: Range<usize>,
+}
+
+/// Why a name cannot be a lock's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum InvalidName {
+    #[error("a lock's name may not be empty")]
+    Empty,
+    #[error("a lock's name may have at most {NAME_BYTES_MAX} bytes with its prefix, not {0}")]
+    TooLong(usize),
+    #[error(
+        "a lock's name may not end in \":fence\": fence counters are kept under such keys"
+    )]
+    Reserved,
+    #[error(
+        "a lock's name with a `}}` needs a hash tag, as in \"{{user:7}}:cart\": without one its \
+         fence counter cannot be kept in the same Redis Cluster slot"
+    )]
+    Braces,
+}
+
+impl Names {
+    pub(crate) fn new(prefix: &[u8], name: &[u8]) -> Result<Self, InvalidName> {
+        let length = prefix.len() + name.len();
+        if name.is_empty() {
+            return Err(InvalidName::Empty);
+        }
+        if length > NAME_BYTES_MAX {
+            return Err(InvalidName::TooLong(length));
+        }
+        if name.ends_with(FENCE_SUFFIX) {
+            return Err(InvalidName::Reserved);
+        }
+        let key = || prefix.iter().chain(name).copied();
+        let suffix = FENCE_SUFFIX.iter().copied();
+        if has_hash_tag(key()) {
+            return Ok(Self { fence: key().chain(suffix).collect(), lock: 0..length });
+        }
+        if key().any(|byte| byte == b'}') {
+            return Err(InvalidName::Braces);
+        }
+        let fence = once(b'{').chain(key()).chain(once(b'}')).chain(suffix).collect();
+        Ok(Self { fence, lock: 1..length + 1 })
+    }
+
+    /// The key that is the lock.
+    pub(crate) fn lock(&self) -> &[u8] {
+        &self.fence[self.lock.clone()]
+    }
+
+    /// The key of the lock's fence counter.
+    pub(crate) fn fence(&self) -> &[u8] {
+        &self.fence
+    }
+}
+
+/// Whether a key has a hash tag: something between its first `{` and the next `}`.
+fn has_hash_tag(key: impl Iterator<Item = u8>) -> bool {
+    let mut tag = key.skip_while(|&byte| byte != b'{').skip(1);
+    tag.position(|byte| byte == b'}').is_some_and(|length| length > 0)
+}
+
+/// The lock key, made safe for a terminal.
+impl fmt::Display for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", String::from_utf8_lossy(self.lock()).escape_debug())
+    }
+}
+
+impl fmt::Debug for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Names({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Redis Cluster specification, "Hash tags": what of a key is hashed, spelled out anew.
+    fn slot(key: &[u8]) -> u16 {
+        let text: Vec<u8> = key.to_vec();
+        let tag = text
+            .iter()
+            .position(|&b| b == b'{')
+            .and_then(|open| {
+                let close = text[open..].iter().position(|&b| b == b'}')? + open;
+                (close > open + 1).then(|| text[open + 1..close].to_vec())
+            })
+            .unwrap_or(text);
+        crc16::State::<crc16::XMODEM>::calculate(&tag) & 0x3FFF
+    }
+
+    fn keys(name: &str) -> (String, String) {
+        let names = Names::new(b"", name.as_bytes()).unwrap();
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        (text(names.lock()), text(names.fence()))
+    }
+
+    #[test]
+    fn the_lock_key_is_the_name_and_the_fence_key_shares_its_slot() {
+        assert_eq!(keys("invoice:42"), ("invoice:42".into(), "{invoice:42}:fence".into()));
+        assert_eq!(keys("{user:7}:cart"), ("{user:7}:cart".into(), "{user:7}:cart:fence".into()));
+        assert_eq!(keys("a{b"), ("a{b".into(), "{a{b}:fence".into()));
+    }
+
+    #[test]
+    fn names_whose_fence_key_cannot_share_their_slot_are_refused() {
+        for name in ["a}b", "{}a", "}{", "a{}b{c}", "}"] {
+            assert_eq!(Names::new(b"", name.as_bytes()), Err(InvalidName::Braces), "{name}");
+        }
+        // Here the braces before the tag do no harm.
+        assert_eq!(keys("}{a}").1, "}{a}:fence");
+    }
+
+    #[test]
+    fn a_name_that_is_another_locks_fence_key_is_refused() {
+        let (_, fence) = keys("a");
+        assert_eq!(Names::new(b"", fence.as_bytes()), Err(InvalidName::Reserved));
+    }
+
+    #[test]
+    fn empty_and_endless_names_are_refused() {
+        assert_eq!(Names::new(b"prefix", b""), Err(InvalidName::Empty));
+        let long = vec![b'a'; NAME_BYTES_MAX];
+        assert!(Names::new(b"", &long).is_ok());
+        assert_eq!(Names::new(b"p", &long), Err(InvalidName::TooLong(NAME_BYTES_MAX + 1)));
+    }
+
+    #[test]
+    fn a_prefix_is_put_before_the_name_and_can_bring_the_hash_tag() {
+        let names = Names::new(b"{jobs}:", b"nightly").unwrap();
+        assert_eq!(names.lock(), b"{jobs}:nightly");
+        assert_eq!(names.fence(), b"{jobs}:nightly:fence");
+    }
+
+    #[test]
+    fn a_hostile_name_cannot_write_to_a_terminal() {
+        let names = Names::new(b"", b"a\x1b[2J\n").unwrap();
+        assert_eq!(names.to_string(), "a\\u{1b}[2J\\n");
+    }
+
+    proptest! {
+        #[test]
+        fn keys_share_a_slot_and_no_lock_key_is_anothers_or_a_fence_key(
+            one in "[a-c{}:]{1,8}", two in "[a-c{}:]{1,8}",
+        ) {
+            let make = |name: &str| Names::new(b"", name.as_bytes());
+            if let Ok(names) = make(&one) {
+                prop_assert_eq!(slot(names.lock()), slot(names.fence()));
+                if let Ok(others) = make(&two) {
+                    prop_assert_eq!(names.lock() == others.lock(), one == two);
+                    prop_assert_ne!(names.lock(), others.fence());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The catalog of scripts; what each does stands at the head of its file in `scripts/`.
+
+use std::sync::LazyLock;
+
+use crate::server::script::Script;
+
+static CATALOG: LazyLock<[Script; 4]> = LazyLock::new(|| {
+    [
+        Script::new(0, "2", include_str!("../../scripts/acquire.lua")),
+        Script::new(1, "1", include_str!("../../scripts/extend.lua")),
+        Script::new(2, "1", include_str!("../../scripts/release.lua")),
+        Script::new(3, "1", include_str!("../../scripts/holder.lua")),
+    ]
+});
+
+/// All scripts, in the order in which connections load them.
+pub(crate) fn catalog() -> &'static [Script] {
+    &*CATALOG
+}
+
+pub(super) fn acquire() -> &'static Script {
+    &CATALOG[0]
+}
+
+pub(super) fn extend() -> &'static Script {
+    &CATALOG[1]
+}
+
+pub(super) fn release() -> &'static Script {
+    &CATALOG[2]
+}
+
+pub(super) fn holder() -> &'static Script {
+    &CATALOG[3]
+}

@@ -1,0 +1,220 @@
+//! What is said before the first command: one write, so that a new connection costs one round
+//! trip after the dial.
+//!
+//! `HELLO 3` with AUTH and SETNAME, SELECT, and SCRIPT LOAD of every script go together. Only when
+//! HELLO itself is unknown (or its version is) is RESP2 spoken instead, with a second write; any
+//! other refusal of HELLO is what it says, an authentication error above all.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use leasehold_resp::{Decimal, Frame};
+
+use super::connection::{Connection, Settings};
+use super::outcome::{Failure, Outcome};
+use super::refusal::{Code, ServerError};
+use super::transport::Address;
+use crate::clock;
+
+/// Who we say we are, and what the connection is prepared for.
+#[derive(Clone, Copy)]
+pub struct Hello<'a> {
+    /// The ACL user; without one the password is the default user's.
+    pub user: Option<&'a str>,
+    /// The password.
+    pub password: Option<&'a str>,
+    /// The database that is selected.
+    pub database: u32,
+    /// The name that CLIENT LIST shows.
+    pub client_name: &'a str,
+    /// The scripts to load.
+    pub scripts: &'a [&'a str],
+}
+
+/// Why there is no usable connection.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Dial and handshake together took too long.
+    #[error("no connection within {0:?}")]
+    Timeout(Duration),
+    /// There is no socket to be had.
+    #[error("cannot connect: {0}")]
+    Dial(Arc<io::Error>),
+    /// The connection broke in the handshake.
+    #[error("the connection broke in the handshake: {0}")]
+    Broken(Failure),
+    /// The server refused a step of the handshake.
+    #[error("the server refused {step}: {error}")]
+    Refused {
+        /// The step.
+        step: &'static str,
+        /// Its words.
+        error: ServerError,
+    },
+    /// The server answered a step with something else than that step's reply.
+    #[error("the server answered {step} with something that is not its reply")]
+    Unexpected {
+        /// The step.
+        step: &'static str,
+    },
+}
+
+impl From<Failure> for OpenError {
+    fn from(failure: Failure) -> Self {
+        Self::Broken(failure)
+    }
+}
+
+/// Dials and prepares a connection, within one deadline for both.
+///
+/// # Errors
+///
+/// See [`OpenError`].
+///
+/// # Cancel safety
+///
+/// Dropping the future closes the connection.
+pub async fn connect(
+    address: &Address,
+    hello: Hello<'_>,
+    settings: Settings,
+    within: Duration,
+) -> Result<Arc<Connection>, OpenError> {
+    let opening = async {
+        let connection = Connection::dial(address, settings)
+            .await
+            .map_err(|error| OpenError::Dial(Arc::new(error)))?;
+        let digests = greet(&connection, hello).await?;
+        connection.set_digests(digests);
+        Ok(connection)
+    };
+    tokio::time::timeout(within, opening).await.unwrap_or(Err(OpenError::Timeout(within)))
+}
+
+/// The steps of a handshake; each is one command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Hello,
+    Auth,
+    SetName,
+    Select,
+    LoadScript,
+}
+
+impl Step {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Hello => "HELLO",
+            Self::Auth => "AUTH",
+            Self::SetName => "CLIENT SETNAME",
+            Self::Select => "SELECT (the database in the URL)",
+            Self::LoadScript => "SCRIPT LOAD",
+        }
+    }
+}
+
+/// Whether the server speaks RESP3 was answered by its reply to HELLO.
+enum Greeting {
+    Prepared(Vec<Bytes>),
+    OnlyResp2,
+}
+
+async fn greet(connection: &Arc<Connection>, hello: Hello<'_>) -> Result<Vec<Bytes>, OpenError> {
+    let database = Decimal::new(hello.database.into());
+    if let Greeting::Prepared(digests) = exchange(connection, &resp3(hello, &database)).await? {
+        return Ok(digests);
+    }
+    match exchange(connection, &resp2(hello, &database)).await? {
+        Greeting::Prepared(digests) => Ok(digests),
+        Greeting::OnlyResp2 => Err(OpenError::Unexpected { step: Step::Hello.name() }),
+    }
+}
+
+type Command<'a> = Vec<&'a [u8]>;
+
+fn resp3<'a>(hello: Hello<'a>, database: &'a [u8]) -> Vec<(Step, Command<'a>)> {
+    let mut greeting: Command<'a> = vec![b"HELLO", b"3"];
+    if let Some(password) = hello.password {
+        let user = hello.user.unwrap_or("default");
+        greeting.extend([&b"AUTH"[..], user.as_bytes(), password.as_bytes()]);
+    }
+    greeting.extend([&b"SETNAME"[..], hello.client_name.as_bytes()]);
+    let mut steps = vec![(Step::Hello, greeting)];
+    steps.extend(preparation(hello, database));
+    steps
+}
+
+fn resp2<'a>(hello: Hello<'a>, database: &'a [u8]) -> Vec<(Step, Command<'a>)> {
+    let mut steps = Vec::new();
+    if let Some(password) = hello.password {
+        let mut auth: Command<'a> = vec![b"AUTH"];
+        auth.extend(hello.user.map(str::as_bytes));
+        auth.push(password.as_bytes());
+        steps.push((Step::Auth, auth));
+    }
+    steps.push((Step::SetName, vec![b"CLIENT", b"SETNAME", hello.client_name.as_bytes()]));
+    steps.extend(preparation(hello, database));
+    steps
+}
+
+/// The steps that both protocols share.
+fn preparation<'a>(
+    hello: Hello<'a>,
+    database: &'a [u8],
+) -> impl Iterator<Item = (Step, Command<'a>)> {
+    let select = (hello.database != 0).then(|| (Step::Select, vec![&b"SELECT"[..], database]));
+    let load = |script: &&'a str| {
+        (Step::LoadScript, vec![&b"SCRIPT"[..], &b"LOAD"[..], script.as_bytes()])
+    };
+    select.into_iter().chain(hello.scripts.iter().map(load))
+}
+
+/// Sends all steps in one write and judges their replies in order.
+async fn exchange(
+    connection: &Arc<Connection>,
+    steps: &[(Step, Command<'_>)],
+) -> Result<Greeting, OpenError> {
+    let commands: Vec<&[&[u8]]> = steps.iter().map(|(_, command)| &command[..]).collect();
+    let replies = connection.send_batch(&commands, clock::now())?;
+    let mut digests = Vec::new();
+    for ((step, _), reply) in steps.iter().zip(replies) {
+        match judge(*step, reply.await)? {
+            Judgement::Done => {}
+            Judgement::Digest(digest) => digests.push(digest),
+            Judgement::OnlyResp2 => return Ok(Greeting::OnlyResp2),
+        }
+    }
+    Ok(Greeting::Prepared(digests))
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Judgement {
+    Done,
+    Digest(Bytes),
+    OnlyResp2,
+}
+
+/// What the reply to one step means.
+fn judge(step: Step, outcome: Outcome) -> Result<Judgement, OpenError> {
+    let frame = outcome?;
+    if let Some(text) = frame.error() {
+        let error = ServerError::new(text);
+        return match step {
+            Step::Hello if error.code() == Code::Unsupported => Ok(Judgement::OnlyResp2),
+            // A name is a courtesy to whoever reads CLIENT LIST.
+            Step::SetName => Ok(Judgement::Done),
+            _ => Err(OpenError::Refused { step: step.name(), error }),
+        };
+    }
+    match (step, frame) {
+        // A copy, because a slice would keep the whole read buffer of the handshake alive.
+        (Step::LoadScript, Frame::Bulk(digest)) => {
+            Ok(Judgement::Digest(Bytes::copy_from_slice(&digest)))
+        }
+        (Step::Hello, Frame::Map(_)) => Ok(Judgement::Done),
+        (Step::Auth | Step::SetName | Step::Select, Frame::Simple(_)) => Ok(Judgement::Done),
+        (step, _) => Err(OpenError::Unexpected { step: step.name() }),
+    }
+}

@@ -1,0 +1,17 @@
+//! One socket, and what is waiting for an answer on it.
+//!
+//! This layer knows bytes, replies and time limits. It must never know what a lock, a script or a
+//! quorum is, nor decide to connect again: a connection that failed stays failed, and its
+//! successor is a new one (a new generation) with a new queue.
+//!
+//! From the bottom: [`transport`] opens sockets, [`pipeline`] matches replies to what waits for
+//! them (no I/O), [`connection`] joins the two, [`handshake`] makes a connection usable, [`pool`]
+//! keeps several per server.
+
+pub mod connection;
+pub mod handshake;
+pub mod outcome;
+pub mod pipeline;
+pub mod pool;
+pub mod refusal;
+pub mod transport;

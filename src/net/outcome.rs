@@ -1,0 +1,61 @@
+//! What became of a command: replied, not sent, or unknown.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_resp::{DecodeError, Frame};
+
+/// The end of one command: its reply (an error reply included), or why there is none.
+pub type Outcome = Result<Frame, Failure>;
+
+/// Why a command has no reply.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Failure {
+    /// No byte of it reached the socket: the server never saw it.
+    #[error("not sent: {0}")]
+    NotSent(Fault),
+    /// Some or all of it was sent: the server may have run it, may still, or never will.
+    #[error("outcome unknown: {0}")]
+    Unknown(Fault),
+}
+
+/// What went wrong on a connection.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Fault {
+    /// The server did not answer one command in time; the connection may still be good.
+    #[error("the server gave no reply within {0:?}")]
+    Timeout(Duration),
+    /// The server read or wrote nothing for so long that the connection was given up.
+    #[error("the server was silent for {0:?} with commands waiting")]
+    Silent(Duration),
+    /// The server closed the connection.
+    #[error("the server closed the connection")]
+    ClosedByServer,
+    /// We closed the connection.
+    #[error("the connection was closed by this process")]
+    ClosedByUs,
+    /// The operating system reported an error of the socket.
+    #[error("the connection failed: {0}")]
+    Io(Arc<io::Error>),
+    /// The server sent bytes that are not its protocol.
+    #[error("the server broke the protocol: {0}")]
+    Decode(#[from] DecodeError),
+    /// The server answered a command that nobody sent.
+    #[error("the server sent a reply that no command was waiting for")]
+    Unsolicited,
+    /// The command is larger than all that may be in flight on a connection.
+    #[error("a command of {bytes} bytes is larger than the {most} that may be in flight")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The bound.
+        most: usize,
+    },
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        Self::Io(Arc::new(error))
+    }
+}

@@ -1,0 +1,403 @@
+//! The matching of replies to commands on one connection: a state machine with no I/O.
+//!
+//! House rules. Every change of what waits for a reply is in this file. It does not know sockets,
+//! tasks or clocks: bytes to send come out, frames and moments go in. The wakers are of any type
+//! that can be cloned, so that fuzzing and model checking can drive it with plain numbers.
+//!
+//! Call order: [`Pipeline::push`] any number of commands (nothing can come between them while the
+//! caller holds the lock), then [`Pipeline::commit`]. Whoever is told to write becomes the writer
+//! and calls [`Pipeline::next_chunk`] until it returns nothing. The reader feeds
+//! [`Pipeline::deliver`]; the sweeper calls [`Pipeline::sweep`]; and [`Pipeline::fail`] ends it.
+//!
+//! A ticket that is given up ([`Pipeline::abandon`]) leaves its place in the queue behind: the
+//! reply still comes, is matched to that place, and is thrown away.
+
+use std::collections::VecDeque;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use leasehold_resp::{Frame, encode_command};
+
+use super::outcome::{Failure, Fault, Outcome};
+use crate::policy::Moment;
+
+/// Buffers that grew past this are not kept for reuse.
+const KEPT_BUFFER_BYTES: usize = 64 * 1024;
+
+/// A claim on one reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    index: usize,
+    generation: u32,
+}
+
+/// Who waits for the reply of one command, until when, and where its bytes begin.
+struct Slot<W> {
+    generation: u32,
+    /// Whether its reply has still to come.
+    queued: bool,
+    holder: Holder<W>,
+    /// The offset of its first byte in all that was ever appended.
+    starts_at: u64,
+    asked_at: Moment,
+    deadline: Moment,
+    /// Its share of the connection's bound, given back when its reply came.
+    weight: u32,
+}
+
+enum Holder<W> {
+    Waits(Option<W>),
+    Settled(Outcome),
+    Gone,
+}
+
+/// Who writes.
+enum Writer {
+    /// Nobody: the next commit decides.
+    Idle,
+    /// A caller or the flusher, right now.
+    Active,
+    /// The role waits for the flusher, with what the last writer could not get rid of.
+    OnOffer(BytesMut),
+}
+
+/// What a commit asks of its caller.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Commit {
+    /// Write this, then ask for the next chunk: the caller is the writer now.
+    Write(BytesMut),
+    /// Wake the flusher: it is to be the writer.
+    WakeFlusher,
+    /// Somebody is writing already and will take this along.
+    Queued,
+}
+
+/// What a sweep found.
+#[derive(Debug)]
+pub enum Sweep {
+    /// Commands are under way: sweep again.
+    Busy,
+    /// Nothing was under way since the last sweep: no more sweeps until a push asks for them.
+    Idle,
+    /// Nothing was read for too long.
+    Dead(Fault),
+}
+
+/// How long a command may wait, and what it weighs.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// When the command was asked for.
+    pub asked_at: Moment,
+    /// When its caller gives up on a reply.
+    pub deadline: Moment,
+    /// What is given back to the connection's bound when its reply came.
+    pub weight: u32,
+}
+
+/// See the module's documentation.
+pub struct Pipeline<W> {
+    outgoing: BytesMut,
+    spare: BytesMut,
+    /// Bytes ever appended to `outgoing`.
+    appended: u64,
+    /// Of these, bytes ever handed to a writer: any of them may be on the wire.
+    handed_out: u64,
+    writer: Writer,
+    slots: Vec<Slot<W>>,
+    free: Vec<usize>,
+    waiting: VecDeque<usize>,
+    freed_weight: usize,
+    /// Whether the sweeper runs.
+    sweeping: bool,
+    /// Whether anything was read, or began to wait in an empty queue, since the last sweep.
+    stirred: bool,
+    silent_since: Moment,
+    fault: Option<Fault>,
+}
+
+impl<W: Clone> Default for Pipeline<W> {
+    fn default() -> Self {
+        Self {
+            outgoing: BytesMut::new(),
+            spare: BytesMut::new(),
+            appended: 0,
+            handed_out: 0,
+            writer: Writer::Idle,
+            slots: Vec::new(),
+            free: Vec::new(),
+            waiting: VecDeque::new(),
+            freed_weight: 0,
+            sweeping: false,
+            stirred: false,
+            silent_since: Moment::from_nanos(0),
+            fault: None,
+        }
+    }
+}
+
+impl<W: Clone> Pipeline<W> {
+    /// Why the connection ended, once it did.
+    pub fn fault(&self) -> Option<&Fault> {
+        self.fault.as_ref()
+    }
+
+    /// Commands whose replies have still to come, abandoned ones included.
+    pub fn in_flight(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Appends a command and takes a place in the queue of replies.
+    ///
+    /// # Errors
+    ///
+    /// The connection's fault, once it has one: nothing of the command is sent.
+    pub fn push(&mut self, args: &[&[u8]], terms: Terms) -> Result<Ticket, Fault> {
+        self.append(args, terms, Holder::Waits(None))
+    }
+
+    /// As [`Pipeline::push`], for a reply that nobody will ask for.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pipeline::push`].
+    pub fn push_detached(&mut self, args: &[&[u8]], terms: Terms) -> Result<(), Fault> {
+        self.append(args, terms, Holder::Gone).map(|_| ())
+    }
+
+    fn append(
+        &mut self,
+        args: &[&[u8]],
+        terms: Terms,
+        holder: Holder<W>,
+    ) -> Result<Ticket, Fault> {
+        if let Some(fault) = &self.fault {
+            return Err(fault.clone());
+        }
+        let starts_at = self.appended;
+        let before = self.outgoing.len();
+        encode_command(&mut self.outgoing, args);
+        self.appended += (self.outgoing.len() - before) as u64;
+        self.stirred |= self.waiting.is_empty();
+
+        let Terms { asked_at, deadline, weight } = terms;
+        let index = self.free.pop().unwrap_or(self.slots.len());
+        let generation = self.slots.get(index).map_or(0, |slot| slot.generation);
+        let slot =
+            Slot { generation, queued: true, holder, starts_at, asked_at, deadline, weight };
+        match self.slots.get_mut(index) {
+            Some(free) => *free = slot,
+            None => self.slots.push(slot),
+        }
+        self.waiting.push_back(index);
+        Ok(Ticket { index, generation })
+    }
+
+    /// Decides who sends what was pushed. With at most `write_inline` commands in flight it is
+    /// the caller; with more it is the flusher, so that writes gather.
+    pub fn commit(&mut self, write_inline: usize) -> Commit {
+        if self.outgoing.is_empty() || !matches!(self.writer, Writer::Idle) {
+            return Commit::Queued;
+        }
+        if self.waiting.len() <= write_inline {
+            self.writer = Writer::Active;
+            return Commit::Write(self.hand_out());
+        }
+        self.writer = Writer::OnOffer(BytesMut::new());
+        Commit::WakeFlusher
+    }
+
+    /// Whether the sweeper has to be woken because commands are under way and it sleeps.
+    pub fn wants_sweeper(&mut self) -> bool {
+        let wanted = !self.sweeping && !self.waiting.is_empty();
+        self.sweeping |= wanted;
+        wanted
+    }
+
+    fn hand_out(&mut self) -> BytesMut {
+        self.handed_out = self.appended;
+        std::mem::replace(&mut self.outgoing, std::mem::take(&mut self.spare))
+    }
+
+    /// The writer has sent all it had and gives the buffer back: more to write, or the role ends.
+    pub fn next_chunk(&mut self, mut sent: BytesMut) -> Option<BytesMut> {
+        sent.clear();
+        if sent.capacity() <= KEPT_BUFFER_BYTES {
+            self.spare = sent;
+        }
+        if self.outgoing.is_empty() {
+            self.writer = Writer::Idle;
+            return None;
+        }
+        Some(self.hand_out())
+    }
+
+    /// The writer cannot go on without waiting: the role, and the rest, wait for the flusher.
+    pub fn hand_over(&mut self, rest: BytesMut) {
+        self.writer = Writer::OnOffer(rest);
+    }
+
+    /// The flusher takes the role if it is on offer, with what there is to write.
+    pub fn take_over(&mut self) -> Option<BytesMut> {
+        match std::mem::replace(&mut self.writer, Writer::Active) {
+            Writer::OnOffer(rest) if !rest.is_empty() => Some(rest),
+            Writer::OnOffer(empty) => self.next_chunk(empty),
+            other => {
+                self.writer = other;
+                None
+            }
+        }
+    }
+
+    /// Matches one frame to the command that waits longest; returns whom to wake.
+    ///
+    /// A push, known by its type alone, is nobody's reply.
+    ///
+    /// # Errors
+    ///
+    /// When nothing waits: from here on no reply could be trusted. And the connection's fault,
+    /// once it has one: nothing is matched any more.
+    pub fn deliver(&mut self, frame: Frame) -> Result<Option<W>, Fault> {
+        if let Some(fault) = &self.fault {
+            return Err(fault.clone());
+        }
+        self.stirred = true;
+        if frame.is_push() {
+            return Ok(None);
+        }
+        let index = self.waiting.pop_front().ok_or(Fault::Unsolicited)?;
+        Ok(self.answer(index, Ok(frame.into_value())))
+    }
+
+    /// Some bytes came, whether they completed a frame or not.
+    pub fn note_read(&mut self) {
+        self.stirred = true;
+    }
+
+    /// The slot has left the queue: settles it if somebody waits, frees it if nobody does.
+    fn answer(&mut self, index: usize, outcome: Outcome) -> Option<W> {
+        let slot = &mut self.slots[index];
+        slot.queued = false;
+        self.freed_weight += slot.weight as usize;
+        match &mut slot.holder {
+            Holder::Waits(waker) => {
+                let waker = waker.take();
+                slot.holder = Holder::Settled(outcome);
+                waker
+            }
+            // It timed out and its holder has not looked yet: it stays as it is.
+            Holder::Settled(_) => None,
+            Holder::Gone => {
+                self.recycle(index);
+                None
+            }
+        }
+    }
+
+    fn recycle(&mut self, index: usize) {
+        self.slots[index].generation = self.slots[index].generation.wrapping_add(1);
+        self.free.push(index);
+    }
+
+    /// The weight of all that was answered since this was last asked.
+    pub fn take_freed_weight(&mut self) -> usize {
+        std::mem::take(&mut self.freed_weight)
+    }
+
+    /// The outcome of a ticket, or `waker` is kept to be woken when there is one.
+    ///
+    /// # Panics
+    ///
+    /// When the ticket was settled or abandoned before.
+    pub fn poll(&mut self, ticket: Ticket, waker: &W) -> Poll<Outcome> {
+        let slot = self.slot(ticket);
+        match &mut slot.holder {
+            Holder::Waits(Some(kept)) => {
+                kept.clone_from(waker);
+                Poll::Pending
+            }
+            Holder::Waits(none) => {
+                *none = Some(waker.clone());
+                Poll::Pending
+            }
+            holder => {
+                let Holder::Settled(outcome) = std::mem::replace(holder, Holder::Gone) else {
+                    unreachable!("a ticket is asked for after it was settled");
+                };
+                self.release(ticket.index);
+                Poll::Ready(outcome)
+            }
+        }
+    }
+
+    /// Nobody will ask for this ticket's outcome any more.
+    ///
+    /// # Panics
+    ///
+    /// When the ticket was settled or abandoned before.
+    pub fn abandon(&mut self, ticket: Ticket) {
+        self.slot(ticket).holder = Holder::Gone;
+        self.release(ticket.index);
+    }
+
+    fn slot(&mut self, ticket: Ticket) -> &mut Slot<W> {
+        let slot = &mut self.slots[ticket.index];
+        assert_eq!(slot.generation, ticket.generation, "a ticket serves once");
+        slot
+    }
+
+    /// Frees a slot that has no holder left, unless its reply has still to come.
+    fn release(&mut self, index: usize) {
+        if !self.slots[index].queued {
+            self.recycle(index);
+        }
+    }
+
+    /// Settles what has waited too long (its place in the queue stays), and finds out whether the
+    /// connection is dead: commands wait, and nothing was read for `dead_after`.
+    pub fn sweep(&mut self, now: Moment, dead_after: Duration, woken: &mut Vec<W>) -> Sweep {
+        let stirred = std::mem::take(&mut self.stirred);
+        if stirred {
+            self.silent_since = now;
+        }
+        if self.waiting.is_empty() {
+            self.sweeping = stirred;
+            return if stirred { Sweep::Busy } else { Sweep::Idle };
+        }
+        for &index in &self.waiting {
+            let slot = &mut self.slots[index];
+            if slot.deadline > now {
+                continue;
+            }
+            if let Holder::Waits(waker) = &mut slot.holder {
+                woken.extend(waker.take());
+                let waited = slot.deadline.since(slot.asked_at);
+                slot.holder = Holder::Settled(Err(Failure::Unknown(Fault::Timeout(waited))));
+            }
+        }
+        let silent_for = now.since(self.silent_since);
+        if silent_for >= dead_after { Sweep::Dead(Fault::Silent(silent_for)) } else { Sweep::Busy }
+    }
+
+    /// Ends the connection: what waits is told whether any of its bytes were handed to a writer,
+    /// nothing is taken or matched any more. The first fault stays.
+    pub fn fail(&mut self, fault: Fault, woken: &mut Vec<W>) {
+        let fault = self.fault.get_or_insert(fault).clone();
+        while let Some(index) = self.waiting.pop_front() {
+            let failure = if self.slots[index].starts_at >= self.handed_out {
+                Failure::NotSent(fault.clone())
+            } else {
+                Failure::Unknown(fault.clone())
+            };
+            woken.extend(self.answer(index, Err(failure)));
+        }
+        self.outgoing = BytesMut::new();
+        self.spare = BytesMut::new();
+        if let Writer::OnOffer(rest) = &mut self.writer {
+            rest.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! The lanes of one server: each is a place for one connection at a time.
+//!
+//! A lease is given a lane when it begins and stays on it, and on the very connection that it
+//! began on while that lives, so that its acquire, extend and release cannot overtake another.
+//! The pool does not connect: whoever owns it keeps each lane filled.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::watch;
+
+use super::connection::Connection;
+use super::handshake::OpenError;
+
+/// What a lane holds.
+#[derive(Clone)]
+pub enum Link {
+    /// A first or next connection is being made.
+    Connecting,
+    /// A connection that was usable when it was put here.
+    Up(Arc<Connection>),
+    /// The last try to connect failed; the next one waits.
+    Down(OpenError),
+}
+
+/// One lane.
+pub struct Lane {
+    link: watch::Sender<Link>,
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        Self { link: watch::Sender::new(Link::Connecting) }
+    }
+}
+
+impl Lane {
+    /// The connection, if there is one that can take commands.
+    pub fn ready(&self) -> Option<Arc<Connection>> {
+        match &*self.link.borrow() {
+            Link::Up(connection) if connection.is_alive() => Some(Arc::clone(connection)),
+            _ => None,
+        }
+    }
+
+    /// Puts `link` here and tells those who wait.
+    pub fn set(&self, link: Link) {
+        self.link.send_replace(link);
+    }
+
+    /// Waits for a connection, or for why the next try to get one failed.
+    ///
+    /// # Errors
+    ///
+    /// What the try that ended after this call said.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn settled(&self) -> Result<Arc<Connection>, OpenError> {
+        let mut link = self.link.subscribe();
+        loop {
+            if let Some(connection) = self.ready() {
+                return Ok(connection);
+            }
+            // The sender lives as long as `self`, so there is always another change.
+            let _ = link.changed().await;
+            if let Link::Down(error) = &*link.borrow_and_update() {
+                return Err(error.clone());
+            }
+        }
+    }
+}
+
+/// The lanes of one server.
+pub struct Pool {
+    lanes: Box<[Lane]>,
+    next: AtomicUsize,
+}
+
+impl Pool {
+    /// A pool of `lanes` empty lanes, at least one.
+    #[must_use]
+    pub fn new(lanes: usize) -> Self {
+        let lanes = (0..lanes.max(1)).map(|_| Lane::default()).collect();
+        Self { lanes, next: AtomicUsize::new(0) }
+    }
+
+    /// The lane for the next lease: each in turn.
+    pub fn pick(&self) -> usize {
+        if self.lanes.len() == 1 {
+            return 0;
+        }
+        self.next.fetch_add(1, Ordering::Relaxed) % self.lanes.len()
+    }
+
+    /// The lane of this number.
+    ///
+    /// # Panics
+    ///
+    /// When there is none.
+    pub fn lane(&self, number: usize) -> &Lane {
+        &self.lanes[number]
+    }
+
+    /// How many there are.
+    pub fn size(&self) -> usize {
+        self.lanes.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leases_are_spread_over_all_lanes() {
+        let pool = Pool::new(3);
+        let picked: Vec<usize> = (0..6).map(|_| pool.pick()).collect();
+        assert_eq!(picked, [0, 1, 2, 0, 1, 2]);
+        assert_eq!(Pool::new(0).size(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_waiter_learns_why_the_next_try_failed_not_an_earlier_one() {
+        let lane = Arc::new(Lane::default());
+        let failure = |ms| OpenError::Timeout(std::time::Duration::from_millis(ms));
+        lane.set(Link::Down(failure(1)));
+        let waiter = tokio::spawn({
+            let lane = Arc::clone(&lane);
+            async move { lane.settled().await.map(|_| ()) }
+        });
+        tokio::task::yield_now().await;
+        lane.set(Link::Connecting);
+        lane.set(Link::Down(failure(2)));
+        let error = waiter.await.unwrap().unwrap_err();
+        assert_eq!(error.to_string(), failure(2).to_string());
+    }
+}

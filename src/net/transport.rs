@@ -1,0 +1,157 @@
+//! Sockets: TCP and Unix behind one pair of halves.
+
+use std::fmt;
+use std::io;
+#[cfg(unix)]
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::net::tcp;
+#[cfg(unix)]
+use tokio::net::{UnixStream, unix};
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A host name or IP address (IPv6 without brackets) and a port.
+    Tcp {
+        /// The host.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+    /// The path of a Unix socket.
+    #[cfg(unix)]
+    Unix {
+        /// The path.
+        path: PathBuf,
+    },
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            #[cfg(unix)]
+            Self::Unix { path } => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// Opens a socket to `address`; a host name is resolved anew and each of its addresses tried.
+///
+/// `dead_after` bounds how long the kernel lets sent bytes go unacknowledged (`TCP_USER_TIMEOUT`).
+pub(super) async fn open(
+    address: &Address,
+    dead_after: Duration,
+) -> io::Result<(ReadHalf, WriteHalf)> {
+    match address {
+        Address::Tcp { host, port } => {
+            let stream = TcpStream::connect((host.as_str(), *port)).await?;
+            stream.set_nodelay(true)?;
+            watch_for_death(&stream, dead_after)?;
+            let (read, write) = stream.into_split();
+            Ok((ReadHalf::Tcp(read), WriteHalf::Tcp(write)))
+        }
+        #[cfg(unix)]
+        Address::Unix { path } => {
+            let (read, write) = UnixStream::connect(path).await?.into_split();
+            Ok((ReadHalf::Unix(read), WriteHalf::Unix(write)))
+        }
+    }
+}
+
+/// Lets the kernel find out that a peer is gone, idle or not: half-open connections otherwise
+/// live for a quarter of an hour.
+#[cfg(unix)]
+fn watch_for_death(stream: &TcpStream, dead_after: Duration) -> io::Result<()> {
+    use rustix::net::sockopt;
+
+    const IDLE: Duration = Duration::from_secs(15);
+    const INTERVAL: Duration = Duration::from_secs(5);
+    const PROBES: u32 = 3;
+
+    sockopt::set_socket_keepalive(stream, true)?;
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        sockopt::set_tcp_keepidle(stream, IDLE)?;
+        sockopt::set_tcp_keepintvl(stream, INTERVAL)?;
+        sockopt::set_tcp_keepcnt(stream, PROBES)?;
+        let millis = u32::try_from(dead_after.as_millis()).unwrap_or(u32::MAX);
+        sockopt::set_tcp_user_timeout(stream, millis)?;
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let _ = (IDLE, INTERVAL, PROBES, dead_after);
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn watch_for_death(_: &TcpStream, _: Duration) -> io::Result<()> {
+    Ok(())
+}
+
+/// The half that the reader owns.
+pub(super) enum ReadHalf {
+    Tcp(tcp::OwnedReadHalf),
+    #[cfg(unix)]
+    Unix(unix::OwnedReadHalf),
+}
+
+impl ReadHalf {
+    /// Waits for bytes and appends them to `buffer`; 0 is the end of the stream.
+    pub(super) async fn read(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
+        match self {
+            Self::Tcp(half) => half.read_buf(buffer).await,
+            #[cfg(unix)]
+            Self::Unix(half) => half.read_buf(buffer).await,
+        }
+    }
+}
+
+/// The half that whoever holds the writer role uses.
+pub(super) enum WriteHalf {
+    Tcp(tcp::OwnedWriteHalf),
+    #[cfg(unix)]
+    Unix(unix::OwnedWriteHalf),
+}
+
+impl WriteHalf {
+    /// Writes what the kernel takes now; `WouldBlock` when that is nothing.
+    pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(half) => half.try_write(bytes),
+            #[cfg(unix)]
+            Self::Unix(half) => half.try_write(bytes),
+        }
+    }
+
+    /// Waits until [`WriteHalf::try_write`] is worth trying again.
+    pub(super) async fn writable(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(half) => half.writable().await,
+            #[cfg(unix)]
+            Self::Unix(half) => half.writable().await,
+        }
+    }
+
+    /// Ends the connection in both directions, whoever else still holds a half of it.
+    pub(super) fn shut_down(&self) {
+        #[cfg(unix)]
+        {
+            // It fails only when the connection has already ended.
+            let _ = match self {
+                Self::Tcp(half) => shut_down_both(half.as_ref()),
+                Self::Unix(half) => shut_down_both(half.as_ref()),
+            };
+        }
+    }
+}
+
+#[cfg(unix)]
+fn shut_down_both(socket: &impl std::os::fd::AsFd) -> rustix::io::Result<()> {
+    rustix::net::shutdown(socket, rustix::net::Shutdown::Both)
+}

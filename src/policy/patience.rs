@@ -1,0 +1,152 @@
+use std::time::Duration;
+
+use super::{Backoff, Moment};
+
+/// Between tries for a lock that another holds: short, because most locks are held briefly, and
+/// up to what a poller may cost the server.
+const RETRY: Backoff =
+    Backoff { first: Duration::from_millis(4), longest: Duration::from_millis(128) };
+
+/// What stood in the way of one try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Setback {
+    /// Another holds the lock, whose lease ends in this time at the latest, where that is known.
+    Held(Option<Duration>),
+    /// It was granted with too little validity left.
+    TooLate,
+    /// Too few servers served; another try may find them better.
+    Failing,
+    /// No further try can end otherwise.
+    Hopeless,
+}
+
+/// What to do after a setback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Try again after this time.
+    TryIn(Duration),
+    /// The setback is the answer.
+    GiveUp,
+    /// The wait that was allowed, this long, is over.
+    OutOfTime(Duration),
+}
+
+/// How long an acquire goes on in the face of setbacks.
+///
+/// Waiting for another holder is bounded by the caller alone. Servers that fail are put up with
+/// for `grace` in a row, so that a restart or a failover is ridden out, and a wrong address is not
+/// waited on for ever.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    began_at: Moment,
+    ends_at: Option<Moment>,
+    grace: Duration,
+    tries: u32,
+    failing_since: Option<Moment>,
+}
+
+/// How long a caller is willing to wait for another holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Never,
+    AtMost(Duration),
+    Forever,
+}
+
+impl Patience {
+    pub(crate) fn new(wait: Wait, grace: Duration, now: Moment) -> Self {
+        let ends_at = match wait {
+            Wait::Never => Some(now),
+            Wait::AtMost(limit) => Some(now.after(limit)),
+            Wait::Forever => None,
+        };
+        Self { began_at: now, ends_at, grace, tries: 0, failing_since: None }
+    }
+
+    /// What to do after `setback` at `now`, given 64 random bits.
+    pub(crate) fn after(&mut self, setback: Setback, now: Moment, random: u64) -> Next {
+        self.failing_since = match setback {
+            Setback::Failing => self.failing_since.or(Some(now)),
+            _ => None,
+        };
+        let failing_for = self.failing_since.map_or(Duration::ZERO, |since| now.since(since));
+        if setback == Setback::Hopeless || failing_for > self.grace {
+            return Next::GiveUp;
+        }
+        let frees_in = match setback {
+            Setback::Held(frees_in) => frees_in,
+            _ => None,
+        };
+        let delay = RETRY.delay_until(self.tries, frees_in, random);
+        self.tries = self.tries.saturating_add(1);
+        match self.ends_at {
+            None => Next::TryIn(delay),
+            Some(end) if end == self.began_at => Next::GiveUp,
+            Some(end) if now >= end => Next::OutOfTime(end.since(self.began_at)),
+            Some(end) => Next::TryIn(delay.min(end.since(now))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GRACE: Duration = Duration::from_secs(10);
+
+    const fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    fn at(n: u64) -> Moment {
+        Moment::from_nanos(0).after(ms(n))
+    }
+
+    fn delay(next: Next) -> Duration {
+        match next {
+            Next::TryIn(delay) => delay,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn who_does_not_wait_gets_the_first_setback_as_the_answer() {
+        for setback in [Setback::Held(None), Setback::TooLate, Setback::Failing] {
+            let mut patience = Patience::new(Wait::Never, GRACE, at(5));
+            assert_eq!(patience.after(setback, at(6), 0), Next::GiveUp);
+        }
+    }
+
+    #[test]
+    fn a_waiter_backs_off_but_is_there_when_the_holders_lease_ends() {
+        let mut patience = Patience::new(Wait::Forever, GRACE, at(0));
+        let first = delay(patience.after(Setback::Held(Some(ms(5000))), at(0), 0));
+        let second = delay(patience.after(Setback::Held(Some(ms(5000))), at(9), 0));
+        assert!(second > first);
+        let last = delay(patience.after(Setback::Held(Some(ms(1))), at(99), 0));
+        assert!(last >= ms(1) && last <= ms(1) + RETRY.first);
+    }
+
+    #[test]
+    fn a_limited_wait_ends_with_one_last_try_at_its_end() {
+        let mut patience = Patience::new(Wait::AtMost(ms(10)), GRACE, at(0));
+        assert_eq!(patience.after(Setback::Held(None), at(9), u64::MAX), Next::TryIn(ms(1)));
+        assert_eq!(patience.after(Setback::Held(None), at(10), 0), Next::OutOfTime(ms(10)));
+    }
+
+    #[test]
+    fn failing_servers_are_put_up_with_for_the_grace_in_a_row() {
+        let mut patience = Patience::new(Wait::Forever, ms(100), at(0));
+        assert!(matches!(patience.after(Setback::Failing, at(0), 0), Next::TryIn(_)));
+        assert!(matches!(patience.after(Setback::Failing, at(100), 0), Next::TryIn(_)));
+        assert!(matches!(patience.after(Setback::Held(None), at(101), 0), Next::TryIn(_)));
+        assert!(matches!(patience.after(Setback::Failing, at(150), 0), Next::TryIn(_)));
+        assert_eq!(patience.after(Setback::Failing, at(251), 0), Next::GiveUp);
+    }
+
+    #[test]
+    fn the_hopeless_is_never_tried_again() {
+        let mut patience = Patience::new(Wait::Forever, GRACE, at(0));
+        assert_eq!(patience.after(Setback::Hopeless, at(0), 0), Next::GiveUp);
+    }
+}

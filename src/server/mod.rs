@@ -1,0 +1,9 @@
+//! A place to send a command: a server that is connected to again whenever it has to be.
+//!
+//! This layer knows endpoints, reconnection and script caches. It must never know what a script
+//! does, what a lease or an owner is, or how many servers there are beside this one.
+
+pub mod endpoint;
+pub(crate) mod call;
+pub(crate) mod node;
+pub(crate) mod script;

@@ -1,0 +1,212 @@
+//! One server, kept connected.
+//!
+//! Each lane has a supervisor task that connects, waits for the connection's end, and connects
+//! again: with jitter, so that a fleet does not come back in step, and sooner when somebody asks.
+//! One server's trouble is no other's: nothing is shared between nodes.
+//!
+//! What has to be told to the server but cannot be now is owed ([`Node::owe`]): it is the first
+//! thing that the lane's next connection sends, unless it has become pointless by then.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use super::call::Command;
+use super::endpoint::Endpoint;
+use super::script::Script;
+use crate::clock;
+use crate::net::connection::{Connection, Settings};
+use crate::net::handshake::{Hello, OpenError, connect};
+use crate::net::pool::{Lane, Link, Pool};
+use crate::policy::{Backoff, Moment};
+
+/// The name that CLIENT LIST shows.
+const CLIENT_NAME: &str = "leasehold";
+/// Between tries to connect: soon at first, because most ends are short, then once a second.
+const RECONNECT: Backoff =
+    Backoff { first: Duration::from_millis(10), longest: Duration::from_secs(1) };
+/// A lane remembers at most this many debts. What is forgotten costs its lease's TTL, no more.
+const DEBTS_MAX: usize = 4096;
+
+/// How a node behaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NodeSettings {
+    /// Dial and handshake together.
+    pub(crate) connect_timeout: Duration,
+    /// Connections to the server.
+    pub(crate) lanes: usize,
+    pub(crate) connection: Settings,
+}
+
+/// What is owed to the server on a lane, and until when it is worth sending.
+struct Debt {
+    words: Vec<Box<[u8]>>,
+    pointless_at: Moment,
+}
+
+/// What a lane has beside its connection.
+#[derive(Default)]
+struct Desk {
+    /// Somebody wants the connection now.
+    wanted: Notify,
+    debts: Mutex<Vec<Debt>>,
+}
+
+struct Shared {
+    endpoint: Endpoint,
+    scripts: &'static [Script],
+    settings: NodeSettings,
+    pool: Pool,
+    desks: Box<[Desk]>,
+}
+
+/// See the module's documentation.
+pub(crate) struct Node {
+    shared: Arc<Shared>,
+    supervisors: Vec<JoinHandle<()>>,
+}
+
+impl Node {
+    /// Starts to connect to `endpoint`, on the current runtime.
+    pub(crate) fn start(
+        endpoint: Endpoint,
+        scripts: &'static [Script],
+        settings: NodeSettings,
+    ) -> Self {
+        let pool = Pool::new(settings.lanes);
+        let desks = (0..pool.size()).map(|_| Desk::default()).collect();
+        let shared = Arc::new(Shared { endpoint, scripts, settings, pool, desks });
+        let supervisors = (0..shared.pool.size())
+            .map(|lane| tokio::spawn(supervise(Arc::clone(&shared), lane)))
+            .collect();
+        Self { shared, supervisors }
+    }
+
+    /// Where the server is, without credentials.
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        &self.shared.endpoint
+    }
+
+    /// The lane for the next lease.
+    pub(crate) fn pick_lane(&self) -> usize {
+        self.shared.pool.pick()
+    }
+
+    /// The lane's connection: at once where there is one, else when the next try to connect ends.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped: the connecting goes on.
+    pub(crate) async fn connection(&self, lane: usize) -> Result<Arc<Connection>, OpenError> {
+        if let Some(connection) = self.lane(lane).ready() {
+            return Ok(connection);
+        }
+        self.shared.desks[lane].wanted.notify_one();
+        let within = self.shared.settings.connect_timeout;
+        timeout(within, self.lane(lane).settled()).await.unwrap_or(Err(OpenError::Timeout(within)))
+    }
+
+    /// Tells the server something on `began_on`, the connection that it concerns; where that has
+    /// ended, on the lane's next one. Neither blocks nor needs a runtime.
+    ///
+    /// It is not sent any more once it is `pointless_at`.
+    pub(crate) fn owe(
+        &self,
+        lane: usize,
+        began_on: &Connection,
+        command: Command<'_>,
+        pointless_at: Moment,
+    ) {
+        if command.send_detached(began_on).is_ok() {
+            return;
+        }
+        // Under the lock that a new connection is installed under: it is either in the lane
+        // already, or will find the debt.
+        let mut debts = self.shared.debts(lane);
+        let sent =
+            self.lane(lane).ready().is_some_and(|next| command.send_detached(&next).is_ok());
+        if !sent && debts.len() < DEBTS_MAX {
+            debts.push(Debt { words: command.to_owned_words(), pointless_at });
+        }
+    }
+
+    fn lane(&self, lane: usize) -> &Lane {
+        self.shared.pool.lane(lane)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.supervisors.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl Shared {
+    fn debts(&self, lane: usize) -> MutexGuard<'_, Vec<Debt>> {
+        self.desks[lane].debts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn connect(&self) -> Result<Arc<Connection>, OpenError> {
+        let scripts: Vec<&str> = self.scripts.iter().map(Script::text).collect();
+        let credentials = self.endpoint.credentials.as_ref();
+        let hello = Hello {
+            user: credentials.and_then(|credentials| credentials.user.as_deref()),
+            password: credentials.map(|credentials| credentials.password.expose()),
+            database: self.endpoint.database,
+            client_name: CLIENT_NAME,
+            scripts: &scripts,
+        };
+        let Self { endpoint, settings, .. } = self;
+        connect(&endpoint.address, hello, settings.connection, settings.connect_timeout).await
+    }
+
+    /// Puts a connection into its lane, with what is owed sent before anybody else's commands.
+    fn install(&self, lane: usize, connection: &Arc<Connection>) {
+        let mut debts = self.debts(lane);
+        let now = clock::now();
+        for debt in debts.drain(..).filter(|debt| debt.pointless_at > now) {
+            let words: Vec<&[u8]> = debt.words.iter().map(|word| &**word).collect();
+            // A connection that fails this early loses the debt to its TTL.
+            let _ = connection.send_detached(&words, now);
+        }
+        self.pool.lane(lane).set(Link::Up(Arc::clone(connection)));
+    }
+
+    /// Rests between two tries; at least the first delay of the backoff, and no longer than that
+    /// once somebody asks.
+    async fn rest(&self, lane: usize, failed: u32) {
+        let random = clock::random_bits();
+        let least = RECONNECT.delay(0, random);
+        let whole = RECONNECT.delay(failed, random);
+        sleep(least).await;
+        if let Some(more) = whole.checked_sub(least).filter(|more| !more.is_zero()) {
+            let _ = timeout(more, self.desks[lane].wanted.notified()).await;
+        }
+    }
+}
+
+/// Keeps one lane connected for as long as the node lives.
+async fn supervise(shared: Arc<Shared>, number: usize) {
+    let lane = shared.pool.lane(number);
+    let mut failed: u32 = 0;
+    loop {
+        failed = failed.saturating_add(1);
+        match shared.connect().await {
+            Ok(connection) => {
+                let connected_at = clock::now();
+                shared.install(number, &connection);
+                connection.ended().await;
+                lane.set(Link::Connecting);
+                // A connection that lasted was a success; one that ends at once is not.
+                if clock::now().since(connected_at) > RECONNECT.longest {
+                    failed = 0;
+                }
+            }
+            Err(error) => lane.set(Link::Down(error)),
+        }
+        shared.rest(number, failed).await;
+    }
+}
