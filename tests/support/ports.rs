@@ -1,6 +1,6 @@
 //! Loopback ports for servers that must keep their number over a restart.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};
 
 /// Below every system's ephemeral range. A number from that range (which is what binding port 0
@@ -18,6 +18,19 @@ pub fn listen() -> TcpListener {
         }
     }
     panic!("no free loopback port from {FIRST} on");
+}
+
+/// As [`listen`], for the runtime that this is called inside of; also says where.
+pub fn listen_async() -> (tokio::net::TcpListener, SocketAddr) {
+    let listener = listen();
+    let address = listener
+        .local_addr()
+        .expect("a bound listener has an address");
+    listener
+        .set_nonblocking(true)
+        .expect("a socket can be made nonblocking");
+    let listener = tokio::net::TcpListener::from_std(listener).expect("inside a runtime");
+    (listener, address)
 }
 
 /// A port that was free a moment ago. Whoever binds it must be ready to lose it and ask again.

@@ -42,14 +42,7 @@ enum Ending {
 impl FaultProxy {
     /// Starts a proxy which passes everything. Must be called inside a runtime.
     pub fn start(upstream: SocketAddr) -> Self {
-        let listener = ports::listen();
-        let address = listener
-            .local_addr()
-            .expect("a bound listener has an address");
-        listener
-            .set_nonblocking(true)
-            .expect("a socket can be made nonblocking");
-        let listener = TcpListener::from_std(listener).expect("inside a runtime");
+        let (listener, address) = ports::listen_async();
         let shared = Arc::new(Shared {
             upstream,
             to_server: Lane::new(),

@@ -135,14 +135,7 @@ impl ScriptedServer {
     /// Starts a server which asks `handler` about every command, of all connections, one by one.
     /// Must be called inside a runtime.
     pub fn start(handler: impl FnMut(&Command) -> Action + Send + 'static) -> Self {
-        let listener = ports::listen();
-        let address = listener
-            .local_addr()
-            .expect("a bound listener has an address");
-        listener
-            .set_nonblocking(true)
-            .expect("a socket can be made nonblocking");
-        let listener = TcpListener::from_std(listener).expect("inside a runtime");
+        let (listener, address) = ports::listen_async();
         let shared = Arc::new(Shared {
             handler: Mutex::new(Box::new(handler)),
             received: watch::Sender::default(),

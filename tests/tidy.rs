@@ -1,0 +1,174 @@
+//! The house rules, made executable: each rule is a pure function over text, shown to fire on a bad
+//! sample beside its definition, and held against the real tree here.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+#[path = "tidy/layers.rs"]
+mod layers;
+#[path = "tidy/papers.rs"]
+mod papers;
+#[path = "tidy/purity.rs"]
+mod purity;
+#[path = "tidy/source.rs"]
+mod source;
+
+use source::Source;
+
+/// A broken rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    /// From 1.
+    line: usize,
+    rule: String,
+}
+
+impl Finding {
+    fn new(line: usize, rule: impl Into<String>) -> Self {
+        Self {
+            line,
+            rule: rule.into(),
+        }
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The files below `directory` whose names end in `ending`, relative to the root.
+fn files(directory: &str, ending: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut directories: Vec<PathBuf> = vec![root().join(directory)];
+    while let Some(directory) = directories.pop() {
+        let entries = std::fs::read_dir(&directory);
+        for entry in entries.unwrap_or_else(|error| panic!("{}: {error}", directory.display())) {
+            let path = entry.expect("a directory can be read to its end").path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.to_string_lossy().ends_with(ending) {
+                let relative = path.strip_prefix(root()).expect("it is below the root");
+                found.push(relative.to_string_lossy().replace('\\', "/"));
+            }
+        }
+    }
+    assert!(
+        !found.is_empty(),
+        "no {ending} files in {directory}: is this rule looking elsewhere?"
+    );
+    found.sort();
+    found
+}
+
+fn sources(directory: &str) -> impl Iterator<Item = Source> {
+    files(directory, ".rs").into_iter().map(|path| {
+        let text = read(&path);
+        Source::parse(path, &text)
+    })
+}
+
+/// Holds every file against a rule and panics with all that was found.
+fn enforce<F: AsRef<str>>(files: impl IntoIterator<Item = (F, Vec<Finding>)>) {
+    let mut report = String::new();
+    for (path, findings) in files {
+        for Finding { line, rule } in findings {
+            writeln!(report, "{}:{line}: {rule}", path.as_ref()).expect("a string takes it");
+        }
+    }
+    assert!(report.is_empty(), "\n{report}");
+}
+
+fn enforce_on_sources(
+    sources: impl Iterator<Item = Source>,
+    rule: impl Fn(&Source) -> Vec<Finding>,
+) {
+    enforce(sources.map(|source| {
+        let findings = rule(&source);
+        (source.path, findings)
+    }));
+}
+
+#[test]
+fn no_layer_names_a_higher_layer() {
+    enforce_on_sources(sources("src"), layers::check);
+}
+
+#[test]
+fn policy_is_pure() {
+    let dependencies = purity::dependencies(&read("Cargo.toml"));
+    assert!(
+        dependencies.iter().any(|name| name == "tokio"),
+        "{dependencies:?}"
+    );
+    enforce_on_sources(sources("src/policy"), |source| {
+        purity::check_policy(source, &dependencies)
+    });
+}
+
+#[test]
+fn clocks_and_randomness_are_read_in_one_file() {
+    enforce_on_sources(
+        sources("src").chain(sources("resp/src")),
+        purity::check_clocks,
+    );
+}
+
+#[test]
+fn every_crate_forbids_unsafe_code() {
+    let roots = sources("src")
+        .chain(sources("resp/src"))
+        .filter(Source::is_crate_root);
+    enforce_on_sources(roots, purity::check_unsafe_is_forbidden);
+}
+
+#[test]
+fn source_files_stay_readable_in_length() {
+    enforce_on_sources(
+        sources("src").chain(sources("resp/src")),
+        papers::check_length,
+    );
+}
+
+#[test]
+fn scripts_say_what_they_take_and_give_and_why_they_are_atomic() {
+    enforce(files("scripts", ".lua").into_iter().map(|path| {
+        let findings = papers::check_lua_header(&read(&path));
+        (path, findings)
+    }));
+}
+
+#[test]
+fn the_readme_is_short_and_states_the_rust_version_of_the_manifest() {
+    let findings = papers::check_readme(&read("README.md"), &read("Cargo.toml"));
+    enforce([("README.md", findings)]);
+}
+
+#[test]
+fn the_default_dependency_tree_is_small() {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "tree",
+            "-p",
+            "leasehold",
+            "-e",
+            "normal",
+            "--prefix",
+            "none",
+        ])
+        .args(["--locked", "--offline"])
+        .current_dir(root())
+        .output()
+        .expect("cargo can be run");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let tree = String::from_utf8_lossy(&output.stdout);
+    enforce([("Cargo.toml", papers::check_dependencies(&tree))]);
+}

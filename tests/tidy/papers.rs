@@ -1,0 +1,208 @@
+//! Lengths, headers and promises: what a reader meets before the code.
+
+use std::collections::BTreeSet;
+
+use crate::Finding;
+use crate::source::Source;
+
+/// Files aim at 300 lines, where one can still be read in one sitting; every project that we
+/// learned from has a runaway file that passed 1000 by small steps. The hundred above the aim keeps
+/// a last function from forcing a split in the wrong place.
+const SOURCE_LINES_MAX: usize = 400;
+
+/// About three screens: what a reader gives a README before deciding.
+const README_LINES_MAX: usize = 140;
+
+/// The default build is part of what a user adopts; comparable crates bring 62 to 84.
+const DEPENDENCIES_MAX: usize = 25;
+
+pub(crate) fn check_length(source: &Source) -> Vec<Finding> {
+    let count = source.line_count;
+    if count <= SOURCE_LINES_MAX {
+        return Vec::new();
+    }
+    let rule = format!("{count} lines without tests; at most {SOURCE_LINES_MAX}: split the file");
+    vec![Finding::new(SOURCE_LINES_MAX, rule)]
+}
+
+pub(crate) fn check_lua_header(script: &str) -> Vec<Finding> {
+    let header: Vec<&str> = script
+        .lines()
+        .map_while(|line| line.strip_prefix("--"))
+        .map(str::trim)
+        .collect();
+    let lacks = |label: &&str| {
+        let mut words = header.iter().filter_map(|line| line.strip_prefix(label));
+        !words.any(|rest| rest.starts_with([' ', ':']) && rest.len() > 1)
+    };
+    ["KEYS", "ARGV", "Reply", "Atomic"]
+        .into_iter()
+        .filter(lacks)
+        .map(|label| {
+            Finding::new(
+                1,
+                format!("the header has no line that begins with {label}"),
+            )
+        })
+        .collect()
+}
+
+pub(crate) fn check_readme(readme: &str, manifest: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let count = readme.lines().count();
+    if count > README_LINES_MAX {
+        let rule = format!("{count} lines; at most {README_LINES_MAX}: move some elsewhere");
+        findings.push(Finding::new(README_LINES_MAX, rule));
+    }
+    let manifest_version = manifest
+        .lines()
+        .find_map(|line| line.strip_prefix("rust-version = "))
+        .map(|version| version.trim().trim_matches('"'))
+        .expect("the manifest states a rust-version");
+    let stated: Vec<(usize, String)> = (1..)
+        .zip(readme.lines())
+        .flat_map(|(line, text)| rust_versions(text).map(move |version| (line, version)))
+        .collect();
+    if stated.is_empty() {
+        findings.push(Finding::new(
+            1,
+            format!("it does not say \"Rust {manifest_version}\""),
+        ));
+    }
+    findings.extend(
+        stated
+            .into_iter()
+            .filter(|(_, version)| version != manifest_version)
+            .map(|(line, version)| {
+                let rule = format!("it says Rust {version}, and Cargo.toml {manifest_version}");
+                Finding::new(line, rule)
+            }),
+    );
+    findings
+}
+
+/// Every version that follows "Rust", "rustc", "rust-version" or "MSRV" in a line.
+fn rust_versions(line: &str) -> impl Iterator<Item = String> {
+    let lower = line.to_ascii_lowercase();
+    let mut versions = Vec::new();
+    for (at, _) in lower
+        .match_indices("rust")
+        .chain(lower.match_indices("msrv"))
+    {
+        let name_end =
+            lower[at..].find(|character: char| !character.is_alphabetic() && character != '-');
+        let Some(name_end) = name_end else { continue };
+        // Between name and number: a space, a colon, an equals sign, quotes, a badge's hyphen.
+        let behind = lower[at + name_end..].trim_start_matches([' ', ':', '=', '"', '-', '`']);
+        let is_number = |character: char| character.is_ascii_digit() || character == '.';
+        let end = behind
+            .find(|character| !is_number(character))
+            .unwrap_or(behind.len());
+        let version = behind[..end].trim_end_matches('.');
+        if version.contains('.') {
+            versions.push(version.to_owned());
+        }
+    }
+    versions.into_iter()
+}
+
+/// `tree` is what `cargo tree --prefix none` prints.
+pub(crate) fn check_dependencies(tree: &str) -> Vec<Finding> {
+    let crates: BTreeSet<String> = tree
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split(' ');
+            Some(format!("{} {}", words.next()?, words.next()?))
+        })
+        .filter(|name| !name.starts_with("leasehold ") && !name.starts_with("leasehold-resp "))
+        .collect();
+    assert!(!crates.is_empty(), "no dependency in:\n{tree}");
+    if crates.len() <= DEPENDENCIES_MAX {
+        return Vec::new();
+    }
+    let count = crates.len();
+    let rule = format!("{count} crates by default; at most {DEPENDENCIES_MAX}: {crates:?}");
+    vec![Finding::new(1, rule)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_file_is_found_and_its_tests_do_not_count() {
+        let body = |count: usize| "fn f() {}\n".repeat(count);
+        let check = |text: &str| check_length(&Source::parse("src/net/x.rs", text)).len();
+        assert_eq!(check(&body(SOURCE_LINES_MAX)), 0);
+        assert_eq!(check(&body(SOURCE_LINES_MAX + 1)), 1);
+        let tests = format!("#[cfg(test)]\nmod tests {{\n{}}}\n", body(900));
+        assert_eq!(check(&(body(SOURCE_LINES_MAX) + &tests)), 0);
+    }
+
+    #[test]
+    fn a_script_without_a_full_header_is_found() {
+        let full = "-- x\n-- KEYS 1 a\n-- ARGV  1 b\n-- Reply: c\n-- Atomic because d\nreturn 1\n";
+        assert_eq!(check_lua_header(full), []);
+        assert_eq!(check_lua_header("return 1\n").len(), 4);
+        assert_eq!(check_lua_header(&full.replace("ARGV", "args")).len(), 1);
+        assert_eq!(
+            check_lua_header(&full.replace("Reply: c", "Reply")).len(),
+            1
+        );
+        let buried = "return 1\n".to_owned() + full;
+        assert_eq!(
+            check_lua_header(&buried).len(),
+            4,
+            "a header stands at the head"
+        );
+    }
+
+    #[test]
+    fn a_long_or_contradicting_readme_is_found() {
+        let manifest = "[workspace.package]\nrust-version = \"1.85\"\n";
+        let lines = |text: &str| -> Vec<usize> {
+            check_readme(text, manifest)
+                .into_iter()
+                .map(|finding| finding.line)
+                .collect()
+        };
+        assert_eq!(lines("# A\nNeeds Rust 1.85.\n"), [0; 0]);
+        assert_eq!(lines("# A\n"), [1], "it says nothing");
+        let wrong = [
+            "Rust 1.84",
+            "rustc 1.86 or newer",
+            "MSRV: 1.80",
+            "rust-version = \"1.88\"",
+        ];
+        for statement in wrong {
+            assert_eq!(
+                lines(&format!("Rust 1.85\n{statement}\n")),
+                [2],
+                "{statement}"
+            );
+        }
+        assert_eq!(
+            lines("![b](https://img.shields.io/badge/rust-1.70-blue)\nRust 1.85"),
+            [1]
+        );
+        assert_eq!(
+            lines("Rust 1.85, on Redis 7.0, for rust users of tokio 1.45"),
+            [0; 0]
+        );
+        let long = "Rust 1.85\n".to_owned() + &"\n".repeat(README_LINES_MAX);
+        assert_eq!(lines(&long), [README_LINES_MAX]);
+    }
+
+    #[test]
+    fn a_large_tree_is_found_and_repeats_count_once() {
+        let tree = |count: usize| -> String {
+            let line = |number: usize| format!("crate{number} v1.0.0\ncrate{number} v1.0.0 (*)\n");
+            let own = "leasehold v0.1.0 (/x)\nleasehold-resp v0.1.0 (/x/resp)\n".to_owned();
+            own + &(0..count).map(line).collect::<String>()
+        };
+        assert_eq!(check_dependencies(&tree(DEPENDENCIES_MAX)), []);
+        assert_eq!(check_dependencies(&tree(DEPENDENCIES_MAX + 1)).len(), 1);
+        let two_versions = tree(DEPENDENCIES_MAX) + "crate1 v2.0.0\n";
+        assert_eq!(check_dependencies(&two_versions).len(), 1);
+    }
+}

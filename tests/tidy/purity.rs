@@ -1,0 +1,172 @@
+//! What code may not touch: the clock, randomness, I/O, and memory by hand.
+
+use crate::Finding;
+use crate::source::Source;
+
+/// The only file that reads clocks and randomness.
+const CLOCK: &str = "src/clock.rs";
+
+/// Modules of std that decisions have no business with.
+const IMPURE_STD: [&str; 8] = ["env", "fs", "io", "net", "os", "process", "thread", "sync"];
+
+/// `src/policy/` decides from its arguments alone.
+pub(crate) fn check_policy(source: &Source, dependencies: &[String]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (index, token) in source.tokens.iter().enumerate() {
+        let word = token.text.as_str();
+        if matches!(word, "async" | "await" | "SystemTime") {
+            findings.push(Finding::new(token.line, format!("policy contains {word}")));
+        } else if dependencies.iter().any(|name| name == word) && source.word(index + 1) == "::" {
+            findings.push(Finding::new(
+                token.line,
+                format!("policy names the crate {word}"),
+            ));
+        } else if word == "std" && source.word(index + 1) == "::" {
+            let segments = source.first_segments(index + 2).into_iter();
+            let impure = segments.filter(|name| IMPURE_STD.contains(&name.text.as_str()));
+            findings.extend(
+                impure.map(|name| {
+                    Finding::new(name.line, format!("policy names std::{}", name.text))
+                }),
+            );
+        } else if word == "use" {
+            findings.extend(foreign_use(source, index + 1));
+        }
+    }
+    let clock_reads = source.find(&["Instant", "::", "now"]);
+    findings.extend(clock_reads.map(|line| Finding::new(line, "policy reads the clock")));
+    findings
+}
+
+/// An import that begins outside std and the layer itself. (`crate::` is judged with the layers.)
+fn foreign_use(source: &Source, index: usize) -> Option<Finding> {
+    let root = source.word(index);
+    let is_known = matches!(root, "std" | "core" | "crate" | "self" | "super" | "<")
+        || source.find(&["mod", root]).next().is_some()
+        // A type's variants.
+        || root.starts_with(|character: char| character.is_ascii_uppercase());
+    let line = source.tokens.get(index)?.line;
+    (!is_known).then(|| Finding::new(line, format!("policy names {root}")))
+}
+
+/// The crates that a manifest names outside its dev-dependencies, as they are spelt in code.
+pub(crate) fn dependencies(manifest: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut is_inside = false;
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            is_inside = line.ends_with("dependencies]") && !line.contains("dev-dependencies");
+        } else if let (true, Some((name, _))) = (is_inside, line.split_once('=')) {
+            names.push(name.trim().replace('-', "_"));
+        }
+    }
+    names
+}
+
+/// Clocks and randomness come from one file, so that a simulation can stand in for it.
+pub(crate) fn check_clocks(source: &Source) -> Vec<Finding> {
+    const READS: [&[&str]; 5] = [
+        &["Instant", "::", "now"],
+        &["SystemTime", "::", "now"],
+        &[".", "elapsed", "("],
+        &["getrandom"],
+        &["clock_gettime"],
+    ];
+    if source.path == CLOCK {
+        return Vec::new();
+    }
+    let findings = READS.into_iter().flat_map(|read| {
+        let rule = format!("{} outside {CLOCK}", read.concat());
+        source
+            .find(read)
+            .map(move |line| Finding::new(line, rule.clone()))
+    });
+    findings.collect()
+}
+
+pub(crate) fn check_unsafe_is_forbidden(root: &Source) -> Vec<Finding> {
+    const ATTRIBUTE: [&str; 8] = ["#", "!", "[", "forbid", "(", "unsafe_code", ")", "]"];
+    match root.find(&ATTRIBUTE).next() {
+        Some(_) => Vec::new(),
+        None => vec![Finding::new(1, "the crate lacks #![forbid(unsafe_code)]")],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(text: &str) -> Vec<Finding> {
+        let dependencies = ["bytes", "tokio", "getrandom"].map(str::to_owned);
+        check_policy(&Source::parse("src/policy/x.rs", text), &dependencies)
+    }
+
+    #[test]
+    fn impure_policy_is_found() {
+        let table = [
+            "async fn f() {}",
+            "fn f() { g().await }",
+            "fn f(at: SystemTime) {}",
+            "fn f() { std::time::Instant::now() }",
+            "fn f() { bytes::Bytes::new() }",
+            "fn f() { tokio::spawn(g()) }",
+            "fn f() { getrandom::fill(b) }",
+            "fn f() { std::thread::sleep(d) }",
+            "use std::{cmp, fs::File};",
+            "use rand::Rng;",
+        ];
+        for text in table {
+            assert_eq!(policy(text).len(), 1, "{text}: {:?}", policy(text));
+        }
+    }
+
+    #[test]
+    fn pure_policy_is_left_alone() {
+        let text = "mod quorum; pub use quorum::Verdict; use std::{cmp, time::Duration};
+            use super::Moment; use Verdict::*; // tokio::spawn, async
+            fn f(bytes: u64, elapsed: Duration) -> u64 { cmp::max(bytes, u64::MAX) }
+            #[cfg(test)] mod tests { use proptest::prelude::*; }";
+        assert_eq!(policy(text), []);
+    }
+
+    #[test]
+    fn a_manifest_names_its_dependencies() {
+        let manifest = "[package]\nname = \"a\"\n[dependencies]\nb-c = { path = \"b\" }\nd = \"1\"\n\
+            [target.'cfg(unix)'.dependencies]\ne = \"1\"\n[dev-dependencies]\nf = \"1\"\n";
+        assert_eq!(dependencies(manifest), ["b_c", "d", "e"]);
+    }
+
+    #[test]
+    fn a_clock_read_elsewhere_is_found() {
+        let table = [
+            "let now = std::time::Instant::now();",
+            "let now = SystemTime :: now();",
+            "let age = started.elapsed();",
+            "getrandom::fill(&mut id)?;",
+            "rustix::time::clock_gettime(ClockId::Boottime)",
+        ];
+        for text in table {
+            assert_eq!(
+                check_clocks(&Source::parse("src/net/x.rs", text)).len(),
+                1,
+                "{text}"
+            );
+            assert_eq!(
+                check_clocks(&Source::parse("resp/src/x.rs", text)).len(),
+                1,
+                "{text}"
+            );
+            assert_eq!(check_clocks(&Source::parse(CLOCK, text)), [], "{text}");
+        }
+        let sound = "// Instant::now\nlet elapsed = clock.now() - started; f(elapsed)";
+        assert_eq!(check_clocks(&Source::parse("src/net/x.rs", sound)), []);
+    }
+
+    #[test]
+    fn a_crate_that_allows_unsafe_code_is_found() {
+        let check = |text| check_unsafe_is_forbidden(&Source::parse("src/lib.rs", text)).len();
+        assert_eq!(check("#![forbid(unsafe_code)]"), 0);
+        assert_eq!(check("// #![forbid(unsafe_code)]"), 1);
+        assert_eq!(check("#![deny(unsafe_code)]"), 1);
+    }
+}
