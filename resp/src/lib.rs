@@ -35,7 +35,9 @@ mod decoder;
 mod encode;
 mod error;
 mod frame;
+mod leaf;
 mod limits;
+mod line;
 mod open;
 mod scalar;
 

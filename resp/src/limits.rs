@@ -1,4 +1,7 @@
-//! What a peer may make a decoder hold.
+//! What a peer may make a decoder hold, and what a frame has used of it.
+
+use crate::DecodeError;
+use crate::line::CRLF;
 
 /// Bounds on one top-level frame.
 ///
@@ -50,4 +53,73 @@ impl Default for Limits {
             frame_bytes: 1 << 30,
         }
     }
+}
+
+/// What one frame has used of its limits.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    limits: Limits,
+    frame_bytes: usize,
+    elements: usize,
+}
+
+impl Budget {
+    pub(crate) fn new(limits: Limits) -> Self {
+        let depth = limits.depth.min(Limits::DEPTH_MAX);
+        Self {
+            limits: Limits { depth, ..limits },
+            frame_bytes: 0,
+            elements: 0,
+        }
+    }
+
+    /// Begins another frame.
+    pub(crate) fn renew(&mut self) {
+        self.frame_bytes = 0;
+        self.elements = 0;
+    }
+
+    pub(crate) fn line_bytes(&self) -> usize {
+        self.limits.line_bytes
+    }
+
+    /// Whether a frame may have this many bytes in all.
+    #[inline]
+    pub(crate) fn allows_frame(&self, bytes: usize) -> bool {
+        bytes <= self.limits.frame_bytes
+    }
+
+    pub(crate) fn check_depth(&self, open: usize) -> Result<(), DecodeError> {
+        let limit = self.limits.depth;
+        if open < limit {
+            Ok(())
+        } else {
+            Err(DecodeError::TooDeep { limit })
+        }
+    }
+
+    pub(crate) fn use_bytes(&mut self, bytes: usize) -> Result<(), DecodeError> {
+        let limit = self.limits.frame_bytes;
+        self.frame_bytes = sum_within(self.frame_bytes, bytes, limit)
+            .ok_or(DecodeError::FrameTooLong { limit })?;
+        Ok(())
+    }
+
+    pub(crate) fn use_elements(&mut self, count: usize) -> Result<(), DecodeError> {
+        let limit = self.limits.elements;
+        self.elements = sum_within(self.elements, count, limit)
+            .ok_or(DecodeError::TooManyElements { limit })?;
+        Ok(())
+    }
+
+    /// Counts the bytes that a string's line announced; `before` of the string came in chunks.
+    pub(crate) fn use_string(&mut self, before: usize, length: usize) -> Result<(), DecodeError> {
+        let limit = self.limits.bulk_bytes;
+        sum_within(before, length, limit).ok_or(DecodeError::BulkTooLong { limit })?;
+        self.use_bytes(length.saturating_add(CRLF.len()))
+    }
+}
+
+fn sum_within(used: usize, more: usize, limit: usize) -> Option<usize> {
+    used.checked_add(more).filter(|&sum| sum <= limit)
 }

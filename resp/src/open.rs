@@ -7,6 +7,12 @@ use std::mem;
 
 use crate::{DecodeError, Frame};
 
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Aggregate {
+    List(List),
+    Pairs(Pairs),
+}
+
 /// The aggregates that hold single values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum List {
@@ -22,50 +28,64 @@ pub(crate) enum Pairs {
     Attributes,
 }
 
-/// How many members an aggregate still waits for.
+/// What an aggregate still waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Left {
-    /// Never zero: an aggregate that has all of its members is not open.
+    /// This many values, or pairs.
     Members(usize),
+    /// Any number of them, and then an end.
     UntilEnd,
 }
 
 #[derive(Debug)]
 pub(crate) enum Open {
     List {
-        kind: List,
+        list: List,
         left: Left,
         items: Vec<Frame>,
     },
     Pairs {
-        kind: Pairs,
+        of: Pairs,
         left: Left,
         pairs: Vec<(Frame, Frame)>,
         key: Option<Frame>,
     },
-    /// All attributes have come; the value that they precede has not.
-    Attributed { attributes: Vec<(Frame, Frame)> },
+    /// Attributes that have all come, and the value that they precede.
+    Attributed {
+        attributes: Vec<(Frame, Frame)>,
+        value: Option<Frame>,
+    },
+}
+
+impl Aggregate {
+    /// How many values inside it its first line announces.
+    pub(crate) fn announced(self, left: Left) -> usize {
+        match (self, left) {
+            (_, Left::UntilEnd) => 0,
+            (Self::List(_), Left::Members(count)) => count,
+            (Self::Pairs(_), Left::Members(count)) => count.saturating_mul(2),
+        }
+    }
 }
 
 impl Open {
-    pub(crate) fn list(kind: List, left: Left) -> Self {
-        Self::List {
-            kind,
-            left,
-            items: Vec::new(),
+    pub(crate) fn new(aggregate: Aggregate, left: Left) -> Self {
+        match aggregate {
+            Aggregate::List(list) => Self::List {
+                list,
+                left,
+                items: Vec::new(),
+            },
+            Aggregate::Pairs(of) => Self::Pairs {
+                of,
+                left,
+                pairs: Vec::new(),
+                key: None,
+            },
         }
     }
 
-    pub(crate) fn pairs(kind: Pairs, left: Left) -> Self {
-        Self::Pairs {
-            kind,
-            left,
-            pairs: Vec::new(),
-            key: None,
-        }
-    }
-
-    /// Whether the next value is a member that no count has announced.
+    /// Whether the next value is one that no count has announced.
     pub(crate) fn is_streamed(&self) -> bool {
         matches!(
             self,
@@ -79,60 +99,68 @@ impl Open {
         )
     }
 
-    /// Takes the next value. Returns the whole aggregate if that was its last one; nothing worth
-    /// keeping is left here then.
-    pub(crate) fn accept(&mut self, frame: Frame) -> Option<Frame> {
-        let left = match self {
+    /// Takes the next value.
+    pub(crate) fn push(&mut self, value: Frame) {
+        match self {
             Self::List { left, items, .. } => {
-                items.push(frame);
-                left
+                items.push(value);
+                left.count_down();
             }
             Self::Pairs {
                 left, pairs, key, ..
-            } => {
-                let Some(first) = key.take() else {
-                    *key = Some(frame);
-                    return None;
-                };
-                pairs.push((first, frame));
-                left
-            }
-            Self::Attributed { attributes } => {
-                let attributes = mem::take(attributes);
-                return Some(Frame::Attributed {
-                    attributes,
-                    value: Box::new(frame),
-                });
-            }
-        };
-        if left.count_down() {
-            self.finish()
-        } else {
-            None
+            } => match key.take() {
+                None => *key = Some(value),
+                Some(first) => {
+                    pairs.push((first, value));
+                    left.count_down();
+                }
+            },
+            Self::Attributed { value: slot, .. } => *slot = Some(value),
         }
     }
 
-    /// Returns the aggregate with the members it has. Attributes are no value by themselves: they
-    /// return nothing, and wait for theirs.
-    pub(crate) fn finish(&mut self) -> Option<Frame> {
+    /// Returns the aggregate if it waits for nothing more; nothing worth keeping is left here
+    /// then. Attributes are no value by themselves: from here on they wait for theirs.
+    pub(crate) fn take_whole(&mut self) -> Option<Frame> {
         match self {
-            Self::List { kind, items, .. } => Some(kind.frame(mem::take(items))),
+            Self::List {
+                list,
+                left: Left::Members(0),
+                items,
+            } => Some(list.frame(mem::take(items))),
             Self::Pairs {
-                kind: Pairs::Map,
+                of: Pairs::Map,
+                left: Left::Members(0),
                 pairs,
                 ..
             } => Some(Frame::Map(mem::take(pairs))),
             Self::Pairs {
-                kind: Pairs::Attributes,
+                of: Pairs::Attributes,
+                left: Left::Members(0),
                 pairs,
                 ..
             } => {
                 *self = Self::Attributed {
                     attributes: mem::take(pairs),
+                    value: None,
                 };
                 None
             }
-            Self::Attributed { .. } => None,
+            Self::Attributed { attributes, value } => {
+                let value = Box::new(value.take()?);
+                Some(Frame::Attributed {
+                    attributes: mem::take(attributes),
+                    value,
+                })
+            }
+            Self::List { .. } | Self::Pairs { .. } => None,
+        }
+    }
+
+    /// Lets a streamed aggregate wait for nothing more.
+    pub(crate) fn end(&mut self) {
+        if let Self::List { left, .. } | Self::Pairs { left, .. } = self {
+            *left = Left::Members(0);
         }
     }
 
@@ -160,14 +188,9 @@ impl Open {
 }
 
 impl Left {
-    /// Counts one member; true if it was the last.
-    fn count_down(&mut self) -> bool {
-        match self {
-            Self::Members(count) => {
-                *count -= 1;
-                *count == 0
-            }
-            Self::UntilEnd => false,
+    fn count_down(&mut self) {
+        if let Self::Members(count) = self {
+            *count -= 1;
         }
     }
 }

@@ -1,0 +1,171 @@
+//! Lines: how long one may be, where it ends, and how what it says leaves the buffer.
+//!
+//! Nothing here knows of nesting, or of what came before the line.
+
+use bytes::{Buf, Bytes, BytesMut};
+
+use crate::leaf::{Leaf, LineType};
+use crate::scalar::{self, INTEGER_BYTES_MAX, Length};
+use crate::{DecodeError, Frame};
+
+pub(crate) const CRLF: &[u8; 2] = b"\r\n";
+
+pub(crate) enum LineEnd {
+    /// The content has this many bytes, and CRLF is behind it.
+    At(usize),
+    /// The end has not come, and is not in this many bytes.
+    NotIn(usize),
+    /// A CR or an LF is there alone.
+    Bare,
+    BeyondBound,
+}
+
+/// How many bytes a line of this type may have between its type and its end.
+#[inline]
+pub(crate) fn bound(kind: u8, line_bytes: usize) -> Result<usize, DecodeError> {
+    match kind {
+        b'+' | b'-' | b',' | b'(' => Ok(line_bytes),
+        b':' | b'$' | b'!' | b'=' | b';' | b'*' | b'~' | b'%' | b'>' | b'|' => {
+            Ok(INTEGER_BYTES_MAX)
+        }
+        b'#' => Ok(1),
+        b'_' | b'.' => Ok(0),
+        _ => Err(DecodeError::UnknownType(kind)),
+    }
+}
+
+/// What is wrong with a line of this type that is longer than its bound.
+#[cold]
+pub(crate) fn too_long(kind: u8, bound: usize) -> DecodeError {
+    match kind {
+        b'+' | b'-' | b',' | b'(' => DecodeError::LineTooLong { limit: bound },
+        _ => malformed(kind),
+    }
+}
+
+/// What is wrong with a line that does not say what its type says.
+#[cold]
+fn malformed(kind: u8) -> DecodeError {
+    match kind {
+        b':' => DecodeError::InvalidInteger,
+        b'#' => DecodeError::InvalidBoolean,
+        b'_' => DecodeError::InvalidNull,
+        b',' => DecodeError::InvalidDouble,
+        b'(' => DecodeError::InvalidBigNumber,
+        b'.' => DecodeError::InvalidEnd,
+        _ => DecodeError::InvalidLength,
+    }
+}
+
+/// Looks for the end of a line in its content, behind the bytes that were looked at before.
+pub(crate) fn find_end(content: &[u8], scanned: usize, bound: usize) -> LineEnd {
+    let visible = content.len().min(bound.saturating_add(1));
+    let unseen = content.get(scanned..visible).unwrap_or_default();
+    // A vector search pays only where a line can be long.
+    let offset = if bound > INTEGER_BYTES_MAX {
+        memchr::memchr2(b'\r', b'\n', unseen)
+    } else {
+        unseen.iter().position(|byte| matches!(byte, b'\r' | b'\n'))
+    };
+    match offset {
+        None if content.len() > bound => LineEnd::BeyondBound,
+        None => LineEnd::NotIn(visible),
+        Some(offset) => {
+            let end = scanned + offset;
+            match content[end..] {
+                [b'\r'] => LineEnd::NotIn(end),
+                [b'\r', b'\n', ..] => LineEnd::At(end),
+                _ => LineEnd::Bare,
+            }
+        }
+    }
+}
+
+/// Reads the line of a scalar at the front of `buf`; its content has `len` bytes. What is not text
+/// is taken off.
+pub(crate) fn read_scalar(buf: &mut BytesMut, kind: u8, len: usize) -> Result<Leaf, DecodeError> {
+    let content = &buf[1..=len];
+    let scalar = match kind {
+        b'+' => {
+            return Ok(Leaf::Line {
+                text: LineType::Simple,
+                len,
+            });
+        }
+        b'-' => {
+            return Ok(Leaf::Line {
+                text: LineType::Error,
+                len,
+            });
+        }
+        b'(' if scalar::is_big_number(content) => {
+            return Ok(Leaf::Line {
+                text: LineType::BigNumber,
+                len,
+            });
+        }
+        b':' => scalar::integer(content).map(Leaf::Integer),
+        b'#' => scalar::boolean(content).map(Leaf::Boolean),
+        b',' => scalar::double(content).map(Leaf::Double),
+        b'_' => Some(Leaf::Null),
+        _ => None,
+    };
+    let scalar = scalar.ok_or_else(|| malformed(kind))?;
+    skip(buf, len);
+    Ok(scalar)
+}
+
+/// Takes the line of a length or a count off the front of `buf`.
+pub(crate) fn take_length(buf: &mut BytesMut, len: usize) -> Result<Length, DecodeError> {
+    let length = scalar::length(&buf[1..=len]).ok_or(DecodeError::InvalidLength)?;
+    skip(buf, len);
+    Ok(length)
+}
+
+#[inline]
+pub(crate) fn skip(buf: &mut BytesMut, len: usize) {
+    buf.advance(1 + len + CRLF.len());
+}
+
+/// Whether all bytes of a string are at the front of `buf`, and the CRLF behind them.
+#[inline]
+pub(crate) fn is_payload_whole(buf: &[u8], length: usize) -> Result<bool, DecodeError> {
+    match buf.get(length..length + CRLF.len()) {
+        None => Ok(false),
+        Some(end) if end == CRLF => Ok(true),
+        Some(_) => Err(DecodeError::UnterminatedString),
+    }
+}
+
+/// A value of the commonest forms if all of it is at the front of `buf`, and the length of its
+/// line. Other forms, and all faults, go the long way.
+#[inline]
+pub(crate) fn common_scalar(buf: &[u8]) -> Option<(Frame, usize)> {
+    match buf {
+        [b':', text @ ..] => {
+            let (number, digits) = short_number(text)?;
+            Some((Frame::Integer(number), 1 + digits + CRLF.len()))
+        }
+        [b'+', b'O', b'K', b'\r', b'\n', ..] => Some((Frame::Simple(Bytes::from_static(b"OK")), 5)),
+        [b'$', b'-', b'1', b'\r', b'\n', ..] => Some((Frame::Null, 5)),
+        [b'_', b'\r', b'\n', ..] => Some((Frame::Null, 3)),
+        _ => None,
+    }
+}
+
+/// A number that is too short to overflow, and how many digits it has.
+#[inline]
+fn short_number(text: &[u8]) -> Option<(i64, usize)> {
+    const DIGITS_MAX: usize = 18;
+    let mut number = 0;
+    for (count, &byte) in text.iter().enumerate().take(DIGITS_MAX + 1) {
+        match byte {
+            b'0'..=b'9' if count < DIGITS_MAX => number = number * 10 + i64::from(byte - b'0'),
+            b'\r' if count > 0 && text.get(count + 1) == Some(&b'\n') => {
+                return Some((number, count));
+            }
+            _ => return None,
+        }
+    }
+    None
+}
