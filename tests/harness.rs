@@ -9,3 +9,18 @@ mod scripted;
 #[path = "harness/server.rs"]
 mod server;
 mod support;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+
+async fn receive(stream: &mut TcpStream, count: usize) -> Vec<u8> {
+    let mut bytes = vec![0; count];
+    support::soon("the bytes come", stream.read_exact(&mut bytes))
+        .await
+        .expect("they come whole");
+    bytes
+}
+
+async fn end_of(stream: &mut TcpStream) -> std::io::Result<usize> {
+    support::soon("the stream ends", stream.read(&mut [0; 64])).await
+}

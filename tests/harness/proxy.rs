@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{Fault, FaultProxy, soon};
+use crate::{end_of, receive};
 
 /// An upstream which hands its accepted sockets to the test.
 struct Upstream(TcpListener);
@@ -29,18 +30,6 @@ impl Upstream {
             .expect("it accepts");
         (client, server)
     }
-}
-
-async fn receive(stream: &mut TcpStream, count: usize) -> Vec<u8> {
-    let mut bytes = vec![0; count];
-    soon("the bytes come", stream.read_exact(&mut bytes))
-        .await
-        .expect("they come whole");
-    bytes
-}
-
-async fn end_of(stream: &mut TcpStream) -> std::io::Result<usize> {
-    soon("the stream ends", stream.read(&mut [0; 64])).await
 }
 
 /// Whether nothing can be read for a while. A wrong "yes" needs a fault that leaks late.

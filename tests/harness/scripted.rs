@@ -2,11 +2,12 @@
 
 use std::io::ErrorKind;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use crate::support::scripted::greeting;
 use crate::support::{Action, ScriptedServer, soon};
+use crate::{end_of, receive};
 
 const PING: &[u8] = b"*1\r\n$4\r\nping\r\n";
 
@@ -18,15 +19,7 @@ async fn dial(server: &ScriptedServer) -> TcpStream {
 
 async fn exchange(stream: &mut TcpStream, question: &[u8], answer_length: usize) -> Vec<u8> {
     stream.write_all(question).await.expect("open");
-    let mut answer = vec![0; answer_length];
-    soon("the answer comes", stream.read_exact(&mut answer))
-        .await
-        .expect("it comes whole");
-    answer
-}
-
-async fn end_of(stream: &mut TcpStream) -> std::io::Result<usize> {
-    soon("the stream ends", stream.read(&mut [0; 64])).await
+    receive(stream, answer_length).await
 }
 
 #[tokio::test]
