@@ -9,6 +9,9 @@ mod net;
 mod policy;
 mod request;
 mod server;
+#[cfg(test)]
+#[path = "../tests/support/mod.rs"]
+mod support;
 
 pub use error::{Error, FailureKind, Holder, Report, ServerReport, Vote};
 pub use lock::guard::{Fenced, Fencing, FencingToken, Guard, Unfenced};

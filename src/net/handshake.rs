@@ -218,3 +218,6 @@ fn judge(step: Step, outcome: Outcome) -> Result<Judgement, OpenError> {
         (step, _) => Err(OpenError::Unexpected { step: step.name() }),
     }
 }
+
+#[cfg(test)]
+mod tests;

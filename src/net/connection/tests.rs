@@ -1,0 +1,326 @@
+//! The connection against a real server, a proxy that does harm, and servers that misbehave.
+
+use std::net::SocketAddr;
+use std::pin::pin;
+
+use bytes::Bytes;
+use tokio::task::JoinSet;
+
+use leasehold_resp::command_len;
+
+use super::*;
+use crate::support::{Action, Fault as Harm, FaultProxy, RedisServer, ScriptedServer, soon};
+
+const QUICK: Settings =
+    Settings { command_timeout: Duration::from_millis(200), write_inline: 4 };
+const PATIENT: Settings = Settings { command_timeout: Duration::from_secs(20), write_inline: 4 };
+
+async fn dial(address: SocketAddr, settings: Settings) -> Arc<Connection> {
+    let address = Address::Tcp { host: address.ip().to_string(), port: address.port() };
+    Connection::dial(&address, settings).await.unwrap()
+}
+
+async fn call(connection: &Arc<Connection>, words: &[&[u8]]) -> Outcome {
+    let permit = connection.admit(command_len(words)).await?;
+    connection.send(permit, words, clock::now())?.await
+}
+
+/// Asks for an echo and holds the server to it; an outcome other than a reply is passed on.
+async fn echo(connection: &Arc<Connection>, text: &str) -> Result<(), Failure> {
+    let reply = call(connection, &[b"ECHO", text.as_bytes()]).await?;
+    assert_eq!(reply, Frame::Bulk(Bytes::copy_from_slice(text.as_bytes())), "another's reply");
+    Ok(())
+}
+
+fn word(text: &[u8]) -> Frame {
+    Frame::Bulk(Bytes::copy_from_slice(text))
+}
+
+fn echoing_server() -> ScriptedServer {
+    ScriptedServer::start(|command| Action::bulk(&command.words[1]))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_callers_each_get_their_own_reply() {
+    let server = RedisServer::start();
+    let connection = dial(server.address(), PATIENT).await;
+    let mut callers = JoinSet::new();
+    for caller in 0..64 {
+        let connection = Arc::clone(&connection);
+        callers.spawn(async move {
+            for round in 0..100 {
+                echo(&connection, &format!("{caller}:{round}")).await.unwrap();
+            }
+        });
+    }
+    while let Some(done) = callers.join_next().await {
+        done.unwrap();
+    }
+    assert_eq!(connection.in_flight(), 0);
+}
+
+/// A caller dropped after each number of polls, ten thousand times, beside callers that stay.
+#[tokio::test]
+async fn dropped_callers_never_leave_their_reply_to_others() {
+    let server = RedisServer::start();
+    let connection = dial(server.address(), PATIENT).await;
+    let staying = tokio::spawn({
+        let connection = Arc::clone(&connection);
+        async move {
+            for round in 0..5_000 {
+                echo(&connection, &format!("stays:{round}")).await.unwrap();
+            }
+        }
+    });
+    for round in 0..10_000 {
+        let text = format!("goes:{round}");
+        let mut leaving = pin!(echo(&connection, &text));
+        for _ in 0..round % 4 {
+            let polled = poll_once(leaving.as_mut()).await;
+            if let Poll::Ready(outcome) = polled {
+                outcome.unwrap();
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+    soon("the caller that stays is served", staying).await.unwrap();
+    echo(&connection, "after all").await.unwrap();
+    assert_eq!(connection.in_flight(), 0, "each late reply found its place");
+}
+
+async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
+    std::future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_server_leaves_no_caller_without_an_outcome_or_with_anothers() {
+    let mut server = RedisServer::start();
+    let connection = dial(server.address(), PATIENT).await;
+    let mut callers = JoinSet::new();
+    for caller in 0..64 {
+        let connection = Arc::clone(&connection);
+        callers.spawn(async move {
+            for round in 0.. {
+                if let Err(failure) = echo(&connection, &format!("{caller}:{round}")).await {
+                    return failure;
+                }
+            }
+            unreachable!("the server is killed");
+        });
+    }
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    server.kill();
+    while let Some(failure) = soon("every caller has an outcome", callers.join_next()).await {
+        failure.unwrap();
+    }
+    assert!(!connection.is_alive());
+    let refused = echo(&connection, "later").await;
+    assert!(matches!(refused, Err(Failure::NotSent(_))), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_frozen_server_costs_its_callers_the_timeout_and_then_the_connection() {
+    let server = RedisServer::start();
+    let connection = dial(server.address(), QUICK).await;
+    echo(&connection, "before").await.unwrap();
+    server.stop();
+    let outcome = soon("the timeout", echo(&connection, "during")).await;
+    assert!(matches!(outcome, Err(Failure::Unknown(Fault::Timeout(_)))), "{outcome:?}");
+    soon("the connection is given up", connection.ended()).await;
+    assert!(matches!(connection.fault(), Fault::Silent(_)), "{:?}", connection.fault());
+    server.cont();
+}
+
+#[tokio::test]
+async fn a_timeout_alone_does_not_end_a_connection_that_still_answers() {
+    let server = ScriptedServer::start(|command| match command.word(1).as_str() {
+        "never" => Action::Silence,
+        // The reply to "never" has to come before any other.
+        "release" => Action::raw(b"$5\r\nnever\r\n$7\r\nrelease\r\n"),
+        other => Action::bulk(other),
+    });
+    let connection = dial(server.address(), QUICK).await;
+    let outcome = soon("the timeout", echo(&connection, "never")).await;
+    assert!(matches!(outcome, Err(Failure::Unknown(Fault::Timeout(_)))), "{outcome:?}");
+    echo(&connection, "release").await.unwrap();
+    echo(&connection, "after").await.unwrap();
+    assert!(connection.is_alive());
+}
+
+#[tokio::test]
+async fn a_reset_in_the_middle_of_a_reply_is_no_reply() {
+    let server = RedisServer::start();
+    for cut_after in 1..12 {
+        let proxy = FaultProxy::start(server.address());
+        let connection = dial(proxy.address(), PATIENT).await;
+        // "$5\r\nhello\r\n" is 11 bytes: the reset comes before its last byte, or right behind it.
+        proxy.to_client().reset_after(cut_after);
+        let outcome = soon("an outcome", call(&connection, &[b"ECHO", b"hello"])).await;
+        match outcome {
+            Ok(reply) => assert_eq!((reply, cut_after), (word(b"hello"), 11)),
+            Err(failure) => assert!(matches!(failure, Failure::Unknown(_)), "{failure:?}"),
+        }
+        soon("the end", connection.ended()).await;
+    }
+}
+
+#[tokio::test]
+async fn bytes_that_dribble_in_and_out_make_the_same_replies() {
+    let server = RedisServer::start();
+    let proxy = FaultProxy::start(server.address());
+    proxy.set_both(Harm::Dribble(1));
+    let connection = dial(proxy.address(), PATIENT).await;
+    let calls = (0..5).map(|number| {
+        let connection = Arc::clone(&connection);
+        tokio::spawn(async move { echo(&connection, &format!("dribble {number}")).await })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        soon("a reply", call).await.unwrap().unwrap();
+    }
+}
+
+/// The bug of redis-rs #1955: no reads while a large write waits, so both sides wait for ever.
+#[tokio::test]
+async fn reading_goes_on_while_a_large_write_waits() {
+    let server = echoing_server();
+    let connection = dial(server.address(), PATIENT).await;
+    let payload = vec![b'x'; 64 * 1024];
+    let command: &[&[u8]] = &[b"ECHO", &payload];
+    let commands = vec![command; 400];
+    let replies = connection.send_batch(&commands, clock::now()).unwrap();
+    for reply in replies {
+        assert_eq!(soon("a reply", reply).await.unwrap(), word(&payload));
+    }
+}
+
+#[tokio::test]
+async fn pushes_between_replies_shift_nothing() {
+    let server = ScriptedServer::start(|command| {
+        let text = command.word(1);
+        Action::raw(format!(
+            ">3\r\n$12\r\nsunsubscribe\r\n$1\r\nc\r\n:0\r\n${}\r\n{text}\r\n>2\r\n+invalidate\r\n_\r\n",
+            text.len()
+        ))
+    });
+    let connection = dial(server.address(), PATIENT).await;
+    for round in 0..50 {
+        echo(&connection, &format!("round {round}")).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_the_protocol_ends_the_connection_and_no_caller_believes_it() {
+    for garbage in ["$-5\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n", ":12a\r\n", "$1\r\nab\r\n"] {
+        let server = ScriptedServer::start(move |_| Action::raw(garbage));
+        let connection = dial(server.address(), PATIENT).await;
+        let outcome = soon("an outcome", call(&connection, &[b"PING"])).await;
+        assert!(
+            matches!(outcome, Err(Failure::Unknown(Fault::Decode(_)))),
+            "{garbage:?}: {outcome:?}"
+        );
+        soon("the end", connection.ended()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_reply_too_many_ends_the_connection_before_it_can_be_anybodys() {
+    let server = ScriptedServer::start(|_| Action::raw("+one\r\n+two\r\n"));
+    let connection = dial(server.address(), PATIENT).await;
+    call(&connection, &[b"PING"]).await.unwrap();
+    soon("the end", connection.ended()).await;
+    assert!(matches!(connection.fault(), Fault::Unsolicited));
+}
+
+#[tokio::test]
+async fn callers_wait_for_room_when_the_connection_is_full() {
+    let server = ScriptedServer::start(|_| Action::Silence);
+    let connection = dial(server.address(), PATIENT).await;
+    let payload = vec![b'x'; 10 * 1024];
+    let words: &[&[u8]] = &[b"ECHO", &payload];
+    let mut sent = Vec::new();
+    loop {
+        let mut admitted = pin!(connection.admit(command_len(words)));
+        match poll_once(admitted.as_mut()).await {
+            Poll::Ready(permit) => {
+                sent.push(connection.send(permit.unwrap(), words, clock::now()).unwrap());
+            }
+            Poll::Pending => break,
+        }
+    }
+    assert_eq!(sent.len(), IN_FLIGHT_BYTES / (command_len(words) + COMMAND_OVERHEAD));
+    // A release is let through all the same.
+    connection.send_detached(&[b"PING"], clock::now()).unwrap();
+    let waiting = pin!(connection.admit(command_len(words)));
+    server.until_received(&["ECHO"], sent.len()).await;
+    server.send(0, format!("${}\r\n", payload.len()));
+    server.send(0, [&payload[..], b"\r\n"].concat());
+    drop(soon("room", waiting).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_command_larger_than_the_bound_is_refused_and_others_go_on() {
+    let server = RedisServer::start();
+    let connection = dial(server.address(), PATIENT).await;
+    let refused = connection.admit(IN_FLIGHT_BYTES).await;
+    assert!(matches!(refused, Err(Failure::NotSent(Fault::TooLarge { .. }))));
+    echo(&connection, "small").await.unwrap();
+}
+
+#[tokio::test]
+async fn what_waits_for_room_learns_of_the_end() {
+    let server = ScriptedServer::start(|_| Action::Silence);
+    let connection = dial(server.address(), QUICK).await;
+    let held = connection.admit(IN_FLIGHT_BYTES - COMMAND_OVERHEAD).await.unwrap();
+    let waiting = tokio::spawn({
+        let connection = Arc::clone(&connection);
+        async move { connection.admit(1).await.map(drop) }
+    });
+    tokio::task::yield_now().await;
+    connection.fail(Fault::ClosedByServer);
+    let refused = soon("the waiter is told", waiting).await.unwrap();
+    assert!(matches!(refused, Err(Failure::NotSent(Fault::ClosedByServer))));
+    drop(held);
+}
+
+/// A guard that is dropped with its locker still gives its lock back.
+#[tokio::test]
+async fn what_was_sent_before_the_last_handle_went_still_arrives() {
+    let server = RedisServer::start();
+    for write_inline in [0, 4] {
+        let connection = dial(server.address(), Settings { write_inline, ..PATIENT }).await;
+        for number in 0..10 {
+            let key = format!("last:{write_inline}:{number}");
+            connection.send_detached(&[b"SET", key.as_bytes(), b"1"], clock::now()).unwrap();
+        }
+        drop(connection);
+        let keys = || server.cli(&["KEYS", &format!("last:{write_inline}:*")]);
+        crate::support::eventually("all keys are there", || {
+            matches!(keys(), Frame::Array(keys) if keys.len() == 10)
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_connection_is_closed() {
+    let server = RedisServer::start();
+    let connection = dial(server.address(), PATIENT).await;
+    echo(&connection, "hello").await.unwrap();
+    let clients = || server.cli_text(&["CLIENT", "LIST"]).lines().count();
+    assert_eq!(clients(), 2, "ours and the one that asks");
+    drop(connection);
+    crate::support::eventually("ours is gone", || clients() == 1).await;
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_unix_socket_serves_as_well() {
+    let server = RedisServer::builder().unix_socket().start();
+    let path = server.unix_url();
+    let path = path.strip_prefix("redis+unix://").unwrap().into();
+    let connection = Connection::dial(&Address::Unix { path }, PATIENT).await.unwrap();
+    echo(&connection, "over a path").await.unwrap();
+    connection.fail(Fault::ClosedByUs);
+    assert!(matches!(echo(&connection, "later").await, Err(Failure::NotSent(_))));
+}

@@ -1,0 +1,328 @@
+use super::*;
+
+type Plain = Pipeline<u32>;
+
+const PING: &[&[u8]] = &[b"PING"];
+const DEAD_AFTER: Duration = Duration::from_millis(100);
+
+fn at(ms: u64) -> Moment {
+    Moment::from_nanos(ms * 1_000_000)
+}
+
+fn terms(asked_ms: u64, deadline_ms: u64) -> Terms {
+    Terms { asked_at: at(asked_ms), deadline: at(deadline_ms), weight: 7 }
+}
+
+fn push(pipeline: &mut Plain) -> Ticket {
+    pipeline.push(PING, terms(0, 50)).unwrap()
+}
+
+/// Pushes a command and sees it written whole.
+fn send(pipeline: &mut Plain) -> Ticket {
+    let ticket = push(pipeline);
+    write_all(pipeline);
+    ticket
+}
+
+fn write_all(pipeline: &mut Plain) -> Vec<u8> {
+    let mut written = Vec::new();
+    let Commit::Write(mut chunk) = pipeline.commit(usize::MAX) else { panic!("no role") };
+    loop {
+        written.extend_from_slice(&chunk);
+        match pipeline.next_chunk(chunk) {
+            Some(more) => chunk = more,
+            None => return written,
+        }
+    }
+}
+
+fn settled(pipeline: &mut Plain, ticket: Ticket) -> Outcome {
+    match pipeline.poll(ticket, &0) {
+        Poll::Ready(outcome) => outcome,
+        Poll::Pending => panic!("{ticket:?} is not settled"),
+    }
+}
+
+fn number(outcome: Outcome) -> i64 {
+    match outcome {
+        Ok(Frame::Integer(number)) => number,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn replies_go_to_the_commands_in_the_order_of_sending() {
+    let mut pipeline = Plain::default();
+    let tickets: Vec<Ticket> = (0..3).map(|_| send(&mut pipeline)).collect();
+    for number in 0..3 {
+        pipeline.deliver(Frame::Integer(number)).unwrap();
+    }
+    for (ticket, expected) in tickets.into_iter().zip(0..) {
+        assert_eq!(number(settled(&mut pipeline, ticket)), expected);
+    }
+}
+
+#[test]
+fn who_waits_is_woken_by_its_own_reply_only() {
+    let mut pipeline = Plain::default();
+    let (one, two) = (send(&mut pipeline), send(&mut pipeline));
+    assert!(pipeline.poll(two, &22).is_pending());
+    assert!(pipeline.poll(one, &10).is_pending());
+    assert!(pipeline.poll(one, &11).is_pending());
+    assert_eq!(pipeline.deliver(Frame::Null).unwrap(), Some(11), "the waker given last");
+    assert_eq!(pipeline.deliver(Frame::Null).unwrap(), Some(22));
+}
+
+/// The bug of redis-py (CVE-2023-28858): a cancelled call left its reply to the next caller.
+#[test]
+fn an_abandoned_command_still_takes_its_own_reply() {
+    let mut pipeline = Plain::default();
+    let (gone, stays) = (send(&mut pipeline), send(&mut pipeline));
+    pipeline.abandon(gone);
+    assert_eq!(pipeline.deliver(Frame::Integer(1)).unwrap(), None);
+    pipeline.deliver(Frame::Integer(2)).unwrap();
+    assert_eq!(number(settled(&mut pipeline, stays)), 2);
+}
+
+#[test]
+fn a_slot_is_used_again_only_after_both_its_reply_and_its_holder_are_gone() {
+    let mut pipeline = Plain::default();
+    let abandoned = send(&mut pipeline);
+    pipeline.abandon(abandoned);
+    let next = send(&mut pipeline);
+    assert_ne!(next.index, abandoned.index, "its reply has still to come");
+    pipeline.deliver(Frame::Integer(1)).unwrap();
+    pipeline.deliver(Frame::Integer(2)).unwrap();
+    let other = send(&mut pipeline);
+    assert_ne!(other.index, next.index, "its holder has not looked");
+    assert_eq!(other.index, abandoned.index);
+    assert_ne!(other, abandoned, "another generation");
+    assert_eq!(pipeline.slots.len(), 2);
+}
+
+#[test]
+#[should_panic(expected = "a ticket serves once")]
+fn a_ticket_serves_once() {
+    let mut pipeline = Plain::default();
+    let ticket = send(&mut pipeline);
+    pipeline.deliver(Frame::Null).unwrap();
+    let _ = settled(&mut pipeline, ticket);
+    let _ = pipeline.poll(ticket, &0);
+}
+
+/// The bug of redis-rs 1.8.1 and rueidis #690: a push was matched to a command.
+#[test]
+fn a_push_is_nobodys_reply() {
+    let mut pipeline = Plain::default();
+    let ticket = send(&mut pipeline);
+    let name = |text: &'static str| Frame::Bulk(bytes::Bytes::from_static(text.as_bytes()));
+    let push = Frame::Push(vec![name("sunsubscribe"), name("c"), Frame::Integer(0)]);
+    assert_eq!(pipeline.deliver(push).unwrap(), None);
+    pipeline.deliver(Frame::Integer(5)).unwrap();
+    assert_eq!(number(settled(&mut pipeline, ticket)), 5);
+}
+
+/// The bug of fred 10.1: an array that looks like a message was taken for a push.
+#[test]
+fn an_array_is_a_reply_whatever_is_in_it() {
+    let mut pipeline = Plain::default();
+    let ticket = send(&mut pipeline);
+    let text = |text: &'static str| Frame::Bulk(bytes::Bytes::from_static(text.as_bytes()));
+    let array = Frame::Array(vec![text("message"), text("a"), text("b")]);
+    pipeline.deliver(array.clone()).unwrap();
+    assert_eq!(settled(&mut pipeline, ticket).unwrap(), array);
+}
+
+#[test]
+fn attributes_are_no_reply_of_their_own() {
+    let mut pipeline = Plain::default();
+    let ticket = send(&mut pipeline);
+    let attributes = vec![(Frame::Integer(1), Frame::Integer(2))];
+    let value = Box::new(Frame::Integer(3));
+    pipeline.deliver(Frame::Attributed { attributes, value }).unwrap();
+    assert_eq!(number(settled(&mut pipeline, ticket)), 3);
+}
+
+#[test]
+fn a_reply_that_nobody_waits_for_is_a_fault() {
+    let mut pipeline = Plain::default();
+    assert!(matches!(pipeline.deliver(Frame::Integer(1)), Err(Fault::Unsolicited)));
+}
+
+#[test]
+fn a_batch_is_contiguous_and_one_write() {
+    let mut pipeline = Plain::default();
+    pipeline.push(&[b"ASKING"], terms(0, 50)).unwrap();
+    pipeline.push(&[b"GET", b"k"], terms(0, 50)).unwrap();
+    let Commit::Write(chunk) = pipeline.commit(usize::MAX) else { panic!() };
+    assert_eq!(&chunk[..], b"*1\r\n$6\r\nASKING\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\n");
+    assert_eq!(pipeline.next_chunk(chunk), None);
+}
+
+#[test]
+fn one_writes_at_a_time_and_takes_along_what_came_meanwhile() {
+    let mut pipeline = Plain::default();
+    push(&mut pipeline);
+    let Commit::Write(first) = pipeline.commit(usize::MAX) else { panic!() };
+    push(&mut pipeline);
+    assert_eq!(pipeline.commit(usize::MAX), Commit::Queued);
+    let second = pipeline.next_chunk(first).expect("what came meanwhile");
+    assert_eq!(&second[..], b"*1\r\n$4\r\nPING\r\n");
+    assert_eq!(pipeline.next_chunk(second), None);
+    push(&mut pipeline);
+    assert!(matches!(pipeline.commit(usize::MAX), Commit::Write(_)), "the role was given up");
+}
+
+#[test]
+fn above_the_threshold_the_flusher_writes_and_gathers() {
+    let mut pipeline = Plain::default();
+    push(&mut pipeline);
+    push(&mut pipeline);
+    assert_eq!(pipeline.commit(1), Commit::WakeFlusher);
+    push(&mut pipeline);
+    assert_eq!(pipeline.commit(1), Commit::Queued, "it is woken once");
+    let chunk = pipeline.take_over().expect("the role is on offer");
+    assert_eq!(chunk.len(), 3 * b"*1\r\n$4\r\nPING\r\n".len());
+    assert_eq!(pipeline.take_over(), None, "there is one role");
+    assert_eq!(pipeline.next_chunk(chunk), None);
+    assert_eq!(pipeline.take_over(), None, "nobody offers it");
+}
+
+#[test]
+fn what_a_blocked_writer_leaves_goes_out_first() {
+    let mut pipeline = Plain::default();
+    push(&mut pipeline);
+    let Commit::Write(mut chunk) = pipeline.commit(usize::MAX) else { panic!() };
+    push(&mut pipeline);
+    pipeline.hand_over(chunk.split_off(4));
+    assert_eq!(pipeline.commit(usize::MAX), Commit::Queued);
+    let rest = pipeline.take_over().unwrap();
+    assert_eq!(&rest[..], b"$4\r\nPING\r\n");
+    let next = pipeline.next_chunk(rest).unwrap();
+    assert_eq!(&next[..], b"*1\r\n$4\r\nPING\r\n");
+}
+
+/// The bug of StackExchange.Redis #3091 and lettuce #1029: a slot outlived a write that died.
+#[test]
+fn a_failure_tells_each_command_whether_any_of_its_bytes_were_handed_to_a_writer() {
+    let mut pipeline = Plain::default();
+    let answered = send(&mut pipeline);
+    pipeline.deliver(Frame::Integer(1)).unwrap();
+    let sent = send(&mut pipeline);
+    let writing = push(&mut pipeline);
+    let Commit::Write(_) = pipeline.commit(usize::MAX) else { panic!() };
+    let unsent = push(&mut pipeline);
+    assert!(pipeline.poll(sent, &1).is_pending());
+    assert!(pipeline.poll(unsent, &2).is_pending());
+    let mut woken = Vec::new();
+    pipeline.fail(Fault::ClosedByServer, &mut woken);
+    assert_eq!(woken, [1, 2]);
+    assert_eq!(number(settled(&mut pipeline, answered)), 1);
+    assert!(matches!(settled(&mut pipeline, sent), Err(Failure::Unknown(_))));
+    assert!(matches!(settled(&mut pipeline, writing), Err(Failure::Unknown(_))));
+    assert!(matches!(settled(&mut pipeline, unsent), Err(Failure::NotSent(_))));
+}
+
+/// The bug of StackExchange.Redis #3200: enqueueing raced the teardown.
+#[test]
+fn a_failed_pipeline_takes_and_matches_nothing() {
+    let mut pipeline = Plain::default();
+    send(&mut pipeline);
+    pipeline.fail(Fault::ClosedByServer, &mut Vec::new());
+    pipeline.fail(Fault::ClosedByUs, &mut Vec::new());
+    assert!(matches!(pipeline.push(PING, terms(0, 1)), Err(Fault::ClosedByServer)));
+    assert!(matches!(pipeline.push_detached(PING, terms(0, 1)), Err(Fault::ClosedByServer)));
+    assert!(matches!(pipeline.deliver(Frame::Null), Err(Fault::ClosedByServer)));
+    assert_eq!(pipeline.in_flight(), 0);
+}
+
+#[test]
+fn a_writer_that_goes_on_after_a_failure_finds_nothing_to_write() {
+    let mut pipeline = Plain::default();
+    push(&mut pipeline);
+    let Commit::Write(chunk) = pipeline.commit(usize::MAX) else { panic!() };
+    push(&mut pipeline);
+    pipeline.fail(Fault::ClosedByServer, &mut Vec::new());
+    assert_eq!(pipeline.next_chunk(chunk), None);
+}
+
+#[test]
+fn a_timeout_ends_the_wait_and_keeps_the_place_in_the_queue() {
+    let mut pipeline = Plain::default();
+    let (slow, next) = (send(&mut pipeline), send(&mut pipeline));
+    assert!(pipeline.poll(slow, &1).is_pending());
+    let mut woken = Vec::new();
+    assert!(matches!(pipeline.sweep(at(49), DEAD_AFTER, &mut woken), Sweep::Busy));
+    assert_eq!(woken, []);
+    assert!(matches!(pipeline.sweep(at(50), DEAD_AFTER, &mut woken), Sweep::Busy));
+    assert_eq!(woken, [1]);
+    let outcome = settled(&mut pipeline, slow);
+    assert!(matches!(outcome, Err(Failure::Unknown(Fault::Timeout(_)))), "{outcome:?}");
+    assert!(settled(&mut pipeline, next).is_err());
+    // Both replies come late; neither is given to the command that came after them.
+    let third = pipeline.push(PING, terms(60, 120)).unwrap();
+    pipeline.deliver(Frame::Integer(1)).unwrap();
+    pipeline.deliver(Frame::Integer(2)).unwrap();
+    pipeline.deliver(Frame::Integer(3)).unwrap();
+    assert_eq!(number(settled(&mut pipeline, third)), 3);
+}
+
+#[test]
+fn a_reply_that_comes_after_the_timeout_but_before_the_look_does_not_change_the_outcome() {
+    let mut pipeline = Plain::default();
+    let ticket = send(&mut pipeline);
+    pipeline.sweep(at(50), DEAD_AFTER, &mut Vec::new());
+    pipeline.deliver(Frame::Integer(1)).unwrap();
+    assert!(matches!(settled(&mut pipeline, ticket), Err(Failure::Unknown(_))));
+    assert_eq!(pipeline.free.len(), 1);
+}
+
+/// The bug of StackExchange.Redis #1848 and lettuce #2082: half-open for a quarter of an hour.
+#[test]
+fn a_connection_that_stays_silent_with_commands_waiting_is_dead() {
+    let mut pipeline = Plain::default();
+    let ticket = send(&mut pipeline);
+    pipeline.abandon(ticket);
+    let mut sweep = |ms| pipeline.sweep(at(ms), DEAD_AFTER, &mut Vec::new());
+    assert!(matches!(sweep(10), Sweep::Busy));
+    assert!(matches!(sweep(109), Sweep::Busy));
+    assert!(matches!(sweep(110), Sweep::Dead(Fault::Silent(_))));
+}
+
+#[test]
+fn any_byte_read_is_a_sign_of_life() {
+    let mut pipeline = Plain::default();
+    send(&mut pipeline);
+    assert!(matches!(pipeline.sweep(at(10), DEAD_AFTER, &mut Vec::new()), Sweep::Busy));
+    pipeline.note_read();
+    assert!(matches!(pipeline.sweep(at(100), DEAD_AFTER, &mut Vec::new()), Sweep::Busy));
+    assert!(matches!(pipeline.sweep(at(199), DEAD_AFTER, &mut Vec::new()), Sweep::Busy));
+    assert!(matches!(pipeline.sweep(at(200), DEAD_AFTER, &mut Vec::new()), Sweep::Dead(_)));
+}
+
+#[test]
+fn the_sweeper_sleeps_while_nothing_is_under_way() {
+    let mut pipeline = Plain::default();
+    assert!(!pipeline.wants_sweeper());
+    send(&mut pipeline);
+    assert!(pipeline.wants_sweeper());
+    assert!(!pipeline.wants_sweeper(), "it is woken once");
+    pipeline.deliver(Frame::Null).unwrap();
+    assert!(matches!(pipeline.sweep(at(10), DEAD_AFTER, &mut Vec::new()), Sweep::Busy));
+    assert!(matches!(pipeline.sweep(at(20), DEAD_AFTER, &mut Vec::new()), Sweep::Idle));
+    send(&mut pipeline);
+    assert!(pipeline.wants_sweeper());
+}
+
+#[test]
+fn weight_comes_back_with_the_reply_whoever_gave_up() {
+    let mut pipeline = Plain::default();
+    let ticket = send(&mut pipeline);
+    send(&mut pipeline);
+    pipeline.abandon(ticket);
+    assert_eq!(pipeline.take_freed_weight(), 0);
+    pipeline.deliver(Frame::Null).unwrap();
+    pipeline.deliver(Frame::Null).unwrap();
+    assert_eq!(pipeline.take_freed_weight(), 14);
+    assert_eq!(pipeline.take_freed_weight(), 0);
+}

@@ -1,0 +1,168 @@
+//! Steps as the commands' pages at redis.io/docs/latest/commands describe them (HELLO, AUTH,
+//! CLIENT SETNAME, SELECT, SCRIPT LOAD).
+
+use std::net::SocketAddr;
+
+use super::*;
+use crate::support::{Action, Command, RedisServer, ScriptedServer, scripted::greeting, soon};
+
+const SETTINGS: Settings =
+    Settings { command_timeout: Duration::from_secs(20), write_inline: 4 };
+const WITHIN: Duration = Duration::from_secs(20);
+const SCRIPTS: &[&str] = &["return 1", "return 2"];
+const HELLO: Hello<'_> = Hello {
+    user: None,
+    password: None,
+    database: 0,
+    client_name: "tester",
+    scripts: SCRIPTS,
+};
+
+async fn open(address: SocketAddr, hello: Hello<'_>) -> Result<Arc<Connection>, OpenError> {
+    let address = Address::Tcp { host: address.ip().to_string(), port: address.port() };
+    soon("the handshake ends", connect(&address, hello, SETTINGS, WITHIN)).await
+}
+
+fn refusal(opened: Result<Arc<Connection>, OpenError>) -> (&'static str, Code) {
+    match opened.map(|_| ()).unwrap_err() {
+        OpenError::Refused { step, error } => (step, error.code()),
+        other => panic!("{other}"),
+    }
+}
+
+fn sentences(server: &ScriptedServer) -> Vec<String> {
+    let sentence = |command: &Command| {
+        let words: Vec<String> = (0..command.words.len()).map(|at| command.word(at)).collect();
+        words.join(" ")
+    };
+    server.commands().iter().map(sentence).collect()
+}
+
+#[tokio::test]
+async fn a_real_server_is_prepared_in_one_write() {
+    let server = RedisServer::builder().arg("--requirepass").arg("secret").start();
+    let hello = Hello { password: Some("secret"), database: 3, ..HELLO };
+    let connection = open(server.address(), hello).await.unwrap();
+    assert_eq!(connection.digest(0).unwrap().len(), 40);
+    assert_ne!(connection.digest(0), connection.digest(1));
+    assert_eq!(connection.digest(2), None);
+    let reply = connection.send_unbounded(&[b"CLIENT", b"LIST"], clock::now()).unwrap();
+    let list = reply.await.unwrap();
+    let Frame::Verbatim { text: list, .. } = list else { panic!("{list:?}") };
+    let list = String::from_utf8(list.to_vec()).unwrap();
+    for expected in ["name=tester", "db=3", "resp=3"] {
+        assert!(list.contains(expected), "{list}");
+    }
+}
+
+#[tokio::test]
+async fn every_step_is_sent_before_any_reply_comes() {
+    let server = ScriptedServer::start(|command| match greeting(command) {
+        Some(_) if !command.is(&["SCRIPT", "LOAD", "return 2"]) => Action::Silence,
+        _ => Action::raw("%0\r\n+OK\r\n$1\r\na\r\n$1\r\nb\r\n"),
+    });
+    let hello = Hello { database: 1, user: Some("u"), password: Some("p"), ..HELLO };
+    let connection = open(server.address(), hello).await.unwrap();
+    assert_eq!(connection.digest(1), Some(&b"b"[..]));
+    assert_eq!(
+        sentences(&server),
+        [
+            "HELLO 3 AUTH u p SETNAME tester",
+            "SELECT 1",
+            "SCRIPT LOAD return 1",
+            "SCRIPT LOAD return 2"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_server_without_resp3_is_spoken_to_in_resp2() {
+    for refusal in ["ERR unknown command 'HELLO'", "NOPROTO unsupported protocol version"] {
+        let server = ScriptedServer::start(move |command| match command.name().as_str() {
+            "HELLO" => Action::error(refusal),
+            _ => greeting(command).unwrap(),
+        });
+        let hello = Hello { user: Some("u"), password: Some("p"), ..HELLO };
+        let connection = open(server.address(), hello).await.unwrap();
+        assert!(connection.digest(1).is_some());
+        let said = sentences(&server);
+        assert_eq!(said[3..5], ["AUTH u p", "CLIENT SETNAME tester"], "{said:?}");
+    }
+}
+
+#[tokio::test]
+async fn resp2_of_old_knows_no_user_and_no_names() {
+    let server = ScriptedServer::start(|command| match command.name().as_str() {
+        "HELLO" => Action::error("ERR unknown command 'HELLO'"),
+        "CLIENT" => Action::error("ERR unknown subcommand"),
+        _ => greeting(command).unwrap(),
+    });
+    let hello = Hello { password: Some("p"), ..HELLO };
+    open(server.address(), hello).await.unwrap();
+    assert!(sentences(&server).contains(&"AUTH p".to_owned()));
+}
+
+/// The bug of lettuce #2313: the fallback hid an authentication error.
+#[tokio::test]
+async fn a_refused_login_is_never_taken_for_a_missing_protocol() {
+    let server = RedisServer::builder().arg("--requirepass").arg("secret").start();
+    let wrong = Hello { password: Some("guess"), ..HELLO };
+    assert_eq!(refusal(open(server.address(), wrong).await), ("HELLO", Code::Auth));
+    assert_eq!(refusal(open(server.address(), HELLO).await), ("HELLO", Code::Auth));
+
+    let server = ScriptedServer::start(|command| match command.name().as_str() {
+        "HELLO" => Action::error("ERR unknown command 'HELLO'"),
+        "AUTH" => Action::error("ERR invalid password"),
+        _ => Action::error("NOAUTH Authentication required."),
+    });
+    assert_eq!(refusal(open(server.address(), wrong).await), ("AUTH", Code::Auth));
+}
+
+#[tokio::test]
+async fn an_acl_user_logs_in_by_name() {
+    let server = RedisServer::start();
+    server.cli(&["ACL", "SETUSER", "worker", "on", ">pw", "~*", "+@all"]);
+    let hello = Hello { user: Some("worker"), password: Some("pw"), ..HELLO };
+    open(server.address(), hello).await.unwrap();
+    let wrong = Hello { user: Some("nobody"), ..hello };
+    assert_eq!(refusal(open(server.address(), wrong).await), ("HELLO", Code::Auth));
+    server.cli(&["ACL", "SETUSER", "worker", "-script"]);
+    assert_eq!(refusal(open(server.address(), hello).await), ("SCRIPT LOAD", Code::Permission));
+}
+
+#[tokio::test]
+async fn a_loading_server_and_a_wrong_database_say_so() {
+    let server = ScriptedServer::start(|command| match command.name().as_str() {
+        "SCRIPT" => Action::error("LOADING Redis is loading the dataset in memory"),
+        _ => greeting(command).unwrap(),
+    });
+    assert_eq!(refusal(open(server.address(), HELLO).await), ("SCRIPT LOAD", Code::Later));
+
+    let server = RedisServer::start();
+    let (step, code) = refusal(open(server.address(), Hello { database: 99, ..HELLO }).await);
+    assert!(step.starts_with("SELECT"));
+    assert_eq!(code, Code::Other);
+}
+
+#[tokio::test]
+async fn a_server_that_closes_or_talks_nonsense_in_the_handshake_is_reported_as_that() {
+    let server = ScriptedServer::start(|_| Action::Close);
+    let error = open(server.address(), HELLO).await.map(|_| ()).unwrap_err();
+    assert!(matches!(error, OpenError::Broken(Failure::Unknown(_))), "{error}");
+
+    let server = ScriptedServer::start(|_| Action::ok());
+    let error = open(server.address(), HELLO).await.map(|_| ()).unwrap_err();
+    assert!(matches!(error, OpenError::Unexpected { step: "HELLO" }), "{error}");
+}
+
+/// Dial and handshake have one deadline together.
+#[tokio::test]
+async fn a_server_that_accepts_and_says_nothing_is_given_up() {
+    let server = ScriptedServer::start(|_| Action::Silence);
+    let address =
+        Address::Tcp { host: server.address().ip().to_string(), port: server.port() };
+    let within = Duration::from_millis(50);
+    let opening = connect(&address, HELLO, SETTINGS, within);
+    let error = soon("it is given up", opening).await.map(|_| ()).unwrap_err();
+    assert!(matches!(error, OpenError::Timeout(limit) if limit == within), "{error}");
+}
