@@ -1,0 +1,153 @@
+//! What a lock costs in memory: counts, not timings, so a noisy machine does not move them.
+//!
+//! Allocations are counted on the thread that makes them. Every runtime here is a current_thread
+//! one, which runs all of its tasks (callers, reader, flusher, sweeper) on the thread that blocks
+//! on it, so that nothing of Leasehold goes uncounted.
+
+#![allow(
+    clippy::print_stdout,
+    reason = "the figures are worth reading with --nocapture"
+)]
+
+mod support;
+
+use allocation_counter::{AllocationInfo, measure};
+use leasehold::{Fencing, LockRequest, Locker};
+use support::RedisServer;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
+
+const WARM_UP: u64 = 200;
+const PAIRS: u64 = 1000;
+const ALLOCATIONS_PER_PAIR_MAX: u64 = 4;
+
+const CALLERS: u64 = 10_000;
+/// Long, so that commands which no bound kept back would stand out beside the callers: all of them
+/// at once are 20 MB.
+const NAME_LENGTH: usize = 1000;
+/// What the connection lets be in flight, each command counted with its bytes, slot and reply.
+const IN_FLIGHT_BYTES: u64 = 1024 * 1024;
+/// A buffer or a queue that doubles as it grows holds up to twice what is in it, beside the half
+/// that it is being copied from; the other end of the double buffer may have grown as far.
+const GROWTH: u64 = 4;
+
+fn current_thread() -> Runtime {
+    Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime starts")
+}
+
+fn connect(runtime: &Runtime, server: &RedisServer) -> Locker {
+    runtime
+        .block_on(Locker::connect(&server.url()))
+        .expect("the server is up")
+}
+
+async fn pair<F: Fencing>(request: LockRequest<F>) {
+    let guard = request.await.expect("nobody else takes the lock");
+    guard.release().await.expect("nobody else gives it back");
+}
+
+/// Runs `count` pairs, each of a request from `ask`, and returns what they allocated.
+fn allocations<F: Fencing>(
+    runtime: &Runtime,
+    count: u64,
+    ask: impl Fn() -> LockRequest<F>,
+) -> AllocationInfo {
+    measure(|| {
+        runtime.block_on(async {
+            for _ in 0..count {
+                pair(ask()).await;
+            }
+        });
+    })
+}
+
+#[track_caller]
+fn assert_few_allocations<F: Fencing>(what: &str, ask: impl Fn(&Locker) -> LockRequest<F>) {
+    let server = RedisServer::start();
+    let runtime = current_thread();
+    let locker = connect(&runtime, &server);
+    allocations(&runtime, WARM_UP, || ask(&locker));
+    let info = allocations(&runtime, PAIRS, || ask(&locker));
+    println!(
+        "{what} pair: {:.3} allocations, {:.0} bytes; left over after {PAIRS}: {} bytes",
+        info.count_total as f64 / PAIRS as f64,
+        info.bytes_total as f64 / PAIRS as f64,
+        info.bytes_current,
+    );
+    assert!(info.count_total > 0, "nothing was counted");
+    assert!(
+        info.count_total <= ALLOCATIONS_PER_PAIR_MAX * PAIRS,
+        "{what}: {info:?}"
+    );
+}
+
+#[test]
+fn a_fenced_pair_allocates_little() {
+    assert_few_allocations("fenced", |locker| locker.lock("fenced"));
+}
+
+#[test]
+fn an_unfenced_pair_allocates_little() {
+    assert_few_allocations("unfenced", |locker| locker.lock("unfenced").unfenced());
+}
+
+/// The premise of this file: tasks of a current_thread runtime are counted by who blocks on it.
+#[test]
+fn what_other_tasks_of_the_runtime_allocate_is_counted() {
+    let runtime = current_thread();
+    let (wake, woken) = tokio::sync::oneshot::channel();
+    let task = runtime.spawn(async move {
+        woken.await.expect("it is woken");
+        std::hint::black_box(vec![0_u8; 1_000_000]);
+    });
+    let info = measure(|| {
+        runtime.block_on(async {
+            wake.send(()).expect("the task waits");
+            task.await.expect("it does not panic");
+        });
+    });
+    assert!(info.bytes_total >= 1_000_000, "{info:?}");
+}
+
+/// Spawns `callers` at once, each with a lock of its own, and returns what they allocated.
+fn crowd(runtime: &Runtime, locker: &Locker, callers: u64) -> AllocationInfo {
+    measure(|| {
+        let mut crowd = JoinSet::new();
+        runtime.block_on(async {
+            for caller in 0..callers {
+                let request = locker.try_lock(format!("{caller:0NAME_LENGTH$}"));
+                crowd.spawn(pair(request));
+            }
+            let mut succeeded = 0;
+            while let Some(finished) = crowd.join_next().await {
+                finished.expect("every caller succeeds");
+                succeeded += 1;
+            }
+            assert_eq!(succeeded, callers);
+        });
+    })
+}
+
+#[test]
+fn ten_thousand_callers_on_one_connection_cost_what_each_needs_and_a_bounded_rest() {
+    let server = RedisServer::start();
+    let runtime = current_thread();
+    let locker = connect(&runtime, &server);
+    crowd(&runtime, &locker, 1);
+
+    // The task, its future, the request's future, the keys: what no bound of ours can spare.
+    let one = crowd(&runtime, &locker, 1).bytes_max;
+    let all = crowd(&runtime, &locker, CALLERS).bytes_max;
+    let bound = CALLERS * one + GROWTH * IN_FLIGHT_BYTES;
+    println!(
+        "one caller: {one} bytes; {CALLERS} callers: {all} bytes, {} each; bound {bound}",
+        all / CALLERS
+    );
+    assert!(
+        all <= bound,
+        "{all} bytes for {CALLERS} callers, of {one} for one; bound {bound}"
+    );
+}
