@@ -2,6 +2,7 @@
 //!
 //! `cargo bench -p leasehold-resp --bench codec`
 
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 #![expect(clippy::print_stdout, reason = "a benchmark reports what it measured")]
 
 use std::hint::black_box;
@@ -36,9 +37,7 @@ fn main() {
 }
 
 fn replies() -> Vec<u8> {
-    shuffled()
-        .flat_map(|kind| REPLIES[kind].iter().copied())
-        .collect()
+    shuffled().flat_map(|kind| REPLIES[kind].iter().copied()).collect()
 }
 
 /// Which reply comes when: in no order that a branch predictor could learn.
@@ -65,9 +64,7 @@ fn decode_10_000_replies(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn scan_10_000_replies(bencher: Bencher<'_, '_>) {
     let wire = replies();
-    bencher
-        .counter(ItemsCount::new(REPLY_COUNT))
-        .bench_local(|| scan_all(black_box(&wire)));
+    bencher.counter(ItemsCount::new(REPLY_COUNT)).bench_local(|| scan_all(black_box(&wire)));
 }
 
 #[divan::bench(args = [0, 1, 2, 3, 4, 5, 6, 7])]
@@ -84,10 +81,7 @@ fn encode_set_nx_px(bencher: Bencher<'_, '_>) {
     let mut out = BytesMut::with_capacity(1024);
     bencher.bench_local(|| {
         out.clear();
-        encode_command(
-            &mut out,
-            black_box(&[b"SET", KEY, OWNER, b"NX", b"PX", b"30000"]),
-        );
+        encode_command(&mut out, black_box(&[b"SET", KEY, OWNER, b"NX", b"PX", b"30000"]));
         black_box(out.len())
     });
 }
@@ -152,9 +146,7 @@ fn atoi(text: &[u8]) -> i64 {
         [b'-', digits @ ..] => (-1, digits),
         digits => (1, digits),
     };
-    sign * digits
-        .iter()
-        .fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0'))
+    sign * digits.iter().fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0'))
 }
 
 fn check_answers() {
@@ -170,17 +162,10 @@ fn check_answers() {
         Frame::Null,
         Frame::Bulk("0123456789abcdef0123456789abcdef01234567".into()),
         Frame::Error("NOSCRIPT No matching script. Please use EVAL.".into()),
-        Frame::Array(vec![
-            Frame::Integer(0),
-            Frame::Integer(29_987),
-            Frame::Bulk("owner".into()),
-        ]),
+        Frame::Array(vec![Frame::Integer(0), Frame::Integer(29_987), Frame::Bulk("owner".into())]),
     ];
     for kind in shuffled() {
-        assert_eq!(
-            decoder.decode(&mut rest).as_ref(),
-            Ok(&Some(expected[kind].clone()))
-        );
+        assert_eq!(decoder.decode(&mut rest).as_ref(), Ok(&Some(expected[kind].clone())));
     }
     assert!(rest.is_empty());
 

@@ -61,7 +61,6 @@ impl AsRef<[u8]> for Decimal {
 
 impl fmt::Debug for Decimal {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.iter()
-            .try_for_each(|&digit| fmt::Write::write_char(formatter, char::from(digit)))
+        self.iter().try_for_each(|&digit| fmt::Write::write_char(formatter, char::from(digit)))
     }
 }

@@ -219,11 +219,7 @@ impl Decoder {
             b';' => Ok(()),
             _ if self.chunks.is_some() => Err(DecodeError::ExpectedChunk),
             b'>' if !self.open.is_empty() => Err(DecodeError::NestedPush),
-            b'.' => self
-                .open
-                .last()
-                .ok_or(DecodeError::UnexpectedEnd)?
-                .check_end(),
+            b'.' => self.open.last().ok_or(DecodeError::UnexpectedEnd)?.check_end(),
             _ => Ok(()),
         }
     }
@@ -313,9 +309,7 @@ impl Decoder {
             return Ok(Event::Starved);
         }
         self.reading = Reading::NEW_LINE;
-        self.chunks
-            .get_or_insert_default()
-            .extend_from_slice(&buf[..length]);
+        self.chunks.get_or_insert_default().extend_from_slice(&buf[..length]);
         buf.advance(length + CRLF.len());
         Ok(Event::Progress)
     }

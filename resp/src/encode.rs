@@ -74,7 +74,15 @@ fn put_line(out: &mut BytesMut, kind: u8, text: &[u8]) {
 }
 
 fn put_header(out: &mut BytesMut, kind: u8, length: usize) {
-    put_line(out, kind, &Decimal::new(length as u64));
+    // A piece whose size is known when compiling is a store or two, not a call to copy: and nearly
+    // every argument is this short.
+    match u8::try_from(length) {
+        Ok(ones @ 0..10) => out.extend_from_slice(&[kind, b'0' + ones, b'\r', b'\n']),
+        Ok(n @ 10..100) => {
+            out.extend_from_slice(&[kind, b'0' + n / 10, b'0' + n % 10, b'\r', b'\n']);
+        }
+        _ => put_line(out, kind, &Decimal::new(length as u64)),
+    }
 }
 
 fn put_string(out: &mut BytesMut, kind: u8, text: &[u8]) {

@@ -128,14 +128,8 @@ impl PartialEq for Frame {
             | (Self::Push(a), Self::Push(b)) => a == b,
             (Self::Map(a), Self::Map(b)) => a == b,
             (
-                Self::Attributed {
-                    attributes: p,
-                    value: a,
-                },
-                Self::Attributed {
-                    attributes: q,
-                    value: b,
-                },
+                Self::Attributed { attributes: p, value: a },
+                Self::Attributed { attributes: q, value: b },
             ) => p == q && a == b,
             _ => false,
         }
@@ -143,3 +137,73 @@ impl PartialEq for Frame {
 }
 
 impl Eq for Frame {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attributed(value: Frame) -> Frame {
+        Frame::Attributed {
+            attributes: vec![(Frame::Null, Frame::Error("of an attribute".into()))],
+            value: Box::new(value),
+        }
+    }
+
+    #[test]
+    fn getters_look_through_attributes() {
+        let error = attributed(attributed(Frame::BlobError("ERR".into())));
+        assert_eq!(error.error(), Some(&Bytes::from("ERR")));
+        assert_eq!(attributed(Frame::Integer(7)).as_integer(), Some(7));
+        assert_eq!(attributed(Frame::Simple("a".into())).as_bytes(), Some(&Bytes::from("a")));
+        assert_eq!(attributed(attributed(Frame::Null)).into_value(), Frame::Null);
+    }
+
+    #[test]
+    fn getters_return_nothing_of_another_type() {
+        assert_eq!(Frame::Simple("ERR".into()).error(), None);
+        assert_eq!(attributed(Frame::Null).error(), None);
+        assert_eq!(Frame::Bulk("7".into()).as_integer(), None);
+        assert_eq!(Frame::Error("a".into()).as_bytes(), None);
+        assert_eq!(Frame::BigNumber("1".into()).as_bytes(), None);
+    }
+
+    #[test]
+    fn doubles_are_compared_by_their_bits() {
+        assert_eq!(Frame::Double(f64::NAN), Frame::Double(f64::NAN));
+        assert_ne!(Frame::Double(0.0), Frame::Double(-0.0));
+    }
+
+    #[test]
+    fn types_differ_whatever_they_hold() {
+        let text = || Bytes::from("1");
+        let frames = [
+            Frame::Simple(text()),
+            Frame::Error(text()),
+            Frame::Integer(1),
+            Frame::Bulk(text()),
+            Frame::Array(vec![]),
+            Frame::Null,
+            Frame::Boolean(true),
+            Frame::Double(1.0),
+            Frame::BigNumber(text()),
+            Frame::BlobError(text()),
+            Frame::Verbatim { format: *b"txt", text: text() },
+            Frame::Map(vec![]),
+            Frame::Set(vec![]),
+            Frame::Push(vec![]),
+            attributed(Frame::Null),
+        ];
+        for (i, a) in frames.iter().enumerate() {
+            for (j, b) in frames.iter().enumerate() {
+                assert_eq!(a == b, i == j, "{a:?} and {b:?}");
+            }
+        }
+    }
+
+    /// Frames are moved about: neither may grow unnoticed.
+    #[test]
+    fn a_frame_is_small_and_an_option_of_it_costs_nothing() {
+        assert!(size_of::<Frame>() <= 40);
+        assert_eq!(size_of::<Result<Option<Frame>, crate::DecodeError>>(), size_of::<Frame>());
+    }
+}

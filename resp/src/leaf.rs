@@ -52,18 +52,9 @@ impl Leaf {
             Self::Integer(number) => Frame::Integer(number),
             Self::Boolean(truth) => Frame::Boolean(truth),
             Self::Double(number) => Frame::Double(number),
-            Self::Line {
-                text: LineType::Simple,
-                len,
-            } => Frame::Simple(take_simple(buf, len)),
-            Self::Line {
-                text: LineType::Error,
-                len,
-            } => Frame::Error(take_line(buf, len)),
-            Self::Line {
-                text: LineType::BigNumber,
-                len,
-            } => Frame::BigNumber(take_line(buf, len)),
+            Self::Line { text: LineType::Simple, len } => Frame::Simple(take_simple(buf, len)),
+            Self::Line { text: LineType::Error, len } => Frame::Error(take_line(buf, len)),
+            Self::Line { text: LineType::BigNumber, len } => Frame::BigNumber(take_line(buf, len)),
             Self::String { string, length } => string.frame(take_string(buf, length)),
         }
     }

@@ -66,11 +66,7 @@ pub(crate) struct Budget {
 impl Budget {
     pub(crate) fn new(limits: Limits) -> Self {
         let depth = limits.depth.min(Limits::DEPTH_MAX);
-        Self {
-            limits: Limits { depth, ..limits },
-            frame_bytes: 0,
-            elements: 0,
-        }
+        Self { limits: Limits { depth, ..limits }, frame_bytes: 0, elements: 0 }
     }
 
     /// Begins another frame.
@@ -91,11 +87,7 @@ impl Budget {
 
     pub(crate) fn check_depth(&self, open: usize) -> Result<(), DecodeError> {
         let limit = self.limits.depth;
-        if open < limit {
-            Ok(())
-        } else {
-            Err(DecodeError::TooDeep { limit })
-        }
+        if open < limit { Ok(()) } else { Err(DecodeError::TooDeep { limit }) }
     }
 
     pub(crate) fn use_bytes(&mut self, bytes: usize) -> Result<(), DecodeError> {

@@ -87,22 +87,13 @@ pub(crate) fn read_scalar(buf: &mut BytesMut, kind: u8, len: usize) -> Result<Le
     let content = &buf[1..=len];
     let scalar = match kind {
         b'+' => {
-            return Ok(Leaf::Line {
-                text: LineType::Simple,
-                len,
-            });
+            return Ok(Leaf::Line { text: LineType::Simple, len });
         }
         b'-' => {
-            return Ok(Leaf::Line {
-                text: LineType::Error,
-                len,
-            });
+            return Ok(Leaf::Line { text: LineType::Error, len });
         }
         b'(' if scalar::is_big_number(content) => {
-            return Ok(Leaf::Line {
-                text: LineType::BigNumber,
-                len,
-            });
+            return Ok(Leaf::Line { text: LineType::BigNumber, len });
         }
         b':' => scalar::integer(content).map(Leaf::Integer),
         b'#' => scalar::boolean(content).map(Leaf::Boolean),

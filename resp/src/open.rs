@@ -71,17 +71,8 @@ impl Aggregate {
 impl Open {
     pub(crate) fn new(aggregate: Aggregate, left: Left) -> Self {
         match aggregate {
-            Aggregate::List(list) => Self::List {
-                list,
-                left,
-                items: Vec::new(),
-            },
-            Aggregate::Pairs(of) => Self::Pairs {
-                of,
-                left,
-                pairs: Vec::new(),
-                key: None,
-            },
+            Aggregate::List(list) => Self::List { list, left, items: Vec::new() },
+            Aggregate::Pairs(of) => Self::Pairs { of, left, pairs: Vec::new(), key: None },
         }
     }
 
@@ -89,13 +80,7 @@ impl Open {
     pub(crate) fn is_streamed(&self) -> bool {
         matches!(
             self,
-            Self::List {
-                left: Left::UntilEnd,
-                ..
-            } | Self::Pairs {
-                left: Left::UntilEnd,
-                ..
-            }
+            Self::List { left: Left::UntilEnd, .. } | Self::Pairs { left: Left::UntilEnd, .. }
         )
     }
 
@@ -106,9 +91,7 @@ impl Open {
                 items.push(value);
                 left.count_down();
             }
-            Self::Pairs {
-                left, pairs, key, ..
-            } => match key.take() {
+            Self::Pairs { left, pairs, key, .. } => match key.take() {
                 None => *key = Some(value),
                 Some(first) => {
                     pairs.push((first, value));
@@ -123,35 +106,19 @@ impl Open {
     /// then. Attributes are no value by themselves: from here on they wait for theirs.
     pub(crate) fn take_whole(&mut self) -> Option<Frame> {
         match self {
-            Self::List {
-                list,
-                left: Left::Members(0),
-                items,
-            } => Some(list.frame(mem::take(items))),
-            Self::Pairs {
-                of: Pairs::Map,
-                left: Left::Members(0),
-                pairs,
-                ..
-            } => Some(Frame::Map(mem::take(pairs))),
-            Self::Pairs {
-                of: Pairs::Attributes,
-                left: Left::Members(0),
-                pairs,
-                ..
-            } => {
-                *self = Self::Attributed {
-                    attributes: mem::take(pairs),
-                    value: None,
-                };
+            Self::List { list, left: Left::Members(0), items } => {
+                Some(list.frame(mem::take(items)))
+            }
+            Self::Pairs { of: Pairs::Map, left: Left::Members(0), pairs, .. } => {
+                Some(Frame::Map(mem::take(pairs)))
+            }
+            Self::Pairs { of: Pairs::Attributes, left: Left::Members(0), pairs, .. } => {
+                *self = Self::Attributed { attributes: mem::take(pairs), value: None };
                 None
             }
             Self::Attributed { attributes, value } => {
                 let value = Box::new(value.take()?);
-                Some(Frame::Attributed {
-                    attributes: mem::take(attributes),
-                    value,
-                })
+                Some(Frame::Attributed { attributes: mem::take(attributes), value })
             }
             Self::List { .. } | Self::Pairs { .. } => None,
         }
@@ -167,20 +134,11 @@ impl Open {
     /// Whether an end may come now.
     pub(crate) fn check_end(&self) -> Result<(), DecodeError> {
         match self {
-            Self::List {
-                left: Left::UntilEnd,
-                ..
+            Self::List { left: Left::UntilEnd, .. }
+            | Self::Pairs { left: Left::UntilEnd, key: None, .. } => Ok(()),
+            Self::Pairs { left: Left::UntilEnd, key: Some(_), .. } => {
+                Err(DecodeError::KeyWithoutValue)
             }
-            | Self::Pairs {
-                left: Left::UntilEnd,
-                key: None,
-                ..
-            } => Ok(()),
-            Self::Pairs {
-                left: Left::UntilEnd,
-                key: Some(_),
-                ..
-            } => Err(DecodeError::KeyWithoutValue),
             Self::Attributed { .. } => Err(DecodeError::AttributeWithoutValue),
             Self::List { .. } | Self::Pairs { .. } => Err(DecodeError::UnexpectedEnd),
         }

@@ -16,11 +16,8 @@ use proptest::sample::{Index, select};
 use spelling::Spelling;
 
 fn line() -> impl Strategy<Value = Bytes> {
-    vec(
-        any::<u8>().prop_filter("not in a line", |byte| !b"\r\n".contains(byte)),
-        0..12,
-    )
-    .prop_map(Bytes::from)
+    vec(any::<u8>().prop_filter("not in a line", |byte| !b"\r\n".contains(byte)), 0..12)
+        .prop_map(Bytes::from)
 }
 
 fn text() -> impl Strategy<Value = Bytes> {
@@ -29,10 +26,7 @@ fn text() -> impl Strategy<Value = Bytes> {
 
 fn number() -> impl Strategy<Value = f64> {
     let plain = any::<f64>().prop_map(|number| if number.is_nan() { f64::NAN } else { number });
-    prop_oneof![
-        plain,
-        select(&[0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN][..])
-    ]
+    prop_oneof![plain, select(&[0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN][..])]
 }
 
 fn leaf() -> impl Strategy<Value = Frame> {
@@ -77,31 +71,20 @@ fn sizes() -> impl Strategy<Value = Vec<usize>> {
 
 /// Some so tight that most frames break one of them.
 fn limits() -> impl Strategy<Value = Limits> {
-    let tight = (
-        0..6_usize,
-        0..30_usize,
-        0..12_usize,
-        0..12_usize,
-        0..150_usize,
-    );
-    let tight = tight.prop_map(
-        |(depth, bulk_bytes, elements, line_bytes, frame_bytes)| Limits {
-            depth,
-            bulk_bytes,
-            elements,
-            line_bytes,
-            frame_bytes,
-        },
-    );
+    let tight = (0..6_usize, 0..30_usize, 0..12_usize, 0..12_usize, 0..150_usize);
+    let tight = tight.prop_map(|(depth, bulk_bytes, elements, line_bytes, frame_bytes)| Limits {
+        depth,
+        bulk_bytes,
+        elements,
+        line_bytes,
+        frame_bytes,
+    });
     prop_oneof![Just(Limits::default()), tight]
 }
 
 fn well_formed() -> impl Strategy<Value = Vec<u8>> {
     vec((frame(), vec(any::<u8>(), 0..40)), 1..4).prop_map(|frames| {
-        frames
-            .iter()
-            .flat_map(|(frame, choices)| Spelling::new(choices).spell(frame))
-            .collect()
+        frames.iter().flat_map(|(frame, choices)| Spelling::new(choices).spell(frame)).collect()
     })
 }
 
@@ -178,10 +161,7 @@ fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn decode_plainly(bytes: &[u8], limits: Limits) -> Decoded {
-    let mut decoded = Decoded {
-        frames: Vec::new(),
-        error: None,
-    };
+    let mut decoded = Decoded { frames: Vec::new(), error: None };
     let mut rest = bytes;
     loop {
         match plain::decode(rest, limits) {
@@ -191,10 +171,7 @@ fn decode_plainly(bytes: &[u8], limits: Limits) -> Decoded {
             }
             Ok(None) => return decoded,
             Err(error) => {
-                return Decoded {
-                    error: Some(error),
-                    ..decoded
-                };
+                return Decoded { error: Some(error), ..decoded };
             }
         }
     }

@@ -19,16 +19,11 @@ pub fn decode_in_pieces(
 ) -> Decoded {
     let mut decoder = Decoder::new(limits);
     let mut received = BytesMut::new();
-    let mut decoded = Decoded {
-        frames: Vec::new(),
-        error: None,
-    };
+    let mut decoded = Decoded { frames: Vec::new(), error: None };
     let mut rest = bytes;
     let mut sizes = sizes.into_iter();
     while !rest.is_empty() {
-        let size = sizes
-            .next()
-            .map_or(rest.len(), |size| size.clamp(1, rest.len()));
+        let size = sizes.next().map_or(rest.len(), |size| size.clamp(1, rest.len()));
         let (piece, later) = rest.split_at(size);
         received.extend_from_slice(piece);
         rest = later;
@@ -37,11 +32,7 @@ pub fn decode_in_pieces(
                 Ok(Some(frame)) => decoded.frames.push(frame),
                 Ok(None) => break,
                 Err(error) => {
-                    assert_eq!(
-                        decoder.decode(&mut received),
-                        Err(error),
-                        "an error is final"
-                    );
+                    assert_eq!(decoder.decode(&mut received), Err(error), "an error is final");
                     decoded.error = Some(error);
                     return decoded;
                 }

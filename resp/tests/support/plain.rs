@@ -16,16 +16,8 @@ type Read<T> = Result<T, Stop>;
 /// The first frame in `bytes` and how many bytes it takes, or nothing if more must come.
 pub fn decode(bytes: &[u8], limits: Limits) -> Result<Option<(Frame, usize)>, DecodeError> {
     let depth = limits.depth.min(Limits::DEPTH_MAX);
-    let mut plain = Plain {
-        bytes,
-        at: 0,
-        elements: 0,
-        limits: Limits { depth, ..limits },
-    };
-    match plain.value(Place {
-        depth: 0,
-        uncounted: false,
-    }) {
+    let mut plain = Plain { bytes, at: 0, elements: 0, limits: Limits { depth, ..limits } };
+    match plain.value(Place { depth: 0, uncounted: false }) {
         Ok(frame) => Ok(Some((frame, plain.at))),
         Err(Stop::Incomplete) => Ok(None),
         Err(Stop::Fault(error)) => Err(error),
@@ -94,18 +86,13 @@ impl Plain<'_> {
         let streamed = line == b"?" && matches!(kind, b'*' | b'~' | b'%');
         let count = if streamed { 0 } else { length(line)? };
         if depth >= self.limits.depth {
-            return fault(DecodeError::TooDeep {
-                limit: self.limits.depth,
-            });
+            return fault(DecodeError::TooDeep { limit: self.limits.depth });
         }
         let per_member = if matches!(kind, b'%' | b'|') { 2 } else { 1 };
         self.count(count.saturating_mul(per_member))?;
 
         let mut values = Vec::new();
-        let inside = Place {
-            depth: depth + 1,
-            uncounted: streamed,
-        };
+        let inside = Place { depth: depth + 1, uncounted: streamed };
         if streamed {
             while self.peek()? != b'.' {
                 values.push(self.value(inside)?);
@@ -135,10 +122,7 @@ impl Plain<'_> {
         if self.peek()? == b'.' {
             return fault(DecodeError::AttributeWithoutValue);
         }
-        self.value(Place {
-            uncounted: false,
-            ..place
-        })
+        self.value(Place { uncounted: false, ..place })
     }
 
     fn streamed_string(&mut self) -> Read<Frame> {
@@ -165,18 +149,13 @@ impl Plain<'_> {
         if whole[3] != b':' {
             return fault(DecodeError::InvalidVerbatim);
         }
-        Ok(Frame::Verbatim {
-            format: [whole[0], whole[1], whole[2]],
-            text: whole.slice(4..),
-        })
+        Ok(Frame::Verbatim { format: [whole[0], whole[1], whole[2]], text: whole.slice(4..) })
     }
 
     /// A string's bytes and their CRLF, when `before` bytes of it have been read already.
     fn string(&mut self, length: usize, before: usize) -> Read<Bytes> {
         if length > self.limits.bulk_bytes || before + length > self.limits.bulk_bytes {
-            return fault(DecodeError::BulkTooLong {
-                limit: self.limits.bulk_bytes,
-            });
+            return fault(DecodeError::BulkTooLong { limit: self.limits.bulk_bytes });
         }
         let end = self.at.saturating_add(length).saturating_add(2);
         self.check_frame_bytes(end)?;
@@ -229,21 +208,13 @@ impl Plain<'_> {
 
     fn check_frame_bytes(&self, end: usize) -> Read<()> {
         let limit = self.limits.frame_bytes;
-        if end > limit {
-            fault(DecodeError::FrameTooLong { limit })
-        } else {
-            Ok(())
-        }
+        if end > limit { fault(DecodeError::FrameTooLong { limit }) } else { Ok(()) }
     }
 
     fn count(&mut self, elements: usize) -> Read<()> {
         let limit = self.limits.elements;
         self.elements = self.elements.saturating_add(elements);
-        if self.elements > limit {
-            fault(DecodeError::TooManyElements { limit })
-        } else {
-            Ok(())
-        }
+        if self.elements > limit { fault(DecodeError::TooManyElements { limit }) } else { Ok(()) }
     }
 }
 

@@ -12,10 +12,7 @@ pub struct Spelling<'a> {
 
 impl<'a> Spelling<'a> {
     pub fn new(choices: &'a [u8]) -> Self {
-        Self {
-            choices: choices.iter(),
-            out: Vec::new(),
-        }
+        Self { choices: choices.iter(), out: Vec::new() }
     }
 
     pub fn spell(mut self, frame: &Frame) -> Vec<u8> {
@@ -64,11 +61,7 @@ impl<'a> Spelling<'a> {
     }
 
     fn double(&mut self, number: f64) {
-        let sign = if number.is_sign_negative() || self.choice() % 2 == 0 {
-            ""
-        } else {
-            "+"
-        };
+        let sign = if number.is_sign_negative() || self.choice() % 2 == 0 { "" } else { "+" };
         match self.choice() % 3 {
             _ if number.is_nan() && self.choice() % 2 == 1 => self.put(",-nan\r\n"),
             _ if number.is_nan() => self.put(",nan\r\n"),
@@ -106,11 +99,7 @@ impl<'a> Spelling<'a> {
         may_stream: bool,
     ) {
         let streamed = may_stream && self.choice() % 2 == 1;
-        let count = if streamed {
-            "?".to_owned()
-        } else {
-            count.to_string()
-        };
+        let count = if streamed { "?".to_owned() } else { count.to_string() };
         self.put(&format!("{kind}{count}\r\n"));
         values.for_each(|value| self.frame(value));
         if streamed {

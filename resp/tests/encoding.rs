@@ -1,0 +1,104 @@
+//! Commands and frames as they are written.
+
+use bytes::BytesMut;
+use leasehold_resp::{Decimal, Frame, command_len, encode_command, encode_frame};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+fn command(args: &[&[u8]]) -> BytesMut {
+    let mut out = BytesMut::new();
+    encode_command(&mut out, args);
+    out
+}
+
+fn encoded(frame: &Frame) -> BytesMut {
+    let mut out = BytesMut::new();
+    encode_frame(&mut out, frame);
+    out
+}
+
+/// "Sending commands to a Redis server"
+#[test]
+fn a_command_is_an_array_of_bulk_strings() {
+    assert_eq!(command(&[b"LLEN", b"mylist"]), "*2\r\n$4\r\nLLEN\r\n$6\r\nmylist\r\n");
+    assert_eq!(command(&[b"SET", b"", b"\r\n"]), "*3\r\n$3\r\nSET\r\n$0\r\n\r\n$2\r\n\r\n\r\n");
+    assert_eq!(command(&[]), "*0\r\n");
+}
+
+#[test]
+fn a_command_is_appended() {
+    let mut out = command(&[b"PING"]);
+    encode_command(&mut out, &[b"PING"]);
+    assert_eq!(out, "*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPING\r\n");
+}
+
+#[test]
+fn every_form_is_spelt_as_in_resp3() {
+    let bulk = |text: &'static str| Frame::Bulk(text.into());
+    let pairs = vec![(bulk("k"), Frame::Integer(-1))];
+    let forms = [
+        (Frame::Simple("OK".into()), "+OK\r\n"),
+        (Frame::Error("ERR no".into()), "-ERR no\r\n"),
+        (Frame::Integer(0), ":0\r\n"),
+        (Frame::Integer(i64::MIN), ":-9223372036854775808\r\n"),
+        (bulk("a\r\nb"), "$4\r\na\r\nb\r\n"),
+        (Frame::Null, "_\r\n"),
+        (Frame::Boolean(true), "#t\r\n"),
+        (Frame::Boolean(false), "#f\r\n"),
+        (Frame::Double(1.5), ",1.5\r\n"),
+        (Frame::Double(-0.0), ",-0.0\r\n"),
+        (Frame::Double(1e300), ",1e300\r\n"),
+        (Frame::Double(f64::NEG_INFINITY), ",-inf\r\n"),
+        (Frame::Double(f64::NAN), ",nan\r\n"),
+        (Frame::Double(-f64::NAN), ",nan\r\n"),
+        (Frame::BigNumber("-12".into()), "(-12\r\n"),
+        (Frame::BlobError("ERR\r\n".into()), "!5\r\nERR\r\n\r\n"),
+        (Frame::Verbatim { format: *b"txt", text: "a".into() }, "=5\r\ntxt:a\r\n"),
+        (Frame::Array(vec![Frame::Null, bulk("")]), "*2\r\n_\r\n$0\r\n\r\n"),
+        (Frame::Set(vec![Frame::Null]), "~1\r\n_\r\n"),
+        (Frame::Push(vec![]), ">0\r\n"),
+        (Frame::Map(pairs.clone()), "%1\r\n$1\r\nk\r\n:-1\r\n"),
+        (
+            Frame::Attributed { attributes: pairs, value: Box::new(Frame::Null) },
+            "|1\r\n$1\r\nk\r\n:-1\r\n_\r\n",
+        ),
+    ];
+    for (frame, wire) in forms {
+        assert_eq!(encoded(&frame), wire);
+    }
+}
+
+#[test]
+fn what_a_line_cannot_hold_is_sent_as_a_string() {
+    assert_eq!(encoded(&Frame::Simple("a\nb".into())), "$3\r\na\nb\r\n");
+    assert_eq!(encoded(&Frame::Error("a\rb".into())), "!3\r\na\rb\r\n");
+    assert_eq!(encoded(&Frame::BigNumber("1\r\n+OK".into())), "$6\r\n1\r\n+OK\r\n");
+    assert_eq!(encoded(&Frame::BigNumber("".into())), "$0\r\n\r\n");
+}
+
+#[test]
+fn a_decimal_has_no_leading_zeros() {
+    for number in [0, 9, 10, 99, 100, 30_000, 1_763_694_000_123_456, u64::MAX] {
+        assert_eq!(*Decimal::new(number), *number.to_string().as_bytes());
+        assert_eq!(format!("{:?}", Decimal::new(number)), number.to_string());
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_length_of_a_command_is_known_before(args in vec(vec(any::<u8>(), 0..120), 0..120)) {
+        let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+        let mut out = BytesMut::with_capacity(command_len(&args));
+        let room = out.capacity();
+        encode_command(&mut out, &args);
+        prop_assert_eq!(out.len(), command_len(&args));
+        prop_assert_eq!(out.capacity(), room, "and nothing more is reserved");
+    }
+
+    #[test]
+    fn a_decimal_is_what_is_displayed(number in any::<u64>(), digits in 0..64_u32) {
+        let number = number >> digits;
+        let displayed = number.to_string();
+        prop_assert_eq!(&*Decimal::new(number), displayed.as_bytes());
+    }
+}
