@@ -90,10 +90,7 @@ impl Locker {
             node: NodeSettings {
                 connect_timeout: DEFAULT_CONNECT_TIMEOUT,
                 lanes: 1,
-                connection: Settings {
-                    command_timeout: DEFAULT_COMMAND_TIMEOUT,
-                    write_inline: 0,
-                },
+                connection: Settings { command_timeout: DEFAULT_COMMAND_TIMEOUT, write_inline: 0 },
             },
         }
     }

@@ -4,10 +4,7 @@
 //! one, which runs all of its tasks (callers, reader, flusher, sweeper) on the thread that blocks
 //! on it, so that nothing of Leasehold goes uncounted.
 
-#![allow(
-    clippy::print_stdout,
-    reason = "the figures are worth reading with --nocapture"
-)]
+#![allow(clippy::print_stdout, reason = "the figures are worth reading with --nocapture")]
 
 mod support;
 
@@ -32,16 +29,11 @@ const IN_FLIGHT_BYTES: u64 = 1024 * 1024;
 const GROWTH: u64 = 4;
 
 fn current_thread() -> Runtime {
-    Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime starts")
+    Builder::new_current_thread().enable_all().build().expect("a runtime starts")
 }
 
 fn connect(runtime: &Runtime, server: &RedisServer) -> Locker {
-    runtime
-        .block_on(Locker::connect(&server.url()))
-        .expect("the server is up")
+    runtime.block_on(Locker::connect(&server.url())).expect("the server is up")
 }
 
 async fn pair<F: Fencing>(request: LockRequest<F>) {
@@ -78,10 +70,7 @@ fn assert_few_allocations<F: Fencing>(what: &str, ask: impl Fn(&Locker) -> LockR
         info.bytes_current,
     );
     assert!(info.count_total > 0, "nothing was counted");
-    assert!(
-        info.count_total <= ALLOCATIONS_PER_PAIR_MAX * PAIRS,
-        "{what}: {info:?}"
-    );
+    assert!(info.count_total <= ALLOCATIONS_PER_PAIR_MAX * PAIRS, "{what}: {info:?}");
 }
 
 #[test]
@@ -146,8 +135,5 @@ fn ten_thousand_callers_on_one_connection_cost_what_each_needs_and_a_bounded_res
         "one caller: {one} bytes; {CALLERS} callers: {all} bytes, {} each; bound {bound}",
         all / CALLERS
     );
-    assert!(
-        all <= bound,
-        "{all} bytes for {CALLERS} callers, of {one} for one; bound {bound}"
-    );
+    assert!(all <= bound, "{all} bytes for {CALLERS} callers, of {one} for one; bound {bound}");
 }

@@ -15,9 +15,7 @@ use tokio::net::TcpStream;
 
 async fn receive(stream: &mut TcpStream, count: usize) -> Vec<u8> {
     let mut bytes = vec![0; count];
-    support::soon("the bytes come", stream.read_exact(&mut bytes))
-        .await
-        .expect("they come whole");
+    support::soon("the bytes come", stream.read_exact(&mut bytes)).await.expect("they come whole");
     bytes
 }
 

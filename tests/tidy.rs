@@ -26,10 +26,7 @@ pub(crate) struct Finding {
 
 impl Finding {
     fn new(line: usize, rule: impl Into<String>) -> Self {
-        Self {
-            line,
-            rule: rule.into(),
-        }
+        Self { line, rule: rule.into() }
     }
 }
 
@@ -57,10 +54,7 @@ fn files(directory: &str, ending: &str) -> Vec<String> {
             }
         }
     }
-    assert!(
-        !found.is_empty(),
-        "no {ending} files in {directory}: is this rule looking elsewhere?"
-    );
+    assert!(!found.is_empty(), "no {ending} files in {directory}: is this rule looking elsewhere?");
     found.sort();
     found
 }
@@ -101,37 +95,24 @@ fn no_layer_names_a_higher_layer() {
 #[test]
 fn policy_is_pure() {
     let dependencies = purity::dependencies(&read("Cargo.toml"));
-    assert!(
-        dependencies.iter().any(|name| name == "tokio"),
-        "{dependencies:?}"
-    );
-    enforce_on_sources(sources("src/policy"), |source| {
-        purity::check_policy(source, &dependencies)
-    });
+    assert!(dependencies.iter().any(|name| name == "tokio"), "{dependencies:?}");
+    enforce_on_sources(sources("src/policy"), |source| purity::check_policy(source, &dependencies));
 }
 
 #[test]
 fn clocks_and_randomness_are_read_in_one_file() {
-    enforce_on_sources(
-        sources("src").chain(sources("resp/src")),
-        purity::check_clocks,
-    );
+    enforce_on_sources(sources("src").chain(sources("resp/src")), purity::check_clocks);
 }
 
 #[test]
 fn every_crate_forbids_unsafe_code() {
-    let roots = sources("src")
-        .chain(sources("resp/src"))
-        .filter(Source::is_crate_root);
+    let roots = sources("src").chain(sources("resp/src")).filter(Source::is_crate_root);
     enforce_on_sources(roots, purity::check_unsafe_is_forbidden);
 }
 
 #[test]
 fn source_files_stay_readable_in_length() {
-    enforce_on_sources(
-        sources("src").chain(sources("resp/src")),
-        papers::check_length,
-    );
+    enforce_on_sources(sources("src").chain(sources("resp/src")), papers::check_length);
 }
 
 #[test]
@@ -151,24 +132,12 @@ fn the_readme_is_short_and_states_the_rust_version_of_the_manifest() {
 #[test]
 fn the_default_dependency_tree_is_small() {
     let output = Command::new(env!("CARGO"))
-        .args([
-            "tree",
-            "-p",
-            "leasehold",
-            "-e",
-            "normal",
-            "--prefix",
-            "none",
-        ])
+        .args(["tree", "-p", "leasehold", "-e", "normal", "--prefix", "none"])
         .args(["--locked", "--offline"])
         .current_dir(root())
         .output()
         .expect("cargo can be run");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let tree = String::from_utf8_lossy(&output.stdout);
     enforce([("Cargo.toml", papers::check_dependencies(&tree))]);
 }

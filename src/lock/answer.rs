@@ -76,9 +76,7 @@ impl Answer {
         let Frame::Array(items) = reply else { return None };
         match &items[..] {
             [] => Some(Self::Taken),
-            [Frame::Bulk(value), Frame::Integer(pttl)] => {
-                Some(Self::Held(holder_of(value, *pttl)))
-            }
+            [Frame::Bulk(value), Frame::Integer(pttl)] => Some(Self::Held(holder_of(value, *pttl))),
             _ => None,
         }
     }
@@ -128,8 +126,12 @@ impl std::fmt::Display for Reason {
             Self::NoReply(failure) => failure.fmt(f),
             Self::Unexpected => f.write_str("the server's reply makes no sense for a lock"),
             Self::Refused(error) => match error.code() {
-                Code::ReadOnly => write!(f, "a replica, which takes no locks; give the master ({error})"),
-                Code::Elsewhere => write!(f, "a node of a Redis Cluster, which is not supported ({error})"),
+                Code::ReadOnly => {
+                    write!(f, "a replica, which takes no locks; give the master ({error})")
+                }
+                Code::Elsewhere => {
+                    write!(f, "a node of a Redis Cluster, which is not supported ({error})")
+                }
                 Code::WrongType => write!(f, "the key holds something that is no lock ({error})"),
                 _ => error.fmt(f),
             },
@@ -149,10 +151,7 @@ mod tests {
 
     #[test]
     fn replies_are_read_as_the_scripts_heads_say() {
-        assert!(matches!(
-            Answer::of_acquire(Frame::Integer(7)),
-            Some(Answer::Granted(Some(7)))
-        ));
+        assert!(matches!(Answer::of_acquire(Frame::Integer(7)), Some(Answer::Granted(Some(7)))));
         let held = vec![bulk("held"), bulk("other"), Frame::Integer(40), bulk("6")];
         let Some(Answer::Held(holder)) = Answer::of_acquire(Frame::Array(held)) else { panic!() };
         assert_eq!(holder.owner, "other");

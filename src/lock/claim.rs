@@ -58,8 +58,7 @@ impl Claim {
         let Self { core, names, owner, term, seats, .. } = self;
         let (ttl, token) = (Decimal::new(term.ttl_ms()), Decimal::new(ballot.proposal()));
         let who_decides: &[u8] = if core.nodes().len() == 1 { b"mint" } else { b"vote" };
-        let parameters =
-            [names.lock(), names.fence(), owner.value(), &ttl, &token, who_decides];
+        let parameters = [names.lock(), names.fence(), owner.value(), &ttl, &token, who_decides];
         let command = Command::Script(scripts::acquire(), &parameters);
         ask_all(core, seats, Question { command, read: Answer::of_acquire, whose: None }).await
     }
@@ -68,8 +67,8 @@ impl Claim {
     pub(super) async fn acquire_unfenced(&mut self) -> Round {
         let Self { core, names, owner, term, seats, .. } = self;
         let ttl = Decimal::new(term.ttl_ms());
-        let command =
-            Command::Plain(&[b"SET", names.lock(), owner.value(), b"NX", b"PX", &ttl]);
+        let words: [&[u8]; 6] = [b"SET", names.lock(), owner.value(), b"NX", b"PX", &ttl];
+        let command = Command::Plain(&words);
         let holder = [names.lock()];
         let whose = Some(Command::Script(scripts::holder(), &holder));
         ask_all(core, seats, Question { command, read: Answer::of_set, whose }).await

@@ -71,9 +71,7 @@ impl Lease {
     }
 
     fn replace(&self, from: u64, to: u64) -> Result<(), u64> {
-        self.deadline
-            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
-            .map(|_| ())
+        self.deadline.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).map(|_| ())
     }
 
     pub(crate) async fn extend(&self) -> Result<(), Error> {
@@ -102,7 +100,11 @@ impl Lease {
         let round = self.claim.release().await;
         if round.verdict == Verdict::Won {
             self.claim.settle();
-            return if ended_before { Err(self.lost("it ended before it was released")) } else { Ok(()) };
+            return if ended_before {
+                Err(self.lost("it ended before it was released"))
+            } else {
+                Ok(())
+            };
         }
         if round.proves_lost(self.claim.core()) {
             self.claim.settle();

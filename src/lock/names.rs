@@ -31,9 +31,7 @@ pub(crate) enum InvalidName {
     Empty,
     #[error("a lock's name may have at most {NAME_BYTES_MAX} bytes with its prefix, not {0}")]
     TooLong(usize),
-    #[error(
-        "a lock's name may not end in \":fence\": fence counters are kept under such keys"
-    )]
+    #[error("a lock's name may not end in \":fence\": fence counters are kept under such keys")]
     Reserved,
     #[error(
         "a lock's name with a `}}` needs a hash tag, as in \"{{user:7}}:cart\": without one its \

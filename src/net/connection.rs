@@ -24,7 +24,7 @@ use leasehold_resp::{Decoder, Frame, Limits};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 use super::outcome::{Failure, Fault, Outcome};
-use super::pipeline::{Commit, Pipeline, Sweep, Terms, Ticket};
+use super::pipeline::{Commit, Owed, Pipeline, Sweep, Terms, Ticket};
 use super::transport::{Address, ReadHalf, WriteHalf, open};
 use crate::clock;
 use crate::policy::Moment;
@@ -176,9 +176,7 @@ impl Connection {
         asked_at: Moment,
     ) -> Result<Reply, Failure> {
         let mut pipeline = self.lock();
-        let ticket = pipeline
-            .push(args, self.terms(asked_at, weight))
-            .map_err(Failure::NotSent)?;
+        let ticket = pipeline.push(args, self.terms(asked_at, weight)).map_err(Failure::NotSent)?;
         self.commit(pipeline);
         Ok(self.reply(ticket))
     }
@@ -208,20 +206,23 @@ impl Connection {
         Ok(tickets.into_iter().map(|ticket| self.reply(ticket)).collect())
     }
 
-    /// Sends one command whose reply nobody waits for. It neither blocks nor needs a runtime.
+    /// Sends what is owed. It neither blocks nor needs a runtime.
     ///
-    /// It is not bounded: each such command gives back what an admitted one took.
+    /// It is not bounded: what is owed gives back what an admitted command took.
     ///
     /// # Errors
     ///
-    /// [`Failure::NotSent`], when the connection has ended.
-    pub fn send_detached(&self, args: &[&[u8]], asked_at: Moment) -> Result<(), Failure> {
+    /// What was to be sent, when the connection has ended.
+    pub fn send_owed(&self, owed: Owed) -> Result<(), Owed> {
         let mut pipeline = self.lock();
-        pipeline
-            .push_detached(args, self.terms(asked_at, 0))
-            .map_err(Failure::NotSent)?;
+        pipeline.push_owed(owed, clock::now())?;
         self.commit(pipeline);
         Ok(())
+    }
+
+    /// What was owed and unanswered when the connection ended, once.
+    pub fn take_unanswered(&self) -> Vec<Owed> {
+        self.lock().take_unanswered()
     }
 
     /// Whether it can still take commands.
@@ -239,8 +240,8 @@ impl Connection {
         self.lock().fault().cloned().unwrap_or(Fault::ClosedByUs)
     }
 
-    /// Commands whose replies have still to come.
-    pub fn in_flight(&self) -> usize {
+    #[cfg(test)]
+    fn in_flight(&self) -> usize {
         self.lock().in_flight()
     }
 

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::task::Poll;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use leasehold_resp::{Frame, encode_command};
 
 use super::outcome::{Failure, Fault, Outcome};
@@ -49,7 +49,19 @@ struct Slot<W> {
 enum Holder<W> {
     Waits(Option<W>),
     Settled(Outcome),
+    Owed(Owed),
     Gone,
+}
+
+/// A command whose reply nobody waits for, but which has to reach the server: should its
+/// connection end before it is answered, it is handed back, to be sent on another. So it has to
+/// be one that may run twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owed {
+    /// The command, encoded.
+    pub command: Bytes,
+    /// From when on it is not worth sending any more.
+    pub pointless_at: Moment,
 }
 
 /// Who writes.
@@ -108,6 +120,8 @@ pub struct Pipeline<W> {
     free: Vec<usize>,
     waiting: VecDeque<usize>,
     freed_weight: usize,
+    /// What was owed and unanswered when the connection ended.
+    unanswered: Vec<Owed>,
     /// Whether the sweeper runs.
     sweeping: bool,
     /// Whether anything was read, or began to wait in an empty queue, since the last sweep.
@@ -128,6 +142,7 @@ impl<W: Clone> Default for Pipeline<W> {
             free: Vec::new(),
             waiting: VecDeque::new(),
             freed_weight: 0,
+            unanswered: Vec::new(),
             sweeping: false,
             stirred: false,
             silent_since: Moment::from_nanos(0),
@@ -143,6 +158,7 @@ impl<W: Clone> Pipeline<W> {
     }
 
     /// Commands whose replies have still to come, abandoned ones included.
+    #[cfg(any(test, fuzzing))]
     pub fn in_flight(&self) -> usize {
         self.waiting.len()
     }
@@ -153,24 +169,6 @@ impl<W: Clone> Pipeline<W> {
     ///
     /// The connection's fault, once it has one: nothing of the command is sent.
     pub fn push(&mut self, args: &[&[u8]], terms: Terms) -> Result<Ticket, Fault> {
-        self.append(args, terms, Holder::Waits(None))
-    }
-
-    /// As [`Pipeline::push`], for a reply that nobody will ask for.
-    ///
-    /// # Errors
-    ///
-    /// As [`Pipeline::push`].
-    pub fn push_detached(&mut self, args: &[&[u8]], terms: Terms) -> Result<(), Fault> {
-        self.append(args, terms, Holder::Gone).map(|_| ())
-    }
-
-    fn append(
-        &mut self,
-        args: &[&[u8]],
-        terms: Terms,
-        holder: Holder<W>,
-    ) -> Result<Ticket, Fault> {
         if let Some(fault) = &self.fault {
             return Err(fault.clone());
         }
@@ -178,19 +176,38 @@ impl<W: Clone> Pipeline<W> {
         let before = self.outgoing.len();
         encode_command(&mut self.outgoing, args);
         self.appended += (self.outgoing.len() - before) as u64;
-        self.stirred |= self.waiting.is_empty();
+        Ok(self.enqueue(Holder::Waits(None), starts_at, terms))
+    }
 
+    /// As [`Pipeline::push`], for a reply that nobody will ask for.
+    ///
+    /// # Errors
+    ///
+    /// What was to be sent, once the connection has a fault.
+    pub fn push_owed(&mut self, owed: Owed, asked_at: Moment) -> Result<(), Owed> {
+        if self.fault.is_some() {
+            return Err(owed);
+        }
+        let starts_at = self.appended;
+        self.outgoing.extend_from_slice(&owed.command);
+        self.appended += owed.command.len() as u64;
+        let terms = Terms { asked_at, deadline: owed.pointless_at, weight: 0 };
+        self.enqueue(Holder::Owed(owed), starts_at, terms);
+        Ok(())
+    }
+
+    fn enqueue(&mut self, holder: Holder<W>, starts_at: u64, terms: Terms) -> Ticket {
+        self.stirred |= self.waiting.is_empty();
         let Terms { asked_at, deadline, weight } = terms;
         let index = self.free.pop().unwrap_or(self.slots.len());
         let generation = self.slots.get(index).map_or(0, |slot| slot.generation);
-        let slot =
-            Slot { generation, queued: true, holder, starts_at, asked_at, deadline, weight };
+        let slot = Slot { generation, queued: true, holder, starts_at, asked_at, deadline, weight };
         match self.slots.get_mut(index) {
             Some(free) => *free = slot,
             None => self.slots.push(slot),
         }
         self.waiting.push_back(index);
-        Ok(Ticket { index, generation })
+        Ticket { index, generation }
     }
 
     /// Decides who sends what was pushed. With at most `write_inline` commands in flight it is
@@ -217,6 +234,11 @@ impl<W: Clone> Pipeline<W> {
     fn hand_out(&mut self) -> BytesMut {
         self.handed_out = self.appended;
         std::mem::replace(&mut self.outgoing, std::mem::take(&mut self.spare))
+    }
+
+    /// What was owed and unanswered when the connection ended, once.
+    pub fn take_unanswered(&mut self) -> Vec<Owed> {
+        std::mem::take(&mut self.unanswered)
     }
 
     /// The writer has sent all it had and gives the buffer back: more to write, or the role ends.
@@ -287,7 +309,8 @@ impl<W: Clone> Pipeline<W> {
             }
             // It timed out and its holder has not looked yet: it stays as it is.
             Holder::Settled(_) => None,
-            Holder::Gone => {
+            Holder::Owed(_) | Holder::Gone => {
+                slot.holder = Holder::Gone;
                 self.recycle(index);
                 None
             }
@@ -322,7 +345,7 @@ impl<W: Clone> Pipeline<W> {
             }
             holder => {
                 let Holder::Settled(outcome) = std::mem::replace(holder, Holder::Gone) else {
-                    unreachable!("a ticket is asked for after it was settled");
+                    unreachable!("whoever has a ticket waits or is settled");
                 };
                 self.release(ticket.index);
                 Poll::Ready(outcome)
@@ -384,6 +407,9 @@ impl<W: Clone> Pipeline<W> {
     pub fn fail(&mut self, fault: Fault, woken: &mut Vec<W>) {
         let fault = self.fault.get_or_insert(fault).clone();
         while let Some(index) = self.waiting.pop_front() {
+            if let Holder::Owed(owed) = &self.slots[index].holder {
+                self.unanswered.push(owed.clone());
+            }
             let failure = if self.slots[index].starts_at >= self.handed_out {
                 Failure::NotSent(fault.clone())
             } else {

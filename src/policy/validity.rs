@@ -1,3 +1,4 @@
+use std::fmt;
 use std::time::Duration;
 
 use super::Moment;
@@ -24,17 +25,30 @@ pub(crate) struct Term {
 }
 
 /// Why a TTL and a least validity do not make a term.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TermError {
-    #[error("a TTL of {0:?} is too short: it has to be at least {TTL_MIN:?}")]
     TtlTooShort(Duration),
-    #[error("a TTL of {0:?} is too long: it may be at most {TTL_MAX:?}; extend the lease instead")]
     TtlTooLong(Duration),
-    #[error(
-        "a least validity of {min_validity:?} can never be met by a TTL of {ttl:?}, \
-         which is worth {worth:?} after drift"
-    )]
     ValidityOutOfReach { ttl: Duration, min_validity: Duration, worth: Duration },
+}
+
+impl fmt::Display for TermError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TtlTooShort(ttl) => {
+                write!(f, "a TTL of {ttl:?} is too short: it has to be at least {TTL_MIN:?}")
+            }
+            Self::TtlTooLong(ttl) => write!(
+                f,
+                "a TTL of {ttl:?} is too long: it may be at most {TTL_MAX:?}; extend the lease instead"
+            ),
+            Self::ValidityOutOfReach { ttl, min_validity, worth } => write!(
+                f,
+                "a least validity of {min_validity:?} can never be met by a TTL of {ttl:?}, \
+                 which is worth {worth:?} after drift"
+            ),
+        }
+    }
 }
 
 impl Term {

@@ -9,7 +9,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use leasehold_resp::command_len;
+use bytes::{Bytes, BytesMut};
+use leasehold_resp::{command_len, encode_command};
 
 use super::script::Script;
 use crate::clock;
@@ -60,9 +61,7 @@ impl<'a> Command<'a> {
         match self {
             Self::Plain(words) => tell(words),
             Self::Script(script, parameters) => match connection.digest(script.number()) {
-                Some(digest) => {
-                    tell(Spelled::new(b"EVALSHA", digest, script, parameters).words())
-                }
+                Some(digest) => tell(Spelled::new(b"EVALSHA", digest, script, parameters).words()),
                 None => tell(Spelled::whole(script, parameters).words()),
             },
         }
@@ -76,15 +75,13 @@ impl<'a> Command<'a> {
         }
     }
 
-    /// Sends it with nobody to look at the reply, and so with the script itself: there would be
-    /// nobody to answer a NOSCRIPT. Neither blocks nor needs a runtime.
-    pub(crate) fn send_detached(self, connection: &Connection) -> Result<(), Failure> {
-        self.spell_whole(|words| connection.send_detached(words, clock::now()))
-    }
-
-    /// A copy of its words, to be sent when there is a connection again.
-    pub(crate) fn to_owned_words(self) -> Vec<Box<[u8]>> {
-        self.spell_whole(|words| words.iter().map(|word| Box::from(*word)).collect())
+    /// The command encoded, with the script itself: there will be nobody to answer a NOSCRIPT.
+    pub(crate) fn encode_whole(self) -> Bytes {
+        self.spell_whole(|words| {
+            let mut encoded = BytesMut::with_capacity(command_len(words));
+            encode_command(&mut encoded, words);
+            encoded.freeze()
+        })
     }
 }
 
@@ -115,8 +112,7 @@ impl<'a> Call<'a> {
         let permit = connection.admit(length).await?;
         // Safety rule 2: the lease is counted from here, before the first byte is sent.
         let asked_at = clock::now();
-        let reply =
-            command.spell(connection, |words| connection.send(permit, words, asked_at))?;
+        let reply = command.spell(connection, |words| connection.send(permit, words, asked_at))?;
         let connection = Arc::clone(connection);
         Ok(Self { connection, command, asked_at, reply, script_sent: false })
     }
@@ -129,8 +125,7 @@ impl<'a> Call<'a> {
     /// Sends the script itself in the place of its digest, once.
     fn send_script(&mut self) -> Result<(), Failure> {
         let Self { connection, command, .. } = self;
-        let reply =
-            command.spell_whole(|words| connection.send_unbounded(words, clock::now()))?;
+        let reply = command.spell_whole(|words| connection.send_unbounded(words, clock::now()))?;
         self.reply = reply;
         self.script_sent = true;
         Ok(())

@@ -72,9 +72,7 @@ impl Endpoint {
         if url.contains(|character: char| character.is_control() || character.is_whitespace()) {
             return Err(InvalidEndpoint::Unprintable);
         }
-        let (scheme, rest) = url
-            .split_once("://")
-            .ok_or(InvalidEndpoint::MissingScheme)?;
+        let (scheme, rest) = url.split_once("://").ok_or(InvalidEndpoint::MissingScheme)?;
         let into_endpoint = match scheme.to_ascii_lowercase().as_str() {
             "redis" => Pieces::into_tcp,
             #[cfg(unix)]
@@ -114,12 +112,7 @@ impl<'a> Pieces<'a> {
             Some((path, query)) => (path, Some(query)),
             None => (tail, None),
         };
-        Ok(Self {
-            userinfo,
-            host_and_port,
-            path,
-            query,
-        })
+        Ok(Self { userinfo, host_and_port, path, query })
     }
 
     fn into_tcp(self) -> Result<Endpoint, InvalidEndpoint> {
@@ -132,15 +125,8 @@ impl<'a> Pieces<'a> {
             (Some(_), Some(_)) => return Err(InvalidEndpoint::DatabaseTwice),
             (from_path, from_query) => from_path.or(from_query).unwrap_or(0),
         };
-        let address = Address::Tcp {
-            host: host.to_owned(),
-            port,
-        };
-        Ok(Endpoint {
-            address,
-            credentials: self.credentials()?,
-            database,
-        })
+        let address = Address::Tcp { host: host.to_owned(), port };
+        Ok(Endpoint { address, credentials: self.credentials()?, database })
     }
 
     #[cfg(unix)]
@@ -159,14 +145,8 @@ impl<'a> Pieces<'a> {
             return Err(InvalidEndpoint::NulInSocketPath);
         }
         let database = self.database_in_query()?.unwrap_or(0);
-        let address = Address::Unix {
-            path: OsString::from_vec(path).into(),
-        };
-        Ok(Endpoint {
-            address,
-            credentials: self.credentials()?,
-            database,
-        })
+        let address = Address::Unix { path: OsString::from_vec(path).into() };
+        Ok(Endpoint { address, credentials: self.credentials()?, database })
     }
 
     fn credentials(&self) -> Result<Option<Credentials>, InvalidEndpoint> {
@@ -180,10 +160,7 @@ impl<'a> Pieces<'a> {
         };
         let user = percent::decode_text(user, Part::User)?;
         let password = Secret::new(percent::decode_text(password, Part::Password)?);
-        Ok(Some(Credentials {
-            user: (!user.is_empty()).then_some(user),
-            password,
-        }))
+        Ok(Some(Credentials { user: (!user.is_empty()).then_some(user), password }))
     }
 
     fn database_in_query(&self) -> Result<Option<u32>, InvalidEndpoint> {
@@ -207,8 +184,7 @@ fn parse_host_and_port(text: &str) -> Result<(&str, u16), InvalidEndpoint> {
     let (host, port) = match text.strip_prefix('[') {
         Some(bracketed) => {
             let (host, rest) = bracketed.split_once(']').ok_or(InvalidEndpoint::Ipv6)?;
-            host.parse::<Ipv6Addr>()
-                .map_err(|_| InvalidEndpoint::Ipv6)?;
+            host.parse::<Ipv6Addr>().map_err(|_| InvalidEndpoint::Ipv6)?;
             let port = match rest {
                 "" => None,
                 rest => Some(rest.strip_prefix(':').ok_or(InvalidEndpoint::Port)?),
@@ -229,9 +205,7 @@ fn parse_host_and_port(text: &str) -> Result<(&str, u16), InvalidEndpoint> {
     }
     let port = match port {
         None => DEFAULT_PORT,
-        Some(port) => parse_digits(port)
-            .filter(|port| *port != 0)
-            .ok_or(InvalidEndpoint::Port)?,
+        Some(port) => parse_digits(port).filter(|port| *port != 0).ok_or(InvalidEndpoint::Port)?,
     };
     Ok((host, port))
 }
@@ -242,27 +216,15 @@ fn parse_database(text: &str) -> Result<u32, InvalidEndpoint> {
 
 /// Digits only: `str::parse` takes a `+` as well.
 fn parse_digits<T: std::str::FromStr>(text: &str) -> Option<T> {
-    if text.bytes().all(|byte| byte.is_ascii_digit()) {
-        text.parse().ok()
-    } else {
-        None
-    }
+    if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
 /// As a URL without the password.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            address,
-            credentials,
-            database,
-        } = self;
-        let user = credentials
-            .as_ref()
-            .and_then(|credentials| credentials.user.as_ref());
-        let user = user
-            .map(|user| percent::encode(user.as_bytes()) + "@")
-            .unwrap_or_default();
+        let Self { address, credentials, database } = self;
+        let user = credentials.as_ref().and_then(|credentials| credentials.user.as_ref());
+        let user = user.map(|user| percent::encode(user.as_bytes()) + "@").unwrap_or_default();
         match address {
             Address::Tcp { .. } => write!(f, "redis://{user}{address}/{database}"),
             #[cfg(unix)]

@@ -3,7 +3,7 @@
 //! This layer knows endpoints, reconnection and script caches. It must never know what a script
 //! does, what a lease or an owner is, or how many servers there are beside this one.
 
-pub mod endpoint;
 pub(crate) mod call;
+pub mod endpoint;
 pub(crate) mod node;
 pub(crate) mod script;

@@ -5,7 +5,8 @@
 //! One server's trouble is no other's: nothing is shared between nodes.
 //!
 //! What has to be told to the server but cannot be now is owed ([`Node::owe`]): it is the first
-//! thing that the lane's next connection sends, unless it has become pointless by then.
+//! thing that the lane's next connection sends, unless it has become pointless by then. So is
+//! what was told on a connection that ended before the server answered.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,6 +21,7 @@ use super::script::Script;
 use crate::clock;
 use crate::net::connection::{Connection, Settings};
 use crate::net::handshake::{Hello, OpenError, connect};
+use crate::net::pipeline::Owed;
 use crate::net::pool::{Lane, Link, Pool};
 use crate::policy::{Backoff, Moment};
 
@@ -41,18 +43,12 @@ pub(crate) struct NodeSettings {
     pub(crate) connection: Settings,
 }
 
-/// What is owed to the server on a lane, and until when it is worth sending.
-struct Debt {
-    words: Vec<Box<[u8]>>,
-    pointless_at: Moment,
-}
-
 /// What a lane has beside its connection.
 #[derive(Default)]
 struct Desk {
     /// Somebody wants the connection now.
     wanted: Notify,
-    debts: Mutex<Vec<Debt>>,
+    debts: Mutex<Vec<Owed>>,
 }
 
 struct Shared {
@@ -110,9 +106,10 @@ impl Node {
     }
 
     /// Tells the server something on `began_on`, the connection that it concerns; where that has
-    /// ended, on the lane's next one. Neither blocks nor needs a runtime.
+    /// ended, or ends before the server has answered, on the lane's next one. Neither blocks nor
+    /// needs a runtime.
     ///
-    /// It is not sent any more once it is `pointless_at`.
+    /// It may be carried out twice, and is not sent any more once it is `pointless_at`.
     pub(crate) fn owe(
         &self,
         lane: usize,
@@ -120,17 +117,16 @@ impl Node {
         command: Command<'_>,
         pointless_at: Moment,
     ) {
-        if command.send_detached(began_on).is_ok() {
-            return;
-        }
+        let owed = Owed { command: command.encode_whole(), pointless_at };
+        let Err(owed) = began_on.send_owed(owed) else { return };
         // Under the lock that a new connection is installed under: it is either in the lane
         // already, or will find the debt.
         let mut debts = self.shared.debts(lane);
-        let sent =
-            self.lane(lane).ready().is_some_and(|next| command.send_detached(&next).is_ok());
-        if !sent && debts.len() < DEBTS_MAX {
-            debts.push(Debt { words: command.to_owned_words(), pointless_at });
-        }
+        let unsent = match self.lane(lane).ready() {
+            Some(next) => next.send_owed(owed).err(),
+            None => Some(owed),
+        };
+        remember(&mut debts, unsent);
     }
 
     fn lane(&self, lane: usize) -> &Lane {
@@ -145,7 +141,7 @@ impl Drop for Node {
 }
 
 impl Shared {
-    fn debts(&self, lane: usize) -> MutexGuard<'_, Vec<Debt>> {
+    fn debts(&self, lane: usize) -> MutexGuard<'_, Vec<Owed>> {
         self.desks[lane].debts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -167,11 +163,8 @@ impl Shared {
     fn install(&self, lane: usize, connection: &Arc<Connection>) {
         let mut debts = self.debts(lane);
         let now = clock::now();
-        for debt in debts.drain(..).filter(|debt| debt.pointless_at > now) {
-            let words: Vec<&[u8]> = debt.words.iter().map(|word| &**word).collect();
-            // A connection that fails this early loses the debt to its TTL.
-            let _ = connection.send_detached(&words, now);
-        }
+        let due = std::mem::take(&mut *debts).into_iter().filter(|debt| debt.pointless_at > now);
+        remember(&mut debts, due.filter_map(|debt| connection.send_owed(debt).err()));
         self.pool.lane(lane).set(Link::Up(Arc::clone(connection)));
     }
 
@@ -188,6 +181,11 @@ impl Shared {
     }
 }
 
+fn remember(debts: &mut Vec<Owed>, more: impl IntoIterator<Item = Owed>) {
+    let room = DEBTS_MAX.saturating_sub(debts.len());
+    debts.extend(more.into_iter().take(room));
+}
+
 /// Keeps one lane connected for as long as the node lives.
 async fn supervise(shared: Arc<Shared>, number: usize) {
     let lane = shared.pool.lane(number);
@@ -200,6 +198,7 @@ async fn supervise(shared: Arc<Shared>, number: usize) {
                 shared.install(number, &connection);
                 connection.ended().await;
                 lane.set(Link::Connecting);
+                remember(&mut shared.debts(number), connection.take_unanswered());
                 // A connection that lasted was a success; one that ends at once is not.
                 if clock::now().since(connected_at) > RECONNECT.longest {
                     failed = 0;

@@ -22,12 +22,8 @@ impl Upstream {
 
     /// A connection through the proxy: the client's end and the server's.
     async fn connect(&self, proxy: &FaultProxy) -> (TcpStream, TcpStream) {
-        let client = TcpStream::connect(proxy.address())
-            .await
-            .expect("the proxy listens");
-        let (server, _) = soon("the proxy dials", self.0.accept())
-            .await
-            .expect("it accepts");
+        let client = TcpStream::connect(proxy.address()).await.expect("the proxy listens");
+        let (server, _) = soon("the proxy dials", self.0.accept()).await.expect("it accepts");
         (client, server)
     }
 }
@@ -36,9 +32,7 @@ impl Upstream {
 async fn is_silent(stream: &mut TcpStream) -> bool {
     let mut buffer = [0; 64];
     let read = stream.read(&mut buffer);
-    tokio::time::timeout(Duration::from_millis(100), read)
-        .await
-        .is_err()
+    tokio::time::timeout(Duration::from_millis(100), read).await.is_err()
 }
 
 #[tokio::test]
@@ -52,13 +46,7 @@ async fn without_a_fault_bytes_go_through_and_are_counted() {
 
     soon("bytes are counted", proxy.to_server().until_delivered(8)).await;
     soon("bytes are counted", proxy.to_client().until_delivered(6)).await;
-    assert_eq!(
-        (
-            proxy.to_server().delivered_bytes(),
-            proxy.to_client().delivered_bytes()
-        ),
-        (8, 6)
-    );
+    assert_eq!((proxy.to_server().delivered_bytes(), proxy.to_client().delivered_bytes()), (8, 6));
     assert_eq!((proxy.accepted(), proxy.open()), (1, 1));
 }
 
@@ -70,10 +58,7 @@ async fn the_end_of_a_stream_goes_through_in_each_direction_by_itself() {
     client.shutdown().await.expect("open");
     assert_eq!(receive(&mut server, 4).await, b"last");
     assert_eq!(end_of(&mut server).await.expect("a FIN"), 0);
-    server
-        .write_all(b"still")
-        .await
-        .expect("the other direction is open");
+    server.write_all(b"still").await.expect("the other direction is open");
     assert_eq!(receive(&mut client, 5).await, b"still");
     drop(server);
     assert_eq!(end_of(&mut client).await.expect("a FIN"), 0);
@@ -100,9 +85,7 @@ async fn a_delay_holds_bytes_back_and_keeps_their_order() {
 async fn a_delay_that_is_lifted_lets_go_of_what_it_held() {
     let (upstream, proxy) = Upstream::start().await;
     let (mut client, mut server) = upstream.connect(&proxy).await;
-    proxy
-        .to_server()
-        .set(Fault::Delay(Duration::from_secs(3600)));
+    proxy.to_server().set(Fault::Delay(Duration::from_secs(3600)));
     client.write_all(b"held").await.expect("open");
     assert!(is_silent(&mut server).await);
     proxy.to_server().set(Fault::Pass);
@@ -118,9 +101,7 @@ async fn a_dribble_delivers_everything_in_pieces() {
     let (mut received, mut reads) = (Vec::new(), 0);
     while received.len() < 11 {
         let mut buffer = [0; 64];
-        let count = soon("the bytes come", client.read(&mut buffer))
-            .await
-            .expect("open");
+        let count = soon("the bytes come", client.read(&mut buffer)).await.expect("open");
         assert_ne!(count, 0, "the stream ended early");
         received.extend_from_slice(&buffer[..count]);
         reads += 1;
@@ -136,19 +117,12 @@ async fn a_black_hole_swallows_bytes_and_the_end_and_stays_open() {
     proxy.to_server().set(Fault::Blackhole);
     client.write_all(b"lost").await.expect("open");
     client.shutdown().await.expect("open");
-    assert!(
-        is_silent(&mut server).await,
-        "neither bytes nor the end may arrive"
-    );
+    assert!(is_silent(&mut server).await, "neither bytes nor the end may arrive");
     server.write_all(b"back").await.expect("open");
     assert_eq!(receive(&mut client, 4).await, b"back");
     assert_eq!(proxy.to_server().delivered_bytes(), 0);
     proxy.to_server().set(Fault::Pass);
-    assert_eq!(
-        end_of(&mut server).await.expect("a FIN"),
-        0,
-        "what was swallowed stays lost"
-    );
+    assert_eq!(end_of(&mut server).await.expect("a FIN"), 0, "what was swallowed stays lost");
 }
 
 #[tokio::test]
@@ -181,11 +155,7 @@ async fn a_half_close_ends_one_direction_only() {
     assert_eq!(receive(&mut server, 5).await, b"still");
     let (mut client, mut server) = upstream.connect(&proxy).await;
     server.write_all(b"new").await.expect("open");
-    assert_eq!(
-        receive(&mut client, 3).await,
-        b"new",
-        "a new connection is whole"
-    );
+    assert_eq!(receive(&mut client, 3).await, b"new", "a new connection is whole");
 }
 
 #[tokio::test]
@@ -207,17 +177,8 @@ async fn a_reset_ends_both_sides_with_a_rst() {
     let (mut client, mut server) = upstream.connect(&proxy).await;
     proxy.reset();
     let errors = (end_of(&mut client).await, end_of(&mut server).await);
-    let kinds = (
-        errors.0.map_err(|error| error.kind()),
-        errors.1.map_err(|error| error.kind()),
-    );
-    assert_eq!(
-        kinds,
-        (
-            Err(ErrorKind::ConnectionReset),
-            Err(ErrorKind::ConnectionReset)
-        )
-    );
+    let kinds = (errors.0.map_err(|error| error.kind()), errors.1.map_err(|error| error.kind()));
+    assert_eq!(kinds, (Err(ErrorKind::ConnectionReset), Err(ErrorKind::ConnectionReset)));
     soon("the connection is over", proxy.until_open(0)).await;
 }
 
@@ -240,9 +201,7 @@ async fn refusing_closes_the_port_and_leaves_open_connections_alone() {
     let (upstream, mut proxy) = Upstream::start().await;
     let (mut client, mut server) = upstream.connect(&proxy).await;
     proxy.refuse().await;
-    let refused = TcpStream::connect(proxy.address())
-        .await
-        .expect_err("the port is closed");
+    let refused = TcpStream::connect(proxy.address()).await.expect_err("the port is closed");
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
     client.write_all(b"old").await.expect("open");
     assert_eq!(receive(&mut server, 3).await, b"old");
@@ -272,9 +231,7 @@ async fn an_unreachable_upstream_looks_like_a_reset() {
         listener.local_addr().expect("it is bound")
     };
     let proxy = FaultProxy::start(closed);
-    let mut client = TcpStream::connect(proxy.address())
-        .await
-        .expect("the proxy listens");
+    let mut client = TcpStream::connect(proxy.address()).await.expect("the proxy listens");
     let end = end_of(&mut client).await.expect_err("a RST");
     assert_eq!(end.kind(), ErrorKind::ConnectionReset);
 }

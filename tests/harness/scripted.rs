@@ -12,9 +12,7 @@ use crate::{end_of, receive};
 const PING: &[u8] = b"*1\r\n$4\r\nping\r\n";
 
 async fn dial(server: &ScriptedServer) -> TcpStream {
-    TcpStream::connect(server.address())
-        .await
-        .expect("the server listens")
+    TcpStream::connect(server.address()).await.expect("the server listens")
 }
 
 async fn exchange(stream: &mut TcpStream, question: &[u8], answer_length: usize) -> Vec<u8> {
@@ -31,10 +29,7 @@ async fn commands_are_answered_in_order_and_remembered_by_connection() {
     let mut first = dial(&server).await;
     soon("accepted", server.until_accepted(1)).await;
     let mut second = dial(&server).await;
-    assert_eq!(
-        exchange(&mut first, &[PING, PING].concat(), 12).await,
-        b"+0.0\r\n+0.1\r\n"
-    );
+    assert_eq!(exchange(&mut first, &[PING, PING].concat(), 12).await, b"+0.0\r\n+0.1\r\n");
     assert_eq!(exchange(&mut second, PING, 6).await, b"+1.0\r\n");
     let refusal = b"-ERR unknown command 'GET'\r\n";
     let get = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n";
@@ -50,35 +45,22 @@ async fn commands_are_answered_in_order_and_remembered_by_connection() {
 
 #[tokio::test]
 async fn silence_is_silence_and_later_commands_are_still_answered() {
-    let server = ScriptedServer::start(|command| {
-        if command.index == 0 {
-            Action::Silence
-        } else {
-            Action::ok()
-        }
-    });
+    let server =
+        ScriptedServer::start(
+            |command| {
+                if command.index == 0 { Action::Silence } else { Action::ok() }
+            },
+        );
     let mut stream = dial(&server).await;
-    assert_eq!(
-        exchange(&mut stream, &[PING, PING].concat(), 5).await,
-        b"+OK\r\n"
-    );
+    assert_eq!(exchange(&mut stream, &[PING, PING].concat(), 5).await, b"+OK\r\n");
     drop(server);
-    assert_eq!(
-        end_of(&mut stream).await.expect("a FIN"),
-        0,
-        "there was one answer only"
-    );
+    assert_eq!(end_of(&mut stream).await.expect("a FIN"), 0, "there was one answer only");
 }
 
 #[tokio::test]
 async fn a_sequence_can_send_half_a_frame_and_close() {
     let server = ScriptedServer::start(|_| {
-        Action::Sequence(vec![
-            Action::ok(),
-            Action::raw("$5\r\nhel"),
-            Action::Close,
-            Action::ok(),
-        ])
+        Action::Sequence(vec![Action::ok(), Action::raw("$5\r\nhel"), Action::Close, Action::ok()])
     });
     let mut stream = dial(&server).await;
     assert_eq!(exchange(&mut stream, PING, 12).await, b"+OK\r\n$5\r\nhel");
@@ -90,10 +72,7 @@ async fn a_reset_is_a_reset() {
     let server = ScriptedServer::start(|_| Action::Reset);
     let mut stream = dial(&server).await;
     stream.write_all(PING).await.expect("open");
-    assert_eq!(
-        end_of(&mut stream).await.expect_err("a RST").kind(),
-        ErrorKind::ConnectionReset
-    );
+    assert_eq!(end_of(&mut stream).await.expect_err("a RST").kind(), ErrorKind::ConnectionReset);
 }
 
 #[tokio::test]
@@ -114,9 +93,6 @@ async fn the_greeting_answers_a_handshake_and_nothing_else() {
     let hello = b"*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n";
     assert_eq!(exchange(&mut stream, hello, 4).await, b"%3\r\n");
     let mut stream = dial(&server).await;
-    stream
-        .write_all(b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n")
-        .await
-        .expect("open");
+    stream.write_all(b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n").await.expect("open");
     assert_eq!(end_of(&mut stream).await.expect("a FIN"), 0);
 }

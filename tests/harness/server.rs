@@ -13,10 +13,7 @@ use crate::support::{RedisServer, STUCK, eventually, unique_name};
 /// Whether a process can still run: a zombie can't.
 fn is_alive(pid: u32) -> bool {
     let probe = format!("ps -o stat= -p {pid} 2>/dev/null || cat /proc/{pid}/stat 2>/dev/null");
-    let output = std::process::Command::new("sh")
-        .args(["-c", &probe])
-        .output()
-        .expect("sh runs");
+    let output = std::process::Command::new("sh").args(["-c", &probe]).output().expect("sh runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     // `ps` prints the state alone, /proc prints "pid (name) state ...".
     let state = text.rsplit(')').next().unwrap_or_default().trim_start();
@@ -26,26 +23,16 @@ fn is_alive(pid: u32) -> bool {
 #[test]
 fn a_started_server_answers_and_ends_with_its_owner() {
     let server = RedisServer::start();
-    assert_eq!(
-        server.cli(&["SET", "name", "value"]),
-        Frame::Simple("OK".into())
-    );
+    assert_eq!(server.cli(&["SET", "name", "value"]), Frame::Simple("OK".into()));
     assert_eq!(server.cli_text(&["GET", "name"]), "value");
-    assert!(
-        server
-            .cli_text(&["INFO", "server"])
-            .contains(&format!("process_id:{}", server.pid()))
-    );
+    assert!(server.cli_text(&["INFO", "server"]).contains(&format!("process_id:{}", server.pid())));
     assert_eq!(server.url(), format!("redis://127.0.0.1:{}", server.port()));
 
     let (pid, directory) = (server.pid(), server.directory().to_owned());
     assert!(is_alive(pid) && directory.exists());
     drop(server);
     assert!(!is_alive(pid), "the server outlived its owner");
-    assert!(
-        !directory.exists(),
-        "the server's directory was left behind"
-    );
+    assert!(!directory.exists(), "the server's directory was left behind");
 }
 
 #[test]
@@ -53,9 +40,7 @@ fn a_panicking_test_ends_its_server() {
     let (sender, receiver) = std::sync::mpsc::channel();
     let test = std::thread::spawn(move || {
         let server = RedisServer::start();
-        sender
-            .send((server.pid(), server.directory().to_owned()))
-            .expect("the receiver waits");
+        sender.send((server.pid(), server.directory().to_owned())).expect("the receiver waits");
         panic!("as a failing test does");
     });
     let (pid, directory) = receiver.recv().expect("the server starts");
@@ -70,9 +55,7 @@ async fn a_server_dies_when_the_pipe_to_its_watchdog_ends_even_while_it_is_stopp
     std::fs::create_dir(&directory).expect("the temporary directory can be written");
     let command = ["sleep", "600"].map(Into::into);
     let mut child = Watchdog::spawn(&command, &directory).expect("sh can be started");
-    child
-        .signal("STOP")
-        .expect("our own child can be signalled");
+    child.signal("STOP").expect("our own child can be signalled");
     assert!(is_alive(child.pid()));
 
     // All that the kernel does for us when this process is killed is to close the pipe.
@@ -132,56 +115,35 @@ fn a_stopped_server_is_silent_until_it_goes_on() {
     let server = RedisServer::start();
     let mut stream = TcpStream::connect(server.address()).expect("the server is up");
     server.stop();
-    stream
-        .write_all(b"PING\r\n")
-        .expect("the kernel takes the bytes");
-    stream
-        .set_read_timeout(Some(Duration::from_millis(200)))
-        .expect("a valid timeout");
+    stream.write_all(b"PING\r\n").expect("the kernel takes the bytes");
+    stream.set_read_timeout(Some(Duration::from_millis(200))).expect("a valid timeout");
     let mut answer = [0; 7];
-    let silence = stream
-        .read(&mut answer)
-        .expect_err("a stopped server does not answer");
+    let silence = stream.read(&mut answer).expect_err("a stopped server does not answer");
     assert!(matches!(
         silence.kind(),
         std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
     ));
 
     server.cont();
-    stream
-        .set_read_timeout(Some(STUCK))
-        .expect("a valid timeout");
+    stream.set_read_timeout(Some(STUCK)).expect("a valid timeout");
     stream.read_exact(&mut answer).expect("the answer comes");
     assert_eq!(&answer, b"+PONG\r\n");
 }
 
 #[test]
 fn arguments_reach_the_server_and_the_password_reaches_url_and_client() {
-    let server = RedisServer::builder()
-        .arg("--requirepass")
-        .arg("secret1")
-        .start();
-    assert_eq!(
-        server.url(),
-        format!("redis://:secret1@127.0.0.1:{}", server.port())
-    );
+    let server = RedisServer::builder().arg("--requirepass").arg("secret1").start();
+    assert_eq!(server.url(), format!("redis://:secret1@127.0.0.1:{}", server.port()));
     assert_eq!(server.cli_text(&["PING"]), "PONG");
     let mut stranger = crate::support::Client::connect(server.address(), None).expect("it is up");
-    assert!(
-        stranger
-            .call(&["PING"])
-            .error()
-            .is_some_and(|text| text.starts_with(b"NOAUTH"))
-    );
+    assert!(stranger.call(&["PING"]).error().is_some_and(|text| text.starts_with(b"NOAUTH")));
 }
 
 #[test]
 fn a_unix_socket_is_where_its_url_says() {
     let server = RedisServer::builder().unix_socket().start();
     let url = server.unix_url();
-    let path = url
-        .strip_prefix("redis+unix://")
-        .expect("the scheme of a Unix socket");
+    let path = url.strip_prefix("redis+unix://").expect("the scheme of a Unix socket");
     let mut stream = UnixStream::connect(path).expect("the socket is there");
     stream.write_all(b"PING\r\n").expect("the server reads");
     let mut answer = [0; 7];
@@ -191,13 +153,9 @@ fn a_unix_socket_is_where_its_url_says() {
 
 #[test]
 fn many_servers_start_at_once_on_ports_of_their_own() {
-    let starts: Vec<_> = (0..6)
-        .map(|_| std::thread::spawn(RedisServer::start))
-        .collect();
-    let servers: Vec<_> = starts
-        .into_iter()
-        .map(|start| start.join().expect("it starts"))
-        .collect();
+    let starts: Vec<_> = (0..6).map(|_| std::thread::spawn(RedisServer::start)).collect();
+    let servers: Vec<_> =
+        starts.into_iter().map(|start| start.join().expect("it starts")).collect();
     let pids: std::collections::HashSet<_> = servers
         .iter()
         .map(|server| {

@@ -21,11 +21,7 @@ impl Client {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(STUCK))?;
         let decoder = Decoder::new(Limits::default());
-        let mut client = Self {
-            stream,
-            decoder,
-            received: BytesMut::new(),
-        };
+        let mut client = Self { stream, decoder, received: BytesMut::new() };
         if let Some(password) = password {
             client.try_call(&["AUTH", password])?;
         }
@@ -41,8 +37,7 @@ impl Client {
     /// As [`Self::try_call`]; panics when the connection fails.
     #[track_caller]
     pub fn call(&mut self, command: &[&str]) -> Frame {
-        self.try_call(command)
-            .unwrap_or_else(|error| panic!("{command:?}: {error}"))
+        self.try_call(command).unwrap_or_else(|error| panic!("{command:?}: {error}"))
     }
 
     /// As [`Self::call`], as text; nil is "". Panics at a reply that is no single value.
@@ -68,10 +63,8 @@ impl Client {
     pub fn next_frame(&mut self) -> io::Result<Frame> {
         let mut chunk = [0; 4096];
         loop {
-            if let Some(frame) = self
-                .decoder
-                .decode(&mut self.received)
-                .map_err(io::Error::other)?
+            if let Some(frame) =
+                self.decoder.decode(&mut self.received).map_err(io::Error::other)?
             {
                 return Ok(frame);
             }

@@ -4,19 +4,9 @@
 //! Included with `mod support;` by integration tests and with `#[path]` by unit tests, so nothing
 //! here names the crate under test.
 
-#![allow(
-    dead_code,
-    unused_imports,
-    reason = "every test program uses a part of this only"
-)]
-#![allow(
-    unreachable_pub,
-    reason = "pub marks what tests may use; a test program exports nothing"
-)]
-#![allow(
-    clippy::disallowed_methods,
-    reason = "tests measure and wait in real time"
-)]
+#![allow(dead_code, unused_imports, reason = "every test program uses a part of this only")]
+#![allow(unreachable_pub, reason = "pub marks what tests may use; a test program exports nothing")]
+#![allow(clippy::disallowed_methods, reason = "tests measure and wait in real time")]
 
 pub mod client;
 pub mod ports;
@@ -53,10 +43,7 @@ pub fn eventually(what: &str, condition: impl FnMut() -> bool) -> impl Future<Ou
     async move {
         let started = Instant::now();
         while !condition() {
-            assert!(
-                started.elapsed() < STUCK,
-                "{caller}: still not true: {what}"
-            );
+            assert!(started.elapsed() < STUCK, "{caller}: still not true: {what}");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }

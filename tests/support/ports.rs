@@ -23,22 +23,15 @@ pub fn listen() -> TcpListener {
 /// As [`listen`], for the runtime that this is called inside of; also says where.
 pub fn listen_async() -> (tokio::net::TcpListener, SocketAddr) {
     let listener = listen();
-    let address = listener
-        .local_addr()
-        .expect("a bound listener has an address");
-    listener
-        .set_nonblocking(true)
-        .expect("a socket can be made nonblocking");
+    let address = listener.local_addr().expect("a bound listener has an address");
+    listener.set_nonblocking(true).expect("a socket can be made nonblocking");
     let listener = tokio::net::TcpListener::from_std(listener).expect("inside a runtime");
     (listener, address)
 }
 
 /// A port that was free a moment ago. Whoever binds it must be ready to lose it and ask again.
 pub fn free() -> u16 {
-    listen()
-        .local_addr()
-        .expect("a bound listener has an address")
-        .port()
+    listen().local_addr().expect("a bound listener has an address").port()
 }
 
 /// Processes start at different numbers, and go up, so that they seldom meet.

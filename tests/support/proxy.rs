@@ -50,12 +50,8 @@ impl FaultProxy {
             accepted: watch::Sender::new(0),
             open: watch::Sender::new(0),
         });
-        let mut proxy = Self {
-            address,
-            shared,
-            acceptor: None,
-            ending: watch::Sender::new(Ending::Cut),
-        };
+        let mut proxy =
+            Self { address, shared, acceptor: None, ending: watch::Sender::new(Ending::Cut) };
         proxy.serve(listener);
         proxy
     }
@@ -131,18 +127,13 @@ impl FaultProxy {
     /// Waits until `count` connections were accepted since the start.
     pub async fn until_accepted(&self, count: u64) {
         let mut accepted = self.shared.accepted.subscribe();
-        accepted
-            .wait_for(|now| *now >= count)
-            .await
-            .expect("the sender is ours");
+        accepted.wait_for(|now| *now >= count).await.expect("the sender is ours");
     }
 
     /// Waits until exactly `count` connections are open.
     pub async fn until_open(&self, count: u64) {
         let mut open = self.shared.open.subscribe();
-        open.wait_for(|now| *now == count)
-            .await
-            .expect("the sender is ours");
+        open.wait_for(|now| *now == count).await.expect("the sender is ours");
     }
 
     fn serve(&mut self, listener: TcpListener) {
@@ -185,12 +176,7 @@ impl Drop for Open {
 /// One connection from its acceptance to its end.
 async fn carry(client: TcpStream, shared: Arc<Shared>, mut ending: watch::Receiver<Ending>) {
     let shared = Open::count(shared);
-    let Shared {
-        upstream,
-        to_server,
-        to_client,
-        ..
-    } = &*shared.0;
+    let Shared { upstream, to_server, to_client, .. } = &*shared.0;
     // Before the dial: a test that has accepted the connection upstream may do it harm at once.
     let (server_mark, client_mark) = (to_server.mark(), to_client.mark());
     // An upstream that can't be reached is seen by the client as a reset, as with a real middlebox.

@@ -37,10 +37,7 @@ impl Command {
 
     /// A word as text; "" where there is none.
     pub fn word(&self, index: usize) -> String {
-        self.words
-            .get(index)
-            .map(|word| String::from_utf8_lossy(word).into())
-            .unwrap_or_default()
+        self.words.get(index).map(|word| String::from_utf8_lossy(word).into()).unwrap_or_default()
     }
 
     /// Whether the command begins with these words, in any case.
@@ -142,11 +139,7 @@ impl ScriptedServer {
             unasked: watch::Sender::default(),
         });
         let acceptor = tokio::spawn(accept(listener, Arc::clone(&shared)));
-        Self {
-            address,
-            shared,
-            acceptor,
-        }
+        Self { address, shared, acceptor }
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -168,10 +161,7 @@ impl ScriptedServer {
 
     /// The commands of one connection so far.
     pub fn commands_of(&self, connection: usize) -> Vec<Command> {
-        self.commands()
-            .into_iter()
-            .filter(|command| command.connection == connection)
-            .collect()
+        self.commands().into_iter().filter(|command| command.connection == connection).collect()
     }
 
     /// How many connections were accepted so far.
@@ -195,19 +185,14 @@ impl ScriptedServer {
     /// Waits until `count` connections were accepted.
     pub async fn until_accepted(&self, count: usize) {
         let mut unasked = self.shared.unasked.subscribe();
-        unasked
-            .wait_for(|senders| senders.len() >= count)
-            .await
-            .expect("the sender is ours");
+        unasked.wait_for(|senders| senders.len() >= count).await.expect("the sender is ours");
     }
 
     /// Sends bytes that nobody asked for, such as a push, on a connection.
     pub fn send(&self, connection: usize, bytes: impl AsRef<[u8]>) {
         let sender = self.shared.unasked.borrow().get(connection).cloned();
         let sender = sender.expect("the connection was accepted");
-        sender
-            .send(bytes.as_ref().to_vec())
-            .expect("the connection is open");
+        sender.send(bytes.as_ref().to_vec()).expect("the connection is open");
     }
 }
 
@@ -244,22 +229,12 @@ async fn serve(
     let mut index = 0;
     loop {
         while let Some(frame) = decoder.decode(&mut received).map_err(io::Error::other)? {
-            let command = Command {
-                port,
-                connection,
-                index,
-                words: words_of(frame)?,
-            };
+            let command = Command { port, connection, index, words: words_of(frame)? };
             index += 1;
             let action = {
-                let mut handler = shared
-                    .handler
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner);
+                let mut handler = shared.handler.lock().unwrap_or_else(PoisonError::into_inner);
                 let action = handler(&command);
-                shared
-                    .received
-                    .send_modify(|commands| commands.push(command));
+                shared.received.send_modify(|commands| commands.push(command));
                 action
             };
             if perform(action, &mut stream).await? == Then::End {

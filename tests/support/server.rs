@@ -56,12 +56,7 @@ impl Builder {
             let port = self.port.unwrap_or_else(ports::free);
             match self.launch(port, &directory.0) {
                 Launch::Ready(process) => {
-                    return RedisServer {
-                        process,
-                        builder: self,
-                        directory,
-                        port,
-                    };
+                    return RedisServer { process, builder: self, directory, port };
                 }
                 Launch::PortTaken if self.port.is_none() => {}
                 Launch::PortTaken => panic!("port {port} is taken"),
@@ -92,22 +87,10 @@ impl Builder {
         let mut command: Vec<OsString> = ["redis-server", "--port"].map(OsString::from).into();
         command.push(port.to_string().into());
         command.extend(
-            [
-                "--bind",
-                "127.0.0.1",
-                "--protected-mode",
-                "no",
-                "--save",
-                "",
-            ]
-            .map(OsString::from),
+            ["--bind", "127.0.0.1", "--protected-mode", "no", "--save", ""].map(OsString::from),
         );
         command.extend(["--enable-debug-command", "yes", "--daemonize", "no"].map(OsString::from));
-        let (append_only, fsync) = if self.append_only {
-            ("yes", "always")
-        } else {
-            ("no", "no")
-        };
+        let (append_only, fsync) = if self.append_only { ("yes", "always") } else { ("no", "no") };
         command.extend(
             ["--appendonly", append_only, "--appendfsync", fsync, "--dir"].map(OsString::from),
         );
@@ -121,10 +104,7 @@ impl Builder {
     }
 
     fn password(&self) -> Option<&str> {
-        let flag = self
-            .arguments
-            .iter()
-            .position(|argument| argument == "--requirepass")?;
+        let flag = self.arguments.iter().position(|argument| argument == "--requirepass")?;
         self.arguments.get(flag + 1)?.to_str()
     }
 }
@@ -205,15 +185,8 @@ impl RedisServer {
 
     /// The URL of its Unix socket; needs [`Builder::unix_socket`].
     pub fn unix_url(&self) -> String {
-        assert!(
-            self.builder.unix_socket,
-            "the server was started without unix_socket()"
-        );
-        format!(
-            "redis+unix://{}{}",
-            self.userinfo(),
-            socket_path(&self.directory.0).display()
-        )
+        assert!(self.builder.unix_socket, "the server was started without unix_socket()");
+        format!("redis+unix://{}{}", self.userinfo(), socket_path(&self.directory.0).display())
     }
 
     fn userinfo(&self) -> String {
@@ -221,10 +194,7 @@ impl RedisServer {
             None => String::new(),
             Some(password) => {
                 let plain = password.bytes().all(|byte| byte.is_ascii_alphanumeric());
-                assert!(
-                    plain,
-                    "a password in a test's URL needs no escapes: letters and digits"
-                );
+                assert!(plain, "a password in a test's URL needs no escapes: letters and digits");
                 format!(":{password}@")
             }
         }
@@ -237,18 +207,13 @@ impl RedisServer {
 
     /// SIGSTOP: connections stay open and new ones are accepted by the kernel, and nothing answers.
     pub fn stop(&self) {
-        self.process
-            .signal("STOP")
-            .expect("our own child can be signalled");
-        self.wait_until_stopped()
-            .expect("a stopped process shows as stopped");
+        self.process.signal("STOP").expect("our own child can be signalled");
+        self.wait_until_stopped().expect("a stopped process shows as stopped");
     }
 
     /// SIGCONT.
     pub fn cont(&self) {
-        self.process
-            .signal("CONT")
-            .expect("our own child can be signalled");
+        self.process.signal("CONT").expect("our own child can be signalled");
     }
 
     /// A signal to a running thread takes effect a moment after `kill` returns, and in that moment
@@ -259,11 +224,7 @@ impl RedisServer {
         while status.exists() {
             let text = std::fs::read_to_string(&status)?;
             // "pid (name) state ...", and the name may hold anything.
-            if text
-                .rsplit(')')
-                .next()
-                .is_some_and(|rest| rest.trim_start().starts_with('T'))
-            {
+            if text.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T')) {
                 break;
             }
             assert!(started.elapsed() < STUCK, "not stopped: {text}");

@@ -60,12 +60,7 @@ impl Watchdog {
         let log = Arc::new(Log::default());
         let collected = Arc::clone(&log);
         std::thread::spawn(move || collected.collect(output));
-        Ok(Self {
-            shell,
-            lifeline,
-            pid,
-            log,
-        })
+        Ok(Self { shell, lifeline, pid, log })
     }
 
     /// The pid of the child (not of its shell).
@@ -143,20 +138,13 @@ impl Log {
             state.text.push('\n');
             self.changed.notify_all();
         }
-        self.state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .ended = true;
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).ended = true;
         self.changed.notify_all();
     }
 
     /// Everything so far.
     pub fn text(&self) -> String {
-        self.state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .text
-            .clone()
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).text.clone()
     }
 
     /// Waits until one of `texts` was printed; false when the child ended or `bound` passed first.
@@ -171,10 +159,8 @@ impl Log {
             if state.ended || left.is_zero() {
                 return false;
             }
-            (state, _) = self
-                .changed
-                .wait_timeout(state, left)
-                .unwrap_or_else(PoisonError::into_inner);
+            (state, _) =
+                self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }

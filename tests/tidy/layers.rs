@@ -22,10 +22,7 @@ pub(crate) fn check(source: &Source) -> Vec<Finding> {
         return Vec::new();
     }
     let Some((layer, below)) = LAYERS.into_iter().find(|(layer, _)| modules[0] == *layer) else {
-        return vec![Finding::new(
-            1,
-            "this file is in no layer: see LAYERS in tests/tidy",
-        )];
+        return vec![Finding::new(1, "this file is in no layer: see LAYERS in tests/tidy")];
     };
     names_at_the_root(source, modules.len())
         .into_iter()
@@ -63,9 +60,7 @@ fn names_at_the_root(source: &Source, file_depth: usize) -> Vec<Token> {
                 names.extend(source.first_segments(index + 2));
             }
             "super" if index == 0 || source.word(index - 1) != "::" => {
-                let climbs = (0..)
-                    .take_while(|n| source.word(index + 2 * n) == "super")
-                    .count();
+                let climbs = (0..).take_while(|n| source.word(index + 2 * n) == "super").count();
                 let reaches_the_root = climbs >= file_depth + inline_modules.len();
                 if reaches_the_root && source.word(index + 2 * climbs - 1) == "::" {
                     names.extend(source.first_segments(index + 2 * climbs));
@@ -83,10 +78,7 @@ mod tests {
     use super::*;
 
     fn lines(path: &str, text: &str) -> Vec<usize> {
-        check(&Source::parse(path, text))
-            .into_iter()
-            .map(|finding| finding.line)
-            .collect()
+        check(&Source::parse(path, text)).into_iter().map(|finding| finding.line).collect()
     }
 
     #[test]
@@ -97,20 +89,11 @@ mod tests {
             ("src/clock.rs", "use crate::net;"),
             ("src/error/report.rs", "use super::super::server::Node;"),
             ("src/error.rs", "use super::server::Node;"),
-            (
-                "src/net/pool.rs",
-                "use crate::{clock, policy::{Moment}, lock::Guard};",
-            ),
+            ("src/net/pool.rs", "use crate::{clock, policy::{Moment}, lock::Guard};"),
             ("src/net/pool.rs", "use crate::{clock::{A, B}, server};"),
             ("src/net/mod.rs", "use super::{policy, lock};"),
-            (
-                "src/net/mod.rs",
-                "mod inner { fn f() { super::super::lock::g() } }",
-            ),
-            (
-                "src/net/pool.rs",
-                "mod a { mod b {} } fn f() { super::super::lock::g() }",
-            ),
+            ("src/net/mod.rs", "mod inner { fn f() { super::super::lock::g() } }"),
+            ("src/net/pool.rs", "mod a { mod b {} } fn f() { super::super::lock::g() }"),
             ("src/server/node.rs", "use crate::Locker;"),
             ("src/lock/guard.rs", "use crate::*;"),
             ("src/lock/guard.rs", "use crate::locker::Locker;"),
@@ -119,38 +102,20 @@ mod tests {
         for (path, text) in table {
             assert_eq!(lines(path, text), [1], "{path}: {text}");
         }
-        assert_eq!(
-            lines("src/net/a.rs", "\n\nuse crate::{\n clock,\n lock,\n};"),
-            [5]
-        );
+        assert_eq!(lines("src/net/a.rs", "\n\nuse crate::{\n clock,\n lock,\n};"), [5]);
     }
 
     #[test]
     fn a_layer_may_name_itself_and_what_is_below() {
         let table = [
             ("src/lib.rs", "use crate::lock::Guard;"),
-            (
-                "src/policy/quorum.rs",
-                "use super::Moment; use crate::policy::fence;",
-            ),
+            ("src/policy/quorum.rs", "use super::Moment; use crate::policy::fence;"),
             ("src/clock.rs", "use crate::{error::Error, policy::Moment};"),
-            (
-                "src/net/pool.rs",
-                "use super::refusal; use crate::net::refusal::Refusal;",
-            ),
-            (
-                "src/net/a/b.rs",
-                "use super::super::pool; pub(crate) fn f() {}",
-            ),
+            ("src/net/pool.rs", "use super::refusal; use crate::net::refusal::Refusal;"),
+            ("src/net/a/b.rs", "use super::super::pool; pub(crate) fn f() {}"),
             ("src/net/mod.rs", "mod inner { use super::lock; }"),
-            (
-                "src/lock/mod.rs",
-                "use crate::{clock, error, net::{self, lock}, policy, server};",
-            ),
-            (
-                "src/net/pool.rs",
-                "// crate::lock\n#[cfg(test)]\nmod tests { use crate::lock; }",
-            ),
+            ("src/lock/mod.rs", "use crate::{clock, error, net::{self, lock}, policy, server};"),
+            ("src/net/pool.rs", "// crate::lock\n#[cfg(test)]\nmod tests { use crate::lock; }"),
             ("src/net/tests.rs", "use crate::lock;"),
         ];
         for (path, text) in table {

@@ -26,11 +26,8 @@ pub(crate) fn check_length(source: &Source) -> Vec<Finding> {
 }
 
 pub(crate) fn check_lua_header(script: &str) -> Vec<Finding> {
-    let header: Vec<&str> = script
-        .lines()
-        .map_while(|line| line.strip_prefix("--"))
-        .map(str::trim)
-        .collect();
+    let header: Vec<&str> =
+        script.lines().map_while(|line| line.strip_prefix("--")).map(str::trim).collect();
     let lacks = |label: &&str| {
         let mut words = header.iter().filter_map(|line| line.strip_prefix(label));
         !words.any(|rest| rest.starts_with([' ', ':']) && rest.len() > 1)
@@ -38,12 +35,7 @@ pub(crate) fn check_lua_header(script: &str) -> Vec<Finding> {
     ["KEYS", "ARGV", "Reply", "Atomic"]
         .into_iter()
         .filter(lacks)
-        .map(|label| {
-            Finding::new(
-                1,
-                format!("the header has no line that begins with {label}"),
-            )
-        })
+        .map(|label| Finding::new(1, format!("the header has no line that begins with {label}")))
         .collect()
 }
 
@@ -64,20 +56,14 @@ pub(crate) fn check_readme(readme: &str, manifest: &str) -> Vec<Finding> {
         .flat_map(|(line, text)| rust_versions(text).map(move |version| (line, version)))
         .collect();
     if stated.is_empty() {
-        findings.push(Finding::new(
-            1,
-            format!("it does not say \"Rust {manifest_version}\""),
-        ));
+        findings.push(Finding::new(1, format!("it does not say \"Rust {manifest_version}\"")));
     }
-    findings.extend(
-        stated
-            .into_iter()
-            .filter(|(_, version)| version != manifest_version)
-            .map(|(line, version)| {
-                let rule = format!("it says Rust {version}, and Cargo.toml {manifest_version}");
-                Finding::new(line, rule)
-            }),
-    );
+    findings.extend(stated.into_iter().filter(|(_, version)| version != manifest_version).map(
+        |(line, version)| {
+            let rule = format!("it says Rust {version}, and Cargo.toml {manifest_version}");
+            Finding::new(line, rule)
+        },
+    ));
     findings
 }
 
@@ -85,19 +71,14 @@ pub(crate) fn check_readme(readme: &str, manifest: &str) -> Vec<Finding> {
 fn rust_versions(line: &str) -> impl Iterator<Item = String> {
     let lower = line.to_ascii_lowercase();
     let mut versions = Vec::new();
-    for (at, _) in lower
-        .match_indices("rust")
-        .chain(lower.match_indices("msrv"))
-    {
+    for (at, _) in lower.match_indices("rust").chain(lower.match_indices("msrv")) {
         let name_end =
             lower[at..].find(|character: char| !character.is_alphabetic() && character != '-');
         let Some(name_end) = name_end else { continue };
         // Between name and number: a space, a colon, an equals sign, quotes, a badge's hyphen.
         let behind = lower[at + name_end..].trim_start_matches([' ', ':', '=', '"', '-', '`']);
         let is_number = |character: char| character.is_ascii_digit() || character == '.';
-        let end = behind
-            .find(|character| !is_number(character))
-            .unwrap_or(behind.len());
+        let end = behind.find(|character| !is_number(character)).unwrap_or(behind.len());
         let version = behind[..end].trim_end_matches('.');
         if version.contains('.') {
             versions.push(version.to_owned());
@@ -145,50 +126,25 @@ mod tests {
         assert_eq!(check_lua_header(full), []);
         assert_eq!(check_lua_header("return 1\n").len(), 4);
         assert_eq!(check_lua_header(&full.replace("ARGV", "args")).len(), 1);
-        assert_eq!(
-            check_lua_header(&full.replace("Reply: c", "Reply")).len(),
-            1
-        );
+        assert_eq!(check_lua_header(&full.replace("Reply: c", "Reply")).len(), 1);
         let buried = "return 1\n".to_owned() + full;
-        assert_eq!(
-            check_lua_header(&buried).len(),
-            4,
-            "a header stands at the head"
-        );
+        assert_eq!(check_lua_header(&buried).len(), 4, "a header stands at the head");
     }
 
     #[test]
     fn a_long_or_contradicting_readme_is_found() {
         let manifest = "[workspace.package]\nrust-version = \"1.85\"\n";
         let lines = |text: &str| -> Vec<usize> {
-            check_readme(text, manifest)
-                .into_iter()
-                .map(|finding| finding.line)
-                .collect()
+            check_readme(text, manifest).into_iter().map(|finding| finding.line).collect()
         };
         assert_eq!(lines("# A\nNeeds Rust 1.85.\n"), [0; 0]);
         assert_eq!(lines("# A\n"), [1], "it says nothing");
-        let wrong = [
-            "Rust 1.84",
-            "rustc 1.86 or newer",
-            "MSRV: 1.80",
-            "rust-version = \"1.88\"",
-        ];
+        let wrong = ["Rust 1.84", "rustc 1.86 or newer", "MSRV: 1.80", "rust-version = \"1.88\""];
         for statement in wrong {
-            assert_eq!(
-                lines(&format!("Rust 1.85\n{statement}\n")),
-                [2],
-                "{statement}"
-            );
+            assert_eq!(lines(&format!("Rust 1.85\n{statement}\n")), [2], "{statement}");
         }
-        assert_eq!(
-            lines("![b](https://img.shields.io/badge/rust-1.70-blue)\nRust 1.85"),
-            [1]
-        );
-        assert_eq!(
-            lines("Rust 1.85, on Redis 7.0, for rust users of tokio 1.45"),
-            [0; 0]
-        );
+        assert_eq!(lines("![b](https://img.shields.io/badge/rust-1.70-blue)\nRust 1.85"), [1]);
+        assert_eq!(lines("Rust 1.85, on Redis 7.0, for rust users of tokio 1.45"), [0; 0]);
         let long = "Rust 1.85\n".to_owned() + &"\n".repeat(README_LINES_MAX);
         assert_eq!(lines(&long), [README_LINES_MAX]);
     }

@@ -17,10 +17,7 @@ pub(crate) fn check_policy(source: &Source, dependencies: &[String]) -> Vec<Find
         if matches!(word, "async" | "await" | "SystemTime") {
             findings.push(Finding::new(token.line, format!("policy contains {word}")));
         } else if dependencies.iter().any(|name| name == word) && source.word(index + 1) == "::" {
-            findings.push(Finding::new(
-                token.line,
-                format!("policy names the crate {word}"),
-            ));
+            findings.push(Finding::new(token.line, format!("policy names the crate {word}")));
         } else if word == "std" && source.word(index + 1) == "::" {
             let segments = source.first_segments(index + 2).into_iter();
             let impure = segments.filter(|name| IMPURE_STD.contains(&name.text.as_str()));
@@ -77,9 +74,7 @@ pub(crate) fn check_clocks(source: &Source) -> Vec<Finding> {
     }
     let findings = READS.into_iter().flat_map(|read| {
         let rule = format!("{} outside {CLOCK}", read.concat());
-        source
-            .find(read)
-            .map(move |line| Finding::new(line, rule.clone()))
+        source.find(read).map(move |line| Finding::new(line, rule.clone()))
     });
     findings.collect()
 }
@@ -146,16 +141,8 @@ mod tests {
             "rustix::time::clock_gettime(ClockId::Boottime)",
         ];
         for text in table {
-            assert_eq!(
-                check_clocks(&Source::parse("src/net/x.rs", text)).len(),
-                1,
-                "{text}"
-            );
-            assert_eq!(
-                check_clocks(&Source::parse("resp/src/x.rs", text)).len(),
-                1,
-                "{text}"
-            );
+            assert_eq!(check_clocks(&Source::parse("src/net/x.rs", text)).len(), 1, "{text}");
+            assert_eq!(check_clocks(&Source::parse("resp/src/x.rs", text)).len(), 1, "{text}");
             assert_eq!(check_clocks(&Source::parse(CLOCK, text)), [], "{text}");
         }
         let sound = "// Instant::now\nlet elapsed = clock.now() - started; f(elapsed)";

@@ -24,23 +24,12 @@ pub(crate) struct Source {
 impl Source {
     pub(crate) fn parse(path: impl Into<String>, text: &str) -> Self {
         let path = path.into();
-        if path
-            .split('/')
-            .any(|part| part == "tests" || part == "tests.rs")
-        {
-            return Self {
-                path,
-                tokens: Vec::new(),
-                line_count: 0,
-            };
+        if path.split('/').any(|part| part == "tests" || part == "tests.rs") {
+            return Self { path, tokens: Vec::new(), line_count: 0 };
         }
         let (tokens, test_line_count) = without_tests(&tokenize(text));
         let line_count = text.lines().count() - test_line_count;
-        Self {
-            path,
-            tokens,
-            line_count,
-        }
+        Self { path, tokens, line_count }
     }
 
     pub(crate) fn is_crate_root(&self) -> bool {
@@ -52,18 +41,14 @@ impl Source {
     pub(crate) fn find(&self, words: &[&str]) -> impl Iterator<Item = usize> {
         let windows = self.tokens.windows(words.len());
         let is_match = |window: &[Token]| window.iter().zip(words).all(|(a, b)| a.text == *b);
-        let lines: Vec<usize> = windows
-            .filter(|window| is_match(window))
-            .map(|window| window[0].line)
-            .collect();
+        let lines: Vec<usize> =
+            windows.filter(|window| is_match(window)).map(|window| window[0].line).collect();
         lines.into_iter()
     }
 
     /// The text of the token at `index`; "" past the end.
     pub(crate) fn word(&self, index: usize) -> &str {
-        self.tokens
-            .get(index)
-            .map_or("", |token| token.text.as_str())
+        self.tokens.get(index).map_or("", |token| token.text.as_str())
     }
 
     /// The first segments of the path or use tree at `index`, with their lines: `net` for
@@ -100,9 +85,7 @@ fn tokenize(text: &str) -> Vec<Token> {
     let mut rest = text;
     let mut line = 1;
     while let Some(first) = rest.chars().next() {
-        let word_length = rest
-            .find(|character| !is_word(character))
-            .unwrap_or(rest.len());
+        let word_length = rest.find(|character| !is_word(character)).unwrap_or(rest.len());
         let (length, is_token) = if rest.starts_with("//") {
             (rest.find('\n').unwrap_or(rest.len()), false)
         } else if rest.starts_with("/*") {
@@ -120,10 +103,7 @@ fn tokenize(text: &str) -> Vec<Token> {
         };
         let (piece, behind) = rest.split_at(length);
         if is_token {
-            tokens.push(Token {
-                text: piece.to_owned(),
-                line,
-            });
+            tokens.push(Token { text: piece.to_owned(), line });
         }
         line += piece.matches('\n').count();
         rest = behind;
@@ -151,8 +131,7 @@ fn block_comment_length(text: &str) -> usize {
 /// The length of the string literal that `text` begins with, prefix and hashes included.
 fn string_length(text: &str) -> Option<usize> {
     let prefix = ["br", "cr", "r", "b", "c", ""].into_iter().find(|prefix| {
-        text.strip_prefix(prefix)
-            .is_some_and(|rest| rest.trim_start_matches('#').starts_with('"'))
+        text.strip_prefix(prefix).is_some_and(|rest| rest.trim_start_matches('#').starts_with('"'))
     })?;
     let hashes = text[prefix.len()..].find('"')?;
     if hashes > 0 && !prefix.contains('r') {
@@ -162,10 +141,7 @@ fn string_length(text: &str) -> Option<usize> {
     let body = &text[opening..];
     if prefix.contains('r') {
         let closing = format!("\"{}", "#".repeat(hashes));
-        return Some(
-            body.find(&closing)
-                .map_or(text.len(), |end| opening + end + closing.len()),
-        );
+        return Some(body.find(&closing).map_or(text.len(), |end| opening + end + closing.len()));
     }
     let mut escaped = false;
     let end = body.find(|character| {
@@ -196,10 +172,7 @@ fn without_tests(tokens: &[Token]) -> (Vec<Token>, usize) {
     while index < tokens.len() {
         let here = &tokens[index..];
         let is_test = here.len() > ATTRIBUTE.len()
-            && here
-                .iter()
-                .zip(ATTRIBUTE)
-                .all(|(token, expected)| token.text == expected);
+            && here.iter().zip(ATTRIBUTE).all(|(token, expected)| token.text == expected);
         if is_test {
             let length = item_length(here);
             line_count += here[length - 1].line - here[0].line + 1;
@@ -232,11 +205,7 @@ mod tests {
     use super::*;
 
     fn words(text: &str) -> Vec<String> {
-        Source::parse("src/x.rs", text)
-            .tokens
-            .into_iter()
-            .map(|token| token.text)
-            .collect()
+        Source::parse("src/x.rs", text).tokens.into_iter().map(|token| token.text).collect()
     }
 
     #[test]
@@ -247,11 +216,8 @@ mod tests {
             "tokio \" tokio" c b"tokio\\" d r#"tokio " tokio"# e br"\" f
             'x' g '\'' h '"' i &'static j b'"' k '\u{1F600}' l "é" m
         "####;
-        let code: String = words(text)
-            .into_iter()
-            .filter(|word| word.len() == 1)
-            .collect::<Vec<_>>()
-            .concat();
+        let code: String =
+            words(text).into_iter().filter(|word| word.len() == 1).collect::<Vec<_>>().concat();
         assert_eq!(code, "abcdefghi&jbklm");
         assert!(!words(text).contains(&"tokio".to_owned()));
     }
@@ -259,11 +225,8 @@ mod tests {
     #[test]
     fn lines_are_counted_across_everything() {
         let source = Source::parse("src/x.rs", "/*\n*/ \"\n\\\"\n\" a\n'\\n' b");
-        let found: Vec<_> = source
-            .tokens
-            .iter()
-            .map(|token| (token.text.as_str(), token.line))
-            .collect();
+        let found: Vec<_> =
+            source.tokens.iter().map(|token| (token.text.as_str(), token.line)).collect();
         assert_eq!(found, [("a", 4), ("b", 5)]);
     }
 
@@ -274,20 +237,14 @@ mod tests {
         assert_eq!(Source::parse("src/x.rs", text).line_count, 2);
         assert_eq!(words("#[cfg(test)]\nmod tests;\nd"), ["d"]);
         assert_eq!(Source::parse("src/x/tests.rs", "a").line_count, 0);
-        assert_eq!(
-            words("#[cfg(unix)] mod a { b }").concat(),
-            "#[cfg(unix)]moda{b}"
-        );
+        assert_eq!(words("#[cfg(unix)] mod a { b }").concat(), "#[cfg(unix)]moda{b}");
     }
 
     #[test]
     fn a_use_tree_has_its_first_segments() {
         let source = Source::parse("src/x.rs", "{net::{Pool, Slot}, self, lock, c::d::{e}} f");
-        let segments: Vec<_> = source
-            .first_segments(0)
-            .into_iter()
-            .map(|token| token.text)
-            .collect();
+        let segments: Vec<_> =
+            source.first_segments(0).into_iter().map(|token| token.text).collect();
         assert_eq!(segments, ["net", "self", "lock", "c"]);
     }
 }

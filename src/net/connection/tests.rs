@@ -6,13 +6,12 @@ use std::pin::pin;
 use bytes::Bytes;
 use tokio::task::JoinSet;
 
-use leasehold_resp::command_len;
+use leasehold_resp::{command_len, encode_command};
 
 use super::*;
 use crate::support::{Action, Fault as Harm, FaultProxy, RedisServer, ScriptedServer, soon};
 
-const QUICK: Settings =
-    Settings { command_timeout: Duration::from_millis(200), write_inline: 4 };
+const QUICK: Settings = Settings { command_timeout: Duration::from_millis(200), write_inline: 4 };
 const PATIENT: Settings = Settings { command_timeout: Duration::from_secs(20), write_inline: 4 };
 
 async fn dial(address: SocketAddr, settings: Settings) -> Arc<Connection> {
@@ -34,6 +33,12 @@ async fn echo(connection: &Arc<Connection>, text: &str) -> Result<(), Failure> {
 
 fn word(text: &[u8]) -> Frame {
     Frame::Bulk(Bytes::copy_from_slice(text))
+}
+
+fn owed(words: &[&[u8]]) -> Owed {
+    let mut command = BytesMut::new();
+    encode_command(&mut command, words);
+    Owed { command: command.freeze(), pointless_at: clock::now().after(PATIENT.command_timeout) }
 }
 
 fn echoing_server() -> ScriptedServer {
@@ -250,7 +255,8 @@ async fn callers_wait_for_room_when_the_connection_is_full() {
     }
     assert_eq!(sent.len(), IN_FLIGHT_BYTES / (command_len(words) + COMMAND_OVERHEAD));
     // A release is let through all the same.
-    connection.send_detached(&[b"PING"], clock::now()).unwrap();
+    connection.send_owed(owed(&[b"PING"])).unwrap();
+    server.until_received(&["PING"], 1).await;
     let waiting = pin!(connection.admit(command_len(words)));
     server.until_received(&["ECHO"], sent.len()).await;
     server.send(0, format!("${}\r\n", payload.len()));
@@ -291,13 +297,14 @@ async fn what_was_sent_before_the_last_handle_went_still_arrives() {
         let connection = dial(server.address(), Settings { write_inline, ..PATIENT }).await;
         for number in 0..10 {
             let key = format!("last:{write_inline}:{number}");
-            connection.send_detached(&[b"SET", key.as_bytes(), b"1"], clock::now()).unwrap();
+            connection.send_owed(owed(&[b"SET", key.as_bytes(), b"1"])).unwrap();
         }
         drop(connection);
         let keys = || server.cli(&["KEYS", &format!("last:{write_inline}:*")]);
-        crate::support::eventually("all keys are there", || {
-            matches!(keys(), Frame::Array(keys) if keys.len() == 10)
-        })
+        crate::support::eventually(
+            "all keys are there",
+            || matches!(keys(), Frame::Array(keys) if keys.len() == 10),
+        )
         .await;
     }
 }

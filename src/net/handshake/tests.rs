@@ -6,17 +6,11 @@ use std::net::SocketAddr;
 use super::*;
 use crate::support::{Action, Command, RedisServer, ScriptedServer, scripted::greeting, soon};
 
-const SETTINGS: Settings =
-    Settings { command_timeout: Duration::from_secs(20), write_inline: 4 };
+const SETTINGS: Settings = Settings { command_timeout: Duration::from_secs(20), write_inline: 4 };
 const WITHIN: Duration = Duration::from_secs(20);
 const SCRIPTS: &[&str] = &["return 1", "return 2"];
-const HELLO: Hello<'_> = Hello {
-    user: None,
-    password: None,
-    database: 0,
-    client_name: "tester",
-    scripts: SCRIPTS,
-};
+const HELLO: Hello<'_> =
+    Hello { user: None, password: None, database: 0, client_name: "tester", scripts: SCRIPTS };
 
 async fn open(address: SocketAddr, hello: Hello<'_>) -> Result<Arc<Connection>, OpenError> {
     let address = Address::Tcp { host: address.ip().to_string(), port: address.port() };
@@ -159,8 +153,7 @@ async fn a_server_that_closes_or_talks_nonsense_in_the_handshake_is_reported_as_
 #[tokio::test]
 async fn a_server_that_accepts_and_says_nothing_is_given_up() {
     let server = ScriptedServer::start(|_| Action::Silence);
-    let address =
-        Address::Tcp { host: server.address().ip().to_string(), port: server.port() };
+    let address = Address::Tcp { host: server.address().ip().to_string(), port: server.port() };
     let within = Duration::from_millis(50);
     let opening = connect(&address, HELLO, SETTINGS, within);
     let error = soon("it is given up", opening).await.map(|_| ()).unwrap_err();

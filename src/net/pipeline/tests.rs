@@ -231,9 +231,27 @@ fn a_failed_pipeline_takes_and_matches_nothing() {
     pipeline.fail(Fault::ClosedByServer, &mut Vec::new());
     pipeline.fail(Fault::ClosedByUs, &mut Vec::new());
     assert!(matches!(pipeline.push(PING, terms(0, 1)), Err(Fault::ClosedByServer)));
-    assert!(matches!(pipeline.push_detached(PING, terms(0, 1)), Err(Fault::ClosedByServer)));
+    assert_eq!(pipeline.push_owed(owed("late"), at(0)), Err(owed("late")));
     assert!(matches!(pipeline.deliver(Frame::Null), Err(Fault::ClosedByServer)));
     assert_eq!(pipeline.in_flight(), 0);
+}
+
+fn owed(command: &'static str) -> Owed {
+    Owed { command: Bytes::from_static(command.as_bytes()), pointless_at: at(50) }
+}
+
+#[test]
+fn what_is_owed_is_sent_and_handed_back_only_if_it_was_not_answered() {
+    let mut pipeline = Plain::default();
+    for command in ["one", "two", "three"] {
+        pipeline.push_owed(owed(command), at(0)).unwrap();
+    }
+    assert_eq!(write_all(&mut pipeline), b"onetwothree");
+    assert_eq!(pipeline.deliver(Frame::Integer(1)).unwrap(), None);
+    assert!(matches!(pipeline.sweep(at(60), DEAD_AFTER, &mut Vec::new()), Sweep::Busy));
+    pipeline.fail(Fault::ClosedByServer, &mut Vec::new());
+    assert_eq!(pipeline.take_unanswered(), [owed("two"), owed("three")]);
+    assert_eq!(pipeline.take_unanswered(), []);
 }
 
 #[test]

@@ -9,10 +9,7 @@ pub(super) fn decode(text: &str, part: Part) -> Result<Vec<u8>, InvalidEndpoint>
     while let Some(byte) = bytes.next() {
         let value = match byte {
             b'%' => {
-                let digits = bytes
-                    .next()
-                    .and_then(digit)
-                    .zip(bytes.next().and_then(digit));
+                let digits = bytes.next().and_then(digit).zip(bytes.next().and_then(digit));
                 let (high, low) = digits.ok_or(InvalidEndpoint::Escape(part))?;
                 (high << 4) | low
             }
@@ -29,9 +26,7 @@ pub(super) fn decode_text(text: &str, part: Part) -> Result<String, InvalidEndpo
 }
 
 fn digit(byte: u8) -> Option<u8> {
-    char::from(byte)
-        .to_digit(16)
-        .and_then(|digit| u8::try_from(digit).ok())
+    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
 /// Encodes all but the unreserved characters of RFC 3986 section 2.3.

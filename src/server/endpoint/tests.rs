@@ -3,43 +3,24 @@ use proptest::prelude::*;
 use super::*;
 
 fn tcp(host: &str, port: u16) -> Endpoint {
-    let address = Address::Tcp {
-        host: host.into(),
-        port,
-    };
-    Endpoint {
-        address,
-        credentials: None,
-        database: 0,
-    }
+    let address = Address::Tcp { host: host.into(), port };
+    Endpoint { address, credentials: None, database: 0 }
 }
 
 #[cfg(unix)]
 fn unix(path: &str) -> Endpoint {
     let address = Address::Unix { path: path.into() };
-    Endpoint {
-        address,
-        credentials: None,
-        database: 0,
-    }
+    Endpoint { address, credentials: None, database: 0 }
 }
 
 fn login(endpoint: Endpoint, user: Option<&str>, password: &str) -> Endpoint {
-    let credentials = Credentials {
-        user: user.map(str::to_owned),
-        password: Secret::new(password),
-    };
-    Endpoint {
-        credentials: Some(credentials),
-        ..endpoint
-    }
+    let credentials =
+        Credentials { user: user.map(str::to_owned), password: Secret::new(password) };
+    Endpoint { credentials: Some(credentials), ..endpoint }
 }
 
 fn database(endpoint: Endpoint, database: u32) -> Endpoint {
-    Endpoint {
-        database,
-        ..endpoint
-    }
+    Endpoint { database, ..endpoint }
 }
 
 #[test]
@@ -50,30 +31,15 @@ fn right_urls_give_their_endpoint() {
         ("REDIS://localhost:7000", tcp("localhost", 7000)),
         ("redis://127.0.0.1:65535", tcp("127.0.0.1", 65535)),
         ("redis://[::1]", tcp("::1", 6379)),
-        (
-            "redis://[2001:db8::7]:1/5",
-            database(tcp("2001:db8::7", 1), 5),
-        ),
-        (
-            "redis://my_redis.internal:6380/15",
-            database(tcp("my_redis.internal", 6380), 15),
-        ),
+        ("redis://[2001:db8::7]:1/5", database(tcp("2001:db8::7", 1), 5)),
+        ("redis://my_redis.internal:6380/15", database(tcp("my_redis.internal", 6380), 15)),
         ("redis://h?db=3", database(tcp("h", 6379), 3)),
-        (
-            "redis://h/?db=4294967295",
-            database(tcp("h", 6379), u32::MAX),
-        ),
+        ("redis://h/?db=4294967295", database(tcp("h", 6379), u32::MAX)),
         ("redis://:pw@h", login(tcp("h", 6379), None, "pw")),
-        (
-            "redis://user:pw@h:1/2",
-            database(login(tcp("h", 1), Some("user"), "pw"), 2),
-        ),
+        ("redis://user:pw@h:1/2", database(login(tcp("h", 1), Some("user"), "pw"), 2)),
         ("redis://:p:w@[::1]:1", login(tcp("::1", 1), None, "p:w")),
         ("redis://u:p@ss@h", login(tcp("h", 6379), Some("u"), "p@ss")),
-        (
-            "redis://a%40b:p%2Fw%3f%23%25@h",
-            login(tcp("h", 6379), Some("a@b"), "p/w?#%"),
-        ),
+        ("redis://a%40b:p%2Fw%3f%23%25@h", login(tcp("h", 6379), Some("a@b"), "p/w?#%")),
         ("redis://:%C3%A9%00@h", login(tcp("h", 6379), None, "é\0")),
     ];
     for (url, endpoint) in table {
@@ -86,18 +52,9 @@ fn right_urls_give_their_endpoint() {
 fn right_unix_urls_give_their_endpoint() {
     let table = [
         ("redis+unix:///run/redis.sock", unix("/run/redis.sock")),
-        (
-            "unix:///run/redis.sock?db=2",
-            database(unix("/run/redis.sock"), 2),
-        ),
-        (
-            "redis+unix://:pw@/r.sock",
-            login(unix("/r.sock"), None, "pw"),
-        ),
-        (
-            "redis+unix://u:p%2Fw@/r.sock",
-            login(unix("/r.sock"), Some("u"), "p/w"),
-        ),
+        ("unix:///run/redis.sock?db=2", database(unix("/run/redis.sock"), 2)),
+        ("redis+unix://:pw@/r.sock", login(unix("/r.sock"), None, "pw")),
+        ("redis+unix://u:p%2Fw@/r.sock", login(unix("/r.sock"), Some("u"), "p/w")),
         ("redis+unix:///a%20b/%3F%40.sock", unix("/a b/?@.sock")),
     ];
     for (url, endpoint) in table {
@@ -197,10 +154,7 @@ fn messages_name_the_part_and_show_a_right_one() {
         ("redis://:p/w@h", "%2F"),
         ("redis://::1", "[::1]"),
         ("redis://h:x", "from 1 to 65535"),
-        (
-            "redis://:a%zz@h",
-            "the URL's password has a '%' without two hexadecimal digits",
-        ),
+        ("redis://:a%zz@h", "the URL's password has a '%' without two hexadecimal digits"),
         ("valkey://h", "valkey:// is unknown"),
     ];
     for (url, fragment) in table {
@@ -273,19 +227,15 @@ fn addresses() -> impl Strategy<Value = Address> {
         proptest::collection::vec(1..=u8::MAX, 1..20).prop_map(|bytes| {
             use std::os::unix::ffi::OsStringExt;
             let path = [b"/s".to_vec(), bytes].concat();
-            Address::Unix {
-                path: std::ffi::OsString::from_vec(path).into(),
-            }
+            Address::Unix { path: std::ffi::OsString::from_vec(path).into() }
         }),
     ];
     tcp
 }
 
 fn credentials() -> impl Strategy<Value = Credentials> {
-    (proptest::option::of(".{1,10}"), ".{1,10}").prop_map(|(user, password)| Credentials {
-        user,
-        password: Secret::new(password),
-    })
+    (proptest::option::of(".{1,10}"), ".{1,10}")
+        .prop_map(|(user, password)| Credentials { user, password: Secret::new(password) })
 }
 
 proptest! {

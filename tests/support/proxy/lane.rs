@@ -59,16 +59,9 @@ struct Chunk {
 
 impl Lane {
     pub(super) fn new() -> Self {
-        let state = State {
-            fault: Fault::Pass,
-            half_closes: 0,
-            reset_after: None,
-            duplicate_next: false,
-        };
-        Self {
-            state: watch::Sender::new(state),
-            delivered_bytes: watch::Sender::new(0),
-        }
+        let state =
+            State { fault: Fault::Pass, half_closes: 0, reset_after: None, duplicate_next: false };
+        Self { state: watch::Sender::new(state), delivered_bytes: watch::Sender::new(0) }
     }
 
     /// Sets the fault.
@@ -84,8 +77,7 @@ impl Lane {
 
     /// Delivers so many bytes more and then resets that connection on both sides. Serves once.
     pub fn reset_after(&self, bytes: usize) {
-        self.state
-            .send_modify(|state| state.reset_after = Some(bytes));
+        self.state.send_modify(|state| state.reset_after = Some(bytes));
     }
 
     /// Delivers the next chunk twice. TCP never does this: it stands for a peer that answers twice.
@@ -101,17 +93,12 @@ impl Lane {
     /// Waits until so many bytes were delivered since the start.
     pub async fn until_delivered(&self, bytes: u64) {
         let mut delivered = self.delivered_bytes.subscribe();
-        delivered
-            .wait_for(|now| *now >= bytes)
-            .await
-            .expect("the sender is ours");
+        delivered.wait_for(|now| *now >= bytes).await.expect("the sender is ours");
     }
 
     /// What a connection that opens now has to know of the past.
     pub(super) fn mark(&self) -> Mark {
-        Mark {
-            half_closes: self.state.borrow().half_closes,
-        }
+        Mark { half_closes: self.state.borrow().half_closes }
     }
 
     /// Carries bytes until the end of the stream; an error means that the connection is to be reset.
@@ -142,10 +129,7 @@ impl Lane {
                 until(&mut state, |state| state.fault != Fault::Blackhole).await;
                 return Ok(());
             }
-            let chunk = Chunk {
-                bytes: buffer[..count].to_vec(),
-                arrived: Instant::now(),
-            };
+            let chunk = Chunk { bytes: buffer[..count].to_vec(), arrived: Instant::now() };
             if held.send(chunk).await.is_err() {
                 // The direction was half-closed: there is nobody to deliver to.
                 return Ok(());
@@ -226,11 +210,7 @@ impl Lane {
         write_all(to, &piece).await?;
         let count = u64::try_from(piece.len()).expect("a chunk is small");
         self.delivered_bytes.send_modify(|bytes| *bytes += count);
-        if resets {
-            Err(io::ErrorKind::ConnectionReset.into())
-        } else {
-            Ok(())
-        }
+        if resets { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(()) }
     }
 }
 
@@ -249,10 +229,7 @@ async fn write_all(to: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
 }
 
 async fn until(state: &mut watch::Receiver<State>, condition: impl Fn(&State) -> bool) {
-    state
-        .wait_for(condition)
-        .await
-        .expect("the lane outlives its pumps");
+    state.wait_for(condition).await.expect("the lane outlives its pumps");
 }
 
 /// Makes the coming close a reset.
