@@ -1,0 +1,85 @@
+//! Before anything is timed: that it does what it is timed for, and that both sides send the same.
+
+use leasehold::{Fencing, LockRequest, Locker};
+use leasehold_resp::Frame;
+
+use super::ours;
+use super::runtimes::{Shape, Stage};
+use super::wire::{Bare, Kind, Pen, Scripts};
+use crate::support::{Client, RedisServer};
+
+const NAME: &str = "check:42";
+const FENCE: &str = "{check:42}:fence";
+const END: &str = "end of the check";
+
+pub fn run(server: &RedisServer, scripts: &Scripts) {
+    let stage = Stage::new(Shape::CurrentThread);
+    let url = server.url();
+    let locker = stage.run(async move { Locker::connect(&url).await.expect("the server is up") });
+    stage.run({
+        let (locker, mut client) = (locker.clone(), server.client());
+        async move {
+            assert_exclusive(&mut client, || locker.try_lock(NAME).unfenced()).await;
+            assert_exclusive(&mut client, || locker.try_lock(NAME)).await;
+            assert_fenced(&mut client, &locker).await;
+        }
+    });
+    for kind in Kind::ALL {
+        let (address, pen) = (server.address(), Pen::new(kind, scripts));
+        let mut bare = stage.run(async move { Bare::connect(address, pen, NAME).await });
+        let locker = locker.clone();
+        let ours = commands_of(server, || {
+            stage.run(async move { ours::pair(&locker, kind, NAME).await });
+        });
+        let theirs = commands_of(server, || stage.run(async move { bare.pair().await }));
+        assert_eq!(ours.len(), 2, "a pair is two commands: {ours:?}");
+        assert_eq!(ours, theirs);
+    }
+}
+
+async fn assert_exclusive<F: Fencing>(client: &mut Client, ask: impl Fn() -> LockRequest<F>) {
+    let guard = ask().await.expect("it is free");
+    assert_eq!(client.text(&["GET", NAME]).len(), 32, "the key holds the owner");
+    assert!(ask().await.is_err_and(|error| error.is_contended()));
+    guard.release().await.expect("it is held");
+    assert_eq!(client.text(&["GET", NAME]), "", "a released lock is free");
+}
+
+async fn assert_fenced(client: &mut Client, locker: &Locker) {
+    let guard = locker.try_lock(NAME).await.expect("it is free");
+    assert_eq!(client.text(&["GET", FENCE]), guard.fence().to_string());
+    guard.release().await.expect("it is held");
+}
+
+/// What clients sent during `act`, less what two leases of one lock cannot have in common.
+fn commands_of(server: &RedisServer, act: impl FnOnce()) -> Vec<Vec<String>> {
+    let mut monitor = server.client();
+    monitor.call(&["MONITOR"]);
+    act();
+    server.cli(&["ECHO", END]);
+    let mut commands = Vec::new();
+    loop {
+        let Frame::Simple(line) = monitor.next_frame().expect("the server goes on") else {
+            panic!("MONITOR prints lines");
+        };
+        // 1763694000.123456 [0 127.0.0.1:50000] "SET" "name" ...
+        let line = String::from_utf8_lossy(&line).into_owned();
+        let (head, command) = line.split_once("] ").expect("the client stands in brackets");
+        if command.contains(END) {
+            return commands;
+        }
+        if !head.ends_with(" lua") {
+            commands.push(command.split(' ').map(mask).collect());
+        }
+    }
+}
+
+fn mask(word: &str) -> String {
+    let text = word.trim_matches('"');
+    let digits = |radix| text.chars().all(|digit| digit.is_digit(radix));
+    match text.len() {
+        32 if digits(16) => "OWNER".to_owned(),
+        16 if digits(10) => "TOKEN".to_owned(),
+        _ => text.to_owned(),
+    }
+}
