@@ -37,9 +37,9 @@ pub(crate) enum Reason {
 
 impl Answer {
     /// The reply of `acquire.lua`.
-    pub(super) fn of_acquire(reply: Frame) -> Option<Self> {
+    pub(super) fn of_acquire(reply: &Frame) -> Option<Self> {
         match reply {
-            Frame::Integer(token) => Some(Self::Granted(Some(u64::try_from(token).ok()?))),
+            Frame::Integer(token) => Some(Self::Granted(Some(u64::try_from(*token).ok()?))),
             Frame::Array(items) => match &items[..] {
                 [Frame::Bulk(word), Frame::Bulk(value), Frame::Integer(pttl), Frame::Bulk(_)]
                     if word == "held" =>
@@ -54,7 +54,7 @@ impl Answer {
     }
 
     /// The reply of `SET key value NX PX ttl`.
-    pub(super) fn of_set(reply: Frame) -> Option<Self> {
+    pub(super) fn of_set(reply: &Frame) -> Option<Self> {
         match reply {
             Frame::Simple(ok) if ok == "OK" => Some(Self::Granted(None)),
             Frame::Null => Some(Self::Taken),
@@ -63,7 +63,7 @@ impl Answer {
     }
 
     /// The reply of `extend.lua` and of `release.lua`.
-    pub(super) fn of_owned(reply: Frame) -> Option<Self> {
+    pub(super) fn of_owned(reply: &Frame) -> Option<Self> {
         match reply {
             Frame::Integer(1) => Some(Self::Granted(None)),
             Frame::Integer(0) => Some(Self::NotOwned),
@@ -72,7 +72,7 @@ impl Answer {
     }
 
     /// The reply of `holder.lua`, asked because the lock was another's a moment ago.
-    pub(super) fn of_holder(reply: Frame) -> Option<Self> {
+    pub(super) fn of_holder(reply: &Frame) -> Option<Self> {
         let Frame::Array(items) = reply else { return None };
         match &items[..] {
             [] => Some(Self::Taken),
@@ -151,20 +151,20 @@ mod tests {
 
     #[test]
     fn replies_are_read_as_the_scripts_heads_say() {
-        assert!(matches!(Answer::of_acquire(Frame::Integer(7)), Some(Answer::Granted(Some(7)))));
+        assert!(matches!(Answer::of_acquire(&Frame::Integer(7)), Some(Answer::Granted(Some(7)))));
         let held = vec![bulk("held"), bulk("other"), Frame::Integer(40), bulk("6")];
-        let Some(Answer::Held(holder)) = Answer::of_acquire(Frame::Array(held)) else { panic!() };
+        let Some(Answer::Held(holder)) = Answer::of_acquire(&Frame::Array(held)) else { panic!() };
         assert_eq!(holder.owner, "other");
         let stale = vec![bulk("stale"), bulk("6")];
-        assert!(matches!(Answer::of_acquire(Frame::Array(stale)), Some(Answer::Stale)));
-        assert!(matches!(Answer::of_owned(Frame::Integer(1)), Some(Answer::Granted(None))));
-        assert!(matches!(Answer::of_owned(Frame::Integer(0)), Some(Answer::NotOwned)));
+        assert!(matches!(Answer::of_acquire(&Frame::Array(stale)), Some(Answer::Stale)));
+        assert!(matches!(Answer::of_owned(&Frame::Integer(1)), Some(Answer::Granted(None))));
+        assert!(matches!(Answer::of_owned(&Frame::Integer(0)), Some(Answer::NotOwned)));
         assert!(matches!(
-            Answer::of_set(Frame::Simple(Bytes::from_static(b"OK"))),
+            Answer::of_set(&Frame::Simple(Bytes::from_static(b"OK"))),
             Some(Answer::Granted(None))
         ));
-        assert!(matches!(Answer::of_set(Frame::Null), Some(Answer::Taken)));
-        assert!(matches!(Answer::of_holder(Frame::Array(vec![])), Some(Answer::Taken)));
+        assert!(matches!(Answer::of_set(&Frame::Null), Some(Answer::Taken)));
+        assert!(matches!(Answer::of_holder(&Frame::Array(vec![])), Some(Answer::Taken)));
     }
 
     /// What is not understood is never a grant.
@@ -179,12 +179,12 @@ mod tests {
             Frame::Boolean(true),
         ];
         for frame in strange {
-            assert!(Answer::of_acquire(frame.clone()).is_none(), "{frame:?}");
-            assert!(Answer::of_owned(frame.clone()).is_none(), "{frame:?}");
-            assert!(Answer::of_holder(frame).is_none());
+            assert!(Answer::of_acquire(&frame).is_none(), "{frame:?}");
+            assert!(Answer::of_owned(&frame).is_none(), "{frame:?}");
+            assert!(Answer::of_holder(&frame).is_none());
         }
-        assert!(Answer::of_set(Frame::Simple(Bytes::from_static(b"QUEUED"))).is_none());
-        assert!(Answer::of_set(Frame::Integer(1)).is_none());
-        assert!(Answer::of_owned(Frame::Integer(2)).is_none());
+        assert!(Answer::of_set(&Frame::Simple(Bytes::from_static(b"QUEUED"))).is_none());
+        assert!(Answer::of_set(&Frame::Integer(1)).is_none());
+        assert!(Answer::of_owned(&Frame::Integer(2)).is_none());
     }
 }

@@ -42,7 +42,7 @@ impl Seat {
 #[derive(Clone, Copy)]
 pub(super) struct Question<'a> {
     pub(super) command: Command<'a>,
-    pub(super) read: fn(Frame) -> Option<Answer>,
+    pub(super) read: fn(&Frame) -> Option<Answer>,
     /// What is asked next where the lock is another's and the reply does not say whose.
     pub(super) whose: Option<Command<'a>>,
 }
@@ -115,11 +115,11 @@ async fn put(
     let connection = seat.take(node).await.map_err(Reason::NoConnection)?;
     let call = Call::begin(&connection, question.command).await.map_err(Reason::NoReply)?;
     *asked_at = Some(call.asked_at());
-    let answer = (question.read)(reply_to(call).await?).ok_or(Reason::Unexpected)?;
+    let answer = (question.read)(&reply_to(call).await?).ok_or(Reason::Unexpected)?;
     match (answer, question.whose) {
         (Answer::Taken, Some(whose)) => {
             let call = Call::begin(&connection, whose).await.map_err(Reason::NoReply)?;
-            Answer::of_holder(reply_to(call).await?).ok_or(Reason::Unexpected)
+            Answer::of_holder(&reply_to(call).await?).ok_or(Reason::Unexpected)
         }
         (answer, _) => Ok(answer),
     }

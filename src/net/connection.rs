@@ -12,20 +12,21 @@
 //! offered to the kernel once more, and the socket is closed for writing, so that the server still
 //! runs all that was sent.
 
-use std::future::Future;
 use std::io;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Waker;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use leasehold_resp::{Decoder, Frame, Limits};
-use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use leasehold_resp::Frame;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::outcome::{Failure, Fault, Outcome};
-use super::pipeline::{Commit, Owed, Pipeline, Sweep, Terms, Ticket};
-use super::transport::{Address, ReadHalf, WriteHalf, open};
+use super::outbox::Commit;
+use super::outcome::{Failure, Fault};
+use super::pipeline::{Owed, Pipeline, Sweep, Terms, Ticket};
+use super::reply::Reply;
+use super::tasks::{self, Signals};
+use super::transport::{Address, WriteHalf, open};
 use crate::clock;
 use crate::policy::Moment;
 
@@ -35,23 +36,10 @@ use crate::policy::Moment;
 const IN_FLIGHT_BYTES: usize = 1024 * 1024;
 /// What a command in flight takes beside its bytes: its slot, its place in the queue, its reply.
 const COMMAND_OVERHEAD: usize = 160;
-/// One read of the socket; replies of a lock are below 100 bytes.
-const READ_BUFFER_BYTES: usize = 16 * 1024;
-/// With less room than this the read buffer is renewed.
-const READ_ROOM_BYTES: usize = 4 * 1024;
 /// A command's timeout is noticed within this part of it.
 const SWEEPS_PER_TIMEOUT: u32 = 8;
 /// A connection on which commands wait and nothing was read for this many timeouts is dead.
 const TIMEOUTS_UNTIL_DEAD: u32 = 2;
-
-/// What a lock's replies need at the most; a server that sends more is not answering a lock.
-const LIMITS: Limits = Limits {
-    depth: 16,
-    bulk_bytes: 4 * 1024 * 1024,
-    elements: 256 * 1024,
-    line_bytes: 16 * 1024,
-    frame_bytes: 8 * 1024 * 1024,
-};
 
 /// How a connection behaves.
 #[derive(Clone, Copy, Debug)]
@@ -66,15 +54,6 @@ impl Settings {
     fn dead_after(&self) -> Duration {
         self.command_timeout * TIMEOUTS_UNTIL_DEAD
     }
-}
-
-/// What wakes the tasks of a connection; it outlives the connection, so that they can wait on it
-/// without keeping the connection alive.
-#[derive(Default)]
-struct Signals {
-    flush: Notify,
-    sweep: Notify,
-    ended: Notify,
 }
 
 /// See the module's documentation.
@@ -109,9 +88,10 @@ impl Connection {
             digests: OnceLock::new(),
         });
         let weak = Arc::downgrade(&connection);
-        tokio::spawn(read_loop(weak.clone(), read));
-        tokio::spawn(flush_loop(weak.clone(), Arc::clone(&signals)));
-        tokio::spawn(sweep_loop(weak, signals, settings.command_timeout / SWEEPS_PER_TIMEOUT));
+        tokio::spawn(tasks::read(weak.clone(), read));
+        tokio::spawn(tasks::flush(weak.clone(), Arc::clone(&signals)));
+        let interval = settings.command_timeout / SWEEPS_PER_TIMEOUT;
+        tokio::spawn(tasks::sweep(weak, signals, interval));
         Ok(connection)
     }
 
@@ -182,7 +162,7 @@ impl Connection {
     }
 
     fn reply(self: &Arc<Self>, ticket: Ticket) -> Reply {
-        Reply { connection: Arc::clone(self), ticket: Some(ticket) }
+        Reply::new(Arc::clone(self), ticket)
     }
 
     /// Sends several commands that nothing comes between, in one write.
@@ -260,7 +240,7 @@ impl Connection {
         Terms { asked_at, deadline, weight }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Pipeline<Waker>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Pipeline<Waker>> {
         self.pipeline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -274,7 +254,7 @@ impl Connection {
             Commit::WakeFlusher => self.signals.flush.notify_one(),
             Commit::Write(chunk) => {
                 if let Err(rest) = self.write_until_blocked(chunk) {
-                    self.lock().hand_over(rest);
+                    self.lock().outbox().hand_over(rest);
                     self.signals.flush.notify_one();
                 }
             }
@@ -298,7 +278,7 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => self.fail(error.into()),
             }
-            match self.lock().next_chunk(chunk) {
+            match self.lock().outbox().next_chunk(chunk) {
                 Some(more) => chunk = more,
                 None => return Ok(()),
             }
@@ -306,8 +286,8 @@ impl Connection {
     }
 
     /// Writes as the flusher, waiting for the socket where it has to.
-    async fn flush(&self) {
-        let Some(mut chunk) = self.lock().take_over() else { return };
+    pub(super) async fn flush(&self) {
+        let Some(mut chunk) = self.lock().outbox().take_over() else { return };
         while let Err(rest) = self.write_until_blocked(chunk) {
             chunk = rest;
             if let Err(error) = self.write.writable().await {
@@ -317,7 +297,7 @@ impl Connection {
     }
 
     /// Matches what was decoded from a read, under one lock.
-    fn receive(
+    pub(super) fn receive(
         &self,
         frames: &mut Vec<Frame>,
         decoded: Result<(), Fault>,
@@ -341,7 +321,7 @@ impl Connection {
         delivered.and(decoded)
     }
 
-    fn sweep(&self, woken: &mut Vec<Waker>) -> Sweep {
+    pub(super) fn sweep(&self, woken: &mut Vec<Waker>) -> Sweep {
         self.lock().sweep(clock::now(), self.settings.dead_after(), woken)
     }
 
@@ -361,118 +341,11 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         let pipeline = self.pipeline.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(chunk) = pipeline.take_over() {
+        if let Some(chunk) = pipeline.outbox().take_over() {
             let _ = self.write_until_blocked(chunk);
         }
         self.signals.flush.notify_one();
         self.signals.sweep.notify_one();
-    }
-}
-
-/// The reply of one command that was sent.
-///
-/// # Cancel safety
-///
-/// Dropping it does not take the command back: its reply is thrown away when it comes.
-#[must_use = "a reply that is dropped is thrown away when it comes"]
-pub struct Reply {
-    connection: Arc<Connection>,
-    ticket: Option<Ticket>,
-}
-
-impl Future for Reply {
-    type Output = Outcome;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
-        let ticket = self.ticket.expect("a reply is polled after it was ready");
-        let outcome = self.connection.lock().poll(ticket, context.waker());
-        if outcome.is_ready() {
-            self.ticket = None;
-        }
-        outcome
-    }
-}
-
-impl Drop for Reply {
-    fn drop(&mut self) {
-        if let Some(ticket) = self.ticket.take() {
-            self.connection.lock().abandon(ticket);
-        }
-    }
-}
-
-/// Who reads: one task per connection. It never waits for a writer.
-async fn read_loop(connection: Weak<Connection>, mut socket: ReadHalf) {
-    let mut decoder = Decoder::new(LIMITS);
-    let mut buffer = BytesMut::with_capacity(READ_BUFFER_BYTES);
-    let mut frames = Vec::new();
-    let mut woken = Vec::new();
-    loop {
-        if buffer.capacity() - buffer.len() < READ_ROOM_BYTES {
-            buffer.reserve(READ_BUFFER_BYTES);
-        }
-        let read = socket.read(&mut buffer).await;
-        let Some(connection) = connection.upgrade() else { return };
-        let received = match read {
-            Ok(0) => Err(Fault::ClosedByServer),
-            Ok(_) => {
-                let decoded = decode_all(&mut decoder, &mut buffer, &mut frames);
-                connection.receive(&mut frames, decoded, &mut woken)
-            }
-            Err(error) => Err(error.into()),
-        };
-        woken.drain(..).for_each(Waker::wake);
-        if let Err(fault) = received {
-            connection.fail(fault);
-            return;
-        }
-    }
-}
-
-/// Decodes every whole frame; those before a fault are good.
-fn decode_all(
-    decoder: &mut Decoder,
-    buffer: &mut BytesMut,
-    frames: &mut Vec<Frame>,
-) -> Result<(), Fault> {
-    while let Some(frame) = decoder.decode(buffer)? {
-        frames.push(frame);
-    }
-    Ok(())
-}
-
-/// Writes when the callers do not.
-async fn flush_loop(connection: Weak<Connection>, signals: Arc<Signals>) {
-    loop {
-        signals.flush.notified().await;
-        match connection.upgrade() {
-            Some(connection) if connection.is_alive() => connection.flush().await,
-            _ => return,
-        }
-    }
-}
-
-/// Ends waits that took too long, and the connection when the server is silent. It sleeps while
-/// nothing is in flight.
-async fn sweep_loop(connection: Weak<Connection>, signals: Arc<Signals>, interval: Duration) {
-    let mut woken = Vec::new();
-    loop {
-        tokio::time::sleep(interval).await;
-        let found = match connection.upgrade() {
-            Some(connection) if connection.is_alive() => connection.sweep(&mut woken),
-            _ => return,
-        };
-        woken.drain(..).for_each(Waker::wake);
-        match found {
-            Sweep::Busy => {}
-            Sweep::Idle => signals.sweep.notified().await,
-            Sweep::Dead(fault) => {
-                if let Some(connection) = connection.upgrade() {
-                    connection.fail(fault);
-                }
-                return;
-            }
-        }
     }
 }
 

@@ -4,14 +4,17 @@
 //! quorum is, nor decide to connect again: a connection that failed stays failed, and its
 //! successor is a new one (a new generation) with a new queue.
 //!
-//! From the bottom: [`transport`] opens sockets, [`pipeline`] matches replies to what waits for
-//! them (no I/O), [`connection`] joins the two, [`handshake`] makes a connection usable, [`pool`]
-//! keeps several per server.
+//! From the bottom: `transport` opens sockets; `outbox` holds what is to be written and `pipeline`
+//! matches replies to what waits for them, both without I/O; `connection` joins these and `tasks`
+//! runs it; `handshake` makes a connection usable; `pool` keeps several per server.
 
 pub mod connection;
 pub mod handshake;
+pub mod outbox;
 pub mod outcome;
 pub mod pipeline;
 pub mod pool;
 pub mod refusal;
+pub mod reply;
+mod tasks;
 pub mod transport;

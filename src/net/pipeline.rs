@@ -6,7 +6,7 @@
 //!
 //! Call order: [`Pipeline::push`] any number of commands (nothing can come between them while the
 //! caller holds the lock), then [`Pipeline::commit`]. Whoever is told to write becomes the writer
-//! and calls [`Pipeline::next_chunk`] until it returns nothing. The reader feeds
+//! and calls [`Outbox::next_chunk`] until it returns nothing. The reader feeds
 //! [`Pipeline::deliver`]; the sweeper calls [`Pipeline::sweep`]; and [`Pipeline::fail`] ends it.
 //!
 //! A ticket that is given up ([`Pipeline::abandon`]) leaves its place in the queue behind: the
@@ -16,14 +16,12 @@ use std::collections::VecDeque;
 use std::task::Poll;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use leasehold_resp::{Frame, encode_command};
 
+use super::outbox::{Commit, Outbox};
 use super::outcome::{Failure, Fault, Outcome};
 use crate::policy::Moment;
-
-/// Buffers that grew past this are not kept for reuse.
-const KEPT_BUFFER_BYTES: usize = 64 * 1024;
 
 /// A claim on one reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,27 +62,6 @@ pub struct Owed {
     pub pointless_at: Moment,
 }
 
-/// Who writes.
-enum Writer {
-    /// Nobody: the next commit decides.
-    Idle,
-    /// A caller or the flusher, right now.
-    Active,
-    /// The role waits for the flusher, with what the last writer could not get rid of.
-    OnOffer(BytesMut),
-}
-
-/// What a commit asks of its caller.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Commit {
-    /// Write this, then ask for the next chunk: the caller is the writer now.
-    Write(BytesMut),
-    /// Wake the flusher: it is to be the writer.
-    WakeFlusher,
-    /// Somebody is writing already and will take this along.
-    Queued,
-}
-
 /// What a sweep found.
 #[derive(Debug)]
 pub enum Sweep {
@@ -109,13 +86,7 @@ pub struct Terms {
 
 /// See the module's documentation.
 pub struct Pipeline<W> {
-    outgoing: BytesMut,
-    spare: BytesMut,
-    /// Bytes ever appended to `outgoing`.
-    appended: u64,
-    /// Of these, bytes ever handed to a writer: any of them may be on the wire.
-    handed_out: u64,
-    writer: Writer,
+    outbox: Outbox,
     slots: Vec<Slot<W>>,
     free: Vec<usize>,
     waiting: VecDeque<usize>,
@@ -133,11 +104,7 @@ pub struct Pipeline<W> {
 impl<W: Clone> Default for Pipeline<W> {
     fn default() -> Self {
         Self {
-            outgoing: BytesMut::new(),
-            spare: BytesMut::new(),
-            appended: 0,
-            handed_out: 0,
-            writer: Writer::Idle,
+            outbox: Outbox::default(),
             slots: Vec::new(),
             free: Vec::new(),
             waiting: VecDeque::new(),
@@ -172,10 +139,7 @@ impl<W: Clone> Pipeline<W> {
         if let Some(fault) = &self.fault {
             return Err(fault.clone());
         }
-        let starts_at = self.appended;
-        let before = self.outgoing.len();
-        encode_command(&mut self.outgoing, args);
-        self.appended += (self.outgoing.len() - before) as u64;
+        let starts_at = self.outbox.append(|out| encode_command(out, args));
         Ok(self.enqueue(Holder::Waits(None), starts_at, terms))
     }
 
@@ -188,9 +152,7 @@ impl<W: Clone> Pipeline<W> {
         if self.fault.is_some() {
             return Err(owed);
         }
-        let starts_at = self.appended;
-        self.outgoing.extend_from_slice(&owed.command);
-        self.appended += owed.command.len() as u64;
+        let starts_at = self.outbox.append(|out| out.extend_from_slice(&owed.command));
         let terms = Terms { asked_at, deadline: owed.pointless_at, weight: 0 };
         self.enqueue(Holder::Owed(owed), starts_at, terms);
         Ok(())
@@ -213,15 +175,12 @@ impl<W: Clone> Pipeline<W> {
     /// Decides who sends what was pushed. With at most `write_inline` commands in flight it is
     /// the caller; with more it is the flusher, so that writes gather.
     pub fn commit(&mut self, write_inline: usize) -> Commit {
-        if self.outgoing.is_empty() || !matches!(self.writer, Writer::Idle) {
-            return Commit::Queued;
-        }
-        if self.waiting.len() <= write_inline {
-            self.writer = Writer::Active;
-            return Commit::Write(self.hand_out());
-        }
-        self.writer = Writer::OnOffer(BytesMut::new());
-        Commit::WakeFlusher
+        self.outbox.commit(self.waiting.len() <= write_inline)
+    }
+
+    /// What is to be written, for whoever has the writer role.
+    pub fn outbox(&mut self) -> &mut Outbox {
+        &mut self.outbox
     }
 
     /// Whether the sweeper has to be woken because commands are under way and it sleeps.
@@ -231,44 +190,9 @@ impl<W: Clone> Pipeline<W> {
         wanted
     }
 
-    fn hand_out(&mut self) -> BytesMut {
-        self.handed_out = self.appended;
-        std::mem::replace(&mut self.outgoing, std::mem::take(&mut self.spare))
-    }
-
     /// What was owed and unanswered when the connection ended, once.
     pub fn take_unanswered(&mut self) -> Vec<Owed> {
         std::mem::take(&mut self.unanswered)
-    }
-
-    /// The writer has sent all it had and gives the buffer back: more to write, or the role ends.
-    pub fn next_chunk(&mut self, mut sent: BytesMut) -> Option<BytesMut> {
-        sent.clear();
-        if sent.capacity() <= KEPT_BUFFER_BYTES {
-            self.spare = sent;
-        }
-        if self.outgoing.is_empty() {
-            self.writer = Writer::Idle;
-            return None;
-        }
-        Some(self.hand_out())
-    }
-
-    /// The writer cannot go on without waiting: the role, and the rest, wait for the flusher.
-    pub fn hand_over(&mut self, rest: BytesMut) {
-        self.writer = Writer::OnOffer(rest);
-    }
-
-    /// The flusher takes the role if it is on offer, with what there is to write.
-    pub fn take_over(&mut self) -> Option<BytesMut> {
-        match std::mem::replace(&mut self.writer, Writer::Active) {
-            Writer::OnOffer(rest) if !rest.is_empty() => Some(rest),
-            Writer::OnOffer(empty) => self.next_chunk(empty),
-            other => {
-                self.writer = other;
-                None
-            }
-        }
     }
 
     /// Matches one frame to the command that waits longest; returns whom to wake.
@@ -410,18 +334,14 @@ impl<W: Clone> Pipeline<W> {
             if let Holder::Owed(owed) = &self.slots[index].holder {
                 self.unanswered.push(owed.clone());
             }
-            let failure = if self.slots[index].starts_at >= self.handed_out {
+            let failure = if self.outbox.is_unsent(self.slots[index].starts_at) {
                 Failure::NotSent(fault.clone())
             } else {
                 Failure::Unknown(fault.clone())
             };
             woken.extend(self.answer(index, Err(failure)));
         }
-        self.outgoing = BytesMut::new();
-        self.spare = BytesMut::new();
-        if let Writer::OnOffer(rest) = &mut self.writer {
-            rest.clear();
-        }
+        self.outbox.clear();
     }
 }
 

@@ -14,9 +14,10 @@ use leasehold_resp::{command_len, encode_command};
 
 use super::script::Script;
 use crate::clock;
-use crate::net::connection::{Connection, Reply};
+use crate::net::connection::Connection;
 use crate::net::outcome::{Failure, Outcome};
 use crate::net::refusal::{Code, ServerError};
+use crate::net::reply::Reply;
 use crate::policy::Moment;
 
 /// More than any script of ours takes.

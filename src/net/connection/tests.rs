@@ -1,7 +1,9 @@
 //! The connection against a real server, a proxy that does harm, and servers that misbehave.
 
+use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
+use std::task::Poll;
 
 use bytes::Bytes;
 use tokio::task::JoinSet;
@@ -9,6 +11,7 @@ use tokio::task::JoinSet;
 use leasehold_resp::{command_len, encode_command};
 
 use super::*;
+use crate::net::outcome::Outcome;
 use crate::support::{Action, Fault as Harm, FaultProxy, RedisServer, ScriptedServer, soon};
 
 const QUICK: Settings = Settings { command_timeout: Duration::from_millis(200), write_inline: 4 };

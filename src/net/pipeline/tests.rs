@@ -29,7 +29,7 @@ fn write_all(pipeline: &mut Plain) -> Vec<u8> {
     let Commit::Write(mut chunk) = pipeline.commit(usize::MAX) else { panic!("no role") };
     loop {
         written.extend_from_slice(&chunk);
-        match pipeline.next_chunk(chunk) {
+        match pipeline.outbox().next_chunk(chunk) {
             Some(more) => chunk = more,
             None => return written,
         }
@@ -156,7 +156,7 @@ fn a_batch_is_contiguous_and_one_write() {
     pipeline.push(&[b"GET", b"k"], terms(0, 50)).unwrap();
     let Commit::Write(chunk) = pipeline.commit(usize::MAX) else { panic!() };
     assert_eq!(&chunk[..], b"*1\r\n$6\r\nASKING\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\n");
-    assert_eq!(pipeline.next_chunk(chunk), None);
+    assert_eq!(pipeline.outbox().next_chunk(chunk), None);
 }
 
 #[test]
@@ -166,9 +166,9 @@ fn one_writes_at_a_time_and_takes_along_what_came_meanwhile() {
     let Commit::Write(first) = pipeline.commit(usize::MAX) else { panic!() };
     push(&mut pipeline);
     assert_eq!(pipeline.commit(usize::MAX), Commit::Queued);
-    let second = pipeline.next_chunk(first).expect("what came meanwhile");
+    let second = pipeline.outbox().next_chunk(first).expect("what came meanwhile");
     assert_eq!(&second[..], b"*1\r\n$4\r\nPING\r\n");
-    assert_eq!(pipeline.next_chunk(second), None);
+    assert_eq!(pipeline.outbox().next_chunk(second), None);
     push(&mut pipeline);
     assert!(matches!(pipeline.commit(usize::MAX), Commit::Write(_)), "the role was given up");
 }
@@ -181,11 +181,11 @@ fn above_the_threshold_the_flusher_writes_and_gathers() {
     assert_eq!(pipeline.commit(1), Commit::WakeFlusher);
     push(&mut pipeline);
     assert_eq!(pipeline.commit(1), Commit::Queued, "it is woken once");
-    let chunk = pipeline.take_over().expect("the role is on offer");
+    let chunk = pipeline.outbox().take_over().expect("the role is on offer");
     assert_eq!(chunk.len(), 3 * b"*1\r\n$4\r\nPING\r\n".len());
-    assert_eq!(pipeline.take_over(), None, "there is one role");
-    assert_eq!(pipeline.next_chunk(chunk), None);
-    assert_eq!(pipeline.take_over(), None, "nobody offers it");
+    assert_eq!(pipeline.outbox().take_over(), None, "there is one role");
+    assert_eq!(pipeline.outbox().next_chunk(chunk), None);
+    assert_eq!(pipeline.outbox().take_over(), None, "nobody offers it");
 }
 
 #[test]
@@ -194,11 +194,11 @@ fn what_a_blocked_writer_leaves_goes_out_first() {
     push(&mut pipeline);
     let Commit::Write(mut chunk) = pipeline.commit(usize::MAX) else { panic!() };
     push(&mut pipeline);
-    pipeline.hand_over(chunk.split_off(4));
+    pipeline.outbox().hand_over(chunk.split_off(4));
     assert_eq!(pipeline.commit(usize::MAX), Commit::Queued);
-    let rest = pipeline.take_over().unwrap();
+    let rest = pipeline.outbox().take_over().unwrap();
     assert_eq!(&rest[..], b"$4\r\nPING\r\n");
-    let next = pipeline.next_chunk(rest).unwrap();
+    let next = pipeline.outbox().next_chunk(rest).unwrap();
     assert_eq!(&next[..], b"*1\r\n$4\r\nPING\r\n");
 }
 
@@ -261,7 +261,7 @@ fn a_writer_that_goes_on_after_a_failure_finds_nothing_to_write() {
     let Commit::Write(chunk) = pipeline.commit(usize::MAX) else { panic!() };
     push(&mut pipeline);
     pipeline.fail(Fault::ClosedByServer, &mut Vec::new());
-    assert_eq!(pipeline.next_chunk(chunk), None);
+    assert_eq!(pipeline.outbox().next_chunk(chunk), None);
 }
 
 #[test]

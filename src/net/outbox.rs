@@ -1,0 +1,114 @@
+//! The bytes that wait to be written, and who writes them: no I/O here either.
+
+use bytes::BytesMut;
+
+/// Buffers that grew past this are not kept for reuse.
+const KEPT_BUFFER_BYTES: usize = 64 * 1024;
+
+/// Encoded commands on their way to a writer. There is one writer at a time.
+#[derive(Default)]
+pub struct Outbox {
+    outgoing: BytesMut,
+    spare: BytesMut,
+    /// Bytes ever appended.
+    appended: u64,
+    /// Of these, bytes ever handed to a writer: any of them may be on the wire.
+    handed_out: u64,
+    writer: Writer,
+}
+
+/// Who writes.
+#[derive(Default)]
+enum Writer {
+    /// Nobody: the next commit decides.
+    #[default]
+    Idle,
+    /// A caller or the flusher, right now.
+    Active,
+    /// The role waits for the flusher, with what the last writer could not get rid of.
+    OnOffer(BytesMut),
+}
+
+/// What a commit asks of its caller.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Commit {
+    /// Write this, then ask for the next chunk: the caller is the writer now.
+    Write(BytesMut),
+    /// Wake the flusher: it is to be the writer.
+    WakeFlusher,
+    /// Nothing to do: somebody is writing already and will take this along.
+    Queued,
+}
+
+impl Outbox {
+    /// Appends what `encode` writes; returns the offset at which it begins.
+    pub(super) fn append(&mut self, encode: impl FnOnce(&mut BytesMut)) -> u64 {
+        let starts_at = self.appended;
+        let before = self.outgoing.len();
+        encode(&mut self.outgoing);
+        self.appended += (self.outgoing.len() - before) as u64;
+        starts_at
+    }
+
+    /// Whether nothing from this offset on was ever handed to a writer.
+    pub(super) fn is_unsent(&self, offset: u64) -> bool {
+        offset >= self.handed_out
+    }
+
+    /// Decides who writes what was appended: the caller, if it may, or the flusher.
+    pub(super) fn commit(&mut self, caller_may_write: bool) -> Commit {
+        if self.outgoing.is_empty() || !matches!(self.writer, Writer::Idle) {
+            return Commit::Queued;
+        }
+        if caller_may_write {
+            self.writer = Writer::Active;
+            return Commit::Write(self.hand_out());
+        }
+        self.writer = Writer::OnOffer(BytesMut::new());
+        Commit::WakeFlusher
+    }
+
+    fn hand_out(&mut self) -> BytesMut {
+        self.handed_out = self.appended;
+        std::mem::replace(&mut self.outgoing, std::mem::take(&mut self.spare))
+    }
+
+    /// The writer has sent all it had and gives the buffer back: more to write, or the role ends.
+    pub fn next_chunk(&mut self, mut sent: BytesMut) -> Option<BytesMut> {
+        sent.clear();
+        if sent.capacity() <= KEPT_BUFFER_BYTES {
+            self.spare = sent;
+        }
+        if self.outgoing.is_empty() {
+            self.writer = Writer::Idle;
+            return None;
+        }
+        Some(self.hand_out())
+    }
+
+    /// The writer cannot go on without waiting: the role, and the rest, wait for the flusher.
+    pub fn hand_over(&mut self, rest: BytesMut) {
+        self.writer = Writer::OnOffer(rest);
+    }
+
+    /// The flusher takes the role if it is on offer, with what there is to write.
+    pub fn take_over(&mut self) -> Option<BytesMut> {
+        match std::mem::replace(&mut self.writer, Writer::Active) {
+            Writer::OnOffer(rest) if !rest.is_empty() => Some(rest),
+            Writer::OnOffer(empty) => self.next_chunk(empty),
+            other => {
+                self.writer = other;
+                None
+            }
+        }
+    }
+
+    /// Forgets what was not handed out, and what is on offer.
+    pub(super) fn clear(&mut self) {
+        self.outgoing = BytesMut::new();
+        self.spare = BytesMut::new();
+        if let Writer::OnOffer(rest) = &mut self.writer {
+            rest.clear();
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The three tasks of a connection: who reads, who writes when the callers do not, and who ends
+//! waits that took too long.
+
+use std::sync::{Arc, Weak};
+use std::task::Waker;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use leasehold_resp::{Decoder, Frame, Limits};
+use tokio::sync::Notify;
+
+use super::connection::Connection;
+use super::outcome::Fault;
+use super::pipeline::Sweep;
+use super::transport::ReadHalf;
+
+/// One read of the socket; replies of a lock are below 100 bytes.
+const READ_BUFFER_BYTES: usize = 16 * 1024;
+/// With less room than this the read buffer is renewed.
+const READ_ROOM_BYTES: usize = 4 * 1024;
+/// What a lock's replies need at the most; a server that sends more is not answering a lock.
+const LIMITS: Limits = Limits {
+    depth: 16,
+    bulk_bytes: 4 * 1024 * 1024,
+    elements: 256 * 1024,
+    line_bytes: 16 * 1024,
+    frame_bytes: 8 * 1024 * 1024,
+};
+
+/// What wakes the tasks of a connection; it outlives the connection, so that they can wait on it
+/// without keeping the connection alive.
+#[derive(Default)]
+pub(super) struct Signals {
+    pub(super) flush: Notify,
+    pub(super) sweep: Notify,
+    pub(super) ended: Notify,
+}
+
+/// Who reads: one task per connection. It never waits for a writer.
+pub(super) async fn read(connection: Weak<Connection>, mut socket: ReadHalf) {
+    let mut decoder = Decoder::new(LIMITS);
+    let mut buffer = BytesMut::with_capacity(READ_BUFFER_BYTES);
+    let mut frames = Vec::new();
+    let mut woken = Vec::new();
+    loop {
+        if buffer.capacity() - buffer.len() < READ_ROOM_BYTES {
+            buffer.reserve(READ_BUFFER_BYTES);
+        }
+        let read = socket.read(&mut buffer).await;
+        let Some(connection) = connection.upgrade() else { return };
+        let received = match read {
+            Ok(0) => Err(Fault::ClosedByServer),
+            Ok(_) => {
+                let decoded = decode_all(&mut decoder, &mut buffer, &mut frames);
+                connection.receive(&mut frames, decoded, &mut woken)
+            }
+            Err(error) => Err(error.into()),
+        };
+        woken.drain(..).for_each(Waker::wake);
+        if let Err(fault) = received {
+            connection.fail(fault);
+            return;
+        }
+    }
+}
+
+/// Decodes every whole frame; those before a fault are good.
+fn decode_all(
+    decoder: &mut Decoder,
+    buffer: &mut BytesMut,
+    frames: &mut Vec<Frame>,
+) -> Result<(), Fault> {
+    while let Some(frame) = decoder.decode(buffer)? {
+        frames.push(frame);
+    }
+    Ok(())
+}
+
+/// Writes when the callers do not.
+pub(super) async fn flush(connection: Weak<Connection>, signals: Arc<Signals>) {
+    loop {
+        signals.flush.notified().await;
+        match connection.upgrade() {
+            Some(connection) if connection.is_alive() => connection.flush().await,
+            _ => return,
+        }
+    }
+}
+
+/// Ends waits that took too long, and the connection when the server is silent. It sleeps while
+/// nothing is in flight.
+pub(super) async fn sweep(connection: Weak<Connection>, signals: Arc<Signals>, interval: Duration) {
+    let mut woken = Vec::new();
+    loop {
+        tokio::time::sleep(interval).await;
+        let found = match connection.upgrade() {
+            Some(connection) if connection.is_alive() => connection.sweep(&mut woken),
+            _ => return,
+        };
+        woken.drain(..).for_each(Waker::wake);
+        match found {
+            Sweep::Busy => {}
+            Sweep::Idle => signals.sweep.notified().await,
+            Sweep::Dead(fault) => {
+                if let Some(connection) = connection.upgrade() {
+                    connection.fail(fault);
+                }
+                return;
+            }
+        }
+    }
+}
