@@ -1,8 +1,9 @@
-//! The limits to decode under: those that users get, and some that most inputs break.
+//! The limits to decode under: those that users get, and such as most inputs break.
 
 use leasehold_resp::Limits;
 
-pub fn default_and_tight() -> [Limits; 2] {
+pub fn default_and_tight() -> [Limits; 3] {
     let tight = Limits { depth: 3, bulk_bytes: 16, elements: 8, line_bytes: 8, frame_bytes: 64 };
-    [Limits::default(), tight]
+    let tightest = Limits { depth: 1, bulk_bytes: 1, elements: 2, line_bytes: 1, frame_bytes: 16 };
+    [Limits::default(), tight, tightest]
 }

@@ -88,10 +88,10 @@ impl Decoder {
         // Most replies to a lock's commands are such scalars. They need no state; and inlined,
         // their frame is not moved from call to call, which costs more than reading it.
         if matches!(self.state, State::BetweenFrames) {
-            if let Some((scalar, len)) = line::common_scalar(buf) {
+            if let Some((leaf, len)) = line::common_leaf(buf, self.budget.line_bytes()) {
                 if self.budget.allows_frame(len) {
                     buf.advance(len);
-                    return Ok(Some(scalar));
+                    return Ok(Some(leaf.take(buf)));
                 }
             }
         }
@@ -102,6 +102,7 @@ impl Decoder {
         match self.state {
             State::Failed(error) => return Err(error),
             State::WithinFrame => {}
+            State::BetweenFrames if buf.is_empty() => return Ok(None),
             State::BetweenFrames => self.budget.renew(),
         }
         let outcome = self.read_frame(buf);
@@ -151,15 +152,31 @@ impl Decoder {
 
     fn next_event(&mut self, buf: &mut BytesMut) -> Result<Event, DecodeError> {
         match self.reading {
-            Reading::Line { scanned } => match self.find_line(buf, scanned)? {
-                Some((kind, len)) => self.read_line(buf, kind, len),
-                None => Ok(Event::Starved),
-            },
+            Reading::Line { scanned } => {
+                if let Some((leaf, len)) = self.common_leaf(buf, scanned) {
+                    self.begin_value(len)?;
+                    buf.advance(len);
+                    return Ok(Event::Leaf(leaf));
+                }
+                match self.find_line(buf, scanned)? {
+                    Some((kind, len)) => self.read_line(buf, kind, len),
+                    None => Ok(Event::Starved),
+                }
+            }
             Reading::Payload { string, length } => self.read_payload(buf, string, length),
             Reading::Chunk { length } => self.read_chunk(buf, length),
         }
     }
 
+    fn common_leaf(&self, buf: &[u8], scanned: usize) -> Option<(Leaf, usize)> {
+        if scanned == 0 && self.chunks.is_none() {
+            line::common_leaf(buf, self.budget.line_bytes())
+        } else {
+            None
+        }
+    }
+
+    /// Reads the line at the front of `buf`, whose content has `len` bytes.
     fn read_line(
         &mut self,
         buf: &mut BytesMut,
@@ -204,12 +221,21 @@ impl Decoder {
             LineEnd::BeyondBound => return Err(line::too_long(kind, bound)),
         };
         self.reading = Reading::NEW_LINE;
-        self.budget.use_bytes(1 + len + CRLF.len())?;
-        let is_member = !matches!(kind, b'.' | b';');
-        if is_member && self.open.last().is_some_and(Open::is_streamed) {
-            self.budget.use_elements(1)?;
+        let line_len = 1 + len + CRLF.len();
+        match kind {
+            b'.' | b';' => self.budget.use_bytes(line_len)?,
+            _ => self.begin_value(line_len)?,
         }
         Ok(Some((kind, len)))
+    }
+
+    /// Counts a value, by its first line.
+    fn begin_value(&mut self, line_len: usize) -> Result<(), DecodeError> {
+        self.budget.use_bytes(line_len)?;
+        if self.open.last().is_some_and(Open::is_streamed) {
+            self.budget.use_elements(1)?;
+        }
+        Ok(())
     }
 
     /// Whether a value of this type may stand here, as far as its type tells.

@@ -6,7 +6,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 
 use crate::Frame;
-use crate::line::{self, CRLF};
+use crate::line::CRLF;
 
 /// The bytes of a verbatim string in front of its text: the format and a colon.
 pub(crate) const FORMAT_LEN: usize = 4;
@@ -14,6 +14,8 @@ pub(crate) const FORMAT_LEN: usize = 4;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Leaf {
     Null,
+    /// A simple string whose text is static: it holds on to no buffer, and counts no references.
+    Known(&'static str),
     Integer(i64),
     Boolean(bool),
     Double(f64),
@@ -49,10 +51,11 @@ impl Leaf {
     pub(crate) fn take(self, buf: &mut BytesMut) -> Frame {
         match self {
             Self::Null => Frame::Null,
+            Self::Known(text) => Frame::Simple(Bytes::from_static(text.as_bytes())),
             Self::Integer(number) => Frame::Integer(number),
             Self::Boolean(truth) => Frame::Boolean(truth),
             Self::Double(number) => Frame::Double(number),
-            Self::Line { text: LineType::Simple, len } => Frame::Simple(take_simple(buf, len)),
+            Self::Line { text: LineType::Simple, len } => Frame::Simple(take_line(buf, len)),
             Self::Line { text: LineType::Error, len } => Frame::Error(take_line(buf, len)),
             Self::Line { text: LineType::BigNumber, len } => Frame::BigNumber(take_line(buf, len)),
             Self::String { string, length } => string.frame(take_string(buf, length)),
@@ -77,8 +80,10 @@ impl StringType {
 
 #[inline]
 fn take_line(buf: &mut BytesMut, len: usize) -> Bytes {
-    buf.advance(1);
-    take_string(buf, len)
+    let mut line = buf.split_to(1 + len + CRLF.len()).freeze();
+    line.advance(1);
+    line.truncate(len);
+    line
 }
 
 #[inline]
@@ -86,16 +91,4 @@ fn take_string(buf: &mut BytesMut, length: usize) -> Bytes {
     let mut text = buf.split_to(length + CRLF.len()).freeze();
     text.truncate(length);
     text
-}
-
-/// The commonest replies share static text: they hold on to no buffer, and count no references.
-fn take_simple(buf: &mut BytesMut, len: usize) -> Bytes {
-    let known: &'static [u8] = match &buf[1..=len] {
-        b"OK" => b"OK",
-        b"PONG" => b"PONG",
-        b"QUEUED" => b"QUEUED",
-        _ => return take_line(buf, len),
-    };
-    line::skip(buf, len);
-    Bytes::from_static(known)
 }

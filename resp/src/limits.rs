@@ -75,6 +75,7 @@ impl Budget {
         self.elements = 0;
     }
 
+    #[inline]
     pub(crate) fn line_bytes(&self) -> usize {
         self.limits.line_bytes
     }

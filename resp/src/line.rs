@@ -2,11 +2,11 @@
 //!
 //! Nothing here knows of nesting, or of what came before the line.
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BytesMut};
 
+use crate::DecodeError;
 use crate::leaf::{Leaf, LineType};
 use crate::scalar::{self, INTEGER_BYTES_MAX, Length};
-use crate::{DecodeError, Frame};
 
 pub(crate) const CRLF: &[u8; 2] = b"\r\n";
 
@@ -86,6 +86,8 @@ pub(crate) fn find_end(content: &[u8], scanned: usize, bound: usize) -> LineEnd 
 pub(crate) fn read_scalar(buf: &mut BytesMut, kind: u8, len: usize) -> Result<Leaf, DecodeError> {
     let content = &buf[1..=len];
     let scalar = match kind {
+        b'+' if content == b"PONG" => Some(Leaf::Known("PONG")),
+        b'+' if content == b"QUEUED" => Some(Leaf::Known("QUEUED")),
         b'+' => {
             return Ok(Leaf::Line { text: LineType::Simple, len });
         }
@@ -131,15 +133,15 @@ pub(crate) fn is_payload_whole(buf: &[u8], length: usize) -> Result<bool, Decode
 /// A value of the commonest forms if all of it is at the front of `buf`, and the length of its
 /// line. Other forms, and all faults, go the long way.
 #[inline]
-pub(crate) fn common_scalar(buf: &[u8]) -> Option<(Frame, usize)> {
+pub(crate) fn common_leaf(buf: &[u8], line_bytes: usize) -> Option<(Leaf, usize)> {
     match buf {
         [b':', text @ ..] => {
             let (number, digits) = short_number(text)?;
-            Some((Frame::Integer(number), 1 + digits + CRLF.len()))
+            Some((Leaf::Integer(number), 1 + digits + CRLF.len()))
         }
-        [b'+', b'O', b'K', b'\r', b'\n', ..] => Some((Frame::Simple(Bytes::from_static(b"OK")), 5)),
-        [b'$', b'-', b'1', b'\r', b'\n', ..] => Some((Frame::Null, 5)),
-        [b'_', b'\r', b'\n', ..] => Some((Frame::Null, 3)),
+        [b'+', b'O', b'K', b'\r', b'\n', ..] if line_bytes >= 2 => Some((Leaf::Known("OK"), 5)),
+        [b'$', b'-', b'1', b'\r', b'\n', ..] => Some((Leaf::Null, 5)),
+        [b'_', b'\r', b'\n', ..] => Some((Leaf::Null, 3)),
         _ => None,
     }
 }
@@ -159,4 +161,44 @@ fn short_number(text: &[u8]) -> Option<(i64, usize)> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_were_scanned_are_not_looked_at_again() {
+        assert!(matches!(find_end(b"a\nb\r\n", 2, 64), LineEnd::At(3)));
+        assert!(matches!(find_end(b"\n\n\n\n", 4, 64), LineEnd::NotIn(4)));
+    }
+
+    #[test]
+    fn what_was_scanned_ends_before_a_cr_that_waits_for_its_lf() {
+        assert!(matches!(find_end(b"abc", 0, 64), LineEnd::NotIn(3)));
+        assert!(matches!(find_end(b"abc\r", 3, 64), LineEnd::NotIn(3)));
+        assert!(matches!(find_end(b"abc\r\n", 3, 64), LineEnd::At(3)));
+    }
+
+    #[test]
+    fn nothing_behind_the_bound_is_looked_at() {
+        for bound in [3, 30] {
+            let content = b"x".repeat(bound + 1);
+            assert!(matches!(find_end(&content, 0, bound), LineEnd::BeyondBound));
+            assert!(matches!(find_end(&content[1..], 0, bound), LineEnd::NotIn(_)));
+        }
+    }
+
+    #[test]
+    fn a_common_leaf_is_one_that_cannot_be_wrong() {
+        for wire in ["", ":", ":\r\n", ":-1\r\n", ":1\r", ":1\n", ":1234567890123456789\r\n", "$-1"]
+        {
+            assert!(common_leaf(wire.as_bytes(), 64).is_none(), "{wire:?}");
+        }
+        assert!(common_leaf(b"+OK\r\n", 1).is_none());
+        assert!(matches!(
+            common_leaf(b":123456789012345678\r\n:", 0),
+            Some((Leaf::Integer(_), 21))
+        ));
+    }
 }

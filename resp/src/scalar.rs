@@ -106,3 +106,29 @@ fn skip_digits(text: &[u8]) -> Option<&[u8]> {
 pub(crate) fn is_one_line(text: &[u8]) -> bool {
     memchr::memchr2(b'\r', b'\n', text).is_none()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_beyond_the_machine_is_over_every_limit() {
+        assert_eq!(length(b"18446744073709551615"), Some(Length::Of(usize::MAX)));
+        assert_eq!(length(b"18446744073709551616"), None);
+    }
+
+    #[test]
+    fn integers_reach_their_ends() {
+        assert_eq!(integer(b"9223372036854775807"), Some(i64::MAX));
+        assert_eq!(integer(b"9223372036854775808"), None);
+        assert_eq!(integer(b"-9223372036854775808"), Some(i64::MIN));
+        assert_eq!(integer(b"-9223372036854775809"), None);
+    }
+
+    #[test]
+    fn doubles_are_rounded_as_the_standard_library_does() {
+        assert_eq!(double(b"0.1"), Some(0.1));
+        assert_eq!(double(b"1e400"), Some(f64::INFINITY));
+        assert_eq!(double(b"1e-400"), Some(0.0));
+    }
+}

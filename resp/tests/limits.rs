@@ -75,6 +75,9 @@ fn a_line_breaks_its_limit_without_its_end() {
     for wire in [b"+abcd", b"-abcd", b",1234", b"(1234"] {
         breaks_at_its_last_byte(wire, limits, error);
     }
+    let limits = Limits { line_bytes: 1, ..limits };
+    breaks_at_its_last_byte(b"+OK", limits, DecodeError::LineTooLong { limit: 1 });
+    assert_eq!(decode(b"*1\r\n+OK\r\n", limits), Err(DecodeError::LineTooLong { limit: 1 }));
 }
 
 #[test]
