@@ -58,7 +58,8 @@ struct Model {
     handed_out: u64,
     /// What the present writer has not yet written.
     writer: Option<BytesMut>,
-    offered: bool,
+    /// The writer role waits for the flusher, with what its last holder left.
+    offered: Option<BytesMut>,
     freed: usize,
     failed: bool,
 }
@@ -85,7 +86,7 @@ impl Model {
             appended: BytesMut::new(),
             handed_out: 0,
             writer: None,
-            offered: false,
+            offered: None,
             freed: 0,
             failed: false,
         }
@@ -105,8 +106,8 @@ impl Model {
             Operation::Write { bytes } => self.write(bytes.into()),
             Operation::HandOver => {
                 if let Some(rest) = self.writer.take() {
+                    self.offered = Some(rest.clone());
                     self.pipeline.outbox().hand_over(rest);
-                    self.offered = true;
                 }
             }
             Operation::TakeOver => self.take_over(),
@@ -164,24 +165,24 @@ impl Model {
         match self.pipeline.commit(write_inline) {
             Commit::Write(chunk) => {
                 assert!(self.pipeline.in_flight() <= write_inline);
-                self.become_writer(chunk, false);
+                self.note_handed_out(&chunk);
+                self.become_writer(chunk);
             }
             Commit::WakeFlusher => {
-                assert!(!self.offered && self.writer.is_none(), "one role");
-                self.offered = true;
+                assert!(self.offered.is_none() && self.writer.is_none(), "one role");
+                self.offered = Some(BytesMut::new());
             }
             Commit::Queued => {
                 let unwritten = self.handed_out < self.appended.len() as u64;
-                assert!(self.failed || !unwritten || self.offered || self.writer.is_some());
+                assert!(
+                    self.failed || !unwritten || self.offered.is_some() || self.writer.is_some()
+                );
             }
         }
     }
 
-    fn become_writer(&mut self, chunk: BytesMut, is_rest: bool) {
+    fn become_writer(&mut self, chunk: BytesMut) {
         assert!(self.writer.is_none(), "one writer at a time");
-        if !is_rest {
-            self.note_handed_out(&chunk);
-        }
         self.writer = Some(chunk);
     }
 
@@ -200,30 +201,30 @@ impl Model {
         }
         if let Some(more) = self.pipeline.outbox().next_chunk(chunk) {
             assert!(!self.failed, "a failed pipeline gives out nothing");
-            self.become_writer(more, false);
+            self.note_handed_out(&more);
+            self.become_writer(more);
         }
     }
 
     fn take_over(&mut self) {
-        let taken_before = self.handed_out;
-        match self.pipeline.outbox().take_over() {
+        let taken = self.pipeline.outbox().take_over();
+        let Some(rest) = self.offered.take() else {
+            return assert!(taken.is_none(), "nobody offers the role");
+        };
+        match taken {
             Some(chunk) => {
-                assert!(self.offered && self.writer.is_none());
-                // Either what a blocked writer left, which was handed out before, or new bytes.
-                let from = usize::try_from(taken_before).unwrap();
-                let is_new = !self.failed
-                    && self.appended.len() - from >= chunk.len()
-                    && self.appended[from..].starts_with(&chunk)
-                    && self.appended.len() == from + chunk.len()
-                    && !self.appended[..from].ends_with(&chunk);
-                let is_rest = !is_new;
-                if is_rest {
-                    assert!(self.failed || self.appended[..from].ends_with(&chunk));
+                assert!(!self.failed, "a failed pipeline gives out nothing");
+                if rest.is_empty() {
+                    self.note_handed_out(&chunk);
+                } else {
+                    assert_eq!(chunk, rest, "what was left goes out first");
                 }
-                self.offered = false;
-                self.become_writer(chunk, is_rest);
+                self.become_writer(chunk);
             }
-            None => self.offered = false,
+            None => {
+                let unwritten = self.handed_out < self.appended.len() as u64;
+                assert!(self.failed || (rest.is_empty() && !unwritten));
+            }
         }
     }
 

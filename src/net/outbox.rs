@@ -15,6 +15,8 @@ pub struct Outbox {
     /// Of these, bytes ever handed to a writer: any of them may be on the wire.
     handed_out: u64,
     writer: Writer,
+    /// The connection has ended: nothing is given out any more, not even what was left.
+    closed: bool,
 }
 
 /// Who writes.
@@ -88,7 +90,7 @@ impl Outbox {
 
     /// The writer cannot go on without waiting: the role, and the rest, wait for the flusher.
     pub fn hand_over(&mut self, rest: BytesMut) {
-        self.writer = Writer::OnOffer(rest);
+        self.writer = if self.closed { Writer::Idle } else { Writer::OnOffer(rest) };
     }
 
     /// The flusher takes the role if it is on offer, with what there is to write.
@@ -104,7 +106,8 @@ impl Outbox {
     }
 
     /// Forgets what was not handed out, and what is on offer.
-    pub(super) fn clear(&mut self) {
+    pub(super) fn close(&mut self) {
+        self.closed = true;
         self.outgoing = BytesMut::new();
         self.spare = BytesMut::new();
         if let Writer::OnOffer(rest) = &mut self.writer {

@@ -341,7 +341,7 @@ impl<W: Clone> Pipeline<W> {
             };
             woken.extend(self.answer(index, Err(failure)));
         }
-        self.outbox.clear();
+        self.outbox.close();
     }
 }
 

@@ -264,6 +264,17 @@ fn a_writer_that_goes_on_after_a_failure_finds_nothing_to_write() {
     assert_eq!(pipeline.outbox().next_chunk(chunk), None);
 }
 
+/// Found by fuzzing: the rest of a blocked write was offered after the end.
+#[test]
+fn what_a_blocked_writer_leaves_after_a_failure_is_not_given_out() {
+    let mut pipeline = Plain::default();
+    push(&mut pipeline);
+    let Commit::Write(chunk) = pipeline.commit(usize::MAX) else { panic!() };
+    pipeline.fail(Fault::ClosedByServer, &mut Vec::new());
+    pipeline.outbox().hand_over(chunk);
+    assert_eq!(pipeline.outbox().take_over(), None);
+}
+
 #[test]
 fn a_timeout_ends_the_wait_and_keeps_the_place_in_the_queue() {
     let mut pipeline = Plain::default();
