@@ -1,4 +1,41 @@
-//! x
+//! Distributed locks on Redis, with no Redis client underneath.
+//!
+//! A lock in Redis is a *lease*: permission that ends at a known time. This crate takes, keeps,
+//! proves and gives back such leases.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), leasehold::Error> {
+//! use std::time::Duration;
+//! use leasehold::Locker;
+//!
+//! let locker = Locker::connect("redis://127.0.0.1:6379").await?;
+//! let guard = locker.lock("invoice:42").ttl(Duration::from_secs(10)).await?;
+//! // Give the token to what the lock protects: it refuses a smaller one than it has seen.
+//! println!("token {}, for another {:?}", guard.fence(), guard.remaining());
+//! guard.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What holds, and what does not
+//!
+//! A lease ends by itself, [`Guard::is_lost`] says so at its end at the latest, and nobody is
+//! granted the lock before that, as long as the server keeps its memory and its clock runs within
+//! 1 % and 2 ms of ours for one TTL. A process can still be paused right after it asked, so work
+//! that must never be done twice needs [`Guard::fence`] and a resource that refuses old tokens;
+//! see the README's table for each guarantee and its condition.
+//!
+//! # Cancel safety
+//!
+//! In this crate, *cancel safe* means: a future may be dropped at any of its await points; no
+//! other caller's reply is affected, and nothing stays held. Each async method says what may have
+//! been sent by then. An acquire that is dropped queues a release of whatever it may have taken.
+//!
+//! # Runtimes
+//!
+//! A [`Locker`] needs the tokio runtime that it was connected on to stay alive, with I/O and time
+//! enabled. Guards are [`Send`] and may be dropped anywhere, outside a runtime too.
+
 #![forbid(unsafe_code)]
 
 mod clock;

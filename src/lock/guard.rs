@@ -165,3 +165,16 @@ impl<F: Fencing + fmt::Debug> fmt::Debug for Guard<F> {
             .finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn travels<T: Send + Sync + Unpin + 'static>() {}
+
+    #[test]
+    fn guards_travel_between_threads() {
+        travels::<Guard<Fenced>>();
+        travels::<Guard<Unfenced>>();
+    }
+}
