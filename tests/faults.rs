@@ -236,6 +236,27 @@ async fn a_loading_server_is_unavailable_until_it_is_not() {
     assert_eq!(server.accepted(), 1, "the connection was good all the time");
 }
 
+/// The same on a real server, made slow to load its dataset again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_real_server_that_loads_its_dataset_is_unavailable_until_it_has() {
+    let server = RedisServer::builder()
+        .arg("--loading-process-events-interval-bytes")
+        .arg("1024")
+        .start();
+    let locker = patient_locker_at(server.url()).await;
+    server.cli(&["DEBUG", "POPULATE", "1000", "key", "100"]);
+    server.cli(&["CONFIG", "SET", "key-load-delay", "2000"]);
+    let mut client = server.client();
+    let reloading = tokio::task::spawn_blocking(move || client.call(&["DEBUG", "RELOAD"]));
+    let is_loading = || server.cli_text(&["INFO", "persistence"]).contains("loading:1");
+    eventually("it loads", is_loading).await;
+    let error = refused(locker.try_lock("a").await);
+    assert!(error.is_unavailable() && !error.is_unknown(), "{error}");
+    assert!(error.to_string().contains("LOADING"), "{error}");
+    take_and_release(&locker, "a").await;
+    soon("it has loaded", reloading).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_replica_is_refused_by_name() {
     let master = RedisServer::start();

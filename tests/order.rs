@@ -1,0 +1,140 @@
+//! What goes to the server, in which order and over which connection: safety rules 1 and 4.
+
+mod support;
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use leasehold::Locker;
+use leasehold_resp::Frame;
+use support::scripted::greeting;
+use support::{Action, Command, ScriptedServer, soon};
+
+const TOKEN: i64 = 1 << 52;
+
+/// A command of ours that is about a lock: `EVALSHA digest keys lock ..` or `EVAL script keys lock ..`.
+fn lock_of(command: &Command) -> Option<String> {
+    let is_script = command.is(&["EVALSHA"]) || command.is(&["EVAL"]);
+    is_script.then(|| command.word(3))
+}
+
+/// The owner's value: behind the two keys of an acquire, or the one key of the others.
+fn owner_of(command: &Command) -> String {
+    command.word(if command.word(2) == "2" { 5 } else { 4 })
+}
+
+fn is_acquire(command: &Command) -> bool {
+    lock_of(command).is_some() && command.word(2) == "2"
+}
+
+/// Grants every acquire and says yes to everything else.
+fn yes(command: &Command) -> Action {
+    greeting(command).unwrap_or_else(|| {
+        Action::Reply(Frame::Integer(if is_acquire(command) { TOKEN } else { 1 }))
+    })
+}
+
+#[tokio::test]
+async fn a_lease_stays_on_the_connection_that_it_began_on() {
+    let server = ScriptedServer::start(yes);
+    let locker = Locker::builder(server.url()).connections(3).connect().await.unwrap();
+    assert_eq!(server.accepted(), 3);
+    let mut guards = Vec::new();
+    for number in 0..9 {
+        guards.push(locker.lock(format!("n{number}")).await.unwrap());
+    }
+    for guard in &guards {
+        guard.extend().await.unwrap();
+    }
+    let dropped = guards.split_off(5);
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    drop(dropped);
+    server.until_received(&["EVAL"], 4).await;
+
+    let mut connections: HashMap<String, HashSet<usize>> = HashMap::new();
+    let mut counts: HashMap<usize, usize> = HashMap::new();
+    for command in server.commands() {
+        if let Some(lock) = lock_of(&command) {
+            connections.entry(lock).or_default().insert(command.connection);
+            *counts.entry(command.connection).or_default() += 1;
+        }
+    }
+    assert_eq!(connections.len(), 9);
+    assert!(connections.values().all(|used| used.len() == 1), "{connections:?}");
+    assert_eq!(counts.into_values().collect::<Vec<_>>(), [9, 9, 9], "and leases are spread");
+}
+
+/// The `redis-lock` crate tried again as the same owner after a failure, and blocked itself.
+#[tokio::test]
+async fn every_attempt_has_an_owner_of_its_own() {
+    let mut attempts = 0;
+    let server = ScriptedServer::start(move |command| {
+        if !is_acquire(command) {
+            return yes(command);
+        }
+        attempts += 1;
+        match attempts {
+            1..=3 => Action::error("LOADING Redis is loading the dataset in memory"),
+            4..=6 => Action::raw("*4\r\n$4\r\nheld\r\n$1\r\nx\r\n:1\r\n$1\r\n0\r\n"),
+            7 => Action::Close,
+            _ => Action::Reply(Frame::Integer(TOKEN)),
+        }
+    });
+    let locker = Locker::connect(&server.url()).await.unwrap();
+    let guard = soon("the eighth attempt", locker.lock("a").into_future()).await.unwrap();
+    guard.release().await.unwrap();
+    let acquires: Vec<Command> = server.commands().into_iter().filter(is_acquire).collect();
+    assert_eq!(acquires.len(), 8);
+    let owners: HashSet<String> = acquires.iter().map(owner_of).collect();
+    assert_eq!(owners.len(), 8);
+    let is_id = |owner: &String| owner.len() == 32 && owner.bytes().all(|b| b.is_ascii_hexdigit());
+    assert!(owners.iter().all(is_id), "{owners:?}");
+}
+
+/// Safety rule 4: the release of an acquire that timed out goes out behind it, where it cannot
+/// overtake it (redsync lost locks so until their TTL).
+#[tokio::test]
+async fn an_acquire_without_an_answer_is_released_behind_it_on_its_connection() {
+    let server = ScriptedServer::start(|command| match greeting(command) {
+        Some(answer) => answer,
+        None => Action::Silence,
+    });
+    let locker = Locker::builder(server.url())
+        .connections(2)
+        .command_timeout(Duration::from_millis(50))
+        .connect()
+        .await
+        .unwrap();
+    let error = soon("it is told", locker.try_lock("a").into_future()).await.unwrap_err();
+    assert!(error.is_unknown(), "{error}");
+    let commands = server.until_received(&["EVAL"], 1).await;
+    let about: Vec<&Command> = commands.iter().filter(|c| lock_of(c).is_some()).collect();
+    assert!(is_acquire(about[0]));
+    assert_eq!(about[0].connection, about[1].connection);
+    assert_eq!(owner_of(about[0]), owner_of(about[1]));
+}
+
+/// What was never answered is told again on the next connection, and only then.
+#[tokio::test]
+async fn a_release_is_sent_again_only_if_its_connection_ended_before_the_answer() {
+    let mut refused = false;
+    let server = ScriptedServer::start(move |command| {
+        let is_release = command.is(&["EVAL"]);
+        if is_release && !refused {
+            refused = true;
+            return Action::Close;
+        }
+        yes(command)
+    });
+    let locker = Locker::connect(&server.url()).await.unwrap();
+    drop(locker.lock("a").await.unwrap());
+    soon("a second connection", server.until_accepted(2)).await;
+    locker.lock("b").await.unwrap().release().await.unwrap();
+    let releases: Vec<Command> =
+        server.commands().into_iter().filter(|command| command.is(&["EVAL"])).collect();
+    let where_to: Vec<usize> = releases.iter().map(|command| command.connection).collect();
+    assert_eq!(where_to, [0, 1]);
+    assert_eq!(owner_of(&releases[0]), owner_of(&releases[1]));
+}
