@@ -3,6 +3,10 @@
 //! Times include the server and two trips through the kernel; `figures` tells how much of that is
 //! Leasehold's.
 
+#![allow(clippy::disallowed_methods, reason = "a benchmark may let time pass")]
+
+use std::time::Duration;
+
 use divan::{Bencher, black_box};
 use leasehold::{Fencing, Guard, LockRequest, Locker};
 use support::RedisServer;
@@ -83,7 +87,7 @@ fn acquire_and_release_unfenced(bencher: Bencher<'_, '_>, shape: Shape) {
 #[divan::bench(args = SHAPES, sample_count = 2000)]
 fn try_lock_refused(bencher: Bencher<'_, '_>, shape: Shape) {
     let bench = Bench::new(shape);
-    let one_minute = std::time::Duration::from_secs(60);
+    let one_minute = Duration::from_secs(60);
     let guard = bench.take(bench.locker.lock(NAME).ttl(one_minute).label("the holder"));
     let refused = || bench.runtime.block_on(bench.locker.try_lock(NAME).into_future());
     let error = refused().expect_err("it is held");
@@ -98,9 +102,9 @@ fn extend(bencher: Bencher<'_, '_>, shape: Shape) {
     let bench = Bench::new(shape);
     let guard = bench.take(bench.locker.lock(NAME));
     let extended = || bench.runtime.block_on(guard.extend()).expect("it is held");
+    std::thread::sleep(Duration::from_millis(20));
     let before = guard.remaining();
-    std::thread::sleep(std::time::Duration::from_millis(20));
     extended();
-    assert!(guard.remaining() > before.saturating_sub(std::time::Duration::from_millis(10)));
+    assert!(guard.remaining() > before, "an extended lease lasts longer");
     bencher.bench_local(extended);
 }

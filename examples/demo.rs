@@ -174,7 +174,10 @@ async fn leave_nothing(locker: &Locker) -> Result<(), Error> {
 /// of the reply.
 fn administrator(url: &str, command: &str) -> io::Result<String> {
     let address = url.trim_start_matches("redis://").trim_end_matches('/');
-    let mut stream = TcpStream::connect(address)?;
+    let mut stream = match address.contains(':') {
+        true => TcpStream::connect(address)?,
+        false => TcpStream::connect((address, 6379))?,
+    };
     stream.write_all(format!("{command}\r\n").as_bytes())?;
     let mut reply = String::new();
     BufReader::new(stream).read_line(&mut reply)?;
