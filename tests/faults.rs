@@ -239,10 +239,8 @@ async fn a_loading_server_is_unavailable_until_it_is_not() {
 /// The same on a real server, made slow to load its dataset again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_real_server_that_loads_its_dataset_is_unavailable_until_it_has() {
-    let server = RedisServer::builder()
-        .arg("--loading-process-events-interval-bytes")
-        .arg("1024")
-        .start();
+    let server =
+        RedisServer::builder().arg("--loading-process-events-interval-bytes").arg("1024").start();
     let locker = patient_locker_at(server.url()).await;
     server.cli(&["DEBUG", "POPULATE", "1000", "key", "100"]);
     server.cli(&["CONFIG", "SET", "key-load-delay", "2000"]);

@@ -161,9 +161,9 @@ fn a_guard_can_be_dropped_after_its_runtime() {
     });
     drop(runtime);
     drop(guard);
-    tokio::runtime::Runtime::new().unwrap().block_on(eventually("it is free", || {
-        is_free(&server, "survivor")
-    }));
+    tokio::runtime::Runtime::new()
+        .unwrap()
+        .block_on(eventually("it is free", || is_free(&server, "survivor")));
 }
 
 /// node-redlock #296: a lock that had already expired was returned.

@@ -98,20 +98,19 @@ impl Lease {
     pub(crate) async fn release(mut self) -> Result<(), Error> {
         let ended_before = self.is_lost();
         let round = self.claim.release().await;
-        if round.verdict == Verdict::Won {
-            self.claim.settle();
-            return if ended_before {
-                Err(self.lost("it ended before it was released"))
-            } else {
-                Ok(())
-            };
+        let was_held = round.verdict == Verdict::Won;
+        if !was_held && !round.proves_lost(self.claim.core()) {
+            // The claim is dropped unsettled: the release is queued once more.
+            return Err(self.failed(&round));
         }
-        if round.proves_lost(self.claim.core()) {
-            self.claim.settle();
+        self.claim.settle();
+        if ended_before {
+            return Err(self.lost("it ended before it was released"));
+        }
+        if !was_held {
             return Err(self.lost("its key was gone or another's when it was released"));
         }
-        // The claim is dropped unsettled: the release is queued once more.
-        Err(self.failed(&round))
+        Ok(())
     }
 
     fn lost(&self, why: &'static str) -> Error {
