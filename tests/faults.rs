@@ -109,6 +109,7 @@ async fn an_acquire_whose_reply_was_lost_does_not_block_the_next_one() {
         } else {
             proxy.cut();
         }
+        soon("no byte of the old connection is on its way", proxy.until_open(0)).await;
         proxy.to_client().set(Fault::Pass);
         let error = refused(soon("it is told", asking).await.unwrap());
         assert!(error.is_unknown(), "{error}");
@@ -133,6 +134,39 @@ async fn a_guard_dropped_while_disconnected_is_released_by_the_next_connection()
     proxy.accept().await;
     eventually("both are free", || is_free(&server, "dropped") && is_free(&server, "released"))
         .await;
+}
+
+#[tokio::test]
+async fn a_guard_dropped_after_a_reconnection_is_released_over_the_new_connection() {
+    let server = RedisServer::start();
+    let proxy = FaultProxy::start(server.address());
+    let locker = locker_at(proxy.url()).await;
+    let guard = locker.lock("moved").await.unwrap();
+    proxy.cut();
+    soon("a new connection", proxy.until_accepted(2)).await;
+    take_and_release(&locker, "other").await;
+    drop(guard);
+    eventually("it is free", || is_free(&server, "moved")).await;
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_more_clients_is_waited_for() {
+    let server = RedisServer::start();
+    let mut proxy = FaultProxy::start(server.address());
+    let locker = locker_at(proxy.url()).await;
+    proxy.refuse().await;
+    proxy.cut();
+    let mut client = server.client();
+    eventually("it is the only client", || client.text(&["CLIENT", "LIST"]).lines().count() == 1)
+        .await;
+    client.call(&["CONFIG", "SET", "maxclients", "1"]);
+    proxy.accept().await;
+    let waiting = tokio::spawn(locker.lock("a").into_future());
+    soon("it is turned away", proxy.until_accepted(3)).await;
+    let error = refused(soon("it is told", locker.try_lock("a").into_future()).await);
+    assert!(error.is_unavailable() && !error.is_misuse(), "{error}");
+    client.call(&["CONFIG", "SET", "maxclients", "100"]);
+    soon("there is room", waiting).await.unwrap().unwrap().release().await.unwrap();
 }
 
 #[tokio::test]

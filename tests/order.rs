@@ -8,7 +8,7 @@ use std::time::Duration;
 use leasehold::Locker;
 use leasehold_resp::Frame;
 use support::scripted::greeting;
-use support::{Action, Command, ScriptedServer, soon};
+use support::{Action, Command, FaultProxy, ScriptedServer, soon};
 
 const TOKEN: i64 = 1 << 52;
 
@@ -137,4 +137,41 @@ async fn a_release_is_sent_again_only_if_its_connection_ended_before_the_answer(
     let where_to: Vec<usize> = releases.iter().map(|command| command.connection).collect();
     assert_eq!(where_to, [0, 1]);
     assert_eq!(owner_of(&releases[0]), owner_of(&releases[1]));
+}
+
+/// A token that cannot be the answer to what was proposed makes no guard.
+#[tokio::test]
+async fn a_token_below_the_proposal_is_no_grant() {
+    let server = ScriptedServer::start(|command| {
+        greeting(command).unwrap_or(Action::Reply(Frame::Integer(1)))
+    });
+    let locker = Locker::connect(&server.url()).await.unwrap();
+    let error = locker.try_lock("a").await.unwrap_err();
+    assert!(error.is_no_quorum(), "{error}");
+    server.until_received(&["EVAL"], 1).await;
+}
+
+/// What is owed goes out before anybody else's command, on the lane that it belongs to.
+#[tokio::test]
+async fn a_new_connection_pays_its_lanes_debts_first() {
+    let server = ScriptedServer::start(yes);
+    let mut proxy = FaultProxy::start(server.address());
+    let locker = Locker::builder(proxy.url()).connections(3).connect().await.unwrap();
+    let mut guards = Vec::new();
+    for number in 0..6 {
+        guards.push(locker.lock(format!("n{number}")).await.unwrap());
+    }
+    proxy.refuse().await;
+    proxy.cut();
+    soon("all connections are gone", proxy.until_open(0)).await;
+    drop(guards);
+    let waiting = tokio::spawn(locker.lock("next").into_future());
+    proxy.accept().await;
+    soon("the next", waiting).await.unwrap().unwrap().release().await.unwrap();
+    let commands = server.until_received(&["EVAL"], 6).await;
+    for connection in 3..6 {
+        let about = commands.iter().filter(|command| command.connection == connection);
+        let about: Vec<&Command> = about.filter(|command| lock_of(command).is_some()).collect();
+        assert!(about[0].is(&["EVAL"]) && about[1].is(&["EVAL"]), "two leases were on each lane");
+    }
 }

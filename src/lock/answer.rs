@@ -81,6 +81,15 @@ impl Answer {
         }
     }
 
+    /// The key is gone, another's, or not even a lock's any more.
+    pub(super) fn is_proof_of_loss(&self) -> bool {
+        match self {
+            Self::NotOwned => true,
+            Self::Failed(Reason::Refused(error)) => error.code() == Code::WrongType,
+            _ => false,
+        }
+    }
+
     /// As the report shows it.
     pub(super) fn vote(&self) -> Vote {
         match self {
@@ -106,6 +115,7 @@ impl Reason {
             Self::Refused(error) | Self::NoConnection(OpenError::Refused { error, .. }) => {
                 kind_of(error.code())
             }
+            Self::NoConnection(OpenError::RuntimeGone) => FailureKind::Misuse,
             Self::NoConnection(_) => FailureKind::Unavailable,
         }
     }

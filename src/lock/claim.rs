@@ -6,6 +6,7 @@
 //! on; unless something proves that nothing is left to give back.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use leasehold_resp::Decimal;
 
@@ -20,6 +21,10 @@ use super::scripts;
 use crate::clock;
 use crate::policy::{Ballot, Term};
 use crate::server::call::Command;
+
+/// How late a server may carry out an acquire that it had received when it froze. A release that
+/// comes a TTL after that would find nothing.
+const FROZEN_MAX: Duration = Duration::from_secs(60);
 
 pub(super) struct Claim {
     core: Arc<Core>,
@@ -100,8 +105,7 @@ impl Claim {
     }
 
     fn give_back(&self) {
-        // Whatever a server may hold for this owner has expired by then.
-        let pointless_at = clock::now().after(self.term.ttl());
+        let pointless_at = clock::now().after(self.term.ttl() + FROZEN_MAX);
         let parameters = [self.names.lock(), self.owner.value()];
         let release = Command::Script(scripts::release(), &parameters);
         for (node, seat) in self.core.nodes().iter().zip(self.seats.iter()) {

@@ -9,8 +9,11 @@ use crate::error::Error;
 /// A number that rises with every lease on a lock: give it to whatever the lock protects, and let
 /// that refuse a smaller one than the largest it has seen.
 ///
-/// Tokens of one lock are unique and follow the order in which its leases were granted, whatever
-/// clocks do; they are not consecutive. They stay below 2^53.
+/// Tokens of one lock are unique and follow the order in which its leases were granted; they are
+/// not consecutive, and stay below 2^53. That holds whatever clocks do, for as long as the server
+/// keeps the lock's counter. Where it forgets one (it lost its memory, evicted the key, or nobody
+/// took the lock for seven days), tokens still rise if the callers' wall clocks have moved on from
+/// the last proposal: proposals are microseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(u64);
 

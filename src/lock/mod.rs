@@ -9,6 +9,7 @@ pub(crate) mod answer;
 mod ask;
 mod claim;
 pub(crate) mod core;
+mod deadline;
 mod few;
 pub(crate) mod guard;
 pub(crate) mod lease;

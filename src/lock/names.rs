@@ -31,7 +31,7 @@ pub(crate) enum InvalidName {
     Empty,
     #[error("a lock's name may have at most {NAME_BYTES_MAX} bytes with its prefix, not {0}")]
     TooLong(usize),
-    #[error("a lock's name may not end in \":fence\": fence counters are kept under such keys")]
+    #[error("a lock's key may not end in \":fence\": fence counters are kept under such keys")]
     Reserved,
     #[error(
         "a lock's name with a `}}` needs a hash tag, as in \"{{user:7}}:cart\": without one its \
@@ -49,11 +49,11 @@ impl Names {
         if length > NAME_BYTES_MAX {
             return Err(InvalidName::TooLong(length));
         }
-        if name.ends_with(FENCE_SUFFIX) {
-            return Err(InvalidName::Reserved);
-        }
         let key = || prefix.iter().chain(name).copied();
         let suffix = FENCE_SUFFIX.iter().copied();
+        if key().rev().take(FENCE_SUFFIX.len()).eq(suffix.clone().rev()) {
+            return Err(InvalidName::Reserved);
+        }
         if has_hash_tag(key()) {
             return Ok(Self { fence: key().chain(suffix).collect(), lock: 0..length });
         }
@@ -140,6 +140,7 @@ mod tests {
     fn a_name_that_is_another_locks_fence_key_is_refused() {
         let (_, fence) = keys("a");
         assert_eq!(Names::new(b"", fence.as_bytes()), Err(InvalidName::Reserved));
+        assert_eq!(Names::new(b"{a}:", b"fence"), Err(InvalidName::Reserved));
     }
 
     #[test]

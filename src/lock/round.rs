@@ -59,8 +59,7 @@ impl Round {
 
     /// So many servers said that the lease is gone that no quorum can hold it.
     pub(super) fn proves_lost(&self, core: &Core) -> bool {
-        let gone =
-            self.given().filter(|answered| matches!(answered.answer, Answer::NotOwned)).count();
+        let gone = self.given().filter(|answered| answered.answer.is_proof_of_loss()).count();
         core.quorum.verdict(0, gone) == Verdict::Lost
     }
 

@@ -19,7 +19,9 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use leasehold_resp::Frame;
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
 
 use super::outbox::Commit;
 use super::outcome::{Failure, Fault};
@@ -40,6 +42,9 @@ const COMMAND_OVERHEAD: usize = 160;
 const SWEEPS_PER_TIMEOUT: u32 = 8;
 /// A connection on which commands wait and nothing was read for this many timeouts is dead.
 const TIMEOUTS_UNTIL_DEAD: u32 = 2;
+
+/// A caller that writes takes others' commands along, but not for ever.
+const CHUNKS_IN_A_ROW: usize = 16;
 
 /// How a connection behaves.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +104,8 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// [`Failure::NotSent`], when the connection has ended or no room could ever be enough.
+    /// [`Failure::NotSent`], when the connection has ended, when there was no room for the time
+    /// that a command may take, or when no room could ever be enough.
     ///
     /// # Cancel safety
     ///
@@ -109,13 +115,14 @@ impl Connection {
         if weight as usize > IN_FLIGHT_BYTES {
             return Err(Failure::NotSent(Fault::TooLarge { bytes, most: IN_FLIGHT_BYTES }));
         }
-        match self.credit.try_acquire_many(weight) {
-            Ok(permit) => Ok(permit),
-            Err(_) => self
-                .credit
-                .acquire_many(weight)
-                .await
-                .map_err(|_closed| Failure::NotSent(self.fault())),
+        if let Ok(permit) = self.credit.try_acquire_many(weight) {
+            return Ok(permit);
+        }
+        let within = self.settings.command_timeout;
+        match timeout(within, self.credit.acquire_many(weight)).await {
+            Ok(Ok(permit)) => Ok(permit),
+            Ok(Err(_closed)) => Err(Failure::NotSent(self.fault())),
+            Err(_elapsed) => Err(Failure::NotSent(Fault::Full(within))),
         }
     }
 
@@ -165,7 +172,8 @@ impl Connection {
         Reply::new(Arc::clone(self), ticket)
     }
 
-    /// Sends several commands that nothing comes between, in one write.
+    /// Sends several commands that nothing comes between, in one write, each to be answered
+    /// `within` that time.
     ///
     /// # Errors
     ///
@@ -174,9 +182,10 @@ impl Connection {
         self: &Arc<Self>,
         commands: &[&[&[u8]]],
         asked_at: Moment,
+        within: Duration,
     ) -> Result<Vec<Reply>, Failure> {
         let mut pipeline = self.lock();
-        let terms = self.terms(asked_at, 0);
+        let terms = Terms { asked_at, deadline: asked_at.after(within), weight: 0 };
         let tickets = commands
             .iter()
             .map(|args| pipeline.push(args, terms))
@@ -196,7 +205,11 @@ impl Connection {
     pub fn send_owed(&self, owed: Owed) -> Result<(), Owed> {
         let mut pipeline = self.lock();
         pipeline.push_owed(owed, clock::now())?;
-        self.commit(pipeline);
+        if self.is_alive() && Handle::try_current().is_ok() {
+            self.commit(pipeline);
+        } else {
+            self.commit_unaided(pipeline);
+        }
         Ok(())
     }
 
@@ -252,21 +265,36 @@ impl Connection {
         match commit {
             Commit::Queued => {}
             Commit::WakeFlusher => self.signals.flush.notify_one(),
-            Commit::Write(chunk) => {
-                if let Err(rest) = self.write_until_blocked(chunk) {
-                    self.lock().outbox().hand_over(rest);
-                    self.signals.flush.notify_one();
-                }
-            }
+            Commit::Write(chunk) => self.write_or_hand_over(chunk),
         }
         if wake_sweeper {
             self.signals.sweep.notify_one();
         }
     }
 
-    /// Writes as the writer until nothing is left, or gives back what the kernel does not take.
+    /// Sends what was pushed under this lock where no task may be there to do it.
+    fn commit_unaided(&self, mut pipeline: MutexGuard<'_, Pipeline<Waker>>) {
+        let chunk = match pipeline.commit(usize::MAX) {
+            Commit::Write(chunk) => Some(chunk),
+            Commit::WakeFlusher | Commit::Queued => pipeline.outbox().take_over(),
+        };
+        drop(pipeline);
+        if let Some(chunk) = chunk {
+            self.write_or_hand_over(chunk);
+        }
+    }
+
+    fn write_or_hand_over(&self, chunk: BytesMut) {
+        if let Err(rest) = self.write_until_blocked(chunk) {
+            self.lock().outbox().hand_over(rest);
+            self.signals.flush.notify_one();
+        }
+    }
+
+    /// Writes as the writer until nothing is left; gives back what the kernel does not take, or
+    /// what others added meanwhile once that has gone on for long.
     fn write_until_blocked(&self, mut chunk: BytesMut) -> Result<(), BytesMut> {
-        loop {
+        for _ in 0..CHUNKS_IN_A_ROW {
             match self.write.try_write(&chunk) {
                 Ok(0) => self.fail(io::Error::from(io::ErrorKind::WriteZero).into()),
                 Ok(written) if written < chunk.len() => {
@@ -283,6 +311,7 @@ impl Connection {
                 None => return Ok(()),
             }
         }
+        Err(chunk)
     }
 
     /// Writes as the flusher, waiting for the socket where it has to.
@@ -322,7 +351,27 @@ impl Connection {
     }
 
     pub(super) fn sweep(&self, woken: &mut Vec<Waker>) -> Sweep {
-        self.lock().sweep(clock::now(), self.settings.dead_after(), woken)
+        // The handshake has a time limit of its own.
+        let is_prepared = self.digests.get().is_some();
+        let dead_after = if is_prepared { self.settings.dead_after() } else { Duration::MAX };
+        self.lock().sweep(clock::now(), dead_after, woken)
+    }
+
+    /// The reader is gone, with its runtime: nobody is left waiting for a reply that could not
+    /// come, while what is owed is still sent.
+    pub(super) fn orphan(&self) {
+        let mut woken = Vec::new();
+        let left = {
+            let mut pipeline = self.lock();
+            pipeline.orphan(Fault::RuntimeGone, &mut woken);
+            pipeline.outbox().take_over()
+        };
+        self.credit.close();
+        if let Some(chunk) = left {
+            self.write_or_hand_over(chunk);
+        }
+        woken.into_iter().for_each(Waker::wake);
+        self.signals.ended.notify_one();
     }
 
     /// Ends the connection. The first fault is the one that is told.

@@ -42,6 +42,9 @@ pub enum OpenError {
     /// There is no socket to be had.
     #[error("cannot connect: {0}")]
     Dial(Arc<io::Error>),
+    /// The runtime that was to keep the connection has ended.
+    #[error("the tokio runtime that this locker was connected on has ended: connect on this one")]
+    RuntimeGone,
     /// The connection broke in the handshake.
     #[error("the connection broke in the handshake: {0}")]
     Broken(Failure),
@@ -86,7 +89,7 @@ pub async fn connect(
         let connection = Connection::dial(address, settings)
             .await
             .map_err(|error| OpenError::Dial(Arc::new(error)))?;
-        let digests = greet(&connection, hello).await?;
+        let digests = greet(&connection, hello, within).await?;
         connection.set_digests(digests);
         Ok(connection)
     };
@@ -121,12 +124,18 @@ enum Greeting {
     OnlyResp2,
 }
 
-async fn greet(connection: &Arc<Connection>, hello: Hello<'_>) -> Result<Vec<Bytes>, OpenError> {
+async fn greet(
+    connection: &Arc<Connection>,
+    hello: Hello<'_>,
+    within: Duration,
+) -> Result<Vec<Bytes>, OpenError> {
     let database = Decimal::new(hello.database.into());
-    if let Greeting::Prepared(digests) = exchange(connection, &resp3(hello, &database)).await? {
+    let secret = hello.password.unwrap_or_default();
+    let in_resp3 = resp3(hello, &database);
+    if let Greeting::Prepared(digests) = exchange(connection, &in_resp3, secret, within).await? {
         return Ok(digests);
     }
-    match exchange(connection, &resp2(hello, &database)).await? {
+    match exchange(connection, &resp2(hello, &database), secret, within).await? {
         Greeting::Prepared(digests) => Ok(digests),
         Greeting::OnlyResp2 => Err(OpenError::Unexpected { step: Step::Hello.name() }),
     }
@@ -175,12 +184,14 @@ fn preparation<'a>(
 async fn exchange(
     connection: &Arc<Connection>,
     steps: &[(Step, Command<'_>)],
+    secret: &str,
+    within: Duration,
 ) -> Result<Greeting, OpenError> {
     let commands: Vec<&[&[u8]]> = steps.iter().map(|(_, command)| &command[..]).collect();
-    let replies = connection.send_batch(&commands, clock::now())?;
+    let replies = connection.send_batch(&commands, clock::now(), within)?;
     let mut digests = Vec::new();
     for ((step, _), reply) in steps.iter().zip(replies) {
-        match judge(*step, reply.await)? {
+        match judge(*step, reply.await, secret)? {
             Judgement::Done => {}
             Judgement::Digest(digest) => digests.push(digest),
             Judgement::OnlyResp2 => return Ok(Greeting::OnlyResp2),
@@ -197,10 +208,10 @@ enum Judgement {
 }
 
 /// What the reply to one step means.
-fn judge(step: Step, outcome: Outcome) -> Result<Judgement, OpenError> {
+fn judge(step: Step, outcome: Outcome, secret: &str) -> Result<Judgement, OpenError> {
     let frame = outcome?;
     if let Some(text) = frame.error() {
-        let error = ServerError::new(text);
+        let error = ServerError::new(text).without(secret);
         return match step {
             Step::Hello if error.code() == Code::Unsupported => Ok(Judgement::OnlyResp2),
             // A name is a courtesy to whoever reads CLIENT LIST.

@@ -52,6 +52,10 @@ impl Outbox {
         starts_at
     }
 
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
     /// Whether nothing from this offset on was ever handed to a writer.
     pub(super) fn is_unsent(&self, offset: u64) -> bool {
         offset >= self.handed_out

@@ -35,6 +35,12 @@ pub enum Fault {
     /// We closed the connection.
     #[error("the connection was closed by this process")]
     ClosedByUs,
+    /// The runtime that the connection was made on has ended, so nobody reads replies.
+    #[error("the tokio runtime that the connection was made on has ended")]
+    RuntimeGone,
+    /// Too much was in flight for too long.
+    #[error("no room on the connection within {0:?}: too many commands wait for their replies")]
+    Full(Duration),
     /// The operating system reported an error of the socket.
     #[error("the connection failed: {0}")]
     Io(Arc<io::Error>),

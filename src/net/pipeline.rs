@@ -124,6 +124,12 @@ impl<W: Clone> Pipeline<W> {
         self.fault.as_ref()
     }
 
+    /// Whether no slot is in use.
+    #[cfg(test)]
+    pub fn is_unused(&self) -> bool {
+        self.free.len() == self.slots.len()
+    }
+
     /// Commands whose replies have still to come, abandoned ones included.
     #[cfg(any(test, fuzzing))]
     pub fn in_flight(&self) -> usize {
@@ -147,9 +153,9 @@ impl<W: Clone> Pipeline<W> {
     ///
     /// # Errors
     ///
-    /// What was to be sent, once the connection has a fault.
+    /// What was to be sent, once nothing can be.
     pub fn push_owed(&mut self, owed: Owed, asked_at: Moment) -> Result<(), Owed> {
-        if self.fault.is_some() {
+        if self.outbox.is_closed() {
             return Err(owed);
         }
         let starts_at = self.outbox.append(|out| out.extend_from_slice(&owed.command));
@@ -201,7 +207,7 @@ impl<W: Clone> Pipeline<W> {
     ///
     /// # Errors
     ///
-    /// When nothing waits: from here on no reply could be trusted. And the connection's fault,
+    /// When nothing waits that was sent: from here on no reply could be trusted. And the connection's fault,
     /// once it has one: nothing is matched any more.
     pub fn deliver(&mut self, frame: Frame) -> Result<Option<W>, Fault> {
         if let Some(fault) = &self.fault {
@@ -211,7 +217,11 @@ impl<W: Clone> Pipeline<W> {
         if frame.is_push() {
             return Ok(None);
         }
-        let index = self.waiting.pop_front().ok_or(Fault::Unsolicited)?;
+        let sent = |&index: &usize| !self.outbox.is_unsent(self.slots[index].starts_at);
+        if !self.waiting.front().is_some_and(sent) {
+            return Err(Fault::Unsolicited);
+        }
+        let index = self.waiting.pop_front().expect("there is a first");
         Ok(self.answer(index, Ok(frame.into_value())))
     }
 
@@ -329,6 +339,12 @@ impl<W: Clone> Pipeline<W> {
     /// Ends the connection: what waits is told whether any of its bytes were handed to a writer,
     /// nothing is taken or matched any more. The first fault stays.
     pub fn fail(&mut self, fault: Fault, woken: &mut Vec<W>) {
+        self.orphan(fault, woken);
+        self.outbox.close();
+    }
+
+    /// Nobody reads any more: as [`Pipeline::fail`], but what is owed can still be sent.
+    pub fn orphan(&mut self, fault: Fault, woken: &mut Vec<W>) {
         let fault = self.fault.get_or_insert(fault).clone();
         while let Some(index) = self.waiting.pop_front() {
             if let Holder::Owed(owed) = &self.slots[index].holder {
@@ -341,7 +357,6 @@ impl<W: Clone> Pipeline<W> {
             };
             woken.extend(self.answer(index, Err(failure)));
         }
-        self.outbox.close();
     }
 }
 

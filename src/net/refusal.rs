@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// So many bytes of a secret in a row are not there by chance, or might as well not be.
+const SECRET_WINDOW: usize = 4;
+
 /// An error reply, kept as the server put it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerError {
@@ -41,6 +44,18 @@ impl ServerError {
         Self { code: Code::of(&text), text }
     }
 
+    /// The same, but only its code where its text repeats a part of `secret`: servers echo what
+    /// they do not understand.
+    #[must_use]
+    pub fn without(self, secret: &str) -> Self {
+        let window = SECRET_WINDOW.min(secret.len()).max(1);
+        let echoes = secret
+            .as_bytes()
+            .windows(window)
+            .any(|part| self.text.as_bytes().windows(window).any(|text| text == part));
+        if echoes { Self { text: format!("{:?}", self.code), ..self } } else { self }
+    }
+
     /// What it means.
     #[must_use]
     pub fn code(&self) -> Code {
@@ -69,6 +84,8 @@ impl Code {
     fn of_sentence(text: &str) -> Self {
         if text.starts_with("ERR unknown command") {
             Self::Unsupported
+        } else if text.starts_with("ERR max number of clients reached") {
+            Self::Later
         } else if text.starts_with("ERR invalid password")
             || text.starts_with("ERR Client sent AUTH")
             || text.starts_with("ERR AUTH <password> called without any password")
@@ -113,6 +130,7 @@ mod tests {
             (b"NOPROTO unsupported protocol version", Code::Unsupported),
             (b"ERR unknown command 'HELLO'", Code::Unsupported),
             (b"ERR unknown command `HELLO`, with args beginning with: `3`", Code::Unsupported),
+            (b"ERR max number of clients reached", Code::Later),
             (b"ERR something else", Code::Other),
             (b"NOAUTHX", Code::Other),
             (b"", Code::Other),
@@ -120,6 +138,18 @@ mod tests {
         for (text, code) in cases {
             assert_eq!(ServerError::new(text).code(), *code, "{}", text.escape_ascii());
         }
+    }
+
+    #[test]
+    fn an_error_that_repeats_a_part_of_the_secret_is_cut_to_its_code() {
+        let echo = b"ERR unknown command 'AUTH', with args beginning with: 'hunt'...";
+        let error = ServerError::new(echo).without("hunter2");
+        assert_eq!(error.to_string(), "Unsupported");
+        assert_eq!(error.code(), Code::Unsupported);
+        let plain = ServerError::new(b"WRONGPASS invalid pair").without("hunter2");
+        assert_eq!(plain.to_string(), "WRONGPASS invalid pair");
+        assert_eq!(ServerError::new(b"ERR x").without("x").to_string(), "Other");
+        assert_eq!(ServerError::new(b"ERR x").without("").to_string(), "ERR x");
     }
 
     #[test]

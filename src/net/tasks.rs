@@ -13,11 +13,15 @@ use super::connection::Connection;
 use super::outcome::Fault;
 use super::pipeline::Sweep;
 use super::transport::ReadHalf;
+use crate::clock;
 
 /// One read of the socket; replies of a lock are below 100 bytes.
 const READ_BUFFER_BYTES: usize = 16 * 1024;
 /// With less room than this the read buffer is renewed.
 const READ_ROOM_BYTES: usize = 4 * 1024;
+/// A sweep that comes by this factor too late is not the server's fault.
+const LATE: u32 = 4;
+
 /// What a lock's replies need at the most; a server that sends more is not answering a lock.
 const LIMITS: Limits = Limits {
     depth: 16,
@@ -37,7 +41,19 @@ pub(super) struct Signals {
 }
 
 /// Who reads: one task per connection. It never waits for a writer.
-pub(super) async fn read(connection: Weak<Connection>, mut socket: ReadHalf) {
+pub(super) fn read(
+    connection: Weak<Connection>,
+    socket: ReadHalf,
+) -> impl Future<Output = ()> + Send {
+    // Made here and not in the future: a task may be dropped before it is polled at all.
+    let unread = Unread(Weak::clone(&connection));
+    async move {
+        read_until_the_end(connection, socket).await;
+        drop(unread);
+    }
+}
+
+async fn read_until_the_end(connection: Weak<Connection>, mut socket: ReadHalf) {
     let mut decoder = Decoder::new(LIMITS);
     let mut buffer = BytesMut::with_capacity(READ_BUFFER_BYTES);
     let mut frames = Vec::new();
@@ -60,6 +76,17 @@ pub(super) async fn read(connection: Weak<Connection>, mut socket: ReadHalf) {
         if let Err(fault) = received {
             connection.fail(fault);
             return;
+        }
+    }
+}
+
+/// Tells those who wait when the reader ends, above all when it is dropped with its runtime.
+struct Unread(Weak<Connection>);
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        if let Some(connection) = self.0.upgrade() {
+            connection.orphan();
         }
     }
 }
@@ -92,7 +119,12 @@ pub(super) async fn flush(connection: Weak<Connection>, signals: Arc<Signals>) {
 pub(super) async fn sweep(connection: Weak<Connection>, signals: Arc<Signals>, interval: Duration) {
     let mut woken = Vec::new();
     loop {
+        let slept_from = clock::now();
         tokio::time::sleep(interval).await;
+        if clock::now().since(slept_from) > interval * LATE {
+            // We were suspended, or our threads blocked: what came meanwhile is read first.
+            tokio::time::sleep(interval).await;
+        }
         let found = match connection.upgrade() {
             Some(connection) if connection.is_alive() => connection.sweep(&mut woken),
             _ => return,

@@ -4,6 +4,7 @@
 //! does, what a lease or an owner is, or how many servers there are beside this one.
 
 pub(crate) mod call;
+mod debts;
 pub mod endpoint;
 pub(crate) mod node;
 pub(crate) mod script;

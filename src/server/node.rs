@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::call::Command;
+use super::debts::Debts;
 use super::endpoint::Endpoint;
 use super::script::Script;
 use crate::clock;
@@ -30,9 +31,6 @@ const CLIENT_NAME: &str = "leasehold";
 /// Between tries to connect: soon at first, because most ends are short, then once a second.
 const RECONNECT: Backoff =
     Backoff { first: Duration::from_millis(10), longest: Duration::from_secs(1) };
-/// A lane remembers at most this many debts. What is forgotten costs its lease's TTL, no more.
-const DEBTS_MAX: usize = 4096;
-
 /// How a node behaves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeSettings {
@@ -48,7 +46,7 @@ pub(crate) struct NodeSettings {
 struct Desk {
     /// Somebody wants the connection now.
     wanted: Notify,
-    debts: Mutex<Vec<Owed>>,
+    debts: Mutex<Debts>,
 }
 
 struct Shared {
@@ -100,6 +98,9 @@ impl Node {
         if let Some(connection) = self.lane(lane).ready() {
             return Ok(connection);
         }
+        if self.supervisors[lane].is_finished() {
+            return Err(OpenError::RuntimeGone);
+        }
         self.shared.desks[lane].wanted.notify_one();
         let within = self.shared.settings.connect_timeout;
         timeout(within, self.lane(lane).settled()).await.unwrap_or(Err(OpenError::Timeout(within)))
@@ -126,7 +127,7 @@ impl Node {
             Some(next) => next.send_owed(owed).err(),
             None => Some(owed),
         };
-        remember(&mut debts, unsent);
+        debts.remember(unsent, clock::now());
     }
 
     fn lane(&self, lane: usize) -> &Lane {
@@ -141,7 +142,7 @@ impl Drop for Node {
 }
 
 impl Shared {
-    fn debts(&self, lane: usize) -> MutexGuard<'_, Vec<Owed>> {
+    fn debts(&self, lane: usize) -> MutexGuard<'_, Debts> {
         self.desks[lane].debts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -163,27 +164,22 @@ impl Shared {
     fn install(&self, lane: usize, connection: &Arc<Connection>) {
         let mut debts = self.debts(lane);
         let now = clock::now();
-        let due = std::mem::take(&mut *debts).into_iter().filter(|debt| debt.pointless_at > now);
-        remember(&mut debts, due.filter_map(|debt| connection.send_owed(debt).err()));
+        let due = debts.take_due(now);
+        debts.remember(due.into_iter().filter_map(|debt| connection.send_owed(debt).err()), now);
         self.pool.lane(lane).set(Link::Up(Arc::clone(connection)));
     }
 
-    /// Rests between two tries; at least the first delay of the backoff, and no longer than that
-    /// once somebody asks.
+    /// Rests between two tries. Once somebody asks, the backoff counts half as many failures: soon
+    /// enough for who waits, and no storm on a server that closes what it accepts.
     async fn rest(&self, lane: usize, failed: u32) {
         let random = clock::random_bits();
-        let least = RECONNECT.delay(0, random);
+        let least = RECONNECT.delay(failed / 2, random);
         let whole = RECONNECT.delay(failed, random);
         sleep(least).await;
         if let Some(more) = whole.checked_sub(least).filter(|more| !more.is_zero()) {
             let _ = timeout(more, self.desks[lane].wanted.notified()).await;
         }
     }
-}
-
-fn remember(debts: &mut Vec<Owed>, more: impl IntoIterator<Item = Owed>) {
-    let room = DEBTS_MAX.saturating_sub(debts.len());
-    debts.extend(more.into_iter().take(room));
 }
 
 /// Keeps one lane connected for as long as the node lives.
@@ -198,7 +194,7 @@ async fn supervise(shared: Arc<Shared>, number: usize) {
                 shared.install(number, &connection);
                 connection.ended().await;
                 lane.set(Link::Connecting);
-                remember(&mut shared.debts(number), connection.take_unanswered());
+                shared.debts(number).remember(connection.take_unanswered(), clock::now());
                 // A connection that lasted was a success; one that ends at once is not.
                 if clock::now().since(connected_at) > RECONNECT.longest {
                     failed = 0;

@@ -95,6 +95,7 @@ async fn dropped_callers_never_leave_their_reply_to_others() {
     soon("the caller that stays is served", staying).await.unwrap();
     echo(&connection, "after all").await.unwrap();
     assert_eq!(connection.in_flight(), 0, "each late reply found its place");
+    assert!(connection.lock().is_unused(), "and gave up its slot");
 }
 
 async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
@@ -131,7 +132,10 @@ async fn a_killed_server_leaves_no_caller_without_an_outcome_or_with_anothers() 
 async fn a_frozen_server_costs_its_callers_the_timeout_and_then_the_connection() {
     let server = RedisServer::start();
     let connection = dial(server.address(), QUICK).await;
+    connection.set_digests(Vec::new());
     echo(&connection, "before").await.unwrap();
+    // Long enough for the sweeper to fall asleep: it has to be woken again.
+    tokio::time::sleep(2 * QUICK.command_timeout).await;
     server.stop();
     let outcome = soon("the timeout", echo(&connection, "during")).await;
     assert!(matches!(outcome, Err(Failure::Unknown(Fault::Timeout(_)))), "{outcome:?}");
@@ -154,6 +158,95 @@ async fn a_timeout_alone_does_not_end_a_connection_that_still_answers() {
     echo(&connection, "release").await.unwrap();
     echo(&connection, "after").await.unwrap();
     assert!(connection.is_alive());
+    assert_eq!(connection.credit.available_permits(), IN_FLIGHT_BYTES, "given back once");
+
+    // The same, with nobody looking at the outcome before the late reply comes.
+    let permit = connection.admit(100).await.unwrap();
+    let reply = connection.send(permit, &[b"ECHO", b"never"], clock::now()).unwrap();
+    let unknown = soon("the timeout", echo(&connection, "never")).await;
+    assert!(unknown.is_err());
+    server.send(0, "$5\r\nnever\r\n");
+    echo(&connection, "release").await.unwrap();
+    assert!(reply.await.is_err(), "an outcome does not change");
+    assert_eq!(connection.credit.available_permits(), IN_FLIGHT_BYTES);
+}
+
+/// Bytes that come are a sign of life, long before they make a reply.
+#[tokio::test]
+async fn a_reply_that_takes_longer_than_every_timeout_does_not_end_the_connection() {
+    let server = RedisServer::start();
+    let proxy = FaultProxy::start(server.address());
+    let connection = dial(proxy.address(), QUICK).await;
+    connection.set_digests(Vec::new());
+    let long = "x".repeat(1000);
+    proxy.to_client().set(Harm::Dribble(1));
+    let outcome = soon("the timeout", echo(&connection, &long)).await;
+    assert!(matches!(outcome, Err(Failure::Unknown(Fault::Timeout(_)))), "{outcome:?}");
+    soon("it dribbles on", proxy.to_client().until_delivered(1000)).await;
+    proxy.to_client().set(Harm::Pass);
+    echo(&connection, "after").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_callers_blocked_write_is_finished_by_the_flusher() {
+    let server = RedisServer::start();
+    let connection = dial(server.address(), PATIENT).await;
+    let payload = vec![b'x'; 32 * 1024 * 1024];
+    let reply = connection.send_unbounded(&[b"SET", b"k", &payload], clock::now()).unwrap();
+    assert_eq!(soon("a reply", reply).await.unwrap(), Frame::Simple(Bytes::from_static(b"OK")));
+    echo(&connection, "after").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_failed_connection_is_closed_while_handles_to_it_live() {
+    let server = RedisServer::start();
+    let connection = dial(server.address(), PATIENT).await;
+    echo(&connection, "hello").await.unwrap();
+    connection.fail(Fault::ClosedByUs);
+    let clients = || server.cli_text(&["CLIENT", "LIST"]).lines().count();
+    crate::support::eventually("ours is gone", || clients() == 1).await;
+    assert!(!connection.is_alive());
+}
+
+/// A reader that ends with its runtime leaves nobody waiting.
+#[test]
+fn a_connection_whose_runtime_has_ended_refuses_commands_and_still_sends_what_is_owed() {
+    let server = RedisServer::start();
+    let first = tokio::runtime::Runtime::new().unwrap();
+    let connection = first.block_on(dial(server.address(), PATIENT));
+    drop(first);
+    let second = tokio::runtime::Runtime::new().unwrap();
+    second.block_on(async {
+        let refused = soon("an outcome", echo(&connection, "nobody reads")).await;
+        assert!(matches!(refused, Err(Failure::NotSent(Fault::RuntimeGone))), "{refused:?}");
+    });
+    for number in 0..8 {
+        let key = format!("owed:{number}");
+        connection.send_owed(owed(&[b"SET", key.as_bytes(), b"1"])).unwrap();
+    }
+    let all = crate::support::eventually(
+        "all were sent",
+        || matches!(server.cli(&["KEYS", "owed:*"]), Frame::Array(keys) if keys.len() == 8),
+    );
+    second.block_on(all);
+}
+
+/// Where nobody drives the runtime, a flusher would never come.
+#[test]
+fn what_is_owed_is_sent_where_no_runtime_runs() {
+    let server = RedisServer::start();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let connection =
+        runtime.block_on(dial(server.address(), Settings { write_inline: 1, ..PATIENT }));
+    for number in 0..8 {
+        let key = format!("owed:{number}");
+        connection.send_owed(owed(&[b"SET", key.as_bytes(), b"1"])).unwrap();
+    }
+    let other = tokio::runtime::Runtime::new().unwrap();
+    other.block_on(crate::support::eventually(
+        "all were sent",
+        || matches!(server.cli(&["KEYS", "owed:*"]), Frame::Array(keys) if keys.len() == 8),
+    ));
 }
 
 #[tokio::test]
@@ -196,7 +289,7 @@ async fn reading_goes_on_while_a_large_write_waits() {
     let payload = vec![b'x'; 64 * 1024];
     let command: &[&[u8]] = &[b"ECHO", &payload];
     let commands = vec![command; 400];
-    let replies = connection.send_batch(&commands, clock::now()).unwrap();
+    let replies = connection.send_batch(&commands, clock::now(), PATIENT.command_timeout).unwrap();
     for reply in replies {
         assert_eq!(soon("a reply", reply).await.unwrap(), word(&payload));
     }

@@ -4,7 +4,9 @@
 use std::net::SocketAddr;
 
 use super::*;
-use crate::support::{Action, Command, RedisServer, ScriptedServer, scripted::greeting, soon};
+use crate::support::{
+    Action, Command, Fault, FaultProxy, RedisServer, ScriptedServer, scripted::greeting, soon,
+};
 
 const SETTINGS: Settings = Settings { command_timeout: Duration::from_secs(20), write_inline: 4 };
 const WITHIN: Duration = Duration::from_secs(20);
@@ -110,6 +112,31 @@ async fn a_refused_login_is_never_taken_for_a_missing_protocol() {
         _ => Action::error("NOAUTH Authentication required."),
     });
     assert_eq!(refusal(open(server.address(), wrong).await), ("AUTH", Code::Auth));
+}
+
+/// Servers echo what they do not understand, and the password is in it.
+#[tokio::test]
+async fn a_server_that_echoes_the_password_does_not_get_it_into_our_error() {
+    let server = ScriptedServer::start(|command| {
+        let said: Vec<String> = (1..command.words.len()).map(|at| command.word(at)).collect();
+        let name = command.name();
+        Action::error(&format!("ERR unknown command '{name}', with args: '{}'", said.join("' '")))
+    });
+    let hello = Hello { password: Some("hunter2"), ..HELLO };
+    let error = open(server.address(), hello).await.map(|_| ()).unwrap_err();
+    assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
+    assert!(error.to_string().contains("AUTH"), "{error}");
+}
+
+/// The handshake has its own time limit, whatever a command's is.
+#[tokio::test]
+async fn a_slow_handshake_may_take_longer_than_a_command() {
+    let server = RedisServer::start();
+    let proxy = FaultProxy::start(server.address());
+    proxy.to_client().set(Fault::Delay(Duration::from_millis(300)));
+    let address = Address::Tcp { host: "127.0.0.1".into(), port: proxy.port() };
+    let settings = Settings { command_timeout: Duration::from_millis(50), ..SETTINGS };
+    soon("it opens", connect(&address, HELLO, settings, WITHIN)).await.unwrap();
 }
 
 #[tokio::test]

@@ -144,6 +144,13 @@ fn attributes_are_no_reply_of_their_own() {
 }
 
 #[test]
+fn a_reply_to_a_command_that_was_not_sent_is_a_fault() {
+    let mut pipeline = Plain::default();
+    push(&mut pipeline);
+    assert!(matches!(pipeline.deliver(Frame::Integer(1)), Err(Fault::Unsolicited)));
+}
+
+#[test]
 fn a_reply_that_nobody_waits_for_is_a_fault() {
     let mut pipeline = Plain::default();
     assert!(matches!(pipeline.deliver(Frame::Integer(1)), Err(Fault::Unsolicited)));
@@ -255,6 +262,20 @@ fn what_is_owed_is_sent_and_handed_back_only_if_it_was_not_answered() {
 }
 
 #[test]
+fn without_a_reader_nobody_waits_and_only_what_is_owed_is_sent() {
+    let mut pipeline = Plain::default();
+    let ticket = send(&mut pipeline);
+    assert!(pipeline.poll(ticket, &3).is_pending());
+    let mut woken = Vec::new();
+    pipeline.orphan(Fault::RuntimeGone, &mut woken);
+    assert_eq!(woken, [3]);
+    assert!(matches!(settled(&mut pipeline, ticket), Err(Failure::Unknown(Fault::RuntimeGone))));
+    assert!(matches!(pipeline.push(PING, terms(0, 1)), Err(Fault::RuntimeGone)));
+    pipeline.push_owed(owed("late"), at(0)).unwrap();
+    assert_eq!(write_all(&mut pipeline), b"late");
+}
+
+#[test]
 fn a_writer_that_goes_on_after_a_failure_finds_nothing_to_write() {
     let mut pipeline = Plain::default();
     push(&mut pipeline);
@@ -290,6 +311,7 @@ fn a_timeout_ends_the_wait_and_keeps_the_place_in_the_queue() {
     assert!(settled(&mut pipeline, next).is_err());
     // Both replies come late; neither is given to the command that came after them.
     let third = pipeline.push(PING, terms(60, 120)).unwrap();
+    write_all(&mut pipeline);
     pipeline.deliver(Frame::Integer(1)).unwrap();
     pipeline.deliver(Frame::Integer(2)).unwrap();
     pipeline.deliver(Frame::Integer(3)).unwrap();
