@@ -15,7 +15,7 @@ use crate::lock::scripts;
 use crate::net::connection::Settings;
 use crate::net::handshake::OpenError;
 use crate::policy::{Term, Wait};
-use crate::request::LockRequest;
+use crate::request::{Asked, LockRequest};
 use crate::server::endpoint::Endpoint;
 use crate::server::node::{Node, NodeSettings};
 
@@ -107,9 +107,14 @@ impl Locker {
 
     fn request(&self, name: &[u8], wait: Wait) -> LockRequest {
         let Defaults { prefix, ttl, min_validity, label } = &*self.defaults;
-        let names = Names::new(prefix, name);
-        let core = Arc::clone(&self.core);
-        LockRequest::new(core, names, *ttl, *min_validity, label.clone(), wait)
+        let asked = Asked {
+            names: Names::new(prefix, name),
+            ttl: *ttl,
+            min_validity: *min_validity,
+            label: label.clone(),
+            wait,
+        };
+        LockRequest::new(Arc::clone(&self.core), asked)
     }
 }
 

@@ -33,66 +33,64 @@ use crate::policy::{Term, Wait};
 #[must_use = "a lock is taken when its request is awaited"]
 pub struct LockRequest<F: Fencing = Fenced> {
     core: Arc<Core>,
-    names: Result<Names, InvalidName>,
-    ttl: Duration,
-    min_validity: Option<Duration>,
-    label: Option<Arc<str>>,
-    wait: Wait,
+    asked: Asked,
     fencing: PhantomData<fn() -> F>,
 }
 
+/// What is asked for, unchecked: what is wrong with it is said when the request is awaited.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) names: Result<Names, InvalidName>,
+    pub(crate) ttl: Duration,
+    pub(crate) min_validity: Option<Duration>,
+    pub(crate) label: Option<Arc<str>>,
+    pub(crate) wait: Wait,
+}
+
 impl LockRequest<Fenced> {
-    pub(crate) fn new(
-        core: Arc<Core>,
-        names: Result<Names, InvalidName>,
-        ttl: Duration,
-        min_validity: Option<Duration>,
-        label: Option<Arc<str>>,
-        wait: Wait,
-    ) -> Self {
-        Self { core, names, ttl, min_validity, label, wait, fencing: PhantomData }
+    pub(crate) fn new(core: Arc<Core>, asked: Asked) -> Self {
+        Self { core, asked, fencing: PhantomData }
     }
 
     /// Takes the lock by a plain `SET NX PX`, which costs the server less, and without a fencing
     /// token: a guard that outlives its lease unnoticed has nothing that a resource could refuse.
     pub fn unfenced(self) -> LockRequest<Unfenced> {
-        let Self { core, names, ttl, min_validity, label, wait, .. } = self;
-        LockRequest { core, names, ttl, min_validity, label, wait, fencing: PhantomData }
+        LockRequest { core: self.core, asked: self.asked, fencing: PhantomData }
     }
 }
 
 impl<F: Fencing> LockRequest<F> {
     /// How long the lease lasts: from 10 ms to a day, in whole milliseconds.
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = ttl;
+        self.asked.ttl = ttl;
         self
     }
 
     /// How much of the lease has to be left when it is granted; a later grant is given back. A
     /// tenth of the TTL by default.
     pub fn min_validity(mut self, min_validity: Duration) -> Self {
-        self.min_validity = Some(min_validity);
+        self.asked.min_validity = Some(min_validity);
         self
     }
 
     /// How long to wait while another holds the lock, or the server does not serve. An attempt
     /// that is under way when the wait ends is seen through.
     pub fn wait_at_most(mut self, limit: Duration) -> Self {
-        self.wait = Wait::AtMost(limit);
+        self.asked.wait = Wait::AtMost(limit);
         self
     }
 
     /// Who takes the lock, for people: others see it in their errors. At most 256 bytes.
     pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
-        self.label = Some(label.into());
+        self.asked.label = Some(label.into());
         self
     }
 
     fn wish(self) -> Result<(Arc<Core>, Wish), Error> {
-        let names = self.names.map_err(Error::misuse)?;
-        let term = Term::new(self.ttl, self.min_validity).map_err(Error::misuse)?;
-        self.label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;
-        let Self { label, wait, .. } = self;
+        let Asked { names, ttl, min_validity, label, wait } = self.asked;
+        let names = names.map_err(Error::misuse)?;
+        let term = Term::new(ttl, min_validity).map_err(Error::misuse)?;
+        label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;
         let fenced = Guard::<F>::FENCED;
         Ok((self.core, Wish { names, term, label, wait, fenced }))
     }
@@ -112,10 +110,6 @@ impl<F: Fencing> IntoFuture for LockRequest<F> {
 
 impl<F: Fencing> fmt::Debug for LockRequest<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LockRequest")
-            .field("names", &self.names)
-            .field("ttl", &self.ttl)
-            .field("wait", &self.wait)
-            .finish_non_exhaustive()
+        f.debug_tuple("LockRequest").field(&self.asked).finish()
     }
 }

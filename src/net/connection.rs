@@ -17,13 +17,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use bytes::{Buf, BytesMut};
+use bytes::Bytes;
 use leasehold_resp::Frame;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
-use super::outbox::Commit;
 use super::outcome::{Failure, Fault};
 use super::pipeline::{Owed, Pipeline, Sweep, Terms, Ticket};
 use super::reply::Reply;
@@ -42,9 +41,6 @@ const COMMAND_OVERHEAD: usize = 160;
 const SWEEPS_PER_TIMEOUT: u32 = 8;
 /// A connection on which commands wait and nothing was read for this many timeouts is dead.
 const TIMEOUTS_UNTIL_DEAD: u32 = 2;
-
-/// A caller that writes takes others' commands along, but not for ever.
-const CHUNKS_IN_A_ROW: usize = 16;
 
 /// How a connection behaves.
 #[derive(Clone, Copy, Debug)]
@@ -65,10 +61,10 @@ impl Settings {
 pub struct Connection {
     pipeline: Mutex<Pipeline<Waker>>,
     credit: Semaphore,
-    write: WriteHalf,
-    signals: Arc<Signals>,
-    settings: Settings,
-    digests: OnceLock<Vec<bytes::Bytes>>,
+    pub(super) write: WriteHalf,
+    pub(super) signals: Arc<Signals>,
+    pub(super) settings: Settings,
+    digests: OnceLock<Vec<Bytes>>,
 }
 
 impl Connection {
@@ -243,7 +239,7 @@ impl Connection {
         self.digests.get()?.get(script).map(|digest| &digest[..])
     }
 
-    pub(super) fn set_digests(&self, digests: Vec<bytes::Bytes>) {
+    pub(super) fn set_digests(&self, digests: Vec<Bytes>) {
         // A handshake happens once; a second one could only say the same.
         let _ = self.digests.set(digests);
     }
@@ -255,74 +251,6 @@ impl Connection {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Pipeline<Waker>> {
         self.pipeline.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Sends what was pushed under this lock, or sees to it that somebody does.
-    fn commit(&self, mut pipeline: MutexGuard<'_, Pipeline<Waker>>) {
-        let wake_sweeper = pipeline.wants_sweeper();
-        let commit = pipeline.commit(self.settings.write_inline);
-        drop(pipeline);
-        match commit {
-            Commit::Queued => {}
-            Commit::WakeFlusher => self.signals.flush.notify_one(),
-            Commit::Write(chunk) => self.write_or_hand_over(chunk),
-        }
-        if wake_sweeper {
-            self.signals.sweep.notify_one();
-        }
-    }
-
-    /// Sends what was pushed under this lock where no task may be there to do it.
-    fn commit_unaided(&self, mut pipeline: MutexGuard<'_, Pipeline<Waker>>) {
-        let chunk = match pipeline.commit(usize::MAX) {
-            Commit::Write(chunk) => Some(chunk),
-            Commit::WakeFlusher | Commit::Queued => pipeline.outbox().take_over(),
-        };
-        drop(pipeline);
-        if let Some(chunk) = chunk {
-            self.write_or_hand_over(chunk);
-        }
-    }
-
-    fn write_or_hand_over(&self, chunk: BytesMut) {
-        if let Err(rest) = self.write_until_blocked(chunk) {
-            self.lock().outbox().hand_over(rest);
-            self.signals.flush.notify_one();
-        }
-    }
-
-    /// Writes as the writer until nothing is left; gives back what the kernel does not take, or
-    /// what others added meanwhile once that has gone on for long.
-    fn write_until_blocked(&self, mut chunk: BytesMut) -> Result<(), BytesMut> {
-        for _ in 0..CHUNKS_IN_A_ROW {
-            match self.write.try_write(&chunk) {
-                Ok(0) => self.fail(io::Error::from(io::ErrorKind::WriteZero).into()),
-                Ok(written) if written < chunk.len() => {
-                    chunk.advance(written);
-                    continue;
-                }
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(chunk),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => self.fail(error.into()),
-            }
-            match self.lock().outbox().next_chunk(chunk) {
-                Some(more) => chunk = more,
-                None => return Ok(()),
-            }
-        }
-        Err(chunk)
-    }
-
-    /// Writes as the flusher, waiting for the socket where it has to.
-    pub(super) async fn flush(&self) {
-        let Some(mut chunk) = self.lock().outbox().take_over() else { return };
-        while let Err(rest) = self.write_until_blocked(chunk) {
-            chunk = rest;
-            if let Err(error) = self.write.writable().await {
-                self.fail(error.into());
-            }
-        }
     }
 
     /// Matches what was decoded from a read, under one lock.

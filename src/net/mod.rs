@@ -5,8 +5,8 @@
 //! successor is a new one (a new generation) with a new queue.
 //!
 //! From the bottom: `transport` opens sockets; `outbox` holds what is to be written and `pipeline`
-//! matches replies to what waits for them, both without I/O; `connection` joins these and `tasks`
-//! runs it; `handshake` makes a connection usable; `pool` keeps several per server.
+//! matches replies to what waits for them, both without I/O; `connection` joins these, with its
+//! `writing` and its `tasks`; `handshake` makes a connection usable; `pool` keeps several per server.
 
 pub mod connection;
 pub mod handshake;
@@ -18,3 +18,4 @@ pub mod refusal;
 pub mod reply;
 mod tasks;
 pub mod transport;
+mod writing;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
-use bytes::Bytes;
+use bytes::BytesMut;
 use tokio::task::JoinSet;
 
 use leasehold_resp::{command_len, encode_command};
