@@ -49,7 +49,7 @@ struct Defaults {
 /// How a [`Locker`] is made.
 #[must_use = "a builder does nothing until it connects"]
 pub struct Builder {
-    url: String,
+    urls: Vec<String>,
     defaults: Defaults,
     node: NodeSettings,
 }
@@ -69,18 +69,13 @@ impl Locker {
     ///
     /// Dropping the future closes what was opened.
     pub async fn connect(url: &str) -> Result<Self, Error> {
-        Self::builder(url).connect().await
+        Self::builder().node(url).connect().await
     }
 
-    /// A locker for the server at `url`:
-    ///
-    /// - `redis://[[user]:password@]host[:port][/database]`
-    /// - `redis+unix://[[user]:password@]/path/to/socket[?db=database]`
-    ///
-    /// User, password and path are percent-encoded; an IPv6 address stands in brackets.
-    pub fn builder(url: impl Into<String>) -> Builder {
+    /// A locker with settings of your own; it needs a [`Builder::node`].
+    pub fn builder() -> Builder {
         Builder {
-            url: url.into(),
+            urls: Vec::new(),
             defaults: Defaults {
                 prefix: Vec::new(),
                 ttl: DEFAULT_TTL,
@@ -119,6 +114,17 @@ impl Locker {
 }
 
 impl Builder {
+    /// The server to take locks on:
+    ///
+    /// - `redis://[[user]:password@]host[:port][/database]`
+    /// - `redis+unix://[[user]:password@]/path/to/socket[?db=database]`
+    ///
+    /// User, password and path are percent-encoded; an IPv6 address stands in brackets.
+    pub fn node(mut self, url: impl Into<String>) -> Self {
+        self.urls.push(url.into());
+        self
+    }
+
     /// The TTL of leases that name none: 10 s by default.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.defaults.ttl = ttl;
@@ -179,7 +185,13 @@ impl Builder {
     ///
     /// Dropping the future closes what was opened.
     pub async fn connect(mut self) -> Result<Locker, Error> {
-        let endpoint = Endpoint::parse(&self.url).map_err(Error::misuse)?;
+        let [url] = &self.urls[..] else {
+            return Err(Error::misuse(format_args!(
+                "a locker needs one server, not {}: locks on several are not supported yet",
+                self.urls.len()
+            )));
+        };
+        let endpoint = Endpoint::parse(url).map_err(Error::misuse)?;
         self.check()?;
         self.node.connection.write_inline = write_inline();
         let lanes = self.node.lanes;

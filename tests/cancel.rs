@@ -15,7 +15,7 @@ use support::{RedisServer, eventually, soon};
 const TTL: Duration = Duration::from_secs(3600);
 
 async fn locker(server: &RedisServer) -> Locker {
-    Locker::builder(server.url()).ttl(TTL).connect().await.unwrap()
+    Locker::builder().node(server.url()).ttl(TTL).connect().await.unwrap()
 }
 
 /// Polls at most `polls` times; whether the future ended is its output or none.

@@ -14,7 +14,8 @@ use support::{Action, Fault, FaultProxy, RedisServer, ScriptedServer, eventually
 const TTL: Duration = Duration::from_secs(3600);
 
 async fn locker_at(url: String) -> Locker {
-    Locker::builder(url)
+    Locker::builder()
+        .node(url)
         .ttl(TTL)
         .command_timeout(Duration::from_millis(200))
         .connect()
@@ -23,7 +24,7 @@ async fn locker_at(url: String) -> Locker {
 }
 
 async fn patient_locker_at(url: String) -> Locker {
-    Locker::builder(url).ttl(TTL).command_timeout(support::STUCK).connect().await.unwrap()
+    Locker::builder().node(url).ttl(TTL).command_timeout(support::STUCK).connect().await.unwrap()
 }
 
 fn refused(result: Result<Guard, Error>) -> Error {

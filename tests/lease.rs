@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 const TTL: Duration = Duration::from_secs(60);
 
 async fn locker(server: &RedisServer) -> Locker {
-    Locker::builder(server.url()).ttl(TTL).connect().await.unwrap()
+    Locker::builder().node(server.url()).ttl(TTL).connect().await.unwrap()
 }
 
 fn pttl(server: &RedisServer, key: &str) -> i64 {
@@ -98,7 +98,7 @@ async fn another_holders_lock_is_never_touched() {
 async fn a_lease_is_lost_at_its_deadline_whatever_the_server_does() {
     let server = RedisServer::start();
     let proxy = FaultProxy::start(server.address());
-    let locker = Locker::builder(proxy.url()).connect().await.unwrap();
+    let locker = Locker::builder().node(proxy.url()).connect().await.unwrap();
     let guard = locker.lock("short").ttl(Duration::from_millis(150)).await.unwrap();
     proxy.set_both(Fault::Blackhole);
     eventually("it is lost", || guard.is_lost()).await;
@@ -215,7 +215,8 @@ fn a_locker_whose_runtime_has_ended_says_so() {
 async fn an_extension_that_gets_no_answer_before_the_end_says_that_the_lease_is_lost() {
     let server = RedisServer::start();
     let proxy = FaultProxy::start(server.address());
-    let locker = Locker::builder(proxy.url())
+    let locker = Locker::builder()
+        .node(proxy.url())
         .command_timeout(Duration::from_millis(300))
         .connect()
         .await
@@ -244,7 +245,7 @@ async fn an_extension_of_a_key_that_is_no_lock_any_more_says_that_the_lease_is_l
 async fn a_grant_that_comes_too_late_is_given_back() {
     let server = RedisServer::start();
     let proxy = FaultProxy::start(server.address());
-    let locker = Locker::builder(proxy.url()).connect().await.unwrap();
+    let locker = Locker::builder().node(proxy.url()).connect().await.unwrap();
     proxy.to_client().set(Fault::Delay(Duration::from_millis(60)));
     let request = locker
         .try_lock("late")
@@ -262,7 +263,7 @@ async fn a_grant_that_comes_too_late_is_given_back() {
 async fn validity_is_counted_from_before_the_request_was_sent() {
     let server = RedisServer::start();
     let proxy = FaultProxy::start(server.address());
-    let locker = Locker::builder(proxy.url()).connect().await.unwrap();
+    let locker = Locker::builder().node(proxy.url()).connect().await.unwrap();
     let delay = Duration::from_millis(100);
     proxy.to_client().set(Fault::Delay(delay));
     let ttl = Duration::from_secs(10);

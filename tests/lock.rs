@@ -12,7 +12,7 @@ use support::{RedisServer, eventually, soon};
 const TTL: Duration = Duration::from_secs(60);
 
 async fn locker(server: &RedisServer) -> Locker {
-    Locker::builder(server.url()).ttl(TTL).connect().await.unwrap()
+    Locker::builder().node(server.url()).ttl(TTL).connect().await.unwrap()
 }
 
 fn refused<F: leasehold::Fencing>(result: Result<Guard<F>, Error>) -> Error {
@@ -45,7 +45,7 @@ async fn a_lock_is_taken_refused_to_others_and_given_back() {
 #[tokio::test]
 async fn the_keys_are_what_other_tools_expect() {
     let server = RedisServer::start();
-    let locker = Locker::builder(server.url()).key_prefix("app:").connect().await.unwrap();
+    let locker = Locker::builder().node(server.url()).key_prefix("app:").connect().await.unwrap();
     let guard = locker.lock("job").label("worker 7").await.unwrap();
     assert_eq!(guard.name(), b"app:job");
     let value = server.cli_text(&["GET", "app:job"]);
@@ -218,11 +218,13 @@ async fn what_cannot_be_asked_for_is_refused_before_anything_is_sent() {
     }
     assert_eq!(server.cli(&["DBSIZE"]), Frame::Integer(0));
     for builder in [
-        Locker::builder("http://127.0.0.1"),
-        Locker::builder(server.url()).ttl(Duration::ZERO),
-        Locker::builder(server.url()).connections(0),
-        Locker::builder(server.url()).command_timeout(Duration::ZERO),
-        Locker::builder(server.url()).connect_timeout(Duration::MAX),
+        Locker::builder(),
+        Locker::builder().node(server.url()).node(server.url()),
+        Locker::builder().node("http://127.0.0.1"),
+        Locker::builder().node(server.url()).ttl(Duration::ZERO),
+        Locker::builder().node(server.url()).connections(0),
+        Locker::builder().node(server.url()).command_timeout(Duration::ZERO),
+        Locker::builder().node(server.url()).connect_timeout(Duration::MAX),
     ] {
         let error = builder.connect().await.unwrap_err();
         assert!(error.is_misuse(), "{error}");

@@ -37,7 +37,7 @@ fn yes(command: &Command) -> Action {
 #[tokio::test]
 async fn a_lease_stays_on_the_connection_that_it_began_on() {
     let server = ScriptedServer::start(yes);
-    let locker = Locker::builder(server.url()).connections(3).connect().await.unwrap();
+    let locker = Locker::builder().node(server.url()).connections(3).connect().await.unwrap();
     assert_eq!(server.accepted(), 3);
     let mut guards = Vec::new();
     for number in 0..9 {
@@ -101,7 +101,8 @@ async fn an_acquire_without_an_answer_is_released_behind_it_on_its_connection() 
         Some(answer) => answer,
         None => Action::Silence,
     });
-    let locker = Locker::builder(server.url())
+    let locker = Locker::builder()
+        .node(server.url())
         .connections(2)
         .command_timeout(Duration::from_millis(50))
         .connect()
@@ -156,7 +157,7 @@ async fn a_token_below_the_proposal_is_no_grant() {
 async fn a_new_connection_pays_its_lanes_debts_first() {
     let server = ScriptedServer::start(yes);
     let mut proxy = FaultProxy::start(server.address());
-    let locker = Locker::builder(proxy.url()).connections(3).connect().await.unwrap();
+    let locker = Locker::builder().node(proxy.url()).connections(3).connect().await.unwrap();
     let mut guards = Vec::new();
     for number in 0..6 {
         guards.push(locker.lock(format!("n{number}")).await.unwrap());
