@@ -5,6 +5,7 @@ mod report;
 use std::fmt;
 use std::time::Duration;
 
+pub(crate) use report::Configured;
 pub use report::{FailureKind, Holder, Report, ServerReport, Vote};
 
 /// Why a lock could not be taken, kept or given back.
@@ -104,11 +105,26 @@ impl Error {
         self.is_failure_of(FailureKind::Auth)
     }
 
+    /// Servers that restarted may not vote until the leases that they may have forgotten have
+    /// ended; the report says how long that is.
+    #[must_use]
+    pub fn is_restart_guard(&self) -> bool {
+        self.is_failure_of(FailureKind::RestartGuard)
+    }
+
     /// The call itself was wrong: a name, a TTL, a URL, a key that holds something else. Trying
     /// again will not help.
     #[must_use]
     pub fn is_misuse(&self) -> bool {
         matches!(self.0.kind, Kind::Misuse(_)) || self.is_failure_of(FailureKind::Misuse)
+    }
+
+    /// The lock is held by a client that was given other servers, or another quorum: unless that
+    /// is a change under way that [`crate::may_coexist`] allows, the two do not exclude each
+    /// other, and one of them has to be put right.
+    #[must_use]
+    pub fn is_other_configuration(&self) -> bool {
+        self.0.report.holders().any(|holder| holder.other_configuration)
     }
 
     /// What each server said, where servers were asked.
@@ -134,7 +150,7 @@ impl fmt::Display for Error {
             Kind::Contended => f.write_str("held by another")?,
             Kind::TimedOut { waited } => write!(f, "not to be had within {waited:.1?}")?,
             Kind::TooLate => f.write_str("granted too late to be of use, and given back")?,
-            Kind::NoQuorum => f.write_str("the server did not serve")?,
+            Kind::NoQuorum => f.write_str("too few servers served")?,
         }
         write!(f, ": {}", self.0.report)
     }

@@ -38,6 +38,7 @@
 
 #![forbid(unsafe_code)]
 
+mod builder;
 mod clock;
 mod error;
 mod lock;
@@ -59,7 +60,9 @@ pub mod fuzzing {
     pub use crate::server::endpoint;
 }
 
+pub use builder::Builder;
 pub use error::{Error, FailureKind, Holder, Report, ServerReport, Vote};
 pub use lock::guard::{Fenced, Fencing, FencingToken, Guard, Unfenced};
-pub use locker::{Builder, Locker};
+pub use locker::Locker;
+pub use policy::{CoexistenceError, Tolerance, may_coexist};
 pub use request::LockRequest;

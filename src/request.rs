@@ -60,7 +60,8 @@ impl LockRequest<Fenced> {
 }
 
 impl<F: Fencing> LockRequest<F> {
-    /// How long the lease lasts: from 10 ms to a day, in whole milliseconds.
+    /// How long the lease lasts: from 10 ms to a day, in whole milliseconds; with a restart guard
+    /// at most [`Builder::longest_ttl`](crate::Builder::longest_ttl).
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.asked.ttl = ttl;
         self
@@ -90,6 +91,12 @@ impl<F: Fencing> LockRequest<F> {
         let Asked { names, ttl, min_validity, label, wait } = self.asked;
         let names = names.map_err(Error::misuse)?;
         let term = Term::new(ttl, min_validity).map_err(Error::misuse)?;
+        if let Some(longest) = self.core.longest_ttl().filter(|longest| ttl > *longest) {
+            return Err(Error::misuse(format_args!(
+                "a TTL of {ttl:?} is longer than the longest, {longest:?}, that servers which \
+                 restarted are kept from voting for: raise Builder::longest_ttl on every client"
+            )));
+        }
         label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;
         let fenced = Guard::<F>::FENCED;
         Ok((self.core, Wish { names, term, label, wait, fenced }))

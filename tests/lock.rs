@@ -41,7 +41,7 @@ async fn a_lock_is_taken_refused_to_others_and_given_back() {
     assert!(again.fence() > first);
 }
 
-/// DESIGN, names and keys: the lock key is the name, its value begins with the owner id.
+/// The lock key is the name, its value begins with the owner id.
 #[tokio::test]
 async fn the_keys_are_what_other_tools_expect() {
     let server = RedisServer::start();
@@ -219,7 +219,7 @@ async fn what_cannot_be_asked_for_is_refused_before_anything_is_sent() {
     assert_eq!(server.cli(&["DBSIZE"]), Frame::Integer(0));
     for builder in [
         Locker::builder(),
-        Locker::builder().node(server.url()).node(server.url()),
+        Locker::builder().nodes([server.url(), server.url()]),
         Locker::builder().node("http://127.0.0.1"),
         Locker::builder().node(server.url()).ttl(Duration::ZERO),
         Locker::builder().node(server.url()).connections(0),

@@ -29,8 +29,10 @@ pub enum Vote {
     Held(Option<Holder>),
     /// The lock is not, or no longer, the one who asks's.
     NotOwned,
-    /// It has accepted a larger fencing token than the one that was proposed.
+    /// It has accepted a fencing token that is not below the one proposed.
     Stale,
+    /// It had not answered when the others had decided.
+    Pending,
     /// It gave no answer that could be used.
     Failed {
         /// What kind of failure it was.
@@ -50,8 +52,10 @@ pub enum FailureKind {
     Unknown,
     /// It refused the credentials, or the user lacks a right.
     Auth,
-    /// It said that what was asked cannot be, now or later.
+    /// It said that what was asked cannot be, now or later; or it is no server for locks.
     Misuse,
+    /// It restarted and may have forgotten leases that still run, so it may not vote yet.
+    RestartGuard,
 }
 
 /// Who holds a lock.
@@ -64,6 +68,34 @@ pub struct Holder {
     pub label: Option<String>,
     /// How long its lease still lasted when the server was asked; none where it never ends.
     pub remaining: Option<Duration>,
+    /// It was given other servers, or another quorum, than the one who asks. Unless the change of
+    /// servers is one that [`crate::may_coexist`] allows, the two do not exclude each other.
+    pub other_configuration: bool,
+    /// What it says of its servers and quorum, if it is one of ours.
+    pub(crate) configuration: Configured,
+}
+
+/// What a holder's value says of the servers that it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Configured {
+    /// The value of another library.
+    Unknown,
+    /// One server.
+    Single,
+    /// Several, with this fingerprint.
+    Several(Box<str>),
+}
+
+impl Holder {
+    /// The holder as a client with this fingerprint of its own sees it.
+    pub(crate) fn seen_from(mut self, fingerprint: Option<&str>) -> Self {
+        self.other_configuration = match &self.configuration {
+            Configured::Unknown => false,
+            Configured::Single => fingerprint.is_some(),
+            Configured::Several(its) => fingerprint != Some(its),
+        };
+        self
+    }
 }
 
 impl Report {
@@ -76,7 +108,12 @@ impl Report {
     /// The holder that the first server with one named.
     #[must_use]
     pub fn holder(&self) -> Option<&Holder> {
-        self.servers.iter().find_map(|server| match &server.vote {
+        self.holders().next()
+    }
+
+    /// The holders that the servers named, one per server that named one.
+    pub fn holders(&self) -> impl Iterator<Item = &Holder> {
+        self.servers.iter().filter_map(|server| match &server.vote {
             Vote::Held(holder) => holder.as_ref(),
             _ => None,
         })
@@ -123,6 +160,7 @@ impl fmt::Display for Vote {
             Self::Held(None) => f.write_str("held by another, who has released it since"),
             Self::NotOwned => f.write_str("not held by this lease any more"),
             Self::Stale => f.write_str("has seen a larger token"),
+            Self::Pending => f.write_str("has not answered yet"),
             Self::Failed { reason, .. } => f.write_str(reason),
         }
     }
@@ -136,9 +174,13 @@ impl fmt::Display for Holder {
             None => write!(f, "owner {}", self.owner.escape_debug())?,
         }
         match self.remaining {
-            Some(remaining) => write!(f, " for another {remaining:.1?}"),
-            None => f.write_str(" without an end"),
+            Some(remaining) => write!(f, " for another {remaining:.1?}")?,
+            None => f.write_str(" without an end")?,
         }
+        if self.other_configuration {
+            f.write_str(", who was given other servers or another quorum than this client")?;
+        }
+        Ok(())
     }
 }
 
@@ -147,11 +189,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_holder_with_other_servers_is_found_out() {
+        let seen = |configuration, fingerprint| {
+            let owner = "00ff".to_owned();
+            let holder = Holder {
+                owner,
+                label: None,
+                remaining: None,
+                other_configuration: false,
+                configuration,
+            };
+            holder.seen_from(fingerprint).other_configuration
+        };
+        let several = |print: &str| Configured::Several(print.into());
+        assert!(!seen(Configured::Unknown, Some("a")) && !seen(Configured::Unknown, None));
+        assert!(!seen(Configured::Single, None) && seen(Configured::Single, Some("a")));
+        assert!(!seen(several("a"), Some("a")));
+        assert!(seen(several("a"), Some("b")) && seen(several("a"), None));
+    }
+
+    #[test]
     fn a_report_names_server_holder_and_time_left_and_escapes_what_others_wrote() {
         let held = Vote::Held(Some(Holder {
             owner: "00ff".into(),
             label: Some("billing\x1b[31m".into()),
             remaining: Some(Duration::from_millis(3200)),
+            other_configuration: false,
+            configuration: Configured::Single,
         }));
         let report = Report {
             servers: vec![

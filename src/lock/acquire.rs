@@ -12,7 +12,10 @@ use super::owner::Owner;
 use super::round::Round;
 use crate::clock;
 use crate::error::{Error, Kind};
-use crate::policy::{Ballot, Next, Patience, Setback, Term, Verdict, Wait};
+use crate::policy::{Ballot, Moment, Next, Patience, Setback, Term, Verdict, Wait};
+
+/// How often one attempt proposes a token: contenders outbid one another only while they overlap.
+const PROPOSALS_MAX: usize = 4;
 
 /// What a caller wants.
 pub(crate) struct Wish {
@@ -36,11 +39,15 @@ struct Refused {
 /// When the future is dropped, whatever may have been granted is given back.
 pub(crate) async fn acquire(core: &Arc<Core>, wish: &Wish) -> Result<Lease, Error> {
     let mut patience = Patience::new(wish.wait, wish.term.ttl(), clock::now());
+    let mut leader = None;
     loop {
-        let refused = match attempt(core, wish).await {
+        let refused = match attempt(core, wish, leader).await {
             Ok(lease) => return Ok(lease),
             Err(refused) => refused,
         };
+        if matches!(refused.setback, Setback::Held(_)) {
+            leader = core.leader(wish.names.lock());
+        }
         let kind = match patience.after(refused.setback, clock::now(), clock::random_bits()) {
             Next::TryIn(delay) => {
                 sleep(delay).await;
@@ -57,50 +64,59 @@ fn kind_of(setback: Setback) -> Kind {
     match setback {
         Setback::Held(_) => Kind::Contended,
         Setback::TooLate => Kind::TooLate,
-        Setback::Failing | Setback::Hopeless => Kind::NoQuorum,
+        Setback::Failing | Setback::Hopeless | Setback::Quarantined(_) => Kind::NoQuorum,
     }
 }
 
 /// One attempt. Its owner is never used again, whatever comes of it (safety rule 1).
-async fn attempt(core: &Arc<Core>, wish: &Wish) -> Result<Lease, Refused> {
-    let owner = Owner::fresh(wish.label.as_deref());
+///
+/// Where only a token stood in the way, the same owner proposes a larger one: a server that had
+/// accepted the smaller one grants again, with the TTL and the deadline of the later question.
+async fn attempt(core: &Arc<Core>, wish: &Wish, leader: Option<usize>) -> Result<Lease, Refused> {
+    let owner = Owner::fresh(core.fingerprint(), wish.label.as_deref());
     let mut claim = Claim::new(Arc::clone(core), wish.names.clone(), owner, wish.term);
-    let ballot = wish.fenced.then(|| Ballot::new(clock::wall_micros()));
-    let round = match ballot {
-        Some(ballot) => claim.acquire_fenced(ballot).await,
-        None => claim.acquire_unfenced().await,
-    };
+    let mut ballot = wish.fenced.then(|| Ballot::new(clock::wall_micros()));
+    let mut round = claim.acquire(ballot, leader).await;
+    for _ in 1..PROPOSALS_MAX {
+        let (Some(outbid), Some(counter)) = (ballot, round.outbid_by(core.quorum())) else { break };
+        ballot = Some(outbid.above(counter));
+        round = claim.acquire(ballot, leader).await;
+    }
     if round.proves_nothing_granted() {
         claim.settle();
     }
     match granted(&round, wish.term, ballot) {
-        Ok(Grant { deadline, token }) => Ok(Lease::new(claim, deadline, token)),
-        Err(setback) => Err(Refused { setback, round }),
+        Ok(Grant { deadline, token }) => Ok(Lease::new(claim, deadline, token, round)),
+        Err(None) => {
+            let setback = round.setback(core.quorum());
+            Err(Refused { setback, round })
+        }
+        Err(Some(setback)) => Err(Refused { setback, round }),
     }
 }
 
 struct Grant {
-    deadline: crate::policy::Moment,
+    deadline: Moment,
     token: Option<u64>,
 }
 
-/// Whether a round that was won is worth having: enough validity left (safety rule 2), and a
-/// token that can be the proposal's.
-fn granted(round: &Round, term: Term, ballot: Option<Ballot>) -> Result<Grant, Setback> {
+/// Whether a round was won and is worth having: enough validity left (safety rule 2), and one
+/// token that all accepted. Where it was not won, there is no setback to name yet.
+fn granted(round: &Round, term: Term, ballot: Option<Ballot>) -> Result<Grant, Option<Setback>> {
     let (Verdict::Won, Some(asked_at), Some(answered_at)) =
         (round.verdict, round.asked_at(), round.answered_at())
     else {
-        return Err(round.setback());
+        return Err(None);
     };
     let deadline = term.deadline(asked_at);
     if !term.is_worthwhile(deadline, answered_at) {
-        return Err(Setback::TooLate);
+        return Err(Some(Setback::TooLate));
     }
     let token = round.token();
     match (ballot, token) {
         (Some(ballot), Some(token)) if ballot.accepts(token) => {}
         (None, _) => {}
-        _ => return Err(Setback::Failing),
+        _ => return Err(Some(Setback::Failing)),
     }
     Ok(Grant { deadline, token })
 }

@@ -1,5 +1,7 @@
 //! What a server's reply means for a lease. Each script's replies stand at its head.
 
+use std::time::Duration;
+
 use leasehold_resp::Frame;
 
 use super::owner::holder_of;
@@ -7,6 +9,8 @@ use crate::error::{FailureKind, Holder, Vote};
 use crate::net::handshake::OpenError;
 use crate::net::outcome::{Failure, Fault};
 use crate::net::refusal::{Code, ServerError};
+use crate::server::fitness::Unfit;
+use crate::server::node::Refusal;
 
 /// What one server said to one question.
 #[derive(Debug)]
@@ -14,13 +18,17 @@ pub(super) enum Answer {
     /// Yes; with the fencing token, where one was asked for.
     Granted(Option<u64>),
     /// No: the lock is another's.
-    Held(Holder),
+    Held {
+        holder: Holder,
+        /// The largest token that the server has accepted.
+        counter: u64,
+    },
     /// No: the lock is another's, of whom nothing is known.
     Taken,
     /// No: the lock is not, or no longer, the one who asks's.
     NotOwned,
-    /// No: the server has accepted a larger token than the one proposed.
-    Stale,
+    /// No: the server has accepted this token, which is not below the one proposed.
+    Stale { counter: u64 },
     /// Nothing that can be counted on.
     Failed(Reason),
 }
@@ -33,6 +41,10 @@ pub(crate) enum Reason {
     Refused(ServerError),
     /// A reply that the question does not have.
     Unexpected,
+    /// It was not asked, because it did not answer before; for so long still.
+    BreakerOpen(Duration),
+    /// It was not asked, because it may not vote.
+    Refusal(Refusal),
 }
 
 impl Answer {
@@ -41,12 +53,18 @@ impl Answer {
         match reply {
             Frame::Integer(token) => Some(Self::Granted(Some(u64::try_from(*token).ok()?))),
             Frame::Array(items) => match &items[..] {
-                [Frame::Bulk(word), Frame::Bulk(value), Frame::Integer(pttl), Frame::Bulk(_)]
-                    if word == "held" =>
-                {
-                    Some(Self::Held(holder_of(value, *pttl)))
+                [
+                    Frame::Bulk(word),
+                    Frame::Bulk(value),
+                    Frame::Integer(pttl),
+                    Frame::Bulk(counter),
+                ] if word == "held" => {
+                    let counter = number(counter).unwrap_or(0);
+                    Some(Self::Held { holder: holder_of(value, *pttl), counter })
                 }
-                [Frame::Bulk(word), Frame::Bulk(_)] if word == "stale" => Some(Self::Stale),
+                [Frame::Bulk(word), Frame::Bulk(counter)] if word == "stale" => {
+                    Some(Self::Stale { counter: number(counter)? })
+                }
                 _ => None,
             },
             _ => None,
@@ -76,7 +94,9 @@ impl Answer {
         let Frame::Array(items) = reply else { return None };
         match &items[..] {
             [] => Some(Self::Taken),
-            [Frame::Bulk(value), Frame::Integer(pttl)] => Some(Self::Held(holder_of(value, *pttl))),
+            [Frame::Bulk(value), Frame::Integer(pttl)] => {
+                Some(Self::Held { holder: holder_of(value, *pttl), counter: 0 })
+            }
             _ => None,
         }
     }
@@ -90,19 +110,24 @@ impl Answer {
         }
     }
 
-    /// As the report shows it.
-    pub(super) fn vote(&self) -> Vote {
+    /// As the report of a client with this configuration shows it.
+    pub(super) fn vote(&self, configuration: Option<&str>) -> Vote {
         match self {
             Self::Granted(_) => Vote::Granted,
-            Self::Held(holder) => Vote::Held(Some(holder.clone())),
+            Self::Held { holder, .. } => Vote::Held(Some(holder.clone().seen_from(configuration))),
             Self::Taken => Vote::Held(None),
             Self::NotOwned => Vote::NotOwned,
-            Self::Stale => Vote::Stale,
+            Self::Stale { .. } => Vote::Stale,
             Self::Failed(reason) => {
                 Vote::Failed { kind: reason.kind(), reason: reason.to_string() }
             }
         }
     }
+}
+
+/// A counter as the scripts give it.
+fn number(text: &[u8]) -> Option<u64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 impl Reason {
@@ -111,7 +136,11 @@ impl Reason {
         match self {
             Self::NoReply(Failure::Unknown(_)) | Self::Unexpected => FailureKind::Unknown,
             Self::NoReply(Failure::NotSent(Fault::TooLarge { .. })) => FailureKind::Misuse,
-            Self::NoReply(Failure::NotSent(_)) => FailureKind::Unavailable,
+            Self::NoReply(Failure::NotSent(_)) | Self::BreakerOpen(_) => FailureKind::Unavailable,
+            Self::Refusal(Refusal::Quarantined(_)) => FailureKind::RestartGuard,
+            // Its role can change; what it is otherwise cannot.
+            Self::Refusal(Refusal::Unfit(Unfit::Replica)) => FailureKind::Unavailable,
+            Self::Refusal(Refusal::Unfit(_)) => FailureKind::Misuse,
             Self::Refused(error) | Self::NoConnection(OpenError::Refused { error, .. }) => {
                 kind_of(error.code())
             }
@@ -135,6 +164,14 @@ impl std::fmt::Display for Reason {
             Self::NoConnection(error) => error.fmt(f),
             Self::NoReply(failure) => failure.fmt(f),
             Self::Unexpected => f.write_str("the server's reply makes no sense for a lock"),
+            Self::BreakerOpen(wait) => {
+                write!(f, "not asked: it did not answer before; next try in {wait:.1?}")
+            }
+            Self::Refusal(Refusal::Unfit(unfit)) => unfit.fmt(f),
+            Self::Refusal(Refusal::Quarantined(wait)) => write!(
+                f,
+                "not asked: it restarted and may have forgotten leases; it may vote in {wait:.1?}"
+            ),
             Self::Refused(error) => match error.code() {
                 Code::ReadOnly => {
                     write!(f, "a replica, which takes no locks; give the master ({error})")
@@ -163,10 +200,16 @@ mod tests {
     fn replies_are_read_as_the_scripts_heads_say() {
         assert!(matches!(Answer::of_acquire(&Frame::Integer(7)), Some(Answer::Granted(Some(7)))));
         let held = vec![bulk("held"), bulk("other"), Frame::Integer(40), bulk("6")];
-        let Some(Answer::Held(holder)) = Answer::of_acquire(&Frame::Array(held)) else { panic!() };
+        let Some(Answer::Held { holder, counter: 6 }) = Answer::of_acquire(&Frame::Array(held))
+        else {
+            panic!()
+        };
         assert_eq!(holder.owner, "other");
         let stale = vec![bulk("stale"), bulk("6")];
-        assert!(matches!(Answer::of_acquire(&Frame::Array(stale)), Some(Answer::Stale)));
+        assert!(matches!(
+            Answer::of_acquire(&Frame::Array(stale)),
+            Some(Answer::Stale { counter: 6 })
+        ));
         assert!(matches!(Answer::of_owned(&Frame::Integer(1)), Some(Answer::Granted(None))));
         assert!(matches!(Answer::of_owned(&Frame::Integer(0)), Some(Answer::NotOwned)));
         assert!(matches!(

@@ -9,7 +9,6 @@ use leasehold_resp::Frame;
 
 use super::answer::{Answer, Reason};
 use super::core::Core;
-use super::few::Few;
 use super::round::{Answered, Round};
 use crate::clock;
 use crate::net::connection::Connection;
@@ -27,12 +26,17 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    /// The connection that the lease began on while it lives, else the lane's next.
-    async fn take(&mut self, node: &Node) -> Result<Arc<Connection>, OpenError> {
+    /// The connection that the lease began on while it lives, else the lane's next; among several
+    /// servers, only if it is there already.
+    async fn take(&mut self, core: &Core, node: &Node) -> Result<Arc<Connection>, OpenError> {
         if let Some(connection) = self.connection.as_ref().filter(|known| known.is_alive()) {
             return Ok(Arc::clone(connection));
         }
-        let connection = node.connection(self.lane).await?;
+        let connection = if core.is_single() {
+            node.connection(self.lane).await?
+        } else {
+            node.connection_now(self.lane)?
+        };
         self.connection = Some(Arc::clone(&connection));
         Ok(connection)
     }
@@ -43,76 +47,120 @@ impl Seat {
 pub(super) struct Question<'a> {
     pub(super) command: Command<'a>,
     pub(super) read: fn(&Frame) -> Option<Answer>,
+    /// Whether it asks for a vote, which takes a server that is fit to give one.
+    pub(super) is_vote: bool,
     /// What is asked next where the lock is another's and the reply does not say whose.
     pub(super) whose: Option<Command<'a>>,
 }
 
-/// Puts `question` to every server, from the caller's task, and returns as soon as the answers
-/// decide. What comes later is not waited for.
+/// Puts `question` to every server that `round` has no answer of yet, from the caller's task, and
+/// returns as soon as the answers decide. What comes later is not waited for.
 ///
 /// # Cancel safety
 ///
 /// When the future is dropped, the question may have been sent to every server whose seat has a
 /// connection.
-pub(super) async fn ask_all(core: &Core, seats: &mut [Seat], question: Question<'_>) -> Round {
+pub(super) async fn ask_all(
+    core: &Core,
+    seats: &mut [Seat],
+    question: Question<'_>,
+    mut round: Round,
+) -> Round {
     match (core.nodes(), seats) {
         // The same as below, with its one future kept here rather than on the heap.
-        ([node], [seat]) => gather(core.quorum, &mut [pin!(ask(node, seat, question))]).await,
+        ([node], [seat]) => {
+            let asked = pin!(ask(core, node, seat, question));
+            gather(core.quorum(), &mut [Some(asked)], &mut round).await;
+        }
         (nodes, seats) => {
             let mut asked: Vec<_> = nodes
                 .iter()
                 .zip(seats)
-                .map(|(node, seat)| Box::pin(ask(node, seat, question)))
+                .zip(round.answers.iter())
+                .map(|((node, seat), answer)| {
+                    answer.is_none().then(|| Box::pin(ask(core, node, seat, question)))
+                })
                 .collect();
-            gather(core.quorum, &mut asked).await
+            gather(core.quorum(), &mut asked, &mut round).await;
         }
     }
+    round
 }
 
-async fn gather<A>(quorum: Quorum, asked: &mut [A]) -> Round
+/// Puts `question` to one server alone.
+///
+/// # Cancel safety
+///
+/// As [`ask_all`].
+pub(super) async fn ask_one(
+    core: &Core,
+    seats: &mut [Seat],
+    number: usize,
+    question: Question<'_>,
+) -> Answered {
+    ask(core, &core.nodes()[number], &mut seats[number], question).await
+}
+
+async fn gather<A>(quorum: Quorum, asked: &mut [Option<A>], round: &mut Round)
 where
     A: Future<Output = Answered> + Unpin,
 {
-    let mut answers: Few<Option<Answered>> = asked.iter().map(|_| None).collect();
-    let verdict = poll_fn(|context| {
-        for (asked, answer) in asked.iter_mut().zip(answers.iter_mut()) {
-            if answer.is_none() {
-                if let Poll::Ready(answered) = Pin::new(asked).poll(context) {
-                    *answer = Some(answered);
-                }
+    round.verdict = poll_fn(|context| {
+        for (asked, answer) in asked.iter_mut().zip(round.answers.iter_mut()) {
+            let Some(pending) = asked else { continue };
+            if let Poll::Ready(answered) = Pin::new(pending).poll(context) {
+                *answer = Some(answered);
+                *asked = None;
             }
         }
-        let given = answers.iter().flatten().count();
-        let granted = answers
-            .iter()
-            .flatten()
-            .filter(|answered| matches!(answered.answer, Answer::Granted(_)))
-            .count();
-        match quorum.verdict(granted, given - granted) {
+        match round.count(quorum) {
             Verdict::Pending => Poll::Pending,
             decided => Poll::Ready(decided),
         }
     })
     .await;
-    Round { verdict, answers }
 }
 
-async fn ask(node: &Node, seat: &mut Seat, question: Question<'_>) -> Answered {
+async fn ask(core: &Core, node: &Node, seat: &mut Seat, question: Question<'_>) -> Answered {
     let mut asked_at = None;
-    let answer = match put(node, seat, question, &mut asked_at).await {
+    let answer = match put(core, node, seat, question, &mut asked_at).await {
         Ok(answer) => answer,
         Err(reason) => Answer::Failed(reason),
     };
-    Answered { answer, asked_at, answered_at: clock::now() }
+    let answered_at = clock::now();
+    if !core.is_single() {
+        note(node, &answer, answered_at);
+    }
+    Answered { answer, asked_at, answered_at }
+}
+
+/// Lets the server's breaker know how it answered.
+fn note(node: &Node, answer: &Answer, now: Moment) {
+    match answer {
+        Answer::Failed(Reason::NoReply(_) | Reason::NoConnection(_)) => {
+            node.breaker().note_failure(now, clock::random_bits());
+        }
+        // It was not asked.
+        Answer::Failed(Reason::BreakerOpen(_) | Reason::Refusal(_)) => {}
+        _ => node.breaker().note_answer(),
+    }
 }
 
 async fn put(
+    core: &Core,
     node: &Node,
     seat: &mut Seat,
     question: Question<'_>,
     asked_at: &mut Option<Moment>,
 ) -> Result<Answer, Reason> {
-    let connection = seat.take(node).await.map_err(Reason::NoConnection)?;
+    if question.is_vote && !core.is_single() {
+        let admitted = node.breaker().admit(clock::now(), clock::random_bits());
+        admitted.map_err(Reason::BreakerOpen)?;
+    }
+    let connection = seat.take(core, node).await.map_err(Reason::NoConnection)?;
+    if question.is_vote {
+        node.check(seat.lane).map_err(Reason::Refusal)?;
+    }
     let call = Call::begin(&connection, question.command).await.map_err(Reason::NoReply)?;
     *asked_at = Some(call.asked_at());
     let answer = (question.read)(&reply_to(call).await?).ok_or(Reason::Unexpected)?;

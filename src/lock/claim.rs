@@ -11,7 +11,7 @@ use std::time::Duration;
 use leasehold_resp::Decimal;
 
 use super::answer::Answer;
-use super::ask::{Question, Seat, ask_all};
+use super::ask::{Question, Seat, ask_all, ask_one};
 use super::core::Core;
 use super::few::Few;
 use super::names::Names;
@@ -19,7 +19,7 @@ use super::owner::Owner;
 use super::round::Round;
 use super::scripts;
 use crate::clock;
-use crate::policy::{Ballot, Term};
+use crate::policy::{Ballot, Term, Verdict};
 use crate::server::call::Command;
 
 /// How late a server may carry out an acquire that it had received when it froze. A release that
@@ -58,25 +58,32 @@ impl Claim {
         self.term
     }
 
-    /// Asks for the lock and for a fencing token.
-    pub(super) async fn acquire_fenced(&mut self, ballot: Ballot) -> Round {
-        let Self { core, names, owner, term, seats, .. } = self;
-        let (ttl, token) = (Decimal::new(term.ttl_ms()), Decimal::new(ballot.proposal()));
-        let who_decides: &[u8] = if core.nodes().len() == 1 { b"mint" } else { b"vote" };
-        let parameters = [names.lock(), names.fence(), owner.value(), &ttl, &token, who_decides];
-        let command = Command::Script(scripts::acquire(), &parameters);
-        ask_all(core, seats, Question { command, read: Answer::of_acquire, whose: None }).await
-    }
-
-    /// Asks for the lock alone.
-    pub(super) async fn acquire_unfenced(&mut self) -> Round {
+    /// Asks for the lock, with a fencing token if there is a ballot for one; where there is a
+    /// leader, the leader first and the others only once it has granted.
+    pub(super) async fn acquire(&mut self, ballot: Option<Ballot>, leader: Option<usize>) -> Round {
         let Self { core, names, owner, term, seats, .. } = self;
         let ttl = Decimal::new(term.ttl_ms());
-        let words: [&[u8]; 6] = [b"SET", names.lock(), owner.value(), b"NX", b"PX", &ttl];
-        let command = Command::Plain(&words);
-        let holder = [names.lock()];
-        let whose = Some(Command::Script(scripts::holder(), &holder));
-        ask_all(core, seats, Question { command, read: Answer::of_set, whose }).await
+        let Some(ballot) = ballot else {
+            let words: [&[u8]; 6] = [b"SET", names.lock(), owner.value(), b"NX", b"PX", &ttl];
+            let holder = [names.lock()];
+            let question = Question {
+                command: Command::Plain(&words),
+                read: Answer::of_set,
+                is_vote: true,
+                whose: Some(Command::Script(scripts::holder(), &holder)),
+            };
+            return vote(core, seats, question, leader).await;
+        };
+        let token = Decimal::new(ballot.proposal());
+        let who_decides: &[u8] = if core.is_single() { b"mint" } else { b"vote" };
+        let parameters = [names.lock(), names.fence(), owner.value(), &ttl, &token, who_decides];
+        let question = Question {
+            command: Command::Script(scripts::acquire(), &parameters),
+            read: Answer::of_acquire,
+            is_vote: true,
+            whose: None,
+        };
+        vote(core, seats, question, leader).await
     }
 
     /// Asks for another TTL from now.
@@ -95,8 +102,8 @@ impl Claim {
     /// A connection that had to be renewed for this is the lane's: a release finds it there too.
     async fn ask_own(&self, command: Command<'_>) -> Round {
         let mut seats: Few<Seat> = self.seats.iter().cloned().collect();
-        let question = Question { command, read: Answer::of_owned, whose: None };
-        ask_all(&self.core, &mut seats, question).await
+        let question = Question { command, read: Answer::of_owned, is_vote: false, whose: None };
+        ask_all(&self.core, &mut seats, question, Round::new(&self.core)).await
     }
 
     /// Nothing is left to give back.
@@ -104,23 +111,59 @@ impl Claim {
         self.settled = true;
     }
 
-    fn give_back(&self) {
+    /// Nothing is left to give back but on servers that have not said so in `round`.
+    pub(super) fn settle_after(&mut self, round: &Round) {
+        self.give_back(|server| !round.is_free_on(server));
+        self.settled = true;
+    }
+
+    fn give_back(&self, is_owed: impl Fn(usize) -> bool) {
         let pointless_at = clock::now().after(self.term.ttl() + FROZEN_MAX);
         let parameters = [self.names.lock(), self.owner.value()];
         let release = Command::Script(scripts::release(), &parameters);
-        for (node, seat) in self.core.nodes().iter().zip(self.seats.iter()) {
-            if let Some(connection) = &seat.connection {
+        let seats = self.core.nodes().iter().zip(self.seats.iter()).enumerate();
+        for (server, (node, seat)) in seats {
+            let began_on = seat.connection.as_ref().filter(|_| is_owed(server));
+            if let Some(connection) = began_on {
                 node.owe(seat.lane, connection, release, pointless_at);
             }
         }
     }
 }
 
+/// Asks all servers at once; where there is a leader, the others only once it has granted. A
+/// leader that does not serve is followed by the next server.
+async fn vote(
+    core: &Core,
+    seats: &mut [Seat],
+    question: Question<'_>,
+    leader: Option<usize>,
+) -> Round {
+    let mut round = Round::new(core);
+    let Some(leader) = leader else {
+        return ask_all(core, seats, question, round).await;
+    };
+    let servers = core.nodes().len();
+    for server in (leader..servers).chain(0..leader) {
+        let answered = ask_one(core, seats, server, question).await;
+        let (granted, failed) = (answered.is_grant(), answered.is_failure());
+        round.answers[server] = Some(answered);
+        if granted {
+            return ask_all(core, seats, question, round).await;
+        }
+        if !failed {
+            break;
+        }
+    }
+    round.verdict = Verdict::Lost;
+    round
+}
+
 /// Queues the release; neither blocks nor panics, and needs no runtime.
 impl Drop for Claim {
     fn drop(&mut self) {
         if !self.settled {
-            self.give_back();
+            self.give_back(|_| true);
         }
     }
 }

@@ -1,26 +1,62 @@
 //! What all leases of one locker share.
 
+use std::time::Duration;
+
 use super::few::Few;
+use super::fingerprint::fnv1a;
 use crate::policy::Quorum;
 use crate::server::node::Node;
 
 /// The servers and how many of them have to agree.
 pub(crate) struct Core {
-    pub(super) nodes: Few<Node>,
-    pub(super) quorum: Quorum,
+    nodes: Few<Node>,
+    quorum: Quorum,
+    /// Which configuration this is, where there is more than one server.
+    fingerprint: Option<Box<str>>,
+    /// The longest TTL that the restart guard waits for, where it is on.
+    guarded_ttl: Option<Duration>,
 }
 
 impl Core {
-    /// # Panics
-    ///
-    /// Without a node.
-    pub(crate) fn new(nodes: impl IntoIterator<Item = Node>) -> Self {
-        let nodes: Few<Node> = nodes.into_iter().collect();
-        let quorum = Quorum::majority(nodes.len());
-        Self { nodes, quorum }
+    pub(crate) fn new(
+        nodes: impl IntoIterator<Item = Node>,
+        quorum: Quorum,
+        fingerprint: Option<Box<str>>,
+        guarded_ttl: Option<Duration>,
+    ) -> Self {
+        Self { nodes: nodes.into_iter().collect(), quorum, fingerprint, guarded_ttl }
+    }
+
+    /// Longer leases could outlive the restart guard; none where it is off.
+    pub(crate) fn longest_ttl(&self) -> Option<Duration> {
+        self.guarded_ttl
     }
 
     pub(crate) fn nodes(&self) -> &[Node] {
         &self.nodes
+    }
+
+    pub(crate) fn quorum(&self) -> Quorum {
+        self.quorum
+    }
+
+    pub(crate) fn fingerprint(&self) -> Option<&str> {
+        self.fingerprint.as_deref()
+    }
+
+    /// The server that contenders for this key ask first, once they have split the votes: the same
+    /// for all, in whatever order they were given the servers; none where there is one server.
+    pub(super) fn leader(&self, key: &[u8]) -> Option<usize> {
+        if self.is_single() {
+            return None;
+        }
+        let rank = |node: &Node| fnv1a(&[key, node.endpoint().address.to_string().as_bytes()]);
+        (0..self.nodes.len()).max_by_key(|&server| rank(&self.nodes[server]))
+    }
+
+    /// Whether one server decides alone. Then it may raise a token by itself, and it is waited for
+    /// when it is away; of several, one that is away is a vote that is missing.
+    pub(crate) fn is_single(&self) -> bool {
+        self.nodes.len() == 1
     }
 }

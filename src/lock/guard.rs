@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::lease::Lease;
-use crate::error::Error;
+use crate::error::{Error, Report};
 
 /// A number that rises with every lease on a lock: give it to whatever the lock protects, and let
 /// that refuse a smaller one than the largest it has seen.
@@ -101,6 +101,12 @@ impl<F: Fencing> Guard<F> {
     #[must_use]
     pub fn name(&self) -> &[u8] {
         self.lease.name()
+    }
+
+    /// What each server said when the lease was granted.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        self.lease.report()
     }
 
     /// How long the lease still holds, on the safe side; zero once it is lost.

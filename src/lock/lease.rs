@@ -6,18 +6,29 @@ use super::claim::Claim;
 use super::deadline::Deadline;
 use super::round::Round;
 use crate::clock;
-use crate::error::{Error, Kind};
+use crate::error::{Error, Kind, Report};
 use crate::policy::{Moment, Verdict};
 
 pub(crate) struct Lease {
     claim: Claim,
     deadline: Deadline,
     token: Option<u64>,
+    /// The answers that it was granted by.
+    granted_by: Round,
 }
 
 impl Lease {
-    pub(super) fn new(claim: Claim, deadline: Moment, token: Option<u64>) -> Self {
-        Self { claim, deadline: Deadline::new(deadline), token }
+    pub(super) fn new(
+        claim: Claim,
+        deadline: Moment,
+        token: Option<u64>,
+        granted_by: Round,
+    ) -> Self {
+        Self { claim, deadline: Deadline::new(deadline), token, granted_by }
+    }
+
+    pub(crate) fn report(&self) -> Report {
+        self.granted_by.report(self.claim.core())
     }
 
     pub(crate) fn token(&self) -> Option<u64> {
@@ -68,7 +79,7 @@ impl Lease {
             // The claim is dropped unsettled: the release is queued once more.
             return Err(self.failed(&round));
         }
-        self.claim.settle();
+        self.claim.settle_after(&round);
         if ended_before {
             return Err(self.lost("it ended before it was released"));
         }

@@ -11,6 +11,7 @@ mod claim;
 pub(crate) mod core;
 mod deadline;
 mod few;
+pub(crate) mod fingerprint;
 pub(crate) mod guard;
 pub(crate) mod lease;
 pub(crate) mod names;

@@ -1,11 +1,14 @@
 //! Who holds a lock: a fresh random id for every attempt, and a label for people.
 //!
-//! The lock key's value is the id in hexadecimal, and `:` and the label where there is one.
+//! The lock key's value is the id in hexadecimal; `@` and the fingerprint of the configuration,
+//! where there are several servers; and `:` and the label, where there is one.
 
 use std::fmt;
+use std::time::Duration;
 
+use super::fingerprint;
 use crate::clock;
-use crate::error::Holder;
+use crate::error::{Configured, Holder};
 
 /// Hexadecimal digits of 128 random bits.
 const ID_LENGTH: usize = 32;
@@ -15,8 +18,8 @@ const LABEL_BYTES_MAX: usize = 256;
 /// The owner of one attempt. There is no way to make the same one twice.
 pub(crate) struct Owner {
     id: [u8; ID_LENGTH],
-    /// The whole value, where a label follows the id.
-    labelled: Option<Box<[u8]>>,
+    /// The whole value, where something follows the id.
+    extended: Option<Box<[u8]>>,
 }
 
 /// Why a text cannot be a label.
@@ -32,20 +35,25 @@ pub(crate) fn check_label(label: &str) -> Result<(), InvalidLabel> {
 }
 
 impl Owner {
-    pub(crate) fn fresh(label: Option<&str>) -> Self {
+    pub(crate) fn fresh(fingerprint: Option<&str>, label: Option<&str>) -> Self {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut id = [0; ID_LENGTH];
         for (digits, byte) in id.chunks_exact_mut(2).zip(clock::random_id()) {
             digits[0] = DIGITS[usize::from(byte >> 4)];
             digits[1] = DIGITS[usize::from(byte & 15)];
         }
-        let labelled = label.map(|label| [&id[..], b":", label.as_bytes()].concat().into());
-        Self { id, labelled }
+        let parts = [("@", fingerprint), (":", label)];
+        let extended = parts.iter().any(|(_, part)| part.is_some()).then(|| {
+            let given = parts.iter().filter_map(|(mark, part)| Some([*mark, (*part)?]));
+            let texts = given.flatten().map(str::as_bytes);
+            std::iter::once(&id[..]).chain(texts).flatten().copied().collect()
+        });
+        Self { id, extended }
     }
 
     /// What stands under the lock key while this owner holds it.
     pub(crate) fn value(&self) -> &[u8] {
-        self.labelled.as_deref().unwrap_or(&self.id)
+        self.extended.as_deref().unwrap_or(&self.id)
     }
 }
 
@@ -58,28 +66,40 @@ impl fmt::Debug for Owner {
 /// Reads a lock key's value, ours or another library's.
 pub(super) fn holder_of(value: &[u8], pttl_ms: i64) -> Holder {
     let text = String::from_utf8_lossy(value);
-    let (id, rest) = text.split_at_checked(ID_LENGTH).unwrap_or((&text, ""));
-    let is_ours = id.len() == ID_LENGTH
-        && id.bytes().all(|byte| byte.is_ascii_hexdigit())
-        && (rest.is_empty() || rest.starts_with(':'));
-    let (owner, label) = if is_ours {
-        (id.to_owned(), rest.strip_prefix(':').map(str::to_owned))
-    } else {
-        (text.into_owned(), None)
+    let remaining = u64::try_from(pttl_ms).ok().map(Duration::from_millis);
+    let (owner, configuration, label) = match parts_of(&text) {
+        Some((id, None, label)) => (id, Configured::Single, label),
+        Some((id, Some(print), label)) => (id, Configured::Several(print.into()), label),
+        None => (&*text, Configured::Unknown, None),
     };
-    let remaining = u64::try_from(pttl_ms).ok().map(std::time::Duration::from_millis);
-    Holder { owner, label, remaining }
+    let (owner, label) = (owner.to_owned(), label.map(str::to_owned));
+    Holder { owner, label, remaining, other_configuration: false, configuration }
+}
+
+/// The id, the fingerprint and the label of a value, if it is one of ours.
+fn parts_of(text: &str) -> Option<(&str, Option<&str>, Option<&str>)> {
+    let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let (id, rest) = text.split_at_checked(ID_LENGTH)?;
+    let (fingerprint, rest) = match rest.strip_prefix('@') {
+        Some(rest) => {
+            let (print, rest) = rest.split_at_checked(fingerprint::LENGTH)?;
+            (Some(print), rest)
+        }
+        None => (None, rest),
+    };
+    let label = rest.strip_prefix(':');
+    let is_ours =
+        is_hex(id) && fingerprint.is_none_or(is_hex) && (rest.is_empty() || label.is_some());
+    is_ours.then_some((id, fingerprint, label))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
     fn a_value_begins_with_the_id_and_ends_with_the_label() {
-        let owner = Owner::fresh(Some("billing:1"));
+        let owner = Owner::fresh(None, Some("billing:1"));
         assert_eq!(&owner.value()[..ID_LENGTH], &owner.id);
         assert_eq!(&owner.value()[ID_LENGTH..], b":billing:1");
         let holder = holder_of(owner.value(), 1500);
@@ -89,9 +109,22 @@ mod tests {
     }
 
     #[test]
+    fn a_fingerprint_stands_between_id_and_label() {
+        for label in [None, Some("a@b:c")] {
+            let owner = Owner::fresh(Some("0a1b2c3d"), label);
+            let holder = holder_of(owner.value(), 1);
+            assert_eq!(holder.owner.as_bytes(), &owner.id);
+            assert_eq!(holder.label.as_deref(), label);
+            assert_eq!(holder.configuration, Configured::Several("0a1b2c3d".into()));
+        }
+        let single = holder_of(Owner::fresh(None, Some("@0a1b2c3d")).value(), 1);
+        assert_eq!(single.configuration, Configured::Single);
+    }
+
+    #[test]
     fn owners_are_never_alike() {
-        assert_ne!(Owner::fresh(None).value(), Owner::fresh(None).value());
-        assert_eq!(Owner::fresh(None).value().len(), ID_LENGTH);
+        assert_ne!(Owner::fresh(None, None).value(), Owner::fresh(None, None).value());
+        assert_eq!(Owner::fresh(None, None).value().len(), ID_LENGTH);
     }
 
     #[test]
@@ -99,6 +132,7 @@ mod tests {
         let holder = holder_of(b"redis-py-token-\xff", -1);
         assert_eq!(holder.owner, "redis-py-token-\u{fffd}");
         assert_eq!(holder.label, None);
+        assert_eq!(holder.configuration, Configured::Unknown);
         assert_eq!(holder.remaining, None);
         // As long as ours, but no hexadecimal digits, and characters over several bytes.
         assert_eq!(holder_of("ä".repeat(20).as_bytes(), 1).label, None);

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use super::answer::Answer;
+use super::answer::{Answer, Reason};
 use super::core::Core;
 use super::few::Few;
-use crate::error::{FailureKind, Report, ServerReport};
-use crate::policy::{Moment, Setback, Verdict};
+use crate::error::{FailureKind, Report, ServerReport, Vote};
+use crate::policy::{Moment, Quorum, Setback, Verdict};
+use crate::server::node::Refusal;
 
 /// One server's answer, and when.
 pub(super) struct Answered {
@@ -16,6 +17,16 @@ pub(super) struct Answered {
     pub(super) answered_at: Moment,
 }
 
+impl Answered {
+    pub(super) fn is_grant(&self) -> bool {
+        matches!(self.answer, Answer::Granted(_))
+    }
+
+    pub(super) fn is_failure(&self) -> bool {
+        matches!(self.answer, Answer::Failed(_))
+    }
+}
+
 /// The answers to one question, one place per server, in the order of the servers.
 pub(super) struct Round {
     pub(super) verdict: Verdict,
@@ -23,8 +34,21 @@ pub(super) struct Round {
 }
 
 impl Round {
+    /// Nobody has answered yet.
+    pub(super) fn new(core: &Core) -> Self {
+        let answers = core.nodes().iter().map(|_| None).collect();
+        Self { verdict: Verdict::Pending, answers }
+    }
+
     fn given(&self) -> impl Iterator<Item = &Answered> {
         self.answers.iter().flatten()
+    }
+
+    /// The verdict on the answers so far.
+    pub(super) fn count(&self, quorum: Quorum) -> Verdict {
+        let given = self.given().count();
+        let granted = self.given().filter(|answered| answered.is_grant()).count();
+        quorum.verdict(granted, given - granted)
     }
 
     /// Before the first byte of the question was sent to any server that answered; none where
@@ -38,12 +62,29 @@ impl Round {
         self.given().map(|answered| answered.answered_at).max()
     }
 
-    /// The token that was granted.
+    /// The token that was granted, if all that granted one granted the same.
     pub(super) fn token(&self) -> Option<u64> {
-        self.given().find_map(|answered| match answered.answer {
+        let mut tokens = self.given().filter_map(|answered| match answered.answer {
             Answer::Granted(token) => token,
             _ => None,
-        })
+        });
+        let first = tokens.next()?;
+        tokens.all(|token| token == first).then_some(first)
+    }
+
+    /// The largest token that any server that answered has accepted, where only tokens stood in
+    /// the way: with a larger one the same owner might still win.
+    pub(super) fn outbid_by(&self, quorum: Quorum) -> Option<u64> {
+        let counters = self.given().filter_map(|answered| match answered.answer {
+            Answer::Stale { counter } | Answer::Held { counter, .. } => Some(counter),
+            _ => None,
+        });
+        let is_stale = |answered: &&Answered| matches!(answered.answer, Answer::Stale { .. });
+        let stale = self.given().filter(is_stale).count();
+        let granted = self.given().filter(|answered| answered.is_grant()).count();
+        let lost_otherwise = self.given().count() - stale - granted;
+        let might_win = quorum.verdict(0, lost_otherwise) != Verdict::Lost;
+        if stale > 0 && might_win { counters.max() } else { None }
     }
 
     /// Every server answered, and said that it gave this owner nothing. Each answer is the last
@@ -52,21 +93,29 @@ impl Round {
         self.answers.iter().all(|answered| {
             matches!(
                 answered.as_ref().map(|answered| &answered.answer),
-                Some(Answer::Held(_) | Answer::Taken | Answer::Stale)
+                Some(Answer::Held { .. } | Answer::Taken | Answer::Stale { .. })
             )
+        })
+    }
+
+    /// Whether this server has said that nothing of this owner's is left with it.
+    pub(super) fn is_free_on(&self, server: usize) -> bool {
+        let answered = self.answers.get(server).and_then(Option::as_ref);
+        answered.is_some_and(|answered| {
+            answered.is_grant() || matches!(answered.answer, Answer::NotOwned)
         })
     }
 
     /// So many servers said that the lease is gone that no quorum can hold it.
     pub(super) fn proves_lost(&self, core: &Core) -> bool {
         let gone = self.given().filter(|answered| answered.answer.is_proof_of_loss()).count();
-        core.quorum.verdict(0, gone) == Verdict::Lost
+        core.quorum().verdict(0, gone) == Verdict::Lost
     }
 
     /// What stood in the way of an acquire.
-    pub(super) fn setback(&self) -> Setback {
+    pub(super) fn setback(&self, quorum: Quorum) -> Setback {
         let held = self.given().filter_map(|answered| match &answered.answer {
-            Answer::Held(holder) => Some(holder.remaining),
+            Answer::Held { holder, .. } => Some(holder.remaining),
             Answer::Taken => Some(Some(Duration::ZERO)),
             _ => None,
         });
@@ -75,32 +124,37 @@ impl Round {
         if let Some(frees_in) = held.min_by_key(key) {
             return Setback::Held(frees_in);
         }
-        let hopeless = self.given().any(|answered| match &answered.answer {
-            Answer::Failed(reason) => {
-                matches!(reason.kind(), FailureKind::Auth | FailureKind::Misuse)
-            }
-            _ => false,
+        let is_hopeless =
+            |reason: &&Reason| matches!(reason.kind(), FailureKind::Auth | FailureKind::Misuse);
+        if quorum.verdict(0, self.failures().filter(is_hopeless).count()) == Verdict::Lost {
+            return Setback::Hopeless;
+        }
+        let waits = self.failures().filter_map(|reason| match reason {
+            Reason::Refusal(Refusal::Quarantined(wait)) => Some(*wait),
+            _ => None,
         });
-        if hopeless { Setback::Hopeless } else { Setback::Failing }
+        waits.min().map_or(Setback::Failing, Setback::Quarantined)
     }
 
-    /// What each server that answered said.
+    fn failures(&self) -> impl Iterator<Item = &Reason> {
+        self.given().filter_map(|answered| match &answered.answer {
+            Answer::Failed(reason) => Some(reason),
+            _ => None,
+        })
+    }
+
+    /// What each server said.
     pub(super) fn report(&self, core: &Core) -> Report {
-        let servers = core
-            .nodes()
-            .iter()
-            .zip(self.answers.iter())
-            .filter_map(|(node, answered)| {
-                let answered = answered.as_ref()?;
-                Some(ServerReport {
-                    server: node.endpoint().address.to_string(),
-                    vote: answered.answer.vote(),
-                    round_trip: answered
-                        .asked_at
-                        .map(|asked_at| answered.answered_at.since(asked_at)),
-                })
-            })
-            .collect();
-        Report { servers }
+        let servers = core.nodes().iter().zip(self.answers.iter());
+        let servers = servers.map(|(node, answered)| ServerReport {
+            server: node.endpoint().address.to_string(),
+            vote: answered
+                .as_ref()
+                .map_or(Vote::Pending, |answered| answered.answer.vote(core.fingerprint())),
+            round_trip: answered
+                .as_ref()
+                .and_then(|answered| Some(answered.answered_at.since(answered.asked_at?))),
+        });
+        Report { servers: servers.collect() }
     }
 }

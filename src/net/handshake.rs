@@ -31,6 +31,16 @@ pub struct Hello<'a> {
     pub client_name: &'a str,
     /// The scripts to load.
     pub scripts: &'a [&'a str],
+    /// The sections of INFO to ask for.
+    pub info: &'a [&'a str],
+}
+
+/// A connection that is ready for use, and what the server said of itself.
+pub struct Opened {
+    /// The connection.
+    pub connection: Arc<Connection>,
+    /// The sections of INFO that were asked for, one after the other.
+    pub info: String,
 }
 
 /// Why there is no usable connection.
@@ -42,6 +52,9 @@ pub enum OpenError {
     /// There is no socket to be had.
     #[error("cannot connect: {0}")]
     Dial(Arc<io::Error>),
+    /// There is none yet.
+    #[error("not connected: a connection is being made")]
+    Connecting,
     /// The runtime that was to keep the connection has ended.
     #[error("the tokio runtime that this locker was connected on has ended: connect on this one")]
     RuntimeGone,
@@ -84,14 +97,14 @@ pub async fn connect(
     hello: Hello<'_>,
     settings: Settings,
     within: Duration,
-) -> Result<Arc<Connection>, OpenError> {
+) -> Result<Opened, OpenError> {
     let opening = async {
         let connection = Connection::dial(address, settings)
             .await
             .map_err(|error| OpenError::Dial(Arc::new(error)))?;
-        let digests = greet(&connection, hello, within).await?;
+        let Prepared { digests, info } = greet(&connection, hello, within).await?;
         connection.set_digests(digests);
-        Ok(connection)
+        Ok(Opened { connection, info })
     };
     tokio::time::timeout(within, opening).await.unwrap_or(Err(OpenError::Timeout(within)))
 }
@@ -104,6 +117,7 @@ enum Step {
     SetName,
     Select,
     LoadScript,
+    Info,
 }
 
 impl Step {
@@ -114,29 +128,37 @@ impl Step {
             Self::SetName => "CLIENT SETNAME",
             Self::Select => "SELECT (the database in the URL)",
             Self::LoadScript => "SCRIPT LOAD",
+            Self::Info => "INFO",
         }
     }
 }
 
 /// Whether the server speaks RESP3 was answered by its reply to HELLO.
 enum Greeting {
-    Prepared(Vec<Bytes>),
+    Prepared(Prepared),
     OnlyResp2,
+}
+
+/// What the replies of a whole handshake brought.
+#[derive(Default)]
+struct Prepared {
+    digests: Vec<Bytes>,
+    info: String,
 }
 
 async fn greet(
     connection: &Arc<Connection>,
     hello: Hello<'_>,
     within: Duration,
-) -> Result<Vec<Bytes>, OpenError> {
+) -> Result<Prepared, OpenError> {
     let database = Decimal::new(hello.database.into());
     let secret = hello.password.unwrap_or_default();
     let in_resp3 = resp3(hello, &database);
-    if let Greeting::Prepared(digests) = exchange(connection, &in_resp3, secret, within).await? {
-        return Ok(digests);
+    if let Greeting::Prepared(prepared) = exchange(connection, &in_resp3, secret, within).await? {
+        return Ok(prepared);
     }
     match exchange(connection, &resp2(hello, &database), secret, within).await? {
-        Greeting::Prepared(digests) => Ok(digests),
+        Greeting::Prepared(prepared) => Ok(prepared),
         Greeting::OnlyResp2 => Err(OpenError::Unexpected { step: Step::Hello.name() }),
     }
 }
@@ -177,7 +199,9 @@ fn preparation<'a>(
     let load = |script: &&'a str| {
         (Step::LoadScript, vec![&b"SCRIPT"[..], &b"LOAD"[..], script.as_bytes()])
     };
-    select.into_iter().chain(hello.scripts.iter().map(load))
+    let inform = |section: &&'a str| (Step::Info, vec![&b"INFO"[..], section.as_bytes()]);
+    let scripts = hello.scripts.iter().map(load);
+    select.into_iter().chain(scripts).chain(hello.info.iter().map(inform))
 }
 
 /// Sends all steps in one write and judges their replies in order.
@@ -189,21 +213,23 @@ async fn exchange(
 ) -> Result<Greeting, OpenError> {
     let commands: Vec<&[&[u8]]> = steps.iter().map(|(_, command)| &command[..]).collect();
     let replies = connection.send_batch(&commands, clock::now(), within)?;
-    let mut digests = Vec::new();
+    let mut prepared = Prepared::default();
     for ((step, _), reply) in steps.iter().zip(replies) {
         match judge(*step, reply.await, secret)? {
             Judgement::Done => {}
-            Judgement::Digest(digest) => digests.push(digest),
+            Judgement::Digest(digest) => prepared.digests.push(digest),
+            Judgement::Info(text) => prepared.info.push_str(&String::from_utf8_lossy(&text)),
             Judgement::OnlyResp2 => return Ok(Greeting::OnlyResp2),
         }
     }
-    Ok(Greeting::Prepared(digests))
+    Ok(Greeting::Prepared(prepared))
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum Judgement {
     Done,
     Digest(Bytes),
+    Info(Bytes),
     OnlyResp2,
 }
 
@@ -224,6 +250,7 @@ fn judge(step: Step, outcome: Outcome, secret: &str) -> Result<Judgement, OpenEr
         (Step::LoadScript, Frame::Bulk(digest)) => {
             Ok(Judgement::Digest(Bytes::copy_from_slice(&digest)))
         }
+        (Step::Info, Frame::Bulk(text) | Frame::Verbatim { text, .. }) => Ok(Judgement::Info(text)),
         (Step::Hello, Frame::Map(_)) => Ok(Judgement::Done),
         (Step::Auth | Step::SetName | Step::Select, Frame::Simple(_)) => Ok(Judgement::Done),
         (step, _) => Err(OpenError::Unexpected { step: step.name() }),

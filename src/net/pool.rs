@@ -37,15 +37,42 @@ impl Default for Lane {
 impl Lane {
     /// The connection, if there is one that can take commands.
     pub fn ready(&self) -> Option<Arc<Connection>> {
+        self.now().ok()
+    }
+
+    /// The connection, or why there is none now.
+    ///
+    /// # Errors
+    ///
+    /// What the last try said; [`OpenError::Connecting`] while the first, or the next after an
+    /// end, is under way.
+    pub fn now(&self) -> Result<Arc<Connection>, OpenError> {
         match &*self.link.borrow() {
-            Link::Up(connection) if connection.is_alive() => Some(Arc::clone(connection)),
-            _ => None,
+            Link::Up(connection) if connection.is_alive() => Ok(Arc::clone(connection)),
+            Link::Down(error) => Err(error.clone()),
+            Link::Up(_) | Link::Connecting => Err(OpenError::Connecting),
         }
     }
 
     /// Puts `link` here and tells those who wait.
     pub fn set(&self, link: Link) {
         self.link.send_replace(link);
+    }
+
+    /// Waits until a try has ended, this one or an earlier one.
+    ///
+    /// # Errors
+    ///
+    /// What the last try said.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn tried(&self) -> Result<Arc<Connection>, OpenError> {
+        let mut link = self.link.subscribe();
+        // The sender lives as long as `self`, so there is always another change.
+        let _ = link.wait_for(|link| !matches!(link, Link::Connecting)).await;
+        self.now()
     }
 
     /// Waits for a connection, or for why the next try to get one failed.

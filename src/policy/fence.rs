@@ -19,6 +19,11 @@ impl Ballot {
         Self { proposal: wall_micros.clamp(1, TOKEN_MAX) }
     }
 
+    /// The next proposal, above a token that a server has accepted already.
+    pub(crate) fn above(self, counter: u64) -> Self {
+        Self { proposal: self.proposal.max(counter.saturating_add(1)).min(TOKEN_MAX) }
+    }
+
     pub(crate) fn proposal(self) -> u64 {
         self.proposal
     }
@@ -36,6 +41,13 @@ mod tests {
     #[test]
     fn a_proposal_follows_the_wall_clock() {
         assert_eq!(Ballot::new(1_700_000_000_000_000).proposal(), 1_700_000_000_000_000);
+    }
+
+    #[test]
+    fn a_ballot_that_was_outbid_proposes_one_more_and_never_less_than_before() {
+        assert_eq!(Ballot::new(100).above(100).proposal(), 101);
+        assert_eq!(Ballot::new(100).above(5).proposal(), 100);
+        assert_eq!(Ballot::new(100).above(u64::MAX).proposal(), TOKEN_MAX);
     }
 
     #[test]

@@ -5,15 +5,22 @@
 //! crate. That is what lets a model checker and a simulator run the same code as production.
 
 mod backoff;
+mod breaker;
 mod fence;
 mod moment;
 mod patience;
 mod quorum;
+mod restart;
+mod sets;
 mod validity;
 
 pub(crate) use backoff::Backoff;
+pub(crate) use breaker::Breaker;
 pub(crate) use fence::Ballot;
 pub use moment::Moment;
 pub(crate) use patience::{Next, Patience, Setback, Wait};
+pub use quorum::Tolerance;
 pub(crate) use quorum::{Quorum, Verdict};
+pub(crate) use restart::quarantine;
+pub use sets::{CoexistenceError, may_coexist};
 pub(crate) use validity::Term;

@@ -14,6 +14,8 @@ pub(crate) enum Setback {
     Held(Option<Duration>),
     /// It was granted with too little validity left.
     TooLate,
+    /// Too few servers may vote, since they restarted; the first of them may in this time.
+    Quarantined(Duration),
     /// Too few servers served; another try may find them better.
     Failing,
     /// No further try can end otherwise.
@@ -73,11 +75,12 @@ impl Patience {
         if setback == Setback::Hopeless || failing_for > self.grace {
             return Next::GiveUp;
         }
-        let frees_in = match setback {
-            Setback::Held(frees_in) => frees_in,
-            _ => None,
+        let delay = match setback {
+            Setback::Held(frees_in) => RETRY.delay_until(self.tries, frees_in, random),
+            // Nothing can change before, so no try in between is worth its commands.
+            Setback::Quarantined(wait) => wait + RETRY.delay(0, random),
+            _ => RETRY.delay(self.tries, random),
         };
-        let delay = RETRY.delay_until(self.tries, frees_in, random);
         self.tries = self.tries.saturating_add(1);
         match self.ends_at {
             None => Next::TryIn(delay),
@@ -142,6 +145,14 @@ mod tests {
         assert!(matches!(patience.after(Setback::Held(None), at(101), 0), Next::TryIn(_)));
         assert!(matches!(patience.after(Setback::Failing, at(150), 0), Next::TryIn(_)));
         assert_eq!(patience.after(Setback::Failing, at(251), 0), Next::GiveUp);
+    }
+
+    #[test]
+    fn a_quarantine_is_waited_out_in_one_go() {
+        let mut patience = Patience::new(Wait::Forever, ms(100), at(0));
+        let wait = delay(patience.after(Setback::Quarantined(ms(7000)), at(0), 0));
+        assert!(wait > ms(7000) && wait <= ms(7000) + RETRY.first);
+        assert!(matches!(patience.after(Setback::Quarantined(ms(1)), at(7100), 0), Next::TryIn(_)));
     }
 
     #[test]

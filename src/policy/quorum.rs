@@ -1,3 +1,5 @@
+use std::fmt;
+
 /// How many of how many servers have to grant a lease.
 ///
 /// A single server is a quorum of one out of one: there is no other path for it.
@@ -18,15 +20,48 @@ pub(crate) enum Verdict {
     Lost,
 }
 
+/// What a set of N servers with a quorum of q withstands.
+///
+/// Two quorums of q share at least 2q - N servers. As long as one of these still knows of the
+/// first lease, the second cannot be granted: so 2q - N - 1 of them may forget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tolerance {
+    /// k = 2q - N - 1: how many servers may lose their memory, or expire keys early, within a
+    /// lease's life without two holders becoming possible.
+    pub memory_losses: usize,
+    /// f = N - q: how many servers may be down without leases becoming impossible to take.
+    pub outages: usize,
+}
+
+/// Why a number is no quorum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QuorumError {
+    NoServer,
+    /// Two disjoint sets of that size could both grant.
+    NoMajority {
+        servers: usize,
+        needed: usize,
+    },
+    /// So many servers there are not.
+    TooMany {
+        servers: usize,
+        needed: usize,
+    },
+}
+
 impl Quorum {
-    /// The smallest majority of `servers`.
-    ///
-    /// # Panics
-    ///
-    /// When there is no server: nothing can be granted by nobody.
-    pub(crate) fn majority(servers: usize) -> Self {
-        assert!(servers > 0, "a quorum needs at least one server");
-        Self { servers, needed: servers / 2 + 1 }
+    /// `needed` of `servers`; the smallest majority where it is not given.
+    pub(crate) fn new(servers: usize, needed: Option<usize>) -> Result<Self, QuorumError> {
+        let needed = needed.unwrap_or(servers / 2 + 1);
+        if servers == 0 {
+            Err(QuorumError::NoServer)
+        } else if needed > servers {
+            Err(QuorumError::TooMany { servers, needed })
+        } else if needed <= servers / 2 {
+            Err(QuorumError::NoMajority { servers, needed })
+        } else {
+            Ok(Self { servers, needed })
+        }
     }
 
     /// The verdict after `granted` grants and `denied` votes that can no longer become one.
@@ -37,6 +72,34 @@ impl Quorum {
             Verdict::Lost
         } else {
             Verdict::Pending
+        }
+    }
+
+    pub(crate) fn needed(self) -> usize {
+        self.needed
+    }
+
+    pub(crate) fn tolerance(self) -> Tolerance {
+        Tolerance {
+            memory_losses: 2 * self.needed - self.servers - 1,
+            outages: self.servers - self.needed,
+        }
+    }
+}
+
+impl fmt::Display for QuorumError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoServer => f.write_str("a locker needs at least one server"),
+            Self::NoMajority { servers, needed } => write!(
+                f,
+                "a quorum of {needed} out of {servers} servers is no majority: two callers could \
+                 hold the same lock; it has to be at least {}",
+                servers / 2 + 1
+            ),
+            Self::TooMany { servers, needed } => {
+                write!(f, "a quorum of {needed} cannot be had from {servers} servers")
+            }
         }
     }
 }
@@ -59,23 +122,42 @@ mod tests {
     #[test]
     fn the_verdict_falls_exactly_when_open_votes_cannot_change_it() {
         for servers in 1..=9 {
-            let quorum = Quorum::majority(servers);
-            for granted in 0..=servers {
-                for denied in 0..=servers - granted {
-                    assert_eq!(
-                        quorum.verdict(granted, denied),
-                        plain_verdict(servers, quorum.needed, granted, denied),
-                        "{servers} servers, {granted} granted, {denied} denied"
-                    );
+            for needed in servers / 2 + 1..=servers {
+                let quorum = Quorum::new(servers, Some(needed)).unwrap();
+                for granted in 0..=servers {
+                    for denied in 0..=servers - granted {
+                        assert_eq!(
+                            quorum.verdict(granted, denied),
+                            plain_verdict(servers, needed, granted, denied),
+                            "{needed} of {servers}, {granted} granted, {denied} denied"
+                        );
+                    }
                 }
             }
         }
     }
 
     #[test]
-    fn two_majorities_always_share_a_server() {
+    fn only_majorities_are_quorums() {
+        assert_eq!(Quorum::new(0, None), Err(QuorumError::NoServer));
         for servers in 1..=9 {
-            assert!(2 * Quorum::majority(servers).needed > servers);
+            assert_eq!(Quorum::new(servers, None).unwrap().needed(), servers / 2 + 1);
+            for needed in 0..=servers + 1 {
+                let is_majority = 2 * needed > servers && needed <= servers;
+                assert_eq!(Quorum::new(servers, Some(needed)).is_ok(), is_majority);
+            }
         }
+        let error = Quorum::new(4, Some(2)).unwrap_err().to_string();
+        assert!(error.contains("at least 3"), "{error}");
+    }
+
+    /// 3 of 5 has k=0, 4 of 5 has k=2 and f=1.
+    #[test]
+    fn the_tolerance_is_what_the_overlap_of_quorums_allows() {
+        let tolerance = |servers, needed| Quorum::new(servers, Some(needed)).unwrap().tolerance();
+        assert_eq!(tolerance(5, 3), Tolerance { memory_losses: 0, outages: 2 });
+        assert_eq!(tolerance(5, 4), Tolerance { memory_losses: 2, outages: 1 });
+        assert_eq!(tolerance(4, 3), Tolerance { memory_losses: 1, outages: 1 });
+        assert_eq!(tolerance(1, 1), Tolerance { memory_losses: 0, outages: 0 });
     }
 }

@@ -6,5 +6,7 @@
 pub(crate) mod call;
 mod debts;
 pub mod endpoint;
+pub(crate) mod fitness;
 pub(crate) mod node;
+pub(crate) mod registry;
 pub(crate) mod script;

@@ -18,19 +18,22 @@ use tokio::time::{sleep, timeout};
 use super::call::Command;
 use super::debts::Debts;
 use super::endpoint::Endpoint;
+use super::fitness::{Facts, Rules, SECTIONS, Standing, Unfit};
+use super::registry::Registry;
 use super::script::Script;
 use crate::clock;
 use crate::net::connection::{Connection, Settings};
-use crate::net::handshake::{Hello, OpenError, connect};
+use crate::net::handshake::{Hello, OpenError, Opened, connect};
 use crate::net::pipeline::Owed;
 use crate::net::pool::{Lane, Link, Pool};
-use crate::policy::{Backoff, Moment};
+use crate::policy::{Backoff, Breaker, Moment};
 
 /// The name that CLIENT LIST shows.
 const CLIENT_NAME: &str = "leasehold";
 /// Between tries to connect: soon at first, because most ends are short, then once a second.
 const RECONNECT: Backoff =
     Backoff { first: Duration::from_millis(10), longest: Duration::from_secs(1) };
+
 /// How a node behaves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeSettings {
@@ -39,22 +42,36 @@ pub(crate) struct NodeSettings {
     /// Connections to the server.
     pub(crate) lanes: usize,
     pub(crate) connection: Settings,
+    /// What is asked of the server before it may vote; nothing where there are none.
+    pub(crate) rules: Option<Rules>,
 }
 
 /// What a lane has beside its connection.
-#[derive(Default)]
 struct Desk {
     /// Somebody wants the connection now.
     wanted: Notify,
     debts: Mutex<Debts>,
+    /// How the server stands while the lane's connection lives.
+    standing: Mutex<Standing>,
 }
 
 struct Shared {
+    /// Its place in the set.
+    number: usize,
+    registry: Arc<Registry>,
     endpoint: Endpoint,
     scripts: &'static [Script],
     settings: NodeSettings,
     pool: Pool,
     desks: Box<[Desk]>,
+    breaker: Mutex<Breaker>,
+    last_seen: Mutex<Option<Sighting>>,
+}
+
+/// The run of the server that was met last, and when it was first met.
+struct Sighting {
+    facts: Facts,
+    first_seen: Moment,
 }
 
 /// See the module's documentation.
@@ -64,15 +81,28 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Starts to connect to `endpoint`, on the current runtime.
+    /// Starts to connect to `endpoint`, the server with this number of the set that `registry`
+    /// is of, on the current runtime.
     pub(crate) fn start(
+        (number, registry): (usize, Arc<Registry>),
         endpoint: Endpoint,
         scripts: &'static [Script],
         settings: NodeSettings,
     ) -> Self {
         let pool = Pool::new(settings.lanes);
-        let desks = (0..pool.size()).map(|_| Desk::default()).collect();
-        let shared = Arc::new(Shared { endpoint, scripts, settings, pool, desks });
+        let desks = (0..pool.size()).map(|_| Desk::new()).collect();
+        let (breaker, last_seen) = (Mutex::default(), Mutex::new(None));
+        let shared = Arc::new(Shared {
+            number,
+            registry,
+            endpoint,
+            scripts,
+            settings,
+            pool,
+            desks,
+            breaker,
+            last_seen,
+        });
         let supervisors = (0..shared.pool.size())
             .map(|lane| tokio::spawn(supervise(Arc::clone(&shared), lane)))
             .collect();
@@ -104,6 +134,45 @@ impl Node {
         self.shared.desks[lane].wanted.notify_one();
         let within = self.shared.settings.connect_timeout;
         timeout(within, self.lane(lane).settled()).await.unwrap_or(Err(OpenError::Timeout(within)))
+    }
+
+    /// Waits until the first try to connect has ended, and says how.
+    pub(crate) async fn tried(&self, lane: usize) -> Result<Arc<Connection>, OpenError> {
+        let within = self.shared.settings.connect_timeout;
+        timeout(within, self.lane(lane).tried()).await.unwrap_or(Err(OpenError::Timeout(within)))
+    }
+
+    /// The lane's connection if there is one now, else why there is none.
+    pub(crate) fn connection_now(&self, lane: usize) -> Result<Arc<Connection>, OpenError> {
+        if self.supervisors[lane].is_finished() {
+            return Err(OpenError::RuntimeGone);
+        }
+        self.lane(lane).now()
+    }
+
+    /// Whether the server may vote on the lane's present connection.
+    pub(crate) fn check(&self, lane: usize) -> Result<(), Refusal> {
+        if self.shared.settings.rules.is_none() {
+            return Ok(());
+        }
+        match &*lock(&self.shared.desks[lane].standing) {
+            Standing::Fit => Ok(()),
+            Standing::Unfit(why) => Err(Refusal::Unfit(why.clone())),
+            Standing::Quarantined { until } => match until.since(clock::now()) {
+                Duration::ZERO => Ok(()),
+                wait => Err(Refusal::Quarantined(wait)),
+            },
+        }
+    }
+
+    /// What is wrong with the server, without being a reason to refuse it.
+    pub(crate) fn warning(&self) -> Option<Unfit> {
+        lock(&self.shared.last_seen).as_ref()?.facts.warning()
+    }
+
+    /// The breaker of this server.
+    pub(crate) fn breaker(&self) -> MutexGuard<'_, Breaker> {
+        lock(&self.shared.breaker)
     }
 
     /// Tells the server something on `began_on`, the connection that it concerns; where that has
@@ -141,12 +210,30 @@ impl Drop for Node {
     }
 }
 
+/// Why a server that is connected may not vote.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    Unfit(Unfit),
+    /// It may have forgotten leases, for so long still.
+    Quarantined(Duration),
+}
+
+impl Desk {
+    fn new() -> Self {
+        Self { wanted: Notify::new(), debts: Mutex::default(), standing: Mutex::new(Standing::Fit) }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Shared {
     fn debts(&self, lane: usize) -> MutexGuard<'_, Debts> {
-        self.desks[lane].debts.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.desks[lane].debts)
     }
 
-    async fn connect(&self) -> Result<Arc<Connection>, OpenError> {
+    async fn connect(&self) -> Result<Opened, OpenError> {
         let scripts: Vec<&str> = self.scripts.iter().map(Script::text).collect();
         let credentials = self.endpoint.credentials.as_ref();
         let hello = Hello {
@@ -155,13 +242,37 @@ impl Shared {
             database: self.endpoint.database,
             client_name: CLIENT_NAME,
             scripts: &scripts,
+            info: if self.settings.rules.is_some() { &SECTIONS } else { &[] },
         };
         let Self { endpoint, settings, .. } = self;
         connect(&endpoint.address, hello, settings.connection, settings.connect_timeout).await
     }
 
+    /// How the server stands that said this of itself.
+    fn judge(&self, info: &str) -> Standing {
+        let Some(rules) = self.settings.rules else { return Standing::Fit };
+        let facts = match Facts::parse(info) {
+            Ok(facts) => facts,
+            Err(unfit) => return Standing::Unfit(unfit),
+        };
+        if let Some(other) = self.registry.note(self.number, &facts.run_id) {
+            return Standing::Unfit(Unfit::SameAs(other));
+        }
+        let now = clock::now();
+        let mut last_seen = lock(&self.last_seen);
+        let first_seen = match &*last_seen {
+            Some(seen) if seen.facts.run_id == facts.run_id => seen.first_seen,
+            _ => now,
+        };
+        let standing = facts.judge(rules, first_seen, now);
+        *last_seen = Some(Sighting { facts, first_seen });
+        standing
+    }
+
     /// Puts a connection into its lane, with what is owed sent before anybody else's commands.
-    fn install(&self, lane: usize, connection: &Arc<Connection>) {
+    fn install(&self, lane: usize, opened: &Opened) {
+        let Opened { connection, info } = opened;
+        *lock(&self.desks[lane].standing) = self.judge(info);
         let mut debts = self.debts(lane);
         let now = clock::now();
         let due = debts.take_due(now);
@@ -189,9 +300,10 @@ async fn supervise(shared: Arc<Shared>, number: usize) {
     loop {
         failed = failed.saturating_add(1);
         match shared.connect().await {
-            Ok(connection) => {
+            Ok(opened) => {
                 let connected_at = clock::now();
-                shared.install(number, &connection);
+                shared.install(number, &opened);
+                let Opened { connection, .. } = opened;
                 connection.ended().await;
                 lane.set(Link::Connecting);
                 shared.debts(number).remember(connection.take_unanswered(), clock::now());

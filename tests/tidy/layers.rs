@@ -14,7 +14,7 @@ const LAYERS: [(&str, &[&str]); 6] = [
 ];
 
 /// What users meet, beside `lib.rs` and with it above every layer.
-const FRONT_DOOR: [&str; 2] = ["locker", "request"];
+const FRONT_DOOR: [&str; 3] = ["builder", "locker", "request"];
 
 pub(crate) fn check(source: &Source) -> Vec<Finding> {
     let modules = module_path(&source.path);

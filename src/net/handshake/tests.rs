@@ -11,12 +11,19 @@ use crate::support::{
 const SETTINGS: Settings = Settings { command_timeout: Duration::from_secs(20), write_inline: 4 };
 const WITHIN: Duration = Duration::from_secs(20);
 const SCRIPTS: &[&str] = &["return 1", "return 2"];
-const HELLO: Hello<'_> =
-    Hello { user: None, password: None, database: 0, client_name: "tester", scripts: SCRIPTS };
+const HELLO: Hello<'_> = Hello {
+    user: None,
+    password: None,
+    database: 0,
+    client_name: "tester",
+    scripts: SCRIPTS,
+    info: &[],
+};
 
 async fn open(address: SocketAddr, hello: Hello<'_>) -> Result<Arc<Connection>, OpenError> {
     let address = Address::Tcp { host: address.ip().to_string(), port: address.port() };
-    soon("the handshake ends", connect(&address, hello, SETTINGS, WITHIN)).await
+    let opened = soon("the handshake ends", connect(&address, hello, SETTINGS, WITHIN)).await;
+    opened.map(|opened| opened.connection)
 }
 
 fn refusal(opened: Result<Arc<Connection>, OpenError>) -> (&'static str, Code) {
@@ -49,6 +56,24 @@ async fn a_real_server_is_prepared_in_one_write() {
     for expected in ["name=tester", "db=3", "resp=3"] {
         assert!(list.contains(expected), "{list}");
     }
+}
+
+#[tokio::test]
+async fn the_sections_of_info_that_are_asked_for_come_in_either_protocol() {
+    let server = RedisServer::start();
+    let address = Address::Tcp { host: "127.0.0.1".into(), port: server.port() };
+    let hello = Hello { info: &["server", "replication"], ..HELLO };
+    let opened = soon("it opens", connect(&address, hello, SETTINGS, WITHIN)).await.unwrap();
+    for line in ["run_id:", "role:master"] {
+        assert!(opened.info.contains(line), "{}", opened.info);
+    }
+    let server = ScriptedServer::start(|command| match command.name().as_str() {
+        "HELLO" => Action::error("ERR unknown command 'HELLO'"),
+        _ => greeting(command).unwrap(),
+    });
+    let address = Address::Tcp { host: "127.0.0.1".into(), port: server.port() };
+    let opened = soon("it opens", connect(&address, hello, SETTINGS, WITHIN)).await.unwrap();
+    assert!(opened.info.contains("role:master"), "{}", opened.info);
 }
 
 #[tokio::test]

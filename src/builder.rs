@@ -1,0 +1,327 @@
+//! How a locker is made: which servers, how many of them have to agree, and within what limits.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+use crate::error::{Error, FailureKind, Report, ServerReport, Vote};
+use crate::lock::answer::Reason;
+use crate::lock::core::Core;
+use crate::lock::fingerprint::fingerprint;
+use crate::lock::owner::check_label;
+use crate::lock::scripts;
+use crate::locker::{Defaults, Locker};
+use crate::net::connection::Settings;
+use crate::policy::{Quorum, Term};
+use crate::server::endpoint::Endpoint;
+use crate::server::fitness::Rules;
+use crate::server::node::{Node, NodeSettings, Refusal};
+use crate::server::registry::Registry;
+
+const DEFAULT_TTL: Duration = Duration::from_secs(10);
+const DEFAULT_COMMAND_TIMEOUT: Duration = Duration::from_millis(500);
+/// Of several servers, each may take this part of the TTL: one that is slow should cost a vote and
+/// not the lease's validity.
+const TTL_SHARE: u32 = 20;
+/// But not less than this, which a healthy server needs on a busy day.
+const COMMAND_TIMEOUT_FLOOR: Duration = Duration::from_millis(50);
+const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Shorter than this, a busy machine's scheduling alone breaks connections.
+const TIMEOUT_MIN: Duration = Duration::from_millis(10);
+/// Longer than this, a dead server is not noticed within any lease.
+const TIMEOUT_MAX: Duration = Duration::from_secs(60 * 60);
+/// One connection carries some hundred thousand commands a second; more only cost the server.
+const LANES_MAX: usize = 64;
+
+/// How a [`Locker`] is made.
+#[must_use = "a builder does nothing until it connects"]
+pub struct Builder {
+    urls: Vec<String>,
+    quorum: Option<usize>,
+    defaults: Defaults,
+    longest_ttl: Option<Duration>,
+    restart_guard: Option<bool>,
+    strict: bool,
+    command_timeout: Option<Duration>,
+    connect_timeout: Duration,
+    connections: usize,
+}
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        let defaults =
+            Defaults { prefix: Vec::new(), ttl: DEFAULT_TTL, min_validity: None, label: None };
+        Self {
+            urls: Vec::new(),
+            quorum: None,
+            defaults,
+            longest_ttl: None,
+            restart_guard: None,
+            strict: false,
+            command_timeout: None,
+            connect_timeout: DEFAULT_CONNECT_TIMEOUT,
+            connections: 1,
+        }
+    }
+
+    /// A server to take locks on:
+    ///
+    /// - `redis://[[user]:password@]host[:port][/database]`
+    /// - `redis+unix://[[user]:password@]/path/to/socket[?db=database]`
+    ///
+    /// User, password and path are percent-encoded; an IPv6 address stands in brackets.
+    ///
+    /// With more than one, a lock is a lease that a quorum of them granted (Redlock). They have to
+    /// be independent masters: no replicas of one another, no nodes of a Cluster. All clients have
+    /// to be given the same servers, by the same addresses.
+    pub fn node(mut self, url: impl Into<String>) -> Self {
+        self.urls.push(url.into());
+        self
+    }
+
+    /// Several servers: see [`Builder::node`].
+    pub fn nodes<U: Into<String>>(mut self, urls: impl IntoIterator<Item = U>) -> Self {
+        self.urls.extend(urls.into_iter().map(Into::into));
+        self
+    }
+
+    /// How many servers have to grant a lease: more than half, which is the default. See
+    /// [`Locker::tolerance`] for what a number means; all clients have to use the same.
+    pub fn quorum(mut self, servers: usize) -> Self {
+        self.quorum = Some(servers);
+        self
+    }
+
+    /// The TTL of leases that name none: 10 s by default.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.defaults.ttl = ttl;
+        self
+    }
+
+    /// The longest TTL that any client of these servers uses; the default TTL by default. It is
+    /// what the restart guard waits for, so longer ones are refused where it is on.
+    pub fn longest_ttl(mut self, ttl: Duration) -> Self {
+        self.longest_ttl = Some(ttl);
+        self
+    }
+
+    /// Whether a server that has restarted is kept from voting until every lease that it may have
+    /// forgotten has ended. On by default with several servers.
+    ///
+    /// With one server it is off by default: there, a restart that forgets leases would stop all
+    /// locking for the longest TTL. Turn it on where that is better than two holders, unless the
+    /// server writes every command to disk (`appendfsync always`).
+    pub fn restart_guard(mut self, on: bool) -> Self {
+        self.restart_guard = Some(on);
+        self
+    }
+
+    /// Refuses servers that may evict keys, rather than to warn of them
+    /// ([`Locker::warnings`]).
+    pub fn strict(mut self) -> Self {
+        self.strict = true;
+        self
+    }
+
+    /// The least validity of leases that name none: a tenth of the TTL by default.
+    pub fn min_validity(mut self, min_validity: Duration) -> Self {
+        self.defaults.min_validity = Some(min_validity);
+        self
+    }
+
+    /// The label of leases that name none; none by default.
+    pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
+        self.defaults.label = Some(label.into());
+        self
+    }
+
+    /// What is put before every name to make its key; nothing by default.
+    pub fn key_prefix(mut self, prefix: impl Into<Vec<u8>>) -> Self {
+        self.defaults.prefix = prefix.into();
+        self
+    }
+
+    /// How long a command may wait for its reply, noticed within an eighth of that. By default
+    /// 500 ms; with several servers a twentieth of the TTL, from 50 ms to 500 ms. A connection
+    /// that is silent for two of them with commands waiting is replaced.
+    pub fn command_timeout(mut self, timeout: Duration) -> Self {
+        self.command_timeout = Some(timeout);
+        self
+    }
+
+    /// How long connecting may take, from the dial to the end of the handshake: 2 s by default.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// How many connections to keep per server: 1 by default, which many callers share well. A
+    /// lease stays on the connections that it began on.
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.connections = connections;
+        self
+    }
+
+    /// Connects to a quorum of the servers; the others join when they can be reached.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_misuse`] for a URL, quorum, TTL, label or timeout that cannot be, for a server
+    /// given twice, and for one that is no independent server; [`Error::is_auth`] when a server
+    /// refuses the credentials, or a right that is needed; [`Error::is_unavailable`] when too few
+    /// can be reached or serve now. No error shows a password.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with I/O and time enabled.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes what was opened.
+    pub async fn connect(self) -> Result<Locker, Error> {
+        let endpoints = self.endpoints()?;
+        let quorum = Quorum::new(endpoints.len(), self.quorum).map_err(Error::misuse)?;
+        self.check()?;
+        let core = self.start(endpoints, quorum);
+        meet(&core, self.connections).await?;
+        Ok(Locker::new(core, self.defaults))
+    }
+
+    fn endpoints(&self) -> Result<Vec<Endpoint>, Error> {
+        let parsed = self.urls.iter().map(|url| Endpoint::parse(url).map_err(Error::misuse));
+        let endpoints = parsed.collect::<Result<Vec<_>, _>>()?;
+        for (index, endpoint) in endpoints.iter().enumerate() {
+            if endpoints[..index].iter().any(|other| other.address == endpoint.address) {
+                let address = &endpoint.address;
+                return Err(Error::misuse(format_args!("the server {address} is given twice")));
+            }
+        }
+        Ok(endpoints)
+    }
+
+    /// The longest TTL that the restart guard has to wait for, where it is on.
+    fn guarded_ttl(&self) -> Option<Duration> {
+        let is_on = self.restart_guard.unwrap_or(self.urls.len() > 1);
+        is_on.then(|| self.longest_ttl.unwrap_or(self.defaults.ttl))
+    }
+
+    fn command_timeout_or_default(&self) -> Duration {
+        let share = self.defaults.ttl / TTL_SHARE;
+        self.command_timeout.unwrap_or(if self.urls.len() > 1 {
+            share.clamp(COMMAND_TIMEOUT_FLOOR, DEFAULT_COMMAND_TIMEOUT)
+        } else {
+            DEFAULT_COMMAND_TIMEOUT
+        })
+    }
+
+    fn start(&self, endpoints: Vec<Endpoint>, quorum: Quorum) -> Core {
+        let addresses: Vec<String> =
+            endpoints.iter().map(|endpoint| endpoint.address.to_string()).collect();
+        let is_judged = endpoints.len() > 1 || self.restart_guard == Some(true) || self.strict;
+        let settings = NodeSettings {
+            connect_timeout: self.connect_timeout,
+            lanes: self.connections,
+            connection: Settings {
+                command_timeout: self.command_timeout_or_default(),
+                write_inline: write_inline(),
+            },
+            rules: is_judged
+                .then(|| Rules { restart_guard: self.guarded_ttl(), strict: self.strict }),
+        };
+        let configuration = (endpoints.len() > 1).then(|| fingerprint(&addresses, quorum.needed()));
+        let registry = Arc::new(Registry::new(addresses));
+        let nodes = endpoints.into_iter().enumerate().map(|(number, endpoint)| {
+            let place = (number, Arc::clone(&registry));
+            Node::start(place, endpoint, scripts::catalog(), settings)
+        });
+        Core::new(nodes, quorum, configuration, self.guarded_ttl())
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        Term::new(self.defaults.ttl, self.defaults.min_validity).map_err(Error::misuse)?;
+        self.defaults.label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;
+        if let Some(longest) = self.longest_ttl {
+            Term::new(longest, None).map_err(Error::misuse)?;
+            if longest < self.defaults.ttl {
+                return Err(Error::misuse(format_args!(
+                    "a longest TTL of {longest:?} is shorter than the TTL of {:?}",
+                    self.defaults.ttl
+                )));
+            }
+        }
+        if !(1..=LANES_MAX).contains(&self.connections) {
+            return Err(Error::misuse(format_args!(
+                "{} connections cannot be kept: it has to be 1 to {LANES_MAX}",
+                self.connections
+            )));
+        }
+        for (what, timeout) in [
+            ("command timeout", self.command_timeout_or_default()),
+            ("connect timeout", self.connect_timeout),
+        ] {
+            if !(TIMEOUT_MIN..=TIMEOUT_MAX).contains(&timeout) {
+                return Err(Error::misuse(format_args!(
+                    "a {what} of {timeout:?} cannot be kept: \
+                     it has to be {TIMEOUT_MIN:?} to {TIMEOUT_MAX:?}"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Waits until every server has been tried; there has to be a quorum of them, and none that could
+/// never serve.
+async fn meet(core: &Core, lanes: usize) -> Result<(), Error> {
+    let mut failed = Vec::new();
+    let mut is_setup_wrong = false;
+    for node in core.nodes() {
+        let Err(reason) = meet_one(node, lanes).await else { continue };
+        is_setup_wrong |= reason.kind() == FailureKind::Misuse;
+        failed.push(ServerReport {
+            server: node.endpoint().address.to_string(),
+            vote: Vote::Failed { kind: reason.kind(), reason: reason.to_string() },
+            round_trip: None,
+        });
+    }
+    if is_setup_wrong || core.nodes().len() - failed.len() < core.quorum().needed() {
+        return Err(Error::connect(Report { servers: failed }));
+    }
+    Ok(())
+}
+
+async fn meet_one(node: &Node, lanes: usize) -> Result<(), Reason> {
+    for lane in 0..lanes {
+        node.tried(lane).await.map_err(Reason::NoConnection)?;
+        match node.check(lane) {
+            // It may not vote yet, and is well otherwise.
+            Ok(()) | Err(Refusal::Quarantined(_)) => {}
+            Err(refusal) => return Err(Reason::Refusal(refusal)),
+        }
+    }
+    Ok(())
+}
+
+/// Up to how many commands in flight a caller writes for itself, as measured by
+/// `benches/figures.rs`. On one thread writes gather by themselves when the flusher takes its turn:
+/// with 8 tasks on a shared core, 1 made 75,000 pairs a second, 4 made 61,000, 16 made 48,000. On
+/// several threads, 0 to 32 are within 9 % of one another.
+fn write_inline() -> usize {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::CurrentThread => 1,
+        _ => 4,
+    }
+}
+
+/// Without the URLs, which may hold passwords.
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("servers", &self.urls.len())
+            .field("quorum", &self.quorum)
+            .field("ttl", &self.defaults.ttl)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,56 @@
+//! Which set of servers a lock is kept on, as a short text that every client can compute.
+//!
+//! Two clients exclude each other only if any quorum of one shares enough servers with any quorum
+//! of the other. A client that was given other servers, or another quorum, by mistake would not
+//! notice: so each holder's value says what it was given, and who is refused compares.
+
+/// FNV-1a, 64 bits (<http://www.isthe.com/chongo/tech/comp/fnv/>): stable over versions and
+/// machines, which the standard library's hasher is not.
+pub(crate) fn fnv1a(parts: &[&[u8]]) -> u64 {
+    let bytes = parts.iter().flat_map(|part| part.iter().chain(&[0xff]));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// The fingerprint of a set of servers and a quorum; the order of the servers does not matter.
+pub(crate) fn fingerprint(addresses: &[String], quorum: usize) -> Box<str> {
+    let mut sorted: Vec<&[u8]> = addresses.iter().map(String::as_bytes).collect();
+    sorted.sort_unstable();
+    let quorum = quorum.to_string();
+    sorted.push(quorum.as_bytes());
+    let hash = fnv1a(&sorted);
+    format!("{:08x}", (hash >> 32) ^ (hash & 0xffff_ffff)).into()
+}
+
+/// How many hexadecimal digits a fingerprint has.
+pub(super) const LENGTH: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(addresses: &[&str], quorum: usize) -> Box<str> {
+        let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        fingerprint(&addresses, quorum)
+    }
+
+    /// The value of the empty string and of "a", as the algorithm's page lists them.
+    #[test]
+    fn the_hash_is_fnv1a() {
+        assert_eq!(fnv1a(&[]), 0xcbf2_9ce4_8422_2325);
+        let of_a = (0xcbf2_9ce4_8422_2325_u64 ^ 0x61).wrapping_mul(0x0100_0000_01b3);
+        assert_eq!(of_a, 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(fnv1a(&[b"a"]), (of_a ^ 0xff).wrapping_mul(0x0100_0000_01b3));
+    }
+
+    #[test]
+    fn it_knows_servers_and_quorum_but_not_their_order() {
+        let one = of(&["a:1", "b:1", "c:1"], 2);
+        assert_eq!(one.len(), LENGTH);
+        assert_eq!(one, of(&["c:1", "a:1", "b:1"], 2));
+        assert_ne!(one, of(&["a:1", "b:1", "c:1"], 3));
+        assert_ne!(one, of(&["a:1", "b:1", "d:1"], 2));
+        assert_ne!(of(&["a:1", "1b:1"], 2), of(&["a:11", "b:1"], 2));
+    }
+}

@@ -1,0 +1,105 @@
+use std::time::Duration;
+
+use super::{Backoff, Moment};
+
+/// Failures in a row that open it: one can be a single slow reply.
+const OPENS_AFTER: u32 = 2;
+/// How long it stays open: short at first, so that a hiccup costs little.
+const OPEN_FOR: Backoff =
+    Backoff { first: Duration::from_millis(100), longest: Duration::from_secs(5) };
+
+/// Whether a server is worth asking, judged by how it answered before.
+///
+/// *Closed*: it is asked. *Open*: it is not, and that is an immediate vote "unavailable".
+/// *Half-open*: one question is let through; an answer closes the breaker, none opens it for
+/// longer. A question whose asker went away is no answer either way: the next one is let through
+/// once the same time has passed again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Breaker {
+    failures: u32,
+    /// Set while it is not closed: when the next question may be let through.
+    probe_at: Option<Moment>,
+}
+
+impl Breaker {
+    /// Whether to ask now; where not, for how long not.
+    pub(crate) fn admit(&mut self, now: Moment, random: u64) -> Result<(), Duration> {
+        match self.probe_at {
+            None => Ok(()),
+            Some(at) if now < at => Err(at.since(now)),
+            Some(_) => {
+                self.probe_at = Some(now.after(self.open_for(random)));
+                Ok(())
+            }
+        }
+    }
+
+    /// It answered, whatever it said.
+    pub(crate) fn note_answer(&mut self) {
+        *self = Self::default();
+    }
+
+    /// It did not answer in time, or could not be asked.
+    pub(crate) fn note_failure(&mut self, now: Moment, random: u64) {
+        self.failures = self.failures.saturating_add(1);
+        if self.failures >= OPENS_AFTER {
+            self.probe_at = Some(now.after(self.open_for(random)));
+        }
+    }
+
+    fn open_for(self, random: u64) -> Duration {
+        OPEN_FOR.delay(self.failures.saturating_sub(OPENS_AFTER), random)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Moment {
+        Moment::from_nanos(0).after(Duration::from_millis(ms))
+    }
+
+    fn failed(times: u32, now: Moment) -> Breaker {
+        let mut breaker = Breaker::default();
+        (0..times).for_each(|_| breaker.note_failure(now, u64::MAX));
+        breaker
+    }
+
+    #[test]
+    fn one_failure_does_not_open_it_and_an_answer_makes_it_forget() {
+        let mut breaker = failed(1, at(0));
+        assert_eq!(breaker.admit(at(0), 0), Ok(()));
+        breaker.note_answer();
+        breaker.note_failure(at(1), 0);
+        assert_eq!(breaker.admit(at(1), 0), Ok(()));
+    }
+
+    #[test]
+    fn failures_in_a_row_open_it_for_a_time_that_grows() {
+        let mut short = failed(2, at(0));
+        let mut long = failed(6, at(0));
+        assert!(short.admit(at(99), 0).is_err());
+        assert!(long.admit(at(100), 0).is_err());
+        assert_eq!(short.admit(at(100), 0), Ok(()));
+    }
+
+    #[test]
+    fn half_open_lets_one_through_and_its_answer_decides() {
+        let mut breaker = failed(2, at(0));
+        assert_eq!(breaker.admit(at(100), u64::MAX), Ok(()));
+        assert!(breaker.admit(at(101), 0).is_err(), "one at a time");
+        let mut answered = breaker;
+        answered.note_answer();
+        assert_eq!(answered.admit(at(101), 0), Ok(()));
+        breaker.note_failure(at(110), u64::MAX);
+        assert!(breaker.admit(at(200), 0).is_err(), "it is open for longer now");
+    }
+
+    #[test]
+    fn a_probe_whose_asker_went_away_does_not_shut_the_server_out() {
+        let mut breaker = failed(2, at(0));
+        assert_eq!(breaker.admit(at(100), u64::MAX), Ok(()));
+        assert_eq!(breaker.admit(at(200), 0), Ok(()));
+    }
+}

@@ -1,0 +1,112 @@
+use std::collections::HashSet;
+use std::fmt;
+
+/// Whether clients of two configurations exclude each other: whether any `quorum` of `servers`
+/// shares a server with any `other_quorum` of `other_servers`.
+///
+/// That is so exactly if q1 + q2 > |S1 ∪ S2|. Use it before changing the servers of a running
+/// system. To change them:
+///
+/// 1. Choose a next configuration that may coexist with the present one; where the one that you
+///    want does not, go there in several steps (adding or taking away one server at a time, with
+///    majorities, always may).
+/// 2. Give every client the next configuration, in any order. While both are in use, clients see
+///    [`Error::is_other_configuration`](crate::Error::is_other_configuration) where they contend;
+///    that is to be expected.
+/// 3. When no client uses the old one any more, wait for the longest TTL in use: leases of the old
+///    one have ended then. Only now take the next step, or switch a server off for good.
+///
+/// A server that is new to the set has to be empty, or to have been up for the longest TTL: the
+/// restart guard sees to that.
+///
+/// # Errors
+///
+/// [`CoexistenceError`] says how many grants more would be needed for an overlap.
+///
+/// # Examples
+///
+/// ```
+/// use leasehold::may_coexist;
+///
+/// // From three servers to four, majorities of both: safe.
+/// assert!(may_coexist(&["a", "b", "c"], 2, &["a", "b", "c", "d"], 3).is_ok());
+/// // From three to five in one step: two of the old and three of the new may be disjoint.
+/// assert!(may_coexist(&["a", "b", "c"], 2, &["a", "b", "c", "d", "e"], 3).is_err());
+/// ```
+pub fn may_coexist<S: AsRef<str>>(
+    servers: &[S],
+    quorum: usize,
+    other_servers: &[S],
+    other_quorum: usize,
+) -> Result<(), CoexistenceError> {
+    let union: HashSet<&str> = servers.iter().chain(other_servers).map(AsRef::as_ref).collect();
+    let grants = quorum + other_quorum;
+    if grants > union.len() {
+        return Ok(());
+    }
+    Err(CoexistenceError { servers: union.len(), grants })
+}
+
+/// Two configurations whose clients could hold the same lock at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoexistenceError {
+    /// How many different servers the two have together.
+    pub servers: usize,
+    /// How many grants the two quorums take together.
+    pub grants: usize,
+}
+
+impl fmt::Display for CoexistenceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { servers, grants } = self;
+        write!(
+            f,
+            "quorums of {grants} servers together can be found apart among {servers}: \
+             change one server at a time, or raise a quorum"
+        )
+    }
+}
+
+impl std::error::Error for CoexistenceError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+
+    fn subsets(of: u32) -> impl Iterator<Item = u32> {
+        (0..64).filter(move |subset| subset & !of == 0)
+    }
+
+    fn names(set: u32) -> Vec<&'static str> {
+        (0..6).filter(|bit| set & (1 << bit) != 0).map(|bit| NAMES[bit]).collect()
+    }
+
+    /// By enumeration of all quorums of all pairs of sets of up to six servers.
+    #[test]
+    fn configurations_may_coexist_exactly_if_all_their_quorums_meet() {
+        let quorums = |set: u32, size: u32| -> Vec<u32> {
+            subsets(set).filter(|subset| subset.count_ones() == size).collect()
+        };
+        for one in 1_u32..64 {
+            for other in 1_u32..64 {
+                let (q1, q2) = (one.count_ones() / 2 + 1, other.count_ones() / 2 + 1);
+                let meet = quorums(one, q1)
+                    .iter()
+                    .all(|first| quorums(other, q2).iter().all(|second| first & second != 0));
+                let verdict = may_coexist(&names(one), q1 as usize, &names(other), q2 as usize);
+                assert_eq!(verdict.is_ok(), meet, "{one:b} {other:b}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_server_at_a_time_always_may() {
+        for servers in 1..6 {
+            let (now, next) = (&NAMES[..servers], &NAMES[..=servers]);
+            let majority = |of: &[&str]| of.len() / 2 + 1;
+            assert!(may_coexist(now, majority(now), next, majority(next)).is_ok());
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Whether a server may take part in a quorum, judged from its INFO once per connection.
+//!
+//! Pure: the text of INFO, the rules and the moments come in as arguments.
+
+use std::time::Duration;
+
+use crate::policy::{Moment, quarantine};
+
+/// What INFO is asked for: each a section that an ACL can allow by itself.
+pub(crate) const SECTIONS: [&str; 3] = ["server", "memory", "replication"];
+
+/// What is asked of a server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    /// The longest TTL that any client uses, where servers that may have forgotten leases are to
+    /// be kept from voting.
+    pub(crate) restart_guard: Option<Duration>,
+    /// Whether a server that may evict keys is refused.
+    pub(crate) strict: bool,
+}
+
+/// How a server stands for the life of one connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Fit,
+    /// It may have forgotten leases that run until then.
+    Quarantined {
+        until: Moment,
+    },
+    Unfit(Unfit),
+}
+
+/// Why a server may not vote.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unfit {
+    #[error("a replica, which takes no locks: give the master's address")]
+    Replica,
+    #[error("a node of a Redis Cluster, which is no independent server: give servers of their own")]
+    ClusterNode,
+    #[error("the same server as {0}: a quorum needs servers that fail by themselves")]
+    SameAs(String),
+    #[error("may evict locks (maxmemory-policy {0}): set noeviction")]
+    Evicts(String),
+    #[error("its INFO lacks {0}, so it cannot be judged")]
+    Unreadable(&'static str),
+}
+
+/// What INFO says that matters here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// Another for each start of a server.
+    pub(crate) run_id: String,
+    uptime_secs: i64,
+    is_replica: bool,
+    is_cluster_node: bool,
+    maxmemory_policy: String,
+}
+
+impl Facts {
+    /// Reads the text of INFO's sections.
+    pub(crate) fn parse(info: &str) -> Result<Self, Unfit> {
+        let field = |name: &'static str| {
+            info.lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+                .map(str::trim)
+                .ok_or(Unfit::Unreadable(name))
+        };
+        let uptime = field("uptime_in_seconds")?.parse();
+        Ok(Self {
+            run_id: field("run_id")?.to_owned(),
+            // It can be negative: the server takes it from its wall clock.
+            uptime_secs: uptime.map_err(|_| Unfit::Unreadable("uptime_in_seconds"))?,
+            is_replica: field("role")? != "master",
+            is_cluster_node: field("redis_mode")? == "cluster",
+            maxmemory_policy: field("maxmemory_policy")?.to_owned(),
+        })
+    }
+
+    /// What is wrong but no reason to refuse the server, unless the rules are strict.
+    pub(crate) fn warning(&self) -> Option<Unfit> {
+        let evicts = self.maxmemory_policy != "noeviction";
+        evicts.then(|| Unfit::Evicts(self.maxmemory_policy.clone()))
+    }
+
+    /// How a server stands at `now` whose present run was first seen at `first_seen`.
+    pub(crate) fn judge(&self, rules: Rules, first_seen: Moment, now: Moment) -> Standing {
+        if self.is_replica {
+            return Standing::Unfit(Unfit::Replica);
+        }
+        if self.is_cluster_node {
+            return Standing::Unfit(Unfit::ClusterNode);
+        }
+        if let (true, Some(warning)) = (rules.strict, self.warning()) {
+            return Standing::Unfit(warning);
+        }
+        let Some(longest_ttl) = rules.restart_guard else { return Standing::Fit };
+        match quarantine(longest_ttl, self.uptime_secs, first_seen, now) {
+            Duration::ZERO => Standing::Fit,
+            wait => Standing::Quarantined { until: now.after(wait) },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULES: Rules = Rules { restart_guard: Some(Duration::from_secs(10)), strict: false };
+
+    fn info(changes: &[(&str, &str)]) -> String {
+        let mut text = "# Server\r\nredis_mode:standalone\r\nrun_id:abc\r\n\
+             uptime_in_seconds:500\r\n# Memory\r\nmaxmemory_policy:noeviction\r\n\
+             # Replication\r\nrole:master\r\n"
+            .to_owned();
+        for (from, to) in changes {
+            text = text.replace(from, to);
+        }
+        text
+    }
+
+    fn standing(changes: &[(&str, &str)], rules: Rules) -> Standing {
+        let now = Moment::from_nanos(0).after(Duration::from_secs(100));
+        Facts::parse(&info(changes)).unwrap().judge(rules, now, now)
+    }
+
+    #[test]
+    fn a_master_that_has_run_for_long_is_fit() {
+        assert_eq!(standing(&[], RULES), Standing::Fit);
+    }
+
+    #[test]
+    fn replicas_and_cluster_nodes_are_unfit() {
+        assert_eq!(
+            standing(&[("role:master", "role:slave")], RULES),
+            Standing::Unfit(Unfit::Replica)
+        );
+        let cluster = standing(&[("standalone", "cluster")], RULES);
+        assert_eq!(cluster, Standing::Unfit(Unfit::ClusterNode));
+    }
+
+    #[test]
+    fn a_server_that_evicts_is_warned_of_and_refused_where_that_is_asked() {
+        let evicts = [("noeviction", "allkeys-lru")];
+        assert_eq!(standing(&evicts, RULES), Standing::Fit);
+        let warning = Facts::parse(&info(&evicts)).unwrap().warning();
+        assert_eq!(warning, Some(Unfit::Evicts("allkeys-lru".into())));
+        let strict = Rules { strict: true, ..RULES };
+        assert_eq!(standing(&evicts, strict), Standing::Unfit(warning.unwrap()));
+        assert_eq!(standing(&[], strict), Standing::Fit);
+    }
+
+    #[test]
+    fn a_server_that_has_just_started_is_quarantined_unless_the_guard_is_off() {
+        let young = [("uptime_in_seconds:500", "uptime_in_seconds:3")];
+        let until = Moment::from_nanos(0).after(Duration::from_secs(108));
+        assert_eq!(standing(&young, RULES), Standing::Quarantined { until });
+        let unguarded = Rules { restart_guard: None, ..RULES };
+        assert_eq!(standing(&young, unguarded), Standing::Fit);
+        let stepped = [("uptime_in_seconds:500", "uptime_in_seconds:-3596")];
+        let until = Moment::from_nanos(0).after(Duration::from_secs(110));
+        assert_eq!(standing(&stepped, RULES), Standing::Quarantined { until });
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        for (field, changes) in [
+            ("run_id", [("run_id:", "x:")]),
+            ("uptime_in_seconds", [("seconds:500", "seconds:soon")]),
+            ("role", [("role:", "x:")]),
+        ] {
+            assert_eq!(Facts::parse(&info(&changes)), Err(Unfit::Unreadable(field)));
+        }
+    }
+}
