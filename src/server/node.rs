@@ -273,6 +273,8 @@ impl Shared {
     fn install(&self, lane: usize, opened: &Opened) {
         let Opened { connection, info } = opened;
         *lock(&self.desks[lane].standing) = self.judge(info);
+        // It has just answered a whole handshake.
+        lock(&self.breaker).note_answer();
         let mut debts = self.debts(lane);
         let now = clock::now();
         let due = debts.take_due(now);
