@@ -87,8 +87,11 @@ impl Builder {
         self
     }
 
-    /// How many servers have to grant a lease: more than half, which is the default. See
-    /// [`Locker::tolerance`] for what a number means; all clients have to use the same.
+    /// How many servers have to grant a lease: more than half, which is the default; fewer are
+    /// refused, because two callers could then hold the same lock. All clients have to use the
+    /// same number. See [`Locker::tolerance`] for what it means: a larger quorum withstands more
+    /// servers that forget, and fewer that are down. An even number of servers works: 3 of 4
+    /// withstands the loss of one server's memory, and one outage.
     pub fn quorum(mut self, servers: usize) -> Self {
         self.quorum = Some(servers);
         self

@@ -3,11 +3,27 @@ const TOKEN_MAX: u64 = (1 << 53) - 1;
 
 /// The token that one attempt proposes.
 ///
-/// A token is issued only when a quorum accepted the same number for the same owner, and a server
-/// accepts only what is larger than all it accepted before. Two issued tokens therefore share a
-/// server whose counter rose strictly between them: tokens are unique and follow real-time order,
-/// whatever clocks do. The wall clock only makes the first proposal likely to be large enough, and
-/// lets a counter that nobody used for days be forgotten.
+/// The rules (safety rule 8, `scripts/acquire.lua`):
+///
+/// 1. A token t is issued to an owner only once q of N servers have accepted t for that owner, in
+///    one round of questions; 2q > N.
+/// 2. A server accepts t only if t is above its counter for the lock, and raises the counter to t
+///    in the same step.
+///
+/// *Claim.* Issued tokens of one lock are unique, and if one was issued before the acquire of
+/// another began, it is the smaller one. *Proof.* Let t be issued to A and u to B. Their quorums
+/// share a server s, since 2q > N. By rule 2, s accepted one of them first, and the other only
+/// because it was larger: so they differ. If t was issued before B asked, then s had accepted t by
+/// then, and accepted u above it: so t < u. ∎
+///
+/// Nothing in it speaks of clocks, of TTLs, or of who holds the lock. It holds as long as s keeps
+/// its counter: the quorums share at least 2q - N = k + 1 servers, so k of them may forget. The
+/// wall clock only makes a first proposal likely to be large enough, and makes tokens rise over
+/// counters that were forgotten after days without use.
+///
+/// One server alone may raise a proposal to one more than its counter by itself: then it is the
+/// one who proposes, and the claim holds with q = N = 1. An owner that was outbid proposes again:
+/// its second proposal is a ballot of its own, and only what q servers accept in one round counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ballot {
     proposal: u64,

@@ -7,6 +7,8 @@
 mod backoff;
 mod breaker;
 mod fence;
+#[cfg(test)]
+mod model;
 mod moment;
 mod patience;
 mod quorum;
