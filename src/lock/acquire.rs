@@ -77,13 +77,14 @@ async fn attempt(core: &Arc<Core>, wish: &Wish, leader: Option<usize>) -> Result
     let mut claim = Claim::new(Arc::clone(core), wish.names.clone(), owner, wish.term);
     let mut ballot = wish.fenced.then(|| Ballot::new(clock::wall_micros()));
     let mut round = claim.acquire(ballot, leader).await;
+    if round.proves_nothing_granted() {
+        claim.settle();
+    }
     for _ in 1..PROPOSALS_MAX {
         let (Some(outbid), Some(counter)) = (ballot, round.outbid_by(core.quorum())) else { break };
         ballot = Some(outbid.above(counter));
+        claim.unsettle();
         round = claim.acquire(ballot, leader).await;
-    }
-    if round.proves_nothing_granted() {
-        claim.settle();
     }
     match granted(&round, wish.term, ballot) {
         Ok(Grant { deadline, token }) => Ok(Lease::new(claim, deadline, token, round)),
