@@ -1,0 +1,205 @@
+//! What a history must never show. Pure functions; each is shown to fire on a bad history.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::history::{Answer, At, Claim, Disturbance, Lease};
+
+#[derive(Debug)]
+pub(crate) struct Violation {
+    pub(crate) name: usize,
+    pub(crate) from: At,
+    pub(crate) to: At,
+    pub(crate) text: String,
+}
+
+fn by_name<T>(items: &[T], name: impl Fn(&T) -> usize) -> BTreeMap<usize, Vec<&T>> {
+    let mut groups: BTreeMap<usize, Vec<&T>> = BTreeMap::new();
+    for item in items {
+        groups.entry(name(item)).or_default().push(item);
+    }
+    groups
+}
+
+fn violation(lease: &Lease, other: &Lease, what: &str) -> Violation {
+    let text = format!(
+        "{what}: client {} with token {} and client {} with token {}",
+        other.client, other.token, lease.client, lease.token
+    );
+    let from = lease.granted.min(other.granted);
+    Violation { name: lease.name, from, to: lease.granted.max(other.granted), text }
+}
+
+/// No two clients hold one name at one moment.
+pub(crate) fn windows_overlap(leases: &[Lease]) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for mut of_name in by_name(leases, |lease| lease.name).into_values() {
+        of_name.sort_by_key(|lease| lease.granted);
+        let mut longest: Option<&Lease> = None;
+        for lease in of_name.into_iter().filter(|lease| lease.until > lease.granted) {
+            if let Some(other) = longest.filter(|other| lease.granted < other.until) {
+                found.push(violation(lease, other, "two hold it at once"));
+            }
+            if longest.is_none_or(|other| other.until < lease.until) {
+                longest = Some(lease);
+            }
+        }
+    }
+    found
+}
+
+/// No token of a name is issued twice.
+pub(crate) fn tokens_repeat(leases: &[Lease]) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for mut of_name in by_name(leases, |lease| lease.name).into_values() {
+        of_name.sort_by_key(|lease| lease.token);
+        let twins = of_name.windows(2).filter(|pair| pair[0].token == pair[1].token);
+        found.extend(twins.map(|pair| violation(pair[0], pair[1], "one token twice")));
+    }
+    found
+}
+
+/// A lease that was asked for after another had been granted has the larger token.
+pub(crate) fn tokens_disobey_time(leases: &[Lease]) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for of_name in by_name(leases, |lease| lease.name).into_values() {
+        let (mut by_grant, mut by_question) = (of_name.clone(), of_name);
+        by_grant.sort_by_key(|lease| lease.granted);
+        by_question.sort_by_key(|lease| lease.begun);
+        let mut granted = by_grant.into_iter().peekable();
+        let mut highest: Option<&Lease> = None;
+        for lease in by_question {
+            while let Some(earlier) = granted.next_if(|other| other.granted < lease.begun) {
+                if highest.is_none_or(|other| other.token < earlier.token) {
+                    highest = Some(earlier);
+                }
+            }
+            if let Some(other) = highest.filter(|other| other.token >= lease.token) {
+                found.push(violation(lease, other, "the later one has no larger token"));
+            }
+        }
+    }
+    found
+}
+
+/// A lease whose keys nobody took is never told that they are gone before it ends: were a release
+/// of one owner to delete another's key, this is where it would show.
+pub(crate) fn lost_undisturbed(answers: &[Answer], disturbances: &[Disturbance]) -> Vec<Violation> {
+    let early = answers.iter().filter(|answer| answer.is_lost && answer.returned < answer.until);
+    let unexplained = early.filter(|answer| {
+        !disturbances.iter().any(|disturbance| {
+            disturbance.name.is_none_or(|name| name == answer.name)
+                && disturbance.begun <= answer.returned
+                && disturbance.ended >= answer.since
+        })
+    });
+    unexplained
+        .map(|answer| {
+            let Answer { name, client, token, call, since, returned, .. } = answer;
+            let text = format!("{call} of client {client} with token {token}: its key was taken");
+            Violation { name: *name, from: *since, to: *returned, text }
+        })
+        .collect()
+}
+
+/// No guard claims more than its TTL less drift from when its question had been answered: less
+/// than what it may claim, and all that can be known from outside.
+pub(crate) fn claims_too_long(claims: &[Claim]) -> Vec<Violation> {
+    let most = |claim: &Claim| {
+        let drift = claim.ttl / 100 + Duration::from_millis(2);
+        claim.returned + claim.ttl - drift
+    };
+    claims
+        .iter()
+        .filter(|claim| claim.until > most(claim))
+        .map(|claim| {
+            let Claim { name, token, returned, ttl, until } = claim;
+            let text = format!("token {token} of TTL {ttl:?} claims {:?}", *until - *returned);
+            Violation { name: *name, from: *returned, to: *until, text }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(ms: u64) -> At {
+        Duration::from_millis(ms)
+    }
+
+    fn lease(name: usize, token: u64, (begun, granted, until): (u64, u64, u64)) -> Lease {
+        let (begun, granted, until) = (at(begun), at(granted), at(until));
+        Lease { name, client: 0, token, begun, granted, until, extended: 0, end: "released" }
+    }
+
+    #[test]
+    fn windows_that_overlap_are_found_and_those_that_touch_are_not() {
+        let first = lease(0, 1, (0, 10, 20));
+        let overlaps = |other| windows_overlap(&[other, first.clone()]).len();
+        assert_eq!(overlaps(lease(0, 2, (0, 19, 30))), 1);
+        assert_eq!(overlaps(lease(0, 2, (0, 12, 13))), 1);
+        assert_eq!(overlaps(lease(0, 2, (0, 20, 30))), 0);
+        assert_eq!(overlaps(lease(1, 2, (0, 19, 30))), 0, "another name");
+        assert_eq!(overlaps(lease(0, 2, (0, 15, 15))), 0, "it was never told that it holds");
+        let hidden = [first, lease(0, 2, (0, 11, 12)), lease(0, 3, (0, 15, 16))];
+        assert_eq!(windows_overlap(&hidden).len(), 2, "a long window counts past a short one");
+    }
+
+    #[test]
+    fn a_token_that_is_issued_twice_is_found() {
+        let first = lease(0, 7, (0, 10, 20));
+        let repeats = |other| tokens_repeat(&[first.clone(), other]).len();
+        assert_eq!(repeats(lease(0, 7, (30, 40, 50))), 1);
+        assert_eq!(repeats(lease(0, 8, (30, 40, 50))), 0);
+        assert_eq!(repeats(lease(1, 7, (30, 40, 50))), 0);
+    }
+
+    #[test]
+    fn a_later_lease_with_a_smaller_token_is_found() {
+        let first = lease(0, 7, (0, 10, 20));
+        let disobeys = |other| tokens_disobey_time(&[other, first.clone()]).len();
+        assert_eq!(disobeys(lease(0, 6, (11, 40, 50))), 1);
+        assert_eq!(disobeys(lease(0, 7, (11, 40, 50))), 1);
+        assert_eq!(disobeys(lease(0, 8, (11, 40, 50))), 0);
+        assert_eq!(disobeys(lease(0, 6, (9, 40, 50))), 0, "it was asked for before");
+        assert_eq!(disobeys(lease(1, 6, (11, 40, 50))), 0, "another name");
+        let between = [first, lease(0, 3, (11, 12, 13)), lease(0, 5, (14, 15, 16))];
+        assert_eq!(tokens_disobey_time(&between).len(), 2, "the highest counts, not the last");
+    }
+
+    #[test]
+    fn a_key_that_was_taken_by_nobody_known_is_found() {
+        let answer = Answer {
+            name: 0,
+            client: 0,
+            token: 1,
+            call: "release",
+            since: at(100),
+            returned: at(200),
+            until: at(300),
+            is_lost: true,
+        };
+        let taken = |name, begun, ended| {
+            let disturbance = Disturbance { name, begun: at(begun), ended: at(ended) };
+            lost_undisturbed(std::slice::from_ref(&answer), &[disturbance]).len()
+        };
+        assert_eq!(lost_undisturbed(std::slice::from_ref(&answer), &[]).len(), 1);
+        assert_eq!(taken(Some(0), 90, 99), 1, "before");
+        assert_eq!(taken(Some(0), 201, 202), 1, "after");
+        assert_eq!(taken(Some(1), 150, 151), 1, "another name");
+        assert_eq!(taken(Some(0), 150, 151), 0);
+        assert_eq!(taken(None, 90, 100), 0);
+        let late = Answer { returned: at(300), ..answer.clone() };
+        assert_eq!(lost_undisturbed(&[late], &[]).len(), 0, "it had ended by itself");
+        let held = Answer { is_lost: false, ..answer };
+        assert_eq!(lost_undisturbed(&[held], &[]).len(), 0);
+    }
+
+    #[test]
+    fn a_guard_that_claims_more_than_its_ttl_less_drift_is_found() {
+        let claim = |until| Claim { name: 0, token: 1, returned: at(50), ttl: at(1000), until };
+        assert_eq!(claims_too_long(&[claim(at(50 + 988))]).len(), 0);
+        assert_eq!(claims_too_long(&[claim(at(50 + 989))]).len(), 1);
+    }
+}

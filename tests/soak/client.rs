@@ -1,0 +1,297 @@
+//! A client that takes locks, works under them, and ends them in all the ways that there are.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use leasehold::{Error, Guard, Locker};
+use tokio::time::sleep;
+
+use crate::history::{Answer, At, Claim, Lease, Recorder};
+use crate::plan::TTL_MS;
+use crate::prng::Prng;
+use crate::register::Register;
+
+/// What all clients share.
+pub(crate) struct Stage {
+    pub(crate) recorder: Recorder,
+    /// One for each name.
+    pub(crate) registers: Vec<Register>,
+    pub(crate) is_over: AtomicBool,
+}
+
+pub(crate) fn key(name: usize) -> String {
+    format!("soak:{name}")
+}
+
+pub(crate) struct Client {
+    pub(crate) number: usize,
+    pub(crate) locker: Locker,
+    pub(crate) stage: Arc<Stage>,
+    pub(crate) prng: Prng,
+}
+
+/// A lease and its guard.
+struct Held {
+    guard: Guard,
+    lease: Lease,
+    ttl: Duration,
+    is_lost_early: bool,
+}
+
+impl Client {
+    pub(crate) async fn run(mut self) {
+        while !self.stage.is_over.load(Ordering::Relaxed) {
+            let name = self.prng.index(self.stage.registers.len());
+            self.turn(name).await;
+            sleep(self.prng.millis(0..10)).await;
+        }
+    }
+
+    async fn turn(&mut self, name: usize) {
+        let ttl = self.prng.millis(TTL_MS);
+        let request = if self.prng.percent(30) {
+            self.locker.try_lock(key(name))
+        } else {
+            self.locker.lock(key(name)).wait_at_most(self.prng.millis(0..1000))
+        };
+        let request = request.ttl(ttl).label(format!("client {}", self.number)).into_future();
+        let polls = if self.prng.percent(12) { self.prng.within(1..8) } else { u64::MAX };
+        let begun = self.now();
+        let outcome = polled(polls, request).await;
+        match outcome {
+            None => self.count("acquires cancelled"),
+            Some(Err(error)) => self.refused(&error),
+            Some(Ok(guard)) => {
+                let held = self.begin(name, ttl, begun, guard);
+                self.hold(held).await;
+            }
+        }
+    }
+
+    /// Takes the lock however often it is refused, and gives it back. For when nothing fails.
+    pub(crate) async fn take_in_the_end(&mut self, name: usize) {
+        let ttl = Duration::from_millis(TTL_MS.start);
+        loop {
+            let begun = self.now();
+            match self.locker.lock(key(name)).ttl(ttl).await {
+                Ok(guard) => {
+                    let held = self.begin(name, ttl, begun, guard);
+                    return self.release(held, u64::MAX).await;
+                }
+                Err(error) => self.refused(&error),
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    fn begin(&self, name: usize, ttl: Duration, begun: At, guard: Guard) -> Held {
+        let granted = self.now();
+        self.count("acquisitions");
+        let lease = Lease {
+            name,
+            client: self.number,
+            token: guard.fence().get(),
+            begun,
+            granted,
+            until: granted,
+            extended: 0,
+            end: "",
+        };
+        let mut held = Held { guard, lease, ttl, is_lost_early: false };
+        self.claim(&mut held, granted);
+        held
+    }
+
+    /// Notes until when the guard says that it holds, `returned` having been read after the call
+    /// that it says so after.
+    fn claim(&self, held: &mut Held, returned: At) {
+        let now = self.now();
+        let remaining = held.guard.remaining();
+        if remaining.is_zero() {
+            return;
+        }
+        let until = now + remaining;
+        held.lease.until = held.lease.until.max(until);
+        // It is counted from `now`, which may be long after `returned`, and says no more then.
+        let Lease { name, token, .. } = held.lease;
+        let claim = Claim { name, token, returned, ttl: held.ttl, until };
+        self.stage.recorder.history().claims.push(claim);
+    }
+
+    async fn hold(&mut self, mut held: Held) {
+        for _ in 0..self.prng.index(4) {
+            match self.prng.within(0..20) {
+                0..=10 => self.work(&held).await,
+                11..=15 => self.extend(&mut held, u64::MAX).await,
+                16..=18 => {
+                    let polls = self.prng.within(1..4);
+                    self.extend(&mut held, polls).await;
+                }
+                _ => return self.oversleep(held).await,
+            }
+        }
+        match self.prng.within(0..20) {
+            0..=11 => self.release(held, u64::MAX).await,
+            12..=14 => {
+                let polls = self.prng.within(1..4);
+                self.release(held, polls).await;
+            }
+            15..=16 => {
+                // The extension is under way when the release is sent.
+                self.extend(&mut held, 1).await;
+                self.release(held, u64::MAX).await;
+            }
+            _ => {
+                let before = self.now();
+                let Held { guard, lease, .. } = held;
+                drop(guard);
+                self.end(lease, before, "dropped");
+            }
+        }
+    }
+
+    /// Reads, thinks, writes.
+    async fn work(&mut self, held: &Held) {
+        let Lease { name, token, .. } = held.lease;
+        let seen = self.stage.registers[name].read(token);
+        sleep(self.prng.millis(0..15)).await;
+        if !held.guard.is_lost() {
+            self.stage.registers[name].increment(token, seen);
+        }
+    }
+
+    /// Reads, pauses until the lease is over, and writes without looking.
+    async fn oversleep(&mut self, held: Held) {
+        self.count("clients paused past their lease");
+        let Lease { name, token, until, .. } = held.lease;
+        let seen = self.stage.registers[name].read(token);
+        sleep(until.saturating_sub(self.now()) + self.prng.millis(0..300)).await;
+        if !self.stage.registers[name].increment(token, seen) {
+            self.count("late writes refused by the fence");
+        }
+        if self.prng.percent(50) {
+            return self.release(held, u64::MAX).await;
+        }
+        let before = self.now();
+        let Held { guard, lease, .. } = held;
+        drop(guard);
+        self.end(lease, before, "dropped when over");
+    }
+
+    async fn extend(&self, held: &mut Held, polls: u64) {
+        let before = self.now();
+        let outcome = polled(polls, held.guard.extend()).await;
+        let returned = self.now();
+        if let Some(outcome) = &outcome {
+            self.answer(held, "extend", outcome, returned);
+        }
+        if held.guard.is_lost() && returned < held.lease.until {
+            // It was told so in time, and does not believe in its deadline any more.
+            held.lease.until = held.lease.until.min(before);
+            held.is_lost_early = true;
+            return;
+        }
+        self.count(match outcome {
+            None => "extends cancelled",
+            Some(Ok(())) => "extends",
+            Some(Err(_)) => "extends failed",
+        });
+        held.lease.extended += u32::from(matches!(outcome, Some(Ok(()))));
+        self.claim(held, returned);
+    }
+
+    async fn release(&self, held: Held, polls: u64) {
+        let before = self.now();
+        let Held { guard, lease, is_lost_early, .. } = held;
+        let outcome = polled(polls, guard.release()).await;
+        let returned = self.now();
+        let end = match &outcome {
+            None => "release cancelled",
+            Some(Ok(())) => "released",
+            Some(Err(error)) if error.is_lost() => "released when lost",
+            Some(Err(_)) => "release failed",
+        };
+        self.count(end);
+        if let Some(outcome) = outcome.filter(|_| !is_lost_early) {
+            self.answer_of(&lease, "release", &outcome, returned);
+        }
+        self.end(lease, before, end);
+    }
+
+    fn answer(&self, held: &Held, call: &'static str, outcome: &Result<(), Error>, returned: At) {
+        if !held.is_lost_early {
+            self.answer_of(&held.lease, call, outcome, returned);
+        }
+    }
+
+    fn answer_of(
+        &self,
+        lease: &Lease,
+        call: &'static str,
+        outcome: &Result<(), Error>,
+        returned: At,
+    ) {
+        if let Err(error) = outcome {
+            self.expect_fault(call, error);
+        }
+        let Lease { name, client, token, begun, until, .. } = *lease;
+        let is_lost = outcome.as_ref().is_err_and(Error::is_lost);
+        let answer = Answer { name, client, token, call, since: begun, returned, until, is_lost };
+        self.stage.recorder.history().answers.push(answer);
+    }
+
+    fn end(&self, mut lease: Lease, before: At, end: &'static str) {
+        lease.until = lease.until.min(before);
+        lease.end = end;
+        self.stage.recorder.history().leases.push(lease);
+    }
+
+    fn refused(&self, error: &Error) {
+        self.expect_fault("acquire", error);
+        self.count(if error.is_contended() {
+            "acquires refused: held"
+        } else if error.is_restart_guard() {
+            "acquires refused: restart guard"
+        } else if error.is_unknown() {
+            "acquires refused: unknown"
+        } else if error.is_unavailable() {
+            "acquires refused: unavailable"
+        } else {
+            "acquires refused: otherwise"
+        });
+    }
+
+    /// Nothing that the injector does may look like the caller's mistake.
+    fn expect_fault(&self, call: &str, error: &Error) {
+        if error.is_misuse() || error.is_auth() {
+            self.stage.recorder.surprise(format!("{call}: {error}"));
+        }
+    }
+
+    fn now(&self) -> At {
+        self.stage.recorder.now()
+    }
+
+    fn count(&self, what: &'static str) {
+        self.stage.recorder.count(what);
+    }
+}
+
+/// Polls `future` so many times and drops it then; none where that was too few.
+async fn polled<F: Future>(polls: u64, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let mut left = polls;
+    poll_fn(|context| {
+        left = left.saturating_sub(1);
+        match future.as_mut().poll(context) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}

@@ -1,0 +1,136 @@
+//! What one episode is to be, decided by its seed.
+
+use std::fmt;
+use std::ops::Range;
+use std::time::Duration;
+
+use crate::prng::Prng;
+
+/// The longest TTL that any client uses, which is what the restart guard is told.
+pub(crate) const LONGEST_TTL: Duration = Duration::from_millis(1000);
+pub(crate) const TTL_MS: Range<u64> = 300..1001;
+/// Lockers, each with some of the clients.
+pub(crate) const GROUPS: usize = 4;
+pub(crate) const CLIENTS: usize = 16;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Kill,
+    KillEmpty,
+    Freeze,
+    Delay,
+    Dribble,
+    Stall,
+    Blackhole,
+    Refuse,
+    Cut,
+    Reset,
+    ResetMidFrame,
+    HalfClose,
+    ScriptFlush,
+    ClientKill,
+}
+
+const KINDS: [Kind; 14] = [
+    Kind::Kill,
+    Kind::KillEmpty,
+    Kind::Freeze,
+    Kind::Delay,
+    Kind::Dribble,
+    Kind::Stall,
+    Kind::Blackhole,
+    Kind::Refuse,
+    Kind::Cut,
+    Kind::Reset,
+    Kind::ResetMidFrame,
+    Kind::HalfClose,
+    Kind::ScriptFlush,
+    Kind::ClientKill,
+];
+
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) servers: usize,
+    pub(crate) quorum: usize,
+    /// Without the guard no server is started again with an empty memory.
+    pub(crate) restart_guard: bool,
+    pub(crate) names: usize,
+    /// Ways to each server that fail by themselves: one for all groups, or one for each.
+    pub(crate) ways: usize,
+    pub(crate) command_timeout: Duration,
+    /// What is left of all kinds: a run without some kinds reaches states that others hide.
+    pub(crate) kinds: Vec<Kind>,
+    /// Between faults, in milliseconds.
+    pub(crate) gap_ms: Range<u64>,
+    /// How many percent of the faults ignore how many servers may be away.
+    pub(crate) storm_percent: u64,
+    /// Whether keys expire early, by hand.
+    pub(crate) takes_keys: bool,
+    /// More servers than k lose keys: exclusion is then not asserted.
+    pub(crate) is_beyond: bool,
+}
+
+impl Plan {
+    /// The plan of `seed`, for `quorum` of `servers` where that is given.
+    pub(crate) fn new(seed: u64, shape: Option<(usize, usize)>, is_beyond: bool) -> Self {
+        let mut prng = Prng::new(seed);
+        let drawn = prng.pick(&[(4, 5), (4, 5), (4, 5), (3, 5), (3, 5), (2, 3), (3, 4), (1, 1)]);
+        let (quorum, servers) = shape.unwrap_or(drawn);
+        let restart_guard = prng.percent(70);
+        let gap_ms = prng.pick(&[10, 30, 80]);
+        let mut plan = Self {
+            seed,
+            servers,
+            quorum,
+            restart_guard,
+            names: prng.index(4) + 2,
+            ways: prng.pick(&[1, GROUPS]),
+            command_timeout: prng.millis(60..250),
+            kinds: KINDS.into_iter().filter(|_| prng.percent(75)).collect(),
+            gap_ms: gap_ms..8 * gap_ms,
+            storm_percent: prng.pick(&[0, 5, 20]),
+            takes_keys: false,
+            is_beyond,
+        };
+        plan.takes_keys = plan.losses_max() > 0 || is_beyond;
+        if !restart_guard {
+            plan.kinds.retain(|kind| *kind != Kind::KillEmpty);
+        }
+        // So that there is always one.
+        plan.kinds.push(Kind::Reset);
+        plan
+    }
+
+    /// k: see `leasehold::Tolerance`. Counted here anew, for the test not to believe the library.
+    pub(crate) fn losses_max(&self) -> usize {
+        (2 * self.quorum).saturating_sub(self.servers + 1)
+    }
+
+    /// f, but at least one: who is never away is never found missing.
+    pub(crate) fn outages_max(&self) -> usize {
+        (self.servers - self.quorum).max(1)
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, servers, quorum, names, ways, gap_ms, storm_percent, .. } = self;
+        let guard = if self.restart_guard { "guarded" } else { "unguarded" };
+        let beyond = if self.is_beyond { ", BEYOND the budget" } else { "" };
+        write!(
+            f,
+            "seed {seed}: {quorum} of {servers}, {guard}, {names} names, {ways} ways, a fault each {gap_ms:?} \
+             ms, {storm_percent} % storm{beyond}"
+        )
+    }
+}
+
+#[test]
+fn a_plan_holds_no_fault_that_it_has_no_budget_for() {
+    for seed in 0..500 {
+        let plan = Plan::new(seed, None, false);
+        let has = |kind| plan.kinds.contains(&kind);
+        assert!(plan.losses_max() > 0 || !plan.takes_keys, "{plan}");
+        assert!(plan.restart_guard || !has(Kind::KillEmpty), "{plan}");
+    }
+}
