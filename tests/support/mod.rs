@@ -9,6 +9,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests measure and wait in real time")]
 
 pub mod client;
+pub mod fleet;
 pub mod ports;
 pub mod proxy;
 pub mod scripted;
@@ -18,6 +19,7 @@ pub mod watchdog;
 use std::time::{Duration, Instant};
 
 pub use client::Client;
+pub use fleet::Fleet;
 pub use proxy::{Fault, FaultProxy};
 pub use scripted::{Action, Command, ScriptedServer};
 pub use server::RedisServer;

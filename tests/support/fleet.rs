@@ -1,0 +1,64 @@
+//! Several independent servers.
+
+use std::ops::{Index, IndexMut};
+
+use super::RedisServer;
+use super::server::Builder;
+
+pub struct Fleet {
+    servers: Vec<RedisServer>,
+}
+
+impl Fleet {
+    pub fn start(servers: usize) -> Self {
+        Self::start_as(servers, &RedisServer::builder())
+    }
+
+    /// Each as `builder` says.
+    pub fn start_as(servers: usize, builder: &Builder) -> Self {
+        let servers = std::thread::scope(|scope| {
+            let starting: Vec<_> =
+                (0..servers).map(|_| scope.spawn(|| builder.clone().start())).collect();
+            let started = starting.into_iter().map(|starting| starting.join());
+            started.map(|started| started.expect("a server starts")).collect()
+        });
+        Self { servers }
+    }
+
+    pub fn urls(&self) -> Vec<String> {
+        self.iter().map(RedisServer::url).collect()
+    }
+
+    /// As errors and reports name them.
+    pub fn addresses(&self) -> Vec<String> {
+        self.iter().map(|server| server.address().to_string()).collect()
+    }
+
+    pub fn iter(&self) -> std::slice::Iter<'_, RedisServer> {
+        self.servers.iter()
+    }
+
+    /// One command to each, one after another; the replies as text, nil as "".
+    pub fn cli_all(&self, command: &[&str]) -> Vec<String> {
+        self.iter().map(|server| server.cli_text(command)).collect()
+    }
+
+    /// How many servers have a key of this name.
+    pub fn holding(&self, key: &str) -> usize {
+        self.cli_all(&["EXISTS", key]).iter().filter(|count| *count == "1").count()
+    }
+}
+
+impl Index<usize> for Fleet {
+    type Output = RedisServer;
+
+    fn index(&self, index: usize) -> &RedisServer {
+        &self.servers[index]
+    }
+}
+
+impl IndexMut<usize> for Fleet {
+    fn index_mut(&mut self, index: usize) -> &mut RedisServer {
+        &mut self.servers[index]
+    }
+}
