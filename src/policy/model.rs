@@ -1,0 +1,78 @@
+//! Two exhaustive models of Redlock: every behaviour within small bounds, on the policy's own code.
+//!
+//! *Exclusion* ([`lease`], on the [`world`]): two clients, one lock, N servers, time in ticks.
+//! *Fencing* ([`fence`]): attempts and tokens alone, without time. Both are searched breadth first
+//! ([`explore`]), so that a breach comes with a shortest way to it. Real here are `Quorum`, `Term`,
+//! `Ballot` and `quarantine`; the scripts are copied by hand ([`redis`]), and so is the life of a
+//! lease (`src/lock`): ask, hold, extend, end.
+//!
+//! # The adversary
+//!
+//! It decides what happens next: time passes, a client acts or pauses, a message arrives, a server
+//! fails. In words of the safety rules:
+//!
+//! - Messages of a lease arrive at a server in the order in which they were sent, as late as it
+//!   likes, or never. When a connection ends, those on it become strays: they may still arrive, in
+//!   any order, and their replies are never read.
+//! - A reply is read at any time after its message arrived, or never: a client may act on a quorum
+//!   from the moment at which q servers have granted, and may give up at any moment.
+//! - A lock expires at its TTL give or take the drift. Up to `losses` servers may expire it early
+//!   at any time, or have their wall clock stepped forward, which also ends their quarantine.
+//! - A restart without memory ends the connections and begins a quarantine, any number of times.
+//!   The client is told the largest uptime that INFO may round to. A restart with memory is the
+//!   end of connections.
+//!
+//! # What must hold
+//!
+//! - P1: two clients never hold at once (`now < deadline`, and not lost), and no lease goes on
+//!   after another was granted meanwhile: if at most k = 2q - N - 1 servers forget. Restarts that
+//!   the guard covers do not count; early expiry and stepped clocks do.
+//! - P2: a token proposed after another was issued is larger, and none is issued twice. "Issued" is
+//!   the moment of the q-th acceptance. This needs no clock, no exclusion and no TTL. (Of two
+//!   attempts that overlap, the one that is issued later may have the smaller token: of these two,
+//!   only one can be held validly, by P1.)
+//! - P2 with lost counters: two quorums share 2q - N = k + 1 servers, so one of them remembers
+//!   while at most k lose their counter between the first acceptance of the one token and the last
+//!   of the other. Being larger is transitive: it is enough that no more than k are lost within
+//!   the window of any two tokens that follow each other. One more, and wall clocks decide:
+//!   equal clocks then issue one token twice (`one more` in the tests). The restart guard helps
+//!   here too: a counter that is lost in a restart votes again only after the longest TTL, so a
+//!   later proposal is larger if no two wall clocks differ by that much and the server's counter
+//!   was not driven ahead of them. That last sentence is argued, not explored.
+//! - P3: no release deletes and no extension prolongs a lock that another attempt set; a lock is
+//!   never held for longer than its TTL after the last message that set it.
+//!
+//! With a rule switched off (`Mutant`, `Rule`) the search has to find a breach.
+//!
+//! # Bounds
+//!
+//! Two clients with one or two attempts each and up to two extensions; a TTL of 2, 3 or 5 ticks;
+//! N of 1 to 5. Time is kept as ages, which stop at the TTL, so that a run may be of any length.
+//! In fencing: up to four attempts, tokens of 1 to 4 proposed in any order, up to two proposals of
+//! one attempt. `losses` counts servers over a whole run, not within one lease.
+//!
+//! # What makes it small
+//!
+//! - Servers are interchangeable, so states are sorted by server.
+//! - A refusal is as good as a message that never arrives. Replies are not messages of their own:
+//!   what counts is how many servers have granted.
+//! - Unless `strays` is set: a refused message stays under way, connections do not end, and what
+//!   an ended attempt has sent never arrives, but for the release of what it holds. A late grant to
+//!   a dead owner only keeps others out, so with the rules on nothing is lost by that; the runs
+//!   with `strays` leave none of it out, and the mutants that need it have it.
+//! - In fencing a lock is free whenever that helps, so locks are no part of the state.
+//!
+//! # Not covered
+//!
+//! Waiting, hand-over and the retry policy; TTLs that differ between clients, and a longest TTL
+//! that is configured too small; clocks that run apart by more than the drift; memory that comes
+//! back older than it was (a restored snapshot), but for what a loss of it shows; replicas,
+//! Cluster and failover; the counters' idle expiry; tokens beyond 2^53; a user's force-release.
+
+mod arrive;
+mod explore;
+mod fence;
+mod lease;
+mod redis;
+mod tests;
+mod world;

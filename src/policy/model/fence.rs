@@ -1,0 +1,238 @@
+//! The model of fencing: no time and no leases, only tokens. A lock vanishes whenever that helps
+//! the adversary, so nothing here leans on exclusion, on TTLs or on any clock.
+
+use std::fmt;
+
+use super::super::{Ballot, Quorum, Verdict};
+use super::explore::Model;
+use super::redis::{Keys, Reply};
+
+/// How far an exploration goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    pub(super) quorum: usize,
+    /// Attempts, each by an owner of its own: which client makes them does not matter.
+    pub(super) attempts: usize,
+    /// Proposals are 1 to this, in whatever order wall clocks give them.
+    pub(super) tokens: u8,
+    /// How many of the attempts, from the first, may propose once more, with a larger token.
+    pub(super) second_proposals: usize,
+    /// How many servers may lose their counter.
+    pub(super) losses: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// Safety rule 8: q servers accepted the same token, each above all it accepted before.
+    Ballot,
+    /// Every server counts for itself, and the largest of the numbers is the token.
+    LargestOfCounts,
+    /// Grants of both proposals of an attempt count together, for the second.
+    MixedProposals,
+    /// A server accepts a token that equals its counter.
+    AcceptsEqual,
+}
+
+const ATTEMPTS_MAX: usize = 4;
+const PROPOSALS: usize = 2;
+
+/// One proposal on its way to one server. What is refused might as well never have arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Letter {
+    is_under_way: bool,
+    /// The number that the server granted; 0 for none.
+    granted: u8,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Server {
+    counter: u8,
+    has_lost: bool,
+    letters: [[Letter; PROPOSALS]; ATTEMPTS_MAX],
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Proposal {
+    /// What is proposed; 0 before that.
+    token: u8,
+    /// The largest token that had been issued when it was first sent.
+    floor: u8,
+    /// What was issued for it; 0 for nothing.
+    issued: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Tokens<const N: usize> {
+    servers: [Server; N],
+    proposals: [[Proposal; PROPOSALS]; ATTEMPTS_MAX],
+}
+
+impl<const N: usize> Tokens<N> {
+    fn all(&self) -> impl Iterator<Item = Proposal> {
+        self.proposals.into_iter().flatten()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    Propose { attempt: usize, token: u8 },
+    Accept { attempt: usize, token: u8, server: usize, granted: u8 },
+    LoseCounter(usize),
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Propose { attempt, token } => {
+                write!(f, "attempt {} proposes {token} to every server", attempt + 1)
+            }
+            Self::Accept { attempt, token, server, granted } => {
+                let (server, attempt) = (server + 1, attempt + 1);
+                write!(f, "server {server} grants {granted} to {token} of attempt {attempt}")
+            }
+            Self::LoseCounter(server) => write!(f, "server {} loses its counter", server + 1),
+        }
+    }
+}
+
+pub(super) struct Fencing<const N: usize> {
+    bounds: Bounds,
+    rule: Rule,
+    quorum: Quorum,
+}
+
+impl<const N: usize> Fencing<N> {
+    pub(super) fn new(bounds: Bounds, rule: Rule) -> Self {
+        let quorum = Quorum::new(N, Some(bounds.quorum)).expect("the bounds are a quorum");
+        assert!(bounds.attempts <= ATTEMPTS_MAX, "a state has no place for more");
+        Self { bounds, rule, quorum }
+    }
+
+    fn propose(mut state: Tokens<N>, attempt: usize, which: usize, token: u8) -> Tokens<N> {
+        let floor = state.all().map(|proposal| proposal.issued).max().unwrap_or(0);
+        state.proposals[attempt][which] = Proposal { token, floor, issued: 0 };
+        for server in &mut state.servers {
+            server.letters[attempt][which].is_under_way = true;
+        }
+        state
+    }
+
+    /// What the server grants to `token`, if anything. That the lock is free by now is no matter
+    /// of time here: it may always have vanished.
+    fn grant(&self, server: &mut Server, attempt: usize, token: u8) -> Option<u8> {
+        let owner = u8::try_from(attempt).expect("attempts are few") + 1;
+        let mut keys = Keys { counter: server.counter, ..Keys::default() };
+        let (asked, proposed) = match self.rule {
+            Rule::LargestOfCounts => (keys.counter + 1, keys.counter + 1),
+            Rule::AcceptsEqual if token == keys.counter => return Some(token),
+            _ => (token, token),
+        };
+        let reply = keys.acquire(owner, 1, asked);
+        server.counter = keys.counter;
+        (reply == Reply::Granted).then_some(proposed)
+    }
+
+    fn accept(
+        &self,
+        state: &Tokens<N>,
+        s: usize,
+        attempt: usize,
+        which: usize,
+    ) -> Option<Found<N>> {
+        let token = state.proposals[attempt][which].token;
+        let mut next = *state;
+        let server = &mut next.servers[s];
+        let granted = self.grant(server, attempt, token)?;
+        server.letters[attempt][which] = Letter { is_under_way: false, granted };
+        self.issue(&mut next, attempt, which);
+        Some((Step::Accept { attempt, token, server: s, granted }, next))
+    }
+
+    /// A token is issued at the grant that completes a quorum, the earliest moment at which its
+    /// client could learn of it.
+    fn issue(&self, state: &mut Tokens<N>, attempt: usize, which: usize) {
+        let is_mixed = self.rule == Rule::MixedProposals && which == 1;
+        let grants = |server: &Server| {
+            let letters = server.letters[attempt];
+            let other = if is_mixed { letters[1 - which].granted } else { 0 };
+            letters[which].granted.max(other)
+        };
+        let granted = state.servers.iter().map(grants).filter(|granted| *granted > 0);
+        if self.quorum.verdict(granted.clone().count(), 0) != Verdict::Won {
+            return;
+        }
+        let first = Ballot::new(state.proposals[attempt][0].token.into());
+        let proposal = &mut state.proposals[attempt][which];
+        let token = granted.max().unwrap_or(0);
+        // A second proposal is above some counter that refused the first.
+        let ballot = if which == 0 { first } else { first.above((proposal.token - 1).into()) };
+        let is_taken = self.rule == Rule::LargestOfCounts || ballot.accepts(token.into());
+        if proposal.issued == 0 && is_taken {
+            proposal.issued = token;
+        }
+    }
+}
+
+type Found<const N: usize> = (Step, Tokens<N>);
+
+impl<const N: usize> Model for Fencing<N> {
+    type State = Tokens<N>;
+    type Step = Step;
+
+    fn start(&self) -> Tokens<N> {
+        Tokens { servers: [Server::default(); N], proposals: Default::default() }
+    }
+
+    fn steps(&self, state: &Tokens<N>, found: &mut Vec<Found<N>>) {
+        for attempt in 0..self.bounds.attempts {
+            let [first, second] = state.proposals[attempt];
+            // Attempts are alike: they are numbered as they begin.
+            let is_next = attempt == 0 || state.proposals[attempt - 1][0].token > 0;
+            let may_repeat = attempt < self.bounds.second_proposals;
+            let which = match (first.token, second.token) {
+                (0, _) if is_next => 0,
+                (1.., 0) if may_repeat => 1,
+                _ => continue,
+            };
+            for token in first.token + 1..=self.bounds.tokens {
+                let next = Self::propose(*state, attempt, which, token);
+                found.push((Step::Propose { attempt, token }, next));
+            }
+        }
+        let has_lost = state.servers.iter().filter(|server| server.has_lost).count();
+        for (s, server) in state.servers.iter().enumerate() {
+            if s > 0 && *server == state.servers[s - 1] {
+                continue;
+            }
+            for (attempt, letters) in server.letters.iter().enumerate() {
+                for (which, letter) in letters.iter().enumerate() {
+                    if letter.is_under_way {
+                        found.extend(self.accept(state, s, attempt, which));
+                    }
+                }
+            }
+            if server.counter > 0 && (server.has_lost || has_lost < self.bounds.losses) {
+                let mut next = *state;
+                (next.servers[s].counter, next.servers[s].has_lost) = (0, true);
+                found.push((Step::LoseCounter(s), next));
+            }
+        }
+    }
+
+    fn canonical(&self, mut state: Tokens<N>) -> Tokens<N> {
+        state.servers.sort_unstable();
+        state
+    }
+
+    fn breach(&self, state: &Tokens<N>) -> Option<&'static str> {
+        let issued: Vec<Proposal> = state.all().filter(|proposal| proposal.issued > 0).collect();
+        let is_late = |proposal: &&Proposal| proposal.issued <= proposal.floor;
+        if issued.iter().any(|proposal| is_late(&proposal)) {
+            return Some("a token is not above one that was issued before it was asked for");
+        }
+        let mut tokens: Vec<u8> = issued.iter().map(|proposal| proposal.issued).collect();
+        tokens.sort_unstable();
+        let is_repeated = tokens.windows(2).any(|pair| pair[0] == pair[1]);
+        is_repeated.then_some("a token is issued twice")
+    }
+}

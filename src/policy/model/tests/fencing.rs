@@ -1,0 +1,44 @@
+//! Tokens, with no clock and no exclusion to lean on.
+
+use super::super::fence::{Bounds, Fencing, Rule};
+use super::{finds, finds_nothing};
+
+const THREE: Bounds = Bounds { quorum: 2, attempts: 3, tokens: 4, second_proposals: 0, losses: 0 };
+
+const TWICE: &str = "a token is issued twice";
+
+#[test]
+fn tokens_are_unique_and_in_order_while_counters_are_kept() {
+    let bounds = Bounds { attempts: 4, ..THREE };
+    finds_nothing("tokens of 3", &Fencing::<3>::new(bounds, Rule::Ballot), 245_000);
+    let bounds = Bounds { attempts: 2, second_proposals: 2, ..THREE };
+    finds_nothing("tokens of 3, twice", &Fencing::<3>::new(bounds, Rule::Ballot), 104_000);
+    let bounds = Bounds { quorum: 3, ..THREE };
+    finds_nothing("tokens of 5", &Fencing::<5>::new(bounds, Rule::Ballot), 54_000);
+}
+
+#[test]
+fn as_many_lost_counters_as_the_quorum_tolerates() {
+    let bounds = Bounds { quorum: 3, tokens: 3, losses: 1, ..THREE };
+    finds_nothing("tokens of 3 of 4, k=1", &Fencing::<4>::new(bounds, Rule::Ballot), 50_000);
+    let bounds = Bounds { quorum: 4, tokens: 3, losses: 2, attempts: 2, ..THREE };
+    finds_nothing("tokens of 4 of 5, k=2", &Fencing::<5>::new(bounds, Rule::Ballot), 4_400);
+    let bounds = Bounds { quorum: 3, tokens: 3, losses: 2, ..THREE };
+    finds("tokens of 3 of 4, k+1", &Fencing::<4>::new(bounds, Rule::Ballot), TWICE);
+}
+
+#[test]
+fn the_largest_of_counts_is_no_token() {
+    finds("largest of counts", &Fencing::<3>::new(THREE, Rule::LargestOfCounts), TWICE);
+}
+
+#[test]
+fn grants_of_two_proposals_are_no_quorum() {
+    let bounds = Bounds { second_proposals: 1, ..THREE };
+    finds("mixed proposals", &Fencing::<3>::new(bounds, Rule::MixedProposals), TWICE);
+}
+
+#[test]
+fn an_equal_token_is_stale() {
+    finds("accepts equal", &Fencing::<3>::new(THREE, Rule::AcceptsEqual), TWICE);
+}

@@ -1,0 +1,181 @@
+//! What the model of exclusion consists of: servers, what is under way to them, and two clients.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use super::redis::Keys;
+
+/// Two clients with up to two attempts each: attempt 0 and 1 are A's, 2 and 3 are B's.
+pub(super) const CLIENTS: usize = 2;
+pub(super) const ATTEMPTS: usize = 4;
+
+/// Where one message of a lease to one server is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Mail {
+    /// Never sent.
+    #[default]
+    None,
+    /// On the lease's connection, behind what was sent on it before. It may never arrive.
+    Sent,
+    /// On a connection that has ended for the client: it may still arrive, in any order, and what
+    /// is answered to it is never read.
+    Stray,
+    /// It did what it asked for, and the reply may be read at any time from now on, or never.
+    Yes,
+    /// It came to nothing, or its reply no longer matters.
+    Over,
+}
+
+impl Mail {
+    pub(super) fn is_under_way(self) -> bool {
+        matches!(self, Self::Sent | Self::Stray)
+    }
+}
+
+/// The messages of one attempt to one server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Lane {
+    pub(super) acquire: Mail,
+    pub(super) extend: Mail,
+    pub(super) release: Mail,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Server {
+    pub(super) keys: Keys,
+    /// Which attempt set the lock: what a checker knows, and a server does not.
+    pub(super) set_by: u8,
+    /// Ticks since it restarted without memory; the TTL stands for "as long, or never".
+    pub(super) up_for: u8,
+    /// It lost memory in a way that counts against k.
+    pub(super) forgot: bool,
+    pub(super) lanes: [Lane; ATTEMPTS],
+}
+
+impl Server {
+    /// All of it in one number, to sort and to hash by: these are what an exploration spends its
+    /// time on.
+    pub(super) fn code(&self) -> u64 {
+        let Keys { owner, left, counter } = self.keys;
+        let mut code = u64::from(self.forgot);
+        for small in [owner, left, counter, self.set_by, self.up_for] {
+            code = code << 4 | u64::from(small);
+        }
+        for lane in &self.lanes {
+            for mail in [lane.acquire, lane.extend, lane.release] {
+                code = code << 3 | mail as u64;
+            }
+        }
+        code
+    }
+}
+
+impl Hash for Server {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        hasher.write_u64(self.code());
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) enum Phase {
+    #[default]
+    Idle,
+    Asking,
+    Holding,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Client {
+    pub(super) phase: Phase,
+    /// How many attempts it began; the last of them is the current one.
+    pub(super) attempts: u8,
+    /// Ticks since T1 of the round that is asked now.
+    pub(super) asked: u8,
+    /// Ticks since T1 of the round that its deadline is counted from.
+    pub(super) since: u8,
+    pub(super) is_extending: bool,
+    pub(super) extensions: u8,
+    /// The other client was granted the lock after this one was.
+    pub(super) is_overtaken: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct World<const N: usize> {
+    pub(super) servers: [Server; N],
+    pub(super) clients: [Client; CLIENTS],
+    pub(super) wrong: Option<Wrong>,
+}
+
+/// What a single step can break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Wrong {
+    ForeignRelease,
+    ForeignExtend,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Message {
+    Acquire,
+    Extend,
+    Release,
+}
+
+/// What can happen next. Numbers count from 0, and are told from 1.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    Ask(usize),
+    Win(usize),
+    End(usize),
+    Extend(usize),
+    Extended(usize),
+    Arrive { message: Message, attempt: usize, server: usize },
+    Disconnect { attempt: usize, server: usize },
+    Expire(usize),
+    Forget(usize),
+    Restart(usize),
+    ClockStep(usize),
+    Tick,
+}
+
+pub(super) fn name(client: usize) -> char {
+    if client == 0 { 'A' } else { 'B' }
+}
+
+/// The client's letter, and which of its attempts it is.
+pub(super) fn attempt_name(attempt: usize) -> String {
+    format!("{}{}", name(attempt / 2), attempt % 2 + 1)
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Ask(client) => write!(f, "{} begins an attempt: asks every server", name(client)),
+            Self::Win(client) => write!(f, "{} has read q grants: it holds the lock", name(client)),
+            Self::End(client) => {
+                write!(f, "{} ends its attempt: sends releases everywhere", name(client))
+            }
+            Self::Extend(client) => write!(f, "{} asks every server to extend", name(client)),
+            Self::Extended(client) => write!(f, "{} counts its lease as extended", name(client)),
+            Self::Arrive { message, attempt, server } => {
+                let word = match message {
+                    Message::Acquire => "acquire",
+                    Message::Extend => "extend",
+                    Message::Release => "release",
+                };
+                write!(f, "server {}: {word} of {} arrives", server + 1, attempt_name(attempt))
+            }
+            Self::Disconnect { attempt, server } => {
+                write!(f, "server {}: the connection of {} ends", server + 1, attempt_name(attempt))
+            }
+            Self::Expire(server) => {
+                write!(f, "server {}: the lock expires, by a clock within the drift", server + 1)
+            }
+            Self::Forget(server) => write!(f, "server {}: forgets the lock", server + 1),
+            Self::Restart(server) => write!(f, "server {}: restarts without memory", server + 1),
+            Self::ClockStep(server) => {
+                write!(f, "server {}: its wall clock is stepped forward", server + 1)
+            }
+            Self::Tick => write!(f, "one tick passes"),
+        }
+    }
+}
