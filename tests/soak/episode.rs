@@ -27,6 +27,9 @@ pub(crate) async fn run(plan: Plan, length: Duration) -> BTreeMap<&'static str, 
     let plan = Arc::new(plan);
     let mut prng = Prng::new(plan.seed).fork();
     let fleet = Fleet::start(&plan);
+    if plan.is_ahead {
+        fleet.run_ahead(&plan, &mut prng);
+    }
     let mut lockers = Vec::new();
     for group in 0..GROUPS {
         lockers.push(fleet.locker(&plan, group).await);

@@ -1,10 +1,12 @@
 //! The servers, and the ways to them.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leasehold::{Locker, Tolerance};
 
+use crate::client::key;
 use crate::plan::{LONGEST_TTL, Plan};
+use crate::prng::Prng;
 use crate::support::{FaultProxy, RedisServer, soon};
 
 pub(crate) struct Fleet {
@@ -27,6 +29,19 @@ impl Fleet {
         let directory = self.servers[server].directory().join("appendonlydir");
         std::fs::remove_dir_all(directory)
             .expect("a server that keeps its data has that directory");
+    }
+
+    /// Leaves fence counters behind that no wall clock of this day reaches, each a little different.
+    pub(crate) fn run_ahead(&self, plan: &Plan, prng: &mut Prng) {
+        const HOUR: Duration = Duration::from_secs(3600);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
+        let hour_ahead = u64::try_from((now + HOUR).as_micros()).expect("below 2^53");
+        for server in &self.servers {
+            for name in 0..plan.names {
+                let counter = (hour_ahead + prng.within(0..1000)).to_string();
+                server.cli(&["SET", &format!("{{{}}}:fence", key(name)), &counter]);
+            }
+        }
     }
 
     /// A locker for a group of clients, over its way to the servers.

@@ -282,7 +282,27 @@ impl Injector {
         self.troubles = rest;
         for trouble in due {
             self.heal(&trouble);
+            let empties = self.plan.kinds.contains(&Kind::KillEmpty);
+            if empties && trouble.cure != Cure::VotesAgain && self.prng.percent(40) {
+                self.pass_the_baton(trouble.server);
+            }
         }
+    }
+
+    /// The worst moment to lose a memory: a server that did not hear of the leases of the moment
+    /// is back, and now one that granted them forgets them. Together with others the two could
+    /// make a second quorum.
+    fn pass_the_baton(&mut self, back: usize) {
+        let server = self.prng.index(self.plan.servers);
+        if server == back || !self.may_impair(server, None) {
+            return;
+        }
+        let killed_at = self.now();
+        self.fleet.servers[server].kill();
+        self.fleet.forget(server);
+        self.fleet.servers[server].restart();
+        self.done("fault: emptied at once", Target { server, way: 0 }, false, "");
+        self.restarted(server, killed_at, true);
     }
 
     fn heal(&mut self, trouble: &Trouble) {
