@@ -33,9 +33,9 @@
 //!   only one can be held validly, by P1.)
 //! - P2 with lost counters: two quorums share 2q - N = k + 1 servers, so one of them remembers
 //!   while at most k lose their counter between the first acceptance of the one token and the last
-//!   of the other. Being larger is transitive: it is enough that no more than k are lost within
-//!   the window of any two tokens that follow each other. One more, and wall clocks decide:
-//!   equal clocks then issue one token twice (`one more` in the tests). The restart guard helps
+//!   of the other. Over a longer time it is enough that this is so from link to link of a chain of
+//!   tokens, each proposed after the one before it was issued. One more, and wall clocks decide:
+//!   equal clocks then issue one token twice (a test shows how). The restart guard helps
 //!   here too: a counter that is lost in a restart votes again only after the longest TTL, so a
 //!   later proposal is larger if no two wall clocks differ by that much and the server's counter
 //!   was not driven ahead of them. That last sentence is argued, not explored.

@@ -271,7 +271,7 @@ impl<const N: usize> Leases<N> {
         if !self.may_vote(&server) {
             let stepped = if self.mutant.steps_are_free { server } else { forgotten };
             if self.mutant.steps_are_free || self.may_forget(world, s) {
-                push(Step::ClockStep(s), Server { up_for: self.bounds.ttl, ..stepped });
+                push(Step::ClockJump(s), Server { up_for: self.bounds.ttl, ..stepped });
             }
         }
         let is_covered = !self.mutant.no_guard;

@@ -133,7 +133,7 @@ pub(super) enum Step {
     Expire(usize),
     Forget(usize),
     Restart(usize),
-    ClockStep(usize),
+    ClockJump(usize),
     Tick,
 }
 
@@ -172,7 +172,7 @@ impl fmt::Display for Step {
             }
             Self::Forget(server) => write!(f, "server {}: forgets the lock", server + 1),
             Self::Restart(server) => write!(f, "server {}: restarts without memory", server + 1),
-            Self::ClockStep(server) => {
+            Self::ClockJump(server) => {
                 write!(f, "server {}: its wall clock is stepped forward", server + 1)
             }
             Self::Tick => write!(f, "one tick passes"),
