@@ -72,8 +72,8 @@ impl Round {
         tokens.all(|token| token == first).then_some(first)
     }
 
-    /// The largest token that any server that answered has accepted, where only tokens stood in
-    /// the way: with a larger one the same owner might still win.
+    /// The largest token that any server that answered has accepted, where the round was lost and
+    /// only tokens stood in the way: with a larger one the same owner might still win.
     pub(super) fn outbid_by(&self, quorum: Quorum) -> Option<u64> {
         let counters = self.given().filter_map(|answered| match answered.answer {
             Answer::Stale { counter } | Answer::Held { counter, .. } => Some(counter),
@@ -84,7 +84,7 @@ impl Round {
         let granted = self.given().filter(|answered| answered.is_grant()).count();
         let lost_otherwise = self.given().count() - stale - granted;
         let might_win = quorum.verdict(0, lost_otherwise) != Verdict::Lost;
-        if stale > 0 && might_win { counters.max() } else { None }
+        if self.verdict == Verdict::Lost && stale > 0 && might_win { counters.max() } else { None }
     }
 
     /// Every server answered, and said that it gave this owner nothing. Each answer is the last
