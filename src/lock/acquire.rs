@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::time::sleep;
 
 use super::claim::Claim;
-use super::core::Core;
+use super::core::{Core, Lead};
 use super::lease::Lease;
 use super::names::Names;
 use super::owner::Owner;
@@ -39,14 +39,14 @@ struct Refused {
 /// When the future is dropped, whatever may have been granted is given back.
 pub(crate) async fn acquire(core: &Arc<Core>, wish: &Wish) -> Result<Lease, Error> {
     let mut patience = Patience::new(wish.wait, wish.term.ttl(), clock::now());
-    let mut leader = None;
+    let mut lead = None;
     loop {
-        let refused = match attempt(core, wish, leader).await {
+        let refused = match attempt(core, wish, lead).await {
             Ok(lease) => return Ok(lease),
             Err(refused) => refused,
         };
         if matches!(refused.setback, Setback::Held(_)) {
-            leader = core.leader(wish.names.lock());
+            lead = core.leader(wish.names.lock(), refused.round.slowest_answer());
         }
         let kind = match patience.after(refused.setback, clock::now(), clock::random_bits()) {
             Next::TryIn(delay) => {
@@ -72,11 +72,11 @@ fn kind_of(setback: Setback) -> Kind {
 ///
 /// Where only a token stood in the way, the same owner proposes a larger one: a server that had
 /// accepted the smaller one grants again, with the TTL and the deadline of the later question.
-async fn attempt(core: &Arc<Core>, wish: &Wish, leader: Option<usize>) -> Result<Lease, Refused> {
+async fn attempt(core: &Arc<Core>, wish: &Wish, lead: Option<Lead>) -> Result<Lease, Refused> {
     let owner = Owner::fresh(core.fingerprint(), wish.label.as_deref());
     let mut claim = Claim::new(Arc::clone(core), wish.names.clone(), owner, wish.term);
     let mut ballot = wish.fenced.then(|| Ballot::new(clock::wall_micros()));
-    let mut round = claim.acquire(ballot, leader).await;
+    let mut round = claim.acquire(ballot, lead).await;
     if round.proves_nothing_granted() {
         claim.settle();
     }
@@ -84,7 +84,7 @@ async fn attempt(core: &Arc<Core>, wish: &Wish, leader: Option<usize>) -> Result
         let (Some(outbid), Some(counter)) = (ballot, round.outbid_by(core.quorum())) else { break };
         ballot = Some(outbid.above(counter));
         claim.unsettle();
-        round = claim.acquire(ballot, leader).await;
+        round = claim.acquire(ballot, lead).await;
     }
     match granted(&round, wish.term, ballot) {
         Ok(Grant { deadline, token }) => Ok(Lease::new(claim, deadline, token, round)),

@@ -9,14 +9,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_resp::Decimal;
+use tokio::time::timeout;
 
 use super::answer::Answer;
 use super::ask::{Question, Seat, ask_all, ask_one};
-use super::core::Core;
+use super::core::{Core, Lead};
 use super::few::Few;
 use super::names::Names;
 use super::owner::Owner;
-use super::round::Round;
+use super::round::{Answered, Round};
 use super::scripts;
 use crate::clock;
 use crate::policy::{Ballot, Term, Verdict};
@@ -60,7 +61,7 @@ impl Claim {
 
     /// Asks for the lock, with a fencing token if there is a ballot for one; where there is a
     /// leader, the leader first and the others only once it has granted.
-    pub(super) async fn acquire(&mut self, ballot: Option<Ballot>, leader: Option<usize>) -> Round {
+    pub(super) async fn acquire(&mut self, ballot: Option<Ballot>, lead: Option<Lead>) -> Round {
         let Self { core, names, owner, term, seats, .. } = self;
         let ttl = Decimal::new(term.ttl_ms());
         let Some(ballot) = ballot else {
@@ -72,7 +73,7 @@ impl Claim {
                 is_vote: true,
                 whose: Some(Command::Script(scripts::holder(), &holder)),
             };
-            return vote(core, seats, question, leader).await;
+            return vote(core, seats, question, lead).await;
         };
         let token = Decimal::new(ballot.proposal());
         let who_decides: &[u8] = if core.is_single() { b"mint" } else { b"vote" };
@@ -83,7 +84,7 @@ impl Claim {
             is_vote: true,
             whose: None,
         };
-        vote(core, seats, question, leader).await
+        vote(core, seats, question, lead).await
     }
 
     /// Asks for another TTL from now.
@@ -136,27 +137,32 @@ impl Claim {
     }
 }
 
-/// Asks all servers at once; where there is a leader, the others only once it has granted. A
-/// leader that does not serve is followed by the next server.
+/// Asks all servers at once; where there is a leader, the others only once it has granted.
+///
+/// A leader that does not serve is followed by the next server. One that takes longer than its
+/// patience is given up for this round, and the others are asked without one.
 async fn vote(
     core: &Core,
     seats: &mut [Seat],
     question: Question<'_>,
-    leader: Option<usize>,
+    lead: Option<Lead>,
 ) -> Round {
     let mut round = Round::new(core);
-    let Some(leader) = leader else {
+    let Some(Lead { server: leader, patience }) = lead else {
         return ask_all(core, seats, question, round).await;
     };
     let servers = core.nodes().len();
     for server in (leader..servers).chain(0..leader) {
-        let answered = ask_one(core, seats, server, question).await;
-        let (granted, failed) = (answered.is_grant(), answered.is_failure());
+        let asked_at = clock::now();
+        let asked = timeout(patience, ask_one(core, seats, server, question)).await;
+        let answered = asked.unwrap_or_else(|_| Answered::late(asked_at, patience));
+        let (is_settled, is_late) = (!answered.is_failure(), answered.is_late());
+        let is_granted = answered.is_grant();
         round.answers[server] = Some(answered);
-        if granted {
+        if is_granted || is_late {
             return ask_all(core, seats, question, round).await;
         }
-        if !failed {
+        if is_settled {
             break;
         }
     }

@@ -7,6 +7,17 @@ use super::fingerprint::fnv1a;
 use crate::policy::Quorum;
 use crate::server::node::Node;
 
+/// A leader that takes longer than so many round trips of the others, and this, is not waited for.
+const LEAD_ROUND_TRIPS: u32 = 4;
+const LEAD_FLOOR: Duration = Duration::from_millis(2);
+
+/// A server that is asked before the others, and how long its answer is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lead {
+    pub(super) server: usize,
+    pub(super) patience: Duration,
+}
+
 /// The servers and how many of them have to agree.
 pub(crate) struct Core {
     nodes: Few<Node>,
@@ -46,12 +57,15 @@ impl Core {
 
     /// The server that contenders for this key ask first, once they have split the votes: the same
     /// for all, in whatever order they were given the servers; none where there is one server.
-    pub(super) fn leader(&self, key: &[u8]) -> Option<usize> {
+    ///
+    /// `round_trip` is how long the slowest of the others took: the leader is given a few of them.
+    pub(super) fn leader(&self, key: &[u8], round_trip: Duration) -> Option<Lead> {
         if self.is_single() {
             return None;
         }
         let rank = |node: &Node| fnv1a(&[key, node.endpoint().address.to_string().as_bytes()]);
-        (0..self.nodes.len()).max_by_key(|&server| rank(&self.nodes[server]))
+        let server = (0..self.nodes.len()).max_by_key(|&server| rank(&self.nodes[server]))?;
+        Some(Lead { server, patience: round_trip * LEAD_ROUND_TRIPS + LEAD_FLOOR })
     }
 
     /// Whether one server decides alone. Then it may raise a token by itself, and it is waited for

@@ -6,6 +6,7 @@ use super::answer::{Answer, Reason};
 use super::core::Core;
 use super::few::Few;
 use crate::error::{FailureKind, Report, ServerReport, Vote};
+use crate::net::outcome::{Failure, Fault};
 use crate::policy::{Moment, Quorum, Setback, Verdict};
 use crate::server::node::Refusal;
 
@@ -20,6 +21,22 @@ pub(super) struct Answered {
 impl Answered {
     pub(super) fn is_grant(&self) -> bool {
         matches!(self.answer, Answer::Granted(_))
+    }
+
+    /// An answer that was not waited for.
+    pub(super) fn late(asked_at: Moment, waited: Duration) -> Self {
+        let reason = Reason::NoReply(Failure::Unknown(Fault::Timeout(waited)));
+        Self {
+            answer: Answer::Failed(reason),
+            asked_at: Some(asked_at),
+            answered_at: asked_at.after(waited),
+        }
+    }
+
+    /// No answer came in time.
+    pub(super) fn is_late(&self) -> bool {
+        let Answer::Failed(Reason::NoReply(failure)) = &self.answer else { return false };
+        matches!(failure, Failure::Unknown(Fault::Timeout(_)))
     }
 
     pub(super) fn is_failure(&self) -> bool {
@@ -55,6 +72,14 @@ impl Round {
     /// nobody was asked.
     pub(super) fn asked_at(&self) -> Option<Moment> {
         self.given().filter_map(|answered| answered.asked_at).min()
+    }
+
+    /// How long the slowest server took that answered.
+    pub(super) fn slowest_answer(&self) -> Duration {
+        let answers = self.given().filter(|answered| !answered.is_failure());
+        let times =
+            answers.filter_map(|answered| Some(answered.answered_at.since(answered.asked_at?)));
+        times.max().unwrap_or_default()
     }
 
     /// When the last of the answers was seen.
