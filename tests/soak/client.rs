@@ -124,14 +124,15 @@ impl Client {
 
     async fn hold(&mut self, mut held: Held) {
         for _ in 0..self.prng.index(4) {
-            match self.prng.within(0..20) {
+            match self.prng.within(0..21) {
                 0..=10 => self.work(&held).await,
                 11..=15 => self.extend(&mut held, u64::MAX).await,
                 16..=18 => {
                     let polls = self.prng.within(1..4);
                     self.extend(&mut held, polls).await;
                 }
-                _ => return self.oversleep(held).await,
+                19 => return self.oversleep(held).await,
+                _ => self.keep(&mut held).await,
             }
         }
         match self.prng.within(0..20) {
@@ -161,6 +162,17 @@ impl Client {
         sleep(self.prng.millis(0..15)).await;
         if !held.guard.is_lost() {
             self.stage.registers[name].increment(token, seen);
+        }
+    }
+
+    /// Holds the lease for longer than its TTL, by extending it in time.
+    async fn keep(&mut self, held: &mut Held) {
+        self.count("leases kept up");
+        let end = self.now() + self.prng.millis(300..2500);
+        while self.now() < end && !held.guard.is_lost() {
+            self.work(held).await;
+            sleep(held.ttl / 3).await;
+            self.extend(held, u64::MAX).await;
         }
     }
 

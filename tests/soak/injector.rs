@@ -19,6 +19,8 @@ use crate::prng::Prng;
 use crate::support::{Client, Fault};
 use crate::trouble::{Cure, Trouble};
 
+mod healing;
+
 /// How much longer than any lease a loss of memory is counted.
 const MARGIN: Duration = Duration::from_millis(500);
 /// Of a lane, for cutting a reply or a command in the middle.
@@ -104,6 +106,7 @@ impl Injector {
             Kind::Stall => self.impair("fault: stall", target, Fault::Stall),
             Kind::Blackhole => self.impair("fault: blackhole", target, Fault::Blackhole),
             Kind::Refuse => self.refuse(target),
+            Kind::Isolate => self.isolate(target.way),
             Kind::Cut | Kind::Reset | Kind::ResetMidFrame | Kind::HalfClose => {
                 self.sever(kind, target);
             }
@@ -204,6 +207,22 @@ impl Injector {
         self.add(target, true, lasts, Cure::Accept);
     }
 
+    /// Nothing that the clients of one way ask reaches any server, while the others go on: the hour
+    /// of those who take silence for consent.
+    fn isolate(&mut self, way: usize) {
+        let is_troubled = self.troubles.iter().any(|trouble| trouble.way == Some(way));
+        if is_troubled || self.plan.ways == 1 {
+            return;
+        }
+        let lasts = self.prng.millis(200..1500);
+        for server in 0..self.plan.servers {
+            self.fleet.proxies[way][server].to_server().set(Fault::Blackhole);
+            self.add(Target { server, way }, true, lasts, Cure::Reopen);
+        }
+        self.stage.recorder.count("fault: a way isolated");
+        self.stage.recorder.note(format!("fault: way {way} isolated for {lasts:?}"));
+    }
+
     /// What is over at once.
     fn sever(&mut self, kind: Kind, target: Target) {
         let after = self.prng.within(0..FRAME_BYTES);
@@ -271,78 +290,6 @@ impl Injector {
             self.done("fault: key taken", target, false, &format!(", {words:?}"));
             let disturbance = Disturbance { name: Some(name), begun, ended };
             self.stage.recorder.history().disturbances.push(disturbance);
-        }
-    }
-
-    fn heal_what_is_due(&mut self) {
-        let now = self.now();
-        let (due, rest) = std::mem::take(&mut self.troubles)
-            .into_iter()
-            .partition::<Vec<_>, _>(|trouble| trouble.ends <= now);
-        self.troubles = rest;
-        for trouble in due {
-            self.heal(&trouble);
-            let empties = self.plan.kinds.contains(&Kind::KillEmpty);
-            if empties && trouble.cure != Cure::VotesAgain && self.prng.percent(40) {
-                self.pass_the_baton(trouble.server);
-            }
-        }
-    }
-
-    /// The worst moment to lose a memory: a server that did not hear of the leases of the moment
-    /// is back, and now one that granted them forgets them. Together with others the two could
-    /// make a second quorum.
-    fn pass_the_baton(&mut self, back: usize) {
-        let server = self.prng.index(self.plan.servers);
-        if server == back || !self.may_impair(server, None) {
-            return;
-        }
-        let killed_at = self.now();
-        self.fleet.servers[server].kill();
-        self.fleet.forget(server);
-        self.fleet.servers[server].restart();
-        self.done("fault: emptied at once", Target { server, way: 0 }, false, "");
-        self.restarted(server, killed_at, true);
-    }
-
-    fn heal(&mut self, trouble: &Trouble) {
-        let Trouble { server, way, cure, .. } = *trouble;
-        let fleet = &mut self.fleet;
-        match cure {
-            Cure::Restart { killed_at, empty } => {
-                fleet.servers[server].restart();
-                self.restarted(server, killed_at, empty);
-            }
-            Cure::Continue => fleet.servers[server].cont(),
-            Cure::VotesAgain => return,
-            Cure::Pass | Cure::Reopen | Cure::Accept => {
-                let proxy = &mut fleet.proxies[way.expect("a proxy is on a way")][server];
-                if cure == Cure::Reopen {
-                    // TCP loses nothing within a connection: the ones that lost bytes must end
-                    // before any byte passes again.
-                    self.runtime.block_on(async {
-                        proxy.refuse().await;
-                        proxy.reset();
-                        proxy.until_open(0).await;
-                    });
-                }
-                proxy.set_both(Fault::Pass);
-                self.runtime.block_on(proxy.accept());
-            }
-        }
-        let whose = way.map_or_else(String::new, |way| format!(" on way {way}"));
-        self.stage.recorder.note(format!("healed: server {server}{whose}"));
-    }
-
-    fn restarted(&mut self, server: usize, killed_at: At, empty: bool) {
-        let now = self.now();
-        if empty {
-            let disturbance = Disturbance { name: None, begun: killed_at, ended: now };
-            self.stage.recorder.history().disturbances.push(disturbance);
-        }
-        if self.plan.restart_guard {
-            let ends = now + LONGEST_TTL + MARGIN;
-            self.troubles.push(Trouble { server, way: None, ends, cure: Cure::VotesAgain });
         }
     }
 }

@@ -23,6 +23,7 @@ pub(crate) enum Kind {
     Stall,
     Blackhole,
     Refuse,
+    Isolate,
     Cut,
     Reset,
     ResetMidFrame,
@@ -31,7 +32,7 @@ pub(crate) enum Kind {
     ClientKill,
 }
 
-const KINDS: [Kind; 14] = [
+const KINDS: [Kind; 15] = [
     Kind::Kill,
     Kind::KillEmpty,
     Kind::Freeze,
@@ -40,6 +41,7 @@ const KINDS: [Kind; 14] = [
     Kind::Stall,
     Kind::Blackhole,
     Kind::Refuse,
+    Kind::Isolate,
     Kind::Cut,
     Kind::Reset,
     Kind::ResetMidFrame,
@@ -87,7 +89,7 @@ impl Plan {
             quorum,
             restart_guard,
             names: prng.index(4) + 2,
-            ways: prng.pick(&[1, GROUPS]),
+            ways: prng.pick(&[1, GROUPS, GROUPS]),
             command_timeout: prng.millis(60..250),
             kinds: KINDS.into_iter().filter(|_| prng.percent(75)).collect(),
             gap_ms: gap_ms..8 * gap_ms,
@@ -99,6 +101,10 @@ impl Plan {
         plan.takes_keys = plan.losses_max() > 0 || is_beyond;
         if !restart_guard || plan.is_ahead {
             plan.kinds.retain(|kind| *kind != Kind::KillEmpty);
+        }
+        if plan.ways > 1 {
+            // More often, because each strikes a part of the clients only.
+            plan.kinds.extend([Kind::Isolate; 2]);
         }
         // So that there is always one.
         plan.kinds.push(Kind::Reset);
