@@ -23,6 +23,6 @@ pub use moment::Moment;
 pub(crate) use patience::{Next, Patience, Setback, Wait};
 pub use quorum::Tolerance;
 pub(crate) use quorum::{Quorum, Verdict};
-pub(crate) use restart::quarantine;
+pub(crate) use restart::{Run, quarantine};
 pub use sets::{CoexistenceError, may_coexist};
 pub(crate) use validity::Term;

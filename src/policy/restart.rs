@@ -5,6 +5,18 @@ use super::Moment;
 /// By how much a server's uptime, in whole seconds, may be overstated.
 const UPTIME_ROUNDING: Duration = Duration::from_secs(1);
 
+/// What is known of how long a server's present run has lasted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    /// What the server says: the difference of two readings of its wall clock.
+    pub(crate) uptime_secs: i64,
+    /// When we first saw this run.
+    pub(crate) first_seen: Moment,
+    /// When our connection to the run before it ended, if we had one: this run is not older. That
+    /// we may have noticed the end late only makes it seem younger.
+    pub(crate) not_before: Option<Moment>,
+}
+
 /// How long a server may not vote yet, because it may have forgotten leases that still run.
 ///
 /// Safety rule 9. A server that lost its memory holds nothing of what it granted before; whatever
@@ -13,20 +25,17 @@ const UPTIME_ROUNDING: Duration = Duration::from_secs(1);
 /// and our own time since we first saw this run of it. Either is enough, so the longer counts:
 ///
 /// - Our own time is a bound whatever any wall clock does: a run that we saw has run since.
-/// - The uptime is the difference of two readings of the server's wall clock. A step back makes it
-///   too small (even negative), which only waits longer, until our own time is enough. A step
-///   forward by more than the rounding makes it too large; that same step expires that server's
-///   keys early, which counts as a loss of memory of that server already, so it costs the set no
-///   more than what k = 2q - N - 1 has to cover anyway.
-pub(crate) fn quarantine(
-    longest_ttl: Duration,
-    uptime_secs: i64,
-    first_seen: Moment,
-    now: Moment,
-) -> Duration {
-    let uptime = Duration::from_secs(u64::try_from(uptime_secs).unwrap_or(0));
-    let ran_for = uptime.saturating_sub(UPTIME_ROUNDING).max(now.since(first_seen));
-    longest_ttl.saturating_sub(ran_for)
+/// - The uptime follows the server's wall clock. A step back makes it too small (even negative),
+///   which only waits longer, until our own time is enough. A step forward makes it too large:
+///   who was connected to the run before knows that this one is not older than the end of that
+///   connection, and caps the uptime by it. For a process that was not, such a step is a loss of
+///   memory of that server like the early expiry that it brings to the server's keys, and counts
+///   against k = 2q - N - 1.
+pub(crate) fn quarantine(longest_ttl: Duration, run: Run, now: Moment) -> Duration {
+    let uptime = Duration::from_secs(u64::try_from(run.uptime_secs).unwrap_or(0));
+    let oldest = run.not_before.map_or(Duration::MAX, |end| now.since(end));
+    let by_uptime = uptime.saturating_sub(UPTIME_ROUNDING).min(oldest);
+    longest_ttl.saturating_sub(by_uptime.max(now.since(run.first_seen)))
 }
 
 #[cfg(test)]
@@ -39,23 +48,36 @@ mod tests {
         Moment::from_nanos(0).after(Duration::from_secs(secs))
     }
 
+    fn wait(uptime_secs: i64, first_seen: u64, not_before: Option<u64>, now: u64) -> Duration {
+        let run = Run { uptime_secs, first_seen: at(first_seen), not_before: not_before.map(at) };
+        quarantine(TTL, run, at(now))
+    }
+
     #[test]
     fn a_server_that_has_run_for_the_longest_ttl_may_vote() {
-        assert_eq!(quarantine(TTL, 11, at(5), at(5)), Duration::ZERO);
-        assert_eq!(quarantine(TTL, 1_000_000, at(5), at(5)), Duration::ZERO);
+        assert_eq!(wait(11, 5, None, 5), Duration::ZERO);
+        assert_eq!(wait(1_000_000, 5, None, 5), Duration::ZERO);
     }
 
     #[test]
     fn one_that_has_just_started_waits_out_the_rest() {
-        assert_eq!(quarantine(TTL, 0, at(5), at(5)), TTL);
-        assert_eq!(quarantine(TTL, 10, at(5), at(5)), Duration::from_secs(1), "10 s may be 9.1");
+        assert_eq!(wait(0, 5, None, 5), TTL);
+        assert_eq!(wait(10, 5, None, 5), Duration::from_secs(1), "10 s may be 9.1");
     }
 
-    /// FACTS: a step of -1 h gave an uptime of -3596 s.
+    /// On Redis 7.0, a step of -1 h gave an uptime of -3596 s.
     #[test]
     fn an_uptime_below_zero_is_none_and_our_own_time_ends_the_wait() {
-        assert_eq!(quarantine(TTL, -3596, at(5), at(5)), TTL);
-        assert_eq!(quarantine(TTL, -3596, at(5), at(12)), Duration::from_secs(3));
-        assert_eq!(quarantine(TTL, -3596, at(5), at(15)), Duration::ZERO);
+        assert_eq!(wait(-3596, 5, None, 5), TTL);
+        assert_eq!(wait(-3596, 5, None, 12), Duration::from_secs(3));
+        assert_eq!(wait(-3596, 5, None, 15), Duration::ZERO);
+    }
+
+    /// A reboot after which the clock is set forward by an hour.
+    #[test]
+    fn an_uptime_that_reaches_back_before_the_run_before_is_not_believed() {
+        assert_eq!(wait(3600, 53, Some(50), 53), Duration::from_secs(7));
+        assert_eq!(wait(3600, 53, Some(50), 60), Duration::from_secs(3));
+        assert_eq!(wait(3600, 53, Some(40), 53), Duration::ZERO);
     }
 }

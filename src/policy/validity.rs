@@ -96,7 +96,7 @@ impl Term {
 
     /// Whether a lease that ends at `deadline` is still worth handing to its caller at `now`.
     pub(crate) fn is_worthwhile(self, deadline: Moment, now: Moment) -> bool {
-        deadline.since(now) >= self.min_validity
+        now < deadline && deadline.since(now) >= self.min_validity
     }
 }
 
@@ -127,6 +127,8 @@ mod tests {
         assert!(term.is_worthwhile(deadline, at(688)));
         assert!(!term.is_worthwhile(deadline, at(689)));
         assert!(!term.is_worthwhile(deadline, at(989)));
+        let any = Term::new(ms(1000), Some(Duration::ZERO)).unwrap();
+        assert!(any.is_worthwhile(deadline, at(987)) && !any.is_worthwhile(deadline, at(988)));
     }
 
     #[test]

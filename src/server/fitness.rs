@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::policy::{Moment, quarantine};
+use crate::policy::{Moment, Run, quarantine};
 
 /// What INFO is asked for: each a section that an ACL can allow by itself.
 pub(crate) const SECTIONS: [&str; 3] = ["server", "memory", "replication"];
@@ -82,8 +82,15 @@ impl Facts {
         evicts.then(|| Unfit::Evicts(self.maxmemory_policy.clone()))
     }
 
-    /// How a server stands at `now` whose present run was first seen at `first_seen`.
-    pub(crate) fn judge(&self, rules: Rules, first_seen: Moment, now: Moment) -> Standing {
+    /// How a server stands at `now` whose present run was first seen at `first_seen`, and began
+    /// at `not_before` at the earliest.
+    pub(crate) fn judge(
+        &self,
+        rules: Rules,
+        first_seen: Moment,
+        not_before: Option<Moment>,
+        now: Moment,
+    ) -> Standing {
         if self.is_replica {
             return Standing::Unfit(Unfit::Replica);
         }
@@ -94,7 +101,8 @@ impl Facts {
             return Standing::Unfit(warning);
         }
         let Some(longest_ttl) = rules.restart_guard else { return Standing::Fit };
-        match quarantine(longest_ttl, self.uptime_secs, first_seen, now) {
+        let run = Run { uptime_secs: self.uptime_secs, first_seen, not_before };
+        match quarantine(longest_ttl, run, now) {
             Duration::ZERO => Standing::Fit,
             wait => Standing::Quarantined { until: now.after(wait) },
         }
@@ -120,7 +128,7 @@ mod tests {
 
     fn standing(changes: &[(&str, &str)], rules: Rules) -> Standing {
         let now = Moment::from_nanos(0).after(Duration::from_secs(100));
-        Facts::parse(&info(changes)).unwrap().judge(rules, now, now)
+        Facts::parse(&info(changes)).unwrap().judge(rules, now, None, now)
     }
 
     #[test]

@@ -68,10 +68,14 @@ struct Shared {
     last_seen: Mutex<Option<Sighting>>,
 }
 
-/// The run of the server that was met last, and when it was first met.
+/// The run of the server that was met last.
 struct Sighting {
     facts: Facts,
     first_seen: Moment,
+    /// When it began at the earliest: when our connection to the run before ended.
+    not_before: Option<Moment>,
+    /// When our last connection to it ended.
+    left_at: Option<Moment>,
 }
 
 /// See the module's documentation.
@@ -260,12 +264,13 @@ impl Shared {
         }
         let now = clock::now();
         let mut last_seen = lock(&self.last_seen);
-        let first_seen = match &*last_seen {
-            Some(seen) if seen.facts.run_id == facts.run_id => seen.first_seen,
-            _ => now,
+        let (first_seen, not_before) = match &*last_seen {
+            Some(seen) if seen.facts.run_id == facts.run_id => (seen.first_seen, seen.not_before),
+            Some(run_before) => (now, Some(run_before.left_at.unwrap_or(now))),
+            None => (now, None),
         };
-        let standing = facts.judge(rules, first_seen, now);
-        *last_seen = Some(Sighting { facts, first_seen });
+        let standing = facts.judge(rules, first_seen, not_before, now);
+        *last_seen = Some(Sighting { facts, first_seen, not_before, left_at: None });
         standing
     }
 
@@ -308,6 +313,9 @@ async fn supervise(shared: Arc<Shared>, number: usize) {
                 let Opened { connection, .. } = opened;
                 connection.ended().await;
                 lane.set(Link::Connecting);
+                if let Some(seen) = &mut *lock(&shared.last_seen) {
+                    seen.left_at = Some(clock::now());
+                }
                 shared.debts(number).remember(connection.take_unanswered(), clock::now());
                 // A connection that lasted was a success; one that ends at once is not.
                 if clock::now().since(connected_at) > RECONNECT.longest {

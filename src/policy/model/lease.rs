@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::{Moment, Quorum, Term, Verdict, quarantine};
+use super::super::{Moment, Quorum, Run, Term, Verdict, quarantine};
 use super::redis::Owner;
 use super::world::{CLIENTS, Client, Lane, Mail, Phase, Server, Step, World};
 
@@ -95,7 +95,8 @@ impl<const N: usize> Leases<N> {
             let now = begin.after(span(age));
             // Rounded up by as much as INFO may be: the least wait that a client can be told.
             let uptime = i64::try_from(span(age).as_secs()).expect("ages are small") + 1;
-            !quarantine(guarded, uptime, begin, now).is_zero()
+            let run = Run { uptime_secs: uptime, first_seen: begin, not_before: None };
+            !quarantine(guarded, run, now).is_zero()
         };
         let by_age = |judge: &dyn Fn(u8) -> bool| (0..=ttl).map(judge).collect();
         Self {
