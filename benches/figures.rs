@@ -1,7 +1,7 @@
 //! What a lock costs: latency beside a bare stream, throughput beside the server, allocations.
 //!
-//! `cargo bench --bench figures` takes about a minute, `-- --quick` some seconds. It starts a
-//! redis-server of its own. Rounds are interleaved, so that what disturbs the machine disturbs all
+//! `cargo bench --bench figures` takes about two minutes, `-- --quick` some seconds; `-- --redlock`
+//! measures what there is of five servers alone. It starts redis-servers of its own. Rounds are interleaved, so that what disturbs the machine disturbs all
 //! sides, and the ratios are what to read: the microseconds are this machine's.
 //!
 //! The allocations are counted in the same process; the counting costs each side some nanoseconds
@@ -10,6 +10,8 @@
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 #![allow(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 #![allow(clippy::cast_possible_truncation, reason = "small numbers of samples")]
+
+use std::time::Duration;
 
 use support::RedisServer;
 
@@ -21,8 +23,12 @@ mod checks;
 mod memory;
 #[path = "figures/ours.rs"]
 mod ours;
+#[path = "figures/redlock.rs"]
+mod redlock;
 #[path = "figures/runtimes.rs"]
 mod runtimes;
+#[path = "figures/split.rs"]
+mod split;
 #[path = "figures/statistics.rs"]
 mod statistics;
 #[path = "../tests/support/mod.rs"]
@@ -34,21 +40,41 @@ mod uncontended;
 #[path = "figures/wire.rs"]
 mod wire;
 
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// How much is measured.
+struct Rounds {
+    latency: usize,
+    throughput: usize,
+    redlock: usize,
+    /// How long contenders contend.
+    split: Duration,
+}
+
 fn main() {
     // `cargo test --benches` runs this too, without `--bench`: then it is to work, not to measure.
     let given = |flag| std::env::args().any(|argument| argument == flag);
-    let (latency_rounds, throughput_rounds) = match (given("--bench"), given("--quick")) {
-        (false, _) => (1, 1),
-        (true, true) => (15, 2),
-        (true, false) => (100, 9),
+    let rounds = match (given("--bench"), given("--quick")) {
+        (false, _) => Rounds { latency: 1, throughput: 1, redlock: 1, split: MILLISECOND * 50 },
+        (true, true) => Rounds { latency: 15, throughput: 2, redlock: 8, split: MILLISECOND * 500 },
+        (true, false) => {
+            Rounds { latency: 100, throughput: 9, redlock: 40, split: MILLISECOND * 3000 }
+        }
     };
+    if given("--redlock") {
+        redlock::run(rounds.redlock);
+        split::run(rounds.split);
+        return;
+    }
 
     let server = RedisServer::start();
     let scripts = wire::Scripts::load(&mut server.client());
     checks::run(&server, &scripts);
     println!("{}", server_version(&server));
-    uncontended::run(&server, &scripts, latency_rounds);
-    throughput::run(&server, &scripts, throughput_rounds);
+    uncontended::run(&server, &scripts, rounds.latency);
+    throughput::run(&server, &scripts, rounds.throughput);
+    redlock::run(rounds.redlock);
+    split::run(rounds.split);
     memory::run(&server);
 }
 

@@ -19,7 +19,7 @@ impl Fleet {
         let servers = std::thread::scope(|scope| {
             let starting: Vec<_> =
                 (0..servers).map(|_| scope.spawn(|| builder.clone().start())).collect();
-            let started = starting.into_iter().map(|starting| starting.join());
+            let started = starting.into_iter().map(std::thread::ScopedJoinHandle::join);
             started.map(|started| started.expect("a server starts")).collect()
         });
         Self { servers }
