@@ -112,7 +112,7 @@ impl Client {
         let now = self.now();
         let remaining = held.guard.remaining();
         if remaining.is_zero() {
-            return;
+            return self.expect_loss(held);
         }
         let until = now + remaining;
         held.lease.until = held.lease.until.max(until);
@@ -120,6 +120,16 @@ impl Client {
         let Lease { name, token, .. } = held.lease;
         let claim = Claim { name, token, returned, ttl: held.ttl, until };
         self.stage.recorder.history().claims.push(claim);
+    }
+
+    /// Nothing of the lease is left, so its guard has to say that it is lost.
+    fn expect_loss(&self, held: &Held) {
+        if !held.guard.is_lost() {
+            let Lease { client, token, .. } = held.lease;
+            let text =
+                format!("client {client}, token {token}: nothing remains, and it is not lost");
+            self.stage.recorder.surprise(text);
+        }
     }
 
     async fn hold(&mut self, mut held: Held) {
@@ -182,6 +192,9 @@ impl Client {
         let Lease { name, token, until, .. } = held.lease;
         let seen = self.stage.registers[name].read(token);
         sleep(until.saturating_sub(self.now()) + self.prng.millis(0..300)).await;
+        if held.guard.remaining().is_zero() {
+            self.expect_loss(&held);
+        }
         if !self.stage.registers[name].increment(token, seen) {
             self.count("late writes refused by the fence");
         }
