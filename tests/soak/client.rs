@@ -58,7 +58,8 @@ impl Client {
         } else {
             self.locker.lock(key(name)).wait_at_most(self.prng.millis(0..1000))
         };
-        let request = request.ttl(ttl).label(format!("client {}", self.number)).into_future();
+        // One label for all: what tells owners apart has to be their ids.
+        let request = request.ttl(ttl).label("soak").into_future();
         let polls = if self.prng.percent(12) { self.prng.within(1..8) } else { u64::MAX };
         let begun = self.now();
         let outcome = polled(polls, request).await;
