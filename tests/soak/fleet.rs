@@ -46,15 +46,25 @@ impl Fleet {
 
     /// A locker for a group of clients, over its way to the servers.
     pub(crate) async fn locker(&self, plan: &Plan, group: usize) -> Locker {
-        let builder = Locker::builder()
-            .nodes(self.proxies[group % plan.ways].iter().map(FaultProxy::url))
-            .quorum(plan.quorum)
-            .ttl(LONGEST_TTL)
-            .longest_ttl(LONGEST_TTL)
-            .restart_guard(plan.restart_guard)
-            .command_timeout(plan.command_timeout)
-            .connect_timeout(Duration::from_millis(500));
-        let locker = soon("a locker", builder.connect()).await.expect("all servers are well");
+        let ways = &self.proxies[group % plan.ways];
+        let connecting = async {
+            loop {
+                let builder = Locker::builder()
+                    .nodes(ways.iter().map(FaultProxy::url))
+                    .quorum(plan.quorum)
+                    .ttl(LONGEST_TTL)
+                    .longest_ttl(LONGEST_TTL)
+                    .restart_guard(plan.restart_guard)
+                    .command_timeout(plan.command_timeout)
+                    .connect_timeout(Duration::from_millis(500));
+                // A machine that is busy for that long makes no test fail.
+                match builder.connect().await {
+                    Ok(locker) => break locker,
+                    Err(error) => assert!(error.is_unavailable(), "{error}"),
+                }
+            }
+        };
+        let locker = soon("a locker", connecting).await;
         let Tolerance { memory_losses, outages, .. } = locker.tolerance();
         assert_eq!(memory_losses, plan.losses_max(), "{plan}");
         assert_eq!(outages, plan.servers - plan.quorum, "{plan}");
