@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::few::Few;
-use super::fingerprint::fnv1a;
+use super::fingerprint::rank;
 use crate::policy::Quorum;
 use crate::server::node::Node;
 
@@ -63,8 +63,8 @@ impl Core {
         if self.is_single() {
             return None;
         }
-        let rank = |node: &Node| fnv1a(&[key, node.endpoint().address.to_string().as_bytes()]);
-        let server = (0..self.nodes.len()).max_by_key(|&server| rank(&self.nodes[server]))?;
+        let rank = |&server: &usize| rank(key, &self.nodes[server].endpoint().address.to_string());
+        let server = (0..self.nodes.len()).max_by_key(rank)?;
         Some(Lead { server, patience: round_trip * LEAD_ROUND_TRIPS + LEAD_FLOOR })
     }
 

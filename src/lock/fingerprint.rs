@@ -6,7 +6,7 @@
 
 /// FNV-1a, 64 bits (<http://www.isthe.com/chongo/tech/comp/fnv/>): stable over versions and
 /// machines, which the standard library's hasher is not.
-pub(crate) fn fnv1a(parts: &[&[u8]]) -> u64 {
+fn fnv1a(parts: &[&[u8]]) -> u64 {
     let bytes = parts.iter().flat_map(|part| part.iter().chain(&[0xff]));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -21,6 +21,19 @@ pub(crate) fn fingerprint(addresses: &[String], quorum: usize) -> Box<str> {
     sorted.push(quorum.as_bytes());
     let hash = fnv1a(&sorted);
     format!("{:08x}", (hash >> 32) ^ (hash & 0xffff_ffff)).into()
+}
+
+/// How high a server ranks for a key (rendezvous hashing): each is first for its share of keys.
+///
+/// The hash's high bits, which decide, depend too little on the last byte, and addresses often
+/// differ in just that; so it goes through MurmurHash3's finalizer, which spreads every bit.
+pub(super) fn rank(key: &[u8], address: &str) -> u64 {
+    let mut hash = fnv1a(&[key, address.as_bytes()]);
+    hash ^= hash >> 33;
+    hash = hash.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash ^= hash >> 33;
+    hash = hash.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ (hash >> 33)
 }
 
 /// How many hexadecimal digits a fingerprint has.
@@ -42,6 +55,19 @@ mod tests {
         let of_a = (0xcbf2_9ce4_8422_2325_u64 ^ 0x61).wrapping_mul(0x0100_0000_01b3);
         assert_eq!(of_a, 0xaf63_dc4c_8601_ec8c);
         assert_eq!(fnv1a(&[b"a"]), (of_a ^ 0xff).wrapping_mul(0x0100_0000_01b3));
+    }
+
+    #[test]
+    fn each_server_ranks_first_for_its_share_of_keys() {
+        let addresses: Vec<String> = (0..5).map(|port| format!("10.0.0.1:700{port}")).collect();
+        let mut firsts = [0; 5];
+        for key in 0..10_000 {
+            let key = format!("invoice:{key}");
+            let first =
+                (0..5).max_by_key(|&server: &usize| rank(key.as_bytes(), &addresses[server]));
+            firsts[first.unwrap()] += 1;
+        }
+        assert!(firsts.iter().all(|&share| (1_800..2_200).contains(&share)), "{firsts:?}");
     }
 
     #[test]
