@@ -75,7 +75,7 @@ async fn a_release_or_extension_dropped_at_any_await_point_leaves_nothing_held()
     all_free(&server, NAMES).await;
 }
 
-/// FACTS: SCRIPT FLUSH and failover lose the scripts, so NOSCRIPT is routine.
+/// SCRIPT FLUSH, a restart and a failover all lose the scripts, so NOSCRIPT is routine.
 #[tokio::test]
 async fn scripts_may_vanish_between_any_two_commands() {
     let server = RedisServer::start();
