@@ -120,6 +120,8 @@ fn each_frame_has_its_limits_to_itself() {
     }
 }
 
+/// The stack overflow of redis-protocol 6.0, hiredis, redis-py and ioredis: 20 to 80 kB of nested
+/// arrays aborted the process.
 #[test]
 fn deep_nesting_is_an_error_not_an_abort() {
     let wire = b"*1\r\n".repeat(25_000);
@@ -138,6 +140,7 @@ fn the_deepest_frame_can_be_compared_and_dropped() {
     assert_eq!(frame.clone(), frame);
 }
 
+/// hiredis #1357, rueidis and go-redis #3856 reserved at once what a length declared.
 #[test]
 fn a_declared_length_reserves_nothing() {
     let unlimited = Limits {

@@ -36,6 +36,7 @@ fn a_type_that_does_not_exist() {
     }
 }
 
+/// redis-rs and redis-protocol read `: 5 ` as 5.
 #[test]
 fn an_integer_that_is_not_digits_within_64_bits() {
     all_refused_as(
@@ -57,6 +58,7 @@ fn an_integer_that_is_not_digits_within_64_bits() {
     );
 }
 
+/// redis-rs and redis-protocol read `$-5` as nil, and waited for ever behind `%-1`.
 #[test]
 fn a_length_that_is_neither_digits_nor_allowed_for_its_type() {
     all_refused_as(
@@ -116,6 +118,7 @@ fn a_line_end_that_is_not_crlf() {
     );
 }
 
+/// redis-rs and redis-protocol accepted `$3\r\nabcXY`.
 #[test]
 fn a_string_without_its_crlf() {
     all_refused_as(

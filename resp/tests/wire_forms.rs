@@ -68,6 +68,7 @@ fn bulk_strings() {
 }
 
 /// "Null bulk strings", "Null arrays" and "Nulls": three spellings, one meaning.
+/// fred hung on `$-1` in RESP3.
 #[test]
 fn nulls() {
     assert_eq!(decode(b"$-1\r\n"), Frame::Null);

@@ -156,6 +156,7 @@ fn a_reply_that_nobody_waits_for_is_a_fault() {
     assert!(matches!(pipeline.deliver(Frame::Integer(1)), Err(Fault::Unsolicited)));
 }
 
+/// redis-rs sent ASKING and its command apart on a shared connection.
 #[test]
 fn a_batch_is_contiguous_and_one_write() {
     let mut pipeline = Plain::default();

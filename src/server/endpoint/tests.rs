@@ -23,6 +23,7 @@ fn database(endpoint: Endpoint, database: u32) -> Endpoint {
     Endpoint { database, ..endpoint }
 }
 
+/// The forms that redis-rs #152 and #517 had trouble with are among these.
 #[test]
 fn right_urls_give_their_endpoint() {
     let table = [
