@@ -12,7 +12,7 @@ use super::owner::Owner;
 use super::round::Round;
 use crate::clock;
 use crate::error::{Error, Kind};
-use crate::policy::{Ballot, Moment, Next, Patience, Setback, Term, Verdict, Wait};
+use crate::policy::{Ballot, Moment, Next, Patience, Quorum, Setback, Term, Verdict, Wait};
 
 /// How often one attempt proposes a token: contenders outbid one another only while they overlap.
 const PROPOSALS_MAX: usize = 4;
@@ -77,22 +77,19 @@ async fn attempt(core: &Arc<Core>, wish: &Wish, lead: Option<Lead>) -> Result<Le
     let mut claim = Claim::new(Arc::clone(core), wish.names.clone(), owner, wish.term);
     let mut ballot = wish.fenced.then(|| Ballot::new(clock::wall_micros()));
     let mut round = claim.acquire(ballot, lead).await;
-    if round.proves_nothing_granted() {
-        claim.settle();
-    }
-    for _ in 1..PROPOSALS_MAX {
+    let mut proposals = 1;
+    while proposals < PROPOSALS_MAX {
         let (Some(outbid), Some(counter)) = (ballot, round.outbid_by(core.quorum())) else { break };
         ballot = Some(outbid.above(counter));
-        claim.unsettle();
         round = claim.acquire(ballot, lead).await;
+        proposals += 1;
     }
-    match granted(&round, wish.term, ballot) {
+    if proposals == 1 && round.proves_nothing_granted() {
+        claim.settle();
+    }
+    match granted(&round, core.quorum(), wish.term, ballot) {
         Ok(Grant { deadline, token }) => Ok(Lease::new(claim, deadline, token, round)),
-        Err(None) => {
-            let setback = round.setback(core.quorum());
-            Err(Refused { setback, round })
-        }
-        Err(Some(setback)) => Err(Refused { setback, round }),
+        Err(setback) => Err(Refused { setback, round }),
     }
 }
 
@@ -102,22 +99,27 @@ struct Grant {
 }
 
 /// Whether a round was won and is worth having: enough validity left (safety rule 2), and one
-/// token that all accepted. Where it was not won, there is no setback to name yet.
-fn granted(round: &Round, term: Term, ballot: Option<Ballot>) -> Result<Grant, Option<Setback>> {
+/// token that all accepted.
+fn granted(
+    round: &Round,
+    quorum: Quorum,
+    term: Term,
+    ballot: Option<Ballot>,
+) -> Result<Grant, Setback> {
     let (Verdict::Won, Some(asked_at), Some(answered_at)) =
         (round.verdict, round.asked_at(), round.answered_at())
     else {
-        return Err(None);
+        return Err(round.setback(quorum));
     };
     let deadline = term.deadline(asked_at);
     if !term.is_worthwhile(deadline, answered_at) {
-        return Err(Some(Setback::TooLate));
+        return Err(Setback::TooLate);
     }
     let token = round.token();
     match (ballot, token) {
         (Some(ballot), Some(token)) if ballot.accepts(token) => {}
         (None, _) => {}
-        _ => return Err(Some(Setback::Failing)),
+        _ => return Err(Setback::Failing),
     }
     Ok(Grant { deadline, token })
 }

@@ -154,8 +154,12 @@ async fn put(
     asked_at: &mut Option<Moment>,
 ) -> Result<Answer, Reason> {
     if question.is_vote && !core.is_single() {
-        let admitted = node.breaker().admit(clock::now(), clock::random_bits());
-        admitted.map_err(Reason::BreakerOpen)?;
+        let mut breaker = node.breaker();
+        // Randomness is a system call: it is not asked for where nothing is decided by it.
+        if !breaker.is_closed() {
+            let admitted = breaker.admit(clock::now(), clock::random_bits());
+            admitted.map_err(Reason::BreakerOpen)?;
+        }
     }
     let connection = seat.take(core, node).await.map_err(Reason::NoConnection)?;
     if question.is_vote {

@@ -112,11 +112,6 @@ impl Claim {
         self.settled = true;
     }
 
-    /// Something may have to be given back again.
-    pub(super) fn unsettle(&mut self) {
-        self.settled = false;
-    }
-
     /// Nothing is left to give back but on servers that have not said so in `round`.
     pub(super) fn settle_after(&mut self, round: &Round) {
         self.give_back(|server| !round.is_free_on(server));

@@ -56,19 +56,15 @@ impl Lease {
             self.deadline.lose();
             return Err(self.lost("its key is gone or another's"));
         }
-        let extended_to = match (round.verdict, round.asked_at()) {
-            (Verdict::Won, Some(asked_at)) => Some(self.claim.term().deadline(asked_at)),
-            _ => None,
-        };
-        let is_held = match extended_to {
-            Some(until) => self.deadline.prolong(until, clock::now()),
-            None => !self.is_lost(),
-        };
-        match extended_to {
-            _ if !is_held => Err(self.lost("it ended while it was being extended")),
-            Some(_) => Ok(()),
-            None => Err(self.failed(&round)),
+        if let (Verdict::Won, Some(asked_at)) = (round.verdict, round.asked_at()) {
+            let until = self.claim.term().deadline(asked_at);
+            if self.deadline.prolong(until, clock::now()) {
+                return Ok(());
+            }
+        } else if !self.is_lost() {
+            return Err(self.failed(&round));
         }
+        Err(self.lost("it ended while it was being extended"))
     }
 
     pub(crate) async fn release(mut self) -> Result<(), Error> {

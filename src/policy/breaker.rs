@@ -22,6 +22,11 @@ pub(crate) struct Breaker {
 }
 
 impl Breaker {
+    /// Whether the server is asked without further ado, as nearly always.
+    pub(crate) fn is_closed(self) -> bool {
+        self.probe_at.is_none()
+    }
+
     /// Whether to ask now; where not, for how long not.
     pub(crate) fn admit(&mut self, now: Moment, random: u64) -> Result<(), Duration> {
         match self.probe_at {
