@@ -7,6 +7,7 @@
 mod backoff;
 mod breaker;
 mod fence;
+mod loss;
 #[cfg(test)]
 mod model;
 mod moment;
@@ -19,6 +20,8 @@ mod validity;
 pub(crate) use backoff::Backoff;
 pub(crate) use breaker::Breaker;
 pub(crate) use fence::Ballot;
+pub(crate) use loss::BEAT;
+pub use loss::Loss;
 pub use moment::Moment;
 pub(crate) use patience::{Next, Patience, Setback, Wait};
 pub use quorum::Tolerance;

@@ -1,0 +1,60 @@
+use std::fmt;
+use std::time::Duration;
+
+use super::Moment;
+
+/// Who keeps leases looks at the clock at least this often while there is one.
+pub(crate) const BEAT: Duration = Duration::from_millis(500);
+/// A beat that comes this much later was kept from coming.
+const STOOD_STILL: Duration = Duration::from_secs(1);
+
+/// Why a lease ended before it was given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Loss {
+    /// Its time was over: it was not renewed, or could not be.
+    Expired,
+    /// The server said that its key is gone or another's.
+    Gone,
+    /// So many servers said so that no quorum can hold it.
+    NoQuorum,
+    /// Its time was over when this process went on: the process, its runtime or the machine had
+    /// stood still.
+    Suspended,
+    /// [`Locker::shutdown`](crate::Locker::shutdown) gave it back.
+    ShutDown,
+}
+
+impl Loss {
+    /// Why a lease was lost whose deadline has passed at `now`, when the last beat of whoever
+    /// keeps it was at `beat`.
+    pub(crate) fn at_deadline(beat: Moment, now: Moment) -> Self {
+        if now.since(beat) > BEAT + STOOD_STILL { Self::Suspended } else { Self::Expired }
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "its time was over",
+            Self::Gone => "its key is gone or another's",
+            Self::NoQuorum => "too few servers still hold it",
+            Self::Suspended => "its time was over after this process had stood still",
+            Self::ShutDown => "the locker was shut down",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_beat_that_is_overdue_says_that_the_process_stood_still() {
+        let beat = Moment::from_nanos(0);
+        let after = |ms| Loss::at_deadline(beat, beat.after(Duration::from_millis(ms)));
+        assert_eq!(after(500), Loss::Expired);
+        assert_eq!(after(1500), Loss::Expired);
+        assert_eq!(after(1501), Loss::Suspended);
+    }
+}
