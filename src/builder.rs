@@ -19,6 +19,7 @@ use crate::server::endpoint::Endpoint;
 use crate::server::fitness::Rules;
 use crate::server::node::{Node, NodeSettings, Refusal};
 use crate::server::registry::Registry;
+use crate::server::watch::Watchers;
 
 const DEFAULT_TTL: Duration = Duration::from_secs(10);
 const DEFAULT_COMMAND_TIMEOUT: Duration = Duration::from_millis(500);
@@ -235,8 +236,9 @@ impl Builder {
         };
         let configuration = (endpoints.len() > 1).then(|| fingerprint(&addresses, quorum.needed()));
         let registry = Arc::new(Registry::new(addresses));
+        let watchers = Arc::new(Watchers::default());
         let nodes = endpoints.into_iter().enumerate().map(|(number, endpoint)| {
-            let place = (number, Arc::clone(&registry));
+            let place = (number, Arc::clone(&registry), Arc::clone(&watchers));
             Node::start(place, endpoint, scripts::catalog(), settings)
         });
         Core::new(nodes, quorum, configuration, self.guarded_ttl())

@@ -19,24 +19,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use leasehold_resp::Frame;
-use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::timeout;
+use tokio::sync::Semaphore;
 
-use super::outcome::{Failure, Fault};
-use super::pipeline::{Owed, Pipeline, Sweep, Terms, Ticket};
-use super::reply::Reply;
+use super::outcome::Fault;
+use super::pipeline::{Owed, Pipeline, Sweep};
+use super::pushes::Pushes;
+use super::sending::IN_FLIGHT_BYTES;
 use super::tasks::{self, Signals};
 use super::transport::{Address, WriteHalf, open};
 use crate::clock;
-use crate::policy::Moment;
 
-/// What may be in flight on one connection, each command counted with its bytes and
-/// [`COMMAND_OVERHEAD`]: some 4,000 lock commands, which is more than a server answers in a
-/// round trip, so that more would only wait longer with its validity running.
-const IN_FLIGHT_BYTES: usize = 1024 * 1024;
-/// What a command in flight takes beside its bytes: its slot, its place in the queue, its reply.
-const COMMAND_OVERHEAD: usize = 160;
 /// A command's timeout is noticed within this part of it.
 const SWEEPS_PER_TIMEOUT: u32 = 8;
 /// A connection on which commands wait and nothing was read for this many timeouts is dead.
@@ -60,15 +52,26 @@ impl Settings {
 /// See the module's documentation.
 pub struct Connection {
     pipeline: Mutex<Pipeline<Waker>>,
-    credit: Semaphore,
+    pub(super) credit: Semaphore,
     pub(super) write: WriteHalf,
     pub(super) signals: Arc<Signals>,
     pub(super) settings: Settings,
-    digests: OnceLock<Vec<Bytes>>,
+    pushes: Option<Arc<dyn Pushes>>,
+    prepared: OnceLock<Prepared>,
+}
+
+/// What a handshake brought.
+#[derive(Default)]
+pub(super) struct Prepared {
+    /// What the server called each script that was loaded.
+    pub(super) digests: Vec<Bytes>,
+    /// Whether the server tells of changes to what was read.
+    pub(super) is_tracking: bool,
 }
 
 impl Connection {
-    /// Opens a socket and starts its tasks on the current runtime.
+    /// Opens a socket and starts its tasks on the current runtime. Pushes are dropped where nobody
+    /// is given to hear them.
     ///
     /// # Errors
     ///
@@ -77,7 +80,11 @@ impl Connection {
     /// # Panics
     ///
     /// Outside a tokio runtime.
-    pub async fn dial(address: &Address, settings: Settings) -> io::Result<Arc<Self>> {
+    pub async fn dial(
+        address: &Address,
+        settings: Settings,
+        pushes: Option<Arc<dyn Pushes>>,
+    ) -> io::Result<Arc<Self>> {
         let (read, write) = open(address, settings.dead_after()).await?;
         let signals = Arc::new(Signals::default());
         let connection = Arc::new(Self {
@@ -86,7 +93,8 @@ impl Connection {
             write,
             signals: Arc::clone(&signals),
             settings,
-            digests: OnceLock::new(),
+            pushes,
+            prepared: OnceLock::new(),
         });
         let weak = Arc::downgrade(&connection);
         tokio::spawn(tasks::read(weak.clone(), read));
@@ -94,119 +102,6 @@ impl Connection {
         let interval = settings.command_timeout / SWEEPS_PER_TIMEOUT;
         tokio::spawn(tasks::sweep(weak, signals, interval));
         Ok(connection)
-    }
-
-    /// Waits for room for a command of `bytes` bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`Failure::NotSent`], when the connection has ended, when there was no room for the time
-    /// that a command may take, or when no room could ever be enough.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is sent; dropping the future or the permit gives the room back.
-    pub async fn admit(&self, bytes: usize) -> Result<SemaphorePermit<'_>, Failure> {
-        let weight = u32::try_from(bytes + COMMAND_OVERHEAD).unwrap_or(u32::MAX);
-        if weight as usize > IN_FLIGHT_BYTES {
-            return Err(Failure::NotSent(Fault::TooLarge { bytes, most: IN_FLIGHT_BYTES }));
-        }
-        if let Ok(permit) = self.credit.try_acquire_many(weight) {
-            return Ok(permit);
-        }
-        let within = self.settings.command_timeout;
-        match timeout(within, self.credit.acquire_many(weight)).await {
-            Ok(Ok(permit)) => Ok(permit),
-            Ok(Err(_closed)) => Err(Failure::NotSent(self.fault())),
-            Err(_elapsed) => Err(Failure::NotSent(Fault::Full(within))),
-        }
-    }
-
-    /// Sends one command that was admitted at `asked_at` or later.
-    ///
-    /// # Errors
-    ///
-    /// [`Failure::NotSent`], when the connection has ended.
-    pub fn send(
-        self: &Arc<Self>,
-        permit: SemaphorePermit<'_>,
-        args: &[&[u8]],
-        asked_at: Moment,
-    ) -> Result<Reply, Failure> {
-        let weight = u32::try_from(permit.num_permits()).unwrap_or(u32::MAX);
-        permit.forget();
-        self.send_weighing(weight, args, asked_at)
-    }
-
-    /// Sends one command whatever else is in flight: for what stands in for an admitted command,
-    /// and for the few commands of a handshake.
-    ///
-    /// # Errors
-    ///
-    /// [`Failure::NotSent`], when the connection has ended.
-    pub fn send_unbounded(
-        self: &Arc<Self>,
-        args: &[&[u8]],
-        asked_at: Moment,
-    ) -> Result<Reply, Failure> {
-        self.send_weighing(0, args, asked_at)
-    }
-
-    fn send_weighing(
-        self: &Arc<Self>,
-        weight: u32,
-        args: &[&[u8]],
-        asked_at: Moment,
-    ) -> Result<Reply, Failure> {
-        let mut pipeline = self.lock();
-        let ticket = pipeline.push(args, self.terms(asked_at, weight)).map_err(Failure::NotSent)?;
-        self.commit(pipeline);
-        Ok(self.reply(ticket))
-    }
-
-    fn reply(self: &Arc<Self>, ticket: Ticket) -> Reply {
-        Reply::new(Arc::clone(self), ticket)
-    }
-
-    /// Sends several commands that nothing comes between, in one write, each to be answered
-    /// `within` that time.
-    ///
-    /// # Errors
-    ///
-    /// [`Failure::NotSent`], when the connection has ended: none of them is sent.
-    pub fn send_batch(
-        self: &Arc<Self>,
-        commands: &[&[&[u8]]],
-        asked_at: Moment,
-        within: Duration,
-    ) -> Result<Vec<Reply>, Failure> {
-        let mut pipeline = self.lock();
-        let terms = Terms { asked_at, deadline: asked_at.after(within), weight: 0 };
-        let tickets = commands
-            .iter()
-            .map(|args| pipeline.push(args, terms))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(Failure::NotSent)?;
-        self.commit(pipeline);
-        Ok(tickets.into_iter().map(|ticket| self.reply(ticket)).collect())
-    }
-
-    /// Sends what is owed. It neither blocks nor needs a runtime.
-    ///
-    /// It is not bounded: what is owed gives back what an admitted command took.
-    ///
-    /// # Errors
-    ///
-    /// What was to be sent, when the connection has ended.
-    pub fn send_owed(&self, owed: Owed) -> Result<(), Owed> {
-        let mut pipeline = self.lock();
-        pipeline.push_owed(owed, clock::now())?;
-        if self.is_alive() && Handle::try_current().is_ok() {
-            self.commit(pipeline);
-        } else {
-            self.commit_unaided(pipeline);
-        }
-        Ok(())
     }
 
     /// What was owed and unanswered when the connection ended, once.
@@ -236,34 +131,54 @@ impl Connection {
 
     /// What the server called the scripts that were loaded when the connection was made.
     pub fn digest(&self, script: usize) -> Option<&[u8]> {
-        self.digests.get()?.get(script).map(|digest| &digest[..])
+        self.prepared.get()?.digests.get(script).map(|digest| &digest[..])
     }
 
-    pub(super) fn set_digests(&self, digests: Vec<Bytes>) {
+    /// Whether the server tells of changes, made by others, to what was read on this connection.
+    pub fn is_tracking(&self) -> bool {
+        self.prepared.get().is_some_and(|prepared| prepared.is_tracking)
+    }
+
+    pub(super) fn set_prepared(&self, prepared: Prepared) {
         // A handshake happens once; a second one could only say the same.
-        let _ = self.digests.set(digests);
-    }
-
-    fn terms(&self, asked_at: Moment, weight: u32) -> Terms {
-        let deadline = asked_at.after(self.settings.command_timeout);
-        Terms { asked_at, deadline, weight }
+        let _ = self.prepared.set(prepared);
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Pipeline<Waker>> {
         self.pipeline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Matches what was decoded from a read, under one lock.
+    /// Matches what was decoded from a read, under one lock unless pushes come between.
     pub(super) fn receive(
         &self,
         frames: &mut Vec<Frame>,
         decoded: Result<(), Fault>,
         woken: &mut Vec<Waker>,
     ) -> Result<(), Fault> {
+        let mut frames = frames.drain(..);
+        while let Some((listener, push)) = self.deliver_until_push(&mut frames, woken)? {
+            listener.push(push);
+        }
+        decoded
+    }
+
+    /// Matches replies up to the first push that somebody is to hear.
+    fn deliver_until_push(
+        &self,
+        frames: impl Iterator<Item = Frame>,
+        woken: &mut Vec<Waker>,
+    ) -> Result<Option<(&dyn Pushes, Frame)>, Fault> {
         let mut pipeline = self.lock();
         pipeline.note_read();
-        let mut delivered = Ok(());
-        for frame in frames.drain(..) {
+        let mut delivered = Ok(None);
+        for frame in frames {
+            match &self.pushes {
+                Some(listener) if frame.is_push() => {
+                    delivered = Ok(Some((&**listener, frame)));
+                    break;
+                }
+                _ => {}
+            }
             match pipeline.deliver(frame) {
                 Ok(waker) => woken.extend(waker),
                 Err(fault) => {
@@ -275,12 +190,12 @@ impl Connection {
         let freed = pipeline.take_freed_weight();
         drop(pipeline);
         self.credit.add_permits(freed);
-        delivered.and(decoded)
+        delivered
     }
 
     pub(super) fn sweep(&self, woken: &mut Vec<Waker>) -> Sweep {
         // The handshake has a time limit of its own.
-        let is_prepared = self.digests.get().is_some();
+        let is_prepared = self.prepared.get().is_some();
         let dead_after = if is_prepared { self.settings.dead_after() } else { Duration::MAX };
         self.lock().sweep(clock::now(), dead_after, woken)
     }
@@ -289,29 +204,41 @@ impl Connection {
     /// come, while what is owed is still sent.
     pub(super) fn orphan(&self) {
         let mut woken = Vec::new();
-        let left = {
+        let (is_first, left) = {
             let mut pipeline = self.lock();
+            let is_first = pipeline.fault().is_none();
             pipeline.orphan(Fault::RuntimeGone, &mut woken);
-            pipeline.outbox().take_over()
+            (is_first, pipeline.outbox().take_over())
         };
         self.credit.close();
         if let Some(chunk) = left {
             self.write_or_hand_over(chunk);
         }
-        woken.into_iter().for_each(Waker::wake);
-        self.signals.ended.notify_one();
+        self.tell_of_end(is_first, woken);
     }
 
     /// Ends the connection. The first fault is the one that is told.
     pub fn fail(&self, fault: Fault) {
         let mut woken = Vec::new();
-        self.lock().fail(fault, &mut woken);
+        let is_first = {
+            let mut pipeline = self.lock();
+            let is_first = pipeline.fault().is_none();
+            pipeline.fail(fault, &mut woken);
+            is_first
+        };
         self.credit.close();
         self.write.shut_down();
-        woken.into_iter().for_each(Waker::wake);
-        self.signals.ended.notify_one();
+        self.tell_of_end(is_first, woken);
         self.signals.flush.notify_one();
         self.signals.sweep.notify_one();
+    }
+
+    fn tell_of_end(&self, is_first: bool, woken: Vec<Waker>) {
+        woken.into_iter().for_each(Waker::wake);
+        self.signals.ended.notify_one();
+        if let Some(listener) = self.pushes.as_ref().filter(|_| is_first) {
+            listener.ended();
+        }
     }
 }
 
@@ -320,6 +247,10 @@ impl Drop for Connection {
         let pipeline = self.pipeline.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(chunk) = pipeline.outbox().take_over() {
             let _ = self.write_until_blocked(chunk);
+        }
+        // Its last handle went while it was well: nobody reads it any more.
+        if let Some(listener) = self.pushes.as_ref().filter(|_| self.is_alive()) {
+            listener.ended();
         }
         self.signals.flush.notify_one();
         self.signals.sweep.notify_one();

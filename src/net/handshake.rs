@@ -4,6 +4,9 @@
 //! `HELLO 3` with AUTH and SETNAME, SELECT, and SCRIPT LOAD of every script go together. Only when
 //! HELLO itself is unknown (or its version is) is RESP2 spoken instead, with a second write; any
 //! other refusal of HELLO is what it says, an authentication error above all.
+//!
+//! Tracking is asked for where it is wanted, and only in RESP3: RESP2 has no pushes. A server that
+//! refuses it serves without.
 
 use std::io;
 use std::sync::Arc;
@@ -12,8 +15,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use leasehold_resp::{Decimal, Frame};
 
-use super::connection::{Connection, Settings};
+use super::connection::{Connection, Prepared, Settings};
 use super::outcome::{Failure, Outcome};
+use super::pushes::Pushes;
 use super::refusal::{Code, ServerError};
 use super::transport::Address;
 use crate::clock;
@@ -33,6 +37,9 @@ pub struct Hello<'a> {
     pub scripts: &'a [&'a str],
     /// The sections of INFO to ask for.
     pub info: &'a [&'a str],
+    /// Whether to be told when others change what is read on the connection
+    /// ([`Connection::is_tracking`]).
+    pub tracking: bool,
 }
 
 /// A connection that is ready for use, and what the server said of itself.
@@ -96,14 +103,15 @@ pub async fn connect(
     address: &Address,
     hello: Hello<'_>,
     settings: Settings,
+    pushes: Option<Arc<dyn Pushes>>,
     within: Duration,
 ) -> Result<Opened, OpenError> {
     let opening = async {
-        let connection = Connection::dial(address, settings)
+        let connection = Connection::dial(address, settings, pushes)
             .await
             .map_err(|error| OpenError::Dial(Arc::new(error)))?;
-        let Prepared { digests, info } = greet(&connection, hello, within).await?;
-        connection.set_digests(digests);
+        let (prepared, info) = greet(&connection, hello, within).await?;
+        connection.set_prepared(prepared);
         Ok(Opened { connection, info })
     };
     tokio::time::timeout(within, opening).await.unwrap_or(Err(OpenError::Timeout(within)))
@@ -118,6 +126,7 @@ enum Step {
     Select,
     LoadScript,
     Info,
+    Track,
 }
 
 impl Step {
@@ -129,36 +138,31 @@ impl Step {
             Self::Select => "SELECT (the database in the URL)",
             Self::LoadScript => "SCRIPT LOAD",
             Self::Info => "INFO",
+            Self::Track => "CLIENT TRACKING",
         }
     }
 }
 
 /// Whether the server speaks RESP3 was answered by its reply to HELLO.
 enum Greeting {
-    Prepared(Prepared),
+    Prepared(Prepared, String),
     OnlyResp2,
-}
-
-/// What the replies of a whole handshake brought.
-#[derive(Default)]
-struct Prepared {
-    digests: Vec<Bytes>,
-    info: String,
 }
 
 async fn greet(
     connection: &Arc<Connection>,
     hello: Hello<'_>,
     within: Duration,
-) -> Result<Prepared, OpenError> {
+) -> Result<(Prepared, String), OpenError> {
     let database = Decimal::new(hello.database.into());
     let secret = hello.password.unwrap_or_default();
     let in_resp3 = resp3(hello, &database);
-    if let Greeting::Prepared(prepared) = exchange(connection, &in_resp3, secret, within).await? {
-        return Ok(prepared);
+    let greeting = exchange(connection, &in_resp3, secret, within).await?;
+    if let Greeting::Prepared(prepared, info) = greeting {
+        return Ok((prepared, info));
     }
     match exchange(connection, &resp2(hello, &database), secret, within).await? {
-        Greeting::Prepared(prepared) => Ok(prepared),
+        Greeting::Prepared(prepared, info) => Ok((prepared, info)),
         Greeting::OnlyResp2 => Err(OpenError::Unexpected { step: Step::Hello.name() }),
     }
 }
@@ -174,6 +178,9 @@ fn resp3<'a>(hello: Hello<'a>, database: &'a [u8]) -> Vec<(Step, Command<'a>)> {
     greeting.extend([&b"SETNAME"[..], hello.client_name.as_bytes()]);
     let mut steps = vec![(Step::Hello, greeting)];
     steps.extend(preparation(hello, database));
+    if hello.tracking {
+        steps.push((Step::Track, vec![b"CLIENT", b"TRACKING", b"ON", b"NOLOOP"]));
+    }
     steps
 }
 
@@ -213,16 +220,17 @@ async fn exchange(
 ) -> Result<Greeting, OpenError> {
     let commands: Vec<&[&[u8]]> = steps.iter().map(|(_, command)| &command[..]).collect();
     let replies = connection.send_batch(&commands, clock::now(), within)?;
-    let mut prepared = Prepared::default();
+    let (mut prepared, mut info) = (Prepared::default(), String::new());
     for ((step, _), reply) in steps.iter().zip(replies) {
         match judge(*step, reply.await, secret)? {
             Judgement::Done => {}
             Judgement::Digest(digest) => prepared.digests.push(digest),
-            Judgement::Info(text) => prepared.info.push_str(&String::from_utf8_lossy(&text)),
+            Judgement::Info(text) => info.push_str(&String::from_utf8_lossy(&text)),
+            Judgement::Tracks => prepared.is_tracking = true,
             Judgement::OnlyResp2 => return Ok(Greeting::OnlyResp2),
         }
     }
-    Ok(Greeting::Prepared(prepared))
+    Ok(Greeting::Prepared(prepared, info))
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -230,6 +238,7 @@ enum Judgement {
     Done,
     Digest(Bytes),
     Info(Bytes),
+    Tracks,
     OnlyResp2,
 }
 
@@ -242,6 +251,8 @@ fn judge(step: Step, outcome: Outcome, secret: &str) -> Result<Judgement, OpenEr
             Step::Hello if error.code() == Code::Unsupported => Ok(Judgement::OnlyResp2),
             // A name is a courtesy to whoever reads CLIENT LIST.
             Step::SetName => Ok(Judgement::Done),
+            // An old server, or a right that the user lacks: who waits has to ask instead.
+            Step::Track => Ok(Judgement::Done),
             _ => Err(OpenError::Refused { step: step.name(), error }),
         };
     }
@@ -251,6 +262,7 @@ fn judge(step: Step, outcome: Outcome, secret: &str) -> Result<Judgement, OpenEr
             Ok(Judgement::Digest(Bytes::copy_from_slice(&digest)))
         }
         (Step::Info, Frame::Bulk(text) | Frame::Verbatim { text, .. }) => Ok(Judgement::Info(text)),
+        (Step::Track, Frame::Simple(_)) => Ok(Judgement::Tracks),
         (Step::Hello, Frame::Map(_)) => Ok(Judgement::Done),
         (Step::Auth | Step::SetName | Step::Select, Frame::Simple(_)) => Ok(Judgement::Done),
         (step, _) => Err(OpenError::Unexpected { step: step.name() }),

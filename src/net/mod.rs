@@ -6,7 +6,8 @@
 //!
 //! From the bottom: `transport` opens sockets; `outbox` holds what is to be written and `pipeline`
 //! matches replies to what waits for them, both without I/O; `connection` joins these, with its
-//! `writing` and its `tasks`; `handshake` makes a connection usable; `pool` keeps several per server.
+//! `sending`, its `writing` and its `tasks`, and `pushes` hears what answers nothing; `handshake`
+//! makes a connection usable; `pool` keeps several per server.
 
 pub mod connection;
 pub mod handshake;
@@ -14,8 +15,10 @@ pub mod outbox;
 pub mod outcome;
 pub mod pipeline;
 pub mod pool;
+pub mod pushes;
 pub mod refusal;
 pub mod reply;
+mod sending;
 mod tasks;
 pub mod transport;
 mod writing;

@@ -203,7 +203,8 @@ impl<W: Clone> Pipeline<W> {
 
     /// Matches one frame to the command that waits longest; returns whom to wake.
     ///
-    /// A push, known by its type alone, is nobody's reply.
+    /// A push, known by its type alone, is nobody's reply: it is dropped here. Whoever wants to
+    /// hear pushes takes them out before.
     ///
     /// # Errors
     ///

@@ -102,23 +102,31 @@ impl Lane {
 /// The lanes of one server.
 pub struct Pool {
     lanes: Box<[Lane]>,
+    /// How many of them, from the first, are for leases.
+    for_leases: usize,
     next: AtomicUsize,
 }
 
 impl Pool {
-    /// A pool of `lanes` empty lanes, at least one.
+    /// A pool of empty lanes: at least one for leases, and `beside` that are never picked.
     #[must_use]
-    pub fn new(lanes: usize) -> Self {
-        let lanes = (0..lanes.max(1)).map(|_| Lane::default()).collect();
-        Self { lanes, next: AtomicUsize::new(0) }
+    pub fn new(for_leases: usize, beside: usize) -> Self {
+        let for_leases = for_leases.max(1);
+        let lanes = (0..for_leases + beside).map(|_| Lane::default()).collect();
+        Self { lanes, for_leases, next: AtomicUsize::new(0) }
     }
 
     /// The lane for the next lease: each in turn.
     pub fn pick(&self) -> usize {
-        if self.lanes.len() == 1 {
+        if self.for_leases == 1 {
             return 0;
         }
-        self.next.fetch_add(1, Ordering::Relaxed) % self.lanes.len()
+        self.next.fetch_add(1, Ordering::Relaxed) % self.for_leases
+    }
+
+    /// How many lanes are for leases: the number of the first that is not.
+    pub fn for_leases(&self) -> usize {
+        self.for_leases
     }
 
     /// The lane of this number.
@@ -141,11 +149,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn leases_are_spread_over_all_lanes() {
-        let pool = Pool::new(3);
+    fn leases_are_spread_over_all_lanes_but_those_beside() {
+        let pool = Pool::new(3, 1);
         let picked: Vec<usize> = (0..6).map(|_| pool.pick()).collect();
         assert_eq!(picked, [0, 1, 2, 0, 1, 2]);
-        assert_eq!(Pool::new(0).size(), 1);
+        assert_eq!((pool.for_leases(), pool.size()), (3, 4));
+        assert_eq!(Pool::new(0, 0).size(), 1);
     }
 
     #[tokio::test]

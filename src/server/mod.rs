@@ -1,6 +1,6 @@
 //! A place to send a command: a server that is connected to again whenever it has to be.
 //!
-//! This layer knows endpoints, reconnection and script caches. It must never know what a script
+//! This layer knows endpoints, reconnection, script caches and who waits for a key to change. It must never know what a script
 //! does, what a lease or an owner is, or how many servers there are beside this one.
 
 pub(crate) mod call;
@@ -10,3 +10,5 @@ pub(crate) mod fitness;
 pub(crate) mod node;
 pub(crate) mod registry;
 pub(crate) mod script;
+#[allow(dead_code, reason = "for whoever waits")]
+pub(crate) mod watch;

@@ -7,7 +7,12 @@
 //! What has to be told to the server but cannot be now is owed ([`Node::owe`]): it is the first
 //! thing that the lane's next connection sends, unless it has become pointless by then. So is
 //! what was told on a connection that ended before the server answered.
+//!
+//! One lane is beside those for leases: the watch lane, for whoever waits. Its connection tracks
+//! what is read on it ([`Watchers`] hear of changes), which costs the server something: it is made
+//! only once somebody wants it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,11 +26,13 @@ use super::endpoint::Endpoint;
 use super::fitness::{Facts, Rules, SECTIONS, Standing, Unfit};
 use super::registry::Registry;
 use super::script::Script;
+use super::watch::Watchers;
 use crate::clock;
 use crate::net::connection::{Connection, Settings};
 use crate::net::handshake::{Hello, OpenError, Opened, connect};
 use crate::net::pipeline::Owed;
 use crate::net::pool::{Lane, Link, Pool};
+use crate::net::pushes::Pushes;
 use crate::policy::{Backoff, Breaker, Moment};
 
 /// The name that CLIENT LIST shows.
@@ -39,7 +46,7 @@ const RECONNECT: Backoff =
 pub(crate) struct NodeSettings {
     /// Dial and handshake together.
     pub(crate) connect_timeout: Duration,
-    /// Connections to the server.
+    /// Connections to the server for leases; the watch lane's comes beside them.
     pub(crate) lanes: usize,
     pub(crate) connection: Settings,
     /// What is asked of the server before it may vote; nothing where there are none.
@@ -48,6 +55,8 @@ pub(crate) struct NodeSettings {
 
 /// What a lane has beside its connection.
 struct Desk {
+    /// Whether anybody has ever wanted a connection: until then none is made.
+    is_wanted: AtomicBool,
     /// Somebody wants the connection now.
     wanted: Notify,
     debts: Mutex<Debts>,
@@ -59,6 +68,7 @@ struct Shared {
     /// Its place in the set.
     number: usize,
     registry: Arc<Registry>,
+    watchers: Arc<Watchers>,
     endpoint: Endpoint,
     scripts: &'static [Script],
     settings: NodeSettings,
@@ -86,19 +96,20 @@ pub(crate) struct Node {
 
 impl Node {
     /// Starts to connect to `endpoint`, the server with this number of the set that `registry`
-    /// is of, on the current runtime.
+    /// is of, on the current runtime. `watchers` are the set's.
     pub(crate) fn start(
-        (number, registry): (usize, Arc<Registry>),
+        (number, registry, watchers): (usize, Arc<Registry>, Arc<Watchers>),
         endpoint: Endpoint,
         scripts: &'static [Script],
         settings: NodeSettings,
     ) -> Self {
-        let pool = Pool::new(settings.lanes);
-        let desks = (0..pool.size()).map(|_| Desk::new()).collect();
+        let pool = Pool::new(settings.lanes, 1);
+        let desks = (0..pool.size()).map(|lane| Desk::new(lane < pool.for_leases())).collect();
         let (breaker, last_seen) = (Mutex::default(), Mutex::new(None));
         let shared = Arc::new(Shared {
             number,
             registry,
+            watchers,
             endpoint,
             scripts,
             settings,
@@ -123,6 +134,13 @@ impl Node {
         self.shared.pool.pick()
     }
 
+    /// Sees to it that the lane is connected as soon as may be, and from now on.
+    pub(crate) fn want(&self, lane: usize) {
+        let desk = &self.shared.desks[lane];
+        desk.is_wanted.store(true, Ordering::Release);
+        desk.wanted.notify_one();
+    }
+
     /// The lane's connection: at once where there is one, else when the next try to connect ends.
     ///
     /// # Cancel safety
@@ -135,7 +153,7 @@ impl Node {
         if self.supervisors[lane].is_finished() {
             return Err(OpenError::RuntimeGone);
         }
-        self.shared.desks[lane].wanted.notify_one();
+        self.want(lane);
         let within = self.shared.settings.connect_timeout;
         timeout(within, self.lane(lane).settled()).await.unwrap_or(Err(OpenError::Timeout(within)))
     }
@@ -146,10 +164,14 @@ impl Node {
         timeout(within, self.lane(lane).tried()).await.unwrap_or(Err(OpenError::Timeout(within)))
     }
 
-    /// The lane's connection if there is one now, else why there is none.
+    /// The lane's connection if there is one now, else why there is none. The first call for the
+    /// watch lane has it connected.
     pub(crate) fn connection_now(&self, lane: usize) -> Result<Arc<Connection>, OpenError> {
         if self.supervisors[lane].is_finished() {
             return Err(OpenError::RuntimeGone);
+        }
+        if !self.shared.desks[lane].is_wanted.load(Ordering::Relaxed) {
+            self.want(lane);
         }
         self.lane(lane).now()
     }
@@ -208,6 +230,24 @@ impl Node {
     }
 }
 
+#[allow(dead_code, reason = "for whoever waits")]
+impl Node {
+    /// The lane whose connection hears of changes; no lease is ever given it.
+    pub(crate) fn watch_lane(&self) -> usize {
+        self.shared.watch_lane()
+    }
+
+    /// Whether what is read on the watch lane now is watched by the server.
+    pub(crate) fn is_watching(&self) -> bool {
+        self.lane(self.watch_lane()).ready().is_some_and(|connection| connection.is_tracking())
+    }
+
+    /// Those who hear of changes at any server of the set.
+    pub(crate) fn watchers(&self) -> &Arc<Watchers> {
+        &self.shared.watchers
+    }
+}
+
 impl Drop for Node {
     fn drop(&mut self) {
         self.supervisors.iter().for_each(JoinHandle::abort);
@@ -223,8 +263,20 @@ pub(crate) enum Refusal {
 }
 
 impl Desk {
-    fn new() -> Self {
-        Self { wanted: Notify::new(), debts: Mutex::default(), standing: Mutex::new(Standing::Fit) }
+    fn new(is_wanted: bool) -> Self {
+        Self {
+            is_wanted: AtomicBool::new(is_wanted),
+            wanted: Notify::new(),
+            debts: Mutex::default(),
+            standing: Mutex::new(Standing::Fit),
+        }
+    }
+
+    /// Waits until somebody has wanted the lane for the first time.
+    async fn first_wanted(&self) {
+        while !self.is_wanted.load(Ordering::Acquire) {
+            self.wanted.notified().await;
+        }
     }
 }
 
@@ -237,7 +289,12 @@ impl Shared {
         lock(&self.desks[lane].debts)
     }
 
-    async fn connect(&self) -> Result<Opened, OpenError> {
+    fn watch_lane(&self) -> usize {
+        self.pool.for_leases()
+    }
+
+    async fn connect(&self, lane: usize) -> Result<Opened, OpenError> {
+        let tracking = lane == self.watch_lane();
         let scripts: Vec<&str> = self.scripts.iter().map(Script::text).collect();
         let credentials = self.endpoint.credentials.as_ref();
         let hello = Hello {
@@ -247,9 +304,11 @@ impl Shared {
             client_name: CLIENT_NAME,
             scripts: &scripts,
             info: if self.settings.rules.is_some() { &SECTIONS } else { &[] },
+            tracking,
         };
-        let Self { endpoint, settings, .. } = self;
-        connect(&endpoint.address, hello, settings.connection, settings.connect_timeout).await
+        let pushes = tracking.then(|| Arc::clone(&self.watchers) as Arc<dyn Pushes>);
+        let NodeSettings { connection, connect_timeout, .. } = self.settings;
+        connect(&self.endpoint.address, hello, connection, pushes, connect_timeout).await
     }
 
     /// How the server stands that said this of itself.
@@ -300,13 +359,14 @@ impl Shared {
     }
 }
 
-/// Keeps one lane connected for as long as the node lives.
+/// Keeps one lane connected for as long as the node lives, once it is wanted.
 async fn supervise(shared: Arc<Shared>, number: usize) {
     let lane = shared.pool.lane(number);
+    shared.desks[number].first_wanted().await;
     let mut failed: u32 = 0;
     loop {
         failed = failed.saturating_add(1);
-        match shared.connect().await {
+        match shared.connect(number).await {
             Ok(opened) => {
                 let connected_at = clock::now();
                 shared.install(number, &opened);

@@ -3,7 +3,8 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 
 use bytes::BytesMut;
 use tokio::task::JoinSet;
@@ -11,15 +12,25 @@ use tokio::task::JoinSet;
 use leasehold_resp::{command_len, encode_command};
 
 use super::*;
-use crate::net::outcome::Outcome;
+use crate::net::outcome::{Failure, Outcome};
+use crate::net::reply::Reply;
+use crate::net::sending::COMMAND_OVERHEAD;
 use crate::support::{Action, Fault as Harm, FaultProxy, RedisServer, ScriptedServer, soon};
 
 const QUICK: Settings = Settings { command_timeout: Duration::from_millis(200), write_inline: 4 };
 const PATIENT: Settings = Settings { command_timeout: Duration::from_secs(20), write_inline: 4 };
 
 async fn dial(address: SocketAddr, settings: Settings) -> Arc<Connection> {
+    dial_heard(address, settings, None).await
+}
+
+async fn dial_heard(
+    address: SocketAddr,
+    settings: Settings,
+    pushes: Option<Arc<dyn Pushes>>,
+) -> Arc<Connection> {
     let address = Address::Tcp { host: address.ip().to_string(), port: address.port() };
-    Connection::dial(&address, settings).await.unwrap()
+    Connection::dial(&address, settings, pushes).await.unwrap()
 }
 
 async fn call(connection: &Arc<Connection>, words: &[&[u8]]) -> Outcome {
@@ -132,7 +143,7 @@ async fn a_killed_server_leaves_no_caller_without_an_outcome_or_with_anothers() 
 async fn a_frozen_server_costs_its_callers_the_timeout_and_then_the_connection() {
     let server = RedisServer::start();
     let connection = dial(server.address(), QUICK).await;
-    connection.set_digests(Vec::new());
+    connection.set_prepared(Prepared::default());
     echo(&connection, "before").await.unwrap();
     // Long enough for the sweeper to fall asleep: it has to be woken again.
     tokio::time::sleep(2 * QUICK.command_timeout).await;
@@ -177,7 +188,7 @@ async fn a_reply_that_takes_longer_than_every_timeout_does_not_end_the_connectio
     let server = RedisServer::start();
     let proxy = FaultProxy::start(server.address());
     let connection = dial(proxy.address(), QUICK).await;
-    connection.set_digests(Vec::new());
+    connection.set_prepared(Prepared::default());
     let long = "x".repeat(1000);
     proxy.to_client().set(Harm::Dribble(1));
     let outcome = soon("the timeout", echo(&connection, &long)).await;
@@ -422,8 +433,109 @@ async fn a_unix_socket_serves_as_well() {
     let server = RedisServer::builder().unix_socket().start();
     let path = server.unix_url();
     let path = path.strip_prefix("redis+unix://").unwrap().into();
-    let connection = Connection::dial(&Address::Unix { path }, PATIENT).await.unwrap();
+    let connection = Connection::dial(&Address::Unix { path }, PATIENT, None).await.unwrap();
     echo(&connection, "over a path").await.unwrap();
     connection.fail(Fault::ClosedByUs);
     assert!(matches!(echo(&connection, "later").await, Err(Failure::NotSent(_))));
+}
+
+/// Hears pushes, and looks at each what has become of these replies by then.
+#[derive(Default)]
+struct Ear {
+    replies: Mutex<Vec<Reply>>,
+    heard: Mutex<Vec<(Frame, Vec<Poll<i64>>)>>,
+    ends: AtomicUsize,
+}
+
+impl Ear {
+    fn settled(&self) -> Vec<Poll<i64>> {
+        let mut context = Context::from_waker(Waker::noop());
+        let mut replies = self.replies.lock().unwrap();
+        let look = |reply: &mut Reply| Pin::new(reply).poll(&mut context);
+        let settled: Vec<_> = replies.iter_mut().map(look).collect();
+        // A reply that was seen may not be looked at again.
+        let mut is_pending = settled.iter().map(Poll::is_pending);
+        replies.retain(|_| is_pending.next().unwrap());
+        let number = |outcome: Outcome| outcome.unwrap().as_integer().unwrap();
+        settled.into_iter().map(|polled| polled.map(number)).collect()
+    }
+
+    fn ends(&self) -> usize {
+        self.ends.load(Ordering::SeqCst)
+    }
+}
+
+impl Pushes for Ear {
+    fn push(&self, frame: Frame) {
+        let settled = self.settled();
+        self.heard.lock().unwrap().push((frame, settled));
+    }
+
+    fn ended(&self) {
+        self.ends.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn pushes_are_heard_between_the_replies_where_they_came() {
+    let server = ScriptedServer::start(|command| match command.index {
+        0 => Action::Silence,
+        _ => Action::raw(">1\r\n+a\r\n:1\r\n>1\r\n+b\r\n>1\r\n+c\r\n:2\r\n"),
+    });
+    let ear = Arc::new(Ear::default());
+    let connection = dial_heard(server.address(), PATIENT, Some(ear.clone())).await;
+    let batch: &[&[&[u8]]] = &[&[b"PING"], &[b"PING"]];
+    let replies = connection.send_batch(batch, clock::now(), PATIENT.command_timeout).unwrap();
+    *ear.replies.lock().unwrap() = replies;
+    crate::support::eventually("all were heard", || ear.heard.lock().unwrap().len() == 3).await;
+    let push = |text: &'static [u8]| Frame::Push(vec![Frame::Simple(Bytes::from_static(text))]);
+    let heard = std::mem::take(&mut *ear.heard.lock().unwrap());
+    assert_eq!(
+        heard,
+        [
+            (push(b"a"), vec![Poll::Pending, Poll::Pending]),
+            (push(b"b"), vec![Poll::Ready(1), Poll::Pending]),
+            (push(b"c"), vec![Poll::Pending]),
+        ]
+    );
+    crate::support::eventually("the last reply", || ear.settled() == [Poll::Ready(2)]).await;
+    assert_eq!(ear.ends(), 0);
+    assert!(connection.is_alive());
+}
+
+#[tokio::test]
+async fn who_hears_pushes_is_told_of_the_end_once() {
+    let mut server = RedisServer::start();
+    let ear = Arc::new(Ear::default());
+    let ours = dial_heard(server.address(), PATIENT, Some(ear.clone())).await;
+    ours.fail(Fault::ClosedByUs);
+    assert_eq!(ear.ends(), 1, "at once");
+    ours.fail(Fault::ClosedByUs);
+    // The reader finds the socket closed, and is gone.
+    crate::support::eventually("it is let go of", || Arc::strong_count(&ours) == 1).await;
+    drop(ours);
+    assert_eq!(ear.ends(), 1);
+    let dropped = dial_heard(server.address(), PATIENT, Some(ear.clone())).await;
+    echo(&dropped, "hello").await.unwrap();
+    drop(dropped);
+    assert_eq!(ear.ends(), 2, "nobody reads a connection without handles");
+    let killed = dial_heard(server.address(), PATIENT, Some(ear.clone())).await;
+    server.kill();
+    soon("the end", killed.ended()).await;
+    crate::support::eventually("it is told", || ear.ends() == 3).await;
+    drop(killed);
+    assert_eq!(ear.ends(), 3);
+}
+
+#[test]
+fn who_hears_pushes_is_told_when_nobody_reads_any_more() {
+    let server = RedisServer::start();
+    let ear = Arc::new(Ear::default());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let connection = runtime.block_on(dial_heard(server.address(), PATIENT, Some(ear.clone())));
+    drop(runtime);
+    assert_eq!(ear.ends(), 1);
+    connection.fail(Fault::ClosedByUs);
+    drop(connection);
+    assert_eq!(ear.ends(), 1);
 }

@@ -18,11 +18,12 @@ const HELLO: Hello<'_> = Hello {
     client_name: "tester",
     scripts: SCRIPTS,
     info: &[],
+    tracking: false,
 };
 
 async fn open(address: SocketAddr, hello: Hello<'_>) -> Result<Arc<Connection>, OpenError> {
     let address = Address::Tcp { host: address.ip().to_string(), port: address.port() };
-    let opened = soon("the handshake ends", connect(&address, hello, SETTINGS, WITHIN)).await;
+    let opened = soon("the handshake ends", connect(&address, hello, SETTINGS, None, WITHIN)).await;
     opened.map(|opened| opened.connection)
 }
 
@@ -63,7 +64,7 @@ async fn the_sections_of_info_that_are_asked_for_come_in_either_protocol() {
     let server = RedisServer::start();
     let address = Address::Tcp { host: "127.0.0.1".into(), port: server.port() };
     let hello = Hello { info: &["server", "replication"], ..HELLO };
-    let opened = soon("it opens", connect(&address, hello, SETTINGS, WITHIN)).await.unwrap();
+    let opened = soon("it opens", connect(&address, hello, SETTINGS, None, WITHIN)).await.unwrap();
     for line in ["run_id:", "role:master"] {
         assert!(opened.info.contains(line), "{}", opened.info);
     }
@@ -72,26 +73,29 @@ async fn the_sections_of_info_that_are_asked_for_come_in_either_protocol() {
         _ => greeting(command).unwrap(),
     });
     let address = Address::Tcp { host: "127.0.0.1".into(), port: server.port() };
-    let opened = soon("it opens", connect(&address, hello, SETTINGS, WITHIN)).await.unwrap();
+    let opened = soon("it opens", connect(&address, hello, SETTINGS, None, WITHIN)).await.unwrap();
     assert!(opened.info.contains("role:master"), "{}", opened.info);
 }
 
 #[tokio::test]
 async fn every_step_is_sent_before_any_reply_comes() {
     let server = ScriptedServer::start(|command| match greeting(command) {
-        Some(_) if !command.is(&["SCRIPT", "LOAD", "return 2"]) => Action::Silence,
-        _ => Action::raw("%0\r\n+OK\r\n$1\r\na\r\n$1\r\nb\r\n"),
+        Some(_) if !command.is(&["CLIENT", "TRACKING"]) => Action::Silence,
+        _ => Action::raw("%0\r\n+OK\r\n$1\r\na\r\n$1\r\nb\r\n+OK\r\n"),
     });
-    let hello = Hello { database: 1, user: Some("u"), password: Some("p"), ..HELLO };
+    let hello =
+        Hello { database: 1, user: Some("u"), password: Some("p"), tracking: true, ..HELLO };
     let connection = open(server.address(), hello).await.unwrap();
     assert_eq!(connection.digest(1), Some(&b"b"[..]));
+    assert!(connection.is_tracking());
     assert_eq!(
         sentences(&server),
         [
             "HELLO 3 AUTH u p SETNAME tester",
             "SELECT 1",
             "SCRIPT LOAD return 1",
-            "SCRIPT LOAD return 2"
+            "SCRIPT LOAD return 2",
+            "CLIENT TRACKING ON NOLOOP"
         ]
     );
 }
@@ -161,7 +165,7 @@ async fn a_slow_handshake_may_take_longer_than_a_command() {
     proxy.to_client().set(Fault::Delay(Duration::from_millis(300)));
     let address = Address::Tcp { host: "127.0.0.1".into(), port: proxy.port() };
     let settings = Settings { command_timeout: Duration::from_millis(50), ..SETTINGS };
-    soon("it opens", connect(&address, HELLO, settings, WITHIN)).await.unwrap();
+    soon("it opens", connect(&address, HELLO, settings, None, WITHIN)).await.unwrap();
 }
 
 #[tokio::test]
@@ -207,7 +211,44 @@ async fn a_server_that_accepts_and_says_nothing_is_given_up() {
     let server = ScriptedServer::start(|_| Action::Silence);
     let address = Address::Tcp { host: server.address().ip().to_string(), port: server.port() };
     let within = Duration::from_millis(50);
-    let opening = connect(&address, HELLO, SETTINGS, within);
+    let opening = connect(&address, HELLO, SETTINGS, None, within);
     let error = soon("it is given up", opening).await.map(|_| ()).unwrap_err();
     assert!(matches!(error, OpenError::Timeout(limit) if limit == within), "{error}");
+}
+
+#[tokio::test]
+async fn a_connection_tracks_only_where_that_is_asked_for_and_the_server_can() {
+    let server = RedisServer::start();
+    assert!(!open(server.address(), HELLO).await.unwrap().is_tracking());
+    let hello = Hello { tracking: true, ..HELLO };
+    let connection = open(server.address(), hello).await.unwrap();
+    assert!(connection.is_tracking());
+    let reply = connection.send_unbounded(&[b"CLIENT", b"TRACKINGINFO"], clock::now()).unwrap();
+    let info = format!("{:?}", reply.await.unwrap());
+    assert!(info.contains("noloop"), "{info}");
+
+    // An old server, and a user that lacks the right.
+    let old = ScriptedServer::start(|command| match command.is(&["CLIENT", "TRACKING"]) {
+        true => Action::error("ERR Unknown subcommand or wrong number of arguments"),
+        false => greeting(command).unwrap(),
+    });
+    assert!(!open(old.address(), hello).await.unwrap().is_tracking());
+    server.cli(&["ACL", "SETUSER", "worker", "on", ">pw", "~*", "+@all", "-client|tracking"]);
+    let worker = Hello { user: Some("worker"), password: Some("pw"), ..hello };
+    let connection = open(server.address(), worker).await.unwrap();
+    assert!(!connection.is_tracking());
+    assert!(connection.digest(1).is_some());
+}
+
+#[tokio::test]
+async fn tracking_is_not_asked_for_in_resp2_which_has_no_pushes() {
+    let server = ScriptedServer::start(|command| match command.name().as_str() {
+        "HELLO" => Action::error("ERR unknown command 'HELLO'"),
+        _ => greeting(command).unwrap(),
+    });
+    let hello = Hello { tracking: true, ..HELLO };
+    assert!(!open(server.address(), hello).await.unwrap().is_tracking());
+    let said = sentences(&server);
+    let tracking = |sentence: &&String| sentence.starts_with("CLIENT TRACKING");
+    assert_eq!(said.iter().filter(tracking).count(), 1, "with HELLO 3 alone: {said:?}");
 }

@@ -1,0 +1,222 @@
+//! How commands get into a connection: admitted, queued, and what they weigh there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::SemaphorePermit;
+use tokio::time::timeout;
+
+use super::connection::Connection;
+use super::outcome::{Failure, Fault};
+use super::pipeline::{Owed, Terms, Ticket};
+use super::reply::Reply;
+use crate::clock;
+use crate::policy::Moment;
+
+/// What may be in flight on one connection, each command counted with its bytes and
+/// [`COMMAND_OVERHEAD`]: some 4,000 lock commands, which is more than a server answers in a
+/// round trip, so that more would only wait longer with its validity running.
+pub(super) const IN_FLIGHT_BYTES: usize = 1024 * 1024;
+/// What a command in flight takes beside its bytes: its slot, its place in the queue, its reply.
+pub(super) const COMMAND_OVERHEAD: usize = 160;
+
+fn weight(bytes: usize) -> usize {
+    bytes.saturating_add(COMMAND_OVERHEAD)
+}
+
+/// What the connection's bound counts in; no weight that is admitted is larger.
+fn narrow(weight: usize) -> u32 {
+    u32::try_from(weight).unwrap_or(u32::MAX)
+}
+
+impl Connection {
+    /// Waits for room for a command of `bytes` bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::NotSent`], when the connection has ended, when there was no room for the time
+    /// that a command may take, or when no room could ever be enough.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is sent; dropping the future or the permit gives the room back.
+    pub async fn admit(&self, bytes: usize) -> Result<SemaphorePermit<'_>, Failure> {
+        Self::check_size(bytes)?;
+        self.admit_weight(weight(bytes)).await
+    }
+
+    /// As [`Connection::admit`], if there is room now.
+    pub fn try_admit(&self, bytes: usize) -> Option<SemaphorePermit<'_>> {
+        let weight = u32::try_from(weight(bytes)).ok()?;
+        self.credit.try_acquire_many(weight).ok()
+    }
+
+    /// As [`Connection::admit`], for commands of these sizes together: as many of the first of
+    /// them as may be in flight at once, which is how many comes back with the permit.
+    ///
+    /// # Errors
+    ///
+    /// As [`Connection::admit`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Connection::admit`].
+    pub async fn admit_all(
+        &self,
+        sizes: impl IntoIterator<Item = usize>,
+    ) -> Result<(SemaphorePermit<'_>, usize), Failure> {
+        let (mut together, mut count) = (0, 0);
+        for bytes in sizes {
+            Self::check_size(bytes)?;
+            if together + weight(bytes) > IN_FLIGHT_BYTES {
+                break;
+            }
+            together += weight(bytes);
+            count += 1;
+        }
+        Ok((self.admit_weight(together).await?, count))
+    }
+
+    /// Whether a command of `bytes` bytes could ever be admitted.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::NotSent`], when it could not.
+    pub fn check_size(bytes: usize) -> Result<(), Failure> {
+        if weight(bytes) <= IN_FLIGHT_BYTES {
+            return Ok(());
+        }
+        Err(Failure::NotSent(Fault::TooLarge { bytes, most: IN_FLIGHT_BYTES }))
+    }
+
+    async fn admit_weight(&self, weight: usize) -> Result<SemaphorePermit<'_>, Failure> {
+        let weight = narrow(weight);
+        if let Ok(permit) = self.credit.try_acquire_many(weight) {
+            return Ok(permit);
+        }
+        let within = self.settings.command_timeout;
+        match timeout(within, self.credit.acquire_many(weight)).await {
+            Ok(Ok(permit)) => Ok(permit),
+            Ok(Err(_closed)) => Err(Failure::NotSent(self.fault())),
+            Err(_elapsed) => Err(Failure::NotSent(Fault::Full(within))),
+        }
+    }
+
+    /// Sends one command that was admitted at `asked_at` or later.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::NotSent`], when the connection has ended.
+    pub fn send(
+        self: &Arc<Self>,
+        permit: SemaphorePermit<'_>,
+        args: &[&[u8]],
+        asked_at: Moment,
+    ) -> Result<Reply, Failure> {
+        let weight = u32::try_from(permit.num_permits()).unwrap_or(u32::MAX);
+        permit.forget();
+        self.send_weighing(weight, args, asked_at)
+    }
+
+    /// Sends commands that were admitted together at `asked_at` or later, each with its size: in
+    /// one write, and nothing comes between them.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::NotSent`], when the connection has ended: none of them is sent.
+    pub fn send_all<'a>(
+        self: &Arc<Self>,
+        permit: SemaphorePermit<'_>,
+        commands: impl IntoIterator<Item = (&'a [&'a [u8]], usize)>,
+        asked_at: Moment,
+    ) -> Result<Vec<Reply>, Failure> {
+        permit.forget();
+        let terms = |bytes| self.terms(asked_at, narrow(weight(bytes)));
+        let commands = commands.into_iter().map(|(args, bytes)| (args, terms(bytes)));
+        self.send_together(commands)
+    }
+
+    /// Sends one command whatever else is in flight: for what stands in for an admitted command,
+    /// and for the few commands of a handshake.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::NotSent`], when the connection has ended.
+    pub fn send_unbounded(
+        self: &Arc<Self>,
+        args: &[&[u8]],
+        asked_at: Moment,
+    ) -> Result<Reply, Failure> {
+        self.send_weighing(0, args, asked_at)
+    }
+
+    fn send_weighing(
+        self: &Arc<Self>,
+        weight: u32,
+        args: &[&[u8]],
+        asked_at: Moment,
+    ) -> Result<Reply, Failure> {
+        let mut pipeline = self.lock();
+        let ticket = pipeline.push(args, self.terms(asked_at, weight)).map_err(Failure::NotSent)?;
+        self.commit(pipeline);
+        Ok(self.reply(ticket))
+    }
+
+    fn reply(self: &Arc<Self>, ticket: Ticket) -> Reply {
+        Reply::new(Arc::clone(self), ticket)
+    }
+
+    /// Sends several commands that nothing comes between, in one write, each to be answered
+    /// `within` that time.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::NotSent`], when the connection has ended: none of them is sent.
+    pub fn send_batch(
+        self: &Arc<Self>,
+        commands: &[&[&[u8]]],
+        asked_at: Moment,
+        within: Duration,
+    ) -> Result<Vec<Reply>, Failure> {
+        let terms = Terms { asked_at, deadline: asked_at.after(within), weight: 0 };
+        self.send_together(commands.iter().map(|args| (*args, terms)))
+    }
+
+    fn send_together<'a>(
+        self: &Arc<Self>,
+        commands: impl Iterator<Item = (&'a [&'a [u8]], Terms)>,
+    ) -> Result<Vec<Reply>, Failure> {
+        let mut tickets = Vec::with_capacity(commands.size_hint().0);
+        let mut pipeline = self.lock();
+        for (args, terms) in commands {
+            // Only the first can fail: nothing ends the connection while the lock is held.
+            tickets.push(pipeline.push(args, terms).map_err(Failure::NotSent)?);
+        }
+        self.commit(pipeline);
+        Ok(tickets.into_iter().map(|ticket| self.reply(ticket)).collect())
+    }
+
+    /// Sends what is owed. It neither blocks nor needs a runtime.
+    ///
+    /// It is not bounded: what is owed gives back what an admitted command took.
+    ///
+    /// # Errors
+    ///
+    /// What was to be sent, when the connection has ended.
+    pub fn send_owed(&self, owed: Owed) -> Result<(), Owed> {
+        let mut pipeline = self.lock();
+        pipeline.push_owed(owed, clock::now())?;
+        if self.is_alive() && Handle::try_current().is_ok() {
+            self.commit(pipeline);
+        } else {
+            self.commit_unaided(pipeline);
+        }
+        Ok(())
+    }
+
+    fn terms(&self, asked_at: Moment, weight: u32) -> Terms {
+        let deadline = asked_at.after(self.settings.command_timeout);
+        Terms { asked_at, deadline, weight }
+    }
+}
