@@ -11,6 +11,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 use leasehold_resp::{command_len, encode_command};
+use tokio::sync::SemaphorePermit;
 
 use super::script::Script;
 use crate::clock;
@@ -20,8 +21,10 @@ use crate::net::refusal::{Code, ServerError};
 use crate::net::reply::Reply;
 use crate::policy::Moment;
 
-/// More than any script of ours takes.
+/// More than any script takes that is called for one lease: up to here nothing is allocated.
 const PARAMETERS_MAX: usize = 8;
+/// What stands before a script's parameters: verb, script, number of keys.
+const PREFIX: usize = 3;
 
 /// A command that can be sent: plain, or a script with its keys and then its arguments.
 #[derive(Clone, Copy)]
@@ -30,59 +33,66 @@ pub(crate) enum Command<'a> {
     Script(&'a Script, &'a [&'a [u8]]),
 }
 
-/// A script command spelled out on the stack.
-struct Spelled<'a> {
-    words: [&'a [u8]; PARAMETERS_MAX + 3],
-    len: usize,
+/// The words of a command.
+enum Spelled<'a> {
+    Given(&'a [&'a [u8]]),
+    Few { words: [&'a [u8]; PREFIX + PARAMETERS_MAX], len: usize },
+    Many(Vec<&'a [u8]>),
 }
 
 impl<'a> Spelled<'a> {
     fn new(verb: &'a [u8], which: &'a [u8], script: &Script, parameters: &[&'a [u8]]) -> Self {
-        let mut words: [&'a [u8]; PARAMETERS_MAX + 3] = [b""; PARAMETERS_MAX + 3];
-        words[0] = verb;
-        words[1] = which;
-        words[2] = script.keys();
-        let len = parameters.len() + 3;
-        words[3..len].copy_from_slice(parameters);
-        Self { words, len }
-    }
-
-    fn whole(script: &'a Script, parameters: &[&'a [u8]]) -> Self {
-        Self::new(b"EVAL", script.text().as_bytes(), script, parameters)
+        let prefix: [&[u8]; PREFIX] = [verb, which, script.keys()];
+        let len = PREFIX + parameters.len();
+        if parameters.len() > PARAMETERS_MAX {
+            return Self::Many([&prefix, parameters].concat());
+        }
+        let mut words: [&[u8]; PREFIX + PARAMETERS_MAX] = [b""; PREFIX + PARAMETERS_MAX];
+        words[..PREFIX].copy_from_slice(&prefix);
+        words[PREFIX..len].copy_from_slice(parameters);
+        Self::Few { words, len }
     }
 
     fn words(&self) -> &[&'a [u8]] {
-        &self.words[..self.len]
+        match self {
+            Self::Given(words) => words,
+            Self::Few { words, len } => &words[..*len],
+            Self::Many(words) => words,
+        }
     }
 }
 
 impl<'a> Command<'a> {
-    /// Calls `tell` with the command's words; a script by its digest where `connection` has one.
-    fn spell<R>(self, connection: &Connection, tell: impl FnOnce(&[&[u8]]) -> R) -> R {
+    /// The command's words; a script by its digest where `connection` has one.
+    fn spell<'c>(self, connection: &'c Connection) -> Spelled<'c>
+    where
+        'a: 'c,
+    {
         match self {
-            Self::Plain(words) => tell(words),
+            Self::Plain(words) => Spelled::Given(words),
             Self::Script(script, parameters) => match connection.digest(script.number()) {
-                Some(digest) => tell(Spelled::new(b"EVALSHA", digest, script, parameters).words()),
-                None => tell(Spelled::whole(script, parameters).words()),
+                Some(digest) => Spelled::new(b"EVALSHA", digest, script, parameters),
+                None => self.spell_whole(),
             },
         }
     }
 
-    /// Calls `tell` with the command's words, which no server can fail to know.
-    fn spell_whole<R>(self, tell: impl FnOnce(&[&'a [u8]]) -> R) -> R {
+    /// The command's words, which no server can fail to know.
+    fn spell_whole(self) -> Spelled<'a> {
         match self {
-            Self::Plain(words) => tell(words),
-            Self::Script(script, parameters) => tell(Spelled::whole(script, parameters).words()),
+            Self::Plain(words) => Spelled::Given(words),
+            Self::Script(script, parameters) => {
+                Spelled::new(b"EVAL", script.text().as_bytes(), script, parameters)
+            }
         }
     }
 
     /// The command encoded, with the script itself: there will be nobody to answer a NOSCRIPT.
     pub(crate) fn encode_whole(self) -> Bytes {
-        self.spell_whole(|words| {
-            let mut encoded = BytesMut::with_capacity(command_len(words));
-            encode_command(&mut encoded, words);
-            encoded.freeze()
-        })
+        let spelled = self.spell_whole();
+        let mut encoded = BytesMut::with_capacity(command_len(spelled.words()));
+        encode_command(&mut encoded, spelled.words());
+        encoded.freeze()
     }
 }
 
@@ -109,13 +119,47 @@ impl<'a> Call<'a> {
         connection: &Arc<Connection>,
         command: Command<'a>,
     ) -> Result<Self, Failure> {
-        let length = command.spell(connection, command_len);
+        if let Some(begun) = Self::begin_now(connection, command) {
+            return begun;
+        }
+        // Measured and spelled anew once there is room: kept meanwhile, the words would make this
+        // future larger for all who need not wait.
+        let length = command_len(command.spell(connection).words());
         let permit = connection.admit(length).await?;
+        let spelled = command.spell(connection);
+        Self::send(connection, command, &spelled, permit)
+    }
+
+    /// Sends `command` if there is room for it now.
+    fn begin_now(
+        connection: &Arc<Connection>,
+        command: Command<'a>,
+    ) -> Option<Result<Self, Failure>> {
+        let spelled = command.spell(connection);
+        let permit = connection.try_admit(command_len(spelled.words()))?;
+        Some(Self::send(connection, command, &spelled, permit))
+    }
+
+    fn send(
+        connection: &Arc<Connection>,
+        command: Command<'a>,
+        spelled: &Spelled<'_>,
+        permit: SemaphorePermit<'_>,
+    ) -> Result<Self, Failure> {
         // Safety rule 2: the lease is counted from here, before the first byte is sent.
         let asked_at = clock::now();
-        let reply = command.spell(connection, |words| connection.send(permit, words, asked_at))?;
+        let reply = connection.send(permit, spelled.words(), asked_at)?;
+        Ok(Self::new(connection, command, asked_at, reply))
+    }
+
+    fn new(
+        connection: &Arc<Connection>,
+        command: Command<'a>,
+        asked_at: Moment,
+        reply: Reply,
+    ) -> Self {
         let connection = Arc::clone(connection);
-        Ok(Self { connection, command, asked_at, reply, script_sent: false })
+        Self { connection, command, asked_at, reply, script_sent: false }
     }
 
     /// When it was asked for: before its first byte was sent.
@@ -126,8 +170,8 @@ impl<'a> Call<'a> {
     /// Sends the script itself in the place of its digest, once.
     fn send_script(&mut self) -> Result<(), Failure> {
         let Self { connection, command, .. } = self;
-        let reply = command.spell_whole(|words| connection.send_unbounded(words, clock::now()))?;
-        self.reply = reply;
+        let spelled = command.spell_whole();
+        self.reply = connection.send_unbounded(spelled.words(), clock::now())?;
         self.script_sent = true;
         Ok(())
     }
@@ -149,7 +193,63 @@ impl Future for Call<'_> {
     }
 }
 
+/// Waits for room on `connection` for all of `commands`, and sends them in one write with nothing
+/// between them; each is then waited for by itself. Where there could never be room for all of
+/// them together, they go in several such portions, in order, each with its own
+/// [`Call::asked_at`].
+///
+/// # Errors
+///
+/// As [`Call::begin`], when none of them was sent. [`Failure::Unknown`], when a portion was sent
+/// and a later one could not be.
+///
+/// # Cancel safety
+///
+/// When the future is dropped before it is ready, nothing was sent; or whole portions, if there
+/// are several.
+#[allow(dead_code, reason = "for whoever asks one server many things at once")]
+pub(crate) async fn begin_all<'a>(
+    connection: &Arc<Connection>,
+    commands: &[Command<'a>],
+) -> Result<Vec<Call<'a>>, Failure> {
+    let mut spelled = Vec::with_capacity(commands.len());
+    for command in commands {
+        let words = command.spell(connection);
+        let length = command_len(words.words());
+        Connection::check_size(length)?;
+        spelled.push((words, length));
+    }
+    let mut calls = Vec::with_capacity(commands.len());
+    while calls.len() < commands.len() {
+        let from = calls.len();
+        let portion = send_portion(connection, &spelled[from..]).await;
+        let (asked_at, replies) = portion.map_err(|failure| match failure {
+            Failure::NotSent(fault) if from > 0 => Failure::Unknown(fault),
+            failure => failure,
+        })?;
+        let begun = commands[from..].iter().zip(replies);
+        calls
+            .extend(begun.map(|(&command, reply)| Call::new(connection, command, asked_at, reply)));
+    }
+    Ok(calls)
+}
+
+/// Sends as many of these, each with its length, as may be in flight together.
+async fn send_portion(
+    connection: &Arc<Connection>,
+    spelled: &[(Spelled<'_>, usize)],
+) -> Result<(Moment, Vec<Reply>), Failure> {
+    let (permit, count) = connection.admit_all(spelled.iter().map(|(_, length)| *length)).await?;
+    // As for a single one: before the first byte is sent.
+    let asked_at = clock::now();
+    let words = spelled[..count].iter().map(|(spelled, length)| (spelled.words(), *length));
+    Ok((asked_at, connection.send_all(permit, words, asked_at)?))
+}
+
 fn lacks_script(outcome: &Outcome) -> bool {
     let Ok(frame) = outcome else { return false };
     frame.error().is_some_and(|text| ServerError::new(text).code() == Code::NoScript)
 }
+
+#[cfg(test)]
+mod tests;
