@@ -64,5 +64,5 @@ pub use builder::Builder;
 pub use error::{Error, FailureKind, Holder, Report, ServerReport, Vote};
 pub use lock::guard::{Fenced, Fencing, FencingToken, Guard, Unfenced};
 pub use locker::Locker;
-pub use policy::{CoexistenceError, Loss, Tolerance, may_coexist};
+pub use policy::{CoexistenceError, Loss, Retry, Tolerance, may_coexist};
 pub use request::LockRequest;

@@ -13,13 +13,19 @@ pub(crate) struct Backoff {
 impl Backoff {
     /// The delay after the `failed`th failure (the first is 0), given 64 random bits.
     pub(crate) fn delay(self, failed: u32, random: u64) -> Duration {
+        jittered(self.whole(failed), random)
+    }
+
+    /// The delay that [`Backoff::delay`] spreads.
+    pub(super) fn whole(self, failed: u32) -> Duration {
         let doubled = self.first.saturating_mul(1_u32.checked_shl(failed).unwrap_or(u32::MAX));
-        jittered(doubled.min(self.longest), random)
+        doubled.min(self.longest)
     }
 
     /// As [`Backoff::delay`], but never past `ends_in`, when what is waited for ends by itself.
     ///
     /// The few milliseconds of jitter behind the end keep waiters from all coming at once.
+    #[cfg_attr(not(test), allow(dead_code, reason = "part of the interface of the core"))]
     pub(crate) fn delay_until(
         self,
         failed: u32,
@@ -35,7 +41,7 @@ impl Backoff {
 }
 
 /// A delay between half of `whole` and `whole`.
-fn jittered(whole: Duration, random: u64) -> Duration {
+pub(super) fn jittered(whole: Duration, random: u64) -> Duration {
     let half = whole / 2;
     let span = u64::try_from((whole - half).as_nanos()).unwrap_or(u64::MAX);
     // The high half of a 128-bit product spreads 64 random bits over `0..span` without a division.

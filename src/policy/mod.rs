@@ -13,7 +13,10 @@ mod model;
 mod moment;
 mod patience;
 mod quorum;
+#[allow(dead_code, reason = "wired by the lock layer")]
+mod renewal;
 mod restart;
+mod retry;
 mod sets;
 mod validity;
 
@@ -27,5 +30,6 @@ pub(crate) use patience::{Next, Patience, Setback, Wait};
 pub use quorum::Tolerance;
 pub(crate) use quorum::{Quorum, Verdict};
 pub(crate) use restart::{Run, quarantine};
+pub use retry::Retry;
 pub use sets::{CoexistenceError, may_coexist};
 pub(crate) use validity::Term;

@@ -1,11 +1,6 @@
 use std::time::Duration;
 
-use super::{Backoff, Moment};
-
-/// Between tries for a lock that another holds: short, because most locks are held briefly, and
-/// up to what a poller may cost the server.
-const RETRY: Backoff =
-    Backoff { first: Duration::from_millis(4), longest: Duration::from_millis(128) };
+use super::{Moment, Retry};
 
 /// What stood in the way of one try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,11 +32,13 @@ pub(crate) enum Next {
 ///
 /// Waiting for another holder is bounded by the caller alone. Servers that fail are put up with
 /// for `grace` in a row, so that a restart or a failover is ridden out, and a wrong address is not
-/// waited on for ever.
+/// waited on for ever. The caller's [`Retry`] says how long to wait in between, and how many
+/// attempts there are at most.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     began_at: Moment,
     ends_at: Option<Moment>,
+    retry: Retry,
     grace: Duration,
     tries: u32,
     failing_since: Option<Moment>,
@@ -56,13 +53,18 @@ pub(crate) enum Wait {
 }
 
 impl Patience {
+    /// With the default [`Retry`].
     pub(crate) fn new(wait: Wait, grace: Duration, now: Moment) -> Self {
+        Self::retrying(wait, Retry::default(), grace, now)
+    }
+
+    pub(crate) fn retrying(wait: Wait, retry: Retry, grace: Duration, now: Moment) -> Self {
         let ends_at = match wait {
             Wait::Never => Some(now),
             Wait::AtMost(limit) => Some(now.after(limit)),
             Wait::Forever => None,
         };
-        Self { began_at: now, ends_at, grace, tries: 0, failing_since: None }
+        Self { began_at: now, ends_at, retry, grace, tries: 0, failing_since: None }
     }
 
     /// What to do after `setback` at `now`, given 64 random bits.
@@ -72,16 +74,20 @@ impl Patience {
             _ => None,
         };
         let failing_for = self.failing_since.map_or(Duration::ZERO, |since| now.since(since));
-        if setback == Setback::Hopeless || failing_for > self.grace {
+        let tried = self.tries;
+        self.tries = tried.saturating_add(1);
+        if setback == Setback::Hopeless
+            || failing_for > self.grace
+            || self.retry.is_spent(self.tries)
+        {
             return Next::GiveUp;
         }
         let delay = match setback {
-            Setback::Held(frees_in) => RETRY.delay_until(self.tries, frees_in, random),
+            Setback::Held(frees_in) => self.retry.delay_until(tried, frees_in, random),
             // Nothing can change before, so no try in between is worth its commands.
-            Setback::Quarantined(wait) => wait + RETRY.delay(0, random),
-            _ => RETRY.delay(self.tries, random),
+            Setback::Quarantined(wait) => wait + self.retry.delay(0, random),
+            _ => self.retry.delay(tried, random),
         };
-        self.tries = self.tries.saturating_add(1);
         match self.ends_at {
             None => Next::TryIn(delay),
             Some(end) if end == self.began_at => Next::GiveUp,
@@ -95,6 +101,8 @@ impl Patience {
 mod tests {
     use super::*;
 
+    /// The longest that the default adds to a time that is known.
+    const BEHIND: Duration = ms(4);
     const GRACE: Duration = Duration::from_secs(10);
 
     const fn ms(n: u64) -> Duration {
@@ -127,7 +135,7 @@ mod tests {
         let second = delay(patience.after(Setback::Held(Some(ms(5000))), at(9), 0));
         assert!(second > first);
         let last = delay(patience.after(Setback::Held(Some(ms(1))), at(99), 0));
-        assert!(last >= ms(1) && last <= ms(1) + RETRY.first);
+        assert!(last >= ms(1) && last <= ms(1) + BEHIND);
     }
 
     #[test]
@@ -151,8 +159,17 @@ mod tests {
     fn a_quarantine_is_waited_out_in_one_go() {
         let mut patience = Patience::new(Wait::Forever, ms(100), at(0));
         let wait = delay(patience.after(Setback::Quarantined(ms(7000)), at(0), 0));
-        assert!(wait > ms(7000) && wait <= ms(7000) + RETRY.first);
+        assert!(wait > ms(7000) && wait <= ms(7000) + BEHIND);
         assert!(matches!(patience.after(Setback::Quarantined(ms(1)), at(7100), 0), Next::TryIn(_)));
+    }
+
+    #[test]
+    fn the_setback_of_the_last_attempt_is_the_answer() {
+        let retry = Retry::fixed(ms(7)).attempts(3).jitter(false);
+        let mut patience = Patience::retrying(Wait::Forever, retry, GRACE, at(0));
+        assert_eq!(patience.after(Setback::Held(None), at(1), 0), Next::TryIn(ms(7)));
+        assert_eq!(patience.after(Setback::TooLate, at(8), 0), Next::TryIn(ms(7)));
+        assert_eq!(patience.after(Setback::Held(None), at(15), 0), Next::GiveUp);
     }
 
     #[test]

@@ -1,0 +1,95 @@
+//! When a lease is renewed, and when again if that came to nothing.
+
+use std::time::Duration;
+
+use super::{Backoff, Moment};
+
+/// A renewal begins after one in this many parts of the TTL.
+const RENEW_SHARE: u32 = 3;
+/// The first retry comes after one in this many parts of the TTL, within the two bounds below.
+const FIRST_SHARE: u32 = 60;
+/// Sooner than this, a reply that is merely slow would be overtaken by a retry.
+const FIRST_MIN: Duration = Duration::from_millis(5);
+/// Later than this, a hiccup of the network would be outlasted for nothing.
+const FIRST_MAX: Duration = Duration::from_millis(200);
+/// Retries are at most one in this many parts of the TTL apart, so that several fit.
+const LONGEST_SHARE: u32 = 6;
+/// The last try leaves one in this many parts of the TTL for its reply to come before the end.
+const LAST_SHARE: u32 = 20;
+
+/// When to renew a lease of `ttl` that was last asked for at `asked_at`.
+///
+/// After a third of the TTL, so that two more tries as far apart fit before its end: one renewal
+/// that is lost with its whole interval does not cost the lease.
+pub(crate) fn renew_at(asked_at: Moment, ttl: Duration) -> Moment {
+    asked_at.after(ttl / RENEW_SHARE)
+}
+
+/// When to try again after the `failed`th renewal in a row (the first is 0) whose outcome is
+/// unknown or that found too few servers, for a lease that ends at `deadline`.
+///
+/// Soon at first, then backing off, with jitter. The last try leaves some time for its reply;
+/// `None` when there is no time for one.
+pub(crate) fn retry_at(
+    now: Moment,
+    failed: u32,
+    ttl: Duration,
+    deadline: Moment,
+    random: u64,
+) -> Option<Moment> {
+    let until_last = deadline.since(now).checked_sub(ttl / LAST_SHARE)?;
+    if until_last.is_zero() {
+        return None;
+    }
+    let first = (ttl / FIRST_SHARE).clamp(FIRST_MIN, FIRST_MAX);
+    let delay = Backoff { first, longest: first.max(ttl / LONGEST_SHARE) }.delay(failed, random);
+    Some(now.after(delay.min(until_last)))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    fn at(n: u64) -> Moment {
+        Moment::from_nanos(0).after(ms(n))
+    }
+
+    #[test]
+    fn a_renewal_leaves_room_for_two_more_before_the_end() {
+        assert_eq!(renew_at(at(500), ms(9000)), at(3500));
+    }
+
+    #[test]
+    fn retries_come_soon_at_first_and_back_off_to_a_sixth() {
+        let delay = |failed| {
+            retry_at(at(0), failed, ms(6000), at(6000), u64::MAX).unwrap().since(at(0)).as_millis()
+        };
+        assert_eq!([0, 1, 2, 3, 4, 90].map(delay), [99, 199, 399, 799, 999, 999]);
+    }
+
+    #[test]
+    fn the_last_try_leaves_time_for_its_reply_and_none_follows_it() {
+        assert_eq!(retry_at(at(9600), 9, ms(10_000), at(10_200), 0), Some(at(9700)));
+        assert_eq!(retry_at(at(9700), 9, ms(10_000), at(10_200), 0), None);
+        assert_eq!(retry_at(at(10_300), 0, ms(10_000), at(10_200), 0), None);
+    }
+
+    proptest! {
+        #[test]
+        fn retries_advance_and_end_before_the_deadline(ttl in 10_u64..86_400_000, random: u64) {
+            let (ttl, deadline) = (ms(ttl), at(0).after(ms(ttl) - ms(ttl) / 100 - ms(2)));
+            let (mut now, mut tries) = (renew_at(at(0), ttl), 0_u32);
+            while let Some(next) = retry_at(now, tries, ttl, deadline, random) {
+                prop_assert!(next > now && next.after(ttl / LAST_SHARE) <= deadline);
+                (now, tries) = (next, tries + 1);
+            }
+            prop_assert!((1..30).contains(&tries), "{}", tries);
+        }
+    }
+}

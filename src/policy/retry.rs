@@ -1,0 +1,232 @@
+use std::fmt;
+use std::time::Duration;
+
+use super::Backoff;
+use super::backoff::jittered;
+
+/// The most that is waited behind the end of a lease that is waited for, so that waiters do not
+/// all come at once.
+const BEHIND_END_MAX: Duration = Duration::from_millis(4);
+
+/// How long a waiting request pauses between its tries, and how many there may be.
+///
+/// It governs the tries by the clock: those of a request that waits for another holder when no
+/// server can tell it that the lock is free, and those while servers fail. Where the end of the
+/// holder's lease is known and sooner than the next pause, the try comes right behind that end.
+/// A request that does not wait has one attempt, whatever this says.
+///
+/// Delays are of any unit; below a millisecond they are rounded up to one by the timer. The default
+/// is [`Retry::exponential`] from 4 ms to 128 ms, with no limit on attempts: most locks are held
+/// briefly, and a poller should cost the server little.
+///
+/// A delay of zero, a longest below the first and a limit of no attempt are misuse: the request
+/// says so when it is awaited.
+///
+/// These are only numbers: nothing is sent or held, and nothing about cancelling a request depends
+/// on them.
+///
+/// ```
+/// use std::time::Duration;
+/// use leasehold::Retry;
+///
+/// let retry = Retry::linear(Duration::from_millis(20), Duration::from_secs(1)).attempts(50);
+/// # let _ = retry;
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a retry policy does nothing until a request uses it"]
+pub struct Retry {
+    growth: Growth,
+    first: Duration,
+    longest: Duration,
+    attempts: Option<u32>,
+    jitter: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Growth {
+    Linear,
+    Exponential,
+}
+
+/// Why a policy cannot be followed.
+#[allow(dead_code, reason = "wired by the lock layer")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RetryError {
+    NoDelay,
+    LongestBelowFirst { first: Duration, longest: Duration },
+    NoAttempt,
+}
+
+impl fmt::Display for RetryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoDelay => {
+                f.write_str("retries without a delay would flood the servers: it has to be above 0")
+            }
+            Self::LongestBelowFirst { first, longest } => write!(
+                f,
+                "a longest retry delay of {longest:?} is shorter than the first, {first:?}"
+            ),
+            Self::NoAttempt => f.write_str("no attempt is allowed: it has to be at least 1"),
+        }
+    }
+}
+
+impl Retry {
+    /// The same delay before every try.
+    pub const fn fixed(delay: Duration) -> Self {
+        Self::growing(Growth::Linear, delay, delay)
+    }
+
+    /// A delay that begins with `first` and grows by it at each try, up to `longest`.
+    pub const fn linear(first: Duration, longest: Duration) -> Self {
+        Self::growing(Growth::Linear, first, longest)
+    }
+
+    /// A delay that begins with `first` and doubles at each try, up to `longest`.
+    pub const fn exponential(first: Duration, longest: Duration) -> Self {
+        Self::growing(Growth::Exponential, first, longest)
+    }
+
+    const fn growing(growth: Growth, first: Duration, longest: Duration) -> Self {
+        Self { growth, first, longest, attempts: None, jitter: true }
+    }
+
+    /// At most this many attempts in all, the first one included; no limit by default. What stood
+    /// in the way of the last is the request's error.
+    pub const fn attempts(mut self, attempts: u32) -> Self {
+        self.attempts = Some(attempts);
+        self
+    }
+
+    /// Whether each delay is drawn at random from half of itself to the whole, as by default.
+    ///
+    /// It is drawn after the delay was held to the longest: otherwise a fleet that has reached the
+    /// longest delay would come all at once, at every try. Turn it off for tests and for a single
+    /// client.
+    pub const fn jitter(mut self, on: bool) -> Self {
+        self.jitter = on;
+        self
+    }
+
+    /// Whether the policy can be followed.
+    #[allow(dead_code, reason = "wired by the lock layer")]
+    pub(crate) fn check(&self) -> Result<(), RetryError> {
+        let Self { first, longest, .. } = *self;
+        if first.is_zero() || longest.is_zero() {
+            return Err(RetryError::NoDelay);
+        }
+        if longest < first {
+            return Err(RetryError::LongestBelowFirst { first, longest });
+        }
+        if self.attempts == Some(0) { Err(RetryError::NoAttempt) } else { Ok(()) }
+    }
+
+    /// Whether there is no attempt left after `tried` of them.
+    pub(super) fn is_spent(self, tried: u32) -> bool {
+        self.attempts.is_some_and(|attempts| tried >= attempts)
+    }
+
+    /// The delay after the `failed`th failure (the first is 0), given 64 random bits.
+    pub(super) fn delay(self, failed: u32, random: u64) -> Duration {
+        self.spread(self.whole(failed), random)
+    }
+
+    /// As [`Retry::delay`], but hardly past `ends_in`, when what is waited for ends by itself.
+    pub(super) fn delay_until(
+        self,
+        failed: u32,
+        ends_in: Option<Duration>,
+        random: u64,
+    ) -> Duration {
+        let delay = self.delay(failed, random);
+        match ends_in {
+            Some(ends_in) if ends_in < delay => {
+                ends_in + self.spread(self.first.min(BEHIND_END_MAX), random)
+            }
+            _ => delay,
+        }
+    }
+
+    fn whole(self, failed: u32) -> Duration {
+        let Self { growth, first, longest, .. } = self;
+        match growth {
+            Growth::Linear => first.saturating_mul(failed.saturating_add(1)).min(longest),
+            Growth::Exponential => Backoff { first, longest }.whole(failed),
+        }
+    }
+
+    fn spread(self, whole: Duration, random: u64) -> Duration {
+        if self.jitter { jittered(whole, random) } else { whole }
+    }
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self::exponential(Duration::from_millis(4), Duration::from_millis(128))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    fn wholes(retry: Retry) -> Vec<u128> {
+        (0..5).map(|failed| retry.jitter(false).delay(failed, 7).as_millis()).collect()
+    }
+
+    #[test]
+    fn delays_grow_as_they_are_named() {
+        assert_eq!(wholes(Retry::fixed(ms(5))), [5, 5, 5, 5, 5]);
+        assert_eq!(wholes(Retry::linear(ms(5), ms(18))), [5, 10, 15, 18, 18]);
+        assert_eq!(wholes(Retry::exponential(ms(5), ms(50))), [5, 10, 20, 40, 50]);
+    }
+
+    #[test]
+    fn a_long_delay_does_not_keep_a_waiter_past_the_end_that_it_waits_for() {
+        let retry = Retry::fixed(ms(1000));
+        assert_eq!(retry.delay_until(0, Some(ms(100)), 0), ms(102));
+        assert_eq!(retry.jitter(false).delay_until(0, Some(ms(100)), 0), ms(104));
+    }
+
+    #[test]
+    fn policies_that_cannot_be_followed_are_refused() {
+        assert_eq!(Retry::default().check(), Ok(()));
+        assert_eq!(Retry::fixed(Duration::ZERO).check(), Err(RetryError::NoDelay));
+        let error = Retry::linear(ms(9), ms(8)).check().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "a longest retry delay of 8ms is shorter than the first, 9ms"
+        );
+        assert_eq!(Retry::default().attempts(0).check(), Err(RetryError::NoAttempt));
+        assert_eq!(Retry::default().attempts(1).check(), Ok(()));
+    }
+
+    fn policies() -> impl Strategy<Value = Retry> {
+        (any::<bool>(), 1..u64::MAX, 0..u64::MAX).prop_map(|(doubles, first, more)| {
+            let first = Duration::from_nanos(first);
+            let longest = first + Duration::from_nanos(more);
+            let make = if doubles { Retry::exponential } else { Retry::linear };
+            make(first, longest)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn delays_stay_between_half_and_the_whole_and_the_whole_never_shrinks(
+            retry in policies(), failed in prop_oneof![0_u32..80, any::<u32>()], random: u64,
+        ) {
+            let whole = retry.jitter(false).delay(failed, random);
+            let delay = retry.delay(failed, random);
+            prop_assert!(whole / 2 <= delay && delay <= whole);
+            prop_assert!(whole <= retry.longest && whole >= retry.first);
+            prop_assert!(retry.jitter(false).delay(failed.saturating_add(1), random) >= whole);
+        }
+    }
+}
