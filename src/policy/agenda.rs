@@ -1,0 +1,139 @@
+//! What is due when, for a task that keeps up to millions of leases.
+
+use super::Moment;
+
+mod wheel;
+
+use wheel::{NONE, Place, Wheel};
+
+const TICK_NANOS: u64 = 1_000_000;
+
+/// Names an item of an [`Agenda`]; of no other item after that one was removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Entry {
+    index: u32,
+    generation: u32,
+}
+
+/// Items, each with at most one moment at which it is due.
+///
+/// Times are kept in ticks of a millisecond, rounded up: an item may be due up to one tick late,
+/// and never early. Inserting, rescheduling and removing cost the same however many items there
+/// are, and allocate only when there are more items than ever before. The schedule is a hierarchy
+/// of timing wheels: see [`wheel`].
+#[derive(Debug)]
+pub(crate) struct Agenda<T> {
+    slots: Vec<Slot<T>>,
+    wheel: Wheel,
+    /// The head of the list of vacant slots, linked by their `next`.
+    vacant: u32,
+    len: usize,
+}
+
+/// A slot of the slab: an item, or room for one.
+#[derive(Debug)]
+struct Slot<T> {
+    item: Option<T>,
+    /// Of the item, or of the next one where there is none.
+    generation: u32,
+    place: Place,
+}
+
+impl<T> wheel::Places for Vec<Slot<T>> {
+    fn place(&mut self, index: u32) -> &mut Place {
+        &mut self[index as usize].place
+    }
+}
+
+impl<T> Agenda<T> {
+    pub(crate) fn new(now: Moment) -> Self {
+        let wheel = Wheel::new(now.as_nanos() / TICK_NANOS);
+        Self { slots: Vec::new(), wheel, vacant: NONE, len: 0 }
+    }
+
+    /// Adds an item that is due at `at`.
+    ///
+    /// # Panics
+    ///
+    /// With more than 4 billion items.
+    pub(crate) fn insert(&mut self, item: T, at: Moment) -> Entry {
+        let index = self.vacant;
+        let index = if index == NONE {
+            let index = u32::try_from(self.slots.len()).ok().filter(|index| *index != NONE);
+            let index = index.expect("memory ends before 4 billion items do");
+            self.slots.push(Slot { item: Some(item), generation: 0, place: Place::default() });
+            index
+        } else {
+            let slot = &mut self.slots[index as usize];
+            self.vacant = slot.place.next;
+            slot.item = Some(item);
+            index
+        };
+        self.len += 1;
+        self.wheel.insert(&mut self.slots, index, tick_at(at));
+        Entry { index, generation: self.slots[index as usize].generation }
+    }
+
+    /// Makes an item due at `at` and at no other moment; `false` when it is gone.
+    pub(crate) fn reschedule(&mut self, entry: Entry, at: Moment) -> bool {
+        let is_there = self.get(entry).is_some();
+        if is_there {
+            self.wheel.remove(&mut self.slots, entry.index);
+            self.wheel.insert(&mut self.slots, entry.index, tick_at(at));
+        }
+        is_there
+    }
+
+    pub(crate) fn remove(&mut self, entry: Entry) -> Option<T> {
+        self.get(entry)?;
+        self.wheel.remove(&mut self.slots, entry.index);
+        self.len -= 1;
+        let slot = &mut self.slots[entry.index as usize];
+        // A slot whose generations are used up stays empty, so that no name is ever used twice.
+        if let Some(generation) = slot.generation.checked_add(1) {
+            slot.generation = generation;
+            slot.place.next = self.vacant;
+            self.vacant = entry.index;
+        }
+        slot.item.take()
+    }
+
+    pub(crate) fn get(&self, entry: Entry) -> Option<&T> {
+        let slot = self.slots.get(entry.index as usize)?;
+        if slot.generation == entry.generation { slot.item.as_ref() } else { None }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Entry, &T)> {
+        (0_u32..).zip(&self.slots).filter_map(|(index, slot)| {
+            let entry = Entry { index, generation: slot.generation };
+            slot.item.as_ref().map(|item| (entry, item))
+        })
+    }
+
+    /// Appends to `due` what is due at `now` or before, at most `most`, the earlier first. These
+    /// items stay, and are due again only once they are rescheduled.
+    pub(crate) fn take_due(&mut self, now: Moment, most: usize, due: &mut Vec<Entry>) {
+        let now = now.as_nanos() / TICK_NANOS;
+        for _ in 0..most {
+            let Some(index) = self.wheel.pop(&mut self.slots, now) else { break };
+            due.push(Entry { index, generation: self.slots[index as usize].generation });
+        }
+    }
+
+    /// When to call [`Agenda::take_due`] next: never later than the first item is due, rounded up
+    /// to the tick. Nothing may be due yet then, but the next answer is later.
+    pub(crate) fn next_at(&self) -> Option<Moment> {
+        self.wheel.next().map(|tick| Moment::from_nanos(tick.saturating_mul(TICK_NANOS)))
+    }
+}
+
+fn tick_at(at: Moment) -> u64 {
+    at.as_nanos().div_ceil(TICK_NANOS)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! A hierarchy of timing wheels (Varghese and Lauck, "Hashed and Hierarchical Timing Wheels",
+//! SOSP 1987, scheme 7).
+//!
+//! Each level counts one digit of the time, in base 64. An item stands at the level of the highest
+//! digit in which its tick differs from the wheel's, in the list of its own digit there; when the
+//! wheel gets to that list, its items move down. So an item moves at most once per level, and as
+//! the ticks of one level all come before those of the next, the first list of the first level
+//! that has one is the next to look at: two bit scans, whatever time has passed.
+
+const DIGIT_BITS: u32 = 6;
+const DIGITS: usize = 1 << DIGIT_BITS;
+/// Enough for every `u64`, so that no tick is out of reach.
+const LEVELS: usize = 11;
+/// No item, no list.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Where an item stands: in a circular list, of which the wheel knows the head.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) next: u32,
+    previous: u32,
+    tick: u64,
+    list: u32,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self { next: NONE, previous: NONE, tick: 0, list: NONE }
+    }
+}
+
+/// Who keeps the items' places.
+pub(super) trait Places {
+    fn place(&mut self, index: u32) -> &mut Place;
+}
+
+#[derive(Debug)]
+pub(super) struct Wheel {
+    /// No item stands at an earlier tick.
+    tick: u64,
+    /// Of each level, which lists have items.
+    occupied: [u64; LEVELS],
+    heads: Box<[u32]>,
+}
+
+impl Wheel {
+    pub(super) fn new(tick: u64) -> Self {
+        Self { tick, occupied: [0; LEVELS], heads: vec![NONE; LEVELS * DIGITS].into() }
+    }
+
+    /// Puts an item that is in no list at the end of the one of its tick.
+    pub(super) fn insert(&mut self, places: &mut impl Places, index: u32, tick: u64) {
+        let tick = tick.max(self.tick);
+        let level = (63 - ((tick ^ self.tick) | 1).leading_zeros()) / DIGIT_BITS;
+        let digit = (tick >> (level * DIGIT_BITS)) & (DIGITS as u64 - 1);
+        self.occupied[level as usize] |= 1 << digit;
+        let list = (level as usize) << DIGIT_BITS | usize::try_from(digit).unwrap_or(0);
+        let head = self.heads[list];
+        let (next, previous) = if head == NONE {
+            self.heads[list] = index;
+            (index, index)
+        } else {
+            let last = std::mem::replace(&mut places.place(head).previous, index);
+            places.place(last).next = index;
+            (head, last)
+        };
+        let list = u32::try_from(list).unwrap_or(NONE);
+        *places.place(index) = Place { next, previous, tick, list };
+    }
+
+    /// Takes an item out of its list, if it is in one.
+    pub(super) fn remove(&mut self, places: &mut impl Places, index: u32) {
+        let Place { next, previous, list, .. } = *places.place(index);
+        if list == NONE {
+            return;
+        }
+        places.place(index).list = NONE;
+        let head = &mut self.heads[list as usize];
+        if next == index {
+            *head = NONE;
+            self.occupied[(list >> DIGIT_BITS) as usize] &= !(1 << (list & (DIGITS as u32 - 1)));
+            return;
+        }
+        if *head == index {
+            *head = next;
+        }
+        places.place(next).previous = previous;
+        places.place(previous).next = next;
+    }
+
+    /// Takes out the first item whose tick is not after `now`, and goes on to its tick; to `now`
+    /// where there is none.
+    pub(super) fn pop(&mut self, places: &mut impl Places, now: u64) -> Option<u32> {
+        while let Some((list, start)) = self.first().filter(|(_, start)| *start <= now) {
+            self.tick = self.tick.max(start);
+            if list < DIGITS {
+                let head = self.heads[list];
+                self.remove(places, head);
+                return Some(head);
+            }
+            self.move_down(places, list);
+        }
+        self.tick = self.tick.max(now);
+        None
+    }
+
+    /// Moves the items of a list that the wheel has got to, all at once: what stays behind would
+    /// come after those that went before it.
+    fn move_down(&mut self, places: &mut impl Places, list: usize) {
+        while self.heads[list] != NONE {
+            let head = self.heads[list];
+            self.remove(places, head);
+            let tick = places.place(head).tick;
+            self.insert(places, head, tick);
+        }
+    }
+
+    /// No item's tick is before this.
+    pub(super) fn next(&self) -> Option<u64> {
+        self.first().map(|(_, start)| start)
+    }
+
+    /// The first list that has items, and the first tick that belongs there.
+    fn first(&self) -> Option<(usize, u64)> {
+        let level = self.occupied.iter().position(|occupied| *occupied != 0)?;
+        let digit = self.occupied[level].trailing_zeros();
+        let shift = u32::try_from(level).unwrap_or(0) * DIGIT_BITS;
+        let above = self.tick.checked_shr(shift + DIGIT_BITS).unwrap_or(0);
+        let start = (above << DIGIT_BITS | u64::from(digit)) << shift;
+        Some((level << DIGIT_BITS | digit as usize, start))
+    }
+}
