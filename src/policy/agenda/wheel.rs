@@ -78,7 +78,7 @@ impl Wheel {
         let head = &mut self.heads[list as usize];
         if next == index {
             *head = NONE;
-            self.occupied[(list >> DIGIT_BITS) as usize] &= !(1 << (list & (DIGITS as u32 - 1)));
+            self.occupied[(list >> DIGIT_BITS) as usize] &= !(1 << (list & !(u32::MAX << DIGIT_BITS)));
             return;
         }
         if *head == index {
