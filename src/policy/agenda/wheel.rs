@@ -78,7 +78,8 @@ impl Wheel {
         let head = &mut self.heads[list as usize];
         if next == index {
             *head = NONE;
-            self.occupied[(list >> DIGIT_BITS) as usize] &= !(1 << (list & !(u32::MAX << DIGIT_BITS)));
+            self.occupied[(list >> DIGIT_BITS) as usize] &=
+                !(1 << (list & !(u32::MAX << DIGIT_BITS)));
             return;
         }
         if *head == index {
