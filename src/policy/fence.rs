@@ -21,6 +21,11 @@ const TOKEN_MAX: u64 = (1 << 53) - 1;
 /// wall clock only makes a first proposal likely to be large enough, and makes tokens rise over
 /// counters that were forgotten after days without use.
 ///
+/// A hand-over is an acquire like any other here: a fresh owner with a ballot of its own, which a
+/// server accepts by rule 2, whether it takes the lock from nobody or from the predecessor. A
+/// repair sets the lock of an issued token where it is gone. It is no acceptance, and at most
+/// raises the counter, to that token: so rule 2 goes on to refuse all that it refused before.
+///
 /// One server alone may raise a proposal to one more than its counter by itself: then it is the
 /// one who proposes, and the claim holds with q = N = 1. An owner that was outbid proposes again:
 /// its second proposal is a ballot of its own, and only what q servers accept in one round counts.

@@ -18,6 +18,9 @@
 //!   from the moment at which q servers have granted, and may give up at any moment.
 //! - A lock expires at its TTL give or take the drift. Up to `losses` servers may expire it early
 //!   at any time, or have their wall clock stepped forward, which also ends their quarantine.
+//! - A client that holds may hand over: its next attempt asks at once, and a server grants that
+//!   also where the lock is the predecessor's. The predecessor holds no more from then on. If the
+//!   successor ends, both are released, everywhere.
 //! - A restart without memory ends the connections and begins a quarantine, any number of times.
 //!   The client is told the largest uptime that INFO may round to. A restart with memory is the
 //!   end of connections.
@@ -26,11 +29,16 @@
 //!
 //! - P1: two clients never hold at once (`now < deadline`, and not lost), and no lease goes on
 //!   after another was granted meanwhile: if at most k = 2q - N - 1 servers forget. Restarts that
-//!   the guard covers do not count; early expiry and stepped clocks do.
+//!   the guard covers do not count; early expiry and stepped clocks do. Nor does a client hold
+//!   what it handed over beside what took it over.
 //! - P2: a token proposed after another was issued is larger, and none is issued twice. "Issued" is
 //!   the moment of the q-th acceptance. This needs no clock, no exclusion and no TTL. (Of two
 //!   attempts that overlap, the one that is issued later may have the smaller token: of these two,
-//!   only one can be held validly, by P1.)
+//!   only one can be held validly, by P1.) A successor's token is one like any other. A repair of
+//!   an issued token raises a counter to it, or leaves the counter. That it refuses where the
+//!   counter is above the token is prudence: another owner was accepted there, and would be kept
+//!   out. What P2 needs of it is only that it lowers no counter and is no acceptance; exclusion is
+//!   searched with repairs that look at no counter.
 //! - P2 with lost counters: two quorums share 2q - N = k + 1 servers, so one of them remembers
 //!   while at most k lose their counter between the first acceptance of the one token and the last
 //!   of the other. Over a longer time it is enough that this is so from link to link of a chain of
@@ -46,7 +54,7 @@
 //!
 //! # Bounds
 //!
-//! Two clients with one or two attempts each and up to two extensions; a TTL of 2, 3 or 5 ticks;
+//! Two clients with one to three attempts each and up to two extensions; a TTL of 2, 3 or 5 ticks;
 //! N of 1 to 5. Time is kept as ages, which stop at the TTL, so that a run may be of any length.
 //! In fencing: up to four attempts, tokens of 1 to 4 proposed in any order, up to two proposals of
 //! one attempt. `losses` counts servers over a whole run, not within one lease.
@@ -57,17 +65,22 @@
 //! - A refusal is as good as a message that never arrives. Replies are not messages of their own:
 //!   what counts is how many servers have granted.
 //! - Unless `strays` is set: a refused message stays under way, connections do not end, and what
-//!   an ended attempt has sent never arrives, but for the release of what it holds. A late grant to
-//!   a dead owner only keeps others out, so with the rules on nothing is lost by that; the runs
-//!   with `strays` leave none of it out, and the mutants that need it have it.
-//! - In fencing a lock is free whenever that helps, so locks are no part of the state.
+//!   an ended attempt has sent never arrives, but for the release of what it holds and, where it
+//!   handed over, what may come before the successor's acquire. A late grant to a dead owner only
+//!   keeps others out, so with the rules on nothing is lost by that; the runs with `strays` leave
+//!   none of it out, and the mutants that need it have it.
+//! - The attempts of a client have a connection each, also those that hand over: on one, as they
+//!   are, less can happen.
+//! - In fencing a lock is free whenever that helps, so locks are no part of the state: there a
+//!   hand-over is an acquire like any other.
 //!
 //! # Not covered
 //!
-//! Waiting, hand-over and the retry policy; TTLs that differ between clients, and a longest TTL
-//! that is configured too small; clocks that run apart by more than the drift; memory that comes
-//! back older than it was (a restored snapshot), but for what a loss of it shows; replicas,
-//! Cluster and failover; the counters' idle expiry; tokens beyond 2^53; a user's force-release.
+//! Waiting, the retry policy, and how often a lock is handed over; TTLs that differ between
+//! clients, and a longest TTL that is configured too small; clocks that run apart by more than the
+//! drift; memory that comes back older than it was (a restored snapshot), but for what a loss of it
+//! shows; replicas, Cluster and failover; the counters' idle expiry; tokens beyond 2^53; a user's
+//! force-release.
 
 mod arrive;
 mod explore;

@@ -2,8 +2,9 @@
 //! the same.
 
 use super::explore::Model;
-use super::lease::{Leases, Repair};
-use super::world::{CLIENTS, Lane, Mail, Message, Phase, Server, Step, World, Wrong};
+use super::lease::{Elder, Leases, Repair};
+use super::redis::Owner;
+use super::world::{CLIENTS, EACH, Lane, Mail, Message, Phase, Server, Step, World, Wrong};
 
 impl<const N: usize> Leases<N> {
     /// What may happen between one attempt and one server.
@@ -48,25 +49,29 @@ impl<const N: usize> Leases<N> {
         found: &mut Vec<(Step, World<N>)>,
     ) {
         let mut next = *world;
+        let predecessor = self.predecessor(world, attempt);
         let server = &mut next.servers[s];
         let was_done = match message {
-            Message::Acquire => self.acquire(server, attempt),
+            Message::Acquire => self.acquire(server, attempt, predecessor),
             Message::Extend => self.extend_on(server, attempt, &mut next.wrong),
-            Message::Release => self.release_on(server, attempt, &mut next.wrong),
+            Message::Release => {
+                let deletes_any = self.mutant.deletes_any && predecessor != 0;
+                self.release_on(server, attempt, deletes_any, &mut next.wrong)
+            }
         };
         if was_done || self.bounds.strays {
             found.push((Step::Arrive { message, attempt, server: s }, next));
         }
     }
 
-    fn acquire(&self, server: &mut Server, attempt: usize) -> bool {
+    fn acquire(&self, server: &mut Server, attempt: usize, predecessor: Owner) -> bool {
         let owner = self.owner(attempt);
         let was_set_by = server.set_by;
-        let mut is_granted = server.keys.take(owner, self.lasts());
+        let mut is_granted = server.keys.take(owner, predecessor, self.lasts());
         if is_granted {
             server.set_by = number(attempt);
         } else if self.mutant.counts_own_key {
-            is_granted = (was_set_by - 1) / 2 == number(attempt / 2) - 1;
+            is_granted = usize::from(was_set_by - 1) / EACH == attempt / EACH;
         }
         answer(&mut server.lanes[attempt].acquire, is_granted);
         is_granted
@@ -81,7 +86,7 @@ impl<const N: usize> Leases<N> {
         };
         let is_granted = if may_repair && server.keys.owner == 0 {
             server.set_by = number(attempt);
-            server.keys.take(owner, self.lasts())
+            server.keys.take(owner, 0, self.lasts())
         } else {
             server.keys.extend(owner, self.lasts())
         };
@@ -92,8 +97,15 @@ impl<const N: usize> Leases<N> {
         is_granted
     }
 
-    fn release_on(&self, server: &mut Server, attempt: usize, wrong: &mut Option<Wrong>) -> bool {
-        let was_held = server.keys.release(self.owner(attempt));
+    fn release_on(
+        &self,
+        server: &mut Server,
+        attempt: usize,
+        deletes_any: bool,
+        wrong: &mut Option<Wrong>,
+    ) -> bool {
+        let owner = if deletes_any { server.keys.owner } else { self.owner(attempt) };
+        let was_held = server.keys.release(owner);
         if was_held && server.set_by != number(attempt) {
             *wrong = Some(Wrong::ForeignRelease);
         }
@@ -106,12 +118,19 @@ impl<const N: usize> Leases<N> {
 
     /// Forgets what cannot matter any more, so that states that differ in it alone are one.
     fn settle(&self, world: &mut World<N>) {
-        for attempt in Self::begun(world) {
-            let client = world.clients[attempt / 2];
-            let is_current = attempt == Self::current(world, attempt / 2);
+        // Successors first: what becomes of a predecessor's messages depends on theirs.
+        for attempt in Self::begun(world).rev() {
+            let c = attempt / EACH;
+            let client = world.clients[c];
+            let is_current = attempt == Self::current(world, c);
             let is_asking = is_current && client.phase == Phase::Asking;
             let is_holding = is_current && client.phase == Phase::Holding;
-            let may_extend = client.extensions < self.bounds.extensions[attempt / 2];
+            let may_extend = client.extensions < self.bounds.extensions[c];
+            let may_hand_over = self.bounds.hand_overs && client.attempts < self.bounds.attempts[c];
+            // What was sent before a hand-over may still arrive, as long as what hands over may.
+            let is_heir_active = client.phase != Phase::Idle
+                && attempt + 1 == Self::current(world, c)
+                && client.is_heir(attempt + 1);
             let owner = self.owner(attempt);
             for server in &mut world.servers {
                 let is_owner = server.keys.owner == owner;
@@ -126,13 +145,31 @@ impl<const N: usize> Leases<N> {
                     continue;
                 }
                 // The reductions that the head of the model argues for.
+                if is_heir_active && server.lanes[attempt + 1].acquire == Mail::Sent {
+                    continue;
+                }
+                let lane = &mut server.lanes[attempt];
                 if !is_asking && !is_holding {
                     let release = if is_owner { lane.release } else { Mail::None };
                     *lane = Lane { release, ..Lane::default() };
-                } else if is_holding && !client.is_extending && !may_extend {
+                } else if is_holding && !client.is_extending && !may_extend && !may_hand_over {
                     *lane = Lane::default();
                 }
             }
+            self.forget_heir(world, attempt);
+        }
+    }
+
+    fn forget_heir(&self, world: &mut World<N>, attempt: usize) {
+        let c = attempt / EACH;
+        let client = world.clients[c];
+        let is_over = client.phase == Phase::Idle || attempt != Self::current(world, c);
+        let can_matter = |server: &Server| {
+            let lane = server.lanes[attempt];
+            lane.acquire.is_under_way() || self.mutant.deletes_any && lane.release == Mail::Sent
+        };
+        if is_over && client.is_heir(attempt) && !world.servers.iter().any(can_matter) {
+            world.clients[c].heirs &= !(1 << (attempt % EACH));
         }
     }
 }
@@ -167,9 +204,15 @@ impl<const N: usize> Model for Leases<N> {
 
     fn breach(&self, world: &World<N>) -> Option<&'static str> {
         let holds = [0, 1].map(|client| self.holds(world, client));
+        let is_doubled = world.clients.iter().zip(holds).any(|(client, holds)| {
+            holds && client.phase == Phase::Holding && self.is_elder_valid(client.elder)
+        });
         let is_resumed = (0..CLIENTS).any(|c| holds[c] && world.clients[c].is_overtaken);
         if holds == [true, true] {
             return Some("two clients hold the lock at once");
+        }
+        if is_doubled && self.mutant.elder == Elder::GoesOn {
+            return Some("a lease goes on beside the one that took over from it");
         }
         if is_resumed {
             return Some("a lease goes on although another was granted in between");

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::super::{Ballot, Quorum, Verdict};
 use super::explore::Model;
-use super::redis::{Keys, Reply};
+use super::redis::{Keys, Owner, Reply};
 
 /// How far an exploration goes.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,8 @@ pub(super) struct Bounds {
     pub(super) second_proposals: usize,
     /// How many servers may lose their counter.
     pub(super) losses: usize,
+    /// Owners of issued tokens repair servers, at any time.
+    pub(super) repairs: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +33,13 @@ pub(super) enum Rule {
     MixedProposals,
     /// A server accepts a token that equals its counter.
     AcceptsEqual,
+    /// A successor has its predecessor's token, the one issued last: a server that accepted it
+    /// swaps the owners and leaves the counter.
+    HandsTokenOn,
+    /// A repair sets the counter to its token, also where it is above that.
+    RepairLowers,
+    /// A repair needs no token that was issued, and counts as an acceptance.
+    RepairAccepts,
 }
 
 const ATTEMPTS_MAX: usize = 4;
@@ -77,6 +86,7 @@ impl<const N: usize> Tokens<N> {
 pub(super) enum Step {
     Propose { attempt: usize, token: u8 },
     Accept { attempt: usize, token: u8, server: usize, granted: u8 },
+    Repair { attempt: usize, token: u8, server: usize },
     LoseCounter(usize),
 }
 
@@ -89,6 +99,10 @@ impl fmt::Display for Step {
             Self::Accept { attempt, token, server, granted } => {
                 let (server, attempt) = (server + 1, attempt + 1);
                 write!(f, "server {server} grants {granted} to {token} of attempt {attempt}")
+            }
+            Self::Repair { attempt, token, server } => {
+                let (server, attempt) = (server + 1, attempt + 1);
+                write!(f, "server {server} is repaired for {token} of attempt {attempt}")
             }
             Self::LoseCounter(server) => write!(f, "server {} loses its counter", server + 1),
         }
@@ -119,15 +133,16 @@ impl<const N: usize> Fencing<N> {
 
     /// What the server grants to `token`, if anything. That the lock is free by now is no matter
     /// of time here: it may always have vanished.
-    fn grant(&self, server: &mut Server, attempt: usize, token: u8) -> Option<u8> {
-        let owner = u8::try_from(attempt).expect("attempts are few") + 1;
+    fn grant(&self, server: &mut Server, attempt: usize, token: u8, floor: u8) -> Option<u8> {
+        let owner = owner(attempt);
         let mut keys = Keys { counter: server.counter, ..Keys::default() };
         let (asked, proposed) = match self.rule {
             Rule::LargestOfCounts => (keys.counter + 1, keys.counter + 1),
             Rule::AcceptsEqual if token == keys.counter => return Some(token),
+            Rule::HandsTokenOn if [keys.counter, floor] == [token; 2] => return Some(token),
             _ => (token, token),
         };
-        let reply = keys.acquire(owner, 1, asked);
+        let reply = keys.acquire(owner, 0, 1, asked);
         server.counter = keys.counter;
         (reply == Reply::Granted).then_some(proposed)
     }
@@ -142,10 +157,41 @@ impl<const N: usize> Fencing<N> {
         let token = state.proposals[attempt][which].token;
         let mut next = *state;
         let server = &mut next.servers[s];
-        let granted = self.grant(server, attempt, token)?;
+        let floor = state.proposals[attempt][which].floor;
+        let granted = self.grant(server, attempt, token, floor)?;
         server.letters[attempt][which] = Letter { is_under_way: false, granted };
         self.issue(&mut next, attempt, which);
         Some((Step::Accept { attempt, token, server: s, granted }, next))
+    }
+
+    /// A repair that changes anything. Whoever holds the lock by then, it may have vanished.
+    fn repair(
+        &self,
+        state: &Tokens<N>,
+        s: usize,
+        attempt: usize,
+        which: usize,
+    ) -> Option<Found<N>> {
+        let Proposal { token, issued, .. } = state.proposals[attempt][which];
+        let accepts = self.rule == Rule::RepairAccepts;
+        if issued == 0 && !accepts {
+            return None;
+        }
+        let mut next = *state;
+        let server = &mut next.servers[s];
+        let mut keys = Keys { counter: server.counter, ..Keys::default() };
+        if self.rule == Rule::RepairLowers {
+            keys.counter = keys.counter.min(token);
+        }
+        if keys.repair(owner(attempt), 1, token) != Reply::Granted {
+            return None;
+        }
+        server.counter = keys.counter;
+        if accepts {
+            server.letters[attempt][which] = Letter { is_under_way: false, granted: token };
+            self.issue(&mut next, attempt, which);
+        }
+        (next != *state).then_some((Step::Repair { attempt, token, server: s }, next))
     }
 
     /// A token is issued at the grant that completes a quorum, the earliest moment at which its
@@ -171,6 +217,10 @@ impl<const N: usize> Fencing<N> {
             proposal.issued = token;
         }
     }
+}
+
+fn owner(attempt: usize) -> Owner {
+    u8::try_from(attempt).expect("attempts are few") + 1
 }
 
 type Found<const N: usize> = (Step, Tokens<N>);
@@ -208,6 +258,9 @@ impl<const N: usize> Model for Fencing<N> {
                 for (which, letter) in letters.iter().enumerate() {
                     if letter.is_under_way {
                         found.extend(self.accept(state, s, attempt, which));
+                    }
+                    if self.bounds.repairs {
+                        found.extend(self.repair(state, s, attempt, which));
                     }
                 }
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::{Moment, Quorum, Run, Term, Verdict, quarantine};
 use super::redis::Owner;
-use super::world::{CLIENTS, Client, Lane, Mail, Phase, Server, Step, World};
+use super::world::{CLIENTS, Client, EACH, Lane, Mail, Phase, Server, Step, World};
 
 /// How far an exploration goes.
 #[derive(Clone, Copy, Debug)]
@@ -13,10 +13,12 @@ pub(super) struct Bounds {
     /// A tick, and the TTL in ticks.
     pub(super) tick: Duration,
     pub(super) ttl: u8,
-    /// Attempts of each client: 1 or 2.
+    /// Attempts of each client: 1 to 3.
     pub(super) attempts: [u8; CLIENTS],
     /// Extensions of each client's lease.
     pub(super) extensions: [u8; CLIENTS],
+    /// A client that holds may hand over to its next attempt.
+    pub(super) hand_overs: bool,
     /// How many servers may forget: by an early expiry, by a stepped clock, by a restart without
     /// memory that no guard covers.
     pub(super) losses: usize,
@@ -36,6 +38,17 @@ pub(super) enum Repair {
     WhereFit,
     /// Also on servers that the restart guard keeps from voting.
     Anywhere,
+}
+
+/// What becomes of a lease that was handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Elder {
+    /// It is gone from the moment at which its successor asks.
+    Gone,
+    /// It holds until its own deadline.
+    GoesOn,
+    /// It holds again, until its own deadline, once its successor has given up.
+    FallsBack,
 }
 
 /// The safety rules that can be switched off, each by the name of the mistake.
@@ -60,6 +73,14 @@ pub(super) struct Mutant {
     pub(super) extends_by_one: bool,
     /// Rule 6: an extension sets a lock that is gone.
     pub(super) repair: Repair,
+    /// Hand-over: what the predecessor does.
+    pub(super) elder: Elder,
+    /// Hand-over: the successor counts its predecessor's grants, and so holds as soon as it asks.
+    pub(super) inherits_grants: bool,
+    /// Hand-over: the attempt after a successor that gave up has the successor's owner.
+    pub(super) reuses_heir: bool,
+    /// Hand-over: the release of a successor that gave up deletes whatever lock there is.
+    pub(super) deletes_any: bool,
     /// Rule 7: an ended lease is still extended, and holds again when that is granted.
     pub(super) revives: bool,
     /// Not a mistake of the client's: the checker looks at exclusion only.
@@ -111,8 +132,18 @@ impl<const N: usize> Leases<N> {
     }
 
     pub(super) fn owner(&self, attempt: usize) -> Owner {
-        let number = if self.mutant.reuses_owner { attempt / 2 } else { attempt };
+        let number = match attempt % EACH {
+            _ if self.mutant.reuses_owner => attempt / EACH,
+            2 if self.mutant.reuses_heir => attempt - 1,
+            _ => attempt,
+        };
         u8::try_from(number).expect("attempts are few") + 1
+    }
+
+    /// Whom a server takes the lock from for `attempt`: 0 for nobody.
+    pub(super) fn predecessor(&self, world: &World<N>, attempt: usize) -> Owner {
+        let is_heir = world.clients[attempt / EACH].is_heir(attempt);
+        if is_heir { self.owner(attempt - 1) } else { 0 }
     }
 
     pub(super) fn lasts(&self) -> u8 {
@@ -120,12 +151,18 @@ impl<const N: usize> Leases<N> {
     }
 
     pub(super) fn holds(&self, world: &World<N>, client: usize) -> bool {
-        let client = world.clients[client];
-        client.phase == Phase::Holding && self.is_valid[usize::from(client.since)]
+        let Client { phase, since, elder, .. } = world.clients[client];
+        let falls_back = phase == Phase::Idle && self.mutant.elder == Elder::FallsBack;
+        phase == Phase::Holding && self.is_valid[usize::from(since)]
+            || falls_back && self.is_elder_valid(elder)
+    }
+
+    pub(super) fn is_elder_valid(&self, elder: Option<u8>) -> bool {
+        elder.is_some_and(|age| self.is_valid[usize::from(age)])
     }
 
     pub(super) fn current(world: &World<N>, client: usize) -> usize {
-        client * 2 + usize::from(world.clients[client].attempts.saturating_sub(1))
+        client * EACH + usize::from(world.clients[client].attempts.saturating_sub(1))
     }
 
     /// The restart guard's judgement.
@@ -134,9 +171,9 @@ impl<const N: usize> Leases<N> {
     }
 
     /// The attempts that have sent anything.
-    pub(super) fn begun(world: &World<N>) -> impl Iterator<Item = usize> + use<N> {
+    pub(super) fn begun(world: &World<N>) -> impl DoubleEndedIterator<Item = usize> + use<N> {
         let begun = world.clients.map(|client| usize::from(client.attempts));
-        (0..CLIENTS).flat_map(move |client| (0..begun[client]).map(move |nth| client * 2 + nth))
+        (0..CLIENTS).flat_map(move |client| (0..begun[client]).map(move |nth| client * EACH + nth))
     }
 
     fn is_won(&self, world: &World<N>, needs_quorum: bool, mail: impl Fn(&Server) -> Mail) -> bool {
@@ -163,20 +200,26 @@ impl<const N: usize> Leases<N> {
         let attempt = Self::current(world, c);
         let is_valid = self.holds(world, c);
         match client.phase {
+            // Where the owner of a second attempt is in question, that attempt is a successor.
+            Phase::Idle if self.mutant.reuses_heir && client.attempts == 1 => {}
             Phase::Idle if client.attempts < self.bounds.attempts[c] => {
                 found.push((Step::Ask(c), self.ask(*world, c)));
             }
             Phase::Idle => {}
             Phase::Asking => {
                 let is_won = self.is_won(world, true, |server| server.lanes[attempt].acquire);
+                let is_won = is_won || self.mutant.inherits_grants && client.is_heir(attempt);
                 let age = if self.mutant.counts_from_reply { 0 } else { client.asked };
                 if is_won && self.is_worthwhile[usize::from(age)] {
                     found.push((Step::Win(c), Self::win(*world, c, age)));
                 }
-                found.push((Step::End(c), Self::end(*world, c)));
+                found.push((Step::End(c), self.end(*world, c)));
             }
             Phase::Holding => {
-                found.push((Step::End(c), Self::end(*world, c)));
+                found.push((Step::End(c), self.end(*world, c)));
+                if self.bounds.hand_overs && client.attempts < self.bounds.attempts[c] {
+                    found.push((Step::HandOver(c), self.hand_over(*world, c)));
+                }
                 if client.extensions < self.bounds.extensions[c]
                     && world.servers.iter().all(|server| server.lanes[attempt].extend != Mail::Sent)
                     && (is_valid || self.mutant.revives)
@@ -205,6 +248,15 @@ impl<const N: usize> Leases<N> {
         world
     }
 
+    /// The attempt holds no more from here on, whether it was valid or not, and its successor asks.
+    fn hand_over(&self, mut world: World<N>, c: usize) -> World<N> {
+        let Client { attempts, heirs, since, .. } = world.clients[c];
+        let elder = (self.mutant.elder != Elder::Gone).then_some(since);
+        let heirs = heirs | 1 << attempts;
+        world.clients[c] = Client { attempts, heirs, elder, ..Default::default() };
+        self.ask(world, c)
+    }
+
     fn win(mut world: World<N>, c: usize, age: u8) -> World<N> {
         let other = &mut world.clients[1 - c];
         other.is_overtaken = other.phase == Phase::Holding;
@@ -214,13 +266,18 @@ impl<const N: usize> Leases<N> {
     }
 
     /// Gives up, gives back, or lets go of what was lost: never believes from here on, and then
-    /// sends a release to every server.
-    fn end(mut world: World<N>, c: usize) -> World<N> {
+    /// sends a release to every server; one that took over, for its predecessor too.
+    fn end(&self, mut world: World<N>, c: usize) -> World<N> {
         let attempt = Self::current(&world, c);
-        let attempts = world.clients[c].attempts;
-        world.clients[c] = Client { attempts, ..Default::default() };
+        let Client { attempts, heirs, elder, .. } = world.clients[c];
+        let is_heir = world.clients[c].is_heir(attempt);
+        let elder = elder.filter(|_| self.mutant.elder == Elder::FallsBack);
+        world.clients[c] = Client { attempts, heirs, elder, ..Default::default() };
         for server in &mut world.servers {
             server.lanes[attempt].release = Mail::Sent;
+            if is_heir {
+                server.lanes[attempt - 1].release = Mail::Sent;
+            }
         }
         world
     }
@@ -301,6 +358,7 @@ impl<const N: usize> Leases<N> {
             if client.phase == Phase::Asking || client.is_extending {
                 age(&mut client.asked);
             }
+            client.elder.iter_mut().for_each(age);
         }
         world
     }

@@ -22,9 +22,15 @@ pub(super) enum Reply {
 }
 
 impl Keys {
-    /// `scripts/acquire.lua` in mode 'vote'.
-    pub(super) fn acquire(&mut self, owner: Owner, ttl: u8, token: u8) -> Reply {
-        if self.owner != 0 && self.owner != owner {
+    /// `scripts/acquire.lua` in mode 'vote'; a predecessor of 0 is none.
+    pub(super) fn acquire(
+        &mut self,
+        owner: Owner,
+        predecessor: Owner,
+        ttl: u8,
+        token: u8,
+    ) -> Reply {
+        if ![0, owner, predecessor].contains(&self.owner) {
             return Reply::Held;
         }
         if token <= self.counter {
@@ -36,12 +42,25 @@ impl Keys {
 
     /// The same of the lock alone. A refusal of a stale token, which leaves both keys as they
     /// were, is covered by the acquire that never arrives.
-    pub(super) fn take(&mut self, owner: Owner, ttl: u8) -> bool {
-        let is_free = self.owner == 0 || self.owner == owner;
+    pub(super) fn take(&mut self, owner: Owner, predecessor: Owner, ttl: u8) -> bool {
+        let is_free = [0, owner, predecessor].contains(&self.owner);
         if is_free {
             (self.owner, self.left) = (owner, ttl);
         }
         is_free
+    }
+
+    /// A repair: sets a lock that is gone, for an owner whose `token` was issued, unless a larger
+    /// one was accepted meanwhile.
+    pub(super) fn repair(&mut self, owner: Owner, ttl: u8, token: u8) -> Reply {
+        if self.owner != 0 {
+            return Reply::Held;
+        }
+        if token < self.counter {
+            return Reply::Stale;
+        }
+        *self = Self { owner, left: ttl, counter: token };
+        Reply::Granted
     }
 
     /// `scripts/extend.lua`.

@@ -1,15 +1,17 @@
 mod exclusion;
 mod fencing;
+mod handover;
 mod mutants;
 mod repair;
 
 use std::time::Duration;
 
 use super::explore::{Explored, Model, explore};
-use super::lease::{Bounds, Mutant, Repair};
+use super::lease::{Bounds, Elder, Mutant, Repair};
 
 const BOTH: &str = "two clients hold the lock at once";
 const OVERTAKEN: &str = "a lease goes on although another was granted in between";
+const FOREIGN: &str = "a release deletes the lock of another attempt";
 
 /// No rule is switched off.
 const NONE: Mutant = Mutant {
@@ -22,6 +24,10 @@ const NONE: Mutant = Mutant {
     no_guard: false,
     extends_by_one: false,
     repair: Repair::Nowhere,
+    elder: Elder::Gone,
+    inherits_grants: false,
+    reuses_heir: false,
+    deletes_any: false,
     revives: false,
     exclusion_only: false,
 };
@@ -33,6 +39,7 @@ const DRIFTING: Bounds = Bounds {
     ttl: 5,
     attempts: [1, 1],
     extensions: [0, 0],
+    hand_overs: false,
     losses: 0,
     restarts: false,
     strays: false,

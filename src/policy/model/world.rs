@@ -5,9 +5,10 @@ use std::hash::{Hash, Hasher};
 
 use super::redis::Keys;
 
-/// Two clients with up to two attempts each: attempt 0 and 1 are A's, 2 and 3 are B's.
+/// Two clients with up to three attempts each: attempts 0 to 2 are A's, 3 to 5 are B's.
 pub(super) const CLIENTS: usize = 2;
-pub(super) const ATTEMPTS: usize = 4;
+pub(super) const EACH: usize = 3;
+const ATTEMPTS: usize = CLIENTS * EACH;
 
 /// Where one message of a lease to one server is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,15 +57,16 @@ impl Server {
     /// All of it in one number, to sort and to hash by: these are what an exploration spends its
     /// time on.
     pub(super) fn code(&self) -> u64 {
-        let Keys { owner, left, counter } = self.keys;
+        // The counter has no part in this model.
+        let Keys { owner, left, counter: _ } = self.keys;
         let mut code = u64::from(self.forgot);
-        for small in [owner, left, counter, self.set_by, self.up_for] {
+        for small in [owner, left, self.set_by, self.up_for] {
             code = code << 4 | u64::from(small);
         }
         for lane in &self.lanes {
-            for mail in [lane.acquire, lane.extend, lane.release] {
-                code = code << 3 | mail as u64;
-            }
+            // Five kinds of mail, three times in each of six lanes: 42 bits.
+            let lane = (lane.acquire as u64 * 5 + lane.extend as u64) * 5 + lane.release as u64;
+            code = code * 125 + lane;
         }
         code
     }
@@ -97,6 +99,16 @@ pub(super) struct Client {
     pub(super) extensions: u8,
     /// The other client was granted the lock after this one was.
     pub(super) is_overtaken: bool,
+    /// A bit for each of its attempts that took the lock over from the one before it.
+    pub(super) heirs: u8,
+    /// Where a mutant needs it: the age of T1 of the lease that was handed over.
+    pub(super) elder: Option<u8>,
+}
+
+impl Client {
+    pub(super) fn is_heir(&self, attempt: usize) -> bool {
+        self.heirs >> (attempt % EACH) & 1 == 1
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -124,6 +136,7 @@ pub(super) enum Message {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     Ask(usize),
+    HandOver(usize),
     Win(usize),
     End(usize),
     Extend(usize),
@@ -143,13 +156,16 @@ pub(super) fn name(client: usize) -> char {
 
 /// The client's letter, and which of its attempts it is.
 pub(super) fn attempt_name(attempt: usize) -> String {
-    format!("{}{}", name(attempt / 2), attempt % 2 + 1)
+    format!("{}{}", name(attempt / EACH), attempt % EACH + 1)
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Ask(client) => write!(f, "{} begins an attempt: asks every server", name(client)),
+            Self::HandOver(client) => {
+                write!(f, "{} hands over: its next attempt asks every server", name(client))
+            }
             Self::Win(client) => write!(f, "{} has read q grants: it holds the lock", name(client)),
             Self::End(client) => {
                 write!(f, "{} ends its attempt: sends releases everywhere", name(client))

@@ -1,7 +1,7 @@
 //! With one rule switched off there is a way to harm, and the search finds the shortest.
 
 use super::super::lease::{Bounds, Leases, Mutant, Repair};
-use super::{BOTH, DRIFTING, NONE, OVERTAKEN, RESTARTING, SHORT, finds};
+use super::{BOTH, DRIFTING, FOREIGN, NONE, OVERTAKEN, RESTARTING, SHORT, finds};
 
 #[test]
 fn validity_from_the_replys_arrival() {
@@ -19,8 +19,7 @@ fn validity_without_drift() {
 fn an_owner_used_again() {
     let bounds = Bounds { attempts: [2, 1], strays: true, ..SHORT };
     let mutant = Mutant { reuses_owner: true, ..NONE };
-    let breach = "a release deletes the lock of another attempt";
-    finds("reuses the owner", &Leases::<3>::new(bounds, mutant), breach);
+    finds("reuses the owner", &Leases::<3>::new(bounds, mutant), FOREIGN);
     // And what comes of it; one server is enough to see it.
     let bounds = Bounds { quorum: 1, restarts: false, ..bounds };
     let mutant = Mutant { exclusion_only: true, ..mutant };
