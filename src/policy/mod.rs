@@ -5,6 +5,8 @@
 //! crate. That is what lets a model checker and a simulator run the same code as production.
 
 #[allow(dead_code, reason = "wired by the lock layer")]
+mod adapt;
+#[allow(dead_code, reason = "wired by the lock layer")]
 mod agenda;
 mod backoff;
 mod breaker;
@@ -22,6 +24,8 @@ mod retry;
 mod sets;
 mod validity;
 
+#[allow(unused_imports, reason = "wired by the lock layer")]
+pub(crate) use adapt::{Adaptive, AdaptiveError, OBSERVED_QUANTILE, Observed};
 pub(crate) use backoff::Backoff;
 pub(crate) use breaker::Breaker;
 pub(crate) use fence::Ballot;
