@@ -47,6 +47,8 @@ mod net;
 mod policy;
 mod request;
 mod server;
+#[allow(dead_code, reason = "wired by the lock layer")]
+mod stats;
 #[cfg(test)]
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -66,3 +68,4 @@ pub use lock::guard::{Fenced, Fencing, FencingToken, Guard, Unfenced};
 pub use locker::Locker;
 pub use policy::{CoexistenceError, Loss, Retry, Tolerance, may_coexist};
 pub use request::LockRequest;
+pub use stats::{BreakerState, Event, Latencies, Observer, ServerStats, Stats};

@@ -4,13 +4,14 @@ use crate::Finding;
 use crate::source::{Source, Token};
 
 /// Each layer and what it may name besides itself, from the bottom to the top.
-const LAYERS: [(&str, &[&str]); 6] = [
+const LAYERS: [(&str, &[&str]); 7] = [
     ("policy", &[]),
     ("clock", &["policy", "error"]),
     ("error", &["policy", "clock"]),
-    ("net", &["policy", "clock", "error"]),
-    ("server", &["policy", "clock", "error", "net"]),
-    ("lock", &["policy", "clock", "error", "net", "server"]),
+    ("stats", &["policy"]),
+    ("net", &["policy", "clock", "error", "stats"]),
+    ("server", &["policy", "clock", "error", "stats", "net"]),
+    ("lock", &["policy", "clock", "error", "stats", "net", "server"]),
 ];
 
 /// What users meet, beside `lib.rs` and with it above every layer.
@@ -89,6 +90,8 @@ mod tests {
             ("src/clock.rs", "use crate::net;"),
             ("src/error/report.rs", "use super::super::server::Node;"),
             ("src/error.rs", "use super::server::Node;"),
+            ("src/stats.rs", "use crate::clock;"),
+            ("src/stats/observer.rs", "use super::super::lock::Guard;"),
             ("src/net/pool.rs", "use crate::{clock, policy::{Moment}, lock::Guard};"),
             ("src/net/pool.rs", "use crate::{clock::{A, B}, server};"),
             ("src/net/mod.rs", "use super::{policy, lock};"),
@@ -114,7 +117,11 @@ mod tests {
             ("src/net/pool.rs", "use super::refusal; use crate::net::refusal::Refusal;"),
             ("src/net/a/b.rs", "use super::super::pool; pub(crate) fn f() {}"),
             ("src/net/mod.rs", "mod inner { use super::lock; }"),
-            ("src/lock/mod.rs", "use crate::{clock, error, net::{self, lock}, policy, server};"),
+            ("src/stats/observer.rs", "use super::histogram; use crate::policy::Loss;"),
+            (
+                "src/lock/mod.rs",
+                "use crate::{clock, error, stats, net::{self, lock}, policy, server};",
+            ),
             ("src/net/pool.rs", "// crate::lock\n#[cfg(test)]\nmod tests { use crate::lock; }"),
             ("src/net/tests.rs", "use crate::lock;"),
         ];

@@ -1,0 +1,256 @@
+//! How long things took: recorded without a lock, read as quantiles.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Each power of two is cut into this many buckets (as a power of two): eight, so that a bucket is
+/// at most an eighth, 12.5 %, wider than what is in it.
+const SPLIT_BITS: u32 = 3;
+const SPLIT: usize = 1 << SPLIT_BITS;
+/// The first bucket begins at 2^9 ns, about half a microsecond: no round trip is as short.
+const FIRST_BIT: u32 = 9;
+/// The last bucket ends at 2^47 ns, 39 hours: beyond the longest TTL of a day. What is longer was
+/// renewed for very long, and only the longest of it is known exactly.
+const END_BIT: u32 = 47;
+const BUCKETS: usize = (END_BIT - FIRST_BIT) as usize * SPLIT;
+/// The sum is kept in ticks of 2^6 ns: 64 bits of them last for 37,000 years of held leases, and
+/// those of nanoseconds for seven months of a thousand.
+const TICK_BITS: u32 = 6;
+
+/// Counts durations by size: log-linear buckets, from a microsecond to a day.
+///
+/// Every access is relaxed: a reader may see one part of a record and not yet another, and
+/// [`Histogram::snapshot`] makes the best of that.
+pub(crate) struct Histogram {
+    buckets: [AtomicU64; BUCKETS],
+    ticks: AtomicU64,
+    max_ns: AtomicU64,
+}
+
+impl Histogram {
+    pub(crate) const fn new() -> Self {
+        Self {
+            buckets: [const { AtomicU64::new(0) }; BUCKETS],
+            ticks: AtomicU64::new(0),
+            max_ns: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn record(&self, duration: Duration) {
+        let nanos = nanos(duration);
+        self.buckets[bucket_of(nanos)].fetch_add(1, Relaxed);
+        self.ticks.fetch_add(nanos >> TICK_BITS, Relaxed);
+        // A load is far cheaper than a write, and a new maximum is rare.
+        if nanos > self.max_ns.load(Relaxed) {
+            self.max_ns.fetch_max(nanos, Relaxed);
+        }
+    }
+
+    /// What was recorded so far; it reads every bucket, so it is for now and then.
+    pub(crate) fn snapshot(&self) -> Latencies {
+        let counts = self.buckets.iter().map(|count| count.load(Relaxed)).enumerate();
+        let buckets: Vec<_> = counts.filter(|&(_, count)| count > 0).collect();
+        // A record whose bucket is seen and its maximum is not lies at its bucket's begin or above.
+        let seen_ns =
+            buckets.last().map_or(0, |&(bucket, _)| if bucket == 0 { 0 } else { begin_of(bucket) });
+        Latencies {
+            count: buckets.iter().map(|&(_, count)| count).sum(),
+            buckets,
+            ticks: self.ticks.load(Relaxed),
+            max_ns: self.max_ns.load(Relaxed).max(seen_ns),
+        }
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    duration
+        .as_secs()
+        .saturating_mul(1_000_000_000)
+        .saturating_add(u64::from(duration.subsec_nanos()))
+}
+
+fn bucket_of(nanos: u64) -> usize {
+    let nanos = nanos.clamp(1 << FIRST_BIT, (1 << END_BIT) - 1);
+    let top_bit = nanos.ilog2();
+    let split = (nanos >> (top_bit - SPLIT_BITS)) as usize % SPLIT;
+    (top_bit - FIRST_BIT) as usize * SPLIT + split
+}
+
+/// The shortest duration that is in a bucket. (The first takes what is shorter, too.)
+const fn begin_of(bucket: usize) -> u64 {
+    ((SPLIT + bucket % SPLIT) as u64) << (bucket / SPLIT + (FIRST_BIT - SPLIT_BITS) as usize)
+}
+
+/// How long something took, over the life of a locker: a snapshot.
+///
+/// Quantiles are exact to 12.5 % from a microsecond to 39 hours, the maximum is exact, and the mean
+/// to a ten millionth of a second.
+#[derive(Clone, Debug, Default)]
+pub struct Latencies {
+    /// The buckets that are not empty, from the shortest, with what is in each.
+    buckets: Vec<(usize, u64)>,
+    count: u64,
+    ticks: u64,
+    max_ns: u64,
+}
+
+impl Latencies {
+    /// How many there were.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The average; none where there were none.
+    #[must_use]
+    pub fn mean(&self) -> Option<Duration> {
+        let ticks = self.ticks.checked_div(self.count)?;
+        Some(Duration::from_nanos((ticks << TICK_BITS).min(self.max_ns)))
+    }
+
+    /// The longest; none where there were none.
+    #[must_use]
+    pub fn max(&self) -> Option<Duration> {
+        (self.count > 0).then_some(Duration::from_nanos(self.max_ns))
+    }
+
+    /// What this share of them, from 0 to 1, did not exceed; none where there were none.
+    ///
+    /// It is never below the true quantile, and at most 12.5 % above it. A share outside of 0 to 1
+    /// counts as the nearer of the two.
+    #[must_use]
+    pub fn quantile(&self, share: f64) -> Option<Duration> {
+        let rank = rank_of(share, self.count);
+        let mut up_to_here = 0;
+        let (bucket, _) = self.buckets.iter().find(|(_, count)| {
+            up_to_here += count;
+            up_to_here >= rank
+        })?;
+        let is_last = bucket + 1 == BUCKETS;
+        // The last bucket takes what is longer, too.
+        let end = if is_last { self.max_ns } else { begin_of(bucket + 1) - 1 };
+        Some(Duration::from_nanos(end.min(self.max_ns)))
+    }
+}
+
+/// How many of `count` a share of them is: at least one, and at most all.
+#[expect(clippy::cast_possible_truncation, reason = "the cast saturates, and the clamp follows")]
+fn rank_of(share: f64, count: u64) -> u64 {
+    ((share * count as f64).ceil() as u64).clamp(1, count.max(1))
+}
+
+impl fmt::Display for Latencies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Some(mean), Some(half), Some(most), Some(max)) =
+            (self.mean(), self.quantile(0.5), self.quantile(0.99), self.max())
+        else {
+            return f.write_str("none");
+        };
+        let count = self.count;
+        write!(f, "{count}, mean {mean:.1?}, half up to {half:.1?}, 99 % up to {most:.1?}, ")?;
+        write!(f, "longest {max:.1?}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn recorded(nanos: &[u64]) -> Latencies {
+        let histogram = Histogram::new();
+        nanos.iter().for_each(|&n| histogram.record(Duration::from_nanos(n)));
+        histogram.snapshot()
+    }
+
+    #[test]
+    fn without_a_record_there_is_nothing_to_say() {
+        let none = recorded(&[]);
+        assert_eq!(
+            (none.count(), none.mean(), none.max(), none.quantile(0.5)),
+            (0, None, None, None)
+        );
+        assert_eq!(none.to_string(), "none");
+    }
+
+    #[test]
+    fn buckets_follow_one_another_without_a_gap() {
+        assert_eq!((begin_of(0), begin_of(1), begin_of(SPLIT)), (512, 576, 1024));
+        for bucket in 1..BUCKETS {
+            let begin = begin_of(bucket);
+            assert_eq!((bucket_of(begin - 1), bucket_of(begin)), (bucket - 1, bucket));
+            let width = begin - begin_of(bucket - 1);
+            assert!(width * 8 <= begin_of(bucket - 1), "{bucket}");
+        }
+        assert_eq!(bucket_of((1 << END_BIT) - 1), BUCKETS - 1);
+    }
+
+    #[test]
+    fn what_is_out_of_range_goes_to_the_first_bucket_or_the_last() {
+        let short = recorded(&[0, 0, 1]);
+        assert_eq!(short.quantile(1.0), Some(Duration::from_nanos(1)));
+        assert_eq!(recorded(&[0]).max(), Some(Duration::ZERO));
+        let week = 7 * 24 * 60 * 60 * 1_000_000_000;
+        let long = recorded(&[5000, week]);
+        assert_eq!(long.quantile(1.0), Some(Duration::from_nanos(week)));
+        assert_eq!(long.max(), Some(Duration::from_nanos(week)));
+        let histogram = Histogram::new();
+        histogram.record(Duration::MAX);
+        assert_eq!(histogram.snapshot().max(), Some(Duration::from_nanos(u64::MAX)));
+    }
+
+    #[test]
+    fn a_share_beyond_all_counts_as_all_and_one_of_nothing_as_the_first() {
+        let three = recorded(&[1000, 2000, 4000]);
+        let quantiles = [-1.0, f64::NAN, 0.0, 1.0, 7.0, f64::INFINITY].map(|q| three.quantile(q));
+        let [first, last] = [1023, 4000].map(|n| Some(Duration::from_nanos(n)));
+        assert_eq!(quantiles, [first, first, first, last, last, last]);
+    }
+
+    #[test]
+    fn a_summary_names_the_middle_and_the_end() {
+        let text = recorded(&[100_000, 100_000, 3_000_000]).to_string();
+        let expected = "3, mean 1.1ms, half up to 106.5µs, 99 % up to 3.0ms, longest 3.0ms";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn records_of_several_threads_are_all_counted() {
+        let histogram = Histogram::new();
+        std::thread::scope(|scope| {
+            for thread in 1..=4_u64 {
+                let histogram = &histogram;
+                scope.spawn(move || {
+                    (1..=1000).for_each(|n| histogram.record(Duration::from_micros(thread * n)));
+                });
+            }
+        });
+        let all = histogram.snapshot();
+        assert_eq!((all.count(), all.max()), (4000, Some(Duration::from_millis(4))));
+    }
+
+    proptest! {
+        #[test]
+        fn it_agrees_with_a_sorted_list(
+            mut nanos in prop::collection::vec((512_u64..1 << END_BIT, 0_u32..38), 1..200)
+                // Evenly over the powers of two, and not nearly all in the largest.
+                .prop_map(|all| all.into_iter().map(|(n, by)| (n >> by).max(512)).collect::<Vec<_>>()),
+            share in 0.0..=1.0,
+        ) {
+            let latencies = recorded(&nanos);
+            nanos.sort_unstable();
+            let count = nanos.len() as u64;
+            prop_assert_eq!(latencies.count(), count);
+            prop_assert_eq!(latencies.max(), nanos.last().map(|&n| Duration::from_nanos(n)));
+            let mean = u128::from(nanos.iter().sum::<u64>() / count);
+            let close = latencies.mean().unwrap().as_nanos();
+            prop_assert!(close <= mean && mean <= close + 128, "{close} for {mean}");
+            let rank = usize::try_from(rank_of(share, count)).unwrap();
+            let exact = u128::from(nanos[rank - 1]);
+            let quantile = latencies.quantile(share).unwrap().as_nanos();
+            prop_assert!(exact <= quantile && quantile <= exact + exact / 8);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! What happens to leases, told while it happens.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use crate::policy::Loss;
+
+/// Is told what happens to the leases of a locker: for logs, traces and metrics of your own.
+///
+/// Every closure `Fn(&Event<'_>)` that is `Send + Sync + 'static` is one.
+///
+/// It is called on the task that caused the event, also from the `Drop` of a guard, and outside a
+/// runtime then: it must not block, as whatever it waits for waits on the lock's hot path. Hand over
+/// what takes time to a channel or a task. It must not panic; where it does, the panic is caught and
+/// dropped, and the lock goes on as if it had returned. (A program that is built to abort at panics
+/// aborts.)
+///
+/// ```
+/// use leasehold::{Event, Observer};
+///
+/// fn log_losses() -> impl Observer {
+///     |event: &Event<'_>| {
+///         if let Event::Lost { name, reason, .. } = event {
+///             println!("lost {}: {reason}", String::from_utf8_lossy(name));
+///         }
+///     }
+/// }
+/// # let _ = log_losses();
+/// ```
+pub trait Observer: Send + Sync + 'static {
+    /// Takes note of an event; called on the task that caused it.
+    fn observe(&self, event: &Event<'_>);
+}
+
+impl<F: Fn(&Event<'_>) + Send + Sync + 'static> Observer for F {
+    fn observe(&self, event: &Event<'_>) {
+        self(event);
+    }
+}
+
+/// What happened to a lease, or to a request for one.
+///
+/// `name` is the lock's name as the servers know it, with the locker's prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// A request was granted its lease.
+    Granted {
+        /// The lock.
+        name: &'a [u8],
+        /// From the request to the grant.
+        waited: Duration,
+    },
+    /// An attempt was refused, since another holds the lock; the request may go on waiting.
+    Contended {
+        /// The lock.
+        name: &'a [u8],
+    },
+    /// A lease was given back.
+    Released {
+        /// The lock.
+        name: &'a [u8],
+        /// From the grant to the release.
+        held_for: Duration,
+    },
+    /// A lease went straight to a waiter of this process.
+    HandedOver {
+        /// The lock.
+        name: &'a [u8],
+    },
+    /// A lease was renewed.
+    Renewed {
+        /// The lock.
+        name: &'a [u8],
+    },
+    /// A renewal came to nothing; it is tried again while there is time.
+    RenewalFailed {
+        /// The lock.
+        name: &'a [u8],
+    },
+    /// A lease ended before it was given back.
+    Lost {
+        /// The lock.
+        name: &'a [u8],
+        /// Why.
+        reason: Loss,
+    },
+    /// A request's wait ran out.
+    TimedOut {
+        /// The lock.
+        name: &'a [u8],
+        /// How long it waited.
+        waited: Duration,
+    },
+    /// A request failed for another reason than a holder: too few servers served, for one.
+    Failed {
+        /// The lock.
+        name: &'a [u8],
+    },
+}
+
+impl<'a> Event<'a> {
+    /// The lock's name as the servers know it, with the locker's prefix.
+    #[must_use]
+    pub fn name(&self) -> &'a [u8] {
+        match self {
+            Self::Granted { name, .. }
+            | Self::Contended { name }
+            | Self::Released { name, .. }
+            | Self::HandedOver { name }
+            | Self::Renewed { name }
+            | Self::RenewalFailed { name }
+            | Self::Lost { name, .. }
+            | Self::TimedOut { name, .. }
+            | Self::Failed { name } => name,
+        }
+    }
+}
+
+/// Tells an observer; the one place where its code is run. Its panic ends here: what it would
+/// unwind through next is a lease in the middle of a change.
+pub(super) fn tell(observer: &dyn Observer, event: &Event<'_>) {
+    let told = catch_unwind(AssertUnwindSafe(|| observer.observe(event)));
+    let Err(payload) = told else { return };
+    // A payload can panic when it is dropped, and what that panics with is not dropped any more.
+    let dropped = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+    dropped.unwrap_or_else(std::mem::forget);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+    use super::*;
+
+    const EVENT: Event<'static> = Event::Contended { name: b"a" };
+
+    #[test]
+    fn a_closure_is_an_observer_and_hears_the_event() {
+        static HEARD: AtomicU32 = AtomicU32::new(0);
+        let observer = |event: &Event<'_>| {
+            assert_eq!(*event, EVENT);
+            HEARD.fetch_add(1, Relaxed);
+        };
+        tell(&observer, &EVENT);
+        assert_eq!(HEARD.load(Relaxed), 1);
+    }
+
+    /// Panics once more when it is dropped.
+    struct Stubborn;
+
+    impl Drop for Stubborn {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new("again"));
+        }
+    }
+
+    #[test]
+    fn a_panic_goes_no_further_and_neither_does_one_of_its_payload() {
+        tell(&|_: &Event<'_>| std::panic::resume_unwind(Box::new("observer")), &EVENT);
+        tell(&|_: &Event<'_>| std::panic::resume_unwind(Box::new(Stubborn)), &EVENT);
+    }
+
+    /// A guard that is dropped by a panic of its holder tells of its release.
+    #[test]
+    fn a_panic_goes_no_further_while_another_unwinds() {
+        struct TellsWhenDropped;
+        impl Drop for TellsWhenDropped {
+            fn drop(&mut self) {
+                tell(&|_: &Event<'_>| panic!("an observer's panic, as wanted"), &EVENT);
+            }
+        }
+        let unwound = catch_unwind(|| {
+            let _guard = TellsWhenDropped;
+            std::panic::resume_unwind(Box::new("holder"));
+        });
+        assert_eq!(unwound.unwrap_err().downcast_ref(), Some(&"holder"));
+    }
+
+    #[test]
+    fn every_event_has_its_name() {
+        let (name, time) = (b"lock".as_slice(), Duration::ZERO);
+        let all = [
+            Event::Granted { name, waited: time },
+            Event::Contended { name },
+            Event::Released { name, held_for: time },
+            Event::HandedOver { name },
+            Event::Renewed { name },
+            Event::RenewalFailed { name },
+            Event::Lost { name, reason: Loss::Gone },
+            Event::TimedOut { name, waited: time },
+            Event::Failed { name },
+        ];
+        assert!(all.iter().all(|event| event.name() == name));
+    }
+}

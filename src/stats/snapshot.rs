@@ -1,0 +1,142 @@
+//! The figures of a locker at one moment.
+
+use std::fmt;
+
+use super::histogram::Latencies;
+use super::{LOSSES, index_of};
+use crate::policy::Loss;
+
+/// What a [`Locker`](crate::Locker) has done since it was connected, and how it stands now.
+///
+/// Its text is a few lines for a log. Counting never stops the counted: figures that change while
+/// the snapshot is taken may be a moment apart from each other.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Leases held now.
+    pub held: u64,
+    /// Requests that wait for their turn in this process now.
+    pub waiting: u64,
+    /// Attempts put to the servers; a request that waits may make several.
+    pub attempts: u64,
+    /// Requests that were granted their lease.
+    pub granted: u64,
+    /// Attempts that were refused since another held the lock.
+    pub contended: u64,
+    /// Requests whose wait ran out.
+    pub timed_out: u64,
+    /// Attempts of which nobody knows whether a server carried them out. They do not count as
+    /// granted, and were asked back.
+    pub unknown: u64,
+    /// Requests that failed for another reason than a holder: too few servers served, for one.
+    pub failed: u64,
+    /// Leases given back by their holders.
+    pub released: u64,
+    /// Those of them that went straight to a waiter of this process.
+    pub handed_over: u64,
+    /// Waiters that a server's message woke.
+    pub woken: u64,
+    /// Renewals that a quorum confirmed.
+    pub renewed: u64,
+    /// Renewals that came to nothing; a lease may have several and still be kept.
+    pub renewals_failed: u64,
+    /// Times that a server which had lost a lease was given it again.
+    pub repaired: u64,
+    pub(super) losses: [u64; LOSSES],
+    /// From the request to the grant.
+    pub wait: Latencies,
+    /// From the grant to the release. Leases that were lost do not count.
+    pub hold: Latencies,
+    /// How long renewals took to be confirmed.
+    pub renewal_round_trip: Latencies,
+    /// How each server stands, in the order in which they were configured.
+    pub servers: Vec<ServerStats>,
+}
+
+impl Stats {
+    /// Leases that ended for this reason before they were given back.
+    #[must_use]
+    pub fn losses(&self, reason: Loss) -> u64 {
+        self.losses[index_of(reason)]
+    }
+
+    /// Leases that ended before they were given back, for whatever reason.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.losses.iter().sum()
+    }
+}
+
+/// How one server stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerStats {
+    /// Its address, without credentials.
+    pub server: String,
+    /// Whether it is asked.
+    pub breaker: BreakerState,
+    /// Whether there is a connection to it.
+    pub connected: bool,
+}
+
+/// Whether a server is asked, judged by how it answered before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum BreakerState {
+    /// It is asked, as nearly always.
+    Closed,
+    /// It did not answer several times in a row, and is not asked for a while.
+    Open,
+    /// One question is let through, and its answer decides.
+    HalfOpen,
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { held, granted, released, handed_over, .. } = self;
+        write!(f, "leases: {held} held, {granted} granted, {released} released ")?;
+        writeln!(f, "({handed_over} handed over), {} lost{}", self.lost(), Reasons(self))?;
+        let Self { attempts, contended, timed_out, unknown, failed, waiting, woken, .. } = self;
+        write!(f, "requests: {waiting} waiting, {attempts} attempts, {contended} contended, ")?;
+        writeln!(f, "{timed_out} timed out, {unknown} unknown, {failed} failed, {woken} woken")?;
+        let Self { renewed, renewals_failed, repaired, .. } = self;
+        writeln!(f, "renewals: {renewed}, {renewals_failed} failed, {repaired} repairs")?;
+        writeln!(f, "wait: {}", self.wait)?;
+        writeln!(f, "hold: {}", self.hold)?;
+        write!(f, "renewal round trip: {}", self.renewal_round_trip)?;
+        self.servers.iter().try_for_each(|server| write!(f, "\nserver {server}"))
+    }
+}
+
+/// Why leases were lost, where any were.
+struct Reasons<'a>(&'a Stats);
+
+impl fmt::Display for Reasons<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = [Loss::Expired, Loss::Gone, Loss::NoQuorum, Loss::Suspended, Loss::ShutDown];
+        let some = all.map(|reason| (reason, self.0.losses(reason)));
+        let mut before = " (";
+        for (reason, count) in some.into_iter().filter(|&(_, count)| count > 0) {
+            write!(f, "{before}{count}: {reason}")?;
+            before = "; ";
+        }
+        if self.0.lost() > 0 { f.write_str(")") } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for ServerStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let connected = if self.connected { "connected" } else { "not connected" };
+        write!(f, "{}: {connected}, breaker {}", self.server, self.breaker)
+    }
+}
+
+impl fmt::Display for BreakerState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Closed => "closed",
+            Self::Open => "open",
+            Self::HalfOpen => "half-open",
+        })
+    }
+}

@@ -1,0 +1,158 @@
+use std::sync::Mutex;
+
+use super::*;
+
+const NAME: &[u8] = b"invoice:42";
+const ALL_LOSSES: [Loss; LOSSES] =
+    [Loss::Expired, Loss::Gone, Loss::NoQuorum, Loss::Suspended, Loss::ShutDown];
+
+const fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// Notes the first kind of event once, the second twice and so on, so that each figure says which
+/// it is.
+fn noted(meter: &Meter) {
+    let mut times = 1..;
+    let mut repeat = |note: &dyn Fn()| (0..times.next().unwrap()).for_each(|_: i32| note());
+    repeat(&|| meter.note_attempt());
+    repeat(&|| meter.note_granted(NAME, ms(1)));
+    repeat(&|| meter.note_contended(NAME));
+    repeat(&|| meter.note_timed_out(NAME, ms(2)));
+    repeat(&|| meter.note_unknown());
+    repeat(&|| meter.note_failed(NAME));
+    repeat(&|| meter.note_released(NAME, ms(3)));
+    repeat(&|| meter.note_renewed(NAME, ms(4)));
+    repeat(&|| meter.note_renewal_failed(NAME));
+    repeat(&|| meter.note_repaired());
+    repeat(&|| meter.note_handed_over(NAME));
+    repeat(&|| meter.note_woken());
+    repeat(&|| meter.note_waiter_joined());
+    repeat(&|| meter.note_lease_began());
+    for reason in ALL_LOSSES {
+        repeat(&|| meter.note_lost(NAME, reason));
+    }
+}
+
+#[test]
+fn everything_that_is_noted_is_in_its_own_figure() {
+    let meter = Meter::new(None);
+    noted(&meter);
+    let stats = meter.snapshot(Vec::new());
+    let Stats { attempts, granted, contended, timed_out, unknown, failed, released, .. } = stats;
+    assert_eq!(
+        [attempts, granted, contended, timed_out, unknown, failed, released],
+        [1, 2, 3, 4, 5, 6, 7]
+    );
+    let Stats { renewed, renewals_failed, repaired, handed_over, woken, waiting, held, .. } = stats;
+    assert_eq!(
+        [renewed, renewals_failed, repaired, handed_over, woken, waiting, held],
+        [8, 9, 10, 11, 12, 13, 14]
+    );
+    assert_eq!(ALL_LOSSES.map(|reason| stats.losses(reason)), [15, 16, 17, 18, 19]);
+    assert_eq!(stats.lost(), 85);
+    let longest = [&stats.wait, &stats.hold, &stats.renewal_round_trip].map(Latencies::max);
+    assert_eq!(longest, [Some(ms(1)), Some(ms(3)), Some(ms(4))]);
+}
+
+#[test]
+fn what_comes_and_goes_is_counted_as_it_stands_and_never_below_none() {
+    let meter = Meter::new(None);
+    let standing = || {
+        let Stats { held, waiting, .. } = meter.snapshot(Vec::new());
+        (held, waiting)
+    };
+    meter.note_lease_began();
+    meter.note_lease_began();
+    meter.note_lease_ended();
+    meter.note_waiter_joined();
+    assert_eq!(standing(), (1, 1));
+    meter.note_lease_ended();
+    meter.note_waiter_left();
+    assert_eq!(standing(), (0, 0));
+    meter.note_lease_ended();
+    meter.note_waiter_left();
+    assert_eq!(standing(), (0, 0));
+}
+
+#[test]
+fn an_observer_hears_each_event_as_it_is_noted() {
+    static HEARD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let observer = |event: &Event<'_>| {
+        assert_eq!(event.name(), NAME);
+        HEARD.lock().unwrap().push(format!("{event:?}"));
+    };
+    let meter = Meter::new(Some(Arc::new(observer)));
+    noted(&meter);
+    let heard = std::mem::take(&mut *HEARD.lock().unwrap());
+    let times = |kind: &str| heard.iter().filter(|event| event.starts_with(kind)).count();
+    let kinds = ["Granted", "Contended", "TimedOut", "Failed ", "Released", "Renewed"];
+    assert_eq!(kinds.map(times), [2, 3, 4, 6, 7, 8]);
+    assert_eq!(["RenewalFailed", "HandedOver", "Lost"].map(times), [9, 11, 85]);
+    assert_eq!(heard.len(), 2 + 3 + 4 + 6 + 7 + 8 + 9 + 11 + 85, "and nothing else");
+    let at_its_end = |part: &str| heard.iter().filter(|event| event.contains(part)).count();
+    assert_eq!(["waited: 1ms", "waited: 2ms", "held_for: 3ms"].map(at_its_end), [2, 4, 7]);
+    assert_eq!(at_its_end("reason: NoQuorum"), 17);
+}
+
+#[test]
+fn an_observer_that_panics_changes_no_figure_and_is_asked_again() {
+    let observer = |_: &Event<'_>| std::panic::resume_unwind(Box::new("observer"));
+    let meter = Meter::new(Some(Arc::new(observer)));
+    meter.note_granted(NAME, ms(1));
+    meter.note_granted(NAME, ms(1));
+    assert_eq!(meter.snapshot(Vec::new()).granted, 2);
+}
+
+#[test]
+fn an_adaptive_ttl_is_told_of_holds_and_of_the_best_known_round_trip() {
+    let meter = Meter::new(None);
+    assert_eq!(meter.observed(), Observed::default());
+    (0..99).for_each(|_| meter.note_released(NAME, ms(10)));
+    meter.note_released(NAME, ms(4000));
+    [1, 1, 1, 500].into_iter().for_each(|waited| meter.note_granted(NAME, ms(waited)));
+    let Observed { leases, hold, round_trip } = meter.observed();
+    let is_about = |found: Option<Duration>, n| {
+        found.is_some_and(|found| ms(n) <= found && found <= ms(n) + ms(n) / 8)
+    };
+    assert_eq!(leases, 100);
+    assert!(is_about(hold, 10), "{hold:?}");
+    assert!(is_about(round_trip, 1), "{round_trip:?}");
+    meter.note_renewed(NAME, ms(40));
+    assert!(is_about(meter.observed().round_trip, 40));
+}
+
+#[test]
+fn the_text_is_a_few_lines_for_a_log() {
+    let meter = Meter::new(None);
+    meter.note_attempt();
+    meter.note_granted(NAME, ms(1));
+    meter.note_lease_began();
+    let fresh = meter.snapshot(Vec::new()).to_string();
+    assert_eq!(
+        fresh.lines().next(),
+        Some("leases: 1 held, 1 granted, 0 released (0 handed over), 0 lost")
+    );
+    meter.note_lost(NAME, Loss::Gone);
+    meter.note_lost(NAME, Loss::Expired);
+    meter.note_lost(NAME, Loss::Expired);
+    let server = |server: &str, breaker, connected| ServerStats {
+        server: server.to_owned(),
+        breaker,
+        connected,
+    };
+    let servers = vec![
+        server("10.0.0.1:6379", BreakerState::Closed, true),
+        server("10.0.0.2:6379", BreakerState::HalfOpen, false),
+    ];
+    let expected = "\
+leases: 1 held, 1 granted, 0 released (0 handed over), 3 lost (2: its time was over; 1: its key is gone or another's)
+requests: 0 waiting, 1 attempts, 0 contended, 0 timed out, 0 unknown, 0 failed, 0 woken
+renewals: 0, 0 failed, 0 repairs
+wait: 1, mean 1.0ms, half up to 1.0ms, 99 % up to 1.0ms, longest 1.0ms
+hold: none
+renewal round trip: none
+server 10.0.0.1:6379: connected, breaker closed
+server 10.0.0.2:6379: not connected, breaker half-open";
+    assert_eq!(meter.snapshot(servers).to_string(), expected);
+}
