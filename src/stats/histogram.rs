@@ -51,14 +51,16 @@ impl Histogram {
     pub(crate) fn snapshot(&self) -> Latencies {
         let counts = self.buckets.iter().map(|count| count.load(Relaxed)).enumerate();
         let buckets: Vec<_> = counts.filter(|&(_, count)| count > 0).collect();
-        // A record whose bucket is seen and its maximum is not lies at its bucket's begin or above.
-        let seen_ns =
-            buckets.last().map_or(0, |&(bucket, _)| if bucket == 0 { 0 } else { begin_of(bucket) });
+        // The longest of a record that is seen by half may be missing, but it is in its bucket.
+        let longest_ns = match buckets.last() {
+            Some(&(bucket, _)) if bucket > 0 => begin_of(bucket),
+            _ => 0,
+        };
         Latencies {
             count: buckets.iter().map(|&(_, count)| count).sum(),
             buckets,
             ticks: self.ticks.load(Relaxed),
-            max_ns: self.max_ns.load(Relaxed).max(seen_ns),
+            max_ns: self.max_ns.load(Relaxed).max(longest_ns),
         }
     }
 }
@@ -199,6 +201,18 @@ mod tests {
         let histogram = Histogram::new();
         histogram.record(Duration::MAX);
         assert_eq!(histogram.snapshot().max(), Some(Duration::from_nanos(u64::MAX)));
+    }
+
+    #[test]
+    fn a_record_that_is_seen_by_half_has_a_length_all_the_same() {
+        let histogram = Histogram::new();
+        histogram.buckets[bucket_of(5000)].fetch_add(1, Relaxed);
+        let torn = histogram.snapshot();
+        assert_eq!((torn.count(), torn.mean()), (1, Some(Duration::ZERO)));
+        assert_eq!(
+            (torn.max(), torn.quantile(0.5)),
+            (Some(Duration::from_nanos(4608)), torn.max())
+        );
     }
 
     #[test]
