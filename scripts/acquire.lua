@@ -1,39 +1,88 @@
--- acquire: takes a lock for an owner if nobody else holds it, and accepts a fencing token for it.
+-- acquire: takes locks for an owner if nobody else holds any of them, and accepts a fencing token.
 --
--- KEYS    1 the lock; 2 its fence counter
+-- KEYS    for each lock, one after the other: the lock; its fence counter; the number of those
+--         who wait for it
 -- ARGV    1 the owner's value; 2 the TTL in milliseconds; 3 the token that the owner proposes;
 --         4 'mint' where this server alone decides, and so may raise the token to one more than
---         its counter; 'vote' where it is one of several, and the owner has to propose again
+--           the counters; 'vote' where it is one of several, and the owner has to propose again;
+--         5 'take' to take what is free; 'turn' to take it unless others wait for it; 'look' to
+--           take nothing;
+--         6 what a refusal adds to the number of those who wait: '1' for a waiter whom this holder
+--           has not refused before, '0' for one whom it has, '' for one who does not wait;
+--         7 where the owner takes over from another, that one's value: its locks are as good as
+--           free
 -- Reply   granted: the token, an integer
 --         held by another: {'held', the holder's value (its first 320 bytes), its remaining TTL
---         in milliseconds or -1 where it has none, the counter as a string}
+--         in milliseconds or -1 where it has none, the counter as a string ('0' for one who
+--         waits), the number of those who wait, an integer}
+--         free, and others wait: {'queued', their number, an integer}
+--         free, and only looked at: {'free'}
 --         token not above the counter: {'stale', the counter as a string}
--- Atomic  because a server runs a script whole: no other owner can take the lock, and no other
---         token can be accepted, between the look at the two keys and the writing of them.
+-- Atomic  because a server runs a script whole: no other owner can take a lock, and no other
+--         token can be accepted, between the look at the keys and the writing of them; and all
+--         locks are taken, or none.
 --
 -- A token is accepted only above every token accepted before, in the script that takes the lock;
 -- that is what makes issued tokens unique and ordered. Tokens stay below 2^53, where Lua counts
 -- exactly, and are written by '%.0f', because tostring would write 1.7e+15. The counter may be
 -- forgotten after seven idle days: proposals come from a clock that has moved on by then.
+--
+-- Who waits is counted until one of them is granted the lock, so that who comes anew does not
+-- overtake them; a second after the holder's TTL the number is forgotten. A refused waiter reads
+-- the lock and nothing else, so that a server that tracks what it reads tells of nothing else.
 
-local holder = redis.call('GET', KEYS[1])
-local counter = redis.call('GET', KEYS[2]) or '0'
-if holder and holder ~= ARGV[1] then
-  return {'held', string.sub(holder, 1, 320), redis.call('PTTL', KEYS[1]), counter}
+local counter = '0'
+for lock = 1, #KEYS, 3 do
+  local holder = redis.call('GET', KEYS[lock])
+  if holder and holder ~= ARGV[1] and holder ~= ARGV[7] then
+    local left = redis.call('PTTL', KEYS[lock])
+    if ARGV[6] == '' then
+      local waiting = redis.call('GET', KEYS[lock + 2]) or '0'
+      counter = redis.call('GET', KEYS[lock + 1]) or '0'
+      return {'held', string.sub(holder, 1, 320), left, counter, tonumber(waiting) or 1}
+    end
+    local waiting = redis.call('INCRBY', KEYS[lock + 2], ARGV[6])
+    if waiting == 0 then
+      waiting = redis.call('INCRBY', KEYS[lock + 2], 1)
+    end
+    redis.call('PEXPIRE', KEYS[lock + 2], (left > 0 and left or 60000) + 1000)
+    return {'held', string.sub(holder, 1, 320), left, '0', waiting}
+  end
+  if ARGV[5] == 'turn' and not holder then
+    local waiting = redis.call('GET', KEYS[lock + 2])
+    if waiting then
+      return {'queued', tonumber(waiting) or 1}
+    end
+  end
+  local accepted = redis.call('GET', KEYS[lock + 1])
+  if accepted then
+    local number = tonumber(accepted)
+    if not number or number >= 9007199254740991 then
+      return redis.error_reply('FENCE the fence counter of this lock holds no number below 2^53')
+    end
+    if number > tonumber(counter) then
+      counter = accepted
+    end
+  end
+end
+if ARGV[5] == 'look' then
+  return {'free'}
 end
 
-local highest = tonumber(counter)
-if not highest or highest >= 9007199254740991 then
-  return redis.error_reply('FENCE the fence counter of this lock holds no number below 2^53')
-end
 local token = tonumber(ARGV[3])
-if token <= highest then
+if token <= tonumber(counter) then
   if ARGV[4] ~= 'mint' then
     return {'stale', counter}
   end
-  token = highest + 1
+  token = tonumber(counter) + 1
 end
 
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-redis.call('SET', KEYS[2], string.format('%.0f', token), 'PX', 604800000)
+local written = string.format('%.0f', token)
+for lock = 1, #KEYS, 3 do
+  redis.call('SET', KEYS[lock], ARGV[1], 'PX', ARGV[2])
+  redis.call('SET', KEYS[lock + 1], written, 'PX', 604800000)
+  if ARGV[6] ~= '' then
+    redis.call('DEL', KEYS[lock + 2])
+  end
+end
 return token

@@ -1,18 +1,25 @@
--- extend: makes an owner's lease last for its TTL from now, if the lock is still the owner's.
+-- extend: makes leases last for their TTL from now, where the locks are still their owners'.
 --
--- KEYS    1 the lock
--- ARGV    1 the owner's value; 2 the TTL in milliseconds
--- Reply   1 when the lease lasts at least that long now; 0 when the lock is not the owner's
--- Atomic  because a server runs a script whole: the lock cannot change hands between the look at
+-- KEYS    the locks
+-- ARGV    for each lock, one after the other: its owner's value; the TTL in milliseconds
+-- Reply   for each lock: 1 when the lease lasts at least that long now; 0 when the lock is not
+--         the owner's
+-- Atomic  because a server runs a script whole: a lock cannot change hands between the look at
 --         its owner and the new expiry.
 --
 -- It never shortens a lease (PEXPIRE .. GT, as servers before Redis 7 can do it too) and never
--- creates a key that is gone: somebody else may have held the lock meanwhile.
+-- creates a key that is gone: somebody else may have held the lock meanwhile. The lock is read
+-- once more after it was written: what a server tracks for a connection, it forgets at a write.
 
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then
-  return 0
+local kept = {}
+for lock = 1, #KEYS do
+  kept[lock] = 0
+  if redis.call('GET', KEYS[lock]) == ARGV[2 * lock - 1] then
+    if redis.call('PTTL', KEYS[lock]) < tonumber(ARGV[2 * lock]) then
+      redis.call('PEXPIRE', KEYS[lock], ARGV[2 * lock])
+      redis.call('GET', KEYS[lock])
+    end
+    kept[lock] = 1
+  end
 end
-if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
-end
-return 1
+return kept

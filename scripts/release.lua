@@ -1,14 +1,20 @@
--- release: gives a lock back, if it is still the owner's.
+-- release: gives locks back, if they are still the owner's.
 --
--- KEYS    1 the lock
--- ARGV    1 the owner's value
--- Reply   1 when the lock was the owner's and is free now; 0 when it was not the owner's
--- Atomic  because a server runs a script whole: the lock cannot expire and be taken by another
+-- KEYS    the locks
+-- ARGV    1 the owner's value; 2 where the owner took over from another, that one's value
+-- Reply   1 when every lock was the owner's and is free now; 0 when one of them was not
+-- Atomic  because a server runs a script whole: a lock cannot expire and be taken by another
 --         between the look at its owner and its deletion.
 --
 -- The fence counter stays, for the tokens of the leases to come.
 
-if redis.call('GET', KEYS[1]) == ARGV[1] then
-  return redis.call('DEL', KEYS[1])
+local all = 1
+for lock = 1, #KEYS do
+  local holder = redis.call('GET', KEYS[lock])
+  if holder and (holder == ARGV[1] or holder == ARGV[2]) then
+    redis.call('DEL', KEYS[lock])
+  else
+    all = 0
+  end
 end
-return 0
+return all

@@ -7,19 +7,21 @@ use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::error::{Error, FailureKind, Report, ServerReport, Vote};
+use crate::lock::adaptive::AdaptiveTtl;
 use crate::lock::answer::Reason;
-use crate::lock::core::Core;
+use crate::lock::core::{Configuration, Core};
 use crate::lock::fingerprint::fingerprint;
 use crate::lock::owner::check_label;
 use crate::lock::scripts;
 use crate::locker::{Defaults, Locker};
 use crate::net::connection::Settings;
-use crate::policy::{Quorum, Term};
+use crate::policy::{Adaptive, Quorum, Retry, Term};
 use crate::server::endpoint::Endpoint;
 use crate::server::fitness::Rules;
 use crate::server::node::{Node, NodeSettings, Refusal};
 use crate::server::registry::Registry;
 use crate::server::watch::Watchers;
+use crate::stats::{Meter, Observer};
 
 const DEFAULT_TTL: Duration = Duration::from_secs(10);
 const DEFAULT_COMMAND_TIMEOUT: Duration = Duration::from_millis(500);
@@ -48,12 +50,21 @@ pub struct Builder {
     command_timeout: Option<Duration>,
     connect_timeout: Duration,
     connections: usize,
+    adaptive: Option<(Duration, Duration)>,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 impl Builder {
     pub(crate) fn new() -> Self {
-        let defaults =
-            Defaults { prefix: Vec::new(), ttl: DEFAULT_TTL, min_validity: None, label: None };
+        let defaults = Defaults {
+            prefix: Vec::new(),
+            ttl: DEFAULT_TTL,
+            adaptive: None,
+            min_validity: None,
+            label: None,
+            retry: Retry::default(),
+            is_renewed: true,
+        };
         Self {
             urls: Vec::new(),
             quorum: None,
@@ -64,6 +75,8 @@ impl Builder {
             command_timeout: None,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
             connections: 1,
+            adaptive: None,
+            observer: None,
         }
     }
 
@@ -104,7 +117,35 @@ impl Builder {
         self
     }
 
-    /// The longest TTL that any client of these servers uses; the default TTL by default. It is
+    /// Lets the TTL of leases that name none follow how long leases are held and how long renewals
+    /// take, within these bounds; until enough is known it is the longest. Off by default. See
+    /// [`LockRequest::expect`](crate::LockRequest::expect) for locks of which more is known.
+    pub fn adaptive_ttl(mut self, shortest: Duration, longest: Duration) -> Self {
+        self.adaptive = Some((shortest, longest));
+        self
+    }
+
+    /// Leaves leases to end at their TTL, unless they are extended by hand. By default they are
+    /// renewed while their guard lives.
+    pub fn no_renewal(mut self) -> Self {
+        self.defaults.is_renewed = false;
+        self
+    }
+
+    /// When requests that name no other policy try again: [`Retry::default`] by default.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.defaults.retry = retry;
+        self
+    }
+
+    /// Who is told of every event.
+    pub fn observer(mut self, observer: impl Observer) -> Self {
+        self.observer = Some(Arc::new(observer));
+        self
+    }
+
+    /// The longest TTL that any client of these servers uses; the default TTL, or the longest
+    /// adaptive one, by default. It is
     /// what the restart guard waits for, so longer ones are refused where it is on.
     pub fn longest_ttl(mut self, ttl: Duration) -> Self {
         self.longest_ttl = Some(ttl);
@@ -184,10 +225,14 @@ impl Builder {
     /// # Cancel safety
     ///
     /// Dropping the future closes what was opened.
-    pub async fn connect(self) -> Result<Locker, Error> {
+    pub async fn connect(mut self) -> Result<Locker, Error> {
         let endpoints = self.endpoints()?;
         let quorum = Quorum::new(endpoints.len(), self.quorum).map_err(Error::misuse)?;
         self.check()?;
+        if let Some((shortest, longest)) = self.adaptive {
+            let policy = Adaptive::new(shortest, longest).map_err(Error::misuse)?;
+            self.defaults.adaptive = Some(AdaptiveTtl::new(policy));
+        }
         let core = self.start(endpoints, quorum);
         meet(&core, self.connections).await?;
         Ok(Locker::new(core, self.defaults))
@@ -208,7 +253,11 @@ impl Builder {
     /// The longest TTL that the restart guard has to wait for, where it is on.
     fn guarded_ttl(&self) -> Option<Duration> {
         let is_on = self.restart_guard.unwrap_or(self.urls.len() > 1);
-        is_on.then(|| self.longest_ttl.unwrap_or(self.defaults.ttl))
+        is_on.then(|| self.longest_ttl.unwrap_or(self.longest_of_defaults()))
+    }
+
+    fn longest_of_defaults(&self) -> Duration {
+        self.adaptive.map_or(self.defaults.ttl, |(_, longest)| longest.max(self.defaults.ttl))
     }
 
     fn command_timeout_or_default(&self) -> Duration {
@@ -234,25 +283,28 @@ impl Builder {
             rules: is_judged
                 .then(|| Rules { restart_guard: self.guarded_ttl(), strict: self.strict }),
         };
-        let configuration = (endpoints.len() > 1).then(|| fingerprint(&addresses, quorum.needed()));
+        let fingerprint = (endpoints.len() > 1).then(|| fingerprint(&addresses, quorum.needed()));
         let registry = Arc::new(Registry::new(addresses));
         let watchers = Arc::new(Watchers::default());
         let nodes = endpoints.into_iter().enumerate().map(|(number, endpoint)| {
             let place = (number, Arc::clone(&registry), Arc::clone(&watchers));
             Node::start(place, endpoint, scripts::catalog(), settings)
         });
-        Core::new(nodes, quorum, configuration, self.guarded_ttl())
+        let guarded_ttl = self.guarded_ttl();
+        let configuration = Configuration { quorum, fingerprint, guarded_ttl };
+        Core::new(nodes, configuration, Meter::new(self.observer.clone()))
     }
 
     fn check(&self) -> Result<(), Error> {
         Term::new(self.defaults.ttl, self.defaults.min_validity).map_err(Error::misuse)?;
         self.defaults.label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;
+        self.defaults.retry.check().map_err(Error::misuse)?;
         if let Some(longest) = self.longest_ttl {
             Term::new(longest, None).map_err(Error::misuse)?;
-            if longest < self.defaults.ttl {
+            if longest < self.longest_of_defaults() {
                 return Err(Error::misuse(format_args!(
                     "a longest TTL of {longest:?} is shorter than the TTL of {:?}",
-                    self.defaults.ttl
+                    self.longest_of_defaults()
                 )));
             }
         }

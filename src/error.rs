@@ -5,6 +5,8 @@ mod report;
 use std::fmt;
 use std::time::Duration;
 
+use crate::policy::Loss;
+
 pub(crate) use report::Configured;
 pub use report::{FailureKind, Holder, Report, ServerReport, Vote};
 
@@ -32,7 +34,9 @@ pub(crate) enum Kind {
     /// The servers that would have had to agree did not.
     NoQuorum,
     /// The lease is no longer held.
-    Lost(&'static str),
+    Lost(Loss),
+    /// The locker was shut down.
+    ShutDown,
     /// The caller asked for what cannot be.
     Misuse(String),
 }
@@ -40,10 +44,6 @@ pub(crate) enum Kind {
 impl Error {
     pub(crate) fn new(kind: Kind, lock: String, report: Report) -> Self {
         Self(Box::new(Inner { kind, lock: Some(lock), report }))
-    }
-
-    pub(crate) fn lost(why: &'static str, lock: String) -> Self {
-        Self::new(Kind::Lost(why), lock, Report::default())
     }
 
     pub(crate) fn misuse(what: impl fmt::Display) -> Self {
@@ -76,6 +76,21 @@ impl Error {
     #[must_use]
     pub fn is_lost(&self) -> bool {
         matches!(self.0.kind, Kind::Lost(_))
+    }
+
+    /// Why the lease ended, if it did.
+    #[must_use]
+    pub fn loss(&self) -> Option<Loss> {
+        match self.0.kind {
+            Kind::Lost(loss) => Some(loss),
+            _ => None,
+        }
+    }
+
+    /// The locker was shut down: it takes no locks any more.
+    #[must_use]
+    pub fn is_shut_down(&self) -> bool {
+        matches!(self.0.kind, Kind::ShutDown | Kind::Lost(Loss::ShutDown))
     }
 
     /// Too few servers answered as they would have had to.
@@ -147,6 +162,7 @@ impl fmt::Display for Error {
         match &self.0.kind {
             Kind::Misuse(what) => return f.write_str(what),
             Kind::Lost(why) => return write!(f, "the lease is lost: {why}"),
+            Kind::ShutDown => return f.write_str("the locker was shut down"),
             Kind::Contended => f.write_str("held by another")?,
             Kind::TimedOut { waited } => write!(f, "not to be had within {waited:.1?}")?,
             Kind::TooLate => f.write_str("granted too late to be of use, and given back")?,

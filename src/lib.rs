@@ -47,7 +47,6 @@ mod net;
 mod policy;
 mod request;
 mod server;
-#[allow(dead_code, reason = "wired by the lock layer")]
 mod stats;
 #[cfg(test)]
 #[path = "../tests/support/mod.rs"]
@@ -65,6 +64,7 @@ pub mod fuzzing {
 pub use builder::Builder;
 pub use error::{Error, FailureKind, Holder, Report, ServerReport, Vote};
 pub use lock::guard::{Fenced, Fencing, FencingToken, Guard, Unfenced};
+pub use lock::shutdown::Shutdown;
 pub use locker::Locker;
 pub use policy::{CoexistenceError, Loss, Retry, Tolerance, may_coexist};
 pub use request::LockRequest;

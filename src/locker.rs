@@ -5,11 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::builder::Builder;
+use crate::clock;
 use crate::error::Error;
+use crate::lock::adaptive::AdaptiveTtl;
 use crate::lock::core::Core;
+use crate::lock::few::Few;
+use crate::lock::guard::Guard;
+use crate::lock::keeper::keep;
 use crate::lock::names::Names;
-use crate::policy::{Tolerance, Wait};
-use crate::request::{Asked, LockRequest};
+use crate::lock::shutdown::{Shutdown, shut_down};
+use crate::policy::{Retry, Tolerance, Wait};
+use crate::request::LockRequest;
+use crate::server::node::Node;
+use crate::stats::{BreakerState, Meter, ServerStats, Stats};
 
 /// Takes locks on a server, or on a quorum of several. Cloning it is cheap; all clones share its
 /// connections.
@@ -25,8 +33,26 @@ pub struct Locker {
 pub(crate) struct Defaults {
     pub(crate) prefix: Vec<u8>,
     pub(crate) ttl: Duration,
+    /// Where the TTL follows what was observed.
+    pub(crate) adaptive: Option<AdaptiveTtl>,
     pub(crate) min_validity: Option<Duration>,
     pub(crate) label: Option<Arc<str>>,
+    pub(crate) retry: Retry,
+    pub(crate) is_renewed: bool,
+}
+
+impl Defaults {
+    /// The TTL of a lease that is given none.
+    pub(crate) fn ttl(&self, meter: &Meter, expected: Option<Duration>) -> Result<Duration, Error> {
+        match (&self.adaptive, expected) {
+            (Some(adaptive), _) => Ok(adaptive.ttl(meter, expected)),
+            (None, None) => Ok(self.ttl),
+            (None, Some(_)) => Err(Error::misuse(
+                "an expected duration chooses a TTL within the bounds of Builder::adaptive_ttl, \
+                 which were not given",
+            )),
+        }
+    }
 }
 
 impl Locker {
@@ -52,18 +78,88 @@ impl Locker {
         Builder::new()
     }
 
+    /// On the current runtime, which the keeper of its leases runs on.
     pub(crate) fn new(core: Core, defaults: Defaults) -> Self {
-        Self { core: Arc::new(core), defaults: Arc::new(defaults) }
+        let core = Arc::new(core);
+        tokio::spawn(keep(Arc::downgrade(&core)));
+        Self { core, defaults: Arc::new(defaults) }
     }
 
     /// A request for the lock `name`, which waits while another holds it.
     pub fn lock(&self, name: impl AsRef<[u8]>) -> LockRequest {
-        self.request(name.as_ref(), Wait::Forever)
+        self.request(self.one(name.as_ref()), Wait::Forever)
     }
 
     /// A request for the lock `name`, which does not wait.
     pub fn try_lock(&self, name: impl AsRef<[u8]>) -> LockRequest {
-        self.request(name.as_ref(), Wait::Never)
+        self.request(self.one(name.as_ref()), Wait::Never)
+    }
+
+    /// A request for all of these locks at once, which waits while another holds any of them: all
+    /// are taken, or none.
+    ///
+    /// Each server takes them in one script, so callers who want the same locks in another order
+    /// cannot block each other. The guard has one fencing token, which is good for each of them.
+    /// Who asks for several waits in no line: callers who hand single ones of them on may overtake
+    /// it.
+    pub fn lock_all<N: AsRef<[u8]>>(&self, names: impl IntoIterator<Item = N>) -> LockRequest {
+        let made = names.into_iter().map(|name| self.name(name.as_ref()));
+        let names = made.collect::<Result<Vec<Names>, Error>>().and_then(|mut names| {
+            names.sort_unstable_by(|one, other| one.lock().cmp(other.lock()));
+            names.dedup();
+            if names.is_empty() {
+                return Err(Error::misuse("there is no lock in an empty list of names"));
+            }
+            Ok(names.into_iter().collect())
+        });
+        self.request(names, Wait::Forever)
+    }
+
+    /// Takes the lock `name`, does `work` while the lease holds, and gives the lock back: see
+    /// [`LockRequest::with`].
+    ///
+    /// # Errors
+    ///
+    /// As [`LockRequest::with`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`LockRequest::with`].
+    pub async fn with_lock<T>(
+        &self,
+        name: impl AsRef<[u8]>,
+        work: impl AsyncFnOnce(&Guard) -> T,
+    ) -> Result<T, Error> {
+        self.lock(name).with(work).await
+    }
+
+    /// Ends this locker and all its clones: requests are refused from now on and those that wait
+    /// end ([`Error::is_shut_down`]), every lease is lost ([`Loss::ShutDown`](crate::Loss)), and
+    /// all of them are given back, to each server in one write. Waits for the servers' word for at
+    /// most `within`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Once polled, nothing is admitted any more; what is not given back by then is when its guard
+    /// is dropped, or its TTL is over.
+    pub async fn shutdown(&self, within: Duration) -> Shutdown {
+        shut_down(&self.core, within).await
+    }
+
+    /// What this locker and its clones have done so far, and how its servers are.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let now = clock::now();
+        let server = |node: &Node| ServerStats {
+            server: node.endpoint().address.to_string(),
+            breaker: match node.breaker().opens_in(now) {
+                None => BreakerState::Closed,
+                Some(Duration::ZERO) => BreakerState::HalfOpen,
+                Some(_) => BreakerState::Open,
+            },
+            connected: node.connection_now(0).is_ok(),
+        };
+        self.core.meter().snapshot(self.core.nodes().iter().map(server).collect())
     }
 
     /// What this set of servers and its quorum withstand.
@@ -83,16 +179,16 @@ impl Locker {
             .collect()
     }
 
-    fn request(&self, name: &[u8], wait: Wait) -> LockRequest {
-        let Defaults { prefix, ttl, min_validity, label } = &*self.defaults;
-        let asked = Asked {
-            names: Names::new(prefix, name),
-            ttl: *ttl,
-            min_validity: *min_validity,
-            label: label.clone(),
-            wait,
-        };
-        LockRequest::new(Arc::clone(&self.core), asked)
+    fn name(&self, name: &[u8]) -> Result<Names, Error> {
+        Names::new(&self.defaults.prefix, name).map_err(Error::misuse)
+    }
+
+    fn one(&self, name: &[u8]) -> Result<Few<Names>, Error> {
+        self.name(name).map(|names| Few::One([names]))
+    }
+
+    fn request(&self, names: Result<Few<Names>, Error>, wait: Wait) -> LockRequest {
+        LockRequest::new(Arc::clone(&self.core), Arc::clone(&self.defaults), names, wait)
     }
 }
 

@@ -8,12 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::lock::acquire::{Wish, acquire};
+use crate::lock::acquire::acquire;
 use crate::lock::core::Core;
+use crate::lock::few::Few;
 use crate::lock::guard::{Fenced, Fencing, Guard, Unfenced};
-use crate::lock::names::{InvalidName, Names};
+use crate::lock::names::Names;
+use crate::lock::order::{Order, Wish};
 use crate::lock::owner::check_label;
-use crate::policy::{Term, Wait};
+use crate::locker::Defaults;
+use crate::policy::{Retry, Term, Wait};
 
 /// A lock that is about to be taken: `.await` it, after setting what differs from the locker's
 /// defaults.
@@ -33,6 +36,7 @@ use crate::policy::{Term, Wait};
 #[must_use = "a lock is taken when its request is awaited"]
 pub struct LockRequest<F: Fencing = Fenced> {
     core: Arc<Core>,
+    defaults: Arc<Defaults>,
     asked: Asked,
     fencing: PhantomData<fn() -> F>,
 }
@@ -40,22 +44,38 @@ pub struct LockRequest<F: Fencing = Fenced> {
 /// What is asked for, unchecked: what is wrong with it is said when the request is awaited.
 #[derive(Debug)]
 pub(crate) struct Asked {
-    pub(crate) names: Result<Names, InvalidName>,
-    pub(crate) ttl: Duration,
-    pub(crate) min_validity: Option<Duration>,
-    pub(crate) label: Option<Arc<str>>,
-    pub(crate) wait: Wait,
+    /// Or what is wrong with a name.
+    names: Result<Few<Names>, Error>,
+    /// Where it is not the locker's.
+    ttl: Option<Duration>,
+    expected: Option<Duration>,
+    min_validity: Option<Duration>,
+    label: Option<Arc<str>>,
+    wait: Wait,
+    retry: Retry,
+    is_renewed: bool,
 }
 
 impl LockRequest<Fenced> {
-    pub(crate) fn new(core: Arc<Core>, asked: Asked) -> Self {
-        Self { core, asked, fencing: PhantomData }
+    pub(crate) fn new(
+        core: Arc<Core>,
+        defaults: Arc<Defaults>,
+        names: Result<Few<Names>, Error>,
+        wait: Wait,
+    ) -> Self {
+        let Defaults { min_validity, ref label, retry, is_renewed, .. } = *defaults;
+        let label = label.clone();
+        let (ttl, expected) = (None, None);
+        let asked = Asked { names, ttl, expected, min_validity, label, wait, retry, is_renewed };
+        Self { core, defaults, asked, fencing: PhantomData }
     }
 
     /// Takes the lock by a plain `SET NX PX`, which costs the server less, and without a fencing
     /// token: a guard that outlives its lease unnoticed has nothing that a resource could refuse.
+    /// Such a first try overtakes who waits in other processes.
     pub fn unfenced(self) -> LockRequest<Unfenced> {
-        LockRequest { core: self.core, asked: self.asked, fencing: PhantomData }
+        let Self { core, defaults, asked, .. } = self;
+        LockRequest { core, defaults, asked, fencing: PhantomData }
     }
 }
 
@@ -63,7 +83,27 @@ impl<F: Fencing> LockRequest<F> {
     /// How long the lease lasts: from 10 ms to a day, in whole milliseconds; with a restart guard
     /// at most [`Builder::longest_ttl`](crate::Builder::longest_ttl).
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.asked.ttl = ttl;
+        self.asked.ttl = Some(ttl);
+        self
+    }
+
+    /// How long the lock is likely to be held: the TTL is chosen to fit, within the bounds of
+    /// [`Builder::adaptive_ttl`](crate::Builder::adaptive_ttl), which it needs.
+    pub fn expect(mut self, duration: Duration) -> Self {
+        self.asked.expected = Some(duration);
+        self
+    }
+
+    /// Leaves the lease to end at its TTL, unless it is extended by hand.
+    pub fn no_renewal(mut self) -> Self {
+        self.asked.is_renewed = false;
+        self
+    }
+
+    /// When to try again, where no server tells that the lock is free, and how often to try at
+    /// all.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.asked.retry = retry;
         self
     }
 
@@ -87,9 +127,34 @@ impl<F: Fencing> LockRequest<F> {
         self
     }
 
+    /// Takes the lock, does `work` while the lease holds, and gives the lock back.
+    ///
+    /// # Errors
+    ///
+    /// As awaiting the request; and [`Error::is_lost`] when the lease was lost before `work` was
+    /// done, which is dropped then. A release that no server confirmed is no error: it has been
+    /// queued once more.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops `work` and gives the lock back, without blocking.
+    pub async fn with<T>(self, work: impl AsyncFnOnce(&Guard<F>) -> T) -> Result<T, Error> {
+        let guard = self.await?;
+        let output = guard.run(work(&guard)).await?;
+        match guard.release().await {
+            Err(error) if error.is_lost() => Err(error),
+            _ => Ok(output),
+        }
+    }
+
     fn wish(self) -> Result<(Arc<Core>, Wish), Error> {
-        let Asked { names, ttl, min_validity, label, wait } = self.asked;
-        let names = names.map_err(Error::misuse)?;
+        let Asked { names, ttl, expected, min_validity, label, wait, retry, is_renewed } =
+            self.asked;
+        let names = names?;
+        let ttl = match ttl {
+            Some(ttl) => ttl,
+            None => self.defaults.ttl(self.core.meter(), expected)?,
+        };
         let term = Term::new(ttl, min_validity).map_err(Error::misuse)?;
         if let Some(longest) = self.core.longest_ttl().filter(|longest| ttl > *longest) {
             return Err(Error::misuse(format_args!(
@@ -98,8 +163,9 @@ impl<F: Fencing> LockRequest<F> {
             )));
         }
         label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;
-        let fenced = Guard::<F>::FENCED;
-        Ok((self.core, Wish { names, term, label, wait, fenced }))
+        retry.check().map_err(Error::misuse)?;
+        let order = Order { term, label, is_fenced: Guard::<F>::FENCED, is_renewed };
+        Ok((self.core, Wish { names, order, wait, retry }))
     }
 }
 

@@ -1,15 +1,17 @@
 //! From a wish to a lease: attempts, each by a new owner, until one holds or patience ends.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::claim::Claim;
+use super::claim::{Claim, Lanes, Manner, Waiting};
 use super::core::{Core, Lead};
+use super::hold::title;
 use super::lease::Lease;
-use super::names::Names;
-use super::owner::Owner;
+use super::order::Wish;
 use super::round::Round;
+use super::wait::wait;
 use crate::clock;
 use crate::error::{Error, Kind};
 use crate::policy::{Ballot, Moment, Next, Patience, Quorum, Setback, Term, Verdict, Wait};
@@ -17,52 +19,79 @@ use crate::policy::{Ballot, Moment, Next, Patience, Quorum, Setback, Term, Verdi
 /// How often one attempt proposes a token: contenders outbid one another only while they overlap.
 const PROPOSALS_MAX: usize = 4;
 
-/// What a caller wants.
-pub(crate) struct Wish {
-    pub(crate) names: Names,
-    pub(crate) term: Term,
-    pub(crate) label: Option<Arc<str>>,
-    pub(crate) wait: Wait,
-    pub(crate) fenced: bool,
-}
-
 /// Why one attempt came to nothing.
-struct Refused {
-    setback: Setback,
-    round: Round,
+pub(super) struct Refused {
+    pub(super) setback: Setback,
+    pub(super) round: Round,
 }
 
-/// Takes the lock, or says why it cannot be had.
+/// Takes the locks, or says why they cannot be had.
 ///
 /// # Cancel safety
 ///
 /// When the future is dropped, whatever may have been granted is given back.
 pub(crate) async fn acquire(core: &Arc<Core>, wish: &Wish) -> Result<Lease, Error> {
-    let mut patience = Patience::new(wish.wait, wish.term.ttl(), clock::now());
-    let mut lead = None;
-    loop {
-        let refused = match attempt(core, wish, lead).await {
-            Ok(lease) => return Ok(lease),
-            Err(refused) => refused,
-        };
-        if matches!(refused.setback, Setback::Held(_)) {
-            lead = core.leader(wish.names.lock(), refused.round.slowest_answer());
-        }
-        let kind = match patience.after(refused.setback, clock::now(), clock::random_bits()) {
-            Next::TryIn(delay) => {
-                sleep(delay).await;
-                continue;
-            }
-            Next::GiveUp => kind_of(refused.setback),
-            Next::OutOfTime(waited) => Kind::TimedOut { waited },
-        };
-        return Err(Error::new(kind, wish.names.to_string(), refused.round.report(core)));
+    let asked_at = clock::now();
+    let outcome = take(core, wish, asked_at).await;
+    let (meter, name, now) = (core.meter(), wish.names[0].lock(), clock::now());
+    match &outcome {
+        Ok(_) => meter.note_granted(name, now.since(asked_at)),
+        Err(error) if error.is_timeout() => meter.note_timed_out(name, now.since(asked_at)),
+        Err(error) if error.is_contended() => {}
+        Err(_) => meter.note_failed(name),
     }
+    outcome
+}
+
+async fn take(core: &Arc<Core>, wish: &Wish, asked_at: Moment) -> Result<Lease, Error> {
+    let mut patience = Patience::new(wish.wait, wish.retry, wish.order.term.ttl(), asked_at);
+    let waits = wish.wait != Wait::Never;
+    let manner = if waits { Manner::TURN } else { Manner::TAKE };
+    let mut refused = None;
+    // Who comes while others wait in this process goes behind them without asking.
+    while !(waits && core.lines().has(&wish.names[0])) {
+        if core.is_shut_down() {
+            return Err(shut_down(wish));
+        }
+        let claim = Claim::new(core, wish.names.clone(), &wish.order, Lanes::Shared);
+        let failed = match attempt(claim, wish.order.is_fenced, manner, None).await {
+            Ok(lease) => return Ok(lease),
+            Err(failed) => failed,
+        };
+        if waits && matches!(failed.setback, Setback::Held(_)) {
+            refused = Some(failed);
+            break;
+        }
+        match next(core, wish, &mut patience, failed) {
+            Ok(delay) => sleep(delay).await,
+            Err(error) => return Err(error),
+        }
+    }
+    wait(core, wish, patience, refused).await
+}
+
+/// How long to wait before the next try, or the error that ends the tries.
+pub(super) fn next(
+    core: &Core,
+    wish: &Wish,
+    patience: &mut Patience,
+    refused: Refused,
+) -> Result<Duration, Error> {
+    let kind = match patience.after(refused.setback, clock::now(), clock::random_bits()) {
+        Next::TryIn(delay) => return Ok(delay),
+        Next::GiveUp => kind_of(refused.setback),
+        Next::OutOfTime(waited) => Kind::TimedOut { waited },
+    };
+    Err(Error::new(kind, title(&wish.names), refused.round.report(core)))
+}
+
+pub(super) fn shut_down(wish: &Wish) -> Error {
+    Error::new(Kind::ShutDown, title(&wish.names), crate::error::Report::default())
 }
 
 fn kind_of(setback: Setback) -> Kind {
     match setback {
-        Setback::Held(_) => Kind::Contended,
+        Setback::Held(_) | Setback::Watched(_) => Kind::Contended,
         Setback::TooLate => Kind::TooLate,
         Setback::Failing | Setback::Hopeless | Setback::Quarantined(_) => Kind::NoQuorum,
     }
@@ -72,28 +101,58 @@ fn kind_of(setback: Setback) -> Kind {
 ///
 /// Where only a token stood in the way, the same owner proposes a larger one: a server that had
 /// accepted the smaller one grants again, with the TTL and the deadline of the later question.
-async fn attempt(core: &Arc<Core>, wish: &Wish, lead: Option<Lead>) -> Result<Lease, Refused> {
-    let owner = Owner::fresh(core.fingerprint(), wish.label.as_deref());
-    let mut claim = Claim::new(Arc::clone(core), wish.names.clone(), owner, wish.term);
-    let mut ballot = wish.fenced.then(|| Ballot::new(clock::wall_micros()));
-    let mut round = claim.acquire(ballot, lead).await;
+/// Where servers were late, they are asked once more, over the same connections: the answer says
+/// what became of the first question too. Anything else that is not known is given back.
+pub(super) async fn attempt(
+    mut claim: Claim,
+    is_fenced: bool,
+    manner: Manner,
+    lead: Option<Lead>,
+) -> Result<Lease, Refused> {
+    let hold = Arc::clone(claim.hold());
+    let quorum = hold.core.quorum();
+    hold.core.meter().note_attempt();
+    let is_plain = !is_fenced
+        && manner.waiting == Waiting::No
+        && hold.predecessor.is_none()
+        && hold.names.len() == 1;
+    let mut ballot = (!is_plain).then(|| Ballot::new(clock::wall_micros()));
+    let mut round = claim.acquire(ballot, manner, lead).await;
     let mut proposals = 1;
+    let mut has_insisted = false;
     while proposals < PROPOSALS_MAX {
-        let (Some(outbid), Some(counter)) = (ballot, round.outbid_by(core.quorum())) else { break };
-        ballot = Some(outbid.above(counter));
-        round = claim.acquire(ballot, lead).await;
+        let above = match (ballot, round.outbid_by(quorum)) {
+            (Some(outbid), Some(counter)) => outbid.above(counter),
+            (before, _) if !has_insisted && round.is_open(quorum) => {
+                has_insisted = true;
+                let anew = Ballot::new(clock::wall_micros());
+                before.map_or(anew, |before| anew.above(before.proposal()))
+            }
+            _ => break,
+        };
+        ballot = Some(above);
+        round = claim.acquire(ballot, manner, None).await;
         proposals += 1;
     }
-    if proposals == 1 && round.proves_nothing_granted() {
+    if proposals == 1 && hold.predecessor.is_none() && round.proves_nothing_granted() {
         claim.settle();
     }
-    match granted(&round, core.quorum(), wish.term, ballot) {
-        Ok(Grant { deadline, token }) => Ok(Lease::new(claim, deadline, token, round)),
-        Err(setback) => Err(Refused { setback, round }),
+    match granted(&round, quorum, hold.term, ballot) {
+        Ok(Grant { asked_at, deadline, token }) => {
+            hold.begin(deadline, token.filter(|_| is_fenced), clock::now());
+            Ok(Lease::begin(claim, round, asked_at))
+        }
+        Err(setback) => {
+            if round.is_unknown() {
+                hold.core.meter().note_unknown();
+            }
+            Err(Refused { setback, round })
+        }
     }
 }
 
 struct Grant {
+    asked_at: Moment,
     deadline: Moment,
     token: Option<u64>,
 }
@@ -121,5 +180,5 @@ fn granted(
         (None, _) => {}
         _ => return Err(Setback::Failing),
     }
-    Ok(Grant { deadline, token })
+    Ok(Grant { asked_at, deadline, token })
 }

@@ -20,9 +20,15 @@ pub(super) enum Answer {
     /// No: the lock is another's.
     Held {
         holder: Holder,
-        /// The largest token that the server has accepted.
+        /// The largest token that the server has accepted; 0 where it was not asked.
         counter: u64,
+        /// How many wait for the lock, this one included if it is counted.
+        waiting: u64,
     },
+    /// No: the lock is free, and others wait for it.
+    Queued { waiting: u64 },
+    /// The lock is free, and was only looked at.
+    Free,
     /// No: the lock is another's, of whom nothing is known.
     Taken,
     /// No: the lock is not, or no longer, the one who asks's.
@@ -58,10 +64,16 @@ impl Answer {
                     Frame::Bulk(value),
                     Frame::Integer(pttl),
                     Frame::Bulk(counter),
-                ] if word == "held" => {
-                    let counter = number(counter).unwrap_or(0);
-                    Some(Self::Held { holder: holder_of(value, *pttl), counter })
+                    Frame::Integer(waiting),
+                ] if word == "held" => Some(Self::Held {
+                    holder: holder_of(value, *pttl),
+                    counter: number(counter).unwrap_or(0),
+                    waiting: u64::try_from(*waiting).unwrap_or(0),
+                }),
+                [Frame::Bulk(word), Frame::Integer(waiting)] if word == "queued" => {
+                    Some(Self::Queued { waiting: u64::try_from(*waiting).unwrap_or(1) })
                 }
+                [Frame::Bulk(word)] if word == "free" => Some(Self::Free),
                 [Frame::Bulk(word), Frame::Bulk(counter)] if word == "stale" => {
                     Some(Self::Stale { counter: number(counter)? })
                 }
@@ -80,7 +92,7 @@ impl Answer {
         }
     }
 
-    /// The reply of `extend.lua` and of `release.lua`.
+    /// The reply of `release.lua` and of `repair.lua`.
     pub(super) fn of_owned(reply: &Frame) -> Option<Self> {
         match reply {
             Frame::Integer(1) => Some(Self::Granted(None)),
@@ -89,13 +101,21 @@ impl Answer {
         }
     }
 
+    /// The reply of `extend.lua` for the locks of one owner.
+    pub(super) fn of_extend(reply: &Frame) -> Option<Self> {
+        let Frame::Array(locks) = reply else { return None };
+        let answers = locks.iter().map(Self::of_owned).collect::<Option<Vec<_>>>()?;
+        let lost = answers.iter().any(|answer| matches!(answer, Self::NotOwned));
+        (!answers.is_empty()).then_some(if lost { Self::NotOwned } else { Self::Granted(None) })
+    }
+
     /// The reply of `holder.lua`, asked because the lock was another's a moment ago.
     pub(super) fn of_holder(reply: &Frame) -> Option<Self> {
         let Frame::Array(items) = reply else { return None };
         match &items[..] {
             [] => Some(Self::Taken),
             [Frame::Bulk(value), Frame::Integer(pttl)] => {
-                Some(Self::Held { holder: holder_of(value, *pttl), counter: 0 })
+                Some(Self::Held { holder: holder_of(value, *pttl), counter: 0, waiting: 0 })
             }
             _ => None,
         }
@@ -115,7 +135,7 @@ impl Answer {
         match self {
             Self::Granted(_) => Vote::Granted,
             Self::Held { holder, .. } => Vote::Held(Some(holder.clone().seen_from(configuration))),
-            Self::Taken => Vote::Held(None),
+            Self::Taken | Self::Queued { .. } | Self::Free => Vote::Held(None),
             Self::NotOwned => Vote::NotOwned,
             Self::Stale { .. } => Vote::Stale,
             Self::Failed(reason) => {
@@ -199,12 +219,22 @@ mod tests {
     #[test]
     fn replies_are_read_as_the_scripts_heads_say() {
         assert!(matches!(Answer::of_acquire(&Frame::Integer(7)), Some(Answer::Granted(Some(7)))));
-        let held = vec![bulk("held"), bulk("other"), Frame::Integer(40), bulk("6")];
-        let Some(Answer::Held { holder, counter: 6 }) = Answer::of_acquire(&Frame::Array(held))
-        else {
-            panic!()
-        };
+        let held =
+            vec![bulk("held"), bulk("other"), Frame::Integer(40), bulk("6"), Frame::Integer(2)];
+        let answer = Answer::of_acquire(&Frame::Array(held));
+        let Some(Answer::Held { holder, counter: 6, waiting: 2 }) = answer else { panic!() };
         assert_eq!(holder.owner, "other");
+        let queued = vec![bulk("queued"), Frame::Integer(3)];
+        let answer = Answer::of_acquire(&Frame::Array(queued));
+        assert!(matches!(answer, Some(Answer::Queued { waiting: 3 })));
+        let free = Frame::Array(vec![bulk("free")]);
+        assert!(matches!(Answer::of_acquire(&free), Some(Answer::Free)));
+        let kept = |locks: &[i64]| {
+            Answer::of_extend(&Frame::Array(locks.iter().copied().map(Frame::Integer).collect()))
+        };
+        assert!(matches!(kept(&[1, 1]), Some(Answer::Granted(None))));
+        assert!(matches!(kept(&[1, 0]), Some(Answer::NotOwned)));
+        assert!(kept(&[]).is_none() && kept(&[2]).is_none());
         let stale = vec![bulk("stale"), bulk("6")];
         assert!(matches!(
             Answer::of_acquire(&Frame::Array(stale)),

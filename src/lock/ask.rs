@@ -2,7 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
 use leasehold_resp::Frame;
@@ -18,28 +18,47 @@ use crate::policy::{Moment, Quorum, Verdict};
 use crate::server::call::{Call, Command};
 use crate::server::node::Node;
 
-/// Where a lease is with one server: the lane it was given, and the connection it began on.
-#[derive(Clone)]
+/// Where a lease is with one server: its lane, and the connection that it is on.
 pub(super) struct Seat {
     pub(super) lane: usize,
     pub(super) connection: Option<Arc<Connection>>,
+    /// The server has said that it granted the lease.
+    pub(super) is_granted: bool,
 }
 
 impl Seat {
-    /// The connection that the lease began on while it lives, else the lane's next; among several
-    /// servers, only if it is there already.
-    async fn take(&mut self, core: &Core, node: &Node) -> Result<Arc<Connection>, OpenError> {
-        if let Some(connection) = self.connection.as_ref().filter(|known| known.is_alive()) {
+    pub(super) fn new(lane: usize) -> Self {
+        Self { lane, connection: None, is_granted: false }
+    }
+
+    /// The connection that it was on has ended.
+    fn is_unseated(&self) -> bool {
+        self.connection.as_ref().is_some_and(|connection| !connection.is_alive())
+    }
+}
+
+/// The connection that the lease is on while it lives, else the lane's next; among several
+/// servers, only if it is there already.
+async fn take_seat(
+    core: &Core,
+    node: &Node,
+    seat: &Mutex<Seat>,
+) -> Result<Arc<Connection>, OpenError> {
+    let lane = {
+        let seat = lock(seat);
+        if let Some(connection) = seat.connection.as_ref().filter(|known| known.is_alive()) {
             return Ok(Arc::clone(connection));
         }
-        let connection = if core.is_single() {
-            node.connection(self.lane).await?
-        } else {
-            node.connection_now(self.lane)?
-        };
-        self.connection = Some(Arc::clone(&connection));
-        Ok(connection)
-    }
+        seat.lane
+    };
+    let connection =
+        if core.is_single() { node.connection(lane).await? } else { node.connection_now(lane)? };
+    lock(seat).connection = Some(Arc::clone(&connection));
+    Ok(connection)
+}
+
+fn lock(seat: &Mutex<Seat>) -> MutexGuard<'_, Seat> {
+    seat.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What is asked, and how the reply is read.
@@ -62,7 +81,7 @@ pub(super) struct Question<'a> {
 /// connection.
 pub(super) async fn ask_all(
     core: &Core,
-    seats: &mut [Seat],
+    seats: &[Mutex<Seat>],
     question: Question<'_>,
     mut round: Round,
 ) -> Round {
@@ -94,11 +113,11 @@ pub(super) async fn ask_all(
 /// As [`ask_all`].
 pub(super) async fn ask_one(
     core: &Core,
-    seats: &mut [Seat],
+    seats: &[Mutex<Seat>],
     number: usize,
     question: Question<'_>,
 ) -> Answered {
-    ask(core, &core.nodes()[number], &mut seats[number], question).await
+    ask(core, &core.nodes()[number], &seats[number], question).await
 }
 
 async fn gather<A>(quorum: Quorum, asked: &mut [Option<A>], round: &mut Round)
@@ -121,7 +140,7 @@ where
     .await;
 }
 
-async fn ask(core: &Core, node: &Node, seat: &mut Seat, question: Question<'_>) -> Answered {
+async fn ask(core: &Core, node: &Node, seat: &Mutex<Seat>, question: Question<'_>) -> Answered {
     let mut asked_at = None;
     let answer = match put(core, node, seat, question, &mut asked_at).await {
         Ok(answer) => answer,
@@ -129,19 +148,20 @@ async fn ask(core: &Core, node: &Node, seat: &mut Seat, question: Question<'_>) 
     };
     let answered_at = clock::now();
     if !core.is_single() {
-        note(node, &answer, answered_at);
+        let failure = if let Answer::Failed(reason) = &answer { Some(reason) } else { None };
+        note(node, failure, answered_at);
     }
     Answered { answer, asked_at, answered_at }
 }
 
-/// Lets the server's breaker know how it answered.
-fn note(node: &Node, answer: &Answer, now: Moment) {
-    match answer {
-        Answer::Failed(Reason::NoReply(_) | Reason::NoConnection(_)) => {
+/// Lets the server's breaker know whether it answered.
+pub(super) fn note(node: &Node, failure: Option<&Reason>, now: Moment) {
+    match failure {
+        Some(Reason::NoReply(_) | Reason::NoConnection(_)) => {
             node.breaker().note_failure(now, clock::random_bits());
         }
         // It was not asked.
-        Answer::Failed(Reason::BreakerOpen(_) | Reason::Refusal(_)) => {}
+        Some(Reason::BreakerOpen(_) | Reason::Refusal(_)) => {}
         _ => node.breaker().note_answer(),
     }
 }
@@ -149,7 +169,7 @@ fn note(node: &Node, answer: &Answer, now: Moment) {
 async fn put(
     core: &Core,
     node: &Node,
-    seat: &mut Seat,
+    seat: &Mutex<Seat>,
     question: Question<'_>,
     asked_at: &mut Option<Moment>,
 ) -> Result<Answer, Reason> {
@@ -161,13 +181,20 @@ async fn put(
             admitted.map_err(Reason::BreakerOpen)?;
         }
     }
-    let connection = seat.take(core, node).await.map_err(Reason::NoConnection)?;
+    if question.is_vote && lock(seat).is_unseated() {
+        // What was asked on a connection that has ended is never asked again by the same owner.
+        return Err(Reason::NoConnection(OpenError::Connecting));
+    }
+    let connection = take_seat(core, node, seat).await.map_err(Reason::NoConnection)?;
     if question.is_vote {
-        node.check(seat.lane).map_err(Reason::Refusal)?;
+        node.check(lock(seat).lane).map_err(Reason::Refusal)?;
     }
     let call = Call::begin(&connection, question.command).await.map_err(Reason::NoReply)?;
     *asked_at = Some(call.asked_at());
     let answer = (question.read)(&reply_to(call).await?).ok_or(Reason::Unexpected)?;
+    if question.is_vote && matches!(answer, Answer::Granted(_)) {
+        lock(seat).is_granted = true;
+    }
     match (answer, question.whose) {
         (Answer::Taken, Some(whose)) => {
             let call = Call::begin(&connection, whose).await.map_err(Reason::NoReply)?;
@@ -177,7 +204,7 @@ async fn put(
     }
 }
 
-async fn reply_to(call: Call<'_>) -> Result<Frame, Reason> {
+pub(super) async fn reply_to(call: Call<'_>) -> Result<Frame, Reason> {
     let reply = call.await.map_err(Reason::NoReply)?;
     match reply.error() {
         Some(text) => Err(Reason::Refused(ServerError::new(text))),

@@ -5,7 +5,7 @@
 //! also on those that refused, failed or timed out, each over the connection that the claim began
 //! on; unless something proves that nothing is left to give back.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use leasehold_resp::Decimal;
@@ -15,12 +15,15 @@ use super::answer::Answer;
 use super::ask::{Question, Seat, ask_all, ask_one};
 use super::core::{Core, Lead};
 use super::few::Few;
+use super::hold::Hold;
 use super::names::Names;
+use super::order::Order;
 use super::owner::Owner;
+use super::parameters::Parameters;
 use super::round::{Answered, Round};
 use super::scripts;
 use crate::clock;
-use crate::policy::{Ballot, Term, Verdict};
+use crate::policy::{Ballot, Relay, Verdict};
 use crate::server::call::Command;
 
 /// How late a server may carry out an acquire that it had received when it froze. A release that
@@ -28,58 +31,121 @@ use crate::server::call::Command;
 const FROZEN_MAX: Duration = Duration::from_secs(60);
 
 pub(super) struct Claim {
-    core: Arc<Core>,
-    names: Names,
-    owner: Owner,
-    term: Term,
-    seats: Few<Seat>,
+    hold: Arc<Hold>,
     settled: bool,
+}
+
+/// The connections that a claim goes out on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lanes {
+    /// Those that all leases share.
+    Shared,
+    /// Those on which servers tell of changes to what was read, where there are such.
+    Watching,
+}
+
+/// What an acquire does about others who want the lock: see `acquire.lua`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Manner {
+    pub(super) taking: Taking,
+    pub(super) waiting: Waiting,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taking {
+    /// Takes it if it is free.
+    Take,
+    /// Takes it if it is free and nobody waits for it.
+    Turn,
+    /// Only looks.
+    Look,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waiting {
+    No,
+    /// To be counted among those who wait.
+    Uncounted,
+    Counted,
+}
+
+impl Manner {
+    /// For one who neither waits nor minds those who do.
+    pub(super) const TAKE: Self = Self { taking: Taking::Take, waiting: Waiting::No };
+    /// For one who has just come.
+    pub(super) const TURN: Self = Self { taking: Taking::Turn, waiting: Waiting::No };
+
+    fn words(self) -> [&'static [u8]; 2] {
+        let taking: &[u8] = match self.taking {
+            Taking::Take => b"take",
+            Taking::Turn => b"turn",
+            Taking::Look => b"look",
+        };
+        let waiting: &[u8] = match self.waiting {
+            Waiting::No => b"",
+            Waiting::Uncounted => b"1",
+            Waiting::Counted => b"0",
+        };
+        [taking, waiting]
+    }
 }
 
 impl Claim {
     /// A claim of nothing yet, with a lane on each server.
-    pub(super) fn new(core: Arc<Core>, names: Names, owner: Owner, term: Term) -> Self {
-        let seats = core
-            .nodes()
-            .iter()
-            .map(|node| Seat { lane: node.pick_lane(), connection: None })
-            .collect();
-        Self { core, names, owner, term, seats, settled: false }
+    pub(super) fn new(core: &Arc<Core>, names: Few<Names>, order: &Order, lanes: Lanes) -> Self {
+        let seats = core.nodes().iter().map(|node| {
+            let watches = lanes == Lanes::Watching && node.is_watching();
+            let lane = if watches { node.watch_lane() } else { node.pick_lane() };
+            Mutex::new(Seat::new(lane))
+        });
+        let owner = Owner::fresh(core.fingerprint(), order.label.as_deref());
+        let seats = seats.collect();
+        let hold = Hold::new(Arc::clone(core), names, owner, order.term, seats, order.is_renewed);
+        Self { hold: Arc::new(hold), settled: false }
     }
 
-    pub(super) fn core(&self) -> &Core {
-        &self.core
+    /// A claim that takes over from `held`, whose claim it answers for from here on: with it, what
+    /// `held` has on any server is given back too.
+    pub(super) fn successor(held: &Hold, order: &Order, relay: Relay) -> Self {
+        let seats = (0..held.seats.len()).map(|server| {
+            let Seat { lane, ref connection, .. } = *held.seat(server);
+            Mutex::new(Seat { lane, connection: connection.clone(), is_granted: false })
+        });
+        let owner = Owner::fresh(held.core.fingerprint(), order.label.as_deref());
+        let (core, names) = (Arc::clone(&held.core), held.names.clone());
+        let mut hold = Hold::new(core, names, owner, order.term, seats.collect(), order.is_renewed);
+        hold.predecessor = Some(held.owner.value().into());
+        hold.relay = relay;
+        Self { hold: Arc::new(hold), settled: false }
     }
 
-    pub(super) fn names(&self) -> &Names {
-        &self.names
+    pub(super) fn hold(&self) -> &Arc<Hold> {
+        &self.hold
     }
 
-    pub(super) fn term(&self) -> Term {
-        self.term
-    }
-
-    /// Asks for the lock, with a fencing token if there is a ballot for one; where there is a
+    /// Asks for the locks, with a fencing token if there is a ballot for one; where there is a
     /// leader, the leader first and the others only once it has granted.
-    pub(super) async fn acquire(&mut self, ballot: Option<Ballot>, lead: Option<Lead>) -> Round {
-        let Self { core, names, owner, term, seats, .. } = self;
+    pub(super) async fn acquire(
+        &self,
+        ballot: Option<Ballot>,
+        manner: Manner,
+        lead: Option<Lead>,
+    ) -> Round {
+        let Hold { core, names, owner, term, seats, predecessor, .. } = &*self.hold;
         let ttl = Decimal::new(term.ttl_ms());
-        let Some(ballot) = ballot else {
-            let words: [&[u8]; 6] = [b"SET", names.lock(), owner.value(), b"NX", b"PX", &ttl];
-            let holder = [names.lock()];
-            let question = Question {
-                command: Command::Plain(&words),
-                read: Answer::of_set,
-                is_vote: true,
-                whose: Some(Command::Script(scripts::holder(), &holder)),
-            };
-            return vote(core, seats, question, lead).await;
+        let (Some(ballot), names) = (ballot, &names[..]) else {
+            return self.acquire_plainly(&ttl, lead).await;
         };
         let token = Decimal::new(ballot.proposal());
         let who_decides: &[u8] = if core.is_single() { b"mint" } else { b"vote" };
-        let parameters = [names.lock(), names.fence(), owner.value(), &ttl, &token, who_decides];
+        let keys = Decimal::new(3 * names.len() as u64);
+        let mut parameters = Parameters::of_keys(&keys);
+        parameters.extend(names.iter().flat_map(|n| [n.lock(), n.fence(), n.waiters()]));
+        parameters.extend([owner.value(), &ttl, &token, who_decides]);
+        parameters.extend(manner.words());
+        parameters.extend(predecessor.as_deref());
         let question = Question {
-            command: Command::Script(scripts::acquire(), &parameters),
+            command: Command::Script(scripts::acquire(), parameters.words()),
             read: Answer::of_acquire,
             is_vote: true,
             whose: None,
@@ -87,24 +153,49 @@ impl Claim {
         vote(core, seats, question, lead).await
     }
 
+    /// Asks for the one lock by `SET NX PX`.
+    async fn acquire_plainly(&self, ttl: &[u8], lead: Option<Lead>) -> Round {
+        let Hold { core, names, owner, seats, .. } = &*self.hold;
+        let words: [&[u8]; 6] = [b"SET", names[0].lock(), owner.value(), b"NX", b"PX", ttl];
+        let holder: [&[u8]; 2] = [b"1", names[0].lock()];
+        let question = Question {
+            command: Command::Plain(&words),
+            read: Answer::of_set,
+            is_vote: true,
+            whose: Some(Command::Script(scripts::holder(), &holder)),
+        };
+        vote(core, seats, question, lead).await
+    }
+
     /// Asks for another TTL from now.
     pub(super) async fn extend(&self) -> Round {
-        let ttl = Decimal::new(self.term.ttl_ms());
-        let parameters = [self.names.lock(), self.owner.value(), &ttl];
-        self.ask_own(Command::Script(scripts::extend(), &parameters)).await
+        let Hold { names, owner, term, .. } = &*self.hold;
+        let ttl = Decimal::new(term.ttl_ms());
+        let keys = Decimal::new(names.len() as u64);
+        let mut parameters = Parameters::of_keys(&keys);
+        parameters.extend(names.iter().map(Names::lock));
+        parameters.extend(names.iter().flat_map(|_| [owner.value(), &ttl]));
+        let command = Command::Script(scripts::extend(), parameters.words());
+        self.ask_own(command, Answer::of_extend).await
     }
 
-    /// Gives the lock back, and waits for what the servers say to it.
+    /// Gives the locks back, and waits for what the servers say to it.
     pub(super) async fn release(&self) -> Round {
-        let parameters = [self.names.lock(), self.owner.value()];
-        self.ask_own(Command::Script(scripts::release(), &parameters)).await
+        *self.hold.given_back() = true;
+        let keys = Decimal::new(self.hold.names.len() as u64);
+        let parameters = release(&self.hold, &keys);
+        let command = Command::Script(scripts::release(), parameters.words());
+        self.ask_own(command, Answer::of_owned).await
     }
 
-    /// A connection that had to be renewed for this is the lane's: a release finds it there too.
-    async fn ask_own(&self, command: Command<'_>) -> Round {
-        let mut seats: Few<Seat> = self.seats.iter().cloned().collect();
-        let question = Question { command, read: Answer::of_owned, is_vote: false, whose: None };
-        ask_all(&self.core, &mut seats, question, Round::new(&self.core)).await
+    async fn ask_own(
+        &self,
+        command: Command<'_>,
+        read: fn(&leasehold_resp::Frame) -> Option<Answer>,
+    ) -> Round {
+        let Hold { core, seats, .. } = &*self.hold;
+        let question = Question { command, read, is_vote: false, whose: None };
+        ask_all(core, seats, question, Round::new(core)).await
     }
 
     /// Nothing is left to give back.
@@ -112,22 +203,44 @@ impl Claim {
         self.settled = true;
     }
 
-    /// Nothing is left to give back but on servers that have not said so in `round`.
-    pub(super) fn settle_after(&mut self, round: &Round) {
-        self.give_back(|server| !round.is_free_on(server));
+    /// Queues the release now.
+    pub(super) fn give_back(&mut self) {
+        give_back(&self.hold, |_| true);
         self.settled = true;
     }
 
-    fn give_back(&self, is_owed: impl Fn(usize) -> bool) {
-        let pointless_at = clock::now().after(self.term.ttl() + FROZEN_MAX);
-        let parameters = [self.names.lock(), self.owner.value()];
-        let release = Command::Script(scripts::release(), &parameters);
-        let seats = self.core.nodes().iter().zip(self.seats.iter()).enumerate();
-        for (server, (node, seat)) in seats {
-            let began_on = seat.connection.as_ref().filter(|_| is_owed(server));
-            if let Some(connection) = began_on {
-                node.owe(seat.lane, connection, release, pointless_at);
-            }
+    /// Nothing is left to give back but on servers that have not said so in `round`.
+    pub(super) fn settle_after(&mut self, round: &Round) {
+        give_back(&self.hold, |server| !round.is_free_on(server));
+        self.settled = true;
+    }
+}
+
+/// What a release of this hold says, for which nothing has to be known of its success.
+pub(super) fn release<'a>(hold: &'a Hold, keys: &'a [u8]) -> Parameters<'a> {
+    let mut parameters = Parameters::of_keys(keys);
+    parameters.extend(hold.names.iter().map(Names::lock));
+    parameters.push(hold.owner.value());
+    parameters.extend(hold.predecessor.as_deref());
+    parameters
+}
+
+/// Queues the release on servers that may have been asked and are owed it.
+pub(super) fn give_back(hold: &Hold, is_owed: impl Fn(usize) -> bool) {
+    *hold.given_back() = true;
+    let pointless_at = clock::now().after(hold.term.ttl() + FROZEN_MAX);
+    let keys = Decimal::new(hold.names.len() as u64);
+    let parameters = release(hold, &keys);
+    let release = Command::Script(scripts::release(), parameters.words());
+    for (server, node) in
+        hold.core.nodes().iter().enumerate().filter(|(server, _)| is_owed(*server))
+    {
+        let (lane, began_on) = {
+            let seat = hold.seat(server);
+            (seat.lane, seat.connection.clone())
+        };
+        if let Some(connection) = began_on {
+            node.owe(lane, &connection, release, pointless_at);
         }
     }
 }
@@ -138,7 +251,7 @@ impl Claim {
 /// patience is given up for this round, and the others are asked without one.
 async fn vote(
     core: &Core,
-    seats: &mut [Seat],
+    seats: &[Mutex<Seat>],
     question: Question<'_>,
     lead: Option<Lead>,
 ) -> Round {
@@ -169,7 +282,8 @@ async fn vote(
 impl Drop for Claim {
     fn drop(&mut self) {
         if !self.settled {
-            self.give_back(|_| true);
+            self.give_back();
         }
+        self.hold.core.lines().vacate(&self.hold);
     }
 }

@@ -1,11 +1,17 @@
 //! What all leases of one locker share.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::few::Few;
 use super::fingerprint::rank;
-use crate::policy::Quorum;
+use super::keeper::Keeper;
+use super::lines::Lines;
+use crate::policy::{Loss, Quorum};
 use crate::server::node::Node;
+use crate::server::watch::Watchers;
+use crate::stats::Meter;
 
 /// A leader that takes longer than so many round trips of the others, and this, is not waited for.
 const LEAD_ROUND_TRIPS: u32 = 4;
@@ -18,29 +24,43 @@ pub(super) struct Lead {
     pub(super) patience: Duration,
 }
 
-/// The servers and how many of them have to agree.
+/// Which servers, how many of them have to agree, and within what limits.
+pub(crate) struct Configuration {
+    pub(crate) quorum: Quorum,
+    /// Which configuration this is, where there is more than one server.
+    pub(crate) fingerprint: Option<Box<str>>,
+    /// The longest TTL that the restart guard waits for, where it is on.
+    pub(crate) guarded_ttl: Option<Duration>,
+}
+
 pub(crate) struct Core {
     nodes: Few<Node>,
-    quorum: Quorum,
-    /// Which configuration this is, where there is more than one server.
-    fingerprint: Option<Box<str>>,
-    /// The longest TTL that the restart guard waits for, where it is on.
-    guarded_ttl: Option<Duration>,
+    configuration: Configuration,
+    keeper: Arc<Keeper>,
+    lines: Lines,
+    meter: Meter,
+    is_shut_down: AtomicBool,
 }
 
 impl Core {
     pub(crate) fn new(
         nodes: impl IntoIterator<Item = Node>,
-        quorum: Quorum,
-        fingerprint: Option<Box<str>>,
-        guarded_ttl: Option<Duration>,
+        configuration: Configuration,
+        meter: Meter,
     ) -> Self {
-        Self { nodes: nodes.into_iter().collect(), quorum, fingerprint, guarded_ttl }
+        Self {
+            nodes: nodes.into_iter().collect(),
+            configuration,
+            keeper: Arc::default(),
+            lines: Lines::default(),
+            meter,
+            is_shut_down: AtomicBool::new(false),
+        }
     }
 
     /// Longer leases could outlive the restart guard; none where it is off.
     pub(crate) fn longest_ttl(&self) -> Option<Duration> {
-        self.guarded_ttl
+        self.configuration.guarded_ttl
     }
 
     pub(crate) fn nodes(&self) -> &[Node] {
@@ -48,11 +68,43 @@ impl Core {
     }
 
     pub(crate) fn quorum(&self) -> Quorum {
-        self.quorum
+        self.configuration.quorum
     }
 
     pub(crate) fn fingerprint(&self) -> Option<&str> {
-        self.fingerprint.as_deref()
+        self.configuration.fingerprint.as_deref()
+    }
+
+    pub(super) fn keeper(&self) -> &Arc<Keeper> {
+        &self.keeper
+    }
+
+    pub(super) fn lines(&self) -> &Lines {
+        &self.lines
+    }
+
+    pub(crate) fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    /// The watches of all servers, which are one.
+    pub(super) fn watchers(&self) -> &Arc<Watchers> {
+        self.nodes[0].watchers()
+    }
+
+    pub(super) fn is_shut_down(&self) -> bool {
+        self.is_shut_down.load(Ordering::Acquire)
+    }
+
+    /// Nobody is let in any more, and who waits is told.
+    pub(super) fn close(&self) {
+        self.is_shut_down.store(true, Ordering::Release);
+        self.lines.close();
+    }
+
+    /// What it is called when servers say that a lease is no longer its owner's.
+    pub(super) fn gone(&self) -> Loss {
+        if self.is_single() { Loss::Gone } else { Loss::NoQuorum }
     }
 
     /// The server that contenders for this key ask first, once they have split the votes: the same
@@ -72,5 +124,11 @@ impl Core {
     /// when it is away; of several, one that is away is a vote that is missing.
     pub(crate) fn is_single(&self) -> bool {
         self.nodes.len() == 1
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        self.keeper.dismiss();
     }
 }

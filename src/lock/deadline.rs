@@ -3,10 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::policy::Moment;
+use crate::policy::{Loss, Moment};
 
-/// No lease ends at boot, so this is the end of one that was found to be lost.
-const LOST: u64 = 0;
+/// No lease ends in the first moments after boot, so these are the ends of leases that were lost,
+/// each for its reason; the first is that of a lease that has not begun.
+const REASONS: [Loss; 5] =
+    [Loss::Expired, Loss::Gone, Loss::NoQuorum, Loss::Suspended, Loss::ShutDown];
 
 /// When a lease ends for its holder.
 ///
@@ -15,9 +17,29 @@ const LOST: u64 = 0;
 #[derive(Debug)]
 pub(super) struct Deadline(AtomicU64);
 
+/// How a lease stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    Held,
+    /// It was found to be lost by this very call: whoever asked tells the others.
+    JustLost(Loss),
+    Lost(Loss),
+}
+
 impl Deadline {
-    pub(super) fn new(moment: Moment) -> Self {
-        Self(AtomicU64::new(moment.as_nanos()))
+    /// That of a lease which has still to be granted.
+    pub(super) fn not_begun() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    pub(super) fn begin(&self, until: Moment) {
+        self.0.store(until.as_nanos(), Ordering::Release);
+    }
+
+    /// The end, as far as it is known; none once lost.
+    pub(super) fn moment(&self) -> Option<Moment> {
+        let seen = self.0.load(Ordering::Acquire);
+        reason_of(seen).is_none().then(|| Moment::from_nanos(seen))
     }
 
     /// How long it is to the end; zero once lost.
@@ -25,37 +47,57 @@ impl Deadline {
         Moment::from_nanos(self.0.load(Ordering::Acquire)).since(now)
     }
 
-    /// Whether the lease has ended at `now`, or was found to be lost before.
-    pub(super) fn is_lost(&self, now: Moment) -> bool {
-        !self.step(now, |held_until| held_until)
+    /// How the lease stands at `now`; `why` says for what reason it is lost if it has just ended.
+    pub(super) fn check(&self, now: Moment, why: impl Fn() -> Loss) -> Standing {
+        self.step(now, why, |held_until| held_until)
     }
 
-    /// Moves the end to `until`, if that is later. False when the lease has ended at `now`.
-    pub(super) fn prolong(&self, until: Moment, now: Moment) -> bool {
-        self.step(now, |held_until| held_until.max(until))
+    /// Moves the end to `until`, if that is later, unless the lease has ended at `now`.
+    pub(super) fn prolong(&self, until: Moment, now: Moment, why: impl Fn() -> Loss) -> Standing {
+        self.step(now, why, |held_until| held_until.max(until))
     }
 
-    /// The lease is lost before its end.
-    pub(super) fn lose(&self) {
-        self.0.store(LOST, Ordering::Release);
+    /// The lease is lost before its end, unless it was lost before.
+    pub(super) fn lose(&self, why: Loss) -> Standing {
+        self.step(Moment::from_nanos(u64::MAX), || why, |held_until| held_until)
     }
 
     /// Replaces the end of a lease that is held at `now`, or makes its loss final.
-    fn step(&self, now: Moment, next: impl Fn(Moment) -> Moment) -> bool {
+    fn step(
+        &self,
+        now: Moment,
+        why: impl Fn() -> Loss,
+        next: impl Fn(Moment) -> Moment,
+    ) -> Standing {
         let mut seen = self.0.load(Ordering::Acquire);
         loop {
+            if let Some(reason) = reason_of(seen) {
+                return Standing::Lost(reason);
+            }
             let held_until = Moment::from_nanos(seen);
-            let is_held = seen != LOST && now < held_until;
-            let wanted = if is_held { next(held_until).as_nanos() } else { LOST };
+            let (wanted, standing) = if now < held_until {
+                (next(held_until).as_nanos(), Standing::Held)
+            } else {
+                let reason = why();
+                (code_of(reason), Standing::JustLost(reason))
+            };
             if wanted == seen {
-                return is_held;
+                return standing;
             }
             match self.0.compare_exchange(seen, wanted, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return is_held,
+                Ok(_) => return standing,
                 Err(newer) => seen = newer,
             }
         }
     }
+}
+
+fn code_of(loss: Loss) -> u64 {
+    REASONS.iter().position(|reason| *reason == loss).map_or(0, |index| index as u64)
+}
+
+fn reason_of(nanos: u64) -> Option<Loss> {
+    REASONS.get(usize::try_from(nanos).unwrap_or(usize::MAX)).copied()
 }
 
 #[cfg(test)]
@@ -66,37 +108,56 @@ mod tests {
         Moment::from_nanos(0).after(Duration::from_millis(ms))
     }
 
+    fn until(ms: u64) -> Deadline {
+        let deadline = Deadline::not_begun();
+        deadline.begin(at(ms));
+        deadline
+    }
+
+    fn check(deadline: &Deadline, ms: u64) -> Standing {
+        deadline.check(at(ms), || Loss::Expired)
+    }
+
+    fn prolong(deadline: &Deadline, until: u64, now: u64) -> Standing {
+        deadline.prolong(at(until), at(now), || Loss::Expired)
+    }
+
     #[test]
     fn a_lease_is_lost_at_its_deadline_and_not_before() {
-        let deadline = Deadline::new(at(10));
-        assert!(!deadline.is_lost(at(9)));
+        let deadline = until(10);
+        assert_eq!(check(&deadline, 9), Standing::Held);
         assert_eq!(deadline.remaining(at(9)), Duration::from_millis(1));
-        assert!(deadline.is_lost(at(10)));
+        assert_eq!(check(&deadline, 10), Standing::JustLost(Loss::Expired));
         assert_eq!(deadline.remaining(at(9)), Duration::ZERO);
+        assert_eq!(deadline.moment(), None);
     }
 
     #[test]
     fn an_extension_moves_the_deadline_and_never_back() {
-        let deadline = Deadline::new(at(10));
-        assert!(deadline.prolong(at(20), at(5)));
-        assert!(deadline.prolong(at(15), at(6)));
-        assert!(!deadline.is_lost(at(19)));
+        let deadline = until(10);
+        assert_eq!(prolong(&deadline, 20, 5), Standing::Held);
+        assert_eq!(prolong(&deadline, 15, 6), Standing::Held);
+        assert_eq!(check(&deadline, 19), Standing::Held);
+        assert_eq!(deadline.moment(), Some(at(20)));
     }
 
     #[test]
-    fn what_was_said_to_be_lost_stays_lost() {
-        let told = Deadline::new(at(10));
-        assert!(told.is_lost(at(11)));
-        assert!(!told.prolong(at(99), at(5)));
-        assert!(told.is_lost(at(5)));
+    fn what_was_said_to_be_lost_stays_lost_for_its_first_reason() {
+        let told = until(10);
+        assert_eq!(check(&told, 11), Standing::JustLost(Loss::Expired));
+        assert_eq!(prolong(&told, 99, 5), Standing::Lost(Loss::Expired));
+        assert_eq!(check(&told, 5), Standing::Lost(Loss::Expired));
 
-        let late = Deadline::new(at(10));
-        assert!(!late.prolong(at(99), at(10)), "the reply came when it had ended");
-        assert!(late.is_lost(at(5)));
+        let late = until(10);
+        let standing = late.prolong(at(99), at(10), || Loss::Suspended);
+        assert_eq!(standing, Standing::JustLost(Loss::Suspended), "the reply came too late");
+        assert_eq!(check(&late, 5), Standing::Lost(Loss::Suspended));
 
-        let deleted = Deadline::new(at(10));
-        deleted.lose();
-        assert!(deleted.is_lost(at(1)));
-        assert!(!deleted.prolong(at(99), at(1)));
+        for reason in REASONS {
+            let lost = until(10);
+            assert_eq!(lost.lose(reason), Standing::JustLost(reason));
+            assert_eq!(lost.lose(Loss::Expired), Standing::Lost(reason));
+            assert_eq!(prolong(&lost, 99, 1), Standing::Lost(reason));
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
+#[derive(Clone, Debug)]
 pub(crate) enum Few<T> {
     One([T; 1]),
     Many(Vec<T>),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::lease::Lease;
 use crate::error::{Error, Report};
+use crate::policy::Loss;
 
 /// A number that rises with every lease on a lock: give it to whatever the lock protects, and let
 /// that refuse a smaller one than the largest it has seen.
@@ -76,13 +77,18 @@ impl sealed::Sealed for Unfenced {
 
 /// A lease that is held, until it is released, lost, or dropped.
 ///
-/// It ends by itself when its TTL is over: nothing renews it yet but [`Guard::extend`]. Check
-/// [`Guard::is_lost`] before each step that only the holder may take; for what must never happen
-/// twice, give [`Guard::fence`] to the resource and let the resource refuse older tokens. No lock
-/// service can do without that, because any process can be paused right after any check.
+/// It is renewed in the background until it is released or dropped (unless
+/// [`LockRequest::no_renewal`](crate::LockRequest::no_renewal) was asked for), and lost when that
+/// comes to nothing: [`Guard::run`] ends work then, [`Guard::lost`] waits for it, and
+/// [`Guard::is_lost`] is to be checked before each step that only the holder may take. For what
+/// must never happen twice, give [`Guard::fence`] to the resource and let the resource refuse older
+/// tokens. No lock service can do without that, because any process can be paused right after any
+/// check.
 ///
 /// Dropping a guard queues its release: that neither blocks nor panics, and needs no runtime. The
-/// release may be lost with the connection; then the lock is free when its TTL is over.
+/// release may be lost with the connection; then the lock is free when its TTL is over. Where
+/// another task of this process waits for the lock, it is handed over to the first of them
+/// instead, in one round trip.
 #[must_use = "a guard that is dropped gives its lock back"]
 pub struct Guard<F: Fencing = Fenced> {
     lease: Lease,
@@ -97,10 +103,17 @@ impl<F: Fencing> Guard<F> {
         Self { lease, fencing }
     }
 
-    /// The lock key: the configured prefix and the name.
+    /// The lock key: the configured prefix and the name. Of several locks, the first by order of
+    /// their bytes.
     #[must_use]
     pub fn name(&self) -> &[u8] {
         self.lease.name()
+    }
+
+    /// The keys of all locks that are held: several only for
+    /// [`Locker::lock_all`](crate::Locker::lock_all).
+    pub fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.lease.names()
     }
 
     /// What each server said when the lease was granted.
@@ -121,7 +134,50 @@ impl<F: Fencing> Guard<F> {
     /// Whether the lease has ended. Once true, it stays true.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.lease.is_lost()
+        self.loss().is_some()
+    }
+
+    /// Why the lease has ended, once it has.
+    #[must_use]
+    pub fn loss(&self) -> Option<Loss> {
+        self.lease.loss()
+    }
+
+    /// Waits until the lease is lost, and says why.
+    ///
+    /// At the latest that is its deadline, by a timer that needs no reply. It is at once when so
+    /// many servers say that the lease is gone that no quorum can hold it. A renewed lease for
+    /// which somebody waits here is watched, where the servers allow it (RESP3 and client
+    /// tracking): then a key that is deleted is known within a round trip, and else at the next
+    /// renewal.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with time enabled.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn lost(&self) -> Loss {
+        self.lease.lost().await
+    }
+
+    /// Does `work` while the lease holds; drops it when the lease is lost.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_lost`], with its reason in [`Error::loss`]. What `work` had begun elsewhere is
+    /// not taken back.
+    ///
+    /// # Panics
+    ///
+    /// As [`Guard::lost`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops `work`; the lease stays.
+    pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
+        self.lease.run(work).await
     }
 
     /// Makes the lease last for its TTL from now. It never shortens a lease, and never takes a
@@ -142,6 +198,10 @@ impl<F: Fencing> Guard<F> {
     }
 
     /// Gives the lock back and waits for the server's word.
+    ///
+    /// Where another task of this process waits for the lock, it is handed over to the first of
+    /// them, and this returns when that is on its way: should the key be gone, the next one finds
+    /// out.
     ///
     /// # Errors
     ///

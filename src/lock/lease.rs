@@ -1,96 +1,211 @@
-//! A lease that was granted: until when it holds, and that it never comes back once lost.
+//! A lease that was granted: kept, given back, or handed to the next one in this process.
 
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::claim::Claim;
-use super::deadline::Deadline;
+use tokio::runtime::Handle;
+
+use super::acquire::attempt;
+use super::claim::{Claim, Manner};
+use super::hold::Hold;
+use super::lines::HandOver;
+use super::names::Names;
+use super::race::{First, race};
 use super::round::Round;
 use crate::clock;
 use crate::error::{Error, Kind, Report};
-use crate::policy::{Moment, Verdict};
+use crate::policy::{Entry, Loss, Moment, Verdict, renew_at};
+
+/// How long who waits for a loss asks whether a server will tell of it, and how often.
+const ARMING: Duration = Duration::from_millis(10);
+const ARMING_TRIES: usize = 100;
 
 pub(crate) struct Lease {
     claim: Claim,
-    deadline: Deadline,
-    token: Option<u64>,
+    entry: Entry,
     /// The answers that it was granted by.
     granted_by: Round,
+    has_ended: bool,
 }
 
 impl Lease {
-    pub(super) fn new(
-        claim: Claim,
-        deadline: Moment,
-        token: Option<u64>,
-        granted_by: Round,
-    ) -> Self {
-        Self { claim, deadline: Deadline::new(deadline), token, granted_by }
+    /// From here on the lease is kept.
+    pub(super) fn begin(claim: Claim, granted_by: Round, asked_at: Moment) -> Self {
+        let hold = claim.hold();
+        let ends_at = hold.ends_at().unwrap_or(asked_at);
+        let due = if hold.is_renewed { renew_at(asked_at, hold.term.ttl()) } else { ends_at };
+        let entry = hold.core.keeper().keep(Arc::clone(hold), due);
+        hold.core.meter().note_lease_began();
+        Self { claim, entry, granted_by, has_ended: false }
+    }
+
+    fn hold(&self) -> &Hold {
+        self.claim.hold()
     }
 
     pub(crate) fn report(&self) -> Report {
-        self.granted_by.report(self.claim.core())
+        self.granted_by.report(&self.hold().core)
     }
 
     pub(crate) fn token(&self) -> Option<u64> {
-        self.token
+        self.hold().token()
     }
 
     pub(crate) fn name(&self) -> &[u8] {
-        self.claim.names().lock()
+        self.hold().name()
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.hold().names.iter().map(Names::lock)
     }
 
     pub(crate) fn remaining(&self) -> Duration {
-        self.deadline.remaining(clock::now())
+        self.hold().remaining()
     }
 
-    pub(crate) fn is_lost(&self) -> bool {
-        self.deadline.is_lost(clock::now())
+    pub(crate) fn loss(&self) -> Option<Loss> {
+        self.hold().loss()
+    }
+
+    pub(crate) async fn lost(&self) -> Loss {
+        match race(self.hold().lost(), self.arm()).await {
+            First::One(loss) => loss,
+            First::Other(()) => self.hold().lost().await,
+        }
+    }
+
+    pub(crate) async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
+        match race(self.lost(), work).await {
+            First::One(loss) => Err(self.lost_by(loss)),
+            First::Other(output) => Ok(output),
+        }
+    }
+
+    /// Sees to it that a server tells of the loss: what is renewed over a connection on which it
+    /// does, it watches.
+    async fn arm(&self) {
+        let hold = self.hold();
+        if !hold.is_renewed || hold.watch.get().is_some() {
+            return;
+        }
+        let core = &hold.core;
+        core.nodes().iter().for_each(|node| node.want(node.watch_lane()));
+        for _ in 0..ARMING_TRIES {
+            if core.nodes().iter().any(|node| node.is_watching()) {
+                return core.keeper().hasten(self.entry);
+            }
+            tokio::time::sleep(ARMING).await;
+        }
     }
 
     pub(crate) async fn extend(&self) -> Result<(), Error> {
-        if self.is_lost() {
-            return Err(self.lost("it ended before it was extended"));
+        if let Some(loss) = self.loss() {
+            return Err(self.lost_by(loss));
         }
         let round = self.claim.extend().await;
-        if round.proves_lost(self.claim.core()) {
-            self.deadline.lose();
-            return Err(self.lost("its key is gone or another's"));
-        }
-        if let (Verdict::Won, Some(asked_at)) = (round.verdict, round.asked_at()) {
-            let until = self.claim.term().deadline(asked_at);
-            if self.deadline.prolong(until, clock::now()) {
-                return Ok(());
-            }
-        } else if !self.is_lost() {
+        let hold = self.hold();
+        if round.proves_lost(&hold.core) {
+            hold.lose(hold.core.gone());
+        } else if let (Verdict::Won, Some(asked_at)) = (round.verdict, round.asked_at()) {
+            hold.prolong(hold.term.deadline(asked_at));
+        } else if hold.loss().is_none() {
             return Err(self.failed(&round));
         }
-        Err(self.lost("it ended while it was being extended"))
+        hold.loss().map_or(Ok(()), |loss| Err(self.lost_by(loss)))
     }
 
     pub(crate) async fn release(mut self) -> Result<(), Error> {
-        let ended_before = self.is_lost();
-        let round = self.claim.release().await;
-        let was_held = round.verdict == Verdict::Won;
-        if !was_held && !round.proves_lost(self.claim.core()) {
-            // The claim is dropped unsettled: the release is queued once more.
-            return Err(self.failed(&round));
+        let loss = self.loss();
+        self.end(loss);
+        if loss == Some(Loss::ShutDown) {
+            self.claim.settle();
+        } else if loss.is_none() && self.hand_over() {
+            return Ok(());
+        } else {
+            let round = self.claim.release().await;
+            let was_held = round.verdict == Verdict::Won;
+            if !was_held && !round.proves_lost(&self.hold().core) {
+                // The claim is dropped unsettled: the release is queued once more.
+                return Err(self.failed(&round));
+            }
+            self.claim.settle_after(&round);
+            self.hold().core.lines().free(self.hold());
+            if loss.is_none() && !was_held {
+                return Err(self.lost_by(self.hold().core.gone()));
+            }
         }
-        self.claim.settle_after(&round);
-        if ended_before {
-            return Err(self.lost("it ended before it was released"));
-        }
-        if !was_held {
-            return Err(self.lost("its key was gone or another's when it was released"));
-        }
-        Ok(())
+        loss.map_or(Ok(()), |loss| Err(self.lost_by(loss)))
     }
 
-    fn lost(&self, why: &'static str) -> Error {
-        Error::lost(why, self.claim.names().to_string())
+    /// It is kept no longer.
+    fn end(&mut self, loss: Option<Loss>) {
+        if std::mem::replace(&mut self.has_ended, true) {
+            return;
+        }
+        let (hold, core) = (self.hold(), &self.hold().core);
+        core.keeper().forget(self.entry);
+        core.meter().note_lease_ended();
+        if loss.is_none() {
+            core.meter().note_released(hold.name(), hold.held_for(clock::now()));
+        }
+    }
+
+    /// Hands the lock to the next one in this process, if there is one and it is its turn.
+    ///
+    /// Its acquire is sent from here, in the place of the release, and its claim answers from here
+    /// on for what this one has; what is left to do is to await the replies, which it does itself.
+    fn hand_over(&mut self) -> bool {
+        let hold = Arc::clone(self.claim.hold());
+        let core = &hold.core;
+        let [names] = &hold.names[..] else { return false };
+        if core.lines().are_none() || core.is_shut_down() || !hold.is_connected() {
+            return false;
+        }
+        // What is awaited may need a timer.
+        if Handle::try_current().is_err() {
+            return false;
+        }
+        let Some(relay) = hold.relay.next(clock::now()) else { return false };
+        let Some(place) = core.lines().next(names) else { return false };
+        let successor = Claim::successor(&hold, &place.order, relay);
+        core.lines().occupy(names, successor.hold());
+        *hold.given_back() = true;
+        self.claim.settle();
+        core.meter().note_handed_over(hold.name());
+        let mut lock: HandOver =
+            Box::pin(attempt(successor, place.order.is_fenced, Manner::TAKE, None));
+        // The first poll sends; whoever is handed the rest polls it again.
+        if let Poll::Ready(done) = lock.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            lock = Box::pin(std::future::ready(done));
+        }
+        // Where nobody is there to take it any more, it goes back with what is dropped here.
+        drop(place.hand(lock));
+        true
+    }
+
+    fn lost_by(&self, loss: Loss) -> Error {
+        Error::new(Kind::Lost(loss), self.hold().title(), Report::default())
     }
 
     fn failed(&self, round: &Round) -> Error {
-        let report = round.report(self.claim.core());
-        Error::new(Kind::NoQuorum, self.claim.names().to_string(), report)
+        Error::new(Kind::NoQuorum, self.hold().title(), round.report(&self.hold().core))
+    }
+}
+
+/// Hands the lock over or queues its release; neither blocks nor panics, and needs no runtime.
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if self.has_ended {
+            return;
+        }
+        let loss = self.loss();
+        self.end(loss);
+        if loss == Some(Loss::ShutDown) {
+            self.claim.settle();
+        } else if loss.is_some() || !self.hand_over() {
+            self.claim.give_back();
+            self.hold().core.lines().free(self.hold());
+        }
     }
 }

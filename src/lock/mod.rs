@@ -5,16 +5,26 @@
 //! wire, or how a server is found. What it decides, it decides in [`crate::policy`].
 
 pub(crate) mod acquire;
+pub(crate) mod adaptive;
 pub(crate) mod answer;
 mod ask;
 mod claim;
 pub(crate) mod core;
 mod deadline;
-mod few;
+pub(crate) mod few;
 pub(crate) mod fingerprint;
 pub(crate) mod guard;
+mod hold;
+pub(crate) mod keeper;
 pub(crate) mod lease;
+mod lines;
 pub(crate) mod names;
+pub(crate) mod order;
 pub(crate) mod owner;
+mod parameters;
+mod race;
+mod renew;
 mod round;
 pub(crate) mod scripts;
+pub(crate) mod shutdown;
+mod wait;

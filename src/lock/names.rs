@@ -1,9 +1,10 @@
-//! From a lock's name to its two keys.
+//! From a lock's name to its keys.
 //!
 //! The lock key is the prefix and the name, byte for byte, so that other libraries' locks of the
 //! same name and ours exclude each other. The fence key has to hash to the same Cluster slot
 //! ("Hash tags" in the Redis Cluster specification): with a hash tag in the lock key it is the key
-//! and `:fence`; without one the whole lock key becomes the tag, `{key}:fence`.
+//! and `:fence`; without one the whole lock key becomes the tag, `{key}:fence`. The number of those
+//! who wait is kept likewise, under `:waiters`.
 //!
 //! Two locks may share a counter (`a` and `{a}` do): that only makes their tokens rise together.
 
@@ -15,12 +16,14 @@ use std::sync::Arc;
 /// Longer names are a mistake more often than a name, and each command carries them.
 const NAME_BYTES_MAX: usize = 16 * 1024;
 const FENCE_SUFFIX: &[u8] = b":fence";
+const WAITERS_SUFFIX: &[u8] = b":waiters";
 
-/// The lock key and the fence key of one lock, in one allocation that all clones share.
-#[derive(Clone, PartialEq, Eq)]
+/// The keys of one lock, in one allocation that all clones share.
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Names {
-    /// The fence key. The lock key is a part of it, with or without braces around it.
-    fence: Arc<[u8]>,
+    /// The fence key, and behind it the key of the waiters' number. The lock key is a part of
+    /// either, with or without braces around it.
+    keys: Arc<[u8]>,
     lock: Range<usize>,
 }
 
@@ -31,7 +34,10 @@ pub(crate) enum InvalidName {
     Empty,
     #[error("a lock's name may have at most {NAME_BYTES_MAX} bytes with its prefix, not {0}")]
     TooLong(usize),
-    #[error("a lock's key may not end in \":fence\": fence counters are kept under such keys")]
+    #[error(
+        "a lock's key may not end in \":fence\" or \":waiters\": what belongs to a lock is kept \
+         under such keys"
+    )]
     Reserved,
     #[error(
         "a lock's name with a `}}` needs a hash tag, as in \"{{user:7}}:cart\": without one its \
@@ -50,29 +56,45 @@ impl Names {
             return Err(InvalidName::TooLong(length));
         }
         let key = || prefix.iter().chain(name).copied();
-        let suffix = FENCE_SUFFIX.iter().copied();
-        if key().rev().take(FENCE_SUFFIX.len()).eq(suffix.clone().rev()) {
+        let ends_in =
+            |suffix: &[u8]| key().rev().take(suffix.len()).eq(suffix.iter().rev().copied());
+        if ends_in(FENCE_SUFFIX) || ends_in(WAITERS_SUFFIX) {
             return Err(InvalidName::Reserved);
         }
         if has_hash_tag(key()) {
-            return Ok(Self { fence: key().chain(suffix).collect(), lock: 0..length });
+            return Ok(Self { keys: both_keys(key()), lock: 0..length });
         }
         if key().any(|byte| byte == b'}') {
             return Err(InvalidName::Braces);
         }
-        let fence = once(b'{').chain(key()).chain(once(b'}')).chain(suffix).collect();
-        Ok(Self { fence, lock: 1..length + 1 })
+        let keys = both_keys(once(b'{').chain(key()).chain(once(b'}')));
+        Ok(Self { keys, lock: 1..length + 1 })
     }
 
     /// The key that is the lock.
     pub(crate) fn lock(&self) -> &[u8] {
-        &self.fence[self.lock.clone()]
+        &self.keys[self.lock.clone()]
     }
 
     /// The key of the lock's fence counter.
     pub(crate) fn fence(&self) -> &[u8] {
-        &self.fence
+        &self.keys[..self.fence_length()]
     }
+
+    /// The key of the number of those who wait for the lock.
+    pub(crate) fn waiters(&self) -> &[u8] {
+        &self.keys[self.fence_length()..]
+    }
+
+    fn fence_length(&self) -> usize {
+        (self.keys.len() + FENCE_SUFFIX.len() - WAITERS_SUFFIX.len()) / 2
+    }
+}
+
+/// The fence key and the waiters' key on one stem, in one allocation.
+fn both_keys(stem: impl Iterator<Item = u8> + Clone) -> Arc<[u8]> {
+    let fence = stem.clone().chain(FENCE_SUFFIX.iter().copied());
+    fence.chain(stem).chain(WAITERS_SUFFIX.iter().copied()).collect()
 }
 
 /// Whether a key has a hash tag: something between its first `{` and the next `}`.
@@ -141,6 +163,7 @@ mod tests {
         let (_, fence) = keys("a");
         assert_eq!(Names::new(b"", fence.as_bytes()), Err(InvalidName::Reserved));
         assert_eq!(Names::new(b"{a}:", b"fence"), Err(InvalidName::Reserved));
+        assert_eq!(Names::new(b"{a}:", b"waiters"), Err(InvalidName::Reserved));
     }
 
     #[test]
@@ -156,6 +179,7 @@ mod tests {
         let names = Names::new(b"{jobs}:", b"nightly").unwrap();
         assert_eq!(names.lock(), b"{jobs}:nightly");
         assert_eq!(names.fence(), b"{jobs}:nightly:fence");
+        assert_eq!(names.waiters(), b"{jobs}:nightly:waiters");
     }
 
     #[test]
@@ -172,9 +196,11 @@ mod tests {
             let make = |name: &str| Names::new(b"", name.as_bytes());
             if let Ok(names) = make(&one) {
                 prop_assert_eq!(slot(names.lock()), slot(names.fence()));
+                prop_assert_eq!(slot(names.lock()), slot(names.waiters()));
                 if let Ok(others) = make(&two) {
                     prop_assert_eq!(names.lock() == others.lock(), one == two);
                     prop_assert_ne!(names.lock(), others.fence());
+                    prop_assert_ne!(names.lock(), others.waiters());
                 }
             }
         }

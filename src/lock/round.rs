@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::answer::{Answer, Reason};
 use super::core::Core;
 use super::few::Few;
-use crate::error::{FailureKind, Report, ServerReport, Vote};
+use crate::error::{FailureKind, Holder, Report, ServerReport, Vote};
 use crate::net::outcome::{Failure, Fault};
 use crate::policy::{Moment, Quorum, Setback, Verdict};
 use crate::server::node::Refusal;
@@ -118,7 +118,13 @@ impl Round {
         self.answers.iter().all(|answered| {
             matches!(
                 answered.as_ref().map(|answered| &answered.answer),
-                Some(Answer::Held { .. } | Answer::Taken | Answer::Stale { .. })
+                Some(
+                    Answer::Held { .. }
+                        | Answer::Taken
+                        | Answer::Queued { .. }
+                        | Answer::Free
+                        | Answer::Stale { .. }
+                )
             )
         })
     }
@@ -137,11 +143,56 @@ impl Round {
         core.quorum().verdict(0, gone) == Verdict::Lost
     }
 
+    /// Who holds the lock, as a server says that has refused it, and how many wait.
+    pub(super) fn holder(&self) -> Option<(&Holder, u64)> {
+        self.given().find_map(|answered| match &answered.answer {
+            Answer::Held { holder, waiting, .. } => Some((holder, *waiting)),
+            _ => None,
+        })
+    }
+
+    /// A server was only to look, and found the lock free.
+    pub(super) fn is_free(&self) -> bool {
+        self.given().any(|answered| matches!(answered.answer, Answer::Free))
+    }
+
+    /// The lock is free at a server, and so many wait for it.
+    pub(super) fn queued(&self) -> Option<u64> {
+        self.given().find_map(|answered| match answered.answer {
+            Answer::Queued { waiting } => Some(waiting),
+            _ => None,
+        })
+    }
+
+    /// A server may have done what it was asked, or not.
+    pub(super) fn is_unknown(&self) -> bool {
+        self.failures().any(|reason| reason.kind() == FailureKind::Unknown)
+    }
+
+    /// Which servers refused because another holds the lock.
+    pub(super) fn refused_by(&self) -> impl Iterator<Item = usize> {
+        let is_held = |answered: &Answered| matches!(answered.answer, Answer::Held { .. });
+        let servers = self.answers.iter().enumerate();
+        servers
+            .filter(move |(_, given)| given.as_ref().is_some_and(is_held))
+            .map(|(server, _)| server)
+    }
+
+    /// Nobody refused, and so many servers left it open whether they granted that they could make
+    /// the quorum: the question is worth repeating.
+    pub(super) fn is_open(&self, quorum: Quorum) -> bool {
+        let is_open = |answered: &&Answered| answered.is_grant() || answered.is_late();
+        let closed = self.given().count() - self.given().filter(is_open).count();
+        self.verdict == Verdict::Lost
+            && self.given().any(Answered::is_late)
+            && quorum.verdict(0, closed) != Verdict::Lost
+    }
+
     /// What stood in the way of an acquire.
     pub(super) fn setback(&self, quorum: Quorum) -> Setback {
         let held = self.given().filter_map(|answered| match &answered.answer {
             Answer::Held { holder, .. } => Some(holder.remaining),
-            Answer::Taken => Some(Some(Duration::ZERO)),
+            Answer::Taken | Answer::Queued { .. } | Answer::Free => Some(Some(Duration::ZERO)),
             _ => None,
         });
         // A lease without an end is the last to end.

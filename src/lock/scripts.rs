@@ -4,12 +4,13 @@ use std::sync::LazyLock;
 
 use crate::server::script::Script;
 
-static CATALOG: LazyLock<[Script; 4]> = LazyLock::new(|| {
+static CATALOG: LazyLock<[Script; 5]> = LazyLock::new(|| {
     [
-        Script::new(0, "2", include_str!("../../scripts/acquire.lua")),
-        Script::new(1, "1", include_str!("../../scripts/extend.lua")),
-        Script::new(2, "1", include_str!("../../scripts/release.lua")),
-        Script::new(3, "1", include_str!("../../scripts/holder.lua")),
+        Script::new(0, include_str!("../../scripts/acquire.lua")),
+        Script::new(1, include_str!("../../scripts/extend.lua")),
+        Script::new(2, include_str!("../../scripts/release.lua")),
+        Script::new(3, include_str!("../../scripts/holder.lua")),
+        Script::new(4, include_str!("../../scripts/repair.lua")),
     ]
 });
 
@@ -32,4 +33,8 @@ pub(super) fn release() -> &'static Script {
 
 pub(super) fn holder() -> &'static Script {
     &CATALOG[3]
+}
+
+pub(super) fn repair() -> &'static Script {
+    &CATALOG[4]
 }

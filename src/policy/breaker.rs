@@ -27,6 +27,11 @@ impl Breaker {
         self.probe_at.is_none()
     }
 
+    /// For how long no question is let through; none where it is closed.
+    pub(crate) fn opens_in(self, now: Moment) -> Option<Duration> {
+        self.probe_at.map(|at| at.since(now))
+    }
+
     /// Whether to ask now; where not, for how long not.
     pub(crate) fn admit(&mut self, now: Moment, random: u64) -> Result<(), Duration> {
         match self.probe_at {

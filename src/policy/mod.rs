@@ -4,9 +4,7 @@
 //! arguments, answers come out. No async, no I/O, no clock, no randomness, no other module of this
 //! crate. That is what lets a model checker and a simulator run the same code as production.
 
-#[allow(dead_code, reason = "wired by the lock layer")]
 mod adapt;
-#[allow(dead_code, reason = "wired by the lock layer")]
 mod agenda;
 mod backoff;
 mod breaker;
@@ -17,15 +15,16 @@ mod model;
 mod moment;
 mod patience;
 mod quorum;
-#[allow(dead_code, reason = "wired by the lock layer")]
+mod relay;
 mod renewal;
 mod restart;
 mod retry;
 mod sets;
+mod turns;
 mod validity;
 
-#[allow(unused_imports, reason = "wired by the lock layer")]
-pub(crate) use adapt::{Adaptive, AdaptiveError, OBSERVED_QUANTILE, Observed};
+pub(crate) use adapt::{Adaptive, OBSERVED_QUANTILE, Observed};
+pub(crate) use agenda::{Agenda, Entry};
 pub(crate) use backoff::Backoff;
 pub(crate) use breaker::Breaker;
 pub(crate) use fence::Ballot;
@@ -35,7 +34,10 @@ pub use moment::Moment;
 pub(crate) use patience::{Next, Patience, Setback, Wait};
 pub use quorum::Tolerance;
 pub(crate) use quorum::{Quorum, Verdict};
+pub(crate) use relay::Relay;
+pub(crate) use renewal::{renew_at, retry_at};
 pub(crate) use restart::{Run, quarantine};
 pub use retry::Retry;
 pub use sets::{CoexistenceError, may_coexist};
+pub(crate) use turns::Turns;
 pub(crate) use validity::Term;

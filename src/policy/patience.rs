@@ -2,11 +2,17 @@ use std::time::Duration;
 
 use super::{Moment, Retry};
 
+/// A lock of which a server tells is asked for at its TTL's end too, and at least so often: a
+/// connection can have died without a word.
+const WATCHED: Retry = Retry::exponential(Duration::from_millis(4), Duration::from_secs(5));
+
 /// What stood in the way of one try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Setback {
     /// Another holds the lock, whose lease ends in this time at the latest, where that is known.
     Held(Option<Duration>),
+    /// As above, and a server will tell of its end.
+    Watched(Option<Duration>),
     /// It was granted with too little validity left.
     TooLate,
     /// Too few servers may vote, since they restarted; the first of them may in this time.
@@ -53,18 +59,18 @@ pub(crate) enum Wait {
 }
 
 impl Patience {
-    /// With the default [`Retry`].
-    pub(crate) fn new(wait: Wait, grace: Duration, now: Moment) -> Self {
-        Self::retrying(wait, Retry::default(), grace, now)
-    }
-
-    pub(crate) fn retrying(wait: Wait, retry: Retry, grace: Duration, now: Moment) -> Self {
+    pub(crate) fn new(wait: Wait, retry: Retry, grace: Duration, now: Moment) -> Self {
         let ends_at = match wait {
             Wait::Never => Some(now),
             Wait::AtMost(limit) => Some(now.after(limit)),
             Wait::Forever => None,
         };
         Self { began_at: now, ends_at, retry, grace, tries: 0, failing_since: None }
+    }
+
+    /// How much of the wait is left; none where it has no end.
+    pub(crate) fn left(&self, now: Moment) -> Option<Duration> {
+        self.ends_at.map(|end| end.since(now))
     }
 
     /// What to do after `setback` at `now`, given 64 random bits.
@@ -84,6 +90,7 @@ impl Patience {
         }
         let delay = match setback {
             Setback::Held(frees_in) => self.retry.delay_until(tried, frees_in, random),
+            Setback::Watched(frees_in) => WATCHED.delay_until(u32::MAX, frees_in, random),
             // Nothing can change before, so no try in between is worth its commands.
             Setback::Quarantined(wait) => wait + self.retry.delay(0, random),
             _ => self.retry.delay(tried, random),
@@ -123,14 +130,14 @@ mod tests {
     #[test]
     fn who_does_not_wait_gets_the_first_setback_as_the_answer() {
         for setback in [Setback::Held(None), Setback::TooLate, Setback::Failing] {
-            let mut patience = Patience::new(Wait::Never, GRACE, at(5));
+            let mut patience = Patience::new(Wait::Never, Retry::default(), GRACE, at(5));
             assert_eq!(patience.after(setback, at(6), 0), Next::GiveUp);
         }
     }
 
     #[test]
     fn a_waiter_backs_off_but_is_there_when_the_holders_lease_ends() {
-        let mut patience = Patience::new(Wait::Forever, GRACE, at(0));
+        let mut patience = Patience::new(Wait::Forever, Retry::default(), GRACE, at(0));
         let first = delay(patience.after(Setback::Held(Some(ms(5000))), at(0), 0));
         let second = delay(patience.after(Setback::Held(Some(ms(5000))), at(9), 0));
         assert!(second > first);
@@ -140,14 +147,14 @@ mod tests {
 
     #[test]
     fn a_limited_wait_ends_with_one_last_try_at_its_end() {
-        let mut patience = Patience::new(Wait::AtMost(ms(10)), GRACE, at(0));
+        let mut patience = Patience::new(Wait::AtMost(ms(10)), Retry::default(), GRACE, at(0));
         assert_eq!(patience.after(Setback::Held(None), at(9), u64::MAX), Next::TryIn(ms(1)));
         assert_eq!(patience.after(Setback::Held(None), at(10), 0), Next::OutOfTime(ms(10)));
     }
 
     #[test]
     fn failing_servers_are_put_up_with_for_the_grace_in_a_row() {
-        let mut patience = Patience::new(Wait::Forever, ms(100), at(0));
+        let mut patience = Patience::new(Wait::Forever, Retry::default(), ms(100), at(0));
         assert!(matches!(patience.after(Setback::Failing, at(0), 0), Next::TryIn(_)));
         assert!(matches!(patience.after(Setback::Failing, at(100), 0), Next::TryIn(_)));
         assert!(matches!(patience.after(Setback::Held(None), at(101), 0), Next::TryIn(_)));
@@ -157,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_quarantine_is_waited_out_in_one_go() {
-        let mut patience = Patience::new(Wait::Forever, ms(100), at(0));
+        let mut patience = Patience::new(Wait::Forever, Retry::default(), ms(100), at(0));
         let wait = delay(patience.after(Setback::Quarantined(ms(7000)), at(0), 0));
         assert!(wait > ms(7000) && wait <= ms(7000) + BEHIND);
         assert!(matches!(patience.after(Setback::Quarantined(ms(1)), at(7100), 0), Next::TryIn(_)));
@@ -166,7 +173,7 @@ mod tests {
     #[test]
     fn the_setback_of_the_last_attempt_is_the_answer() {
         let retry = Retry::fixed(ms(7)).attempts(3).jitter(false);
-        let mut patience = Patience::retrying(Wait::Forever, retry, GRACE, at(0));
+        let mut patience = Patience::new(Wait::Forever, retry, GRACE, at(0));
         assert_eq!(patience.after(Setback::Held(None), at(1), 0), Next::TryIn(ms(7)));
         assert_eq!(patience.after(Setback::TooLate, at(8), 0), Next::TryIn(ms(7)));
         assert_eq!(patience.after(Setback::Held(None), at(15), 0), Next::GiveUp);
@@ -174,7 +181,7 @@ mod tests {
 
     #[test]
     fn the_hopeless_is_never_tried_again() {
-        let mut patience = Patience::new(Wait::Forever, GRACE, at(0));
+        let mut patience = Patience::new(Wait::Forever, Retry::default(), GRACE, at(0));
         assert_eq!(patience.after(Setback::Hopeless, at(0), 0), Next::GiveUp);
     }
 }

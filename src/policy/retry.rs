@@ -49,7 +49,6 @@ enum Growth {
 }
 
 /// Why a policy cannot be followed.
-#[allow(dead_code, reason = "wired by the lock layer")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RetryError {
     NoDelay,
@@ -110,7 +109,6 @@ impl Retry {
     }
 
     /// Whether the policy can be followed.
-    #[allow(dead_code, reason = "wired by the lock layer")]
     pub(crate) fn check(&self) -> Result<(), RetryError> {
         let Self { first, longest, .. } = *self;
         if first.is_zero() || longest.is_zero() {

@@ -22,11 +22,12 @@ use crate::net::reply::Reply;
 use crate::policy::Moment;
 
 /// More than any script takes that is called for one lease: up to here nothing is allocated.
-const PARAMETERS_MAX: usize = 8;
-/// What stands before a script's parameters: verb, script, number of keys.
-const PREFIX: usize = 3;
+const PARAMETERS_MAX: usize = 11;
+/// What stands before a script's parameters: verb and script.
+const PREFIX: usize = 2;
 
-/// A command that can be sent: plain, or a script with its keys and then its arguments.
+/// A command that can be sent: plain, or a script with the number of its keys, its keys, and its
+/// arguments.
 #[derive(Clone, Copy)]
 pub(crate) enum Command<'a> {
     Plain(&'a [&'a [u8]]),
@@ -41,8 +42,8 @@ enum Spelled<'a> {
 }
 
 impl<'a> Spelled<'a> {
-    fn new(verb: &'a [u8], which: &'a [u8], script: &Script, parameters: &[&'a [u8]]) -> Self {
-        let prefix: [&[u8]; PREFIX] = [verb, which, script.keys()];
+    fn new(verb: &'a [u8], which: &'a [u8], parameters: &[&'a [u8]]) -> Self {
+        let prefix: [&[u8]; PREFIX] = [verb, which];
         let len = PREFIX + parameters.len();
         if parameters.len() > PARAMETERS_MAX {
             return Self::Many([&prefix, parameters].concat());
@@ -71,7 +72,7 @@ impl<'a> Command<'a> {
         match self {
             Self::Plain(words) => Spelled::Given(words),
             Self::Script(script, parameters) => match connection.digest(script.number()) {
-                Some(digest) => Spelled::new(b"EVALSHA", digest, script, parameters),
+                Some(digest) => Spelled::new(b"EVALSHA", digest, parameters),
                 None => self.spell_whole(),
             },
         }
@@ -82,7 +83,7 @@ impl<'a> Command<'a> {
         match self {
             Self::Plain(words) => Spelled::Given(words),
             Self::Script(script, parameters) => {
-                Spelled::new(b"EVAL", script.text().as_bytes(), script, parameters)
+                Spelled::new(b"EVAL", script.text().as_bytes(), parameters)
             }
         }
     }
@@ -207,7 +208,6 @@ impl Future for Call<'_> {
 ///
 /// When the future is dropped before it is ready, nothing was sent; or whole portions, if there
 /// are several.
-#[allow(dead_code, reason = "for whoever asks one server many things at once")]
 pub(crate) async fn begin_all<'a>(
     connection: &Arc<Connection>,
     commands: &[Command<'a>],
@@ -244,6 +244,15 @@ async fn send_portion(
     let asked_at = clock::now();
     let words = spelled[..count].iter().map(|(spelled, length)| (spelled.words(), *length));
     Ok((asked_at, connection.send_all(permit, words, asked_at)?))
+}
+
+/// Sends `command` now, whatever else is in flight, with the script itself: it is carried out
+/// behind all that was sent before it and nothing else, or not at all.
+pub(crate) fn send_whole(
+    connection: &Arc<Connection>,
+    command: Command<'_>,
+) -> Result<Reply, Failure> {
+    connection.send_unbounded(command.spell_whole().words(), clock::now())
 }
 
 fn lacks_script(outcome: &Outcome) -> bool {

@@ -10,5 +10,4 @@ pub(crate) mod fitness;
 pub(crate) mod node;
 pub(crate) mod registry;
 pub(crate) mod script;
-#[allow(dead_code, reason = "for whoever waits")]
 pub(crate) mod watch;

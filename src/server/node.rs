@@ -230,7 +230,6 @@ impl Node {
     }
 }
 
-#[allow(dead_code, reason = "for whoever waits")]
 impl Node {
     /// The lane whose connection hears of changes; no lease is ever given it.
     pub(crate) fn watch_lane(&self) -> usize {

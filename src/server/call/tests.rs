@@ -18,7 +18,7 @@ const LARGE: usize = 100 * 1024;
 const MANY: usize = 30;
 
 static SCRIPTS: LazyLock<[Script; 1]> =
-    LazyLock::new(|| [Script::new(0, "1", "return {#ARGV, ARGV[#ARGV]}")]);
+    LazyLock::new(|| [Script::new(0, "return {#ARGV, ARGV[#ARGV]}")]);
 
 async fn open(address: SocketAddr, command_timeout: Duration) -> Arc<Connection> {
     let address = Address::Tcp { host: address.ip().to_string(), port: address.port() };
@@ -85,7 +85,8 @@ async fn scripts_of_a_batch_that_the_server_has_forgotten_are_sent_whole() {
     let connection = open(server.address(), PATIENT).await;
     server.cli(&["SCRIPT", "FLUSH"]);
     let texts = numbers(3);
-    let parameters: Vec<[&[u8]; 2]> = texts.iter().map(|text| [b"k", text.as_bytes()]).collect();
+    let parameters: Vec<[&[u8]; 3]> =
+        texts.iter().map(|text| [b"1", b"k", text.as_bytes()]).collect();
     let commands: Vec<Command<'_>> =
         parameters.iter().map(|parameters| Command::Script(&SCRIPTS[0], parameters)).collect();
     let calls = begin_all(&connection, &commands).await.unwrap();
@@ -99,7 +100,7 @@ async fn a_script_takes_any_number_of_parameters() {
     let connection = open(server.address(), PATIENT).await;
     for count in [0, 1, PARAMETERS_MAX - 1, PARAMETERS_MAX, PARAMETERS_MAX + 1, 200] {
         let texts = numbers(count);
-        let mut parameters: Vec<&[u8]> = vec![b"k"];
+        let mut parameters: Vec<&[u8]> = vec![b"1", b"k"];
         parameters.extend(texts.iter().map(String::as_bytes));
         let command = Command::Script(&SCRIPTS[0], &parameters);
         let mut expected = vec![Frame::Integer(i64::try_from(count).unwrap())];

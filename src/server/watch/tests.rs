@@ -22,7 +22,7 @@ const PATIENT: Duration = Duration::from_secs(20);
 const LANES: usize = 2;
 
 static SCRIPTS: LazyLock<[Script; 1]> =
-    LazyLock::new(|| [Script::new(0, "1", "return redis.call('GET', KEYS[1])")]);
+    LazyLock::new(|| [Script::new(0, "return redis.call('GET', KEYS[1])")]);
 
 fn start(url: &str, watchers: &Arc<Watchers>) -> Node {
     let endpoint = Endpoint::parse(url).unwrap();
@@ -121,7 +121,7 @@ async fn a_key_that_expires_stirs() {
 async fn a_key_that_a_script_read_is_watched_too() {
     let watching = Watching::start().await;
     let watch = watching.watchers.watch(b"k");
-    watching.ask(Command::Script(&SCRIPTS[0], &[b"k"])).await;
+    watching.ask(Command::Script(&SCRIPTS[0], &[b"1", b"k"])).await;
     watching.server.cli(&["SET", "k", "1"]);
     soon("the change stirs", watch.stirred()).await;
 }

@@ -1,0 +1,184 @@
+//! One owner's hold on its locks: what a claim, its lease, and whoever keeps leases share.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::ask::Seat;
+use super::core::Core;
+use super::deadline::{Deadline, Standing};
+use super::few::Few;
+use super::names::Names;
+use super::owner::Owner;
+use crate::clock;
+use crate::policy::{Loss, Moment, Relay, Term};
+use crate::server::watch::Watch;
+
+pub(crate) struct Hold {
+    pub(super) core: Arc<Core>,
+    /// The locks: one, nearly always.
+    pub(super) names: Few<Names>,
+    pub(super) owner: Owner,
+    /// The value of the owner that this one takes over from, which servers may still have.
+    pub(super) predecessor: Option<Box<[u8]>>,
+    pub(super) term: Term,
+    /// Where it is with each server.
+    pub(super) seats: Few<Mutex<Seat>>,
+    pub(super) relay: Relay,
+    /// Whether it is renewed until it is given back.
+    pub(super) is_renewed: bool,
+    deadline: Deadline,
+    /// The fencing token; 0 where there is none.
+    token: AtomicU64,
+    granted_at: AtomicU64,
+    /// Renewals in a row that came to nothing.
+    failed_renewals: AtomicU32,
+    lost: Notify,
+    /// Nothing that could take the locks again is sent once this is set.
+    given_back: Mutex<bool>,
+    pub(super) watch: OnceLock<Vec<Watch>>,
+}
+
+impl Hold {
+    pub(super) fn new(
+        core: Arc<Core>,
+        names: Few<Names>,
+        owner: Owner,
+        term: Term,
+        seats: Few<Mutex<Seat>>,
+        is_renewed: bool,
+    ) -> Self {
+        Self {
+            core,
+            names,
+            owner,
+            predecessor: None,
+            term,
+            seats,
+            relay: Relay::default(),
+            is_renewed,
+            deadline: Deadline::not_begun(),
+            token: AtomicU64::new(0),
+            granted_at: AtomicU64::new(0),
+            failed_renewals: AtomicU32::new(0),
+            lost: Notify::new(),
+            given_back: Mutex::new(false),
+            watch: OnceLock::new(),
+        }
+    }
+
+    /// It was granted, with a token if one was asked for.
+    pub(super) fn begin(&self, until: Moment, token: Option<u64>, now: Moment) {
+        self.token.store(token.unwrap_or(0), Ordering::Relaxed);
+        self.granted_at.store(now.as_nanos(), Ordering::Relaxed);
+        self.deadline.begin(until);
+    }
+
+    pub(super) fn token(&self) -> Option<u64> {
+        Some(self.token.load(Ordering::Relaxed)).filter(|token| *token != 0)
+    }
+
+    pub(super) fn held_for(&self, now: Moment) -> Duration {
+        now.since(Moment::from_nanos(self.granted_at.load(Ordering::Relaxed)))
+    }
+
+    /// The lock's name, or the first of several; as events show it.
+    pub(super) fn name(&self) -> &[u8] {
+        self.names[0].lock()
+    }
+
+    /// The locks, for errors.
+    pub(super) fn title(&self) -> String {
+        title(&self.names)
+    }
+
+    pub(super) fn remaining(&self) -> Duration {
+        self.deadline.remaining(clock::now())
+    }
+
+    /// When it ends, as far as is known; none once lost.
+    pub(super) fn ends_at(&self) -> Option<Moment> {
+        self.deadline.moment()
+    }
+
+    /// Why it is lost, if it is.
+    pub(super) fn loss(&self) -> Option<Loss> {
+        let now = clock::now();
+        self.settle(self.deadline.check(now, || self.core.keeper().why_ended(now)))
+    }
+
+    /// Moves its end to `until`, if that is later; why it is lost, if it is.
+    pub(super) fn prolong(&self, until: Moment) -> Option<Loss> {
+        let now = clock::now();
+        self.settle(self.deadline.prolong(until, now, || self.core.keeper().why_ended(now)))
+    }
+
+    pub(super) fn note_renewed(&self, round_trip: Duration) {
+        self.failed_renewals.store(0, Ordering::Relaxed);
+        self.core.meter().note_renewed(self.name(), round_trip);
+    }
+
+    /// How many renewals in a row had come to nothing before this one.
+    pub(super) fn note_renewal_failed(&self) -> u32 {
+        self.core.meter().note_renewal_failed(self.name());
+        self.failed_renewals.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// It is lost, if it was not before.
+    pub(super) fn lose(&self, why: Loss) {
+        self.settle(self.deadline.lose(why));
+    }
+
+    /// Tells those who wait for it, if the loss is new.
+    fn settle(&self, standing: Standing) -> Option<Loss> {
+        match standing {
+            Standing::Held => None,
+            Standing::Lost(loss) => Some(loss),
+            Standing::JustLost(loss) => {
+                self.lost.notify_waiters();
+                self.core.meter().note_lost(self.name(), loss);
+                self.core.lines().vacate(self);
+                Some(loss)
+            }
+        }
+    }
+
+    /// Waits for its loss.
+    ///
+    /// The timer here needs no reply and nobody else; it is there for a locker whose runtime is
+    /// gone. A machine that was suspended is noticed by whoever keeps leases.
+    pub(super) async fn lost(&self) -> Loss {
+        loop {
+            let told = self.lost.notified();
+            let mut told = std::pin::pin!(told);
+            told.as_mut().enable();
+            if let Some(loss) = self.loss() {
+                return loss;
+            }
+            let _ = tokio::time::timeout(self.remaining(), told).await;
+        }
+    }
+
+    /// Under this lock is sent what may only be sent before the locks are given back.
+    pub(super) fn given_back(&self) -> MutexGuard<'_, bool> {
+        self.given_back.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether every server that it is with can be told something right now.
+    pub(super) fn is_connected(&self) -> bool {
+        (0..self.seats.len()).all(|server| {
+            self.seat(server).connection.as_ref().is_none_or(|connection| connection.is_alive())
+        })
+    }
+
+    pub(super) fn seat(&self, server: usize) -> MutexGuard<'_, Seat> {
+        self.seats[server].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Names of locks, for people.
+pub(super) fn title(names: &[Names]) -> String {
+    names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}

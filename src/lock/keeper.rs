@@ -1,0 +1,216 @@
+//! Who keeps leases: one task for all of a locker's, which renews them and notices their ends.
+//!
+//! It sleeps until something is due. While there are leases it wakes at least once a beat, so that
+//! a beat that comes late says that everything stood still.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Poll, Wake, Waker};
+
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+use super::core::Core;
+use super::hold::Hold;
+use super::renew::{Kept, renew};
+use crate::clock;
+use crate::policy::{Agenda, BEAT, Entry, Loss, Moment};
+
+/// So many leases are renewed in one go, at most: each server is asked for all of them in a few
+/// commands, and the next go need not wait for this one.
+const BATCH_MAX: usize = 1024;
+/// Nothing is planned: the task sleeps until it is called.
+const NEVER: u64 = u64::MAX;
+
+pub(crate) struct Keeper {
+    agenda: Mutex<Agenda<Arc<Hold>>>,
+    /// When the task will wake by itself.
+    planned: AtomicU64,
+    beat: AtomicU64,
+    /// Leases of which a server said that something happened to them.
+    stirred: Mutex<Vec<Entry>>,
+    called: Notify,
+}
+
+impl Default for Keeper {
+    fn default() -> Self {
+        Self {
+            agenda: Mutex::new(Agenda::new(clock::now())),
+            planned: AtomicU64::new(NEVER),
+            beat: AtomicU64::new(0),
+            stirred: Mutex::default(),
+            called: Notify::new(),
+        }
+    }
+}
+
+impl Keeper {
+    fn agenda(&self) -> MutexGuard<'_, Agenda<Arc<Hold>>> {
+        self.agenda.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a lease of which something is due then.
+    pub(super) fn keep(&self, hold: Arc<Hold>, due: Moment) -> Entry {
+        let mut agenda = self.agenda();
+        let entry = agenda.insert(hold, due);
+        self.note_due(due);
+        entry
+    }
+
+    /// Something is due then: the task is called if it would sleep longer. Under the agenda's lock.
+    fn note_due(&self, due: Moment) {
+        let planned = self.planned.load(Ordering::Relaxed);
+        if planned == NEVER {
+            self.beat.store(clock::now().as_nanos(), Ordering::Relaxed);
+        }
+        if due.as_nanos() < planned {
+            self.planned.store(due.as_nanos(), Ordering::Relaxed);
+            self.called.notify_one();
+        }
+    }
+
+    pub(super) fn schedule(&self, entry: Entry, due: Moment) {
+        let mut agenda = self.agenda();
+        if agenda.reschedule(entry, due) {
+            self.note_due(due);
+        }
+    }
+
+    /// Has the lease renewed now.
+    pub(super) fn hasten(&self, entry: Entry) {
+        self.schedule(entry, Moment::from_nanos(0));
+    }
+
+    /// It is not kept any more.
+    pub(super) fn forget(&self, entry: Entry) {
+        // Dropped where no lock is held.
+        let hold = self.agenda().remove(entry);
+        drop(hold);
+    }
+
+    /// All leases that are kept.
+    pub(super) fn all(&self) -> Vec<Arc<Hold>> {
+        self.agenda().iter().map(|(_, hold)| Arc::clone(hold)).collect()
+    }
+
+    /// Why a lease has ended whose deadline has passed.
+    pub(super) fn why_ended(&self, now: Moment) -> Loss {
+        Loss::at_deadline(Moment::from_nanos(self.beat.load(Ordering::Relaxed)), now)
+    }
+
+    /// The core is gone: the task has nothing to do any more.
+    pub(super) fn dismiss(&self) {
+        self.called.notify_one();
+    }
+
+    /// A waker that has this lease looked after at once.
+    pub(super) fn stirrer(self: &Arc<Self>, entry: Entry) -> Waker {
+        Waker::from(Arc::new(Stir { keeper: Arc::downgrade(self), entry }))
+    }
+
+    fn stirred(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.stirred.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// When to wake by itself.
+    fn plan(&self, now: Moment) -> Option<Moment> {
+        let agenda = self.agenda();
+        let next = (agenda.len() > 0).then(|| {
+            let beat = now.after(BEAT);
+            agenda.next_at().map_or(beat, |due| due.min(beat))
+        });
+        self.planned.store(next.map_or(NEVER, Moment::as_nanos), Ordering::Relaxed);
+        next
+    }
+
+    /// Takes out what is due, and gives back what has to be renewed of it.
+    fn look_after(&self, now: Moment) -> Vec<Kept> {
+        for entry in std::mem::take(&mut *self.stirred()) {
+            self.agenda().reschedule(entry, now);
+        }
+        let mut due = Vec::new();
+        let holds: Vec<Kept> = {
+            let mut agenda = self.agenda();
+            agenda.take_due(now, BATCH_MAX, &mut due);
+            let kept = |entry: Entry| Some(Kept { entry, hold: Arc::clone(agenda.get(entry)?) });
+            due.into_iter().filter_map(kept).collect()
+        };
+        let held = holds.into_iter().filter(|kept| match (kept.hold.loss(), kept.hold.ends_at()) {
+            (None, Some(ends_at)) => {
+                // Whatever becomes of a renewal, its end is looked at.
+                self.agenda().reschedule(kept.entry, ends_at);
+                kept.hold.is_renewed
+            }
+            _ => false,
+        });
+        held.collect()
+    }
+}
+
+struct Stir {
+    keeper: Weak<Keeper>,
+    entry: Entry,
+}
+
+impl Wake for Stir {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if let Some(keeper) = self.keeper.upgrade() {
+            keeper.stirred().push(self.entry);
+            keeper.called.notify_one();
+        }
+    }
+}
+
+type Batch = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Keeps the leases of a core for as long as it is there.
+pub(crate) async fn keep(core: Weak<Core>) {
+    let Some(keeper) = core.upgrade().map(|core| Arc::clone(core.keeper())) else { return };
+    let mut batches: Vec<Batch> = Vec::new();
+    loop {
+        let now = clock::now();
+        keeper.beat.store(now.as_nanos(), Ordering::Relaxed);
+        {
+            let Some(core) = core.upgrade() else { return };
+            loop {
+                let due = keeper.look_after(now);
+                let is_all = due.len() < BATCH_MAX;
+                if !due.is_empty() {
+                    batches.push(Box::pin(renew(Arc::clone(&core), due)));
+                }
+                if is_all {
+                    break;
+                }
+            }
+        }
+        rest(&keeper, &mut batches).await;
+    }
+}
+
+/// Waits until something is due, somebody calls, or a batch is done.
+async fn rest(keeper: &Keeper, batches: &mut Vec<Batch>) {
+    let now = clock::now();
+    let planned = keeper.plan(now);
+    let mut called = pin!(keeper.called.notified());
+    let mut slept = pin!(async {
+        match planned {
+            Some(at) => sleep(at.since(now)).await,
+            None => std::future::pending().await,
+        }
+    });
+    poll_fn(|context| {
+        let before = batches.len();
+        batches.retain_mut(|batch| batch.as_mut().poll(context).is_pending());
+        let is_over = batches.len() < before
+            || called.as_mut().poll(context).is_ready()
+            || slept.as_mut().poll(context).is_ready();
+        if is_over { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}

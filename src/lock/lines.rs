@@ -1,0 +1,317 @@
+//! Who waits for which lock in this process, first come, first served.
+//!
+//! Only the first in a line asks the servers; and while the lock is held by this process, having
+//! gone from hand to hand, nobody does. Who leaves, for whatever reason, leaves no gap: the next
+//! one is told.
+
+use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use super::acquire::Refused;
+use super::core::Core;
+use super::hold::Hold;
+use super::lease::Lease;
+use super::names::Names;
+use super::order::Order;
+
+/// A lock on its way to the one who is next: what remains to be awaited of it.
+pub(super) type HandOver = Pin<Box<dyn Future<Output = Result<Lease, Refused>> + Send>>;
+
+#[derive(Default)]
+pub(crate) struct Lines {
+    /// How many there are, so that who finds none takes no lock.
+    known: AtomicUsize,
+    all: Mutex<All>,
+}
+
+#[derive(Default)]
+struct All {
+    lines: HashMap<Names, Line>,
+    is_closed: bool,
+}
+
+#[derive(Default)]
+struct Line {
+    /// The hold that the lock was handed to in this process, by its address: while it lasts, no
+    /// one in the line has to ask the servers.
+    occupant: Option<usize>,
+    places: VecDeque<Arc<Place>>,
+}
+
+/// One who waits.
+pub(super) struct Place {
+    pub(super) order: Order,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+enum State {
+    Waits,
+    /// It is the first, and asks the servers; at once, where there is news.
+    First {
+        has_news: bool,
+    },
+    Handed(HandOver),
+    /// It has got what it waited for, or has gone.
+    Gone,
+    /// The lines were closed.
+    Closed,
+}
+
+/// What one who waits finds.
+pub(super) enum Turn {
+    NotYet,
+    First,
+    Handed(HandOver),
+    Closed,
+}
+
+/// A place in a line; dropping it leaves the line.
+pub(super) struct Ticket {
+    core: Arc<Core>,
+    names: Names,
+    place: Arc<Place>,
+}
+
+impl Lines {
+    fn lock(&self) -> MutexGuard<'_, All> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn are_none(&self) -> bool {
+        self.known.load(Ordering::Acquire) == 0
+    }
+
+    fn count(&self, all: &All) {
+        self.known.store(all.lines.len(), Ordering::Release);
+    }
+
+    /// Whether anybody waits for this lock, or holds it by hand-over.
+    pub(super) fn has(&self, names: &Names) -> bool {
+        !self.are_none() && self.lock().lines.contains_key(names)
+    }
+
+    /// Takes the last place in the line.
+    pub(super) fn join(core: &Arc<Core>, names: &Names, order: &Order) -> Ticket {
+        let place = Arc::new(Place {
+            order: order.clone(),
+            state: Mutex::new(State::Waits),
+            changed: Notify::new(),
+        });
+        let lines = core.lines();
+        let mut all = lines.lock();
+        if all.is_closed {
+            place.set(State::Closed);
+        } else {
+            let line = all.lines.entry(names.clone()).or_default();
+            line.places.push_back(Arc::clone(&place));
+            if line.places.len() == 1 {
+                line.promote();
+            }
+            lines.count(&all);
+        }
+        drop(all);
+        core.meter().note_waiter_joined();
+        Ticket { core: Arc::clone(core), names: names.clone(), place }
+    }
+
+    /// Takes the first out of the line, to be handed the lock that `hold` is to be on; the line
+    /// stays, for those who come meanwhile.
+    pub(super) fn next(&self, names: &Names) -> Option<Arc<Place>> {
+        if self.are_none() {
+            return None;
+        }
+        self.lock().lines.get_mut(names)?.places.pop_front()
+    }
+
+    /// The lock is on its way to `hold`.
+    pub(super) fn occupy(&self, names: &Names, hold: &Hold) {
+        let mut all = self.lock();
+        all.lines.entry(names.clone()).or_default().occupant = Some(address(hold));
+        self.count(&all);
+    }
+
+    /// `hold` has ended, or will not begin: where the lock was handed to it, the first in the line
+    /// is to ask the servers.
+    pub(super) fn vacate(&self, hold: &Hold) {
+        self.end(hold, false);
+    }
+
+    /// As [`Lines::vacate`]; the lock was given back, so who asks the servers asks at once.
+    pub(super) fn free(&self, hold: &Hold) {
+        self.end(hold, true);
+    }
+
+    fn end(&self, hold: &Hold, is_freed: bool) {
+        let [names] = &hold.names[..] else { return };
+        if self.are_none() {
+            return;
+        }
+        let mut all = self.lock();
+        let Some(line) = all.lines.get_mut(names) else { return };
+        if line.occupant == Some(address(hold)) {
+            line.occupant = None;
+            line.promote();
+        }
+        if is_freed {
+            line.stir();
+        }
+        all.forget_if_empty(names);
+        self.count(&all);
+    }
+
+    /// No one is let in any more, and who waits is told.
+    pub(super) fn close(&self) {
+        let mut all = self.lock();
+        all.is_closed = true;
+        let lines = std::mem::take(&mut all.lines);
+        self.count(&all);
+        drop(all);
+        for place in lines.into_values().flat_map(|line| line.places) {
+            drop(place.set(State::Closed));
+        }
+    }
+}
+
+fn address(hold: &Hold) -> usize {
+    std::ptr::from_ref(hold) as usize
+}
+
+impl All {
+    fn forget_if_empty(&mut self, names: &Names) {
+        let is_empty = |line: &Line| line.occupant.is_none() && line.places.is_empty();
+        if self.lines.get(names).is_some_and(is_empty) {
+            self.lines.remove(names);
+        }
+    }
+}
+
+impl Line {
+    /// Lets the first ask the servers, if the lock is not held by this process.
+    fn promote(&mut self) {
+        if self.occupant.is_some() {
+            return;
+        }
+        if let Some(first) = self.places.front() {
+            first.promote();
+        }
+    }
+
+    /// Has the first ask the servers anew, if it asks them.
+    fn stir(&self) {
+        if let Some(first) = self.places.front() {
+            first.stir();
+        }
+    }
+}
+
+impl Place {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state before, to be dropped where no lock is held.
+    fn set(&self, state: State) -> State {
+        let before = std::mem::replace(&mut *self.lock(), state);
+        self.changed.notify_one();
+        before
+    }
+
+    fn promote(&self) {
+        let mut state = self.lock();
+        if matches!(*state, State::Waits) {
+            *state = State::First { has_news: true };
+            self.changed.notify_one();
+        }
+    }
+
+    fn stir(&self) {
+        if let State::First { has_news } = &mut *self.lock() {
+            *has_news = true;
+            self.changed.notify_one();
+        }
+    }
+
+    /// Hands the lock over; gives it back where nobody waits here any more.
+    pub(super) fn hand(&self, lock: HandOver) -> Result<(), HandOver> {
+        let mut state = self.lock();
+        if !matches!(*state, State::Waits | State::First { .. }) {
+            return Err(lock);
+        }
+        *state = State::Handed(lock);
+        self.changed.notify_one();
+        Ok(())
+    }
+}
+
+impl Ticket {
+    /// What it finds now. A lock that was handed over, and news, are found once.
+    pub(super) fn turn(&self) -> Turn {
+        let mut state = self.place.lock();
+        match std::mem::replace(&mut *state, State::Waits) {
+            State::Waits => Turn::NotYet,
+            State::First { .. } => {
+                *state = State::First { has_news: false };
+                Turn::First
+            }
+            State::Handed(lock) => Turn::Handed(lock),
+            State::Closed | State::Gone => {
+                *state = State::Closed;
+                Turn::Closed
+            }
+        }
+    }
+
+    /// Waits for something to find: news of the lock, where this is the first.
+    pub(super) async fn called(&self) {
+        self.until(|state| !matches!(state, State::Waits | State::First { has_news: false })).await;
+    }
+
+    /// Waits for something that ends an attempt under way.
+    pub(super) async fn interrupted(&self) {
+        self.until(|state| matches!(state, State::Handed(_) | State::Closed)).await;
+    }
+
+    async fn until(&self, is_so: impl Fn(&State) -> bool) {
+        while !is_so(&self.place.lock()) {
+            self.place.changed.notified().await;
+        }
+    }
+
+    /// What was handed over could not be had: this is the first in the line again.
+    pub(super) fn rejoin(&self) {
+        let lines = self.core.lines();
+        let mut all = lines.lock();
+        if all.is_closed {
+            drop(all);
+            drop(self.place.set(State::Closed));
+            return;
+        }
+        let line = all.lines.entry(self.names.clone()).or_default();
+        line.places.push_front(Arc::clone(&self.place));
+        line.promote();
+        lines.count(&all);
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let before = self.place.set(State::Gone);
+        // What was handed over goes back, before the next one asks for it.
+        drop(before);
+        let lines = self.core.lines();
+        let mut all = lines.lock();
+        if let Some(line) = all.lines.get_mut(&self.names) {
+            line.places.retain(|place| !Arc::ptr_eq(place, &self.place));
+            line.promote();
+            all.forget_if_empty(&self.names);
+            lines.count(&all);
+        }
+        drop(all);
+        self.core.meter().note_waiter_left();
+    }
+}
