@@ -13,7 +13,7 @@ use super::order::Wish;
 use super::round::Round;
 use super::wait::wait;
 use crate::clock;
-use crate::error::{Error, Kind};
+use crate::error::{Error, Kind, Report};
 use crate::policy::{Ballot, Moment, Next, Patience, Quorum, Setback, Term, Verdict, Wait};
 
 /// How often one attempt proposes a token: contenders outbid one another only while they overlap.
@@ -32,7 +32,10 @@ pub(super) struct Refused {
 /// When the future is dropped, whatever may have been granted is given back.
 pub(crate) async fn acquire(core: &Arc<Core>, wish: &Wish) -> Result<Lease, Error> {
     let asked_at = clock::now();
-    let outcome = take(core, wish, asked_at).await;
+    let taken = take(core, wish, asked_at).await;
+    // A lease that was begun before the locker was shut down is known to whoever did that; any
+    // other is given back here.
+    let outcome = if core.is_shut_down() { Err(shut_down(wish)) } else { taken };
     let (meter, name, now) = (core.meter(), wish.names[0].lock(), clock::now());
     match &outcome {
         Ok(_) => meter.note_granted(name, now.since(asked_at)),
@@ -62,7 +65,7 @@ async fn take(core: &Arc<Core>, wish: &Wish, asked_at: Moment) -> Result<Lease, 
             refused = Some(failed);
             break;
         }
-        match next(core, wish, &mut patience, failed) {
+        match next(core, wish, &mut patience, &failed) {
             Ok(delay) => sleep(delay).await,
             Err(error) => return Err(error),
         }
@@ -75,7 +78,7 @@ pub(super) fn next(
     core: &Core,
     wish: &Wish,
     patience: &mut Patience,
-    refused: Refused,
+    refused: &Refused,
 ) -> Result<Duration, Error> {
     let kind = match patience.after(refused.setback, clock::now(), clock::random_bits()) {
         Next::TryIn(delay) => return Ok(delay),
@@ -86,7 +89,12 @@ pub(super) fn next(
 }
 
 pub(super) fn shut_down(wish: &Wish) -> Error {
-    Error::new(Kind::ShutDown, title(&wish.names), crate::error::Report::default())
+    Error::new(Kind::ShutDown, title(&wish.names), Report::default())
+}
+
+/// Too few servers served another who waited for the same.
+pub(super) fn failed(wish: &Wish, report: Report) -> Error {
+    Error::new(Kind::NoQuorum, title(&wish.names), report)
 }
 
 fn kind_of(setback: Setback) -> Kind {
@@ -145,6 +153,9 @@ pub(super) async fn attempt(
         Err(setback) => {
             if round.is_unknown() {
                 hold.core.meter().note_unknown();
+            }
+            if matches!(setback, Setback::Held(_)) {
+                hold.core.meter().note_contended(hold.name());
             }
             Err(Refused { setback, round })
         }

@@ -15,11 +15,15 @@ use super::race::{First, race};
 use super::round::Round;
 use crate::clock;
 use crate::error::{Error, Kind, Report};
-use crate::policy::{Entry, Loss, Moment, Verdict, renew_at};
+use crate::policy::{Backoff, Entry, Loss, Moment, Verdict, renew_at};
+use crate::server::node::Node;
 
-/// How long who waits for a loss asks whether a server will tell of it, and how often.
-const ARMING: Duration = Duration::from_millis(10);
-const ARMING_TRIES: usize = 100;
+/// Who waits for a loss for longer than this is to be told of it by a server: most leases are
+/// given back sooner, and cost it nothing.
+const ARMING: Backoff =
+    Backoff { first: Duration::from_millis(40), longest: Duration::from_millis(640) };
+/// So often it is asked whether there is a server that tells.
+const ARMING_TRIES: u32 = 8;
 
 pub(crate) struct Lease {
     claim: Claim,
@@ -89,13 +93,13 @@ impl Lease {
         if !hold.is_renewed || hold.watch.get().is_some() {
             return;
         }
-        let core = &hold.core;
-        core.nodes().iter().for_each(|node| node.want(node.watch_lane()));
-        for _ in 0..ARMING_TRIES {
-            if core.nodes().iter().any(|node| node.is_watching()) {
-                return core.keeper().hasten(self.entry);
+        let nodes = hold.core.nodes();
+        for tried in 0..ARMING_TRIES {
+            tokio::time::sleep(ARMING.delay(tried, u64::MAX)).await;
+            if nodes.iter().any(Node::is_watching) {
+                return hold.core.keeper().hasten(self.entry);
             }
-            tokio::time::sleep(ARMING).await;
+            nodes.iter().for_each(|node| node.want(node.watch_lane()));
         }
     }
 

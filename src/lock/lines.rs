@@ -17,6 +17,7 @@ use super::hold::Hold;
 use super::lease::Lease;
 use super::names::Names;
 use super::order::Order;
+use crate::error::Report;
 
 /// A lock on its way to the one who is next: what remains to be awaited of it.
 pub(super) type HandOver = Pin<Box<dyn Future<Output = Result<Lease, Refused>> + Send>>;
@@ -60,6 +61,8 @@ enum State {
     Gone,
     /// The lines were closed.
     Closed,
+    /// The servers failed the first one, for so long that they fail all.
+    Failed(Report),
 }
 
 /// What one who waits finds.
@@ -68,6 +71,7 @@ pub(super) enum Turn {
     First,
     Handed(HandOver),
     Closed,
+    Failed(Report),
 }
 
 /// A place in a line; dropping it leaves the line.
@@ -259,6 +263,7 @@ impl Ticket {
                 Turn::First
             }
             State::Handed(lock) => Turn::Handed(lock),
+            State::Failed(report) => Turn::Failed(report),
             State::Closed | State::Gone => {
                 *state = State::Closed;
                 Turn::Closed
@@ -273,12 +278,25 @@ impl Ticket {
 
     /// Waits for something that ends an attempt under way.
     pub(super) async fn interrupted(&self) {
-        self.until(|state| matches!(state, State::Handed(_) | State::Closed)).await;
+        self.until(|state| matches!(state, State::Handed(_) | State::Closed | State::Failed(_)))
+            .await;
     }
 
     async fn until(&self, is_so: impl Fn(&State) -> bool) {
         while !is_so(&self.place.lock()) {
             self.place.changed.notified().await;
+        }
+    }
+
+    /// The servers have failed this one for as long as they are put up with: nobody behind it has
+    /// to find out by itself.
+    pub(super) fn fail_all(&self, report: &Report) {
+        let mut all = self.core.lines().lock();
+        let Some(line) = all.lines.get_mut(&self.names) else { return };
+        let failed = std::mem::take(&mut line.places);
+        drop(all);
+        for place in failed.iter().filter(|place| !Arc::ptr_eq(place, &self.place)) {
+            drop(place.set(State::Failed(report.clone())));
         }
     }
 

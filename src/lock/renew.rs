@@ -225,17 +225,21 @@ impl Go {
             let of_member: Vec<_> =
                 locks.by_ref().take(self.kept[member].hold.names.len()).cloned().collect();
             let answer = Answer::of_extend(&Frame::Array(of_member));
-            self.count(server, member, answer);
+            self.count(server, member, answer.as_ref());
         }
     }
 
     /// Counts one server's word on one lease, and acts as soon as it decides.
-    fn count(&self, server: usize, member: usize, answer: Option<Answer>) {
+    fn count(&self, server: usize, member: usize, answer: Option<&Answer>) {
         let Kept { entry, hold } = &self.kept[member];
         let mut tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
         let tally = &mut tallies[member];
         match answer {
-            Some(Answer::Granted(_)) => tally.extended += 1,
+            Some(Answer::Granted(_)) => {
+                tally.extended += 1;
+                // So its acquire, which was sent before, has been carried out too.
+                hold.seat(server).is_granted = true;
+            }
             Some(Answer::NotOwned) => {
                 tally.gone += 1;
                 tally.missing.push(server);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::acquire::{Refused, attempt, next, shut_down};
+use super::acquire::{Refused, attempt, failed, next, shut_down};
 use super::claim::{Claim, Lanes, Manner, Taking, Waiting};
 use super::core::{Core, Lead};
 use super::fingerprint::rank;
@@ -50,7 +50,7 @@ pub(super) async fn wait(
         has_asked: false,
     };
     if let Some(refused) = &refused {
-        waiter.learn(refused);
+        waiter.learn(refused, false);
     }
     waiter.run().await
 }
@@ -84,10 +84,11 @@ impl Waiter<'_> {
         loop {
             match self.turn() {
                 Turn::Closed => return Err(shut_down(self.wish)),
+                Turn::Failed(report) => return Err(failed(self.wish, report)),
                 Turn::Handed(lock) => match lock.await {
                     Ok(lease) => return Ok(lease),
                     Err(refused) => {
-                        self.learn(&refused);
+                        self.learn(&refused, false);
                         self.ticket.iter().for_each(Ticket::rejoin);
                     }
                 },
@@ -98,7 +99,12 @@ impl Waiter<'_> {
                 }
                 Turn::First => match self.ask(is_free).await {
                     Asked::Granted(lease) => return Ok(lease),
-                    Asked::Failed(error) => return Err(error),
+                    Asked::Failed(error) => {
+                        if error.is_no_quorum() {
+                            self.ticket.iter().for_each(|ticket| ticket.fail_all(error.report()));
+                        }
+                        return Err(error);
+                    }
                     Asked::Free => {
                         is_free = true;
                         continue;
@@ -112,7 +118,11 @@ impl Waiter<'_> {
     }
 
     fn turn(&self) -> Turn {
-        self.ticket.as_ref().map_or(Turn::First, Ticket::turn)
+        match &self.ticket {
+            Some(ticket) => ticket.turn(),
+            None if self.core.is_shut_down() => Turn::Closed,
+            None => Turn::First,
+        }
     }
 
     /// None when the wait is over first.
@@ -130,7 +140,7 @@ impl Waiter<'_> {
         let claim = self.claim(Lanes::Shared);
         match attempt(claim, self.wish.order.is_fenced, Manner::TAKE, None).await {
             Ok(lease) => Ok(lease),
-            Err(refused) => Err(match next(self.core, self.wish, &mut self.patience, refused) {
+            Err(refused) => Err(match next(self.core, self.wish, &mut self.patience, &refused) {
                 Err(error) => error,
                 Ok(_) => shut_down(self.wish),
             }),
@@ -160,7 +170,7 @@ impl Waiter<'_> {
             Ok(lease) => return Asked::Granted(lease),
             Err(refused) => refused,
         };
-        self.learn(&refused);
+        self.learn(&refused, true);
         if refused.round.is_free() {
             return Asked::Free;
         }
@@ -176,7 +186,7 @@ impl Waiter<'_> {
                 refused.setback = Setback::Watched(frees_in);
             }
         }
-        match next(self.core, self.wish, &mut self.patience, refused) {
+        match next(self.core, self.wish, &mut self.patience, &refused) {
             Ok(delay) => Asked::TryIn(delay),
             Err(error) => Asked::Failed(error),
         }
@@ -202,15 +212,12 @@ impl Waiter<'_> {
         Manner { taking, waiting }
     }
 
-    /// Keeps what a refusal says of others.
-    fn learn(&mut self, refused: &Refused) {
+    /// Keeps what a refusal says of others, among whom this one `is_counted`.
+    fn learn(&mut self, refused: &Refused, is_counted: bool) {
         let round = &refused.round;
         if let Some((holder, waiting)) = round.holder() {
-            let is_counted = self.has_asked;
-            // Who was counted is one of their number.
             let others = waiting.saturating_sub(u64::from(is_counted));
             self.turns.refused(rank(holder.owner.as_bytes(), ""), others, is_counted);
-            self.core.meter().note_contended(self.wish.names[0].lock());
             self.lead = self.core.leader(self.wish.names[0].lock(), round.slowest_answer());
         } else if let Some(others) = round.queued() {
             self.turns.queued(others);
