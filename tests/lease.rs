@@ -111,7 +111,7 @@ async fn a_lease_is_lost_at_its_deadline_whatever_the_server_does() {
 async fn a_release_after_the_end_says_that_the_lease_was_lost() {
     let server = RedisServer::start();
     let locker = locker(&server).await;
-    let guard = locker.lock("late").ttl(Duration::from_millis(20)).await.unwrap();
+    let guard = locker.lock("late").ttl(Duration::from_millis(20)).no_renewal().await.unwrap();
     eventually("it is lost", || guard.is_lost()).await;
     let error = guard.release().await.unwrap_err();
     assert!(error.is_lost(), "{error}");

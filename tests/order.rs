@@ -18,19 +18,28 @@ fn lock_of(command: &Command) -> Option<String> {
     is_script.then(|| command.word(3))
 }
 
-/// The owner's value: behind the two keys of an acquire, or the one key of the others.
+/// The owner's value: behind the three keys of an acquire, or the one key of the others.
 fn owner_of(command: &Command) -> String {
-    command.word(if command.word(2) == "2" { 5 } else { 4 })
+    command.word(if is_acquire(command) { 6 } else { 4 })
 }
 
 fn is_acquire(command: &Command) -> bool {
-    lock_of(command).is_some() && command.word(2) == "2"
+    lock_of(command).is_some() && command.word(2) == "3"
+}
+
+/// A release has no TTL behind the owner.
+fn is_extend(command: &Command) -> bool {
+    lock_of(command).is_some() && command.word(2) == "1" && command.words.len() == 6
 }
 
 /// Grants every acquire and says yes to everything else.
 fn yes(command: &Command) -> Action {
     greeting(command).unwrap_or_else(|| {
-        Action::Reply(Frame::Integer(if is_acquire(command) { TOKEN } else { 1 }))
+        Action::Reply(match () {
+            () if is_acquire(command) => Frame::Integer(TOKEN),
+            () if is_extend(command) => Frame::Array(vec![Frame::Integer(1)]),
+            () => Frame::Integer(1),
+        })
     })
 }
 
@@ -77,7 +86,7 @@ async fn every_attempt_has_an_owner_of_its_own() {
         attempts += 1;
         match attempts {
             1..=3 => Action::error("LOADING Redis is loading the dataset in memory"),
-            4..=6 => Action::raw("*4\r\n$4\r\nheld\r\n$1\r\nx\r\n:1\r\n$1\r\n0\r\n"),
+            4..=6 => Action::raw("*5\r\n$4\r\nheld\r\n$1\r\nx\r\n:1\r\n$1\r\n0\r\n:0\r\n"),
             7 => Action::Close,
             _ => Action::Reply(Frame::Integer(TOKEN)),
         }
@@ -111,10 +120,16 @@ async fn an_acquire_without_an_answer_is_released_behind_it_on_its_connection() 
     let error = soon("it is told", locker.try_lock("a").into_future()).await.unwrap_err();
     assert!(error.is_unknown(), "{error}");
     let commands = server.until_received(&["EVAL"], 1).await;
-    let about: Vec<&Command> = commands.iter().filter(|c| lock_of(c).is_some()).collect();
-    assert!(is_acquire(about[0]));
-    assert_eq!(about[0].connection, about[1].connection);
-    assert_eq!(owner_of(about[0]), owner_of(about[1]));
+    let first = commands.iter().find(|command| is_acquire(command)).unwrap().connection;
+    let about: Vec<&Command> = commands
+        .iter()
+        .filter(|command| lock_of(command).is_some() && command.connection == first)
+        .collect();
+    // It was asked twice: the second answer would have told what became of the first question.
+    assert!(is_acquire(about[0]) && is_acquire(about[1]) && about[2].is(&["EVAL"]));
+    assert!(about.iter().all(|command| owner_of(command) == owner_of(about[0])));
+    let token = |command: &Command| command.word(8).parse::<u64>().unwrap();
+    assert!(token(about[1]) > token(about[0]));
 }
 
 /// What was never answered is told again on the next connection, and only then.

@@ -9,9 +9,40 @@ const ACQUIRE: &str = include_str!("../scripts/acquire.lua");
 const EXTEND: &str = include_str!("../scripts/extend.lua");
 const RELEASE: &str = include_str!("../scripts/release.lua");
 const HOLDER: &str = include_str!("../scripts/holder.lua");
+const REPAIR: &str = include_str!("../scripts/repair.lua");
 
+const KEYS: [&str; 3] = ["k", "{k}:fence", "{k}:waiters"];
+
+fn eval(server: &RedisServer, script: &str, keys: &[&str], args: &[&str]) -> Frame {
+    let count = keys.len().to_string();
+    server.cli(&[&["EVAL", script, &count], keys, args].concat())
+}
+
+/// By one who neither waits nor minds those who do.
 fn acquire(server: &RedisServer, owner: &str, token: &str, decides: &str) -> Frame {
-    server.cli(&["EVAL", ACQUIRE, "2", "k", "{k}:fence", owner, "60000", token, decides])
+    eval(server, ACQUIRE, &KEYS, &[owner, "60000", token, decides, "take", ""])
+}
+
+/// By one who minds those who wait, or is one of them.
+fn ask(server: &RedisServer, owner: &str, taking: &str, counts: &str) -> Frame {
+    eval(server, ACQUIRE, &KEYS, &[owner, "60000", "7", "mint", taking, counts])
+}
+
+fn take_over(server: &RedisServer, owner: &str, token: &str, from: &str) -> Frame {
+    eval(server, ACQUIRE, &KEYS, &[owner, "60000", token, "vote", "take", "", from])
+}
+
+fn get(server: &RedisServer, key: &str) -> String {
+    server.cli_text(&["GET", key])
+}
+
+fn pttl(server: &RedisServer, key: &str) -> i64 {
+    let Frame::Integer(pttl) = server.cli(&["PTTL", key]) else { panic!() };
+    pttl
+}
+
+fn exists(server: &RedisServer, key: &str) -> bool {
+    server.cli(&["EXISTS", key]) == Frame::Integer(1)
 }
 
 fn words(frame: &Frame) -> Vec<String> {
@@ -30,18 +61,23 @@ fn a_free_lock_is_granted_with_the_proposed_token() {
         acquire(&server, "me", "1763700000000000", "vote"),
         Frame::Integer(1_763_700_000_000_000)
     );
-    assert_eq!(server.cli_text(&["GET", "{k}:fence"]), "1763700000000000", "no exponent");
-    assert_eq!(server.cli_text(&["GET", "k"]), "me");
+    assert_eq!(get(&server, "{k}:fence"), "1763700000000000", "no exponent");
+    assert_eq!(get(&server, "k"), "me");
+    assert!(!exists(&server, "{k}:waiters"));
 }
 
 #[test]
-fn a_held_lock_is_refused_with_its_holder_time_left_and_counter() {
+fn a_held_lock_is_refused_with_its_holder_time_left_counter_and_waiters() {
     let server = RedisServer::start();
     acquire(&server, "other", "7", "vote");
     let refused = words(&acquire(&server, "me", "9", "vote"));
-    assert_eq!((&refused[0][..], &refused[1][..], &refused[3][..]), ("held", "other", "7"));
+    assert_eq!(
+        (&refused[0][..], &refused[1][..], &refused[3..]),
+        ("held", "other", &["7".to_owned(), "0".to_owned()][..])
+    );
     assert!(refused[2].parse::<i64>().unwrap() <= 60_000);
-    assert_eq!(server.cli_text(&["GET", "{k}:fence"]), "7", "a refusal changes nothing");
+    assert_eq!(get(&server, "{k}:fence"), "7", "a refusal changes nothing");
+    assert!(!exists(&server, "{k}:waiters"), "who does not wait is not counted");
     let long = "x".repeat(1000);
     server.cli(&["SET", "k", &long]);
     let refused = words(&acquire(&server, "me", "9", "mint"));
@@ -56,38 +92,128 @@ fn a_token_at_or_below_the_counter_is_stale_or_raised() {
     server.cli(&["SET", "{k}:fence", "7"]);
     for proposal in ["6", "7"] {
         assert_eq!(words(&acquire(&server, "me", proposal, "vote")), ["stale", "7"]);
-        assert_eq!(server.cli(&["EXISTS", "k"]), Frame::Integer(0));
+        assert!(!exists(&server, "k"));
     }
     assert_eq!(acquire(&server, "me", "8", "vote"), Frame::Integer(8));
-    assert_eq!(acquire(&server, "me", "8", "vote"), words_frame(&["stale", "8"]), "even its own");
+    assert_eq!(words(&acquire(&server, "me", "8", "vote")), ["stale", "8"], "even its own");
     assert_eq!(acquire(&server, "me", "8", "mint"), Frame::Integer(9));
     assert_eq!(acquire(&server, "me", "1", "mint"), Frame::Integer(10));
     assert_eq!(acquire(&server, "me", "11", "mint"), Frame::Integer(11));
 }
 
-fn words_frame(words: &[&str]) -> Frame {
-    let bulk = |word: &&str| Frame::Bulk(bytes::Bytes::copy_from_slice(word.as_bytes()));
-    Frame::Array(words.iter().map(bulk).collect())
+#[test]
+fn who_waits_is_counted_once_for_each_question_that_says_so() {
+    let server = RedisServer::start();
+    acquire(&server, "other", "7", "mint");
+    let waiting = |taking, counts| words(&ask(&server, "me", taking, counts))[4].clone();
+    assert_eq!(waiting("take", "1"), "1");
+    assert_eq!(waiting("look", "1"), "2");
+    assert_eq!(waiting("take", "0"), "2", "counted before");
+    assert_eq!(waiting("turn", ""), "2", "a newcomer");
+    server.cli(&["DEL", "{k}:waiters"]);
+    assert_eq!(waiting("look", "0"), "1", "whose count was forgotten");
+    let kept = pttl(&server, "{k}:waiters");
+    assert!(kept > 60_000 && kept <= 61_000, "a second longer than the lease");
+}
+
+#[test]
+fn a_newcomer_does_not_take_a_free_lock_that_others_wait_for() {
+    let server = RedisServer::start();
+    assert_eq!(words(&ask(&server, "looker", "look", "")), ["free"]);
+    assert!(!exists(&server, "k"));
+    acquire(&server, "other", "7", "mint");
+    ask(&server, "waiter", "take", "1");
+    eval(&server, RELEASE, &["k"], &["other"]);
+    assert_eq!(words(&ask(&server, "me", "turn", "")), ["queued", "1"]);
+    assert_eq!(words(&ask(&server, "me", "look", "1")), ["free"]);
+    assert!(matches!(ask(&server, "waiter", "take", "0"), Frame::Integer(_)));
+    assert!(!exists(&server, "{k}:waiters"), "who goes on waiting is counted anew");
+    eval(&server, RELEASE, &["k"], &["waiter"]);
+    assert!(matches!(ask(&server, "me", "turn", ""), Frame::Integer(_)));
+}
+
+#[test]
+fn a_successor_takes_over_from_its_predecessor_and_from_nobody_else() {
+    let server = RedisServer::start();
+    acquire(&server, "a", "7", "vote");
+    server.cli(&["PEXPIRE", "k", "1000"]);
+    assert_eq!(words(&take_over(&server, "c", "9", "b"))[..2], ["held", "a"]);
+    assert_eq!(words(&take_over(&server, "b", "7", "a")), ["stale", "7"]);
+    assert_eq!((&get(&server, "k")[..], &get(&server, "{k}:fence")[..]), ("a", "7"));
+    assert_eq!(take_over(&server, "b", "8", "a"), Frame::Integer(8));
+    assert_eq!((&get(&server, "k")[..], &get(&server, "{k}:fence")[..]), ("b", "8"));
+    assert!(pttl(&server, "k") > 1000, "for a TTL of its own");
+    assert_eq!(words(&take_over(&server, "c", "9", "a"))[..2], ["held", "b"]);
+    server.cli(&["DEL", "k"]);
+    assert_eq!(take_over(&server, "d", "9", "b"), Frame::Integer(9), "it was free");
+}
+
+#[test]
+fn several_locks_are_taken_together_or_not_at_all() {
+    let server = RedisServer::start();
+    let keys = ["a", "{a}:fence", "{a}:waiters", "b", "{b}:fence", "{b}:waiters"];
+    let all = |owner: &str, token: &str, decides: &str| {
+        eval(&server, ACQUIRE, &keys, &[owner, "60000", token, decides, "take", ""])
+    };
+    server.cli(&["SET", "{a}:fence", "5"]);
+    server.cli(&["SET", "{b}:fence", "9"]);
+    assert_eq!(words(&all("me", "9", "vote")), ["stale", "9"], "the highest of all");
+    server.cli(&["SET", "b", "other"]);
+    assert_eq!(words(&all("me", "20", "vote"))[..2], ["held", "other"]);
+    assert!(!exists(&server, "a"));
+    server.cli(&["DEL", "b"]);
+    assert_eq!(all("me", "3", "mint"), Frame::Integer(10));
+    for lock in ["a", "b"] {
+        assert_eq!(get(&server, lock), "me");
+        assert_eq!(get(&server, &format!("{{{lock}}}:fence")), "10");
+    }
+    let extend = |args: &[&str]| words(&eval(&server, EXTEND, &["a", "b"], args));
+    assert_eq!(extend(&["me", "90000", "you", "90000"]), ["1", "0"]);
+    assert!(pttl(&server, "a") > 60_000 && pttl(&server, "b") <= 60_000);
+    server.cli(&["SET", "b", "other"]);
+    assert_eq!(eval(&server, RELEASE, &["a", "b"], &["me"]), Frame::Integer(0));
+    assert!(!exists(&server, "a"), "what was its own is free all the same");
+    assert_eq!(get(&server, "b"), "other");
 }
 
 #[test]
 fn extend_and_release_serve_the_owner_alone() {
     let server = RedisServer::start();
-    let run =
-        |script: &str, args: &[&str]| server.cli(&[&["EVAL", script, "1", "k"], args].concat());
-    assert_eq!(run(EXTEND, &["me", "60000"]), Frame::Integer(0));
-    assert_eq!(run(RELEASE, &["me"]), Frame::Integer(0));
+    let extend = |args: &[&str]| words(&eval(&server, EXTEND, &["k"], args));
+    let release = |args: &[&str]| eval(&server, RELEASE, &["k"], args);
+    assert_eq!(extend(&["me", "60000"]), ["0"]);
+    assert_eq!(release(&["me"]), Frame::Integer(0));
     server.cli(&["SET", "k", "me", "PX", "1000"]);
-    assert_eq!(run(EXTEND, &["you", "60000"]), Frame::Integer(0));
-    assert_eq!(run(RELEASE, &["you"]), Frame::Integer(0));
-    assert_eq!(run(EXTEND, &["me", "60000"]), Frame::Integer(1));
-    let Frame::Integer(pttl) = server.cli(&["PTTL", "k"]) else { panic!() };
-    assert!(pttl > 1000);
-    assert_eq!(run(EXTEND, &["me", "10"]), Frame::Integer(1), "never shortened");
-    let Frame::Integer(pttl) = server.cli(&["PTTL", "k"]) else { panic!() };
-    assert!(pttl > 1000);
-    assert_eq!(run(RELEASE, &["me"]), Frame::Integer(1));
-    assert_eq!(server.cli(&["EXISTS", "k"]), Frame::Integer(0));
+    assert_eq!(extend(&["you", "60000"]), ["0"]);
+    assert_eq!(release(&["you"]), Frame::Integer(0));
+    assert_eq!(release(&["you", "they"]), Frame::Integer(0));
+    assert_eq!(extend(&["me", "60000"]), ["1"]);
+    assert!(pttl(&server, "k") > 1000);
+    assert_eq!(extend(&["me", "10"]), ["1"], "never shortened");
+    assert!(pttl(&server, "k") > 1000);
+    assert_eq!(release(&["me"]), Frame::Integer(1));
+    assert!(!exists(&server, "k"));
+    server.cli(&["SET", "k", "before"]);
+    assert_eq!(release(&["me", "before"]), Frame::Integer(1), "what it took over from");
+}
+
+#[test]
+fn repair_brings_a_lease_back_where_nobody_came_later() {
+    let server = RedisServer::start();
+    let repair = |token: &str| eval(&server, REPAIR, &["k", "{k}:fence"], &["me", "60000", token]);
+    assert_eq!(repair("7"), Frame::Integer(1));
+    assert_eq!((&get(&server, "k")[..], &get(&server, "{k}:fence")[..]), ("me", "7"));
+    assert_eq!(repair("7"), Frame::Integer(1), "its own");
+    server.cli(&["SET", "k", "other"]);
+    assert_eq!(repair("9"), Frame::Integer(0));
+    assert_eq!(get(&server, "k"), "other");
+    server.cli(&["DEL", "k"]);
+    server.cli(&["SET", "{k}:fence", "8"]);
+    assert_eq!(repair("7"), Frame::Integer(0), "a later token was accepted");
+    assert!(!exists(&server, "k"));
+    assert_eq!(get(&server, "{k}:fence"), "8", "never lowered");
+    assert_eq!(repair("0"), Frame::Integer(1), "a lease without a token");
+    assert_eq!(get(&server, "{k}:fence"), "8");
 }
 
 #[test]
