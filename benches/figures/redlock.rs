@@ -29,6 +29,7 @@ const NAME: &str = "invoice:42";
 /// The bare streams' own, since their tokens are not the clock's.
 const BARE_NAME: &str = "invoice:43";
 const BARE_FENCE: &str = "{invoice:43}:fence";
+const BARE_WAITERS: &str = "{invoice:43}:waiters";
 const TTL_MS: u64 = 10_000;
 /// With as many digits as a clock's microseconds have.
 const FIRST_TOKEN: u64 = 1_000_000_000_000_000;
@@ -212,16 +213,19 @@ impl Fan {
             Kind::Fenced => {
                 let token = Decimal::new(FIRST_TOKEN + self.serial);
                 let script = self.acquire.as_bytes();
-                let words: [&[u8]; 9] = [
+                let words: [&[u8]; 12] = [
                     b"EVALSHA",
                     script,
-                    b"2",
+                    b"3",
                     name,
                     BARE_FENCE.as_bytes(),
+                    BARE_WAITERS.as_bytes(),
                     owner.as_bytes(),
                     &ttl,
                     &token,
                     b"vote",
+                    b"turn",
+                    b"",
                 ];
                 encode_command(&mut self.out, &words);
                 b':'

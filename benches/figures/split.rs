@@ -1,7 +1,7 @@
 //! Split votes: contenders who know nothing of one another want one lock of five servers.
 //!
-//! Counted at the servers: the acquire script runs GET twice and SET twice where it grants, the
-//! release script GET once, so the statistics of commands tell acquires, votes and releases apart.
+//! Counted at the servers: the acquire script runs SET twice where it grants and PTTL once where
+//! it refuses, so the statistics of commands tell votes and refusals apart.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -191,8 +191,8 @@ fn asked(fleet: &Fleet) -> Vec<Asked> {
             let number = line.and_then(|line| line.split(',').next());
             number.map_or(0, |number| number.parse().expect("a number of calls"))
         };
-        let scripts = calls("evalsha") + calls("eval");
-        Asked { acquires: calls("get").saturating_sub(scripts), votes: calls("set") / 2 }
+        let votes = calls("set") / 2;
+        Asked { acquires: votes + calls("pttl"), votes }
     });
     counts.collect()
 }

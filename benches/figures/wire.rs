@@ -80,18 +80,22 @@ impl Pen {
         match self.kind {
             Kind::Fenced => {
                 let (script, token) = (self.scripts.acquire.as_bytes(), Decimal::new(self.token));
+                let waiters = fence.replace(":fence", ":waiters");
                 encode_command(
                     out,
                     &[
                         b"EVALSHA",
                         script,
-                        b"2",
+                        b"3",
                         name,
                         fence.as_bytes(),
+                        waiters.as_bytes(),
                         &owner,
                         &ttl,
                         &token,
                         b"mint",
+                        b"turn",
+                        b"",
                     ],
                 );
                 b":"
