@@ -70,7 +70,8 @@ async fn take(core: &Arc<Core>, wish: &Wish, asked_at: Moment) -> Result<Lease, 
             Err(error) => return Err(error),
         }
     }
-    wait(core, wish, patience, refused).await
+    // On the heap, so that who need not wait does not carry the room for it.
+    Box::pin(wait(core, wish, patience, refused)).await
 }
 
 /// How long to wait before the next try, or the error that ends the tries.
