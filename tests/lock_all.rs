@@ -1,0 +1,130 @@
+//! Several locks at once: all or nothing, whatever order others want them in.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use leasehold::{Locker, Loss};
+use support::{Fleet, RedisServer, eventually, soon};
+
+/// So long that no key is ever free because of it.
+const LONG: Duration = Duration::from_secs(3600);
+
+async fn locker(server: &RedisServer) -> Locker {
+    Locker::builder().node(server.url()).ttl(LONG).connect().await.unwrap()
+}
+
+fn present(server: &RedisServer, keys: &[&str]) -> String {
+    server.cli_text(&[&["EXISTS"], keys].concat())
+}
+
+#[tokio::test]
+async fn all_are_taken_with_one_token_and_given_back_together() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    let before = locker.lock("b").await.unwrap();
+    let highest = before.fence();
+    before.release().await.unwrap();
+    let guard = locker.lock_all(["c", "a", "b", "a"]).await.unwrap();
+    assert!(guard.fence() > highest);
+    assert_eq!(guard.names().collect::<Vec<_>>(), [b"a", b"b", b"c"]);
+    for name in ["a", "b", "c"] {
+        assert!(locker.try_lock(name).await.unwrap_err().is_contended());
+        let fence = server.cli_text(&["GET", &format!("{{{name}}}:fence")]);
+        assert_eq!(fence, guard.fence().to_string());
+    }
+    guard.extend().await.unwrap();
+    guard.release().await.unwrap();
+    assert_eq!(present(&server, &["a", "b", "c"]), "0");
+    drop(locker.lock_all(["a", "b"]).await.unwrap());
+    // The release went first, on the same connection.
+    drop(locker.try_lock("a").await.unwrap());
+}
+
+#[tokio::test]
+async fn one_that_another_holds_keeps_all_from_being_taken() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    let other = locker.lock("b").label("the other").await.unwrap();
+    let limit = Duration::from_millis(50);
+    let error = locker.lock_all(["a", "b", "c"]).wait_at_most(limit).await.unwrap_err();
+    assert!(error.is_contended() && error.is_timeout(), "{error}");
+    assert!(error.to_string().contains("the other"), "{error}");
+    assert_eq!(present(&server, &["a", "c"]), "0");
+    let waiting = tokio::spawn(locker.lock_all(["a", "b", "c"]).into_future());
+    other.release().await.unwrap();
+    let guard = soon("all are free", waiting).await.unwrap().unwrap();
+    assert_eq!(present(&server, &["a", "b", "c"]), "3");
+    drop(guard);
+}
+
+#[tokio::test]
+async fn an_empty_list_and_a_bad_name_are_the_callers_fault() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    let none: [&str; 0] = [];
+    assert!(locker.lock_all(none).await.unwrap_err().is_misuse());
+    assert!(locker.lock_all(["a", ""]).await.unwrap_err().is_misuse());
+}
+
+/// Dining philosophers, each of whom wants two or three forks in an order of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_callers_in_any_order_do_not_block_each_other() {
+    const FORKS: usize = 7;
+    let server = RedisServer::start();
+    let lockers = [locker(&server).await, locker(&server).await];
+    let held: Arc<Vec<AtomicUsize>> = Arc::new((0..FORKS).map(|_| AtomicUsize::new(0)).collect());
+    let callers: Vec<_> = (0..50)
+        .map(|caller: usize| {
+            let (locker, held) = (lockers[caller % 2].clone(), Arc::clone(&held));
+            tokio::spawn(async move {
+                for round in 0..3 {
+                    let first = (caller * 3 + round) % FORKS;
+                    let wanted = [first, (first + 1 + caller % 3) % FORKS, (first + 5) % FORKS];
+                    let names: Vec<String> = wanted.iter().map(|fork| format!("f{fork}")).collect();
+                    let guard = locker.lock_all(&names).await.unwrap();
+                    let mut forks = wanted.to_vec();
+                    forks.sort_unstable();
+                    forks.dedup();
+                    for fork in &forks {
+                        assert_eq!(held[*fork].fetch_add(1, Ordering::SeqCst), 0);
+                    }
+                    tokio::task::yield_now().await;
+                    for fork in &forks {
+                        held[*fork].fetch_sub(1, Ordering::SeqCst);
+                    }
+                    guard.release().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for caller in callers {
+        soon("it has eaten", caller).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_loss_of_one_is_the_loss_of_all() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    let guard = locker.lock_all(["a", "b"]).ttl(Duration::from_millis(300)).await.unwrap();
+    eventually("they are renewed", || locker.stats().renewed > 2).await;
+    server.cli(&["DEL", "b"]);
+    assert_eq!(soon("the loss", guard.lost()).await, Loss::Gone);
+    drop(guard);
+    eventually("the other is free", || present(&server, &["a"]) == "0").await;
+}
+
+#[tokio::test]
+async fn a_quorum_takes_several_too() {
+    let fleet = Fleet::start(3);
+    let builder = Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_guard(false);
+    let locker = builder.connect().await.unwrap();
+    let guard = locker.lock_all(["a", "b"]).await.unwrap();
+    assert!(locker.try_lock("b").await.unwrap_err().is_contended());
+    eventually("all have them", || fleet.holding("a") + fleet.holding("b") == 6).await;
+    guard.release().await.unwrap();
+    eventually("all are free", || fleet.holding("a") + fleet.holding("b") == 0).await;
+}
