@@ -19,12 +19,16 @@ use support::RedisServer;
 mod blast;
 #[path = "figures/checks.rs"]
 mod checks;
+#[path = "figures/contention.rs"]
+mod contention;
 #[path = "figures/memory.rs"]
 mod memory;
 #[path = "figures/ours.rs"]
 mod ours;
 #[path = "figures/redlock.rs"]
 mod redlock;
+#[path = "figures/renewal.rs"]
+mod renewal;
 #[path = "figures/runtimes.rs"]
 mod runtimes;
 #[path = "figures/split.rs"]
@@ -49,18 +53,50 @@ struct Rounds {
     redlock: usize,
     /// How long contenders contend.
     split: Duration,
+    contention: Duration,
+    /// How many leases are renewed, and for how long.
+    renewal: (&'static [usize], Duration),
 }
 
 fn main() {
+    if contention::contend_if_told() {
+        return;
+    }
     // `cargo test --benches` runs this too, without `--bench`: then it is to work, not to measure.
     let given = |flag| std::env::args().any(|argument| argument == flag);
     let rounds = match (given("--bench"), given("--quick")) {
-        (false, _) => Rounds { latency: 1, throughput: 1, redlock: 1, split: MILLISECOND * 50 },
-        (true, true) => Rounds { latency: 15, throughput: 2, redlock: 8, split: MILLISECOND * 500 },
-        (true, false) => {
-            Rounds { latency: 100, throughput: 9, redlock: 40, split: MILLISECOND * 3000 }
-        }
+        (false, _) => Rounds {
+            latency: 1,
+            throughput: 1,
+            redlock: 1,
+            split: MILLISECOND * 50,
+            contention: MILLISECOND * 100,
+            renewal: (&[100], MILLISECOND * 100),
+        },
+        (true, true) => Rounds {
+            latency: 15,
+            throughput: 2,
+            redlock: 8,
+            split: MILLISECOND * 500,
+            contention: MILLISECOND * 2000,
+            renewal: (&[1_000, 10_000], MILLISECOND * 10_000),
+        },
+        (true, false) => Rounds {
+            latency: 100,
+            throughput: 9,
+            redlock: 40,
+            split: MILLISECOND * 3000,
+            contention: MILLISECOND * 10_000,
+            renewal: (&[1_000, 10_000, 100_000], MILLISECOND * 30_000),
+        },
     };
+    let renew = || renewal::run(rounds.renewal.0, rounds.renewal.1);
+    if given("--contention") {
+        return contention::run(rounds.contention);
+    }
+    if given("--renewal") {
+        return renew();
+    }
     if given("--redlock") {
         redlock::run(rounds.redlock);
         split::run(rounds.split);
@@ -76,6 +112,8 @@ fn main() {
     redlock::run(rounds.redlock);
     split::run(rounds.split);
     memory::run(&server);
+    contention::run(rounds.contention);
+    renew();
 }
 
 fn server_version(server: &RedisServer) -> String {

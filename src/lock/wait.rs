@@ -23,6 +23,10 @@ use crate::error::Error;
 use crate::policy::{Patience, Setback, Turns};
 use crate::server::watch::Watch;
 
+/// Who is far from its turn lets the others go first when all are woken: the least that a timer
+/// can wait.
+const STAND_BACK: Duration = Duration::from_millis(1);
+
 /// Waits in the line for its lock, after a first attempt was `refused`, if there was one.
 ///
 /// # Cancel safety
@@ -233,15 +237,19 @@ impl Waiter<'_> {
                 None => std::future::pending().await,
             }
         };
-        let called = async {
-            match &self.ticket {
-                Some(ticket) => ticket.called().await,
-                None => std::future::pending().await,
-            }
-        };
-        let woken = race(called, stirred);
+        let woken = race(self.called(), stirred);
         if let First::One(First::Other(())) = race(woken, sleep(delay)).await {
             self.core.meter().note_woken();
+            if self.turns.is_far() {
+                race(self.called(), sleep(STAND_BACK)).await;
+            }
+        }
+    }
+
+    async fn called(&self) {
+        match &self.ticket {
+            Some(ticket) => ticket.called().await,
+            None => std::future::pending().await,
         }
     }
 }

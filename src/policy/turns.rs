@@ -1,3 +1,6 @@
+/// With no more than so many before it, a waiter keeps close.
+const NEAR: u64 = 2;
+
 /// How one waiter takes its turn among those of other processes.
 ///
 /// All are told of a release at once, and the server would always tell them in the same order. So
@@ -38,6 +41,12 @@ impl Turns {
         self.passed < self.others
     }
 
+    /// Whether it is so far from its turn that it had better keep out of the others' way: their
+    /// questions keep the server, and the machine, from answering whose turn it is.
+    pub(crate) fn is_far(&self) -> bool {
+        self.passed + NEAR < self.others
+    }
+
     /// Whether the next question has to count it.
     pub(crate) fn is_counted(&self) -> bool {
         self.is_counted
@@ -66,6 +75,10 @@ mod tests {
         assert!(turns.looks_first());
         turns.refused(3, 2, true);
         assert!(!turns.looks_first());
+        turns.refused(3, 9, true);
+        assert!(turns.is_far());
+        (4..9).for_each(|holder| turns.refused(holder, 9, true));
+        assert!(!turns.is_far() && turns.looks_first());
     }
 
     #[test]
