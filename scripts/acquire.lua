@@ -48,7 +48,7 @@ for lock = 1, #KEYS, 3 do
     redis.call('PEXPIRE', KEYS[lock + 2], (left > 0 and left or 60000) + 1000)
     return {'held', string.sub(holder, 1, 320), left, '0', waiting}
   end
-  if ARGV[5] == 'turn' and not holder then
+  if ARGV[5] == 'turn' and holder ~= ARGV[1] then
     local waiting = redis.call('GET', KEYS[lock + 2])
     if waiting then
       return {'queued', tonumber(waiting) or 1}

@@ -144,8 +144,14 @@ fn a_successor_takes_over_from_its_predecessor_and_from_nobody_else() {
     assert_eq!((&get(&server, "k")[..], &get(&server, "{k}:fence")[..]), ("b", "8"));
     assert!(pttl(&server, "k") > 1000, "for a TTL of its own");
     assert_eq!(words(&take_over(&server, "c", "9", "a"))[..2], ["held", "b"]);
+    let turn = || eval(&server, ACQUIRE, &KEYS, &["c", "60000", "9", "vote", "turn", "", "b"]);
+    server.cli(&["SET", "{k}:waiters", "2"]);
+    assert_eq!(words(&turn()), ["queued", "2"], "others wait for it");
+    assert_eq!(get(&server, "k"), "b");
+    server.cli(&["DEL", "{k}:waiters"]);
+    assert_eq!(turn(), Frame::Integer(9));
     server.cli(&["DEL", "k"]);
-    assert_eq!(take_over(&server, "d", "9", "b"), Frame::Integer(9), "it was free");
+    assert_eq!(take_over(&server, "d", "10", "b"), Frame::Integer(10), "it was free");
 }
 
 #[test]

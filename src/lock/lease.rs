@@ -15,7 +15,7 @@ use super::race::{First, race};
 use super::round::Round;
 use crate::clock;
 use crate::error::{Error, Kind, Report};
-use crate::policy::{Backoff, Entry, Loss, Moment, Verdict, renew_at};
+use crate::policy::{Backoff, Entry, Loss, Moment, Relay, Verdict, renew_at};
 use crate::server::node::Node;
 
 /// Who waits for a loss for longer than this is to be told of it by a server: most leases are
@@ -170,15 +170,19 @@ impl Lease {
         if Handle::try_current().is_err() {
             return false;
         }
-        let Some(relay) = hold.relay.next(clock::now()) else { return false };
+        let (relay, manner) = match hold.relay.next(clock::now()) {
+            Some(relay) => (relay, Manner::TAKE),
+            // Goes on if nobody waits elsewhere: a single server knows.
+            None if core.is_single() => (Relay::default(), Manner::TURN),
+            None => return false,
+        };
         let Some(place) = core.lines().next(names) else { return false };
         let successor = Claim::successor(&hold, &place.order, relay);
-        core.lines().occupy(names, successor.hold());
+        core.lines().occupy(names, successor.hold(), &place);
         *hold.given_back() = true;
         self.claim.settle();
         core.meter().note_handed_over(hold.name());
-        let mut lock: HandOver =
-            Box::pin(attempt(successor, place.order.is_fenced, Manner::TAKE, None));
+        let mut lock: HandOver = Box::pin(attempt(successor, place.order.is_fenced, manner, None));
         // The first poll sends; whoever is handed the rest polls it again.
         if let Poll::Ready(done) = lock.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             lock = Box::pin(std::future::ready(done));

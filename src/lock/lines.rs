@@ -37,10 +37,17 @@ struct All {
 
 #[derive(Default)]
 struct Line {
-    /// The hold that the lock was handed to in this process, by its address: while it lasts, no
-    /// one in the line has to ask the servers.
-    occupant: Option<usize>,
+    /// Whom the lock was handed to in this process: while that lasts, no one in the line has to
+    /// ask the servers.
+    occupant: Option<Occupant>,
     places: VecDeque<Arc<Place>>,
+}
+
+struct Occupant {
+    /// The hold's address.
+    hold: usize,
+    /// Where its owner waited for it.
+    place: Arc<Place>,
 }
 
 /// One who waits.
@@ -132,10 +139,11 @@ impl Lines {
         self.lock().lines.get_mut(names)?.places.pop_front()
     }
 
-    /// The lock is on its way to `hold`.
-    pub(super) fn occupy(&self, names: &Names, hold: &Hold) {
+    /// The lock is on its way to `hold`, for whom waits at `place`.
+    pub(super) fn occupy(&self, names: &Names, hold: &Hold, place: &Arc<Place>) {
+        let occupant = Occupant { hold: address(hold), place: Arc::clone(place) };
         let mut all = self.lock();
-        all.lines.entry(names.clone()).or_default().occupant = Some(address(hold));
+        all.lines.entry(names.clone()).or_default().occupant = Some(occupant);
         self.count(&all);
     }
 
@@ -157,9 +165,11 @@ impl Lines {
         }
         let mut all = self.lock();
         let Some(line) = all.lines.get_mut(names) else { return };
-        if line.occupant == Some(address(hold)) {
-            line.occupant = None;
-            line.promote();
+        if let Some(occupant) = line.occupant.take_if(|known| known.hold == address(hold)) {
+            // Who was to have it and waits still is the first again, and says so itself.
+            if occupant.place.has_gone() {
+                line.promote();
+            }
         }
         if is_freed {
             line.stir();
@@ -223,6 +233,10 @@ impl Place {
         let before = std::mem::replace(&mut *self.lock(), state);
         self.changed.notify_one();
         before
+    }
+
+    fn has_gone(&self) -> bool {
+        matches!(*self.lock(), State::Gone)
     }
 
     fn promote(&self) {

@@ -1,0 +1,178 @@
+//! How a locker ends: who waits is told, what is held is given back, and what cannot be is said.
+
+use std::time::Duration;
+
+use leasehold::{Locker, Loss};
+
+use crate::support::{Fleet, RedisServer, eventually, soon};
+use crate::{LONG, SHORT, quorum, take};
+
+/// The name of each lock that is reported.
+fn names(unreleased: &[(String, String)]) -> Vec<&str> {
+    unreleased.iter().map(|(name, _)| &name[..]).collect()
+}
+
+#[tokio::test]
+async fn everybody_who_waits_or_comes_is_told() {
+    let server = RedisServer::start();
+    let locker = Locker::connect(&server.url()).await.unwrap();
+    let other = Locker::connect(&server.url()).await.unwrap();
+    let held = take(&other, "held", LONG).await;
+    let own = take(&locker, "own", LONG).await;
+    let (one, two, three) = (locker.clone(), locker.clone(), locker.clone());
+    let requests = [
+        tokio::spawn(async move { one.lock("held").await.map(drop) }),
+        tokio::spawn(async move { two.lock("own").wait_at_most(LONG).await.map(drop) }),
+        tokio::spawn(async move { three.with_lock("held", async |_| ()).await }),
+    ];
+    eventually("all wait", || locker.stats().waiting == 3).await;
+    let several = locker.clone();
+    let several = tokio::spawn(async move { several.lock_all(["free", "held"]).await.map(drop) });
+    let contended = locker.stats().contended;
+    eventually("it tries", || locker.stats().contended > contended).await;
+    let report = soon("the end", locker.shutdown(LONG)).await;
+    assert_eq!((report.released, report.unreleased), (vec!["own".to_owned()], vec![]));
+    for request in requests.into_iter().chain([several]) {
+        let error = soon("it is told", request).await.unwrap().unwrap_err();
+        assert!(error.is_shut_down() && !error.is_lost(), "{error}");
+    }
+    assert!(locker.lock("new").await.unwrap_err().is_shut_down());
+    assert!(locker.try_lock("new").unfenced().await.unwrap_err().is_shut_down());
+    assert_eq!(locker.stats().waiting, 0);
+    drop(own);
+    // Of another locker nothing has changed.
+    assert!(!held.is_lost());
+    held.release().await.unwrap();
+    assert_eq!(server.cli_text(&["EXISTS", "own", "held", "free", "new"]), "0");
+}
+
+/// Requests come, wait, are granted and give back while the end comes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_end_in_the_midst_of_requests_leaves_nothing_held() {
+    let server = RedisServer::start();
+    for _ in 0..10 {
+        let locker = Locker::builder().node(server.url()).ttl(LONG).connect().await.unwrap();
+        let busy: Vec<_> = (0..60)
+            .map(|number: u32| {
+                let locker = locker.clone();
+                tokio::spawn(async move {
+                    loop {
+                        match locker.lock(format!("n{}", number % 20)).await {
+                            Ok(guard) => {
+                                tokio::task::yield_now().await;
+                                drop(guard);
+                            }
+                            Err(error) => return error,
+                        }
+                    }
+                })
+            })
+            .collect();
+        eventually("it is busy", || locker.stats().granted > 200).await;
+        let report = soon("the end", locker.shutdown(LONG)).await;
+        assert!(report.unreleased.is_empty(), "{report:?}");
+        for busy in busy {
+            let error = soon("it is told", busy).await.unwrap();
+            assert!(error.is_shut_down(), "{error}");
+        }
+        eventually("nothing is held", || {
+            (0..20).all(|number| server.cli_text(&["EXISTS", &format!("n{number}")]) == "0")
+        })
+        .await;
+        assert_eq!((locker.stats().held, locker.stats().waiting), (0, 0));
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_frozen_is_reported_and_the_guards_know() {
+    let server = RedisServer::start();
+    let locker = Locker::builder().node(server.url()).ttl(LONG).connect().await.unwrap();
+    let guards = [take(&locker, "a", LONG).await, take(&locker, "b", LONG).await];
+    server.stop();
+    let report = soon("the end", locker.shutdown(Duration::from_millis(50))).await;
+    assert!(report.released.is_empty(), "{report:?}");
+    let mut unreleased = names(&report.unreleased);
+    unreleased.sort_unstable();
+    assert_eq!(unreleased, ["a", "b"]);
+    assert!(report.unreleased.iter().all(|(_, why)| !why.is_empty()));
+    for guard in guards {
+        assert_eq!(soon("the loss", guard.lost()).await, Loss::ShutDown);
+        let error = soon("an answer", guard.release()).await.unwrap_err();
+        assert!(error.is_lost() && error.is_shut_down(), "{error}");
+    }
+    server.cont();
+    eventually("what was sent is carried out", || server.cli_text(&["EXISTS", "a", "b"]) == "0")
+        .await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_is_reported() {
+    let mut server = RedisServer::start();
+    let locker = Locker::builder().node(server.url()).ttl(LONG).connect().await.unwrap();
+    let guard = take(&locker, "a", LONG).await;
+    server.kill();
+    eventually("it is noticed", || !locker.stats().servers[0].connected).await;
+    let report = soon("the end", locker.shutdown(SHORT)).await;
+    assert!(report.released.is_empty());
+    assert_eq!(names(&report.unreleased), ["a"]);
+    assert_eq!(guard.loss(), Some(Loss::ShutDown));
+}
+
+#[tokio::test]
+async fn a_quorum_that_is_free_is_enough_for_a_lock_to_be_released() {
+    let mut fleet = Fleet::start(3);
+    let locker = quorum(&fleet).connect().await.unwrap();
+    let _guard = take(&locker, "a", LONG).await;
+    eventually("all have it", || fleet.holding("a") == 3).await;
+    fleet[1].kill();
+    eventually("it is noticed", || !locker.stats().servers[1].connected).await;
+    let report = soon("the end", locker.shutdown(LONG)).await;
+    assert_eq!((report.released, report.unreleased), (vec!["a".to_owned()], vec![]));
+    assert!([0, 2].iter().all(|well| fleet[*well].cli_text(&["EXISTS", "a"]) == "0"));
+}
+
+/// Safety rule 12, also after the end.
+#[tokio::test]
+async fn a_guard_that_outlives_its_locker_takes_nothing_from_the_next_holder() {
+    let server = RedisServer::start();
+    let locker = Locker::builder().node(server.url()).ttl(LONG).connect().await.unwrap();
+    let other = Locker::connect(&server.url()).await.unwrap();
+    let (dropped, released) = (take(&locker, "a", LONG).await, take(&locker, "b", LONG).await);
+    soon("the end", locker.shutdown(LONG)).await;
+    let next = [take(&other, "a", LONG).await, take(&other, "b", LONG).await];
+    drop(dropped);
+    assert!(released.release().await.unwrap_err().is_shut_down());
+    drop(locker);
+    for guard in next {
+        guard.extend().await.unwrap();
+        guard.release().await.unwrap();
+    }
+}
+
+/// It was lost before, and that is what its holder is told.
+#[tokio::test]
+async fn the_end_does_not_change_why_a_lease_was_lost_before() {
+    let server = RedisServer::start();
+    let locker = Locker::builder().node(server.url()).ttl(LONG).connect().await.unwrap();
+    let guard = locker.lock("a").ttl(SHORT).no_renewal().await.unwrap();
+    assert_eq!(soon("the loss", guard.lost()).await, Loss::Expired);
+    soon("the end", locker.shutdown(LONG)).await;
+    let error = guard.release().await.unwrap_err();
+    assert_eq!((error.loss(), error.is_shut_down()), (Some(Loss::Expired), false));
+    assert_eq!(locker.stats().losses(Loss::ShutDown), 0);
+}
+
+#[tokio::test]
+async fn work_under_a_lease_ends_with_the_locker() {
+    let server = RedisServer::start();
+    let locker = Locker::builder().node(server.url()).ttl(LONG).connect().await.unwrap();
+    let other = locker.clone();
+    let working = tokio::spawn(async move {
+        other.with_lock("a", async |_| std::future::pending::<()>().await).await
+    });
+    eventually("it works", || locker.stats().held == 1).await;
+    soon("the end", locker.shutdown(LONG)).await;
+    let error = soon("the end of the work", working).await.unwrap().unwrap_err();
+    assert!(error.is_lost() && error.is_shut_down(), "{error}");
+    assert_eq!(server.cli_text(&["EXISTS", "a"]), "0");
+}
