@@ -1,6 +1,7 @@
 //! That a lease is lost, and why: told in time, by whatever is the first to know, and final.
 
 #![allow(clippy::disallowed_methods, reason = "a process that is stopped looks at its clock")]
+#![allow(clippy::print_stdout, reason = "a process that is stopped tells its parent what it sees")]
 
 mod support;
 

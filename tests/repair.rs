@@ -169,35 +169,30 @@ async fn what_another_took_on_one_server_stays_the_others() {
 /// A repair that came behind the release would take the lock again, for nobody.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn repair_never_takes_again_what_was_given_back() {
-    const TTL: Duration = Duration::from_millis(100);
     let fleet = Fleet::start(3);
-    // A reply may take long where all processors are busy.
-    let builder = quorum(&fleet).command_timeout(Duration::from_secs(5));
-    let locker = builder.connect().await.unwrap();
+    let locker = quorum(&fleet).connect().await.unwrap();
     let mut side = fleet[2].client();
-    let mut given_back = 0;
-    for round in 0..150_u64 {
-        // Never expires by itself within the test, unless it is renewed or created with a TTL.
-        let guard = take(&locker, "a", TTL).await;
+    for round in 0..100 {
+        let guard = take(&locker, "a", LONG).await;
+        let before = locker.stats().renewed;
+        // Who waits for the loss has it watched: then it is renewed when a key is deleted, and
+        // repaired right behind that.
+        tokio::select! {
+            loss = guard.lost() => panic!("round {round}: {loss}"),
+            () = eventually("it is watched", || locker.stats().renewed > before) => {}
+        }
         side.call(&["DEL", "a"]);
-        // A renewal is due after 33 ms, and a repair right behind it.
-        tokio::time::sleep(Duration::from_millis(31 + round % 6)).await;
-        if let Err(error) = guard.release().await {
-            assert!(error.is_lost(), "{error}");
-            continue;
+        for _ in 0..round % 25 {
+            tokio::task::yield_now().await;
         }
-        given_back += 1;
-        // In the order of its connection, this is behind whatever was sent of the lease before.
-        let next = locker.lock("a").ttl(TTL).no_renewal().await.unwrap();
-        let owner = side.text(&["GET", "a"]);
-        if !next.is_lost() && !owner.is_empty() {
-            let elsewhere = fleet[0].cli_text(&["GET", "a"]);
-            assert!(next.is_lost() || owner == elsewhere || elsewhere.is_empty(), "round {round}");
+        if round % 4 == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        next.release().await.ok();
+        guard.release().await.unwrap();
+        // Far sooner than its TTL would have it.
+        eventually("it is free everywhere", || fleet.holding("a") == 0).await;
     }
-    assert!(given_back > 0 && locker.stats().repaired > 0, "{}", locker.stats());
-    eventually("nothing is left", || fleet.holding("a") == 0).await;
+    assert!(locker.stats().repaired > 0, "some were repaired: {}", locker.stats());
 }
 
 /// A server in quarantine may have forgotten another's lease: it is given nothing until then.

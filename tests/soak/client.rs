@@ -39,6 +39,8 @@ struct Held {
     guard: Guard,
     lease: Lease,
     ttl: Duration,
+    /// Whether it is renewed by itself, and so holds for longer than it was last granted for.
+    is_renewed: bool,
     is_lost_early: bool,
 }
 
@@ -58,6 +60,8 @@ impl Client {
         } else {
             self.locker.lock(key(name)).wait_at_most(self.prng.millis(0..1000))
         };
+        let is_renewed = self.prng.percent(50);
+        let request = if is_renewed { request } else { request.no_renewal() };
         // One label for all: what tells owners apart has to be their ids.
         let request = request.ttl(ttl).label("soak").into_future();
         let polls = if self.prng.percent(12) { self.prng.within(1..8) } else { u64::MAX };
@@ -67,7 +71,7 @@ impl Client {
             None => self.count("acquires cancelled"),
             Some(Err(error)) => self.refused(&error),
             Some(Ok(guard)) => {
-                let held = self.begin(name, ttl, begun, guard);
+                let held = self.begin(name, (ttl, is_renewed), begun, guard);
                 self.hold(held).await;
             }
         }
@@ -80,7 +84,7 @@ impl Client {
             let begun = self.now();
             match self.locker.lock(key(name)).ttl(ttl).await {
                 Ok(guard) => {
-                    let held = self.begin(name, ttl, begun, guard);
+                    let held = self.begin(name, (ttl, true), begun, guard);
                     return self.release(held, u64::MAX).await;
                 }
                 Err(error) => self.refused(&error),
@@ -89,7 +93,13 @@ impl Client {
         }
     }
 
-    fn begin(&self, name: usize, ttl: Duration, begun: At, guard: Guard) -> Held {
+    fn begin(
+        &self,
+        name: usize,
+        (ttl, is_renewed): (Duration, bool),
+        begun: At,
+        guard: Guard,
+    ) -> Held {
         let granted = self.now();
         self.count("acquisitions");
         let lease = Lease {
@@ -102,7 +112,7 @@ impl Client {
             extended: 0,
             end: "",
         };
-        let mut held = Held { guard, lease, ttl, is_lost_early: false };
+        let mut held = Held { guard, lease, ttl, is_renewed, is_lost_early: false };
         self.claim(&mut held, granted);
         held
     }
@@ -117,15 +127,26 @@ impl Client {
         }
         let until = now + remaining;
         held.lease.until = held.lease.until.max(until);
+        // A renewal may have been asked for later than the call returned.
+        let returned = if held.is_renewed { self.now() } else { returned };
         // It is counted from `now`, which may be long after `returned`, and says no more then.
         let Lease { name, token, .. } = held.lease;
         let claim = Claim { name, token, returned, ttl: held.ttl, until };
         self.stage.recorder.history().claims.push(claim);
     }
 
-    /// Nothing of the lease is left, so its guard has to say that it is lost.
+    /// Notes what renewals have added, as far as the guard says so by itself.
+    fn look(&self, held: &mut Held) {
+        let (now, remaining) = (self.now(), held.guard.remaining());
+        if held.is_renewed && !remaining.is_zero() {
+            held.lease.until = held.lease.until.max(now + remaining);
+        }
+    }
+
+    /// Nothing of the lease is left, so its guard has to say that it is lost; unless a renewal came
+    /// between the two looks.
     fn expect_loss(&self, held: &Held) {
-        if !held.guard.is_lost() {
+        if !held.guard.is_lost() && !(held.is_renewed && !held.guard.remaining().is_zero()) {
             let Lease { client, token, .. } = held.lease;
             let text =
                 format!("client {client}, token {token}: nothing remains, and it is not lost");
@@ -136,7 +157,7 @@ impl Client {
     async fn hold(&mut self, mut held: Held) {
         for _ in 0..self.prng.index(4) {
             match self.prng.within(0..21) {
-                0..=10 => self.work(&held).await,
+                0..=10 => self.work(&mut held).await,
                 11..=15 => self.extend(&mut held, u64::MAX).await,
                 16..=18 => {
                     let polls = self.prng.within(1..4);
@@ -158,6 +179,7 @@ impl Client {
                 self.release(held, u64::MAX).await;
             }
             _ => {
+                self.look(&mut held);
                 let before = self.now();
                 let Held { guard, lease, .. } = held;
                 drop(guard);
@@ -167,35 +189,44 @@ impl Client {
     }
 
     /// Reads, thinks, writes.
-    async fn work(&mut self, held: &Held) {
+    async fn work(&mut self, held: &mut Held) {
         let Lease { name, token, .. } = held.lease;
         let seen = self.stage.registers[name].read(token);
         sleep(self.prng.millis(0..15)).await;
         if !held.guard.is_lost() {
             self.stage.registers[name].increment(token, seen);
         }
+        self.look(held);
     }
 
-    /// Holds the lease for longer than its TTL, by extending it in time.
+    /// Holds the lease for longer than its TTL, by extending it in time where nobody else does.
     async fn keep(&mut self, held: &mut Held) {
-        self.count("leases kept up");
+        self.count(if held.is_renewed { "leases kept up by renewal" } else { "leases kept up" });
         let end = self.now() + self.prng.millis(300..2500);
         while self.now() < end && !held.guard.is_lost() {
             self.work(held).await;
             sleep(held.ttl / 3).await;
-            self.extend(held, u64::MAX).await;
+            if held.is_renewed {
+                self.look(held);
+            } else {
+                self.extend(held, u64::MAX).await;
+            }
+        }
+        if held.is_renewed && !held.guard.is_lost() {
+            self.count("leases held to the end by renewal");
         }
     }
 
-    /// Reads, pauses until the lease is over, and writes without looking.
-    async fn oversleep(&mut self, held: Held) {
-        self.count("clients paused past their lease");
+    /// Reads, pauses until the lease is over, unless it is renewed, and writes without looking.
+    async fn oversleep(&mut self, mut held: Held) {
+        self.count("clients paused past their lease's first end");
         let Lease { name, token, until, .. } = held.lease;
         let seen = self.stage.registers[name].read(token);
         sleep(until.saturating_sub(self.now()) + self.prng.millis(0..300)).await;
         if held.guard.remaining().is_zero() {
             self.expect_loss(&held);
         }
+        self.look(&mut held);
         if !self.stage.registers[name].increment(token, seen) {
             self.count("late writes refused by the fence");
         }
@@ -230,7 +261,8 @@ impl Client {
         self.claim(held, returned);
     }
 
-    async fn release(&self, held: Held, polls: u64) {
+    async fn release(&self, mut held: Held, polls: u64) {
+        self.look(&mut held);
         let before = self.now();
         let Held { guard, lease, is_lost_early, .. } = held;
         let outcome = polled(polls, guard.release()).await;

@@ -1,0 +1,56 @@
+//! A worker that ends well: Ctrl-C or SIGTERM ends its work and gives its locks back, so that
+//! nobody has to wait for their TTLs.
+//!
+//! `cargo run --example shutdown -- redis://127.0.0.1:6379`
+
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+
+use std::time::Duration;
+
+use leasehold::{Error, Locker};
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let url = std::env::args().nth(1).unwrap_or_else(|| "redis://127.0.0.1:6379".to_owned());
+    let locker = Locker::builder().node(url).label("shutdown example").connect().await?;
+    let worker = tokio::spawn(work(locker.clone()));
+
+    told_to_end().await;
+    let report = locker.shutdown(Duration::from_secs(2)).await;
+    println!("given back: {:?}", report.released);
+    for (lock, reason) in report.unreleased {
+        println!("not given back, and free when its TTL is over: {lock}: {reason}");
+    }
+    match worker.await {
+        Ok(Err(error)) => println!("the worker has ended: {error}"),
+        ended => println!("the worker has ended: {ended:?}"),
+    }
+    println!("{}", locker.stats());
+    Ok(())
+}
+
+/// Works for ever; the lease is lost when the locker is shut down, and the work dropped.
+async fn work(locker: Locker) -> Result<(), Error> {
+    locker
+        .with_lock("example:nightly", async |lease| {
+            println!("working, with token {}; end me with Ctrl-C or SIGTERM", lease.fence());
+            std::future::pending::<()>().await;
+        })
+        .await
+}
+
+#[cfg(unix)]
+async fn told_to_end() {
+    use tokio::signal::unix::{SignalKind, signal};
+
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+#[cfg(not(unix))]
+async fn told_to_end() {
+    let _ = tokio::signal::ctrl_c().await;
+}
