@@ -101,6 +101,41 @@ fn a_token_at_or_below_the_counter_is_stale_or_raised() {
     assert_eq!(acquire(&server, "me", "11", "mint"), Frame::Integer(11));
 }
 
+/// As from a client that was late: the answer to the second question tells for both.
+#[test]
+fn an_owner_who_asks_again_is_granted_again() {
+    let server = RedisServer::start();
+    assert_eq!(acquire(&server, "me", "7", "vote"), Frame::Integer(7));
+    server.cli(&["PEXPIRE", "k", "1000"]);
+    server.cli(&["SET", "{k}:waiters", "2"]);
+    assert_eq!(words(&ask(&server, "me", "look", "")), ["free"]);
+    assert!(pttl(&server, "k") <= 1000, "who looks changes nothing");
+    assert_eq!(ask(&server, "me", "turn", ""), Frame::Integer(8), "its turn has come already");
+    assert!(pttl(&server, "k") > 1000);
+    assert_eq!(get(&server, "{k}:waiters"), "2", "those who wait still do");
+}
+
+#[test]
+fn a_counter_outlives_its_lock_by_a_week_and_is_a_number_below_2_to_the_53() {
+    let server = RedisServer::start();
+    let (last, week) = ("9007199254740991", 604_800_000);
+    assert_eq!(acquire(&server, "me", "9007199254740990", "vote"), Frame::Integer((1 << 53) - 2));
+    assert_eq!(get(&server, "{k}:fence"), "9007199254740990");
+    assert!((week - 60_000..=week).contains(&pttl(&server, "{k}:fence")));
+    eval(&server, RELEASE, &["k"], &["me"]);
+    assert_eq!(get(&server, "{k}:fence"), "9007199254740990");
+    for counter in [last, "9007199254740993", "1e300", "many", ""] {
+        server.cli(&["SET", "{k}:fence", counter]);
+        for decides in ["vote", "mint"] {
+            let refused = acquire(&server, "me", "7", decides);
+            let text = refused.error().map(|text| String::from_utf8_lossy(text).into_owned());
+            assert!(text.is_some_and(|text| text.starts_with("FENCE ")), "{counter}: {refused:?}");
+        }
+        assert!(!exists(&server, "k"));
+        assert_eq!(get(&server, "{k}:fence"), counter);
+    }
+}
+
 #[test]
 fn who_waits_is_counted_once_for_each_question_that_says_so() {
     let server = RedisServer::start();
@@ -114,6 +149,16 @@ fn who_waits_is_counted_once_for_each_question_that_says_so() {
     assert_eq!(waiting("look", "0"), "1", "whose count was forgotten");
     let kept = pttl(&server, "{k}:waiters");
     assert!(kept > 60_000 && kept <= 61_000, "a second longer than the lease");
+    server.cli(&["SET", "k", "forever"]);
+    server.cli(&["PERSIST", "{k}:waiters"]);
+    assert_eq!(waiting("take", "1"), "2");
+    let kept = pttl(&server, "{k}:waiters");
+    assert!(kept > 60_000 && kept <= 61_000, "also where the lease never ends");
+    server.cli(&["PEXPIRE", "k", "1000"]);
+    waiting("take", "0");
+    assert!(pttl(&server, "{k}:waiters") <= 2000);
+    assert_eq!(get(&server, "k"), "forever");
+    assert_eq!(get(&server, "{k}:fence"), "7");
 }
 
 #[test]
@@ -177,9 +222,46 @@ fn several_locks_are_taken_together_or_not_at_all() {
     assert_eq!(extend(&["me", "90000", "you", "90000"]), ["1", "0"]);
     assert!(pttl(&server, "a") > 60_000 && pttl(&server, "b") <= 60_000);
     server.cli(&["SET", "b", "other"]);
+    assert_eq!(extend(&["me", "90000", "me", "90000"]), ["1", "0"]);
+    assert_eq!(pttl(&server, "b"), -1, "another's is as it was");
     assert_eq!(eval(&server, RELEASE, &["a", "b"], &["me"]), Frame::Integer(0));
     assert!(!exists(&server, "a"), "what was its own is free all the same");
     assert_eq!(get(&server, "b"), "other");
+    server.cli(&["SET", "a", "me"]);
+    server.cli(&["SET", "b", "before"]);
+    assert_eq!(eval(&server, RELEASE, &["a", "b"], &["me", "before"]), Frame::Integer(1));
+    assert!(!exists(&server, "a") && !exists(&server, "b"));
+    assert_eq!(extend(&["me", "90000", "me", "90000"]), ["0", "0"]);
+    assert!(!exists(&server, "a") && !exists(&server, "b"), "what is gone is not made anew");
+}
+
+#[test]
+fn who_waits_for_several_locks_waits_for_the_first_that_is_held() {
+    let server = RedisServer::start();
+    let keys = ["a", "{a}:fence", "{a}:waiters", "b", "{b}:fence", "{b}:waiters"];
+    let all = |taking: &str, counts: &str, before: &[&str]| {
+        let args = [&["me", "60000", "7", "mint", taking, counts], before].concat();
+        eval(&server, ACQUIRE, &keys, &args)
+    };
+    server.cli(&["SET", "b", "other", "PX", "60000"]);
+    let refused = words(&all("take", "1", &[]));
+    assert_eq!((&refused[..2], &refused[4][..]), (&["held".into(), "other".into()][..], "1"));
+    assert!(!exists(&server, "a") && !exists(&server, "{a}:waiters"));
+    server.cli(&["DEL", "b"]);
+    assert_eq!(words(&all("turn", "", &[])), ["queued", "1"], "others wait for one of them");
+    assert_eq!(words(&all("look", "", &[])), ["free"]);
+    assert!(!exists(&server, "a") && !exists(&server, "b"));
+    server.cli(&["SET", "{a}:waiters", "3"]);
+    assert_eq!(all("take", "0", &[]), Frame::Integer(7));
+    assert!(!exists(&server, "{a}:waiters") && !exists(&server, "{b}:waiters"));
+    for (lock, holder) in [("a", "before"), ("b", "third")] {
+        server.cli(&["SET", lock, holder]);
+    }
+    assert_eq!(words(&all("take", "", &["before"]))[..2], ["held", "third"]);
+    assert_eq!(get(&server, "a"), "before");
+    server.cli(&["SET", "b", "before"]);
+    assert_eq!(all("take", "", &["before"]), Frame::Integer(8));
+    assert_eq!((&get(&server, "a")[..], &get(&server, "b")[..]), ("me", "me"));
 }
 
 #[test]
@@ -220,6 +302,41 @@ fn repair_brings_a_lease_back_where_nobody_came_later() {
     assert_eq!(get(&server, "{k}:fence"), "8", "never lowered");
     assert_eq!(repair("0"), Frame::Integer(1), "a lease without a token");
     assert_eq!(get(&server, "{k}:fence"), "8");
+    assert!((1..=60_000).contains(&pttl(&server, "k")));
+    assert_eq!(repair("7"), Frame::Integer(0), "also where it has the lease");
+    server.cli(&["DEL", "k", "{k}:fence"]);
+    assert_eq!(repair("0"), Frame::Integer(1));
+    assert!(!exists(&server, "{k}:fence"), "no counter where there is no token");
+    assert_eq!(repair("8"), Frame::Integer(1));
+    assert_eq!(get(&server, "{k}:fence"), "8", "raised to the token");
+    assert!(pttl(&server, "{k}:fence") > 0);
+    server.cli(&["SET", "k", "other"]);
+    assert_eq!(repair("0"), Frame::Integer(0));
+    assert_eq!(get(&server, "k"), "other");
+}
+
+#[test]
+fn several_locks_are_repaired_together_or_not_at_all() {
+    let server = RedisServer::start();
+    let repair = || {
+        let keys = ["a", "{a}:fence", "b", "{b}:fence"];
+        eval(&server, REPAIR, &keys, &["me", "60000", "7"])
+    };
+    server.cli(&["SET", "{a}:fence", "5"]);
+    server.cli(&["SET", "b", "other"]);
+    assert_eq!(repair(), Frame::Integer(0));
+    assert!(!exists(&server, "a"));
+    server.cli(&["DEL", "b"]);
+    server.cli(&["SET", "{b}:fence", "8"]);
+    assert_eq!(repair(), Frame::Integer(0));
+    assert!(!exists(&server, "a") && !exists(&server, "b"));
+    assert_eq!((&get(&server, "{a}:fence")[..], &get(&server, "{b}:fence")[..]), ("5", "8"));
+    server.cli(&["SET", "{b}:fence", "7"]);
+    assert_eq!(repair(), Frame::Integer(1));
+    for lock in ["a", "b"] {
+        assert_eq!(get(&server, lock), "me");
+        assert_eq!(get(&server, &format!("{{{lock}}}:fence")), "7");
+    }
 }
 
 #[test]
