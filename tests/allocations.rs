@@ -10,7 +10,7 @@ mod support;
 
 use allocation_counter::{AllocationInfo, measure};
 use leasehold::{Fencing, LockRequest, Locker};
-use support::RedisServer;
+use support::{RedisServer, STUCK};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
@@ -33,7 +33,9 @@ fn current_thread() -> Runtime {
 }
 
 fn connect(runtime: &Runtime, server: &RedisServer) -> Locker {
-    runtime.block_on(Locker::connect(&server.url())).expect("the server is up")
+    // On a busy machine the crowd's last ones wait for room for long.
+    let builder = Locker::builder().node(server.url()).ttl(STUCK * 10).command_timeout(STUCK);
+    runtime.block_on(builder.connect()).expect("the server is up")
 }
 
 async fn pair<F: Fencing>(request: LockRequest<F>) {
