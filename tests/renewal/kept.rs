@@ -138,6 +138,28 @@ async fn renewal_goes_on_when_its_connections_are_killed_again_and_again() {
     eventually("it is free", || server.cli_text(&["EXISTS", "a"]) == "0").await;
 }
 
+/// More than are renewed in one go.
+#[tokio::test]
+async fn thousands_of_leases_are_all_renewed() {
+    const LEASES: usize = 2500;
+    let server = RedisServer::start();
+    let locker = Locker::connect(&server.url()).await.unwrap();
+    let mut taking = tokio::task::JoinSet::new();
+    for number in 0..LEASES {
+        let request = locker.lock(format!("n{number}")).ttl(Duration::from_secs(4));
+        taking.spawn(request.into_future());
+    }
+    let guards = soon("all of them", taking.join_all()).await;
+    let guards: Vec<_> = guards.into_iter().map(Result::unwrap).collect();
+    // Three renewals a TTL: by then none is held any more that was not renewed.
+    until_renewed(&locker, 4 * LEASES as u64).await;
+    assert!(guards.iter().all(|guard| !guard.is_lost()));
+    assert_eq!(server.cli_text(&["DBSIZE"]), (2 * LEASES).to_string(), "locks and counters");
+    assert_eq!((locker.stats().held, locker.stats().lost()), (LEASES as u64, 0));
+    drop(guards);
+    eventually("all are free", || server.cli_text(&["DBSIZE"]) == LEASES.to_string()).await;
+}
+
 /// What one racer sees of one name: with the first locker's lease renewed just when it is given
 /// back, nothing of it may reach the lease that the second locker takes right behind.
 struct Racer {
@@ -161,9 +183,19 @@ impl Racer {
             Err(error) => error,
         };
         assert!(error.is_timeout(), "{}: {error}", self.name);
-        let (side, name) = (&mut self.side, &self.name);
-        eventually("it is given back", || side.call(&["EXISTS", name]) == Frame::Integer(0)).await;
+        self.until_free().await;
         None
+    }
+
+    async fn until_free(&mut self) {
+        let (side, name) = (&mut self.side, &self.name);
+        eventually("it is free", || side.call(&["EXISTS", name]) == Frame::Integer(0)).await;
+    }
+
+    /// The second locker's lease, which is not renewed.
+    async fn ask_next(&self) -> Result<Guard, Error> {
+        let request = self.second.try_lock(&self.name).ttl(Self::SECOND).no_renewal();
+        request.min_validity(Duration::ZERO).label("second").await
     }
 
     async fn race(&mut self, round: u32) {
@@ -177,14 +209,30 @@ impl Racer {
         for _ in 0..round % 7 {
             tokio::task::yield_now().await;
         }
-        if let Err(error) = guard.release().await {
+        // Half of the next owners come right behind the release, without a look in between.
+        let (released, hasty) = if round % 2 == 0 {
+            let (released, asked) = tokio::join!(guard.release(), self.ask_next());
+            (released, Some(asked))
+        } else {
+            (guard.release().await, None)
+        };
+        if let Err(error) = released {
             // The machine was busy for a TTL. Nothing is proved in this round.
             assert!(error.is_lost(), "{error}");
+            drop(hasty);
+            self.until_free().await;
             return;
         }
-        assert_eq!(self.side.call(&["EXISTS", &name]), Frame::Integer(0), "round {round}");
-        let request = self.second.try_lock(&name).ttl(Self::SECOND).no_renewal();
-        let asked = request.min_validity(Duration::ZERO).label("second").await;
+        let asked = match hasty {
+            // It came before the release.
+            Some(Err(error)) if error.is_contended() => self.ask_next().await,
+            Some(asked) => asked,
+            None => {
+                let exists = self.side.call(&["EXISTS", &name]);
+                assert_eq!(exists, Frame::Integer(0), "round {round}");
+                self.ask_next().await
+            }
+        };
         let Some(guard) = self.granted(asked).await else { return };
         for _ in 0..round % 5 {
             tokio::task::yield_now().await;
