@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 
-use super::wire::Pen;
+use super::wire::{Keys, Pen};
 
 const NAMES: usize = 64;
 
@@ -24,9 +24,9 @@ impl Blast {
         stream.set_nodelay(true).expect("a TCP stream has the option");
         let mut bytes = BytesMut::new();
         for pair in 0..pairs {
-            let name = format!("blast:{:02}", pair % NAMES);
-            pen.acquire(&mut bytes, &name, &format!("{{{name}}}:fence"));
-            pen.release(&mut bytes, &name);
+            let keys = Keys::of(&format!("blast:{:02}", pair % NAMES));
+            pen.acquire(&mut bytes, &keys);
+            pen.release(&mut bytes, &keys);
         }
         Self { stream, bytes, pairs }
     }

@@ -58,6 +58,21 @@ fn without_comments(source: &str) -> String {
     code.join("\n")
 }
 
+/// The keys of one lock, written down once, as Leasehold does.
+pub struct Keys {
+    lock: String,
+    fence: String,
+    waiters: String,
+}
+
+impl Keys {
+    /// Of a name without braces.
+    pub fn of(name: &str) -> Self {
+        let beside = |suffix| format!("{{{name}}}:{suffix}");
+        Self { lock: name.to_owned(), fence: beside("fence"), waiters: beside("waiters") }
+    }
+}
+
 /// Writes commands of leases of one kind, each by an owner of its own.
 #[derive(Clone)]
 pub struct Pen {
@@ -73,14 +88,13 @@ impl Pen {
     }
 
     /// The next owner asks for the lock; returns the start of a reply that grants it.
-    pub fn acquire(&mut self, out: &mut BytesMut, name: &str, fence: &str) -> &'static [u8] {
+    pub fn acquire(&mut self, out: &mut BytesMut, keys: &Keys) -> &'static [u8] {
         self.serial += 1;
         self.token += 1;
-        let (name, owner, ttl) = (name.as_bytes(), self.owner(), Decimal::new(TTL_MS));
+        let (name, owner, ttl) = (keys.lock.as_bytes(), self.owner(), Decimal::new(TTL_MS));
         match self.kind {
             Kind::Fenced => {
                 let (script, token) = (self.scripts.acquire.as_bytes(), Decimal::new(self.token));
-                let waiters = fence.replace(":fence", ":waiters");
                 encode_command(
                     out,
                     &[
@@ -88,8 +102,8 @@ impl Pen {
                         script,
                         b"3",
                         name,
-                        fence.as_bytes(),
-                        waiters.as_bytes(),
+                        keys.fence.as_bytes(),
+                        keys.waiters.as_bytes(),
                         &owner,
                         &ttl,
                         &token,
@@ -108,9 +122,9 @@ impl Pen {
     }
 
     /// The same owner gives the lock back; returns the reply that says so.
-    pub fn release(&self, out: &mut BytesMut, name: &str) -> &'static [u8] {
+    pub fn release(&self, out: &mut BytesMut, keys: &Keys) -> &'static [u8] {
         let script = self.scripts.release.as_bytes();
-        encode_command(out, &[b"EVALSHA", script, b"1", name.as_bytes(), &self.owner()]);
+        encode_command(out, &[b"EVALSHA", script, b"1", keys.lock.as_bytes(), &self.owner()]);
         b":1\r\n"
     }
 
@@ -125,27 +139,25 @@ impl Pen {
 pub struct Bare {
     stream: TcpStream,
     pen: Pen,
-    name: &'static str,
-    fence: String,
+    keys: Keys,
     out: BytesMut,
     received: BytesMut,
 }
 
 impl Bare {
-    pub async fn connect(address: SocketAddr, pen: Pen, name: &'static str) -> Self {
+    pub async fn connect(address: SocketAddr, pen: Pen, name: &str) -> Self {
         let stream = TcpStream::connect(address).await.expect("the server is up");
         stream.set_nodelay(true).expect("a TCP stream has the option");
-        let fence = format!("{{{name}}}:fence");
         let received = BytesMut::with_capacity(READ_BUFFER_BYTES);
-        Self { stream, pen, name, fence, out: BytesMut::new(), received }
+        Self { stream, pen, keys: Keys::of(name), out: BytesMut::new(), received }
     }
 
     pub async fn pair(&mut self) {
         self.out.clear();
-        let granted = self.pen.acquire(&mut self.out, self.name, &self.fence);
+        let granted = self.pen.acquire(&mut self.out, &self.keys);
         self.round_trip(granted).await;
         self.out.clear();
-        let released = self.pen.release(&mut self.out, self.name);
+        let released = self.pen.release(&mut self.out, &self.keys);
         self.round_trip(released).await;
     }
 
