@@ -146,7 +146,8 @@ impl Client {
     /// Nothing of the lease is left, so its guard has to say that it is lost; unless a renewal came
     /// between the two looks.
     fn expect_loss(&self, held: &Held) {
-        if !held.guard.is_lost() && !(held.is_renewed && !held.guard.remaining().is_zero()) {
+        let is_renewed = || held.is_renewed && !held.guard.remaining().is_zero();
+        if !held.guard.is_lost() && !is_renewed() {
             let Lease { client, token, .. } = held.lease;
             let text =
                 format!("client {client}, token {token}: nothing remains, and it is not lost");
