@@ -1,8 +1,10 @@
 //! What a lock costs: latency beside a bare stream, throughput beside the server, allocations.
 //!
 //! `cargo bench --bench figures` takes about two minutes, `-- --quick` some seconds; `-- --redlock`
-//! measures what there is of five servers alone. It starts redis-servers of its own. Rounds are interleaved, so that what disturbs the machine disturbs all
-//! sides, and the ratios are what to read: the microseconds are this machine's.
+//! measures what there is of five servers alone, `-- --contention` who wants the same lock, and
+//! `-- --renewal` who keeps many. It starts redis-servers of its own. Rounds are interleaved, so
+//! that what disturbs the machine disturbs all sides, and the ratios are what to read: the
+//! microseconds are this machine's.
 //!
 //! The allocations are counted in the same process; the counting costs each side some nanoseconds
 //! per allocation.
@@ -25,6 +27,8 @@ mod contention;
 mod memory;
 #[path = "figures/ours.rs"]
 mod ours;
+#[path = "figures/processes.rs"]
+mod processes;
 #[path = "figures/redlock.rs"]
 mod redlock;
 #[path = "figures/renewal.rs"]
@@ -41,6 +45,8 @@ mod support;
 mod throughput;
 #[path = "figures/uncontended.rs"]
 mod uncontended;
+#[path = "figures/waiters.rs"]
+mod waiters;
 #[path = "figures/wire.rs"]
 mod wire;
 
@@ -59,7 +65,7 @@ struct Rounds {
 }
 
 fn main() {
-    if contention::contend_if_told() {
+    if processes::contend_if_told() {
         return;
     }
     // `cargo test --benches` runs this too, without `--bench`: then it is to work, not to measure.
@@ -91,8 +97,13 @@ fn main() {
         },
     };
     let renew = || renewal::run(rounds.renewal.0, rounds.renewal.1);
+    let contend = || {
+        contention::run(rounds.contention);
+        processes::run(rounds.contention);
+        waiters::run(rounds.throughput);
+    };
     if given("--contention") {
-        return contention::run(rounds.contention);
+        return contend();
     }
     if given("--renewal") {
         return renew();
@@ -112,7 +123,7 @@ fn main() {
     redlock::run(rounds.redlock);
     split::run(rounds.split);
     memory::run(&server);
-    contention::run(rounds.contention);
+    contend();
     renew();
 }
 

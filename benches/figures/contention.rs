@@ -1,87 +1,145 @@
-//! Contention for one lock: how long it lies idle between two holders, and whether all get it.
+//! Tasks of one process that contend for one lock: how long it lies idle between two holders, and
+//! whether all get it equally often.
 //!
-//! The unit is the round trip of a lone acquire in the same run. A gap is from before one holder
-//! gives back to after the next one has it.
+//! A gap is from before one holder gives back to after the next one has it. Its unit is a bare
+//! round trip: the same acquire over a bare stream, measured in turn with the contention, on the
+//! same runtime and in the same rhythm, because a processor that has slept takes its time.
 
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use bytes::BytesMut;
 use leasehold::Locker;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use super::runtimes::{Shape, Stage};
 use super::statistics::Samples;
+use super::wire::{Keys, Kind, Pen, Scripts};
 use crate::support::RedisServer;
 
-const NAME: &str = "contended";
-const HOLD: Duration = Duration::from_millis(1);
-const LONE_ACQUIRES: usize = 500;
-/// Set in a process that contends: the server's URL, and for how many milliseconds.
-const CHILD: &str = "LEASEHOLD_BENCH_CONTENDER";
+pub const NAME: &str = "contended";
+pub const HOLD: Duration = Duration::from_millis(1);
+const TASKS: usize = 8;
+/// Of a round, in each of which all is measured that is compared; what is left over when it ends
+/// is little beside so much.
+const ROUND: Duration = Duration::from_millis(500);
+const ROUND_TRIPS: usize = 60;
+const READ_BUFFER_BYTES: usize = 4096;
+const GAP_MAX: f64 = 1.2;
+const UNFAIRNESS_MAX: f64 = 1.1;
 
 /// When one holder had the lock, in microseconds of one clock.
-type Held = (f64, f64);
+pub type Held = (f64, f64);
 
 pub fn run(time: Duration) {
     let server = RedisServer::start();
-    println!("\nContention, hold {} ms, gaps in round trips of a lone acquire:", HOLD.as_millis());
+    println!("\nContention of {TASKS} tasks for one lock, held for {} ms;", HOLD.as_millis());
+    println!("in bare round trips, median (10th to 90th percentile) of the hands:\n");
     for shape in [Shape::CurrentThread, Shape::Worker] {
         let stage = Stage::new(shape);
+        let mut yardstick = Yardstick::new(&stage, &server);
         let url = server.url();
-        let round_trip = stage.run(lone(url.clone()));
-        let tasks = stage.run(within(url, 8, time));
-        print(&format!("8 tasks, {}", shape.name()), round_trip, tasks);
-    }
-    let stage = Stage::new(Shape::CurrentThread);
-    for processes in [2, 4, 8] {
-        let round_trip = stage.run(lone(server.url()));
-        let before = scripts_run(&server);
-        let held = between(&server, processes, time);
-        let hands: usize = held.iter().map(Vec::len).sum();
-        print(&format!("{processes} processes"), round_trip, held);
-        let commands = (scripts_run(&server) - before) as f64 / hands as f64;
-        println!("{:<34} {commands:.1} commands a hand-over", "");
-    }
-    println!("\nWaiters in one process, commands to the server and round trips a hand-over:");
-    for waiters in [10, 100, 1000] {
-        let round_trip = stage.run(lone(server.url()));
-        stage.run(hand_overs(server.url(), waiters, round_trip));
-        println!("{waiters:>5} waiters: {:.2} commands", hand_over_cost(&stage, &server, waiters));
+        let locker = stage.run(async move { Locker::connect(&url).await });
+        let locker = locker.expect("the server is up");
+        let (mut lone, mut tally) = (Samples::default(), Tally::new(TASKS));
+        let (rounds, round) = rounds_in(time);
+        for _ in 0..rounds {
+            let round_trip = yardstick.measure(&stage);
+            lone.push(stage.run(lone_acquire(locker.clone())) / round_trip);
+            tally.add(&stage.run(contend(locker.clone(), TASKS, round)), round_trip);
+        }
+        println!("{}: a lone acquire {:.2}", shape.name(), lone.summary());
+        tally.print(GAP_MAX, UNFAIRNESS_MAX);
     }
 }
 
-/// A process that contends, if this is one.
-pub fn contend_if_told() -> bool {
-    let Ok(told) = std::env::var(CHILD) else { return false };
-    let (url, millis) = told.split_once(' ').expect("a URL and a time");
-    let time = Duration::from_millis(millis.parse().expect("a number"));
-    let stage = Stage::new(Shape::CurrentThread);
-    let held = stage.run(within(url.to_owned(), 1, time)).swap_remove(0);
-    held.iter().for_each(|(from, until)| println!("{from} {until}"));
-    true
+/// How many rounds, and how long each is.
+pub fn rounds_in(time: Duration) -> (u32, Duration) {
+    let rounds = (time.as_millis() / ROUND.as_millis()).max(1) as u32;
+    (rounds, time / rounds)
 }
 
-fn micros() -> f64 {
+/// What a round trip costs that nothing of ours has a part in.
+pub struct Yardstick {
+    bare: Option<Bare>,
+}
+
+struct Bare {
+    stream: TcpStream,
+    pen: Pen,
+    keys: Keys,
+    out: BytesMut,
+    received: BytesMut,
+}
+
+impl Yardstick {
+    pub fn new(stage: &Stage, server: &RedisServer) -> Self {
+        let pen = Pen::new(Kind::Fenced, &Scripts::load(&mut server.client()));
+        let address = server.address();
+        let bare = stage.run(async move {
+            let stream = TcpStream::connect(address).await.expect("the server is up");
+            stream.set_nodelay(true).expect("a TCP stream has the option");
+            let (out, received) = (BytesMut::new(), BytesMut::with_capacity(READ_BUFFER_BYTES));
+            Bare { stream, pen, keys: Keys::of("bare"), out, received }
+        });
+        Self { bare: Some(bare) }
+    }
+
+    /// The median of some, in microseconds.
+    pub fn measure(&mut self, stage: &Stage) -> f64 {
+        let mut bare = self.bare.take().expect("it is put back");
+        let (bare, round_trip) = stage.run(async move {
+            let mut round_trips = Samples::default();
+            for _ in 0..ROUND_TRIPS {
+                bare.out.clear();
+                let granted = bare.pen.acquire(&mut bare.out, &bare.keys);
+                tokio::time::sleep(HOLD).await;
+                let started = Instant::now();
+                bare.ask(granted).await;
+                round_trips.push(started.elapsed().as_secs_f64() * 1e6);
+                bare.out.clear();
+                let released = bare.pen.release(&mut bare.out, &bare.keys);
+                bare.ask(released).await;
+            }
+            (bare, round_trips.summary().median)
+        });
+        self.bare = Some(bare);
+        round_trip
+    }
+}
+
+impl Bare {
+    async fn ask(&mut self, expected: &[u8]) {
+        self.stream.write_all(&self.out).await.expect("the server reads");
+        self.received.clear();
+        while !self.received.ends_with(b"\r\n") {
+            let read = self.stream.read_buf(&mut self.received).await.expect("the server answers");
+            assert_ne!(read, 0, "the server hung up");
+        }
+        assert!(self.received.starts_with(expected), "{:?}", self.received);
+    }
+}
+
+/// The median of some, in microseconds.
+async fn lone_acquire(locker: Locker) -> f64 {
+    let mut times = Samples::default();
+    for _ in 0..ROUND_TRIPS {
+        tokio::time::sleep(HOLD).await;
+        let started = Instant::now();
+        let guard = locker.lock("lone").await.expect("it is free");
+        times.push(started.elapsed().as_secs_f64() * 1e6);
+        guard.release().await.expect("it is held");
+    }
+    times.summary().median
+}
+
+pub fn micros() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
 }
 
-async fn lone(url: String) -> f64 {
-    let locker = Locker::connect(&url).await.expect("the server is up");
-    let mut round_trips = Samples::default();
-    for _ in 0..LONE_ACQUIRES {
-        // In the same rhythm: a processor that has slept takes its time.
-        tokio::time::sleep(HOLD).await;
-        let started = Instant::now();
-        let guard = locker.lock("lone").await.expect("it is free");
-        round_trips.push(started.elapsed().as_secs_f64() * 1e6);
-        guard.release().await.expect("it is held");
-    }
-    round_trips.summary().median
-}
-
 /// So many tasks on one locker; when each of them had the lock.
-async fn within(url: String, tasks: usize, time: Duration) -> Vec<Vec<Held>> {
-    let locker = Locker::connect(&url).await.expect("the server is up");
+pub async fn contend(locker: Locker, tasks: usize, time: Duration) -> Vec<Vec<Held>> {
     let end = Instant::now() + time;
     let contenders: Vec<_> = (0..tasks)
         .map(|_| {
@@ -106,106 +164,59 @@ async fn within(url: String, tasks: usize, time: Duration) -> Vec<Vec<Held>> {
     all
 }
 
-fn between(server: &RedisServer, processes: usize, time: Duration) -> Vec<Vec<Held>> {
-    let told = format!("{} {}", server.url(), time.as_millis());
-    let children: Vec<_> = (0..processes)
-        .map(|_| {
-            Command::new(std::env::current_exe().expect("this program has a path"))
-                .env(CHILD, &told)
-                .stdout(Stdio::piped())
-                .spawn()
-                .expect("it runs again")
-        })
-        .collect();
-    let read = |line: &str| -> Option<Held> {
-        let (from, until) = line.split_once(' ')?;
-        Some((from.parse().ok()?, until.parse().ok()?))
-    };
-    children
-        .into_iter()
-        .map(|child| {
-            let output = child.wait_with_output().expect("it ends");
-            let text = String::from_utf8(output.stdout).expect("it writes numbers");
-            text.lines().filter_map(read).collect()
-        })
-        .collect()
+/// What came of contention, round after round.
+pub struct Tally {
+    gaps: Samples,
+    /// The means of the rounds: what the machine does besides spoils few of them.
+    means: Samples,
+    counts: Vec<usize>,
+    round_trips: Samples,
+    again: usize,
+    pub hands: usize,
 }
 
-fn print(who: &str, round_trip: f64, held: Vec<Vec<Held>>) {
-    let counts: Vec<usize> = held.iter().map(Vec::len).collect();
-    let mut all: Vec<Held> = held.into_iter().flatten().collect();
-    all.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let mut gaps = Samples::default();
-    let mut sum = 0.0;
-    for pair in all.windows(2) {
-        let gap = pair[1].0 - pair[0].1;
-        assert!(gap >= 0.0, "two held the lock at once");
-        sum += gap / round_trip;
-        gaps.push(gap / round_trip);
+impl Tally {
+    pub fn new(contenders: usize) -> Self {
+        let (gaps, means, round_trips) = Default::default();
+        Self { gaps, means, counts: vec![0; contenders], round_trips, again: 0, hands: 0 }
     }
-    let (most, least) = (counts.iter().max().unwrap_or(&0), counts.iter().min().unwrap_or(&0));
-    println!(
-        "{who:<34} gap {:.2}, mean {:.2}; round trip {round_trip:.0} µs; {} hands, \
-         most {most} and least {least}, {:.2}",
-        gaps.summary(),
-        sum / (all.len().max(2) - 1) as f64,
-        all.len(),
-        *most as f64 / *least as f64
-    );
-}
 
-fn scripts_run(server: &RedisServer) -> u64 {
-    let statistics = server.cli_text(&["INFO", "commandstats"]);
-    let lines = statistics.lines().filter_map(|line| line.strip_prefix("cmdstat_eval"));
-    let calls = lines
-        .filter_map(|line| line.split_once("calls=")?.1.split(',').next()?.parse::<u64>().ok());
-    calls.sum()
-}
-
-/// Waiters that stand in line before the lock is given back for the first time.
-async fn hand_overs(url: String, waiters: usize, round_trip: f64) {
-    let locker = Locker::connect(&url).await.expect("the server is up");
-    let guard = locker.lock(NAME).await.expect("it is free");
-    let waiting = line_up(&locker, waiters).await;
-    let started = Instant::now();
-    drop(guard);
-    for waiter in waiting {
-        waiter.await.expect("a waiter does not panic");
-    }
-    let each = started.elapsed().as_secs_f64() * 1e6 / waiters as f64;
-    print!("{:.2} round trips, ", each / round_trip);
-}
-
-async fn line_up(locker: &Locker, waiters: usize) -> Vec<tokio::task::JoinHandle<()>> {
-    let waiting = (0..waiters)
-        .map(|_| {
-            let request = locker.lock(NAME);
-            tokio::spawn(async move { drop(request.await.expect("the server is well")) })
-        })
-        .collect();
-    while locker.stats().waiting < waiters as u64 {
-        tokio::time::sleep(HOLD).await;
-    }
-    waiting
-}
-
-fn hand_over_cost(stage: &Stage, server: &RedisServer, waiters: usize) -> f64 {
-    let url = server.url();
-    let (locker, guard, waiting) = stage.run(async move {
-        let locker = Locker::connect(&url).await.expect("the server is up");
-        let guard = locker.lock(NAME).await.expect("it is free");
-        let waiting = line_up(&locker, waiters).await;
-        // The first in line has asked to be told by now.
-        tokio::time::sleep(HOLD * 50).await;
-        (locker, guard, waiting)
-    });
-    let before = scripts_run(server);
-    stage.run(async move {
-        drop(guard);
-        for waiter in waiting {
-            waiter.await.expect("a waiter does not panic");
+    /// A round, with a place for each contender.
+    pub fn add(&mut self, held: &[Vec<Held>], round_trip: f64) {
+        let each = held.iter().enumerate();
+        let mut all: Vec<(usize, Held)> =
+            each.flat_map(|(who, held)| held.iter().map(move |held| (who, *held))).collect();
+        all.sort_by(|(_, one), (_, other)| one.0.total_cmp(&other.0));
+        all.iter().for_each(|(who, _)| self.counts[*who] += 1);
+        let mut sum = 0.0;
+        for pair in all.windows(2) {
+            let gap = pair[1].1.0 - pair[0].1.1;
+            assert!(gap >= 0.0, "two held the lock at once");
+            sum += gap / round_trip;
+            self.gaps.push(gap / round_trip);
+            self.again += usize::from(pair[0].0 == pair[1].0);
         }
-        drop(locker);
-    });
-    (scripts_run(server) - before) as f64 / waiters as f64
+        self.means.push(sum / all.len().saturating_sub(1).max(1) as f64);
+        self.round_trips.push(round_trip);
+        self.hands += all.len();
+    }
+
+    pub fn print(&self, gap_max: f64, unfairness_max: f64) {
+        let judge = |is_met| if is_met { "yes" } else { "NO" };
+        let (gaps, means) = (self.gaps.summary(), self.means.summary());
+        println!("  bare round trip {:.0} µs", self.round_trips.summary());
+        println!("  gap {gaps:.2}; means of the rounds {means:.2}");
+        println!("  at most {gap_max}: median {}", judge(gaps.median <= gap_max));
+        println!("  at most {gap_max}: mean {}", judge(means.median <= gap_max));
+        let most = self.counts.iter().max().unwrap_or(&0);
+        let least = self.counts.iter().min().unwrap_or(&0);
+        let unfairness = *most as f64 / *least as f64;
+        println!(
+            "  {} hands, {} of them to the same again; most {most} and least {least}: \
+             {unfairness:.2}, at most {unfairness_max}: {}",
+            self.hands,
+            self.again,
+            judge(unfairness <= unfairness_max),
+        );
+    }
 }

@@ -1,0 +1,96 @@
+//! Processes that contend for one lock: how long it lies idle between two holders, whether all get
+//! it, and what that costs the server.
+//!
+//! This program runs itself again as each of them. They begin and end together, at times of the
+//! clock that all processes of a machine share.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use leasehold::Locker;
+
+use super::contention::{HOLD, Held, Tally, Yardstick, contend, micros, rounds_in};
+use super::runtimes::{Shape, Stage};
+use crate::support::RedisServer;
+
+/// Set in a process that contends: the server's URL, when to begin, and for how long.
+const CHILD: &str = "LEASEHOLD_BENCH_CONTENDER";
+/// Until then all have started and are connected.
+const START: Duration = Duration::from_millis(200);
+const GAP_MAX: f64 = 3.0;
+const UNFAIRNESS_MAX: f64 = 3.0;
+
+pub fn run(time: Duration) {
+    let server = RedisServer::start();
+    let stage = Stage::new(Shape::CurrentThread);
+    let mut yardstick = Yardstick::new(&stage, &server);
+    println!("\nContention of processes for one lock, held for {} ms,", HOLD.as_millis());
+    println!("in bare round trips, median (10th to 90th percentile):\n");
+    let (rounds, round) = rounds_in(time);
+    let crowds = [2, 4, 8];
+    let mut tallies = crowds.map(|processes| (Tally::new(processes), 0));
+    for _ in 0..rounds {
+        for (processes, (tally, commands)) in crowds.iter().zip(&mut tallies) {
+            let round_trip = yardstick.measure(&stage);
+            let before = scripts_run(&server);
+            tally.add(&between(&server, *processes, round), round_trip);
+            *commands += scripts_run(&server) - before;
+        }
+    }
+    for (processes, (tally, commands)) in crowds.iter().zip(&tallies) {
+        let each = *commands as f64 / tally.hands as f64;
+        println!("{processes} processes: {each:.2} commands a hand-over");
+        tally.print(GAP_MAX, UNFAIRNESS_MAX);
+    }
+}
+
+/// Scripts that clients had the server run.
+pub fn scripts_run(server: &RedisServer) -> u64 {
+    let statistics = server.cli_text(&["INFO", "commandstats"]);
+    let lines = statistics.lines().filter_map(|line| line.strip_prefix("cmdstat_eval"));
+    let calls = lines
+        .filter_map(|line| line.split_once("calls=")?.1.split(',').next()?.parse::<u64>().ok());
+    calls.sum()
+}
+
+/// A process that contends, if this is one.
+pub fn contend_if_told() -> bool {
+    let Ok(told) = std::env::var(CHILD) else { return false };
+    let words: Vec<&str> = told.split(' ').collect();
+    let [url, begin, millis] = words[..] else { panic!("three words: {told}") };
+    let (url, begin) = (url.to_owned(), begin.parse::<f64>().expect("a number"));
+    let time = Duration::from_millis(millis.parse().expect("a number"));
+    let held = Stage::new(Shape::CurrentThread).run(async move {
+        let locker = Locker::connect(&url).await.expect("the server is up");
+        let left = (begin - micros()).max(0.0);
+        tokio::time::sleep(Duration::from_secs_f64(left / 1e6)).await;
+        contend(locker, 1, time).await.swap_remove(0)
+    });
+    held.iter().for_each(|(from, until)| println!("{from} {until}"));
+    true
+}
+
+fn between(server: &RedisServer, processes: usize, time: Duration) -> Vec<Vec<Held>> {
+    let begin = micros() + START.as_secs_f64() * 1e6;
+    let told = format!("{} {begin} {}", server.url(), time.as_millis());
+    let children: Vec<_> = (0..processes)
+        .map(|_| {
+            Command::new(std::env::current_exe().expect("this program has a path"))
+                .env(CHILD, &told)
+                .stdout(Stdio::piped())
+                .spawn()
+                .expect("it runs again")
+        })
+        .collect();
+    let read = |line: &str| -> Option<Held> {
+        let (from, until) = line.split_once(' ')?;
+        Some((from.parse().ok()?, until.parse().ok()?))
+    };
+    let outputs = children.into_iter().map(|child| {
+        let output = child.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "a contender failed");
+        let text = String::from_utf8(output.stdout).expect("it writes numbers");
+        text.lines().filter_map(read).collect()
+    });
+    outputs.collect()
+}
