@@ -28,8 +28,8 @@
 -- forgotten after seven idle days: proposals come from a clock that has moved on by then.
 --
 -- Who waits is counted until one of them is granted the lock, so that who comes anew does not
--- overtake them; a second after the holder's TTL the number is forgotten. A refused waiter reads
--- the lock and nothing else, so that a server that tracks what it reads tells of nothing else.
+-- overtake them; a second after the holder's TTL the number is forgotten. One who waits for one lock
+-- is refused before its counter is read.
 
 local counter = '0'
 for lock = 1, #KEYS, 3 do

@@ -6,11 +6,12 @@
 -- Atomic  because a server runs a script whole: a lock cannot expire and be taken by another
 --         between the look at its owner and its deletion.
 --
--- The fence counter stays, for the tokens of the leases to come.
+-- The fence counter stays, for the tokens of the leases to come. A key that is no lock any more (an
+-- error of GET) is not the owner's, and keeps none of the others from being freed.
 
 local all = 1
 for lock = 1, #KEYS do
-  local holder = redis.call('GET', KEYS[lock])
+  local holder = redis.pcall('GET', KEYS[lock])
   if holder and (holder == ARGV[1] or holder == ARGV[2]) then
     redis.call('DEL', KEYS[lock])
   else

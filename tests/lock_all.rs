@@ -128,3 +128,24 @@ async fn a_quorum_takes_several_too() {
     guard.release().await.unwrap();
     eventually("all are free", || fleet.holding("a") + fleet.holding("b") == 0).await;
 }
+
+/// What became of one key is no reason to keep the others.
+#[tokio::test]
+async fn a_key_that_is_no_lock_any_more_costs_its_own_lease_and_no_other_lock() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    let several = locker.lock_all(["a", "b", "c"]).await.unwrap();
+    server.cli(&["DEL", "a"]);
+    server.cli(&["LPUSH", "a", "no lock"]);
+    assert!(several.release().await.unwrap_err().is_lost());
+    assert_eq!(present(&server, &["a", "b", "c"]), "1");
+    let short = Duration::from_millis(400);
+    let spoilt = locker.lock("d").ttl(short).await.unwrap();
+    let sound = locker.lock("e").ttl(short).await.unwrap();
+    server.cli(&["DEL", "d"]);
+    server.cli(&["LPUSH", "d", "no lock"]);
+    assert_eq!(soon("the loss", spoilt.lost()).await, Loss::Gone);
+    let before = locker.stats().renewed;
+    eventually("the other is renewed", || locker.stats().renewed > before).await;
+    assert!(!sound.is_lost());
+}

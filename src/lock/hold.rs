@@ -94,8 +94,14 @@ impl Hold {
         title(&self.names)
     }
 
+    /// How long it is to its end; once zero, it is lost.
     pub(super) fn remaining(&self) -> Duration {
-        self.deadline.remaining(clock::now())
+        let now = clock::now();
+        let standing = self.deadline.check(now, || self.core.keeper().why_ended(now));
+        match self.settle(standing) {
+            None => self.deadline.remaining(now),
+            Some(_) => Duration::ZERO,
+        }
     }
 
     /// When it ends, as far as is known; none once lost.
