@@ -151,9 +151,11 @@ impl<F: Fencing> LockRequest<F> {
         let Asked { names, ttl, expected, min_validity, label, wait, retry, is_renewed } =
             self.asked;
         let names = names?;
-        let ttl = match ttl {
-            Some(ttl) => ttl,
-            None => self.defaults.ttl(self.core.meter(), expected)?,
+        let fitting = || self.defaults.ttl(self.core.meter(), expected);
+        let ttl = match (ttl, expected) {
+            (Some(ttl), None) => ttl,
+            (Some(ttl), Some(_)) => fitting().map(|_| ttl)?,
+            (None, _) => fitting()?,
         };
         let term = Term::new(ttl, min_validity).map_err(Error::misuse)?;
         if let Some(longest) = self.core.longest_ttl().filter(|longest| ttl > *longest) {

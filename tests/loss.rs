@@ -189,6 +189,59 @@ fn guards_outlive_their_runtime_and_the_last_locker() {
     drop(guard);
 }
 
+#[tokio::test]
+async fn a_runtime_that_stood_still_is_told_so_whoever_finds_out_first() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    let guard = take(&locker, SHORT).await;
+    eventually("it is renewed", || locker.stats().renewed > 0).await;
+    std::thread::sleep(Duration::from_secs(3));
+    eventually("it is noticed", || locker.stats().lost() == 1).await;
+    assert_eq!(guard.loss(), Some(Loss::Suspended));
+    assert_eq!(locker.stats().held, 0);
+}
+
+/// Each is given back around the moment of its renewal, whose answer is then that it is gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_lease_that_was_given_back_is_not_lost_later() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    let tasks: Vec<_> = (0..40_u64)
+        .map(|task| {
+            let locker = locker.clone();
+            tokio::spawn(async move {
+                let mut lost = 0;
+                for round in 0..60 {
+                    let ttl = Duration::from_millis(90);
+                    let request = locker.try_lock(format!("n{task}")).ttl(ttl);
+                    let Ok(guard) = request.min_validity(Duration::ZERO).await else { continue };
+                    tokio::time::sleep(Duration::from_millis(28 + (round + task) % 4)).await;
+                    lost += u64::from(guard.release().await.is_err());
+                }
+                lost
+            })
+        })
+        .collect();
+    let mut lost = 0;
+    for task in tasks {
+        lost += task.await.unwrap();
+    }
+    // Renewals that are still under way end within a command's timeout.
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    assert_eq!(locker.stats().lost(), lost);
+}
+
+#[tokio::test]
+async fn a_release_that_finds_the_key_gone_is_a_loss_and_no_release() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    let guard = locker.lock("a").ttl(LONG).no_renewal().await.unwrap();
+    server.cli(&["DEL", "a"]);
+    assert_eq!(guard.release().await.unwrap_err().loss(), Some(Loss::Gone));
+    let stats = locker.stats();
+    assert_eq!((stats.released, stats.losses(Loss::Gone), stats.held), (0, 1, 0));
+}
+
 /// Set in the process that is to be stopped: the server's URL.
 const CHILD: &str = "LEASEHOLD_TEST_CHILD";
 

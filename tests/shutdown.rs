@@ -60,26 +60,17 @@ async fn what_could_not_be_given_back_is_reported_with_its_reason() {
     eventually("what was sent is carried out", || fleet.holding("a") == 0).await;
 }
 
-/// An acquire whose reply is late holds what it took, and is told so.
 #[tokio::test]
-async fn an_acquire_with_a_late_reply_is_settled_rather_than_guessed() {
-    let server = RedisServer::start();
-    let proxy = FaultProxy::start(server.address());
-    let timeout = Duration::from_millis(200);
-    let builder = Locker::builder().node(proxy.url()).ttl(LONG).command_timeout(timeout);
-    let locker = builder.connect().await.unwrap();
-    drop(locker.lock("warm").await.unwrap());
-    proxy.to_client().set(Fault::Delay(timeout + timeout / 2));
-    let asked = tokio::spawn(locker.try_lock("a").into_future());
-    eventually("it was granted", || server.cli_text(&["EXISTS", "a"]) == "1").await;
-    // The first reply stays late.
-    proxy.to_client().set(Fault::Pass);
-    let guard = soon("the lock", asked).await.unwrap().unwrap();
-    assert_eq!(locker.stats().unknown, 0);
-    let fence = server.cli_text(&["GET", "{a}:fence"]);
-    assert_eq!(fence, guard.fence().to_string(), "the token of the second question");
-    guard.release().await.unwrap();
-    assert_eq!(server.cli_text(&["EXISTS", "a"]), "0");
+async fn a_server_that_is_frozen_keeps_no_other_from_being_counted() {
+    let fleet = Fleet::start(3);
+    let builder = Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_guard(false);
+    let locker = builder.command_timeout(LONG).connect().await.unwrap();
+    let _guard = locker.lock("a").await.unwrap();
+    eventually("all have it", || fleet.holding("a") == 3).await;
+    fleet[0].stop();
+    let report = soon("the end", locker.shutdown(Duration::from_secs(1))).await;
+    assert_eq!(report.released, ["a"]);
+    fleet[0].cont();
 }
 
 #[tokio::test]

@@ -187,7 +187,8 @@ impl<F: Fencing> Guard<F> {
     ///
     /// [`Error::is_lost`] when the lease has ended, or its key is gone or another's: from then on
     /// the guard is lost. Any other error leaves the lease as it was, to its old end:
-    /// [`Error::is_unknown`], [`Error::is_unavailable`], [`Error::is_auth`].
+    /// [`Error::is_unknown`], [`Error::is_unavailable`], [`Error::is_auth`]; [`Error::is_misuse`]
+    /// where the locker's runtime has ended.
     ///
     /// # Cancel safety
     ///

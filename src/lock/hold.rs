@@ -1,6 +1,6 @@
 //! One owner's hold on its locks: what a claim, its lease, and whoever keeps leases share.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -36,6 +36,8 @@ pub(crate) struct Hold {
     /// Renewals in a row that came to nothing.
     failed_renewals: AtomicU32,
     lost: Notify,
+    /// It is counted no longer among those that are held.
+    has_ended: AtomicBool,
     /// Nothing that could take the locks again is sent once this is set.
     given_back: Mutex<bool>,
     pub(super) watch: OnceLock<Vec<Watch>>,
@@ -64,6 +66,7 @@ impl Hold {
             granted_at: AtomicU64::new(0),
             failed_renewals: AtomicU32::new(0),
             lost: Notify::new(),
+            has_ended: AtomicBool::new(false),
             given_back: Mutex::new(false),
             watch: OnceLock::new(),
         }
@@ -144,11 +147,24 @@ impl Hold {
             Standing::Lost(loss) => Some(loss),
             Standing::JustLost(loss) => {
                 self.lost.notify_waiters();
+                self.note_ended();
                 self.core.meter().note_lost(self.name(), loss);
                 self.core.lines().vacate(self);
                 Some(loss)
             }
         }
+    }
+
+    /// It is held no longer.
+    pub(super) fn note_ended(&self) {
+        if !self.has_ended.swap(true, Ordering::Relaxed) {
+            self.core.meter().note_lease_ended();
+        }
+    }
+
+    /// It was given back while it was held.
+    pub(super) fn note_released(&self) {
+        self.core.meter().note_released(self.name(), self.held_for(clock::now()));
     }
 
     /// Waits for its loss.

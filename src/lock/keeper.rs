@@ -175,7 +175,6 @@ pub(crate) async fn keep(core: Weak<Core>) {
     let mut batches: Vec<Batch> = Vec::new();
     loop {
         let now = clock::now();
-        keeper.beat.store(now.as_nanos(), Ordering::Relaxed);
         {
             let Some(core) = core.upgrade() else { return };
             loop {
@@ -189,6 +188,8 @@ pub(crate) async fn keep(core: Weak<Core>) {
                 }
             }
         }
+        // Only now: what has ended meanwhile is to be told from the beat before.
+        keeper.beat.store(now.as_nanos(), Ordering::Relaxed);
         rest(&keeper, &mut batches).await;
     }
 }

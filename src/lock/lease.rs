@@ -121,7 +121,7 @@ impl Lease {
 
     pub(crate) async fn release(mut self) -> Result<(), Error> {
         let loss = self.loss();
-        self.end(loss);
+        self.end();
         if loss == Some(Loss::ShutDown) {
             self.claim.settle();
         } else if loss.is_none() && self.hand_over() {
@@ -129,29 +129,30 @@ impl Lease {
         } else {
             let round = self.claim.release().await;
             let was_held = round.verdict == Verdict::Won;
-            if !was_held && !round.proves_lost(&self.hold().core) {
+            let hold = Arc::clone(self.claim.hold());
+            if !was_held && !round.proves_lost(&hold.core) {
                 // The claim is dropped unsettled: the release is queued once more.
                 return Err(self.failed(&round));
             }
             self.claim.settle_after(&round);
-            self.hold().core.lines().free(self.hold());
-            if loss.is_none() && !was_held {
-                return Err(self.lost_by(self.hold().core.gone()));
+            hold.core.lines().free(&hold);
+            match loss {
+                None if was_held => hold.note_released(),
+                None => {
+                    hold.lose(hold.core.gone());
+                    return Err(self.lost_by(hold.core.gone()));
+                }
+                Some(_) => {}
             }
         }
         loss.map_or(Ok(()), |loss| Err(self.lost_by(loss)))
     }
 
     /// It is kept no longer.
-    fn end(&mut self, loss: Option<Loss>) {
-        if std::mem::replace(&mut self.has_ended, true) {
-            return;
-        }
-        let (hold, core) = (self.hold(), &self.hold().core);
-        core.keeper().forget(self.entry);
-        core.meter().note_lease_ended();
-        if loss.is_none() {
-            core.meter().note_released(hold.name(), hold.held_for(clock::now()));
+    fn end(&mut self) {
+        if !std::mem::replace(&mut self.has_ended, true) {
+            self.hold().core.keeper().forget(self.entry);
+            self.hold().note_ended();
         }
     }
 
@@ -182,6 +183,7 @@ impl Lease {
         *hold.given_back() = true;
         self.claim.settle();
         core.meter().note_handed_over(hold.name());
+        hold.note_released();
         let mut lock: HandOver = Box::pin(attempt(successor, place.order.is_fenced, manner, None));
         // The first poll sends; whoever is handed the rest polls it again.
         if let Poll::Ready(done) = lock.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -208,12 +210,15 @@ impl Drop for Lease {
             return;
         }
         let loss = self.loss();
-        self.end(loss);
+        self.end();
         if loss == Some(Loss::ShutDown) {
             self.claim.settle();
         } else if loss.is_some() || !self.hand_over() {
             self.claim.give_back();
             self.hold().core.lines().free(self.hold());
+            if loss.is_none() {
+                self.hold().note_released();
+            }
         }
     }
 }

@@ -67,7 +67,7 @@ pub(super) async fn renew(core: Arc<Core>, kept: Vec<Kept>) {
 }
 
 /// Runs futures together, in this task, until all are done.
-async fn all<F: Future<Output = ()>>(futures: Vec<F>) {
+pub(super) async fn all<F: Future<Output = ()>>(futures: Vec<F>) {
     let mut running: Vec<Pin<Box<F>>> = futures.into_iter().map(Box::pin).collect();
     poll_fn(|context| {
         running.retain_mut(|future| future.as_mut().poll(context).is_pending());
@@ -254,7 +254,9 @@ impl Go {
         let is_lost = quorum.verdict(0, tally.gone) == Verdict::Lost;
         (tally.is_decided, tally.is_extended) = (is_extended || is_lost, is_extended);
         drop(tallies);
-        if is_extended {
+        if *hold.given_back() {
+            // Its locks are gone because they were given back.
+        } else if is_extended {
             if hold.prolong(hold.term.deadline(self.asked_at)).is_none() {
                 hold.note_renewed(clock::now().since(self.asked_at));
                 self.core.keeper().schedule(*entry, renew_at(self.asked_at, hold.term.ttl()));
@@ -268,7 +270,7 @@ impl Go {
     fn conclude(&self) {
         let tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
         for (Kept { entry, hold }, tally) in self.kept.iter().zip(&*tallies) {
-            if tally.is_decided {
+            if tally.is_decided || *hold.given_back() {
                 continue;
             }
             let (Some(ends_at), failed) = (hold.ends_at(), hold.note_renewal_failed()) else {

@@ -1,6 +1,6 @@
 //! The end of a locker: nobody is let in, and all that is held is given back.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use leasehold_resp::Decimal;
@@ -11,6 +11,8 @@ use super::ask::reply_to;
 use super::claim::{give_back, release};
 use super::core::Core;
 use super::hold::Hold;
+use super::parameters::Parameters;
+use super::renew::all;
 use super::scripts;
 use crate::net::connection::Connection;
 use crate::policy::{Loss, Verdict};
@@ -35,13 +37,14 @@ pub(crate) async fn shut_down(core: &Arc<Core>, within: Duration) -> Shutdown {
         *hold.given_back() = true;
         hold.lose(Loss::ShutDown);
     }
-    let mut votes = vec![Vote::default(); held.len()];
-    let answers = timeout(within, release_all(core, &held, &mut votes)).await;
+    let votes = Mutex::new(vec![Vote::default(); held.len()]);
+    let answers = timeout(within, release_all(core, &held, &votes)).await;
     let why = match answers {
         Ok(()) => "too few servers answered",
         Err(_) => "too few servers answered in time",
     };
     let mut report = Shutdown::default();
+    let votes = votes.into_inner().unwrap_or_else(PoisonError::into_inner);
     for (hold, vote) in held.iter().zip(votes) {
         if core.quorum().verdict(vote.free, 0) == Verdict::Won {
             report.released.push(hold.title());
@@ -61,39 +64,46 @@ struct Vote {
     failure: Option<String>,
 }
 
-/// All releases to one server go in one write.
-async fn release_all(core: &Core, held: &[Arc<Hold>], votes: &mut [Vote]) {
+/// All releases to one server go in one write, and no server is waited for before another.
+async fn release_all(core: &Core, held: &[Arc<Hold>], votes: &Mutex<Vec<Vote>>) {
     let counts: Vec<Decimal> =
         held.iter().map(|hold| Decimal::new(hold.names.len() as u64)).collect();
-    let parameters: Vec<_> =
+    let parameters: Vec<Parameters<'_>> =
         held.iter().zip(&counts).map(|(hold, count)| release(hold, count)).collect();
-    let mut begun = Vec::new();
+    let mut asked = Vec::new();
     for server in 0..core.nodes().len() {
         for (connection, members) in by_connection(core, held, server) {
-            let commands: Vec<Command<'_>> = members
-                .iter()
-                .map(|member| Command::Script(scripts::release(), parameters[*member].words()))
-                .collect();
-            begun.push((members, begin_all(&connection, &commands).await));
+            asked.push(release_on(connection, members, &parameters, votes));
         }
     }
-    for (members, calls) in begun {
-        match calls {
-            Ok(calls) => {
-                for (member, call) in members.into_iter().zip(calls) {
-                    match reply_to(call).await {
-                        Ok(reply) if Answer::of_owned(&reply).is_some() => votes[member].free += 1,
-                        Ok(_) => {}
-                        Err(reason) => votes[member].failure = Some(reason.to_string()),
-                    }
-                }
-            }
-            Err(failure) => {
-                for member in members {
-                    votes[member].failure = Some(failure.to_string());
-                }
+    all(asked).await;
+}
+
+async fn release_on(
+    connection: Arc<Connection>,
+    members: Vec<usize>,
+    parameters: &[Parameters<'_>],
+    votes: &Mutex<Vec<Vote>>,
+) {
+    let vote = |member: usize, answer: Result<bool, String>| {
+        let vote = &mut votes.lock().unwrap_or_else(PoisonError::into_inner)[member];
+        match answer {
+            Ok(is_free) => vote.free += usize::from(is_free),
+            Err(failure) => vote.failure = Some(failure),
+        }
+    };
+    let commands: Vec<Command<'_>> = members
+        .iter()
+        .map(|member| Command::Script(scripts::release(), parameters[*member].words()))
+        .collect();
+    match begin_all(&connection, &commands).await {
+        Ok(calls) => {
+            for (member, call) in members.into_iter().zip(calls) {
+                let reply = reply_to(call).await.map_err(|reason| reason.to_string());
+                vote(member, reply.map(|reply| Answer::of_owned(&reply).is_some()));
             }
         }
+        Err(failure) => members.iter().for_each(|member| vote(*member, Err(failure.to_string()))),
     }
 }
 

@@ -19,7 +19,7 @@ pub enum Loss {
     /// So many servers said so that no quorum can hold it.
     NoQuorum,
     /// Its time was over when this process went on: the process, its runtime or the machine had
-    /// stood still.
+    /// stood still, for more than a second.
     Suspended,
     /// [`Locker::shutdown`](crate::Locker::shutdown) gave it back.
     ShutDown,
