@@ -96,7 +96,7 @@ async fn wait_for_the_holder(locker: &Locker, holder: Guard) -> Result<(), Error
 async fn outlive_a_lease(locker: &Locker) -> Result<(), Error> {
     step(5, "Outlive a lease: the guard knows by its own clock, without asking anybody");
     let ttl = Duration::from_millis(200);
-    let guard = locker.lock(INVOICE).ttl(ttl).await?;
+    let guard = locker.lock(INVOICE).ttl(ttl).no_renewal().await?;
     assert!(!guard.is_lost());
     sleep(ttl + Duration::from_millis(50)).await;
     assert!(guard.is_lost());
@@ -109,14 +109,17 @@ async fn outlive_a_lease(locker: &Locker) -> Result<(), Error> {
 }
 
 async fn lose_the_key(locker: &Locker, url: &str) -> Result<(), Box<dyn std::error::Error>> {
-    step(6, "Have an administrator delete the key: the next extend finds out");
+    step(6, "Have an administrator delete the key: the server tells its holder");
     let guard = locker.lock(INVOICE).await?;
-    guard.extend().await?;
-    say("extend: fine");
-    assert_eq!(administrator(url, &format!("DEL {INVOICE}"))?, ":1");
-    let error = guard.extend().await.expect_err("its key is gone");
+    let work = async {
+        sleep(Duration::from_millis(300)).await;
+        let deleted = administrator(url, &format!("DEL {INVOICE}"));
+        assert!(deleted.is_ok_and(|reply| reply == ":1"));
+        std::future::pending::<()>().await;
+    };
+    let error = guard.run(work).await.expect_err("its key is gone");
     assert!(error.is_lost() && guard.is_lost());
-    say(format!("DEL {INVOICE}, and extend says: {error}"));
+    say(format!("DEL {INVOICE}: the work is dropped, because {error}"));
     Ok(())
 }
 
@@ -143,7 +146,7 @@ async fn be_overtaken(locker: &Locker) -> Result<(), Error> {
     step(7, "Be paused past the end of a lease: the resource refuses the late write");
     let mut ledger = Ledger::default();
     let ttl = Duration::from_millis(150);
-    let paused = locker.lock(REPORT).ttl(ttl).label("the paused one").await?;
+    let paused = locker.lock(REPORT).ttl(ttl).label("the paused one").no_renewal().await?;
     sleep(ttl).await;
     let other = locker.lock(REPORT).label("the other one").await?;
     ledger.write(other.fence(), "by the other one").expect("its token is the newest");
