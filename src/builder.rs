@@ -16,7 +16,7 @@ use crate::lock::scripts;
 use crate::locker::{Defaults, Locker};
 use crate::net::connection::Settings;
 use crate::policy::{Adaptive, Quorum, Retry, Term};
-use crate::server::endpoint::Endpoint;
+use crate::server::endpoint::{Endpoint, Target};
 use crate::server::fitness::Rules;
 use crate::server::node::{Node, NodeSettings, Refusal};
 use crate::server::registry::Registry;
@@ -239,7 +239,7 @@ impl Builder {
     }
 
     fn endpoints(&self) -> Result<Vec<Endpoint>, Error> {
-        let parsed = self.urls.iter().map(|url| Endpoint::parse(url).map_err(Error::misuse));
+        let parsed = self.urls.iter().map(|url| parse_server(url));
         let endpoints = parsed.collect::<Result<Vec<_>, _>>()?;
         for (index, endpoint) in endpoints.iter().enumerate() {
             if endpoints[..index].iter().any(|other| other.address == endpoint.address) {
@@ -327,6 +327,18 @@ impl Builder {
         }
         Ok(())
     }
+}
+
+/// The server of a URL; the other targets can't be reached yet.
+fn parse_server(url: &str) -> Result<Endpoint, Error> {
+    let unsupported = match Target::parse(url).map_err(Error::misuse)? {
+        // In the clear, the password would be sent in the clear.
+        Target::Server(endpoint) if endpoint.tls => "rediss:// (TLS)",
+        Target::Server(endpoint) => return Ok(endpoint),
+        Target::Cluster { .. } => "redis-cluster://",
+        Target::Sentinel { .. } => "redis-sentinel://",
+    };
+    Err(Error::misuse(format_args!("{unsupported} is not supported yet: use redis://")))
 }
 
 /// Waits until every server has been tried; there has to be a quorum of them, and none that could

@@ -2,30 +2,24 @@
 
 use thiserror::Error;
 
-/// Why a text is no [`Endpoint`](super::Endpoint).
+const SCHEMES: &str = "redis://, redis+unix://, redis-cluster:// or redis-sentinel://, or for TLS \
+                       rediss://, rediss-cluster:// or rediss-sentinel://";
+
+/// Why a text is no [`Target`](super::Target).
 ///
 /// The messages quote nothing of the URL but its scheme: in a mistyped URL a piece of the password
 /// can stand where the host, the port, the path or a parameter belongs.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum InvalidEndpoint {
     /// No `://`.
-    #[error("the URL has no scheme: it should begin with redis:// or redis+unix://")]
+    #[error("the URL has no scheme: it should begin with {}", SCHEMES)]
     MissingScheme,
     /// A scheme that no server of ours is reached by.
-    #[error("the URL's scheme {0}:// is unknown: it should be redis:// or redis+unix://")]
+    #[error("the URL's scheme {0}:// is unknown: it should be {schemes}", schemes = SCHEMES)]
     UnknownScheme(String),
     /// As before, where what stands in the scheme's place may be something else altogether.
-    #[error("the URL's scheme is malformed: it should be redis:// or redis+unix://")]
+    #[error("the URL's scheme is malformed: it should be {}", SCHEMES)]
     MalformedScheme,
-    /// `rediss://`
-    #[error("rediss:// (TLS) is not supported yet: use redis:// over a trusted network or tunnel")]
-    TlsUnsupported,
-    /// `redis-cluster://`
-    #[error("redis-cluster:// is not supported yet: use redis:// with a server outside a cluster")]
-    ClusterUnsupported,
-    /// `redis-sentinel://`
-    #[error("redis-sentinel:// is not supported yet: use redis:// with the primary's address")]
-    SentinelUnsupported,
     /// `redis+unix://` where there are no Unix sockets.
     #[cfg(not(unix))]
     #[error("redis+unix:// needs Unix sockets, which this system lacks: use redis://")]
@@ -39,7 +33,7 @@ pub enum InvalidEndpoint {
     /// An `@` behind the first `/`, `?` or `#`.
     #[error(
         "the URL has an '@' after its first '/', '?' or '#': in a user name or password write \
-         these as %2F, %3F and %23, and an '@' in a socket path as %40"
+         these as %2F, %3F and %23, and an '@' in a socket path or service name as %40"
     )]
     UnencodedDelimiter,
     /// A `#`.
@@ -60,6 +54,28 @@ pub enum InvalidEndpoint {
     /// Nothing between `://` or `@` and the port or path.
     #[error("the URL has no host: write redis://host:port")]
     MissingHost,
+    /// A comma where one host belongs.
+    #[error(
+        "the URL has a ',' in its host: only redis-cluster:// and redis-sentinel:// take a list, \
+         as in redis-cluster://host:port,host:port (and if this is a password, an '@' is missing \
+         between it and the host)"
+    )]
+    UnexpectedList,
+    /// Nothing between two commas, or before or behind one.
+    #[error(
+        "the URL's list of hosts has an empty place: write host:port,host:port with one comma \
+         between two hosts, and none before the first or behind the last"
+    )]
+    GapInList,
+    /// The same host and port again.
+    #[error("the URL's list has the same host and port more than once: name each only once")]
+    HostTwice,
+    /// An `@` or a comma in what stands before a list.
+    #[error(
+        "the URL's user and password stand once, before the list of hosts, as in \
+         user:password@host:port,host:port: in them write a ',' as %2C and an '@' as %40"
+    )]
+    AmbiguousLogin,
     /// A character that no host name has.
     #[error(
         "the URL's host has a character that no host name has: write redis://host:port, with any \
@@ -81,9 +97,21 @@ pub enum InvalidEndpoint {
     /// Two databases.
     #[error("the URL names a database more than once: write /2 or ?db=2, not both")]
     DatabaseTwice,
+    /// A database of a cluster other than 0.
+    #[error("the URL's database is not 0, the only one of a cluster: write /0, or leave it out")]
+    ClusterDatabase,
     /// A parameter other than `db`.
     #[error("the URL has an unknown query parameter: there is only db, as in ?db=2")]
     UnknownParameter,
+    /// A Sentinel URL that ends too soon.
+    #[error("the URL has no service name: write redis-sentinel://host:port,host:port/service")]
+    MissingService,
+    /// A database behind the service, or a service with a slash in it.
+    #[error(
+        "the URL has a '/' behind or in its service name: write the database as in /service?db=2, \
+         and a '/' of the name as %2F"
+    )]
+    SlashInService,
     /// A Unix URL that ends too soon.
     #[error("the URL has no socket path: write redis+unix:///path/to/redis.sock")]
     MissingSocketPath,
@@ -105,9 +133,6 @@ impl InvalidEndpoint {
         let is_letter =
             |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
         match scheme.to_ascii_lowercase().as_str() {
-            "rediss" => Self::TlsUnsupported,
-            "redis-cluster" => Self::ClusterUnsupported,
-            "redis-sentinel" => Self::SentinelUnsupported,
             #[cfg(not(unix))]
             "redis+unix" | "unix" => Self::UnixUnsupported,
             // Beyond this syntax it may be a user and password in front of an "://" of their own.
@@ -128,6 +153,8 @@ pub enum Part {
     Password,
     /// Of a Unix socket.
     SocketPath,
+    /// What Sentinels call the servers that they watch.
+    Service,
 }
 
 impl std::fmt::Display for Part {
@@ -136,6 +163,7 @@ impl std::fmt::Display for Part {
             Self::User => "user name",
             Self::Password => "password",
             Self::SocketPath => "socket path",
+            Self::Service => "service name",
         })
     }
 }

@@ -1,22 +1,49 @@
-use proptest::prelude::*;
-
 use super::*;
+
+mod properties;
+
+/// A server's URL.
+fn parse(url: &str) -> Result<Endpoint, InvalidEndpoint> {
+    match Target::parse(url)? {
+        Target::Server(endpoint) => Ok(endpoint),
+        other => panic!("{url} is no server's: {other:?}"),
+    }
+}
 
 fn tcp(host: &str, port: u16) -> Endpoint {
     let address = Address::Tcp { host: host.into(), port };
-    Endpoint { address, credentials: None, database: 0 }
+    Endpoint { address, credentials: None, database: 0, tls: false }
 }
 
 #[cfg(unix)]
 fn unix(path: &str) -> Endpoint {
     let address = Address::Unix { path: path.into() };
-    Endpoint { address, credentials: None, database: 0 }
+    Endpoint { address, credentials: None, database: 0, tls: false }
 }
 
 fn login(endpoint: Endpoint, user: Option<&str>, password: &str) -> Endpoint {
     let credentials =
         Credentials { user: user.map(str::to_owned), password: Secret::new(password) };
     Endpoint { credentials: Some(credentials), ..endpoint }
+}
+
+fn tls(endpoint: Endpoint) -> Endpoint {
+    Endpoint { tls: true, ..endpoint }
+}
+
+fn cluster<const N: usize>(seeds: [Endpoint; N]) -> Target {
+    Target::Cluster { seeds: seeds.into() }
+}
+
+/// Of the service "main".
+fn sentinel<const N: usize>(sentinels: [Endpoint; N]) -> Target {
+    Target::Sentinel {
+        sentinels: sentinels.map(|sentinel| sentinel.address).into(),
+        service: "main".into(),
+        credentials: None,
+        database: 0,
+        tls: false,
+    }
 }
 
 fn database(endpoint: Endpoint, database: u32) -> Endpoint {
@@ -42,9 +69,11 @@ fn right_urls_give_their_endpoint() {
         ("redis://u:p@ss@h", login(tcp("h", 6379), Some("u"), "p@ss")),
         ("redis://a%40b:p%2Fw%3f%23%25@h", login(tcp("h", 6379), Some("a@b"), "p/w?#%")),
         ("redis://:%C3%A9%00@h", login(tcp("h", 6379), None, "é\0")),
+        ("rediss://h", tls(tcp("h", 6379))),
+        ("Rediss://:pw@[::1]:7/2", tls(database(login(tcp("::1", 7), None, "pw"), 2))),
     ];
     for (url, endpoint) in table {
-        assert_eq!(Endpoint::parse(url), Ok(endpoint), "{url}");
+        assert_eq!(parse(url), Ok(endpoint), "{url}");
     }
 }
 
@@ -59,8 +88,53 @@ fn right_unix_urls_give_their_endpoint() {
         ("redis+unix:///a%20b/%3F%40.sock", unix("/a b/?@.sock")),
     ];
     for (url, endpoint) in table {
-        assert_eq!(Endpoint::parse(url), Ok(endpoint), "{url}");
+        assert_eq!(parse(url), Ok(endpoint), "{url}");
     }
+}
+
+#[test]
+fn right_cluster_urls_give_their_seeds() {
+    let user = |seed| login(seed, Some("u,@"), "p,@");
+    let table = [
+        ("redis-cluster://h", cluster([tcp("h", 6379)])),
+        ("Redis-Cluster://h/", cluster([tcp("h", 6379)])),
+        ("redis-cluster://h/0", cluster([tcp("h", 6379)])),
+        ("redis-cluster://h?db=0", cluster([tcp("h", 6379)])),
+        ("redis-cluster://h:1,h:2,i", cluster([tcp("h", 1), tcp("h", 2), tcp("i", 6379)])),
+        ("redis-cluster://[::1],[::2]:7,h", {
+            cluster([tcp("::1", 6379), tcp("::2", 7), tcp("h", 6379)])
+        }),
+        ("redis-cluster://u%2C%40:p%2C%40@h,i:1/0", {
+            cluster([user(tcp("h", 6379)), user(tcp("i", 1))])
+        }),
+        ("rediss-cluster://:pw@h,i", {
+            cluster([tcp("h", 6379), tcp("i", 6379)].map(|seed| tls(login(seed, None, "pw"))))
+        }),
+    ];
+    for (url, target) in table {
+        assert_eq!(Target::parse(url), Ok(target), "{url}");
+    }
+}
+
+#[test]
+fn right_sentinel_urls_give_the_sentinels_and_the_service() {
+    let table = [
+        ("redis-sentinel://h/main", sentinel([tcp("h", 26379)])),
+        ("REDIS-SENTINEL://h:1,i,[::1],[::1]:2/m%61in", {
+            sentinel([tcp("h", 1), tcp("i", 26379), tcp("::1", 26379), tcp("::1", 2)])
+        }),
+    ];
+    for (url, target) in table {
+        assert_eq!(Target::parse(url), Ok(target), "{url}");
+    }
+    let all = Target::Sentinel {
+        sentinels: vec![tcp("h", 26379).address, tcp("i", 7).address],
+        service: "a/b@é".into(),
+        credentials: login(tcp("h", 1), Some("u"), "p:w").credentials,
+        database: 3,
+        tls: true,
+    };
+    assert_eq!(Target::parse("rediss-sentinel://u:p:w@h,i:7/a%2Fb%40%C3%A9?db=3"), Ok(all));
 }
 
 #[test]
@@ -73,9 +147,10 @@ fn wrong_urls_are_refused_for_what_is_wrong_with_them() {
         ("http://h", E::UnknownScheme("http".into())),
         ("://h", E::MalformedScheme),
         ("user:pass://h", E::MalformedScheme),
-        ("rediss://u:p/w@h", E::TlsUnsupported),
-        ("redis-cluster://h", E::ClusterUnsupported),
-        ("Redis-Sentinel://h", E::SentinelUnsupported),
+        ("rediss", E::MissingScheme),
+        ("rediss+unix:///r.sock", E::UnknownScheme("rediss+unix".into())),
+        ("rediss://u:p/w@h", E::UnencodedDelimiter),
+        ("rediss://h/x", E::Database),
         ("redis://h\0", E::Unprintable),
         ("redis://:pw@h\n", E::Unprintable),
         ("redis://:p w@h", E::Unprintable),
@@ -100,6 +175,9 @@ fn wrong_urls_are_refused_for_what_is_wrong_with_them() {
         ("redis://:pw@", E::MissingHost),
         ("redis://h%41", E::Host),
         ("redis://a[b]", E::Host),
+        ("redis://h,i", E::UnexpectedList),
+        ("redis://h:1,i:2", E::UnexpectedList),
+        ("rediss://user:pass,word", E::UnexpectedList),
         ("redis://::1", E::Ipv6),
         ("redis://[::1", E::Ipv6),
         ("redis://[localhost]:1", E::Ipv6),
@@ -122,7 +200,82 @@ fn wrong_urls_are_refused_for_what_is_wrong_with_them() {
         ("redis://h?db=1&", E::UnknownParameter),
     ];
     for (url, error) in table {
-        assert_eq!(Endpoint::parse(url), Err(error), "{url}");
+        assert_eq!(parse(url), Err(error), "{url}");
+    }
+}
+
+#[test]
+fn wrong_lists_are_refused_for_what_is_wrong_with_them() {
+    use InvalidEndpoint as E;
+    let table = [
+        ("", E::MissingHost),
+        (":pw@", E::MissingHost),
+        (":1", E::MissingHost),
+        ("h,:1", E::MissingHost),
+        (",h", E::GapInList),
+        ("h,", E::GapInList),
+        ("h,,i", E::GapInList),
+        (",", E::GapInList),
+        ("h,h", E::HostTwice),
+        ("h:1,i,H:1", E::HostTwice),
+        ("[::1]:1,[0:0::1]:1", E::HostTwice),
+        ("h,:pw@i", E::AmbiguousLogin),
+        ("h:1,u:pw@i", E::AmbiguousLogin),
+        ("u:pw@h,u:pw@i", E::AmbiguousLogin),
+        (":p@w@h", E::AmbiguousLogin),
+        (":p,w@h", E::AmbiguousLogin),
+        ("user@h,i", E::MissingPassword),
+        (":@h,i", E::MissingPassword),
+        ("u%:pw@h,i", E::Escape(Part::User)),
+        (":%ff@h,i", E::NotUtf8(Part::Password)),
+        ("h,a%62", E::Host),
+        ("[::1,::2]", E::Ipv6),
+        ("h,::1", E::Ipv6),
+        ("[::1],[::2]3", E::Port),
+        ("h:1,i:x", E::Port),
+        ("user:pass,word", E::Port),
+    ];
+    for (list, error) in table {
+        for (scheme, service) in [
+            ("redis-cluster", ""),
+            ("rediss-cluster", "/0"),
+            ("redis-sentinel", "/main"),
+            ("rediss-sentinel", "/main?db=1"),
+        ] {
+            let url = format!("{scheme}://{list}{service}");
+            assert_eq!(Target::parse(&url), Err(error.clone()), "{url}");
+        }
+    }
+}
+
+#[test]
+fn what_stands_behind_a_list_is_refused_for_what_is_wrong_with_it() {
+    use InvalidEndpoint as E;
+    let table = [
+        ("redis-cluster://h/1", E::ClusterDatabase),
+        ("rediss-cluster://h,i?db=2", E::ClusterDatabase),
+        ("redis-cluster://h/x", E::Database),
+        ("redis-cluster://h/0?db=0", E::DatabaseTwice),
+        ("redis-cluster://h?seed=i", E::UnknownParameter),
+        ("redis-cluster://:p/w@h,i", E::UnencodedDelimiter),
+        ("redis-cluster://h#", E::Fragment),
+        ("redis-sentinel://h", E::MissingService),
+        ("redis-sentinel://h/", E::MissingService),
+        ("rediss-sentinel://h,i?db=1", E::MissingService),
+        ("redis-sentinel://h/main/1", E::SlashInService),
+        ("redis-sentinel://h//main", E::SlashInService),
+        ("redis-sentinel://h/main/", E::SlashInService),
+        ("redis-sentinel://h/ma%in", E::Escape(Part::Service)),
+        ("redis-sentinel://h/main%ff", E::NotUtf8(Part::Service)),
+        ("redis-sentinel://h/main?db=x", E::Database),
+        ("redis-sentinel://h/main?db=1&db=1", E::DatabaseTwice),
+        ("redis-sentinel://h/main?service=main", E::UnknownParameter),
+        ("redis-sentinel://:p/w@h/main", E::UnencodedDelimiter),
+        ("redis-sentinel://h/m@in", E::UnencodedDelimiter),
+        ("redis-sentinel://h/main#1", E::Fragment),
+    ];
+    for (url, error) in table {
+        assert_eq!(Target::parse(url), Err(error), "{url}");
     }
 }
 
@@ -144,7 +297,7 @@ fn wrong_unix_urls_are_refused_for_what_is_wrong_with_them() {
         ("redis+unix://user@/a", E::MissingPassword),
     ];
     for (url, error) in table {
-        assert_eq!(Endpoint::parse(url), Err(error), "{url}");
+        assert_eq!(parse(url), Err(error), "{url}");
     }
 }
 
@@ -157,24 +310,54 @@ fn messages_name_the_part_and_show_a_right_one() {
         ("redis://h:x", "from 1 to 65535"),
         ("redis://:a%zz@h", "the URL's password has a '%' without two hexadecimal digits"),
         ("valkey://h", "valkey:// is unknown"),
+        ("redis://h,i", "redis-cluster://host:port,host:port"),
+        ("redis-cluster://h,", "host:port,host:port"),
+        ("redis-cluster://h,h", "the same host and port more than once"),
+        ("redis-cluster://h,:pw@i", "user:password@host:port,host:port"),
+        ("redis-cluster://h/1", "not 0, the only one of a cluster"),
+        ("redis-sentinel://h", "redis-sentinel://host:port,host:port/service"),
+        ("redis-sentinel://h/main/1", "/service?db=2"),
+        ("redis-sentinel://h/%", "the URL's service name has a '%'"),
     ];
     for (url, fragment) in table {
-        let message = Endpoint::parse(url).expect_err(url).to_string();
+        let message = Target::parse(url).expect_err(url).to_string();
         assert!(message.contains(fragment), "{url}: {message}");
     }
 }
 
 #[test]
-fn an_endpoint_is_shown_as_a_url_without_its_password() {
+fn a_wrong_scheme_is_answered_with_all_the_right_ones() {
+    for url in ["h:6379", "http://h", "u:p://h"] {
+        let message = Target::parse(url).expect_err(url).to_string();
+        for scheme in ["redis", "rediss", "redis+unix"].into_iter().chain([
+            "redis-cluster",
+            "rediss-cluster",
+            "redis-sentinel",
+            "rediss-sentinel",
+        ]) {
+            assert!(message.contains(&format!(" {scheme}://")), "{scheme}: {message}");
+        }
+    }
+}
+
+#[test]
+fn a_target_is_shown_as_a_url_without_its_password() {
     let table = [
         ("redis://h", "redis://h:6379/0"),
         ("redis://:pw@h:1/2", "redis://h:1/2"),
         ("redis://a%40b:pw@[::1]", "redis://a%40b@[::1]:6379/0"),
         #[cfg(unix)]
         ("unix://u:pw@/a%20b?db=3", "redis+unix://u@/a%20b?db=3"),
+        ("rediss://:pw@h", "rediss://h:6379/0"),
+        ("redis-cluster://:pw@h", "redis-cluster://h:6379"),
+        ("rediss-cluster://a%40b:pw@h,[::1]:7/0", "rediss-cluster://a%40b@h:6379,[::1]:7"),
+        ("redis-sentinel://u:pw@h/m", "redis-sentinel://u@h:26379/m?db=0"),
+        ("rediss-sentinel://[::1],h:7/a%2fb?db=1", {
+            "rediss-sentinel://[::1]:26379,h:7/a%2Fb?db=1"
+        }),
     ];
     for (url, shown) in table {
-        assert_eq!(Endpoint::parse(url).expect(url).to_string(), shown);
+        assert_eq!(Target::parse(url).expect(url).to_string(), shown);
     }
 }
 
@@ -187,7 +370,7 @@ fn an_address_is_shown_as_one_dials_it() {
         ("unix:///a%20b", "/a b"),
     ];
     for (url, shown) in table {
-        assert_eq!(Endpoint::parse(url).expect(url).address.to_string(), shown);
+        assert_eq!(parse(url).expect(url).address.to_string(), shown);
     }
 }
 
@@ -196,80 +379,4 @@ fn a_secret_shows_nothing() {
     let secret = Secret::new("hunter2");
     assert_eq!(format!("{secret} {secret:?}"), "[redacted] [redacted]");
     assert_eq!(secret.expose(), "hunter2");
-}
-
-/// [`Endpoint`]'s `Display` with the password put back in.
-fn url_with_password(endpoint: &Endpoint) -> String {
-    let shown = endpoint.to_string();
-    let Some(credentials) = &endpoint.credentials else {
-        return shown;
-    };
-    let (scheme, rest) = shown.split_once("://").expect("a URL");
-    let behind_user = if credentials.user.is_some() {
-        rest.split_once('@').expect("the user is shown").1
-    } else {
-        rest
-    };
-    let user = percent::encode(credentials.user.as_deref().unwrap_or_default().as_bytes());
-    let password = percent::encode(credentials.password.expose().as_bytes());
-    format!("{scheme}://{user}:{password}@{behind_user}")
-}
-
-fn addresses() -> impl Strategy<Value = Address> {
-    let host = prop_oneof![
-        "[a-z0-9._-]{1,20}",
-        any::<std::net::Ipv4Addr>().prop_map(|ip| ip.to_string()),
-        any::<Ipv6Addr>().prop_map(|ip| ip.to_string()),
-    ];
-    let tcp = (host, 1..=u16::MAX).prop_map(|(host, port)| Address::Tcp { host, port });
-    #[cfg(unix)]
-    let tcp = prop_oneof![
-        tcp,
-        proptest::collection::vec(1..=u8::MAX, 1..20).prop_map(|bytes| {
-            use std::os::unix::ffi::OsStringExt;
-            let path = [b"/s".to_vec(), bytes].concat();
-            Address::Unix { path: std::ffi::OsString::from_vec(path).into() }
-        }),
-    ];
-    tcp
-}
-
-fn credentials() -> impl Strategy<Value = Credentials> {
-    (proptest::option::of(".{1,10}"), ".{1,10}")
-        .prop_map(|(user, password)| Credentials { user, password: Secret::new(password) })
-}
-
-proptest! {
-    #[test]
-    fn a_shown_endpoint_with_its_password_parses_to_itself(
-        address in addresses(),
-        credentials in proptest::option::of(credentials()),
-        database: u32,
-    ) {
-        let endpoint = Endpoint { address, credentials, database };
-        prop_assert_eq!(Endpoint::parse(&url_with_password(&endpoint)), Ok(endpoint));
-    }
-
-    /// Whatever stands around it: delimiters, escapes, other passwords, nothing.
-    #[test]
-    fn a_password_is_never_shown(
-        scheme in "redis|redis\\+unix|rediss|[a-z]{0,3}",
-        user in "[a-zA-Z0-9%@:/?#\\[\\]\\PC]{0,6}",
-        before in "[a-z0-9%@:/?#\\[\\]&=.\\PC]{0,6}",
-        after in "[a-z0-9%@:/?#\\[\\]&=.\\PC]{0,6}",
-        rest in "[a-z0-9%@:/?#\\[\\]&=.\\PC]{0,12}",
-    ) {
-        const SECRET: &str = "HUNTER-TWO";
-        let url = format!("{scheme}://{user}:{before}{SECRET}{after}@{rest}");
-        let shown = match Endpoint::parse(&url) {
-            Ok(endpoint) => format!("{endpoint} {endpoint:?} {}", endpoint.address),
-            Err(error) => format!("{error} {error:?}"),
-        };
-        prop_assert!(!shown.contains(SECRET), "{} gives {}", url, shown);
-    }
-
-    #[test]
-    fn no_text_makes_it_panic(url in "(redis|unix)://[\\[\\]:@/?#&=%a-f0-9\\PC]{0,30}") {
-        Endpoint::parse(&url).ok();
-    }
 }

@@ -12,7 +12,7 @@ use super::*;
 use crate::clock;
 use crate::net::connection::{Connection, Settings};
 use crate::server::call::{Call, Command};
-use crate::server::endpoint::Endpoint;
+use crate::server::endpoint::Target;
 use crate::server::node::{Node, NodeSettings};
 use crate::server::registry::Registry;
 use crate::server::script::Script;
@@ -25,7 +25,7 @@ static SCRIPTS: LazyLock<[Script; 1]> =
     LazyLock::new(|| [Script::new(0, "return redis.call('GET', KEYS[1])")]);
 
 fn start(url: &str, watchers: &Arc<Watchers>) -> Node {
-    let endpoint = Endpoint::parse(url).unwrap();
+    let Ok(Target::Server(endpoint)) = Target::parse(url) else { panic!("{url} is no server's") };
     let registry = Arc::new(Registry::new(vec![endpoint.address.to_string()]));
     let settings = NodeSettings {
         connect_timeout: PATIENT,

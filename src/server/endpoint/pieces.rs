@@ -1,0 +1,196 @@
+//! A URL cut at its delimiters, and how each of its parts is read.
+
+use std::net::Ipv6Addr;
+
+use super::{Credentials, InvalidEndpoint, Part, Secret, percent};
+use crate::net::transport::Address;
+
+/// What stands behind `://`, cut at its delimiters and not yet judged.
+pub(super) struct Pieces<'a> {
+    userinfo: Option<&'a str>,
+    hosts: &'a str,
+    /// Empty, or from the first slash on.
+    path: &'a str,
+    query: Option<&'a str>,
+}
+
+impl<'a> Pieces<'a> {
+    pub(super) fn split(rest: &'a str) -> Result<Self, InvalidEndpoint> {
+        let authority_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, tail) = rest.split_at(authority_end);
+        // An '@' here most likely ends a password that holds a '/', a '?' or a '#'. To go on would
+        // take the password's first half for a host and its second half for a path, and show both.
+        if tail.contains('@') {
+            return Err(InvalidEndpoint::UnencodedDelimiter);
+        }
+        if tail.contains('#') {
+            return Err(InvalidEndpoint::Fragment);
+        }
+        let (userinfo, hosts) = match authority.rsplit_once('@') {
+            Some((userinfo, hosts)) => (Some(userinfo), hosts),
+            None => (None, authority),
+        };
+        let (path, query) = match tail.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (tail, None),
+        };
+        Ok(Self { userinfo, hosts, path, query })
+    }
+
+    /// The only host.
+    pub(super) fn address(&self, default_port: u16) -> Result<Address, InvalidEndpoint> {
+        if self.hosts.contains(',') {
+            return Err(InvalidEndpoint::UnexpectedList);
+        }
+        parse_address(self.hosts, default_port)
+    }
+
+    /// One host or several, all different.
+    pub(super) fn addresses(&self, default_port: u16) -> Result<Vec<Address>, InvalidEndpoint> {
+        // In "h1:1,u:pw@h2" all before the '@' would be taken for a login, and a host be lost.
+        if self.userinfo.is_some_and(|userinfo| userinfo.contains(['@', ','])) {
+            return Err(InvalidEndpoint::AmbiguousLogin);
+        }
+        if self.hosts.is_empty() {
+            return Err(InvalidEndpoint::MissingHost);
+        }
+        let mut addresses = Vec::new();
+        for text in self.hosts.split(',') {
+            if text.is_empty() {
+                return Err(InvalidEndpoint::GapInList);
+            }
+            let address = parse_address(text, default_port)?;
+            if addresses.iter().any(|other| is_same(other, &address)) {
+                return Err(InvalidEndpoint::HostTwice);
+            }
+            addresses.push(address);
+        }
+        Ok(addresses)
+    }
+
+    #[cfg(unix)]
+    pub(super) fn socket(&self) -> Result<Address, InvalidEndpoint> {
+        use std::ffi::OsString;
+        use std::os::unix::ffi::OsStringExt;
+
+        if !self.hosts.is_empty() {
+            return Err(InvalidEndpoint::HostBeforeSocketPath);
+        }
+        let path = percent::decode(self.path, Part::SocketPath)?;
+        if path.is_empty() || path == b"/" {
+            return Err(InvalidEndpoint::MissingSocketPath);
+        }
+        if path.contains(&0) {
+            return Err(InvalidEndpoint::NulInSocketPath);
+        }
+        Ok(Address::Unix { path: OsString::from_vec(path).into() })
+    }
+
+    pub(super) fn service(&self) -> Result<String, InvalidEndpoint> {
+        let name = self.path.strip_prefix('/').unwrap_or_default();
+        if name.is_empty() {
+            return Err(InvalidEndpoint::MissingService);
+        }
+        if name.contains('/') {
+            return Err(InvalidEndpoint::SlashInService);
+        }
+        percent::decode_text(name, Part::Service)
+    }
+
+    pub(super) fn credentials(&self) -> Result<Option<Credentials>, InvalidEndpoint> {
+        let Some(userinfo) = self.userinfo else {
+            return Ok(None);
+        };
+        // Where a variable was not filled in, saying so is better than a login that fails.
+        let (user, password) = match userinfo.split_once(':') {
+            None | Some((_, "")) => return Err(InvalidEndpoint::MissingPassword),
+            Some(both) => both,
+        };
+        let user = percent::decode_text(user, Part::User)?;
+        let password = Secret::new(percent::decode_text(password, Part::Password)?);
+        Ok(Some(Credentials { user: (!user.is_empty()).then_some(user), password }))
+    }
+
+    /// From the path or the query.
+    pub(super) fn database(&self) -> Result<u32, InvalidEndpoint> {
+        let from_path = match self.path {
+            "" | "/" => None,
+            path => Some(parse_database(&path[1..])?),
+        };
+        match (from_path, self.database_in_query()?) {
+            (Some(_), Some(_)) => Err(InvalidEndpoint::DatabaseTwice),
+            (from_path, from_query) => Ok(from_path.or(from_query).unwrap_or(0)),
+        }
+    }
+
+    /// Where the path is something else.
+    pub(super) fn database_in_query(&self) -> Result<Option<u32>, InvalidEndpoint> {
+        let Some(query) = self.query else {
+            return Ok(None);
+        };
+        let mut database = None;
+        for parameter in query.split('&') {
+            let Some(number) = parameter.strip_prefix("db=") else {
+                return Err(InvalidEndpoint::UnknownParameter);
+            };
+            if database.replace(parse_database(number)?).is_some() {
+                return Err(InvalidEndpoint::DatabaseTwice);
+            }
+        }
+        Ok(database)
+    }
+}
+
+fn parse_address(text: &str, default_port: u16) -> Result<Address, InvalidEndpoint> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(bracketed) => {
+            let (host, rest) = bracketed.split_once(']').ok_or(InvalidEndpoint::Ipv6)?;
+            host.parse::<Ipv6Addr>().map_err(|_| InvalidEndpoint::Ipv6)?;
+            let port = match rest {
+                "" => None,
+                rest => Some(rest.strip_prefix(':').ok_or(InvalidEndpoint::Port)?),
+            };
+            (host, port)
+        }
+        None => match text.split_once(':') {
+            Some((_, port)) if port.contains(':') => return Err(InvalidEndpoint::Ipv6),
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        },
+    };
+    if host.is_empty() {
+        return Err(InvalidEndpoint::MissingHost);
+    }
+    if host.contains(['[', ']', '%', '\\', '"', '<', '>', '^', '`', '{', '|', '}']) {
+        return Err(InvalidEndpoint::Host);
+    }
+    let port = match port {
+        None => default_port,
+        Some(port) => parse_digits(port).filter(|port| *port != 0).ok_or(InvalidEndpoint::Port)?,
+    };
+    Ok(Address::Tcp { host: host.to_owned(), port })
+}
+
+/// Whether both spell the same host and port. Two names of one host stay two: nothing is resolved.
+fn is_same(one: &Address, other: &Address) -> bool {
+    match (one, other) {
+        (Address::Tcp { host, port }, Address::Tcp { host: other_host, port: other_port }) => {
+            port == other_port && spelling(host) == spelling(other_host)
+        }
+        #[cfg(unix)]
+        _ => one == other,
+    }
+}
+
+fn spelling(host: &str) -> String {
+    host.parse::<Ipv6Addr>().map_or_else(|_| host.to_ascii_lowercase(), |ip| ip.to_string())
+}
+
+fn parse_database(text: &str) -> Result<u32, InvalidEndpoint> {
+    parse_digits(text).ok_or(InvalidEndpoint::Database)
+}
+
+/// Digits only: `str::parse` takes a `+` as well.
+fn parse_digits<T: std::str::FromStr>(text: &str) -> Option<T> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
+}

@@ -1,0 +1,139 @@
+//! What a URL leads to: one server, a cluster, or a server that Sentinels know.
+
+use std::fmt;
+
+use super::pieces::Pieces;
+use super::{Credentials, Endpoint, InvalidEndpoint, percent, shown_user};
+use crate::net::transport::Address;
+
+const SERVER_PORT: u16 = 6379;
+const SENTINEL_PORT: u16 = 26379;
+
+/// What a URL leads to:
+///
+/// - `redis://[[user]:password@]host[:port][/db]`
+/// - `redis+unix://[[user]:password@]/path/to.sock`, or `unix://` for short
+/// - `redis-cluster://[[user]:password@]host[:port][,host[:port]...]`
+/// - `redis-sentinel://[[user]:password@]host[:port][,host[:port]...]/service`
+///
+/// with `?db=N` as another way, or a socket's and a service's only one, to choose the database; a
+/// cluster has only 0. All but the sockets are reached over TLS where `rediss` stands for `redis`.
+/// User, password, path and service are percent-encoded; an IPv6 address stands in brackets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// One server.
+    Server(Endpoint),
+    /// Some nodes of a cluster.
+    Cluster {
+        /// At least one, all with the same credentials and the same `tls`.
+        seeds: Vec<Endpoint>,
+    },
+    /// The server that is the primary of a service.
+    Sentinel {
+        /// At least one.
+        sentinels: Vec<Address>,
+        /// What the Sentinels call the primary and its replicas; never empty.
+        service: String,
+        /// For the service's servers, not for the Sentinels.
+        credentials: Option<Credentials>,
+        /// Which database of the service's servers to select.
+        database: u32,
+        /// Whether the Sentinels and the servers are reached over TLS.
+        tls: bool,
+    },
+}
+
+impl Target {
+    /// Reads a URL.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidEndpoint`] says which part of the URL is wrong and what a right one looks like.
+    pub fn parse(url: &str) -> Result<Self, InvalidEndpoint> {
+        if url.contains(|character: char| character.is_control() || character.is_whitespace()) {
+            return Err(InvalidEndpoint::Unprintable);
+        }
+        let (scheme, rest) = url.split_once("://").ok_or(InvalidEndpoint::MissingScheme)?;
+        let pieces = Pieces::split(rest);
+        match scheme.to_ascii_lowercase().as_str() {
+            "redis" => server(&pieces?, false),
+            "rediss" => server(&pieces?, true),
+            #[cfg(unix)]
+            "redis+unix" | "unix" => socket(&pieces?),
+            "redis-cluster" => cluster(&pieces?, false),
+            "rediss-cluster" => cluster(&pieces?, true),
+            "redis-sentinel" => sentinel(&pieces?, false),
+            "rediss-sentinel" => sentinel(&pieces?, true),
+            _ => Err(InvalidEndpoint::scheme(scheme)),
+        }
+    }
+}
+
+fn server(pieces: &Pieces<'_>, tls: bool) -> Result<Target, InvalidEndpoint> {
+    let address = pieces.address(SERVER_PORT)?;
+    let database = pieces.database()?;
+    let credentials = pieces.credentials()?;
+    Ok(Target::Server(Endpoint { address, credentials, database, tls }))
+}
+
+#[cfg(unix)]
+fn socket(pieces: &Pieces<'_>) -> Result<Target, InvalidEndpoint> {
+    let address = pieces.socket()?;
+    let database = pieces.database_in_query()?.unwrap_or(0);
+    let credentials = pieces.credentials()?;
+    Ok(Target::Server(Endpoint { address, credentials, database, tls: false }))
+}
+
+fn cluster(pieces: &Pieces<'_>, tls: bool) -> Result<Target, InvalidEndpoint> {
+    let addresses = pieces.addresses(SERVER_PORT)?;
+    let database = pieces.database()?;
+    if database != 0 {
+        return Err(InvalidEndpoint::ClusterDatabase);
+    }
+    let credentials = pieces.credentials()?;
+    let seed = |address| Endpoint { address, credentials: credentials.clone(), database, tls };
+    Ok(Target::Cluster { seeds: addresses.into_iter().map(seed).collect() })
+}
+
+fn sentinel(pieces: &Pieces<'_>, tls: bool) -> Result<Target, InvalidEndpoint> {
+    Ok(Target::Sentinel {
+        sentinels: pieces.addresses(SENTINEL_PORT)?,
+        service: pieces.service()?,
+        database: pieces.database_in_query()?.unwrap_or(0),
+        credentials: pieces.credentials()?,
+        tls,
+    })
+}
+
+/// As a URL without the password.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server(endpoint) => endpoint.fmt(f),
+            Self::Cluster { seeds } => {
+                let first = seeds.first();
+                let tls = if first.is_some_and(|seed| seed.tls) { "s" } else { "" };
+                let user = shown_user(first.and_then(|seed| seed.credentials.as_ref()));
+                write!(f, "redis{tls}-cluster://{user}")?;
+                write_list(f, seeds.iter().map(|seed| &seed.address))
+            }
+            Self::Sentinel { sentinels, service, credentials, database, tls } => {
+                let tls = if *tls { "s" } else { "" };
+                write!(f, "redis{tls}-sentinel://{}", shown_user(credentials.as_ref()))?;
+                write_list(f, sentinels)?;
+                write!(f, "/{}?db={database}", percent::encode(service.as_bytes()))
+            }
+        }
+    }
+}
+
+fn write_list<'a>(
+    f: &mut fmt::Formatter<'_>,
+    addresses: impl IntoIterator<Item = &'a Address>,
+) -> fmt::Result {
+    for (index, address) in addresses.into_iter().enumerate() {
+        let comma = if index == 0 { "" } else { "," };
+        write!(f, "{comma}{address}")?;
+    }
+    Ok(())
+}
