@@ -3,23 +3,28 @@
 
 #![no_main]
 
-use leasehold::fuzzing::endpoint::Endpoint;
+use leasehold::fuzzing::endpoint::Target;
 use libfuzzer_sys::fuzz_target;
 
 /// Cannot be part of any message of ours by chance.
 const SECRET: &str = "zQ9vXk";
 
 fuzz_target!(|text: &str| {
-    if let Ok(endpoint) = Endpoint::parse(text) {
-        let shown = endpoint.to_string();
-        if endpoint.credentials.is_none() {
-            assert_eq!(Endpoint::parse(&shown).as_ref(), Ok(&endpoint), "{shown}");
+    if let Ok(target) = Target::parse(text) {
+        let shown = target.to_string();
+        let credentials = match &target {
+            Target::Server(endpoint) => &endpoint.credentials,
+            Target::Cluster { seeds } => &seeds[0].credentials,
+            Target::Sentinel { credentials, .. } => credentials,
+        };
+        if credentials.is_none() {
+            assert_eq!(Target::parse(&shown).as_ref(), Ok(&target), "{shown}");
         }
     }
     let (scheme, rest) = text.split_once("://").unwrap_or(("redis", text));
     let with_secret = format!("{scheme}://user:{SECRET}@{rest}");
-    let shown = match Endpoint::parse(&with_secret) {
-        Ok(endpoint) => format!("{endpoint} {endpoint:?}"),
+    let shown = match Target::parse(&with_secret) {
+        Ok(target) => format!("{target} {target:?}"),
         Err(error) => format!("{error} {error:?}"),
     };
     assert!(!shown.contains(SECRET) || text.contains(SECRET), "{shown}");
