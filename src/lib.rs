@@ -58,7 +58,7 @@ mod support;
 pub mod fuzzing {
     pub use crate::net::{outbox, outcome, pipeline};
     pub use crate::policy::Moment;
-    pub use crate::server::endpoint;
+    pub use crate::server::{cluster, endpoint};
 }
 
 pub use builder::Builder;

@@ -121,6 +121,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::server::cluster::slot::slot_of;
 
     /// Redis Cluster specification, "Hash tags": what of a key is hashed, spelled out anew.
     fn slot(key: &[u8]) -> u16 {
@@ -189,6 +190,16 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn keys_of_any_bytes_share_the_slot_that_we_send_them_to(
+            name in prop::collection::vec(prop_oneof![Just(b'{'), Just(b'}'), any::<u8>()], 1..12),
+        ) {
+            if let Ok(names) = Names::new(b"", &name) {
+                let slots = [names.lock(), names.fence(), names.waiters()].map(slot_of);
+                prop_assert_eq!(slots, [slot(&name); 3]);
+            }
+        }
+
         #[test]
         fn keys_share_a_slot_and_no_lock_key_is_anothers_or_a_fence_key(
             one in "[a-c{}:]{1,8}", two in "[a-c{}:]{1,8}",

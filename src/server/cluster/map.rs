@@ -1,0 +1,269 @@
+//! Which master serves which slot, as one node sees it.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use leasehold_resp::Frame;
+use thiserror::Error;
+
+use super::host_port::{HostPort, Named};
+use super::redirect::digits;
+use super::slot::SLOTS;
+
+/// In the place of an index: no master that can be reached serves the slot.
+const NOBODY: u16 = u16::MAX;
+
+/// Which master serves which slot. Never without any; slots without a master are possible.
+#[derive(Clone)]
+pub struct Map {
+    /// For each slot an index of `masters`, or [`NOBODY`].
+    owners: Box<[u16; SLOTS]>,
+    masters: Vec<HostPort>,
+}
+
+/// Why a reply gives no map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum BadMap {
+    /// Something is missing or of the wrong type.
+    #[error("the cluster's topology has a malformed {0}")]
+    Malformed(&'static str),
+    /// The same slot twice.
+    #[error("the cluster's topology gives slot {0} twice")]
+    Overlap(u16),
+    /// A node says this while it knows no other.
+    #[error("the cluster's topology has no slot that a reachable master serves")]
+    Empty,
+}
+
+impl Map {
+    /// Reads the reply to `CLUSTER SLOTS` that came from `responder`.
+    ///
+    /// # Errors
+    ///
+    /// [`BadMap`] for a reply that is malformed, contradicts itself or has no slot to offer. A
+    /// range whose master the node cannot name is left out.
+    pub fn from_slots(reply: &Frame, responder: &HostPort) -> Result<Self, BadMap> {
+        let mut draft = Draft::default();
+        for range in list(reply).ok_or(BadMap::Malformed("reply"))? {
+            let [first, last, master, ..] = list(range).unwrap_or_default() else {
+                return Err(BadMap::Malformed("range of slots"));
+            };
+            let [host, port, ..] = list(master).unwrap_or_default() else {
+                return Err(BadMap::Malformed("node"));
+            };
+            let master = place(host, port, responder)?;
+            draft.give(first, last, master.as_ref())?;
+        }
+        draft.finish()
+    }
+
+    /// Reads the reply to `CLUSTER SHARDS` that came from `responder`, for a client that uses TLS
+    /// or does not.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::from_slots`]. A shard none of whose masters is up is left out.
+    pub fn from_shards(reply: &Frame, responder: &HostPort, tls: bool) -> Result<Self, BadMap> {
+        let mut draft = Draft::default();
+        for shard in list(reply).ok_or(BadMap::Malformed("reply"))? {
+            let slots = field(shard, b"slots").and_then(list).ok_or(BadMap::Malformed("shard"))?;
+            let nodes = field(shard, b"nodes").and_then(list).ok_or(BadMap::Malformed("shard"))?;
+            let master = master_of_shard(nodes, responder, tls)?;
+            for range in slots.chunks(2) {
+                let [first, last] = range else {
+                    return Err(BadMap::Malformed("range of slots"));
+                };
+                draft.give(first, last, master.as_ref())?;
+            }
+        }
+        draft.finish()
+    }
+
+    /// The master that serves a slot; none where the node named none that can be reached, or where
+    /// there is no such slot.
+    #[must_use]
+    pub fn master_of(&self, slot: u16) -> Option<&HostPort> {
+        let owner = self.owners.get(usize::from(slot))?;
+        self.masters.get(usize::from(*owner))
+    }
+
+    /// The masters, each once. After [`Self::patch`] some may have no slot.
+    #[must_use]
+    pub fn masters(&self) -> &[HostPort] {
+        &self.masters
+    }
+
+    /// How many slots have a master.
+    #[must_use]
+    pub fn covered(&self) -> usize {
+        self.owners.iter().filter(|owner| **owner != NOBODY).count()
+    }
+
+    /// This map with one slot given to `master`, as a `MOVED` says. A slot that does not exist
+    /// changes nothing.
+    #[must_use]
+    pub fn patch(&self, slot: u16, master: HostPort) -> Self {
+        let mut patched = self.clone();
+        if usize::from(slot) >= SLOTS {
+            return patched;
+        }
+        patched.owners[usize::from(slot)] = NOBODY;
+        let known = patched.masters.iter().position(|known| *known == master);
+        let index = known.unwrap_or_else(|| patched.put(master));
+        patched.owners[usize::from(slot)] = index_of(index);
+        patched
+    }
+
+    /// In the place of a master without slots, so that there are never more than slots.
+    fn put(&mut self, master: HostPort) -> usize {
+        let mut serves = vec![false; self.masters.len()];
+        for owner in self.owners.iter().filter(|owner| **owner != NOBODY) {
+            serves[usize::from(*owner)] = true;
+        }
+        if let Some(free) = serves.iter().position(|serves| !serves) {
+            self.masters[free] = master;
+            return free;
+        }
+        self.masters.push(master);
+        self.masters.len() - 1
+    }
+}
+
+/// How much is in it: all of it would be unreadable.
+impl fmt::Debug for Map {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Map({} slots of {:?})", self.covered(), self.masters)
+    }
+}
+
+/// A map in the making.
+struct Draft {
+    owners: Box<[u16; SLOTS]>,
+    masters: Vec<HostPort>,
+    indices: HashMap<HostPort, u16>,
+}
+
+impl Default for Draft {
+    fn default() -> Self {
+        let owners = Box::new([NOBODY; SLOTS]);
+        Self { owners, masters: Vec::new(), indices: HashMap::new() }
+    }
+}
+
+impl Draft {
+    fn give(
+        &mut self,
+        first: &Frame,
+        last: &Frame,
+        master: Option<&HostPort>,
+    ) -> Result<(), BadMap> {
+        let malformed = BadMap::Malformed("range of slots");
+        let first = number(first).ok_or(malformed)?;
+        let last = number(last).ok_or(malformed)?;
+        let slots = usize::from(first)..=usize::from(last);
+        // Checked before the master is kept: each costs a slot, so there are never more than slots.
+        let range = self.owners.get(slots).filter(|range| !range.is_empty()).ok_or(malformed)?;
+        let Some(master) = master else {
+            return Ok(());
+        };
+        if let Some(taken) = range.iter().position(|owner| *owner != NOBODY) {
+            return Err(BadMap::Overlap(first + index_of(taken)));
+        }
+        let index = self.index(master);
+        self.owners[usize::from(first)..=usize::from(last)].fill(index);
+        Ok(())
+    }
+
+    fn index(&mut self, master: &HostPort) -> u16 {
+        if let Some(index) = self.indices.get(master) {
+            return *index;
+        }
+        let index = index_of(self.masters.len());
+        self.indices.insert(master.clone(), index);
+        self.masters.push(master.clone());
+        index
+    }
+
+    fn finish(self) -> Result<Map, BadMap> {
+        if self.masters.is_empty() {
+            return Err(BadMap::Empty);
+        }
+        Ok(Map { owners: self.owners, masters: self.masters })
+    }
+}
+
+fn index_of(index: usize) -> u16 {
+    u16::try_from(index).expect("there are at most as many masters as slots")
+}
+
+/// The first of a shard's masters that is up, or else one that is loading: while a failover is
+/// settling, the shard also lists the master that failed.
+fn master_of_shard(
+    nodes: &[Frame],
+    responder: &HostPort,
+    tls: bool,
+) -> Result<Option<HostPort>, BadMap> {
+    let mut loading = None;
+    for node in nodes {
+        let text = |name| field(node, name).and_then(Frame::as_bytes).map(AsRef::as_ref);
+        if text(b"role").ok_or(BadMap::Malformed("node"))? != b"master" {
+            continue;
+        }
+        let is_online = match text(b"health").ok_or(BadMap::Malformed("node"))? {
+            b"online" => true,
+            b"loading" => false,
+            _ => continue,
+        };
+        // A node that offers no port of this kind cannot be reached.
+        let port = field(node, if tls { b"tls-port" } else { b"port" });
+        let host = field(node, b"endpoint").or_else(|| field(node, b"ip"));
+        let host = host.ok_or(BadMap::Malformed("node"))?;
+        let place = port.map(|port| place(host, port, responder)).transpose()?.flatten();
+        if is_online && place.is_some() {
+            return Ok(place);
+        }
+        loading = loading.or(place);
+    }
+    Ok(loading)
+}
+
+/// Where a node listens; none where it is unknown or has no port of the kind asked for.
+fn place(host: &Frame, port: &Frame, responder: &HostPort) -> Result<Option<HostPort>, BadMap> {
+    let named = match host.value() {
+        Frame::Null => Some(Named::Responder),
+        host => host.as_bytes().and_then(|host| Named::read(host)),
+    };
+    let host = named.ok_or(BadMap::Malformed("host"))?.or_responder(responder);
+    let port = number(port).ok_or(BadMap::Malformed("port"))?;
+    Ok(host.filter(|_| port != 0).map(|host| HostPort { host, port }))
+}
+
+/// A number as such, or in digits.
+fn number(frame: &Frame) -> Option<u16> {
+    match frame.as_integer() {
+        Some(number) => u16::try_from(number).ok(),
+        None => frame.as_bytes().and_then(|text| digits(text)),
+    }
+}
+
+fn list(frame: &Frame) -> Option<&[Frame]> {
+    match frame.value() {
+        Frame::Array(items) => Some(items),
+        _ => None,
+    }
+}
+
+/// The value of a field: of a map, or of the list that RESP2 has in its place.
+fn field<'a>(record: &'a Frame, name: &[u8]) -> Option<&'a Frame> {
+    let is_named = |key: &Frame| key.as_bytes().is_some_and(|key| key == name);
+    match record.value() {
+        Frame::Map(pairs) => pairs.iter().find(|(key, _)| is_named(key)).map(|(_, value)| value),
+        Frame::Array(items) => {
+            items.chunks_exact(2).find(|pair| is_named(&pair[0])).map(|pair| &pair[1])
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;
