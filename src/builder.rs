@@ -15,6 +15,11 @@ use crate::lock::owner::check_label;
 use crate::lock::scripts;
 use crate::locker::{Defaults, Locker};
 use crate::net::connection::Settings;
+use crate::net::tls::Client;
+#[cfg(feature = "tls")]
+use crate::net::tls::Tls;
+#[cfg(feature = "tls")]
+use crate::net::transport::Address;
 use crate::policy::{Adaptive, Quorum, Retry, Term};
 use crate::server::endpoint::{Endpoint, Target};
 use crate::server::fitness::Rules;
@@ -52,6 +57,8 @@ pub struct Builder {
     connections: usize,
     adaptive: Option<(Duration, Duration)>,
     observer: Option<Arc<dyn Observer>>,
+    #[cfg(feature = "tls")]
+    tls: Option<Tls>,
 }
 
 impl Builder {
@@ -77,12 +84,15 @@ impl Builder {
             connections: 1,
             adaptive: None,
             observer: None,
+            #[cfg(feature = "tls")]
+            tls: None,
         }
     }
 
     /// A server to take locks on:
     ///
     /// - `redis://[[user]:password@]host[:port][/database]`
+    /// - `rediss://`, and as before: over TLS, with the feature `tls`
     /// - `redis+unix://[[user]:password@]/path/to/socket[?db=database]`
     ///
     /// User, password and path are percent-encoded; an IPv6 address stands in brackets.
@@ -209,13 +219,22 @@ impl Builder {
         self
     }
 
+    /// How servers with `rediss://` URLs are met: [`Tls::new`] by default. A URL without TLS beside
+    /// this is refused.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
     /// Connects to a quorum of the servers; the others join when they can be reached.
     ///
     /// # Errors
     ///
     /// [`Error::is_misuse`] for a URL, quorum, TTL, label or timeout that cannot be, for a server
     /// given twice, and for one that is no independent server; [`Error::is_auth`] when a server
-    /// refuses the credentials, or a right that is needed; [`Error::is_unavailable`] when too few
+    /// refuses the credentials, or a right that is needed, and when a certificate is refused;
+    /// [`Error::is_unavailable`] when too few
     /// can be reached or serve now. No error shows a password.
     ///
     /// # Panics
@@ -233,7 +252,8 @@ impl Builder {
             let policy = Adaptive::new(shortest, longest).map_err(Error::misuse)?;
             self.defaults.adaptive = Some(AdaptiveTtl::new(policy));
         }
-        let core = self.start(endpoints, quorum);
+        let tls = self.tls_client(&endpoints)?;
+        let core = self.start(endpoints, quorum, tls);
         meet(&core, self.connections).await?;
         Ok(Locker::new(core, self.defaults))
     }
@@ -269,7 +289,41 @@ impl Builder {
         })
     }
 
-    fn start(&self, endpoints: Vec<Endpoint>, quorum: Quorum) -> Core {
+    /// What the servers that want TLS are met with; nothing where none does.
+    #[cfg(feature = "tls")]
+    fn tls_client(&self, endpoints: &[Endpoint]) -> Result<Option<Client>, Error> {
+        let plain = endpoints.iter().find(|endpoint| !endpoint.tls);
+        if let (Some(plain), Some(_)) = (plain, &self.tls) {
+            return Err(Error::misuse(format_args!(
+                "TLS was asked for, and the URL of {} is one without: use rediss://",
+                plain.address
+            )));
+        }
+        if endpoints.iter().all(|endpoint| !endpoint.tls) {
+            return Ok(None);
+        }
+        let client = self.tls.clone().unwrap_or_default().client().map_err(Error::misuse)?;
+        for endpoint in endpoints.iter().filter(|endpoint| endpoint.tls) {
+            if let Address::Tcp { host, .. } = &endpoint.address {
+                client.name_for(host).map_err(Error::misuse)?;
+            }
+        }
+        Ok(Some(client))
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[expect(clippy::unused_self, reason = "with the feature it is used")]
+    fn tls_client(&self, endpoints: &[Endpoint]) -> Result<Option<Client>, Error> {
+        match endpoints.iter().find(|endpoint| endpoint.tls) {
+            None => Ok(None),
+            Some(endpoint) => Err(Error::misuse(format_args!(
+                "{}: rediss:// needs TLS: build leasehold with the feature `tls`",
+                endpoint.address
+            ))),
+        }
+    }
+
+    fn start(&self, endpoints: Vec<Endpoint>, quorum: Quorum, tls: Option<Client>) -> Core {
         let addresses: Vec<String> =
             endpoints.iter().map(|endpoint| endpoint.address.to_string()).collect();
         let is_judged = endpoints.len() > 1 || self.restart_guard == Some(true) || self.strict;
@@ -280,6 +334,7 @@ impl Builder {
                 command_timeout: self.command_timeout_or_default(),
                 write_inline: write_inline(),
             },
+            tls,
             rules: is_judged
                 .then(|| Rules { restart_guard: self.guarded_ttl(), strict: self.strict }),
         };
@@ -288,7 +343,7 @@ impl Builder {
         let watchers = Arc::new(Watchers::default());
         let nodes = endpoints.into_iter().enumerate().map(|(number, endpoint)| {
             let place = (number, Arc::clone(&registry), Arc::clone(&watchers));
-            Node::start(place, endpoint, scripts::catalog(), settings)
+            Node::start(place, endpoint, scripts::catalog(), settings.clone())
         });
         let guarded_ttl = self.guarded_ttl();
         let configuration = Configuration { quorum, fingerprint, guarded_ttl };
@@ -332,8 +387,6 @@ impl Builder {
 /// The server of a URL; the other targets can't be reached yet.
 fn parse_server(url: &str) -> Result<Endpoint, Error> {
     let unsupported = match Target::parse(url).map_err(Error::misuse)? {
-        // In the clear, the password would be sent in the clear.
-        Target::Server(endpoint) if endpoint.tls => "rediss:// (TLS)",
         Target::Server(endpoint) => return Ok(endpoint),
         Target::Cluster { .. } => "redis-cluster://",
         Target::Sentinel { .. } => "redis-sentinel://",

@@ -114,7 +114,9 @@ impl Error {
         self.is_failure_of(FailureKind::Unavailable)
     }
 
-    /// A server refused the credentials, or the user lacks a right.
+    /// One side was not satisfied with who the other is: a server refused the credentials or the
+    /// client certificate, or the user lacks a right; or the server's own certificate was refused,
+    /// because it has expired, is for another host or was issued by an unknown CA.
     #[must_use]
     pub fn is_auth(&self) -> bool {
         self.is_failure_of(FailureKind::Auth)
@@ -127,8 +129,9 @@ impl Error {
         self.is_failure_of(FailureKind::RestartGuard)
     }
 
-    /// The call itself was wrong: a name, a TTL, a URL, a key that holds something else. Trying
-    /// again will not help.
+    /// The call itself was wrong: a name, a TTL, a URL, a key that holds something else, a server
+    /// that does not speak TLS where it is wanted, or does where it is not. Trying again will not
+    /// help.
     #[must_use]
     pub fn is_misuse(&self) -> bool {
         matches!(self.0.kind, Kind::Misuse(_)) || self.is_failure_of(FailureKind::Misuse)

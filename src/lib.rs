@@ -66,6 +66,8 @@ pub use error::{Error, FailureKind, Holder, Report, ServerReport, Vote};
 pub use lock::guard::{Fenced, Fencing, FencingToken, Guard, Unfenced};
 pub use lock::shutdown::Shutdown;
 pub use locker::Locker;
+#[cfg(feature = "tls")]
+pub use net::tls::Tls;
 pub use policy::{CoexistenceError, Loss, Retry, Tolerance, may_coexist};
 pub use request::LockRequest;
 pub use stats::{BreakerState, Event, Latencies, Observer, ServerStats, Stats};

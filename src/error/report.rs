@@ -50,7 +50,8 @@ pub enum FailureKind {
     Unavailable,
     /// The question was sent, no answer came: it may have been carried out.
     Unknown,
-    /// It refused the credentials, or the user lacks a right.
+    /// It refused the credentials or our certificate, or the user lacks a right; or we refused its
+    /// certificate.
     Auth,
     /// It said that what was asked cannot be, now or later; or it is no server for locks.
     Misuse,

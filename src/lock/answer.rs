@@ -9,6 +9,8 @@ use crate::error::{FailureKind, Holder, Vote};
 use crate::net::handshake::OpenError;
 use crate::net::outcome::{Failure, Fault};
 use crate::net::refusal::{Code, ServerError};
+#[cfg(feature = "tls")]
+use crate::net::tls::TlsFault;
 use crate::server::fitness::Unfit;
 use crate::server::node::Refusal;
 
@@ -164,7 +166,11 @@ impl Reason {
             Self::Refused(error) | Self::NoConnection(OpenError::Refused { error, .. }) => {
                 kind_of(error.code())
             }
-            Self::NoConnection(OpenError::RuntimeGone) => FailureKind::Misuse,
+            Self::NoConnection(OpenError::RuntimeGone | OpenError::NoTls | OpenError::WantsTls) => {
+                FailureKind::Misuse
+            }
+            #[cfg(feature = "tls")]
+            Self::NoConnection(OpenError::Tls(fault)) => kind_of_tls(fault),
             Self::NoConnection(_) => FailureKind::Unavailable,
         }
     }
@@ -175,6 +181,16 @@ fn kind_of(code: Code) -> FailureKind {
         Code::Auth | Code::Permission => FailureKind::Auth,
         Code::Later | Code::ReadOnly | Code::NoScript => FailureKind::Unavailable,
         Code::Elsewhere | Code::WrongType | Code::Unsupported | Code::Other => FailureKind::Misuse,
+    }
+}
+
+/// Certificates do not get better by waiting, but a server that is silent may speak again.
+#[cfg(feature = "tls")]
+fn kind_of_tls(fault: &TlsFault) -> FailureKind {
+    match fault {
+        fault if fault.is_about_identity() => FailureKind::Auth,
+        TlsFault::Silent(_) => FailureKind::Unavailable,
+        _ => FailureKind::Misuse,
     }
 }
 

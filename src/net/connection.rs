@@ -26,7 +26,8 @@ use super::pipeline::{Owed, Pipeline, Sweep};
 use super::pushes::Pushes;
 use super::sending::IN_FLIGHT_BYTES;
 use super::tasks::{self, Signals};
-use super::transport::{Address, WriteHalf, open};
+use super::tls::Client;
+use super::transport::{Address, ReadHalf, WriteHalf, open};
 use crate::clock;
 
 /// A command's timeout is noticed within this part of it.
@@ -70,22 +71,33 @@ pub(super) struct Prepared {
 }
 
 impl Connection {
-    /// Opens a socket and starts its tasks on the current runtime. Pushes are dropped where nobody
-    /// is given to hear them.
+    /// Opens a socket, over TLS if it is given a client of that, and starts its tasks on the
+    /// current runtime. Pushes are dropped where nobody is given to hear them.
     ///
     /// # Errors
     ///
-    /// What the operating system says of the socket.
+    /// What the operating system says of the socket, or TLS of the server.
     ///
     /// # Panics
     ///
     /// Outside a tokio runtime.
     pub async fn dial(
         address: &Address,
+        tls: Option<&Client>,
         settings: Settings,
         pushes: Option<Arc<dyn Pushes>>,
+        within: Duration,
     ) -> io::Result<Arc<Self>> {
-        let (read, write) = open(address, settings.dead_after()).await?;
+        let (read, write) = open(address, tls, settings.dead_after(), within).await?;
+        Ok(Self::over(read, write, settings, pushes))
+    }
+
+    pub(super) fn over(
+        read: ReadHalf,
+        write: WriteHalf,
+        settings: Settings,
+        pushes: Option<Arc<dyn Pushes>>,
+    ) -> Arc<Self> {
         let signals = Arc::new(Signals::default());
         let connection = Arc::new(Self {
             pipeline: Mutex::new(Pipeline::default()),
@@ -101,7 +113,7 @@ impl Connection {
         tokio::spawn(tasks::flush(weak.clone(), Arc::clone(&signals)));
         let interval = settings.command_timeout / SWEEPS_PER_TIMEOUT;
         tokio::spawn(tasks::sweep(weak, signals, interval));
-        Ok(connection)
+        connection
     }
 
     /// What was owed and unanswered when the connection ended, once.

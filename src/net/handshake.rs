@@ -13,14 +13,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use leasehold_resp::{Decimal, Frame};
+use leasehold_resp::{Decimal, DecodeError, Frame};
 
 use super::connection::{Connection, Prepared, Settings};
-use super::outcome::{Failure, Outcome};
+use super::outcome::{Failure, Fault, Outcome};
 use super::pushes::Pushes;
 use super::refusal::{Code, ServerError};
+use super::tls::Client;
+#[cfg(feature = "tls")]
+use super::tls::TlsFault;
 use super::transport::Address;
 use crate::clock;
+
+/// Dial and TLS may take all the time but this part of it: what comes later than that would not be
+/// ready in time, and so there is still the time to say what was waited for.
+const GREETING_SHARE: u32 = 10;
+/// What a server of TLS begins its answer with to who does not speak it.
+const TLS_ALERT: u8 = 0x15;
 
 /// Who we say we are, and what the connection is prepared for.
 #[derive(Clone, Copy)]
@@ -59,6 +68,16 @@ pub enum OpenError {
     /// There is no socket to be had.
     #[error("cannot connect: {0}")]
     Dial(Arc<io::Error>),
+    /// There is a socket, and no TLS on it.
+    #[cfg(feature = "tls")]
+    #[error("{0}")]
+    Tls(TlsFault),
+    /// The server is to be met over TLS, and there is nothing here that could.
+    #[error("TLS needs the feature `tls` of leasehold")]
+    NoTls,
+    /// The server speaks TLS, and we did not.
+    #[error("the server speaks TLS on this port: use rediss://")]
+    WantsTls,
     /// There is none yet.
     #[error("not connected: a connection is being made")]
     Connecting,
@@ -86,11 +105,35 @@ pub enum OpenError {
 
 impl From<Failure> for OpenError {
     fn from(failure: Failure) -> Self {
-        Self::Broken(failure)
+        let (Failure::NotSent(fault) | Failure::Unknown(fault)) = &failure;
+        let objection = match fault {
+            // In TLS 1.3 a server refuses our certificate when we believe that all is agreed.
+            Fault::Io(error) => Self::of_tls(error),
+            Fault::Decode(DecodeError::UnknownType(TLS_ALERT)) => Some(Self::WantsTls),
+            _ => None,
+        };
+        objection.unwrap_or(Self::Broken(failure))
     }
 }
 
-/// Dials and prepares a connection, within one deadline for both.
+impl OpenError {
+    fn of_dial(error: io::Error) -> Self {
+        Self::of_tls(&error).unwrap_or_else(|| Self::Dial(Arc::new(error)))
+    }
+
+    #[cfg(feature = "tls")]
+    fn of_tls(error: &io::Error) -> Option<Self> {
+        TlsFault::inside(error).cloned().map(Self::Tls)
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn of_tls(_: &io::Error) -> Option<Self> {
+        None
+    }
+}
+
+/// Dials and prepares a connection, within one deadline for both; over TLS if it is given a client
+/// of that.
 ///
 /// # Errors
 ///
@@ -101,15 +144,17 @@ impl From<Failure> for OpenError {
 /// Dropping the future closes the connection.
 pub async fn connect(
     address: &Address,
+    tls: Option<&Client>,
     hello: Hello<'_>,
     settings: Settings,
     pushes: Option<Arc<dyn Pushes>>,
     within: Duration,
 ) -> Result<Opened, OpenError> {
     let opening = async {
-        let connection = Connection::dial(address, settings, pushes)
+        let dial_within = within - within / GREETING_SHARE;
+        let connection = Connection::dial(address, tls, settings, pushes, dial_within)
             .await
-            .map_err(|error| OpenError::Dial(Arc::new(error)))?;
+            .map_err(OpenError::of_dial)?;
         let (prepared, info) = greet(&connection, hello, within).await?;
         connection.set_prepared(prepared);
         Ok(Opened { connection, info })

@@ -4,7 +4,7 @@
 //! quorum is, nor decide to connect again: a connection that failed stays failed, and its
 //! successor is a new one (a new generation) with a new queue.
 //!
-//! From the bottom: `transport` opens sockets; `outbox` holds what is to be written and `pipeline`
+//! From the bottom: `transport` opens sockets, by `tls` where that is wanted; `outbox` holds what is to be written and `pipeline`
 //! matches replies to what waits for them, both without I/O; `connection` joins these, with its
 //! `sending`, its `writing` and its `tasks`, and `pushes` hears what answers nothing; `handshake`
 //! makes a connection usable; `pool` keeps several per server.
@@ -20,5 +20,14 @@ pub mod refusal;
 pub mod reply;
 mod sending;
 mod tasks;
+#[cfg(feature = "tls")]
+pub mod tls;
+/// Without the feature there is no way to have a client of TLS.
+#[cfg(not(feature = "tls"))]
+pub mod tls {
+    /// Nothing.
+    #[derive(Clone, Debug)]
+    pub enum Client {}
+}
 pub mod transport;
 mod writing;

@@ -1,4 +1,6 @@
-//! Sockets: TCP and Unix behind one pair of halves.
+//! Sockets: TCP, TLS over TCP, and Unix, behind one pair of halves.
+
+mod dial;
 
 use std::fmt;
 use std::io;
@@ -12,6 +14,9 @@ use tokio::net::TcpStream;
 use tokio::net::tcp;
 #[cfg(unix)]
 use tokio::net::{UnixStream, unix};
+
+use super::tls;
+use crate::clock;
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,23 +50,49 @@ impl fmt::Display for Address {
 /// Opens a socket to `address`; a host name is resolved anew and each of its addresses tried.
 ///
 /// `dead_after` bounds how long the kernel lets sent bytes go unacknowledged (`TCP_USER_TIMEOUT`).
+/// What TLS has to object to is inside the error, as a fault of its own ([`tls`]).
 pub(super) async fn open(
     address: &Address,
+    tls: Option<&tls::Client>,
     dead_after: Duration,
+    within: Duration,
 ) -> io::Result<(ReadHalf, WriteHalf)> {
     match address {
         Address::Tcp { host, port } => {
-            let stream = TcpStream::connect((host.as_str(), *port)).await?;
+            let began = clock::now();
+            let stream = dial::dial(host, *port, within).await?;
             stream.set_nodelay(true)?;
             watch_for_death(&stream, dead_after)?;
-            let (read, write) = stream.into_split();
-            Ok((ReadHalf::Tcp(read), WriteHalf::Tcp(write)))
+            let left = within.saturating_sub(clock::now().since(began));
+            secure(stream, host, tls, left).await
         }
         #[cfg(unix)]
         Address::Unix { path } => {
             let (read, write) = UnixStream::connect(path).await?.into_split();
             Ok((ReadHalf::Unix(read), WriteHalf::Unix(write)))
         }
+    }
+}
+
+#[cfg_attr(not(feature = "tls"), expect(clippy::unused_async, reason = "TLS has to wait"))]
+async fn secure(
+    stream: TcpStream,
+    host: &str,
+    tls: Option<&tls::Client>,
+    within: Duration,
+) -> io::Result<(ReadHalf, WriteHalf)> {
+    match tls {
+        None => {
+            let (read, write) = stream.into_split();
+            Ok((ReadHalf::Tcp(read), WriteHalf::Tcp(write)))
+        }
+        #[cfg(feature = "tls")]
+        Some(client) => {
+            let (read, write) = client.agree(host, stream, within).await?;
+            Ok((ReadHalf::Tls(read), WriteHalf::Tls(write)))
+        }
+        #[cfg(not(feature = "tls"))]
+        Some(client) => match *client {},
     }
 }
 
@@ -97,6 +128,8 @@ fn watch_for_death(_: &TcpStream, _: Duration) -> io::Result<()> {
 /// The half that the reader owns.
 pub(super) enum ReadHalf {
     Tcp(tcp::OwnedReadHalf),
+    #[cfg(feature = "tls")]
+    Tls(tls::ReadHalf),
     #[cfg(unix)]
     Unix(unix::OwnedReadHalf),
 }
@@ -106,6 +139,8 @@ impl ReadHalf {
     pub(super) async fn read(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
         match self {
             Self::Tcp(half) => half.read_buf(buffer).await,
+            #[cfg(feature = "tls")]
+            Self::Tls(half) => half.read(buffer).await,
             #[cfg(unix)]
             Self::Unix(half) => half.read_buf(buffer).await,
         }
@@ -115,15 +150,20 @@ impl ReadHalf {
 /// The half that whoever holds the writer role uses.
 pub(super) enum WriteHalf {
     Tcp(tcp::OwnedWriteHalf),
+    #[cfg(feature = "tls")]
+    Tls(tls::WriteHalf),
     #[cfg(unix)]
     Unix(unix::OwnedWriteHalf),
 }
 
 impl WriteHalf {
-    /// Writes what the kernel takes now; `WouldBlock` when that is nothing.
+    /// Writes what the kernel takes now; `WouldBlock` when that is nothing. After that the same
+    /// bytes have to be offered again, because TLS may have begun to send them.
     pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(half) => half.try_write(bytes),
+            #[cfg(feature = "tls")]
+            Self::Tls(half) => half.try_write(bytes),
             #[cfg(unix)]
             Self::Unix(half) => half.try_write(bytes),
         }
@@ -133,6 +173,8 @@ impl WriteHalf {
     pub(super) async fn writable(&self) -> io::Result<()> {
         match self {
             Self::Tcp(half) => half.writable().await,
+            #[cfg(feature = "tls")]
+            Self::Tls(half) => half.writable().await,
             #[cfg(unix)]
             Self::Unix(half) => half.writable().await,
         }
@@ -145,6 +187,8 @@ impl WriteHalf {
             // It fails only when the connection has already ended.
             let _ = match self {
                 Self::Tcp(half) => shut_down_both(half.as_ref()),
+                #[cfg(feature = "tls")]
+                Self::Tls(half) => shut_down_both(half.say_farewell()),
                 Self::Unix(half) => shut_down_both(half.as_ref()),
             };
         }

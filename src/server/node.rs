@@ -33,6 +33,7 @@ use crate::net::handshake::{Hello, OpenError, Opened, connect};
 use crate::net::pipeline::Owed;
 use crate::net::pool::{Lane, Link, Pool};
 use crate::net::pushes::Pushes;
+use crate::net::tls::Client;
 use crate::policy::{Backoff, Breaker, Moment};
 
 /// The name that CLIENT LIST shows.
@@ -42,13 +43,15 @@ const RECONNECT: Backoff =
     Backoff { first: Duration::from_millis(10), longest: Duration::from_secs(1) };
 
 /// How a node behaves.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct NodeSettings {
     /// Dial and handshake together.
     pub(crate) connect_timeout: Duration,
     /// Connections to the server for leases; the watch lane's comes beside them.
     pub(crate) lanes: usize,
     pub(crate) connection: Settings,
+    /// What servers that are to be met over TLS are met with.
+    pub(crate) tls: Option<Client>,
     /// What is asked of the server before it may vote; nothing where there are none.
     pub(crate) rules: Option<Rules>,
 }
@@ -306,8 +309,14 @@ impl Shared {
             tracking,
         };
         let pushes = tracking.then(|| Arc::clone(&self.watchers) as Arc<dyn Pushes>);
+        let Endpoint { address, tls, .. } = &self.endpoint;
         let NodeSettings { connection, connect_timeout, .. } = self.settings;
-        connect(&self.endpoint.address, hello, connection, pushes, connect_timeout).await
+        let tls = match (tls, &self.settings.tls) {
+            (false, _) => None,
+            (true, Some(client)) => Some(client),
+            (true, None) => return Err(OpenError::NoTls),
+        };
+        connect(address, tls, hello, connection, pushes, connect_timeout).await
     }
 
     /// How the server stands that said this of itself.

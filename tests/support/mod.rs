@@ -8,6 +8,7 @@
 #![allow(unreachable_pub, reason = "pub marks what tests may use; a test program exports nothing")]
 #![allow(clippy::disallowed_methods, reason = "tests measure and wait in real time")]
 
+pub mod certificates;
 pub mod client;
 pub mod fleet;
 pub mod ports;
@@ -18,6 +19,7 @@ pub mod watchdog;
 
 use std::time::{Duration, Instant};
 
+pub use certificates::{Authority, Identity};
 pub use client::Client;
 pub use fleet::Fleet;
 pub use proxy::{Fault, FaultProxy};

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use leasehold_resp::Frame;
 
 use super::watchdog::{Directory, Watchdog};
-use super::{Client, STUCK, ports, unique_name};
+use super::{Client, Identity, STUCK, ports, unique_name};
 
 /// What a server (or a Sentinel) prints when it has bound its port and serves.
 const READY: [&str; 2] = ["Ready to accept connections", "Sentinel ID is"];
@@ -22,6 +22,16 @@ pub struct Builder {
     port: Option<u16>,
     unix_socket: bool,
     append_only: bool,
+    bind: Option<&'static str>,
+    tls: Option<Tls>,
+}
+
+/// How a server presents itself over TLS.
+#[derive(Clone)]
+struct Tls {
+    identity: Identity,
+    /// Whose certificates clients have to show; none where they need none.
+    clients: Option<String>,
 }
 
 impl Builder {
@@ -49,14 +59,33 @@ impl Builder {
         self
     }
 
+    /// Listens on this address beside 127.0.0.1.
+    pub fn bind(mut self, address: &'static str) -> Self {
+        self.bind = Some(address);
+        self
+    }
+
+    /// Listens for TLS as well; see [`RedisServer::tls_url`].
+    pub fn tls(mut self, identity: &Identity) -> Self {
+        self.tls = Some(Tls { identity: identity.clone(), clients: None });
+        self
+    }
+
+    /// As [`Self::tls`], for clients that show a certificate from the CA whose own this is.
+    pub fn mutual_tls(mut self, identity: &Identity, ca: &str) -> Self {
+        self.tls = Some(Tls { identity: identity.clone(), clients: Some(ca.to_owned()) });
+        self
+    }
+
     /// Starts the server and returns when it answers; panics with its log when it doesn't.
     pub fn start(self) -> RedisServer {
         let directory = ScratchDirectory::create();
         for _ in 0..BIND_ATTEMPTS {
             let port = self.port.unwrap_or_else(ports::free);
-            match self.launch(port, &directory.0) {
+            let tls_port = ports::free();
+            match self.launch((port, tls_port), &directory.0) {
                 Launch::Ready(process) => {
-                    return RedisServer { process, builder: self, directory, port };
+                    return RedisServer { process, builder: self, directory, port, tls_port };
                 }
                 Launch::PortTaken if self.port.is_none() => {}
                 Launch::PortTaken => panic!("port {port} is taken"),
@@ -65,9 +94,10 @@ impl Builder {
         panic!("no port could be bound in {BIND_ATTEMPTS} attempts");
     }
 
-    fn launch(&self, port: u16, directory: &Path) -> Launch {
-        let mut process = Watchdog::spawn(&self.command_line(port, directory), directory)
-            .expect("sh can be started");
+    fn launch(&self, (port, tls_port): (u16, u16), directory: &Path) -> Launch {
+        let mut command = self.command_line(port, directory);
+        command.extend(self.tls.iter().flat_map(|tls| tls.arguments(tls_port, directory)));
+        let mut process = Watchdog::spawn(&command, directory).expect("sh can be started");
         if !process.log().wait_for_any(&READY, STUCK) {
             let log = process.log().text();
             process.end(Directory::Keep);
@@ -87,8 +117,9 @@ impl Builder {
         let mut command: Vec<OsString> = ["redis-server", "--port"].map(OsString::from).into();
         command.push(port.to_string().into());
         command.extend(
-            ["--bind", "127.0.0.1", "--protected-mode", "no", "--save", ""].map(OsString::from),
+            ["--protected-mode", "no", "--save", "", "--bind", "127.0.0.1"].map(OsString::from),
         );
+        command.extend(self.bind.map(OsString::from));
         command.extend(["--enable-debug-command", "yes", "--daemonize", "no"].map(OsString::from));
         let (append_only, fsync) = if self.append_only { ("yes", "always") } else { ("no", "no") };
         command.extend(
@@ -106,6 +137,30 @@ impl Builder {
     fn password(&self) -> Option<&str> {
         let flag = self.arguments.iter().position(|argument| argument == "--requirepass")?;
         self.arguments.get(flag + 1)?.to_str()
+    }
+}
+
+impl Tls {
+    fn arguments(&self, port: u16, directory: &Path) -> Vec<OsString> {
+        let file = |name: &str, text: &str| {
+            let path = directory.join(name);
+            std::fs::write(&path, text).expect("the server's directory can be written");
+            path.into_os_string()
+        };
+        let Self { identity, clients } = self;
+        let clients_pem = clients.as_ref().unwrap_or(&identity.chain);
+        vec![
+            "--tls-port".into(),
+            port.to_string().into(),
+            "--tls-cert-file".into(),
+            file("server.pem", &identity.chain),
+            "--tls-key-file".into(),
+            file("server.key", &identity.key),
+            "--tls-ca-cert-file".into(),
+            file("clients.pem", clients_pem),
+            "--tls-auth-clients".into(),
+            if clients.is_some() { "yes" } else { "no" }.into(),
+        ]
     }
 }
 
@@ -144,6 +199,8 @@ pub struct RedisServer {
     directory: ScratchDirectory,
     builder: Builder,
     port: u16,
+    /// It listens there if the builder says so.
+    tls_port: u16,
 }
 
 impl RedisServer {
@@ -181,6 +238,18 @@ impl RedisServer {
     /// Its URL, with the password given by `--requirepass` if there is one.
     pub fn url(&self) -> String {
         format!("redis://{}127.0.0.1:{}", self.userinfo(), self.port)
+    }
+
+    /// Its URL over TLS, by this name of the loopback; needs [`Builder::tls`].
+    pub fn tls_url(&self, host: &str) -> String {
+        assert!(self.builder.tls.is_some(), "the server was started without tls()");
+        format!("rediss://{}{host}:{}", self.userinfo(), self.tls_port)
+    }
+
+    /// From the next start on it presents itself so; needs [`Builder::tls`].
+    pub fn present(&mut self, identity: &Identity) {
+        let tls = self.builder.tls.as_mut().expect("the server was started with tls()");
+        tls.identity = identity.clone();
     }
 
     /// The URL of its Unix socket; needs [`Builder::unix_socket`].
@@ -238,7 +307,9 @@ impl RedisServer {
     pub fn restart(&mut self) {
         self.kill();
         for _ in 0..BIND_ATTEMPTS {
-            if let Launch::Ready(process) = self.builder.launch(self.port, &self.directory.0) {
+            if let Launch::Ready(process) =
+                self.builder.launch((self.port, self.tls_port), &self.directory.0)
+            {
                 self.process = process;
                 return;
             }

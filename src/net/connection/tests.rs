@@ -15,7 +15,7 @@ use super::*;
 use crate::net::outcome::{Failure, Outcome};
 use crate::net::reply::Reply;
 use crate::net::sending::COMMAND_OVERHEAD;
-use crate::support::{Action, Fault as Harm, FaultProxy, RedisServer, ScriptedServer, soon};
+use crate::support::{Action, Fault as Harm, FaultProxy, RedisServer, STUCK, ScriptedServer, soon};
 
 const QUICK: Settings = Settings { command_timeout: Duration::from_millis(200), write_inline: 4 };
 const PATIENT: Settings = Settings { command_timeout: Duration::from_secs(20), write_inline: 4 };
@@ -30,7 +30,7 @@ async fn dial_heard(
     pushes: Option<Arc<dyn Pushes>>,
 ) -> Arc<Connection> {
     let address = Address::Tcp { host: address.ip().to_string(), port: address.port() };
-    Connection::dial(&address, settings, pushes).await.unwrap()
+    Connection::dial(&address, None, settings, pushes, STUCK).await.unwrap()
 }
 
 async fn call(connection: &Arc<Connection>, words: &[&[u8]]) -> Outcome {
@@ -433,7 +433,8 @@ async fn a_unix_socket_serves_as_well() {
     let server = RedisServer::builder().unix_socket().start();
     let path = server.unix_url();
     let path = path.strip_prefix("redis+unix://").unwrap().into();
-    let connection = Connection::dial(&Address::Unix { path }, PATIENT, None).await.unwrap();
+    let connection =
+        Connection::dial(&Address::Unix { path }, None, PATIENT, None, STUCK).await.unwrap();
     echo(&connection, "over a path").await.unwrap();
     connection.fail(Fault::ClosedByUs);
     assert!(matches!(echo(&connection, "later").await, Err(Failure::NotSent(_))));

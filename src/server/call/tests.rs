@@ -34,7 +34,7 @@ async fn open(address: SocketAddr, command_timeout: Duration) -> Arc<Connection>
     };
     let settings = Settings { command_timeout, write_inline: 4 };
     let within = Duration::from_secs(20);
-    connect(&address, hello, settings, None, within).await.unwrap().connection
+    connect(&address, None, hello, settings, None, within).await.unwrap().connection
 }
 
 const PATIENT: Duration = Duration::from_secs(20);

@@ -28,6 +28,7 @@ fn start(url: &str, watchers: &Arc<Watchers>) -> Node {
     let Ok(Target::Server(endpoint)) = Target::parse(url) else { panic!("{url} is no server's") };
     let registry = Arc::new(Registry::new(vec![endpoint.address.to_string()]));
     let settings = NodeSettings {
+        tls: None,
         connect_timeout: PATIENT,
         lanes: LANES,
         connection: Settings { command_timeout: PATIENT, write_inline: 4 },

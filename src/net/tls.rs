@@ -1,0 +1,198 @@
+//! TLS by rustls, with ring given explicitly: whom to trust, who we are, and the handshake.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsConnector, rustls};
+
+use rustls::ClientConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::ServerName;
+
+mod fault;
+mod halves;
+mod trust;
+
+pub use fault::TlsFault;
+pub(super) use halves::{ReadHalf, WriteHalf};
+
+use trust::InvalidTls;
+
+/// How servers with `rediss://` URLs are met: whom to trust, and who we are.
+///
+/// A server has to present a certificate for the host in its URL (a name or an IP address), issued
+/// by a CA that is trusted: one of the platform's, unless others are given. TLS 1.2 and 1.3 are
+/// spoken.
+///
+/// ```
+/// # fn example(chain: &[u8], key: &[u8]) {
+/// use leasehold::{Locker, Tls};
+///
+/// let tls = Tls::new().ca_file("/etc/redis/ca.pem").client_certificate_pem(chain, key);
+/// let builder = Locker::builder().node("rediss://redis.internal:6380").tls(tls);
+/// # }
+/// ```
+#[derive(Clone, Default)]
+#[must_use = "it does nothing until it is given to a builder"]
+pub struct Tls {
+    /// None is the platform's.
+    roots: Vec<Pem>,
+    identity: Option<Identity>,
+    server_name: Option<String>,
+    accepts_any: bool,
+}
+
+/// Where certificates come from.
+#[derive(Clone)]
+enum Pem {
+    Text(Vec<u8>),
+    File(PathBuf),
+}
+
+/// Who we are.
+#[derive(Clone)]
+struct Identity {
+    chain: Vec<u8>,
+    key: Vec<u8>,
+}
+
+impl Tls {
+    /// Trusts the CAs that the platform trusts, and shows no certificate.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Trusts the CAs in this PEM text, and those of other such calls, instead of the platform's.
+    pub fn ca_pem(mut self, certificates: impl Into<Vec<u8>>) -> Self {
+        self.roots.push(Pem::Text(certificates.into()));
+        self
+    }
+
+    /// As [`Tls::ca_pem`], from a file, which is read once when the locker connects.
+    pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.roots.push(Pem::File(path.into()));
+        self
+    }
+
+    /// Shows this certificate to servers that ask for one. Both are PEM texts: the certificate
+    /// with those of its issuers behind it, and its private key.
+    pub fn client_certificate_pem(
+        mut self,
+        chain: impl Into<Vec<u8>>,
+        key: impl Into<Vec<u8>>,
+    ) -> Self {
+        self.identity = Some(Identity { chain: chain.into(), key: key.into() });
+        self
+    }
+
+    /// Expects (and asks for, by SNI) certificates for this name rather than for the host in each
+    /// URL.
+    pub fn server_name(mut self, name: impl Into<String>) -> Self {
+        self.server_name = Some(name.into());
+        self
+    }
+
+    /// Accepts whatever certificate a server presents: expired, for another host, from nobody.
+    ///
+    /// Whoever can reach the network between can then read the password and every lock's name, and
+    /// answer in the server's place. It is for trying things out. Nothing else switches the check
+    /// off, no part of a URL above all.
+    pub fn danger_accept_any_certificate(mut self) -> Self {
+        self.accepts_any = true;
+        self
+    }
+
+    /// What connections are made with; reads the files.
+    pub(crate) fn client(&self) -> Result<Client, InvalidTls> {
+        let provider = Arc::new(ring::default_provider());
+        let server_name = self.server_name.as_deref().map(parse_name).transpose();
+        let server_name = server_name.map_err(InvalidTls::ServerName)?;
+        let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(InvalidTls::Other)?;
+        let config = if self.accepts_any {
+            let anybody = Arc::new(trust::Anybody(provider));
+            config.dangerous().with_custom_certificate_verifier(anybody)
+        } else {
+            config.with_root_certificates(trust::roots(&self.roots)?)
+        };
+        let config = match &self.identity {
+            None => config.with_no_client_auth(),
+            Some(identity) => {
+                let (chain, key) = trust::identity(identity)?;
+                config.with_client_auth_cert(chain, key).map_err(InvalidTls::Identity)?
+            }
+        };
+        Ok(Client { connector: TlsConnector::from(Arc::new(config)), server_name })
+    }
+}
+
+/// Without the certificates, and above all without the key.
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls")
+            .field("platform_roots", &self.roots.is_empty())
+            .field("client_certificate", &self.identity.is_some())
+            .field("server_name", &self.server_name)
+            .field("danger_accept_any_certificate", &self.accepts_any)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Makes connections over TLS.
+#[derive(Clone)]
+pub struct Client {
+    connector: TlsConnector,
+    /// Who every server is expected to be; where none is given, its host.
+    server_name: Option<ServerName<'static>>,
+}
+
+impl Client {
+    /// The name that the certificate of the server at `host` has to be for.
+    ///
+    /// # Errors
+    ///
+    /// [`TlsFault::ServerName`] where there can be none.
+    pub fn name_for(&self, host: &str) -> Result<ServerName<'static>, TlsFault> {
+        match &self.server_name {
+            Some(name) => Ok(name.clone()),
+            None => parse_name(host).map_err(TlsFault::ServerName),
+        }
+    }
+
+    /// The handshake.
+    pub(super) async fn agree(
+        &self,
+        host: &str,
+        stream: TcpStream,
+        within: Duration,
+    ) -> io::Result<(ReadHalf, WriteHalf)> {
+        let agreeing = self.connector.connect(self.name_for(host)?, stream);
+        match tokio::time::timeout(within, agreeing).await {
+            Ok(Ok(agreed)) => {
+                let (stream, connection) = agreed.into_inner();
+                Ok(halves::split(stream, connection))
+            }
+            Ok(Err(error)) => Err(TlsFault::of_handshake(error)),
+            Err(_) => Err(TlsFault::Silent(within).into()),
+        }
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("server_name", &self.server_name).finish_non_exhaustive()
+    }
+}
+
+/// The name of a server, or the text where it is none.
+fn parse_name(text: &str) -> Result<ServerName<'static>, String> {
+    ServerName::try_from(text.to_owned()).map_err(|_| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

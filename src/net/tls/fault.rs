@@ -1,0 +1,159 @@
+//! What TLS can object to, each in its own words.
+//!
+//! A fault comes out of reads and writes as the inside of an [`io::Error`].
+
+use std::fmt::Write as _;
+use std::io;
+use std::time::Duration;
+
+use tokio_rustls::rustls;
+
+use rustls::{AlertDescription, CertificateError, pki_types::ServerName};
+
+/// Why there is no connection over TLS.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum TlsFault {
+    /// The server's certificate was good once.
+    #[error("the server's TLS certificate has expired, or this machine's clock is wrong")]
+    Expired,
+    /// It will be.
+    #[error("the server's TLS certificate is not valid yet, or this machine's clock is wrong")]
+    NotYetValid,
+    /// It is somebody else's.
+    #[error("the server's TLS certificate is not for \"{host}\" but for {presented}")]
+    WrongHost {
+        /// Who was to be met.
+        host: String,
+        /// Whom it names.
+        presented: String,
+    },
+    /// It was signed by nobody who is trusted.
+    #[error(
+        "the server's TLS certificate was issued by an unknown CA: \
+         give the CA's certificate to Tls::ca_pem or Tls::ca_file"
+    )]
+    UnknownIssuer,
+    /// There is something else wrong with it.
+    #[error("the server's TLS certificate is not acceptable: {0}")]
+    Certificate(String),
+    /// The server wants another certificate of ours, or one at all.
+    #[error("the server wants a client certificate that it accepts (its TLS alert: {0})")]
+    ClientCertificate(String),
+    /// The server ended the handshake for another reason.
+    #[error("the server refused TLS as we speak it (its alert: {0})")]
+    Refused(String),
+    /// What came is no TLS.
+    #[error("the server's answer is not TLS: is this its TLS port?")]
+    NotTls,
+    /// Nothing came.
+    #[error("the server did not answer the TLS handshake within {0:.1?}: is this its TLS port?")]
+    Silent(Duration),
+    /// No certificate could be for this host.
+    #[error("\"{0}\" cannot be the name of a TLS server")]
+    ServerName(String),
+    /// Anything else.
+    #[error("TLS failed: {0}")]
+    Other(String),
+}
+
+impl TlsFault {
+    /// The fault inside an error of a socket, if that is what it is.
+    pub fn inside(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
+    }
+
+    /// What an error of the handshake means.
+    pub(super) fn of_handshake(error: io::Error) -> io::Error {
+        if let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
+            return Self::from(error).into();
+        }
+        io::Error::new(error.kind(), format!("the TLS handshake broke off: {error}"))
+    }
+
+    /// Whether one of the two sides was not satisfied with who the other is.
+    pub fn is_about_identity(&self) -> bool {
+        matches!(
+            self,
+            Self::Expired
+                | Self::NotYetValid
+                | Self::WrongHost { .. }
+                | Self::UnknownIssuer
+                | Self::Certificate(_)
+                | Self::ClientCertificate(_)
+        )
+    }
+}
+
+impl From<TlsFault> for io::Error {
+    fn from(fault: TlsFault) -> Self {
+        Self::new(io::ErrorKind::InvalidData, fault)
+    }
+}
+
+impl From<&rustls::Error> for TlsFault {
+    fn from(error: &rustls::Error) -> Self {
+        match error {
+            rustls::Error::InvalidCertificate(error) => of_certificate(error),
+            rustls::Error::AlertReceived(alert) if is_about_ours(*alert) => {
+                Self::ClientCertificate(name_of(*alert))
+            }
+            rustls::Error::AlertReceived(alert) => Self::Refused(name_of(*alert)),
+            rustls::Error::InvalidMessage(_) => Self::NotTls,
+            other => Self::Other(other.to_string()),
+        }
+    }
+}
+
+fn of_certificate(error: &CertificateError) -> TlsFault {
+    use CertificateError as E;
+    match error {
+        E::Expired | E::ExpiredContext { .. } => TlsFault::Expired,
+        E::NotValidYet | E::NotValidYetContext { .. } => TlsFault::NotYetValid,
+        E::UnknownIssuer => TlsFault::UnknownIssuer,
+        E::NotValidForNameContext { expected, presented } => {
+            TlsFault::WrongHost { host: spelled(expected), presented: listed(presented) }
+        }
+        other => TlsFault::Certificate(other.to_string()),
+    }
+}
+
+fn spelled(name: &ServerName<'_>) -> String {
+    name.to_str().into_owned()
+}
+
+/// As many names as one likes to read; they are the server's own words.
+fn listed(presented: &[String]) -> String {
+    const SHOWN: usize = 4;
+    let mut text = String::new();
+    for name in presented.iter().take(SHOWN) {
+        let separator = if text.is_empty() { "" } else { ", " };
+        // A string takes whatever is written to it.
+        let _ = write!(text, "{separator}{}", name.escape_debug());
+    }
+    match presented.len() {
+        0 => "no host at all".to_owned(),
+        count if count > SHOWN => format!("{text} and {} more", count - SHOWN),
+        _ => text,
+    }
+}
+
+/// By these alerts a server refuses a client's certificate. (Some of TLS 1.2 send
+/// `handshake_failure` where there is none, which can mean anything.)
+fn is_about_ours(alert: AlertDescription) -> bool {
+    matches!(
+        alert,
+        AlertDescription::CertificateRequired
+            | AlertDescription::NoCertificate
+            | AlertDescription::BadCertificate
+            | AlertDescription::UnsupportedCertificate
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::UnknownCA
+            | AlertDescription::AccessDenied
+    )
+}
+
+fn name_of(alert: AlertDescription) -> String {
+    alert.as_str().map_or_else(|| format!("{alert:?}"), str::to_owned)
+}

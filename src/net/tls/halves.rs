@@ -1,0 +1,227 @@
+//! The two halves of a connection over TLS: one session, and the two halves of its socket.
+
+use std::io::{self, BufRead, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::{Buf, BytesMut};
+use tokio::io::AsyncReadExt;
+use tokio::net::{TcpStream, tcp};
+use tokio_rustls::rustls::{self, ClientConnection};
+
+use super::fault::TlsFault;
+
+/// So much is encrypted at a time: whole records, and less than the session is ready to hold.
+const PLAIN_BYTES: usize = 32 * 1024;
+/// One read of the socket: a whole record, which has at most 16 KiB and some overhead.
+const CIPHER_BYTES: usize = 17 * 1024;
+
+/// What both halves share, under a lock that is never held over an await.
+struct Session {
+    connection: ClientConnection,
+    /// So many bytes of what the writer offers are encrypted already, and not yet all sent.
+    begun: usize,
+}
+
+type Shared = Arc<Mutex<Session>>;
+
+fn lock(shared: &Shared) -> MutexGuard<'_, Session> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The halves of a connection whose handshake is done.
+pub(super) fn split(stream: TcpStream, connection: ClientConnection) -> (ReadHalf, WriteHalf) {
+    let (read, write) = stream.into_split();
+    let session = Arc::new(Mutex::new(Session { connection, begun: 0 }));
+    let reader = ReadHalf {
+        socket: read,
+        session: Arc::clone(&session),
+        cipher: BytesMut::new(),
+        end: None,
+    };
+    (reader, WriteHalf { socket: write, session })
+}
+
+/// A socket that takes what it can take now.
+struct Unblocking<'a>(&'a TcpStream);
+
+impl Write for Unblocking<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.try_write(bytes)
+    }
+
+    fn write_vectored(&mut self, pieces: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        self.0.try_write_vectored(pieces)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Session {
+    /// Sends what is encrypted; `WouldBlock` when some of it is left.
+    fn flush(&mut self, socket: &TcpStream) -> io::Result<()> {
+        while self.connection.wants_write() {
+            match self.connection.write_tls(&mut Unblocking(socket)) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves what is decrypted behind `plain`; whether that was the last.
+    fn drain(&mut self, plain: &mut BytesMut) -> bool {
+        let mut reader = self.connection.reader();
+        loop {
+            // The only error is that there is nothing yet.
+            let Ok(piece) = reader.fill_buf() else { return false };
+            let length = piece.len();
+            if length == 0 {
+                return true;
+            }
+            plain.extend_from_slice(piece);
+            reader.consume(length);
+        }
+    }
+
+    /// Decrypts what has come behind `plain`; whether that was the last.
+    fn decrypt(&mut self, cipher: &mut BytesMut, plain: &mut BytesMut) -> io::Result<bool> {
+        loop {
+            // First, because the session takes nothing more while it is full.
+            if self.drain(plain) {
+                return Ok(true);
+            }
+            if cipher.is_empty() {
+                return Ok(false);
+            }
+            let taken = self.connection.read_tls(&mut &cipher[..])?;
+            if taken == 0 {
+                return Ok(true);
+            }
+            cipher.advance(taken);
+            if let Err(error) = self.connection.process_new_packets() {
+                self.drain(plain);
+                return Err(TlsFault::from(&error).into());
+            }
+        }
+    }
+}
+
+/// The half that the reader owns.
+pub(in crate::net) struct ReadHalf {
+    socket: tcp::OwnedReadHalf,
+    session: Shared,
+    /// What has come and is not decrypted.
+    cipher: BytesMut,
+    /// How the stream ended, where there was still something to deliver.
+    end: Option<io::Result<()>>,
+}
+
+impl ReadHalf {
+    /// As [`crate::net::transport::ReadHalf::read`].
+    pub(in crate::net) async fn read(&mut self, plain: &mut BytesMut) -> io::Result<usize> {
+        loop {
+            if let Some(end) = self.end.take() {
+                return end.map(|()| 0);
+            }
+            // Even before the first read: the handshake may have brought more than itself.
+            let before = plain.len();
+            let end = self.decrypt(plain);
+            let read = plain.len() - before;
+            match end {
+                Ok(false) => {}
+                Ok(true) => self.end = Some(Ok(())),
+                Err(error) => self.end = Some(Err(error)),
+            }
+            if read > 0 {
+                return Ok(read);
+            }
+            if self.end.is_none() {
+                self.cipher.reserve(CIPHER_BYTES);
+                if self.socket.read_buf(&mut self.cipher).await? == 0 {
+                    return Ok(0);
+                }
+            }
+        }
+    }
+
+    fn decrypt(&mut self, plain: &mut BytesMut) -> io::Result<bool> {
+        let mut session = lock(&self.session);
+        let decrypted = session.decrypt(&mut self.cipher, plain);
+        // TLS itself may have something to say, above all what it objects to. What the socket does
+        // not take now goes with the next write, and why it takes nothing is the writer's to find.
+        let _ = session.flush(self.socket.as_ref());
+        decrypted
+    }
+}
+
+/// The half that whoever holds the writer role uses.
+pub(in crate::net) struct WriteHalf {
+    socket: tcp::OwnedWriteHalf,
+    session: Shared,
+}
+
+impl WriteHalf {
+    /// As [`crate::net::transport::WriteHalf::try_write`]. Bytes count as written once all that
+    /// they were encrypted to is; after `WouldBlock` some may be encrypted, so whoever is the
+    /// writer next has to offer the same bytes again.
+    pub(in crate::net) fn try_write(&self, plain: &[u8]) -> io::Result<usize> {
+        let mut session = lock(&self.session);
+        let written = session.try_write(plain, self.socket.as_ref());
+        written.map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => error,
+            _ => session.last_words(self.socket.as_ref()).unwrap_or(error),
+        })
+    }
+
+    pub(in crate::net) async fn writable(&self) -> io::Result<()> {
+        self.socket.writable().await
+    }
+
+    /// Says that no more will come, if that can be said without waiting; the socket is for whoever
+    /// then closes it.
+    pub(in crate::net) fn say_farewell(&self) -> &TcpStream {
+        let mut session = lock(&self.session);
+        session.connection.send_close_notify();
+        // Nobody waits for it: an end without it is an end as well.
+        let _ = session.flush(self.socket.as_ref());
+        self.socket.as_ref()
+    }
+}
+
+impl Drop for WriteHalf {
+    fn drop(&mut self) {
+        self.say_farewell();
+    }
+}
+
+impl Session {
+    fn try_write(&mut self, plain: &[u8], socket: &TcpStream) -> io::Result<usize> {
+        self.flush(socket)?;
+        if self.begun == 0 {
+            let piece = &plain[..plain.len().min(PLAIN_BYTES)];
+            self.begun = self.connection.writer().write(piece)?;
+            self.flush(socket)?;
+        }
+        debug_assert!(self.begun <= plain.len(), "other bytes than before were offered");
+        Ok(std::mem::take(&mut self.begun).min(plain.len()))
+    }
+
+    /// Why the server hung up: it may have said so before, and nobody have read it yet.
+    fn last_words(&mut self, socket: &TcpStream) -> Option<io::Error> {
+        let mut cipher = BytesMut::zeroed(CIPHER_BYTES);
+        let read = socket.try_read(&mut cipher).ok()?;
+        self.connection.read_tls(&mut &cipher[..read]).ok()?;
+        match self.connection.process_new_packets() {
+            // Anything else may come of the reader's being in the middle of a record.
+            Err(error @ rustls::Error::AlertReceived(_)) => Some(TlsFault::from(&error).into()),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! Whom to believe: the roots, our own certificate, and the check that is no check.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustls_native_certs::load_native_certs;
+use tokio_rustls::rustls;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+use super::{Identity, Pem};
+
+/// What is wrong with what the caller gave. No key is ever shown.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidTls {
+    /// A file cannot be read.
+    #[error("the CA file {path} cannot be read: {error}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// The system's words.
+        error: io::Error,
+    },
+    /// There are no certificates in what should hold some, or broken ones.
+    #[error("{whose} holds no certificate in PEM form that can be used: {why}")]
+    Certificates {
+        /// What was read.
+        whose: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The platform trusts nobody.
+    #[error(
+        "the platform has no CA certificates: install them, or give a CA to Tls::ca_file ({0})"
+    )]
+    NoPlatformRoots(String),
+    /// The key cannot be read.
+    #[error("the client certificate's private key is not in PEM form (PKCS#8, PKCS#1 or SEC1)")]
+    Key,
+    /// The key is not the certificate's, or of a kind that cannot be used.
+    #[error("the client certificate cannot be used with its private key: {0}")]
+    Identity(rustls::Error),
+    /// No server can have this name.
+    #[error("\"{0}\" cannot be the name of a TLS server")]
+    ServerName(String),
+    /// What should not happen.
+    #[error("TLS cannot be set up: {0}")]
+    Other(rustls::Error),
+}
+
+/// The CAs that are trusted.
+pub(super) fn roots(given: &[Pem]) -> Result<RootCertStore, InvalidTls> {
+    let mut store = RootCertStore::empty();
+    if given.is_empty() {
+        let found = load_native_certs();
+        // One that is broken is nobody's who could be met.
+        let (added, _) = store.add_parsable_certificates(found.certs);
+        let first = found.errors.first().map_or_else(String::new, ToString::to_string);
+        return if added == 0 { Err(InvalidTls::NoPlatformRoots(first)) } else { Ok(store) };
+    }
+    for pem in given {
+        let (whose, read) = match pem {
+            Pem::Text(text) => ("the CA".to_owned(), certificates(text)),
+            Pem::File(path) => {
+                let text = std::fs::read(path)
+                    .map_err(|error| InvalidTls::File { path: path.clone(), error })?;
+                (format!("the CA file {}", path.display()), certificates(&text))
+            }
+        };
+        let added = read.and_then(|certificates| {
+            let add = |certificate| store.add(certificate).map_err(|error| error.to_string());
+            certificates.into_iter().try_for_each(add)
+        });
+        added.map_err(|why| InvalidTls::Certificates { whose, why })?;
+    }
+    Ok(store)
+}
+
+type Chain = Vec<CertificateDer<'static>>;
+
+/// Our own certificate and its key.
+pub(super) fn identity(given: &Identity) -> Result<(Chain, PrivateKeyDer<'static>), InvalidTls> {
+    let chain = certificates(&given.chain).map_err(|why| InvalidTls::Certificates {
+        whose: "the client certificate".to_owned(),
+        why,
+    })?;
+    // What is wrong with it could show a part of it.
+    let key = PrivateKeyDer::from_pem_slice(&given.key).map_err(|_| InvalidTls::Key)?;
+    Ok((chain, key))
+}
+
+/// The certificates in a PEM text; at least one.
+fn certificates(text: &[u8]) -> Result<Chain, String> {
+    let read: Result<Chain, _> = CertificateDer::pem_slice_iter(text).collect();
+    match read {
+        Ok(chain) if chain.is_empty() => Err("there is none".to_owned()),
+        Ok(chain) => Ok(chain),
+        // A key may have been given in the certificate's place: its text is not repeated.
+        Err(_) => Err("it is malformed".to_owned()),
+    }
+}
+
+/// Takes anybody's word for who he is; only that he holds his own key is checked.
+#[derive(Debug)]
+pub(super) struct Anybody(pub(super) Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,119 @@
+//! From a host name to a socket.
+
+use std::fmt::Write as _;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::timeout;
+
+use crate::clock;
+
+/// Resolves `host` anew and tries its addresses in turn until one accepts.
+///
+/// The error says what was tried, and what became of it.
+pub(super) async fn dial(host: &str, port: u16, within: Duration) -> io::Result<TcpStream> {
+    let began = clock::now();
+    if let Ok(ip) = host.parse::<IpAddr>() {
+        return connect(SocketAddr::new(ip, port), within).await;
+    }
+    let resolving = timeout(within, lookup_host((host, port)));
+    let resolved = resolving.await.unwrap_or_else(|_| Err(no_answer(within)));
+    let resolved = resolved.map_err(|error| explained(&error, "the name was not resolved"))?;
+    let mut addresses = Vec::new();
+    for address in resolved {
+        if !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    }
+    try_each(&addresses, within.saturating_sub(clock::now().since(began))).await
+}
+
+/// Each address gets a fair share of the time that is left, so that one that never answers does
+/// not cost the others theirs.
+async fn try_each(addresses: &[SocketAddr], within: Duration) -> io::Result<TcpStream> {
+    let began = clock::now();
+    let mut shares = (1..=u32::try_from(addresses.len()).unwrap_or(u32::MAX)).rev();
+    let (mut kind, mut tried) = (io::ErrorKind::NotFound, String::new());
+    for address in addresses {
+        let left = within.saturating_sub(clock::now().since(began));
+        match connect(*address, left / shares.next().unwrap_or(1)).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => {
+                kind = error.kind();
+                let separator = if tried.is_empty() { "" } else { ", " };
+                // A string takes whatever is written to it.
+                let _ = write!(tried, "{separator}{address}: {error}");
+            }
+        }
+    }
+    let what = if tried.is_empty() { "the name has no address".to_owned() } else { tried };
+    Err(io::Error::new(kind, what))
+}
+
+async fn connect(address: SocketAddr, within: Duration) -> io::Result<TcpStream> {
+    timeout(within, TcpStream::connect(address)).await.unwrap_or_else(|_| Err(no_answer(within)))
+}
+
+fn no_answer(within: Duration) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {within:.1?}"))
+}
+
+fn explained(error: &io::Error, what: &str) -> io::Error {
+    io::Error::new(error.kind(), format!("{what}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::support::{STUCK, ports, soon};
+
+    /// An address on which nothing answers: its listener's queue is full, and the kernel drops
+    /// what comes.
+    #[cfg(target_os = "linux")]
+    async fn black_hole() -> (SocketAddr, impl Sized) {
+        use rustix::net::{AddressFamily, SocketType, bind, getsockname, listen, socket};
+
+        let listener = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&listener, &SocketAddr::from(([127, 0, 0, 1], ports::free()))).unwrap();
+        listen(&listener, 0).unwrap();
+        let address = SocketAddr::try_from(getsockname(&listener).unwrap()).unwrap();
+        let mut queued = Vec::new();
+        while let Ok(stream) = connect(address, Duration::from_millis(100)).await {
+            queued.push(stream);
+        }
+        (address, (listener, queued))
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn an_address_that_never_answers_leaves_the_others_their_time() {
+        let (hole, _kept) = black_hole().await;
+        let (_listener, good) = ports::listen_async();
+        let addresses = [hole, hole, good];
+        let dialed = try_each(&addresses, Duration::from_millis(900));
+        let stream = soon("a connection", dialed).await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), good);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn the_error_names_every_address_that_was_tried() {
+        let (hole, _kept) = black_hole().await;
+        let closed = SocketAddr::from(([127, 0, 0, 1], ports::free()));
+        let addresses = [closed, hole];
+        let dialed = try_each(&addresses, Duration::from_millis(50));
+        let error = soon("an error", dialed).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        let text = error.to_string();
+        assert!(text.contains(&format!("{closed}: Connection refused")), "{text}");
+        assert!(text.contains(&format!("{hole}: no answer within")), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_name_without_an_address_says_so() {
+        let error = soon("an error", dial("nobody.invalid", 1, STUCK)).await.unwrap_err();
+        assert!(error.to_string().starts_with("the name was not resolved: "), "{error}");
+    }
+}
