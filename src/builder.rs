@@ -1,14 +1,16 @@
 //! How a locker is made: which servers, how many of them have to agree, and within what limits.
 
+mod meet;
+mod security;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-use crate::error::{Error, FailureKind, Report, ServerReport, Vote};
+use crate::error::Error;
 use crate::lock::adaptive::AdaptiveTtl;
-use crate::lock::answer::Reason;
 use crate::lock::core::{Configuration, Core};
 use crate::lock::fingerprint::fingerprint;
 use crate::lock::owner::check_label;
@@ -18,12 +20,10 @@ use crate::net::connection::Settings;
 use crate::net::tls::Client;
 #[cfg(feature = "tls")]
 use crate::net::tls::Tls;
-#[cfg(feature = "tls")]
-use crate::net::transport::Address;
 use crate::policy::{Adaptive, Quorum, Retry, Term};
 use crate::server::endpoint::{Endpoint, Target};
 use crate::server::fitness::Rules;
-use crate::server::node::{Node, NodeSettings, Refusal};
+use crate::server::node::{Node, NodeSettings};
 use crate::server::registry::Registry;
 use crate::server::watch::Watchers;
 use crate::stats::{Meter, Observer};
@@ -231,11 +231,12 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`] for a URL, quorum, TTL, label or timeout that cannot be, for a server
-    /// given twice, and for one that is no independent server; [`Error::is_auth`] when a server
-    /// refuses the credentials, or a right that is needed, and when a certificate is refused;
-    /// [`Error::is_unavailable`] when too few
-    /// can be reached or serve now. No error shows a password.
+    /// [`Error::is_misuse`] for a URL, quorum, TTL, label or timeout that cannot be, for a CA or a
+    /// certificate that cannot be read, for a server that is met with TLS and speaks none or the
+    /// other way round, for a server given twice, and for one that is no independent server;
+    /// [`Error::is_auth`] when a server refuses the credentials, or a right that is needed, and
+    /// when either side refuses the other's certificate; [`Error::is_unavailable`] when too few can
+    /// be reached or serve now. No error shows a password or a key.
     ///
     /// # Panics
     ///
@@ -252,9 +253,12 @@ impl Builder {
             let policy = Adaptive::new(shortest, longest).map_err(Error::misuse)?;
             self.defaults.adaptive = Some(AdaptiveTtl::new(policy));
         }
-        let tls = self.tls_client(&endpoints)?;
+        #[cfg(feature = "tls")]
+        let tls = security::client(self.tls.as_ref(), &endpoints)?;
+        #[cfg(not(feature = "tls"))]
+        let tls = security::client(&endpoints)?;
         let core = self.start(endpoints, quorum, tls);
-        meet(&core, self.connections).await?;
+        meet::all(&core, self.connections).await?;
         Ok(Locker::new(core, self.defaults))
     }
 
@@ -287,40 +291,6 @@ impl Builder {
         } else {
             DEFAULT_COMMAND_TIMEOUT
         })
-    }
-
-    /// What the servers that want TLS are met with; nothing where none does.
-    #[cfg(feature = "tls")]
-    fn tls_client(&self, endpoints: &[Endpoint]) -> Result<Option<Client>, Error> {
-        let plain = endpoints.iter().find(|endpoint| !endpoint.tls);
-        if let (Some(plain), Some(_)) = (plain, &self.tls) {
-            return Err(Error::misuse(format_args!(
-                "TLS was asked for, and the URL of {} is one without: use rediss://",
-                plain.address
-            )));
-        }
-        if endpoints.iter().all(|endpoint| !endpoint.tls) {
-            return Ok(None);
-        }
-        let client = self.tls.clone().unwrap_or_default().client().map_err(Error::misuse)?;
-        for endpoint in endpoints.iter().filter(|endpoint| endpoint.tls) {
-            if let Address::Tcp { host, .. } = &endpoint.address {
-                client.name_for(host).map_err(Error::misuse)?;
-            }
-        }
-        Ok(Some(client))
-    }
-
-    #[cfg(not(feature = "tls"))]
-    #[expect(clippy::unused_self, reason = "with the feature it is used")]
-    fn tls_client(&self, endpoints: &[Endpoint]) -> Result<Option<Client>, Error> {
-        match endpoints.iter().find(|endpoint| endpoint.tls) {
-            None => Ok(None),
-            Some(endpoint) => Err(Error::misuse(format_args!(
-                "{}: rediss:// needs TLS: build leasehold with the feature `tls`",
-                endpoint.address
-            ))),
-        }
     }
 
     fn start(&self, endpoints: Vec<Endpoint>, quorum: Quorum, tls: Option<Client>) -> Core {
@@ -392,38 +362,6 @@ fn parse_server(url: &str) -> Result<Endpoint, Error> {
         Target::Sentinel { .. } => "redis-sentinel://",
     };
     Err(Error::misuse(format_args!("{unsupported} is not supported yet: use redis://")))
-}
-
-/// Waits until every server has been tried; there has to be a quorum of them, and none that could
-/// never serve.
-async fn meet(core: &Core, lanes: usize) -> Result<(), Error> {
-    let mut failed = Vec::new();
-    let mut is_setup_wrong = false;
-    for node in core.nodes() {
-        let Err(reason) = meet_one(node, lanes).await else { continue };
-        is_setup_wrong |= reason.kind() == FailureKind::Misuse;
-        failed.push(ServerReport {
-            server: node.endpoint().address.to_string(),
-            vote: Vote::Failed { kind: reason.kind(), reason: reason.to_string() },
-            round_trip: None,
-        });
-    }
-    if is_setup_wrong || core.nodes().len() - failed.len() < core.quorum().needed() {
-        return Err(Error::connect(Report { servers: failed }));
-    }
-    Ok(())
-}
-
-async fn meet_one(node: &Node, lanes: usize) -> Result<(), Reason> {
-    for lane in 0..lanes {
-        node.tried(lane).await.map_err(Reason::NoConnection)?;
-        match node.check(lane) {
-            // It may not vote yet, and is well otherwise.
-            Ok(()) | Err(Refusal::Quarantined(_)) => {}
-            Err(refusal) => return Err(Reason::Refusal(refusal)),
-        }
-    }
-    Ok(())
 }
 
 /// Up to how many commands in flight a caller writes for itself, as measured by

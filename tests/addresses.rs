@@ -35,3 +35,12 @@ async fn every_address_of_a_dead_name_is_in_the_error() {
         assert!(error.to_string().contains(&format!("{address}: ")), "{error}");
     }
 }
+
+#[cfg(not(feature = "tls"))]
+#[tokio::test]
+async fn a_build_without_tls_does_not_fall_back_to_none() {
+    let server = RedisServer::start();
+    let url = format!("rediss://127.0.0.1:{}", server.port());
+    let error = soon("an error", Locker::connect(&url)).await.map(|_| ()).unwrap_err();
+    assert!(error.is_misuse() && error.to_string().contains("the feature `tls`"), "{error}");
+}

@@ -78,6 +78,12 @@ pub enum OpenError {
     /// The server speaks TLS, and we did not.
     #[error("the server speaks TLS on this port: use rediss://")]
     WantsTls,
+    /// The server may speak TLS, and we did not; or be about to end.
+    #[error(
+        "the server hung up in the handshake ({0}): \
+         if it speaks TLS on this port, use rediss://"
+    )]
+    HungUp(Failure),
     /// There is none yet.
     #[error("not connected: a connection is being made")]
     Connecting,
@@ -121,6 +127,18 @@ impl OpenError {
         Self::of_tls(&error).unwrap_or_else(|| Self::Dial(Arc::new(error)))
     }
 
+    /// Many servers of TLS just hang up on who does not speak it.
+    fn or_tls_expected(self, may_be_tls: bool) -> Self {
+        match self {
+            Self::Broken(failure @ Failure::Unknown(Fault::ClosedByServer | Fault::Io(_)))
+                if may_be_tls =>
+            {
+                Self::HungUp(failure)
+            }
+            other => other,
+        }
+    }
+
     #[cfg(feature = "tls")]
     fn of_tls(error: &io::Error) -> Option<Self> {
         TlsFault::inside(error).cloned().map(Self::Tls)
@@ -155,7 +173,9 @@ pub async fn connect(
         let connection = Connection::dial(address, tls, settings, pushes, dial_within)
             .await
             .map_err(OpenError::of_dial)?;
-        let (prepared, info) = greet(&connection, hello, within).await?;
+        let greeted = greet(&connection, hello, within).await;
+        let may_be_tls = tls.is_none() && matches!(address, Address::Tcp { .. });
+        let (prepared, info) = greeted.map_err(|error| error.or_tls_expected(may_be_tls))?;
         connection.set_prepared(prepared);
         Ok(Opened { connection, info })
     };

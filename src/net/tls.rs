@@ -4,12 +4,12 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, rustls};
 
 use rustls::ClientConfig;
+use rustls::client::Resumption;
 use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
 
@@ -20,6 +20,8 @@ mod trust;
 pub use fault::TlsFault;
 pub(super) use halves::{ReadHalf, WriteHalf};
 
+use crate::clock;
+use crate::policy::Moment;
 use trust::InvalidTls;
 
 /// How servers with `rediss://` URLs are met: whom to trust, and who we are.
@@ -120,13 +122,15 @@ impl Tls {
         } else {
             config.with_root_certificates(trust::roots(&self.roots)?)
         };
-        let config = match &self.identity {
+        let mut config = match &self.identity {
             None => config.with_no_client_auth(),
             Some(identity) => {
                 let (chain, key) = trust::identity(identity)?;
                 config.with_client_auth_cert(chain, key).map_err(InvalidTls::Identity)?
             }
         };
+        // To resume a session is to take the server's certificate as still good.
+        config.resumption = Resumption::disabled();
         Ok(Client { connector: TlsConnector::from(Arc::new(config)), server_name })
     }
 }
@@ -169,15 +173,16 @@ impl Client {
         &self,
         host: &str,
         stream: TcpStream,
-        within: Duration,
+        until: Moment,
     ) -> io::Result<(ReadHalf, WriteHalf)> {
         let agreeing = self.connector.connect(self.name_for(host)?, stream);
+        let within = until.since(clock::now());
         match tokio::time::timeout(within, agreeing).await {
             Ok(Ok(agreed)) => {
                 let (stream, connection) = agreed.into_inner();
                 Ok(halves::split(stream, connection))
             }
-            Ok(Err(error)) => Err(TlsFault::of_handshake(error)),
+            Ok(Err(error)) => Err(TlsFault::of_handshake(&error)),
             Err(_) => Err(TlsFault::Silent(within).into()),
         }
     }

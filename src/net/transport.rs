@@ -59,40 +59,29 @@ pub(super) async fn open(
 ) -> io::Result<(ReadHalf, WriteHalf)> {
     match address {
         Address::Tcp { host, port } => {
-            let began = clock::now();
-            let stream = dial::dial(host, *port, within).await?;
+            let until = clock::now().after(within);
+            let stream = dial::dial(host, *port, until).await?;
             stream.set_nodelay(true)?;
             watch_for_death(&stream, dead_after)?;
-            let left = within.saturating_sub(clock::now().since(began));
-            secure(stream, host, tls, left).await
+            match tls {
+                None => {
+                    let (read, write) = stream.into_split();
+                    Ok((ReadHalf::Tcp(read), WriteHalf::Tcp(write)))
+                }
+                #[cfg(feature = "tls")]
+                Some(client) => {
+                    let (read, write) = client.agree(host, stream, until).await?;
+                    Ok((ReadHalf::Tls(read), WriteHalf::Tls(write)))
+                }
+                #[cfg(not(feature = "tls"))]
+                Some(client) => match *client {},
+            }
         }
         #[cfg(unix)]
         Address::Unix { path } => {
             let (read, write) = UnixStream::connect(path).await?.into_split();
             Ok((ReadHalf::Unix(read), WriteHalf::Unix(write)))
         }
-    }
-}
-
-#[cfg_attr(not(feature = "tls"), expect(clippy::unused_async, reason = "TLS has to wait"))]
-async fn secure(
-    stream: TcpStream,
-    host: &str,
-    tls: Option<&tls::Client>,
-    within: Duration,
-) -> io::Result<(ReadHalf, WriteHalf)> {
-    match tls {
-        None => {
-            let (read, write) = stream.into_split();
-            Ok((ReadHalf::Tcp(read), WriteHalf::Tcp(write)))
-        }
-        #[cfg(feature = "tls")]
-        Some(client) => {
-            let (read, write) = client.agree(host, stream, within).await?;
-            Ok((ReadHalf::Tls(read), WriteHalf::Tls(write)))
-        }
-        #[cfg(not(feature = "tls"))]
-        Some(client) => match *client {},
     }
 }
 

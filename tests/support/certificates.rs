@@ -28,7 +28,7 @@ impl Authority {
 
     /// A certificate for these names and addresses, good from a year ago to the far future.
     pub fn issue(&self, names: &[&str]) -> Identity {
-        self.issue_with(params(names))
+        self.issue_with(&params(names))
     }
 
     /// One that was good long ago.
@@ -36,17 +36,17 @@ impl Authority {
         let mut params = params(names);
         params.not_before = date_time_ymd(2001, 1, 1);
         params.not_after = date_time_ymd(2002, 1, 1);
-        self.issue_with(params)
+        self.issue_with(&params)
     }
 
     /// One that will be good some day.
     pub fn issue_early(&self, names: &[&str]) -> Identity {
         let mut params = params(names);
         params.not_before = date_time_ymd(3000, 1, 1);
-        self.issue_with(params)
+        self.issue_with(&params)
     }
 
-    fn issue_with(&self, params: CertificateParams) -> Identity {
+    fn issue_with(&self, params: &CertificateParams) -> Identity {
         let key = key();
         let certificate = params.signed_by(&key, &self.0).expect("a certificate can be made");
         Identity { chain: certificate.pem(), key: key.serialize_pem() }

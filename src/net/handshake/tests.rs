@@ -201,7 +201,11 @@ async fn a_loading_server_and_a_wrong_database_say_so() {
 async fn a_server_that_closes_or_talks_nonsense_in_the_handshake_is_reported_as_that() {
     let server = ScriptedServer::start(|_| Action::Close);
     let error = open(server.address(), HELLO).await.map(|_| ()).unwrap_err();
-    assert!(matches!(error, OpenError::Broken(Failure::Unknown(_))), "{error}");
+    assert!(matches!(error, OpenError::HungUp(Failure::Unknown(_))), "{error}");
+
+    let server = ScriptedServer::start(|_| Action::Raw(b"\x15\x03\x01\x00\x02\x02\x46".into()));
+    let error = open(server.address(), HELLO).await.map(|_| ()).unwrap_err();
+    assert!(matches!(error, OpenError::WantsTls), "{error}");
 
     let server = ScriptedServer::start(|_| Action::ok());
     let error = open(server.address(), HELLO).await.map(|_| ()).unwrap_err();

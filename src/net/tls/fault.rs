@@ -63,7 +63,7 @@ impl TlsFault {
     }
 
     /// What an error of the handshake means.
-    pub(super) fn of_handshake(error: io::Error) -> io::Error {
+    pub(super) fn of_handshake(error: &io::Error) -> io::Error {
         if let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
             return Self::from(error).into();
         }

@@ -92,7 +92,8 @@ async fn a_server_that_stood_still_in_the_middle_of_a_record_gets_the_rest_of_it
         // All that is sent below is many times as much.
         rustix::net::sockopt::set_socket_send_buffer_size(&stream, 4096).unwrap();
         let client = Tls::new().ca_pem(authority.pem()).client().unwrap();
-        let (read, write) = client.agree("127.0.0.1", stream, STUCK).await.unwrap();
+        let (read, write) =
+            client.agree("127.0.0.1", stream, clock::now().after(STUCK)).await.unwrap();
         let settings = Settings { command_timeout: STUCK, write_inline };
         let (read, write) = (transport::ReadHalf::Tls(read), transport::WriteHalf::Tls(write));
         let connection = Connection::over(read, write, settings, None);

@@ -9,17 +9,18 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
 use crate::clock;
+use crate::policy::Moment;
 
 /// Resolves `host` anew and tries its addresses in turn until one accepts.
 ///
 /// The error says what was tried, and what became of it.
-pub(super) async fn dial(host: &str, port: u16, within: Duration) -> io::Result<TcpStream> {
-    let began = clock::now();
+pub(super) async fn dial(host: &str, port: u16, until: Moment) -> io::Result<TcpStream> {
+    let left = until.since(clock::now());
     if let Ok(ip) = host.parse::<IpAddr>() {
-        return connect(SocketAddr::new(ip, port), within).await;
+        return connect(SocketAddr::new(ip, port), left).await;
     }
-    let resolving = timeout(within, lookup_host((host, port)));
-    let resolved = resolving.await.unwrap_or_else(|_| Err(no_answer(within)));
+    let resolving = timeout(left, lookup_host((host, port)));
+    let resolved = resolving.await.unwrap_or_else(|_| Err(no_answer(left)));
     let resolved = resolved.map_err(|error| explained(&error, "the name was not resolved"))?;
     let mut addresses = Vec::new();
     for address in resolved {
@@ -27,18 +28,17 @@ pub(super) async fn dial(host: &str, port: u16, within: Duration) -> io::Result<
             addresses.push(address);
         }
     }
-    try_each(&addresses, within.saturating_sub(clock::now().since(began))).await
+    try_each(&addresses, until).await
 }
 
 /// Each address gets a fair share of the time that is left, so that one that never answers does
 /// not cost the others theirs.
-async fn try_each(addresses: &[SocketAddr], within: Duration) -> io::Result<TcpStream> {
-    let began = clock::now();
+async fn try_each(addresses: &[SocketAddr], until: Moment) -> io::Result<TcpStream> {
     let mut shares = (1..=u32::try_from(addresses.len()).unwrap_or(u32::MAX)).rev();
     let (mut kind, mut tried) = (io::ErrorKind::NotFound, String::new());
     for address in addresses {
-        let left = within.saturating_sub(clock::now().since(began));
-        match connect(*address, left / shares.next().unwrap_or(1)).await {
+        let share = until.since(clock::now()) / shares.next().unwrap_or(1);
+        match connect(*address, share).await {
             Ok(stream) => return Ok(stream),
             Err(error) => {
                 kind = error.kind();
@@ -92,7 +92,7 @@ mod tests {
         let (hole, _kept) = black_hole().await;
         let (_listener, good) = ports::listen_async();
         let addresses = [hole, hole, good];
-        let dialed = try_each(&addresses, Duration::from_millis(900));
+        let dialed = try_each(&addresses, clock::now().after(Duration::from_millis(900)));
         let stream = soon("a connection", dialed).await.unwrap();
         assert_eq!(stream.peer_addr().unwrap(), good);
     }
@@ -103,7 +103,7 @@ mod tests {
         let (hole, _kept) = black_hole().await;
         let closed = SocketAddr::from(([127, 0, 0, 1], ports::free()));
         let addresses = [closed, hole];
-        let dialed = try_each(&addresses, Duration::from_millis(50));
+        let dialed = try_each(&addresses, clock::now().after(Duration::from_millis(50)));
         let error = soon("an error", dialed).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         let text = error.to_string();
@@ -113,7 +113,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_name_without_an_address_says_so() {
-        let error = soon("an error", dial("nobody.invalid", 1, STUCK)).await.unwrap_err();
+        let error = soon("an error", dial("nobody.invalid", 1, clock::now().after(STUCK)))
+            .await
+            .unwrap_err();
         assert!(error.to_string().starts_with("the name was not resolved: "), "{error}");
     }
 }

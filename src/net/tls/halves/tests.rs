@@ -10,13 +10,16 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::*;
+use crate::clock;
 use crate::net::tls::Tls;
 use crate::support::{Authority, STUCK, ports, soon};
 
 type Peer = StreamOwned<ServerConnection, PlainStream>;
 
 /// What the peer is to do, on a thread of its own.
-struct Remote(mpsc::Sender<Box<dyn FnOnce(&mut Peer) + Send>>);
+struct Remote(mpsc::Sender<Act>);
+
+type Act = Box<dyn FnOnce(&mut Peer) + Send>;
 
 impl Remote {
     fn then(&self, act: impl FnOnce(&mut Peer) + Send + 'static) {
@@ -70,7 +73,7 @@ async fn pair_of(
     let listener = ports::listen();
     rustix::net::sockopt::set_socket_recv_buffer_size(&listener, 4096).unwrap();
     let address = listener.local_addr().unwrap();
-    let (orders, received) = mpsc::channel::<Box<dyn FnOnce(&mut Peer) + Send>>();
+    let (orders, received) = mpsc::channel::<Act>();
     thread::spawn(move || {
         let (socket, _) = listener.accept().unwrap();
         socket.set_read_timeout(Some(STUCK)).unwrap();
@@ -83,7 +86,7 @@ async fn pair_of(
     let client = tls.client().unwrap();
     let stream = TcpStream::connect(address).await.unwrap();
     rustix::net::sockopt::set_socket_send_buffer_size(&stream, 4096).unwrap();
-    let (read, write) = client.agree("127.0.0.1", stream, STUCK).await.unwrap();
+    let (read, write) = client.agree("127.0.0.1", stream, clock::now().after(STUCK)).await.unwrap();
     (read, write, Remote(orders))
 }
 

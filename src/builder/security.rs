@@ -1,0 +1,44 @@
+//! What the servers that want TLS are met with.
+
+use crate::error::Error;
+use crate::net::tls::Client;
+#[cfg(feature = "tls")]
+use crate::net::tls::Tls;
+#[cfg(feature = "tls")]
+use crate::net::transport::Address;
+use crate::server::endpoint::Endpoint;
+
+/// Nothing where no server wants TLS. Whoever asks for TLS gets it everywhere or an error: never
+/// a connection in the clear.
+#[cfg(feature = "tls")]
+pub(super) fn client(tls: Option<&Tls>, endpoints: &[Endpoint]) -> Result<Option<Client>, Error> {
+    let plain = endpoints.iter().find(|endpoint| !endpoint.tls);
+    if let (Some(plain), Some(_)) = (plain, tls) {
+        return Err(Error::misuse(format_args!(
+            "TLS was asked for, and the URL of {} is one without: use rediss://",
+            plain.address
+        )));
+    }
+    if endpoints.iter().all(|endpoint| !endpoint.tls) {
+        return Ok(None);
+    }
+    let by_default = Tls::new();
+    let client = tls.unwrap_or(&by_default).client().map_err(Error::misuse)?;
+    for endpoint in endpoints.iter().filter(|endpoint| endpoint.tls) {
+        if let Address::Tcp { host, .. } = &endpoint.address {
+            client.name_for(host).map_err(Error::misuse)?;
+        }
+    }
+    Ok(Some(client))
+}
+
+#[cfg(not(feature = "tls"))]
+pub(super) fn client(endpoints: &[Endpoint]) -> Result<Option<Client>, Error> {
+    match endpoints.iter().find(|endpoint| endpoint.tls) {
+        None => Ok(None),
+        Some(endpoint) => Err(Error::misuse(format_args!(
+            "{}: rediss:// needs TLS: build leasehold with the feature `tls`",
+            endpoint.address
+        ))),
+    }
+}
