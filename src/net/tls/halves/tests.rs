@@ -7,6 +7,7 @@ use std::thread;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::*;
@@ -52,6 +53,20 @@ fn server_config(versions: &[&'static rustls::SupportedProtocolVersion]) -> (Ser
         .unwrap();
     config.send_half_rtt_data = true;
     (config, Tls::new().ca_pem(authority.pem()))
+}
+
+/// The same, which asks clients for a certificate of a CA that nobody has.
+fn wants_certificates(config: ServerConfig) -> ServerConfig {
+    let provider = Arc::clone(config.crypto_provider());
+    let mut roots = rustls::RootCertStore::empty();
+    let pem = Authority::new().pem();
+    roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()).unwrap();
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+    ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap()
+        .with_client_cert_verifier(verifier.build().unwrap())
+        .with_cert_resolver(config.cert_resolver)
 }
 
 /// Says this as early as may be, in one write with the peer's part of the handshake if it can.
@@ -233,4 +248,50 @@ async fn bytes_that_are_no_record_are_an_error_after_what_was_good() {
     assert_eq!(read(&mut reader).await.1, b"good");
     let error = read(&mut reader).await.0.unwrap_err();
     assert!(TlsFault::inside(&error).is_some(), "{error}");
+}
+
+/// In TLS 1.3 a client believes to be done before the server has looked at its certificate.
+#[tokio::test]
+async fn a_writer_that_is_hung_up_on_says_what_the_server_said_before() {
+    let (config, tls) = server_config(&[&rustls::version::TLS13]);
+    let mut session = ServerConnection::new(Arc::new(wants_certificates(config))).unwrap();
+    let listener = ports::listen();
+    let address = listener.local_addr().unwrap();
+    let (written, waiting) = mpsc::channel::<()>();
+    let server = thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        loop {
+            session.read_tls(&mut socket).unwrap();
+            let outcome = session.process_new_packets();
+            while session.wants_write() {
+                session.write_tls(&mut socket).unwrap();
+            }
+            if outcome.is_err() {
+                break;
+            }
+        }
+        // What is not read makes the end a reset.
+        waiting.recv().unwrap();
+    });
+    let client = tls.client().unwrap();
+    let stream = TcpStream::connect(address).await.unwrap();
+    let until = clock::now().after(STUCK);
+    let (_reader, writer) = client.agree("127.0.0.1", stream, until).await.unwrap();
+    writer.try_write(b"PING\r\n").unwrap();
+    written.send(()).unwrap();
+    tokio::task::spawn_blocking(move || server.join().unwrap()).await.unwrap();
+    let hung_up = async {
+        loop {
+            match writer.try_write(b"PING\r\n") {
+                Ok(_) => tokio::task::yield_now().await,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    writer.writable().await.unwrap();
+                }
+                Err(error) => return error,
+            }
+        }
+    };
+    let error = soon("the end", hung_up).await;
+    let fault = TlsFault::inside(&error);
+    assert!(matches!(fault, Some(TlsFault::ClientCertificate(_))), "{error}");
 }
