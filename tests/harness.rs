@@ -2,10 +2,14 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests measure real time")]
 
+#[path = "harness/cluster.rs"]
+mod cluster;
 #[path = "harness/proxy.rs"]
 mod proxy;
 #[path = "harness/scripted.rs"]
 mod scripted;
+#[path = "harness/sentinel.rs"]
+mod sentinel;
 #[path = "harness/server.rs"]
 mod server;
 mod support;

@@ -11,7 +11,7 @@ use crate::support::watchdog::{Directory, Watchdog};
 use crate::support::{RedisServer, STUCK, eventually, unique_name};
 
 /// Whether a process can still run: a zombie can't.
-fn is_alive(pid: u32) -> bool {
+pub(crate) fn is_alive(pid: u32) -> bool {
     let probe = format!("ps -o stat= -p {pid} 2>/dev/null || cat /proc/{pid}/stat 2>/dev/null");
     let output = std::process::Command::new("sh").args(["-c", &probe]).output().expect("sh runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -10,10 +10,12 @@
 
 pub mod certificates;
 pub mod client;
+pub mod cluster;
 pub mod fleet;
 pub mod ports;
 pub mod proxy;
 pub mod scripted;
+pub mod sentinel;
 pub mod server;
 pub mod watchdog;
 
@@ -21,9 +23,11 @@ use std::time::{Duration, Instant};
 
 pub use certificates::{Authority, Identity};
 pub use client::Client;
+pub use cluster::Cluster;
 pub use fleet::Fleet;
 pub use proxy::{Fault, FaultProxy};
 pub use scripted::{Action, Command, ScriptedServer};
+pub use sentinel::Sentinels;
 pub use server::RedisServer;
 
 /// How long anything may take before a test calls it stuck. Generous: it decides how long a broken

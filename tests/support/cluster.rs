@@ -1,0 +1,389 @@
+//! A real Redis Cluster, owned by one test: three masters, each with a replica.
+//!
+//! Nodes are named by their index: 0 to 2 begin as masters and 3 to 5 as their replicas.
+
+use std::ops::{Index, RangeInclusive};
+use std::time::{Duration, Instant};
+
+use super::server::Builder;
+use super::{RedisServer, STUCK, ports};
+
+/// How long a node must be silent to be taken for dead.
+const NODE_TIMEOUT_MS: &str = "1000";
+const MASTERS: [(u16, u16); 3] = [(0, 5460), (5461, 10_922), (10_923, 16_383)];
+/// What a cluster is asked while it changes costs it time, too.
+const POLL: Duration = Duration::from_millis(25);
+
+struct Node {
+    server: RedisServer,
+    bus_port: u16,
+    id: String,
+    /// Neither killed nor stopped.
+    answers: bool,
+}
+
+/// A running cluster; it ends like its servers do.
+pub struct Cluster {
+    nodes: Vec<Node>,
+    builder: Builder,
+}
+
+/// What one node says of one node.
+#[derive(Debug)]
+struct Line {
+    id: String,
+    flags: Vec<String>,
+    /// The id of a replica's master.
+    master: String,
+    slots: Vec<RangeInclusive<u16>>,
+}
+
+impl Line {
+    /// "id address flags master ping pong epoch link slot...", as `CLUSTER NODES` has it.
+    fn parse(line: &str) -> Self {
+        let words: Vec<&str> = line.split(' ').collect();
+        let range = |word: &&str| {
+            let (first, last) = word.split_once('-').unwrap_or((word, word));
+            Some(first.parse().ok()?..=last.parse().ok()?)
+        };
+        Self {
+            id: words[0].to_owned(),
+            flags: words[2].split(',').map(str::to_owned).collect(),
+            master: words[3].to_owned(),
+            slots: words[8..].iter().filter_map(range).collect(),
+        }
+    }
+
+    fn is(&self, flag: &str) -> bool {
+        self.flags.iter().any(|known| known == flag)
+    }
+
+    fn serves(&self, slot: u16) -> bool {
+        self.is("master") && self.slots.iter().any(|slots| slots.contains(&slot))
+    }
+}
+
+impl Cluster {
+    /// Returns when all nodes agree, serve, and follow their masters.
+    pub fn start() -> Self {
+        Self::start_as(&RedisServer::builder())
+    }
+
+    /// Each node as `builder` says.
+    pub fn start_as(builder: &Builder) -> Self {
+        let builder = builder.clone();
+        let nodes = std::thread::scope(|scope| {
+            let starting: Vec<_> =
+                (0..2 * MASTERS.len()).map(|_| scope.spawn(|| Node::start(&builder))).collect();
+            let started = starting.into_iter().map(|node| node.join().expect("a node starts"));
+            started.collect()
+        });
+        let mut cluster = Self { nodes, builder };
+        cluster.form();
+        cluster
+    }
+
+    fn form(&mut self) {
+        for (index, node) in self.nodes.iter().enumerate() {
+            node.ok(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
+            if let Some((first, last)) = MASTERS.get(index) {
+                node.ok(&["CLUSTER", "ADDSLOTSRANGE", &first.to_string(), &last.to_string()]);
+            }
+            // Each with each: to be told by others would take longer.
+            self.nodes[..index].iter().for_each(|other| node.meet(other));
+        }
+        poll("the nodes know each other", || self.know_each_other());
+        for replica in MASTERS.len()..self.nodes.len() {
+            let master = &self.nodes[replica - MASTERS.len()].id;
+            self.nodes[replica].ok(&["CLUSTER", "REPLICATE", master]);
+        }
+        poll("the cluster serves", || {
+            self.is_ok() && (0..MASTERS.len()).all(|master| self.is_replicated(master))
+        });
+    }
+
+    fn answering(&self) -> impl Iterator<Item = &Node> + Clone {
+        self.nodes.iter().filter(|node| node.answers)
+    }
+
+    fn know_each_other(&self) -> bool {
+        let count = self.answering().count();
+        self.answering().all(|node| {
+            let view = node.view();
+            let is_known = |other: &Node| {
+                let line = view.iter().find(|line| line.id == other.id);
+                line.is_some_and(|line| !line.is("handshake") && !line.is("noaddr"))
+            };
+            view.len() >= count && self.answering().all(is_known)
+        })
+    }
+
+    fn is_ok(&self) -> bool {
+        self.answering().all(|node| {
+            let info = node.server.cli_text(&["CLUSTER", "INFO"]);
+            info.contains("cluster_state:ok") && info.contains("cluster_slots_ok:16384")
+        })
+    }
+
+    /// Whether the replica of `master` follows it, and all nodes know.
+    fn is_replicated(&self, master: usize) -> bool {
+        let master = &self.nodes[master];
+        let replicas = self.answering().filter(|node| node.follows(&master.id));
+        let is_known = |replica: &Node| {
+            self.answering().all(|node| {
+                let view = node.view();
+                view.iter().any(|line| line.id == replica.id && line.master == master.id)
+            })
+        };
+        replicas.clone().next().is_some()
+            && replicas.into_iter().all(|replica| {
+                let info = replica.server.cli_text(&["INFO", "replication"]);
+                info.contains("master_link_status:up") && is_known(replica)
+            })
+    }
+
+    /// A URL that names every node, those that are down too.
+    pub fn url(&self) -> String {
+        self.seed_url(self.nodes.len())
+    }
+
+    /// A URL that names the first `count` nodes.
+    pub fn seed_url(&self, count: usize) -> String {
+        self.url_of(&(0..count).collect::<Vec<_>>())
+    }
+
+    /// A URL that names these nodes, with the password if they have one.
+    pub fn url_of(&self, nodes: &[usize]) -> String {
+        let url = self.nodes[nodes[0]].server.url();
+        let login = url.trim_start_matches("redis://").rsplit_once('@');
+        let login = login.map(|(login, _)| format!("{login}@")).unwrap_or_default();
+        let hosts = nodes.iter().map(|node| self[*node].address().to_string());
+        format!("redis-cluster://{login}{}", hosts.collect::<Vec<_>>().join(","))
+    }
+
+    /// All nodes, those that are down too.
+    pub fn nodes(&self) -> impl Iterator<Item = &RedisServer> {
+        self.nodes.iter().map(|node| &node.server)
+    }
+
+    /// A node's name among the nodes.
+    pub fn id(&self, node: usize) -> &str {
+        &self.nodes[node].id
+    }
+
+    /// The node that takes itself for the slot's master.
+    pub fn master_of(&self, slot: u16) -> usize {
+        self.find_master(slot).unwrap_or_else(|| panic!("no node serves slot {slot}"))
+    }
+
+    fn find_master(&self, slot: u16) -> Option<usize> {
+        self.nodes.iter().position(|node| node.answers && node.myself().serves(slot))
+    }
+
+    /// A node that follows `master`.
+    pub fn replica_of(&self, master: usize) -> usize {
+        let id = &self.nodes[master].id;
+        let found = self.nodes.iter().position(|node| node.answers && node.follows(id));
+        found.unwrap_or_else(|| panic!("node {master} has no replica"))
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self, node: usize) {
+        self.nodes[node].server.kill();
+        self.nodes[node].answers = false;
+    }
+
+    /// Starts it again on its port; it remembers the cluster, and nothing else.
+    pub fn restart(&mut self, node: usize) {
+        self.nodes[node].server.restart();
+        self.nodes[node].answers = true;
+    }
+
+    /// SIGSTOP.
+    pub fn stop(&mut self, node: usize) {
+        self.nodes[node].server.stop();
+        self.nodes[node].answers = false;
+    }
+
+    /// SIGCONT.
+    pub fn cont(&mut self, node: usize) {
+        self.nodes[node].server.cont();
+        self.nodes[node].answers = true;
+    }
+
+    /// Waits until a node that is up serves the slot and all that are up agree; gives that node.
+    pub async fn wait_until_failed_over(&self, slot: u16) -> usize {
+        self.wait_until("a node took over", || {
+            let master = self.find_master(slot);
+            master.is_some_and(|master| self.agree(slot, master)) && self.is_ok()
+        })
+        .await;
+        self.master_of(slot)
+    }
+
+    fn agree(&self, slot: u16, master: usize) -> bool {
+        let id = &self.nodes[master].id;
+        self.answering().all(|node| {
+            let view = node.view();
+            view.iter().filter(|line| line.serves(slot)).all(|line| line.id == *id)
+                && view.iter().any(|line| line.serves(slot))
+        })
+    }
+
+    /// Moves so many slots with redis-cli, as an administrator does.
+    pub async fn migrate_slots(&self, from: usize, to: usize, count: usize) {
+        let [source, target] = [from, to].map(|node| &self.nodes[node]);
+        let output = tokio::process::Command::new("redis-cli")
+            .args(["--cluster", "reshard", &source.server.address().to_string()])
+            .args(["--cluster-from", &source.id, "--cluster-to", &target.id])
+            .args(["--cluster-slots", &count.to_string(), "--cluster-yes"])
+            .kill_on_drop(true)
+            .output();
+        let output = super::soon("slots move", output).await.expect("redis-cli can be started");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && !said.contains("[ERR]"), "{said}");
+    }
+
+    /// From now on `from` answers ASK for keys that it lacks, and `to` takes those who ask.
+    pub fn begin_migration(&self, slot: u16, from: usize, to: usize) {
+        let [source, target] = [from, to].map(|node| &self.nodes[node]);
+        let slot = slot.to_string();
+        target.ok(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &source.id]);
+        source.ok(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &target.id]);
+    }
+
+    /// Moves the slot's keys; gives how many.
+    pub fn migrate_keys(&self, slot: u16, from: usize, to: usize) -> usize {
+        let port = self[to].port().to_string();
+        let slot = slot.to_string();
+        let mut client = self[from].client();
+        let mut moved = 0;
+        loop {
+            let leasehold_resp::Frame::Array(keys) =
+                client.call(&["CLUSTER", "GETKEYSINSLOT", &slot, "1"])
+            else {
+                panic!("no list of keys");
+            };
+            let Some(key) = keys.first().and_then(leasehold_resp::Frame::as_bytes) else {
+                return moved;
+            };
+            let key = std::str::from_utf8(key).expect("tests have readable keys");
+            let answer = client.text(&["MIGRATE", "127.0.0.1", &port, key, "0", "5000"]);
+            // A key can expire in between.
+            assert!(answer == "OK" || answer == "NOKEY", "{answer}");
+            moved += usize::from(answer == "OK");
+        }
+    }
+
+    /// Makes `to` the slot's master, and says so to all masters.
+    pub fn end_migration(&self, slot: u16, from: usize, to: usize) {
+        let id = &self.nodes[to].id;
+        let others = (0..self.nodes.len()).filter(|other| ![from, to].contains(other));
+        for node in [to, from].into_iter().chain(others).map(|node| &self.nodes[node]) {
+            if node.answers && node.myself().is("master") {
+                node.ok(&["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", id]);
+            }
+        }
+    }
+
+    /// Starts a master without slots and waits until all know it; gives its index.
+    pub async fn add_node(&mut self) -> usize {
+        let node = Node::start(&self.builder);
+        self.answering().for_each(|other| node.meet(other));
+        self.nodes.push(node);
+        self.wait_until("the new node is known", || self.know_each_other() && self.is_ok()).await;
+        self.nodes.len() - 1
+    }
+
+    /// Makes the others forget a node; for a minute they will not be told of it again. The node
+    /// itself goes on as it was, and a master's replicas refuse to forget it.
+    pub fn forget(&self, node: usize) {
+        let id = &self.nodes[node].id;
+        for other in self.answering().filter(|other| other.id != *id) {
+            other.ok(&["CLUSTER", "FORGET", id]);
+        }
+    }
+
+    /// Ends every client's connection; replicas and the nodes among themselves keep theirs.
+    pub fn kill_all_connections(&self) {
+        for node in self.answering() {
+            let mut client = node.server.client();
+            for kind in ["normal", "pubsub"] {
+                client.text(&["CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes"]);
+            }
+        }
+    }
+
+    async fn wait_until(&self, what: &str, condition: impl Fn() -> bool) {
+        super::soon(what, async {
+            while !condition() {
+                tokio::time::sleep(POLL).await;
+            }
+        })
+        .await;
+    }
+}
+
+impl Index<usize> for Cluster {
+    type Output = RedisServer;
+
+    fn index(&self, index: usize) -> &RedisServer {
+        &self.nodes[index].server
+    }
+}
+
+impl Node {
+    fn start(builder: &Builder) -> Self {
+        // Of our own choice, so that it is as safe over a restart as the port is.
+        let bus_port = ports::free();
+        let arguments = [
+            "--cluster-enabled",
+            "yes",
+            "--cluster-node-timeout",
+            NODE_TIMEOUT_MS,
+            "--cluster-port",
+            &bus_port.to_string(),
+            "--cluster-replica-validity-factor",
+            "0",
+            "--repl-diskless-sync-delay",
+            "0",
+        ]
+        .map(str::to_owned);
+        let builder = arguments.iter().fold(builder.clone(), Builder::arg);
+        let server = builder.start();
+        let id = server.cli_text(&["CLUSTER", "MYID"]);
+        Self { server, bus_port, id, answers: true }
+    }
+
+    #[track_caller]
+    fn ok(&self, command: &[&str]) {
+        assert_eq!(self.server.cli_text(command), "OK", "{command:?}");
+    }
+
+    fn meet(&self, other: &Self) {
+        let [port, bus_port] = [other.server.port(), other.bus_port].map(|port| port.to_string());
+        self.ok(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus_port]);
+    }
+
+    fn view(&self) -> Vec<Line> {
+        self.server.cli_text(&["CLUSTER", "NODES"]).lines().map(Line::parse).collect()
+    }
+
+    fn myself(&self) -> Line {
+        let line = self.view().into_iter().find(|line| line.is("myself"));
+        line.expect("a node knows itself")
+    }
+
+    fn follows(&self, master: &str) -> bool {
+        self.myself().master == master
+    }
+}
+
+/// Waits for what has no event, outside of a runtime too.
+fn poll(what: &str, condition: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < STUCK, "still not true: {what}");
+        std::thread::sleep(POLL);
+    }
+}

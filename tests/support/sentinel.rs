@@ -1,0 +1,261 @@
+//! A master, two replicas and three Sentinels, owned by one test.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use leasehold_resp::Frame;
+
+use super::watchdog::{Directory, Watchdog};
+use super::{Client, RedisServer, STUCK, ports};
+
+/// What the Sentinels call the master and its replicas.
+pub const SERVICE: &str = "main";
+
+const DOWN_AFTER_MS: u32 = 1_000;
+const FAILOVER_TIMEOUT_MS: u32 = 3_000;
+const BIND_ATTEMPTS: u32 = 50;
+const POLL: Duration = Duration::from_millis(25);
+
+/// Letters and digits; none where nobody has to log in.
+#[derive(Clone, Debug, Default)]
+pub struct Passwords {
+    pub servers: Option<String>,
+    pub sentinels: Option<String>,
+}
+
+/// Running servers and Sentinels; they end like every server of a test does.
+pub struct Sentinels {
+    // Before the servers: each Sentinel's files are in a server's directory.
+    sentinels: Vec<Sentinel>,
+    servers: Vec<RedisServer>,
+    passwords: Passwords,
+}
+
+struct Sentinel {
+    process: Watchdog,
+    port: u16,
+    answers: bool,
+}
+
+impl Sentinels {
+    /// Returns when the replicas follow and all Sentinels know each other and them.
+    pub fn start() -> Self {
+        Self::start_with(Passwords::default())
+    }
+
+    /// The same, with passwords.
+    pub fn start_with(passwords: Passwords) -> Self {
+        let mut builder = RedisServer::builder().arg("--repl-diskless-sync-delay").arg("0");
+        if let Some(password) = &passwords.servers {
+            builder = builder.arg("--requirepass").arg(password).arg("--masterauth").arg(password);
+        }
+        let master = builder.clone().start();
+        let builder = builder.arg("--replicaof").arg("127.0.0.1").arg(master.port().to_string());
+        let servers = vec![master, builder.clone().start(), builder.start()];
+        poll("the replicas follow", || {
+            let infos = servers[1..].iter().map(|server| server.cli_text(&["INFO", "replication"]));
+            infos.into_iter().all(|info| info.contains("master_link_status:up"))
+        });
+        let port = servers[0].port();
+        let start = |server: &RedisServer| Sentinel::start(server.directory(), port, &passwords);
+        let sentinels = servers.iter().map(start).collect();
+        let started = Self { sentinels, servers, passwords };
+        poll("the Sentinels know all", || {
+            (0..started.sentinels.len()).all(|index| started.knows_all(index))
+        });
+        started
+    }
+
+    fn knows_all(&self, index: usize) -> bool {
+        let master = fields(&self.ask(index, &["SENTINEL", "MASTER", SERVICE]));
+        let is = |name: &str, value: &str| master.get(name).is_some_and(|known| known == value);
+        let Frame::Array(replicas) = self.ask(index, &["SENTINEL", "REPLICAS", SERVICE]) else {
+            return false;
+        };
+        let links = replicas.iter().filter(|replica| {
+            fields(replica).get("master-link-status").is_some_and(|status| status == "ok")
+        });
+        is("flags", "master") && is("num-other-sentinels", "2") && links.count() == 2
+    }
+
+    /// A URL that names every Sentinel, with the servers' password if they have one.
+    pub fn url(&self) -> String {
+        let login = self.passwords.servers.as_ref().map(|password| format!(":{password}@"));
+        let hosts = self.sentinels.iter().map(|sentinel| format!("127.0.0.1:{}", sentinel.port));
+        let hosts = hosts.collect::<Vec<_>>().join(",");
+        format!("redis-sentinel://{}{hosts}/{SERVICE}", login.unwrap_or_default())
+    }
+
+    /// The ports of the Sentinels.
+    pub fn sentinel_ports(&self) -> Vec<u16> {
+        self.sentinels.iter().map(|sentinel| sentinel.port).collect()
+    }
+
+    /// The pids of the Sentinels.
+    pub fn sentinel_pids(&self) -> Vec<u32> {
+        self.sentinels.iter().map(|sentinel| sentinel.process.pid()).collect()
+    }
+
+    /// The master and the replicas, whichever they are now.
+    pub fn servers(&self) -> &[RedisServer] {
+        &self.servers
+    }
+
+    /// The server with this port.
+    pub fn server(&self, port: u16) -> &RedisServer {
+        let found = self.servers.iter().find(|server| server.port() == port);
+        found.unwrap_or_else(|| panic!("no server has port {port}"))
+    }
+
+    /// Whether `INFO replication` of the server with this port contains `text`. Not where it hangs
+    /// up: a Sentinel that changes a server's role ends all connections to it.
+    pub fn replication_shows(&self, port: u16, text: &str) -> bool {
+        let address = self.server(port).address();
+        let answer = Client::connect(address, self.passwords.servers.as_deref())
+            .and_then(|mut client| client.try_call(&["INFO", "replication"]));
+        let info = answer.ok().and_then(|info| info.as_bytes().cloned()).unwrap_or_default();
+        String::from_utf8_lossy(&info).contains(text)
+    }
+
+    /// What the first Sentinel that is up takes for the master's port.
+    pub fn master_port(&self) -> u16 {
+        let index = self.sentinels.iter().position(|sentinel| sentinel.answers);
+        self.master_port_by(index.expect("a Sentinel is up")).expect("it knows a master")
+    }
+
+    fn master_port_by(&self, index: usize) -> Option<u16> {
+        let answer = self.ask(index, &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE]);
+        let Frame::Array(address) = answer else {
+            return None;
+        };
+        std::str::from_utf8(address.get(1)?.as_bytes()?).ok()?.parse().ok()
+    }
+
+    /// One command to one Sentinel, on a connection of its own.
+    pub fn ask(&self, index: usize, command: &[&str]) -> Frame {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.sentinels[index].port));
+        let password = self.passwords.sentinels.as_deref();
+        Client::connect(address, password).expect("the Sentinel is up").call(command)
+    }
+
+    /// SIGKILL; gives the port that it had.
+    pub fn kill_master(&mut self) -> u16 {
+        let port = self.master_port();
+        let server = self.servers.iter_mut().find(|server| server.port() == port);
+        server.expect("the master is ours").kill();
+        port
+    }
+
+    /// Starts a killed server again, empty and on its port; the Sentinels will tell it its role.
+    pub fn restart(&mut self, port: u16) {
+        let server = self.servers.iter_mut().find(|server| server.port() == port);
+        server.expect("the server is ours").restart();
+    }
+
+    /// SIGKILL.
+    pub fn kill_sentinel(&mut self, index: usize) {
+        self.sentinels[index].process.end(Directory::Keep);
+        self.sentinels[index].answers = false;
+    }
+
+    /// Has a replica promoted while the master is up; waits until the Sentinels have begun.
+    pub async fn failover(&self) {
+        let index = self.sentinels.iter().position(|sentinel| sentinel.answers);
+        let index = index.expect("a Sentinel is up");
+        // They refuse until they have seen a replica that is fit.
+        wait_until("the failover begins", || {
+            self.ask(index, &["SENTINEL", "FAILOVER", SERVICE]).error().is_none()
+        })
+        .await;
+    }
+
+    /// Waits until every Sentinel that is up names the same other master, and it takes itself for
+    /// one; gives its port.
+    pub async fn wait_for_master_other_than(&self, port: u16) -> u16 {
+        wait_until("there is another master", || {
+            let master = self.master_port();
+            let answering =
+                (0..self.sentinels.len()).filter(|index| self.sentinels[*index].answers);
+            master != port
+                && answering.into_iter().all(|index| self.master_port_by(index) == Some(master))
+                && self.replication_shows(master, "role:master")
+        })
+        .await;
+        self.master_port()
+    }
+}
+
+impl Sentinel {
+    /// Its directory is inside of `directory`, and removed with it.
+    fn start(directory: &Path, master: u16, passwords: &Passwords) -> Self {
+        let directory = directory.join("sentinel");
+        std::fs::create_dir(&directory).expect("the directory is ours");
+        let file = directory.join("sentinel.conf");
+        for _ in 0..BIND_ATTEMPTS {
+            let port = ports::free();
+            let text = configuration(port, master, &directory, passwords);
+            std::fs::write(&file, text).expect("the directory can be written");
+            let command: [OsString; 3] =
+                ["redis-server".into(), file.clone().into(), "--sentinel".into()];
+            let mut process = Watchdog::spawn(&command, &directory).expect("sh can be started");
+            if process.log().wait_for_any(&["Sentinel ID is"], STUCK) {
+                return Self { process, port, answers: true };
+            }
+            let log = process.log().text();
+            process.end(Directory::Keep);
+            assert!(log.contains("Address already in use"), "no Sentinel started:\n{log}");
+        }
+        panic!("no port could be bound in {BIND_ATTEMPTS} attempts");
+    }
+}
+
+fn configuration(port: u16, master: u16, directory: &Path, passwords: &Passwords) -> String {
+    let mut text = format!(
+        "port {port}\nbind 127.0.0.1\nprotected-mode no\ndir \"{}\"\n\
+         sentinel monitor {SERVICE} 127.0.0.1 {master} 2\n\
+         sentinel down-after-milliseconds {SERVICE} {DOWN_AFTER_MS}\n\
+         sentinel failover-timeout {SERVICE} {FAILOVER_TIMEOUT_MS}\n\
+         sentinel parallel-syncs {SERVICE} 2\n",
+        directory.display()
+    );
+    if let Some(password) = &passwords.servers {
+        text += &format!("sentinel auth-pass {SERVICE} {password}\n");
+    }
+    if let Some(password) = &passwords.sentinels {
+        text += &format!("requirepass {password}\nsentinel sentinel-pass {password}\n");
+    }
+    text
+}
+
+/// Names and values, as RESP2 lists them.
+fn fields(frame: &Frame) -> HashMap<String, String> {
+    let Frame::Array(items) = frame else {
+        return HashMap::new();
+    };
+    let text = |frame: &Frame| {
+        let bytes = frame.as_bytes().map(AsRef::as_ref).unwrap_or_default();
+        String::from_utf8_lossy(bytes).into_owned()
+    };
+    items.chunks_exact(2).map(|pair| (text(&pair[0]), text(&pair[1]))).collect()
+}
+
+/// Waits for what has no event, outside of a runtime too.
+fn poll(what: &str, condition: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < STUCK, "still not true: {what}");
+        std::thread::sleep(POLL);
+    }
+}
+
+async fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    super::soon(what, async {
+        while !condition() {
+            tokio::time::sleep(POLL).await;
+        }
+    })
+    .await;
+}
