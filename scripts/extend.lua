@@ -10,12 +10,18 @@
 -- It never shortens a lease (PEXPIRE .. GT, as servers before Redis 7 can do it too) and never
 -- creates a key that is gone: somebody else may have held the lock meanwhile. The lock is read
 -- once more after it was written: what a server tracks for a connection, it forgets at a write.
--- A key that is no lock any more (an error of GET) is not the owner's, and no other lock's trouble.
+-- A key that is no lock any more (WRONGTYPE) is not the owner's, and no other lock's trouble; any
+-- other error of GET, such as a right that the user lacks, says nothing of the lock: it is raised by
+-- a second GET, which has the server say on which line.
 
 local kept = {}
 for lock = 1, #KEYS do
   kept[lock] = 0
-  if redis.pcall('GET', KEYS[lock]) == ARGV[2 * lock - 1] then
+  local holder = redis.pcall('GET', KEYS[lock])
+  if type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true) then
+    redis.call('GET', KEYS[lock])
+  end
+  if holder == ARGV[2 * lock - 1] then
     if redis.call('PTTL', KEYS[lock]) < tonumber(ARGV[2 * lock]) then
       redis.call('PEXPIRE', KEYS[lock], ARGV[2 * lock])
       redis.call('GET', KEYS[lock])

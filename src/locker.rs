@@ -13,6 +13,7 @@ use crate::lock::few::Few;
 use crate::lock::guard::Guard;
 use crate::lock::keeper::keep;
 use crate::lock::names::Names;
+use crate::lock::scripts;
 use crate::lock::shutdown::{Shutdown, shut_down};
 use crate::policy::{Retry, Tolerance, Wait};
 use crate::request::LockRequest;
@@ -170,13 +171,22 @@ impl Locker {
 
     /// What is wrong with servers that take part all the same: one line each, with its address.
     ///
-    /// A server that may evict keys is one: a lock that is evicted is lost before its time.
+    /// A server that may evict keys is one: a lock that is evicted is lost before its time. So is
+    /// one that has refused, for want of a right, what nobody waited for: client tracking (whoever
+    /// waits has to poll), a renewal, the release of a dropped guard.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        let nodes = self.core.nodes().iter();
-        nodes
-            .filter_map(|node| Some(format!("{}: {}", node.endpoint().address, node.warning()?)))
-            .collect()
+        let of_node = |node: &Node| {
+            let address = &node.endpoint().address;
+            let unfit = node.warning().map(|warning| warning.to_string());
+            let refused = node.connections().filter_map(|connection| connection.refused().cloned());
+            // What was refused of a script without its text was a release.
+            let named =
+                refused.map(|error| error.about(scripts::release().text(), &[]).to_string());
+            let lines = unfit.into_iter().chain(named);
+            lines.map(|line| format!("{address}: {line}")).collect::<Vec<_>>()
+        };
+        self.core.nodes().iter().flat_map(of_node).collect()
     }
 
     fn name(&self, name: &[u8]) -> Result<Names, Error> {

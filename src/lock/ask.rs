@@ -13,7 +13,6 @@ use super::round::{Answered, Round};
 use crate::clock;
 use crate::net::connection::Connection;
 use crate::net::handshake::OpenError;
-use crate::net::refusal::ServerError;
 use crate::policy::{Moment, Quorum, Verdict};
 use crate::server::call::{Call, Command};
 use crate::server::node::Node;
@@ -204,10 +203,10 @@ async fn put(
     }
 }
 
-pub(super) async fn reply_to(call: Call<'_>) -> Result<Frame, Reason> {
-    let reply = call.await.map_err(Reason::NoReply)?;
+pub(super) async fn reply_to(mut call: Call<'_>) -> Result<Frame, Reason> {
+    let reply = (&mut call).await.map_err(Reason::NoReply)?;
     match reply.error() {
-        Some(text) => Err(Reason::Refused(ServerError::new(text))),
+        Some(text) => Err(Reason::Refused(call.refusal(text))),
         None => Ok(reply),
     }
 }

@@ -12,7 +12,7 @@ use std::task::Poll;
 
 use leasehold_resp::{Decimal, Frame};
 
-use super::answer::Answer;
+use super::answer::{Answer, Reason};
 use super::ask::{note, reply_to};
 use super::core::Core;
 use super::hold::Hold;
@@ -212,7 +212,11 @@ impl Go {
 
     /// Reads one command's reply.
     async fn take(&self, server: usize, members: &[usize], call: Call<'_>) {
+        let connection = Arc::clone(call.connection());
         let reply = reply_to(call).await;
+        if let Err(Reason::Refused(error)) = &reply {
+            connection.note_refused(error.clone());
+        }
         if !self.core.is_single() {
             note(&self.core.nodes()[server], reply.as_ref().err(), clock::now());
         }
@@ -322,7 +326,11 @@ impl Go {
             send_whole(&connection, command)
         };
         let Ok(reply) = begun else { return };
-        if let Ok(Some(Answer::Granted(_))) = reply.await.map(|reply| Answer::of_owned(&reply)) {
+        let Ok(reply) = reply.await else { return };
+        if let Some(text) = reply.error() {
+            connection.note_refused(command.refusal(text));
+        }
+        if let Some(Answer::Granted(_)) = Answer::of_owned(&reply) {
             self.core.meter().note_repaired();
         }
     }

@@ -27,7 +27,7 @@ pub(super) fn extend() -> &'static Script {
     &CATALOG[1]
 }
 
-pub(super) fn release() -> &'static Script {
+pub(crate) fn release() -> &'static Script {
     &CATALOG[2]
 }
 

@@ -24,6 +24,7 @@ use tokio::sync::Semaphore;
 use super::outcome::Fault;
 use super::pipeline::{Owed, Pipeline, Sweep};
 use super::pushes::Pushes;
+use super::refusal::{Code, ServerError};
 use super::sending::IN_FLIGHT_BYTES;
 use super::tasks::{self, Signals};
 use super::tls::Client;
@@ -59,6 +60,8 @@ pub struct Connection {
     pub(super) settings: Settings,
     pushes: Option<Arc<dyn Pushes>>,
     prepared: OnceLock<Prepared>,
+    /// The first right that the user turned out to lack where nobody waited to be told.
+    refused: OnceLock<ServerError>,
 }
 
 /// What a handshake brought.
@@ -107,6 +110,7 @@ impl Connection {
             settings,
             pushes,
             prepared: OnceLock::new(),
+            refused: OnceLock::new(),
         });
         let weak = Arc::downgrade(&connection);
         tokio::spawn(tasks::read(weak.clone(), read));
@@ -149,6 +153,19 @@ impl Connection {
     /// Whether the server tells of changes, made by others, to what was read on this connection.
     pub fn is_tracking(&self) -> bool {
         self.prepared.get().is_some_and(|prepared| prepared.is_tracking)
+    }
+
+    /// What the server refused for want of a right where nobody waited to be told: what was owed,
+    /// tracking, a renewal.
+    pub fn refused(&self) -> Option<&ServerError> {
+        self.refused.get()
+    }
+
+    /// Remembers an error that nobody waits to be told of, if it is about a right and the first.
+    pub fn note_refused(&self, error: ServerError) {
+        if error.code() == Code::Permission {
+            let _ = self.refused.set(error);
+        }
     }
 
     pub(super) fn set_prepared(&self, prepared: Prepared) {
@@ -199,8 +216,11 @@ impl Connection {
                 }
             }
         }
-        let freed = pipeline.take_freed_weight();
+        let (freed, refused) = (pipeline.take_freed_weight(), pipeline.take_refused());
         drop(pipeline);
+        if let Some(text) = refused {
+            self.note_refused(ServerError::new(&text));
+        }
         self.credit.add_permits(freed);
         delivered
     }

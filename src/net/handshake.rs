@@ -286,12 +286,13 @@ async fn exchange(
     let commands: Vec<&[&[u8]]> = steps.iter().map(|(_, command)| &command[..]).collect();
     let replies = connection.send_batch(&commands, clock::now(), within)?;
     let (mut prepared, mut info) = (Prepared::default(), String::new());
-    for ((step, _), reply) in steps.iter().zip(replies) {
-        match judge(*step, reply.await, secret)? {
+    for ((step, command), reply) in steps.iter().zip(replies) {
+        match judge(*step, command, reply.await, secret)? {
             Judgement::Done => {}
             Judgement::Digest(digest) => prepared.digests.push(digest),
             Judgement::Info(text) => info.push_str(&String::from_utf8_lossy(&text)),
             Judgement::Tracks => prepared.is_tracking = true,
+            Judgement::Untracked(error) => connection.note_refused(error),
             Judgement::OnlyResp2 => return Ok(Greeting::OnlyResp2),
         }
     }
@@ -304,20 +305,35 @@ enum Judgement {
     Digest(Bytes),
     Info(Bytes),
     Tracks,
+    Untracked(ServerError),
     OnlyResp2,
 }
 
 /// What the reply to one step means.
-fn judge(step: Step, outcome: Outcome, secret: &str) -> Result<Judgement, OpenError> {
+fn judge(
+    step: Step,
+    command: &[&[u8]],
+    outcome: Outcome,
+    secret: &str,
+) -> Result<Judgement, OpenError> {
     let frame = outcome?;
     if let Some(text) = frame.error() {
         let error = ServerError::new(text).without(secret);
+        // Servers name less than the smallest right: a whole command, and no section.
+        let error = match (step, command) {
+            (Step::Info, [_, section]) => {
+                error.lacking(format!("+info|{}", String::from_utf8_lossy(section)))
+            }
+            (Step::LoadScript, _) => error.lacking("+script|load".into()),
+            (Step::Track, _) => error.lacking("+client|tracking".into()),
+            _ => error,
+        };
         return match step {
             Step::Hello if error.code() == Code::Unsupported => Ok(Judgement::OnlyResp2),
             // A name is a courtesy to whoever reads CLIENT LIST.
             Step::SetName => Ok(Judgement::Done),
             // An old server, or a right that the user lacks: who waits has to ask instead.
-            Step::Track => Ok(Judgement::Done),
+            Step::Track => Ok(Judgement::Untracked(error)),
             _ => Err(OpenError::Refused { step: step.name(), error }),
         };
     }

@@ -93,6 +93,8 @@ pub struct Pipeline<W> {
     freed_weight: usize,
     /// What was owed and unanswered when the connection ended.
     unanswered: Vec<Owed>,
+    /// The last error that answered what was owed.
+    refused: Option<Bytes>,
     /// Whether the sweeper runs.
     sweeping: bool,
     /// Whether anything was read, or began to wait in an empty queue, since the last sweep.
@@ -110,6 +112,7 @@ impl<W: Clone> Default for Pipeline<W> {
             waiting: VecDeque::new(),
             freed_weight: 0,
             unanswered: Vec::new(),
+            refused: None,
             sweeping: false,
             stirred: false,
             silent_since: Moment::from_nanos(0),
@@ -244,8 +247,15 @@ impl<W: Clone> Pipeline<W> {
             }
             // It timed out and its holder has not looked yet: it stays as it is.
             Holder::Settled(_) => None,
-            Holder::Owed(_) | Holder::Gone => {
+            Holder::Owed(_) => {
+                if let Some(text) = outcome.as_ref().ok().and_then(Frame::error) {
+                    self.refused = Some(Bytes::copy_from_slice(text));
+                }
                 slot.holder = Holder::Gone;
+                self.recycle(index);
+                None
+            }
+            Holder::Gone => {
                 self.recycle(index);
                 None
             }
@@ -260,6 +270,11 @@ impl<W: Clone> Pipeline<W> {
     /// The weight of all that was answered since this was last asked.
     pub fn take_freed_weight(&mut self) -> usize {
         std::mem::take(&mut self.freed_weight)
+    }
+
+    /// The last error that answered what was owed, once.
+    pub fn take_refused(&mut self) -> Option<Bytes> {
+        self.refused.take()
     }
 
     /// The outcome of a ticket, or `waker` is kept to be woken when there is one.

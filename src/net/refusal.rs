@@ -10,6 +10,8 @@ const SECRET_WINDOW: usize = 4;
 pub struct ServerError {
     code: Code,
     text: String,
+    /// The rights that the user lacks, in an ACL's words, where that is known.
+    lacking: Option<String>,
 }
 
 /// The error replies that change what we do next.
@@ -17,7 +19,7 @@ pub struct ServerError {
 pub enum Code {
     /// `NOAUTH`, `WRONGPASS`, and older servers' words for them.
     Auth,
-    /// `NOPERM`: the ACL user lacks a right.
+    /// `NOPERM`, and what servers say of commands in scripts: the ACL user lacks a right.
     Permission,
     /// `NOSCRIPT`: the script is not in the server's cache; nothing ran.
     NoScript,
@@ -41,7 +43,40 @@ impl ServerError {
     #[must_use]
     pub fn new(text: &[u8]) -> Self {
         let text = String::from_utf8_lossy(text).into_owned();
-        Self { code: Code::of(&text), text }
+        let code = Code::of(unwrapped(&text));
+        let lacking = match code {
+            Code::Permission => between(&text, "run the '", "'").map(|name| format!("+{name}")),
+            _ => None,
+        };
+        Self { code, text, lacking }
+    }
+
+    /// The same of a command that ran `script`, if any, and has these keys: servers do not always
+    /// say which command of a script, or which key, the user may not use.
+    #[must_use]
+    pub fn about(mut self, script: &str, keys: &[&[u8]]) -> Self {
+        if self.code != Code::Permission || self.lacking.is_some() {
+            return self;
+        }
+        let is_about_keys = self.text.contains("access") && self.text.contains("key");
+        self.lacking = if is_about_keys {
+            let patterns = keys.iter().map(|key| format!("~{}", String::from_utf8_lossy(key)));
+            Some(patterns.collect::<Vec<_>>().join(" ")).filter(|patterns| !patterns.is_empty())
+        } else {
+            let line = line_of_script(&self.text).and_then(|line| script.lines().nth(line - 1));
+            let name = line.and_then(|line| between(line, "call('", "'"));
+            name.map(|name| format!("+{}", name.to_ascii_lowercase()))
+        };
+        self
+    }
+
+    /// The same, where it is known what the user lacks.
+    #[must_use]
+    pub fn lacking(self, right: String) -> Self {
+        match self.code {
+            Code::Permission => Self { lacking: Some(right), ..self },
+            _ => self,
+        }
     }
 
     /// The same, but only its code where its text repeats a part of `secret`: servers echo what
@@ -53,7 +88,7 @@ impl ServerError {
             .as_bytes()
             .windows(window)
             .any(|part| self.text.as_bytes().windows(window).any(|text| text == part));
-        if echoes { Self { text: format!("{:?}", self.code), ..self } } else { self }
+        if echoes { Self { text: format!("{:?}", self.code), lacking: None, ..self } } else { self }
     }
 
     /// What it means.
@@ -75,32 +110,74 @@ impl Code {
             "MOVED" | "ASK" => Self::Elsewhere,
             "WRONGTYPE" => Self::WrongType,
             "NOPROTO" => Self::Unsupported,
-            "ERR" => Self::of_sentence(text),
-            _ => Self::Other,
+            _ => Self::of_sentence(text.strip_prefix("ERR ").unwrap_or(text)),
         }
     }
 
-    /// Servers before Redis 6 say these only in words.
+    /// What some servers say only in words.
     fn of_sentence(text: &str) -> Self {
-        if text.starts_with("ERR unknown command") {
+        let is = |beginnings: &[&str]| beginnings.iter().any(|begins| text.starts_with(begins));
+        if is(&["unknown command"]) {
             Self::Unsupported
-        } else if text.starts_with("ERR max number of clients reached") {
+        } else if is(&["max number of clients reached"]) {
             Self::Later
-        } else if text.starts_with("ERR invalid password")
-            || text.starts_with("ERR Client sent AUTH")
-            || text.starts_with("ERR AUTH <password> called without any password")
-        {
+        } else if is(&[
+            "invalid password",
+            "Client sent AUTH",
+            "AUTH <password> called without any password",
+            // They know no users.
+            "wrong number of arguments for 'auth'",
+        ]) {
             Self::Auth
+        } else if is(&["The user executing the script can't", "ACL failure in script"]) {
+            Self::Permission
         } else {
             Self::Other
         }
     }
 }
 
-/// The server's words, made safe for a terminal.
+/// Servers before Redis 7 put words of their own before the error of a command in a script:
+/// `ERR Error running script (call to f_<digest>): @user_script:3: @user_script: 3: -READONLY ..`.
+fn unwrapped(text: &str) -> &str {
+    let Some((_, mut rest)) = text
+        .strip_prefix("ERR Error running script")
+        .and_then(|text| text.split_once("@user_script:"))
+    else {
+        return text;
+    };
+    let is_place = |character: char| character.is_ascii_digit() || " :".contains(character);
+    loop {
+        rest = rest.trim_start_matches(is_place);
+        match rest.strip_prefix("@user_script:") {
+            Some(more) => rest = more,
+            None => return rest.strip_prefix('-').unwrap_or(rest),
+        }
+    }
+}
+
+/// The line of the script in which an error arose, from 1.
+fn line_of_script(text: &str) -> Option<usize> {
+    let (_, place) = text.rsplit_once("@user_script:")?;
+    let place = place.trim_start();
+    let end = place.find(|character: char| !character.is_ascii_digit()).unwrap_or(place.len());
+    place[..end].parse().ok().filter(|line| *line > 0)
+}
+
+fn between<'a>(text: &'a str, before: &str, behind: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(before)?;
+    rest.split_once(behind).map(|(found, _)| found)
+}
+
+/// The server's words, made safe for a terminal, and what to do where a right is missing.
 impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.text.escape_debug())
+        write!(f, "{}", self.text.trim_end().escape_debug())?;
+        match (&self.lacking, self.code) {
+            (Some(rights), _) => write!(f, "; grant the user {}", rights.escape_debug()),
+            (None, Code::Permission) => f.write_str("; grant the user what docs/acl.md lists"),
+            (None, _) => Ok(()),
+        }
     }
 }
 
@@ -121,6 +198,7 @@ mod tests {
             (b"WRONGPASS invalid username-password pair or user is disabled.", Code::Auth),
             (b"ERR invalid password", Code::Auth),
             (b"ERR Client sent AUTH, but no password is set", Code::Auth),
+            (b"ERR wrong number of arguments for 'auth' command", Code::Auth),
             (b"NOPERM this user has no permissions to run the 'eval' command", Code::Permission),
             (b"NOSCRIPT No matching script. Please use EVAL.", Code::NoScript),
             (b"LOADING Redis is loading the dataset in memory", Code::Later),
@@ -132,12 +210,88 @@ mod tests {
             (b"ERR unknown command `HELLO`, with args beginning with: `3`", Code::Unsupported),
             (b"ERR max number of clients reached", Code::Later),
             (b"ERR something else", Code::Other),
+            (
+                b"ERR The user executing the script can't run this command or subcommand script: \
+                  620c, on @user_script:1.",
+                Code::Permission,
+            ),
+            (b"ERR ACL failure in script: User u has no permissions to run", Code::Permission),
+            (
+                b"ERR Error running script (call to f_620c): @user_script:1: @user_script: 1: The \
+                  user executing the script can't run this command or subcommand\n",
+                Code::Permission,
+            ),
+            (
+                b"ERR Error running script (call to f_620c): @user_script:12: WRONGTYPE Operation",
+                Code::WrongType,
+            ),
+            (
+                b"ERR Error running script (call to f_620c): @user_script:2: @user_script: 2: \
+                  -READONLY You can't write against a read only replica.",
+                Code::ReadOnly,
+            ),
+            (b"ERR Error running script (call to f_620c): @user_script:2: attempt", Code::Other),
             (b"NOAUTHX", Code::Other),
             (b"", Code::Other),
         ];
         for (text, code) in cases {
             assert_eq!(ServerError::new(text).code(), *code, "{}", text.escape_ascii());
         }
+    }
+
+    /// As Redis 7.0, 6.2 and 7.4 put it, of a command, of one in a script, and of keys.
+    #[test]
+    fn a_missing_right_is_named_with_what_to_grant() {
+        let script = "local a = redis.call('GET', KEYS[1])\nredis.call('PTTL', KEYS[1])";
+        let cases: &[(&str, &str)] = &[
+            ("NOPERM this user has no permissions to run the 'evalsha' command", "+evalsha"),
+            (
+                "NOPERM this user has no permissions to run the 'client|tracking' command",
+                "+client|tracking",
+            ),
+            (
+                "NOPERM this user has no permissions to run the 'eval' command or its subcommand",
+                "+eval",
+            ),
+            ("NOPERM User u has no permissions to run the 'set' command", "+set"),
+            (
+                "ERR The user executing the script can't run this command or subcommand script: 62, on @user_script:2.",
+                "+pttl",
+            ),
+            (
+                "ERR Error running script (call to f_62): @user_script:1: @user_script: 1: The user executing the script can't run this command or subcommand\n",
+                "+get",
+            ),
+            (
+                "NOPERM ACL failure in script: User u has no permissions to run the 'del' command script: 62, on @user_script:1.",
+                "+del",
+            ),
+            (
+                "NOPERM this user has no permissions to access one of the keys used as arguments",
+                "~a ~{a}:fence",
+            ),
+            ("NOPERM No permissions to access a key", "~a ~{a}:fence"),
+            (
+                "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments script: 62, on @user_script:1.",
+                "~a ~{a}:fence",
+            ),
+            (
+                "ERR The user executing the script can't run this command or subcommand",
+                "what docs/acl.md lists",
+            ),
+            (
+                "ERR The user executing the script can't run this command or subcommand script: 62, on @user_script:9.",
+                "what docs/acl.md lists",
+            ),
+        ];
+        for (text, right) in cases {
+            let error = ServerError::new(text.as_bytes()).about(script, &[b"a", b"{a}:fence"]);
+            let expected = format!("{}; grant the user {right}", text.trim_end().escape_debug());
+            assert_eq!(error.to_string(), expected);
+            assert_eq!(error.code(), Code::Permission);
+        }
+        let other = ServerError::new(b"LOADING x").about(script, &[b"a"]).lacking("+get".into());
+        assert_eq!(other.to_string(), "LOADING x");
     }
 
     #[test]

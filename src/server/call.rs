@@ -88,6 +88,19 @@ impl<'a> Command<'a> {
         }
     }
 
+    /// An error reply to this command.
+    pub(crate) fn refusal(self, text: &[u8]) -> ServerError {
+        let error = ServerError::new(text);
+        match self {
+            Self::Plain(words) => error.about("", words.get(1..2).unwrap_or_default()),
+            Self::Script(script, parameters) => {
+                let count = parameters.first().and_then(|count| std::str::from_utf8(count).ok());
+                let keys = 1..1 + count.and_then(|count| count.parse().ok()).unwrap_or(0);
+                error.about(script.text(), parameters.get(keys).unwrap_or_default())
+            }
+        }
+    }
+
     /// The command encoded, with the script itself: there will be nobody to answer a NOSCRIPT.
     pub(crate) fn encode_whole(self) -> Bytes {
         let spelled = self.spell_whole();
@@ -161,6 +174,16 @@ impl<'a> Call<'a> {
     ) -> Self {
         let connection = Arc::clone(connection);
         Self { connection, command, asked_at, reply, script_sent: false }
+    }
+
+    /// What it went out on.
+    pub(crate) fn connection(&self) -> &Arc<Connection> {
+        &self.connection
+    }
+
+    /// See [`Command::refusal`].
+    pub(crate) fn refusal(&self, text: &[u8]) -> ServerError {
+        self.command.refusal(text)
     }
 
     /// When it was asked for: before its first byte was sent.

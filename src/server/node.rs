@@ -199,6 +199,11 @@ impl Node {
         lock(&self.shared.last_seen).as_ref()?.facts.warning()
     }
 
+    /// The connections that there are now.
+    pub(crate) fn connections(&self) -> impl Iterator<Item = Arc<Connection>> {
+        (0..self.shared.pool.size()).filter_map(|lane| self.lane(lane).ready())
+    }
+
     /// The breaker of this server.
     pub(crate) fn breaker(&self) -> MutexGuard<'_, Breaker> {
         lock(&self.shared.breaker)
@@ -231,9 +236,7 @@ impl Node {
     fn lane(&self, lane: usize) -> &Lane {
         self.shared.pool.lane(lane)
     }
-}
 
-impl Node {
     /// The lane whose connection hears of changes; no lease is ever given it.
     pub(crate) fn watch_lane(&self) -> usize {
         self.shared.watch_lane()

@@ -14,6 +14,7 @@ pub mod cluster;
 pub mod fleet;
 pub mod ports;
 pub mod proxy;
+pub mod rights;
 pub mod scripted;
 pub mod sentinel;
 pub mod server;

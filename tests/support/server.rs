@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use leasehold_resp::Frame;
 
 use super::watchdog::{Directory, Watchdog};
-use super::{Client, Identity, STUCK, ports, unique_name};
+use super::{Client, Identity, STUCK, ports, rights, unique_name};
 
 /// What a server (or a Sentinel) prints when it has bound its port and serves.
 const READY: [&str; 2] = ["Ready to accept connections", "Sentinel ID is"];
@@ -33,6 +33,14 @@ struct Tls {
     /// Whose certificates clients have to show; none where they need none.
     clients: Option<String>,
 }
+
+/// Whether everybody but [`RedisServer::client`] is to have the rights of `docs/acl.md` alone.
+fn has_least_rights() -> bool {
+    std::env::var_os("LEASEHOLD_TEST_ACL").is_some_and(|value| value == "1")
+}
+
+/// Who may do everything where others may not.
+const ADMIN: &str = "admin";
 
 impl Builder {
     /// One more word of redis-server's command line.
@@ -131,7 +139,19 @@ impl Builder {
             command.push(socket_path(directory).into());
         }
         command.extend(self.arguments.iter().cloned());
+        if has_least_rights() {
+            command.extend(self.users().map(OsString::from));
+        }
         command
+    }
+
+    /// The default user with the least rights, for locks of any name; and one with all.
+    fn users(&self) -> impl Iterator<Item = String> {
+        let password = self.password().map_or("nopass".into(), |password| format!(">{password}"));
+        let default = ["--user", "default", "on", &password, "~*"].map(str::to_owned);
+        let commands = rights::of("database").into_iter().filter(|rule| !rule.starts_with('~'));
+        let admin = ["--user", ADMIN, "on", &format!(">{ADMIN}"), "~*", "&*", "+@all"];
+        default.into_iter().chain(commands).chain(admin.map(str::to_owned))
     }
 
     fn password(&self) -> Option<&str> {
@@ -320,7 +340,12 @@ impl RedisServer {
 
     /// A plain blocking connection, logged in, for looking at the server from the side.
     pub fn client(&self) -> Client {
-        Client::connect(self.address(), self.builder.password()).expect("the server is up")
+        let password = self.builder.password().filter(|_| !has_least_rights());
+        let mut client = Client::connect(self.address(), password).expect("the server is up");
+        if has_least_rights() {
+            client.call(&["AUTH", ADMIN, ADMIN]);
+        }
+        client
     }
 
     /// One command on a connection of its own.
