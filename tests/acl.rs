@@ -320,3 +320,35 @@ async fn a_right_that_is_taken_away_later_loses_no_lease_before_its_time() {
     assert_eq!(soon("its loss", guard.lost()).await, Loss::Expired);
     assert!(warned(&locker).await.contains("+get"), "{:?}", locker.warnings());
 }
+
+#[tokio::test]
+async fn who_waits_is_told_of_a_right_that_was_taken_away_meanwhile() {
+    let server = server_with(&rights::of("waiting"));
+    let locker = locker(&server, LONG).await;
+    for right in ["+evalsha", "+set", "~app:*"] {
+        server.cli(&["SET", "app:a", "another"]);
+        let waiting = tokio::spawn(locker.lock("a").into_future());
+        let counted = || exists(&server, "{app:a}:waiters");
+        eventually("it waits", counted).await;
+        rights::grant(&server, &without("waiting", right));
+        server.cli(&["DEL", "app:a"]);
+        let said = told(soon("its end", waiting).await.unwrap());
+        assert!(said.contains("; grant the user "), "{right}: {said}");
+        rights::grant(&server, &rights::of("waiting"));
+        server.cli(&["FLUSHALL"]);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_lacks_a_right_is_no_more_than_a_missing_vote() {
+    let fleet = Fleet::start(3);
+    fleet.iter().for_each(|server| rights::grant(server, &rights::of("several")));
+    let urls = fleet.iter().map(rights::url).collect::<Vec<_>>();
+    let builder = Locker::builder().nodes(urls).key_prefix(PREFIX).restart_guard(false);
+    let locker = builder.connect().await.unwrap();
+    rights::grant(&fleet[0], &without("several", "+get"));
+    take(&locker, "a").await.release().await.unwrap();
+    rights::grant(&fleet[2], &without("several", "+evalsha"));
+    let said = told(soon("its end", locker.lock("a").into_future()).await);
+    assert!(said.contains("user +get") && said.contains("user +evalsha"), "{said}");
+}

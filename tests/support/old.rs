@@ -22,6 +22,8 @@ pub enum Age {
     Redis5,
     /// RESP3, users and tracking, but nothing that Redis 7 brought.
     Redis6,
+    /// As [`Age::Redis6`], but it refuses RESP3 as a protocol that it does not speak.
+    NoProto,
 }
 
 /// The proxy. Ends with all its connections on drop.
@@ -160,6 +162,7 @@ impl Age {
         let wrong_number = || Some(format!("ERR wrong number of arguments for '{lower}' command"));
         match name {
             "HELLO" | "ACL" if is_five => Some(unknown(words)),
+            "HELLO" if self == Self::NoProto => Some("NOPROTO unsupported protocol version".into()),
             "FCALL" | "FUNCTION" | "WAITAOF" | "DELEX" | "DELIFEQ" => Some(unknown(words)),
             "AUTH" if is_five && words.len() != 2 => wrong_number(),
             "CLIENT"
