@@ -7,6 +7,8 @@ mod support;
 
 #[path = "renewal/kept.rs"]
 mod kept;
+#[path = "renewal/observed.rs"]
+mod observed;
 #[path = "loss/reasons.rs"]
 mod reasons;
 #[path = "loss/runtimes.rs"]

@@ -320,7 +320,8 @@ impl Go {
         // Sent before a release or not at all: what came behind one would take the lock again.
         let begun = {
             let given_back = hold.given_back();
-            if *given_back || hold.loss().is_some() {
+            // Only looked at: a loss is told where no lock is held.
+            if *given_back || hold.ends_at().is_none_or(|ends_at| ends_at <= clock::now()) {
                 return;
             }
             send_whole(&connection, command)

@@ -93,7 +93,7 @@ pub fn greeting(command: &Command) -> Option<Action> {
         "AUTH" | "SELECT" | "CLIENT" => Action::ok(),
         "PING" => Action::Reply(Frame::Simple(Bytes::from_static(b"PONG"))),
         "INFO" => Action::bulk(format!(
-            "# Server\r\nredis_version:7.0.15\r\nrun_id:{:040x}\r\nuptime_in_seconds:86400\r\n\
+            "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:{:040x}\r\nuptime_in_seconds:86400\r\n\
              # Memory\r\nmaxmemory_policy:noeviction\r\n\
              # Persistence\r\nloading:0\r\naof_enabled:0\r\n\
              # Replication\r\nrole:master\r\n",

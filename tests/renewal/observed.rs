@@ -1,0 +1,66 @@
+//! What an observer may do while leases are renewed.
+
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use leasehold::{Event, Guard, Locker};
+
+use crate::SHORT;
+use crate::support::scripted::greeting;
+use crate::support::{Action, Command, STUCK, ScriptedServer, soon};
+
+/// `EVALSHA digest 1 lock owner ttl`.
+fn is_extend(command: &Command) -> bool {
+    command.is(&["EVALSHA"]) && command.word(2) == "1" && command.words.len() == 6
+}
+
+fn server(to_extend: Action) -> ScriptedServer {
+    ScriptedServer::start(move |command| {
+        greeting(command).unwrap_or_else(|| match command.words.len() {
+            _ if is_extend(command) => to_extend.clone(),
+            // Granted, with the token that was proposed; else it is a release or a repair.
+            words if words > 8 => Action::raw(format!(":{}\r\n", command.word(8))),
+            _ => Action::raw(":1\r\n"),
+        })
+    })
+}
+
+/// The lease ends between its renewal and its repair, and its guard is dropped at the news of it.
+#[test]
+fn an_observer_may_drop_the_guard_that_it_hears_is_lost() {
+    let (done, is_done) = mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (lost, kept) = (Action::raw("*1\r\n:0\r\n"), Action::raw("*1\r\n:1\r\n"));
+            let servers = [server(lost), server(kept), server(Action::Silence)];
+            let held: Arc<Mutex<Option<Guard>>> = Arc::default();
+            let dropped = Arc::clone(&held);
+            let observer = move |event: &Event<'_>| match event {
+                // Stands still until its lease has ended.
+                Event::Renewed { .. } => std::thread::sleep(SHORT * 2),
+                Event::Lost { .. } => drop(dropped.lock().unwrap().take()),
+                _ => {}
+            };
+            let urls = servers.iter().map(ScriptedServer::url);
+            let builder = Locker::builder().nodes(urls).ttl(SHORT).restart_guard(false);
+            let builder = builder.command_timeout(STUCK);
+            let locker = builder.observer(observer).connect().await.unwrap();
+            *held.lock().unwrap() = Some(locker.lock("a").await.unwrap());
+            let extends = |commands: &[Command]| commands.iter().any(is_extend);
+            for server in &servers {
+                soon("it is renewed", server.until(extends)).await;
+            }
+            // The one that decides comes when the others have been counted.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            let commands = servers[2].commands();
+            let extend = commands.iter().find(|command| is_extend(command)).unwrap();
+            servers[2].send(extend.connection, "*1\r\n:1\r\n");
+            let is_dropped = || held.lock().unwrap().is_none();
+            crate::support::eventually("the guard is dropped", is_dropped).await;
+            assert_eq!(locker.stats().lost(), 1);
+        });
+        done.send(()).unwrap();
+    });
+    is_done.recv_timeout(2 * STUCK).expect("nobody waits for a lock of its own");
+}
