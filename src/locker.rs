@@ -141,8 +141,8 @@ impl Locker {
     ///
     /// # Cancel safety
     ///
-    /// Once polled, nothing is admitted any more; what is not given back by then is when its guard
-    /// is dropped, or its TTL is over.
+    /// Once polled, nothing is admitted any more, and every lease is lost; what no server has said
+    /// to be free when the future is dropped is given back then, without blocking.
     pub async fn shutdown(&self, within: Duration) -> Shutdown {
         shut_down(&self.core, within).await
     }

@@ -1,6 +1,6 @@
 //! The end of a locker: nobody is let in, and all that is held is given back.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leasehold_resp::Decimal;
@@ -29,6 +29,10 @@ pub struct Shutdown {
 }
 
 /// Ends the locker, and waits for the servers' word for at most `within`.
+///
+/// # Cancel safety
+///
+/// What no server has confirmed is given back when the future is dropped.
 pub(crate) async fn shut_down(core: &Arc<Core>, within: Duration) -> Shutdown {
     core.close();
     let held: Vec<Arc<Hold>> = core.keeper().all();
@@ -38,72 +42,101 @@ pub(crate) async fn shut_down(core: &Arc<Core>, within: Duration) -> Shutdown {
         hold.lose(Loss::ShutDown);
     }
     let votes = Mutex::new(vec![Vote::default(); held.len()]);
-    let answers = timeout(within, release_all(core, &held, &votes)).await;
-    let why = match answers {
+    let ending = Ending { core, held, votes };
+    let why = match timeout(within, ending.release_all()).await {
         Ok(()) => "too few servers answered",
         Err(_) => "too few servers answered in time",
     };
-    let mut report = Shutdown::default();
-    let votes = votes.into_inner().unwrap_or_else(PoisonError::into_inner);
-    for (hold, vote) in held.iter().zip(votes) {
-        if core.quorum().verdict(vote.free, 0) == Verdict::Won {
-            report.released.push(hold.title());
-        } else {
-            // Should the guard outlive this, nobody waits for the server's word any more.
-            give_back(hold, |_| true);
-            let reason = vote.failure.unwrap_or_else(|| why.to_owned());
-            report.unreleased.push((hold.title(), reason));
-        }
-    }
-    report
+    ending.report(why)
+}
+
+/// The leases that are given back, and what is known of that.
+struct Ending<'a> {
+    core: &'a Arc<Core>,
+    held: Vec<Arc<Hold>>,
+    votes: Mutex<Vec<Vote>>,
 }
 
 #[derive(Clone, Default)]
 struct Vote {
-    free: usize,
+    /// The servers on which the locks are free.
+    free: Vec<usize>,
     failure: Option<String>,
 }
 
-/// All releases to one server go in one write, and no server is waited for before another.
-async fn release_all(core: &Core, held: &[Arc<Hold>], votes: &Mutex<Vec<Vote>>) {
-    let counts: Vec<Decimal> =
-        held.iter().map(|hold| Decimal::new(hold.names.len() as u64)).collect();
-    let parameters: Vec<Parameters<'_>> =
-        held.iter().zip(&counts).map(|(hold, count)| release(hold, count)).collect();
-    let mut asked = Vec::new();
-    for server in 0..core.nodes().len() {
-        for (connection, members) in by_connection(core, held, server) {
-            asked.push(release_on(connection, members, &parameters, votes));
-        }
+impl Ending<'_> {
+    fn votes(&self) -> MutexGuard<'_, Vec<Vote>> {
+        self.votes.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    all(asked).await;
-}
 
-async fn release_on(
-    connection: Arc<Connection>,
-    members: Vec<usize>,
-    parameters: &[Parameters<'_>],
-    votes: &Mutex<Vec<Vote>>,
-) {
-    let vote = |member: usize, answer: Result<bool, String>| {
-        let vote = &mut votes.lock().unwrap_or_else(PoisonError::into_inner)[member];
-        match answer {
-            Ok(is_free) => vote.free += usize::from(is_free),
-            Err(failure) => vote.failure = Some(failure),
-        }
-    };
-    let commands: Vec<Command<'_>> = members
-        .iter()
-        .map(|member| Command::Script(scripts::release(), parameters[*member].words()))
-        .collect();
-    match begin_all(&connection, &commands).await {
-        Ok(calls) => {
-            for (member, call) in members.into_iter().zip(calls) {
-                let reply = reply_to(call).await.map_err(|reason| reason.to_string());
-                vote(member, reply.map(|reply| Answer::of_owned(&reply).is_some()));
+    fn report(&self, why: &str) -> Shutdown {
+        let mut report = Shutdown::default();
+        for (hold, vote) in self.held.iter().zip(&*self.votes()) {
+            if self.core.quorum().verdict(vote.free.len(), 0) == Verdict::Won {
+                report.released.push(hold.title());
+            } else {
+                let reason = vote.failure.clone().unwrap_or_else(|| why.to_owned());
+                report.unreleased.push((hold.title(), reason));
             }
         }
-        Err(failure) => members.iter().for_each(|member| vote(*member, Err(failure.to_string()))),
+        report
+    }
+
+    /// All releases to one server go in one write, and no server is waited for before another.
+    async fn release_all(&self) {
+        let counts: Vec<Decimal> =
+            self.held.iter().map(|hold| Decimal::new(hold.names.len() as u64)).collect();
+        let parameters: Vec<Parameters<'_>> =
+            self.held.iter().zip(&counts).map(|(hold, count)| release(hold, count)).collect();
+        let mut asked = Vec::new();
+        for server in 0..self.core.nodes().len() {
+            for (connection, members) in by_connection(self.core, &self.held, server) {
+                asked.push(self.release_on(server, connection, members, &parameters));
+            }
+        }
+        all(asked).await;
+    }
+
+    async fn release_on(
+        &self,
+        server: usize,
+        connection: Arc<Connection>,
+        members: Vec<usize>,
+        parameters: &[Parameters<'_>],
+    ) {
+        let vote = |member: usize, answer: Result<bool, String>| {
+            let vote = &mut self.votes()[member];
+            match answer {
+                Ok(true) => vote.free.push(server),
+                Ok(false) => {}
+                Err(failure) => vote.failure = Some(failure),
+            }
+        };
+        let commands: Vec<Command<'_>> = members
+            .iter()
+            .map(|member| Command::Script(scripts::release(), parameters[*member].words()))
+            .collect();
+        match begin_all(&connection, &commands).await {
+            Ok(calls) => {
+                for (member, call) in members.into_iter().zip(calls) {
+                    let reply = reply_to(call).await.map_err(|reason| reason.to_string());
+                    vote(member, reply.map(|reply| Answer::of_owned(&reply).is_some()));
+                }
+            }
+            Err(failure) => {
+                members.iter().for_each(|member| vote(*member, Err(failure.to_string())));
+            }
+        }
+    }
+}
+
+/// Should a guard outlive this, it gives back nothing any more: a release goes to every server, also
+/// to one that was away or has not answered.
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        for (hold, vote) in self.held.iter().zip(&*self.votes()) {
+            give_back(hold, |server| !vote.free.contains(&server));
+        }
     }
 }
 

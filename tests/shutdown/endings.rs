@@ -1,10 +1,12 @@
 //! How a locker ends: who waits is told, what is held is given back, and what cannot be is said.
 
+use std::future::Future;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use leasehold::{Locker, Loss};
 
-use crate::support::{Fleet, RedisServer, eventually, soon};
+use crate::support::{FaultProxy, Fleet, RedisServer, eventually, soon};
 use crate::{LONG, SHORT, quorum, take};
 
 /// The name of each lock that is reported.
@@ -175,4 +177,47 @@ async fn work_under_a_lease_ends_with_the_locker() {
     let error = soon("the end of the work", working).await.unwrap().unwrap_err();
     assert!(error.is_lost() && error.is_shut_down(), "{error}");
     assert_eq!(server.cli_text(&["EXISTS", "a"]), "0");
+}
+
+/// Safety rule 4: a release goes to every server, also to one that is away, as soon as it is back.
+#[tokio::test]
+async fn a_server_that_is_away_at_the_end_is_told_when_it_is_back() {
+    let fleet = Fleet::start(3);
+    let mut proxy = FaultProxy::start(fleet[2].address());
+    let urls = [fleet[0].url(), fleet[1].url(), proxy.url()];
+    let builder = Locker::builder().nodes(urls).restart_guard(false).ttl(LONG);
+    let locker = builder.connect().await.unwrap();
+    let guard = take(&locker, "a", LONG).await;
+    eventually("all have it", || fleet.holding("a") == 3).await;
+    proxy.refuse().await;
+    proxy.cut();
+    eventually("it is noticed", || !locker.stats().servers[2].connected).await;
+    let report = soon("the end", locker.shutdown(LONG)).await;
+    assert_eq!((report.released, report.unreleased), (vec!["a".to_owned()], vec![]));
+    proxy.accept().await;
+    eventually("it is free there too", || fleet.holding("a") == 0).await;
+    drop(guard);
+}
+
+/// What its caller does not wait for is given back all the same.
+#[tokio::test]
+async fn an_end_that_is_dropped_leaves_nothing_held() {
+    let fleet = Fleet::start(3);
+    let mut proxy = FaultProxy::start(fleet[2].address());
+    let urls = [fleet[0].url(), fleet[1].url(), proxy.url()];
+    let builder = Locker::builder().nodes(urls).restart_guard(false).ttl(LONG);
+    let locker = builder.connect().await.unwrap();
+    let guard = take(&locker, "a", LONG).await;
+    eventually("all have it", || fleet.holding("a") == 3).await;
+    proxy.refuse().await;
+    proxy.cut();
+    eventually("it is noticed", || !locker.stats().servers[2].connected).await;
+    let mut end = Box::pin(locker.shutdown(LONG));
+    let polled = end.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(polled.is_pending());
+    drop(end);
+    assert_eq!(guard.loss(), Some(Loss::ShutDown));
+    drop(guard);
+    proxy.accept().await;
+    eventually("it is free everywhere", || fleet.holding("a") == 0).await;
 }
