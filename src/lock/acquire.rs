@@ -10,6 +10,7 @@ use super::core::{Core, Lead};
 use super::hold::title;
 use super::lease::Lease;
 use super::order::Wish;
+use super::race::race;
 use super::round::Round;
 use super::wait::wait;
 use crate::clock;
@@ -66,7 +67,9 @@ async fn take(core: &Arc<Core>, wish: &Wish, asked_at: Moment) -> Result<Lease, 
             break;
         }
         match next(core, wish, &mut patience, &failed) {
-            Ok(delay) => sleep(delay).await,
+            Ok(delay) => {
+                race(core.closed(), sleep(delay)).await;
+            }
             Err(error) => return Err(error),
         }
     }

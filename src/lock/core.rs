@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tokio::sync::Notify;
+
 use super::few::Few;
 use super::fingerprint::rank;
 use super::keeper::Keeper;
@@ -40,6 +42,7 @@ pub(crate) struct Core {
     lines: Lines,
     meter: Meter,
     is_shut_down: AtomicBool,
+    shut_down: Notify,
 }
 
 impl Core {
@@ -55,6 +58,7 @@ impl Core {
             lines: Lines::default(),
             meter,
             is_shut_down: AtomicBool::new(false),
+            shut_down: Notify::new(),
         }
     }
 
@@ -99,7 +103,17 @@ impl Core {
     /// Nobody is let in any more, and who waits is told.
     pub(super) fn close(&self) {
         self.is_shut_down.store(true, Ordering::Release);
+        self.shut_down.notify_waiters();
         self.lines.close();
+    }
+
+    /// Waits until it is shut down.
+    pub(super) async fn closed(&self) {
+        // Made before the look: from here on it is told, polled or not.
+        let told = self.shut_down.notified();
+        if !self.is_shut_down() {
+            told.await;
+        }
     }
 
     /// What it is called when servers say that a lease is no longer its owner's.

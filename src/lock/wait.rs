@@ -249,7 +249,7 @@ impl Waiter<'_> {
     async fn called(&self) {
         match &self.ticket {
             Some(ticket) => ticket.called().await,
-            None => std::future::pending().await,
+            None => self.core.closed().await,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use leasehold::{Locker, Loss};
+use leasehold::{Locker, Loss, Retry};
 
 use crate::support::{FaultProxy, Fleet, RedisServer, eventually, soon};
 use crate::{LONG, SHORT, quorum, take};
@@ -177,6 +177,29 @@ async fn work_under_a_lease_ends_with_the_locker() {
     let error = soon("the end of the work", working).await.unwrap().unwrap_err();
     assert!(error.is_lost() && error.is_shut_down(), "{error}");
     assert_eq!(server.cli_text(&["EXISTS", "a"]), "0");
+}
+
+/// Whatever they wait for, and for however long.
+#[tokio::test]
+async fn requests_that_pause_between_tries_are_told_at_once() {
+    let (server, mut away) = (RedisServer::start(), RedisServer::start());
+    let seldom = Retry::fixed(LONG).jitter(false);
+    let other = Locker::connect(&server.url()).await.unwrap();
+    let _held = take(&other, "held", LONG).await;
+    let locker = Locker::connect(&server.url()).await.unwrap();
+    let several = tokio::spawn(locker.lock_all(["free", "held"]).retry(seldom).into_future());
+    // Once on its way, and once as one who waits.
+    eventually("it waits", || locker.stats().contended == 2).await;
+    let cut_off = Locker::connect(&away.url()).await.unwrap();
+    away.kill();
+    let failing = tokio::spawn(cut_off.lock("a").ttl(LONG).retry(seldom).into_future());
+    eventually("it waits", || cut_off.stats().attempts == 1).await;
+    soon("the end", locker.shutdown(LONG)).await;
+    soon("the end", cut_off.shutdown(LONG)).await;
+    for request in [several, failing] {
+        let error = soon("it is told", request).await.unwrap().unwrap_err();
+        assert!(error.is_shut_down(), "{error}");
+    }
 }
 
 /// Safety rule 4: a release goes to every server, also to one that is away, as soon as it is back.
