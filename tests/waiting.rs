@@ -2,6 +2,9 @@
 
 mod support;
 
+#[path = "waiting/failing.rs"]
+mod failing;
+
 use std::future::IntoFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

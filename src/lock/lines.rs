@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
@@ -68,7 +69,7 @@ enum State {
     Gone,
     /// The lines were closed.
     Closed,
-    /// The servers failed the first one, for so long that they fail all.
+    /// The servers failed the first one, for longer than this one would have put up with.
     Failed(Report),
 }
 
@@ -302,12 +303,15 @@ impl Ticket {
         }
     }
 
-    /// The servers have failed this one for as long as they are put up with: nobody behind it has
-    /// to find out by itself.
-    pub(super) fn fail_all(&self, report: &Report) {
+    /// The servers have failed this one for so long: those who put up with no more need not find
+    /// out by themselves. Who does is next.
+    pub(super) fn fail_all(&self, report: &Report, failed_for: Duration) {
         let mut all = self.core.lines().lock();
         let Some(line) = all.lines.get_mut(&self.names) else { return };
-        let failed = std::mem::take(&mut line.places);
+        let has_enough = |place: &Arc<Place>| place.order.term.ttl() <= failed_for;
+        let (failed, patient): (VecDeque<_>, _) =
+            std::mem::take(&mut line.places).into_iter().partition(has_enough);
+        line.places = patient;
         drop(all);
         for place in failed.iter().filter(|place| !Arc::ptr_eq(place, &self.place)) {
             drop(place.set(State::Failed(report.clone())));

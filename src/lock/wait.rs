@@ -103,12 +103,7 @@ impl Waiter<'_> {
                 }
                 Turn::First => match self.ask(is_free).await {
                     Asked::Granted(lease) => return Ok(lease),
-                    Asked::Failed(error) => {
-                        if error.is_no_quorum() {
-                            self.ticket.iter().for_each(|ticket| ticket.fail_all(error.report()));
-                        }
-                        return Err(error);
-                    }
+                    Asked::Failed(error) => return Err(error),
                     Asked::Free => {
                         is_free = true;
                         continue;
@@ -192,7 +187,21 @@ impl Waiter<'_> {
         }
         match next(self.core, self.wish, &mut self.patience, &refused) {
             Ok(delay) => Asked::TryIn(delay),
-            Err(error) => Asked::Failed(error),
+            Err(error) => {
+                self.tell_others(&error, refused.setback);
+                Asked::Failed(error)
+            }
+        }
+    }
+
+    /// Ends the wait of those who need not ask to know that the servers fail them too.
+    fn tell_others(&self, error: &Error, setback: Setback) {
+        let failed_for = match setback {
+            Setback::Hopeless => Duration::MAX,
+            _ => self.patience.failing_for(clock::now()),
+        };
+        if let Some(ticket) = self.ticket.as_ref().filter(|_| error.is_no_quorum()) {
+            ticket.fail_all(error.report(), failed_for);
         }
     }
 

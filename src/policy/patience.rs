@@ -73,13 +73,18 @@ impl Patience {
         self.ends_at.map(|end| end.since(now))
     }
 
+    /// For how long servers have failed in a row.
+    pub(crate) fn failing_for(&self, now: Moment) -> Duration {
+        self.failing_since.map_or(Duration::ZERO, |since| now.since(since))
+    }
+
     /// What to do after `setback` at `now`, given 64 random bits.
     pub(crate) fn after(&mut self, setback: Setback, now: Moment, random: u64) -> Next {
         self.failing_since = match setback {
             Setback::Failing => self.failing_since.or(Some(now)),
             _ => None,
         };
-        let failing_for = self.failing_since.map_or(Duration::ZERO, |since| now.since(since));
+        let failing_for = self.failing_for(now);
         let tried = self.tries;
         self.tries = tried.saturating_add(1);
         if setback == Setback::Hopeless
