@@ -4,6 +4,8 @@ mod support;
 
 #[path = "waiting/failing.rs"]
 mod failing;
+#[path = "waiting/handed.rs"]
+mod handed;
 
 use std::future::IntoFuture;
 use std::sync::Arc;

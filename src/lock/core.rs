@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use super::few::Few;
@@ -41,11 +42,14 @@ pub(crate) struct Core {
     keeper: Arc<Keeper>,
     lines: Lines,
     meter: Meter,
+    /// The locker's own, on which its tasks run: it has timers.
+    runtime: Handle,
     is_shut_down: AtomicBool,
     shut_down: Notify,
 }
 
 impl Core {
+    /// On the current runtime.
     pub(crate) fn new(
         nodes: impl IntoIterator<Item = Node>,
         configuration: Configuration,
@@ -57,6 +61,7 @@ impl Core {
             keeper: Arc::default(),
             lines: Lines::default(),
             meter,
+            runtime: Handle::current(),
             is_shut_down: AtomicBool::new(false),
             shut_down: Notify::new(),
         }
@@ -89,6 +94,10 @@ impl Core {
 
     pub(crate) fn meter(&self) -> &Meter {
         &self.meter
+    }
+
+    pub(super) fn runtime(&self) -> &Handle {
+        &self.runtime
     }
 
     /// The watches of all servers, which are one.

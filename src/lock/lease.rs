@@ -167,10 +167,11 @@ impl Lease {
         if core.lines().are_none() || core.is_shut_down() || !hold.is_connected() {
             return false;
         }
-        // What is awaited may need a timer.
         if Handle::try_current().is_err() {
             return false;
         }
+        // What is awaited may need a timer, which the runtime of who releases may not have.
+        let _timers = core.runtime().enter();
         let (relay, manner) = match hold.relay.next(clock::now()) {
             Some(relay) => (relay, Manner::TAKE),
             // Goes on if nobody waits elsewhere: a single server knows.
