@@ -122,7 +122,8 @@ impl Lines {
             let line = all.lines.entry(names.clone()).or_default();
             line.places.push_back(Arc::clone(&place));
             if line.places.len() == 1 {
-                line.promote();
+                // Nobody waits there yet, so nobody has to be called.
+                let _ = line.promote();
             }
             lines.count(&all);
         }
@@ -166,17 +167,15 @@ impl Lines {
         }
         let mut all = self.lock();
         let Some(line) = all.lines.get_mut(names) else { return };
-        if let Some(occupant) = line.occupant.take_if(|known| known.hold == address(hold)) {
-            // Who was to have it and waits still is the first again, and says so itself.
-            if occupant.place.has_gone() {
-                line.promote();
-            }
-        }
-        if is_freed {
-            line.stir();
-        }
+        let occupant = line.occupant.take_if(|known| known.hold == address(hold));
+        // Who was to have it and waits still is the first again, and says so itself.
+        let is_vacant = occupant.is_some_and(|occupant| occupant.place.has_gone());
+        let promoted = if is_vacant { line.promote() } else { None };
+        let stirred = if is_freed { line.stir() } else { None };
         all.forget_if_empty(names);
         self.count(&all);
+        drop(all);
+        call(promoted.or(stirred));
     }
 
     /// No one is let in any more, and who waits is told.
@@ -189,6 +188,13 @@ impl Lines {
         for place in lines.into_values().flat_map(|line| line.places) {
             drop(place.set(State::Closed));
         }
+    }
+}
+
+/// Wakes who waits there. To be called where no lock is held: what a waker does is its own affair.
+fn call(place: Option<Arc<Place>>) {
+    if let Some(place) = place {
+        place.changed.notify_one();
     }
 }
 
@@ -206,21 +212,17 @@ impl All {
 }
 
 impl Line {
-    /// Lets the first ask the servers, if the lock is not held by this process.
-    fn promote(&mut self) {
-        if self.occupant.is_some() {
-            return;
-        }
-        if let Some(first) = self.places.front() {
-            first.promote();
-        }
+    /// Lets the first ask the servers, if the lock is not held by this process: whom to call.
+    #[must_use]
+    fn promote(&self) -> Option<Arc<Place>> {
+        let first = if self.occupant.is_some() { None } else { self.places.front() };
+        first.filter(|first| first.promote()).cloned()
     }
 
-    /// Has the first ask the servers anew, if it asks them.
-    fn stir(&self) {
-        if let Some(first) = self.places.front() {
-            first.stir();
-        }
+    /// Has the first ask the servers anew, if it asks them: whom to call.
+    #[must_use]
+    fn stir(&self) -> Option<Arc<Place>> {
+        self.places.front().filter(|first| first.stir()).cloned()
     }
 }
 
@@ -240,19 +242,23 @@ impl Place {
         matches!(*self.lock(), State::Gone)
     }
 
-    fn promote(&self) {
+    /// Whether that is news for it.
+    fn promote(&self) -> bool {
         let mut state = self.lock();
-        if matches!(*state, State::Waits) {
+        let waits = matches!(*state, State::Waits);
+        if waits {
             *state = State::First { has_news: true };
-            self.changed.notify_one();
         }
+        waits
     }
 
-    fn stir(&self) {
+    /// Whether that is news for it.
+    fn stir(&self) -> bool {
         if let State::First { has_news } = &mut *self.lock() {
             *has_news = true;
-            self.changed.notify_one();
+            return true;
         }
+        false
     }
 
     /// Hands the lock over; gives it back where nobody waits here any more.
@@ -262,6 +268,7 @@ impl Place {
             return Err(lock);
         }
         *state = State::Handed(lock);
+        drop(state);
         self.changed.notify_one();
         Ok(())
     }
@@ -329,8 +336,10 @@ impl Ticket {
         }
         let line = all.lines.entry(self.names.clone()).or_default();
         line.places.push_front(Arc::clone(&self.place));
-        line.promote();
+        let promoted = line.promote();
         lines.count(&all);
+        drop(all);
+        call(promoted);
     }
 }
 
@@ -341,13 +350,15 @@ impl Drop for Ticket {
         drop(before);
         let lines = self.core.lines();
         let mut all = lines.lock();
+        let mut promoted = None;
         if let Some(line) = all.lines.get_mut(&self.names) {
             line.places.retain(|place| !Arc::ptr_eq(place, &self.place));
-            line.promote();
+            promoted = line.promote();
             all.forget_if_empty(&self.names);
             lines.count(&all);
         }
         drop(all);
+        call(promoted);
         self.core.meter().note_waiter_left();
     }
 }

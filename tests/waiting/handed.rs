@@ -1,9 +1,12 @@
 //! Locks that are handed on where something is in the way: a server that takes no more commands, a
 //! runtime without timers, a waker that does more than wake.
 
-use std::future::IntoFuture;
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 
-use leasehold::Locker;
+use leasehold::{Guard, Locker};
 
 use crate::support::{RedisServer, eventually, soon};
 use crate::{LONG, take, until_waiting};
@@ -42,4 +45,46 @@ fn a_guard_that_is_dropped_on_a_runtime_without_timers_hands_its_lock_over() {
     server.cont();
     drop(runtime.block_on(soon("the lock", waiting)).unwrap().unwrap());
     assert_eq!(locker.stats().handed_over, 1);
+}
+
+type Waiting = Pin<Box<dyn Future<Output = Result<Guard, leasehold::Error>> + Send>>;
+
+/// A waker that drops another request as it wakes.
+struct Cancels(Mutex<Option<Waiting>>);
+
+impl Wake for Cancels {
+    fn wake(self: Arc<Self>) {
+        drop(self.0.lock().unwrap().take());
+    }
+}
+
+/// What a waker does is its own affair: it is called where no lock is held.
+#[test]
+fn a_waker_may_drop_another_who_waits_for_the_same() {
+    let server = RedisServer::start();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (done, is_done) = std::sync::mpsc::channel();
+    let url = server.url();
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            let builder = Locker::builder().node(url).ttl(LONG);
+            let locker = builder.connect().await.unwrap();
+            let guard = take(&locker, "a").await;
+            let leaves = tokio::spawn(locker.lock("a").into_future());
+            until_waiting(&locker, 1).await;
+            let mut cancelled: Waiting = Box::pin(locker.lock("a").into_future());
+            let mut woken: Waiting = Box::pin(locker.lock("a").into_future());
+            let quiet = &mut Context::from_waker(Waker::noop());
+            assert!(woken.as_mut().poll(quiet).is_pending());
+            assert!(cancelled.as_mut().poll(quiet).is_pending());
+            let waker = Waker::from(Arc::new(Cancels(Mutex::new(Some(cancelled)))));
+            assert!(woken.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            // The first leaves the line, and the second is told that it is the first now.
+            leaves.abort();
+            until_waiting(&locker, 1).await;
+            drop((woken, guard));
+        });
+        done.send(()).unwrap();
+    });
+    is_done.recv_timeout(crate::support::STUCK).expect("nobody waits for a lock of its own");
 }
