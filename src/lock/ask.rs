@@ -21,13 +21,24 @@ use crate::server::node::Node;
 pub(super) struct Seat {
     pub(super) lane: usize,
     pub(super) connection: Option<Arc<Connection>>,
+    /// It was asked for the lease on that connection, and has not said no.
+    pub(super) is_asked: bool,
     /// The server has said that it granted the lease.
     pub(super) is_granted: bool,
 }
 
 impl Seat {
     pub(super) fn new(lane: usize) -> Self {
-        Self { lane, connection: None, is_granted: false }
+        Self { lane, connection: None, is_asked: false, is_granted: false }
+    }
+
+    fn note_vote(&mut self, answer: &Result<Answer, Reason>) {
+        match answer {
+            Ok(Answer::Granted(_)) => self.is_granted = true,
+            // Whether it was carried out is not known.
+            Err(Reason::NoReply(_)) => {}
+            _ => self.is_asked = false,
+        }
     }
 
     /// The connection that it was on has ended.
@@ -190,10 +201,13 @@ async fn put(
     }
     let call = Call::begin(&connection, question.command).await.map_err(Reason::NoReply)?;
     *asked_at = Some(call.asked_at());
-    let answer = (question.read)(&reply_to(call).await?).ok_or(Reason::Unexpected)?;
-    if question.is_vote && matches!(answer, Answer::Granted(_)) {
-        lock(seat).is_granted = true;
+    lock(seat).is_asked |= question.is_vote;
+    let reply = reply_to(call).await;
+    let answer = reply.and_then(|reply| (question.read)(&reply).ok_or(Reason::Unexpected));
+    if question.is_vote {
+        lock(seat).note_vote(&answer);
     }
+    let answer = answer?;
     match (answer, question.whose) {
         (Answer::Taken, Some(whose)) => {
             let call = Call::begin(&connection, whose).await.map_err(Reason::NoReply)?;

@@ -109,7 +109,7 @@ impl Claim {
     pub(super) fn successor(held: &Hold, order: &Order, relay: Relay) -> Self {
         let seats = (0..held.seats.len()).map(|server| {
             let Seat { lane, ref connection, .. } = *held.seat(server);
-            Mutex::new(Seat { lane, connection: connection.clone(), is_granted: false })
+            Mutex::new(Seat { connection: connection.clone(), ..Seat::new(lane) })
         });
         let owner = Owner::fresh(held.core.fingerprint(), order.label.as_deref());
         let (core, names) = (Arc::clone(&held.core), held.names.clone());

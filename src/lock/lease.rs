@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::acquire::attempt;
-use super::claim::{Claim, Manner};
+use super::claim::{Claim, Manner, give_back};
 use super::hold::Hold;
 use super::lines::HandOver;
 use super::names::Names;
@@ -182,6 +182,10 @@ impl Lease {
         let successor = Claim::successor(&hold, &place.order, relay);
         core.lines().occupy(names, successor.hold(), &place);
         *hold.given_back() = true;
+        if hold.predecessor.is_some() {
+            // What the one before this left where this one was not let in, the next knows nothing of.
+            give_back(&hold, |server| !hold.seat(server).is_asked);
+        }
         self.claim.settle();
         core.meter().note_handed_over(hold.name());
         hold.note_released();

@@ -8,7 +8,7 @@ use std::task::{Context, Wake, Waker};
 
 use leasehold::{Guard, Locker};
 
-use crate::support::{RedisServer, eventually, soon};
+use crate::support::{Fleet, RedisServer, eventually, soon};
 use crate::{LONG, take, until_waiting};
 
 /// Names so long that a few acquires are all that may be in flight, and shorter ones for the room
@@ -16,6 +16,34 @@ use crate::{LONG, take, until_waiting};
 fn filling() -> impl Iterator<Item = String> {
     let sizes = [(25, 16_000), (60, 600), (60, 8)];
     sizes.into_iter().flat_map(|(count, size)| (0..count).map(move |n| format!("{n:0size$}")))
+}
+
+/// What an owner leaves on a server that the next one could not ask goes with the release of the
+/// last.
+#[tokio::test]
+async fn a_lock_that_went_through_three_hands_is_left_nowhere() {
+    let fleet = Fleet::start(3);
+    let builder = Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_guard(false);
+    let locker = builder.command_timeout(LONG).connect().await.unwrap();
+    let first = take(&locker, "a").await;
+    eventually("all have it", || fleet.holding("a") == 3).await;
+    fleet[2].stop();
+    let mut others = Vec::new();
+    for name in filling() {
+        others.push(soon("a lock", locker.try_lock(name).into_future()).await.unwrap());
+    }
+    let next: Vec<_> = (0..2).map(|_| tokio::spawn(locker.lock("a").into_future())).collect();
+    until_waiting(&locker, 2).await;
+    let mut holder = first;
+    for next in next {
+        holder.release().await.unwrap();
+        holder = soon("the next", next).await.unwrap().unwrap();
+    }
+    assert_eq!(locker.stats().handed_over, 2);
+    fleet[2].cont();
+    holder.release().await.unwrap();
+    drop(others);
+    eventually("it is free everywhere", || fleet.holding("a") == 0).await;
 }
 
 /// What has to wait for room needs a timer, and that is not the releaser's.
