@@ -59,6 +59,20 @@ impl Lane {
         self.link.send_replace(link);
     }
 
+    /// Puts `link` here for those who look; who waits is told by [`Lane::tell`].
+    pub fn put(&self, link: Link) {
+        self.link.send_if_modified(|present| {
+            *present = link;
+            false
+        });
+    }
+
+    /// Tells those who wait. To be called where no lock is held: what a waker does is its own
+    /// affair.
+    pub fn tell(&self) {
+        self.link.send_modify(|_| {});
+    }
+
     /// Waits until a try has ended, this one or an earlier one.
     ///
     /// # Errors

@@ -354,7 +354,9 @@ impl Shared {
         let now = clock::now();
         let due = debts.take_due(now);
         debts.remember(due.into_iter().filter_map(|debt| connection.send_owed(debt).err()), now);
-        self.pool.lane(lane).set(Link::Up(Arc::clone(connection)));
+        self.pool.lane(lane).put(Link::Up(Arc::clone(connection)));
+        drop(debts);
+        self.pool.lane(lane).tell();
     }
 
     /// Rests between two tries. Once somebody asks, the backoff counts half as many failures: soon

@@ -8,7 +8,7 @@ use std::task::{Context, Wake, Waker};
 
 use leasehold::{Guard, Locker};
 
-use crate::support::{Fleet, RedisServer, eventually, soon};
+use crate::support::{Fault, FaultProxy, Fleet, RedisServer, STUCK, eventually, soon};
 use crate::{LONG, take, until_waiting};
 
 /// Names so long that a few acquires are all that may be in flight, and shorter ones for the room
@@ -77,10 +77,10 @@ fn a_guard_that_is_dropped_on_a_runtime_without_timers_hands_its_lock_over() {
 
 type Waiting = Pin<Box<dyn Future<Output = Result<Guard, leasehold::Error>> + Send>>;
 
-/// A waker that drops another request as it wakes.
-struct Cancels(Mutex<Option<Waiting>>);
+/// A waker that drops something as it wakes.
+struct Drops<T>(Mutex<Option<T>>);
 
-impl Wake for Cancels {
+impl<T: Send + 'static> Wake for Drops<T> {
     fn wake(self: Arc<Self>) {
         drop(self.0.lock().unwrap().take());
     }
@@ -105,7 +105,7 @@ fn a_waker_may_drop_another_who_waits_for_the_same() {
             let quiet = &mut Context::from_waker(Waker::noop());
             assert!(woken.as_mut().poll(quiet).is_pending());
             assert!(cancelled.as_mut().poll(quiet).is_pending());
-            let waker = Waker::from(Arc::new(Cancels(Mutex::new(Some(cancelled)))));
+            let waker = Waker::from(Arc::new(Drops(Mutex::new(Some(cancelled)))));
             assert!(woken.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
             // The first leaves the line, and the second is told that it is the first now.
             leaves.abort();
@@ -114,5 +114,33 @@ fn a_waker_may_drop_another_who_waits_for_the_same() {
         });
         done.send(()).unwrap();
     });
-    is_done.recv_timeout(crate::support::STUCK).expect("nobody waits for a lock of its own");
+    is_done.recv_timeout(STUCK).expect("nobody waits for a lock of its own");
+}
+
+/// The release of its guard is owed to the very connection whose coming it is told of.
+#[test]
+fn a_waker_may_drop_a_guard_as_the_server_comes_back() {
+    let server = RedisServer::start();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            let proxy = FaultProxy::start(server.address());
+            let builder = Locker::builder().node(proxy.url()).ttl(LONG).connect_timeout(LONG);
+            let locker = builder.connect().await.unwrap();
+            let guard = take(&locker, "a").await;
+            let accepted = proxy.accepted();
+            proxy.set_both(Fault::Stall);
+            proxy.cut();
+            soon("it connects again", proxy.until_accepted(accepted + 1)).await;
+            let waker = Waker::from(Arc::new(Drops(Mutex::new(Some(guard)))));
+            let mut waiting: Waiting = Box::pin(locker.lock("b").into_future());
+            assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            proxy.set_both(Fault::Pass);
+            eventually("it is given back", || server.cli_text(&["EXISTS", "a"]) == "0").await;
+            drop(soon("the lock", waiting).await.unwrap());
+        });
+        done.send(()).unwrap();
+    });
+    is_done.recv_timeout(2 * STUCK).expect("nobody waits for a lock of its own");
 }
