@@ -91,6 +91,8 @@ pub struct Pipeline<W> {
     free: Vec<usize>,
     waiting: VecDeque<usize>,
     freed_weight: usize,
+    /// A waker that another took the place of: see [`Pipeline::take_displaced`].
+    displaced: Option<W>,
     /// What was owed and unanswered when the connection ended.
     unanswered: Vec<Owed>,
     /// The last error that answered what was owed.
@@ -111,6 +113,7 @@ impl<W: Clone> Default for Pipeline<W> {
             free: Vec::new(),
             waiting: VecDeque::new(),
             freed_weight: 0,
+            displaced: None,
             unanswered: Vec::new(),
             refused: None,
             sweeping: false,
@@ -285,12 +288,8 @@ impl<W: Clone> Pipeline<W> {
     pub fn poll(&mut self, ticket: Ticket, waker: &W) -> Poll<Outcome> {
         let slot = self.slot(ticket);
         match &mut slot.holder {
-            Holder::Waits(Some(kept)) => {
-                kept.clone_from(waker);
-                Poll::Pending
-            }
-            Holder::Waits(none) => {
-                *none = Some(waker.clone());
+            Holder::Waits(kept) => {
+                self.displaced = kept.replace(waker.clone());
                 Poll::Pending
             }
             holder => {
@@ -303,14 +302,22 @@ impl<W: Clone> Pipeline<W> {
         }
     }
 
-    /// Nobody will ask for this ticket's outcome any more.
+    /// The waker that the last poll put another in the place of, to be dropped where no lock is
+    /// held: what goes with it is its own affair.
+    pub fn take_displaced(&mut self) -> Option<W> {
+        self.displaced.take()
+    }
+
+    /// Nobody will ask for this ticket's outcome any more. What waited for it is given back, to be
+    /// dropped as [`Pipeline::take_displaced`] says.
     ///
     /// # Panics
     ///
     /// When the ticket was settled or abandoned before.
-    pub fn abandon(&mut self, ticket: Ticket) {
-        self.slot(ticket).holder = Holder::Gone;
+    pub fn abandon(&mut self, ticket: Ticket) -> Option<W> {
+        let waited = std::mem::replace(&mut self.slot(ticket).holder, Holder::Gone);
         self.release(ticket.index);
+        if let Holder::Waits(waker) = waited { waker } else { None }
     }
 
     fn slot(&mut self, ticket: Ticket) -> &mut Slot<W> {

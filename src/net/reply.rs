@@ -31,7 +31,11 @@ impl Future for Reply {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
         let ticket = self.ticket.expect("a reply is polled after it was ready");
-        let outcome = self.connection.lock().poll(ticket, context.waker());
+        let (outcome, displaced) = {
+            let mut pipeline = self.connection.lock();
+            (pipeline.poll(ticket, context.waker()), pipeline.take_displaced())
+        };
+        drop(displaced);
         if outcome.is_ready() {
             self.ticket = None;
         }
@@ -42,7 +46,8 @@ impl Future for Reply {
 impl Drop for Reply {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
-            self.connection.lock().abandon(ticket);
+            let waker = self.connection.lock().abandon(ticket);
+            drop(waker);
         }
     }
 }

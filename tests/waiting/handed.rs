@@ -144,3 +144,34 @@ fn a_waker_may_drop_a_guard_as_the_server_comes_back() {
     });
     is_done.recv_timeout(2 * STUCK).expect("nobody waits for a lock of its own");
 }
+
+/// As it is let go of, too: it may be all that is left of a task.
+#[test]
+fn a_waker_may_own_a_guard_and_go_with_the_request_that_it_waits_for() {
+    let server = RedisServer::start();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            let locker = Locker::builder().node(server.url()).ttl(LONG).connect().await.unwrap();
+            for is_polled_again in [false, true] {
+                let guard = take(&locker, "a").await;
+                let waker = Waker::from(Arc::new(Drops(Mutex::new(Some(guard)))));
+                let mut asked: Waiting = Box::pin(locker.lock("b").into_future());
+                server.stop();
+                assert!(asked.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+                drop(waker);
+                if is_polled_again {
+                    let quiet = &mut Context::from_waker(Waker::noop());
+                    assert!(asked.as_mut().poll(quiet).is_pending());
+                }
+                drop(asked);
+                server.cont();
+                let is_free = || server.cli_text(&["EXISTS", "a", "b"]) == "0";
+                eventually("both are given back", is_free).await;
+            }
+        });
+        done.send(()).unwrap();
+    });
+    is_done.recv_timeout(2 * STUCK).expect("nobody waits for a lock of its own");
+}
