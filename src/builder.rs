@@ -1,5 +1,6 @@
 //! How a locker is made: which servers, how many of them have to agree, and within what limits.
 
+mod assembly;
 mod meet;
 mod security;
 
@@ -7,41 +8,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::{Handle, RuntimeFlavor};
-
 use crate::error::Error;
 use crate::lock::adaptive::AdaptiveTtl;
-use crate::lock::core::{Configuration, Core};
-use crate::lock::fingerprint::fingerprint;
-use crate::lock::owner::check_label;
-use crate::lock::scripts;
 use crate::locker::{Defaults, Locker};
-use crate::net::connection::Settings;
-use crate::net::tls::Client;
 #[cfg(feature = "tls")]
 use crate::net::tls::Tls;
-use crate::policy::{Adaptive, Quorum, Retry, Term};
-use crate::server::endpoint::{Endpoint, Target};
-use crate::server::fitness::Rules;
-use crate::server::node::{Node, NodeSettings};
-use crate::server::registry::Registry;
-use crate::server::watch::Watchers;
-use crate::stats::{Meter, Observer};
+use crate::policy::{Adaptive, Quorum, Retry};
+use crate::server::endpoint::{Credentials, Secret};
+use crate::stats::Observer;
 
 const DEFAULT_TTL: Duration = Duration::from_secs(10);
-const DEFAULT_COMMAND_TIMEOUT: Duration = Duration::from_millis(500);
-/// Of several servers, each may take this part of the TTL: one that is slow should cost a vote and
-/// not the lease's validity.
-const TTL_SHARE: u32 = 20;
-/// But not less than this, which a healthy server needs on a busy day.
-const COMMAND_TIMEOUT_FLOOR: Duration = Duration::from_millis(50);
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Shorter than this, a busy machine's scheduling alone breaks connections.
-const TIMEOUT_MIN: Duration = Duration::from_millis(10);
-/// Longer than this, a dead server is not noticed within any lease.
-const TIMEOUT_MAX: Duration = Duration::from_secs(60 * 60);
-/// One connection carries some hundred thousand commands a second; more only cost the server.
-const LANES_MAX: usize = 64;
 
 /// How a [`Locker`] is made.
 #[must_use = "a builder does nothing until it connects"]
@@ -59,6 +36,7 @@ pub struct Builder {
     observer: Option<Arc<dyn Observer>>,
     #[cfg(feature = "tls")]
     tls: Option<Tls>,
+    sentinel_credentials: Option<Credentials>,
 }
 
 impl Builder {
@@ -86,6 +64,7 @@ impl Builder {
             observer: None,
             #[cfg(feature = "tls")]
             tls: None,
+            sentinel_credentials: None,
         }
     }
 
@@ -94,8 +73,14 @@ impl Builder {
     /// - `redis://[[user]:password@]host[:port][/database]`
     /// - `rediss://`, and as before: over TLS, with the feature `tls`
     /// - `redis+unix://[[user]:password@]/path/to/socket[?db=database]`
+    /// - `redis-cluster://[[user]:password@]host[:port][,host[:port]..]`: nodes of a Redis Cluster,
+    ///   by which the others are found
+    /// - `redis-sentinel://[[user]:password@]host[:port][,host[:port]..]/service[?db=database]`:
+    ///   Sentinels, by which the master of the service is found
     ///
-    /// User, password and path are percent-encoded; an IPv6 address stands in brackets.
+    /// User, password, path and service are percent-encoded; an IPv6 address stands in brackets. A
+    /// Cluster, or a service, is one server that moves: its failovers promote replicas that may lack
+    /// the last writes, and with them a lease.
     ///
     /// With more than one, a lock is a lease that a quorum of them granted (Redlock). They have to
     /// be independent masters: no replicas of one another, no nodes of a Cluster. All clients have
@@ -108,6 +93,18 @@ impl Builder {
     /// Several servers: see [`Builder::node`].
     pub fn nodes<U: Into<String>>(mut self, urls: impl IntoIterator<Item = U>) -> Self {
         self.urls.extend(urls.into_iter().map(Into::into));
+        self
+    }
+
+    /// How to log in to the Sentinels of a `redis-sentinel://` URL, whose own credentials are for
+    /// the servers; without a user, as the default one. None by default.
+    pub fn sentinel_credentials(
+        mut self,
+        user: Option<impl Into<String>>,
+        password: impl Into<String>,
+    ) -> Self {
+        let (user, password) = (user.map(Into::into), Secret::new(password));
+        self.sentinel_credentials = Some(Credentials { user, password });
         self
     }
 
@@ -246,132 +243,17 @@ impl Builder {
     ///
     /// Dropping the future closes what was opened.
     pub async fn connect(mut self) -> Result<Locker, Error> {
-        let endpoints = self.endpoints()?;
-        let quorum = Quorum::new(endpoints.len(), self.quorum).map_err(Error::misuse)?;
+        let servers = self.servers()?;
+        let quorum = Quorum::new(servers.places(), self.quorum).map_err(Error::misuse)?;
         self.check()?;
         if let Some((shortest, longest)) = self.adaptive {
             let policy = Adaptive::new(shortest, longest).map_err(Error::misuse)?;
             self.defaults.adaptive = Some(AdaptiveTtl::new(policy));
         }
-        #[cfg(feature = "tls")]
-        let tls = security::client(self.tls.as_ref(), &endpoints)?;
-        #[cfg(not(feature = "tls"))]
-        let tls = security::client(&endpoints)?;
-        let core = self.start(endpoints, quorum, tls);
+        let tls = self.tls_client(&servers)?;
+        let core = self.start(servers, quorum, tls).await?;
         meet::all(&core, self.connections).await?;
         Ok(Locker::new(core, self.defaults))
-    }
-
-    fn endpoints(&self) -> Result<Vec<Endpoint>, Error> {
-        let parsed = self.urls.iter().map(|url| parse_server(url));
-        let endpoints = parsed.collect::<Result<Vec<_>, _>>()?;
-        for (index, endpoint) in endpoints.iter().enumerate() {
-            if endpoints[..index].iter().any(|other| other.address == endpoint.address) {
-                let address = &endpoint.address;
-                return Err(Error::misuse(format_args!("the server {address} is given twice")));
-            }
-        }
-        Ok(endpoints)
-    }
-
-    /// The longest TTL that the restart guard has to wait for, where it is on.
-    fn guarded_ttl(&self) -> Option<Duration> {
-        let is_on = self.restart_guard.unwrap_or(self.urls.len() > 1);
-        is_on.then(|| self.longest_ttl.unwrap_or(self.longest_of_defaults()))
-    }
-
-    fn longest_of_defaults(&self) -> Duration {
-        self.adaptive.map_or(self.defaults.ttl, |(_, longest)| longest.max(self.defaults.ttl))
-    }
-
-    fn command_timeout_or_default(&self) -> Duration {
-        let share = self.defaults.ttl / TTL_SHARE;
-        self.command_timeout.unwrap_or(if self.urls.len() > 1 {
-            share.clamp(COMMAND_TIMEOUT_FLOOR, DEFAULT_COMMAND_TIMEOUT)
-        } else {
-            DEFAULT_COMMAND_TIMEOUT
-        })
-    }
-
-    fn start(&self, endpoints: Vec<Endpoint>, quorum: Quorum, tls: Option<Client>) -> Core {
-        let addresses: Vec<String> =
-            endpoints.iter().map(|endpoint| endpoint.address.to_string()).collect();
-        let is_judged = endpoints.len() > 1 || self.restart_guard == Some(true) || self.strict;
-        let settings = NodeSettings {
-            connect_timeout: self.connect_timeout,
-            lanes: self.connections,
-            connection: Settings {
-                command_timeout: self.command_timeout_or_default(),
-                write_inline: write_inline(),
-            },
-            tls,
-            rules: is_judged
-                .then(|| Rules { restart_guard: self.guarded_ttl(), strict: self.strict }),
-        };
-        let fingerprint = (endpoints.len() > 1).then(|| fingerprint(&addresses, quorum.needed()));
-        let registry = Arc::new(Registry::new(addresses));
-        let watchers = Arc::new(Watchers::default());
-        let nodes = endpoints.into_iter().enumerate().map(|(number, endpoint)| {
-            let place = (number, Arc::clone(&registry), Arc::clone(&watchers));
-            Node::start(place, endpoint, scripts::catalog(), settings.clone())
-        });
-        let guarded_ttl = self.guarded_ttl();
-        let configuration = Configuration { quorum, fingerprint, guarded_ttl };
-        Core::new(nodes, configuration, Meter::new(self.observer.clone()))
-    }
-
-    fn check(&self) -> Result<(), Error> {
-        Term::new(self.defaults.ttl, self.defaults.min_validity).map_err(Error::misuse)?;
-        self.defaults.label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;
-        self.defaults.retry.check().map_err(Error::misuse)?;
-        if let Some(longest) = self.longest_ttl {
-            Term::new(longest, None).map_err(Error::misuse)?;
-            if longest < self.longest_of_defaults() {
-                return Err(Error::misuse(format_args!(
-                    "a longest TTL of {longest:?} is shorter than the TTL of {:?}",
-                    self.longest_of_defaults()
-                )));
-            }
-        }
-        if !(1..=LANES_MAX).contains(&self.connections) {
-            return Err(Error::misuse(format_args!(
-                "{} connections cannot be kept: it has to be 1 to {LANES_MAX}",
-                self.connections
-            )));
-        }
-        for (what, timeout) in [
-            ("command timeout", self.command_timeout_or_default()),
-            ("connect timeout", self.connect_timeout),
-        ] {
-            if !(TIMEOUT_MIN..=TIMEOUT_MAX).contains(&timeout) {
-                return Err(Error::misuse(format_args!(
-                    "a {what} of {timeout:?} cannot be kept: \
-                     it has to be {TIMEOUT_MIN:?} to {TIMEOUT_MAX:?}"
-                )));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The server of a URL; the other targets can't be reached yet.
-fn parse_server(url: &str) -> Result<Endpoint, Error> {
-    let unsupported = match Target::parse(url).map_err(Error::misuse)? {
-        Target::Server(endpoint) => return Ok(endpoint),
-        Target::Cluster { .. } => "redis-cluster://",
-        Target::Sentinel { .. } => "redis-sentinel://",
-    };
-    Err(Error::misuse(format_args!("{unsupported} is not supported yet: use redis://")))
-}
-
-/// Up to how many commands in flight a caller writes for itself, as measured by
-/// `benches/figures.rs`. On one thread writes gather by themselves when the flusher takes its turn:
-/// with 8 tasks on a shared core, 1 made 75,000 pairs a second, 4 made 61,000, 16 made 48,000. On
-/// several threads, 0 to 32 are within 9 % of one another.
-fn write_inline() -> usize {
-    match Handle::current().runtime_flavor() {
-        RuntimeFlavor::CurrentThread => 1,
-        _ => 4,
     }
 }
 

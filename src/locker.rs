@@ -106,8 +106,7 @@ impl Locker {
     pub fn lock_all<N: AsRef<[u8]>>(&self, names: impl IntoIterator<Item = N>) -> LockRequest {
         let made = names.into_iter().map(|name| self.name(name.as_ref()));
         let names = made.collect::<Result<Vec<Names>, Error>>().and_then(|mut names| {
-            names.sort_unstable_by(|one, other| one.lock().cmp(other.lock()));
-            names.dedup();
+            self.core.arrange(&mut names);
             if names.is_empty() {
                 return Err(Error::misuse("there is no lock in an empty list of names"));
             }
@@ -151,7 +150,7 @@ impl Locker {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let now = clock::now();
-        let server = |node: &Node| ServerStats {
+        let server = |node: &Arc<Node>| ServerStats {
             server: node.endpoint().address.to_string(),
             breaker: match node.breaker().opens_in(now) {
                 None => BreakerState::Closed,
@@ -176,7 +175,7 @@ impl Locker {
     /// waits has to poll), a renewal, the release of a dropped guard.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        let of_node = |node: &Node| {
+        let of_node = |node: &Arc<Node>| {
             let address = &node.endpoint().address;
             let unfit = node.warning().map(|warning| warning.to_string());
             let refused = node.connections().filter_map(|connection| connection.refused().cloned());

@@ -85,6 +85,21 @@ impl Frame {
         }
     }
 
+    /// The value of a field: of a map, or of an array that stands for one in RESP2, where names and
+    /// values take turns. The first, where there are several of that name.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&Frame> {
+        let is_name =
+            |frame: &Frame| frame.as_bytes().is_some_and(|text| &text[..] == name.as_bytes());
+        match self.value() {
+            Self::Map(pairs) => pairs.iter().find(|(key, _)| is_name(key)).map(|(_, value)| value),
+            Self::Array(items) => {
+                items.chunks_exact(2).find(|pair| is_name(&pair[0])).map(|pair| &pair[1])
+            }
+            _ => None,
+        }
+    }
+
     /// The value without the attributes that precede it.
     #[must_use]
     pub fn value(&self) -> &Self {

@@ -1,28 +1,51 @@
 //! The first meeting with the servers.
 
+use std::sync::Arc;
+
 use crate::error::{Error, FailureKind, Report, ServerReport, Vote};
 use crate::lock::answer::Reason;
 use crate::lock::core::Core;
+use crate::net::transport::Address;
 use crate::server::node::{Node, Refusal};
 
-/// Waits until every server has been tried; there has to be a quorum of them, and none that could
-/// never serve.
+/// Waits until every place has been tried; there has to be a quorum of them, and no server that
+/// could never serve.
 pub(super) async fn all(core: &Core, lanes: usize) -> Result<(), Error> {
     let mut failed = Vec::new();
-    let mut is_setup_wrong = false;
-    for node in core.nodes() {
-        let Err(reason) = one(node, lanes).await else { continue };
-        is_setup_wrong |= reason.kind() == FailureKind::Misuse;
-        failed.push(ServerReport {
-            server: node.endpoint().address.to_string(),
-            vote: Vote::Failed { kind: reason.kind(), reason: reason.to_string() },
-            round_trip: None,
-        });
+    let mut met = 0;
+    for place in core.places() {
+        match any(&place.nodes(), lanes).await {
+            Ok(()) => met += 1,
+            Err(reasons) => failed.extend(reasons),
+        }
     }
-    if is_setup_wrong || core.nodes().len() - failed.len() < core.quorum().needed() {
-        return Err(Error::connect(Report { servers: failed }));
+    let is_setup_wrong = failed.iter().any(|(_, reason)| reason.kind() == FailureKind::Misuse);
+    if is_setup_wrong || met < core.quorum().needed() {
+        return Err(unmet(failed));
     }
     Ok(())
+}
+
+/// Waits until one of the servers of one place has been met, or all have been tried.
+async fn any(nodes: &[Arc<Node>], lanes: usize) -> Result<(), Vec<(Address, Reason)>> {
+    let mut failed = Vec::new();
+    for node in nodes {
+        match one(node, lanes).await {
+            Ok(()) => return Ok(()),
+            Err(reason) => failed.push((node.endpoint().address.clone(), reason)),
+        }
+    }
+    Err(failed)
+}
+
+/// The error of servers that could not be met.
+pub(super) fn unmet(servers: impl IntoIterator<Item = (Address, Reason)>) -> Error {
+    let servers = servers.into_iter().map(|(server, reason)| ServerReport {
+        server: server.to_string(),
+        vote: Vote::Failed { kind: reason.kind(), reason: reason.to_string() },
+        round_trip: None,
+    });
+    Error::connect(Report { servers: servers.collect() })
 }
 
 async fn one(node: &Node, lanes: usize) -> Result<(), Reason> {

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::claim::{Claim, Lanes, Manner, Waiting};
+use super::claim::{Claim, Manner, Waiting};
 use super::core::{Core, Lead};
-use super::hold::title;
+use super::hold::{Hold, title};
 use super::lease::Lease;
 use super::order::Wish;
+use super::post::Lanes;
 use super::race::race;
 use super::round::Round;
 use super::wait::wait;
@@ -24,6 +25,7 @@ const PROPOSALS_MAX: usize = 4;
 pub(super) struct Refused {
     pub(super) setback: Setback,
     pub(super) round: Round,
+    pub(super) hold: Arc<Hold>,
 }
 
 /// Takes the locks, or says why they cannot be had.
@@ -66,7 +68,7 @@ async fn take(core: &Arc<Core>, wish: &Wish, asked_at: Moment) -> Result<Lease, 
             refused = Some(failed);
             break;
         }
-        match next(core, wish, &mut patience, &failed) {
+        match next(wish, &mut patience, &failed) {
             Ok(delay) => {
                 race(core.closed(), sleep(delay)).await;
             }
@@ -79,7 +81,6 @@ async fn take(core: &Arc<Core>, wish: &Wish, asked_at: Moment) -> Result<Lease, 
 
 /// How long to wait before the next try, or the error that ends the tries.
 pub(super) fn next(
-    core: &Core,
     wish: &Wish,
     patience: &mut Patience,
     refused: &Refused,
@@ -89,7 +90,7 @@ pub(super) fn next(
         Next::GiveUp => kind_of(refused.setback),
         Next::OutOfTime(waited) => Kind::TimedOut { waited },
     };
-    Err(Error::new(kind, title(&wish.names), refused.round.report(core)))
+    Err(Error::new(kind, title(&wish.names), refused.round.report(&refused.hold)))
 }
 
 pub(super) fn shut_down(wish: &Wish) -> Error {
@@ -122,7 +123,7 @@ pub(super) async fn attempt(
     lead: Option<Lead>,
 ) -> Result<Lease, Refused> {
     let hold = Arc::clone(claim.hold());
-    let quorum = hold.core.quorum();
+    let quorum = hold.quorum();
     hold.core.meter().note_attempt();
     let is_plain = !is_fenced
         && manner.waiting == Waiting::No
@@ -161,7 +162,7 @@ pub(super) async fn attempt(
             if matches!(setback, Setback::Held(_)) {
                 hold.core.meter().note_contended(hold.name());
             }
-            Err(Refused { setback, round })
+            Err(Refused { setback, round, hold })
         }
     }
 }

@@ -2,13 +2,15 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 
 use leasehold_resp::Frame;
 
 use super::answer::{Answer, Reason};
-use super::core::Core;
+use super::follow::{NOT_NOW_FOR, follow};
+use super::hold::Hold;
+use super::post::Post;
 use super::round::{Answered, Round};
 use crate::clock;
 use crate::net::connection::Connection;
@@ -17,64 +19,31 @@ use crate::policy::{Moment, Quorum, Verdict};
 use crate::server::call::{Call, Command};
 use crate::server::node::Node;
 
-/// Where a lease is with one server: its lane, and the connection that it is on.
-pub(super) struct Seat {
-    pub(super) lane: usize,
-    pub(super) connection: Option<Arc<Connection>>,
-    /// It was asked for the lease on that connection, and has not said no.
-    pub(super) is_asked: bool,
-    /// The server has said that it granted the lease.
-    pub(super) is_granted: bool,
-}
-
-impl Seat {
-    pub(super) fn new(lane: usize) -> Self {
-        Self { lane, connection: None, is_asked: false, is_granted: false }
-    }
-
-    fn note_vote(&mut self, answer: &Result<Answer, Reason>) {
-        match answer {
-            Ok(Answer::Granted(_)) => self.is_granted = true,
-            // Whether it was carried out is not known.
-            Err(Reason::NoReply(_)) => {}
-            _ => self.is_asked = false,
-        }
-    }
-
-    /// The connection that it was on has ended.
-    fn is_unseated(&self) -> bool {
-        self.connection.as_ref().is_some_and(|connection| !connection.is_alive())
-    }
-}
-
 /// The connection that the lease is on while it lives, else the lane's next; among several
 /// servers, only if it is there already.
-async fn take_seat(
-    core: &Core,
-    node: &Node,
-    seat: &Mutex<Seat>,
-) -> Result<Arc<Connection>, OpenError> {
-    let lane = {
-        let seat = lock(seat);
-        if let Some(connection) = seat.connection.as_ref().filter(|known| known.is_alive()) {
-            return Ok(Arc::clone(connection));
+async fn take_seat(hold: &Hold, post: &Post) -> Result<(Arc<Node>, Arc<Connection>), OpenError> {
+    let (node, lane) = {
+        let mut seat = post.seat();
+        seat.follow(hold.place_of(post), post.slot);
+        if let Some(connection) = seat.connection() {
+            return Ok((Arc::clone(&seat.node), connection));
         }
-        seat.lane
+        (Arc::clone(&seat.node), seat.lane)
     };
-    let connection =
-        if core.is_single() { node.connection(lane).await? } else { node.connection_now(lane)? };
-    lock(seat).connection = Some(Arc::clone(&connection));
-    Ok(connection)
-}
-
-fn lock(seat: &Mutex<Seat>) -> MutexGuard<'_, Seat> {
-    seat.lock().unwrap_or_else(PoisonError::into_inner)
+    let connection = if hold.core.is_single() {
+        node.connection(lane).await?
+    } else {
+        node.connection_now(lane)?
+    };
+    post.seat().connection = Some(Arc::clone(&connection));
+    Ok((node, connection))
 }
 
 /// What is asked, and how the reply is read.
 #[derive(Clone, Copy)]
 pub(super) struct Question<'a> {
-    pub(super) command: Command<'a>,
+    /// One for each server, or the same for all.
+    pub(super) commands: &'a [Command<'a>],
     pub(super) read: fn(&Frame) -> Option<Answer>,
     /// Whether it asks for a vote, which takes a server that is fit to give one.
     pub(super) is_vote: bool,
@@ -89,29 +58,21 @@ pub(super) struct Question<'a> {
 ///
 /// When the future is dropped, the question may have been sent to every server whose seat has a
 /// connection.
-pub(super) async fn ask_all(
-    core: &Core,
-    seats: &[Mutex<Seat>],
-    question: Question<'_>,
-    mut round: Round,
-) -> Round {
-    match (core.nodes(), seats) {
+pub(super) async fn ask_all(hold: &Hold, question: Question<'_>, mut round: Round) -> Round {
+    if hold.posts.len() == 1 {
         // The same as below, with its one future kept here rather than on the heap.
-        ([node], [seat]) => {
-            let asked = pin!(ask(core, node, seat, question));
-            gather(core.quorum(), &mut [Some(asked)], &mut round).await;
-        }
-        (nodes, seats) => {
-            let mut asked: Vec<_> = nodes
-                .iter()
-                .zip(seats)
-                .zip(round.answers.iter())
-                .map(|((node, seat), answer)| {
-                    answer.is_none().then(|| Box::pin(ask(core, node, seat, question)))
-                })
-                .collect();
-            gather(core.quorum(), &mut asked, &mut round).await;
-        }
+        let asked = pin!(ask_one(hold, 0, question));
+        gather(hold.quorum(), &mut [Some(asked)], &mut round).await;
+    } else {
+        let mut asked: Vec<_> = round
+            .answers
+            .iter()
+            .enumerate()
+            .map(|(server, answer)| {
+                answer.is_none().then(|| Box::pin(ask_one(hold, server, question)))
+            })
+            .collect();
+        gather(hold.quorum(), &mut asked, &mut round).await;
     }
     round
 }
@@ -121,13 +82,21 @@ pub(super) async fn ask_all(
 /// # Cancel safety
 ///
 /// As [`ask_all`].
-pub(super) async fn ask_one(
-    core: &Core,
-    seats: &[Mutex<Seat>],
-    number: usize,
-    question: Question<'_>,
-) -> Answered {
-    ask(core, &core.nodes()[number], &seats[number], question).await
+pub(super) async fn ask_one(hold: &Hold, server: usize, question: Question<'_>) -> Answered {
+    let mut asked_at = None;
+    let answer = match put(hold, server, question, &mut asked_at).await {
+        Ok(answer) => answer,
+        Err(reason) => Answer::Failed(reason),
+    };
+    if let Answer::Failed(Reason::NoConnection(_) | Reason::Refusal(_)) = &answer {
+        hold.place_of(&hold.posts[server]).look_again();
+    }
+    let answered_at = clock::now();
+    if !hold.core.is_single() {
+        let failure = if let Answer::Failed(reason) = &answer { Some(reason) } else { None };
+        note(&hold.seat(server).node, failure, answered_at);
+    }
+    Answered { answer, asked_at, answered_at }
 }
 
 async fn gather<A>(quorum: Quorum, asked: &mut [Option<A>], round: &mut Round)
@@ -150,20 +119,6 @@ where
     .await;
 }
 
-async fn ask(core: &Core, node: &Node, seat: &Mutex<Seat>, question: Question<'_>) -> Answered {
-    let mut asked_at = None;
-    let answer = match put(core, node, seat, question, &mut asked_at).await {
-        Ok(answer) => answer,
-        Err(reason) => Answer::Failed(reason),
-    };
-    let answered_at = clock::now();
-    if !core.is_single() {
-        let failure = if let Answer::Failed(reason) = &answer { Some(reason) } else { None };
-        note(node, failure, answered_at);
-    }
-    Answered { answer, asked_at, answered_at }
-}
-
 /// Lets the server's breaker know whether it answered.
 pub(super) fn note(node: &Node, failure: Option<&Reason>, now: Moment) {
     match failure {
@@ -177,44 +132,60 @@ pub(super) fn note(node: &Node, failure: Option<&Reason>, now: Moment) {
 }
 
 async fn put(
-    core: &Core,
-    node: &Node,
-    seat: &Mutex<Seat>,
+    hold: &Hold,
+    server: usize,
     question: Question<'_>,
     asked_at: &mut Option<Moment>,
 ) -> Result<Answer, Reason> {
-    if question.is_vote && !core.is_single() {
-        let mut breaker = node.breaker();
+    let post = &hold.posts[server];
+    if question.is_vote {
+        admit(hold, post)?;
+    }
+    let (node, connection) = take_seat(hold, post).await.map_err(Reason::NoConnection)?;
+    if question.is_vote {
+        node.check(post.seat().lane).map_err(Reason::Refusal)?;
+    }
+    let command = question.commands[server.min(question.commands.len() - 1)];
+    let call = Call::begin(&connection, command).await.map_err(Reason::NoReply)?;
+    *asked_at = Some(call.asked_at());
+    if question.is_vote {
+        post.seat().is_asked = true;
+    }
+    let reply = match reply_to(call).await {
+        // On the heap, so that who is not refused does not carry the room for it.
+        Err(Reason::Refused(error)) => {
+            Box::pin(follow(hold, server, command, error, NOT_NOW_FOR, asked_at)).await
+        }
+        reply => reply,
+    };
+    let answer = reply.and_then(|reply| (question.read)(&reply).ok_or(Reason::Unexpected));
+    if question.is_vote {
+        post.seat().note_vote(&answer);
+    }
+    let answer = answer?;
+    match (answer, question.whose) {
+        (Answer::Taken, Some(whose)) => {
+            let connection = post.seat().connection().unwrap_or(connection);
+            let call = Call::begin(&connection, whose).await.map_err(Reason::NoReply)?;
+            Answer::of_holder(&reply_to(call).await?).ok_or(Reason::Unexpected)
+        }
+        (answer, _) => Ok(answer),
+    }
+}
+
+/// Whether the server may be asked for a vote of this owner's.
+fn admit(hold: &Hold, post: &Post) -> Result<(), Reason> {
+    let seat = post.seat();
+    if !hold.core.is_single() {
+        let mut breaker = seat.node.breaker();
         // Randomness is a system call: it is not asked for where nothing is decided by it.
         if !breaker.is_closed() {
             let admitted = breaker.admit(clock::now(), clock::random_bits());
             admitted.map_err(Reason::BreakerOpen)?;
         }
     }
-    if question.is_vote && lock(seat).is_unseated() {
-        // What was asked on a connection that has ended is never asked again by the same owner.
-        return Err(Reason::NoConnection(OpenError::Connecting));
-    }
-    let connection = take_seat(core, node, seat).await.map_err(Reason::NoConnection)?;
-    if question.is_vote {
-        node.check(lock(seat).lane).map_err(Reason::Refusal)?;
-    }
-    let call = Call::begin(&connection, question.command).await.map_err(Reason::NoReply)?;
-    *asked_at = Some(call.asked_at());
-    lock(seat).is_asked |= question.is_vote;
-    let reply = reply_to(call).await;
-    let answer = reply.and_then(|reply| (question.read)(&reply).ok_or(Reason::Unexpected));
-    if question.is_vote {
-        lock(seat).note_vote(&answer);
-    }
-    let answer = answer?;
-    match (answer, question.whose) {
-        (Answer::Taken, Some(whose)) => {
-            let call = Call::begin(&connection, whose).await.map_err(Reason::NoReply)?;
-            Answer::of_holder(&reply_to(call).await?).ok_or(Reason::Unexpected)
-        }
-        (answer, _) => Ok(answer),
-    }
+    // What was asked on a connection that has ended is never asked again by the same owner.
+    if seat.is_unseated() { Err(Reason::NoConnection(OpenError::Connecting)) } else { Ok(()) }
 }
 
 pub(super) async fn reply_to(mut call: Call<'_>) -> Result<Frame, Reason> {

@@ -5,14 +5,14 @@
 //! also on those that refused, failed or timed out, each over the connection that the claim began
 //! on; unless something proves that nothing is left to give back.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_resp::Decimal;
 use tokio::time::timeout;
 
 use super::answer::Answer;
-use super::ask::{Question, Seat, ask_all, ask_one};
+use super::ask::{Question, ask_all, ask_one};
 use super::core::{Core, Lead};
 use super::few::Few;
 use super::hold::Hold;
@@ -20,11 +20,13 @@ use super::names::Names;
 use super::order::Order;
 use super::owner::Owner;
 use super::parameters::Parameters;
+use super::post::{Lanes, Post, Seat};
 use super::round::{Answered, Round};
 use super::scripts;
 use crate::clock;
 use crate::policy::{Ballot, Relay, Verdict};
 use crate::server::call::Command;
+use crate::server::script::Script;
 
 /// How late a server may carry out an acquire that it had received when it froze. A release that
 /// comes a TTL after that would find nothing.
@@ -33,15 +35,6 @@ const FROZEN_MAX: Duration = Duration::from_secs(60);
 pub(super) struct Claim {
     hold: Arc<Hold>,
     settled: bool,
-}
-
-/// The connections that a claim goes out on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lanes {
-    /// Those that all leases share.
-    Shared,
-    /// Those on which servers tell of changes to what was read, where there are such.
-    Watching,
 }
 
 /// What an acquire does about others who want the lock: see `acquire.lua`.
@@ -93,27 +86,19 @@ impl Manner {
 impl Claim {
     /// A claim of nothing yet, with a lane on each server.
     pub(super) fn new(core: &Arc<Core>, names: Few<Names>, order: &Order, lanes: Lanes) -> Self {
-        let seats = core.nodes().iter().map(|node| {
-            let watches = lanes == Lanes::Watching && node.is_watching();
-            let lane = if watches { node.watch_lane() } else { node.pick_lane() };
-            Mutex::new(Seat::new(lane))
-        });
+        let posts = Post::of(core, &names, lanes);
         let owner = Owner::fresh(core.fingerprint(), order.label.as_deref());
-        let seats = seats.collect();
-        let hold = Hold::new(Arc::clone(core), names, owner, order.term, seats, order.is_renewed);
+        let hold = Hold::new(Arc::clone(core), names, owner, order.term, posts, order.is_renewed);
         Self { hold: Arc::new(hold), settled: false }
     }
 
     /// A claim that takes over from `held`, whose claim it answers for from here on: with it, what
     /// `held` has on any server is given back too.
     pub(super) fn successor(held: &Hold, order: &Order, relay: Relay) -> Self {
-        let seats = (0..held.seats.len()).map(|server| {
-            let Seat { lane, ref connection, .. } = *held.seat(server);
-            Mutex::new(Seat { connection: connection.clone(), ..Seat::new(lane) })
-        });
+        let posts = held.posts.iter().map(Post::successor).collect();
         let owner = Owner::fresh(held.core.fingerprint(), order.label.as_deref());
         let (core, names) = (Arc::clone(&held.core), held.names.clone());
-        let mut hold = Hold::new(core, names, owner, order.term, seats.collect(), order.is_renewed);
+        let mut hold = Hold::new(core, names, owner, order.term, posts, order.is_renewed);
         hold.predecessor = Some(held.owner.value().into());
         hold.relay = relay;
         Self { hold: Arc::new(hold), settled: false }
@@ -131,71 +116,84 @@ impl Claim {
         manner: Manner,
         lead: Option<Lead>,
     ) -> Round {
-        let Hold { core, names, owner, term, seats, predecessor, .. } = &*self.hold;
-        let ttl = Decimal::new(term.ttl_ms());
-        let (Some(ballot), names) = (ballot, &names[..]) else {
+        let hold = &*self.hold;
+        let ttl = Decimal::new(hold.term.ttl_ms());
+        let Some(ballot) = ballot else {
             return self.acquire_plainly(&ttl, lead).await;
         };
         let token = Decimal::new(ballot.proposal());
-        let who_decides: &[u8] = if core.is_single() { b"mint" } else { b"vote" };
-        let keys = Decimal::new(3 * names.len() as u64);
-        let mut parameters = Parameters::of_keys(&keys);
-        parameters.extend(names.iter().flat_map(|n| [n.lock(), n.fence(), n.waiters()]));
-        parameters.extend([owner.value(), &ttl, &token, who_decides]);
-        parameters.extend(manner.words());
-        parameters.extend(predecessor.as_deref());
-        let question = Question {
-            command: Command::Script(scripts::acquire(), parameters.words()),
-            read: Answer::of_acquire,
-            is_vote: true,
-            whose: None,
-        };
-        vote(core, seats, question, lead).await
+        // A server that decides alone may raise the token by itself.
+        let is_alone = hold.core.is_single() && !hold.is_spread();
+        let who_decides: &[u8] = if is_alone { b"mint" } else { b"vote" };
+        let manner = manner.words();
+        let keys: Few<Decimal> = hold.shares().map(|names| count(3 * names.len())).collect();
+        let parameters: Few<Parameters<'_>> = hold
+            .shares()
+            .zip(keys.iter())
+            .map(|(names, keys)| {
+                let mut parameters = Parameters::of_keys(keys);
+                parameters.extend(names.iter().flat_map(|n| [n.lock(), n.fence(), n.waiters()]));
+                parameters.extend([hold.owner.value(), &ttl, &token, who_decides]);
+                parameters.extend(manner);
+                parameters.extend(hold.predecessor.as_deref());
+                parameters
+            })
+            .collect();
+        let commands = scripted(scripts::acquire(), &parameters);
+        let question =
+            Question { commands: &commands, read: Answer::of_acquire, is_vote: true, whose: None };
+        vote(hold, question, lead).await
     }
 
     /// Asks for the one lock by `SET NX PX`.
     async fn acquire_plainly(&self, ttl: &[u8], lead: Option<Lead>) -> Round {
-        let Hold { core, names, owner, seats, .. } = &*self.hold;
+        let Hold { names, owner, .. } = &*self.hold;
         let words: [&[u8]; 6] = [b"SET", names[0].lock(), owner.value(), b"NX", b"PX", ttl];
         let holder: [&[u8]; 2] = [b"1", names[0].lock()];
         let question = Question {
-            command: Command::Plain(&words),
+            commands: &[Command::Plain(&words)],
             read: Answer::of_set,
             is_vote: true,
             whose: Some(Command::Script(scripts::holder(), &holder)),
         };
-        vote(core, seats, question, lead).await
+        vote(&self.hold, question, lead).await
     }
 
     /// Asks for another TTL from now.
     pub(super) async fn extend(&self) -> Round {
-        let Hold { names, owner, term, .. } = &*self.hold;
+        let Hold { owner, term, .. } = &*self.hold;
         let ttl = Decimal::new(term.ttl_ms());
-        let keys = Decimal::new(names.len() as u64);
-        let mut parameters = Parameters::of_keys(&keys);
-        parameters.extend(names.iter().map(Names::lock));
-        parameters.extend(names.iter().flat_map(|_| [owner.value(), &ttl]));
-        let command = Command::Script(scripts::extend(), parameters.words());
-        self.ask_own(command, Answer::of_extend).await
+        let keys = self.counts();
+        let shares = self.hold.shares().zip(keys.iter());
+        let parameters: Few<Parameters<'_>> =
+            shares.map(|(names, keys)| extension(names, keys, owner.value(), &ttl)).collect();
+        let commands = scripted(scripts::extend(), &parameters);
+        self.ask_own(&commands, Answer::of_extend).await
     }
 
     /// Gives the locks back, and waits for what the servers say to it.
     pub(super) async fn release(&self) -> Round {
         *self.hold.given_back() = true;
-        let keys = Decimal::new(self.hold.names.len() as u64);
-        let parameters = release(&self.hold, &keys);
-        let command = Command::Script(scripts::release(), parameters.words());
-        self.ask_own(command, Answer::of_owned).await
+        let keys = self.counts();
+        let shares = self.hold.shares().zip(keys.iter());
+        let parameters: Few<Parameters<'_>> =
+            shares.map(|(names, keys)| release(&self.hold, names, keys)).collect();
+        let commands = scripted(scripts::release(), &parameters);
+        self.ask_own(&commands, Answer::of_owned).await
+    }
+
+    /// How many locks each share has.
+    fn counts(&self) -> Few<Decimal> {
+        self.hold.shares().map(|names| count(names.len())).collect()
     }
 
     async fn ask_own(
         &self,
-        command: Command<'_>,
+        commands: &[Command<'_>],
         read: fn(&leasehold_resp::Frame) -> Option<Answer>,
     ) -> Round {
-        let Hold { core, seats, .. } = &*self.hold;
-        let question = Question { command, read, is_vote: false, whose: None };
-        ask_all(core, seats, question, Round::new(core)).await
+        let question = Question { commands, read, is_vote: false, whose: None };
+        ask_all(&self.hold, question, Round::new(&self.hold)).await
     }
 
     /// Nothing is left to give back.
@@ -216,10 +214,31 @@ impl Claim {
     }
 }
 
-/// What a release of this hold says, for which nothing has to be known of its success.
-pub(super) fn release<'a>(hold: &'a Hold, keys: &'a [u8]) -> Parameters<'a> {
+pub(super) fn count(number: usize) -> Decimal {
+    Decimal::new(number as u64)
+}
+
+fn scripted<'a>(script: &'a Script, parameters: &'a [Parameters<'a>]) -> Few<Command<'a>> {
+    parameters.iter().map(|parameters| Command::Script(script, parameters.words())).collect()
+}
+
+/// What an extension of these locks of one owner says.
+pub(super) fn extension<'a>(
+    names: &'a [Names],
+    keys: &'a [u8],
+    owner: &'a [u8],
+    ttl: &'a [u8],
+) -> Parameters<'a> {
     let mut parameters = Parameters::of_keys(keys);
-    parameters.extend(hold.names.iter().map(Names::lock));
+    parameters.extend(names.iter().map(Names::lock));
+    parameters.extend(names.iter().flat_map(|_| [owner, ttl]));
+    parameters
+}
+
+/// What a release of these locks of a hold says, for which nothing has to be known of its success.
+pub(super) fn release<'a>(hold: &'a Hold, names: &'a [Names], keys: &'a [u8]) -> Parameters<'a> {
+    let mut parameters = Parameters::of_keys(keys);
+    parameters.extend(names.iter().map(Names::lock));
     parameters.push(hold.owner.value());
     parameters.extend(hold.predecessor.as_deref());
     parameters
@@ -229,48 +248,46 @@ pub(super) fn release<'a>(hold: &'a Hold, keys: &'a [u8]) -> Parameters<'a> {
 pub(super) fn give_back(hold: &Hold, is_owed: impl Fn(usize) -> bool) {
     *hold.given_back() = true;
     let pointless_at = clock::now().after(hold.term.ttl() + FROZEN_MAX);
-    let keys = Decimal::new(hold.names.len() as u64);
-    let parameters = release(hold, &keys);
-    let release = Command::Script(scripts::release(), parameters.words());
-    for (server, node) in
-        hold.core.nodes().iter().enumerate().filter(|(server, _)| is_owed(*server))
-    {
-        let (lane, began_on) = {
-            let seat = hold.seat(server);
-            (seat.lane, seat.connection.clone())
-        };
-        if let Some(connection) = began_on {
-            node.owe(lane, &connection, release, pointless_at);
-        }
+    for (server, post) in hold.posts.iter().enumerate().filter(|(server, _)| is_owed(*server)) {
+        let mut seat = post.seat();
+        let Some(began_on) = seat.connection.clone() else { continue };
+        let is_moved = seat.follow(hold.place_of(post), post.slot);
+        let Seat { node, lane, .. } = seat.clone();
+        drop(seat);
+        let names = hold.names_at(server);
+        let keys = count(names.len());
+        let parameters = release(hold, names, &keys);
+        let release = Command::Script(scripts::release(), parameters.words());
+        let began_on = (!is_moved).then_some(&*began_on);
+        node.owe(lane, began_on, post.slot, release, pointless_at);
     }
 }
 
 /// Asks all servers at once; where there is a leader, the others only once it has granted.
 ///
+/// Where locks are spread over several servers, all have to grant, and the first is the leader:
+/// contenders who all begin there do not take parts of what the others want.
+///
 /// A leader that does not serve is followed by the next server. One that takes longer than its
 /// patience is given up for this round, and the others are asked without one.
-async fn vote(
-    core: &Core,
-    seats: &[Mutex<Seat>],
-    question: Question<'_>,
-    lead: Option<Lead>,
-) -> Round {
-    let mut round = Round::new(core);
+async fn vote(hold: &Hold, question: Question<'_>, lead: Option<Lead>) -> Round {
+    let mut round = Round::new(hold);
+    let lead = if hold.is_spread() { Some(Lead::FIRST) } else { lead };
     let Some(Lead { server: leader, patience }) = lead else {
-        return ask_all(core, seats, question, round).await;
+        return ask_all(hold, question, round).await;
     };
-    let servers = core.nodes().len();
+    let servers = hold.posts.len();
     for server in (leader..servers).chain(0..leader) {
         let asked_at = clock::now();
-        let asked = timeout(patience, ask_one(core, seats, server, question)).await;
+        let asked = timeout(patience, ask_one(hold, server, question)).await;
         let answered = asked.unwrap_or_else(|_| Answered::late(asked_at, patience));
         let (is_settled, is_late) = (!answered.is_failure(), answered.is_late());
         let is_granted = answered.is_grant();
         round.answers[server] = Some(answered);
         if is_granted || is_late {
-            return ask_all(core, seats, question, round).await;
+            return ask_all(hold, question, round).await;
         }
-        if is_settled {
+        if is_settled || hold.is_spread() {
             break;
         }
     }

@@ -11,8 +11,10 @@ use super::few::Few;
 use super::fingerprint::rank;
 use super::keeper::Keeper;
 use super::lines::Lines;
+use super::names::Names;
 use crate::policy::{Loss, Quorum};
 use crate::server::node::Node;
+use crate::server::place::Place;
 use crate::server::watch::Watchers;
 use crate::stats::Meter;
 
@@ -27,6 +29,11 @@ pub(super) struct Lead {
     pub(super) patience: Duration,
 }
 
+impl Lead {
+    /// The first of several servers without any of which there is nothing to be had.
+    pub(super) const FIRST: Self = Self { server: 0, patience: Duration::MAX };
+}
+
 /// Which servers, how many of them have to agree, and within what limits.
 pub(crate) struct Configuration {
     pub(crate) quorum: Quorum,
@@ -37,7 +44,8 @@ pub(crate) struct Configuration {
 }
 
 pub(crate) struct Core {
-    nodes: Few<Node>,
+    places: Few<Place>,
+    watchers: Arc<Watchers>,
     configuration: Configuration,
     keeper: Arc<Keeper>,
     lines: Lines,
@@ -51,12 +59,14 @@ pub(crate) struct Core {
 impl Core {
     /// On the current runtime.
     pub(crate) fn new(
-        nodes: impl IntoIterator<Item = Node>,
+        places: impl IntoIterator<Item = Place>,
+        watchers: Arc<Watchers>,
         configuration: Configuration,
         meter: Meter,
     ) -> Self {
         Self {
-            nodes: nodes.into_iter().collect(),
+            places: places.into_iter().collect(),
+            watchers,
             configuration,
             keeper: Arc::default(),
             lines: Lines::default(),
@@ -72,8 +82,29 @@ impl Core {
         self.configuration.guarded_ttl
     }
 
-    pub(crate) fn nodes(&self) -> &[Node] {
-        &self.nodes
+    /// Where each vote is to be had.
+    pub(crate) fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    /// All servers that are known now.
+    pub(crate) fn nodes(&self) -> Vec<Arc<Node>> {
+        self.places.iter().flat_map(Place::nodes).collect()
+    }
+
+    /// The servers that have to do with this lock now.
+    pub(super) fn nodes_for(&self, names: &Names) -> impl Iterator<Item = Arc<Node>> {
+        self.places.iter().map(|place| place.node(place.slot(names.lock())))
+    }
+
+    /// Puts locks next to each other that are taken together.
+    pub(crate) fn arrange(&self, names: &mut Vec<Names>) {
+        let place = &self.places[0];
+        names.sort_unstable_by(|one, other| {
+            let slots = place.slot(one.lock()).cmp(&place.slot(other.lock()));
+            slots.then_with(|| one.lock().cmp(other.lock()))
+        });
+        names.dedup();
     }
 
     pub(crate) fn quorum(&self) -> Quorum {
@@ -102,7 +133,7 @@ impl Core {
 
     /// The watches of all servers, which are one.
     pub(super) fn watchers(&self) -> &Arc<Watchers> {
-        self.nodes[0].watchers()
+        &self.watchers
     }
 
     pub(super) fn is_shut_down(&self) -> bool {
@@ -138,15 +169,17 @@ impl Core {
         if self.is_single() {
             return None;
         }
-        let rank = |&server: &usize| rank(key, &self.nodes[server].endpoint().address.to_string());
-        let server = (0..self.nodes.len()).max_by_key(rank)?;
+        let rank = |&server: &usize| {
+            rank(key, &self.places[server].node(0).endpoint().address.to_string())
+        };
+        let server = (0..self.places.len()).max_by_key(rank)?;
         Some(Lead { server, patience: round_trip * LEAD_ROUND_TRIPS + LEAD_FLOOR })
     }
 
     /// Whether one server decides alone. Then it may raise a token by itself, and it is waited for
     /// when it is away; of several, one that is away is a vote that is missing.
     pub(crate) fn is_single(&self) -> bool {
-        self.nodes.len() == 1
+        self.places.len() == 1
     }
 }
 

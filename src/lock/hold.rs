@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::ask::Seat;
 use super::core::Core;
 use super::deadline::{Deadline, Standing};
 use super::few::Few;
 use super::names::Names;
 use super::owner::Owner;
+use super::post::{Post, Seat};
 use crate::clock;
-use crate::policy::{Loss, Moment, Relay, Term};
+use crate::policy::{Loss, Moment, Quorum, Relay, Term};
+use crate::server::place::Place;
 use crate::server::watch::Watch;
 
 pub(crate) struct Hold {
@@ -25,7 +26,7 @@ pub(crate) struct Hold {
     pub(super) predecessor: Option<Box<[u8]>>,
     pub(super) term: Term,
     /// Where it is with each server.
-    pub(super) seats: Few<Mutex<Seat>>,
+    pub(super) posts: Few<Post>,
     pub(super) relay: Relay,
     /// Whether it is renewed until it is given back.
     pub(super) is_renewed: bool,
@@ -49,7 +50,7 @@ impl Hold {
         names: Few<Names>,
         owner: Owner,
         term: Term,
-        seats: Few<Mutex<Seat>>,
+        posts: Few<Post>,
         is_renewed: bool,
     ) -> Self {
         Self {
@@ -58,7 +59,7 @@ impl Hold {
             owner,
             predecessor: None,
             term,
-            seats,
+            posts,
             relay: Relay::default(),
             is_renewed,
             deadline: Deadline::not_begun(),
@@ -190,13 +191,39 @@ impl Hold {
 
     /// Whether every server that it is with can be told something right now.
     pub(super) fn is_connected(&self) -> bool {
-        (0..self.seats.len()).all(|server| {
+        (0..self.posts.len()).all(|server| {
             self.seat(server).connection.as_ref().is_none_or(|connection| connection.is_alive())
         })
     }
 
     pub(super) fn seat(&self, server: usize) -> MutexGuard<'_, Seat> {
-        self.seats[server].lock().unwrap_or_else(PoisonError::into_inner)
+        self.posts[server].seat()
+    }
+
+    /// How many of its servers have to agree: where its locks are spread over several, all.
+    pub(super) fn quorum(&self) -> Quorum {
+        if self.is_spread() { Quorum::all(self.posts.len()) } else { self.core.quorum() }
+    }
+
+    /// Whether each server has only some of its locks.
+    pub(super) fn is_spread(&self) -> bool {
+        self.posts.len() > self.core.places().len()
+    }
+
+    /// The locks that are with one server.
+    pub(super) fn names_at(&self, server: usize) -> &[Names] {
+        &self.names[self.posts[server].names.clone()]
+    }
+
+    /// Where the server of a post is to be found.
+    pub(super) fn place_of(&self, post: &Post) -> &Place {
+        &self.core.places()[post.place]
+    }
+
+    /// The locks of each server that has its own; of one of them where all have the same.
+    pub(super) fn shares(&self) -> impl Iterator<Item = &[Names]> {
+        let shares = if self.is_spread() { self.posts.len() } else { 1 };
+        (0..shares).map(|server| self.names_at(server))
     }
 }
 

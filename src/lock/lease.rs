@@ -11,18 +11,18 @@ use super::claim::{Claim, Manner, give_back};
 use super::hold::Hold;
 use super::lines::HandOver;
 use super::names::Names;
+use super::post::Post;
 use super::race::{First, race};
 use super::round::Round;
 use crate::clock;
 use crate::error::{Error, Kind, Report};
 use crate::policy::{Backoff, Entry, Loss, Moment, Relay, Verdict, renew_at};
-use crate::server::node::Node;
 
 /// Who waits for a loss for longer than this is to be told of it by a server: most leases are
 /// given back sooner, and cost it nothing.
 const ARMING: Backoff =
     Backoff { first: Duration::from_millis(40), longest: Duration::from_millis(640) };
-/// So often it is asked whether there is a server that tells.
+/// So often it is asked whether the servers do.
 const ARMING_TRIES: u32 = 8;
 
 pub(crate) struct Lease {
@@ -49,7 +49,7 @@ impl Lease {
     }
 
     pub(crate) fn report(&self) -> Report {
-        self.granted_by.report(&self.hold().core)
+        self.granted_by.report(self.hold())
     }
 
     pub(crate) fn token(&self) -> Option<u64> {
@@ -90,16 +90,18 @@ impl Lease {
     /// does, it watches.
     async fn arm(&self) {
         let hold = self.hold();
-        if !hold.is_renewed || hold.watch.get().is_some() {
+        if !hold.is_renewed {
             return;
         }
-        let nodes = hold.core.nodes();
         for tried in 0..ARMING_TRIES {
             tokio::time::sleep(ARMING.delay(tried, u64::MAX)).await;
-            if nodes.iter().any(Node::is_watching) {
-                return hold.core.keeper().hasten(self.entry);
+            let unarmed: Vec<bool> = hold.posts.iter().filter_map(Post::unarmed).collect();
+            if unarmed.is_empty() {
+                return;
             }
-            nodes.iter().for_each(|node| node.want(node.watch_lane()));
+            if unarmed.contains(&true) {
+                hold.core.keeper().hasten(self.entry);
+            }
         }
     }
 
@@ -109,7 +111,7 @@ impl Lease {
         }
         let round = self.claim.extend().await;
         let hold = self.hold();
-        if round.proves_lost(&hold.core) {
+        if round.proves_lost(hold) {
             hold.lose(hold.core.gone());
         } else if let (Verdict::Won, Some(asked_at)) = (round.verdict, round.asked_at()) {
             hold.prolong(hold.term.deadline(asked_at));
@@ -130,7 +132,7 @@ impl Lease {
             let round = self.claim.release().await;
             let was_held = round.verdict == Verdict::Won;
             let hold = Arc::clone(self.claim.hold());
-            if !was_held && !round.proves_lost(&hold.core) {
+            if !was_held && !round.proves_lost(&hold) {
                 // The claim is dropped unsettled: the release is queued once more.
                 return Err(self.failed(&round));
             }
@@ -204,7 +206,7 @@ impl Lease {
     }
 
     fn failed(&self, round: &Round) -> Error {
-        Error::new(Kind::NoQuorum, self.hold().title(), round.report(&self.hold().core))
+        Error::new(Kind::NoQuorum, self.hold().title(), round.report(self.hold()))
     }
 }
 

@@ -9,21 +9,24 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
+use std::time::Duration;
 
 use leasehold_resp::{Decimal, Frame};
 
 use super::answer::{Answer, Reason};
 use super::ask::{note, reply_to};
+use super::claim::count;
 use super::core::Core;
+use super::follow::follow;
 use super::hold::Hold;
 use super::names::Names;
 use super::parameters::Parameters;
+use super::post::{Post, Seat};
 use super::scripts;
 use crate::clock;
 use crate::net::connection::Connection;
 use crate::policy::{Entry, Moment, Verdict, renew_at, retry_at};
 use crate::server::call::{Call, Command, begin_all, send_whole};
-use crate::server::node::Node;
 
 /// So many locks are extended by one command: it saves most of a command's cost, and keeps a
 /// server for some tens of microseconds.
@@ -59,8 +62,8 @@ struct Go {
 pub(super) async fn renew(core: Arc<Core>, kept: Vec<Kept>) {
     let tallies = Mutex::new(vec![Tally::default(); kept.len()]);
     let go = Go { core, kept, asked_at: clock::now(), tallies };
-    let servers = 0..go.core.nodes().len();
-    let asked: Vec<_> = servers.map(|server| go.ask(server)).collect();
+    let places = 0..go.core.places().len();
+    let asked: Vec<_> = places.map(|place| go.ask(place)).collect();
     all(asked).await;
     go.conclude();
     go.repair().await;
@@ -76,59 +79,45 @@ pub(super) async fn all<F: Future<Output = ()>>(futures: Vec<F>) {
     .await;
 }
 
+/// A lease, by its number in the go, and one of its servers.
+#[derive(Clone, Copy)]
+struct Share {
+    member: usize,
+    server: usize,
+}
+
 /// Leases that are on one connection.
 struct Group {
     connection: Arc<Connection>,
-    members: Vec<usize>,
+    shares: Vec<Share>,
 }
 
 impl Go {
-    /// Asks one server for all leases.
-    async fn ask(&self, server: usize) {
-        let node = &self.core.nodes()[server];
-        let (groups, unreachable) = self.seat_all(server, node);
-        for member in unreachable {
-            self.count(server, member, None);
-        }
+    /// Asks the servers of one place for all leases.
+    async fn ask(&self, place: usize) {
+        let (groups, unreachable) = self.seat_all(place);
+        unreachable.into_iter().for_each(|share| self.count(share, None));
+        all(groups.iter().map(|group| self.ask_on(group)).collect()).await;
+    }
+
+    async fn ask_on(&self, Group { connection, shares }: &Group) {
+        let portions = self.portions(shares);
+        let counts: Vec<Decimal> =
+            portions.iter().map(|shares| count(self.locks(shares))).collect();
         let ttls: Vec<Decimal> =
             self.kept.iter().map(|kept| Decimal::new(kept.hold.term.ttl_ms())).collect();
-        let groups: Vec<(Arc<Connection>, Vec<&[usize]>)> = groups
+        let spelled = portions.iter().zip(&counts);
+        let parameters: Vec<Parameters<'_>> =
+            spelled.map(|(shares, count)| self.spell(shares, count, &ttls)).collect();
+        let commands: Vec<Command<'_>> = parameters
             .iter()
-            .map(|group| (Arc::clone(&group.connection), self.portions(&group.members)))
+            .map(|parameters| Command::Script(scripts::extend(), parameters.words()))
             .collect();
-        let counts: Vec<Vec<Decimal>> = groups
-            .iter()
-            .map(|(_, portions)| {
-                portions.iter().map(|members| Decimal::new(self.locks(members) as u64)).collect()
-            })
-            .collect();
-        let parameters: Vec<Vec<Parameters<'_>>> = groups
-            .iter()
-            .zip(&counts)
-            .map(|((_, portions), counts)| {
-                let spelled = portions.iter().zip(counts);
-                spelled.map(|(members, count)| self.spell(members, count, &ttls)).collect()
-            })
-            .collect();
-        let mut begun = Vec::with_capacity(groups.len());
-        for ((connection, portions), parameters) in groups.iter().zip(&parameters) {
-            let commands: Vec<Command<'_>> = parameters
-                .iter()
-                .map(|parameters| Command::Script(scripts::extend(), parameters.words()))
-                .collect();
-            begun.push((portions, begin_all(connection, &commands).await));
-        }
-        for (portions, calls) in begun {
-            match calls {
-                Ok(calls) => {
-                    for (members, call) in portions.iter().zip(calls) {
-                        self.take(server, members, call).await;
-                    }
-                }
-                Err(_) => portions.iter().copied().flatten().for_each(|member| {
-                    self.count(server, *member, None);
-                }),
-            }
+        let Ok(calls) = begin_all(connection, &commands).await else {
+            return shares.iter().for_each(|share| self.count(*share, None));
+        };
+        for ((shares, command), call) in portions.iter().zip(&commands).zip(calls) {
+            self.take(shares, *command, call).await;
         }
     }
 
@@ -136,52 +125,76 @@ impl Go {
     ///
     /// A lease of which the server has told that it granted it goes over to a connection on which
     /// the server tells of its end: nothing of it is under way that could be overtaken.
-    fn seat_all(&self, server: usize, node: &Node) -> (Vec<Group>, Vec<usize>) {
-        node.want(node.watch_lane());
-        let is_watching = node.is_watching();
+    fn seat_all(&self, place: usize) -> (Vec<Group>, Vec<Share>) {
         let mut groups: Vec<Group> = Vec::new();
         let mut unreachable = Vec::new();
         for (member, Kept { entry, hold }) in self.kept.iter().enumerate() {
-            let mut seat = hold.seat(server);
-            let is_on_watch = seat.lane == node.watch_lane();
-            if is_watching && !is_on_watch && seat.is_granted {
-                (seat.lane, seat.connection) = (node.watch_lane(), None);
-                hold.watch.get_or_init(|| {
-                    let waker = self.core.keeper().stirrer(*entry);
-                    let watch = |names: &Names| {
-                        self.core.watchers().watch_with(names.lock(), waker.clone())
-                    };
-                    hold.names.iter().map(watch).collect()
-                });
-            } else if is_on_watch && !is_watching {
-                (seat.lane, seat.connection) = (node.pick_lane(), None);
-            }
-            let known = seat.connection.clone().filter(|connection| connection.is_alive());
-            let Some(connection) = known.or_else(|| node.connection_now(seat.lane).ok()) else {
-                unreachable.push(member);
-                continue;
-            };
-            seat.connection = Some(Arc::clone(&connection));
-            drop(seat);
-            match groups.iter_mut().find(|group| Arc::ptr_eq(&group.connection, &connection)) {
-                Some(group) => group.members.push(member),
-                None => groups.push(Group { connection, members: vec![member] }),
+            for (server, post) in hold.posts.iter().enumerate() {
+                if post.place != place {
+                    continue;
+                }
+                let share = Share { member, server };
+                let Some(connection) = self.seat(*entry, hold, post) else {
+                    unreachable.push(share);
+                    continue;
+                };
+                match groups.iter_mut().find(|group| Arc::ptr_eq(&group.connection, &connection)) {
+                    Some(group) => group.shares.push(share),
+                    None => groups.push(Group { connection, shares: vec![share] }),
+                }
             }
         }
         (groups, unreachable)
     }
 
-    fn locks(&self, members: &[usize]) -> usize {
-        members.iter().map(|member| self.kept[*member].hold.names.len()).sum()
+    fn seat(&self, entry: Entry, hold: &Hold, post: &Post) -> Option<Arc<Connection>> {
+        let mut seat = post.seat();
+        let place = hold.place_of(post);
+        seat.follow(place, post.slot);
+        let node = Arc::clone(&seat.node);
+        node.want(node.watch_lane());
+        let is_watching = node.is_watching();
+        let is_on_watch = seat.lane == node.watch_lane();
+        if is_watching && !is_on_watch && seat.is_granted {
+            (seat.lane, seat.connection) = (node.watch_lane(), None);
+            hold.watch.get_or_init(|| {
+                let waker = self.core.keeper().stirrer(entry);
+                let watch =
+                    |names: &Names| self.core.watchers().watch_with(names.lock(), waker.clone());
+                hold.names.iter().map(watch).collect()
+            });
+        } else if is_on_watch && !is_watching {
+            (seat.lane, seat.connection) = (node.pick_lane(), None);
+        }
+        let connection = seat.connection().or_else(|| node.connection_now(seat.lane).ok());
+        let Some(connection) = connection else {
+            place.look_again();
+            return None;
+        };
+        seat.connection = Some(Arc::clone(&connection));
+        Some(connection)
+    }
+
+    fn names(&self, share: &Share) -> &[Names] {
+        self.kept[share.member].hold.names_at(share.server)
+    }
+
+    fn locks(&self, shares: &[Share]) -> usize {
+        shares.iter().map(|share| self.names(share).len()).sum()
     }
 
     /// The leases of each command.
-    fn portions<'a>(&self, members: &'a [usize]) -> Vec<&'a [usize]> {
+    fn portions<'a>(&self, shares: &'a [Share]) -> Vec<&'a [Share]> {
         let mut portions = Vec::new();
-        let mut rest = members;
+        let mut rest = shares;
         while !rest.is_empty() {
             let mut taken = 1;
-            while taken < rest.len() && self.locks(&rest[..=taken]) <= LOCKS_PER_COMMAND {
+            // What is in another slot cannot be in the same command.
+            let slot = |share: Share| self.kept[share.member].hold.posts[share.server].slot;
+            while taken < rest.len()
+                && slot(rest[taken]) == slot(rest[0])
+                && self.locks(&rest[..=taken]) <= LOCKS_PER_COMMAND
+            {
                 taken += 1;
             }
             let (portion, others) = rest.split_at(taken);
@@ -193,48 +206,54 @@ impl Go {
 
     fn spell<'a>(
         &'a self,
-        members: &[usize],
+        shares: &[Share],
         count: &'a [u8],
         ttls: &'a [Decimal],
     ) -> Parameters<'a> {
         let mut parameters = Parameters::of_keys(count);
-        for &member in members {
-            parameters.extend(self.kept[member].hold.names.iter().map(Names::lock));
+        for share in shares {
+            parameters.extend(self.names(share).iter().map(Names::lock));
         }
-        for &member in members {
-            let hold = &self.kept[member].hold;
-            for _ in 0..hold.names.len() {
-                parameters.extend([hold.owner.value(), &ttls[member]]);
+        for share in shares {
+            let owner = self.kept[share.member].hold.owner.value();
+            for _ in self.names(share) {
+                parameters.extend([owner, &ttls[share.member]]);
             }
         }
         parameters
     }
 
     /// Reads one command's reply.
-    async fn take(&self, server: usize, members: &[usize], call: Call<'_>) {
+    async fn take(&self, shares: &[Share], command: Command<'_>, call: Call<'_>) {
         let connection = Arc::clone(call.connection());
-        let reply = reply_to(call).await;
-        if let Err(Reason::Refused(error)) = &reply {
-            connection.note_refused(error.clone());
-        }
+        let reply = match (reply_to(call).await, shares) {
+            // It has moved by itself: nobody is waited for here, others are to be renewed too.
+            (Err(Reason::Refused(error)), [Share { member, server }, ..]) => {
+                connection.note_refused(error.clone());
+                let hold = &self.kept[*member].hold;
+                follow(hold, *server, command, error, Duration::ZERO, &mut None).await
+            }
+            (reply, _) => reply,
+        };
         if !self.core.is_single() {
-            note(&self.core.nodes()[server], reply.as_ref().err(), clock::now());
+            let Share { member, server } = shares[0];
+            let node = Arc::clone(&self.kept[member].hold.seat(server).node);
+            note(&node, reply.as_ref().err(), clock::now());
         }
         let kept = match &reply {
-            Ok(Frame::Array(kept)) if kept.len() == self.locks(members) => &kept[..],
+            Ok(Frame::Array(kept)) if kept.len() == self.locks(shares) => &kept[..],
             _ => &[],
         };
         let mut locks = kept.iter();
-        for &member in members {
-            let of_member: Vec<_> =
-                locks.by_ref().take(self.kept[member].hold.names.len()).cloned().collect();
-            let answer = Answer::of_extend(&Frame::Array(of_member));
-            self.count(server, member, answer.as_ref());
+        for share in shares {
+            let of_share: Vec<_> = locks.by_ref().take(self.names(share).len()).cloned().collect();
+            let answer = Answer::of_extend(&Frame::Array(of_share));
+            self.count(*share, answer.as_ref());
         }
     }
 
     /// Counts one server's word on one lease, and acts as soon as it decides.
-    fn count(&self, server: usize, member: usize, answer: Option<&Answer>) {
+    fn count(&self, Share { member, server }: Share, answer: Option<&Answer>) {
         let Kept { entry, hold } = &self.kept[member];
         let mut tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
         let tally = &mut tallies[member];
@@ -250,7 +269,7 @@ impl Go {
             }
             _ => tally.failed += 1,
         }
-        let quorum = self.core.quorum();
+        let quorum = hold.quorum();
         if tally.is_decided {
             return;
         }
@@ -301,16 +320,12 @@ impl Go {
 
     /// The answer is no vote; whether the server has the lease again, the next renewal finds out.
     async fn repair_at(&self, server: usize, hold: &Hold) {
-        let node = &self.core.nodes()[server];
-        let (lane, connection) = {
-            let seat = hold.seat(server);
-            (seat.lane, seat.connection.clone())
-        };
+        let Seat { node, lane, connection, .. } = hold.seat(server).clone();
         let Some(connection) = connection else { return };
         if node.check(lane).is_err() {
             return;
         }
-        let keys = Decimal::new(2 * hold.names.len() as u64);
+        let keys = count(2 * hold.names.len());
         let (ttl, token) =
             (Decimal::new(hold.term.ttl_ms()), Decimal::new(hold.token().unwrap_or(0)));
         let mut parameters = Parameters::of_keys(&keys);

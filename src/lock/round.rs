@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::answer::{Answer, Reason};
-use super::core::Core;
 use super::few::Few;
+use super::hold::Hold;
 use crate::error::{FailureKind, Holder, Report, ServerReport, Vote};
 use crate::net::outcome::{Failure, Fault};
 use crate::policy::{Moment, Quorum, Setback, Verdict};
@@ -52,8 +52,8 @@ pub(super) struct Round {
 
 impl Round {
     /// Nobody has answered yet.
-    pub(super) fn new(core: &Core) -> Self {
-        let answers = core.nodes().iter().map(|_| None).collect();
+    pub(super) fn new(hold: &Hold) -> Self {
+        let answers = hold.posts.iter().map(|_| None).collect();
         Self { verdict: Verdict::Pending, answers }
     }
 
@@ -138,9 +138,9 @@ impl Round {
     }
 
     /// So many servers said that the lease is gone that no quorum can hold it.
-    pub(super) fn proves_lost(&self, core: &Core) -> bool {
+    pub(super) fn proves_lost(&self, hold: &Hold) -> bool {
         let gone = self.given().filter(|answered| answered.answer.is_proof_of_loss()).count();
-        core.quorum().verdict(0, gone) == Verdict::Lost
+        hold.quorum().verdict(0, gone) == Verdict::Lost
     }
 
     /// Who holds the lock, as a server says that has refused it, and how many wait.
@@ -220,13 +220,13 @@ impl Round {
     }
 
     /// What each server said.
-    pub(super) fn report(&self, core: &Core) -> Report {
-        let servers = core.nodes().iter().zip(self.answers.iter());
-        let servers = servers.map(|(node, answered)| ServerReport {
-            server: node.endpoint().address.to_string(),
+    pub(super) fn report(&self, hold: &Hold) -> Report {
+        let servers = hold.posts.iter().zip(self.answers.iter());
+        let servers = servers.map(|(post, answered)| ServerReport {
+            server: post.seat().node.endpoint().address.to_string(),
             vote: answered
                 .as_ref()
-                .map_or(Vote::Pending, |answered| answered.answer.vote(core.fingerprint())),
+                .map_or(Vote::Pending, |answered| answered.answer.vote(hold.core.fingerprint())),
             round_trip: answered
                 .as_ref()
                 .and_then(|answered| Some(answered.answered_at.since(answered.asked_at?))),

@@ -6,17 +6,18 @@ use std::time::Duration;
 use leasehold_resp::Decimal;
 use tokio::time::timeout;
 
-use super::answer::Answer;
+use super::answer::{Answer, Reason};
 use super::ask::reply_to;
-use super::claim::{give_back, release};
+use super::claim::{count, give_back, release};
 use super::core::Core;
+use super::follow::follow;
 use super::hold::Hold;
 use super::parameters::Parameters;
 use super::renew::all;
 use super::scripts;
 use crate::net::connection::Connection;
 use crate::policy::{Loss, Verdict};
-use crate::server::call::{Command, begin_all};
+use crate::server::call::{Call, Command, begin_all};
 
 /// What became of the leases that were held when a locker was shut down.
 #[derive(Clone, Debug, Default)]
@@ -42,7 +43,7 @@ pub(crate) async fn shut_down(core: &Arc<Core>, within: Duration) -> Shutdown {
         hold.lose(Loss::ShutDown);
     }
     let votes = Mutex::new(vec![Vote::default(); held.len()]);
-    let ending = Ending { core, held, votes };
+    let ending = Ending { held, votes };
     let why = match timeout(within, ending.release_all()).await {
         Ok(()) => "too few servers answered",
         Err(_) => "too few servers answered in time",
@@ -51,8 +52,7 @@ pub(crate) async fn shut_down(core: &Arc<Core>, within: Duration) -> Shutdown {
 }
 
 /// The leases that are given back, and what is known of that.
-struct Ending<'a> {
-    core: &'a Arc<Core>,
+struct Ending {
     held: Vec<Arc<Hold>>,
     votes: Mutex<Vec<Vote>>,
 }
@@ -64,7 +64,10 @@ struct Vote {
     failure: Option<String>,
 }
 
-impl Ending<'_> {
+/// A lease, by its number, and one of its servers.
+type Share = (usize, usize);
+
+impl Ending {
     fn votes(&self) -> MutexGuard<'_, Vec<Vote>> {
         self.votes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -72,7 +75,7 @@ impl Ending<'_> {
     fn report(&self, why: &str) -> Shutdown {
         let mut report = Shutdown::default();
         for (hold, vote) in self.held.iter().zip(&*self.votes()) {
-            if self.core.quorum().verdict(vote.free.len(), 0) == Verdict::Won {
+            if hold.quorum().verdict(vote.free.len(), 0) == Verdict::Won {
                 report.released.push(hold.title());
             } else {
                 let reason = vote.failure.clone().unwrap_or_else(|| why.to_owned());
@@ -84,55 +87,57 @@ impl Ending<'_> {
 
     /// All releases to one server go in one write, and no server is waited for before another.
     async fn release_all(&self) {
-        let counts: Vec<Decimal> =
-            self.held.iter().map(|hold| Decimal::new(hold.names.len() as u64)).collect();
-        let parameters: Vec<Parameters<'_>> =
-            self.held.iter().zip(&counts).map(|(hold, count)| release(hold, count)).collect();
-        let mut asked = Vec::new();
-        for server in 0..self.core.nodes().len() {
-            for (connection, members) in by_connection(self.core, &self.held, server) {
-                asked.push(self.release_on(server, connection, members, &parameters));
-            }
-        }
-        all(asked).await;
+        let groups = by_connection(&self.held).into_iter();
+        all(groups.map(|(connection, shares)| self.release_on(connection, shares)).collect()).await;
     }
 
-    async fn release_on(
-        &self,
-        server: usize,
-        connection: Arc<Connection>,
-        members: Vec<usize>,
-        parameters: &[Parameters<'_>],
-    ) {
-        let vote = |member: usize, answer: Result<bool, String>| {
-            let vote = &mut self.votes()[member];
-            match answer {
-                Ok(true) => vote.free.push(server),
-                Ok(false) => {}
-                Err(failure) => vote.failure = Some(failure),
-            }
-        };
-        let commands: Vec<Command<'_>> = members
+    async fn release_on(&self, connection: Arc<Connection>, shares: Vec<Share>) {
+        let names = |&(member, server): &Share| self.held[member].names_at(server);
+        let counts: Vec<Decimal> = shares.iter().map(|share| count(names(share).len())).collect();
+        let parameters: Vec<Parameters<'_>> = shares
             .iter()
-            .map(|member| Command::Script(scripts::release(), parameters[*member].words()))
+            .zip(&counts)
+            .map(|(share, count)| release(&self.held[share.0], names(share), count))
+            .collect();
+        let commands: Vec<Command<'_>> = parameters
+            .iter()
+            .map(|parameters| Command::Script(scripts::release(), parameters.words()))
             .collect();
         match begin_all(&connection, &commands).await {
             Ok(calls) => {
-                for (member, call) in members.into_iter().zip(calls) {
-                    let reply = reply_to(call).await.map_err(|reason| reason.to_string());
-                    vote(member, reply.map(|reply| Answer::of_owned(&reply).is_some()));
+                for ((share, command), call) in shares.iter().zip(commands).zip(calls) {
+                    self.take(*share, command, call).await;
                 }
             }
             Err(failure) => {
-                members.iter().for_each(|member| vote(*member, Err(failure.to_string())));
+                for (member, _) in shares {
+                    self.votes()[member].failure = Some(failure.to_string());
+                }
             }
+        }
+    }
+
+    /// Reads one reply.
+    async fn take(&self, (member, server): Share, command: Command<'_>, call: Call<'_>) {
+        let reply = match reply_to(call).await {
+            Err(Reason::Refused(error)) => {
+                let hold = &self.held[member];
+                follow(hold, server, command, error, Duration::ZERO, &mut None).await
+            }
+            reply => reply,
+        };
+        let vote = &mut self.votes()[member];
+        match reply {
+            Ok(reply) if Answer::of_owned(&reply).is_some() => vote.free.push(server),
+            Ok(_) => {}
+            Err(failure) => vote.failure = Some(failure.to_string()),
         }
     }
 }
 
 /// Should a guard outlive this, it gives back nothing any more: a release goes to every server, also
 /// to one that was away or has not answered.
-impl Drop for Ending<'_> {
+impl Drop for Ending {
     fn drop(&mut self) {
         for (hold, vote) in self.held.iter().zip(&*self.votes()) {
             give_back(hold, |server| !vote.free.contains(&server));
@@ -140,23 +145,18 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// The leases that are on each connection to one server.
-fn by_connection(
-    core: &Core,
-    held: &[Arc<Hold>],
-    server: usize,
-) -> Vec<(Arc<Connection>, Vec<usize>)> {
-    let mut groups: Vec<(Arc<Connection>, Vec<usize>)> = Vec::new();
+/// The leases that are on each connection.
+fn by_connection(held: &[Arc<Hold>]) -> Vec<(Arc<Connection>, Vec<Share>)> {
+    let mut groups: Vec<(Arc<Connection>, Vec<Share>)> = Vec::new();
     for (member, hold) in held.iter().enumerate() {
-        let seat = hold.seat(server);
-        let known = seat.connection.clone().filter(|connection| connection.is_alive());
-        let lane = seat.lane;
-        drop(seat);
-        let next = || core.nodes()[server].connection_now(lane).ok();
-        let Some(connection) = known.or_else(next) else { continue };
-        match groups.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &connection)) {
-            Some((_, members)) => members.push(member),
-            None => groups.push((connection, vec![member])),
+        for (server, post) in hold.posts.iter().enumerate() {
+            let seat = post.seat().clone();
+            let next = || seat.node.connection_now(seat.lane).ok();
+            let Some(connection) = seat.connection().or_else(next) else { continue };
+            match groups.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &connection)) {
+                Some((_, shares)) => shares.push((member, server)),
+                None => groups.push((connection, vec![(member, server)])),
+            }
         }
     }
     groups

@@ -11,12 +11,13 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::acquire::{Refused, attempt, failed, next, shut_down};
-use super::claim::{Claim, Lanes, Manner, Taking, Waiting};
+use super::claim::{Claim, Manner, Taking, Waiting};
 use super::core::{Core, Lead};
 use super::fingerprint::rank;
 use super::lease::Lease;
 use super::lines::{Lines, Ticket, Turn};
 use super::order::Wish;
+use super::post::Lanes;
 use super::race::{First, race};
 use crate::clock;
 use crate::error::Error;
@@ -139,7 +140,7 @@ impl Waiter<'_> {
         let claim = self.claim(Lanes::Shared);
         match attempt(claim, self.wish.order.is_fenced, Manner::TAKE, None).await {
             Ok(lease) => Ok(lease),
-            Err(refused) => Err(match next(self.core, self.wish, &mut self.patience, &refused) {
+            Err(refused) => Err(match next(self.wish, &mut self.patience, &refused) {
                 Err(error) => error,
                 Ok(_) => shut_down(self.wish),
             }),
@@ -156,7 +157,6 @@ impl Waiter<'_> {
         self.begin_to_watch();
         let manner = self.manner(is_free);
         let claim = self.claim(Lanes::Watching);
-        let hold = Arc::clone(claim.hold());
         let attempted = attempt(claim, self.wish.order.is_fenced, manner, self.lead);
         let outcome = match &self.ticket {
             None => attempted.await,
@@ -177,15 +177,15 @@ impl Waiter<'_> {
             return Asked::Interrupted;
         }
         let is_watched = |server: usize| {
-            let node = &self.core.nodes()[server];
-            hold.seat(server).lane == node.watch_lane() && node.is_watching()
+            let seat = refused.hold.seat(server);
+            seat.lane == seat.node.watch_lane() && seat.node.is_watching()
         };
         if let Setback::Held(frees_in) = refused.setback {
             if self.watch.is_some() && refused.round.refused_by().any(is_watched) {
                 refused.setback = Setback::Watched(frees_in);
             }
         }
-        match next(self.core, self.wish, &mut self.patience, &refused) {
+        match next(self.wish, &mut self.patience, &refused) {
             Ok(delay) => Asked::TryIn(delay),
             Err(error) => {
                 self.tell_others(&error, refused.setback);
@@ -208,7 +208,7 @@ impl Waiter<'_> {
     /// From here on the servers are to tell of changes to the lock.
     fn begin_to_watch(&mut self) {
         let (core, [names]) = (self.core, &self.wish.names[..]) else { return };
-        core.nodes().iter().for_each(|node| node.want(node.watch_lane()));
+        core.nodes_for(names).for_each(|node| node.want(node.watch_lane()));
         let watch = self.watch.get_or_insert_with(|| core.watchers().watch(names.lock()));
         watch.rearm();
     }

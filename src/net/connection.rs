@@ -23,7 +23,7 @@ use tokio::sync::Semaphore;
 
 use super::outcome::Fault;
 use super::pipeline::{Owed, Pipeline, Sweep};
-use super::pushes::Pushes;
+use super::pushes::{Listeners, Pushes};
 use super::refusal::{Code, ServerError};
 use super::sending::IN_FLIGHT_BYTES;
 use super::tasks::{self, Signals};
@@ -58,7 +58,7 @@ pub struct Connection {
     pub(super) write: WriteHalf,
     pub(super) signals: Arc<Signals>,
     pub(super) settings: Settings,
-    pushes: Option<Arc<dyn Pushes>>,
+    listeners: Listeners,
     prepared: OnceLock<Prepared>,
     /// The first right that the user turned out to lack where nobody waited to be told.
     refused: OnceLock<ServerError>,
@@ -71,11 +71,13 @@ pub(super) struct Prepared {
     pub(super) digests: Vec<Bytes>,
     /// Whether the server tells of changes to what was read.
     pub(super) is_tracking: bool,
+    /// Whether RESP3 is spoken.
+    pub(super) is_resp3: bool,
 }
 
 impl Connection {
     /// Opens a socket, over TLS if it is given a client of that, and starts its tasks on the
-    /// current runtime. Pushes are dropped where nobody is given to hear them.
+    /// current runtime. What nobody is given to hear is dropped.
     ///
     /// # Errors
     ///
@@ -88,18 +90,18 @@ impl Connection {
         address: &Address,
         tls: Option<&Client>,
         settings: Settings,
-        pushes: Option<Arc<dyn Pushes>>,
+        listeners: Listeners,
         within: Duration,
     ) -> io::Result<Arc<Self>> {
         let (read, write) = open(address, tls, settings.dead_after(), within).await?;
-        Ok(Self::over(read, write, settings, pushes))
+        Ok(Self::over(read, write, settings, listeners))
     }
 
     pub(super) fn over(
         read: ReadHalf,
         write: WriteHalf,
         settings: Settings,
-        pushes: Option<Arc<dyn Pushes>>,
+        listeners: Listeners,
     ) -> Arc<Self> {
         let signals = Arc::new(Signals::default());
         let connection = Arc::new(Self {
@@ -108,7 +110,7 @@ impl Connection {
             write,
             signals: Arc::clone(&signals),
             settings,
-            pushes,
+            listeners,
             prepared: OnceLock::new(),
             refused: OnceLock::new(),
         });
@@ -168,6 +170,11 @@ impl Connection {
         }
     }
 
+    /// Whether RESP3 is spoken on it, in which there are pushes.
+    pub fn is_resp3(&self) -> bool {
+        self.prepared.get().is_some_and(|prepared| prepared.is_resp3)
+    }
+
     pub(super) fn set_prepared(&self, prepared: Prepared) {
         // A handshake happens once; a second one could only say the same.
         let _ = self.prepared.set(prepared);
@@ -201,7 +208,7 @@ impl Connection {
         pipeline.note_read();
         let mut delivered = Ok(None);
         for frame in frames {
-            match &self.pushes {
+            match &self.listeners.pushes {
                 Some(listener) if frame.is_push() => {
                     delivered = Ok(Some((&**listener, frame)));
                     break;
@@ -218,10 +225,13 @@ impl Connection {
         }
         let (freed, refused) = (pipeline.take_freed_weight(), pipeline.take_refused());
         drop(pipeline);
-        if let Some(text) = refused {
-            self.note_refused(ServerError::new(&text));
-        }
         self.credit.add_permits(freed);
+        for refused in refused {
+            self.note_refused(refused.error.clone());
+            if let Some(listener) = &self.listeners.refusals {
+                listener.refused(refused);
+            }
+        }
         delivered
     }
 
@@ -268,7 +278,7 @@ impl Connection {
     fn tell_of_end(&self, is_first: bool, woken: Vec<Waker>) {
         woken.into_iter().for_each(Waker::wake);
         self.signals.ended.notify_one();
-        if let Some(listener) = self.pushes.as_ref().filter(|_| is_first) {
+        if let Some(listener) = self.listeners.pushes.as_ref().filter(|_| is_first) {
             listener.ended();
         }
     }
@@ -281,7 +291,7 @@ impl Drop for Connection {
             let _ = self.write_until_blocked(chunk);
         }
         // Its last handle went while it was well: nobody reads it any more.
-        if let Some(listener) = self.pushes.as_ref().filter(|_| self.is_alive()) {
+        if let Some(listener) = self.listeners.pushes.as_ref().filter(|_| self.is_alive()) {
             listener.ended();
         }
         self.signals.flush.notify_one();

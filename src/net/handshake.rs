@@ -17,7 +17,7 @@ use leasehold_resp::{Decimal, DecodeError, Frame};
 
 use super::connection::{Connection, Prepared, Settings};
 use super::outcome::{Failure, Fault, Outcome};
-use super::pushes::Pushes;
+use super::pushes::Listeners;
 use super::refusal::{Code, ServerError};
 use super::tls::Client;
 #[cfg(feature = "tls")]
@@ -165,12 +165,12 @@ pub async fn connect(
     tls: Option<&Client>,
     hello: Hello<'_>,
     settings: Settings,
-    pushes: Option<Arc<dyn Pushes>>,
+    listeners: Listeners,
     within: Duration,
 ) -> Result<Opened, OpenError> {
     let opening = async {
         let dial_within = within - within / GREETING_SHARE;
-        let connection = Connection::dial(address, tls, settings, pushes, dial_within)
+        let connection = Connection::dial(address, tls, settings, listeners, dial_within)
             .await
             .map_err(OpenError::of_dial)?;
         let greeted = greet(&connection, hello, within).await;
@@ -224,7 +224,7 @@ async fn greet(
     let in_resp3 = resp3(hello, &database);
     let greeting = exchange(connection, &in_resp3, secret, within).await?;
     if let Greeting::Prepared(prepared, info) = greeting {
-        return Ok((prepared, info));
+        return Ok((Prepared { is_resp3: true, ..prepared }, info));
     }
     match exchange(connection, &resp2(hello, &database), secret, within).await? {
         Greeting::Prepared(prepared, info) => Ok((prepared, info)),

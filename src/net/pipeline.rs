@@ -21,6 +21,7 @@ use leasehold_resp::{Frame, encode_command};
 
 use super::outbox::{Commit, Outbox};
 use super::outcome::{Failure, Fault, Outcome};
+use super::refusal::ServerError;
 use crate::policy::Moment;
 
 /// A claim on one reply.
@@ -58,8 +59,19 @@ enum Holder<W> {
 pub struct Owed {
     /// The command, encoded.
     pub command: Bytes,
+    /// The part of the key space that its keys are in: on which server, may change.
+    pub slot: u16,
     /// From when on it is not worth sending any more.
     pub pointless_at: Moment,
+}
+
+/// Something owed that the server did not do, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// What was owed.
+    pub owed: Owed,
+    /// The server's words.
+    pub error: ServerError,
 }
 
 /// What a sweep found.
@@ -95,8 +107,8 @@ pub struct Pipeline<W> {
     displaced: Option<W>,
     /// What was owed and unanswered when the connection ended.
     unanswered: Vec<Owed>,
-    /// The last error that answered what was owed.
-    refused: Option<Bytes>,
+    /// What was owed and refused.
+    refused: Vec<Refused>,
     /// Whether the sweeper runs.
     sweeping: bool,
     /// Whether anything was read, or began to wait in an empty queue, since the last sweep.
@@ -115,7 +127,7 @@ impl<W: Clone> Default for Pipeline<W> {
             freed_weight: 0,
             displaced: None,
             unanswered: Vec::new(),
-            refused: None,
+            refused: Vec::new(),
             sweeping: false,
             stirred: false,
             silent_since: Moment::from_nanos(0),
@@ -155,18 +167,42 @@ impl<W: Clone> Pipeline<W> {
         Ok(self.enqueue(Holder::Waits(None), starts_at, terms))
     }
 
-    /// As [`Pipeline::push`], for a reply that nobody will ask for.
+    /// As [`Pipeline::push`], for a reply that nobody will ask for; where a command has to go
+    /// right `ahead` of it, with that one.
     ///
     /// # Errors
     ///
     /// What was to be sent, once nothing can be.
-    pub fn push_owed(&mut self, owed: Owed, asked_at: Moment) -> Result<(), Owed> {
+    pub fn push_owed(
+        &mut self,
+        owed: Owed,
+        ahead: Option<&[&[u8]]>,
+        asked_at: Moment,
+    ) -> Result<(), Owed> {
         if self.outbox.is_closed() {
             return Err(owed);
+        }
+        if let Some(ahead) = ahead {
+            let starts_at = self.outbox.append(|out| encode_command(out, ahead));
+            let terms = Terms { asked_at, deadline: owed.pointless_at, weight: 0 };
+            self.enqueue(Holder::Gone, starts_at, terms);
         }
         let starts_at = self.outbox.append(|out| out.extend_from_slice(&owed.command));
         let terms = Terms { asked_at, deadline: owed.pointless_at, weight: 0 };
         self.enqueue(Holder::Owed(owed), starts_at, terms);
+        Ok(())
+    }
+
+    /// Appends a command that has no reply: its answers are pushes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pipeline::push`].
+    pub fn push_unanswered(&mut self, args: &[&[u8]]) -> Result<(), Fault> {
+        if let Some(fault) = &self.fault {
+            return Err(fault.clone());
+        }
+        self.outbox.append(|out| encode_command(out, args));
         Ok(())
     }
 
@@ -251,10 +287,11 @@ impl<W: Clone> Pipeline<W> {
             // It timed out and its holder has not looked yet: it stays as it is.
             Holder::Settled(_) => None,
             Holder::Owed(_) => {
-                if let Some(text) = outcome.as_ref().ok().and_then(Frame::error) {
-                    self.refused = Some(Bytes::copy_from_slice(text));
+                let holder = std::mem::replace(&mut slot.holder, Holder::Gone);
+                if let (Holder::Owed(owed), Ok(reply)) = (holder, outcome) {
+                    let error = reply.error().map(|text| ServerError::new(text));
+                    self.refused.extend(error.map(|error| Refused { owed, error }));
                 }
-                slot.holder = Holder::Gone;
                 self.recycle(index);
                 None
             }
@@ -265,6 +302,11 @@ impl<W: Clone> Pipeline<W> {
         }
     }
 
+    /// What was owed and refused since this was last asked.
+    pub fn take_refused(&mut self) -> Vec<Refused> {
+        std::mem::take(&mut self.refused)
+    }
+
     fn recycle(&mut self, index: usize) {
         self.slots[index].generation = self.slots[index].generation.wrapping_add(1);
         self.free.push(index);
@@ -273,11 +315,6 @@ impl<W: Clone> Pipeline<W> {
     /// The weight of all that was answered since this was last asked.
     pub fn take_freed_weight(&mut self) -> usize {
         std::mem::take(&mut self.freed_weight)
-    }
-
-    /// The last error that answered what was owed, once.
-    pub fn take_refused(&mut self) -> Option<Bytes> {
-        self.refused.take()
     }
 
     /// The outcome of a ticket, or `waker` is kept to be woken when there is one.

@@ -1,6 +1,10 @@
-//! What a server says that nobody asked for, and who hears it.
+//! What a server says that nobody waits for, and who hears it.
+
+use std::sync::Arc;
 
 use leasehold_resp::Frame;
+
+use super::pipeline::Refused;
 
 /// Hears the pushes of the connections that it was given to.
 ///
@@ -13,4 +17,19 @@ pub trait Pushes: Send + Sync {
 
     /// The connection has ended: no command is taken any more. Called once for each connection.
     fn ended(&self);
+}
+
+/// Hears what was owed to a server and refused by it; called as [`Pushes`] are.
+pub trait Refusals: Send + Sync {
+    /// The server did not do it.
+    fn refused(&self, refused: Refused);
+}
+
+/// Who hears a connection.
+#[derive(Default)]
+pub struct Listeners {
+    /// Its pushes and its end.
+    pub pushes: Option<Arc<dyn Pushes>>,
+    /// What it refuses of what is owed.
+    pub refusals: Option<Arc<dyn Refusals>>,
 }

@@ -91,6 +91,12 @@ impl ServerError {
         if echoes { Self { text: format!("{:?}", self.code), lacking: None, ..self } } else { self }
     }
 
+    /// The server's words.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// What it means.
     #[must_use]
     pub fn code(&self) -> Code {

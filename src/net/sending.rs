@@ -197,6 +197,18 @@ impl Connection {
         Ok(tickets.into_iter().map(|ticket| self.reply(ticket)).collect())
     }
 
+    /// Sends a command that has no reply, because pushes answer it: `SUBSCRIBE` in RESP3.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::NotSent`], when the connection has ended.
+    pub fn send_unanswered(&self, args: &[&[u8]]) -> Result<(), Failure> {
+        let mut pipeline = self.lock();
+        pipeline.push_unanswered(args).map_err(Failure::NotSent)?;
+        self.commit(pipeline);
+        Ok(())
+    }
+
     /// Sends what is owed. It neither blocks nor needs a runtime.
     ///
     /// It is not bounded: what is owed gives back what an admitted command took.
@@ -205,8 +217,17 @@ impl Connection {
     ///
     /// What was to be sent, when the connection has ended.
     pub fn send_owed(&self, owed: Owed) -> Result<(), Owed> {
+        self.send_owed_behind(None, owed)
+    }
+
+    /// As [`Connection::send_owed`], right behind another command that asks for no reply either.
+    ///
+    /// # Errors
+    ///
+    /// As [`Connection::send_owed`]: neither is sent.
+    pub fn send_owed_behind(&self, ahead: Option<&[&[u8]]>, owed: Owed) -> Result<(), Owed> {
         let mut pipeline = self.lock();
-        pipeline.push_owed(owed, clock::now())?;
+        pipeline.push_owed(owed, ahead, clock::now())?;
         if self.is_alive() && Handle::try_current().is_ok() {
             self.commit(pipeline);
         } else {

@@ -64,6 +64,11 @@ impl Quorum {
         }
     }
 
+    /// All of `servers`, of which there is at least one.
+    pub(crate) fn all(servers: usize) -> Self {
+        Self { servers, needed: servers }
+    }
+
     /// The verdict after `granted` grants and `denied` votes that can no longer become one.
     pub(crate) fn verdict(self, granted: usize, denied: usize) -> Verdict {
         if granted >= self.needed {

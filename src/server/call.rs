@@ -32,6 +32,8 @@ const PREFIX: usize = 2;
 pub(crate) enum Command<'a> {
     Plain(&'a [&'a [u8]]),
     Script(&'a Script, &'a [&'a [u8]]),
+    /// With the script itself, whether the server knows it or not.
+    Whole(&'a Script, &'a [&'a [u8]]),
 }
 
 /// The words of a command.
@@ -75,6 +77,7 @@ impl<'a> Command<'a> {
                 Some(digest) => Spelled::new(b"EVALSHA", digest, parameters),
                 None => self.spell_whole(),
             },
+            Self::Whole(..) => self.spell_whole(),
         }
     }
 
@@ -82,7 +85,7 @@ impl<'a> Command<'a> {
     fn spell_whole(self) -> Spelled<'a> {
         match self {
             Self::Plain(words) => Spelled::Given(words),
-            Self::Script(script, parameters) => {
+            Self::Script(script, parameters) | Self::Whole(script, parameters) => {
                 Spelled::new(b"EVAL", script.text().as_bytes(), parameters)
             }
         }
@@ -93,11 +96,19 @@ impl<'a> Command<'a> {
         let error = ServerError::new(text);
         match self {
             Self::Plain(words) => error.about("", words.get(1..2).unwrap_or_default()),
-            Self::Script(script, parameters) => {
+            Self::Script(script, parameters) | Self::Whole(script, parameters) => {
                 let count = parameters.first().and_then(|count| std::str::from_utf8(count).ok());
                 let keys = 1..1 + count.and_then(|count| count.parse().ok()).unwrap_or(0);
                 error.about(script.text(), parameters.get(keys).unwrap_or_default())
             }
+        }
+    }
+
+    /// The same, which no server can fail to know.
+    pub(crate) fn whole(self) -> Self {
+        match self {
+            Self::Script(script, parameters) => Self::Whole(script, parameters),
+            other => other,
         }
     }
 

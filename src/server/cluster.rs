@@ -1,8 +1,229 @@
-//! Redis Cluster: which server has the lock's key.
+//! A Redis Cluster: which of its nodes serves which key, kept up to date.
 //!
-//! What is here decides from its arguments alone, and opens nothing.
+//! The map is read without waiting and replaced as a whole. A `MOVED` mends the one slot that it
+//! names; it, a node that cannot be reached, and the clock have the whole map asked for again by
+//! one task, which asks the nodes that it knows and then the seeds, for ever.
+//!
+//! Source: "Redirection and resharding" in the Redis Cluster specification.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use leasehold_resp::Frame;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 
 pub mod host_port;
 pub mod map;
 pub mod redirect;
 pub mod slot;
+
+use self::host_port::HostPort;
+use self::map::Map;
+use self::redirect::{Kind, Redirect};
+use super::call::{Call, Command};
+use super::courier::Courier;
+use super::endpoint::Endpoint;
+use super::node::{Kin, Node};
+use super::place::{Detour, Directory, Listing, Unheard};
+use crate::clock;
+use crate::net::connection::Connection;
+use crate::net::handshake::OpenError;
+use crate::net::refusal::{Code, ServerError};
+use crate::net::transport::Address;
+use crate::policy::Backoff;
+
+/// The map is asked for again after so long, with nobody having noticed that it is old.
+const REFRESH_EVERY: Duration = Duration::from_secs(30);
+/// Between two goes at the map, more or less, so that a fleet does not ask in step.
+const REFRESH_GAP: Backoff =
+    Backoff { first: Duration::from_millis(200), longest: Duration::from_millis(200) };
+
+/// See the module's documentation.
+pub(crate) struct Cluster {
+    nodes: Nodes,
+    routes: ArcSwap<Routes>,
+    wanted: Notify,
+}
+
+/// The map, with the nodes that it names.
+struct Routes {
+    map: Map,
+    /// In the order of [`Map::masters`].
+    masters: Vec<Arc<Node>>,
+}
+
+/// The nodes that are connected to, and what is needed for more.
+struct Nodes {
+    /// At least one. How it is reached is how the others are.
+    seeds: Vec<Endpoint>,
+    kin: Kin,
+    connected: Mutex<Vec<Arc<Node>>>,
+}
+
+impl Cluster {
+    /// Finds the cluster that these seeds are of; what each of them says, if none of them knows.
+    /// There is at least one.
+    pub(crate) async fn find(seeds: Vec<Endpoint>, kin: Kin) -> Result<Listing, Vec<Unheard>> {
+        let courier = Arc::new(Courier::default());
+        let kin = Kin { courier: Some(Arc::clone(&courier)), ..kin };
+        let nodes = Nodes { seeds, kin, connected: Mutex::default() };
+        let routes = nodes.route(nodes.look_up().await?);
+        let routes = ArcSwap::from_pointee(routes);
+        let cluster = Arc::new(Self { nodes, routes, wanted: Notify::new() });
+        let (keeping, carrying) = (Arc::clone(&cluster), Arc::clone(&cluster));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move { keeping.keep_current().await });
+        tasks.spawn(async move { courier.run(&*carrying).await });
+        Ok(Listing::new(cluster, tasks))
+    }
+
+    /// Asks for the map when somebody wants it, or it is old.
+    async fn keep_current(&self) {
+        loop {
+            sleep(REFRESH_GAP.delay(0, clock::random_bits())).await;
+            let _ = timeout(REFRESH_EVERY, self.wanted.notified()).await;
+            // Where nobody knows, the map that there is stays the best.
+            if let Ok(map) = self.nodes.look_up().await {
+                self.routes.store(Arc::new(self.nodes.route(map)));
+                self.nodes.keep(&self.routes.load().masters);
+            }
+        }
+    }
+
+    /// One slot is served there now.
+    fn mend(&self, slot: u16, master: HostPort) {
+        let map = self.routes.load().map.patch(slot, master);
+        self.routes.store(Arc::new(self.nodes.route(map)));
+    }
+}
+
+impl Nodes {
+    fn connected(&self) -> MutexGuard<'_, Vec<Arc<Node>>> {
+        self.connected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The node at this address, connected to from now on.
+    fn at(&self, address: Address) -> Arc<Node> {
+        let mut connected = self.connected();
+        if let Some(known) = connected.iter().find(|node| node.endpoint().address == address) {
+            return Arc::clone(known);
+        }
+        let endpoint = Endpoint { address, ..self.seeds[0].clone() };
+        let node = Arc::new(Node::start(0, endpoint, self.kin.clone()));
+        connected.push(Arc::clone(&node));
+        node
+    }
+
+    fn route(&self, map: Map) -> Routes {
+        let masters = map.masters().iter().map(|master| self.at(master.into())).collect();
+        Routes { map, masters }
+    }
+
+    /// Lets go of nodes that serve nothing any more, unless a lease is with them.
+    fn keep(&self, masters: &[Arc<Node>]) {
+        self.connected().retain(|node| {
+            masters.iter().any(|master| Arc::ptr_eq(master, node)) || Arc::strong_count(node) > 1
+        });
+    }
+
+    /// Asks one node after the other for the map, until one knows it.
+    async fn look_up(&self) -> Result<Map, Vec<Unheard>> {
+        let mut known: Vec<Address> =
+            self.connected().iter().map(|node| node.endpoint().address.clone()).collect();
+        // Not the same one first each time: it may be the one that is cut off from the others.
+        let by_chance = usize::try_from(clock::random_bits() >> 32).unwrap_or(0);
+        let first = by_chance % known.len().max(1);
+        known.rotate_left(first);
+        known.extend(self.seeds.iter().map(|seed| seed.address.clone()));
+        let mut unheard = Vec::new();
+        // Those that are connected first: one that is down is waited for only where all are.
+        for is_patient in [false, true] {
+            for address in &known {
+                let node = self.at(address.clone());
+                let connection =
+                    if is_patient { node.connection(0).await } else { node.connection_now(0) };
+                let why = match connection {
+                    Ok(connection) => match ask_for_map(&connection, node.endpoint()).await {
+                        Ok(map) => return Ok(map),
+                        Err(why) => why,
+                    },
+                    Err(why) => why,
+                };
+                if is_patient {
+                    unheard.push(Unheard { asked: address.clone(), why });
+                }
+            }
+        }
+        Err(unheard)
+    }
+}
+
+/// Where a node was asked; none for a socket, which no cluster listens on.
+fn host_port(address: &Address) -> Option<HostPort> {
+    match address {
+        Address::Tcp { host, port } => Some(HostPort::new(host, *port)),
+        #[cfg(unix)]
+        Address::Unix { .. } => None,
+    }
+}
+
+impl Directory for Cluster {
+    fn slot(&self, key: &[u8]) -> u16 {
+        slot::slot_of(key)
+    }
+
+    /// The master of the slot. Of one that has none, the cluster's first says so itself.
+    fn serves(&self, slot: u16) -> Arc<Node> {
+        let routes = self.routes.load();
+        let master = routes.map.owner_of(slot).unwrap_or(0);
+        Arc::clone(&routes.masters[master])
+    }
+
+    fn detour(&self, error: &ServerError, asked: &Address) -> Option<Detour> {
+        let asked = host_port(asked)?;
+        let redirect = Redirect::parse(error.text().as_bytes(), &asked);
+        let Some(Redirect { kind, slot, to: Some(to) }) = redirect else {
+            self.look_again();
+            return None;
+        };
+        let node = self.nodes.at((&to).into());
+        if kind == Kind::Moved {
+            self.mend(slot, to);
+            self.look_again();
+        }
+        Some(Detour { node, is_asking: kind == Kind::Ask })
+    }
+
+    fn look_again(&self) {
+        self.wanted.notify_one();
+    }
+
+    fn nodes(&self) -> Vec<Arc<Node>> {
+        self.routes.load().masters.clone()
+    }
+}
+
+/// Asks one node for the map.
+async fn ask_for_map(connection: &Arc<Connection>, endpoint: &Endpoint) -> Result<Map, OpenError> {
+    const SLOTS: &str = "CLUSTER SLOTS";
+    const SHARDS: &str = "CLUSTER SHARDS";
+    let asked = host_port(&endpoint.address).ok_or(OpenError::Unexpected { step: SLOTS })?;
+    let reply = ask(connection, &[b"CLUSTER", b"SLOTS"]).await?;
+    match reply.error().map(|text| ServerError::new(text)) {
+        None => Map::from_slots(&reply, &asked).map_err(|_| OpenError::Unexpected { step: SLOTS }),
+        // It is deprecated, and may be gone one day.
+        Some(error) if error.code() == Code::Unsupported => {
+            let reply = ask(connection, &[b"CLUSTER", b"SHARDS"]).await?;
+            Map::from_shards(&reply, &asked, endpoint.tls)
+                .map_err(|_| OpenError::Unexpected { step: SHARDS })
+        }
+        Some(error) => Err(OpenError::Refused { step: SLOTS, error }),
+    }
+}
+
+async fn ask(connection: &Arc<Connection>, words: &[&[u8]]) -> Result<Frame, OpenError> {
+    Ok(Call::begin(connection, Command::Plain(words)).await?.await?)
+}

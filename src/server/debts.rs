@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     fn owed(pointless_at: u64) -> Owed {
-        Owed { command: Bytes::new(), pointless_at: Moment::from_nanos(pointless_at) }
+        Owed { command: Bytes::new(), slot: 0, pointless_at: Moment::from_nanos(pointless_at) }
     }
 
     #[test]

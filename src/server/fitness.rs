@@ -17,6 +17,8 @@ pub(crate) struct Rules {
     pub(crate) restart_guard: Option<Duration>,
     /// Whether a server that may evict keys is refused.
     pub(crate) strict: bool,
+    /// Whether it is to be a node of a Cluster.
+    pub(crate) in_cluster: bool,
 }
 
 /// How a server stands for the life of one connection.
@@ -94,7 +96,7 @@ impl Facts {
         if self.is_replica {
             return Standing::Unfit(Unfit::Replica);
         }
-        if self.is_cluster_node {
+        if self.is_cluster_node && !rules.in_cluster {
             return Standing::Unfit(Unfit::ClusterNode);
         }
         if let (true, Some(warning)) = (rules.strict, self.warning()) {
@@ -113,7 +115,8 @@ impl Facts {
 mod tests {
     use super::*;
 
-    const RULES: Rules = Rules { restart_guard: Some(Duration::from_secs(10)), strict: false };
+    const RULES: Rules =
+        Rules { restart_guard: Some(Duration::from_secs(10)), strict: false, in_cluster: false };
 
     fn info(changes: &[(&str, &str)]) -> String {
         let mut text = "# Server\r\nredis_mode:standalone\r\nrun_id:abc\r\n\

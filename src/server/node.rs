@@ -21,6 +21,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::call::Command;
+use super::courier::Courier;
 use super::debts::Debts;
 use super::endpoint::Endpoint;
 use super::fitness::{Facts, Rules, SECTIONS, Standing, Unfit};
@@ -32,14 +33,14 @@ use crate::net::connection::{Connection, Settings};
 use crate::net::handshake::{Hello, OpenError, Opened, connect};
 use crate::net::pipeline::Owed;
 use crate::net::pool::{Lane, Link, Pool};
-use crate::net::pushes::Pushes;
+use crate::net::pushes::{Listeners, Pushes};
 use crate::net::tls::Client;
 use crate::policy::{Backoff, Breaker, Moment};
 
 /// The name that CLIENT LIST shows.
-const CLIENT_NAME: &str = "leasehold";
+pub(super) const CLIENT_NAME: &str = "leasehold";
 /// Between tries to connect: soon at first, because most ends are short, then once a second.
-const RECONNECT: Backoff =
+pub(super) const RECONNECT: Backoff =
     Backoff { first: Duration::from_millis(10), longest: Duration::from_secs(1) };
 
 /// How a node behaves.
@@ -56,6 +57,24 @@ pub(crate) struct NodeSettings {
     pub(crate) rules: Option<Rules>,
 }
 
+impl NodeSettings {
+    /// Opens a connection to this server, over TLS if its URL wants that.
+    pub(super) async fn open(
+        &self,
+        endpoint: &Endpoint,
+        hello: Hello<'_>,
+        listeners: Listeners,
+    ) -> Result<Opened, OpenError> {
+        let Endpoint { address, tls, .. } = endpoint;
+        let tls = match (tls, &self.tls) {
+            (false, _) => None,
+            (true, Some(client)) => Some(client),
+            (true, None) => return Err(OpenError::NoTls),
+        };
+        connect(address, tls, hello, self.connection, listeners, self.connect_timeout).await
+    }
+}
+
 /// What a lane has beside its connection.
 struct Desk {
     /// Whether anybody has ever wanted a connection: until then none is made.
@@ -67,14 +86,22 @@ struct Desk {
     standing: Mutex<Standing>,
 }
 
+/// What the servers of one set have in common.
+#[derive(Clone)]
+pub(crate) struct Kin {
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) watchers: Arc<Watchers>,
+    pub(crate) scripts: &'static [Script],
+    pub(crate) settings: NodeSettings,
+    /// Who carries what is owed, where keys move from server to server.
+    pub(crate) courier: Option<Arc<Courier>>,
+}
+
 struct Shared {
     /// Its place in the set.
     number: usize,
-    registry: Arc<Registry>,
-    watchers: Arc<Watchers>,
+    kin: Kin,
     endpoint: Endpoint,
-    scripts: &'static [Script],
-    settings: NodeSettings,
     pool: Pool,
     desks: Box<[Desk]>,
     breaker: Mutex<Breaker>,
@@ -98,29 +125,13 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Starts to connect to `endpoint`, the server with this number of the set that `registry`
-    /// is of, on the current runtime. `watchers` are the set's.
-    pub(crate) fn start(
-        (number, registry, watchers): (usize, Arc<Registry>, Arc<Watchers>),
-        endpoint: Endpoint,
-        scripts: &'static [Script],
-        settings: NodeSettings,
-    ) -> Self {
-        let pool = Pool::new(settings.lanes, 1);
+    /// Starts to connect to `endpoint`, the server with this number in its set, on the current
+    /// runtime.
+    pub(crate) fn start(number: usize, endpoint: Endpoint, kin: Kin) -> Self {
+        let pool = Pool::new(kin.settings.lanes, 1);
         let desks = (0..pool.size()).map(|lane| Desk::new(lane < pool.for_leases())).collect();
         let (breaker, last_seen) = (Mutex::default(), Mutex::new(None));
-        let shared = Arc::new(Shared {
-            number,
-            registry,
-            watchers,
-            endpoint,
-            scripts,
-            settings,
-            pool,
-            desks,
-            breaker,
-            last_seen,
-        });
+        let shared = Arc::new(Shared { number, kin, endpoint, pool, desks, breaker, last_seen });
         let supervisors = (0..shared.pool.size())
             .map(|lane| tokio::spawn(supervise(Arc::clone(&shared), lane)))
             .collect();
@@ -157,13 +168,13 @@ impl Node {
             return Err(OpenError::RuntimeGone);
         }
         self.want(lane);
-        let within = self.shared.settings.connect_timeout;
+        let within = self.shared.kin.settings.connect_timeout;
         timeout(within, self.lane(lane).settled()).await.unwrap_or(Err(OpenError::Timeout(within)))
     }
 
     /// Waits until the first try to connect has ended, and says how.
     pub(crate) async fn tried(&self, lane: usize) -> Result<Arc<Connection>, OpenError> {
-        let within = self.shared.settings.connect_timeout;
+        let within = self.shared.kin.settings.connect_timeout;
         timeout(within, self.lane(lane).tried()).await.unwrap_or(Err(OpenError::Timeout(within)))
     }
 
@@ -181,7 +192,7 @@ impl Node {
 
     /// Whether the server may vote on the lane's present connection.
     pub(crate) fn check(&self, lane: usize) -> Result<(), Refusal> {
-        if self.shared.settings.rules.is_none() {
+        if self.shared.kin.settings.rules.is_none() {
             return Ok(());
         }
         match &*lock(&self.shared.desks[lane].standing) {
@@ -209,20 +220,28 @@ impl Node {
         lock(&self.shared.breaker)
     }
 
-    /// Tells the server something on `began_on`, the connection that it concerns; where that has
-    /// ended, or ends before the server has answered, on the lane's next one. Neither blocks nor
+    /// Tells the server something on `began_on`, the connection that it concerns; where there is
+    /// none, or it has ended, or ends before the server has answered, on the lane's next one. Neither blocks nor
     /// needs a runtime.
     ///
     /// It may be carried out twice, and is not sent any more once it is `pointless_at`.
     pub(crate) fn owe(
         &self,
         lane: usize,
-        began_on: &Connection,
+        began_on: Option<&Connection>,
+        slot: u16,
         command: Command<'_>,
         pointless_at: Moment,
     ) {
-        let owed = Owed { command: command.encode_whole(), pointless_at };
-        let Err(owed) = began_on.send_owed(owed) else { return };
+        let owed = Owed { command: command.encode_whole(), slot, pointless_at };
+        let unsent = match began_on {
+            Some(connection) => connection.send_owed(owed).err(),
+            None => Some(owed),
+        };
+        let Some(owed) = unsent else { return };
+        if let Some(courier) = &self.shared.kin.courier {
+            return courier.carry([owed], lane);
+        }
         // Under the lock that a new connection is installed under: it is either in the lane
         // already, or will find the debt.
         let mut debts = self.shared.debts(lane);
@@ -245,11 +264,6 @@ impl Node {
     /// Whether what is read on the watch lane now is watched by the server.
     pub(crate) fn is_watching(&self) -> bool {
         self.lane(self.watch_lane()).ready().is_some_and(|connection| connection.is_tracking())
-    }
-
-    /// Those who hear of changes at any server of the set.
-    pub(crate) fn watchers(&self) -> &Arc<Watchers> {
-        &self.shared.watchers
     }
 }
 
@@ -300,7 +314,8 @@ impl Shared {
 
     async fn connect(&self, lane: usize) -> Result<Opened, OpenError> {
         let tracking = lane == self.watch_lane();
-        let scripts: Vec<&str> = self.scripts.iter().map(Script::text).collect();
+        let Kin { watchers, scripts, settings, courier, .. } = &self.kin;
+        let scripts: Vec<&str> = scripts.iter().map(Script::text).collect();
         let credentials = self.endpoint.credentials.as_ref();
         let hello = Hello {
             user: credentials.and_then(|credentials| credentials.user.as_deref()),
@@ -308,28 +323,26 @@ impl Shared {
             database: self.endpoint.database,
             client_name: CLIENT_NAME,
             scripts: &scripts,
-            info: if self.settings.rules.is_some() { &SECTIONS } else { &[] },
+            info: if settings.rules.is_some() { &SECTIONS } else { &[] },
             tracking,
         };
-        let pushes = tracking.then(|| Arc::clone(&self.watchers) as Arc<dyn Pushes>);
-        let Endpoint { address, tls, .. } = &self.endpoint;
-        let NodeSettings { connection, connect_timeout, .. } = self.settings;
-        let tls = match (tls, &self.settings.tls) {
-            (false, _) => None,
-            (true, Some(client)) => Some(client),
-            (true, None) => return Err(OpenError::NoTls),
+        let listeners = Listeners {
+            pushes: tracking.then(|| Arc::clone(watchers) as Arc<dyn Pushes>),
+            refusals: courier
+                .as_ref()
+                .map(|courier| courier.listener(self.endpoint.address.clone(), lane)),
         };
-        connect(address, tls, hello, connection, pushes, connect_timeout).await
+        settings.open(&self.endpoint, hello, listeners).await
     }
 
     /// How the server stands that said this of itself.
     fn judge(&self, info: &str) -> Standing {
-        let Some(rules) = self.settings.rules else { return Standing::Fit };
+        let Some(rules) = self.kin.settings.rules else { return Standing::Fit };
         let facts = match Facts::parse(info) {
             Ok(facts) => facts,
             Err(unfit) => return Standing::Unfit(unfit),
         };
-        if let Some(other) = self.registry.note(self.number, &facts.run_id) {
+        if let Some(other) = self.kin.registry.note(self.number, &facts.run_id) {
             return Standing::Unfit(Unfit::SameAs(other));
         }
         let now = clock::now();
@@ -357,6 +370,14 @@ impl Shared {
         self.pool.lane(lane).put(Link::Up(Arc::clone(connection)));
         drop(debts);
         self.pool.lane(lane).tell();
+    }
+
+    /// Keeps what a connection of the lane left unanswered.
+    fn keep_debts(&self, lane: usize, unanswered: Vec<Owed>) {
+        match &self.kin.courier {
+            Some(courier) => courier.carry(unanswered, lane),
+            None => self.debts(lane).remember(unanswered, clock::now()),
+        }
     }
 
     /// Rests between two tries. Once somebody asks, the backoff counts half as many failures: soon
@@ -389,7 +410,7 @@ async fn supervise(shared: Arc<Shared>, number: usize) {
                 if let Some(seen) = &mut *lock(&shared.last_seen) {
                     seen.left_at = Some(clock::now());
                 }
-                shared.debts(number).remember(connection.take_unanswered(), clock::now());
+                shared.keep_debts(number, connection.take_unanswered());
                 // A connection that lasted was a success; one that ends at once is not.
                 if clock::now().since(connected_at) > RECONNECT.longest {
                     failed = 0;

@@ -51,6 +51,13 @@ impl Client {
         }
     }
 
+    /// The reply of a cluster's node that has the key of a slot that it does not serve yet.
+    #[track_caller]
+    pub fn text_after_asking(&mut self, command: &[&str]) -> String {
+        self.text(&["ASKING"]);
+        self.text(command)
+    }
+
     /// Sends a command without waiting for anything.
     pub fn send(&mut self, command: &[&str]) -> io::Result<()> {
         let words: Vec<&[u8]> = command.iter().map(|word| word.as_bytes()).collect();

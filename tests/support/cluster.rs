@@ -171,6 +171,17 @@ impl Cluster {
         &self.nodes[node].id
     }
 
+    /// The slot of a key, as a node has it.
+    pub fn slot(&self, key: &str) -> u16 {
+        let node = self.answering().next().expect("a node is up");
+        node.server.cli_text(&["CLUSTER", "KEYSLOT", key]).parse().expect("a slot")
+    }
+
+    /// Whether the master that serves a key has it.
+    pub fn holding(&self, key: &str) -> bool {
+        self[self.master_of(self.slot(key))].cli_text(&["EXISTS", key]) == "1"
+    }
+
     /// The node that takes itself for the slot's master.
     pub fn master_of(&self, slot: u16) -> usize {
         self.find_master(slot).unwrap_or_else(|| panic!("no node serves slot {slot}"))
@@ -233,15 +244,36 @@ impl Cluster {
     /// Moves so many slots with redis-cli, as an administrator does.
     pub async fn migrate_slots(&self, from: usize, to: usize, count: usize) {
         let [source, target] = [from, to].map(|node| &self.nodes[node]);
-        let output = tokio::process::Command::new("redis-cli")
+        let mut command = tokio::process::Command::new("redis-cli");
+        command
             .args(["--cluster", "reshard", &source.server.address().to_string()])
             .args(["--cluster-from", &source.id, "--cluster-to", &target.id])
             .args(["--cluster-slots", &count.to_string(), "--cluster-yes"])
-            .kill_on_drop(true)
-            .output();
-        let output = super::soon("slots move", output).await.expect("redis-cli can be started");
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && !said.contains("[ERR]"), "{said}");
+            .kill_on_drop(true);
+        let moved = async {
+            loop {
+                let output = command.output().await.expect("redis-cli can be started");
+                let said = String::from_utf8_lossy(&output.stdout);
+                if output.status.success() && !said.contains("[ERR]") {
+                    break;
+                }
+                // Nothing else is refused that could be right later.
+                assert!(said.contains("Nodes don't agree about configuration"), "{said}");
+                tokio::time::sleep(POLL).await;
+            }
+        };
+        super::soon("slots move", moved).await;
+    }
+
+    /// Has a replica of a master take its place, with nothing lost; gives the replica.
+    pub async fn promote_replica_of(&self, master: usize) -> usize {
+        let replica = self.replica_of(master);
+        self.wait_until("the replica is promoted", || {
+            let _ = self[replica].cli(&["CLUSTER", "FAILOVER"]);
+            self.nodes[replica].myself().is("master")
+        })
+        .await;
+        replica
     }
 
     /// From now on `from` answers ASK for keys that it lacks, and `to` takes those who ask.

@@ -30,7 +30,8 @@ async fn dial_heard(
     pushes: Option<Arc<dyn Pushes>>,
 ) -> Arc<Connection> {
     let address = Address::Tcp { host: address.ip().to_string(), port: address.port() };
-    Connection::dial(&address, None, settings, pushes, STUCK).await.unwrap()
+    let listeners = Listeners { pushes, refusals: None };
+    Connection::dial(&address, None, settings, listeners, STUCK).await.unwrap()
 }
 
 async fn call(connection: &Arc<Connection>, words: &[&[u8]]) -> Outcome {
@@ -52,7 +53,11 @@ fn word(text: &[u8]) -> Frame {
 fn owed(words: &[&[u8]]) -> Owed {
     let mut command = BytesMut::new();
     encode_command(&mut command, words);
-    Owed { command: command.freeze(), pointless_at: clock::now().after(PATIENT.command_timeout) }
+    Owed {
+        command: command.freeze(),
+        slot: 0,
+        pointless_at: clock::now().after(PATIENT.command_timeout),
+    }
 }
 
 fn echoing_server() -> ScriptedServer {
@@ -434,7 +439,9 @@ async fn a_unix_socket_serves_as_well() {
     let path = server.unix_url();
     let path = path.strip_prefix("redis+unix://").unwrap().into();
     let connection =
-        Connection::dial(&Address::Unix { path }, None, PATIENT, None, STUCK).await.unwrap();
+        Connection::dial(&Address::Unix { path }, None, PATIENT, Listeners::default(), STUCK)
+            .await
+            .unwrap();
     echo(&connection, "over a path").await.unwrap();
     connection.fail(Fault::ClosedByUs);
     assert!(matches!(echo(&connection, "later").await, Err(Failure::NotSent(_))));

@@ -23,8 +23,11 @@ const HELLO: Hello<'_> = Hello {
 
 async fn open(address: SocketAddr, hello: Hello<'_>) -> Result<Arc<Connection>, OpenError> {
     let address = Address::Tcp { host: address.ip().to_string(), port: address.port() };
-    let opened =
-        soon("the handshake ends", connect(&address, None, hello, SETTINGS, None, WITHIN)).await;
+    let opened = soon(
+        "the handshake ends",
+        connect(&address, None, hello, SETTINGS, Listeners::default(), WITHIN),
+    )
+    .await;
     opened.map(|opened| opened.connection)
 }
 
@@ -66,7 +69,9 @@ async fn the_sections_of_info_that_are_asked_for_come_in_either_protocol() {
     let address = Address::Tcp { host: "127.0.0.1".into(), port: server.port() };
     let hello = Hello { info: &["server", "replication"], ..HELLO };
     let opened =
-        soon("it opens", connect(&address, None, hello, SETTINGS, None, WITHIN)).await.unwrap();
+        soon("it opens", connect(&address, None, hello, SETTINGS, Listeners::default(), WITHIN))
+            .await
+            .unwrap();
     for line in ["run_id:", "role:master"] {
         assert!(opened.info.contains(line), "{}", opened.info);
     }
@@ -76,7 +81,9 @@ async fn the_sections_of_info_that_are_asked_for_come_in_either_protocol() {
     });
     let address = Address::Tcp { host: "127.0.0.1".into(), port: server.port() };
     let opened =
-        soon("it opens", connect(&address, None, hello, SETTINGS, None, WITHIN)).await.unwrap();
+        soon("it opens", connect(&address, None, hello, SETTINGS, Listeners::default(), WITHIN))
+            .await
+            .unwrap();
     assert!(opened.info.contains("role:master"), "{}", opened.info);
 }
 
@@ -168,7 +175,9 @@ async fn a_slow_handshake_may_take_longer_than_a_command() {
     proxy.to_client().set(Fault::Delay(Duration::from_millis(300)));
     let address = Address::Tcp { host: "127.0.0.1".into(), port: proxy.port() };
     let settings = Settings { command_timeout: Duration::from_millis(50), ..SETTINGS };
-    soon("it opens", connect(&address, None, HELLO, settings, None, WITHIN)).await.unwrap();
+    soon("it opens", connect(&address, None, HELLO, settings, Listeners::default(), WITHIN))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -218,7 +227,7 @@ async fn a_server_that_accepts_and_says_nothing_is_given_up() {
     let server = ScriptedServer::start(|_| Action::Silence);
     let address = Address::Tcp { host: server.address().ip().to_string(), port: server.port() };
     let within = Duration::from_millis(50);
-    let opening = connect(&address, None, HELLO, SETTINGS, None, within);
+    let opening = connect(&address, None, HELLO, SETTINGS, Listeners::default(), within);
     let error = soon("it is given up", opening).await.map(|_| ()).unwrap_err();
     assert!(matches!(error, OpenError::Timeout(limit) if limit == within), "{error}");
 }

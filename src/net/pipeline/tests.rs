@@ -239,20 +239,20 @@ fn a_failed_pipeline_takes_and_matches_nothing() {
     pipeline.fail(Fault::ClosedByServer, &mut Vec::new());
     pipeline.fail(Fault::ClosedByUs, &mut Vec::new());
     assert!(matches!(pipeline.push(PING, terms(0, 1)), Err(Fault::ClosedByServer)));
-    assert_eq!(pipeline.push_owed(owed("late"), at(0)), Err(owed("late")));
+    assert_eq!(pipeline.push_owed(owed("late"), None, at(0)), Err(owed("late")));
     assert!(matches!(pipeline.deliver(Frame::Null), Err(Fault::ClosedByServer)));
     assert_eq!(pipeline.in_flight(), 0);
 }
 
 fn owed(command: &'static str) -> Owed {
-    Owed { command: Bytes::from_static(command.as_bytes()), pointless_at: at(50) }
+    Owed { command: Bytes::from_static(command.as_bytes()), slot: 0, pointless_at: at(50) }
 }
 
 #[test]
 fn what_is_owed_is_sent_and_handed_back_only_if_it_was_not_answered() {
     let mut pipeline = Plain::default();
     for command in ["one", "two", "three"] {
-        pipeline.push_owed(owed(command), at(0)).unwrap();
+        pipeline.push_owed(owed(command), None, at(0)).unwrap();
     }
     assert_eq!(write_all(&mut pipeline), b"onetwothree");
     assert_eq!(pipeline.deliver(Frame::Integer(1)).unwrap(), None);
@@ -260,6 +260,22 @@ fn what_is_owed_is_sent_and_handed_back_only_if_it_was_not_answered() {
     pipeline.fail(Fault::ClosedByServer, &mut Vec::new());
     assert_eq!(pipeline.take_unanswered(), [owed("two"), owed("three")]);
     assert_eq!(pipeline.take_unanswered(), []);
+}
+
+#[test]
+fn what_is_owed_and_refused_comes_back_with_the_words_and_what_goes_ahead_of_it_does_not() {
+    let mut pipeline = Plain::default();
+    pipeline.push_owed(owed("one"), Some(&[b"ASKING"]), at(0)).unwrap();
+    pipeline.push_owed(owed("two"), None, at(0)).unwrap();
+    assert_eq!(write_all(&mut pipeline), b"*1\r\n$6\r\nASKING\r\nonetwo");
+    let error = |text: &'static str| Frame::Error(Bytes::from_static(text.as_bytes()));
+    assert_eq!(pipeline.deliver(error("ERR asking")).unwrap(), None);
+    assert_eq!(pipeline.take_refused(), []);
+    assert_eq!(pipeline.deliver(error("MOVED 1 h:2")).unwrap(), None);
+    assert_eq!(pipeline.deliver(Frame::Integer(1)).unwrap(), None);
+    let refused = Refused { owed: owed("one"), error: ServerError::new(b"MOVED 1 h:2") };
+    assert_eq!(pipeline.take_refused(), [refused]);
+    assert!(pipeline.is_unused());
 }
 
 #[test]
@@ -272,7 +288,7 @@ fn without_a_reader_nobody_waits_and_only_what_is_owed_is_sent() {
     assert_eq!(woken, [3]);
     assert!(matches!(settled(&mut pipeline, ticket), Err(Failure::Unknown(Fault::RuntimeGone))));
     assert!(matches!(pipeline.push(PING, terms(0, 1)), Err(Fault::RuntimeGone)));
-    pipeline.push_owed(owed("late"), at(0)).unwrap();
+    pipeline.push_owed(owed("late"), None, at(0)).unwrap();
     assert_eq!(write_all(&mut pipeline), b"late");
 }
 

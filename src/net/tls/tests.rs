@@ -1,6 +1,7 @@
 use super::*;
 use crate::clock;
 use crate::net::connection::{Connection, Settings};
+use crate::net::pushes::Listeners;
 use crate::net::transport;
 use crate::support::{Authority, RedisServer, STUCK, soon, unique_name};
 
@@ -96,7 +97,7 @@ async fn a_server_that_stood_still_in_the_middle_of_a_record_gets_the_rest_of_it
             client.agree("127.0.0.1", stream, clock::now().after(STUCK)).await.unwrap();
         let settings = Settings { command_timeout: STUCK, write_inline };
         let (read, write) = (transport::ReadHalf::Tls(read), transport::WriteHalf::Tls(write));
-        let connection = Connection::over(read, write, settings, None);
+        let connection = Connection::over(read, write, settings, Listeners::default());
 
         server.stop();
         let texts: Vec<String> = (0..COMMANDS).map(|n| format!("{n}-").repeat(4_000)).collect();

@@ -10,6 +10,7 @@ use super::*;
 use crate::net::connection::Settings;
 use crate::net::handshake::{Hello, connect};
 use crate::net::outcome::Fault;
+use crate::net::pushes::Listeners;
 use crate::net::transport::Address;
 use crate::support::{Action, RedisServer, ScriptedServer, scripted::greeting, soon};
 
@@ -34,7 +35,7 @@ async fn open(address: SocketAddr, command_timeout: Duration) -> Arc<Connection>
     };
     let settings = Settings { command_timeout, write_inline: 4 };
     let within = Duration::from_secs(20);
-    connect(&address, None, hello, settings, None, within).await.unwrap().connection
+    connect(&address, None, hello, settings, Listeners::default(), within).await.unwrap().connection
 }
 
 const PATIENT: Duration = Duration::from_secs(20);

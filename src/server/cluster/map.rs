@@ -66,8 +66,8 @@ impl Map {
     pub fn from_shards(reply: &Frame, responder: &HostPort, tls: bool) -> Result<Self, BadMap> {
         let mut draft = Draft::default();
         for shard in list(reply).ok_or(BadMap::Malformed("reply"))? {
-            let slots = field(shard, b"slots").and_then(list).ok_or(BadMap::Malformed("shard"))?;
-            let nodes = field(shard, b"nodes").and_then(list).ok_or(BadMap::Malformed("shard"))?;
+            let slots = shard.field("slots").and_then(list).ok_or(BadMap::Malformed("shard"))?;
+            let nodes = shard.field("nodes").and_then(list).ok_or(BadMap::Malformed("shard"))?;
             let master = master_of_shard(nodes, responder, tls)?;
             for range in slots.chunks(2) {
                 let [first, last] = range else {
@@ -79,12 +79,19 @@ impl Map {
         draft.finish()
     }
 
+    /// The place in [`Map::masters`] of the master that serves a slot; none where none does.
+    #[must_use]
+    pub fn owner_of(&self, slot: u16) -> Option<usize> {
+        let owner = *self.owners.get(usize::from(slot))?;
+        (owner != NOBODY).then_some(owner.into())
+    }
+
     /// The master that serves a slot; none where the node named none that can be reached, or where
     /// there is no such slot.
+    #[cfg(any(test, fuzzing))]
     #[must_use]
     pub fn master_of(&self, slot: u16) -> Option<&HostPort> {
-        let owner = self.owners.get(usize::from(slot))?;
-        self.masters.get(usize::from(*owner))
+        self.masters.get(self.owner_of(slot)?)
     }
 
     /// The masters, each once. After [`Self::patch`] some may have no slot.
@@ -205,18 +212,18 @@ fn master_of_shard(
 ) -> Result<Option<HostPort>, BadMap> {
     let mut loading = None;
     for node in nodes {
-        let text = |name| field(node, name).and_then(Frame::as_bytes).map(AsRef::as_ref);
-        if text(b"role").ok_or(BadMap::Malformed("node"))? != b"master" {
+        let text = |name| node.field(name).and_then(Frame::as_bytes).map(AsRef::as_ref);
+        if text("role").ok_or(BadMap::Malformed("node"))? != b"master" {
             continue;
         }
-        let is_online = match text(b"health").ok_or(BadMap::Malformed("node"))? {
+        let is_online = match text("health").ok_or(BadMap::Malformed("node"))? {
             b"online" => true,
             b"loading" => false,
             _ => continue,
         };
         // A node that offers no port of this kind cannot be reached.
-        let port = field(node, if tls { b"tls-port" } else { b"port" });
-        let host = field(node, b"endpoint").or_else(|| field(node, b"ip"));
+        let port = node.field(if tls { "tls-port" } else { "port" });
+        let host = node.field("endpoint").or_else(|| node.field("ip"));
         let host = host.ok_or(BadMap::Malformed("node"))?;
         let place = port.map(|port| place(host, port, responder)).transpose()?.flatten();
         if is_online && place.is_some() {
@@ -249,18 +256,6 @@ fn number(frame: &Frame) -> Option<u16> {
 fn list(frame: &Frame) -> Option<&[Frame]> {
     match frame.value() {
         Frame::Array(items) => Some(items),
-        _ => None,
-    }
-}
-
-/// The value of a field: of a map, or of the list that RESP2 has in its place.
-fn field<'a>(record: &'a Frame, name: &[u8]) -> Option<&'a Frame> {
-    let is_named = |key: &Frame| key.as_bytes().is_some_and(|key| key == name);
-    match record.value() {
-        Frame::Map(pairs) => pairs.iter().find(|(key, _)| is_named(key)).map(|(_, value)| value),
-        Frame::Array(items) => {
-            items.chunks_exact(2).find(|pair| is_named(&pair[0])).map(|pair| &pair[1])
-        }
         _ => None,
     }
 }

@@ -13,7 +13,7 @@ use crate::clock;
 use crate::net::connection::{Connection, Settings};
 use crate::server::call::{Call, Command};
 use crate::server::endpoint::Target;
-use crate::server::node::{Node, NodeSettings};
+use crate::server::node::{Kin, Node, NodeSettings};
 use crate::server::registry::Registry;
 use crate::server::script::Script;
 use crate::support::{Action, RedisServer, ScriptedServer, eventually, scripted::greeting, soon};
@@ -34,7 +34,9 @@ fn start(url: &str, watchers: &Arc<Watchers>) -> Node {
         connection: Settings { command_timeout: PATIENT, write_inline: 4 },
         rules: None,
     };
-    Node::start((0, registry, Arc::clone(watchers)), endpoint, &*SCRIPTS, settings)
+    let watchers = Arc::clone(watchers);
+    let kin = Kin { registry, watchers, scripts: &*SCRIPTS, settings, courier: None };
+    Node::start(0, endpoint, kin)
 }
 
 /// A node whose watch lane is connected.
@@ -218,7 +220,13 @@ async fn what_is_owed_on_the_watch_lane_is_sent_on_its_next_connection() {
     let first = watching.node.connection(lane).await.unwrap();
     first.fail(crate::net::outcome::Fault::ClosedByUs);
     let pointless_at = clock::now().after(PATIENT);
-    watching.node.owe(lane, &first, Command::Plain(&[b"SET", b"owed", b"1"]), pointless_at);
+    watching.node.owe(
+        lane,
+        Some(&first),
+        0,
+        Command::Plain(&[b"SET", b"owed", b"1"]),
+        pointless_at,
+    );
     eventually("it is paid", || watching.server.cli_text(&["GET", "owed"]) == "1").await;
 }
 

@@ -1,0 +1,244 @@
+//! From settings to servers that are connected to: what the URLs lead to, whether the settings can
+//! be, and the first meeting.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+use super::{Builder, meet, security};
+use crate::error::Error;
+use crate::lock::answer::Reason;
+use crate::lock::core::{Configuration, Core};
+use crate::lock::fingerprint::fingerprint;
+use crate::lock::owner::check_label;
+use crate::lock::scripts;
+use crate::net::connection::Settings;
+use crate::net::tls::Client;
+use crate::policy::{Quorum, Term};
+use crate::server::cluster::Cluster;
+use crate::server::endpoint::{Endpoint, Target};
+use crate::server::fitness::Rules;
+use crate::server::node::{Kin, Node, NodeSettings};
+use crate::server::place::{Place, Unheard};
+use crate::server::registry::Registry;
+use crate::server::sentinel::Service;
+use crate::server::watch::Watchers;
+use crate::stats::Meter;
+
+const DEFAULT_COMMAND_TIMEOUT: Duration = Duration::from_millis(500);
+/// Of several servers, each may take this part of the TTL: one that is slow should cost a vote and
+/// not the lease's validity.
+const TTL_SHARE: u32 = 20;
+/// But not less than this, which a healthy server needs on a busy day.
+const COMMAND_TIMEOUT_FLOOR: Duration = Duration::from_millis(50);
+/// Shorter than this, a busy machine's scheduling alone breaks connections.
+const TIMEOUT_MIN: Duration = Duration::from_millis(10);
+/// Longer than this, a dead server is not noticed within any lease.
+const TIMEOUT_MAX: Duration = Duration::from_secs(60 * 60);
+/// One connection carries some hundred thousand commands a second; more only cost the server.
+const LANES_MAX: usize = 64;
+
+/// What the URLs lead to.
+pub(super) enum Servers {
+    /// Servers that stay where they are, each with a vote.
+    Fixed(Vec<Endpoint>),
+    /// Some nodes of a Cluster, which has one vote.
+    Cluster(Vec<Endpoint>),
+    /// Sentinels, the service that they are asked for, and how its servers are reached; it has one
+    /// vote.
+    Service { sentinels: Vec<Endpoint>, name: String, template: Endpoint },
+}
+
+impl Servers {
+    /// How many votes there are.
+    pub(super) fn places(&self) -> usize {
+        match self {
+            Self::Fixed(endpoints) => endpoints.len(),
+            Self::Cluster(_) | Self::Service { .. } => 1,
+        }
+    }
+}
+
+impl Builder {
+    pub(super) fn servers(&self) -> Result<Servers, Error> {
+        let mut endpoints: Vec<Endpoint> = Vec::new();
+        for url in &self.urls {
+            match Target::parse(url).map_err(Error::misuse)? {
+                Target::Server(endpoint) => endpoints.push(endpoint),
+                Target::Cluster { seeds } if self.urls.len() == 1 => {
+                    return Ok(Servers::Cluster(seeds));
+                }
+                Target::Sentinel { sentinels, service, credentials, database, tls }
+                    if self.urls.len() == 1 =>
+                {
+                    let address = sentinels[0].clone();
+                    let template = Endpoint { address, credentials, database, tls };
+                    let sentinel = |address| Endpoint {
+                        address,
+                        credentials: self.sentinel_credentials.clone(),
+                        database: 0,
+                        tls,
+                    };
+                    let sentinels = sentinels.into_iter().map(sentinel).collect();
+                    return Ok(Servers::Service { sentinels, name: service, template });
+                }
+                Target::Cluster { .. } | Target::Sentinel { .. } => {
+                    return Err(Error::misuse(
+                        "a Cluster, or a service that Sentinels watch, is not one of several servers: \
+                     give its URL alone, or independent servers by redis:// URLs",
+                    ));
+                }
+            }
+        }
+        for (index, endpoint) in endpoints.iter().enumerate() {
+            if endpoints[..index].iter().any(|other| other.address == endpoint.address) {
+                let address = &endpoint.address;
+                return Err(Error::misuse(format_args!("the server {address} is given twice")));
+            }
+        }
+        Ok(Servers::Fixed(endpoints))
+    }
+
+    /// What servers that want TLS are met with.
+    pub(super) fn tls_client(&self, servers: &Servers) -> Result<Option<Client>, Error> {
+        let endpoints = match servers {
+            Servers::Fixed(endpoints) | Servers::Cluster(endpoints) => &endpoints[..],
+            Servers::Service { sentinels, .. } => sentinels,
+        };
+        #[cfg(feature = "tls")]
+        return security::client(self.tls.as_ref(), endpoints);
+        #[cfg(not(feature = "tls"))]
+        security::client(endpoints)
+    }
+
+    /// The longest TTL that the restart guard has to wait for, where it is on.
+    fn guarded_ttl(&self) -> Option<Duration> {
+        let is_on = self.restart_guard.unwrap_or(self.urls.len() > 1);
+        is_on.then(|| self.longest_ttl.unwrap_or(self.longest_of_defaults()))
+    }
+
+    fn longest_of_defaults(&self) -> Duration {
+        self.adaptive.map_or(self.defaults.ttl, |(_, longest)| longest.max(self.defaults.ttl))
+    }
+
+    fn command_timeout_or_default(&self) -> Duration {
+        let share = self.defaults.ttl / TTL_SHARE;
+        self.command_timeout.unwrap_or(if self.urls.len() > 1 {
+            share.clamp(COMMAND_TIMEOUT_FLOOR, DEFAULT_COMMAND_TIMEOUT)
+        } else {
+            DEFAULT_COMMAND_TIMEOUT
+        })
+    }
+
+    pub(super) async fn start(
+        &self,
+        servers: Servers,
+        quorum: Quorum,
+        tls: Option<Client>,
+    ) -> Result<Core, Error> {
+        // A service's server says whether it is the master.
+        let is_judged = servers.places() > 1
+            || self.restart_guard == Some(true)
+            || self.strict
+            || matches!(servers, Servers::Service { .. });
+        let rules = Rules {
+            restart_guard: self.guarded_ttl(),
+            strict: self.strict,
+            in_cluster: matches!(servers, Servers::Cluster(_)),
+        };
+        let settings = NodeSettings {
+            connect_timeout: self.connect_timeout,
+            lanes: self.connections,
+            connection: Settings {
+                command_timeout: self.command_timeout_or_default(),
+                write_inline: write_inline(),
+            },
+            tls,
+            rules: is_judged.then_some(rules),
+        };
+        let addresses: Vec<String> = match &servers {
+            Servers::Fixed(endpoints) => endpoints.iter().map(|e| e.address.to_string()).collect(),
+            Servers::Cluster(_) | Servers::Service { .. } => vec![String::new()],
+        };
+        let fingerprint = (addresses.len() > 1).then(|| fingerprint(&addresses, quorum.needed()));
+        let watchers = Arc::new(Watchers::default());
+        let kin = Kin {
+            registry: Arc::new(Registry::new(addresses)),
+            watchers: Arc::clone(&watchers),
+            scripts: scripts::catalog(),
+            settings,
+            courier: None,
+        };
+        let places = match servers {
+            Servers::Fixed(endpoints) => fixed(endpoints, &kin),
+            Servers::Cluster(seeds) => {
+                vec![Place::Listed(Cluster::find(seeds, kin).await.map_err(unheard)?)]
+            }
+            Servers::Service { sentinels, name, template } => {
+                let found = Service::find(sentinels, name, template, kin).await;
+                vec![Place::Listed(found.map_err(unheard)?)]
+            }
+        };
+        let guarded_ttl = self.guarded_ttl();
+        let configuration = Configuration { quorum, fingerprint, guarded_ttl };
+        Ok(Core::new(places, watchers, configuration, Meter::new(self.observer.clone())))
+    }
+
+    pub(super) fn check(&self) -> Result<(), Error> {
+        Term::new(self.defaults.ttl, self.defaults.min_validity).map_err(Error::misuse)?;
+        self.defaults.label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;
+        self.defaults.retry.check().map_err(Error::misuse)?;
+        if let Some(longest) = self.longest_ttl {
+            Term::new(longest, None).map_err(Error::misuse)?;
+            if longest < self.longest_of_defaults() {
+                return Err(Error::misuse(format_args!(
+                    "a longest TTL of {longest:?} is shorter than the TTL of {:?}",
+                    self.longest_of_defaults()
+                )));
+            }
+        }
+        if !(1..=LANES_MAX).contains(&self.connections) {
+            return Err(Error::misuse(format_args!(
+                "{} connections cannot be kept: it has to be 1 to {LANES_MAX}",
+                self.connections
+            )));
+        }
+        for (what, timeout) in [
+            ("command timeout", self.command_timeout_or_default()),
+            ("connect timeout", self.connect_timeout),
+        ] {
+            if !(TIMEOUT_MIN..=TIMEOUT_MAX).contains(&timeout) {
+                return Err(Error::misuse(format_args!(
+                    "a {what} of {timeout:?} cannot be kept: \
+                     it has to be {TIMEOUT_MIN:?} to {TIMEOUT_MAX:?}"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn fixed(endpoints: Vec<Endpoint>, kin: &Kin) -> Vec<Place> {
+    let nodes = endpoints.into_iter().enumerate();
+    nodes
+        .map(|(number, endpoint)| {
+            Place::Fixed(Arc::new(Node::start(number, endpoint, kin.clone())))
+        })
+        .collect()
+}
+
+fn unheard(all: Vec<Unheard>) -> Error {
+    meet::unmet(all.into_iter().map(|Unheard { asked, why }| (asked, Reason::NoConnection(why))))
+}
+
+/// Up to how many commands in flight a caller writes for itself, as measured by
+/// `benches/figures.rs`. On one thread writes gather by themselves when the flusher takes its turn:
+/// with 8 tasks on a shared core, 1 made 75,000 pairs a second, 4 made 61,000, 16 made 48,000. On
+/// several threads, 0 to 32 are within 9 % of one another.
+fn write_inline() -> usize {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::CurrentThread => 1,
+        _ => 4,
+    }
+}

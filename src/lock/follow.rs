@@ -1,0 +1,125 @@
+//! A question that was refused because its keys are, or are about to be, somewhere else: asked
+//! again there. Only replies that prove that nothing ran are followed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_resp::Frame;
+use tokio::time::sleep;
+
+use super::answer::Reason;
+use super::ask::reply_to;
+use super::hold::Hold;
+use crate::clock;
+use crate::net::connection::Connection;
+use crate::net::outcome::Fault;
+use crate::net::refusal::{Code, ServerError};
+use crate::policy::{Backoff, Moment};
+use crate::server::call::{Call, Command, begin_all};
+use crate::server::place::Detour;
+
+/// So often a question is sent on before servers are taken to send it in a circle.
+const REDIRECTS_MAX: u32 = 16;
+/// Between two tries where the servers say that they cannot serve now: a slot takes milliseconds
+/// to move, a new master seconds to be agreed on.
+const NOT_NOW: Backoff =
+    Backoff { first: Duration::from_millis(8), longest: Duration::from_millis(128) };
+/// So long an acquire or a release waits for that. Who waits for the lock tries again after it.
+pub(super) const NOT_NOW_FOR: Duration = Duration::from_millis(400);
+
+/// Asks again wherever the error says, or the directory knows, for at most `patience` where the
+/// servers only say that they cannot serve now; the reply, or the last error.
+///
+/// # Cancel safety
+///
+/// When the future is dropped, the question may have been sent to the server of the seat, or to
+/// one that the seat's server sends on to.
+pub(super) async fn follow(
+    hold: &Hold,
+    server: usize,
+    command: Command<'_>,
+    error: ServerError,
+    patience: Duration,
+    asked_at: &mut Option<Moment>,
+) -> Result<Frame, Reason> {
+    let post = &hold.posts[server];
+    let Some(directory) = hold.place_of(post).directory() else {
+        return Err(Reason::Refused(error));
+    };
+    let began_at = clock::now();
+    let mut refused = error;
+    for tried in 0..REDIRECTS_MAX {
+        if !matches!(refused.code(), Code::Elsewhere | Code::Later | Code::ReadOnly) {
+            break;
+        }
+        let asked = post.seat().node.endpoint().address.clone();
+        let detour = match directory.detour(&refused, &asked) {
+            Some(detour) => detour,
+            None if clock::now().since(began_at) < patience => {
+                sleep(NOT_NOW.delay(tried, clock::random_bits())).await;
+                Detour { node: directory.serves(post.slot), is_asking: false }
+            }
+            None => break,
+        };
+        let is_elsewhere = refused.code() == Code::Elsewhere;
+        match ask_at(hold, server, detour, is_elsewhere, command, asked_at).await {
+            Err(Reason::Refused(error)) => refused = error,
+            settled => return settled,
+        }
+    }
+    Err(Reason::Refused(refused))
+}
+
+/// Asks the server of a detour. The hold moves there for good, unless that server is only to be
+/// asked this once.
+async fn ask_at(
+    hold: &Hold,
+    server: usize,
+    Detour { node, is_asking }: Detour,
+    is_elsewhere: bool,
+    command: Command<'_>,
+    asked_at: &mut Option<Moment>,
+) -> Result<Frame, Reason> {
+    let post = &hold.posts[server];
+    let lane = {
+        let mut seat = post.seat();
+        if is_asking {
+            seat.lane_at(&node)
+        } else {
+            if !Arc::ptr_eq(&seat.node, &node) {
+                seat.move_to(Arc::clone(&node));
+            } else if is_elsewhere {
+                // It sends on to itself: its address leads to several servers, or did.
+                seat.connection.take().inspect(|connection| connection.fail(Fault::ClosedByUs));
+            }
+            seat.lane
+        }
+    };
+    let connection = node.connection(lane).await.map_err(Reason::NoConnection)?;
+    node.check(lane).map_err(Reason::Refusal)?;
+    let call = if is_asking {
+        ask_in_stead(&connection, command).await?
+    } else {
+        post.seat().connection = Some(Arc::clone(&connection));
+        Call::begin(&connection, command).await.map_err(Reason::NoReply)?
+    };
+    *asked_at = Some(call.asked_at());
+    reply_to(call).await
+}
+
+/// Sends the question to a server that does not serve its slot yet, with nothing between it and
+/// the word that says so.
+async fn ask_in_stead<'a>(
+    connection: &Arc<Connection>,
+    command: Command<'a>,
+) -> Result<Call<'a>, Reason> {
+    // Whole: what is sent for a script that is missing would come too late for the word.
+    let both = [Command::Plain(&[b"ASKING"]), command.whole()];
+    let calls = begin_all(connection, &both).await.map_err(Reason::NoReply)?;
+    let Ok([asking, call]) = <[Call<'_>; 2]>::try_from(calls) else {
+        return Err(Reason::Unexpected);
+    };
+    // What follows a refused one is refused too: the server sends it back to where it came from.
+    reply_to(asking).await?;
+    Ok(call)
+}

@@ -1,0 +1,159 @@
+//! Where a hold is with one server.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::answer::{Answer, Reason};
+use super::core::Core;
+use super::few::Few;
+use super::names::Names;
+use crate::net::connection::Connection;
+use crate::server::node::Node;
+use crate::server::place::Place;
+
+/// One server's part of a hold.
+pub(super) struct Post {
+    /// Which of the core's places the server is found at.
+    pub(super) place: usize,
+    /// Which of the hold's locks are with it: all, unless they are spread over a Cluster.
+    pub(super) names: Range<usize>,
+    /// The slot that all their keys are in.
+    pub(super) slot: u16,
+    seat: Mutex<Seat>,
+}
+
+/// The server, its lane, and the connection that the hold is on.
+#[derive(Clone)]
+pub(super) struct Seat {
+    pub(super) node: Arc<Node>,
+    pub(super) lane: usize,
+    pub(super) connection: Option<Arc<Connection>>,
+    /// It was asked for the lease on that connection, and has not said no.
+    pub(super) is_asked: bool,
+    /// The server has said that it granted the lease.
+    pub(super) is_granted: bool,
+}
+
+/// The connections that a claim goes out on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lanes {
+    /// Those that all leases share.
+    Shared,
+    /// Those on which servers tell of changes to what was read, where there are such.
+    Watching,
+}
+
+impl Lanes {
+    fn pick(self, node: &Node) -> usize {
+        if self == Self::Watching && node.is_watching() {
+            node.watch_lane()
+        } else {
+            node.pick_lane()
+        }
+    }
+}
+
+impl Post {
+    /// One post at each place, or as many at the only place as the locks have slots there.
+    ///
+    /// Locks of one slot stand next to each other in `names`: see [`Core::arrange`].
+    pub(super) fn of(core: &Core, names: &[Names], lanes: Lanes) -> Few<Self> {
+        let at = |place: usize, names: Range<usize>, slot: u16| {
+            let node = core.places()[place].node(slot);
+            let seat = Seat {
+                lane: lanes.pick(&node),
+                node,
+                connection: None,
+                is_asked: false,
+                is_granted: false,
+            };
+            Self { place, names, slot, seat: Mutex::new(seat) }
+        };
+        let slot = |place: usize, name: usize| core.places()[place].slot(names[name].lock());
+        if names.len() == 1 || !core.is_single() {
+            return (0..core.places().len())
+                .map(|place| at(place, 0..names.len(), slot(place, 0)))
+                .collect();
+        }
+        let mut posts = Vec::new();
+        let mut first = 0;
+        for end in 1..=names.len() {
+            if end == names.len() || slot(0, end) != slot(0, first) {
+                posts.push(at(0, first..end, slot(0, first)));
+                first = end;
+            }
+        }
+        posts.into_iter().collect()
+    }
+
+    /// None where the server tells of the lease's end once it is renewed; else whether it would
+    /// by now if the lease were renewed.
+    pub(super) fn unarmed(&self) -> Option<bool> {
+        let (node, lane) = {
+            let seat = self.seat();
+            (Arc::clone(&seat.node), seat.lane)
+        };
+        node.want(node.watch_lane());
+        (lane != node.watch_lane()).then(|| node.is_watching())
+    }
+
+    /// The same post for whoever comes next on the same connection.
+    pub(super) fn successor(&self) -> Self {
+        let seat = Seat { is_asked: false, is_granted: false, ..self.seat().clone() };
+        Self {
+            place: self.place,
+            names: self.names.clone(),
+            slot: self.slot,
+            seat: Mutex::new(seat),
+        }
+    }
+
+    pub(super) fn seat(&self) -> MutexGuard<'_, Seat> {
+        self.seat.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seat {
+    /// What the server said when it was asked for the lease.
+    pub(super) fn note_vote(&mut self, answer: &Result<Answer, Reason>) {
+        match answer {
+            Ok(Answer::Granted(_)) => self.is_granted = true,
+            // Whether it was carried out is not known.
+            Err(Reason::NoReply(_)) => {}
+            _ => self.is_asked = false,
+        }
+    }
+
+    /// The connection that it was on has ended.
+    pub(super) fn is_unseated(&self) -> bool {
+        self.connection.as_ref().is_some_and(|connection| !connection.is_alive())
+    }
+
+    /// The connection that it is on, while that lives.
+    pub(super) fn connection(&self) -> Option<Arc<Connection>> {
+        self.connection.clone().filter(|connection| connection.is_alive())
+    }
+
+    /// A lane of the same kind at another server.
+    pub(super) fn lane_at(&self, node: &Node) -> usize {
+        let watches = self.lane == self.node.watch_lane();
+        if watches { Lanes::Watching } else { Lanes::Shared }.pick(node)
+    }
+
+    /// Moves to whichever server serves the slot by now; whether that is another one.
+    pub(super) fn follow(&mut self, place: &Place, slot: u16) -> bool {
+        let Some(directory) = place.directory() else { return false };
+        let serving = directory.serves(slot);
+        let is_moved = !Arc::ptr_eq(&self.node, &serving);
+        if is_moved {
+            self.move_to(serving);
+        }
+        is_moved
+    }
+
+    /// Moves to another server, to a lane of the same kind there.
+    pub(super) fn move_to(&mut self, node: Arc<Node>) {
+        self.lane = self.lane_at(&node);
+        (self.node, self.connection) = (node, None);
+    }
+}
