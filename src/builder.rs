@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::lock::adaptive::AdaptiveTtl;
+use crate::lock::order::Replicas;
 use crate::locker::{Defaults, Locker};
 #[cfg(feature = "tls")]
 use crate::net::tls::Tls;
@@ -49,6 +50,7 @@ impl Builder {
             label: None,
             retry: Retry::default(),
             is_renewed: true,
+            replicas: None,
         };
         Self {
             urls: Vec::new(),
@@ -180,6 +182,13 @@ impl Builder {
     /// The least validity of leases that name none: a tenth of the TTL by default.
     pub fn min_validity(mut self, min_validity: Duration) -> Self {
         self.defaults.min_validity = Some(min_validity);
+        self
+    }
+
+    /// How many replicas are to acknowledge leases whose requests do not say, and within what time:
+    /// see [`LockRequest::replicas`](crate::LockRequest::replicas). None by default.
+    pub fn replicas(mut self, count: u32, within: Duration) -> Self {
+        self.defaults.replicas = Some(Replicas { count, within });
         self
     }
 

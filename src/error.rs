@@ -137,6 +137,13 @@ impl Error {
         matches!(self.0.kind, Kind::Misuse(_)) || self.is_failure_of(FailureKind::Misuse)
     }
 
+    /// Too few replicas acknowledged the lease in time, so it was given back: see
+    /// [`LockRequest::replicas`](crate::LockRequest::replicas).
+    #[must_use]
+    pub fn is_unreplicated(&self) -> bool {
+        self.is_failure_of(FailureKind::Unreplicated)
+    }
+
     /// The lock is held by a client that was given other servers, or another quorum: unless that
     /// is a change under way that [`crate::may_coexist`] allows, the two do not exclude each
     /// other, and one of them has to be put right.

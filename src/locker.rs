@@ -13,6 +13,7 @@ use crate::lock::few::Few;
 use crate::lock::guard::Guard;
 use crate::lock::keeper::keep;
 use crate::lock::names::Names;
+use crate::lock::order::Replicas;
 use crate::lock::scripts;
 use crate::lock::shutdown::{Shutdown, shut_down};
 use crate::policy::{Retry, Tolerance, Wait};
@@ -40,6 +41,7 @@ pub(crate) struct Defaults {
     pub(crate) label: Option<Arc<str>>,
     pub(crate) retry: Retry,
     pub(crate) is_renewed: bool,
+    pub(crate) replicas: Option<Replicas>,
 }
 
 impl Defaults {

@@ -13,7 +13,7 @@ use crate::lock::core::Core;
 use crate::lock::few::Few;
 use crate::lock::guard::{Fenced, Fencing, Guard, Unfenced};
 use crate::lock::names::Names;
-use crate::lock::order::{Order, Wish};
+use crate::lock::order::{Order, Replicas, Wish};
 use crate::lock::owner::check_label;
 use crate::locker::Defaults;
 use crate::policy::{Retry, Term, Wait};
@@ -54,6 +54,7 @@ pub(crate) struct Asked {
     wait: Wait,
     retry: Retry,
     is_renewed: bool,
+    replicas: Option<Replicas>,
 }
 
 impl LockRequest<Fenced> {
@@ -63,10 +64,11 @@ impl LockRequest<Fenced> {
         names: Result<Few<Names>, Error>,
         wait: Wait,
     ) -> Self {
-        let Defaults { min_validity, ref label, retry, is_renewed, .. } = *defaults;
+        let Defaults { min_validity, ref label, retry, is_renewed, replicas, .. } = *defaults;
         let label = label.clone();
         let (ttl, expected) = (None, None);
-        let asked = Asked { names, ttl, expected, min_validity, label, wait, retry, is_renewed };
+        let asked =
+            Asked { names, ttl, expected, min_validity, label, wait, retry, is_renewed, replicas };
         Self { core, defaults, asked, fencing: PhantomData }
     }
 
@@ -121,6 +123,20 @@ impl<F: Fencing> LockRequest<F> {
         self
     }
 
+    /// Has `count` replicas of the server acknowledge the lease, and each of its renewals, within
+    /// this time (Redis' `WAIT`); one that too few have acknowledged is given back, or is not
+    /// renewed ([`Error::is_unreplicated`]).
+    ///
+    /// This is best effort: it makes it less likely that a replica is promoted that does not know
+    /// of the lease, and does not rule it out, because whoever promotes one does not ask which knew
+    /// most. It costs a round trip to the replicas, on a connection that such requests share: one
+    /// that waits keeps the others waiting. Leases of this kind are handed over only among
+    /// themselves.
+    pub fn replicas(mut self, count: u32, within: Duration) -> Self {
+        self.asked.replicas = Some(Replicas { count, within });
+        self
+    }
+
     /// Who takes the lock, for people: others see it in their errors. At most 256 bytes.
     pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
         self.asked.label = Some(label.into());
@@ -148,7 +164,7 @@ impl<F: Fencing> LockRequest<F> {
     }
 
     fn wish(self) -> Result<(Arc<Core>, Wish), Error> {
-        let Asked { names, ttl, expected, min_validity, label, wait, retry, is_renewed } =
+        let Asked { names, ttl, expected, min_validity, label, wait, retry, is_renewed, replicas } =
             self.asked;
         let names = names?;
         let fitting = || self.defaults.ttl(self.core.meter(), expected);
@@ -166,7 +182,10 @@ impl<F: Fencing> LockRequest<F> {
         }
         label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;
         retry.check().map_err(Error::misuse)?;
-        let order = Order { term, label, is_fenced: Guard::<F>::FENCED, is_renewed };
+        replicas
+            .map_or(Ok(()), |it| it.check(self.core.command_timeout()))
+            .map_err(Error::misuse)?;
+        let order = Order { term, label, is_fenced: Guard::<F>::FENCED, is_renewed, replicas };
         Ok((self.core, Wish { names, order, wait, retry }))
     }
 }

@@ -181,7 +181,12 @@ impl Builder {
             }
         };
         let guarded_ttl = self.guarded_ttl();
-        let configuration = Configuration { quorum, fingerprint, guarded_ttl };
+        let configuration = Configuration {
+            quorum,
+            fingerprint,
+            guarded_ttl,
+            command_timeout: self.command_timeout_or_default(),
+        };
         Ok(Core::new(places, watchers, configuration, Meter::new(self.observer.clone())))
     }
 
@@ -189,6 +194,9 @@ impl Builder {
         Term::new(self.defaults.ttl, self.defaults.min_validity).map_err(Error::misuse)?;
         self.defaults.label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;
         self.defaults.retry.check().map_err(Error::misuse)?;
+        let command_timeout = self.command_timeout_or_default();
+        let replicas = self.defaults.replicas.map_or(Ok(()), |it| it.check(command_timeout));
+        replicas.map_err(Error::misuse)?;
         if let Some(longest) = self.longest_ttl {
             Term::new(longest, None).map_err(Error::misuse)?;
             if longest < self.longest_of_defaults() {

@@ -57,6 +57,8 @@ pub enum FailureKind {
     Misuse,
     /// It restarted and may have forgotten leases that still run, so it may not vote yet.
     RestartGuard,
+    /// It granted, but too few of its replicas acknowledged that in time; it was given back.
+    Unreplicated,
 }
 
 /// Who holds a lock.

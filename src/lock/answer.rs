@@ -53,6 +53,11 @@ pub(crate) enum Reason {
     BreakerOpen(Duration),
     /// It was not asked, because it may not vote.
     Refusal(Refusal),
+    /// It granted, and too few of its replicas have said in time that they know.
+    TooFewReplicas {
+        acknowledged: i64,
+        needed: u32,
+    },
 }
 
 impl Answer {
@@ -163,6 +168,7 @@ impl Reason {
             // Its role can change; what it is otherwise cannot.
             Self::Refusal(Refusal::Unfit(Unfit::Replica)) => FailureKind::Unavailable,
             Self::Refusal(Refusal::Unfit(_)) => FailureKind::Misuse,
+            Self::TooFewReplicas { .. } => FailureKind::Unreplicated,
             Self::Refused(error) | Self::NoConnection(OpenError::Refused { error, .. }) => {
                 kind_of(error.code())
             }
@@ -208,12 +214,19 @@ impl std::fmt::Display for Reason {
                 f,
                 "not asked: it restarted and may have forgotten leases; it may vote in {wait:.1?}"
             ),
+            Self::TooFewReplicas { acknowledged, needed } => write!(
+                f,
+                "granted, but only {acknowledged} of {needed} replicas have acknowledged it in time"
+            ),
             Self::Refused(error) => match error.code() {
                 Code::ReadOnly => {
                     write!(f, "a replica, which takes no locks; give the master ({error})")
                 }
                 Code::Elsewhere => {
-                    write!(f, "a node of a Redis Cluster, which is not supported ({error})")
+                    write!(
+                        f,
+                        "the key is on another node of a Redis Cluster: give a redis-cluster:// URL ({error})"
+                    )
                 }
                 Code::WrongType => write!(f, "the key holds something that is no lock ({error})"),
                 _ => error.fmt(f),

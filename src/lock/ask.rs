@@ -8,8 +8,10 @@ use std::task::Poll;
 use leasehold_resp::Frame;
 
 use super::answer::{Answer, Reason};
+use super::asked::{Asked, reply_to};
 use super::follow::{NOT_NOW_FOR, follow};
 use super::hold::Hold;
+use super::order::Replicas;
 use super::post::Post;
 use super::round::{Answered, Round};
 use crate::clock;
@@ -30,7 +32,8 @@ async fn take_seat(hold: &Hold, post: &Post) -> Result<(Arc<Node>, Arc<Connectio
         }
         (Arc::clone(&seat.node), seat.lane)
     };
-    let connection = if hold.core.is_single() {
+    // A lane beside the others is connected once it is wanted: the first to want it waits.
+    let connection = if hold.core.is_single() || lane == node.sync_lane() {
         node.connection(lane).await?
     } else {
         node.connection_now(lane)?
@@ -47,6 +50,8 @@ pub(super) struct Question<'a> {
     pub(super) read: fn(&Frame) -> Option<Answer>,
     /// Whether it asks for a vote, which takes a server that is fit to give one.
     pub(super) is_vote: bool,
+    /// Who has to have what a grant wrote before it counts.
+    pub(super) awaits: Option<Replicas>,
     /// What is asked next where the lock is another's and the reply does not say whose.
     pub(super) whose: Option<Command<'a>>,
 }
@@ -146,23 +151,27 @@ async fn put(
         node.check(post.seat().lane).map_err(Reason::Refusal)?;
     }
     let command = question.commands[server.min(question.commands.len() - 1)];
-    let call = Call::begin(&connection, command).await.map_err(Reason::NoReply)?;
-    *asked_at = Some(call.asked_at());
+    let asked = Asked { command, awaits: question.awaits };
+    let sent = asked.send(&connection).await?;
+    *asked_at = Some(sent.asked_at());
     if question.is_vote {
         post.seat().is_asked = true;
     }
-    let reply = match reply_to(call).await {
+    let replied = match sent.reply().await {
         // On the heap, so that who is not refused does not carry the room for it.
         Err(Reason::Refused(error)) => {
-            Box::pin(follow(hold, server, command, error, NOT_NOW_FOR, asked_at)).await
+            Box::pin(follow(hold, server, asked, error, NOT_NOW_FOR, asked_at)).await
         }
-        reply => reply,
+        replied => replied,
     };
-    let answer = reply.and_then(|reply| (question.read)(&reply).ok_or(Reason::Unexpected));
+    let answer = replied.and_then(|replied| replied.read(question.read));
     if question.is_vote {
         post.seat().note_vote(&answer);
     }
-    let answer = answer?;
+    let answer = match answer? {
+        (_, Some(shortage)) => return Err(shortage),
+        (answer, None) => answer,
+    };
     match (answer, question.whose) {
         (Answer::Taken, Some(whose)) => {
             let connection = post.seat().connection().unwrap_or(connection);
@@ -186,12 +195,4 @@ fn admit(hold: &Hold, post: &Post) -> Result<(), Reason> {
     }
     // What was asked on a connection that has ended is never asked again by the same owner.
     if seat.is_unseated() { Err(Reason::NoConnection(OpenError::Connecting)) } else { Ok(()) }
-}
-
-pub(super) async fn reply_to(mut call: Call<'_>) -> Result<Frame, Reason> {
-    let reply = (&mut call).await.map_err(Reason::NoReply)?;
-    match reply.error() {
-        Some(text) => Err(Reason::Refused(call.refusal(text))),
-        None => Ok(reply),
-    }
 }

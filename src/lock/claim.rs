@@ -17,7 +17,7 @@ use super::core::{Core, Lead};
 use super::few::Few;
 use super::hold::Hold;
 use super::names::Names;
-use super::order::Order;
+use super::order::{Order, Replicas};
 use super::owner::Owner;
 use super::parameters::Parameters;
 use super::post::{Lanes, Post, Seat};
@@ -86,9 +86,10 @@ impl Manner {
 impl Claim {
     /// A claim of nothing yet, with a lane on each server.
     pub(super) fn new(core: &Arc<Core>, names: Few<Names>, order: &Order, lanes: Lanes) -> Self {
+        let lanes = if order.replicas.is_some() { Lanes::Synced } else { lanes };
         let posts = Post::of(core, &names, lanes);
         let owner = Owner::fresh(core.fingerprint(), order.label.as_deref());
-        let hold = Hold::new(Arc::clone(core), names, owner, order.term, posts, order.is_renewed);
+        let hold = Hold::new(Arc::clone(core), names, owner, posts, order);
         Self { hold: Arc::new(hold), settled: false }
     }
 
@@ -98,7 +99,7 @@ impl Claim {
         let posts = held.posts.iter().map(Post::successor).collect();
         let owner = Owner::fresh(held.core.fingerprint(), order.label.as_deref());
         let (core, names) = (Arc::clone(&held.core), held.names.clone());
-        let mut hold = Hold::new(core, names, owner, order.term, posts, order.is_renewed);
+        let mut hold = Hold::new(core, names, owner, posts, order);
         hold.predecessor = Some(held.owner.value().into());
         hold.relay = relay;
         Self { hold: Arc::new(hold), settled: false }
@@ -140,8 +141,13 @@ impl Claim {
             })
             .collect();
         let commands = scripted(scripts::acquire(), &parameters);
-        let question =
-            Question { commands: &commands, read: Answer::of_acquire, is_vote: true, whose: None };
+        let question = Question {
+            commands: &commands,
+            read: Answer::of_acquire,
+            is_vote: true,
+            awaits: hold.replicas,
+            whose: None,
+        };
         vote(hold, question, lead).await
     }
 
@@ -154,6 +160,7 @@ impl Claim {
             commands: &[Command::Plain(&words)],
             read: Answer::of_set,
             is_vote: true,
+            awaits: self.hold.replicas,
             whose: Some(Command::Script(scripts::holder(), &holder)),
         };
         vote(&self.hold, question, lead).await
@@ -168,7 +175,7 @@ impl Claim {
         let parameters: Few<Parameters<'_>> =
             shares.map(|(names, keys)| extension(names, keys, owner.value(), &ttl)).collect();
         let commands = scripted(scripts::extend(), &parameters);
-        self.ask_own(&commands, Answer::of_extend).await
+        self.ask_own(&commands, Answer::of_extend, self.hold.replicas).await
     }
 
     /// Gives the locks back, and waits for what the servers say to it.
@@ -179,7 +186,7 @@ impl Claim {
         let parameters: Few<Parameters<'_>> =
             shares.map(|(names, keys)| release(&self.hold, names, keys)).collect();
         let commands = scripted(scripts::release(), &parameters);
-        self.ask_own(&commands, Answer::of_owned).await
+        self.ask_own(&commands, Answer::of_owned, None).await
     }
 
     /// How many locks each share has.
@@ -191,8 +198,9 @@ impl Claim {
         &self,
         commands: &[Command<'_>],
         read: fn(&leasehold_resp::Frame) -> Option<Answer>,
+        awaits: Option<Replicas>,
     ) -> Round {
-        let question = Question { commands, read, is_vote: false, whose: None };
+        let question = Question { commands, read, is_vote: false, awaits, whose: None };
         ask_all(&self.hold, question, Round::new(&self.hold)).await
     }
 

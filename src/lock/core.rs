@@ -41,6 +41,8 @@ pub(crate) struct Configuration {
     pub(crate) fingerprint: Option<Box<str>>,
     /// The longest TTL that the restart guard waits for, where it is on.
     pub(crate) guarded_ttl: Option<Duration>,
+    /// How long a server may take for one command.
+    pub(crate) command_timeout: Duration,
 }
 
 pub(crate) struct Core {
@@ -80,6 +82,10 @@ impl Core {
     /// Longer leases could outlive the restart guard; none where it is off.
     pub(crate) fn longest_ttl(&self) -> Option<Duration> {
         self.configuration.guarded_ttl
+    }
+
+    pub(crate) fn command_timeout(&self) -> Duration {
+        self.configuration.command_timeout
     }
 
     /// Where each vote is to be had.

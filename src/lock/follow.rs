@@ -4,18 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_resp::Frame;
 use tokio::time::sleep;
 
 use super::answer::Reason;
-use super::ask::reply_to;
+use super::asked::{Asked, Replied};
 use super::hold::Hold;
 use crate::clock;
-use crate::net::connection::Connection;
 use crate::net::outcome::Fault;
 use crate::net::refusal::{Code, ServerError};
 use crate::policy::{Backoff, Moment};
-use crate::server::call::{Call, Command, begin_all};
 use crate::server::place::Detour;
 
 /// So often a question is sent on before servers are taken to send it in a circle.
@@ -37,11 +34,11 @@ pub(super) const NOT_NOW_FOR: Duration = Duration::from_millis(400);
 pub(super) async fn follow(
     hold: &Hold,
     server: usize,
-    command: Command<'_>,
+    question: Asked<'_>,
     error: ServerError,
     patience: Duration,
     asked_at: &mut Option<Moment>,
-) -> Result<Frame, Reason> {
+) -> Result<Replied, Reason> {
     let post = &hold.posts[server];
     let Some(directory) = hold.place_of(post).directory() else {
         return Err(Reason::Refused(error));
@@ -62,7 +59,7 @@ pub(super) async fn follow(
             None => break,
         };
         let is_elsewhere = refused.code() == Code::Elsewhere;
-        match ask_at(hold, server, detour, is_elsewhere, command, asked_at).await {
+        match ask_at(hold, server, detour, is_elsewhere, question, asked_at).await {
             Err(Reason::Refused(error)) => refused = error,
             settled => return settled,
         }
@@ -77,9 +74,9 @@ async fn ask_at(
     server: usize,
     Detour { node, is_asking }: Detour,
     is_elsewhere: bool,
-    command: Command<'_>,
+    question: Asked<'_>,
     asked_at: &mut Option<Moment>,
-) -> Result<Frame, Reason> {
+) -> Result<Replied, Reason> {
     let post = &hold.posts[server];
     let lane = {
         let mut seat = post.seat();
@@ -97,29 +94,12 @@ async fn ask_at(
     };
     let connection = node.connection(lane).await.map_err(Reason::NoConnection)?;
     node.check(lane).map_err(Reason::Refusal)?;
-    let call = if is_asking {
-        ask_in_stead(&connection, command).await?
+    let sent = if is_asking {
+        question.send_asking(&connection).await?
     } else {
         post.seat().connection = Some(Arc::clone(&connection));
-        Call::begin(&connection, command).await.map_err(Reason::NoReply)?
+        question.send(&connection).await?
     };
-    *asked_at = Some(call.asked_at());
-    reply_to(call).await
-}
-
-/// Sends the question to a server that does not serve its slot yet, with nothing between it and
-/// the word that says so.
-async fn ask_in_stead<'a>(
-    connection: &Arc<Connection>,
-    command: Command<'a>,
-) -> Result<Call<'a>, Reason> {
-    // Whole: what is sent for a script that is missing would come too late for the word.
-    let both = [Command::Plain(&[b"ASKING"]), command.whole()];
-    let calls = begin_all(connection, &both).await.map_err(Reason::NoReply)?;
-    let Ok([asking, call]) = <[Call<'_>; 2]>::try_from(calls) else {
-        return Err(Reason::Unexpected);
-    };
-    // What follows a refused one is refused too: the server sends it back to where it came from.
-    reply_to(asking).await?;
-    Ok(call)
+    *asked_at = Some(sent.asked_at());
+    sent.reply().await
 }

@@ -10,6 +10,7 @@ use super::core::Core;
 use super::deadline::{Deadline, Standing};
 use super::few::Few;
 use super::names::Names;
+use super::order::{Order, Replicas};
 use super::owner::Owner;
 use super::post::{Post, Seat};
 use crate::clock;
@@ -30,6 +31,8 @@ pub(crate) struct Hold {
     pub(super) relay: Relay,
     /// Whether it is renewed until it is given back.
     pub(super) is_renewed: bool,
+    /// Who has to have it beside the servers themselves.
+    pub(super) replicas: Option<Replicas>,
     deadline: Deadline,
     /// The fencing token; 0 where there is none.
     token: AtomicU64,
@@ -49,10 +52,10 @@ impl Hold {
         core: Arc<Core>,
         names: Few<Names>,
         owner: Owner,
-        term: Term,
         posts: Few<Post>,
-        is_renewed: bool,
+        order: &Order,
     ) -> Self {
+        let Order { term, is_renewed, replicas, .. } = *order;
         Self {
             core,
             names,
@@ -62,6 +65,7 @@ impl Hold {
             posts,
             relay: Relay::default(),
             is_renewed,
+            replicas,
             deadline: Deadline::not_begun(),
             token: AtomicU64::new(0),
             granted_at: AtomicU64::new(0),

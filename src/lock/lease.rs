@@ -11,6 +11,7 @@ use super::claim::{Claim, Manner, give_back};
 use super::hold::Hold;
 use super::lines::HandOver;
 use super::names::Names;
+use super::order::Order;
 use super::post::Post;
 use super::race::{First, race};
 use super::round::Round;
@@ -180,7 +181,9 @@ impl Lease {
             None if core.is_single() => (Relay::default(), Manner::TURN),
             None => return false,
         };
-        let Some(place) = core.lines().next(names) else { return false };
+        // What replicas acknowledge goes out on connections of its own.
+        let fits = |order: &Order| order.replicas.is_some() == hold.replicas.is_some();
+        let Some(place) = core.lines().next(names, fits) else { return false };
         let successor = Claim::successor(&hold, &place.order, relay);
         core.lines().occupy(names, successor.hold(), &place);
         *hold.given_back() = true;

@@ -134,11 +134,17 @@ impl Lines {
 
     /// Takes the first out of the line, to be handed the lock that `hold` is to be on; the line
     /// stays, for those who come meanwhile.
-    pub(super) fn next(&self, names: &Names) -> Option<Arc<Place>> {
+    pub(super) fn next(
+        &self,
+        names: &Names,
+        accepts: impl Fn(&Order) -> bool,
+    ) -> Option<Arc<Place>> {
         if self.are_none() {
             return None;
         }
-        self.lock().lines.get_mut(names)?.places.pop_front()
+        let mut all = self.lock();
+        let places = &mut all.lines.get_mut(names)?.places;
+        if accepts(&places.front()?.order) { places.pop_front() } else { None }
     }
 
     /// The lock is on its way to `hold`, for whom waits at `place`.

@@ -8,6 +8,7 @@ pub(crate) mod acquire;
 pub(crate) mod adaptive;
 pub(crate) mod answer;
 mod ask;
+mod asked;
 mod claim;
 pub(crate) mod core;
 mod deadline;

@@ -41,14 +41,16 @@ pub(super) enum Lanes {
     Shared,
     /// Those on which servers tell of changes to what was read, where there are such.
     Watching,
+    /// Those on which writes are awaited by replicas; servers tell of changes there too.
+    Synced,
 }
 
 impl Lanes {
     fn pick(self, node: &Node) -> usize {
-        if self == Self::Watching && node.is_watching() {
-            node.watch_lane()
-        } else {
-            node.pick_lane()
+        match self {
+            Self::Synced => node.sync_lane(),
+            Self::Watching if node.is_watching(node.watch_lane()) => node.watch_lane(),
+            Self::Shared | Self::Watching => node.pick_lane(),
         }
     }
 }
@@ -89,12 +91,12 @@ impl Post {
     /// None where the server tells of the lease's end once it is renewed; else whether it would
     /// by now if the lease were renewed.
     pub(super) fn unarmed(&self) -> Option<bool> {
-        let (node, lane) = {
+        let (node, lane, told_on) = {
             let seat = self.seat();
-            (Arc::clone(&seat.node), seat.lane)
+            (Arc::clone(&seat.node), seat.lane, seat.told_on())
         };
-        node.want(node.watch_lane());
-        (lane != node.watch_lane()).then(|| node.is_watching())
+        node.want(told_on);
+        (lane != told_on).then(|| node.is_watching(told_on))
     }
 
     /// The same post for whoever comes next on the same connection.
@@ -115,9 +117,9 @@ impl Post {
 
 impl Seat {
     /// What the server said when it was asked for the lease.
-    pub(super) fn note_vote(&mut self, answer: &Result<Answer, Reason>) {
+    pub(super) fn note_vote(&mut self, answer: &Result<(Answer, Option<Reason>), Reason>) {
         match answer {
-            Ok(Answer::Granted(_)) => self.is_granted = true,
+            Ok((Answer::Granted(_), _)) => self.is_granted = true,
             // Whether it was carried out is not known.
             Err(Reason::NoReply(_)) => {}
             _ => self.is_asked = false,
@@ -134,10 +136,27 @@ impl Seat {
         self.connection.clone().filter(|connection| connection.is_alive())
     }
 
+    fn lanes(&self) -> Lanes {
+        if self.lane == self.node.sync_lane() {
+            Lanes::Synced
+        } else if self.lane == self.node.watch_lane() {
+            Lanes::Watching
+        } else {
+            Lanes::Shared
+        }
+    }
+
+    /// The lane on which its server tells of the lease's end.
+    pub(super) fn told_on(&self) -> usize {
+        match self.lanes() {
+            Lanes::Synced => self.lane,
+            Lanes::Shared | Lanes::Watching => self.node.watch_lane(),
+        }
+    }
+
     /// A lane of the same kind at another server.
     pub(super) fn lane_at(&self, node: &Node) -> usize {
-        let watches = self.lane == self.node.watch_lane();
-        if watches { Lanes::Watching } else { Lanes::Shared }.pick(node)
+        self.lanes().pick(node)
     }
 
     /// Moves to whichever server serves the slot by now; whether that is another one.

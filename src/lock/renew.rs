@@ -14,12 +14,14 @@ use std::time::Duration;
 use leasehold_resp::{Decimal, Frame};
 
 use super::answer::{Answer, Reason};
-use super::ask::{note, reply_to};
+use super::ask::note;
+use super::asked::{Asked, Replied, Wait, reply_to};
 use super::claim::count;
 use super::core::Core;
 use super::follow::follow;
 use super::hold::Hold;
 use super::names::Names;
+use super::order::Replicas;
 use super::parameters::Parameters;
 use super::post::{Post, Seat};
 use super::scripts;
@@ -109,16 +111,37 @@ impl Go {
         let spelled = portions.iter().zip(&counts);
         let parameters: Vec<Parameters<'_>> =
             spelled.map(|(shares, count)| self.spell(shares, count, &ttls)).collect();
-        let commands: Vec<Command<'_>> = parameters
+        let mut commands: Vec<Command<'_>> = parameters
             .iter()
             .map(|parameters| Command::Script(scripts::extend(), parameters.words()))
             .collect();
-        let Ok(calls) = begin_all(connection, &commands).await else {
+        let wait = self.awaits(shares).map(Wait::new);
+        let words = wait.as_ref().map(Wait::words);
+        if let Some(words) = &words {
+            // What makes up for a script that is missing would come behind the wait.
+            commands.iter_mut().for_each(|command| *command = command.whole());
+            commands.push(Command::Plain(words));
+        }
+        let Ok(mut calls) = begin_all(connection, &commands).await else {
             return shares.iter().for_each(|share| self.count(*share, None));
         };
+        let acknowledged = match words.and_then(|_| calls.pop()) {
+            Some(call) => reply_to(call).await.ok().and_then(|reply| reply.as_integer()),
+            None => None,
+        };
         for ((shares, command), call) in portions.iter().zip(&commands).zip(calls) {
-            self.take(shares, *command, call).await;
+            self.take(shares, *command, call, acknowledged.unwrap_or(0)).await;
         }
+    }
+
+    /// Which replicas are to acknowledge leases that are renewed together: as many, and for as
+    /// long, as any of them asks for.
+    fn awaits(&self, shares: &[Share]) -> Option<Replicas> {
+        let wanted = shares.iter().filter_map(|share| self.kept[share.member].hold.replicas);
+        wanted.reduce(|one, other| Replicas {
+            count: one.count.max(other.count),
+            within: one.within.max(other.within),
+        })
     }
 
     /// The connections that the leases are on, and those leases for which there is none now.
@@ -152,18 +175,20 @@ impl Go {
         let place = hold.place_of(post);
         seat.follow(place, post.slot);
         let node = Arc::clone(&seat.node);
-        node.want(node.watch_lane());
-        let is_watching = node.is_watching();
-        let is_on_watch = seat.lane == node.watch_lane();
-        if is_watching && !is_on_watch && seat.is_granted {
-            (seat.lane, seat.connection) = (node.watch_lane(), None);
+        let told_on = seat.told_on();
+        node.want(told_on);
+        let is_watching = node.is_watching(told_on);
+        if is_watching && seat.is_granted {
+            if seat.lane != told_on {
+                (seat.lane, seat.connection) = (told_on, None);
+            }
             hold.watch.get_or_init(|| {
                 let waker = self.core.keeper().stirrer(entry);
                 let watch =
                     |names: &Names| self.core.watchers().watch_with(names.lock(), waker.clone());
                 hold.names.iter().map(watch).collect()
             });
-        } else if is_on_watch && !is_watching {
+        } else if seat.lane == node.watch_lane() && !is_watching {
             (seat.lane, seat.connection) = (node.pick_lane(), None);
         }
         let connection = seat.connection().or_else(|| node.connection_now(seat.lane).ok());
@@ -224,14 +249,22 @@ impl Go {
     }
 
     /// Reads one command's reply.
-    async fn take(&self, shares: &[Share], command: Command<'_>, call: Call<'_>) {
+    async fn take(
+        &self,
+        shares: &[Share],
+        command: Command<'_>,
+        call: Call<'_>,
+        acknowledged: i64,
+    ) {
         let connection = Arc::clone(call.connection());
         let reply = match (reply_to(call).await, shares) {
             // It has moved by itself: nobody is waited for here, others are to be renewed too.
             (Err(Reason::Refused(error)), [Share { member, server }, ..]) => {
                 connection.note_refused(error.clone());
                 let hold = &self.kept[*member].hold;
-                follow(hold, *server, command, error, Duration::ZERO, &mut None).await
+                let asked = Asked::plainly(command);
+                let replied = follow(hold, *server, asked, error, Duration::ZERO, &mut None).await;
+                replied.map(Replied::into_frame)
             }
             (reply, _) => reply,
         };
@@ -248,7 +281,10 @@ impl Go {
         for share in shares {
             let of_share: Vec<_> = locks.by_ref().take(self.names(share).len()).cloned().collect();
             let answer = Answer::of_extend(&Frame::Array(of_share));
-            self.count(*share, answer.as_ref());
+            let needed = self.kept[share.member].hold.replicas.map_or(0, |it| it.count.into());
+            let counts =
+                |answer: &&Answer| acknowledged >= needed || !matches!(answer, Answer::Granted(_));
+            self.count(*share, answer.as_ref().filter(counts));
         }
     }
 

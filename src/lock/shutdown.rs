@@ -7,7 +7,7 @@ use leasehold_resp::Decimal;
 use tokio::time::timeout;
 
 use super::answer::{Answer, Reason};
-use super::ask::reply_to;
+use super::asked::{Asked, Replied, reply_to};
 use super::claim::{count, give_back, release};
 use super::core::Core;
 use super::follow::follow;
@@ -122,7 +122,9 @@ impl Ending {
         let reply = match reply_to(call).await {
             Err(Reason::Refused(error)) => {
                 let hold = &self.held[member];
-                follow(hold, server, command, error, Duration::ZERO, &mut None).await
+                let asked = Asked::plainly(command);
+                let replied = follow(hold, server, asked, error, Duration::ZERO, &mut None).await;
+                replied.map(Replied::into_frame)
             }
             reply => reply,
         };

@@ -178,7 +178,7 @@ impl Waiter<'_> {
         }
         let is_watched = |server: usize| {
             let seat = refused.hold.seat(server);
-            seat.lane == seat.node.watch_lane() && seat.node.is_watching()
+            seat.node.is_watching(seat.lane)
         };
         if let Setback::Held(frees_in) = refused.setback {
             if self.watch.is_some() && refused.round.refused_by().any(is_watched) {

@@ -268,6 +268,43 @@ pub(crate) async fn begin_all<'a>(
     Ok(calls)
 }
 
+/// As [`Call::begin`], with plain commands right `ahead` of it and `behind` it: nothing comes
+/// between. The reply to the one behind it is given back; the one ahead of it shows in what the
+/// command itself does.
+///
+/// The script itself is sent: what makes up for a missing one would come behind all of this.
+///
+/// # Errors
+///
+/// As [`Call::begin`]: none of them was sent.
+///
+/// # Cancel safety
+///
+/// As [`Call::begin`].
+pub(crate) async fn begin_amid<'a>(
+    connection: &Arc<Connection>,
+    ahead: Option<&[&[u8]]>,
+    command: Command<'a>,
+    behind: Option<&[&[u8]]>,
+) -> Result<(Call<'a>, Option<Reply>), Failure> {
+    let command = command.whole();
+    let all = ahead.map(Command::Plain).into_iter().chain([command]);
+    let all: Vec<(Spelled<'_>, usize)> = all
+        .chain(behind.map(Command::Plain))
+        .map(|command| {
+            let spelled = command.spell_whole();
+            let length = command_len(spelled.words());
+            (spelled, length)
+        })
+        .collect();
+    // Far less than what may be in flight together.
+    let (asked_at, replies) = send_portion(connection, &all).await?;
+    let mut replies = replies.into_iter();
+    drop(ahead.and_then(|_| replies.next()));
+    let reply = replies.next().ok_or_else(|| Failure::Unknown(connection.fault()))?;
+    Ok((Call::new(connection, command, asked_at, reply), replies.next()))
+}
+
 /// Sends as many of these, each with its length, as may be in flight together.
 async fn send_portion(
     connection: &Arc<Connection>,

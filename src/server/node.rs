@@ -8,9 +8,10 @@
 //! thing that the lane's next connection sends, unless it has become pointless by then. So is
 //! what was told on a connection that ended before the server answered.
 //!
-//! One lane is beside those for leases: the watch lane, for whoever waits. Its connection tracks
-//! what is read on it ([`Watchers`] hear of changes), which costs the server something: it is made
-//! only once somebody wants it.
+//! Two lanes are beside those that all leases share: the watch lane, for whoever waits, and the sync
+//! lane, for whoever has a write awaited by replicas, which keeps all behind it waiting. Their
+//! connections track what is read on them ([`Watchers`] hear of changes), which costs the server
+//! something: they are made only once somebody wants them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,12 +44,15 @@ pub(super) const CLIENT_NAME: &str = "leasehold";
 pub(super) const RECONNECT: Backoff =
     Backoff { first: Duration::from_millis(10), longest: Duration::from_secs(1) };
 
+/// The watch lane and the sync lane.
+const LANES_BESIDE: usize = 2;
+
 /// How a node behaves.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeSettings {
     /// Dial and handshake together.
     pub(crate) connect_timeout: Duration,
-    /// Connections to the server for leases; the watch lane's comes beside them.
+    /// Connections to the server that all leases share; others come beside them.
     pub(crate) lanes: usize,
     pub(crate) connection: Settings,
     /// What servers that are to be met over TLS are met with.
@@ -128,7 +132,7 @@ impl Node {
     /// Starts to connect to `endpoint`, the server with this number in its set, on the current
     /// runtime.
     pub(crate) fn start(number: usize, endpoint: Endpoint, kin: Kin) -> Self {
-        let pool = Pool::new(kin.settings.lanes, 1);
+        let pool = Pool::new(kin.settings.lanes, LANES_BESIDE);
         let desks = (0..pool.size()).map(|lane| Desk::new(lane < pool.for_leases())).collect();
         let (breaker, last_seen) = (Mutex::default(), Mutex::new(None));
         let shared = Arc::new(Shared { number, kin, endpoint, pool, desks, breaker, last_seen });
@@ -261,9 +265,15 @@ impl Node {
         self.shared.watch_lane()
     }
 
-    /// Whether what is read on the watch lane now is watched by the server.
-    pub(crate) fn is_watching(&self) -> bool {
-        self.lane(self.watch_lane()).ready().is_some_and(|connection| connection.is_tracking())
+    /// The lane on which writes are awaited by replicas; its connection hears of changes too.
+    pub(crate) fn sync_lane(&self) -> usize {
+        self.shared.watch_lane() + 1
+    }
+
+    /// Whether what is read on this lane now is watched by the server.
+    pub(crate) fn is_watching(&self, lane: usize) -> bool {
+        let is_beside = lane >= self.shared.watch_lane();
+        is_beside && self.lane(lane).ready().is_some_and(|connection| connection.is_tracking())
     }
 }
 
@@ -313,7 +323,7 @@ impl Shared {
     }
 
     async fn connect(&self, lane: usize) -> Result<Opened, OpenError> {
-        let tracking = lane == self.watch_lane();
+        let tracking = lane >= self.watch_lane();
         let Kin { watchers, scripts, settings, courier, .. } = &self.kin;
         let scripts: Vec<&str> = scripts.iter().map(Script::text).collect();
         let credentials = self.endpoint.credentials.as_ref();

@@ -52,7 +52,7 @@ impl Watching {
         let watchers = Arc::new(Watchers::default());
         let node = start(&server.url(), &watchers);
         node.connection(node.watch_lane()).await.unwrap();
-        assert!(node.is_watching());
+        assert!(node.is_watching(node.watch_lane()));
         Self { server, watchers, node }
     }
 
@@ -149,7 +149,7 @@ async fn the_end_of_the_connection_stirs_and_the_next_one_tracks_again() {
     assert_eq!(killed, Frame::Integer(1));
     soon("the end stirs", watch.stirred()).await;
     // Nobody asks for it: once wanted, the lane is kept connected.
-    eventually("it watches again", || watching.node.is_watching()).await;
+    eventually("it watches again", || watching.node.is_watching(watching.node.watch_lane())).await;
     watch.rearm();
     watching.call(&[b"GET", b"k"]).await;
     assert!(!watch.is_stirred());
@@ -178,19 +178,19 @@ async fn the_watch_lane_is_connected_only_when_wanted_and_no_lease_is_given_it()
         ask(&connection, Command::Plain(&[b"GET", b"k"])).await;
     }
     assert!((0..10).all(|_| node.pick_lane() != node.watch_lane()));
-    assert!(!node.is_watching());
+    assert!(!node.is_watching(node.watch_lane()));
     assert_eq!(server.accepted(), LANES);
     let tracking = |command: &crate::support::Command| command.is(&["CLIENT", "TRACKING"]);
     assert!(!server.commands().iter().any(tracking));
     // Whoever does not wait gets it next time.
     assert!(node.connection_now(node.watch_lane()).is_err());
     eventually("it is connected", || node.connection_now(node.watch_lane()).is_ok()).await;
-    assert!(node.is_watching());
+    assert!(node.is_watching(node.watch_lane()));
     assert_eq!(server.accepted(), LANES + 1);
 
     let other = start(&server.url(), &Arc::default());
     other.want(other.watch_lane());
-    eventually("it is connected", || other.is_watching()).await;
+    eventually("it is connected", || other.is_watching(other.watch_lane())).await;
 }
 
 #[tokio::test]
@@ -207,7 +207,7 @@ async fn a_server_that_cannot_track_serves_the_watch_lane_all_the_same() {
     for url in [resp2.url(), without_the_right] {
         let node = start(&url, &Arc::default());
         let connection = node.connection(node.watch_lane()).await.unwrap();
-        assert!(!node.is_watching(), "{url}");
+        assert!(!node.is_watching(node.watch_lane()), "{url}");
         let reply = ask(&connection, Command::Plain(&[b"GET", b"k"])).await;
         assert_eq!(reply, Frame::Bulk(Bytes::from_static(b"1")), "{url}");
     }

@@ -1,0 +1,152 @@
+//! One command on its way to one server, with what has to come of it before its answer counts.
+
+use std::sync::Arc;
+
+use leasehold_resp::{Decimal, Frame};
+
+use super::answer::{Answer, Reason};
+use super::order::Replicas;
+use crate::net::connection::Connection;
+use crate::net::refusal::ServerError;
+use crate::net::reply::Reply;
+use crate::policy::Moment;
+use crate::server::call::{Call, Command, begin_amid};
+
+/// A command, and who has to have what it wrote.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) command: Command<'a>,
+    pub(super) awaits: Option<Replicas>,
+}
+
+/// It was sent.
+pub(super) struct Sent<'a> {
+    call: Call<'a>,
+    /// How many replicas have what was written, once it is known; and how many should.
+    acknowledged: Option<(Reply, u32)>,
+}
+
+/// It was answered, and not with an error.
+pub(super) struct Replied {
+    frame: Frame,
+    /// Why it does not count, if it was granted.
+    shortage: Option<Reason>,
+}
+
+impl<'a> Asked<'a> {
+    /// A command whose answer counts as it is.
+    pub(super) fn plainly(command: Command<'a>) -> Self {
+        Self { command, awaits: None }
+    }
+
+    /// Sends it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing was sent when the future is dropped before it is ready.
+    pub(super) async fn send(self, connection: &Arc<Connection>) -> Result<Sent<'a>, Reason> {
+        if self.awaits.is_some() {
+            return send_with(connection, None, self).await;
+        }
+        let call = Call::begin(connection, self.command).await.map_err(Reason::NoReply)?;
+        Ok(Sent { call, acknowledged: None })
+    }
+
+    /// Sends it to a server that does not serve its slot yet, with nothing between it and the word
+    /// that says so.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Asked::send`].
+    pub(super) async fn send_asking(
+        self,
+        connection: &Arc<Connection>,
+    ) -> Result<Sent<'a>, Reason> {
+        send_with(connection, Some(&[b"ASKING"]), self).await
+    }
+}
+
+async fn send_with<'a>(
+    connection: &Arc<Connection>,
+    ahead: Option<&[&[u8]]>,
+    Asked { command, awaits }: Asked<'a>,
+) -> Result<Sent<'a>, Reason> {
+    let wait = awaits.map(Wait::new);
+    let words = wait.as_ref().map(Wait::words);
+    let behind = words.as_ref().map(|words| &words[..]);
+    let begun = begin_amid(connection, ahead, command, behind).await;
+    let (call, reply) = begun.map_err(Reason::NoReply)?;
+    Ok(Sent { call, acknowledged: reply.zip(awaits.map(|replicas| replicas.count)) })
+}
+
+/// What has replicas awaited.
+pub(super) struct Wait {
+    count: Decimal,
+    millis: Decimal,
+}
+
+impl Wait {
+    pub(super) fn new(Replicas { count, within }: Replicas) -> Self {
+        // No time at all would be for ever.
+        let millis = u64::try_from(within.as_millis()).unwrap_or(u64::MAX).max(1);
+        Self { count: Decimal::new(count.into()), millis: Decimal::new(millis) }
+    }
+
+    pub(super) fn words(&self) -> [&[u8]; 3] {
+        [b"WAIT", &self.count, &self.millis]
+    }
+}
+
+impl Sent<'_> {
+    /// When it was asked for: before its first byte was sent.
+    pub(super) fn asked_at(&self) -> Moment {
+        self.call.asked_at()
+    }
+
+    /// What the server answers.
+    pub(super) async fn reply(self) -> Result<Replied, Reason> {
+        let frame = reply_to(self.call).await?;
+        let shortage = match self.acknowledged {
+            Some((reply, needed)) => shortage(reply, needed).await,
+            None => None,
+        };
+        Ok(Replied { frame, shortage })
+    }
+}
+
+/// Why too few replicas have what was written, if so.
+pub(super) async fn shortage(reply: Reply, needed: u32) -> Option<Reason> {
+    match reply.await {
+        Ok(frame) => match (frame.as_integer(), frame.error()) {
+            (Some(acknowledged), _) if acknowledged >= needed.into() => None,
+            (Some(acknowledged), _) => Some(Reason::TooFewReplicas { acknowledged, needed }),
+            (None, Some(text)) => Some(Reason::Refused(ServerError::new(text))),
+            (None, None) => Some(Reason::Unexpected),
+        },
+        Err(failure) => Some(Reason::NoReply(failure)),
+    }
+}
+
+impl Replied {
+    /// What it means, and why it does not count all the same, if so.
+    pub(super) fn read(
+        self,
+        read: fn(&Frame) -> Option<Answer>,
+    ) -> Result<(Answer, Option<Reason>), Reason> {
+        let answer = read(&self.frame).ok_or(Reason::Unexpected)?;
+        let shortage = self.shortage.filter(|_| matches!(answer, Answer::Granted(_)));
+        Ok((answer, shortage))
+    }
+
+    pub(super) fn into_frame(self) -> Frame {
+        self.frame
+    }
+}
+
+pub(super) async fn reply_to(mut call: Call<'_>) -> Result<Frame, Reason> {
+    let reply = (&mut call).await.map_err(Reason::NoReply)?;
+    match reply.error() {
+        Some(text) => Err(Reason::Refused(call.refusal(text))),
+        None => Ok(reply),
+    }
+}

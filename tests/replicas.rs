@@ -1,0 +1,149 @@
+//! Leases that replicas acknowledge, with real replicas that freeze.
+
+mod support;
+
+use std::time::Duration;
+
+use leasehold::{Builder, Guard, LockRequest, Locker, Loss};
+use support::{RedisServer, eventually, soon};
+
+const TTL: Duration = Duration::from_secs(30);
+const WITHIN: Duration = Duration::from_millis(200);
+
+/// A master and its two replicas, which are linked.
+struct Replicated {
+    master: RedisServer,
+    replicas: [RedisServer; 2],
+}
+
+impl Replicated {
+    async fn start() -> Self {
+        let prompt = || RedisServer::builder().arg("--repl-diskless-sync-delay").arg("0");
+        let master = prompt().start();
+        let of = format!("127.0.0.1 {}", master.port());
+        let replicas = [(); 2].map(|()| prompt().arg("--replicaof").arg(&of).start());
+        let replicated = Self { master, replicas };
+        replicated.are_linked().await;
+        replicated
+    }
+
+    async fn are_linked(&self) {
+        eventually("the replicas follow", || self.master.cli_text(&["WAIT", "2", "50"]) == "2")
+            .await;
+    }
+
+    fn holding(&self, name: &str) -> usize {
+        let all = self.replicas.iter().chain([&self.master]);
+        all.filter(|server| server.cli_text(&["EXISTS", name]) == "1").count()
+    }
+
+    fn builder(&self) -> Builder {
+        Locker::builder().node(self.master.url()).ttl(TTL)
+    }
+}
+
+async fn take(request: LockRequest) -> Guard {
+    soon("it is granted", request.into_future()).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_lease_is_with_the_replicas_when_it_is_granted_and_renewed() {
+    let servers = Replicated::start().await;
+    let locker = servers.builder().replicas(2, WITHIN).connect().await.unwrap();
+    for name in ["a", "b"] {
+        let guard = take(locker.lock(name)).await;
+        assert_eq!(servers.holding(name), 3);
+        guard.extend().await.unwrap();
+        guard.release().await.unwrap();
+    }
+    let plain = locker.lock("c").unfenced().await.unwrap();
+    assert_eq!(servers.holding("c"), 3);
+    plain.release().await.unwrap();
+
+    let short = take(locker.lock("d").ttl(Duration::from_millis(900))).await;
+    eventually("it is renewed, again and again", || locker.stats().renewed > 3).await;
+    assert!(!short.is_lost());
+    assert_eq!(servers.holding("d"), 3);
+}
+
+/// A new connection on which nothing was written yet could be told that all have all of it.
+#[tokio::test]
+async fn a_lease_that_too_few_replicas_acknowledge_is_given_back() {
+    let servers = Replicated::start().await;
+    servers.replicas[0].stop();
+    let locker = servers.builder().connect().await.unwrap();
+    let error = locker.try_lock("a").replicas(2, WITHIN).await.map(|_: Guard| ()).unwrap_err();
+    assert!(error.is_unreplicated(), "{error}");
+    assert!(!error.is_contended() && !error.is_unknown() && !error.is_misuse(), "{error}");
+    assert!(error.to_string().contains("1 of 2 replicas"), "{error}");
+    eventually("it is given back", || servers.master.cli_text(&["EXISTS", "a"]) == "0").await;
+
+    take(locker.lock("a").replicas(1, WITHIN)).await.release().await.unwrap();
+    let held = take(locker.lock("a")).await;
+    let error = locker.try_lock("a").replicas(2, WITHIN).await.map(|_: Guard| ()).unwrap_err();
+    assert!(error.is_contended() && !error.is_unreplicated(), "{error}");
+    held.release().await.unwrap();
+
+    // Who waits goes on when they are back.
+    let waiting = tokio::spawn(locker.lock("a").replicas(2, WITHIN).into_future());
+    eventually("it has tried", || locker.stats().attempts > 5).await;
+    servers.replicas[0].cont();
+    let guard = soon("it is granted", waiting).await.unwrap().unwrap();
+    assert_eq!(servers.holding("a"), 3);
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_renewal_that_too_few_replicas_acknowledge_does_not_count() {
+    let servers = Replicated::start().await;
+    let locker = servers.builder().connect().await.unwrap();
+    let short = || locker.lock("a").ttl(Duration::from_millis(900));
+    let guard = take(short().replicas(2, Duration::from_millis(50))).await;
+    let alone = take(locker.lock("b").ttl(Duration::from_millis(900))).await;
+    eventually("it is renewed", || locker.stats().renewed > 2).await;
+    servers.replicas.iter().for_each(RedisServer::stop);
+    assert_eq!(soon("it ends", guard.lost()).await, Loss::Expired);
+    assert!(!alone.is_lost(), "what asks for no replicas goes on");
+    servers.replicas.iter().for_each(RedisServer::cont);
+    drop(guard);
+    servers.are_linked().await;
+    take(short().replicas(2, WITHIN)).await.release().await.unwrap();
+}
+
+/// Leases of this kind are waited for and handed on like others, among themselves.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn they_are_waited_for_and_handed_on() {
+    let servers = Replicated::start().await;
+    let locker = servers.builder().connect().await.unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    for task in 0..6 {
+        let locker = locker.clone();
+        tasks.spawn(async move {
+            for _ in 0..20 {
+                let request = locker.lock("a");
+                let request = if task % 2 == 0 { request.replicas(2, WITHIN) } else { request };
+                request.await.unwrap().release().await.unwrap();
+            }
+        });
+    }
+    while let Some(done) = soon("all have their turns", tasks.join_next()).await {
+        done.unwrap();
+    }
+    eventually("it is free everywhere", || servers.holding("a") == 0).await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_awaited_is_refused() {
+    let server = RedisServer::start();
+    let builder = || Locker::builder().node(server.url());
+    let locker = builder().connect().await.unwrap();
+    for (count, within) in [(0, WITHIN), (1, Duration::from_secs(1))] {
+        let error = locker.lock("a").replicas(count, within).await.map(|_: Guard| ()).unwrap_err();
+        assert!(error.is_misuse(), "{error}");
+        let error = builder().replicas(count, within).connect().await.map(|_| ()).unwrap_err();
+        assert!(error.is_misuse(), "{error}");
+    }
+    assert_eq!(server.cli_text(&["EXISTS", "a"]), "0");
+    let error = locker.try_lock("a").replicas(1, WITHIN).await.map(|_: Guard| ()).unwrap_err();
+    assert!(error.to_string().contains("0 of 1 replicas"), "{error}");
+}
