@@ -56,7 +56,7 @@ mod support;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing {
-    pub use crate::net::{outbox, outcome, pipeline};
+    pub use crate::net::{outbox, outcome, owed, pipeline};
     pub use crate::policy::Moment;
     pub use crate::server::{cluster, endpoint};
 }

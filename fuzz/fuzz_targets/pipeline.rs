@@ -15,7 +15,8 @@ use bytes::{Buf, Bytes, BytesMut};
 use leasehold::fuzzing::Moment;
 use leasehold::fuzzing::outbox::Commit;
 use leasehold::fuzzing::outcome::{Failure, Fault};
-use leasehold::fuzzing::pipeline::{Owed, Pipeline, Sweep, Terms, Ticket};
+use leasehold::fuzzing::owed::Owed;
+use leasehold::fuzzing::pipeline::{Pipeline, Sweep, Terms, Ticket};
 use leasehold_resp::{Decoder, Frame, Limits, encode_command};
 use libfuzzer_sys::fuzz_target;
 

@@ -22,7 +22,8 @@ use leasehold_resp::Frame;
 use tokio::sync::Semaphore;
 
 use super::outcome::Fault;
-use super::pipeline::{Owed, Pipeline, Sweep};
+use super::owed::Owed;
+use super::pipeline::{Pipeline, Sweep};
 use super::pushes::{Listeners, Pushes};
 use super::refusal::{Code, ServerError};
 use super::sending::IN_FLIGHT_BYTES;

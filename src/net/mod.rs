@@ -4,7 +4,8 @@
 //! quorum is, nor decide to connect again: a connection that failed stays failed, and its
 //! successor is a new one (a new generation) with a new queue.
 //!
-//! From the bottom: `transport` opens sockets, by `tls` where that is wanted; `outbox` holds what is to be written and `pipeline`
+//! From the bottom: `transport` opens sockets, by `tls` where that is wanted; `outbox` holds what is
+//! to be written and `pipeline`
 //! matches replies to what waits for them, both without I/O; `connection` joins these, with its
 //! `sending`, its `writing` and its `tasks`, and `pushes` hears what answers nothing; `handshake`
 //! makes a connection usable; `pool` keeps several per server.
@@ -13,6 +14,7 @@ pub mod connection;
 pub mod handshake;
 pub mod outbox;
 pub mod outcome;
+pub mod owed;
 pub mod pipeline;
 pub mod pool;
 pub mod pushes;

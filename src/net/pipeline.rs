@@ -16,11 +16,11 @@ use std::collections::VecDeque;
 use std::task::Poll;
 use std::time::Duration;
 
-use bytes::Bytes;
 use leasehold_resp::{Frame, encode_command};
 
 use super::outbox::{Commit, Outbox};
 use super::outcome::{Failure, Fault, Outcome};
+use super::owed::{Owed, Refused};
 use super::refusal::ServerError;
 use crate::policy::Moment;
 
@@ -50,28 +50,6 @@ enum Holder<W> {
     Settled(Outcome),
     Owed(Owed),
     Gone,
-}
-
-/// A command whose reply nobody waits for, but which has to reach the server: should its
-/// connection end before it is answered, it is handed back, to be sent on another. So it has to
-/// be one that may run twice.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owed {
-    /// The command, encoded.
-    pub command: Bytes,
-    /// The part of the key space that its keys are in: on which server, may change.
-    pub slot: u16,
-    /// From when on it is not worth sending any more.
-    pub pointless_at: Moment,
-}
-
-/// Something owed that the server did not do, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
-    /// What was owed.
-    pub owed: Owed,
-    /// The server's words.
-    pub error: ServerError,
 }
 
 /// What a sweep found.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use leasehold_resp::Frame;
 
-use super::pipeline::Refused;
+use super::owed::Refused;
 
 /// Hears the pushes of the connections that it was given to.
 ///

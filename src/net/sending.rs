@@ -9,7 +9,8 @@ use tokio::time::timeout;
 
 use super::connection::Connection;
 use super::outcome::{Failure, Fault};
-use super::pipeline::{Owed, Terms, Ticket};
+use super::owed::Owed;
+use super::pipeline::{Terms, Ticket};
 use super::reply::Reply;
 use crate::clock;
 use crate::policy::Moment;

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use super::place::{Detour, Directory};
 use crate::clock;
-use crate::net::pipeline::{Owed, Refused};
+use crate::net::owed::{Owed, Refused};
 use crate::net::pushes::Refusals;
 use crate::net::refusal::{Code, ServerError};
 use crate::net::transport::Address;

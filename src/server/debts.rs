@@ -1,6 +1,6 @@
 //! What could not be told to a server yet.
 
-use crate::net::pipeline::Owed;
+use crate::net::owed::Owed;
 use crate::policy::Moment;
 
 /// A lane remembers at most this many. What is forgotten costs its lease's TTL, no more.

@@ -10,6 +10,7 @@ pub(crate) mod courier;
 mod debts;
 pub mod endpoint;
 pub(crate) mod fitness;
+pub(crate) mod kin;
 pub(crate) mod node;
 pub(crate) mod place;
 pub(crate) mod registry;

@@ -22,62 +22,21 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::call::Command;
-use super::courier::Courier;
 use super::debts::Debts;
 use super::endpoint::Endpoint;
-use super::fitness::{Facts, Rules, SECTIONS, Standing, Unfit};
-use super::registry::Registry;
+use super::fitness::{Facts, SECTIONS, Standing, Unfit};
+use super::kin::{CLIENT_NAME, Kin, RECONNECT};
 use super::script::Script;
-use super::watch::Watchers;
 use crate::clock;
-use crate::net::connection::{Connection, Settings};
-use crate::net::handshake::{Hello, OpenError, Opened, connect};
-use crate::net::pipeline::Owed;
+use crate::net::connection::Connection;
+use crate::net::handshake::{Hello, OpenError, Opened};
+use crate::net::owed::Owed;
 use crate::net::pool::{Lane, Link, Pool};
 use crate::net::pushes::{Listeners, Pushes};
-use crate::net::tls::Client;
-use crate::policy::{Backoff, Breaker, Moment};
-
-/// The name that CLIENT LIST shows.
-pub(super) const CLIENT_NAME: &str = "leasehold";
-/// Between tries to connect: soon at first, because most ends are short, then once a second.
-pub(super) const RECONNECT: Backoff =
-    Backoff { first: Duration::from_millis(10), longest: Duration::from_secs(1) };
+use crate::policy::{Breaker, Moment};
 
 /// The watch lane and the sync lane.
 const LANES_BESIDE: usize = 2;
-
-/// How a node behaves.
-#[derive(Clone, Debug)]
-pub(crate) struct NodeSettings {
-    /// Dial and handshake together.
-    pub(crate) connect_timeout: Duration,
-    /// Connections to the server that all leases share; others come beside them.
-    pub(crate) lanes: usize,
-    pub(crate) connection: Settings,
-    /// What servers that are to be met over TLS are met with.
-    pub(crate) tls: Option<Client>,
-    /// What is asked of the server before it may vote; nothing where there are none.
-    pub(crate) rules: Option<Rules>,
-}
-
-impl NodeSettings {
-    /// Opens a connection to this server, over TLS if its URL wants that.
-    pub(super) async fn open(
-        &self,
-        endpoint: &Endpoint,
-        hello: Hello<'_>,
-        listeners: Listeners,
-    ) -> Result<Opened, OpenError> {
-        let Endpoint { address, tls, .. } = endpoint;
-        let tls = match (tls, &self.tls) {
-            (false, _) => None,
-            (true, Some(client)) => Some(client),
-            (true, None) => return Err(OpenError::NoTls),
-        };
-        connect(address, tls, hello, self.connection, listeners, self.connect_timeout).await
-    }
-}
 
 /// What a lane has beside its connection.
 struct Desk {
@@ -88,17 +47,6 @@ struct Desk {
     debts: Mutex<Debts>,
     /// How the server stands while the lane's connection lives.
     standing: Mutex<Standing>,
-}
-
-/// What the servers of one set have in common.
-#[derive(Clone)]
-pub(crate) struct Kin {
-    pub(crate) registry: Arc<Registry>,
-    pub(crate) watchers: Arc<Watchers>,
-    pub(crate) scripts: &'static [Script],
-    pub(crate) settings: NodeSettings,
-    /// Who carries what is owed, where keys move from server to server.
-    pub(crate) courier: Option<Arc<Courier>>,
 }
 
 struct Shared {

@@ -1,3 +1,5 @@
+use bytes::Bytes;
+
 use super::*;
 
 type Plain = Pipeline<u32>;

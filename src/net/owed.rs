@@ -1,0 +1,28 @@
+//! What has to reach a server, on this connection or on another.
+
+use bytes::Bytes;
+
+use super::refusal::ServerError;
+use crate::policy::Moment;
+
+/// A command whose reply nobody waits for, but which has to reach the server: should its
+/// connection end before it is answered, it is handed back, to be sent on another. So it has to
+/// be one that may run twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owed {
+    /// The command, encoded.
+    pub command: Bytes,
+    /// The part of the key space that its keys are in: on which server, may change.
+    pub slot: u16,
+    /// From when on it is not worth sending any more.
+    pub pointless_at: Moment,
+}
+
+/// Something owed that the server did not do, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// What was owed.
+    pub owed: Owed,
+    /// The server's words.
+    pub error: ServerError,
+}

@@ -1,0 +1,65 @@
+//! What the servers of one set have in common: how they are met, and who hears of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::courier::Courier;
+use super::endpoint::Endpoint;
+use super::fitness::Rules;
+use super::registry::Registry;
+use super::script::Script;
+use super::watch::Watchers;
+use crate::net::connection::Settings;
+use crate::net::handshake::{Hello, OpenError, Opened, connect};
+use crate::net::pushes::Listeners;
+use crate::net::tls::Client;
+use crate::policy::Backoff;
+
+/// The name that CLIENT LIST shows.
+pub(super) const CLIENT_NAME: &str = "leasehold";
+/// Between tries to connect: soon at first, because most ends are short, then once a second.
+pub(super) const RECONNECT: Backoff =
+    Backoff { first: Duration::from_millis(10), longest: Duration::from_secs(1) };
+
+/// What the servers of one set have in common.
+#[derive(Clone)]
+pub(crate) struct Kin {
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) watchers: Arc<Watchers>,
+    pub(crate) scripts: &'static [Script],
+    pub(crate) settings: NodeSettings,
+    /// Who carries what is owed, where keys move from server to server.
+    pub(crate) courier: Option<Arc<Courier>>,
+}
+
+/// How a node behaves.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeSettings {
+    /// Dial and handshake together.
+    pub(crate) connect_timeout: Duration,
+    /// Connections to the server that all leases share; others come beside them.
+    pub(crate) lanes: usize,
+    pub(crate) connection: Settings,
+    /// What servers that are to be met over TLS are met with.
+    pub(crate) tls: Option<Client>,
+    /// What is asked of the server before it may vote; nothing where there are none.
+    pub(crate) rules: Option<Rules>,
+}
+
+impl NodeSettings {
+    /// Opens a connection to this server, over TLS if its URL wants that.
+    pub(super) async fn open(
+        &self,
+        endpoint: &Endpoint,
+        hello: Hello<'_>,
+        listeners: Listeners,
+    ) -> Result<Opened, OpenError> {
+        let Endpoint { address, tls, .. } = endpoint;
+        let tls = match (tls, &self.tls) {
+            (false, _) => None,
+            (true, Some(client)) => Some(client),
+            (true, None) => return Err(OpenError::NoTls),
+        };
+        connect(address, tls, hello, self.connection, listeners, self.connect_timeout).await
+    }
+}
