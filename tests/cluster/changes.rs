@@ -127,8 +127,8 @@ async fn slots_nodes_seeds_and_connections_change_and_no_lease_is_lost() {
     cluster.migrate_slots(0, new, 500).await;
     load.goes_on().await;
     // The nodes by which the cluster was found are none of it any more.
-    for seed in 0..3 {
-        let slot = cluster.slot(std::str::from_utf8(held[seed].name()).unwrap());
+    for (seed, guard) in held.iter().enumerate() {
+        let slot = cluster.slot(std::str::from_utf8(guard.name()).unwrap());
         cluster.promote_replica_of(seed).await;
         cluster.wait_until_failed_over(slot).await;
         load.goes_on().await;
