@@ -7,7 +7,7 @@ mod support;
 use std::time::Duration;
 
 use leasehold::{Error, Guard, Locker, Loss, Tls};
-use support::{Authority, Identity, RedisServer, eventually, soon};
+use support::{Authority, Cluster, Identity, RedisServer, eventually, soon};
 use tokio::task::JoinSet;
 
 /// So long that no renewal is needed.
@@ -283,4 +283,31 @@ async fn a_quorum_may_be_met_over_tls() {
     // They have just been started.
     let locker = soon("connecting", builder.restart_guard(false).connect()).await.unwrap();
     take(&locker, "a").await.release().await.unwrap();
+}
+
+/// A cluster's nodes name each other's ports for TLS to whoever asks over TLS.
+#[tokio::test]
+async fn a_cluster_is_found_and_followed_over_tls() {
+    let authority = Authority::new();
+    let identity = authority.issue(&["127.0.0.1"]);
+    // The nodes are clients of one another.
+    let builder = RedisServer::builder().mutual_tls(&identity, &authority.pem());
+    let builder = builder.arg("--tls-cluster").arg("yes").arg("--tls-replication").arg("yes");
+    let cluster = Cluster::start_as(&builder);
+    let url = cluster[0].tls_url("127.0.0.1").replace("rediss://", "rediss-cluster://");
+    let tls = |authority: &Authority| {
+        Tls::new().ca_pem(authority.pem()).client_certificate_pem(&*identity.chain, &*identity.key)
+    };
+    let locker = connect(url.clone(), tls(&authority)).await.unwrap();
+    let mut masters = [false; 3];
+    for number in 0..30 {
+        let name = format!("lock:{number}");
+        let guard = take(&locker, &name).await;
+        assert!(cluster.holding(&name));
+        masters[cluster.master_of(cluster.slot(&name))] = true;
+        guard.release().await.unwrap();
+    }
+    assert_eq!(masters, [true; 3]);
+    let error = refusal(url, tls(&Authority::new())).await;
+    assert!(error.is_auth() && error.to_string().contains("certificate"), "{error}");
 }

@@ -1,8 +1,8 @@
 //! A server that Sentinels watch over: whichever is the master of its service now.
 //!
-//! Each Sentinel is listened to for `+switch-master`, and asked now and then all the same. Of their
-//! answers the one with the highest epoch counts, once more than half have given one: a Sentinel
-//! that was cut off knows only older ones. What they name is believed when the server itself says
+//! Each Sentinel is listened to for `+switch-master`, and asked now and then all the same. An answer
+//! counts once more than half have given it; else, of all answers, the one with the highest epoch,
+//! because a Sentinel that was cut off knows only older ones. What they name is believed when the server itself says
 //! that it is a master, because a promotion may be announced before it is done.
 //!
 //! Source: "Guidelines for Redis clients with support for Redis Sentinel" at redis.io/docs/latest.
@@ -203,8 +203,8 @@ impl Pushes for Heard {
     fn ended(&self) {}
 }
 
-/// Asks all Sentinels, and takes the newest answer once more than half have given one, or nobody
-/// else will; what each of them says, if none has an answer.
+/// Asks all Sentinels, and takes the answer that more than half give, or else the newest; what each
+/// of them says, if none has an answer.
 async fn ask_all(sentinels: &[Arc<Sentinel>], name: &str) -> Result<Master, Vec<Unheard>> {
     let mut asked = JoinSet::new();
     for sentinel in sentinels {
@@ -220,16 +220,20 @@ async fn ask_all(sentinels: &[Arc<Sentinel>], name: &str) -> Result<Master, Vec<
     let (mut masters, mut unheard) = (Vec::new(), Vec::new());
     while let Some(answer) = asked.join_next().await {
         match answer {
-            Ok(Ok(master)) => masters.push(master),
+            Ok(Ok(master)) => {
+                masters.push(master.clone());
+                if 2 * masters.iter().filter(|other| **other == master).count() > sentinels.len() {
+                    return Ok(master);
+                }
+            }
             Ok(Err(why)) => unheard.push(why),
             // Aborted with the runtime.
             Err(_) => {}
         }
-        if 2 * masters.len() > sentinels.len() {
-            break;
-        }
     }
-    masters.into_iter().max_by_key(|master| master.epoch).ok_or(unheard)
+    let votes = |master: &Master| masters.iter().filter(|other| *other == master).count();
+    let newest = masters.iter().max_by_key(|master| (master.epoch, votes(master)));
+    newest.cloned().ok_or(unheard)
 }
 
 async fn ask(connection: &Arc<Connection>, name: &str) -> Result<Master, OpenError> {
