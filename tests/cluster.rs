@@ -6,7 +6,7 @@ mod support;
 
 use std::time::Duration;
 
-use leasehold::{Guard, Locker};
+use leasehold::{Guard, Locker, Loss};
 use support::{Cluster, eventually, soon};
 
 const TTL: Duration = Duration::from_secs(30);
@@ -48,6 +48,44 @@ async fn locks_of_all_slots_are_taken_refused_waited_for_and_given_back() {
         assert!(next.fence() > first);
         drop(next);
         eventually("it is free", || !cluster.holding(&name)).await;
+    }
+}
+
+/// The node that has the key tells of its end, also once that is another node.
+#[tokio::test]
+async fn a_lost_key_is_told_by_whichever_node_has_it() {
+    let cluster = Cluster::start();
+    let (locker, other) = (connect(&cluster).await, connect(&cluster).await);
+    let name = "{told}:lock";
+    let slot = cluster.slot(name);
+    let from = cluster.master_of(slot);
+    let to = (0..3).find(|node| *node != from).unwrap();
+    for is_moved in [false, true] {
+        if is_moved {
+            cluster.begin_migration(slot, from, to);
+            cluster.migrate_keys(slot, from, to);
+            cluster.end_migration(slot, from, to);
+        }
+        let guard = take(&locker, name).await;
+        let renewed = locker.stats().renewed;
+        let deleting = async {
+            eventually("it is watched", || locker.stats().renewed > renewed).await;
+            cluster[cluster.master_of(slot)].cli_text(&["DEL", name]);
+            std::future::pending::<()>().await;
+        };
+        let error = soon("it is lost", guard.run(deleting)).await.unwrap_err();
+        assert_eq!(error.loss(), Some(Loss::Gone));
+
+        let held = take(&locker, name).await;
+        let waiting = tokio::spawn(other.lock(name).into_future());
+        eventually("it waits", || other.stats().waiting == 1).await;
+        // It may have been refused over a connection on which nobody is told.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let woken = other.stats().woken;
+        held.release().await.unwrap();
+        let next = soon("it is granted", waiting).await.unwrap().unwrap();
+        assert!(other.stats().woken > woken, "{}", other.stats());
+        next.release().await.unwrap();
     }
 }
 
