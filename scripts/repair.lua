@@ -9,7 +9,8 @@
 --
 -- It is asked only while the lease is provably valid, and its answer is no vote. A counter is
 -- raised to the token and never lowered; that nothing is done above it is prudence: somebody
--- was accepted here later.
+-- was accepted here later. The lock is read once more after it was written: what a server tracks
+-- for a connection, it forgets at a write.
 
 for lock = 1, #KEYS, 2 do
   local holder = redis.call('GET', KEYS[lock])
@@ -22,6 +23,7 @@ for lock = 1, #KEYS, 2 do
 end
 for lock = 1, #KEYS, 2 do
   redis.call('SET', KEYS[lock], ARGV[1], 'PX', ARGV[2])
+  redis.call('GET', KEYS[lock])
   if ARGV[3] ~= '0' then
     redis.call('SET', KEYS[lock + 1], ARGV[3], 'PX', 604800000)
   end

@@ -23,7 +23,7 @@ use support::{Fleet, RedisServer, eventually, soon};
 /// Renewed often.
 const SHORT: Duration = Duration::from_millis(600);
 /// So long that nothing ends because of it.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(90);
 
 /// The servers have just started, so the restart guard would keep them from voting for a TTL.
 fn quorum(fleet: &Fleet) -> Builder {
@@ -195,6 +195,31 @@ async fn repair_never_takes_again_what_was_given_back() {
         // Far sooner than its TTL would have it.
         eventually("it is free everywhere", || fleet.holding("a") == 0).await;
     }
+}
+
+/// A server that has the lease again tells of its next end too.
+#[tokio::test]
+async fn what_was_repaired_is_watched_again() {
+    let fleet = Fleet::start(3);
+    let locker = quorum(&fleet).connect().await.unwrap();
+    let guard = take(&locker, "a", LONG).await;
+    let work = async {
+        eventually("it is watched and repaired", || {
+            fleet[2].cli(&["DEL", "a"]);
+            locker.stats().repaired > 0
+        })
+        .await;
+        for _ in 0..3 {
+            // Nothing of the time before is under way.
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            let repaired = locker.stats().repaired;
+            assert_eq!(fleet[2].cli_text(&["DEL", "a"]), "1");
+            // Far sooner than the next renewal that is due.
+            eventually("it is repaired again", || locker.stats().repaired > repaired).await;
+        }
+    };
+    guard.run(work).await.unwrap();
+    guard.release().await.unwrap();
 }
 
 /// A server in quarantine may have forgotten another's lease: it is given nothing until then.
