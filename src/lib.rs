@@ -47,6 +47,8 @@ mod net;
 mod policy;
 mod request;
 mod server;
+#[cfg(test)]
+mod sim;
 mod stats;
 #[cfg(test)]
 #[path = "../tests/support/mod.rs"]

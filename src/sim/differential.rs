@@ -1,0 +1,192 @@
+//! The model held against a real redis-server: random commands and scripts, expiry included.
+//!
+//! A real server does not say by which millisecond it judged a command, only between which two it
+//! did. So the model is a set: every state that all replies so far agree with.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use leasehold_resp::{Frame, encode_frame};
+
+use super::keyspace::Keyspace;
+use super::lua;
+use super::prng::Prng;
+use crate::lock::scripts;
+use crate::support::{Client, RedisServer};
+
+const KEYS: [&str; 5] = ["a", "b", "c", "d", "e"];
+const VALUES: [&str; 6] = ["one", "two", "7", "007", "9007199254740990", "9007199254740993"];
+const TTLS: [&str; 7] = ["1", "2", "5", "20", "60000", "0", "x"];
+/// What converts between Lua and the protocol in every way that there is.
+const CONVERSIONS: [&str; 12] = [
+    "return 3.99",
+    "return -3.99",
+    "return {1, 2.5, 'x', false, true, {ok = 'fine'}, {3, {4}}}",
+    "return {1, nil, 3}",
+    "return {err = 'CODE words'}",
+    "return redis.error_reply('CODE words')",
+    "return redis.status_reply('PONG')",
+    "return redis.call('SET', KEYS[1], 1700000000000000)",
+    "return redis.call('SET', KEYS[1], 0.1)",
+    "return redis.pcall('GET', KEYS[1])",
+    "return redis.call('INCRBY', KEYS[1], ARGV[1])",
+    "return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1]), type(redis.call('GET', 'none'))}",
+];
+
+enum Step {
+    Plain(Vec<String>),
+    Script { text: String, keys: Vec<String>, argv: Vec<String> },
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+impl Step {
+    fn random(prng: &mut Prng) -> Self {
+        if prng.percent(45) { Self::script(prng) } else { Self::Plain(command(prng)) }
+    }
+
+    fn script(prng: &mut Prng) -> Self {
+        let owner = prng.pick(&["one", "two"]);
+        let ttl = prng.pick(&["1", "3", "20", "60000"]);
+        let key = prng.pick(&KEYS);
+        let number = prng.index(scripts::catalog().len() + 1);
+        let token = prng.pick(&["5", "8", "1700000000000000"]);
+        let (keys, argv) = match number {
+            0 => {
+                let mut argv = words(&[owner, ttl, token]);
+                argv.push(prng.pick(&["mint", "vote"]).into());
+                argv.push(prng.pick(&["take", "turn", "look"]).into());
+                argv.push(prng.pick(&["", "0", "1"]).into());
+                if prng.percent(30) {
+                    argv.push(prng.pick(&["one", "two"]).into());
+                }
+                (vec![key.into(), format!("{key}:f"), format!("{key}:w")], argv)
+            }
+            1 => (words(&[key, "b"]), words(&[owner, ttl, "two", "9"])),
+            2 => (words(&[key, "b"]), words(&[owner, "two"])),
+            3 => (words(&[key]), vec![]),
+            4 => (vec![key.into(), format!("{key}:f")], words(&[owner, ttl, token])),
+            _ => (words(&[key]), words(&[prng.pick(&VALUES)])),
+        };
+        let text = match scripts::catalog().get(number) {
+            Some(script) => script.text().to_owned(),
+            None => prng.pick(&CONVERSIONS).to_owned(),
+        };
+        Self::Script { text, keys, argv }
+    }
+
+    fn on_the_server(&self) -> Vec<String> {
+        match self {
+            Self::Plain(words) => words.clone(),
+            Self::Script { text, keys, argv } => {
+                let head = ["EVAL".to_owned(), text.clone(), keys.len().to_string()];
+                head.into_iter().chain(keys.iter().chain(argv).cloned()).collect()
+            }
+        }
+    }
+
+    fn on_the_model(&self, model: &mut Keyspace) -> Frame {
+        let bytes = |words: &[String]| -> Vec<Bytes> {
+            words.iter().map(|word| word.clone().into()).collect()
+        };
+        match self {
+            Self::Plain(words) => model.run(&bytes(words)),
+            Self::Script { text, keys, argv } => {
+                lua::run(model, &text.clone().into(), &bytes(keys), &bytes(argv))
+            }
+        }
+    }
+}
+
+fn command(prng: &mut Prng) -> Vec<String> {
+    let key = prng.pick(&KEYS);
+    let value = prng.pick(&VALUES);
+    let ttl = prng.pick(&TTLS);
+    match prng.index(14) {
+        0 | 1 => words(&["GET", key]),
+        2 => words(&["SET", key, value]),
+        3 | 4 => words(&["SET", key, value, prng.pick(&["NX", "XX", "GET", "KEEPTTL"])]),
+        5 | 6 => words(&["SET", key, value, "PX", ttl]),
+        7 => words(&["SET", key, value, "NX", "GET", "PX", ttl]),
+        8 => words(&["DEL", key, "b"]),
+        9 => words(&["EXISTS", key, "a"]),
+        10 => words(&["PTTL", key]),
+        11 => words(&["PEXPIRE", key, ttl]),
+        12 if prng.percent(30) => words(&["RPUSH", key, "x", "y"]),
+        12 => words(&["PEXPIRE", key, ttl, prng.pick(&["GT", "LT", "NX", "XX"])]),
+        _ => words(&["INCRBY", key, prng.pick(&["1", "-3", "x", "9223372036854775807"])]),
+    }
+}
+
+fn wall_micros(client: &mut Client) -> i64 {
+    let Frame::Array(parts) = client.call(&["TIME"]) else { panic!("TIME answers with two parts") };
+    let part = |index: usize| -> i64 {
+        let text = parts[index].as_bytes().expect("text");
+        std::str::from_utf8(text).expect("digits").parse().expect("a number")
+    };
+    part(0) * 1_000_000 + part(1)
+}
+
+/// Errors are compared by their code: what a server adds of the script's place is its own affair.
+fn comparable(reply: &Frame) -> BytesMut {
+    let mut out = BytesMut::new();
+    let reply = match reply {
+        Frame::Error(text) => {
+            let code = text.split(|byte| *byte == b' ').next().unwrap_or_default();
+            &Frame::Error(Bytes::copy_from_slice(code))
+        }
+        other => other,
+    };
+    encode_frame(&mut out, reply);
+    out
+}
+
+#[test]
+fn the_model_answers_as_a_real_server_does() {
+    let seed = std::env::var("LEASEHOLD_SIM_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = seed.unwrap_or_else(crate::clock::random_bits);
+    let server = RedisServer::builder().start();
+    let mut client = server.client();
+    let mut prng = Prng::new(seed);
+    let mut models = HashSet::from([Keyspace::default()]);
+    for number in 0..4000 {
+        if prng.percent(8) {
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "a real server's keys expire in real time"
+            )]
+            std::thread::sleep(Duration::from_micros(prng.within(200..6000)));
+        }
+        let step = Step::random(&mut prng);
+        let sent = step.on_the_server();
+        let sent: Vec<&str> = sent.iter().map(String::as_str).collect();
+        let from = wall_micros(&mut client);
+        let reply = client.call(&sent);
+        let to = wall_micros(&mut client);
+        let expected = comparable(&reply);
+        let mut agreeing = HashSet::new();
+        let mut said = Vec::new();
+        for model in models {
+            for ms in from / 1000..=to / 1000 {
+                let mut model = model.clone();
+                model.set_now(ms * 1000);
+                let answer = step.on_the_model(&mut model);
+                let _ = model.take_touched();
+                model.set_now(0);
+                if comparable(&answer) == expected {
+                    agreeing.insert(model);
+                } else {
+                    said.push(answer);
+                }
+            }
+        }
+        assert!(
+            !agreeing.is_empty(),
+            "LEASEHOLD_SIM_SEED={seed}, step {number}: {sent:?}\nserver {reply:?}\nmodel {said:?}"
+        );
+        models = agreeing;
+    }
+}

@@ -1,0 +1,273 @@
+//! What a server stores, and the commands that scripts and clients use on it, as Redis 7.0 has
+//! them.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use leasehold_resp::Frame;
+
+const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+const NO_INTEGER: &str = "ERR value is not an integer or out of range";
+const OVERFLOW: &str = "ERR increment or decrement would overflow";
+const SYNTAX: &str = "ERR syntax error";
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Value {
+    Text(Bytes),
+    /// Anything that is no string; its length.
+    List(i64),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Entry {
+    value: Value,
+    /// By the server's wall clock, in milliseconds.
+    expires_at: Option<i64>,
+}
+
+/// What a command did to a key, for client tracking.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Touch {
+    Read(Bytes),
+    Changed(Bytes),
+    /// All keys are gone.
+    Flushed,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Keyspace {
+    entries: BTreeMap<Bytes, Entry>,
+    /// The server's wall clock; it stands still while a command runs.
+    now_micros: i64,
+    touched: Vec<Touch>,
+}
+
+type Reply = Result<Frame, String>;
+
+impl Keyspace {
+    pub(crate) fn set_now(&mut self, micros: i64) {
+        self.now_micros = micros;
+    }
+
+    /// What was touched since the last call.
+    pub(crate) fn take_touched(&mut self) -> Vec<Touch> {
+        std::mem::take(&mut self.touched)
+    }
+
+    /// Runs one command; an error is a reply like any other.
+    pub(crate) fn run(&mut self, words: &[Bytes]) -> Frame {
+        let Some((verb, arguments)) = words.split_first() else {
+            return error("ERR no command");
+        };
+        let verb = String::from_utf8_lossy(verb).to_ascii_uppercase();
+        let reply = match (&*verb, arguments) {
+            ("GET", [key]) => self.get(key),
+            ("SET", [key, value, options @ ..]) => self.set(key, value, options),
+            ("DEL", [_, ..]) => Ok(count(arguments.iter().filter(|key| self.delete(key)).count())),
+            ("EXISTS", [_, ..]) => {
+                Ok(count(arguments.iter().filter(|key| self.read(key).is_some()).count()))
+            }
+            ("PTTL", [key]) => Ok(self.ttl_of(key)),
+            ("PEXPIRE", [key, millis, options @ ..]) => self.expire(key, millis, options),
+            ("INCRBY", [key, number]) => self.increase(key, number),
+            ("RPUSH", [key, ..]) => self.push(key, arguments.len() - 1),
+            ("TIME", []) => Ok(self.time()),
+            ("FLUSHALL", []) => {
+                self.entries.clear();
+                self.touched.push(Touch::Flushed);
+                Ok(Frame::Simple("OK".into()))
+            }
+            (
+                "GET" | "SET" | "DEL" | "EXISTS" | "PTTL" | "PEXPIRE" | "INCRBY" | "RPUSH" | "TIME",
+                _,
+            ) => Err(format!(
+                "ERR wrong number of arguments for '{}' command",
+                verb.to_ascii_lowercase()
+            )),
+            _ => Err(format!("ERR unknown command '{verb}'")),
+        };
+        reply.unwrap_or_else(|text| error(&text))
+    }
+
+    fn now_ms(&self) -> i64 {
+        self.now_micros.div_euclid(1000)
+    }
+
+    fn change(&mut self, key: &Bytes) {
+        self.touched.push(Touch::Changed(key.clone()));
+    }
+
+    /// The entry if it has not expired; one that has is deleted by this look.
+    fn live(&mut self, key: &Bytes) -> Option<&Entry> {
+        let now = self.now_ms();
+        let entry = self.entries.get(key)?;
+        if entry.expires_at.is_some_and(|at| now > at) {
+            self.entries.remove(key);
+            self.change(key);
+            return None;
+        }
+        self.entries.get(key)
+    }
+
+    fn read(&mut self, key: &Bytes) -> Option<&Entry> {
+        self.live(key);
+        self.touched.push(Touch::Read(key.clone()));
+        self.entries.get(key)
+    }
+
+    fn get(&mut self, key: &Bytes) -> Reply {
+        match self.read(key).map(|entry| &entry.value) {
+            None => Ok(Frame::Null),
+            Some(Value::Text(text)) => Ok(Frame::Bulk(text.clone())),
+            Some(Value::List(_)) => Err(WRONG_TYPE.into()),
+        }
+    }
+
+    fn delete(&mut self, key: &Bytes) -> bool {
+        let is_there = self.live(key).is_some();
+        if is_there {
+            self.entries.remove(key);
+            self.change(key);
+        }
+        is_there
+    }
+
+    fn ttl_of(&mut self, key: &Bytes) -> Frame {
+        let now = self.now_ms();
+        Frame::Integer(match self.read(key) {
+            None => -2,
+            Some(Entry { expires_at: None, .. }) => -1,
+            Some(Entry { expires_at: Some(at), .. }) => (at - now).max(0),
+        })
+    }
+
+    fn set(&mut self, key: &Bytes, value: &Bytes, options: &[Bytes]) -> Reply {
+        let (mut if_absent, mut if_present, mut keeps_ttl, mut gives_old) =
+            (false, false, false, false);
+        let mut millis = None;
+        let mut options = options.iter();
+        while let Some(option) = options.next() {
+            match &*String::from_utf8_lossy(option).to_ascii_uppercase() {
+                "NX" if !if_present => if_absent = true,
+                "XX" if !if_absent => if_present = true,
+                "KEEPTTL" if millis.is_none() => keeps_ttl = true,
+                "GET" => gives_old = true,
+                "PX" if millis.is_none() && !keeps_ttl => {
+                    millis = Some(options.next().ok_or(SYNTAX)?);
+                }
+                _ => return Err(SYNTAX.into()),
+            }
+        }
+        let invalid = || "ERR invalid expire time in 'set' command".to_owned();
+        let millis = millis.map(|text| integer(text).ok_or(NO_INTEGER)).transpose()?;
+        if millis.is_some_and(|millis| millis <= 0) {
+            return Err(invalid());
+        }
+        let expires_at =
+            millis.map(|ms| self.now_ms().checked_add(ms).ok_or_else(invalid)).transpose()?;
+        let old = if gives_old {
+            // Reading for SET is no reading for tracking.
+            match self.live(key).map(|entry| &entry.value) {
+                None => Some(Frame::Null),
+                Some(Value::Text(text)) => Some(Frame::Bulk(text.clone())),
+                Some(Value::List(_)) => return Err(WRONG_TYPE.into()),
+            }
+        } else {
+            None
+        };
+        let present = self.live(key).map(|entry| entry.expires_at);
+        if (if_absent && present.is_some()) || (if_present && present.is_none()) {
+            return Ok(old.unwrap_or(Frame::Null));
+        }
+        let expires_at = if keeps_ttl { present.flatten() } else { expires_at };
+        self.entries.insert(key.clone(), Entry { value: Value::Text(value.clone()), expires_at });
+        self.change(key);
+        Ok(old.unwrap_or(Frame::Simple("OK".into())))
+    }
+
+    fn expire(&mut self, key: &Bytes, millis: &Bytes, options: &[Bytes]) -> Reply {
+        let millis = integer(millis).ok_or(NO_INTEGER)?;
+        let now = self.now_ms();
+        let invalid = || "ERR invalid expire time in 'pexpire' command".to_owned();
+        let at = now.checked_add(millis).ok_or_else(invalid)?;
+        let option = match options {
+            [] => String::new(),
+            [option] => String::from_utf8_lossy(option).to_ascii_uppercase(),
+            _ => return Err(SYNTAX.into()),
+        };
+        let Some(entry) = self.live(key) else { return Ok(count(0)) };
+        let before = entry.expires_at;
+        let applies = match &*option {
+            "" => true,
+            "NX" => before.is_none(),
+            "XX" => before.is_some(),
+            "GT" => before.is_some_and(|before| at > before),
+            "LT" => before.is_none_or(|before| at < before),
+            _ => return Err(format!("ERR Unsupported option {option}")),
+        };
+        if !applies {
+            return Ok(count(0));
+        }
+        if at <= now {
+            self.delete(key);
+        } else {
+            self.entries.get_mut(key).expect("it is live").expires_at = Some(at);
+            self.change(key);
+        }
+        Ok(count(1))
+    }
+
+    fn increase(&mut self, key: &Bytes, number: &Bytes) -> Reply {
+        let by = integer(number).ok_or(NO_INTEGER)?;
+        let (before, expires_at) = match self.live(key) {
+            None => (0, None),
+            Some(Entry { value: Value::Text(text), expires_at }) => {
+                (integer(text).ok_or(NO_INTEGER)?, *expires_at)
+            }
+            Some(Entry { value: Value::List(_), .. }) => return Err(WRONG_TYPE.into()),
+        };
+        let after = before.checked_add(by).ok_or(OVERFLOW)?;
+        let value = Value::Text(after.to_string().into());
+        self.entries.insert(key.clone(), Entry { value, expires_at });
+        self.change(key);
+        Ok(Frame::Integer(after))
+    }
+
+    fn push(&mut self, key: &Bytes, added: usize) -> Reply {
+        if added == 0 {
+            return Err("ERR wrong number of arguments for 'rpush' command".into());
+        }
+        let (before, expires_at) = match self.live(key) {
+            None => (0, None),
+            Some(Entry { value: Value::List(length), expires_at }) => (*length, *expires_at),
+            Some(_) => return Err(WRONG_TYPE.into()),
+        };
+        let length = before + i64::try_from(added).expect("a count fits");
+        self.entries.insert(key.clone(), Entry { value: Value::List(length), expires_at });
+        self.change(key);
+        Ok(Frame::Integer(length))
+    }
+
+    fn time(&self) -> Frame {
+        let (secs, micros) =
+            (self.now_micros.div_euclid(1_000_000), self.now_micros.rem_euclid(1_000_000));
+        Frame::Array(vec![
+            Frame::Bulk(secs.to_string().into()),
+            Frame::Bulk(micros.to_string().into()),
+        ])
+    }
+}
+
+pub(crate) fn error(text: &str) -> Frame {
+    Frame::Error(text.to_owned().into())
+}
+
+fn count(number: usize) -> Frame {
+    Frame::Integer(i64::try_from(number).expect("a count fits"))
+}
+
+/// As strict as Redis: no sign but a minus, no leading zeros, no blanks.
+fn integer(text: &[u8]) -> Option<i64> {
+    let number: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    (number.to_string().as_bytes() == text).then_some(number)
+}
