@@ -9,7 +9,7 @@ use leasehold_resp::Frame;
 
 use super::answer::{Answer, Reason};
 use super::asked::{Asked, reply_to};
-use super::follow::{NOT_NOW_FOR, follow};
+use super::follow::{NOT_NOW_FOR, follow, reach};
 use super::hold::Hold;
 use super::order::Replicas;
 use super::post::Post;
@@ -32,6 +32,14 @@ async fn take_seat(hold: &Hold, post: &Post) -> Result<(Arc<Node>, Arc<Connectio
         }
         (Arc::clone(&seat.node), seat.lane)
     };
+    // Where its server may be another by now, that is looked up while it is waited for.
+    if hold.place_of(post).directory().is_some() {
+        if let Ok(connection) = node.connection_now(lane) {
+            post.seat().connection = Some(Arc::clone(&connection));
+            return Ok((node, connection));
+        }
+        return Box::pin(reach(hold, post)).await;
+    }
     // A lane beside the others is connected once it is wanted: the first to want it waits.
     let connection = if hold.core.is_single() || lane == node.sync_lane() {
         node.connection(lane).await?

@@ -4,15 +4,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::answer::Reason;
 use super::asked::{Asked, Replied};
 use super::hold::Hold;
+use super::post::Post;
 use crate::clock;
+use crate::net::connection::Connection;
+use crate::net::handshake::OpenError;
 use crate::net::outcome::Fault;
 use crate::net::refusal::{Code, ServerError};
 use crate::policy::{Backoff, Moment};
+use crate::server::node::Node;
 use crate::server::place::Detour;
 
 /// So often a question is sent on before servers are taken to send it in a circle.
@@ -23,6 +27,47 @@ const NOT_NOW: Backoff =
     Backoff { first: Duration::from_millis(8), longest: Duration::from_millis(128) };
 /// So long an acquire or a release waits for that. Who waits for the lock tries again after it.
 pub(super) const NOT_NOW_FOR: Duration = Duration::from_millis(400);
+
+/// A connection to whichever server serves the slot of a post: to the one that is known, or to
+/// another, should the directory find that it is another now.
+///
+/// # Cancel safety
+///
+/// As [`Node::connection`].
+pub(super) async fn reach(
+    hold: &Hold,
+    post: &Post,
+) -> Result<(Arc<Node>, Arc<Connection>), OpenError> {
+    let place = hold.place_of(post);
+    let (began_at, mut tried) = (clock::now(), 0);
+    loop {
+        let (node, lane) = {
+            let mut seat = post.seat();
+            seat.follow(place, post.slot);
+            (Arc::clone(&seat.node), seat.lane)
+        };
+        let error = match node.connection_now(lane) {
+            Ok(connection) => {
+                post.seat().connection = Some(Arc::clone(&connection));
+                return Ok((node, connection));
+            }
+            Err(error) => error,
+        };
+        let waited = clock::now().since(began_at);
+        let is_down = !matches!(error, OpenError::Connecting);
+        if waited >= node.connect_timeout() || (is_down && waited >= NOT_NOW_FOR) {
+            return Err(error);
+        }
+        if is_down || tried > 0 {
+            place.look_again();
+        }
+        let pause = NOT_NOW.delay(tried, clock::random_bits());
+        if let Ok(Err(_)) = timeout(pause, node.connection(lane)).await {
+            sleep(pause).await;
+        }
+        tried += 1;
+    }
+}
 
 /// Asks again wherever the error says, or the directory knows, for at most `patience` where the
 /// servers only say that they cannot serve now; the reply, or the last error.

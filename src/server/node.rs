@@ -120,13 +120,18 @@ impl Node {
             return Err(OpenError::RuntimeGone);
         }
         self.want(lane);
-        let within = self.shared.kin.settings.connect_timeout;
+        let within = self.connect_timeout();
         timeout(within, self.lane(lane).settled()).await.unwrap_or(Err(OpenError::Timeout(within)))
+    }
+
+    /// How long connecting may take.
+    pub(crate) fn connect_timeout(&self) -> Duration {
+        self.shared.kin.settings.connect_timeout
     }
 
     /// Waits until the first try to connect has ended, and says how.
     pub(crate) async fn tried(&self, lane: usize) -> Result<Arc<Connection>, OpenError> {
-        let within = self.shared.kin.settings.connect_timeout;
+        let within = self.connect_timeout();
         timeout(within, self.lane(lane).tried()).await.unwrap_or(Err(OpenError::Timeout(within)))
     }
 

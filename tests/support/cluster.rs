@@ -2,65 +2,28 @@
 //!
 //! Nodes are named by their index: 0 to 2 begin as masters and 3 to 5 as their replicas.
 
-use std::ops::{Index, RangeInclusive};
+mod node;
+
+use std::cell::Cell;
+use std::ops::Index;
 use std::time::{Duration, Instant};
 
+use self::node::{Node, Turn};
 use super::server::Builder;
-use super::{RedisServer, STUCK, ports};
+use super::{RedisServer, STUCK};
 
-/// How long a node must be silent to be taken for dead.
-const NODE_TIMEOUT_MS: &str = "1000";
+/// After so long a node has given up a failover that it was asked for.
+const FAILOVER_GIVEN_UP: Duration = Duration::from_secs(6);
 const MASTERS: [(u16, u16); 3] = [(0, 5460), (5461, 10_922), (10_923, 16_383)];
 /// What a cluster is asked while it changes costs it time, too.
 const POLL: Duration = Duration::from_millis(25);
-
-struct Node {
-    server: RedisServer,
-    bus_port: u16,
-    id: String,
-    /// Neither killed nor stopped.
-    answers: bool,
-}
 
 /// A running cluster; it ends like its servers do.
 pub struct Cluster {
     nodes: Vec<Node>,
     builder: Builder,
-}
-
-/// What one node says of one node.
-#[derive(Debug)]
-struct Line {
-    id: String,
-    flags: Vec<String>,
-    /// The id of a replica's master.
-    master: String,
-    slots: Vec<RangeInclusive<u16>>,
-}
-
-impl Line {
-    /// "id address flags master ping pong epoch link slot...", as `CLUSTER NODES` has it.
-    fn parse(line: &str) -> Self {
-        let words: Vec<&str> = line.split(' ').collect();
-        let range = |word: &&str| {
-            let (first, last) = word.split_once('-').unwrap_or((word, word));
-            Some(first.parse().ok()?..=last.parse().ok()?)
-        };
-        Self {
-            id: words[0].to_owned(),
-            flags: words[2].split(',').map(str::to_owned).collect(),
-            master: words[3].to_owned(),
-            slots: words[8..].iter().filter_map(range).collect(),
-        }
-    }
-
-    fn is(&self, flag: &str) -> bool {
-        self.flags.iter().any(|known| known == flag)
-    }
-
-    fn serves(&self, slot: u16) -> bool {
-        self.is("master") && self.slots.iter().any(|slots| slots.contains(&slot))
-    }
+    // Last: the next may start once this one's nodes are gone.
+    _turn: Turn,
 }
 
 impl Cluster {
@@ -71,6 +34,7 @@ impl Cluster {
 
     /// Each node as `builder` says.
     pub fn start_as(builder: &Builder) -> Self {
+        let turn = Turn::wait();
         let builder = builder.clone();
         let nodes = std::thread::scope(|scope| {
             let starting: Vec<_> =
@@ -78,7 +42,7 @@ impl Cluster {
             let started = starting.into_iter().map(|node| node.join().expect("a node starts"));
             started.collect()
         });
-        let mut cluster = Self { nodes, builder };
+        let mut cluster = Self { nodes, builder, _turn: turn };
         cluster.form();
         cluster
     }
@@ -241,6 +205,19 @@ impl Cluster {
         })
     }
 
+    /// Whether all nodes that are up have the same map.
+    fn agree_on_all(&self) -> bool {
+        let map = |node: &Node| {
+            let mut lines = node.view();
+            lines.retain(|line| line.is("master") && !line.slots.is_empty());
+            lines.sort_by(|one, other| one.id.cmp(&other.id));
+            lines.into_iter().map(|line| (line.id, line.slots)).collect::<Vec<_>>()
+        };
+        let mut maps = self.answering().map(map);
+        let first = maps.next();
+        maps.all(|map| Some(map) == first)
+    }
+
     /// Moves so many slots with redis-cli, as an administrator does.
     pub async fn migrate_slots(&self, from: usize, to: usize, count: usize) {
         let [source, target] = [from, to].map(|node| &self.nodes[node]);
@@ -267,9 +244,16 @@ impl Cluster {
 
     /// Has a replica of a master take its place, with nothing lost; gives the replica.
     pub async fn promote_replica_of(&self, master: usize) -> usize {
+        // Nodes that have not heard of the last change do not vote for it.
+        self.wait_until("all nodes agree", || self.agree_on_all()).await;
         let replica = self.replica_of(master);
-        self.wait_until("the replica is promoted", || {
-            let _ = self[replica].cli(&["CLUSTER", "FAILOVER"]);
+        let asked_at = Cell::new(None::<Instant>);
+        self.wait_until("it is promoted", || {
+            // The master takes no writes until the failover is done, or given up after 5 s.
+            if asked_at.get().is_none_or(|at| at.elapsed() > FAILOVER_GIVEN_UP) {
+                asked_at.set(Some(Instant::now()));
+                self.nodes[replica].ok(&["CLUSTER", "FAILOVER"]);
+            }
             self.nodes[replica].myself().is("master")
         })
         .await;
@@ -361,53 +345,6 @@ impl Index<usize> for Cluster {
 
     fn index(&self, index: usize) -> &RedisServer {
         &self.nodes[index].server
-    }
-}
-
-impl Node {
-    fn start(builder: &Builder) -> Self {
-        // Of our own choice, so that it is as safe over a restart as the port is.
-        let bus_port = ports::free();
-        let arguments = [
-            "--cluster-enabled",
-            "yes",
-            "--cluster-node-timeout",
-            NODE_TIMEOUT_MS,
-            "--cluster-port",
-            &bus_port.to_string(),
-            "--cluster-replica-validity-factor",
-            "0",
-            "--repl-diskless-sync-delay",
-            "0",
-        ]
-        .map(str::to_owned);
-        let builder = arguments.iter().fold(builder.clone(), Builder::arg);
-        let server = builder.start();
-        let id = server.cli_text(&["CLUSTER", "MYID"]);
-        Self { server, bus_port, id, answers: true }
-    }
-
-    #[track_caller]
-    fn ok(&self, command: &[&str]) {
-        assert_eq!(self.server.cli_text(command), "OK", "{command:?}");
-    }
-
-    fn meet(&self, other: &Self) {
-        let [port, bus_port] = [other.server.port(), other.bus_port].map(|port| port.to_string());
-        self.ok(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus_port]);
-    }
-
-    fn view(&self) -> Vec<Line> {
-        self.server.cli_text(&["CLUSTER", "NODES"]).lines().map(Line::parse).collect()
-    }
-
-    fn myself(&self) -> Line {
-        let line = self.view().into_iter().find(|line| line.is("myself"));
-        line.expect("a node knows itself")
-    }
-
-    fn follows(&self, master: &str) -> bool {
-        self.myself().master == master
     }
 }
 

@@ -1,0 +1,125 @@
+//! One node of a cluster, what it says of the others, and how many clusters there may be.
+
+use std::ops::RangeInclusive;
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use super::super::server::Builder;
+use super::super::{RedisServer, ports};
+
+/// How long a node must be silent to be taken for dead.
+const NODE_TIMEOUT_MS: &str = "1500";
+/// So many clusters at a time in one test program: with more, on a few cores, nodes that are only
+/// slow are taken for dead.
+const AT_A_TIME: usize = 2;
+
+pub(super) struct Node {
+    pub(super) server: RedisServer,
+    pub(super) bus_port: u16,
+    pub(super) id: String,
+    /// Neither killed nor stopped.
+    pub(super) answers: bool,
+}
+
+/// One of a few that may run.
+pub(super) struct Turn;
+
+static RUNNING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
+
+impl Turn {
+    pub(super) fn wait() -> Self {
+        let (running, ended) = &RUNNING;
+        let running = running.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = ended.wait_while(running, |running| *running >= AT_A_TIME);
+        *free.unwrap_or_else(PoisonError::into_inner) += 1;
+        Self
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *RUNNING.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        RUNNING.1.notify_one();
+    }
+}
+
+/// What one node says of one node.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) id: String,
+    pub(super) flags: Vec<String>,
+    /// The id of a replica's master.
+    pub(super) master: String,
+    pub(super) slots: Vec<RangeInclusive<u16>>,
+}
+
+impl Line {
+    /// "id address flags master ping pong epoch link slot...", as `CLUSTER NODES` has it.
+    fn parse(line: &str) -> Self {
+        let words: Vec<&str> = line.split(' ').collect();
+        let range = |word: &&str| {
+            let (first, last) = word.split_once('-').unwrap_or((word, word));
+            Some(first.parse().ok()?..=last.parse().ok()?)
+        };
+        Self {
+            id: words[0].to_owned(),
+            flags: words[2].split(',').map(str::to_owned).collect(),
+            master: words[3].to_owned(),
+            slots: words[8..].iter().filter_map(range).collect(),
+        }
+    }
+
+    pub(super) fn is(&self, flag: &str) -> bool {
+        self.flags.iter().any(|known| known == flag)
+    }
+
+    pub(super) fn serves(&self, slot: u16) -> bool {
+        self.is("master") && self.slots.iter().any(|slots| slots.contains(&slot))
+    }
+}
+
+impl Node {
+    pub(super) fn start(builder: &Builder) -> Self {
+        // Of our own choice, so that it is as safe over a restart as the port is.
+        let bus_port = ports::free();
+        let arguments = [
+            "--cluster-enabled",
+            "yes",
+            "--cluster-node-timeout",
+            NODE_TIMEOUT_MS,
+            "--cluster-port",
+            &bus_port.to_string(),
+            "--cluster-replica-validity-factor",
+            "0",
+            "--repl-diskless-sync-delay",
+            "0",
+        ]
+        .map(str::to_owned);
+        let builder = arguments.iter().fold(builder.clone(), Builder::arg);
+        let server = builder.start();
+        let id = server.cli_text(&["CLUSTER", "MYID"]);
+        Self { server, bus_port, id, answers: true }
+    }
+
+    #[track_caller]
+    pub(super) fn ok(&self, command: &[&str]) {
+        assert_eq!(self.server.cli_text(command), "OK", "{command:?}");
+    }
+
+    pub(super) fn meet(&self, other: &Self) {
+        let [port, bus_port] = [other.server.port(), other.bus_port].map(|port| port.to_string());
+        self.ok(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus_port]);
+    }
+
+    pub(super) fn view(&self) -> Vec<Line> {
+        self.server.cli_text(&["CLUSTER", "NODES"]).lines().map(Line::parse).collect()
+    }
+
+    pub(super) fn myself(&self) -> Line {
+        let line = self.view().into_iter().find(|line| line.is("myself"));
+        line.expect("a node knows itself")
+    }
+
+    pub(super) fn follows(&self, master: &str) -> bool {
+        self.myself().master == master
+    }
+}
