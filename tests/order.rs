@@ -10,6 +10,8 @@ use leasehold_resp::Frame;
 use support::scripted::greeting;
 use support::{Action, Command, FaultProxy, ScriptedServer, soon};
 
+/// A push that nobody asked for.
+const NOISE: &[u8] = b">1\r\n$5\r\nnoise\r\n";
 const TOKEN: i64 = 1 << 52;
 
 /// A command of ours that is about a lock: `EVALSHA digest keys lock ..` or `EVAL script keys lock ..`.
@@ -117,14 +119,26 @@ async fn an_acquire_without_an_answer_is_released_behind_it_on_its_connection() 
         .connect()
         .await
         .unwrap();
-    let error = soon("it is told", locker.try_lock("a").into_future()).await.unwrap_err();
-    assert!(error.is_unknown(), "{error}");
-    let commands = server.until_received(&["EVAL"], 1).await;
-    let first = commands.iter().find(|command| is_acquire(command)).unwrap().connection;
-    let about: Vec<&Command> = commands
-        .iter()
-        .filter(|command| lock_of(command).is_some() && command.connection == first)
-        .collect();
+    // It says other things meanwhile: a connection that is silent for that long would be replaced.
+    let noise = async {
+        loop {
+            (0..server.accepted()).for_each(|connection| server.send(connection, NOISE));
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let work = async {
+        let error = soon("it is told", locker.try_lock("a").into_future()).await.unwrap_err();
+        assert!(error.is_unknown(), "{error}");
+        server.until_received(&["EVAL"], 1).await;
+    };
+    tokio::select! {
+        () = noise => {}
+        () = work => {}
+    }
+    let commands = server.commands();
+    let about: Vec<&Command> =
+        commands.iter().filter(|command| lock_of(command).as_deref() == Some("a")).collect();
+    assert!(about.iter().all(|command| command.connection == about[0].connection));
     // It was asked twice: the second answer would have told what became of the first question.
     assert!(is_acquire(about[0]) && is_acquire(about[1]) && about[2].is(&["EVAL"]));
     assert!(about.iter().all(|command| owner_of(command) == owner_of(about[0])));
