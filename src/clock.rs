@@ -1,6 +1,11 @@
 //! The only file that reads clocks and randomness.
 
+#[cfg(test)]
+pub(crate) mod simulated;
+
 use std::time::SystemTime;
+
+use tokio::task::JoinHandle;
 
 use crate::policy::Moment;
 
@@ -15,6 +20,10 @@ pub(crate) fn now() -> Moment {
     #[cfg(target_vendor = "apple")]
     const COUNTS_SUSPENSION: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
 
+    #[cfg(test)]
+    if let Some(now) = simulated::now() {
+        return now;
+    }
     let time = rustix::time::clock_gettime(COUNTS_SUSPENSION);
     let nanos = i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec);
     Moment::from_nanos(u64::try_from(nanos).unwrap_or(0))
@@ -34,6 +43,10 @@ pub(crate) fn now() -> Moment {
 /// The wall clock in microseconds since 1970, for token proposals and nothing else.
 #[expect(clippy::disallowed_methods, reason = "the one place that may read the clock")]
 pub(crate) fn wall_micros() -> u64 {
+    #[cfg(test)]
+    if let Some(micros) = simulated::wall_micros() {
+        return micros;
+    }
     SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
@@ -47,6 +60,10 @@ pub(crate) fn wall_micros() -> u64 {
 /// would be no lock.
 #[expect(clippy::disallowed_methods, reason = "the one place that may read randomness")]
 pub(crate) fn random_id() -> [u8; 16] {
+    #[cfg(test)]
+    if let Some(id) = simulated::random_id() {
+        return id;
+    }
     let mut id = [0; 16];
     getrandom::fill(&mut id).expect("the operating system gives randomness");
     id
@@ -55,6 +72,31 @@ pub(crate) fn random_id() -> [u8; 16] {
 /// 64 random bits, for jitter.
 pub(crate) fn random_bits() -> u64 {
     u64::from_le_bytes(random_id()[..8].try_into().expect("eight of sixteen bytes"))
+}
+
+/// Starts a task on the current runtime. In a simulation it goes by the clock of whoever starts it.
+pub(crate) fn spawn<F>(task: F) -> JoinHandle<F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    #[cfg(test)]
+    let task = simulated::owned(task);
+    tokio::spawn(task)
+}
+
+/// Tokio's clock, which a simulation pauses; since the thread first asked.
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the one place that may read the clock")]
+fn true_time() -> std::time::Duration {
+    use tokio::time::Instant;
+
+    thread_local! {
+        static ORIGIN: std::cell::Cell<Option<Instant>> = const { std::cell::Cell::new(None) };
+    }
+    let now = Instant::now();
+    let origin = ORIGIN.get().filter(|origin| *origin <= now).unwrap_or(now);
+    ORIGIN.set(Some(origin));
+    now - origin
 }
 
 #[cfg(test)]

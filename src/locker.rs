@@ -84,7 +84,7 @@ impl Locker {
     /// On the current runtime, which the keeper of its leases runs on.
     pub(crate) fn new(core: Core, defaults: Defaults) -> Self {
         let core = Arc::new(core);
-        tokio::spawn(keep(Arc::downgrade(&core)));
+        clock::spawn(keep(Arc::downgrade(&core)));
         Self { core, defaults: Arc::new(defaults) }
     }
 

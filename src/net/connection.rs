@@ -116,10 +116,10 @@ impl Connection {
             refused: OnceLock::new(),
         });
         let weak = Arc::downgrade(&connection);
-        tokio::spawn(tasks::read(weak.clone(), read));
-        tokio::spawn(tasks::flush(weak.clone(), Arc::clone(&signals)));
+        clock::spawn(tasks::read(weak.clone(), read));
+        clock::spawn(tasks::flush(weak.clone(), Arc::clone(&signals)));
         let interval = settings.command_timeout / SWEEPS_PER_TIMEOUT;
-        tokio::spawn(tasks::sweep(weak, signals, interval));
+        clock::spawn(tasks::sweep(weak, signals, interval));
         connection
     }
 

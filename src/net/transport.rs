@@ -1,6 +1,8 @@
 //! Sockets: TCP, TLS over TCP, and Unix, behind one pair of halves.
 
 mod dial;
+#[cfg(test)]
+pub(crate) mod simulated;
 
 use std::fmt;
 use std::io;
@@ -57,6 +59,11 @@ pub(super) async fn open(
     dead_after: Duration,
     within: Duration,
 ) -> io::Result<(ReadHalf, WriteHalf)> {
+    #[cfg(test)]
+    if let Some(opening) = simulated::dial(address) {
+        let (read, write) = opening.await?;
+        return Ok((ReadHalf::Simulated(read), WriteHalf::Simulated(write)));
+    }
     match address {
         Address::Tcp { host, port } => {
             let until = clock::now().after(within);
@@ -121,6 +128,8 @@ pub(super) enum ReadHalf {
     Tls(tls::ReadHalf),
     #[cfg(unix)]
     Unix(unix::OwnedReadHalf),
+    #[cfg(test)]
+    Simulated(simulated::ReadHalf),
 }
 
 impl ReadHalf {
@@ -132,6 +141,8 @@ impl ReadHalf {
             Self::Tls(half) => half.read(buffer).await,
             #[cfg(unix)]
             Self::Unix(half) => half.read_buf(buffer).await,
+            #[cfg(test)]
+            Self::Simulated(half) => half.read(buffer).await,
         }
     }
 }
@@ -143,6 +154,8 @@ pub(super) enum WriteHalf {
     Tls(tls::WriteHalf),
     #[cfg(unix)]
     Unix(unix::OwnedWriteHalf),
+    #[cfg(test)]
+    Simulated(simulated::WriteHalf),
 }
 
 impl WriteHalf {
@@ -155,6 +168,8 @@ impl WriteHalf {
             Self::Tls(half) => half.try_write(bytes),
             #[cfg(unix)]
             Self::Unix(half) => half.try_write(bytes),
+            #[cfg(test)]
+            Self::Simulated(half) => half.try_write(bytes),
         }
     }
 
@@ -166,6 +181,8 @@ impl WriteHalf {
             Self::Tls(half) => half.writable().await,
             #[cfg(unix)]
             Self::Unix(half) => half.writable().await,
+            #[cfg(test)]
+            Self::Simulated(_) => Ok(()),
         }
     }
 
@@ -179,6 +196,11 @@ impl WriteHalf {
                 #[cfg(feature = "tls")]
                 Self::Tls(half) => shut_down_both(half.say_farewell()),
                 Self::Unix(half) => shut_down_both(half.as_ref()),
+                #[cfg(test)]
+                Self::Simulated(half) => {
+                    half.shut_down();
+                    Ok(())
+                }
             };
         }
     }

@@ -85,7 +85,7 @@ impl Node {
         let (breaker, last_seen) = (Mutex::default(), Mutex::new(None));
         let shared = Arc::new(Shared { number, kin, endpoint, pool, desks, breaker, last_seen });
         let supervisors = (0..shared.pool.size())
-            .map(|lane| tokio::spawn(supervise(Arc::clone(&shared), lane)))
+            .map(|lane| clock::spawn(supervise(Arc::clone(&shared), lane)))
             .collect();
         Self { shared, supervisors }
     }

@@ -54,6 +54,35 @@ impl Keyspace {
         std::mem::take(&mut self.touched)
     }
 
+    /// The value under a key, without touching it.
+    pub(crate) fn peek(&self, key: &[u8]) -> Option<Bytes> {
+        let now = self.now_ms();
+        match self.entries.get(key) {
+            Some(Entry { value: Value::Text(text), expires_at })
+                if expires_at.is_none_or(|at| now <= at) =>
+            {
+                Some(text.clone())
+            }
+            _ => None,
+        }
+    }
+
+    /// Deletes whatever has expired.
+    pub(crate) fn expire_all(&mut self) {
+        let now = self.now_ms();
+        let is_over = |entry: &Entry| entry.expires_at.is_some_and(|at| now > at);
+        let over = self.entries.iter().filter(|(_, entry)| is_over(entry));
+        for key in over.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            self.live(&key);
+        }
+    }
+
+    /// How long a key still lasts, if it ends.
+    pub(crate) fn ends_in_ms(&self, key: &[u8]) -> Option<u64> {
+        let at = self.entries.get(key)?.expires_at?;
+        Some(u64::try_from(at - self.now_ms()).unwrap_or(0))
+    }
+
     /// Runs one command; an error is a reply like any other.
     pub(crate) fn run(&mut self, words: &[Bytes]) -> Frame {
         let Some((verb, arguments)) = words.split_first() else {

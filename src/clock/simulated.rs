@@ -1,0 +1,227 @@
+//! Clients of a simulation: each with clocks of its own, and paused where the simulation says so.
+//!
+//! True time is tokio's paused clock. A task belongs to the client that spawned it, and reads that
+//! one's clocks; randomness is from one seed for all.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use super::true_time;
+use crate::policy::Moment;
+
+/// 2026, in microseconds since 1970.
+const WALL_ORIGIN: i64 = 1_780_000_000_000_000;
+
+thread_local! {
+    static CURRENT: RefCell<Option<Arc<Client>>> = const { RefCell::new(None) };
+    static ORIGIN: Cell<Option<Duration>> = const { Cell::new(None) };
+    static RANDOM: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// This thread's clocks and randomness are a simulation's until this is dropped.
+pub(crate) struct Simulation(());
+
+impl Simulation {
+    /// Inside of a runtime whose clock is paused.
+    pub(crate) fn begin(seed: u64) -> Self {
+        ORIGIN.set(Some(true_time()));
+        RANDOM.set(Some(seed));
+        Self(())
+    }
+}
+
+impl Drop for Simulation {
+    fn drop(&mut self) {
+        ORIGIN.set(None);
+        RANDOM.set(None);
+    }
+}
+
+/// True time since the simulation began.
+pub(crate) fn elapsed() -> Duration {
+    true_time() - ORIGIN.get().unwrap_or_default()
+}
+
+/// A wall clock that is right, in microseconds.
+pub(crate) fn true_wall() -> i64 {
+    WALL_ORIGIN + i64::try_from(elapsed().as_micros()).expect("a simulation is short")
+}
+
+pub(super) fn now() -> Option<Moment> {
+    ORIGIN.get()?;
+    let client = CURRENT.with_borrow(Clone::clone);
+    Some(client.map_or_else(|| Moment::from_nanos(nanos(elapsed())), |client| client.now()))
+}
+
+pub(super) fn wall_micros() -> Option<u64> {
+    let client = CURRENT.with_borrow(Clone::clone)?;
+    let wall = true_wall() + client.wall_ahead_micros.load(Ordering::Relaxed);
+    Some(u64::try_from(wall).unwrap_or(0))
+}
+
+pub(super) fn random_id() -> Option<[u8; 16]> {
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&random()?.to_le_bytes());
+    id[8..].copy_from_slice(&random()?.to_le_bytes());
+    Some(id)
+}
+
+/// Splitmix64.
+fn random() -> Option<u64> {
+    let state = RANDOM.get()?.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    RANDOM.set(Some(state));
+    let mut mixed = state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    Some(mixed ^ (mixed >> 31))
+}
+
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).expect("a simulation is short")
+}
+
+/// One process of its own, as far as clocks go.
+pub(crate) struct Client {
+    pub(crate) number: usize,
+    /// What its clocks showed when the simulation began.
+    booted_before: Duration,
+    /// How much faster than true time its clocks run, in millionths.
+    drift_ppm: i64,
+    wall_ahead_micros: AtomicI64,
+    pause: Mutex<Pause>,
+}
+
+#[derive(Default)]
+struct Pause {
+    is_paused: bool,
+    since: Duration,
+    /// What a clock that stops in suspension does not count.
+    total: Duration,
+    parked: Vec<Waker>,
+}
+
+impl Client {
+    pub(crate) fn new(number: usize, booted_before: Duration, drift_ppm: i64) -> Arc<Self> {
+        let (wall_ahead_micros, pause) = (AtomicI64::new(0), Mutex::default());
+        Arc::new(Self { number, booted_before, drift_ppm, wall_ahead_micros, pause })
+    }
+
+    /// Whose task this is.
+    pub(crate) fn current() -> Option<Arc<Self>> {
+        CURRENT.with_borrow(Clone::clone)
+    }
+
+    /// Its clock that counts suspension.
+    pub(crate) fn now(&self) -> Moment {
+        let span = nanos(elapsed());
+        let drift = i64::try_from(span / 1_000_000).expect("it is short") * self.drift_ppm;
+        Moment::from_nanos(
+            nanos(self.booted_before).saturating_add(span).saturating_add_signed(drift),
+        )
+    }
+
+    /// How long `span` of its clock is in truth.
+    pub(crate) fn true_span(&self, span: Duration) -> Duration {
+        let nanos = i128::try_from(span.as_nanos()).unwrap_or(i128::MAX);
+        let truth = nanos * 1_000_000 / i128::from(1_000_000 + self.drift_ppm);
+        Duration::from_nanos(u64::try_from(truth).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn step_wall(&self, micros: i64) {
+        self.wall_ahead_micros.fetch_add(micros, Ordering::Relaxed);
+    }
+
+    fn pause(&self) -> MutexGuard<'_, Pause> {
+        self.pause.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.pause().is_paused
+    }
+
+    /// How long it has stood still in all.
+    pub(crate) fn stood_still(&self) -> Duration {
+        self.pause().total
+    }
+
+    /// None of its tasks goes on until it is resumed.
+    pub(crate) fn stop(&self) {
+        let mut pause = self.pause();
+        (pause.is_paused, pause.since) = (true, elapsed());
+    }
+
+    pub(crate) fn resume(&self) {
+        let mut pause = self.pause();
+        if std::mem::take(&mut pause.is_paused) {
+            let since = pause.since;
+            pause.total += elapsed() - since;
+        }
+        let parked = std::mem::take(&mut pause.parked);
+        drop(pause);
+        parked.into_iter().for_each(Waker::wake);
+    }
+
+    fn parks(&self, waker: &Waker) -> bool {
+        let mut pause = self.pause();
+        if pause.is_paused {
+            pause.parked.push(waker.clone());
+        }
+        pause.is_paused
+    }
+
+    /// Runs `task` as this client's.
+    pub(crate) fn run<F: Future>(self: &Arc<Self>, task: F) -> Owned<F> {
+        Owned { client: Some(Arc::clone(self)), task: Some(Box::pin(task)) }
+    }
+}
+
+/// A task that belongs to a client.
+pub(crate) struct Owned<F> {
+    client: Option<Arc<Client>>,
+    task: Option<Pin<Box<F>>>,
+}
+
+/// A task of whoever spawns it.
+pub(super) fn owned<F: Future>(task: F) -> Owned<F> {
+    Owned { client: CURRENT.with_borrow(Clone::clone), task: Some(Box::pin(task)) }
+}
+
+impl<F: Future> Future for Owned<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let Self { client, task } = &mut *self;
+        if client.as_ref().is_some_and(|client| client.parks(context.waker())) {
+            return Poll::Pending;
+        }
+        let _scope = Scope::enter(client.clone());
+        task.as_mut().expect("it is there until it is dropped").as_mut().poll(context)
+    }
+}
+
+impl<F> Drop for Owned<F> {
+    fn drop(&mut self) {
+        let _scope = Scope::enter(self.client.take());
+        self.task = None;
+    }
+}
+
+struct Scope(Option<Arc<Client>>);
+
+impl Scope {
+    fn enter(client: Option<Arc<Client>>) -> Self {
+        Self(CURRENT.replace(client))
+    }
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        // A runtime may be dropped with its thread.
+        let _ = CURRENT.try_with(|current| current.replace(self.0.take()));
+    }
+}

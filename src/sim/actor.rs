@@ -1,0 +1,193 @@
+//! Who takes locks, works under them, and ends them in all the ways that there are.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+
+use super::history::{At, Claim, Lease, Signal};
+use super::prng::Prng;
+use super::register::Register;
+use super::world::World;
+use crate::clock;
+use crate::clock::simulated::{Client, elapsed};
+use crate::lock::guard::Guard;
+use crate::locker::Locker;
+
+/// A resource that writes reach late, now and then far later than their sender's lease.
+const WRITES_LATE_PERCENT: u64 = 15;
+
+pub(crate) fn key(name: usize) -> String {
+    format!("lock-{name}")
+}
+
+pub(crate) struct Actor {
+    pub(crate) world: Arc<World>,
+    pub(crate) client: Arc<Client>,
+    pub(crate) locker: Locker,
+    pub(crate) registers: Arc<Vec<Register>>,
+    pub(crate) prng: Prng,
+}
+
+enum End {
+    Release,
+    Drop,
+    Lost,
+}
+
+/// What the holder knows of its lease.
+struct Held {
+    name: usize,
+    token: u64,
+    ttl: Duration,
+    /// In true time, as of the last look.
+    until: At,
+}
+
+impl Actor {
+    pub(crate) async fn run(mut self) {
+        while !self.world.is_over() {
+            sleep(self.up_to(self.world.plan.longest_ttl)).await;
+            self.turn().await;
+        }
+    }
+
+    fn up_to(&mut self, most: Duration) -> Duration {
+        self.prng.millis(0..u64::try_from(most.as_millis()).expect("it is short") + 1)
+    }
+
+    fn count(&self, what: &'static str) {
+        self.world.history().count(what);
+    }
+
+    async fn turn(&mut self) {
+        let longest = self.world.plan.longest_ttl;
+        let name = self.prng.index(self.world.plan.names);
+        let ttl = longest / 4 + self.up_to(longest * 3 / 4);
+        let ttl = Duration::from_millis(u64::try_from(ttl.as_millis()).expect("it is short"));
+        let request = if self.prng.percent(30) {
+            self.locker.try_lock(key(name))
+        } else {
+            let most = self.up_to(longest * 2);
+            self.locker.lock(key(name)).wait_at_most(most)
+        };
+        let is_renewed = self.prng.percent(60);
+        let request = if is_renewed { request } else { request.no_renewal() };
+        let request = request.ttl(ttl);
+        let patience = if self.prng.percent(15) { self.up_to(longest / 4) } else { Duration::MAX };
+        let begun = elapsed();
+        match timeout(patience, request.into_future()).await {
+            Err(_) => self.count("acquires cancelled"),
+            Ok(Err(_)) => self.count("acquires refused"),
+            Ok(Ok(guard)) => self.hold(guard, name, ttl, begun).await,
+        }
+    }
+
+    async fn hold(&mut self, guard: Guard, name: usize, ttl: Duration, begun: At) {
+        let granted = elapsed();
+        let token = guard.fence().get();
+        let mut held = Held { name, token, ttl, until: granted };
+        self.world.history().note(format!("client {} took {name} as {token}", self.client.number));
+        self.count("grants");
+        let stood_still = self.client.stood_still();
+        let (lost, work) = (guard.lost(), self.work(&guard, &mut held));
+        let end = tokio::select! {
+            biased;
+            loss = lost => {
+                let _: crate::policy::Loss = loss;
+                End::Lost
+            }
+            end = work => end,
+        };
+        let ended = elapsed();
+        let until = match end {
+            End::Lost if self.client.stood_still() > stood_still => held.until.min(ended),
+            End::Lost => {
+                self.note_signal(&held);
+                ended
+            }
+            // It may have ended while this one stood still.
+            _ if guard.is_lost() => held.until.min(ended),
+            _ => ended,
+        };
+        self.world.history().note(format!("client {} ends {name} as {token}", self.client.number));
+        let client = self.client.number;
+        let lease = Lease { name, client, token, begun, granted, until };
+        self.world.history().leases.push(lease);
+        match end {
+            End::Release => match guard.release().await {
+                Ok(()) => self.count("releases"),
+                Err(_) => self.count("releases unconfirmed"),
+            },
+            End::Drop => drop(guard),
+            End::Lost => self.count("losses"),
+        }
+    }
+
+    async fn work(&mut self, guard: &Guard, held: &mut Held) -> End {
+        self.look(guard, held);
+        let mut is_late = false;
+        for _ in 0..=self.prng.index(5) {
+            if is_late {
+                // Its own writes must not overtake one another.
+                break;
+            }
+            let seen = self.registers[held.name].read(held.token);
+            // What is written is under way for a while, whatever becomes of the lease meanwhile.
+            is_late = self.prng.percent(WRITES_LATE_PERCENT);
+            let delay = if is_late { self.up_to(held.ttl * 2) } else { self.up_to(held.ttl / 50) };
+            let (registers, name, token) = (Arc::clone(&self.registers), held.name, held.token);
+            let written = tokio::spawn(async move {
+                sleep(delay).await;
+                registers[name].increment(token, seen);
+            });
+            if !is_late {
+                let _ = written.await;
+            }
+            sleep(self.up_to(held.ttl / 2)).await;
+            self.look(guard, held);
+            if self.prng.percent(15) {
+                let extended = guard.extend().await;
+                self.count(if extended.is_ok() { "extensions" } else { "extensions failed" });
+                self.look(guard, held);
+            }
+        }
+        match self.prng.index(10) {
+            0..=5 => End::Release,
+            6..=8 => End::Drop,
+            _ => {
+                // Held on to, whatever comes.
+                sleep(self.up_to(held.ttl * 2)).await;
+                self.look(guard, held);
+                End::Drop
+            }
+        }
+    }
+
+    /// Notes what the guard claims.
+    fn look(&self, guard: &Guard, held: &mut Held) {
+        let remaining = guard.remaining();
+        if remaining.is_zero() {
+            return;
+        }
+        let deadline = clock::now().after(remaining);
+        held.until = held.until.max(elapsed() + self.client.true_span(remaining));
+        let Held { name, token, ttl, .. } = *held;
+        let mut history = self.world.history();
+        match history.questions.asked_by(key(name).as_bytes(), token, self.client.number) {
+            Some(asked_by) => history.claims.push(Claim { name, token, ttl, deadline, asked_by }),
+            None => history.breach("granted by nobody", format!("lock {name}, token {token}")),
+        }
+    }
+
+    fn note_signal(&self, held: &Held) {
+        let Held { name, token, ttl, .. } = *held;
+        let mut history = self.world.history();
+        if let Some(asked_by) =
+            history.questions.asked_by(key(name).as_bytes(), token, self.client.number)
+        {
+            let at = clock::now();
+            history.signals.push(Signal { name, token, ttl, at, asked_by });
+        }
+    }
+}

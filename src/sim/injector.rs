@@ -1,0 +1,138 @@
+//! Who does harm, within the budget.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::actor::key;
+use super::history::At;
+use super::plan::Fault;
+use super::prng::Prng;
+use super::world::{World, lock};
+use crate::clock::simulated::{Client, elapsed};
+
+pub(crate) struct Injector {
+    pub(crate) world: Arc<World>,
+    pub(crate) clients: Vec<Arc<Client>>,
+    pub(crate) prng: Prng,
+    /// Servers that lost keys, and when.
+    pub(crate) losses: Vec<(usize, At)>,
+}
+
+impl Injector {
+    pub(crate) async fn run(mut self) {
+        let faults = self.world.plan.faults.clone();
+        let pace = self.world.plan.longest_ttl;
+        while elapsed() < self.world.plan.length {
+            sleep(self.up_to(pace)).await;
+            if !faults.is_empty() {
+                let fault = self.prng.pick(&faults);
+                self.harm(fault);
+            }
+            if self.world.plan.is_beyond && self.prng.percent(40) {
+                self.take_everywhere();
+            }
+        }
+    }
+
+    fn up_to(&mut self, most: Duration) -> Duration {
+        self.prng.millis(0..u64::try_from(most.as_millis()).expect("it is short") + 1)
+    }
+
+    fn harm(&mut self, fault: Fault) {
+        let server = self.prng.index(self.world.plan.servers);
+        let client = self.prng.index(self.clients.len());
+        let ttl = self.world.plan.longest_ttl;
+        let length = if self.prng.percent(30) { self.up_to(ttl * 3) } else { self.up_to(ttl / 4) };
+        self.world
+            .history()
+            .note(format!("{fault:?} of server {server}, client {client}, {length:?}"));
+        match fault {
+            Fault::Delay | Fault::Ghost | Fault::Drift => {}
+            Fault::Cut => self.world.cut_one(server),
+            Fault::Partition => self.world.block(client, server, elapsed() + length),
+            Fault::Restart => self.world.restart(server, true),
+            Fault::Forget => {
+                lock(&self.world.counters_lost).insert(server);
+                self.world.restart(server, false);
+            }
+            Fault::Freeze => {
+                self.world.server(server).is_frozen = true;
+                let world = Arc::clone(&self.world);
+                tokio::spawn(async move {
+                    sleep(length).await;
+                    world.thaw(server);
+                });
+            }
+            Fault::Evict if self.may_lose(server) => {
+                let name = key(self.prng.index(self.world.plan.names));
+                let takes_counter = self.prng.percent(20);
+                if takes_counter {
+                    lock(&self.world.counters_lost).insert(server);
+                }
+                let key = if takes_counter { format!("{{{name}}}:fence") } else { name };
+                let told = self.world.server(server).lose(key.as_bytes());
+                self.world.tell(told);
+            }
+            Fault::Flush => self.world.server(server).flush_scripts(),
+            Fault::Pause => self.pause(client, length),
+            Fault::ClientStep => {
+                let micros = i64::try_from(self.up_to(ttl * 100).as_micros()).expect("it is short");
+                self.clients[client].step_wall(if self.prng.percent(50) {
+                    micros
+                } else {
+                    -micros
+                });
+            }
+            Fault::StepBack => self.step(server, -1, length),
+            Fault::StepForward if self.may_lose(server) => self.step(server, 1, length),
+            Fault::Evict | Fault::StepForward => {}
+        }
+    }
+
+    fn pause(&mut self, client: usize, length: Duration) {
+        let client = Arc::clone(&self.clients[client]);
+        if client.is_paused() {
+            return;
+        }
+        client.stop();
+        tokio::spawn(async move {
+            sleep(length).await;
+            client.resume();
+        });
+    }
+
+    fn step(&mut self, server: usize, sign: i64, length: Duration) {
+        let micros = i64::try_from(length.as_micros()).expect("it is short");
+        self.world.server(server).step_wall(sign * micros);
+        self.world.look_at_expiry(server);
+    }
+
+    /// Whether this server may lose keys now: at most k of them do in any lease's life.
+    fn may_lose(&mut self, server: usize) -> bool {
+        let (now, window) = (elapsed(), self.world.plan.longest_ttl * 5 / 2);
+        self.losses.retain(|(_, at)| *at + window > now);
+        let mut servers: Vec<usize> = self.losses.iter().map(|(server, _)| *server).collect();
+        servers.push(server);
+        servers.sort_unstable();
+        servers.dedup();
+        let may = servers.len() <= self.world.plan.losses_max();
+        if may {
+            self.losses.push((server, now));
+        }
+        may
+    }
+
+    /// Beyond every budget: all servers lose a lock and its counter.
+    fn take_everywhere(&mut self) {
+        let name = key(self.prng.index(self.world.plan.names));
+        for server in 0..self.world.plan.servers {
+            lock(&self.world.counters_lost).insert(server);
+            for key in [name.clone(), format!("{{{name}}}:fence")] {
+                let told = self.world.server(server).lose(key.as_bytes());
+                self.world.tell(told);
+            }
+        }
+    }
+}

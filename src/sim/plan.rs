@@ -1,0 +1,121 @@
+//! What one run is like: decided whole by its seed.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::prng::Prng;
+
+/// What may go wrong. Each run has some of it switched off, so that what remains has room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Messages take long now and then.
+    Delay,
+    /// A connection ends.
+    Cut,
+    /// What was sent on a connection that has ended is carried out all the same, later.
+    Ghost,
+    /// Nothing gets through between a client and a server for a while.
+    Partition,
+    /// A server restarts and remembers.
+    Restart,
+    /// A server restarts and has forgotten all.
+    Forget,
+    /// A server stands still for a while.
+    Freeze,
+    /// A server loses a key.
+    Evict,
+    /// A server forgets its scripts.
+    Flush,
+    /// A client stands still for a while; clocks that stop in suspension stop.
+    Pause,
+    /// A client's wall clock is set.
+    ClientStep,
+    /// A server's wall clock is set back.
+    StepBack,
+    /// A server's wall clock is set forward.
+    StepForward,
+    /// Clocks run at different rates.
+    Drift,
+}
+
+const FAULTS: [Fault; 14] = [
+    Fault::Delay,
+    Fault::Cut,
+    Fault::Ghost,
+    Fault::Partition,
+    Fault::Restart,
+    Fault::Forget,
+    Fault::Freeze,
+    Fault::Evict,
+    Fault::Flush,
+    Fault::Pause,
+    Fault::ClientStep,
+    Fault::StepBack,
+    Fault::StepForward,
+    Fault::Drift,
+];
+
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) servers: usize,
+    pub(crate) quorum: usize,
+    pub(crate) clients: usize,
+    pub(crate) tasks: usize,
+    pub(crate) names: usize,
+    /// No lease has a longer TTL.
+    pub(crate) longest_ttl: Duration,
+    pub(crate) length: Duration,
+    /// A message takes up to this long when nothing is wrong.
+    pub(crate) latency: Duration,
+    pub(crate) faults: Vec<Fault>,
+    /// More servers lose keys than the quorum allows for, and nothing guards against restarts.
+    pub(crate) is_beyond: bool,
+}
+
+impl Plan {
+    pub(crate) fn new(seed: u64, is_beyond: bool) -> Self {
+        let mut prng = Prng::new(seed);
+        let (servers, quorum) =
+            prng.pick(&[(1, 1), (1, 1), (3, 2), (3, 2), (5, 3), (4, 3), (5, 4)]);
+        let secs = prng.pick(&[1, 3, 10, 30]);
+        let faults = FAULTS.into_iter().filter(|_| prng.percent(45)).collect();
+        Self {
+            seed,
+            servers,
+            quorum,
+            clients: 2 + prng.index(2),
+            tasks: 1 + prng.index(2),
+            names: 1 + prng.index(2),
+            longest_ttl: Duration::from_secs(secs),
+            length: Duration::from_secs(secs * prng.within(10..30)),
+            latency: prng.pick(&[0, 1, 2, 10].map(Duration::from_millis)),
+            faults,
+            is_beyond,
+        }
+    }
+
+    pub(crate) fn has(&self, fault: Fault) -> bool {
+        self.faults.contains(&fault)
+    }
+
+    /// How many servers may lose keys within a lease's life.
+    pub(crate) fn losses_max(&self) -> usize {
+        if self.is_beyond { self.servers } else { 2 * self.quorum - self.servers - 1 }
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, servers, quorum, clients, tasks, names, longest_ttl, .. } = self;
+        write!(
+            f,
+            "seed {seed}: {quorum} of {servers}, {clients} clients of {tasks}, {names} locks, \
+             TTL up to {longest_ttl:?}, {:?} long, latency {:?}, {:?}{}",
+            self.length,
+            self.latency,
+            self.faults,
+            if self.is_beyond { ", beyond the budget" } else { "" }
+        )
+    }
+}

@@ -1,0 +1,210 @@
+//! One seed, from fresh servers to the verdict on its history.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::actor::{Actor, key};
+use super::checks;
+use super::history::{At, Breach};
+use super::injector::Injector;
+use super::plan::{Fault, Plan};
+use super::prng::Prng;
+use super::register::Register;
+use super::world::{World, drift, host, lock};
+use crate::clock::simulated::{Client, Simulation, elapsed};
+use crate::locker::Locker;
+use crate::net::transport::Address;
+use crate::net::transport::simulated::set_dialer;
+
+/// Reconnection, and what is owed, take less than this once all is well.
+const QUIET: Duration = Duration::from_secs(8);
+/// Beyond the TTLs that a waiter may have to wait for.
+const LIVENESS_SLACK: Duration = Duration::from_secs(12);
+
+/// What came of a run.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) plan: Plan,
+    pub(crate) breaches: Vec<Breach>,
+    pub(crate) counts: BTreeMap<&'static str, u64>,
+    pub(crate) simulated: Duration,
+    pub(crate) digest: u64,
+    pub(crate) notes: Vec<(At, String)>,
+    /// Increments that the unfenced control lost.
+    pub(crate) control_lost: u64,
+}
+
+/// Runs one seed on this thread.
+pub(crate) fn run(plan: Plan) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime can be had");
+    runtime.block_on(async {
+        let _simulation = Simulation::begin(plan.seed ^ 0x51D);
+        let outcome = simulate(plan).await;
+        set_dialer(None);
+        outcome
+    })
+}
+
+async fn simulate(plan: Plan) -> Outcome {
+    let mut prng = Prng::new(plan.seed).fork();
+    let drifts = plan.has(Fault::Drift);
+    let clients: Vec<Arc<Client>> = (0..plan.clients)
+        .map(|number| {
+            let booted_before = prng.millis(1_000_000..100_000_000);
+            Client::new(number, booted_before, drift(&mut prng, drifts))
+        })
+        .collect();
+    let world = World::new(plan.clone(), prng.fork());
+    let mut background = JoinSet::new();
+    for server in 0..plan.servers {
+        background.spawn(Arc::clone(&world).expire(server));
+    }
+    let registers: Arc<Vec<Register>> =
+        Arc::new((0..plan.names).map(|_| Register::default()).collect());
+    install(&world);
+    let mut lockers = Vec::new();
+    for client in &clients {
+        lockers.push(client.run(connect(Arc::clone(&world))).await);
+    }
+    world.has_begun.store(true, Ordering::Relaxed);
+    let mut actors = JoinSet::new();
+    for (client, locker) in clients.iter().zip(&lockers) {
+        for _ in 0..plan.tasks {
+            let (world, locker, registers) =
+                (Arc::clone(&world), locker.clone(), Arc::clone(&registers));
+            let prng = prng.fork();
+            let actor = Actor { world, client: Arc::clone(client), locker, registers, prng };
+            actors.spawn(client.run(actor.run()));
+        }
+    }
+    let (injected, losses) = (clients.clone(), Vec::new());
+    let injector =
+        Injector { world: Arc::clone(&world), clients: injected, prng: prng.fork(), losses };
+    injector.run().await;
+    heal(&world, &clients);
+    let all = async { while actors.join_next().await.is_some_and(|ended| ended.is_ok()) {} };
+    if timeout(plan.longest_ttl * 30, all).await.is_err() {
+        world.history().breach("liveness", "an actor is stuck".into());
+    }
+    sleep(QUIET).await;
+    nothing_is_left(&world);
+    for (client, locker) in clients.iter().zip(&lockers) {
+        client.run(all_can_be_taken(&world, locker, client.number)).await;
+    }
+    // Each is dropped by its own client.
+    for (client, locker) in clients.iter().zip(lockers) {
+        client.run(async move { drop(locker) }).await;
+    }
+    verdict(&world, &registers)
+}
+
+async fn connect(world: Arc<World>) -> Locker {
+    let plan = &world.plan;
+    let urls: Vec<String> =
+        (0..plan.servers).map(|number| format!("redis://{}", host(number))).collect();
+    let mut builder = Locker::builder()
+        .nodes(urls)
+        .quorum(plan.quorum)
+        .ttl(plan.longest_ttl)
+        .longest_ttl(plan.longest_ttl)
+        .restart_guard(!plan.is_beyond);
+    if plan.servers == 1 {
+        builder = builder.command_timeout((plan.longest_ttl / 20).clamp(MIN_TIMEOUT, MAX_TIMEOUT));
+    }
+    builder.connect().await.expect("all servers are well at first")
+}
+
+const MIN_TIMEOUT: Duration = Duration::from_millis(50);
+const MAX_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Sockets of this thread are this world's.
+fn install(world: &Arc<World>) {
+    let world = Arc::clone(world);
+    set_dialer(Some(Box::new(move |address| {
+        let Address::Tcp { host: name, .. } = address else { panic!("there are no others") };
+        let server = (0..world.plan.servers).find(|number| host(*number) == *name);
+        let client = Client::current().expect("a client dials");
+        Box::pin(Arc::clone(&world).dial(client, server.expect("it is a server")))
+    })));
+}
+
+/// Everything is well from here on.
+fn heal(world: &Arc<World>, clients: &[Arc<Client>]) {
+    world.is_over.store(true, Ordering::Relaxed);
+    world.unblock();
+    (0..world.plan.servers).for_each(|server| world.thaw(server));
+    clients.iter().for_each(|client| client.resume());
+    world.history().note("all is well".into());
+}
+
+/// No lock is held any more on any server, though nobody's TTL may be over: everybody has given
+/// back what they had. What a server carries out from a connection that ended long ago may stay.
+fn nothing_is_left(world: &World) {
+    let excused = [Fault::Ghost, Fault::Delay, Fault::Partition, Fault::Freeze, Fault::StepBack];
+    if excused.into_iter().any(|fault| world.plan.has(fault)) {
+        return;
+    }
+    for server in 0..world.plan.servers {
+        for name in 0..world.plan.names {
+            let left = world.server(server).peek(key(name).as_bytes());
+            if let Some(owner) = left {
+                let text = format!("lock {name} on server {server}, of {owner:?}");
+                world.history().breach("left behind", text);
+            }
+        }
+    }
+}
+
+async fn all_can_be_taken(world: &World, locker: &Locker, client: usize) {
+    for name in 0..world.plan.names {
+        let limit = world.plan.longest_ttl * 5 + LIVENESS_SLACK;
+        match locker.lock(key(name)).wait_at_most(limit).await {
+            Ok(guard) => {
+                let _ = guard.release().await;
+            }
+            Err(error) => {
+                let text = format!("client {client} cannot take lock {name}: {error}");
+                world.history().breach("liveness", text);
+            }
+        }
+    }
+}
+
+fn verdict(world: &World, registers: &[Register]) -> Outcome {
+    let plan = &world.plan;
+    let mut history = std::mem::take(&mut *world.history());
+    let mut breaches = std::mem::take(&mut history.breaches);
+    breaches.extend(checks::windows_overlap(&history.leases));
+    // Tokens need counters, or wall clocks that are right.
+    let counters_lost = lock(&world.counters_lost).len();
+    if counters_lost < 2 * plan.quorum - plan.servers || plan.is_beyond {
+        breaches.extend(checks::tokens_repeat(&history.leases));
+        breaches.extend(checks::tokens_disobey_time(&history.leases));
+        for (name, register) in registers.iter().enumerate() {
+            let lost = register.fenced().lost();
+            if lost > 0 {
+                breaches.push(Breach { check: "register", text: format!("{lost} lost of {name}") });
+            }
+        }
+    }
+    breaches.extend(checks::claims_too_long(&history.claims));
+    breaches.extend(checks::signals_too_late(&history.signals));
+    Outcome {
+        plan: plan.clone(),
+        breaches,
+        counts: history.counts,
+        simulated: elapsed(),
+        digest: history.digest,
+        notes: history.notes,
+        control_lost: registers.iter().map(|register| register.control().lost()).sum(),
+    }
+}

@@ -1,0 +1,208 @@
+//! A simulated server: a keyspace, a wall clock of its own, and what it knows of its clients.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use bytes::Bytes;
+use leasehold_resp::Frame;
+
+use super::keyspace::{Keyspace, Touch, error};
+use super::lua;
+use crate::clock::simulated::{elapsed, true_wall};
+
+/// How long servers have run when a simulation begins: no restart guard minds them.
+const UPTIME_MICROS: i64 = 30 * 24 * 3600 * 1_000_000;
+
+pub(crate) struct Server {
+    number: usize,
+    keyspace: Keyspace,
+    drift_ppm: i64,
+    wall_ahead_micros: i64,
+    /// By its own wall clock.
+    started_at: i64,
+    pub(crate) run: u64,
+    scripts: BTreeMap<Bytes, Bytes>,
+    /// Who has read a key and is to be told when it changes.
+    trackers: BTreeMap<Bytes, BTreeSet<u64>>,
+    pub(crate) is_frozen: bool,
+}
+
+/// What a server keeps of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Session {
+    pub(crate) link: u64,
+    pub(crate) is_tracking: bool,
+}
+
+/// To be told to a connection: the key that changed; none for all keys.
+pub(crate) type Told = (u64, Option<Bytes>);
+
+impl Server {
+    pub(crate) fn new(number: usize, drift_ppm: i64) -> Self {
+        let mut server = Self {
+            number,
+            keyspace: Keyspace::default(),
+            drift_ppm,
+            wall_ahead_micros: 0,
+            started_at: 0,
+            run: 0,
+            scripts: BTreeMap::new(),
+            trackers: BTreeMap::new(),
+            is_frozen: false,
+        };
+        server.started_at = server.wall() - UPTIME_MICROS;
+        server
+    }
+
+    fn wall(&self) -> i64 {
+        let span = i64::try_from(elapsed().as_micros()).expect("a simulation is short");
+        true_wall()
+            + self.wall_ahead_micros
+            + span / 1_000_000 * self.drift_ppm
+            + span % 1_000_000 * self.drift_ppm / 1_000_000
+    }
+
+    pub(crate) fn step_wall(&mut self, micros: i64) {
+        self.wall_ahead_micros += micros;
+    }
+
+    pub(crate) fn restart(&mut self, remembers: bool) {
+        self.run += 1;
+        self.started_at = self.wall();
+        self.scripts.clear();
+        self.trackers.clear();
+        self.is_frozen = false;
+        if !remembers {
+            self.keyspace = Keyspace::default();
+        }
+    }
+
+    pub(crate) fn flush_scripts(&mut self) {
+        self.scripts.clear();
+    }
+
+    pub(crate) fn forget_link(&mut self, link: u64) {
+        for readers in self.trackers.values_mut() {
+            readers.remove(&link);
+        }
+    }
+
+    fn catch_up(&mut self) {
+        let now = self.wall();
+        self.keyspace.set_now(now);
+    }
+
+    /// The value under a key now, without touching it.
+    pub(crate) fn peek(&mut self, key: &[u8]) -> Option<Bytes> {
+        self.catch_up();
+        self.keyspace.peek(key)
+    }
+
+    /// Deletes what has expired, and how long it is to the next key's end that somebody waits for.
+    pub(crate) fn expire(&mut self) -> (Vec<Told>, Option<Duration>) {
+        self.catch_up();
+        self.keyspace.expire_all();
+        let told = self.tell(None);
+        let awaited = self.trackers.iter().filter(|(_, readers)| !readers.is_empty());
+        let ends = awaited.filter_map(|(key, _)| self.keyspace.ends_in_ms(key));
+        (told, ends.min().map(|ms| Duration::from_millis(ms + 1)))
+    }
+
+    /// Loses a key.
+    pub(crate) fn lose(&mut self, key: &[u8]) -> Vec<Told> {
+        self.catch_up();
+        self.keyspace.run(&[Bytes::from_static(b"DEL"), Bytes::copy_from_slice(key)]);
+        self.tell(None)
+    }
+
+    pub(crate) fn script(&self, digest: &Bytes) -> Option<&Bytes> {
+        self.scripts.get(digest)
+    }
+
+    /// Runs a command of a client's.
+    pub(crate) fn run(&mut self, session: &mut Session, words: &[Bytes]) -> (Frame, Vec<Told>) {
+        self.catch_up();
+        let verb = words.first().map(|verb| verb.to_ascii_uppercase()).unwrap_or_default();
+        let ok = || Frame::Simple("OK".into());
+        let reply = match (&verb[..], &words[1..]) {
+            (b"HELLO", _) => Frame::Map(vec![(Frame::Bulk("proto".into()), Frame::Integer(3))]),
+            (b"SELECT", _) => ok(),
+            (b"CLIENT", [what, ..]) => {
+                session.is_tracking |= what.eq_ignore_ascii_case(b"TRACKING");
+                ok()
+            }
+            (b"INFO", [section]) => Frame::Bulk(self.info(section).into()),
+            (b"SCRIPT", [_, text]) => Frame::Bulk(self.load(text)),
+            (b"EVAL", [text, rest @ ..]) => {
+                self.load(text);
+                self.eval(&text.clone(), rest)
+            }
+            (b"EVALSHA", [digest, rest @ ..]) => match self.scripts.get(digest).cloned() {
+                Some(text) => self.eval(&text, rest),
+                None => error("NOSCRIPT No matching script. Please use EVAL."),
+            },
+            _ => self.keyspace.run(words),
+        };
+        let told = self.tell(Some(session));
+        (reply, told)
+    }
+
+    fn eval(&mut self, text: &Bytes, words: &[Bytes]) -> Frame {
+        let count = words.first().and_then(|count| std::str::from_utf8(count).ok()?.parse().ok());
+        match count {
+            Some(count) if words.len() > count => {
+                lua::run(&mut self.keyspace, text, &words[1..=count], &words[count + 1..])
+            }
+            _ => error("ERR Number of keys can't be greater than number of args"),
+        }
+    }
+
+    fn load(&mut self, text: &Bytes) -> Bytes {
+        let fnv = |seed: u64| {
+            text.iter()
+                .fold(seed, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3))
+        };
+        let digest = format!("{:016x}{:024x}", fnv(0xCBF2_9CE4_8422_2325), fnv(text.len() as u64));
+        let digest = Bytes::from(digest);
+        self.scripts.insert(digest.clone(), text.clone());
+        digest
+    }
+
+    fn info(&self, section: &[u8]) -> String {
+        match section {
+            b"server" => format!(
+                "# Server\r\nredis_mode:standalone\r\nrun_id:{:038x}{:02x}\r\nuptime_in_seconds:{}\r\n",
+                self.run,
+                self.number,
+                (self.wall() - self.started_at).div_euclid(1_000_000)
+            ),
+            b"memory" => "# Memory\r\nmaxmemory_policy:noeviction\r\n".into(),
+            _ => "# Replication\r\nrole:master\r\n".into(),
+        }
+    }
+
+    /// Who is to be told of what was touched; the session that did it is not told of its own.
+    fn tell(&mut self, by: Option<&Session>) -> Vec<Told> {
+        let mut told = Vec::new();
+        for touch in self.keyspace.take_touched() {
+            match touch {
+                Touch::Read(key) => {
+                    if let Some(by) = by.filter(|by| by.is_tracking) {
+                        self.trackers.entry(key).or_default().insert(by.link);
+                    }
+                }
+                Touch::Changed(key) => {
+                    let readers = self.trackers.remove(&key).unwrap_or_default();
+                    let others =
+                        readers.into_iter().filter(|link| by.is_none_or(|by| by.link != *link));
+                    told.extend(others.map(|link| (link, Some(key.clone()))));
+                }
+                Touch::Flushed => {
+                    let readers = std::mem::take(&mut self.trackers).into_values().flatten();
+                    told.extend(readers.map(|link| (link, None)));
+                }
+            }
+        }
+        told
+    }
+}
