@@ -19,6 +19,7 @@ use crate::lock::shutdown::{Shutdown, shut_down};
 use crate::policy::{Retry, Tolerance, Wait};
 use crate::request::LockRequest;
 use crate::server::node::Node;
+use crate::server::place::{Directory, Place};
 use crate::stats::{BreakerState, Meter, ServerStats, Stats};
 
 /// Takes locks on a server, or on a quorum of several. Cloning it is cheap; all clones share its
@@ -187,7 +188,10 @@ impl Locker {
             let lines = unfit.into_iter().chain(named);
             lines.map(|line| format!("{address}: {line}")).collect::<Vec<_>>()
         };
-        self.core.nodes().iter().flat_map(of_node).collect()
+        let directories = self.core.places().iter().filter_map(Place::directory);
+        let listed = directories.flat_map(Directory::refused);
+        let listed = listed.map(|(address, error)| format!("{address}: {error}"));
+        self.core.nodes().iter().flat_map(of_node).chain(listed).collect()
     }
 
     fn name(&self, name: &[u8]) -> Result<Names, Error> {

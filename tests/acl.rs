@@ -1,6 +1,8 @@
 //! The rights of `docs/acl.md`: a user with just these can do everything, and each of them taken
 //! away gives an error that names it, and no wait without an end.
 
+#[path = "acl/moving.rs"]
+mod moving;
 mod support;
 
 use std::future::IntoFuture;
@@ -295,11 +297,16 @@ async fn each_right_that_is_missing_is_named_in_what_is_said() {
             None => right.clone(),
         };
         for said in complaints(&right).await {
-            let (_, granted) = said.split_once("; grant the user ").expect(&said);
-            let mut words = granted.split([' ', ';']);
-            assert!(words.any(|word| word == named), "{right}: {said}");
+            assert_names(&said, &named);
         }
     }
+}
+
+/// What is said tells what to grant.
+#[track_caller]
+fn assert_names(said: &str, right: &str) {
+    let (_, granted) = said.split_once("; grant the user ").expect(said);
+    assert!(granted.split([' ', ';']).any(|word| word == right), "{right}: {said}");
 }
 
 /// An error is no word on a lease: it lasts to its end, and is given back by whoever may.

@@ -7,7 +7,7 @@ use leasehold_resp::{Decimal, Frame};
 use super::answer::{Answer, Reason};
 use super::order::Replicas;
 use crate::net::connection::Connection;
-use crate::net::refusal::ServerError;
+use crate::net::refusal::{Code, ServerError};
 use crate::net::reply::Reply;
 use crate::policy::Moment;
 use crate::server::call::{Call, Command, begin_amid};
@@ -24,6 +24,12 @@ pub(super) struct Sent<'a> {
     call: Call<'a>,
     /// How many replicas have what was written, once it is known; and how many should.
     acknowledged: Option<(Reply, u32)>,
+}
+
+/// It was sent, behind the word that the slot is not served yet.
+pub(super) struct Asking<'a> {
+    word: Option<Reply>,
+    sent: Sent<'a>,
 }
 
 /// It was answered, and not with an error.
@@ -46,7 +52,7 @@ impl<'a> Asked<'a> {
     /// Nothing was sent when the future is dropped before it is ready.
     pub(super) async fn send(self, connection: &Arc<Connection>) -> Result<Sent<'a>, Reason> {
         if self.awaits.is_some() {
-            return send_with(connection, None, self).await;
+            return Ok(send_with(connection, None, self).await?.1);
         }
         let call = Call::begin(connection, self.command).await.map_err(Reason::NoReply)?;
         Ok(Sent { call, acknowledged: None })
@@ -61,8 +67,9 @@ impl<'a> Asked<'a> {
     pub(super) async fn send_asking(
         self,
         connection: &Arc<Connection>,
-    ) -> Result<Sent<'a>, Reason> {
-        send_with(connection, Some(&[b"ASKING"]), self).await
+    ) -> Result<Asking<'a>, Reason> {
+        let (word, sent) = send_with(connection, Some(&[b"ASKING"]), self).await?;
+        Ok(Asking { word, sent })
     }
 }
 
@@ -70,13 +77,14 @@ async fn send_with<'a>(
     connection: &Arc<Connection>,
     ahead: Option<&[&[u8]]>,
     Asked { command, awaits }: Asked<'a>,
-) -> Result<Sent<'a>, Reason> {
+) -> Result<(Option<Reply>, Sent<'a>), Reason> {
     let wait = awaits.map(Wait::new);
     let words = wait.as_ref().map(Wait::words);
     let behind = words.as_ref().map(|words| &words[..]);
     let begun = begin_amid(connection, ahead, command, behind).await;
-    let (call, reply) = begun.map_err(Reason::NoReply)?;
-    Ok(Sent { call, acknowledged: reply.zip(awaits.map(|replicas| replicas.count)) })
+    let (said_ahead, call, reply) = begun.map_err(Reason::NoReply)?;
+    let acknowledged = reply.zip(awaits.map(|replicas| replicas.count));
+    Ok((said_ahead, Sent { call, acknowledged }))
 }
 
 /// What has replicas awaited.
@@ -111,6 +119,27 @@ impl Sent<'_> {
             None => None,
         };
         Ok(Replied { frame, shortage })
+    }
+}
+
+impl Asking<'_> {
+    /// See [`Sent::asked_at`].
+    pub(super) fn asked_at(&self) -> Moment {
+        self.sent.asked_at()
+    }
+
+    /// What the server answers. Where the user has no right to the word, the server sends on what
+    /// comes behind it, and for ever: what it says of the right is the answer.
+    pub(super) async fn reply(self) -> Result<Replied, Reason> {
+        let replied = self.sent.reply().await;
+        if let (Err(Reason::Refused(_)), Some(word)) = (&replied, self.word) {
+            let said = word.await.ok();
+            let error = said.and_then(|frame| frame.error().map(|text| ServerError::new(text)));
+            if let Some(error) = error.filter(|error| error.code() == Code::Permission) {
+                return Err(Reason::Refused(error));
+            }
+        }
+        replied
     }
 }
 

@@ -139,12 +139,13 @@ async fn ask_at(
     };
     let connection = node.connection(lane).await.map_err(Reason::NoConnection)?;
     node.check(lane).map_err(Reason::Refusal)?;
-    let sent = if is_asking {
-        question.send_asking(&connection).await?
-    } else {
-        post.seat().connection = Some(Arc::clone(&connection));
-        question.send(&connection).await?
-    };
+    if is_asking {
+        let sent = question.send_asking(&connection).await?;
+        *asked_at = Some(sent.asked_at());
+        return sent.reply().await;
+    }
+    post.seat().connection = Some(Arc::clone(&connection));
+    let sent = question.send(&connection).await?;
     *asked_at = Some(sent.asked_at());
     sent.reply().await
 }

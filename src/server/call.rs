@@ -269,8 +269,7 @@ pub(crate) async fn begin_all<'a>(
 }
 
 /// As [`Call::begin`], with plain commands right `ahead` of it and `behind` it: nothing comes
-/// between. The reply to the one behind it is given back; the one ahead of it shows in what the
-/// command itself does.
+/// between. The replies to both are given back, the one ahead of it first.
 ///
 /// The script itself is sent: what makes up for a missing one would come behind all of this.
 ///
@@ -286,7 +285,7 @@ pub(crate) async fn begin_amid<'a>(
     ahead: Option<&[&[u8]]>,
     command: Command<'a>,
     behind: Option<&[&[u8]]>,
-) -> Result<(Call<'a>, Option<Reply>), Failure> {
+) -> Result<(Option<Reply>, Call<'a>, Option<Reply>), Failure> {
     let command = command.whole();
     let all = ahead.map(Command::Plain).into_iter().chain([command]);
     let all: Vec<(Spelled<'_>, usize)> = all
@@ -300,9 +299,9 @@ pub(crate) async fn begin_amid<'a>(
     // Far less than what may be in flight together.
     let (asked_at, replies) = send_portion(connection, &all).await?;
     let mut replies = replies.into_iter();
-    drop(ahead.and_then(|_| replies.next()));
+    let said_ahead = ahead.and_then(|_| replies.next());
     let reply = replies.next().ok_or_else(|| Failure::Unknown(connection.fault()))?;
-    Ok((Call::new(connection, command, asked_at, reply), replies.next()))
+    Ok((said_ahead, Call::new(connection, command, asked_at, reply), replies.next()))
 }
 
 /// Sends as many of these, each with its length, as may be in flight together.

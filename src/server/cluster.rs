@@ -221,7 +221,10 @@ async fn ask_for_map(connection: &Arc<Connection>, endpoint: &Endpoint) -> Resul
             Map::from_shards(&reply, &asked, endpoint.tls)
                 .map_err(|_| OpenError::Unexpected { step: SHARDS })
         }
-        Some(error) => Err(OpenError::Refused { step: SLOTS, error }),
+        Some(error) => {
+            connection.note_refused(error.clone());
+            Err(OpenError::Refused { step: SLOTS, error })
+        }
     }
 }
 

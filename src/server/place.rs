@@ -34,6 +34,11 @@ pub(crate) trait Directory: Send + Sync {
 
     /// All servers that are known.
     fn nodes(&self) -> Vec<Arc<Node>>;
+
+    /// What those who know where the servers are refuse, for want of a right, where nobody waits.
+    fn refused(&self) -> Vec<(Address, ServerError)> {
+        Vec::new()
+    }
 }
 
 /// A directory, and the tasks that keep it up to date.

@@ -7,7 +7,7 @@
 //!
 //! Source: "Guidelines for Redis clients with support for Redis Sentinel" at redis.io/docs/latest.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -25,6 +25,7 @@ use super::place::{Detour, Directory, Listing, Unheard};
 use crate::clock;
 use crate::net::connection::Connection;
 use crate::net::handshake::{Hello, OpenError};
+use crate::net::outcome::Fault;
 use crate::net::pool::{Lane, Link};
 use crate::net::pushes::{Listeners, Pushes};
 use crate::net::refusal::ServerError;
@@ -53,6 +54,14 @@ pub(crate) struct Service {
 struct Sentinel {
     endpoint: Endpoint,
     lane: Lane,
+    /// It does not tell of changes, for want of a right.
+    untold: Mutex<Option<ServerError>>,
+}
+
+impl Sentinel {
+    fn untold(&self) -> MutexGuard<'_, Option<ServerError>> {
+        self.untold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What a Sentinel says.
@@ -77,7 +86,9 @@ impl Service {
         let wanted = Arc::new(Notify::new());
         let sentinels: Vec<_> = sentinels
             .into_iter()
-            .map(|endpoint| Arc::new(Sentinel { endpoint, lane: Lane::default() }))
+            .map(|endpoint| {
+                Arc::new(Sentinel { endpoint, lane: Lane::default(), untold: Mutex::default() })
+            })
             .collect();
         let mut tasks = JoinSet::new();
         for sentinel in &sentinels {
@@ -151,11 +162,21 @@ impl Directory for Service {
     fn nodes(&self) -> Vec<Arc<Node>> {
         vec![self.master.load_full()]
     }
+
+    fn refused(&self) -> Vec<(Address, ServerError)> {
+        let of_one = |sentinel: &Arc<Sentinel>| {
+            let asked = sentinel.lane.ready().and_then(|it| it.refused().cloned());
+            let all = asked.into_iter().chain(sentinel.untold().clone());
+            all.map(|error| (sentinel.endpoint.address.clone(), error)).collect::<Vec<_>>()
+        };
+        self.sentinels.iter().flat_map(of_one).collect()
+    }
 }
 
 /// Keeps a connection to one Sentinel, on which it tells of every change.
 async fn listen(sentinel: Arc<Sentinel>, kin: Kin, wanted: Arc<Notify>) {
     let mut failed: u32 = 0;
+    let mut is_to_tell = true;
     loop {
         let credentials = sentinel.endpoint.credentials.as_ref();
         let hello = Hello {
@@ -173,10 +194,17 @@ async fn listen(sentinel: Arc<Sentinel>, kin: Kin, wanted: Arc<Notify>) {
             Ok(opened) => {
                 failed = 0;
                 let connection = opened.connection;
-                if connection.is_resp3() {
-                    // Where it fails, the connection has ended.
-                    let _ = connection.send_unanswered(&[b"SUBSCRIBE", b"+switch-master"]);
+                if is_to_tell && connection.is_resp3() {
+                    let refused = subscribe(&connection).await;
+                    sentinel.untold().clone_from(&refused);
+                    if refused.is_some() {
+                        // Its replies are one off by now.
+                        connection.fail(Fault::ClosedByUs);
+                        is_to_tell = false;
+                        continue;
+                    }
                 }
+                is_to_tell = true;
                 sentinel.lane.set(Link::Up(Arc::clone(&connection)));
                 // What changed before it told of changes.
                 wanted.notify_one();
@@ -190,6 +218,19 @@ async fn listen(sentinel: Arc<Sentinel>, kin: Kin, wanted: Arc<Notify>) {
         }
         sleep(RECONNECT.delay(failed, clock::random_bits())).await;
     }
+}
+
+/// Has a Sentinel tell of changes; why it does not, if it refuses. A subscription is answered by
+/// pushes, and by a reply only where it is refused: then that comes in the place of the next one,
+/// which is HELLO's, to which everybody has a right.
+async fn subscribe(connection: &Arc<Connection>) -> Option<ServerError> {
+    // Where they fail, the connection has ended.
+    connection.send_unanswered(&[b"SUBSCRIBE", b"+switch-master"]).ok()?;
+    let reply =
+        Call::begin(connection, Command::Plain(&[b"HELLO", b"3"])).await.ok()?.await.ok()?;
+    let error = ServerError::new(reply.error()?);
+    let is_of_channel = error.text().contains("channel");
+    Some(if is_of_channel { error.lacking("&+switch-master".into()) } else { error })
 }
 
 /// Hears that something has changed.
@@ -240,7 +281,11 @@ async fn ask(connection: &Arc<Connection>, name: &str) -> Result<Master, OpenErr
     let words: [&[u8]; 3] = [b"SENTINEL", b"MASTER", name.as_bytes()];
     let reply = Call::begin(connection, Command::Plain(&words)).await?.await?;
     match reply.error() {
-        Some(text) => Err(OpenError::Refused { step: STEP, error: ServerError::new(text) }),
+        Some(text) => {
+            let error = ServerError::new(text);
+            connection.note_refused(error.clone());
+            Err(OpenError::Refused { step: STEP, error })
+        }
         None => read(&reply).ok_or(OpenError::Unexpected { step: STEP }),
     }
 }

@@ -9,7 +9,7 @@ use std::ops::Index;
 use std::time::{Duration, Instant};
 
 use self::node::{Node, Turn};
-use super::server::Builder;
+use super::server::{ADMIN, Builder, has_least_rights};
 use super::{RedisServer, STUCK};
 
 /// After so long a node has given up a failover that it was asked for.
@@ -226,6 +226,12 @@ impl Cluster {
             .args(["--cluster", "reshard", &source.server.address().to_string()])
             .args(["--cluster-from", &source.id, "--cluster-to", &target.id])
             .args(["--cluster-slots", &count.to_string(), "--cluster-yes"])
+            .args(
+                has_least_rights()
+                    .then_some(["--user", ADMIN, "--pass", ADMIN])
+                    .into_iter()
+                    .flatten(),
+            )
             .kill_on_drop(true);
         let moved = async {
             loop {
@@ -284,7 +290,11 @@ impl Cluster {
                 return moved;
             };
             let key = std::str::from_utf8(key).expect("tests have readable keys");
-            let answer = client.text(&["MIGRATE", "127.0.0.1", &port, key, "0", "5000"]);
+            let mut migrate = vec!["MIGRATE", "127.0.0.1", &port, key, "0", "5000"];
+            if has_least_rights() {
+                migrate.extend(["AUTH2", ADMIN, ADMIN]);
+            }
+            let answer = client.text(&migrate);
             // A key can expire in between.
             assert!(answer == "OK" || answer == "NOKEY", "{answer}");
             moved += usize::from(answer == "OK");

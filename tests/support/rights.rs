@@ -3,7 +3,7 @@
 
 /// The prefix of the page's keys.
 pub const PREFIX: &str = "app:";
-/// Its modes, each of which needs those before it too.
+/// Its modes of servers that stay, each of which needs those before it too.
 pub const MODES: [&str; 5] = ["unfenced", "fenced", "waiting", "several", "database"];
 
 fn page() -> String {
@@ -17,7 +17,8 @@ pub fn of(mode: &str) -> Vec<String> {
     MODES[..=last].iter().flat_map(|mode| row(mode)).collect()
 }
 
-fn row(mode: &str) -> Vec<String> {
+/// The rules of a mode alone.
+pub fn row(mode: &str) -> Vec<String> {
     let (page, begins) = (page(), format!("| {mode} |"));
     let row = page.lines().find(|line| line.starts_with(&begins)).expect("the table has the mode");
     let (_, rules) = row.trim_end_matches([' ', '|', '`']).rsplit_once('`').expect("its last cell");

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use leasehold_resp::Frame;
 
+use super::server::{ADMIN, has_least_rights};
 use super::watchdog::{Directory, Watchdog};
 use super::{Client, RedisServer, STUCK, ports};
 
@@ -221,7 +222,11 @@ fn configuration(port: u16, master: u16, directory: &Path, passwords: &Passwords
          sentinel parallel-syncs {SERVICE} 2\n",
         directory.display()
     );
-    if let Some(password) = &passwords.servers {
+    if has_least_rights() {
+        text += &format!(
+            "sentinel auth-user {SERVICE} {ADMIN}\nsentinel auth-pass {SERVICE} {ADMIN}\n"
+        );
+    } else if let Some(password) = &passwords.servers {
         text += &format!("sentinel auth-pass {SERVICE} {password}\n");
     }
     if let Some(password) = &passwords.sentinels {

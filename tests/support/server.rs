@@ -35,12 +35,12 @@ struct Tls {
 }
 
 /// Whether everybody but [`RedisServer::client`] is to have the rights of `docs/acl.md` alone.
-fn has_least_rights() -> bool {
+pub fn has_least_rights() -> bool {
     std::env::var_os("LEASEHOLD_TEST_ACL").is_some_and(|value| value == "1")
 }
 
-/// Who may do everything where others may not.
-const ADMIN: &str = "admin";
+/// Who may do everything where others may not, and the password.
+pub const ADMIN: &str = "admin";
 
 impl Builder {
     /// One more word of redis-server's command line.
@@ -149,9 +149,12 @@ impl Builder {
     fn users(&self) -> impl Iterator<Item = String> {
         let password = self.password().map_or("nopass".into(), |password| format!(">{password}"));
         let default = ["--user", "default", "on", &password, "~*"].map(str::to_owned);
-        let commands = rights::of("database").into_iter().filter(|rule| !rule.starts_with('~'));
+        let modes = [rights::of("database"), rights::row("cluster"), rights::row("replicas")];
+        let commands = modes.into_iter().flatten().filter(|rule| !rule.starts_with('~'));
         let admin = ["--user", ADMIN, "on", &format!(">{ADMIN}"), "~*", "&*", "+@all"];
-        default.into_iter().chain(commands).chain(admin.map(str::to_owned))
+        let replication = ["--masteruser", ADMIN, "--masterauth", ADMIN];
+        let rest = admin.into_iter().chain(replication).map(str::to_owned).collect::<Vec<_>>();
+        default.into_iter().chain(commands).chain(rest)
     }
 
     fn password(&self) -> Option<&str> {
