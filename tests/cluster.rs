@@ -2,6 +2,8 @@
 
 #[path = "cluster/changes.rs"]
 mod changes;
+#[path = "cluster/corners.rs"]
+mod corners;
 mod support;
 
 use std::time::Duration;

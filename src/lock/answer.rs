@@ -47,6 +47,8 @@ pub(crate) enum Reason {
     NoConnection(OpenError),
     NoReply(Failure),
     Refused(ServerError),
+    /// The nodes of a Cluster send one another whoever asks.
+    Unsettled(ServerError),
     /// A reply that the question does not have.
     Unexpected,
     /// It was not asked, because it did not answer before; for so long still.
@@ -169,6 +171,7 @@ impl Reason {
             Self::Refusal(Refusal::Unfit(Unfit::Replica)) => FailureKind::Unavailable,
             Self::Refusal(Refusal::Unfit(_)) => FailureKind::Misuse,
             Self::TooFewReplicas { .. } => FailureKind::Unreplicated,
+            Self::Unsettled(_) => FailureKind::Unavailable,
             Self::Refused(error) | Self::NoConnection(OpenError::Refused { error, .. }) => {
                 kind_of(error.code())
             }
@@ -218,6 +221,9 @@ impl std::fmt::Display for Reason {
                 f,
                 "granted, but only {acknowledged} of {needed} replicas have acknowledged it in time"
             ),
+            Self::Unsettled(error) => {
+                write!(f, "the Cluster's nodes do not agree on who has the key ({error})")
+            }
             Self::Refused(error) => match error.code() {
                 Code::ReadOnly => {
                     write!(f, "a replica, which takes no locks; give the master ({error})")

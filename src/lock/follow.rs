@@ -21,6 +21,8 @@ use crate::server::place::Detour;
 
 /// So often a question is sent on before servers are taken to send it in a circle.
 const REDIRECTS_MAX: u32 = 16;
+/// From here on it seems to be a circle: a pause lets the servers agree.
+const REDIRECTS_AT_ONCE: u32 = 4;
 /// Between two tries where the servers say that they cannot serve now: a slot takes milliseconds
 /// to move, a new master seconds to be agreed on.
 const NOT_NOW: Backoff =
@@ -96,12 +98,17 @@ pub(super) async fn follow(
         }
         let asked = post.seat().node.endpoint().address.clone();
         let detour = match directory.detour(&refused, &asked) {
-            Some(detour) => detour,
+            Some(detour) if tried < REDIRECTS_AT_ONCE => detour,
+            Some(detour) if clock::now().since(began_at) < patience => {
+                let pauses = tried - REDIRECTS_AT_ONCE;
+                sleep(NOT_NOW.delay(pauses, clock::random_bits())).await;
+                detour
+            }
             None if clock::now().since(began_at) < patience => {
                 sleep(NOT_NOW.delay(tried, clock::random_bits())).await;
                 Detour { node: directory.serves(post.slot), is_asking: false }
             }
-            None => break,
+            _ => break,
         };
         let is_elsewhere = refused.code() == Code::Elsewhere;
         match ask_at(hold, server, detour, is_elsewhere, question, asked_at).await {
@@ -109,7 +116,10 @@ pub(super) async fn follow(
             settled => return settled,
         }
     }
-    Err(Reason::Refused(refused))
+    Err(match refused.code() {
+        Code::Elsewhere => Reason::Unsettled(refused),
+        _ => Reason::Refused(refused),
+    })
 }
 
 /// Asks the server of a detour. The hold moves there for good, unless that server is only to be
@@ -125,6 +135,7 @@ async fn ask_at(
     let post = &hold.posts[server];
     let lane = {
         let mut seat = post.seat();
+        seat.is_away = is_asking;
         if is_asking {
             seat.lane_at(&node)
         } else {

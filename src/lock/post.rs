@@ -32,6 +32,8 @@ pub(super) struct Seat {
     pub(super) is_asked: bool,
     /// The server has said that it granted the lease.
     pub(super) is_granted: bool,
+    /// The last answer came from a server that it does not stay with.
+    pub(super) is_away: bool,
 }
 
 /// The connections that a claim goes out on.
@@ -68,6 +70,7 @@ impl Post {
                 connection: None,
                 is_asked: false,
                 is_granted: false,
+                is_away: false,
             };
             Self { place, names, slot, seat: Mutex::new(seat) }
         };
@@ -144,6 +147,11 @@ impl Seat {
         } else {
             Lanes::Shared
         }
+    }
+
+    /// Whether its server tells of changes to what it has answered.
+    pub(super) fn is_watched(&self) -> bool {
+        !self.is_away && self.node.is_watching(self.lane)
     }
 
     /// The lane on which its server tells of the lease's end.

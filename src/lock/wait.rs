@@ -176,10 +176,7 @@ impl Waiter<'_> {
         if refused.round.queued().is_some() {
             return Asked::Interrupted;
         }
-        let is_watched = |server: usize| {
-            let seat = refused.hold.seat(server);
-            seat.node.is_watching(seat.lane)
-        };
+        let is_watched = |server: usize| refused.hold.seat(server).is_watched();
         if let Setback::Held(frees_in) = refused.setback {
             if self.watch.is_some() && refused.round.refused_by().any(is_watched) {
                 refused.setback = Setback::Watched(frees_in);

@@ -128,6 +128,11 @@ impl Connection {
         self.lock().take_unanswered()
     }
 
+    /// What is owed on it and not answered yet.
+    pub fn owed(&self) -> Vec<Owed> {
+        self.lock().owed().cloned().collect()
+    }
+
     /// Whether it can still take commands.
     pub fn is_alive(&self) -> bool {
         !self.credit.is_closed()

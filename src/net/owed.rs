@@ -16,6 +16,8 @@ pub struct Owed {
     pub slot: u16,
     /// From when on it is not worth sending any more.
     pub pointless_at: Moment,
+    /// How often it was sent to a server that may not be the one.
+    pub tries: u32,
 }
 
 /// Something owed that the server did not do, and why.

@@ -221,6 +221,14 @@ impl<W: Clone> Pipeline<W> {
         std::mem::take(&mut self.unanswered)
     }
 
+    /// What is owed and not answered yet.
+    pub fn owed(&self) -> impl Iterator<Item = &Owed> {
+        self.waiting.iter().filter_map(|&index| match &self.slots[index].holder {
+            Holder::Owed(owed) => Some(owed),
+            _ => None,
+        })
+    }
+
     /// Matches one frame to the command that waits longest; returns whom to wake.
     ///
     /// A push, known by its type alone, is nobody's reply: it is dropped here. Whoever wants to

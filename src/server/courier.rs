@@ -5,9 +5,10 @@
 //! given up once it is pointless.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::sleep;
+use tokio::time::timeout;
 
 use super::place::{Detour, Directory};
 use crate::clock;
@@ -15,13 +16,11 @@ use crate::net::owed::{Owed, Refused};
 use crate::net::pushes::Refusals;
 use crate::net::refusal::{Code, ServerError};
 use crate::net::transport::Address;
-use crate::policy::Backoff;
+use crate::policy::{Backoff, Moment};
 
-/// Between two rounds: soon, but not at the pace at which servers that disagree can refuse.
-const ROUNDS: Backoff = Backoff {
-    first: std::time::Duration::from_millis(4),
-    longest: std::time::Duration::from_millis(500),
-};
+/// Between two tries: soon, but not at the pace at which servers that disagree can refuse.
+const TRIES: Backoff =
+    Backoff { first: Duration::from_millis(4), longest: Duration::from_millis(500) };
 /// More than this is kept for nobody.
 const ERRANDS_MAX: usize = 4096;
 
@@ -29,6 +28,7 @@ const ERRANDS_MAX: usize = 4096;
 struct Errand {
     owed: Owed,
     lane: usize,
+    due_at: Moment,
     /// The server that refused it, and its words.
     refused: Option<(Address, ServerError)>,
 }
@@ -45,7 +45,9 @@ impl Courier {
         self.errands.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, errand: Errand) {
+    fn add(&self, owed: Owed, lane: usize, refused: Option<(Address, ServerError)>) {
+        let due_at = due_at(&owed);
+        let errand = Errand { owed, lane, due_at, refused };
         let mut errands = self.errands();
         if errands.len() < ERRANDS_MAX {
             errands.push(errand);
@@ -56,7 +58,7 @@ impl Courier {
 
     /// Takes over what could not be sent on this lane of a server, or was not answered there.
     pub(super) fn carry(&self, owed: impl IntoIterator<Item = Owed>, lane: usize) {
-        owed.into_iter().for_each(|owed| self.add(Errand { owed, lane, refused: None }));
+        owed.into_iter().for_each(|owed| self.add(owed, lane, None));
     }
 
     /// Hears what a lane of a server refuses.
@@ -64,36 +66,55 @@ impl Courier {
         Arc::new(Listener { courier: Arc::clone(self), address, lane })
     }
 
+    fn take_due(&self) -> Vec<Errand> {
+        let now = clock::now();
+        let mut errands = self.errands();
+        let (due, later) = errands.drain(..).partition(|errand| errand.due_at <= now);
+        *errands = later;
+        due
+    }
+
+    /// Keeps these for another try; when the next one is due.
+    fn put_back(&self, mut left: Vec<Errand>) -> Option<Moment> {
+        let mut errands = self.errands();
+        errands.append(&mut left);
+        errands.iter().map(|errand| errand.due_at).min()
+    }
+
     /// Carries what comes, for as long as the directory's place lives.
     pub(super) async fn run(&self, directory: &dyn Directory) {
-        let mut failed = 0;
         loop {
-            let mut due = std::mem::take(&mut *self.errands());
-            if due.is_empty() {
-                failed = 0;
-                self.called.notified().await;
-                continue;
+            let mut due = self.take_due();
+            due.retain_mut(|errand| !errand.deliver(directory));
+            match self.put_back(due) {
+                None => self.called.notified().await,
+                Some(at) => {
+                    let _ = timeout(at.since(clock::now()), self.called.notified()).await;
+                }
             }
-            sleep(ROUNDS.delay(failed, clock::random_bits())).await;
-            let before = due.len();
-            due.retain(|errand| !errand.deliver(directory));
-            failed = if due.len() < before { 0 } else { failed.saturating_add(1) };
-            self.errands().append(&mut due);
         }
     }
+}
+
+/// When it is to be sent next.
+fn due_at(owed: &Owed) -> Moment {
+    clock::now().after(TRIES.delay(owed.tries, clock::random_bits()))
 }
 
 impl Errand {
     /// Whether it is done with: sent, or pointless. Should it be refused again, it comes back as
     /// another errand.
-    fn deliver(&self, directory: &dyn Directory) -> bool {
+    fn deliver(&mut self, directory: &dyn Directory) -> bool {
         if self.owed.pointless_at <= clock::now() {
             return true;
         }
+        self.owed.tries = self.owed.tries.saturating_add(1);
+        self.due_at = due_at(&self.owed);
         let slot = self.owed.slot;
-        let refused = self.refused.as_ref();
+        // Followed once: later on the directory knows better.
+        let refused = self.refused.take();
         let Detour { node, is_asking } = refused
-            .and_then(|(asked, error)| directory.detour(error, asked))
+            .and_then(|(asked, error)| directory.detour(&error, &asked))
             .unwrap_or_else(|| Detour { node: directory.serves(slot), is_asking: false });
         let ahead: &[&[u8]] = &[b"ASKING"];
         node.connection_now(self.lane).is_ok_and(|connection| {
@@ -114,7 +135,10 @@ impl Refusals for Listener {
         // Anything else it would refuse everywhere.
         if matches!(error.code(), Code::Elsewhere | Code::ReadOnly | Code::Later) {
             let refused = Some((self.address.clone(), error));
-            self.courier.add(Errand { owed, lane: self.lane, refused });
+            self.courier.add(owed, self.lane, refused);
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

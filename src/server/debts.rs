@@ -38,7 +38,8 @@ mod tests {
     use super::*;
 
     fn owed(pointless_at: u64) -> Owed {
-        Owed { command: Bytes::new(), slot: 0, pointless_at: Moment::from_nanos(pointless_at) }
+        let pointless_at = Moment::from_nanos(pointless_at);
+        Owed { command: Bytes::new(), slot: 0, pointless_at, tries: 0 }
     }
 
     #[test]

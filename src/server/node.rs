@@ -190,7 +190,7 @@ impl Node {
         command: Command<'_>,
         pointless_at: Moment,
     ) {
-        let owed = Owed { command: command.encode_whole(), slot, pointless_at };
+        let owed = Owed { command: command.encode_whole(), slot, pointless_at, tries: 0 };
         let unsent = match began_on {
             Some(connection) => connection.send_owed(owed).err(),
             None => Some(owed),
@@ -233,6 +233,13 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         self.supervisors.iter().for_each(JoinHandle::abort);
+        let Some(courier) = &self.shared.kin.courier else { return };
+        // Nobody will hear the answers to what is owed here.
+        for lane in 0..self.shared.pool.size() {
+            if let Some(connection) = self.lane(lane).ready() {
+                courier.carry(connection.owed(), lane);
+            }
+        }
     }
 }
 

@@ -57,6 +57,7 @@ fn owed(words: &[&[u8]]) -> Owed {
         command: command.freeze(),
         slot: 0,
         pointless_at: clock::now().after(PATIENT.command_timeout),
+        tries: 0,
     }
 }
 

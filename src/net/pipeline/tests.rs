@@ -247,7 +247,8 @@ fn a_failed_pipeline_takes_and_matches_nothing() {
 }
 
 fn owed(command: &'static str) -> Owed {
-    Owed { command: Bytes::from_static(command.as_bytes()), slot: 0, pointless_at: at(50) }
+    let command = Bytes::from_static(command.as_bytes());
+    Owed { command, slot: 0, pointless_at: at(50), tries: 0 }
 }
 
 #[test]

@@ -1,0 +1,86 @@
+//! What only happens in the midst of a change.
+
+use std::time::Duration;
+
+use leasehold::Locker;
+
+use super::{TTL, connect, take};
+use crate::support::{Cluster, eventually, soon};
+
+/// The lock is with a node that does not serve its slot yet, and that tells nobody of changes: it
+/// has to be asked.
+#[tokio::test]
+async fn who_waits_for_a_lock_whose_slot_is_moving_goes_on_asking() {
+    let cluster = Cluster::start();
+    let (one, other) = (connect(&cluster).await, connect(&cluster).await);
+    let name = "{moving}:0";
+    let slot = cluster.slot(name);
+    let from = cluster.master_of(slot);
+    let to = (0..3).find(|node| *node != from).unwrap();
+    let guard = take(&one, name).await;
+    let waiting = tokio::spawn(other.lock(name).into_future());
+    // It is counted among those who wait, and told by the node that the slot moves from.
+    let is_counted = || cluster[from].cli_text(&["EXISTS", "{moving}:0:waiters"]) == "1";
+    eventually("it waits", is_counted).await;
+    cluster.begin_migration(slot, from, to);
+    cluster.migrate_keys(slot, from, to);
+    let before = other.stats().contended;
+    eventually("it goes on asking", || other.stats().contended > before + 20).await;
+    guard.release().await.unwrap();
+    // No node has all its keys until then.
+    cluster.end_migration(slot, from, to);
+    soon("its turn", waiting).await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// One node has given a slot away to another, which has not heard of it yet: they send whoever
+/// asks to each other.
+#[tokio::test]
+async fn nodes_that_disagree_for_a_while_are_waited_for() {
+    let cluster = Cluster::start();
+    let (one, other) = (connect(&cluster).await, connect(&cluster).await);
+    let name = "{moving}:0";
+    let slot = cluster.slot(name);
+    let from = cluster.master_of(slot);
+    let to = (0..3).find(|node| *node != from).unwrap();
+    let guard = take(&one, name).await;
+    cluster.begin_migration(slot, from, to);
+    cluster.migrate_keys(slot, from, to);
+    let give = ["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", cluster.id(to)];
+    assert_eq!(cluster[from].cli_text(&give), "OK");
+
+    let error = other.try_lock(name).await.map(|_| ()).unwrap_err();
+    assert!(error.is_unavailable() && !error.is_misuse(), "{error}");
+    let before = other.stats().attempts;
+    let waiting = tokio::spawn(other.lock(name).into_future());
+    eventually("it tries again", || other.stats().attempts > before + 1).await;
+    drop(guard);
+    cluster.end_migration(slot, from, to);
+    soon("its turn", waiting).await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// What was owed to a master that froze, and whose place another took, is given back there. The
+/// frozen one's connection does not end here, so that this is no help.
+#[tokio::test]
+async fn a_release_that_a_frozen_master_has_not_answered_is_carried_to_the_next() {
+    let mut cluster = Cluster::start();
+    let builder = Locker::builder().node(cluster.seed_url(3)).ttl(2 * TTL);
+    let patient = builder.command_timeout(Duration::from_secs(15));
+    let locker = soon("it connects", patient.connect()).await.unwrap();
+    let [name, elsewhere] = [0, 1].map(|node| {
+        let mut names = (0..).map(|number| format!("lock:{number}"));
+        names.find(|name| cluster.master_of(cluster.slot(name)) == node).unwrap()
+    });
+    let guard = take(&locker, &name).await;
+    let mut side = cluster[cluster.replica_of(0)].client();
+    side.text(&["READONLY"]);
+    eventually("the replica has it", || side.text(&["EXISTS", &name]) == "1").await;
+    cluster.stop(0);
+    drop(guard);
+    cluster.wait_until_failed_over(cluster.slot(&name)).await;
+    // Has the map asked for.
+    let slot = cluster.slot(&elsewhere);
+    cluster.begin_migration(slot, 1, 2);
+    cluster.end_migration(slot, 1, 2);
+    take(&locker, &elsewhere).await.release().await.unwrap();
+    eventually("it is given back", || !cluster.holding(&name)).await;
+}
