@@ -2,7 +2,7 @@
 //!
 //! `cargo bench --bench figures` takes about two minutes, `-- --quick` some seconds; `-- --redlock`
 //! measures what there is of five servers alone, `-- --contention` who wants the same lock, and
-//! `-- --renewal` who keeps many. It starts redis-servers of its own. Rounds are interleaved, so
+//! `-- --renewal` who keeps many; `-- --cluster` alone measures a Cluster and Sentinels. It starts redis-servers of its own. Rounds are interleaved, so
 //! that what disturbs the machine disturbs all sides, and the ratios are what to read: the
 //! microseconds are this machine's.
 //!
@@ -21,6 +21,8 @@ use support::RedisServer;
 mod blast;
 #[path = "figures/checks.rs"]
 mod checks;
+#[path = "figures/cluster.rs"]
+mod cluster;
 #[path = "figures/contention.rs"]
 mod contention;
 #[path = "figures/memory.rs"]
@@ -57,6 +59,8 @@ struct Rounds {
     latency: usize,
     throughput: usize,
     redlock: usize,
+    /// How often a master is killed.
+    failovers: usize,
     /// How long contenders contend.
     split: Duration,
     contention: Duration,
@@ -75,6 +79,7 @@ fn main() {
             latency: 1,
             throughput: 1,
             redlock: 1,
+            failovers: 1,
             split: MILLISECOND * 50,
             contention: MILLISECOND * 100,
             renewal: (&[100], MILLISECOND * 100),
@@ -83,6 +88,7 @@ fn main() {
             latency: 15,
             throughput: 2,
             redlock: 8,
+            failovers: 3,
             split: MILLISECOND * 500,
             contention: MILLISECOND * 2000,
             renewal: (&[1_000, 10_000], MILLISECOND * 10_000),
@@ -91,6 +97,7 @@ fn main() {
             latency: 100,
             throughput: 9,
             redlock: 40,
+            failovers: 10,
             split: MILLISECOND * 3000,
             contention: MILLISECOND * 10_000,
             renewal: (&[1_000, 10_000, 100_000], MILLISECOND * 30_000),
@@ -104,6 +111,9 @@ fn main() {
     };
     if given("--contention") {
         return contend();
+    }
+    if given("--cluster") {
+        return cluster::run(rounds.latency, rounds.failovers);
     }
     if given("--renewal") {
         return renew();

@@ -11,7 +11,7 @@ use super::statistics::Samples;
 use super::wire::{Bare, Kind, Pen, Scripts};
 use crate::support::RedisServer;
 
-const PAIRS_PER_BLOCK: u32 = 200;
+pub const PAIRS_PER_BLOCK: u32 = 200;
 const NAME: &str = "invoice:42";
 /// What this stage of the project aims at, where no thread blocks on the caller.
 const RATIO_MAX: f64 = 1.25;
@@ -33,9 +33,9 @@ struct Side {
 }
 
 /// Microseconds a pair, of one block.
-struct Micros {
-    latency: f64,
-    cpu: f64,
+pub struct Micros {
+    pub latency: f64,
+    pub cpu: f64,
 }
 
 pub fn run(server: &RedisServer, scripts: &Scripts, rounds: usize) {
@@ -114,17 +114,17 @@ impl Side {
     }
 }
 
-struct Start {
+pub struct Start {
     at: Instant,
     cpu: f64,
 }
 
 impl Start {
-    fn now() -> Self {
+    pub fn now() -> Self {
         Self { at: Instant::now(), cpu: process_cpu_seconds() }
     }
 
-    fn micros_per_pair(&self) -> Micros {
+    pub fn micros_per_pair(&self) -> Micros {
         let per_pair = |seconds: f64| seconds * 1e6 / f64::from(PAIRS_PER_BLOCK);
         Micros {
             latency: per_pair(self.at.elapsed().as_secs_f64()),

@@ -1,0 +1,252 @@
+//! What a Cluster costs: a pair routed through the map beside one over a direct connection, to the
+//! same node; and how long nothing is granted once a master is killed, beside how long the servers
+//! themselves need. Sentinels too.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use leasehold::Locker;
+use leasehold_resp::Frame;
+
+use super::ours;
+use super::runtimes::{Shape, Stage};
+use super::statistics::Samples;
+use super::uncontended::{Micros, PAIRS_PER_BLOCK, Start};
+use super::wire::Kind;
+use crate::support::sentinel::SERVICE;
+use crate::support::{Client, Cluster, Sentinels};
+
+const RATIO_MAX: f64 = 1.03;
+/// The longest pause between two goes at the map, or at the Sentinels.
+const REFRESH: Duration = Duration::from_millis(200);
+/// Between two looks at the servers from the side.
+const LOOK: Duration = Duration::from_millis(1);
+const SHORT: Duration = Duration::from_secs(1);
+const AFTERMATH: Duration = Duration::from_millis(50);
+const TASKS: usize = 8;
+
+/// One runtime and one kind of lease.
+struct Cell {
+    kind: Kind,
+    routed: Locker,
+    direct: Locker,
+    latency: [Samples; 2],
+    cpu: [Samples; 2],
+}
+
+pub fn run(rounds: usize, failovers: usize) {
+    routing(rounds);
+    let of_cluster: Vec<_> = (0..failovers).map(|_| cluster_failover()).collect();
+    print_outages("Cluster", &of_cluster);
+    let of_service: Vec<_> = (0..failovers).map(|_| service_failover()).collect();
+    print_outages("Sentinel", &of_service);
+}
+
+fn routing(rounds: usize) {
+    let cluster = Cluster::start();
+    let name = name_at(&cluster, 0);
+    let mut stages: Vec<(Stage, Vec<Cell>)> = Shape::ALL
+        .into_iter()
+        .map(|shape| {
+            let stage = Stage::new(shape);
+            let cells = Kind::ALL.map(|kind| Cell::new(&stage, &cluster, kind));
+            (stage, cells.into())
+        })
+        .collect();
+    for round in 0..=rounds {
+        for (stage, cells) in &mut stages {
+            cells.iter_mut().for_each(|cell| cell.round(stage, &name, round));
+        }
+    }
+    println!("\nThe same pair to the same node of a Cluster, routed and direct, microseconds:");
+    println!("median (10th to 90th percentile) of {rounds} rounds of {PAIRS_PER_BLOCK} pairs\n");
+    println!(
+        "{:<26} {:<9} {:>23} {:>5} {:>23} {:>5} {:>22}",
+        "runtime", "lease", "direct", "cpu", "routed", "cpu", "ratio"
+    );
+    for (stage, cells) in &stages {
+        cells.iter().for_each(|cell| cell.print(stage));
+    }
+}
+
+/// The name of a lock that is with this node.
+fn name_at(cluster: &Cluster, node: usize) -> String {
+    let mut names = (0..).map(|number| format!("invoice:{number}"));
+    let found = names.find(|name| cluster.master_of(cluster.slot(name)) == node);
+    found.expect("there are enough numbers")
+}
+
+impl Cell {
+    fn new(stage: &Stage, cluster: &Cluster, kind: Kind) -> Self {
+        let (routed, direct) = (cluster.seed_url(3), cluster[0].url());
+        let connect = async |url: String| Locker::connect(&url).await.expect("the nodes are up");
+        let (routed, direct) =
+            stage.run(async move { (connect(routed).await, connect(direct).await) });
+        let (latency, cpu) = Default::default();
+        Self { kind, routed, direct, latency, cpu }
+    }
+
+    /// Both, the first of them changing from round to round; round 0 warms up.
+    fn round(&mut self, stage: &Stage, name: &str, round: usize) {
+        for side in if round % 2 == 0 { [0, 1] } else { [1, 0] } {
+            let locker = [&self.direct, &self.routed][side].clone();
+            let (kind, name) = (self.kind, name.to_owned());
+            let Micros { latency, cpu } = stage.run(async move {
+                let started = Start::now();
+                for _ in 0..PAIRS_PER_BLOCK {
+                    ours::pair(&locker, kind, &name).await;
+                }
+                started.micros_per_pair()
+            });
+            if round > 0 {
+                self.latency[side].push(latency);
+                self.cpu[side].push(cpu);
+            }
+        }
+    }
+
+    fn print(&self, stage: &Stage) {
+        let [direct, routed] = &self.latency;
+        let [direct_cpu, routed_cpu] = self.cpu.each_ref().map(|cpu| cpu.summary().median);
+        let ratio = routed.over(direct).summary();
+        println!(
+            "{:<26} {:<9} {:>23.1} {direct_cpu:>5.1} {:>23.1} {routed_cpu:>5.1} {ratio:>22.3}  \
+             at most {RATIO_MAX}: {}",
+            stage.shape().name(),
+            self.kind.name(),
+            direct.summary(),
+            routed.summary(),
+            if ratio.median <= RATIO_MAX { "yes" } else { "NO" },
+        );
+    }
+}
+
+/// Since the kill.
+struct Outage {
+    servers: Duration,
+    /// Until clients can learn of it.
+    known: Duration,
+    ours: Duration,
+}
+
+fn print_outages(what: &str, outages: &[Outage]) {
+    println!("\n{what}, its master killed under load, ms after the kill:\n");
+    println!(
+        "{:>10} {:>10} {:>16} {:>16}",
+        "it serves", "it says so", "our first grant", "behind its word"
+    );
+    let mut behind = Samples::default();
+    for Outage { servers, known, ours } in outages {
+        let [servers, known, ours] = [servers, known, ours].map(|it| it.as_secs_f64() * 1e3);
+        behind.push(ours - known);
+        println!("{servers:>10.0} {known:>10.0} {ours:>16.0} {:>16.0}", ours - known);
+    }
+    let behind = behind.summary();
+    let is_soon = behind.median <= REFRESH.as_secs_f64() * 1e3;
+    let verdict = if is_soon { "yes" } else { "NO" };
+    println!("median {behind:.0}, at most one refresh ({REFRESH:?}): {verdict}");
+}
+
+fn cluster_failover() -> Outage {
+    let mut cluster = Cluster::start();
+    let name = name_at(&cluster, 0);
+    let replica = cluster.replica_of(0);
+    let [address, another] = [replica, 1].map(|node| cluster[node].address());
+    let url = cluster.seed_url(3);
+    // A key of the slot that nobody takes: it is only to be served.
+    let probe = format!("{{{name}}}:probe");
+    let moved = format!("MOVED {} {address}", cluster.slot(&name));
+    let key = probe.clone();
+    let serve = move || serves(&mut Client::connect(address, None).expect("it is up"), &probe);
+    let know = move || {
+        let mut client = Client::connect(another, None).expect("it is up");
+        client.call(&["GET", &key]).error().is_some_and(|error| error[..] == *moved.as_bytes())
+    };
+    outage(url, name, [Box::new(serve), Box::new(know)], || cluster.kill(0))
+}
+
+fn service_failover() -> Outage {
+    let mut sentinels = Sentinels::start();
+    let first = sentinels.master_port();
+    let others: Vec<_> = sentinels.servers().iter().filter(|it| it.port() != first).collect();
+    let addresses: Vec<_> = others.iter().map(|server| server.address()).collect();
+    let serve = move || {
+        addresses.iter().any(|address| {
+            // It hangs up on everybody when its role changes.
+            Client::connect(*address, None).is_ok_and(|mut client| serves(&mut client, "probe"))
+        })
+    };
+    let ports = sentinels.sentinel_ports();
+    let know = move || {
+        let knowing = ports.iter().filter(|port| names_another_than(first, **port));
+        2 * knowing.count() > ports.len()
+    };
+    let url = sentinels.url();
+    outage(url, "invoice".to_owned(), [Box::new(serve), Box::new(know)], || {
+        sentinels.kill_master();
+    })
+}
+
+/// Whether the Sentinel at this port has told of another master.
+fn names_another_than(first: u16, port: u16) -> bool {
+    let mut client = Client::connect(([127, 0, 0, 1], port).into(), None).expect("it is up");
+    let Frame::Array(fields) = client.call(&["SENTINEL", "MASTER", SERVICE]) else { return false };
+    let first = first.to_string();
+    let port = fields.iter().skip_while(|field| field.as_bytes().is_none_or(|it| it != "port"));
+    port.skip(1).take(1).any(|port| port.as_bytes().is_some_and(|port| port != first.as_bytes()))
+}
+
+/// Whether a write would be taken.
+fn serves(client: &mut Client, key: &str) -> bool {
+    matches!(client.try_call(&["SET", key, "", "XX"]), Ok(Frame::Null))
+}
+
+/// Something that becomes true.
+type Sign = Box<dyn FnMut() -> bool + Send>;
+
+/// Tasks take and release locks of one slot all the while; the times from the kill on.
+fn outage(url: String, name: String, signs: [Sign; 2], kill: impl FnOnce()) -> Outage {
+    let stage = Stage::new(Shape::Worker);
+    let granted = Arc::<AtomicU64>::default();
+    let tasks = stage.run({
+        let granted = Arc::clone(&granted);
+        async move {
+            let locker = Locker::builder().node(url).ttl(SHORT).connect().await;
+            let locker = locker.expect("the servers are up");
+            let names = (0..TASKS).map(|task| format!("{{{name}}}:{}", task / 2));
+            let begin = |name| tokio::spawn(work(locker.clone(), name, Arc::clone(&granted)));
+            names.map(begin).collect::<Vec<_>>()
+        }
+    });
+    std::thread::sleep(SHORT);
+    kill();
+    let killed_at = Instant::now();
+    let looking = signs.map(|mut sign| {
+        std::thread::spawn(move || {
+            while !sign() {
+                std::thread::sleep(LOOK);
+            }
+            killed_at.elapsed()
+        })
+    });
+    // By now all has come that it had granted.
+    std::thread::sleep(AFTERMATH);
+    granted.store(0, Ordering::SeqCst);
+    while granted.load(Ordering::SeqCst) == 0 {
+        std::thread::sleep(LOOK);
+    }
+    let ours = killed_at.elapsed();
+    let [servers, known] = looking.map(|it| it.join().expect("they serve again"));
+    tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    Outage { servers, known, ours }
+}
+
+async fn work(locker: Locker, name: String, granted: Arc<AtomicU64>) {
+    loop {
+        let Ok(guard) = locker.lock(&name).await else { continue };
+        granted.fetch_add(1, Ordering::SeqCst);
+        tokio::time::sleep(LOOK).await;
+        let _ = guard.release().await;
+    }
+}
