@@ -52,6 +52,12 @@ enum Holder<W> {
     Gone,
 }
 
+impl<W> Holder<W> {
+    fn owed(&self) -> Option<&Owed> {
+        if let Self::Owed(owed) = self { Some(owed) } else { None }
+    }
+}
+
 /// What a sweep found.
 #[derive(Debug)]
 pub enum Sweep {
@@ -223,10 +229,7 @@ impl<W: Clone> Pipeline<W> {
 
     /// What is owed and not answered yet.
     pub fn owed(&self) -> impl Iterator<Item = &Owed> {
-        self.waiting.iter().filter_map(|&index| match &self.slots[index].holder {
-            Holder::Owed(owed) => Some(owed),
-            _ => None,
-        })
+        self.waiting.iter().filter_map(|&index| self.slots[index].holder.owed())
     }
 
     /// Matches one frame to the command that waits longest; returns whom to wake.
@@ -272,16 +275,12 @@ impl<W: Clone> Pipeline<W> {
             }
             // It timed out and its holder has not looked yet: it stays as it is.
             Holder::Settled(_) => None,
-            Holder::Owed(_) => {
+            Holder::Owed(_) | Holder::Gone => {
                 let holder = std::mem::replace(&mut slot.holder, Holder::Gone);
                 if let (Holder::Owed(owed), Ok(reply)) = (holder, outcome) {
                     let error = reply.error().map(|text| ServerError::new(text));
                     self.refused.extend(error.map(|error| Refused { owed, error }));
                 }
-                self.recycle(index);
-                None
-            }
-            Holder::Gone => {
                 self.recycle(index);
                 None
             }
@@ -393,15 +392,10 @@ impl<W: Clone> Pipeline<W> {
     pub fn orphan(&mut self, fault: Fault, woken: &mut Vec<W>) {
         let fault = self.fault.get_or_insert(fault).clone();
         while let Some(index) = self.waiting.pop_front() {
-            if let Holder::Owed(owed) = &self.slots[index].holder {
-                self.unanswered.push(owed.clone());
-            }
-            let failure = if self.outbox.is_unsent(self.slots[index].starts_at) {
-                Failure::NotSent(fault.clone())
-            } else {
-                Failure::Unknown(fault.clone())
-            };
-            woken.extend(self.answer(index, Err(failure)));
+            self.unanswered.extend(self.slots[index].holder.owed().cloned());
+            let is_unsent = self.outbox.is_unsent(self.slots[index].starts_at);
+            let failure = if is_unsent { Failure::NotSent } else { Failure::Unknown };
+            woken.extend(self.answer(index, Err(failure(fault.clone()))));
         }
     }
 }
