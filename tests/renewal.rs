@@ -9,7 +9,8 @@ use leasehold::{Builder, Guard, Locker, Loss};
 use leasehold_resp::Frame;
 use support::{Client, Fleet, RedisServer, eventually, soon};
 
-const SHORT: Duration = Duration::from_millis(300);
+/// Renewed often; longer than a busy machine keeps a process waiting.
+const SHORT: Duration = Duration::from_millis(900);
 /// So long that no key is ever free because of it.
 const LONG: Duration = Duration::from_secs(3600);
 

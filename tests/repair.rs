@@ -21,7 +21,7 @@ use leasehold_resp::Frame;
 use support::{Fleet, RedisServer, eventually, soon};
 
 /// Renewed often.
-const SHORT: Duration = Duration::from_millis(600);
+const SHORT: Duration = Duration::from_millis(900);
 /// So long that nothing ends because of it.
 const LONG: Duration = Duration::from_secs(90);
 
