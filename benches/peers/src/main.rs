@@ -1,0 +1,86 @@
+//! Pits Leasehold against other Redis clients and against the least that could be done.
+//!
+//! `leasehold-peers SCENARIO [--quick] [--out DIRECTORY]`; `../../scripts/bench.sh` builds it and
+//! runs it. It starts redis-servers of its own. Contenders take turns, so that what disturbs the
+//! machine disturbs all; the ratios are what to read.
+
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+#![allow(
+    clippy::collapsible_if,
+    reason = "the oldest Rust of the tests' helpers has no let chains"
+)]
+
+use std::path::PathBuf;
+
+use report::Report;
+
+mod alloc;
+#[path = "../../figures/blast.rs"]
+mod blast;
+mod chart;
+mod contender;
+mod contenders;
+mod fan;
+mod measure;
+mod report;
+#[path = "../../figures/runtimes.rs"]
+mod runtimes;
+mod scenarios;
+#[path = "../../figures/statistics.rs"]
+mod statistics;
+#[path = "../../../tests/support/mod.rs"]
+mod support;
+#[path = "../../figures/wire.rs"]
+mod wire;
+
+#[global_allocator]
+static ALLOCATOR: alloc::Counting = alloc::Counting;
+
+/// None where the machine lacks what it takes.
+type Scenario = fn(quick: bool) -> Option<Report>;
+
+const SCENARIOS: [(&str, Scenario); 8] = [
+    ("uncontended", |quick| Some(scenarios::uncontended::run(quick))),
+    ("syscalls", scenarios::syscalls::run),
+    ("throughput", |quick| Some(scenarios::throughput::run(quick))),
+    ("redlock", |quick| Some(scenarios::redlock::run(quick))),
+    ("contention", |quick| Some(scenarios::contention::run(quick))),
+    ("renewal", |quick| Some(scenarios::renewal::run(quick))),
+    ("codec", |quick| Some(scenarios::codec::run(quick))),
+    ("adoption", |_| Some(scenarios::adoption::run())),
+];
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if scenarios::syscalls::is_child(&arguments) || scenarios::contention::is_child(&arguments) {
+        return;
+    }
+    let (mut quick, mut wanted) = (false, Vec::new());
+    let mut directory = PathBuf::from("target/bench");
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        match argument.as_str() {
+            "--quick" => quick = true,
+            "--out" => directory = rest.next().unwrap_or_else(|| usage()).into(),
+            name => match SCENARIOS.iter().find(|(known, _)| *known == name) {
+                Some(scenario) => wanted.push(scenario),
+                None => usage(),
+            },
+        }
+    }
+    if wanted.is_empty() {
+        // It builds every library from nothing, which takes minutes.
+        wanted.extend(SCENARIOS.iter().filter(|(name, _)| !(quick && *name == "adoption")));
+    }
+    for (_, run) in wanted {
+        if let Some(report) = run(quick) {
+            report.publish(&directory, quick);
+        }
+    }
+}
+
+fn usage() -> ! {
+    let names: Vec<&str> = SCENARIOS.iter().map(|(name, _)| *name).collect();
+    eprintln!("usage: leasehold-peers [{}]... [--quick] [--out DIRECTORY]", names.join("|"));
+    std::process::exit(2);
+}

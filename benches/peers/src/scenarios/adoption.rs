@@ -1,0 +1,199 @@
+//! What it costs to adopt a library: crates, a clean release build, the size of a program. Each is
+//! built from nothing in a project of its own, with the features that a lock takes.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use crate::chart::{Bar, Chart, Kind, Role};
+use crate::report::{Cell, Report};
+use crate::statistics::Summary;
+
+const TOKIO: &str = r#"tokio = { version = "1.45", default-features = false, features = ["io-util", "net", "rt", "sync", "time"] }"#;
+const SITE: &str = "redis://127.0.0.1";
+
+struct Library {
+    name: &'static str,
+    role: Role,
+    dependencies: String,
+    /// Takes a lock, and gives it back if that is a call of its own.
+    program: &'static str,
+}
+
+fn libraries() -> [Library; 6] {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = root.canonicalize().expect("the project has a path");
+    let library = |name, role, dependencies: &str, program| Library {
+        name,
+        role,
+        dependencies: dependencies.to_owned(),
+        program,
+    };
+    [
+        library("tokio alone", Role::Floor, "", "let _ = url;"),
+        library(
+            "leasehold",
+            Role::Ours,
+            &format!("leasehold = {{ path = {:?} }}", root.display().to_string()),
+            r#"let locker = leasehold::Locker::connect(&url).await.unwrap();
+               let guard = locker.lock("invoice:42").await.unwrap();
+               guard.release().await.unwrap();"#,
+        ),
+        library(
+            "redis-rs",
+            Role::Peer,
+            r#"redis = { version = "1", features = ["connection-manager", "tokio-comp"] }"#,
+            r#"let client = redis::Client::open(url).unwrap();
+               let mut connection = client.get_connection_manager().await.unwrap();
+               let _: redis::Value = redis::cmd("SET").arg("invoice:42").arg("owner").arg("NX")
+                   .arg("PX").arg(10_000).query_async(&mut connection).await.unwrap();
+               let script = redis::Script::new("return redis.call('DEL', KEYS[1])");
+               let _: i64 = script.key("invoice:42").invoke_async(&mut connection).await.unwrap();"#,
+        ),
+        library(
+            "rustis",
+            Role::Peer,
+            r#"rustis = "0.27""#,
+            r#"use rustis::commands::*;
+               let client = rustis::client::Client::connect(url).await.unwrap();
+               client.set_with_options("invoice:42", "owner", SetCondition::NX,
+                   SetExpiration::Px(10_000)).await.unwrap();
+               let _: i64 = client.eval("return redis.call('DEL', KEYS[1])", "invoice:42", "owner")
+                   .await.unwrap();"#,
+        ),
+        library(
+            "fred",
+            Role::Peer,
+            r#"fred = { version = "10", features = ["i-keys", "i-scripts"] }"#,
+            r#"use fred::prelude::*;
+               let client = Builder::from_config(Config::from_url(&url).unwrap()).build().unwrap();
+               client.init().await.unwrap();
+               let _: Option<String> = client.set("invoice:42", "owner",
+                   Some(Expiration::PX(10_000)), Some(SetOptions::NX), false).await.unwrap();
+               let _: i64 = client.eval("return redis.call('DEL', KEYS[1])", "invoice:42", "owner")
+                   .await.unwrap();"#,
+        ),
+        library(
+            "rslock",
+            Role::Peer,
+            r#"rslock = { version = "0.10", features = ["tokio-comp"] }"#,
+            r#"let manager = rslock::LockManager::new(vec![url]);
+               let lock = manager.lock("invoice:42".as_bytes(),
+                   std::time::Duration::from_secs(10)).await.unwrap();
+               manager.unlock(&lock).await;"#,
+        ),
+    ]
+}
+
+struct Adopted {
+    crates: usize,
+    seconds: f64,
+    bytes: u64,
+}
+
+pub fn run() -> Report {
+    let scratch = Scratch::new();
+    let (mut rows, mut bars) = (Vec::new(), Vec::new());
+    let mut floor: Option<Adopted> = None;
+    for library in libraries() {
+        let adopted = adopt(&library, &scratch.0);
+        let floor = floor.get_or_insert(Adopted { ..adopted });
+        let more = adopted.bytes.saturating_sub(floor.bytes) as f64 / 1e3;
+        rows.push(vec![
+            Cell::text(library.name),
+            Cell::Number(adopted.crates as f64, 0),
+            Cell::Number(adopted.seconds, 1),
+            Cell::Number(adopted.seconds / floor.seconds, 2),
+            Cell::Number(more, 0),
+        ]);
+        let seconds = adopted.seconds;
+        let value = Summary { median: seconds, tenth: seconds, ninetieth: seconds };
+        bars.push(Bar { label: library.name.to_owned(), role: library.role, value });
+    }
+    Report {
+        scenario: "adoption",
+        notes: vec![
+            "A program that takes a lock and gives it back, built once from nothing with two jobs"
+                .into(),
+            "(downloads not counted); crates besides the program's own, for this platform.".into(),
+        ],
+        columns: vec![
+            "library",
+            "crates",
+            "clean release build, s",
+            "over tokio",
+            "stripped, kB over tokio",
+        ],
+        rows,
+        chart: Chart {
+            title: "Seconds of a clean release build (less is better)".into(),
+            kind: Kind::Bars(vec![("two jobs".into(), bars)]),
+            digits: 0,
+        },
+    }
+}
+
+fn adopt(library: &Library, scratch: &Path) -> Adopted {
+    eprintln!("adoption: building with {}", library.name);
+    let project = scratch.join(library.name.replace(' ', "-"));
+    std::fs::create_dir_all(project.join("src")).expect("a directory can be made");
+    let manifest = format!(
+        "[package]\nname = \"program\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
+         [dependencies]\n{TOKIO}\n{}\n\n[profile.release]\nstrip = true\n",
+        library.dependencies
+    );
+    let program = format!(
+        "fn main() {{\n    let runtime = tokio::runtime::Builder::new_current_thread().enable_all()\
+         .build().unwrap();\n    let url = std::env::args().nth(1).unwrap_or({SITE:?}.to_owned());\n\
+         \x20   runtime.block_on(async move {{ {} }});\n}}\n",
+        library.program
+    );
+    std::fs::write(project.join("Cargo.toml"), manifest).expect("a file can be written");
+    std::fs::write(project.join("src/main.rs"), program).expect("a file can be written");
+    cargo(&project, &["fetch"]);
+    let tree =
+        cargo(&project, &["tree", "--edges", "normal,build", "--prefix", "none", "--offline"]);
+    let mut names: Vec<&str> = tree
+        .lines()
+        .map(|line| line.trim_end_matches(" (*)"))
+        .filter(|it| !it.is_empty())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    let started = Instant::now();
+    cargo(&project, &["build", "--release", "--offline", "--jobs", "2"]);
+    let seconds = started.elapsed().as_secs_f64();
+    let binary = project.join("target/release/program");
+    let bytes = std::fs::metadata(binary).expect("it was built").len();
+    Adopted { crates: names.len() - 1, seconds, bytes }
+}
+
+fn cargo(project: &Path, arguments: &[&str]) -> String {
+    let output = Command::new("cargo")
+        .args(arguments)
+        .current_dir(project)
+        .env_remove("RUSTFLAGS")
+        .env("CARGO_TARGET_DIR", project.join("target"))
+        .output()
+        .expect("cargo can be run");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("cargo prints text")
+}
+
+/// A directory that is removed in the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        let name = crate::support::unique_name("leasehold-adoption");
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).expect("the temporary directory can be written");
+        Self(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}

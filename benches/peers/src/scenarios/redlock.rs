@@ -1,0 +1,296 @@
+//! Redlock over five servers: all healthy, one frozen by SIGSTOP, one dead.
+//!
+//! Times are until the caller goes on. Between an acquire and its release, and after it, all sides
+//! rest for a millisecond, so that no late reply is read on somebody else's time.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use leasehold::Locker;
+use rslock::LockManager;
+
+use crate::chart::{Bar, Chart, Kind, Role};
+use crate::contender::{NAME, TTL_MS};
+use crate::contenders::Rslock;
+use crate::fan::Fan;
+use crate::report::{Cell, Report};
+use crate::runtimes::{Shape, Stage};
+use crate::statistics::Samples;
+use crate::support::{Fleet, RedisServer};
+use crate::wire::Kind as Lease;
+
+const SERVERS: usize = 5;
+/// rslock waits 500 ms for a server that does not answer, twice a pair.
+const PAIRS_OF_RSLOCK_FROZEN: usize = 2;
+const REST: Duration = Duration::from_millis(1);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Condition {
+    Healthy,
+    Frozen,
+    Dead,
+}
+
+impl Condition {
+    const ALL: [Self; 3] = [Self::Healthy, Self::Frozen, Self::Dead];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Healthy => "five healthy",
+            Self::Frozen => "one frozen",
+            Self::Dead => "one dead",
+        }
+    }
+}
+
+/// Takes a lock on five servers and gives it back; returns microseconds of each.
+trait Redlock: Send + 'static {
+    fn pair(&mut self) -> impl Future<Output = (f64, f64)> + Send;
+}
+
+struct Ours(Locker, Lease);
+
+impl Redlock for Ours {
+    async fn pair(&mut self) -> (f64, f64) {
+        let started = Instant::now();
+        match self.1 {
+            Lease::Fenced => {
+                let guard = self.0.lock(NAME).await.expect("a quorum is up");
+                let acquire = rest_after(started).await;
+                let started = Instant::now();
+                guard.release().await.expect("it is held");
+                (acquire, rest_after(started).await)
+            }
+            Lease::Unfenced => {
+                let guard = self.0.lock(NAME).unfenced().await.expect("a quorum is up");
+                let acquire = rest_after(started).await;
+                let started = Instant::now();
+                guard.release().await.expect("it is held");
+                (acquire, rest_after(started).await)
+            }
+        }
+    }
+}
+
+struct Theirs(LockManager);
+
+impl Redlock for Theirs {
+    async fn pair(&mut self) -> (f64, f64) {
+        let started = Instant::now();
+        let lock = self.0.lock(NAME.as_bytes(), Duration::from_millis(TTL_MS)).await;
+        let lock = lock.expect("a quorum is up");
+        let acquire = rest_after(started).await;
+        let started = Instant::now();
+        self.0.unlock(&lock).await;
+        (acquire, rest_after(started).await)
+    }
+}
+
+impl Redlock for Fan {
+    async fn pair(&mut self) -> (f64, f64) {
+        let started = Instant::now();
+        self.acquire().await;
+        let acquire = rest_after(started).await;
+        self.settle().await;
+        let started = Instant::now();
+        self.release().await;
+        let release = rest_after(started).await;
+        self.settle().await;
+        (acquire, release)
+    }
+}
+
+async fn rest_after(started: Instant) -> f64 {
+    let micros = started.elapsed().as_secs_f64() * 1e6;
+    tokio::time::sleep(REST).await;
+    micros
+}
+
+type Block = (Box<dyn Side>, Vec<(f64, f64)>);
+
+trait Side: Send {
+    fn block(self: Box<Self>, pairs: usize) -> Pin<Box<dyn Future<Output = Block> + Send>>;
+}
+
+impl<R: Redlock> Side for R {
+    fn block(mut self: Box<Self>, pairs: usize) -> Pin<Box<dyn Future<Output = Block> + Send>> {
+        Box::pin(async move {
+            let mut micros = Vec::with_capacity(pairs);
+            for _ in 0..pairs {
+                micros.push(self.pair().await);
+            }
+            (self as Box<dyn Side>, micros)
+        })
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Who {
+    Fan(Lease),
+    Ours(Lease),
+    Rslock,
+}
+
+impl Who {
+    const ALL: [Self; 5] = [
+        Self::Fan(Lease::Unfenced),
+        Self::Ours(Lease::Unfenced),
+        Self::Rslock,
+        Self::Fan(Lease::Fenced),
+        Self::Ours(Lease::Fenced),
+    ];
+
+    fn name(self) -> String {
+        match self {
+            Self::Fan(lease) => format!("bare fan-out, {}", lease.name()),
+            Self::Ours(lease) => format!("leasehold, {}", lease.name()),
+            Self::Rslock => "rslock".to_owned(),
+        }
+    }
+
+    fn floor(self) -> Self {
+        match self {
+            Self::Fan(lease) | Self::Ours(lease) => Self::Fan(lease),
+            Self::Rslock => Self::Fan(Lease::Unfenced),
+        }
+    }
+}
+
+/// One contender on a runtime of its own, under one condition.
+struct Seat {
+    who: Who,
+    condition: Condition,
+    stage: Stage,
+    side: Option<Box<dyn Side>>,
+    acquire: Samples,
+    release: Samples,
+}
+
+pub fn run(quick: bool) -> Report {
+    let (rounds, pairs) = if quick { (3, 10) } else { (30, 40) };
+    let mut fleets: Vec<(Condition, Fleet)> =
+        Condition::ALL.map(|condition| (condition, Fleet::start(SERVERS))).into();
+    let mut seats = Vec::new();
+    for shape in [Shape::CurrentThread, Shape::Worker] {
+        for (condition, fleet) in &fleets {
+            seats.extend(Who::ALL.map(|who| Seat::new(shape, who, *condition, fleet)));
+        }
+    }
+    // All have met five healthy servers before one falls ill.
+    seats.iter_mut().for_each(|seat| seat.block(2, false));
+    for (condition, fleet) in &mut fleets {
+        match condition {
+            Condition::Healthy => {}
+            Condition::Frozen => fleet[0].stop(),
+            Condition::Dead => fleet[0].kill(),
+        }
+    }
+    for round in 0..=rounds {
+        seats.rotate_left(1);
+        for seat in &mut seats {
+            let is_slow = seat.who == Who::Rslock && seat.condition == Condition::Frozen;
+            match is_slow {
+                // A few say as much as many, and take a second each.
+                true if round <= rounds / 10 => seat.block(PAIRS_OF_RSLOCK_FROZEN, true),
+                true => {}
+                false => seat.block(pairs, round > 0),
+            }
+        }
+    }
+    for (condition, fleet) in &fleets {
+        let alive = usize::from(*condition != Condition::Healthy);
+        let exists = |server: &RedisServer| server.cli_text(&["EXISTS", NAME]);
+        assert!(fleet.iter().skip(alive).all(|server| exists(server) == "0"), "a lock was left");
+    }
+    report(&seats, rounds, pairs)
+}
+
+impl Seat {
+    fn new(shape: Shape, who: Who, condition: Condition, fleet: &Fleet) -> Self {
+        let (stage, urls) = (Stage::new(shape), fleet.urls());
+        let side: Box<dyn Side> = match who {
+            Who::Fan(lease) => {
+                let ill = usize::from(condition != Condition::Healthy);
+                let (addresses, scripts) = Fan::prepare(fleet);
+                let live = SERVERS - ill;
+                Box::new(stage.run(Fan::connect(addresses, scripts, lease, live)))
+            }
+            Who::Ours(lease) => {
+                let builder = Locker::builder().nodes(urls).restart_guard(false);
+                let locker = stage.run(async move { builder.connect().await });
+                Box::new(Ours(locker.expect("the servers are up"), lease))
+            }
+            Who::Rslock => Box::new(Theirs(Rslock::connect(&urls).manager)),
+        };
+        let (acquire, release) = Default::default();
+        Self { who, condition, stage, side: Some(side), acquire, release }
+    }
+
+    fn block(&mut self, pairs: usize, keep: bool) {
+        let side = self.side.take().expect("it is put back");
+        let (side, micros) = self.stage.run(side.block(pairs));
+        self.side = Some(side);
+        if keep {
+            let median = |of: fn(&(f64, f64)) -> f64| {
+                let mut samples = Samples::default();
+                micros.iter().for_each(|pair| samples.push(of(pair)));
+                samples.summary().median
+            };
+            self.acquire.push(median(|pair| pair.0));
+            self.release.push(median(|pair| pair.1));
+        }
+    }
+}
+
+fn report(seats: &[Seat], rounds: usize, pairs: usize) -> Report {
+    let mut rows = Vec::new();
+    let mut groups = Vec::new();
+    for shape in [Shape::CurrentThread, Shape::Worker] {
+        for condition in Condition::ALL {
+            let is_here = |seat: &&Seat| seat.stage.shape() == shape && seat.condition == condition;
+            let find = |who| seats.iter().filter(is_here).find(|seat| seat.who == who);
+            let mut bars = Vec::new();
+            for who in Who::ALL {
+                let seat = find(who).expect("all take part");
+                let floor = find(who.floor()).expect("all take part");
+                let ratio = seat.acquire.over(&floor.acquire);
+                rows.push(vec![
+                    Cell::text(shape.name()),
+                    Cell::text(condition.name()),
+                    Cell::Text(who.name()),
+                    Cell::spread(&seat.acquire, 1),
+                    Cell::spread(&ratio, 2),
+                    Cell::spread(&seat.release, 1),
+                    Cell::spread(&seat.release.over(&floor.release), 2),
+                ]);
+                let role = match who {
+                    Who::Fan(_) => Role::Floor,
+                    Who::Ours(_) => Role::Ours,
+                    Who::Rslock => Role::Peer,
+                };
+                // A bar of half a second would leave nothing of the others.
+                if !(who == Who::Rslock && condition == Condition::Frozen) {
+                    bars.push(Bar { label: who.name(), role, value: seat.acquire.summary() });
+                }
+            }
+            groups.push((format!("{}, {}", shape.name(), condition.name()), bars));
+        }
+    }
+    Report {
+        scenario: "redlock",
+        notes: vec![
+            format!("One task takes a lock over {SERVERS} servers and gives it back; {rounds} rounds of {pairs}"),
+            "pairs each, in turns (rslock with one frozen: fewer). Median (10th to 90th percentile)".into(),
+            "of the rounds' medians. The fan-out writes to five bare streams and returns at three".into(),
+            "replies.".into(),
+        ],
+        columns: vec!["runtime", "servers", "contender", "acquire, µs", "over fan-out", "release, µs", "over fan-out, release"],
+        rows,
+        chart: Chart {
+            title: "Redlock over five: µs to acquire (less is better; rslock with one frozen: see the table)".into(),
+            kind: Kind::Bars(groups),
+            digits: 0,
+        },
+    }
+}
