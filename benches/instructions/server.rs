@@ -1,0 +1,187 @@
+//! Servers that answer from a script whenever they are told to look, in the caller's thread.
+
+use std::hash::{Hash, Hasher};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::{Bytes, BytesMut};
+use leasehold_resp::{Decoder, Frame, Limits};
+
+/// When the servers answer what they were asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answers {
+    AtOnce,
+    /// One server each time that they look.
+    InTurn,
+}
+
+/// All servers of a locker.
+pub struct Servers {
+    servers: Vec<Server>,
+    answers: Answers,
+    refuses: bool,
+    next: usize,
+    /// Whether anything came the last time that they looked.
+    took: bool,
+}
+
+struct Server {
+    number: usize,
+    path: PathBuf,
+    listener: UnixListener,
+    lines: Vec<Line>,
+}
+
+struct Line {
+    stream: UnixStream,
+    decoder: Decoder,
+    received: BytesMut,
+    replies: Vec<u8>,
+}
+
+impl Servers {
+    pub fn start(count: usize) -> Self {
+        let servers = (0..count).map(Server::start).collect();
+        Self { servers, answers: Answers::AtOnce, refuses: false, next: 0, took: false }
+    }
+
+    pub fn urls(&self) -> Vec<String> {
+        self.servers.iter().map(|server| format!("unix://{}", server.path.display())).collect()
+    }
+
+    pub fn answer(&mut self, answers: Answers) {
+        self.answers = answers;
+    }
+
+    /// From now on another holds every lock.
+    pub fn refuse(&mut self) {
+        self.refuses = true;
+    }
+
+    /// Takes what was sent, and answers it.
+    pub fn serve(&mut self) {
+        self.took = false;
+        for server in &mut self.servers {
+            server.accept();
+            for line in &mut server.lines {
+                self.took |= line.take(server.number, self.refuses);
+            }
+        }
+        match self.answers {
+            Answers::AtOnce => self.servers.iter_mut().for_each(Server::send),
+            Answers::InTurn => {
+                let count = self.servers.len();
+                let has_more = |at: &usize| self.servers[*at].has_more();
+                if let Some(at) = (self.next..self.next + count).map(|at| at % count).find(has_more)
+                {
+                    self.servers[at].send();
+                    self.next = at + 1;
+                }
+            }
+        }
+    }
+
+    /// Whether they are to look again: there are answers that were not sent, or nothing had come
+    /// yet, because another task is to send it.
+    pub fn are_to_look_again(&self) -> bool {
+        !self.took || self.servers.iter().any(Server::has_more)
+    }
+}
+
+impl Server {
+    fn start(number: usize) -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let file = format!("leasehold-{}-{count}.sock", std::process::id());
+        let path = std::env::temp_dir().join(file);
+        let listener = UnixListener::bind(&path).expect("the socket is new");
+        listener.set_nonblocking(true).expect("a socket has the option");
+        Self { number, path, listener, lines: Vec::new() }
+    }
+
+    fn accept(&mut self) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            stream.set_nonblocking(true).expect("a socket has the option");
+            let decoder = Decoder::new(Limits::default());
+            let (received, replies) = Default::default();
+            self.lines.push(Line { stream, decoder, received, replies });
+        }
+    }
+
+    fn has_more(&self) -> bool {
+        self.lines.iter().any(|line| !line.replies.is_empty())
+    }
+
+    fn send(&mut self) {
+        for line in &mut self.lines {
+            // A client that has gone does not mind.
+            let _ = line.stream.write_all(&line.replies);
+            line.replies.clear();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+impl Line {
+    /// Whether anything had come.
+    fn take(&mut self, server: usize, refuses: bool) -> bool {
+        let mut bytes = [0; 64 * 1024];
+        let before = self.received.len();
+        loop {
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return false,
+                Ok(count) => self.received.extend_from_slice(&bytes[..count]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => panic!("a client's socket failed: {error}"),
+            }
+        }
+        let took = self.received.len() > before;
+        while let Some(frame) = self.decoder.decode(&mut self.received).expect("it is RESP") {
+            let Frame::Array(words) = frame else { panic!("no command: {frame:?}") };
+            let words = words.into_iter().map(|word| match word {
+                Frame::Bulk(word) => word,
+                other => panic!("no word: {other:?}"),
+            });
+            reply(server, &words.collect::<Vec<_>>(), refuses, &mut self.replies);
+        }
+        took
+    }
+}
+
+fn reply(server: usize, words: &[Bytes], refuses: bool, out: &mut Vec<u8>) {
+    let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
+    let text = match &words[0][..] {
+        b"HELLO" => "%1\r\n$5\r\nproto\r\n:3\r\n".to_owned(),
+        b"INFO" => bulk(&format!(
+            "redis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:{server:040x}\r\n\
+             uptime_in_seconds:86400\r\nmaxmemory_policy:noeviction\r\nloading:0\r\n\
+             aof_enabled:0\r\nrole:master\r\n"
+        )),
+        b"SCRIPT" => bulk(&digest_of(&words[2])),
+        b"EVALSHA" if words.len() == 12 && refuses => format!(
+            "*5\r\n$4\r\nheld\r\n{}:5000\r\n$1\r\n0\r\n:0\r\n",
+            bulk("0123456789abcdef0123456789abcdef")
+        ),
+        // The token that was proposed.
+        b"EVALSHA" if words.len() == 12 => {
+            format!(":{}\r\n", String::from_utf8_lossy(&words[8]))
+        }
+        b"EVALSHA" | b"EVAL" => ":1\r\n".to_owned(),
+        _ => "+OK\r\n".to_owned(),
+    };
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Stands for SHA-1: as long, and the same for the same script.
+fn digest_of(script: &[u8]) -> String {
+    let mut hasher = std::hash::DefaultHasher::new();
+    script.hash(&mut hasher);
+    format!("{:040x}", hasher.finish())
+}
