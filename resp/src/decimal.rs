@@ -40,7 +40,12 @@ impl Decimal {
     /// How many digits `n` has.
     #[inline]
     pub(crate) fn len_of(n: usize) -> usize {
-        n.checked_ilog10().map_or(1, |log| log as usize + 1)
+        // Nearly every length is this small, and a logarithm is many instructions.
+        match n {
+            0..10 => 1,
+            10..100 => 2,
+            _ => n.ilog10() as usize + 1,
+        }
     }
 }
 

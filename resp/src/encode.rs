@@ -26,10 +26,36 @@ fn header_len(length: usize) -> usize {
 /// Reserves once, for exactly [`command_len`] bytes; allocates nothing when `out` has that much
 /// room.
 pub fn encode_command(out: &mut BytesMut, args: &[&[u8]]) {
-    out.reserve(command_len(args));
-    put_header(out, b'*', args.len());
+    let start = out.len();
+    // Made long enough once: pieces are then stored without a look at the room for each.
+    out.resize(start + command_len(args), 0);
+    let mut room = &mut out[start..];
+    store_header(&mut room, b'*', args.len());
     for arg in args {
-        put_string(out, b'$', arg);
+        store_header(&mut room, b'$', arg.len());
+        store(&mut room, arg);
+        store(&mut room, CRLF);
+    }
+}
+
+/// Stores `bytes` at the start of `room`, which moves behind them.
+#[inline]
+fn store(room: &mut &mut [u8], bytes: &[u8]) {
+    let (head, rest) = std::mem::take(room).split_at_mut(bytes.len());
+    head.copy_from_slice(bytes);
+    *room = rest;
+}
+
+#[inline]
+fn store_header(room: &mut &mut [u8], kind: u8, length: usize) {
+    match u8::try_from(length) {
+        Ok(ones @ 0..10) => store(room, &[kind, b'0' + ones, b'\r', b'\n']),
+        Ok(n @ 10..100) => store(room, &[kind, b'0' + n / 10, b'0' + n % 10, b'\r', b'\n']),
+        _ => {
+            store(room, &[kind]);
+            store(room, &Decimal::new(length as u64));
+            store(room, CRLF);
+        }
     }
 }
 
