@@ -5,7 +5,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Wake, Waker};
 
@@ -29,6 +29,8 @@ pub(crate) struct Keeper {
     /// When the task will wake by itself.
     planned: AtomicU64,
     beat: AtomicU64,
+    /// Whether a lease was begun since the task last woke.
+    has_begun: AtomicBool,
     /// Leases of which a server said that something happened to them.
     stirred: Mutex<Vec<Entry>>,
     called: Notify,
@@ -40,6 +42,7 @@ impl Default for Keeper {
             agenda: Mutex::new(Agenda::new(clock::now())),
             planned: AtomicU64::new(NEVER),
             beat: AtomicU64::new(0),
+            has_begun: AtomicBool::new(false),
             stirred: Mutex::default(),
             called: Notify::new(),
         }
@@ -55,6 +58,7 @@ impl Keeper {
     pub(super) fn keep(&self, hold: Arc<Hold>, due: Moment) -> Entry {
         let mut agenda = self.agenda();
         let entry = agenda.insert(hold, due);
+        self.has_begun.store(true, Ordering::Relaxed);
         self.note_due(due);
         entry
     }
@@ -114,10 +118,12 @@ impl Keeper {
         self.stirred.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When to wake by itself.
+    /// When to wake by itself: for one more beat where leases came and went, so that the next ones
+    /// need not call.
     fn plan(&self, now: Moment) -> Option<Moment> {
         let agenda = self.agenda();
-        let next = (agenda.len() > 0).then(|| {
+        let has_begun = self.has_begun.swap(false, Ordering::Relaxed);
+        let next = (has_begun || agenda.len() > 0).then(|| {
             let beat = now.after(BEAT);
             agenda.next_at().map_or(beat, |due| due.min(beat))
         });
