@@ -9,22 +9,76 @@
 //! Two locks may share a counter (`a` and `{a}` do): that only makes their tokens rise together.
 
 use std::fmt;
-use std::iter::once;
-use std::ops::Range;
+use std::hash::{Hash, Hasher};
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 /// Longer names are a mistake more often than a name, and each command carries them.
 const NAME_BYTES_MAX: usize = 16 * 1024;
 const FENCE_SUFFIX: &[u8] = b":fence";
 const WAITERS_SUFFIX: &[u8] = b":waiters";
+/// Keys that take no more than this together, with names of up to 39 bytes, cost no allocation.
+const SHORT_BYTES: usize = 96;
 
-/// The keys of one lock, in one allocation that all clones share.
-#[derive(Clone, PartialEq, Eq, Hash)]
+/// The keys of one lock.
+#[derive(Clone)]
 pub(crate) struct Names {
     /// The fence key, and behind it the key of the waiters' number. The lock key is a part of
     /// either, with or without braces around it.
-    keys: Arc<[u8]>,
-    lock: Range<usize>,
+    keys: Keys,
+    lock: Range<u16>,
+}
+
+/// Text that is written down where it is as long as most, and else in one allocation that all
+/// clones share.
+#[derive(Clone)]
+enum Keys {
+    Short { bytes: [u8; SHORT_BYTES], len: u8 },
+    Long(Arc<[u8]>),
+}
+
+impl Keys {
+    /// The two keys, each in parts.
+    fn new(keys: &[[&[u8]; 5]; 2]) -> Self {
+        let parts = keys.as_flattened();
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        if len > SHORT_BYTES {
+            return Self::Long(parts.concat().into());
+        }
+        let mut bytes = [0; SHORT_BYTES];
+        let mut room = &mut bytes[..];
+        for part in parts {
+            let (head, rest) = room.split_at_mut(part.len());
+            head.copy_from_slice(part);
+            room = rest;
+        }
+        Self::Short { bytes, len: u8::try_from(len).expect("it is short") }
+    }
+}
+
+impl Deref for Keys {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Short { bytes, len } => &bytes[..usize::from(*len)],
+            Self::Long(bytes) => bytes,
+        }
+    }
+}
+
+impl PartialEq for Names {
+    fn eq(&self, other: &Self) -> bool {
+        self.lock() == other.lock()
+    }
+}
+
+impl Eq for Names {}
+
+impl Hash for Names {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.lock().hash(state);
+    }
 }
 
 /// Why a name cannot be a lock's.
@@ -55,25 +109,30 @@ impl Names {
         if length > NAME_BYTES_MAX {
             return Err(InvalidName::TooLong(length));
         }
-        let key = || prefix.iter().chain(name).copied();
-        let ends_in =
-            |suffix: &[u8]| key().rev().take(suffix.len()).eq(suffix.iter().rev().copied());
+        let ends_in = |suffix: &[u8]| {
+            let behind = name.len().min(suffix.len());
+            let (ahead, inside) = suffix.split_at(suffix.len() - behind);
+            name.ends_with(inside) && prefix.ends_with(ahead)
+        };
         if ends_in(FENCE_SUFFIX) || ends_in(WAITERS_SUFFIX) {
             return Err(InvalidName::Reserved);
         }
-        if has_hash_tag(key()) {
-            return Ok(Self { keys: both_keys(key()), lock: 0..length });
-        }
-        if key().any(|byte| byte == b'}') {
+        let key = || prefix.iter().chain(name).copied();
+        let is_tagged = has_hash_tag(key());
+        if !is_tagged && key().any(|byte| byte == b'}') {
             return Err(InvalidName::Braces);
         }
-        let keys = both_keys(once(b'{').chain(key()).chain(once(b'}')));
-        Ok(Self { keys, lock: 1..length + 1 })
+        let (open, close): (&[u8], &[u8]) = if is_tagged { (b"", b"") } else { (b"{", b"}") };
+        let keys = |suffix| [open, prefix, name, close, suffix];
+        let [fence, waiters] = [keys(FENCE_SUFFIX), keys(WAITERS_SUFFIX)];
+        let keys = Keys::new(&[fence, waiters]);
+        let within = |place: usize| u16::try_from(place).map_err(|_| InvalidName::TooLong(length));
+        Ok(Self { keys, lock: within(open.len())?..within(open.len() + length)? })
     }
 
     /// The key that is the lock.
     pub(crate) fn lock(&self) -> &[u8] {
-        &self.keys[self.lock.clone()]
+        &self.keys[usize::from(self.lock.start)..usize::from(self.lock.end)]
     }
 
     /// The key of the lock's fence counter.
@@ -89,12 +148,6 @@ impl Names {
     fn fence_length(&self) -> usize {
         (self.keys.len() + FENCE_SUFFIX.len() - WAITERS_SUFFIX.len()) / 2
     }
-}
-
-/// The fence key and the waiters' key on one stem, in one allocation.
-fn both_keys(stem: impl Iterator<Item = u8> + Clone) -> Arc<[u8]> {
-    let fence = stem.clone().chain(FENCE_SUFFIX.iter().copied());
-    fence.chain(stem).chain(WAITERS_SUFFIX.iter().copied()).collect()
 }
 
 /// Whether a key has a hash tag: something between its first `{` and the next `}`.
