@@ -71,5 +71,5 @@ pub use locker::Locker;
 #[cfg(feature = "tls")]
 pub use net::tls::Tls;
 pub use policy::{CoexistenceError, Loss, Retry, Tolerance, may_coexist};
-pub use request::LockRequest;
+pub use request::{Acquire, LockRequest};
 pub use stats::{BreakerState, Event, Latencies, Observer, ServerStats, Stats};

@@ -5,10 +5,11 @@ use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::lock::acquire::acquire;
+use crate::lock::acquirer::Acquiring;
 use crate::lock::core::Core;
 use crate::lock::few::Few;
 use crate::lock::guard::{Fenced, Fencing, Guard, Unfenced};
@@ -192,13 +193,44 @@ impl<F: Fencing> LockRequest<F> {
 
 impl<F: Fencing> IntoFuture for LockRequest<F> {
     type Output = Result<Guard<F>, Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+    type IntoFuture = Acquire<F>;
 
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let (core, wish) = self.wish()?;
-            acquire(&core, &wish).await.map(Guard::new)
-        })
+    fn into_future(self) -> Acquire<F> {
+        Acquire { request: Some(self), acquiring: None }
+    }
+}
+
+/// A lock that is being taken: what a [`LockRequest`] is when it is awaited.
+///
+/// # Cancel safety
+///
+/// As [`LockRequest`] says.
+#[must_use = "a lock is taken when its request is awaited"]
+pub struct Acquire<F: Fencing = Fenced> {
+    /// Until it is first polled.
+    request: Option<LockRequest<F>>,
+    /// From then on.
+    acquiring: Option<Acquiring>,
+}
+
+impl<F: Fencing> Future for Acquire<F> {
+    type Output = Result<Guard<F>, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Some(request) = self.request.take() {
+            let (core, wish) = request.wish()?;
+            self.acquiring = Some(Acquiring::new(core, wish));
+        }
+        let acquiring = self.acquiring.as_mut().expect("a request is polled after it was ready");
+        let outcome = ready!(acquiring.poll(context));
+        self.acquiring = None;
+        Poll::Ready(outcome.map(Guard::new))
+    }
+}
+
+impl<F: Fencing> fmt::Debug for Acquire<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Acquire")
     }
 }
 

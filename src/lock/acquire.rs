@@ -7,7 +7,8 @@ use tokio::time::sleep;
 
 use super::claim::{Claim, Manner, Waiting};
 use super::core::{Core, Lead};
-use super::hold::{Hold, title};
+use super::held::Held;
+use super::hold::title;
 use super::lease::Lease;
 use super::order::Wish;
 use super::post::Lanes;
@@ -25,7 +26,7 @@ const PROPOSALS_MAX: usize = 4;
 pub(super) struct Refused {
     pub(super) setback: Setback,
     pub(super) round: Round,
-    pub(super) hold: Arc<Hold>,
+    pub(super) hold: Held,
 }
 
 /// Takes the locks, or says why they cannot be had.
@@ -122,7 +123,7 @@ pub(super) async fn attempt(
     manner: Manner,
     lead: Option<Lead>,
 ) -> Result<Lease, Refused> {
-    let hold = Arc::clone(claim.hold());
+    let hold = claim.hold().clone();
     let quorum = hold.quorum();
     hold.core.meter().note_attempt();
     let is_plain = !is_fenced

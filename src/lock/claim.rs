@@ -15,6 +15,7 @@ use super::answer::Answer;
 use super::ask::{Question, ask_all, ask_one};
 use super::core::{Core, Lead};
 use super::few::Few;
+use super::held::Held;
 use super::hold::Hold;
 use super::names::Names;
 use super::order::{Order, Replicas};
@@ -33,7 +34,7 @@ use crate::server::script::Script;
 const FROZEN_MAX: Duration = Duration::from_secs(60);
 
 pub(super) struct Claim {
-    hold: Arc<Hold>,
+    hold: Held,
     settled: bool,
 }
 
@@ -90,7 +91,7 @@ impl Claim {
         let posts = Post::of(core, &names, lanes);
         let owner = Owner::fresh(core.fingerprint(), order.label.as_deref());
         let hold = Hold::new(Arc::clone(core), names, owner, posts, order);
-        Self { hold: Arc::new(hold), settled: false }
+        Self { hold: Held::new(hold), settled: false }
     }
 
     /// A claim that takes over from `held`, whose claim it answers for from here on: with it, what
@@ -102,10 +103,10 @@ impl Claim {
         let mut hold = Hold::new(core, names, owner, posts, order);
         hold.predecessor = Some(held.owner.value().into());
         hold.relay = relay;
-        Self { hold: Arc::new(hold), settled: false }
+        Self { hold: Held::new(hold), settled: false }
     }
 
-    pub(super) fn hold(&self) -> &Arc<Hold> {
+    pub(super) fn hold(&self) -> &Held {
         &self.hold
     }
 

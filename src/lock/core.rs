@@ -7,8 +7,10 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
+use super::acquirer::Workers;
 use super::few::Few;
 use super::fingerprint::rank;
+use super::held::Spare;
 use super::keeper::Keeper;
 use super::lines::Lines;
 use super::names::Names;
@@ -51,6 +53,8 @@ pub(crate) struct Core {
     configuration: Configuration,
     keeper: Arc<Keeper>,
     lines: Lines,
+    spare_holds: Spare,
+    spare_workers: Workers,
     meter: Meter,
     /// The locker's own, on which its tasks run: it has timers.
     runtime: Handle,
@@ -72,6 +76,8 @@ impl Core {
             configuration,
             keeper: Arc::default(),
             lines: Lines::default(),
+            spare_holds: Spare::default(),
+            spare_workers: Workers::default(),
             meter,
             runtime: Handle::current(),
             is_shut_down: AtomicBool::new(false),
@@ -127,6 +133,14 @@ impl Core {
 
     pub(super) fn lines(&self) -> &Lines {
         &self.lines
+    }
+
+    pub(super) fn spare_holds(&self) -> &Spare {
+        &self.spare_holds
+    }
+
+    pub(super) fn spare_workers(&self) -> &Workers {
+        &self.spare_workers
     }
 
     pub(crate) fn meter(&self) -> &Meter {

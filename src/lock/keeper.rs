@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::core::Core;
-use super::hold::Hold;
+use super::held::Held;
 use super::renew::{Kept, renew};
 use crate::clock;
 use crate::policy::{Agenda, BEAT, Entry, Loss, Moment};
@@ -25,7 +25,7 @@ const BATCH_MAX: usize = 1024;
 const NEVER: u64 = u64::MAX;
 
 pub(crate) struct Keeper {
-    agenda: Mutex<Agenda<Arc<Hold>>>,
+    agenda: Mutex<Agenda<Held>>,
     /// When the task will wake by itself.
     planned: AtomicU64,
     beat: AtomicU64,
@@ -50,12 +50,12 @@ impl Default for Keeper {
 }
 
 impl Keeper {
-    fn agenda(&self) -> MutexGuard<'_, Agenda<Arc<Hold>>> {
+    fn agenda(&self) -> MutexGuard<'_, Agenda<Held>> {
         self.agenda.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps a lease of which something is due then.
-    pub(super) fn keep(&self, hold: Arc<Hold>, due: Moment) -> Entry {
+    pub(super) fn keep(&self, hold: Held, due: Moment) -> Entry {
         let mut agenda = self.agenda();
         let entry = agenda.insert(hold, due);
         self.has_begun.store(true, Ordering::Relaxed);
@@ -95,8 +95,8 @@ impl Keeper {
     }
 
     /// All leases that are kept.
-    pub(super) fn all(&self) -> Vec<Arc<Hold>> {
-        self.agenda().iter().map(|(_, hold)| Arc::clone(hold)).collect()
+    pub(super) fn all(&self) -> Vec<Held> {
+        self.agenda().iter().map(|(_, hold)| hold.clone()).collect()
     }
 
     /// Why a lease has ended whose deadline has passed.
@@ -140,7 +140,7 @@ impl Keeper {
         let holds: Vec<Kept> = {
             let mut agenda = self.agenda();
             agenda.take_due(now, BATCH_MAX, &mut due);
-            let kept = |entry: Entry| Some(Kept { entry, hold: Arc::clone(agenda.get(entry)?) });
+            let kept = |entry: Entry| Some(Kept { entry, hold: agenda.get(entry)?.clone() });
             due.into_iter().filter_map(kept).collect()
         };
         let held = holds.into_iter().filter(|kept| match (kept.hold.loss(), kept.hold.ends_at()) {

@@ -1,6 +1,5 @@
 //! A lease that was granted: kept, given back, or handed to the next one in this process.
 
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -40,7 +39,7 @@ impl Lease {
         let hold = claim.hold();
         let ends_at = hold.ends_at().unwrap_or(asked_at);
         let due = if hold.is_renewed { renew_at(asked_at, hold.term.ttl()) } else { ends_at };
-        let entry = hold.core.keeper().keep(Arc::clone(hold), due);
+        let entry = hold.core.keeper().keep(hold.clone(), due);
         hold.core.meter().note_lease_began();
         Self { claim, entry, granted_by, has_ended: false }
     }
@@ -132,7 +131,7 @@ impl Lease {
         } else {
             let round = self.claim.release().await;
             let was_held = round.verdict == Verdict::Won;
-            let hold = Arc::clone(self.claim.hold());
+            let hold = self.claim.hold().clone();
             if !was_held && !round.proves_lost(&hold) {
                 // The claim is dropped unsettled: the release is queued once more.
                 return Err(self.failed(&round));
@@ -151,6 +150,11 @@ impl Lease {
         loss.map_or(Ok(()), |loss| Err(self.lost_by(loss)))
     }
 
+    /// The release is queued where the lease is dropped.
+    pub(crate) fn release_later(self) -> Result<(), Error> {
+        self.loss().map_or(Ok(()), |loss| Err(self.lost_by(loss)))
+    }
+
     /// It is kept no longer.
     fn end(&mut self) {
         if !std::mem::replace(&mut self.has_ended, true) {
@@ -164,7 +168,7 @@ impl Lease {
     /// Its acquire is sent from here, in the place of the release, and its claim answers from here
     /// on for what this one has; what is left to do is to await the replies, which it does itself.
     fn hand_over(&mut self) -> bool {
-        let hold = Arc::clone(self.claim.hold());
+        let hold = self.claim.hold().clone();
         let core = &hold.core;
         let [names] = &hold.names[..] else { return false };
         if core.lines().are_none() || core.is_shut_down() || !hold.is_connected() {

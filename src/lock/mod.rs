@@ -5,6 +5,7 @@
 //! wire, or how a server is found. What it decides, it decides in [`crate::policy`].
 
 pub(crate) mod acquire;
+pub(crate) mod acquirer;
 pub(crate) mod adaptive;
 pub(crate) mod answer;
 mod ask;
@@ -16,6 +17,7 @@ pub(crate) mod few;
 pub(crate) mod fingerprint;
 mod follow;
 pub(crate) mod guard;
+mod held;
 mod hold;
 pub(crate) mod keeper;
 pub(crate) mod lease;

@@ -19,6 +19,7 @@ use super::asked::{Asked, Replied, Wait, reply_to};
 use super::claim::count;
 use super::core::Core;
 use super::follow::follow;
+use super::held::Held;
 use super::hold::Hold;
 use super::names::Names;
 use super::order::Replicas;
@@ -37,7 +38,7 @@ const LOCKS_PER_COMMAND: usize = 16;
 /// A lease, and its place with the keeper.
 pub(super) struct Kept {
     pub(super) entry: Entry,
-    pub(super) hold: Arc<Hold>,
+    pub(super) hold: Held,
 }
 
 /// What is known so far of one lease's renewal.

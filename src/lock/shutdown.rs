@@ -11,7 +11,7 @@ use super::asked::{Asked, Replied, reply_to};
 use super::claim::{count, give_back, release};
 use super::core::Core;
 use super::follow::follow;
-use super::hold::Hold;
+use super::held::Held;
 use super::parameters::Parameters;
 use super::renew::all;
 use super::scripts;
@@ -36,7 +36,7 @@ pub struct Shutdown {
 /// What no server has confirmed is given back when the future is dropped.
 pub(crate) async fn shut_down(core: &Arc<Core>, within: Duration) -> Shutdown {
     core.close();
-    let held: Vec<Arc<Hold>> = core.keeper().all();
+    let held: Vec<Held> = core.keeper().all();
     for hold in &held {
         // What could take the lock again is not sent any more.
         *hold.given_back() = true;
@@ -53,7 +53,7 @@ pub(crate) async fn shut_down(core: &Arc<Core>, within: Duration) -> Shutdown {
 
 /// The leases that are given back, and what is known of that.
 struct Ending {
-    held: Vec<Arc<Hold>>,
+    held: Vec<Held>,
     votes: Mutex<Vec<Vote>>,
 }
 
@@ -148,7 +148,7 @@ impl Drop for Ending {
 }
 
 /// The leases that are on each connection.
-fn by_connection(held: &[Arc<Hold>]) -> Vec<(Arc<Connection>, Vec<Share>)> {
+fn by_connection(held: &[Held]) -> Vec<(Arc<Connection>, Vec<Share>)> {
     let mut groups: Vec<(Arc<Connection>, Vec<Share>)> = Vec::new();
     for (member, hold) in held.iter().enumerate() {
         for (server, post) in hold.posts.iter().enumerate() {

@@ -1,0 +1,96 @@
+//! Acquires under way, in futures that are used again.
+//!
+//! The future of an acquire takes some kilobytes, and its type cannot be named, so it lives on the
+//! heap. One that has seen its acquire through goes on with the next; one that is dropped on the
+//! way takes the acquire with it.
+
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use super::acquire::acquire;
+use super::core::Core;
+use super::lease::Lease;
+use super::order::Wish;
+use crate::error::Error;
+
+/// So many are kept for acquires to come.
+const SPARE_MAX: usize = 64;
+
+/// An acquire under way.
+///
+/// # Cancel safety
+///
+/// As [`acquire`].
+pub(crate) struct Acquiring {
+    core: Arc<Core>,
+    worker: Option<Worker>,
+}
+
+/// Who acquires, one lock after the other.
+struct Worker {
+    desk: Arc<Mutex<Desk>>,
+    work: Pin<Box<dyn Future<Output = Infallible> + Send>>,
+}
+
+/// What a worker is to do next, and what came of what it did.
+#[derive(Default)]
+struct Desk {
+    wish: Option<(Arc<Core>, Wish)>,
+    outcome: Option<Result<Lease, Error>>,
+}
+
+/// Workers with nothing to do.
+#[derive(Default)]
+pub(super) struct Workers(Mutex<Vec<Worker>>);
+
+impl Worker {
+    fn new() -> Self {
+        let desk = Arc::<Mutex<Desk>>::default();
+        Self { work: Box::pin(work(Arc::clone(&desk))), desk }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn work(desk: Arc<Mutex<Desk>>) -> Infallible {
+    loop {
+        // Whoever has a wish polls, so nobody has to be woken.
+        let next = poll_fn(|_| lock(&desk).wish.take().map_or(Poll::Pending, Poll::Ready));
+        let (core, wish) = next.await;
+        let outcome = acquire(&core, &wish).await;
+        lock(&desk).outcome = Some(outcome);
+    }
+}
+
+impl Acquiring {
+    pub(crate) fn new(core: Arc<Core>, wish: Wish) -> Self {
+        let spare = lock(&core.spare_workers().0).pop();
+        let worker = spare.unwrap_or_else(Worker::new);
+        lock(&worker.desk).wish = Some((Arc::clone(&core), wish));
+        Self { core, worker: Some(worker) }
+    }
+
+    /// # Panics
+    ///
+    /// When it was ready before.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Lease, Error>> {
+        let worker = self.worker.as_mut().expect("an acquire is polled after it was ready");
+        if let Poll::Ready(never) = worker.work.as_mut().poll(context) {
+            match never {}
+        }
+        let outcome = lock(&worker.desk).outcome.take();
+        let Some(outcome) = outcome else { return Poll::Pending };
+        if let Some(worker) = self.worker.take() {
+            let mut spare = lock(&self.core.spare_workers().0);
+            if spare.len() < SPARE_MAX {
+                spare.push(worker);
+            }
+        }
+        Poll::Ready(outcome)
+    }
+}

@@ -1,0 +1,69 @@
+//! Handles on holds, in room that is used again: a lease costs no allocation where others have
+//! come and gone before.
+
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::hold::Hold;
+
+/// So much room is kept for holds to come; what is more goes back to the allocator.
+const SPARE_MAX: usize = 64;
+
+/// One of the handles on a hold. When the last one goes, the hold goes, and its room is spare.
+pub(super) struct Held(Option<Room>);
+
+type Room = Arc<Option<Hold>>;
+
+/// Room that no hold is in.
+#[derive(Default)]
+pub(super) struct Spare(Mutex<Vec<Room>>);
+
+impl Spare {
+    fn take(&self) -> Room {
+        let spare = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        spare.unwrap_or_default()
+    }
+
+    fn put(&self, room: Room) {
+        let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < SPARE_MAX {
+            spare.push(room);
+        }
+    }
+}
+
+impl Held {
+    pub(super) fn new(hold: Hold) -> Self {
+        let mut room = hold.core.spare_holds().take();
+        match Arc::get_mut(&mut room) {
+            Some(free) => *free = Some(hold),
+            None => room = Arc::new(Some(hold)),
+        }
+        Self(Some(room))
+    }
+}
+
+impl Clone for Held {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl Deref for Held {
+    type Target = Hold;
+
+    fn deref(&self) -> &Hold {
+        let hold = self.0.as_ref().and_then(|room| Option::as_ref(room));
+        hold.expect("it is emptied when its last handle is dropped")
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let Some(mut room) = self.0.take() else { return };
+        let Some(hold) = Arc::get_mut(&mut room).and_then(Option::take) else { return };
+        let core = Arc::clone(&hold.core);
+        drop(hold);
+        core.spare_holds().put(room);
+    }
+}
