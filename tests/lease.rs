@@ -143,6 +143,28 @@ async fn a_guard_can_be_dropped_where_there_is_no_runtime() {
 }
 
 #[tokio::test]
+async fn a_release_for_later_is_sent_and_counted_and_says_if_the_lease_was_lost() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    locker.lock("soon free").await.unwrap().release_later().unwrap();
+    // On the same connection, so it cannot overtake the release.
+    locker.try_lock("soon free").await.unwrap().release().await.unwrap();
+    assert_eq!(locker.stats().held, 0);
+    assert_eq!(locker.stats().hold.count(), 2);
+
+    let guard = locker.lock("short").ttl(TTL / 1000).no_renewal().await.unwrap();
+    soon("the lease ends", guard.lost()).await;
+    assert!(guard.release_later().unwrap_err().is_lost());
+
+    let guard = locker.lock("handed over").await.unwrap();
+    let waiter = tokio::spawn(locker.lock("handed over").into_future());
+    eventually("it waits", || locker.stats().waiting == 1).await;
+    guard.release_later().unwrap();
+    soon("it is handed over", waiter).await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(locker.stats().handed_over, 1);
+}
+
+#[tokio::test]
 async fn a_guard_that_outlives_its_locker_still_gives_its_lock_back() {
     let server = RedisServer::start();
     let guard = locker(&server).await.lock("last one").await.unwrap();
