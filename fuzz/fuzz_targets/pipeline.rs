@@ -145,7 +145,7 @@ impl Model {
     fn push_owed(&mut self, payload: u8) {
         let mut command = BytesMut::new();
         encode_command(&mut command, &[b"EVAL", &[payload]]);
-        let owed = Owed { command: command.freeze(), slot: 0, pointless_at: self.now() };
+        let owed = Owed { command: command.freeze(), slot: 0, pointless_at: self.now(), tries: 0 };
         match self.pipeline.push_owed(owed.clone(), None, self.now()) {
             Ok(()) => {
                 assert!(!self.failed);
