@@ -29,32 +29,31 @@ pub fn encode_command(out: &mut BytesMut, args: &[&[u8]]) {
     let start = out.len();
     // Made long enough once: pieces are then stored without a look at the room for each.
     out.resize(start + command_len(args), 0);
-    let mut room = &mut out[start..];
-    store_header(&mut room, b'*', args.len());
+    let mut room = store_header(&mut out[start..], b'*', args.len());
     for arg in args {
-        store_header(&mut room, b'$', arg.len());
-        store(&mut room, arg);
-        store(&mut room, CRLF);
+        room = store_header(room, b'$', arg.len());
+        room = store(room, arg);
+        room = store(room, CRLF);
     }
 }
 
-/// Stores `bytes` at the start of `room`, which moves behind them.
+/// Stores `bytes` at the start of `room`, and returns the room behind them.
 #[inline]
-fn store(room: &mut &mut [u8], bytes: &[u8]) {
-    let (head, rest) = std::mem::take(room).split_at_mut(bytes.len());
+fn store<'a>(room: &'a mut [u8], bytes: &[u8]) -> &'a mut [u8] {
+    let (head, rest) = room.split_at_mut(bytes.len());
     head.copy_from_slice(bytes);
-    *room = rest;
+    rest
 }
 
 #[inline]
-fn store_header(room: &mut &mut [u8], kind: u8, length: usize) {
+fn store_header(room: &mut [u8], kind: u8, length: usize) -> &mut [u8] {
     match u8::try_from(length) {
         Ok(ones @ 0..10) => store(room, &[kind, b'0' + ones, b'\r', b'\n']),
         Ok(n @ 10..100) => store(room, &[kind, b'0' + n / 10, b'0' + n % 10, b'\r', b'\n']),
         _ => {
-            store(room, &[kind]);
-            store(room, &Decimal::new(length as u64));
-            store(room, CRLF);
+            let room = store(room, &[kind]);
+            let room = store(room, &Decimal::new(length as u64));
+            store(room, CRLF)
         }
     }
 }
