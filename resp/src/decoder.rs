@@ -8,7 +8,7 @@
 
 use bytes::{Buf, BytesMut};
 
-use crate::leaf::{FORMAT_LEN, Leaf, StringType};
+use crate::leaf::{FORMAT_LEN, Leaf, TextType};
 use crate::limits::Budget;
 use crate::line::{self, CRLF, LineEnd};
 use crate::open::{Aggregate, Left, List, Open, Pairs};
@@ -42,7 +42,7 @@ enum Reading {
     /// A line, of whose content `scanned` bytes are known to hold no end.
     Line { scanned: usize },
     /// The bytes of a string, whose line has been read.
-    Payload { string: StringType, length: usize },
+    Payload { text: TextType, len: usize },
     /// The bytes of a streamed string's next part, whose line has been read.
     Chunk { length: usize },
 }
@@ -85,12 +85,12 @@ impl Decoder {
     /// What the peer did wrong. That is final: every later call returns the same error.
     #[inline]
     pub fn decode(&mut self, buf: &mut BytesMut) -> Result<Option<Frame>, DecodeError> {
-        // Most replies to a lock's commands are such scalars. They need no state; and inlined,
+        // Most replies to a lock's commands are such values. They need no state; and inlined,
         // their frame is not moved from call to call, which costs more than reading it.
         if matches!(self.state, State::BetweenFrames) {
-            if let Some((leaf, len)) = line::common_leaf(buf, self.budget.line_bytes()) {
-                if self.budget.allows_frame(len) {
-                    buf.advance(len);
+            if let Some((leaf, skipped)) = line::common_leaf(buf, self.budget.limits()) {
+                if self.budget.allows_frame(skipped + leaf.text_len()) {
+                    buf.advance(skipped);
                     return Ok(Some(leaf.take(buf)));
                 }
             }
@@ -116,24 +116,45 @@ impl Decoder {
 
     fn read_frame(&mut self, buf: &mut BytesMut) -> Result<Option<Frame>, DecodeError> {
         loop {
-            match self.next_event(buf)? {
+            let value = match self.next_event(buf)? {
                 Event::Starved => return Ok(None),
-                Event::Progress => {}
-                Event::Leaf(leaf) => match self.open.last_mut() {
-                    Some(innermost) => innermost.push(leaf.take(buf)),
-                    None => return Ok(Some(leaf.take(buf))),
-                },
+                Event::Progress => None,
+                Event::Leaf(leaf) => Some(leaf.take(buf)),
                 Event::LastChunk => {
-                    let text = self.chunks.take().unwrap_or_default().freeze();
-                    match self.open.last_mut() {
-                        Some(innermost) => innermost.push(Frame::Bulk(text)),
-                        None => return Ok(Some(Frame::Bulk(text))),
-                    }
+                    Some(Frame::Bulk(self.chunks.take().unwrap_or_default().freeze()))
                 }
+            };
+            match (value, self.open.last_mut()) {
+                (Some(value), None) => return Ok(Some(value)),
+                (Some(value), Some(innermost)) => innermost.push(value),
+                (None, _) => {}
             }
+            self.read_common_members(buf);
             if let Some(frame) = self.close_whole() {
                 return Ok(Some(frame));
             }
+        }
+    }
+
+    /// Reads members of the innermost list for as long as they are common leaves: then nothing else
+    /// has to be looked at between two of them.
+    fn read_common_members(&mut self, buf: &mut BytesMut) {
+        if !matches!(self.reading, Reading::Line { scanned: 0 }) || self.chunks.is_some() {
+            return;
+        }
+        let Some(Open::List { left: Left::Members(left), items, .. }) = self.open.last_mut() else {
+            return;
+        };
+        while *left > 0 {
+            let Some((leaf, skipped)) = line::common_leaf(buf, self.budget.limits()) else {
+                return;
+            };
+            if self.budget.use_bytes(skipped + leaf.text_len()).is_err() {
+                return;
+            }
+            buf.advance(skipped);
+            items.push(leaf.take(buf));
+            *left -= 1;
         }
     }
 
@@ -152,27 +173,12 @@ impl Decoder {
 
     fn next_event(&mut self, buf: &mut BytesMut) -> Result<Event, DecodeError> {
         match self.reading {
-            Reading::Line { scanned } => {
-                if let Some((leaf, len)) = self.common_leaf(buf, scanned) {
-                    self.begin_value(len)?;
-                    buf.advance(len);
-                    return Ok(Event::Leaf(leaf));
-                }
-                match self.find_line(buf, scanned)? {
-                    Some((kind, len)) => self.read_line(buf, kind, len),
-                    None => Ok(Event::Starved),
-                }
-            }
-            Reading::Payload { string, length } => self.read_payload(buf, string, length),
+            Reading::Line { scanned } => match self.find_line(buf, scanned)? {
+                Some((kind, len)) => self.read_line(buf, kind, len),
+                None => Ok(Event::Starved),
+            },
+            Reading::Payload { text, len } => self.read_payload(buf, text, len),
             Reading::Chunk { length } => self.read_chunk(buf, length),
-        }
-    }
-
-    fn common_leaf(&self, buf: &[u8], scanned: usize) -> Option<(Leaf, usize)> {
-        if scanned == 0 && self.chunks.is_none() {
-            line::common_leaf(buf, self.budget.line_bytes())
-        } else {
-            None
         }
     }
 
@@ -210,7 +216,7 @@ impl Decoder {
             return Ok(None);
         };
         self.check_place(kind)?;
-        let bound = line::bound(kind, self.budget.line_bytes())?;
+        let bound = line::bound(kind, self.budget.limits().line_bytes)?;
         let len = match line::find_end(content, scanned, bound) {
             LineEnd::At(len) => len,
             LineEnd::NotIn(scanned) => {
@@ -258,15 +264,15 @@ impl Decoder {
         length: Length,
     ) -> Result<Event, DecodeError> {
         match (kind, length) {
-            (b'$', Length::Of(length)) => self.begin_string(buf, StringType::Bulk, length),
+            (b'$', Length::Of(length)) => self.begin_string(buf, TextType::Bulk, length),
             (b'$' | b'*', Length::Null) => Ok(Event::Leaf(Leaf::Null)),
             (b'$', Length::Streamed) => {
                 self.chunks = Some(BytesMut::new());
                 Ok(Event::Progress)
             }
-            (b'!', Length::Of(length)) => self.begin_string(buf, StringType::BlobError, length),
+            (b'!', Length::Of(length)) => self.begin_string(buf, TextType::BlobError, length),
             (b'=', Length::Of(length)) if length < FORMAT_LEN => Err(DecodeError::InvalidVerbatim),
-            (b'=', Length::Of(length)) => self.begin_string(buf, StringType::Verbatim, length),
+            (b'=', Length::Of(length)) => self.begin_string(buf, TextType::Verbatim, length),
             (b';', Length::Of(0)) => Ok(Event::LastChunk),
             (b';', Length::Of(length)) => self.begin_chunk(length),
             (b'*', _) => self.begin_aggregate(Aggregate::List(List::Array), length),
@@ -283,12 +289,12 @@ impl Decoder {
     fn begin_string(
         &mut self,
         buf: &mut BytesMut,
-        string: StringType,
-        length: usize,
+        text: TextType,
+        len: usize,
     ) -> Result<Event, DecodeError> {
-        self.budget.use_string(0, length)?;
-        self.reading = Reading::Payload { string, length };
-        self.read_payload(buf, string, length)
+        self.budget.use_string(0, len)?;
+        self.reading = Reading::Payload { text, len };
+        self.read_payload(buf, text, len)
     }
 
     fn begin_chunk(&mut self, length: usize) -> Result<Event, DecodeError> {
@@ -317,17 +323,17 @@ impl Decoder {
     fn read_payload(
         &mut self,
         buf: &[u8],
-        string: StringType,
-        length: usize,
+        text: TextType,
+        len: usize,
     ) -> Result<Event, DecodeError> {
-        if !line::is_payload_whole(buf, length)? {
+        if !line::is_payload_whole(buf, len)? {
             return Ok(Event::Starved);
         }
-        if matches!(string, StringType::Verbatim) && buf[FORMAT_LEN - 1] != b':' {
+        if matches!(text, TextType::Verbatim) && buf[FORMAT_LEN - 1] != b':' {
             return Err(DecodeError::InvalidVerbatim);
         }
         self.reading = Reading::NEW_LINE;
-        Ok(Event::Leaf(Leaf::String { string, length }))
+        Ok(Event::Leaf(Leaf::Text { text, len }))
     }
 
     fn read_chunk(&mut self, buf: &mut BytesMut, length: usize) -> Result<Event, DecodeError> {

@@ -19,27 +19,18 @@ pub(crate) enum Leaf {
     Integer(i64),
     Boolean(bool),
     Double(f64),
-    /// A line at the front of the buffer, whose content has `len` bytes.
-    Line {
-        text: LineType,
+    /// What is at the front of the buffer: this many bytes and their CRLF.
+    Text {
+        text: TextType,
         len: usize,
-    },
-    /// The bytes of a string, which are at the front of the buffer with their CRLF.
-    String {
-        string: StringType,
-        length: usize,
     },
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum LineType {
+pub(crate) enum TextType {
     Simple,
     Error,
     BigNumber,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum StringType {
     Bulk,
     BlobError,
     Verbatim,
@@ -55,18 +46,27 @@ impl Leaf {
             Self::Integer(number) => Frame::Integer(number),
             Self::Boolean(truth) => Frame::Boolean(truth),
             Self::Double(number) => Frame::Double(number),
-            Self::Line { text: LineType::Simple, len } => Frame::Simple(take_line(buf, len)),
-            Self::Line { text: LineType::Error, len } => Frame::Error(take_line(buf, len)),
-            Self::Line { text: LineType::BigNumber, len } => Frame::BigNumber(take_line(buf, len)),
-            Self::String { string, length } => string.frame(take_string(buf, length)),
+            Self::Text { text, len } => text.frame(take_text(buf, len)),
+        }
+    }
+
+    /// How many bytes [`Leaf::take`] will take off.
+    #[inline]
+    pub(crate) fn text_len(self) -> usize {
+        match self {
+            Self::Text { len, .. } => len + CRLF.len(),
+            _ => 0,
         }
     }
 }
 
-impl StringType {
+impl TextType {
     #[inline]
     fn frame(self, mut text: Bytes) -> Frame {
         match self {
+            Self::Simple => Frame::Simple(text),
+            Self::Error => Frame::Error(text),
+            Self::BigNumber => Frame::BigNumber(text),
             Self::Bulk => Frame::Bulk(text),
             Self::BlobError => Frame::BlobError(text),
             Self::Verbatim => {
@@ -79,16 +79,8 @@ impl StringType {
 }
 
 #[inline]
-fn take_line(buf: &mut BytesMut, len: usize) -> Bytes {
-    let mut line = buf.split_to(1 + len + CRLF.len()).freeze();
-    line.advance(1);
-    line.truncate(len);
-    line
-}
-
-#[inline]
-fn take_string(buf: &mut BytesMut, length: usize) -> Bytes {
-    let mut text = buf.split_to(length + CRLF.len()).freeze();
-    text.truncate(length);
+fn take_text(buf: &mut BytesMut, len: usize) -> Bytes {
+    let mut text = buf.split_to(len + CRLF.len()).freeze();
+    text.truncate(len);
     text
 }

@@ -76,8 +76,8 @@ impl Budget {
     }
 
     #[inline]
-    pub(crate) fn line_bytes(&self) -> usize {
-        self.limits.line_bytes
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// Whether a frame may have this many bytes in all.
@@ -91,6 +91,7 @@ impl Budget {
         if open < limit { Ok(()) } else { Err(DecodeError::TooDeep { limit }) }
     }
 
+    #[inline]
     pub(crate) fn use_bytes(&mut self, bytes: usize) -> Result<(), DecodeError> {
         let limit = self.limits.frame_bytes;
         self.frame_bytes = sum_within(self.frame_bytes, bytes, limit)

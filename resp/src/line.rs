@@ -4,9 +4,9 @@
 
 use bytes::{Buf, BytesMut};
 
-use crate::DecodeError;
-use crate::leaf::{Leaf, LineType};
+use crate::leaf::{Leaf, TextType};
 use crate::scalar::{self, INTEGER_BYTES_MAX, Length};
+use crate::{DecodeError, Limits};
 
 pub(crate) const CRLF: &[u8; 2] = b"\r\n";
 
@@ -85,17 +85,13 @@ pub(crate) fn find_end(content: &[u8], scanned: usize, bound: usize) -> LineEnd 
 /// is taken off.
 pub(crate) fn read_scalar(buf: &mut BytesMut, kind: u8, len: usize) -> Result<Leaf, DecodeError> {
     let content = &buf[1..=len];
-    let scalar = match kind {
+    let leaf = match kind {
         b'+' if content == b"PONG" => Some(Leaf::Known("PONG")),
         b'+' if content == b"QUEUED" => Some(Leaf::Known("QUEUED")),
-        b'+' => {
-            return Ok(Leaf::Line { text: LineType::Simple, len });
-        }
-        b'-' => {
-            return Ok(Leaf::Line { text: LineType::Error, len });
-        }
+        b'+' => Some(Leaf::Text { text: TextType::Simple, len }),
+        b'-' => Some(Leaf::Text { text: TextType::Error, len }),
         b'(' if scalar::is_big_number(content) => {
-            return Ok(Leaf::Line { text: LineType::BigNumber, len });
+            Some(Leaf::Text { text: TextType::BigNumber, len })
         }
         b':' => scalar::integer(content).map(Leaf::Integer),
         b'#' => scalar::boolean(content).map(Leaf::Boolean),
@@ -103,9 +99,9 @@ pub(crate) fn read_scalar(buf: &mut BytesMut, kind: u8, len: usize) -> Result<Le
         b'_' => Some(Leaf::Null),
         _ => None,
     };
-    let scalar = scalar.ok_or_else(|| malformed(kind))?;
-    skip(buf, len);
-    Ok(scalar)
+    let leaf = leaf.ok_or_else(|| malformed(kind))?;
+    buf.advance(1 + len + CRLF.len() - leaf.text_len());
+    Ok(leaf)
 }
 
 /// Takes the line of a length or a count off the front of `buf`.
@@ -115,7 +111,6 @@ pub(crate) fn take_length(buf: &mut BytesMut, len: usize) -> Result<Length, Deco
     Ok(length)
 }
 
-#[inline]
 pub(crate) fn skip(buf: &mut BytesMut, len: usize) {
     buf.advance(1 + len + CRLF.len());
 }
@@ -130,18 +125,31 @@ pub(crate) fn is_payload_whole(buf: &[u8], length: usize) -> Result<bool, Decode
     }
 }
 
-/// A value of the commonest forms if all of it is at the front of `buf`, and the length of its
-/// line. Other forms, and all faults, go the long way.
+/// A value of the commonest forms if all of it is at the front of `buf`, and how many bytes are in
+/// front of its text. Other forms, and all faults, go the long way.
 #[inline]
-pub(crate) fn common_leaf(buf: &[u8], line_bytes: usize) -> Option<(Leaf, usize)> {
+pub(crate) fn common_leaf(buf: &[u8], limits: &Limits) -> Option<(Leaf, usize)> {
     match buf {
         [b':', text @ ..] => {
             let (number, digits) = short_number(text)?;
             Some((Leaf::Integer(number), 1 + digits + CRLF.len()))
         }
-        [b'+', b'O', b'K', b'\r', b'\n', ..] if line_bytes >= 2 => Some((Leaf::Known("OK"), 5)),
+        [b'+', b'O', b'K', b'\r', b'\n', ..] if limits.line_bytes >= 2 => {
+            Some((Leaf::Known("OK"), 5))
+        }
         [b'$', b'-', b'1', b'\r', b'\n', ..] => Some((Leaf::Null, 5)),
         [b'_', b'\r', b'\n', ..] => Some((Leaf::Null, 3)),
+        [b'$', text @ ..] => {
+            let (len, digits) = short_number(text)?;
+            let len = usize::try_from(len).ok().filter(|&len| len <= limits.bulk_bytes)?;
+            let skipped = digits + CRLF.len();
+            let is_whole = text.get(skipped + len..skipped + len + CRLF.len()) == Some(CRLF);
+            is_whole.then_some((Leaf::Text { text: TextType::Bulk, len }, 1 + skipped))
+        }
+        [b'-', text @ ..] => match find_end(text, 0, limits.line_bytes) {
+            LineEnd::At(len) => Some((Leaf::Text { text: TextType::Error, len }, 1)),
+            _ => None,
+        },
         _ => None,
     }
 }
@@ -191,14 +199,20 @@ mod tests {
 
     #[test]
     fn a_common_leaf_is_one_that_cannot_be_wrong() {
-        for wire in ["", ":", ":\r\n", ":-1\r\n", ":1\r", ":1\n", ":1234567890123456789\r\n", "$-1"]
-        {
-            assert!(common_leaf(wire.as_bytes(), 64).is_none(), "{wire:?}");
+        let tight = Limits { bulk_bytes: 3, line_bytes: 1, ..Limits::default() };
+        let is_common = |wire: &str| common_leaf(wire.as_bytes(), &tight).is_some();
+        for wire in [":123456789012345678\r\n:", "_\r\n", "$-1\r\n", "$3\r\nabc\r\n", "-E\r\n"] {
+            assert!(is_common(wire), "{wire:?}");
         }
-        assert!(common_leaf(b"+OK\r\n", 1).is_none());
-        assert!(matches!(
-            common_leaf(b":123456789012345678\r\n:", 0),
-            Some((Leaf::Integer(_), 21))
-        ));
+        for wire in ["", ":", ":\r\n", ":-1\r\n", ":1\r", ":1\n", ":1234567890123456789\r\n"] {
+            assert!(!is_common(wire), "{wire:?}");
+        }
+        for wire in ["$-1", "$-2\r\n", "$3\r\nabc", "$3\r\nabc\r", "$3\r\nabcde", "$4\r\nabcd\r\n"]
+        {
+            assert!(!is_common(wire), "{wire:?}");
+        }
+        for wire in ["+OK\r\n", "-E", "-E\r", "-\n\r\n", "-ER\r\n"] {
+            assert!(!is_common(wire), "{wire:?}");
+        }
     }
 }
