@@ -1,54 +1,26 @@
 //! One question put to every server at once, and the verdict on what they answer.
 
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 
 use leasehold_resp::Frame;
 
 use super::answer::{Answer, Reason};
-use super::asked::{Asked, reply_to};
+use super::asked::{Asked, Replied, read_reply, reply_to};
+use super::few::Few;
 use super::follow::{NOT_NOW_FOR, follow, reach};
 use super::hold::Hold;
 use super::order::Replicas;
-use super::post::Post;
+use super::post::{Post, Seat};
 use super::round::{Answered, Round};
 use crate::clock;
 use crate::net::connection::Connection;
 use crate::net::handshake::OpenError;
-use crate::policy::{Moment, Quorum, Verdict};
+use crate::policy::{Moment, Verdict};
 use crate::server::call::{Call, Command};
 use crate::server::node::Node;
-
-/// The connection that the lease is on while it lives, else the lane's next; among several
-/// servers, only if it is there already.
-async fn take_seat(hold: &Hold, post: &Post) -> Result<(Arc<Node>, Arc<Connection>), OpenError> {
-    let (node, lane) = {
-        let mut seat = post.seat();
-        seat.follow(hold.place_of(post), post.slot);
-        if let Some(connection) = seat.connection() {
-            return Ok((Arc::clone(&seat.node), connection));
-        }
-        (Arc::clone(&seat.node), seat.lane)
-    };
-    // Where its server may be another by now, that is looked up while it is waited for.
-    if hold.place_of(post).directory().is_some() {
-        if let Ok(connection) = node.connection_now(lane) {
-            post.seat().connection = Some(Arc::clone(&connection));
-            return Ok((node, connection));
-        }
-        return Box::pin(reach(hold, post)).await;
-    }
-    // A lane beside the others is connected once it is wanted: the first to want it waits.
-    let connection = if hold.core.is_single() || lane == node.sync_lane() {
-        node.connection(lane).await?
-    } else {
-        node.connection_now(lane)?
-    };
-    post.seat().connection = Some(Arc::clone(&connection));
-    Ok((node, connection))
-}
 
 /// What is asked, and how the reply is read.
 #[derive(Clone, Copy)]
@@ -64,6 +36,13 @@ pub(super) struct Question<'a> {
     pub(super) whose: Option<Command<'a>>,
 }
 
+impl<'a> Question<'a> {
+    fn to(&self, server: usize) -> Asked<'a> {
+        let command = self.commands[server.min(self.commands.len() - 1)];
+        Asked { command, awaits: self.awaits }
+    }
+}
+
 /// Puts `question` to every server that `round` has no answer of yet, from the caller's task, and
 /// returns as soon as the answers decide. What comes later is not waited for.
 ///
@@ -71,51 +50,12 @@ pub(super) struct Question<'a> {
 ///
 /// When the future is dropped, the question may have been sent to every server whose seat has a
 /// connection.
-pub(super) async fn ask_all(hold: &Hold, question: Question<'_>, mut round: Round) -> Round {
-    if hold.posts.len() == 1 {
-        // The same as below, with its one future kept here rather than on the heap.
-        let asked = pin!(ask_one(hold, 0, question));
-        gather(hold.quorum(), &mut [Some(asked)], &mut round).await;
-    } else {
-        let mut asked: Vec<_> = round
-            .answers
-            .iter()
-            .enumerate()
-            .map(|(server, answer)| {
-                answer.is_none().then(|| Box::pin(ask_one(hold, server, question)))
-            })
-            .collect();
-        gather(hold.quorum(), &mut asked, &mut round).await;
-    }
-    round
-}
-
-/// Puts `question` to one server alone.
-///
-/// # Cancel safety
-///
-/// As [`ask_all`].
-pub(super) async fn ask_one(hold: &Hold, server: usize, question: Question<'_>) -> Answered {
-    let mut asked_at = None;
-    let answer = match put(hold, server, question, &mut asked_at).await {
-        Ok(answer) => answer,
-        Err(reason) => Answer::Failed(reason),
-    };
-    if let Answer::Failed(Reason::NoConnection(_) | Reason::Refusal(_)) = &answer {
-        hold.place_of(&hold.posts[server]).look_again();
-    }
-    let answered_at = clock::now();
-    if !hold.core.is_single() {
-        let failure = if let Answer::Failed(reason) = &answer { Some(reason) } else { None };
-        note(&hold.seat(server).node, failure, answered_at);
-    }
-    Answered { answer, asked_at, answered_at }
-}
-
-async fn gather<A>(quorum: Quorum, asked: &mut [Option<A>], round: &mut Round)
-where
-    A: Future<Output = Answered> + Unpin,
-{
+pub(super) async fn ask_all(hold: &Hold, question: &Question<'_>, mut round: Round) -> Round {
+    let quorum = hold.quorum();
+    let servers = round.answers.iter().enumerate();
+    let mut asked: Few<Option<Ask<'_>>> = servers
+        .map(|(server, answer)| answer.is_none().then(|| Ask::begin(hold, server, question)))
+        .collect();
     round.verdict = poll_fn(|context| {
         for (asked, answer) in asked.iter_mut().zip(round.answers.iter_mut()) {
             let Some(pending) = asked else { continue };
@@ -130,6 +70,250 @@ where
         }
     })
     .await;
+    round
+}
+
+/// A question to one server: on its way before the first poll, if nothing has to be waited for.
+///
+/// # Cancel safety
+///
+/// As [`ask_all`].
+pub(super) struct Ask<'a> {
+    hold: &'a Hold,
+    server: usize,
+    question: &'a Question<'a>,
+    stage: Stage<'a>,
+}
+
+enum Stage<'a> {
+    Unsent(Option<Reason>),
+    Sent(Call<'a>),
+    /// Something else than its reply has to be waited for.
+    Aside(Aside<'a>),
+}
+
+/// On the heap, so that who need not wait does not carry the room for it.
+type Aside<'a> = Pin<Box<dyn Future<Output = Answered> + Send + 'a>>;
+
+impl<'a> Ask<'a> {
+    pub(super) fn begin(hold: &'a Hold, server: usize, question: &'a Question<'a>) -> Self {
+        let stage = match put_now(hold, server, question) {
+            Ok(Some(call)) => Stage::Sent(call),
+            Ok(None) => Stage::Aside(Box::pin(put_later(hold, server, question))),
+            Err(reason) => Stage::Unsent(Some(reason)),
+        };
+        Self { hold, server, question, stage }
+    }
+
+    /// What the reply comes to, or what else has to be waited for.
+    fn conclude(
+        &self,
+        reply: Result<Frame, Reason>,
+        asked_at: Moment,
+    ) -> Result<Answered, Aside<'a>> {
+        let Self { hold, server, question, .. } = *self;
+        let settled = |replied| Box::pin(settle(hold, server, question, replied, Some(asked_at)));
+        let answer = match reply {
+            Ok(frame) => match (question.read)(&frame) {
+                Some(Answer::Taken) if question.whose.is_some() => {
+                    return Err(settled(Ok(Replied::plainly(frame))));
+                }
+                answer => answer.ok_or(Reason::Unexpected),
+            },
+            Err(Reason::Refused(error)) => return Err(settled(Err(Reason::Refused(error)))),
+            Err(reason) => Err(reason),
+        };
+        if question.is_vote {
+            hold.seat(server).note_vote(answer.as_ref());
+        }
+        Ok(conclude(hold, server, answer, Some(asked_at)))
+    }
+}
+
+impl Future for Ask<'_> {
+    type Output = Answered;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answered> {
+        if let Stage::Sent(call) = &mut self.stage {
+            let outcome = ready!(Pin::new(&mut *call).poll(context));
+            let (reply, asked_at) = (read_reply(call, outcome), call.asked_at());
+            match self.conclude(reply, asked_at) {
+                Ok(answered) => return Poll::Ready(answered),
+                Err(aside) => self.stage = Stage::Aside(aside),
+            }
+        }
+        let Self { hold, server, stage, .. } = &mut *self;
+        match stage {
+            Stage::Aside(aside) => aside.as_mut().poll(context),
+            Stage::Unsent(reason) => {
+                let reason = reason.take().expect("it is not polled after it was ready");
+                Poll::Ready(conclude(hold, *server, Err(reason), None))
+            }
+            Stage::Sent(_) => unreachable!("its reply was read above"),
+        }
+    }
+}
+
+/// Sends the question if nothing has to be waited for.
+fn put_now<'a>(
+    hold: &Hold,
+    server: usize,
+    question: &Question<'a>,
+) -> Result<Option<Call<'a>>, Reason> {
+    let post = &hold.posts[server];
+    let mut seat = post.seat();
+    if question.is_vote {
+        admit(hold, &seat)?;
+    }
+    seat.follow(hold.place_of(post), post.slot);
+    let connection = match seat.connection() {
+        Some(connection) => connection,
+        None => match seat.node.connection_now(seat.lane) {
+            Ok(connection) => connection,
+            Err(_) if waits_for_connection(hold, post, &seat) => return Ok(None),
+            Err(error) => return Err(Reason::NoConnection(error)),
+        },
+    };
+    seat.connection = Some(Arc::clone(&connection));
+    if question.is_vote {
+        seat.node.check(seat.lane).map_err(Reason::Refusal)?;
+    }
+    drop(seat);
+    let Asked { command, awaits: None } = question.to(server) else { return Ok(None) };
+    let Some(call) = Call::begin_now(&connection, command) else { return Ok(None) };
+    let call = call.map_err(Reason::NoReply)?;
+    if question.is_vote {
+        post.seat().is_asked = true;
+    }
+    Ok(Some(call))
+}
+
+/// Whether the server may be asked for a vote of this owner's.
+fn admit(hold: &Hold, seat: &Seat) -> Result<(), Reason> {
+    if !hold.core.is_single() {
+        let mut breaker = seat.node.breaker();
+        // Randomness is a system call: it is not asked for where nothing is decided by it.
+        if !breaker.is_closed() {
+            let admitted = breaker.admit(clock::now(), clock::random_bits());
+            admitted.map_err(Reason::BreakerOpen)?;
+        }
+    }
+    // What was asked on a connection that has ended is never asked again by the same owner.
+    if seat.is_unseated() { Err(Reason::NoConnection(OpenError::Connecting)) } else { Ok(()) }
+}
+
+/// Whether a server that is away is waited for: among several it is a vote that is missing. A lane
+/// beside the others is connected once it is wanted, and the first to want it waits.
+fn waits_for_connection(hold: &Hold, post: &Post, seat: &Seat) -> bool {
+    let is_listed = hold.place_of(post).directory().is_some();
+    is_listed || hold.core.is_single() || seat.lane == seat.node.sync_lane()
+}
+
+/// Sends the question once it can be, and reads the answer.
+async fn put_later(hold: &Hold, server: usize, question: &Question<'_>) -> Answered {
+    let mut asked_at = None;
+    let replied = reply_later(hold, server, question, &mut asked_at).await;
+    settle(hold, server, question, replied, asked_at).await
+}
+
+async fn reply_later(
+    hold: &Hold,
+    server: usize,
+    question: &Question<'_>,
+    asked_at: &mut Option<Moment>,
+) -> Result<Replied, Reason> {
+    let post = &hold.posts[server];
+    let seated = take_seat(hold, post, question.is_vote).await;
+    let (node, connection) = seated.map_err(Reason::NoConnection)?;
+    if question.is_vote {
+        node.check(post.seat().lane).map_err(Reason::Refusal)?;
+    }
+    let sent = question.to(server).send(&connection).await?;
+    *asked_at = Some(sent.asked_at());
+    if question.is_vote {
+        post.seat().is_asked = true;
+    }
+    sent.reply().await
+}
+
+/// The connection that the hold is on while it lives, else the lane's next.
+async fn take_seat(
+    hold: &Hold,
+    post: &Post,
+    is_vote: bool,
+) -> Result<(Arc<Node>, Arc<Connection>), OpenError> {
+    let (node, lane, seated) = {
+        let seat = post.seat();
+        // As it was admitted: its connection may have ended since.
+        if is_vote && seat.is_unseated() {
+            return Err(OpenError::Connecting);
+        }
+        (Arc::clone(&seat.node), seat.lane, seat.connection())
+    };
+    if let Some(connection) = seated {
+        return Ok((node, connection));
+    }
+    // Where its server may be another by now, that is looked up while it is waited for.
+    if hold.place_of(post).directory().is_some() {
+        return reach(hold, post).await;
+    }
+    let connection = node.connection(lane).await?;
+    post.seat().connection = Some(Arc::clone(&connection));
+    Ok((node, connection))
+}
+
+/// What a reply comes to: a refusal is followed to wherever it leads, and a holder asked for.
+async fn settle(
+    hold: &Hold,
+    server: usize,
+    question: &Question<'_>,
+    replied: Result<Replied, Reason>,
+    mut asked_at: Option<Moment>,
+) -> Answered {
+    let replied = match replied {
+        Err(Reason::Refused(error)) => {
+            follow(hold, server, question.to(server), error, NOT_NOW_FOR, &mut asked_at).await
+        }
+        replied => replied,
+    };
+    let read = replied.and_then(|replied| replied.read(question.read));
+    if question.is_vote {
+        hold.seat(server).note_vote(read.as_ref().map(|(answer, _)| answer));
+    }
+    let answer = match (read, question.whose) {
+        (Ok((Answer::Taken, None)), Some(whose)) => holder(hold, server, whose).await,
+        (Ok((answer, None)), _) => Ok(answer),
+        (Ok((_, Some(shortage))), _) => Err(shortage),
+        (Err(reason), _) => Err(reason),
+    };
+    conclude(hold, server, answer, asked_at)
+}
+
+/// Asks whose the lock is, on the connection that said that it is taken.
+async fn holder(hold: &Hold, server: usize, whose: Command<'_>) -> Result<Answer, Reason> {
+    let connection = hold.seat(server).connection();
+    let connection = connection.ok_or(Reason::NoConnection(OpenError::Connecting))?;
+    let call = Call::begin(&connection, whose).await.map_err(Reason::NoReply)?;
+    Answer::of_holder(&reply_to(call).await?).ok_or(Reason::Unexpected)
+}
+
+/// What is made known of an answer, whatever it is.
+fn conclude(
+    hold: &Hold,
+    server: usize,
+    answer: Result<Answer, Reason>,
+    asked_at: Option<Moment>,
+) -> Answered {
+    let answer = answer.unwrap_or_else(Answer::Failed);
+    if let Answer::Failed(Reason::NoConnection(_) | Reason::Refusal(_)) = &answer {
+        hold.place_of(&hold.posts[server]).look_again();
+    }
+    let answered_at = clock::now();
+    if !hold.core.is_single() {
+        let failure = if let Answer::Failed(reason) = &answer { Some(reason) } else { None };
+        note(&hold.seat(server).node, failure, answered_at);
+    }
+    Answered { answer, asked_at, answered_at }
 }
 
 /// Lets the server's breaker know whether it answered.
@@ -142,65 +326,4 @@ pub(super) fn note(node: &Node, failure: Option<&Reason>, now: Moment) {
         Some(Reason::BreakerOpen(_) | Reason::Refusal(_)) => {}
         _ => node.breaker().note_answer(),
     }
-}
-
-async fn put(
-    hold: &Hold,
-    server: usize,
-    question: Question<'_>,
-    asked_at: &mut Option<Moment>,
-) -> Result<Answer, Reason> {
-    let post = &hold.posts[server];
-    if question.is_vote {
-        admit(hold, post)?;
-    }
-    let (node, connection) = take_seat(hold, post).await.map_err(Reason::NoConnection)?;
-    if question.is_vote {
-        node.check(post.seat().lane).map_err(Reason::Refusal)?;
-    }
-    let command = question.commands[server.min(question.commands.len() - 1)];
-    let asked = Asked { command, awaits: question.awaits };
-    let sent = asked.send(&connection).await?;
-    *asked_at = Some(sent.asked_at());
-    if question.is_vote {
-        post.seat().is_asked = true;
-    }
-    let replied = match sent.reply().await {
-        // On the heap, so that who is not refused does not carry the room for it.
-        Err(Reason::Refused(error)) => {
-            Box::pin(follow(hold, server, asked, error, NOT_NOW_FOR, asked_at)).await
-        }
-        replied => replied,
-    };
-    let answer = replied.and_then(|replied| replied.read(question.read));
-    if question.is_vote {
-        post.seat().note_vote(&answer);
-    }
-    let answer = match answer? {
-        (_, Some(shortage)) => return Err(shortage),
-        (answer, None) => answer,
-    };
-    match (answer, question.whose) {
-        (Answer::Taken, Some(whose)) => {
-            let connection = post.seat().connection().unwrap_or(connection);
-            let call = Call::begin(&connection, whose).await.map_err(Reason::NoReply)?;
-            Answer::of_holder(&reply_to(call).await?).ok_or(Reason::Unexpected)
-        }
-        (answer, _) => Ok(answer),
-    }
-}
-
-/// Whether the server may be asked for a vote of this owner's.
-fn admit(hold: &Hold, post: &Post) -> Result<(), Reason> {
-    let seat = post.seat();
-    if !hold.core.is_single() {
-        let mut breaker = seat.node.breaker();
-        // Randomness is a system call: it is not asked for where nothing is decided by it.
-        if !breaker.is_closed() {
-            let admitted = breaker.admit(clock::now(), clock::random_bits());
-            admitted.map_err(Reason::BreakerOpen)?;
-        }
-    }
-    // What was asked on a connection that has ended is never asked again by the same owner.
-    if seat.is_unseated() { Err(Reason::NoConnection(OpenError::Connecting)) } else { Ok(()) }
 }

@@ -7,6 +7,7 @@ use leasehold_resp::{Decimal, Frame};
 use super::answer::{Answer, Reason};
 use super::order::Replicas;
 use crate::net::connection::Connection;
+use crate::net::outcome::Outcome;
 use crate::net::refusal::{Code, ServerError};
 use crate::net::reply::Reply;
 use crate::policy::Moment;
@@ -157,6 +158,11 @@ pub(super) async fn shortage(reply: Reply, needed: u32) -> Option<Reason> {
 }
 
 impl Replied {
+    /// An answer that counts as it is.
+    pub(super) fn plainly(frame: Frame) -> Self {
+        Self { frame, shortage: None }
+    }
+
     /// What it means, and why it does not count all the same, if so.
     pub(super) fn read(
         self,
@@ -173,7 +179,13 @@ impl Replied {
 }
 
 pub(super) async fn reply_to(mut call: Call<'_>) -> Result<Frame, Reason> {
-    let reply = (&mut call).await.map_err(Reason::NoReply)?;
+    let outcome = (&mut call).await;
+    read_reply(&call, outcome)
+}
+
+/// What came of a call: an error reply is a refusal.
+pub(super) fn read_reply(call: &Call<'_>, outcome: Outcome) -> Result<Frame, Reason> {
+    let reply = outcome.map_err(Reason::NoReply)?;
     match reply.error() {
         Some(text) => Err(Reason::Refused(call.refusal(text))),
         None => Ok(reply),

@@ -12,7 +12,7 @@ use leasehold_resp::Decimal;
 use tokio::time::timeout;
 
 use super::answer::Answer;
-use super::ask::{Question, ask_all, ask_one};
+use super::ask::{Ask, Question, ask_all};
 use super::core::{Core, Lead};
 use super::few::Few;
 use super::held::Held;
@@ -149,7 +149,7 @@ impl Claim {
             awaits: hold.replicas,
             whose: None,
         };
-        vote(hold, question, lead).await
+        vote(hold, &question, lead).await
     }
 
     /// Asks for the one lock by `SET NX PX`.
@@ -164,7 +164,7 @@ impl Claim {
             awaits: self.hold.replicas,
             whose: Some(Command::Script(scripts::holder(), &holder)),
         };
-        vote(&self.hold, question, lead).await
+        vote(&self.hold, &question, lead).await
     }
 
     /// Asks for another TTL from now.
@@ -202,7 +202,7 @@ impl Claim {
         awaits: Option<Replicas>,
     ) -> Round {
         let question = Question { commands, read, is_vote: false, awaits, whose: None };
-        ask_all(&self.hold, question, Round::new(&self.hold)).await
+        ask_all(&self.hold, &question, Round::new(&self.hold)).await
     }
 
     /// Nothing is left to give back.
@@ -279,7 +279,7 @@ pub(super) fn give_back(hold: &Hold, is_owed: impl Fn(usize) -> bool) {
 ///
 /// A leader that does not serve is followed by the next server. One that takes longer than its
 /// patience is given up for this round, and the others are asked without one.
-async fn vote(hold: &Hold, question: Question<'_>, lead: Option<Lead>) -> Round {
+async fn vote(hold: &Hold, question: &Question<'_>, lead: Option<Lead>) -> Round {
     let mut round = Round::new(hold);
     let lead = if hold.is_spread() { Some(Lead::FIRST) } else { lead };
     let Some(Lead { server: leader, patience }) = lead else {
@@ -288,7 +288,7 @@ async fn vote(hold: &Hold, question: Question<'_>, lead: Option<Lead>) -> Round 
     let servers = hold.posts.len();
     for server in (leader..servers).chain(0..leader) {
         let asked_at = clock::now();
-        let asked = timeout(patience, ask_one(hold, server, question)).await;
+        let asked = timeout(patience, Ask::begin(hold, server, question)).await;
         let answered = asked.unwrap_or_else(|_| Answered::late(asked_at, patience));
         let (is_settled, is_late) = (!answered.is_failure(), answered.is_late());
         let is_granted = answered.is_grant();

@@ -42,12 +42,11 @@ impl Owner {
             digits[0] = DIGITS[usize::from(byte >> 4)];
             digits[1] = DIGITS[usize::from(byte & 15)];
         }
-        let parts = [("@", fingerprint), (":", label)];
-        let extended = parts.iter().any(|(_, part)| part.is_some()).then(|| {
-            let given = parts.iter().filter_map(|(mark, part)| Some([*mark, (*part)?]));
-            let texts = given.flatten().map(str::as_bytes);
-            std::iter::once(&id[..]).chain(texts).flatten().copied().collect()
-        });
+        let part = |mark, text: Option<_>| text.map_or(["", ""], |text| [mark, text]);
+        let parts = [part("@", fingerprint), part(":", label)].map(|part| part.map(str::as_bytes));
+        let [[at, print], [colon, label]] = parts;
+        let is_extended = !at.is_empty() || !colon.is_empty();
+        let extended = is_extended.then(|| [&id[..], at, print, colon, label].concat().into());
         Self { id, extended }
     }
 

@@ -120,9 +120,9 @@ impl Post {
 
 impl Seat {
     /// What the server said when it was asked for the lease.
-    pub(super) fn note_vote(&mut self, answer: &Result<(Answer, Option<Reason>), Reason>) {
+    pub(super) fn note_vote(&mut self, answer: Result<&Answer, &Reason>) {
         match answer {
-            Ok((Answer::Granted(_), _)) => self.is_granted = true,
+            Ok(Answer::Granted(_)) => self.is_granted = true,
             // Whether it was carried out is not known.
             Err(Reason::NoReply(_)) => {}
             _ => self.is_asked = false,

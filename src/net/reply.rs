@@ -24,6 +24,11 @@ impl Reply {
     pub(super) fn new(connection: Arc<Connection>, ticket: Ticket) -> Self {
         Self { connection, ticket: Some(ticket) }
     }
+
+    /// What the command went out on.
+    pub fn connection(&self) -> &Arc<Connection> {
+        &self.connection
+    }
 }
 
 impl Future for Reply {

@@ -127,7 +127,6 @@ impl<'a> Command<'a> {
 ///
 /// Dropping it does not take the command back.
 pub(crate) struct Call<'a> {
-    connection: Arc<Connection>,
     command: Command<'a>,
     asked_at: Moment,
     reply: Reply,
@@ -156,7 +155,7 @@ impl<'a> Call<'a> {
     }
 
     /// Sends `command` if there is room for it now.
-    fn begin_now(
+    pub(crate) fn begin_now(
         connection: &Arc<Connection>,
         command: Command<'a>,
     ) -> Option<Result<Self, Failure>> {
@@ -174,22 +173,16 @@ impl<'a> Call<'a> {
         // Safety rule 2: the lease is counted from here, before the first byte is sent.
         let asked_at = clock::now();
         let reply = connection.send(permit, spelled.words(), asked_at)?;
-        Ok(Self::new(connection, command, asked_at, reply))
+        Ok(Self::new(command, asked_at, reply))
     }
 
-    fn new(
-        connection: &Arc<Connection>,
-        command: Command<'a>,
-        asked_at: Moment,
-        reply: Reply,
-    ) -> Self {
-        let connection = Arc::clone(connection);
-        Self { connection, command, asked_at, reply, script_sent: false }
+    fn new(command: Command<'a>, asked_at: Moment, reply: Reply) -> Self {
+        Self { command, asked_at, reply, script_sent: false }
     }
 
     /// What it went out on.
     pub(crate) fn connection(&self) -> &Arc<Connection> {
-        &self.connection
+        self.reply.connection()
     }
 
     /// See [`Command::refusal`].
@@ -204,9 +197,8 @@ impl<'a> Call<'a> {
 
     /// Sends the script itself in the place of its digest, once.
     fn send_script(&mut self) -> Result<(), Failure> {
-        let Self { connection, command, .. } = self;
-        let spelled = command.spell_whole();
-        self.reply = connection.send_unbounded(spelled.words(), clock::now())?;
+        let spelled = self.command.spell_whole();
+        self.reply = self.connection().send_unbounded(spelled.words(), clock::now())?;
         self.script_sent = true;
         Ok(())
     }
@@ -262,8 +254,7 @@ pub(crate) async fn begin_all<'a>(
             failure => failure,
         })?;
         let begun = commands[from..].iter().zip(replies);
-        calls
-            .extend(begun.map(|(&command, reply)| Call::new(connection, command, asked_at, reply)));
+        calls.extend(begun.map(|(&command, reply)| Call::new(command, asked_at, reply)));
     }
     Ok(calls)
 }
@@ -301,7 +292,7 @@ pub(crate) async fn begin_amid<'a>(
     let mut replies = replies.into_iter();
     let said_ahead = ahead.and_then(|_| replies.next());
     let reply = replies.next().ok_or_else(|| Failure::Unknown(connection.fault()))?;
-    Ok((said_ahead, Call::new(connection, command, asked_at, reply), replies.next()))
+    Ok((said_ahead, Call::new(command, asked_at, reply), replies.next()))
 }
 
 /// Sends as many of these, each with its length, as may be in flight together.
