@@ -30,6 +30,8 @@ const IN_FLIGHT_BYTES: u64 = 1024 * 1024;
 /// A buffer or a queue that doubles as it grows holds up to twice what is in it, beside the half
 /// that it is being copied from; the other end of the double buffer may have grown as far.
 const GROWTH: u64 = 4;
+/// What it takes to wait for room, which one alone need not.
+const WAIT_BYTES: u64 = 1024;
 
 fn current_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().expect("a runtime starts")
@@ -139,7 +141,7 @@ fn ten_thousand_callers_on_one_connection_cost_what_each_needs_and_a_bounded_res
     // The task, its future, the request's future, the keys: what no bound of ours can spare.
     let one = crowd(&runtime, &locker, 1).bytes_max;
     let all = crowd(&runtime, &locker, CALLERS).bytes_max;
-    let bound = CALLERS * one + GROWTH * IN_FLIGHT_BYTES;
+    let bound = CALLERS * (one + WAIT_BYTES) + GROWTH * IN_FLIGHT_BYTES;
     println!(
         "one caller: {one} bytes; {CALLERS} callers: {all} bytes, {} each; bound {bound}",
         all / CALLERS

@@ -34,6 +34,7 @@ enum Operation {
     ServerBytes(Vec<u8>),
     Poll { ticket: u8 },
     Abandon { ticket: u8 },
+    Owe { ticket: u8, payload: u8 },
     Tick { ms: u16 },
     Fail,
 }
@@ -120,6 +121,7 @@ impl Model {
                     self.pipeline.abandon(ticket);
                 }
             }
+            Operation::Owe { ticket, payload } => self.owe(ticket.into(), payload),
             Operation::Tick { ms } => self.tick(ms.into()),
             Operation::Fail => self.fail(),
         }
@@ -142,10 +144,35 @@ impl Model {
         }
     }
 
-    fn push_owed(&mut self, payload: u8) {
+    fn owed(&self, payload: u8) -> Owed {
         let mut command = BytesMut::new();
         encode_command(&mut command, &[b"EVAL", &[payload]]);
-        let owed = Owed { command: command.freeze(), slot: 0, pointless_at: self.now(), tries: 0 };
+        // Of what was sent once more, the model knows nothing.
+        Owed { command: command.freeze(), slot: 0, pointless_at: self.now(), tries: 1 }
+    }
+
+    fn owe(&mut self, number: usize, payload: u8) {
+        let Some(ordinal) = self.pick(number) else { return };
+        let ticket = self.commands[ordinal].ticket.take().unwrap();
+        let owed = self.owed(payload);
+        let reply = self.replies.get(ordinal);
+        match self.pipeline.owe(ticket, owed.clone()) {
+            Ok(_) if reply.is_none() => {
+                assert!(!self.failed, "nothing is seen through here any more");
+                self.commands[ordinal].owed = Some(owed);
+            }
+            Ok(_) => assert!(reply.unwrap().error().is_none(), "it was refused"),
+            Err(back) => {
+                assert_eq!(back, owed);
+                // Where it timed out first, its reply was not looked at.
+                let is_settled = reply.is_some_and(|reply| reply.error().is_none());
+                assert!(self.failed || !is_settled || self.now_ms > 0);
+            }
+        }
+    }
+
+    fn push_owed(&mut self, payload: u8) {
+        let owed = self.owed(payload);
         match self.pipeline.push_owed(owed.clone(), None, self.now()) {
             Ok(()) => {
                 assert!(!self.failed);

@@ -32,6 +32,8 @@ pub(super) struct Question<'a> {
     pub(super) is_vote: bool,
     /// Who has to have what a grant wrote before it counts.
     pub(super) awaits: Option<Replicas>,
+    /// Until when it is owed to servers that have not answered by the verdict, if it is.
+    pub(super) owed_until: Option<Moment>,
     /// What is asked next where the lock is another's and the reply does not say whose.
     pub(super) whose: Option<Command<'a>>,
 }
@@ -70,6 +72,9 @@ pub(super) async fn ask_all(hold: &Hold, question: &Question<'_>, mut round: Rou
         }
     })
     .await;
+    if let Some(pointless_at) = question.owed_until {
+        asked.iter_mut().filter_map(Option::take).for_each(|asked| asked.leave_owed(pointless_at));
+    }
     round
 }
 
@@ -103,6 +108,15 @@ impl<'a> Ask<'a> {
             Err(reason) => Stage::Unsent(Some(reason)),
         };
         Self { hold, server, question, stage }
+    }
+
+    /// The release is seen through without anybody waiting for it.
+    fn leave_owed(self, pointless_at: Moment) {
+        let Stage::Sent(call) = self.stage else { return };
+        let post = &self.hold.posts[self.server];
+        if call.leave_owed(post.slot, pointless_at) {
+            post.seat().is_released = true;
+        }
     }
 
     /// What the reply comes to, or what else has to be waited for.
@@ -255,7 +269,7 @@ async fn take_seat(
     }
     // Where its server may be another by now, that is looked up while it is waited for.
     if hold.place_of(post).directory().is_some() {
-        return reach(hold, post).await;
+        return Box::pin(reach(hold, post)).await;
     }
     let connection = node.connection(lane).await?;
     post.seat().connection = Some(Arc::clone(&connection));
@@ -263,6 +277,7 @@ async fn take_seat(
 }
 
 /// What a reply comes to: a refusal is followed to wherever it leads, and a holder asked for.
+/// What is rare is on the heap, so that a crowd that waits for room does not carry it.
 async fn settle(
     hold: &Hold,
     server: usize,
@@ -272,7 +287,8 @@ async fn settle(
 ) -> Answered {
     let replied = match replied {
         Err(Reason::Refused(error)) => {
-            follow(hold, server, question.to(server), error, NOT_NOW_FOR, &mut asked_at).await
+            let asked = question.to(server);
+            Box::pin(follow(hold, server, asked, error, NOT_NOW_FOR, &mut asked_at)).await
         }
         replied => replied,
     };
@@ -281,7 +297,7 @@ async fn settle(
         hold.seat(server).note_vote(read.as_ref().map(|(answer, _)| answer));
     }
     let answer = match (read, question.whose) {
-        (Ok((Answer::Taken, None)), Some(whose)) => holder(hold, server, whose).await,
+        (Ok((Answer::Taken, None)), Some(whose)) => Box::pin(holder(hold, server, whose)).await,
         (Ok((answer, None)), _) => Ok(answer),
         (Ok((_, Some(shortage))), _) => Err(shortage),
         (Err(reason), _) => Err(reason),

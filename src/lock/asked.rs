@@ -53,7 +53,7 @@ impl<'a> Asked<'a> {
     /// Nothing was sent when the future is dropped before it is ready.
     pub(super) async fn send(self, connection: &Arc<Connection>) -> Result<Sent<'a>, Reason> {
         if self.awaits.is_some() {
-            return Ok(send_with(connection, None, self).await?.1);
+            return Ok(Box::pin(send_with(connection, None, self)).await?.1);
         }
         let call = Call::begin(connection, self.command).await.map_err(Reason::NoReply)?;
         Ok(Sent { call, acknowledged: None })
@@ -116,7 +116,7 @@ impl Sent<'_> {
     pub(super) async fn reply(self) -> Result<Replied, Reason> {
         let frame = reply_to(self.call).await?;
         let shortage = match self.acknowledged {
-            Some((reply, needed)) => shortage(reply, needed).await,
+            Some((reply, needed)) => Box::pin(shortage(reply, needed)).await,
             None => None,
         };
         Ok(Replied { frame, shortage })

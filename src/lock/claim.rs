@@ -25,7 +25,7 @@ use super::post::{Lanes, Post, Seat};
 use super::round::{Answered, Round};
 use super::scripts;
 use crate::clock;
-use crate::policy::{Ballot, Relay, Verdict};
+use crate::policy::{Ballot, Moment, Relay, Verdict};
 use crate::server::call::Command;
 use crate::server::script::Script;
 
@@ -147,6 +147,7 @@ impl Claim {
             read: Answer::of_acquire,
             is_vote: true,
             awaits: hold.replicas,
+            owed_until: None,
             whose: None,
         };
         vote(hold, &question, lead).await
@@ -162,6 +163,7 @@ impl Claim {
             read: Answer::of_set,
             is_vote: true,
             awaits: self.hold.replicas,
+            owed_until: None,
             whose: Some(Command::Script(scripts::holder(), &holder)),
         };
         vote(&self.hold, &question, lead).await
@@ -176,7 +178,8 @@ impl Claim {
         let parameters: Few<Parameters<'_>> =
             shares.map(|(names, keys)| extension(names, keys, owner.value(), &ttl)).collect();
         let commands = scripted(scripts::extend(), &parameters);
-        self.ask_own(&commands, Answer::of_extend, self.hold.replicas).await
+        let awaits = self.hold.replicas;
+        self.ask_own(&commands, Answer::of_extend, awaits, None).await
     }
 
     /// Gives the locks back, and waits for what the servers say to it.
@@ -187,7 +190,7 @@ impl Claim {
         let parameters: Few<Parameters<'_>> =
             shares.map(|(names, keys)| release(&self.hold, names, keys)).collect();
         let commands = scripted(scripts::release(), &parameters);
-        self.ask_own(&commands, Answer::of_owned, None).await
+        self.ask_own(&commands, Answer::of_owned, None, Some(pointless_at(&self.hold))).await
     }
 
     /// How many locks each share has.
@@ -200,8 +203,10 @@ impl Claim {
         commands: &[Command<'_>],
         read: fn(&leasehold_resp::Frame) -> Option<Answer>,
         awaits: Option<Replicas>,
+        owed_until: Option<Moment>,
     ) -> Round {
-        let question = Question { commands, read, is_vote: false, awaits, whose: None };
+        let is_vote = false;
+        let question = Question { commands, read, is_vote, awaits, owed_until, whose: None };
         ask_all(&self.hold, &question, Round::new(&self.hold)).await
     }
 
@@ -216,9 +221,10 @@ impl Claim {
         self.settled = true;
     }
 
-    /// Nothing is left to give back but on servers that have not said so in `round`.
+    /// Nothing is left to give back but on servers that have not said so in `round`, the release's.
     pub(super) fn settle_after(&mut self, round: &Round) {
-        give_back(&self.hold, |server| !round.is_free_on(server));
+        let hold = &self.hold;
+        give_back(hold, |server| !round.is_free_on(server) && !hold.seat(server).is_released);
         self.settled = true;
     }
 }
@@ -253,10 +259,15 @@ pub(super) fn release<'a>(hold: &'a Hold, names: &'a [Names], keys: &'a [u8]) ->
     parameters
 }
 
+/// From when on there is nothing left to release.
+fn pointless_at(hold: &Hold) -> Moment {
+    clock::now().after(hold.term.ttl() + FROZEN_MAX)
+}
+
 /// Queues the release on servers that may have been asked and are owed it.
 pub(super) fn give_back(hold: &Hold, is_owed: impl Fn(usize) -> bool) {
     *hold.given_back() = true;
-    let pointless_at = clock::now().after(hold.term.ttl() + FROZEN_MAX);
+    let pointless_at = pointless_at(hold);
     for (server, post) in hold.posts.iter().enumerate().filter(|(server, _)| is_owed(*server)) {
         let mut seat = post.seat();
         let Some(began_on) = seat.connection.clone() else { continue };

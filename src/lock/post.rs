@@ -34,6 +34,8 @@ pub(super) struct Seat {
     pub(super) is_granted: bool,
     /// The last answer came from a server that it does not stay with.
     pub(super) is_away: bool,
+    /// The release is on its way, and is seen through.
+    pub(super) is_released: bool,
 }
 
 /// The connections that a claim goes out on.
@@ -71,6 +73,7 @@ impl Post {
                 is_asked: false,
                 is_granted: false,
                 is_away: false,
+                is_released: false,
             };
             Self { place, names, slot, seat: Mutex::new(seat) }
         };

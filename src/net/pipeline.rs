@@ -21,42 +21,13 @@ use leasehold_resp::{Frame, encode_command};
 use super::outbox::{Commit, Outbox};
 use super::outcome::{Failure, Fault, Outcome};
 use super::owed::{Owed, Refused};
-use super::refusal::ServerError;
+use super::refusal::{Code, ServerError};
 use crate::policy::Moment;
 
-/// A claim on one reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ticket {
-    index: usize,
-    generation: u32,
-}
+mod slots;
 
-/// Who waits for the reply of one command, until when, and where its bytes begin.
-struct Slot<W> {
-    generation: u32,
-    /// Whether its reply has still to come.
-    queued: bool,
-    holder: Holder<W>,
-    /// The offset of its first byte in all that was ever appended.
-    starts_at: u64,
-    asked_at: Moment,
-    deadline: Moment,
-    /// Its share of the connection's bound, given back when its reply came.
-    weight: u32,
-}
-
-enum Holder<W> {
-    Waits(Option<W>),
-    Settled(Outcome),
-    Owed(Owed),
-    Gone,
-}
-
-impl<W> Holder<W> {
-    fn owed(&self) -> Option<&Owed> {
-        if let Self::Owed(owed) = self { Some(owed) } else { None }
-    }
-}
+use slots::{Holder, Slots};
+pub use slots::{Terms, Ticket};
 
 /// What a sweep found.
 #[derive(Debug)]
@@ -69,22 +40,10 @@ pub enum Sweep {
     Dead(Fault),
 }
 
-/// How long a command may wait, and what it weighs.
-#[derive(Clone, Copy, Debug)]
-pub struct Terms {
-    /// When the command was asked for.
-    pub asked_at: Moment,
-    /// When its caller gives up on a reply.
-    pub deadline: Moment,
-    /// What is given back to the connection's bound when its reply came.
-    pub weight: u32,
-}
-
 /// See the module's documentation.
 pub struct Pipeline<W> {
     outbox: Outbox,
-    slots: Vec<Slot<W>>,
-    free: Vec<usize>,
+    slots: Slots<W>,
     waiting: VecDeque<usize>,
     freed_weight: usize,
     /// A waker that another took the place of: see [`Pipeline::take_displaced`].
@@ -105,8 +64,7 @@ impl<W: Clone> Default for Pipeline<W> {
     fn default() -> Self {
         Self {
             outbox: Outbox::default(),
-            slots: Vec::new(),
-            free: Vec::new(),
+            slots: Slots::default(),
             waiting: VecDeque::new(),
             freed_weight: 0,
             displaced: None,
@@ -129,7 +87,8 @@ impl<W: Clone> Pipeline<W> {
     /// Whether no slot is in use.
     #[cfg(test)]
     pub fn is_unused(&self) -> bool {
-        self.free.len() == self.slots.len()
+        let (slots, free) = self.slots.count();
+        slots == free
     }
 
     /// Commands whose replies have still to come, abandoned ones included.
@@ -192,16 +151,9 @@ impl<W: Clone> Pipeline<W> {
 
     fn enqueue(&mut self, holder: Holder<W>, starts_at: u64, terms: Terms) -> Ticket {
         self.stirred |= self.waiting.is_empty();
-        let Terms { asked_at, deadline, weight } = terms;
-        let index = self.free.pop().unwrap_or(self.slots.len());
-        let generation = self.slots.get(index).map_or(0, |slot| slot.generation);
-        let slot = Slot { generation, queued: true, holder, starts_at, asked_at, deadline, weight };
-        match self.slots.get_mut(index) {
-            Some(free) => *free = slot,
-            None => self.slots.push(slot),
-        }
-        self.waiting.push_back(index);
-        Ticket { index, generation }
+        let ticket = self.slots.take(holder, starts_at, terms);
+        self.waiting.push_back(ticket.index);
+        ticket
     }
 
     /// Decides who sends what was pushed. With at most `write_inline` commands in flight it is
@@ -277,24 +229,32 @@ impl<W: Clone> Pipeline<W> {
             Holder::Settled(_) => None,
             Holder::Owed(_) | Holder::Gone => {
                 let holder = std::mem::replace(&mut slot.holder, Holder::Gone);
+                let asked_at = slot.asked_at;
+                self.slots.release(index);
                 if let (Holder::Owed(owed), Ok(reply)) = (holder, outcome) {
-                    let error = reply.error().map(|text| ServerError::new(text));
-                    self.refused.extend(error.map(|error| Refused { owed, error }));
+                    self.settle_owed(owed, &reply, asked_at);
                 }
-                self.recycle(index);
                 None
             }
+        }
+    }
+
+    fn settle_owed(&mut self, owed: Owed, reply: &Frame, asked_at: Moment) {
+        let Some(error) = reply.error().map(|text| ServerError::new(text)) else { return };
+        // It was sent by its digest. That nothing ran is proved, and it is not sent so again.
+        if error.code() == Code::NoScript && owed.tries == 0 {
+            let again = Owed { tries: 1, ..owed };
+            if let Err(owed) = self.push_owed(again, None, asked_at) {
+                self.unanswered.push(owed);
+            }
+        } else {
+            self.refused.push(Refused { owed, error });
         }
     }
 
     /// What was owed and refused since this was last asked.
     pub fn take_refused(&mut self) -> Vec<Refused> {
         std::mem::take(&mut self.refused)
-    }
-
-    fn recycle(&mut self, index: usize) {
-        self.slots[index].generation = self.slots[index].generation.wrapping_add(1);
-        self.free.push(index);
     }
 
     /// The weight of all that was answered since this was last asked.
@@ -308,8 +268,7 @@ impl<W: Clone> Pipeline<W> {
     ///
     /// When the ticket was settled or abandoned before.
     pub fn poll(&mut self, ticket: Ticket, waker: &W) -> Poll<Outcome> {
-        let slot = self.slot(ticket);
-        match &mut slot.holder {
+        match &mut self.slots.of(ticket).holder {
             Holder::Waits(kept) => {
                 self.displaced = kept.replace(waker.clone());
                 Poll::Pending
@@ -318,7 +277,7 @@ impl<W: Clone> Pipeline<W> {
                 let Holder::Settled(outcome) = std::mem::replace(holder, Holder::Gone) else {
                     unreachable!("whoever has a ticket waits or is settled");
                 };
-                self.release(ticket.index);
+                self.slots.release(ticket.index);
                 Poll::Ready(outcome)
             }
         }
@@ -337,21 +296,33 @@ impl<W: Clone> Pipeline<W> {
     ///
     /// When the ticket was settled or abandoned before.
     pub fn abandon(&mut self, ticket: Ticket) -> Option<W> {
-        let waited = std::mem::replace(&mut self.slot(ticket).holder, Holder::Gone);
-        self.release(ticket.index);
+        let waited = std::mem::replace(&mut self.slots.of(ticket).holder, Holder::Gone);
+        self.slots.release(ticket.index);
         if let Holder::Waits(waker) = waited { waker } else { None }
     }
 
-    fn slot(&mut self, ticket: Ticket) -> &mut Slot<W> {
-        let slot = &mut self.slots[ticket.index];
-        assert_eq!(slot.generation, ticket.generation, "a ticket serves once");
-        slot
-    }
-
-    /// Frees a slot that has no holder left, unless its reply has still to come.
-    fn release(&mut self, index: usize) {
-        if !self.slots[index].queued {
-            self.recycle(index);
+    /// Nobody will ask for this ticket's outcome any more, but `owed` is what it was sent for: from
+    /// here on it is as if it had been pushed as that. What waited for it is given back, to be
+    /// dropped as [`Pipeline::take_displaced`] says.
+    ///
+    /// # Errors
+    ///
+    /// What is owed, if the outcome has come and settles nothing.
+    ///
+    /// # Panics
+    ///
+    /// When the ticket was settled or abandoned before.
+    pub fn owe(&mut self, ticket: Ticket, owed: Owed) -> Result<Option<W>, Owed> {
+        let slot = self.slots.of(ticket);
+        if slot.queued {
+            let waited = std::mem::replace(&mut slot.holder, Holder::Owed(owed));
+            return Ok(if let Holder::Waits(waker) = waited { waker } else { None });
+        }
+        let settled = std::mem::replace(&mut slot.holder, Holder::Gone);
+        self.slots.release(ticket.index);
+        match settled {
+            Holder::Settled(Ok(reply)) if reply.error().is_none() => Ok(None),
+            _ => Err(owed),
         }
     }
 

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use super::connection::Connection;
 use super::outcome::Outcome;
+use super::owed::Owed;
 use super::pipeline::Ticket;
 
 /// The reply of one command that was sent.
@@ -28,6 +29,19 @@ impl Reply {
     /// What the command went out on.
     pub fn connection(&self) -> &Arc<Connection> {
         &self.connection
+    }
+
+    /// Leaves behind that `owed` is what the command was sent for: it is seen through without
+    /// anybody waiting, as if it had been sent by [`Connection::send_owed`].
+    ///
+    /// # Errors
+    ///
+    /// What is owed, if the reply has come and settles nothing.
+    pub fn leave_owed(mut self, owed: Owed) -> Result<(), Owed> {
+        let Some(ticket) = self.ticket.take() else { return Err(owed) };
+        let waker = self.connection.lock().owe(ticket, owed)?;
+        drop(waker);
+        Ok(())
     }
 }
 

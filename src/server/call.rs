@@ -17,6 +17,7 @@ use super::script::Script;
 use crate::clock;
 use crate::net::connection::Connection;
 use crate::net::outcome::{Failure, Outcome};
+use crate::net::owed::Owed;
 use crate::net::refusal::{Code, ServerError};
 use crate::net::reply::Reply;
 use crate::policy::Moment;
@@ -193,6 +194,13 @@ impl<'a> Call<'a> {
     /// When it was asked for: before its first byte was sent.
     pub(crate) fn asked_at(&self) -> Moment {
         self.asked_at
+    }
+
+    /// Leaves behind that the server is owed the command: see [`Reply::leave_owed`]. Whether it is
+    /// seen through now; else it has to be sent anew.
+    pub(crate) fn leave_owed(self, slot: u16, pointless_at: Moment) -> bool {
+        let command = self.command.encode_whole();
+        self.reply.leave_owed(Owed { command, slot, pointless_at, tries: 0 }).is_ok()
     }
 
     /// Sends the script itself in the place of its digest, once.

@@ -99,7 +99,7 @@ fn a_slot_is_used_again_only_after_both_its_reply_and_its_holder_are_gone() {
     assert_ne!(other.index, next.index, "its holder has not looked");
     assert_eq!(other.index, abandoned.index);
     assert_ne!(other, abandoned, "another generation");
-    assert_eq!(pipeline.slots.len(), 2);
+    assert_eq!(pipeline.slots.count().0, 2);
 }
 
 #[test]
@@ -281,6 +281,44 @@ fn what_is_owed_and_refused_comes_back_with_the_words_and_what_goes_ahead_of_it_
     assert!(pipeline.is_unused());
 }
 
+/// A release that was sent for somebody who no longer waits is not sent a second time.
+#[test]
+fn what_is_owed_only_later_is_seen_through_from_where_it_is() {
+    let mut pipeline = Plain::default();
+    let [answered, refused, waits, timed_out, unsent] =
+        [(); 5].map(|()| pipeline.push(PING, terms(0, 50)).unwrap());
+    let sent = write_all(&mut pipeline);
+    assert!(pipeline.poll(waits, &4).is_pending());
+    assert_eq!(pipeline.deliver(Frame::Integer(1)).unwrap(), None);
+    let error = |text: &'static str| Frame::Error(Bytes::from_static(text.as_bytes()));
+    assert_eq!(pipeline.deliver(error("ERR no")).unwrap(), None);
+    assert_eq!(pipeline.owe(answered, owed("settled")), Ok(None));
+    assert_eq!(pipeline.owe(refused, owed("refused")), Err(owed("refused")));
+    assert_eq!(pipeline.owe(waits, owed("waits")), Ok(Some(4)));
+    assert!(matches!(pipeline.sweep(at(60), DEAD_AFTER, &mut Vec::new()), Sweep::Busy));
+    assert_eq!(pipeline.owe(timed_out, owed("timed out")), Ok(None));
+    assert_eq!(pipeline.owe(unsent, owed("unsent")), Ok(None));
+    assert_eq!(pipeline.deliver(Frame::Integer(1)).unwrap(), None);
+    assert_eq!(write_all(&mut pipeline), b"", "only what was sent before: {sent:?}");
+    pipeline.fail(Fault::ClosedByServer, &mut Vec::new());
+    assert_eq!(pipeline.take_unanswered(), [owed("timed out"), owed("unsent")]);
+    assert!(pipeline.is_unused());
+}
+
+#[test]
+fn what_is_owed_and_was_sent_by_an_unknown_digest_is_sent_whole_and_once() {
+    let mut pipeline = Plain::default();
+    let ticket = send(&mut pipeline);
+    pipeline.owe(ticket, owed("whole")).unwrap();
+    let unknown = Frame::Error(Bytes::from_static(b"NOSCRIPT No matching script."));
+    assert_eq!(pipeline.deliver(unknown.clone()).unwrap(), None);
+    assert_eq!(write_all(&mut pipeline), b"whole");
+    assert_eq!(pipeline.deliver(unknown).unwrap(), None);
+    assert_eq!(write_all(&mut pipeline), b"");
+    assert_eq!(pipeline.take_refused().len(), 1);
+    assert!(pipeline.is_unused());
+}
+
 #[test]
 fn without_a_reader_nobody_waits_and_only_what_is_owed_is_sent() {
     let mut pipeline = Plain::default();
@@ -345,7 +383,7 @@ fn a_reply_that_comes_after_the_timeout_but_before_the_look_does_not_change_the_
     pipeline.sweep(at(50), DEAD_AFTER, &mut Vec::new());
     pipeline.deliver(Frame::Integer(1)).unwrap();
     assert!(matches!(settled(&mut pipeline, ticket), Err(Failure::Unknown(_))));
-    assert_eq!(pipeline.free.len(), 1);
+    assert_eq!(pipeline.slots.count().1, 1);
 }
 
 /// The bug of StackExchange.Redis #1848 and lettuce #2082: half-open for a quarter of an hour.

@@ -1,0 +1,117 @@
+//! Places for commands under way: used again, and told apart by their generation.
+
+use std::ops::{Index, IndexMut};
+
+use crate::net::outcome::Outcome;
+use crate::net::owed::Owed;
+use crate::policy::Moment;
+
+/// A claim on one reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    pub(super) index: usize,
+    generation: u32,
+}
+
+/// Who waits for the reply of one command, until when, and where its bytes begin.
+pub(super) struct Slot<W> {
+    generation: u32,
+    /// Whether its reply has still to come.
+    pub(super) queued: bool,
+    pub(super) holder: Holder<W>,
+    /// The offset of its first byte in all that was ever appended.
+    pub(super) starts_at: u64,
+    pub(super) asked_at: Moment,
+    pub(super) deadline: Moment,
+    /// Its share of the connection's bound, given back when its reply came.
+    pub(super) weight: u32,
+}
+
+pub(super) enum Holder<W> {
+    Waits(Option<W>),
+    Settled(Outcome),
+    Owed(Owed),
+    Gone,
+}
+
+impl<W> Holder<W> {
+    pub(super) fn owed(&self) -> Option<&Owed> {
+        if let Self::Owed(owed) = self { Some(owed) } else { None }
+    }
+}
+
+/// How long a command may wait, and what it weighs.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// When the command was asked for.
+    pub asked_at: Moment,
+    /// When its caller gives up on a reply.
+    pub deadline: Moment,
+    /// What is given back to the connection's bound when its reply came.
+    pub weight: u32,
+}
+
+/// See the module's documentation.
+pub(super) struct Slots<W> {
+    slots: Vec<Slot<W>>,
+    free: Vec<usize>,
+}
+
+impl<W> Default for Slots<W> {
+    fn default() -> Self {
+        Self { slots: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<W> Slots<W> {
+    /// How many there are, and how many of them are free.
+    #[cfg(test)]
+    pub(super) fn count(&self) -> (usize, usize) {
+        (self.slots.len(), self.free.len())
+    }
+
+    /// One for a command whose reply has still to come.
+    pub(super) fn take(&mut self, holder: Holder<W>, starts_at: u64, terms: Terms) -> Ticket {
+        let Terms { asked_at, deadline, weight } = terms;
+        let index = self.free.pop().unwrap_or(self.slots.len());
+        let generation = self.slots.get(index).map_or(0, |slot| slot.generation);
+        let slot = Slot { generation, queued: true, holder, starts_at, asked_at, deadline, weight };
+        match self.slots.get_mut(index) {
+            Some(free) => *free = slot,
+            None => self.slots.push(slot),
+        }
+        Ticket { index, generation }
+    }
+
+    /// # Panics
+    ///
+    /// When the ticket was settled or abandoned before.
+    pub(super) fn of(&mut self, ticket: Ticket) -> &mut Slot<W> {
+        let slot = &mut self.slots[ticket.index];
+        assert_eq!(slot.generation, ticket.generation, "a ticket serves once");
+        slot
+    }
+
+    /// Frees a slot that has no holder left, unless its reply has still to come.
+    pub(super) fn release(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        if !slot.queued {
+            slot.generation = slot.generation.wrapping_add(1);
+            self.free.push(index);
+        }
+    }
+}
+
+impl<W> Index<usize> for Slots<W> {
+    type Output = Slot<W>;
+
+    fn index(&self, index: usize) -> &Slot<W> {
+        &self.slots[index]
+    }
+}
+
+impl<W> IndexMut<usize> for Slots<W> {
+    fn index_mut(&mut self, index: usize) -> &mut Slot<W> {
+        &mut self.slots[index]
+    }
+}
