@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use super::true_time;
 use crate::policy::Moment;
+use crate::policy::mutants::Mutant;
 
 /// 2026, in microseconds since 1970.
 const WALL_ORIGIN: i64 = 1_780_000_000_000_000;
@@ -55,7 +56,7 @@ pub(crate) fn true_wall() -> i64 {
 pub(super) fn now() -> Option<Moment> {
     ORIGIN.get()?;
     let client = CURRENT.with_borrow(Clone::clone);
-    Some(client.map_or_else(|| Moment::from_nanos(nanos(elapsed())), |client| client.now()))
+    Some(client.map_or_else(|| Moment::from_nanos(nanos(elapsed())), |client| client.shown()))
 }
 
 pub(super) fn wall_micros() -> Option<u64> {
@@ -69,6 +70,12 @@ pub(super) fn random_id() -> Option<[u8; 16]> {
     id[..8].copy_from_slice(&random()?.to_le_bytes());
     id[8..].copy_from_slice(&random()?.to_le_bytes());
     Some(id)
+}
+
+/// One for each client, where the library is to use owners again.
+pub(crate) fn reused_id() -> Option<[u8; 16]> {
+    let client = CURRENT.with_borrow(Clone::clone).filter(|_| Mutant::OwnerReused.is_on())?;
+    Some([u8::try_from(client.number).unwrap_or(0); 16])
 }
 
 /// Splitmix64.
@@ -123,6 +130,19 @@ impl Client {
         Moment::from_nanos(
             nanos(self.booted_before).saturating_add(span).saturating_add_signed(drift),
         )
+    }
+
+    /// What the library is shown of its clock.
+    fn shown(&self) -> Moment {
+        let now = self.now().as_nanos();
+        if Mutant::WallClockDeadline.is_on() {
+            let ahead = self.wall_ahead_micros.load(Ordering::Relaxed) * 1000;
+            return Moment::from_nanos(now.saturating_add_signed(ahead));
+        }
+        if Mutant::ClockStopsInSuspension.is_on() {
+            return Moment::from_nanos(now - nanos(self.stood_still()));
+        }
+        Moment::from_nanos(now)
     }
 
     /// How long `span` of its clock is in truth.

@@ -17,6 +17,8 @@ use super::round::Round;
 use super::wait::wait;
 use crate::clock;
 use crate::error::{Error, Kind, Report};
+#[cfg(test)]
+use crate::policy::mutants::Mutant;
 use crate::policy::{Ballot, Moment, Next, Patience, Quorum, Setback, Term, Verdict, Wait};
 
 /// How often one attempt proposes a token: contenders outbid one another only while they overlap.
@@ -153,6 +155,8 @@ pub(super) async fn attempt(
     }
     match granted(&round, quorum, hold.term, ballot) {
         Ok(Grant { asked_at, deadline, token }) => {
+            #[cfg(test)]
+            let token = hold.token().filter(|_| Mutant::HandOverKeepsTheToken.is_on()).or(token);
             hold.begin(deadline, token.filter(|_| is_fenced), clock::now());
             Ok(Lease::begin(claim, round, asked_at))
         }
@@ -187,6 +191,8 @@ fn granted(
     else {
         return Err(round.setback(quorum));
     };
+    #[cfg(test)]
+    let asked_at = if Mutant::ValidityFromTheReply.is_on() { answered_at } else { asked_at };
     let deadline = term.deadline(asked_at);
     if !term.is_worthwhile(deadline, answered_at) {
         return Err(Setback::TooLate);

@@ -25,6 +25,8 @@ use super::post::{Lanes, Post, Seat};
 use super::round::{Answered, Round};
 use super::scripts;
 use crate::clock;
+#[cfg(test)]
+use crate::policy::mutants::Mutant;
 use crate::policy::{Ballot, Moment, Relay, Verdict};
 use crate::server::call::Command;
 use crate::server::script::Script;
@@ -103,6 +105,10 @@ impl Claim {
         let mut hold = Hold::new(core, names, owner, posts, order);
         hold.predecessor = Some(held.owner.value().into());
         hold.relay = relay;
+        #[cfg(test)]
+        if Mutant::HandOverKeepsTheToken.is_on() {
+            hold.keep_token_of(held);
+        }
         Self { hold: Held::new(hold), settled: false }
     }
 
@@ -270,7 +276,15 @@ pub(super) fn give_back(hold: &Hold, is_owed: impl Fn(usize) -> bool) {
     let pointless_at = pointless_at(hold);
     for (server, post) in hold.posts.iter().enumerate().filter(|(server, _)| is_owed(*server)) {
         let mut seat = post.seat();
-        let Some(began_on) = seat.connection.clone() else { continue };
+        let began_on = seat.connection.clone();
+        // A lease that was granted may have left the connection that it was on, and have no other.
+        if began_on.is_none() && !hold.was_granted() {
+            continue;
+        }
+        #[cfg(test)]
+        if Mutant::ReleasedOnlyWhereGranted.is_on() && !seat.is_granted {
+            continue;
+        }
         let is_moved = seat.follow(hold.place_of(post), post.slot);
         let Seat { node, lane, .. } = seat.clone();
         drop(seat);
@@ -278,7 +292,14 @@ pub(super) fn give_back(hold: &Hold, is_owed: impl Fn(usize) -> bool) {
         let keys = count(names.len());
         let parameters = release(hold, names, &keys);
         let release = Command::Script(scripts::release(), parameters.words());
-        let began_on = (!is_moved).then_some(&*began_on);
+        let began_on = began_on.as_deref().filter(|_| !is_moved);
+        #[cfg(test)]
+        let (lane, began_on) = if Mutant::ReleasedOverAnotherConnection.is_on() {
+            node.want(node.watch_lane());
+            (node.watch_lane(), None)
+        } else {
+            (lane, began_on)
+        };
         node.owe(lane, began_on, post.slot, release, pointless_at);
     }
 }

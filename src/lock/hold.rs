@@ -77,11 +77,20 @@ impl Hold {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn keep_token_of(&self, held: &Self) {
+        self.token.store(held.token.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
     /// It was granted, with a token if one was asked for.
     pub(super) fn begin(&self, until: Moment, token: Option<u64>, now: Moment) {
         self.token.store(token.unwrap_or(0), Ordering::Relaxed);
         self.granted_at.store(now.as_nanos(), Ordering::Relaxed);
         self.deadline.begin(until);
+    }
+
+    pub(super) fn was_granted(&self) -> bool {
+        self.granted_at.load(Ordering::Relaxed) != 0
     }
 
     pub(super) fn token(&self) -> Option<u64> {
@@ -182,6 +191,10 @@ impl Hold {
             let mut told = std::pin::pin!(told);
             told.as_mut().enable();
             if let Some(loss) = self.loss() {
+                #[cfg(test)]
+                if crate::policy::mutants::Mutant::LossWaitsForTheServer.is_on() {
+                    tokio::time::sleep(self.term.ttl() / 2).await;
+                }
                 return loss;
             }
             let _ = tokio::time::timeout(self.remaining(), told).await;

@@ -38,7 +38,10 @@ impl Owner {
     pub(crate) fn fresh(fingerprint: Option<&str>, label: Option<&str>) -> Self {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut id = [0; ID_LENGTH];
-        for (digits, byte) in id.chunks_exact_mut(2).zip(clock::random_id()) {
+        let random = clock::random_id();
+        #[cfg(test)]
+        let random = clock::simulated::reused_id().unwrap_or(random);
+        for (digits, byte) in id.chunks_exact_mut(2).zip(random) {
             digits[0] = DIGITS[usize::from(byte >> 4)];
             digits[1] = DIGITS[usize::from(byte & 15)];
         }

@@ -215,6 +215,8 @@ impl Connection {
         let mut delivered = Ok(None);
         for frame in frames {
             match &self.listeners.pushes {
+                #[cfg(test)]
+                _ if crate::policy::mutants::Mutant::PushMatchedAsReply.is_on() => {}
                 Some(listener) if frame.is_push() => {
                     delivered = Ok(Some((&**listener, frame)));
                     break;

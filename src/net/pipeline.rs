@@ -23,6 +23,8 @@ use super::outcome::{Failure, Fault, Outcome};
 use super::owed::{Owed, Refused};
 use super::refusal::{Code, ServerError};
 use crate::policy::Moment;
+#[cfg(test)]
+use crate::policy::mutants::Mutant;
 
 mod slots;
 
@@ -198,8 +200,16 @@ impl<W: Clone> Pipeline<W> {
             return Err(fault.clone());
         }
         self.stirred = true;
-        if frame.is_push() {
+        #[cfg(test)]
+        let is_push = frame.is_push() && !Mutant::PushMatchedAsReply.is_on();
+        #[cfg(not(test))]
+        let is_push = frame.is_push();
+        if is_push {
             return Ok(None);
+        }
+        #[cfg(test)]
+        if Mutant::LateReplyToTheNext.is_on() {
+            self.forget_those_who_timed_out();
         }
         let sent = |&index: &usize| !self.outbox.is_unsent(self.slots[index].starts_at);
         if !self.waiting.front().is_some_and(sent) {
@@ -207,6 +217,16 @@ impl<W: Clone> Pipeline<W> {
         }
         let index = self.waiting.pop_front().expect("there is a first");
         Ok(self.answer(index, Ok(frame.into_value())))
+    }
+
+    #[cfg(test)]
+    fn forget_those_who_timed_out(&mut self) {
+        let is_over = |slot: &Slot<W>| matches!(slot.holder, Holder::Settled(_) | Holder::Gone);
+        while let Some(&index) = self.waiting.front().filter(|index| is_over(&self.slots[**index]))
+        {
+            self.waiting.pop_front();
+            self.answer(index, Ok(Frame::Null));
+        }
     }
 
     /// Some bytes came, whether they completed a frame or not.

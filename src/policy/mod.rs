@@ -13,6 +13,8 @@ mod loss;
 #[cfg(test)]
 mod model;
 mod moment;
+#[cfg(test)]
+pub(crate) mod mutants;
 mod patience;
 mod quorum;
 mod relay;

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::history::{At, Claim, Lease, Signal};
+use super::history::{At, Claim, Grant, Lease, Signal};
 use super::prng::Prng;
 use super::register::Register;
 use super::world::World;
-use crate::clock;
 use crate::clock::simulated::{Client, elapsed};
 use crate::lock::guard::Guard;
 use crate::locker::Locker;
+use crate::policy::Moment;
 
 /// A resource that writes reach late, now and then far later than their sender's lease.
 const WRITES_LATE_PERCENT: u64 = 15;
@@ -40,7 +40,9 @@ struct Held {
     name: usize,
     token: u64,
     ttl: Duration,
-    /// In true time, as of the last look.
+    /// By the client's clock, as of the last look.
+    deadline: Moment,
+    /// The same in true time.
     until: At,
 }
 
@@ -86,7 +88,7 @@ impl Actor {
     async fn hold(&mut self, guard: Guard, name: usize, ttl: Duration, begun: At) {
         let granted = elapsed();
         let token = guard.fence().get();
-        let mut held = Held { name, token, ttl, until: granted };
+        let mut held = Held { name, token, ttl, deadline: Moment::from_nanos(0), until: granted };
         self.world.history().note(format!("client {} took {name} as {token}", self.client.number));
         self.count("grants");
         let stood_still = self.client.stood_still();
@@ -170,23 +172,32 @@ impl Actor {
         if remaining.is_zero() {
             return;
         }
-        let deadline = clock::now().after(remaining);
+        let deadline = self.client.now().after(remaining);
+        if deadline < held.deadline {
+            let text = format!("lock {}, token {}", held.name, held.token);
+            self.world.history().breach("lease shortened", text);
+        }
+        held.deadline = deadline;
         held.until = held.until.max(elapsed() + self.client.true_span(remaining));
         let Held { name, token, ttl, .. } = *held;
         let mut history = self.world.history();
-        match history.questions.asked_by(key(name).as_bytes(), token, self.client.number) {
+        match history.questions.asked_by(&self.grant(name, token), self.world.plan.quorum) {
             Some(asked_by) => history.claims.push(Claim { name, token, ttl, deadline, asked_by }),
             None => history.breach("granted by nobody", format!("lock {name}, token {token}")),
         }
+    }
+
+    fn grant(&self, name: usize, token: u64) -> Grant {
+        (key(name).into_bytes(), token, self.client.number)
     }
 
     fn note_signal(&self, held: &Held) {
         let Held { name, token, ttl, .. } = *held;
         let mut history = self.world.history();
         if let Some(asked_by) =
-            history.questions.asked_by(key(name).as_bytes(), token, self.client.number)
+            history.questions.asked_by(&self.grant(name, token), self.world.plan.quorum)
         {
-            let at = clock::now();
+            let at = self.client.now();
             history.signals.push(Signal { name, token, ttl, at, asked_by });
         }
     }

@@ -1,6 +1,6 @@
 //! What happened, in true time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::clock::simulated::elapsed;
@@ -64,55 +64,71 @@ pub(crate) struct History {
 }
 
 /// A lock, a token and a client.
-type Grant = (Vec<u8>, u64, usize);
+pub(crate) type Grant = (Vec<u8>, u64, usize);
+/// A lock and an owner.
+type Held = (Vec<u8>, Vec<u8>);
 
 /// What was written to servers and carried out, for what guards may rest on.
 #[derive(Debug, Default)]
 pub(crate) struct Questions {
-    /// Of each lock, token, client and owner: when the acquire that brought it was written first.
-    /// Several owners may have had a token accepted, of whom one at most was issued it.
-    grants: BTreeMap<Grant, BTreeMap<Vec<u8>, Moment>>,
-    /// Of each lock and owner: when the last extension that a server granted was written.
-    extensions: BTreeMap<(Vec<u8>, Vec<u8>), Moment>,
-    /// Of each lock and owner: when the first release was written, in true time.
-    releases: BTreeMap<(Vec<u8>, Vec<u8>), At>,
+    /// The owners of each grant: several may have had a token accepted, of whom one at most was
+    /// issued it.
+    owners: BTreeMap<Grant, BTreeSet<Vec<u8>>>,
+    /// When the last question was written that a server granted, for each server.
+    granted: BTreeMap<Held, BTreeMap<usize, Moment>>,
+    /// When the first release was written, in true time.
+    releases: BTreeMap<Held, At>,
+    /// What servers were told to free, and what they granted and were not told to free.
+    freed: BTreeSet<(Held, usize)>,
+    pub(crate) kept: BTreeSet<(Held, usize)>,
 }
 
 impl Questions {
-    pub(crate) fn note_grant(
-        &mut self,
-        (name, token, client): (&[u8], u64, usize),
-        owner: &[u8],
-        written: Moment,
-    ) {
-        let owners = self.grants.entry((name.into(), token, client)).or_default();
-        let first = owners.entry(owner.into()).or_insert(written);
-        *first = (*first).min(written);
+    pub(crate) fn note_owner(&mut self, grant: Grant, owner: &[u8]) {
+        self.owners.entry(grant).or_default().insert(owner.into());
     }
 
-    pub(crate) fn note_extension(&mut self, name: &[u8], owner: &[u8], written: Moment) {
-        let extension = self.extensions.entry((name.into(), owner.into())).or_insert(written);
-        *extension = (*extension).max(written);
+    /// A server granted a lock, or that it lasts longer.
+    pub(crate) fn note_grant(&mut self, held: Held, server: usize, written: Moment) {
+        let last = self.granted.entry(held).or_default().entry(server).or_insert(written);
+        *last = (*last).max(written);
     }
 
-    pub(crate) fn note_release(&mut self, name: &[u8], owner: &[u8], written: At) {
-        let release = self.releases.entry((name.into(), owner.into())).or_insert(written);
+    /// A server lets an owner in. Whether it had been told before that it is to free the lock.
+    pub(crate) fn note_let_in(&mut self, held: Held, server: usize) -> bool {
+        let is_late = self.freed.contains(&(held.clone(), server));
+        if !is_late {
+            self.kept.insert((held, server));
+        }
+        is_late
+    }
+
+    pub(crate) fn note_freed(&mut self, held: Held, server: usize) {
+        self.kept.remove(&(held.clone(), server));
+        self.freed.insert((held, server));
+    }
+
+    pub(crate) fn note_release(&mut self, held: Held, written: At) {
+        let release = self.releases.entry(held).or_insert(written);
         *release = (*release).min(written);
     }
 
     /// When it was first given back, in true time, as far as servers have heard.
-    pub(crate) fn released(&self, name: &[u8], owner: &[u8]) -> Option<At> {
-        self.releases.get(&(name.into(), owner.into())).copied()
+    pub(crate) fn released(&self, held: &Held) -> Option<At> {
+        self.releases.get(held).copied()
     }
 
-    /// When the latest question was written that a client's lease can rest on.
-    pub(crate) fn asked_by(&self, name: &[u8], token: u64, client: usize) -> Option<Moment> {
-        let owners = self.grants.get(&(name.into(), token, client))?.iter();
-        let of_owner = |(owner, granted): (&Vec<u8>, &Moment)| {
-            let extended = self.extensions.get(&(name.into(), owner.clone()));
-            extended.map_or(*granted, |extended| (*granted).max(*extended))
+    /// When the latest question was written that a lease can rest on: a quorum granted it, or what
+    /// was asked after it.
+    pub(crate) fn asked_by(&self, grant: &Grant, quorum: usize) -> Option<Moment> {
+        let owners = self.owners.get(grant)?.iter();
+        let of_owner = |owner: &Vec<u8>| {
+            let granted = self.granted.get(&(grant.0.clone(), owner.clone()))?;
+            let mut moments: Vec<Moment> = granted.values().copied().collect();
+            moments.sort_unstable_by(|one, other| other.cmp(one));
+            moments.get(quorum - 1).copied()
         };
-        owners.map(of_owner).max()
+        owners.filter_map(of_owner).max()
     }
 }
 

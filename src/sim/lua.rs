@@ -11,6 +11,7 @@ use leasehold_resp::Frame;
 use mlua::{Function, Lua, Table, Value, Variadic};
 
 use super::keyspace::{Keyspace, error};
+use crate::policy::mutants::Mutant;
 
 /// What Redis gives scripts, as far as ours use it. Numbers become strings, and errors tables, as
 /// in its `script_lua.c`.
@@ -84,12 +85,38 @@ pub(crate) fn run(
     keys: &[Bytes],
     argv: &[Bytes],
 ) -> Frame {
+    let script = &mutated(script);
     ENGINE.with(|engine| {
         std::mem::swap(&mut *engine.keyspace.borrow_mut(), keyspace);
         let reply = engine.run(script, keys, argv);
         std::mem::swap(&mut *engine.keyspace.borrow_mut(), keyspace);
         reply.unwrap_or_else(|fault| error(&format!("ERR {fault}")))
     })
+}
+
+/// The script, or what it would be with a known bug.
+fn mutated(script: &Bytes) -> Bytes {
+    let (from, to) = if Mutant::ExtensionRecreatesALostKey.is_on() {
+        (
+            "if holder == ARGV[2 * lock - 1] then",
+            "if not holder then
+              redis.call('SET', KEYS[lock], ARGV[2 * lock - 1], 'PX', ARGV[2 * lock])
+              holder = ARGV[2 * lock - 1]
+            end
+            if holder == ARGV[2 * lock - 1] then",
+        )
+    } else if Mutant::ExtensionShortens.is_on() {
+        ("redis.call('PTTL', KEYS[lock]) < tonumber(ARGV[2 * lock])", "true")
+    } else if Mutant::CountersPerServer.is_on() {
+        (
+            "if token <= tonumber(counter) then",
+            "ARGV[4] = 'mint'; token = 0
+            if token <= tonumber(counter) then",
+        )
+    } else {
+        return script.clone();
+    };
+    String::from_utf8_lossy(script).replace(from, to).into()
 }
 
 impl Engine {

@@ -100,6 +100,9 @@ async fn simulate(plan: Plan) -> Outcome {
     for (client, locker) in clients.iter().zip(&lockers) {
         client.run(all_can_be_taken(&world, locker, client.number)).await;
     }
+    sleep(QUIET).await;
+    all_is_given_back(&world);
+    world.is_closing.store(true, Ordering::Relaxed);
     // Each is dropped by its own client.
     for (client, locker) in clients.iter().zip(lockers) {
         client.run(async move { drop(locker) }).await;
@@ -176,6 +179,16 @@ async fn all_can_be_taken(world: &World, locker: &Locker, client: usize) {
                 world.history().breach("liveness", text);
             }
         }
+    }
+}
+
+/// Each owner that a server let in is given back there, whatever became of it.
+fn all_is_given_back(world: &World) {
+    let kept = std::mem::take(&mut world.history().questions.kept);
+    for ((lock, owner), server) in kept {
+        let (lock, owner) = (String::from_utf8_lossy(&lock), String::from_utf8_lossy(&owner));
+        let text = format!("{lock} on server {server}, of {owner}");
+        world.history().breach("never given back", text);
     }
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct Server {
     /// Who has read a key and is to be told when it changes.
     trackers: BTreeMap<Bytes, BTreeSet<u64>>,
     pub(crate) is_frozen: bool,
+    /// When it lost all that it knew, in true time.
+    pub(crate) forgot_at: Option<Duration>,
 }
 
 /// What a server keeps of a connection.
@@ -49,6 +51,7 @@ impl Server {
             scripts: BTreeMap::new(),
             trackers: BTreeMap::new(),
             is_frozen: false,
+            forgot_at: None,
         };
         server.started_at = server.wall() - UPTIME_MICROS;
         server
@@ -73,6 +76,7 @@ impl Server {
         self.trackers.clear();
         self.is_frozen = false;
         if !remembers {
+            self.forgot_at = Some(elapsed());
             self.keyspace = Keyspace::default();
         }
     }
@@ -96,6 +100,12 @@ impl Server {
     pub(crate) fn peek(&mut self, key: &[u8]) -> Option<Bytes> {
         self.catch_up();
         self.keyspace.peek(key)
+    }
+
+    /// How long a key still lasts, in milliseconds.
+    pub(crate) fn lasts_ms(&mut self, key: &[u8]) -> Option<u64> {
+        self.catch_up();
+        self.keyspace.ends_in_ms(key)
     }
 
     /// Deletes what has expired, and how long it is to the next key's end that somebody waits for.
@@ -174,7 +184,8 @@ impl Server {
                 "# Server\r\nredis_mode:standalone\r\nrun_id:{:038x}{:02x}\r\nuptime_in_seconds:{}\r\n",
                 self.run,
                 self.number,
-                (self.wall() - self.started_at).div_euclid(1_000_000)
+                // The difference of whole seconds, which may be a second too many.
+                self.wall().div_euclid(1_000_000) - self.started_at.div_euclid(1_000_000)
             ),
             b"memory" => "# Memory\r\nmaxmemory_policy:noeviction\r\n".into(),
             _ => "# Replication\r\nrole:master\r\n".into(),

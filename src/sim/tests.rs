@@ -4,9 +4,14 @@ use std::time::{Duration, Instant};
 
 use super::plan::Plan;
 use super::run::{Outcome, run};
+use crate::policy::mutants::{self, Mutant};
 
 /// Without a wish of the caller's.
 const SHORT: Duration = Duration::from_secs(6);
+
+/// Seeds that found a bug of the library's, each with what it was.
+const FOUND: [(u64, &str); 1] =
+    [(456_467_028, "a lease between two connections was not given back to that server")];
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -30,6 +35,14 @@ fn one_seed_is_one_history() {
     for seed in [2, 5] {
         let digests = [(); 2].map(|()| run(Plan::new(seed, false)).digest);
         assert_eq!(digests[0], digests[1], "seed {seed}");
+    }
+}
+
+#[test]
+fn what_was_found_once_stays_mended() {
+    for (seed, what) in FOUND {
+        let outcome = run(Plan::new(seed, false));
+        assert!(outcome.breaches.is_empty(), "{what}\n{}", show(&outcome));
     }
 }
 
@@ -87,4 +100,35 @@ fn promises_are_broken_beyond_the_budget() {
         (0..40).any(|seed| is_broken(&seed)),
         "no two held a lock that was taken from the first"
     );
+}
+
+/// Every known bug is noticed by a check. It takes a while: `scripts/mutants.sh` asks for it.
+#[test]
+#[ignore = "minutes: scripts/mutants.sh"]
+#[expect(clippy::print_stdout, reason = "the table is what it is for")]
+fn every_mutant_is_caught() {
+    let seeds_max = number("LEASEHOLD_MUTANT_SEEDS").unwrap_or(400);
+    let wished = std::env::var("LEASEHOLD_MUTANT").ok();
+    let mut escaped = Vec::new();
+    println!("| Mutant | Caught by | Seeds |\n|---|---|---|");
+    for mutant in Mutant::ALL {
+        let name = format!("{mutant:?}");
+        if wished.as_ref().is_some_and(|wished| *wished != name) {
+            continue;
+        }
+        mutants::set(Some(mutant));
+        let caught = (0..seeds_max).find_map(|seed| {
+            let outcome = run(Plan::new(seed, false));
+            Some((outcome.breaches.first()?.check, seed + 1))
+        });
+        mutants::set(None);
+        match caught {
+            Some((check, seeds)) => println!("| {name} | {check} | {seeds} |"),
+            None => {
+                println!("| {name} | **nothing** | {seeds_max} |");
+                escaped.push(name);
+            }
+        }
+    }
+    assert!(escaped.is_empty(), "not caught: {escaped:?}");
 }

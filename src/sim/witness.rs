@@ -6,8 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use leasehold_resp::Frame;
 
+use super::plan::Fault;
 use super::server::Session;
-use super::world::{Stamp, World};
+use super::world::{Asked, World};
 use crate::lock::scripts;
 
 /// A renewal that was on its way when the lock was given back may come this much later.
@@ -57,12 +58,11 @@ fn deed<'a>(script: &Bytes, words: &'a [Bytes]) -> Option<Deed<'a>> {
 
 pub(crate) fn run(
     world: &Arc<World>,
-    number: usize,
-    client: usize,
+    asked: Asked,
     session: &mut Session,
-    stamp: Stamp,
     words: &[Bytes],
 ) -> Frame {
+    let Asked { server: number, client, stamp, is_cut } = asked;
     let mut server = world.server(number);
     let verb = words.first().map(|verb| verb.to_ascii_uppercase()).unwrap_or_default();
     let deed = match (&verb[..], words) {
@@ -79,8 +79,11 @@ pub(crate) fn run(
         world.tell(told);
         return reply;
     };
+    let forgot_at = server.forgot_at;
     let before: Vec<Option<Bytes>> = deed.locks.iter().map(|key| server.peek(key)).collect();
+    let lasted: Vec<Option<u64>> = deed.locks.iter().map(|key| server.lasts_ms(key)).collect();
     let (reply, told) = server.run(session, words);
+    let lasts: Vec<Option<u64>> = deed.locks.iter().map(|key| server.lasts_ms(key)).collect();
     let after: Vec<Option<Bytes>> = deed.locks.iter().map(|key| server.peek(key)).collect();
     drop(server);
     world.tell(told);
@@ -96,6 +99,10 @@ pub(crate) fn run(
     }
     for ((key, before), after) in deed.locks.iter().zip(&before).zip(&after) {
         let name = String::from_utf8_lossy(key);
+        if deed.what == What::Extend && before.is_none() && after.is_some() {
+            let text = format!("client {client} took {name} on server {number}");
+            history.breach("extension took a lock", text);
+        }
         if let Some(owner) = before.as_ref().filter(|owner| after.as_ref() != Some(owner)) {
             if !deed.argv.contains(owner) {
                 let text = format!("client {client} ended {name} of {owner:?} on server {number}");
@@ -103,39 +110,66 @@ pub(crate) fn run(
             }
         }
     }
+    if deed.what == What::Extend
+        && lasts.iter().zip(&lasted).any(|(now, then)| now.is_some() && now < then)
+    {
+        let text = format!("client {client} on server {number}: from {lasted:?} to {lasts:?}");
+        history.breach("extension shortened", text);
+    }
+    // A wall clock that is set forward may be believed, at the cost of the budget.
+    let guards = !world.plan.is_beyond && !world.plan.has(Fault::StepForward);
+    if let (true, Frame::Integer(1..), What::Acquire | What::Repair, Some(forgot_at)) =
+        (guards, &reply, deed.what, forgot_at)
+    {
+        if stamp.at < forgot_at + world.plan.longest_ttl * 99 / 100 {
+            let text = format!("server {number}, which forgot at {forgot_at:?}, client {client}");
+            history.breach("voted too soon", text);
+        }
+    }
     for (index, key) in deed.locks.iter().enumerate() {
         let owner = if deed.what == What::Extend { &deed.argv[2 * index] } else { &deed.argv[0] };
-        let released = history.questions.released(key, owner);
+        let of = |owner: &Bytes| (key.to_vec(), owner.to_vec());
+        let held = of(owner);
+        let released = history.questions.released(&held);
         let is_after = |slack| released.is_some_and(|released| stamp.at > released + slack);
+        let mut breach = |check| history.breach(check, format!("client {client}, {owner:?}"));
         match deed.what {
             What::Acquire | What::Set => {
                 if is_after(Duration::ZERO) {
-                    history.breach("owner reused", format!("client {client}, {owner:?}"));
+                    breach("owner reused");
                 }
                 if let Frame::Integer(token) = reply {
                     let token = u64::try_from(token).unwrap_or(0);
-                    let grant = (&key[..], token, client);
-                    history.questions.note_grant(grant, owner, stamp.by_client);
+                    history.questions.note_owner((key.to_vec(), token, client), owner);
+                    history.questions.note_grant(held.clone(), number, stamp.by_client);
+                    if let Some(predecessor) = deed.argv.get(6) {
+                        history.questions.note_freed(of(predecessor), number);
+                    }
+                    let is_late = history.questions.note_let_in(held, number);
+                    if is_late && !is_cut && released.is_some_and(|at| at >= stamp.at) {
+                        history.breach("release overtook", format!("client {client}, {owner:?}"));
+                    }
                 }
             }
             What::Extend => {
                 if is_after(RENEWAL_SLACK) {
-                    history.breach("renewed after release", format!("client {client}, {owner:?}"));
+                    breach("renewed after release");
                 }
-                let is_kept = matches!(&reply, Frame::Array(kept) if kept.get(index) == Some(&Frame::Integer(1)));
-                if is_kept {
-                    history.questions.note_extension(key, owner, stamp.by_client);
+                let kept = if let Frame::Array(kept) = &reply { kept.get(index) } else { None };
+                if kept == Some(&Frame::Integer(1)) {
+                    history.questions.note_grant(held, number, stamp.by_client);
                 }
             }
             What::Repair => {
                 if is_after(Duration::ZERO) {
-                    history.breach("repaired after release", format!("client {client}, {owner:?}"));
+                    breach("repaired after release");
                 }
             }
             What::Release => {
-                deed.argv
-                    .iter()
-                    .for_each(|owner| history.questions.note_release(key, owner, stamp.at));
+                for owner in deed.argv {
+                    history.questions.note_release(of(owner), stamp.at);
+                    history.questions.note_freed(of(owner), number);
+                }
             }
         }
     }

@@ -38,6 +38,8 @@ pub(crate) struct World {
     pub(crate) is_over: AtomicBool,
     /// Nothing is held up before.
     pub(crate) has_begun: AtomicBool,
+    /// Clients end.
+    pub(crate) is_closing: AtomicBool,
     /// Notes every command.
     pub(crate) is_verbose: bool,
 }
@@ -54,6 +56,16 @@ struct Sent {
 pub(crate) struct Stamp {
     pub(crate) by_client: Moment,
     pub(crate) at: At,
+}
+
+/// By whom a command was sent, and how.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) server: usize,
+    pub(crate) client: usize,
+    pub(crate) stamp: Stamp,
+    /// Its connection has ended meanwhile.
+    pub(crate) is_cut: bool,
 }
 
 /// One connection of a client to a server.
@@ -103,6 +115,7 @@ impl World {
             counters_lost: Mutex::default(),
             is_over: AtomicBool::new(false),
             has_begun: AtomicBool::new(false),
+            is_closing: AtomicBool::new(false),
             is_verbose: std::env::var_os("LEASEHOLD_SIM_SEED").is_some(),
         })
     }
@@ -166,12 +179,13 @@ impl World {
     fn links_of(&self, server: usize) -> Vec<Arc<Link>> {
         let links = lock(&self.links);
         let links = links.values().filter_map(Weak::upgrade);
-        links.filter(|link| link.server == server && !link.is_cut()).collect()
+        links.filter(|link| link.server == server).collect()
     }
 
     /// Ends one connection of a server; what is under way is carried out all the same, or not.
     pub(crate) fn cut_one(&self, server: usize) {
-        let links = self.links_of(server);
+        let mut links = self.links_of(server);
+        links.retain(|link| !link.is_cut());
         if links.is_empty() {
             return;
         }
@@ -276,7 +290,9 @@ async fn serve(link: Arc<Link>, mut sent: UnboundedReceiver<Sent>) {
             let words: Vec<Bytes> =
                 words.iter().filter_map(|word| word.as_bytes().cloned()).collect();
             let world = &link.world;
-            let reply = witness::run(world, link.server, link.client, &mut session, stamp, &words);
+            let asked =
+                Asked { server: link.server, client: link.client, stamp, is_cut: link.is_cut() };
+            let reply = witness::run(world, asked, &mut session, &words);
             link.reply(&reply);
         }
     }
@@ -335,13 +351,21 @@ impl Wire for Link {
         let arrives = arrives.max(self.world.blocked_until(self.client, self.server));
         let mut last = lock(&self.last_arrival);
         *last = arrives.max(*last);
-        let stamp = Stamp { by_client: clock::now(), at: elapsed() };
+        let by_client = Client::current().map_or_else(clock::now, |client| client.now());
+        let stamp = Stamp { by_client, at: elapsed() };
         let sent = Sent { arrives: *last, stamp, bytes: Bytes::copy_from_slice(bytes) };
         to_server.send(sent).map_err(|_| io::ErrorKind::BrokenPipe)?;
         Ok(bytes.len())
     }
 
     fn close(&self) {
+        let silences = [Fault::Delay, Fault::Partition, Fault::Freeze, Fault::Pause];
+        let plan = &self.world.plan;
+        let has_reason = self.is_cut() || silences.into_iter().any(|fault| plan.has(fault));
+        if !has_reason && !self.world.is_closing.load(Ordering::Relaxed) {
+            let text = format!("client {} from server {}", self.client, self.server);
+            self.world.history().breach("hung up for nothing", text);
+        }
         self.is_cut.store(true, Ordering::Relaxed);
         self.inbox.end();
         lock(&self.to_server).take();

@@ -1,0 +1,8 @@
+#!/bin/sh
+# Gives the library each known bug in turn, and prints which check of the simulation noticed it and
+# after how many seeds; fails if one goes unnoticed. LEASEHOLD_MUTANT tries one alone,
+# LEASEHOLD_MUTANT_SEEDS says after how many seeds to give up.
+set -eu
+cd "$(dirname "$0")/.."
+exec cargo test --release --locked --lib -- --ignored --nocapture --exact \
+    sim::tests::every_mutant_is_caught

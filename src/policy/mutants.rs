@@ -1,0 +1,65 @@
+//! Known bugs of lock libraries, each behind a switch that is there in tests alone: the checks have
+//! to notice every one of them.
+
+use std::cell::Cell;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mutant {
+    ValidityFromTheReply,
+    NoDrift,
+    OwnerReused,
+    ReleasedOnlyWhereGranted,
+    ReleasedOverAnotherConnection,
+    ExtensionRecreatesALostKey,
+    ExtensionShortens,
+    ExtensionWithoutAQuorum,
+    WallClockDeadline,
+    ClockStopsInSuspension,
+    CountersPerServer,
+    QuarantineShort,
+    UptimeUnsigned,
+    LossWaitsForTheServer,
+    RenewalOutlivesRelease,
+    HandOverKeepsTheToken,
+    TimedOutCountsAsHeld,
+    PushMatchedAsReply,
+    LateReplyToTheNext,
+}
+
+impl Mutant {
+    pub(crate) const ALL: [Self; 19] = [
+        Self::ValidityFromTheReply,
+        Self::NoDrift,
+        Self::OwnerReused,
+        Self::ReleasedOnlyWhereGranted,
+        Self::ReleasedOverAnotherConnection,
+        Self::ExtensionRecreatesALostKey,
+        Self::ExtensionShortens,
+        Self::ExtensionWithoutAQuorum,
+        Self::WallClockDeadline,
+        Self::ClockStopsInSuspension,
+        Self::CountersPerServer,
+        Self::QuarantineShort,
+        Self::UptimeUnsigned,
+        Self::LossWaitsForTheServer,
+        Self::RenewalOutlivesRelease,
+        Self::HandOverKeepsTheToken,
+        Self::TimedOutCountsAsHeld,
+        Self::PushMatchedAsReply,
+        Self::LateReplyToTheNext,
+    ];
+
+    /// Whether this thread's library has this bug.
+    pub(crate) fn is_on(self) -> bool {
+        PRESENT.get() == Some(self)
+    }
+}
+
+thread_local! {
+    static PRESENT: Cell<Option<Mutant>> = const { Cell::new(None) };
+}
+
+/// Gives this thread's library a bug, or none.
+pub(crate) fn set(mutant: Option<Mutant>) {
+    PRESENT.set(mutant);
+}
