@@ -277,8 +277,10 @@ pub(super) fn give_back(hold: &Hold, is_owed: impl Fn(usize) -> bool) {
     for (server, post) in hold.posts.iter().enumerate().filter(|(server, _)| is_owed(*server)) {
         let mut seat = post.seat();
         let began_on = seat.connection.clone();
-        // A lease that was granted may have left the connection that it was on, and have no other.
-        if began_on.is_none() && !hold.was_granted() {
+        // A lease that was granted, or the one before it, may have left the connection that it was
+        // on, and have no other.
+        let was_held = hold.was_granted() || hold.predecessor.is_some();
+        if began_on.is_none() && !was_held {
             continue;
         }
         #[cfg(test)]

@@ -197,8 +197,9 @@ impl Lease {
         core.lines().occupy(names, successor.hold(), &place);
         *hold.given_back() = true;
         if hold.predecessor.is_some() {
-            // What the one before this left where this one was not let in, the next knows nothing of.
-            give_back(&hold, |server| !hold.seat(server).is_asked);
+            // What the one before this left where this one was not let in, or may not have been, the
+            // next knows nothing of.
+            give_back(&hold, |server| !hold.seat(server).is_granted);
         }
         self.claim.settle();
         core.meter().note_handed_over(hold.name());

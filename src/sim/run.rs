@@ -26,6 +26,10 @@ const QUIET: Duration = Duration::from_secs(8);
 /// Beyond the TTLs that a waiter may have to wait for.
 const LIVENESS_SLACK: Duration = Duration::from_secs(12);
 
+/// Silences last for some TTLs, one after the other; from here on that may be more than a minute,
+/// after which nothing is given back any more.
+const SILENT_FOR_LONG: Duration = Duration::from_secs(10);
+
 /// What came of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
@@ -182,8 +186,14 @@ async fn all_can_be_taken(world: &World, locker: &Locker, client: usize) {
     }
 }
 
-/// Each owner that a server let in is given back there, whatever became of it.
+/// Each owner that a server let in is given back there, whatever became of it; unless that has been
+/// pointless for long when the server can be reached again.
 fn all_is_given_back(world: &World) {
+    let silences = [Fault::Delay, Fault::Partition, Fault::Freeze, Fault::Pause];
+    let is_silent = silences.into_iter().any(|fault| world.plan.has(fault));
+    if is_silent && world.plan.longest_ttl >= SILENT_FOR_LONG {
+        return;
+    }
     let kept = std::mem::take(&mut world.history().questions.kept);
     for ((lock, owner), server) in kept {
         let (lock, owner) = (String::from_utf8_lossy(&lock), String::from_utf8_lossy(&owner));

@@ -10,8 +10,11 @@ use crate::policy::mutants::{self, Mutant};
 const SHORT: Duration = Duration::from_secs(6);
 
 /// Seeds that found a bug of the library's, each with what it was.
-const FOUND: [(u64, &str); 1] =
-    [(456_467_028, "a lease between two connections was not given back to that server")];
+const FOUND: [(u64, &str); 3] = [
+    (456_467_028, "a lease between two connections was not given back to that server"),
+    (947_951_785, "nor was one that was handed over just then, to one who gave up"),
+    (14_660_893, "of two hand-overs in a row, the first was not given back where it had no answer"),
+];
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
