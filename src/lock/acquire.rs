@@ -157,6 +157,10 @@ pub(super) async fn attempt(
         Ok(Grant { asked_at, deadline, token }) => {
             #[cfg(test)]
             let token = hold.token().filter(|_| Mutant::HandOverKeepsTheToken.is_on()).or(token);
+            #[cfg(test)]
+            if Mutant::MaximumWrittenBackUnowned.is_on() {
+                claim.write_back(token.unwrap_or(0));
+            }
             hold.begin(deadline, token.filter(|_| is_fenced), clock::now());
             Ok(Lease::begin(claim, round, asked_at))
         }

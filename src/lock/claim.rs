@@ -199,6 +199,17 @@ impl Claim {
         self.ask_own(&commands, Answer::of_owned, None, Some(pointless_at(&self.hold))).await
     }
 
+    /// Sets the counter of every server, whoever has the lock there by then.
+    #[cfg(test)]
+    pub(super) fn write_back(&self, token: u64) {
+        let (token, until) = (Decimal::new(token), clock::now().after(FROZEN_MAX));
+        let words: [&[u8]; 5] = [b"SET", self.hold.names[0].fence(), &token, b"PX", b"604800000"];
+        for post in self.hold.posts.iter() {
+            let Seat { node, lane, connection, .. } = post.seat().clone();
+            node.owe(lane, connection.as_deref(), post.slot, Command::Plain(&words), until);
+        }
+    }
+
     /// How many locks each share has.
     fn counts(&self) -> Few<Decimal> {
         self.hold.shares().map(|names| count(names.len())).collect()

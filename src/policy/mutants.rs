@@ -16,6 +16,7 @@ pub(crate) enum Mutant {
     WallClockDeadline,
     ClockStopsInSuspension,
     CountersPerServer,
+    MaximumWrittenBackUnowned,
     QuarantineShort,
     UptimeUnsigned,
     LossWaitsForTheServer,
@@ -27,7 +28,7 @@ pub(crate) enum Mutant {
 }
 
 impl Mutant {
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 20] = [
         Self::ValidityFromTheReply,
         Self::NoDrift,
         Self::OwnerReused,
@@ -39,6 +40,7 @@ impl Mutant {
         Self::WallClockDeadline,
         Self::ClockStopsInSuspension,
         Self::CountersPerServer,
+        Self::MaximumWrittenBackUnowned,
         Self::QuarantineShort,
         Self::UptimeUnsigned,
         Self::LossWaitsForTheServer,

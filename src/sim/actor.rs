@@ -6,8 +6,10 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 use super::history::{At, Claim, Grant, Lease, Signal};
+use super::plan::Fault;
 use super::prng::Prng;
 use super::register::Register;
+use super::run::connect;
 use super::world::World;
 use crate::clock::simulated::{Client, elapsed};
 use crate::lock::guard::Guard;
@@ -50,7 +52,18 @@ impl Actor {
     pub(crate) async fn run(mut self) {
         while !self.world.is_over() {
             sleep(self.up_to(self.world.plan.longest_ttl)).await;
+            if self.world.plan.has(Fault::Newcomer) && self.prng.percent(8) {
+                self.start_anew().await;
+            }
             self.turn().await;
+        }
+    }
+
+    /// A process that knows nothing takes this one's place, if it finds servers enough.
+    async fn start_anew(&mut self) {
+        if let Ok(locker) = connect(Arc::clone(&self.world)).await {
+            self.locker = locker;
+            self.count("processes");
         }
     }
 

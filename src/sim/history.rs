@@ -103,6 +103,12 @@ impl Questions {
         is_late
     }
 
+    /// A server has given a lock to its owner again: nobody else can have it there.
+    pub(crate) fn note_repaired(&mut self, held: &Held, server: usize) {
+        let is_other = |other: &Held| other.0 == held.0 && other.1 != held.1;
+        self.kept.retain(|(other, on)| *on != server || !is_other(other));
+    }
+
     pub(crate) fn note_freed(&mut self, held: Held, server: usize) {
         self.kept.remove(&(held.clone(), server));
         self.freed.insert((held, server));

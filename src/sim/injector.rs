@@ -49,13 +49,14 @@ impl Injector {
             .history()
             .note(format!("{fault:?} of server {server}, client {client}, {length:?}"));
         match fault {
-            Fault::Delay | Fault::Ghost | Fault::Drift => {}
+            Fault::Delay | Fault::Ghost | Fault::Drift | Fault::Outage | Fault::Newcomer => {}
             Fault::Cut => self.world.cut_one(server),
             Fault::Partition => self.world.block(client, server, elapsed() + length),
-            Fault::Restart => self.world.restart(server, true),
+            Fault::Restart | Fault::Forget if self.world.server(server).is_down() => {}
+            Fault::Restart => self.reboot(server, true, length),
             Fault::Forget => {
                 lock(&self.world.counters_lost).insert(server);
-                self.world.restart(server, false);
+                self.reboot(server, false, length);
             }
             Fault::Freeze => {
                 self.world.server(server).is_frozen = true;
@@ -89,6 +90,25 @@ impl Injector {
             Fault::StepForward if self.may_lose(server) => self.step(server, 1, length),
             Fault::Evict | Fault::StepForward => {}
         }
+    }
+
+    /// A server ends and starts again, at once or only after a while; its clock may be behind then.
+    fn reboot(&mut self, server: usize, remembers: bool, length: Duration) {
+        let ttl = self.world.plan.longest_ttl;
+        let plan = self.world.plan.clone();
+        let is_out = plan.has(Fault::Outage) && self.prng.percent(60);
+        let is_behind = plan.has(Fault::StepBack) && self.prng.percent(40);
+        let behind = if is_behind { self.up_to(ttl * 3) } else { Duration::ZERO };
+        let behind = i64::try_from(behind.as_micros()).expect("it is short");
+        self.world.stop(server, remembers);
+        if !is_out {
+            return self.world.start(server, behind);
+        }
+        let world = Arc::clone(&self.world);
+        tokio::spawn(async move {
+            sleep(length).await;
+            world.start(server, behind);
+        });
     }
 
     fn pause(&mut self, client: usize, length: Duration) {

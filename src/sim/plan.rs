@@ -36,6 +36,10 @@ pub(crate) enum Fault {
     StepForward,
     /// Clocks run at different rates.
     Drift,
+    /// A server that restarts is down for a while.
+    Outage,
+    /// A process of a client's starts anew, and knows nothing of servers.
+    Newcomer,
 }
 
 const FAULTS: [Fault; 14] = [
@@ -78,9 +82,9 @@ impl Plan {
         let mut prng = Prng::new(seed);
         let (servers, quorum) =
             prng.pick(&[(1, 1), (1, 1), (3, 2), (3, 2), (5, 3), (4, 3), (5, 4)]);
-        let secs = prng.pick(&[1, 3, 10, 30]);
+        let secs = prng.pick(&[1, 3, 10, 30, 1, 3, 10, 120]);
         let faults = FAULTS.into_iter().filter(|_| prng.percent(45)).collect();
-        Self {
+        let mut plan = Self {
             seed,
             servers,
             quorum,
@@ -92,11 +96,20 @@ impl Plan {
             latency: prng.pick(&[0, 1, 2, 10].map(Duration::from_millis)),
             faults,
             is_beyond,
-        }
+        };
+        // Last, so that what was decided before them stays as it was when a seed found something.
+        plan.faults.extend([Fault::Outage, Fault::Newcomer].iter().filter(|_| prng.percent(30)));
+        plan
     }
 
     pub(crate) fn has(&self, fault: Fault) -> bool {
         self.faults.contains(&fault)
+    }
+
+    /// Whether one may wait for another's word in vain, while both are there.
+    pub(crate) fn has_silences(&self) -> bool {
+        let silences = [Fault::Delay, Fault::Partition, Fault::Freeze, Fault::Pause];
+        silences.into_iter().any(|fault| self.has(fault))
     }
 
     /// How many servers may lose keys within a lease's life.

@@ -17,6 +17,7 @@ use super::prng::Prng;
 use super::register::Register;
 use super::world::{World, drift, host, lock};
 use crate::clock::simulated::{Client, Simulation, elapsed};
+use crate::error::Error;
 use crate::locker::Locker;
 use crate::net::transport::Address;
 use crate::net::transport::simulated::set_dialer;
@@ -77,7 +78,8 @@ async fn simulate(plan: Plan) -> Outcome {
     install(&world);
     let mut lockers = Vec::new();
     for client in &clients {
-        lockers.push(client.run(connect(Arc::clone(&world))).await);
+        let locker = client.run(connect(Arc::clone(&world))).await;
+        lockers.push(locker.expect("all servers are well at first"));
     }
     world.has_begun.store(true, Ordering::Relaxed);
     let mut actors = JoinSet::new();
@@ -114,7 +116,7 @@ async fn simulate(plan: Plan) -> Outcome {
     verdict(&world, &registers)
 }
 
-async fn connect(world: Arc<World>) -> Locker {
+pub(crate) async fn connect(world: Arc<World>) -> Result<Locker, Error> {
     let plan = &world.plan;
     let urls: Vec<String> =
         (0..plan.servers).map(|number| format!("redis://{}", host(number))).collect();
@@ -127,7 +129,7 @@ async fn connect(world: Arc<World>) -> Locker {
     if plan.servers == 1 {
         builder = builder.command_timeout((plan.longest_ttl / 20).clamp(MIN_TIMEOUT, MAX_TIMEOUT));
     }
-    builder.connect().await.expect("all servers are well at first")
+    builder.connect().await
 }
 
 const MIN_TIMEOUT: Duration = Duration::from_millis(50);
@@ -148,7 +150,10 @@ fn install(world: &Arc<World>) {
 fn heal(world: &Arc<World>, clients: &[Arc<Client>]) {
     world.is_over.store(true, Ordering::Relaxed);
     world.unblock();
-    (0..world.plan.servers).for_each(|server| world.thaw(server));
+    (0..world.plan.servers).for_each(|server| {
+        world.start(server, 0);
+        world.thaw(server);
+    });
     clients.iter().for_each(|client| client.resume());
     world.history().note("all is well".into());
 }
@@ -156,7 +161,15 @@ fn heal(world: &Arc<World>, clients: &[Arc<Client>]) {
 /// No lock is held any more on any server, though nobody's TTL may be over: everybody has given
 /// back what they had. What a server carries out from a connection that ended long ago may stay.
 fn nothing_is_left(world: &World) {
-    let excused = [Fault::Ghost, Fault::Delay, Fault::Partition, Fault::Freeze, Fault::StepBack];
+    let excused = [
+        Fault::Ghost,
+        Fault::Delay,
+        Fault::Partition,
+        Fault::Freeze,
+        Fault::StepBack,
+        Fault::Outage,
+        Fault::Newcomer,
+    ];
     if excused.into_iter().any(|fault| world.plan.has(fault)) {
         return;
     }
@@ -187,11 +200,11 @@ async fn all_can_be_taken(world: &World, locker: &Locker, client: usize) {
 }
 
 /// Each owner that a server let in is given back there, whatever became of it; unless that has been
-/// pointless for long when the server can be reached again.
+/// pointless for long when the server can be reached again, or its process has ended.
 fn all_is_given_back(world: &World) {
-    let silences = [Fault::Delay, Fault::Partition, Fault::Freeze, Fault::Pause];
-    let is_silent = silences.into_iter().any(|fault| world.plan.has(fault));
-    if is_silent && world.plan.longest_ttl >= SILENT_FOR_LONG {
+    let Plan { longest_ttl, .. } = world.plan;
+    let is_silent = world.plan.has_silences() || world.plan.has(Fault::Outage);
+    if is_silent && longest_ttl >= SILENT_FOR_LONG || world.plan.has(Fault::Newcomer) {
         return;
     }
     let kept = std::mem::take(&mut world.history().questions.kept);

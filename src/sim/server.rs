@@ -25,6 +25,8 @@ pub(crate) struct Server {
     /// Who has read a key and is to be told when it changes.
     trackers: BTreeMap<Bytes, BTreeSet<u64>>,
     pub(crate) is_frozen: bool,
+    /// It does not run; whether it will remember when it starts.
+    down: Option<bool>,
     /// When it lost all that it knew, in true time.
     pub(crate) forgot_at: Option<Duration>,
 }
@@ -51,6 +53,7 @@ impl Server {
             scripts: BTreeMap::new(),
             trackers: BTreeMap::new(),
             is_frozen: false,
+            down: None,
             forgot_at: None,
         };
         server.started_at = server.wall() - UPTIME_MICROS;
@@ -69,7 +72,17 @@ impl Server {
         self.wall_ahead_micros += micros;
     }
 
-    pub(crate) fn restart(&mut self, remembers: bool) {
+    pub(crate) fn is_down(&self) -> bool {
+        self.down.is_some()
+    }
+
+    pub(crate) fn stop(&mut self, remembers: bool) {
+        self.down = Some(remembers);
+    }
+
+    /// Starts, if it is down; whether it was.
+    pub(crate) fn start(&mut self) -> bool {
+        let Some(remembers) = self.down.take() else { return false };
         self.run += 1;
         self.started_at = self.wall();
         self.scripts.clear();
@@ -79,6 +92,7 @@ impl Server {
             self.forgot_at = Some(elapsed());
             self.keyspace = Keyspace::default();
         }
+        true
     }
 
     pub(crate) fn flush_scripts(&mut self) {
@@ -100,6 +114,12 @@ impl Server {
     pub(crate) fn peek(&mut self, key: &[u8]) -> Option<Bytes> {
         self.catch_up();
         self.keyspace.peek(key)
+    }
+
+    /// The numbers under keys; 0 where there is none.
+    pub(crate) fn numbers(&mut self, keys: &[&Bytes]) -> Vec<u64> {
+        let number = |text: Bytes| std::str::from_utf8(&text).ok()?.parse().ok();
+        keys.iter().map(|key| self.peek(key).and_then(number).unwrap_or(0)).collect()
     }
 
     /// How long a key still lasts, in milliseconds.

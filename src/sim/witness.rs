@@ -18,6 +18,7 @@ const RENEWAL_SLACK: Duration = Duration::from_millis(100);
 struct Deed<'a> {
     what: What,
     locks: Vec<&'a Bytes>,
+    counters: Vec<&'a Bytes>,
     argv: &'a [Bytes],
 }
 
@@ -53,7 +54,9 @@ fn deed<'a>(script: &Bytes, words: &'a [Bytes]) -> Option<Deed<'a>> {
         4 => (What::Repair, 2),
         _ => return None,
     };
-    Some(Deed { what, locks: keys.iter().step_by(step).collect(), argv })
+    let counters = if step > 1 { keys.get(1..)? } else { &[] };
+    let counters = counters.iter().step_by(step).collect();
+    Some(Deed { what, locks: keys.iter().step_by(step).collect(), counters, argv })
 }
 
 pub(crate) fn run(
@@ -70,7 +73,10 @@ pub(crate) fn run(
             server.script(digest).cloned().and_then(|script| deed(&script, rest))
         }
         (b"EVAL", [_, script, rest @ ..]) => deed(script, rest),
-        (b"SET", [_, key, argv @ ..]) => Some(Deed { what: What::Set, locks: vec![key], argv }),
+        (b"SET", [_, key, argv @ ..]) => {
+            let (counters, locks) = [key].into_iter().partition(|key| key.ends_with(b":fence"));
+            Some(Deed { what: What::Set, locks, counters, argv })
+        }
         _ => None,
     };
     let Some(deed) = deed else {
@@ -82,7 +88,9 @@ pub(crate) fn run(
     let forgot_at = server.forgot_at;
     let before: Vec<Option<Bytes>> = deed.locks.iter().map(|key| server.peek(key)).collect();
     let lasted: Vec<Option<u64>> = deed.locks.iter().map(|key| server.lasts_ms(key)).collect();
+    let counted = server.numbers(&deed.counters);
     let (reply, told) = server.run(session, words);
+    let counts = server.numbers(&deed.counters);
     let lasts: Vec<Option<u64>> = deed.locks.iter().map(|key| server.lasts_ms(key)).collect();
     let after: Vec<Option<Bytes>> = deed.locks.iter().map(|key| server.peek(key)).collect();
     drop(server);
@@ -115,6 +123,10 @@ pub(crate) fn run(
     {
         let text = format!("client {client} on server {number}: from {lasted:?} to {lasts:?}");
         history.breach("extension shortened", text);
+    }
+    if counted.iter().zip(&counts).any(|(then, now)| now < then) {
+        let text = format!("client {client} on server {number}: from {counted:?} to {counts:?}");
+        history.breach("counter fell", text);
     }
     // A wall clock that is set forward may be believed, at the cost of the budget.
     let guards = !world.plan.is_beyond && !world.plan.has(Fault::StepForward);
@@ -163,6 +175,9 @@ pub(crate) fn run(
             What::Repair => {
                 if is_after(Duration::ZERO) {
                     breach("repaired after release");
+                }
+                if reply == Frame::Integer(1) {
+                    history.questions.note_repaired(&held, number);
                 }
             }
             What::Release => {

@@ -196,10 +196,19 @@ impl World {
         links[index].cut(is_void);
     }
 
-    pub(crate) fn restart(&self, server: usize, remembers: bool) {
+    pub(crate) fn stop(&self, server: usize, remembers: bool) {
         self.links_of(server).iter().for_each(|link| link.cut(true));
-        self.server(server).restart(remembers);
-        self.thawed[server].notify_waiters();
+        self.server(server).stop(remembers);
+    }
+
+    /// Starts a server that is down, with its wall clock so far behind.
+    pub(crate) fn start(&self, server: usize, behind_micros: i64) {
+        let mut it = self.server(server);
+        if it.start() {
+            it.step_wall(-behind_micros);
+            drop(it);
+            self.thawed[server].notify_waiters();
+        }
     }
 
     pub(crate) fn tell(&self, told: Vec<Told>) {
@@ -242,6 +251,9 @@ impl World {
         let until = elapsed() + self.latency() * 2;
         let until = until.max(self.blocked_until(client.number, server));
         sleep(until - elapsed()).await;
+        if self.server(server).is_down() {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
         let (to_server, sent) = unbounded_channel();
         let (to_client, replies) = unbounded_channel();
         let number = self.links_made.fetch_add(1, Ordering::Relaxed);
@@ -359,9 +371,8 @@ impl Wire for Link {
     }
 
     fn close(&self) {
-        let silences = [Fault::Delay, Fault::Partition, Fault::Freeze, Fault::Pause];
         let plan = &self.world.plan;
-        let has_reason = self.is_cut() || silences.into_iter().any(|fault| plan.has(fault));
+        let has_reason = self.is_cut() || plan.has_silences() || plan.has(Fault::Newcomer);
         if !has_reason && !self.world.is_closing.load(Ordering::Relaxed) {
             let text = format!("client {} from server {}", self.client, self.server);
             self.world.history().breach("hung up for nothing", text);
