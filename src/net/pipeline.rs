@@ -221,7 +221,8 @@ impl<W: Clone> Pipeline<W> {
 
     #[cfg(test)]
     fn forget_those_who_timed_out(&mut self) {
-        let is_over = |slot: &Slot<W>| matches!(slot.holder, Holder::Settled(_) | Holder::Gone);
+        let is_over =
+            |slot: &slots::Slot<W>| matches!(slot.holder, Holder::Settled(_) | Holder::Gone);
         while let Some(&index) = self.waiting.front().filter(|index| is_over(&self.slots[**index]))
         {
             self.waiting.pop_front();
