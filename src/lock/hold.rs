@@ -18,6 +18,9 @@ use crate::policy::{Loss, Moment, Quorum, Relay, Term};
 use crate::server::place::Place;
 use crate::server::watch::Watch;
 
+/// So many of several locks are named in an error.
+const TITLES_MAX: usize = 16;
+
 pub(crate) struct Hold {
     pub(super) core: Arc<Core>,
     /// The locks: one, nearly always.
@@ -246,5 +249,8 @@ impl Hold {
 
 /// Names of locks, for people.
 pub(super) fn title(names: &[Names]) -> String {
-    names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    let shown = names.iter().take(TITLES_MAX).map(ToString::to_string);
+    let more = names.len().saturating_sub(TITLES_MAX);
+    let rest = (more > 0).then(|| format!("{more} more"));
+    shown.chain(rest).collect::<Vec<_>>().join(", ")
 }

@@ -13,6 +13,9 @@ use std::hash::{Hash, Hasher};
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
+/// So many characters of a name are shown to people.
+const SHOWN_MAX: usize = 128;
+
 /// Longer names are a mistake more often than a name, and each command carries them.
 const NAME_BYTES_MAX: usize = 16 * 1024;
 const FENCE_SUFFIX: &[u8] = b":fence";
@@ -159,7 +162,10 @@ fn has_hash_tag(key: impl Iterator<Item = u8>) -> bool {
 /// The lock key, made safe for a terminal.
 impl fmt::Display for Names {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", String::from_utf8_lossy(self.lock()).escape_debug())
+        let name = String::from_utf8_lossy(self.lock());
+        let shown = name.char_indices().nth(SHOWN_MAX).map_or(name.len(), |(end, _)| end);
+        write!(f, "{}", name[..shown].escape_debug())?;
+        if shown < name.len() { f.write_str("...") } else { Ok(()) }
     }
 }
 
@@ -194,6 +200,15 @@ mod tests {
         let names = Names::new(b"", name.as_bytes()).unwrap();
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         (text(names.lock()), text(names.fence()))
+    }
+
+    #[test]
+    fn people_are_shown_the_beginning_of_a_name_made_safe() {
+        let shown = |name: &str| Names::new(b"", name.as_bytes()).unwrap().to_string();
+        assert_eq!(shown("a \x1b[2J\n"), r"a \u{1b}[2J\n");
+        assert_eq!(shown(&"\u{e9}".repeat(SHOWN_MAX)), "\u{e9}".repeat(SHOWN_MAX));
+        let long = shown(&"\u{e9}".repeat(SHOWN_MAX + 1));
+        assert_eq!(long, format!("{}...", "\u{e9}".repeat(SHOWN_MAX)));
     }
 
     #[test]

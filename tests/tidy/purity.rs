@@ -69,7 +69,8 @@ pub(crate) fn check_clocks(source: &Source) -> Vec<Finding> {
         &["getrandom"],
         &["clock_gettime"],
     ];
-    if source.path == CLOCK {
+    // Programs may tell people the time; leases are the library's.
+    if source.path == CLOCK || source.path.starts_with("src/bin/") {
         return Vec::new();
     }
     let findings = READS.into_iter().flat_map(|read| {

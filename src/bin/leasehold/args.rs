@@ -1,0 +1,173 @@
+//! What can be said on the command line.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use leasehold::{Builder, Locker};
+
+/// Distributed locks on Redis.
+///
+/// A lock is a lease: permission that ends at a known time, and is renewed until it is given back.
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true)]
+pub struct Args {
+    #[command(flatten)]
+    pub servers: Servers,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Run(Run),
+}
+
+/// Where the locks are.
+#[derive(Debug, clap::Args)]
+pub struct Servers {
+    /// A server: redis://, rediss://, redis+unix://, redis-cluster:// or redis-sentinel://. Given
+    /// several times, it is a Redlock over all of them; several in LEASEHOLD_URL are separated by
+    /// spaces.
+    #[arg(
+        long = "url",
+        short = 'u',
+        value_name = "URL",
+        env = "LEASEHOLD_URL",
+        hide_env_values = true,
+        value_delimiter = ' ',
+        global = true,
+        default_value = "redis://127.0.0.1:6379"
+    )]
+    pub urls: Vec<String>,
+
+    /// How many of several servers have to agree; without it a majority.
+    #[arg(long, value_name = "SERVERS", global = true)]
+    pub quorum: Option<usize>,
+
+    /// What every lock's key begins with.
+    #[arg(long, value_name = "PREFIX", default_value = "", global = true)]
+    pub key_prefix: OsString,
+}
+
+impl Servers {
+    /// A locker on these servers that is still to be connected.
+    pub fn builder(&self) -> Builder {
+        let builder = Locker::builder().nodes(self.urls.iter().map(String::as_str));
+        let builder = builder.key_prefix(self.key_prefix.as_bytes());
+        match self.quorum {
+            Some(servers) => builder.quorum(servers),
+            None => builder,
+        }
+    }
+}
+
+/// Runs a command while holding a lock.
+///
+/// The lease is renewed while the command runs, and given back when it ends. The command finds
+/// LEASEHOLD_NAME, LEASEHOLD_FENCE (a number that grows with every lease: give it to what the
+/// command writes to) and LEASEHOLD_DEADLINE_MS (until when the lease was good when the command
+/// began, in milliseconds since 1970; it is renewed) in its environment.
+///
+/// If the lease cannot be kept, the command and all of its process group get TERM while a third of
+/// the TTL is left, and KILL before it ends.
+///
+/// The exit code is the command's, or 128 and the number of the signal that ended it; 1 (or what -E
+/// says) where the lock is another's; 75 where the lease was lost; 69 where too few servers can be
+/// reached, 77 where they refuse us, 78 where what was given makes no sense; 126 and 127 where the
+/// command cannot be run or found; 64 for a command line that cannot be read.
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Run {
+    /// Fail at once if another holds the lock
+    #[arg(short, long, visible_alias = "nb", conflicts_with = "wait")]
+    pub nonblock: bool,
+
+    /// Fail if the lock cannot be had within this time: seconds, or with a unit: 500ms, 5m
+    #[arg(short, long, visible_alias = "timeout", value_name = "TIME", value_parser = duration)]
+    pub wait: Option<Duration>,
+
+    /// The exit code where the lock cannot be had (-n, -w)
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = 1)]
+    pub conflict_exit_code: u8,
+
+    /// How long the lease outlives us if we die
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    pub ttl: Duration,
+
+    /// Who we are, for those who wait; without it the host's name and our process
+    #[arg(long, value_name = "TEXT")]
+    pub label: Option<String>,
+
+    /// Say nothing while waiting
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// A command for the shell, in the place of COMMAND
+    #[arg(short = 'c', long, value_name = "LINE", conflicts_with = "words")]
+    pub command: Option<OsString>,
+
+    /// The lock
+    pub name: OsString,
+
+    /// The command and its arguments
+    #[arg(
+        value_name = "COMMAND",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required_unless_present = "command"
+    )]
+    pub words: Vec<OsString>,
+}
+
+/// `2`, `1.5`, `500ms`, `30s`, `5m`, `2h`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match &text[digits.len()..] {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        unit => return Err(format!("{unit} is no unit: ms, s, m or h")),
+    };
+    let number: f64 = digits.parse().map_err(|_| "it begins with a number".to_owned())?;
+    Duration::try_from_secs_f64(number * factor).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn times_have_units() {
+        let good = [("2", 2000), ("1.5", 1500), ("500ms", 500), ("30s", 30_000), ("5m", 300_000)];
+        for (text, ms) in good {
+            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in ["", "s", "-1", "5 m", "5d", "nan", "1e999h", "inf"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_follows_the_name_is_the_commands() {
+        for line in ["run -n job -- tar -n x", "run -n job tar -n x"] {
+            let words = ["leasehold"].into_iter().chain(line.split(' '));
+            let Command::Run(run) = Args::try_parse_from(words).unwrap().command;
+            assert!(run.nonblock && run.name == "job");
+            assert_eq!(run.words, ["tar", "-n", "x"]);
+        }
+        for line in ["run", "run job", "run -n -w 1 job true", "run -c true job true"] {
+            let words = ["leasehold"].into_iter().chain(line.split(' '));
+            assert!(Args::try_parse_from(words).is_err(), "{line}");
+        }
+    }
+}

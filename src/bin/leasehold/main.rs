@@ -1,0 +1,45 @@
+//! The `leasehold` command: a lock around another command, as flock(1) is on files.
+//!
+//! It is a user of the library like any other: nothing here reaches behind its front door.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command talks to who calls it")]
+
+mod args;
+mod exit;
+mod group;
+mod run;
+mod signals;
+mod terminal;
+mod words;
+
+use std::process::ExitCode;
+
+use args::{Args, Command};
+use clap::Parser;
+use exit::Failure;
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return exit::of_usage(&error),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let outcome = match runtime {
+        Ok(runtime) => runtime.block_on(perform(args)),
+        Err(error) => Err(Failure::System("no runtime could be started", error)),
+    };
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            words::complain(&failure.to_string());
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+async fn perform(args: Args) -> Result<u8, Failure> {
+    match args.command {
+        Command::Run(run) => run::run(&args.servers, run).await,
+    }
+}

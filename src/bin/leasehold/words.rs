@@ -1,0 +1,95 @@
+//! What is said to who waits at the terminal.
+
+use std::io::{IsTerminal, Write, stderr};
+use std::time::Duration;
+
+use leasehold::{Error, Holder};
+
+/// Says what went wrong. A closed standard error is no reason to fail.
+pub fn complain(text: &str) {
+    let _ = writeln!(stderr(), "leasehold: {text}");
+}
+
+/// Text of others, as a terminal may safely be given it.
+pub fn plain(bytes: &[u8]) -> String {
+    const LONGEST: usize = 120;
+    let text = String::from_utf8_lossy(bytes);
+    let mut shown: String = text.chars().flat_map(show).take(LONGEST).collect();
+    if text.chars().count() > LONGEST {
+        shown.push_str("...");
+    }
+    shown
+}
+
+fn show(c: char) -> impl Iterator<Item = char> {
+    let escaped = c.is_control() || c == '\u{fffd}' || is_formatting(c);
+    let plain = (!escaped).then_some(c);
+    plain.into_iter().chain(escaped.then(|| c.escape_default()).into_iter().flatten())
+}
+
+/// Characters that are not seen but change how others are.
+fn is_formatting(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+/// Who holds a lock that another wants.
+pub fn holder(error: &Error) -> String {
+    let Some(holder) = error.report().holder() else { return "another".to_owned() };
+    let Holder { owner, label, remaining, .. } = holder;
+    let who = label.as_deref().unwrap_or(owner);
+    let lasts = match remaining {
+        Some(remaining) => format!("for {} s more unless it is renewed", remaining.as_secs()),
+        None => "without an end".to_owned(),
+    };
+    format!("{}, {lasts}", plain(who.as_bytes()))
+}
+
+/// The line that shows that we wait.
+pub struct Waiting {
+    text: String,
+    is_live: bool,
+}
+
+impl Waiting {
+    /// Shows for what we wait, and for whom.
+    pub fn begin(name: &[u8], error: &Error) -> Self {
+        let text = format!("leasehold: waiting for {}, held by {}", plain(name), holder(error));
+        let waiting = Self { text, is_live: stderr().is_terminal() };
+        if !waiting.is_live {
+            let _ = writeln!(stderr(), "{}", waiting.text);
+        }
+        waiting
+    }
+
+    /// Shows how long it is by now, where somebody looks.
+    pub fn show(&self, waited: Duration) {
+        if self.is_live {
+            let _ = write!(stderr(), "\r{} ({} s)", self.text, waited.as_secs());
+            let _ = stderr().flush();
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if self.is_live {
+            let _ = writeln!(stderr());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_text_is_shown_and_does_nothing() {
+        assert_eq!(plain(b"nightly backup"), "nightly backup");
+        assert_eq!(plain("h\u{e9}".as_bytes()), "h\u{e9}");
+        assert_eq!(plain(b"\x1b[2J\r\n\x07"), r"\u{1b}[2J\r\n\u{7}");
+        assert_eq!(plain(b"\xff"), r"\u{fffd}");
+        assert_eq!(plain("\u{202e}x".as_bytes()), r"\u{202e}x");
+        let long = plain(&[b'a'; 10_000]);
+        assert!(long.len() < 200 && long.ends_with("..."));
+    }
+}

@@ -1,0 +1,256 @@
+//! The command `leasehold`, against real servers.
+#![cfg(feature = "cli")]
+
+mod support;
+
+use std::ffi::OsStr;
+use std::process::{Output, Stdio};
+
+use leasehold::{Guard, Locker};
+use support::{RedisServer, eventually, ports, soon};
+use tokio::process::{Child, Command};
+
+/// `leasehold` with these words, which is ended with the test.
+fn leasehold(url: &str, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
+    command.env("LEASEHOLD_URL", url).args(words).kill_on_drop(true);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+async fn output(command: &mut Command) -> Output {
+    soon("its end", command.output()).await.unwrap()
+}
+
+async fn end(child: Child) -> Output {
+    soon("its end", child.wait_with_output()).await.unwrap()
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().expect("it ends by itself")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn signal(child: &Child, name: &str) {
+    let id = child.id().expect("it runs").to_string();
+    let sent = std::process::Command::new("kill").args([&format!("-{name}"), &id]).status();
+    assert!(sent.unwrap().success());
+}
+
+fn is_free(server: &RedisServer, name: &str) -> bool {
+    server.cli_text(&["EXISTS", name]) == "0"
+}
+
+async fn hold(server: &RedisServer, name: &str) -> (Locker, Guard) {
+    let locker = Locker::connect(&server.url()).await.unwrap();
+    let guard = locker.lock(name).label("the \x1b[31mother\n").await.unwrap();
+    (locker, guard)
+}
+
+/// A new directory, gone at the end.
+struct Directory(std::path::PathBuf);
+
+impl Directory {
+    fn new() -> Self {
+        let path = std::env::temp_dir().join(support::unique_name("leasehold-cli"));
+        std::fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    fn file(&self, name: &str) -> std::path::PathBuf {
+        self.0.join(name)
+    }
+
+    fn number(&self, name: &str) -> Option<String> {
+        let text = std::fs::read_to_string(self.file(name)).ok()?;
+        text.ends_with('\n').then(|| text.trim().to_owned())
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Whether there is no process of this number that still runs.
+fn is_gone(id: &str) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{id}/stat"));
+    status.is_err() || status.is_ok_and(|status| status.contains(") Z "))
+}
+
+#[tokio::test]
+async fn a_command_runs_under_the_lock_and_its_code_is_ours() {
+    let server = RedisServer::start();
+    let script = "echo $LEASEHOLD_NAME $LEASEHOLD_FENCE $LEASEHOLD_DEADLINE_MS; exit 7";
+    let done =
+        output(&mut leasehold(&server.url(), &["run", "job", "--", "sh", "-c", script])).await;
+    assert_eq!(code(&done), 7, "{done:?}");
+    let said = stdout(&done);
+    let [name, fence, deadline] = said.split_whitespace().collect::<Vec<_>>()[..] else {
+        panic!("{said}")
+    };
+    assert_eq!(name, "job");
+    assert!(
+        fence.parse::<u64>().unwrap() > 0 && deadline.parse::<u64>().unwrap() > fence.len() as u64
+    );
+    assert!(is_free(&server, "job"));
+    for (line, expected) in [("true", 0), ("kill -9 $$", 137), ("kill -TERM $$", 143)] {
+        let done = output(&mut leasehold(&server.url(), &["run", "-c", line, "job"])).await;
+        assert_eq!((code(&done), stderr(&done)), (expected, String::new()), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_cannot_be_had_is_refused_with_its_holder_and_the_wished_code() {
+    let server = RedisServer::start();
+    let (_locker, guard) = hold(&server, "job").await;
+    let refused: [(&[&str], i32); 4] = [
+        (&["run", "-n", "job", "true"], 1),
+        (&["run", "-n", "-E", "42", "job", "true"], 42),
+        (&["run", "-w", "50ms", "job", "true"], 1),
+        (&["run", "-q", "-w", "0.05", "-E", "0", "job", "true"], 0),
+    ];
+    for (words, expected) in refused {
+        let refused = output(&mut leasehold(&server.url(), words)).await;
+        assert_eq!(code(&refused), expected, "{words:?}: {refused:?}");
+        let said = stderr(&refused);
+        assert!(said.contains("other") && !said.contains('\x1b'), "{said:?}");
+    }
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn one_who_waits_says_for_whom_and_gets_its_turn() {
+    let server = RedisServer::start();
+    let (_locker, guard) = hold(&server, "job").await;
+    let waiting = leasehold(&server.url(), &["run", "job", "echo", "mine"]).spawn().unwrap();
+    eventually("it waits", || server.cli_text(&["EXISTS", "{job}:waiters"]) == "1").await;
+    guard.release().await.unwrap();
+    let done = end(waiting).await;
+    assert_eq!((code(&done), &*stdout(&done)), (0, "mine\n"), "{done:?}");
+    assert!(stderr(&done).contains(r"waiting for job, held by the \u{1b}[31mother\n, for "));
+}
+
+#[tokio::test]
+async fn signals_end_a_wait_at_once_and_are_passed_on_to_the_command() {
+    let server = RedisServer::start();
+    let (_locker, guard) = hold(&server, "job").await;
+    let waiting = leasehold(&server.url(), &["run", "job", "true"]).spawn().unwrap();
+    eventually("it waits", || server.cli_text(&["EXISTS", "{job}:waiters"]) == "1").await;
+    signal(&waiting, "INT");
+    assert_eq!(code(&end(waiting).await), 130);
+    guard.release().await.unwrap();
+
+    let directory = Directory::new();
+    let script = "trap 'echo caught; exit 5' TERM; echo $$ > id; while :; do sleep 0.01; done";
+    let mut command = leasehold(&server.url(), &["run", "-c", script, "job"]);
+    let running = command.current_dir(&directory.0).spawn().unwrap();
+    eventually("it runs", || directory.number("id").is_some()).await;
+    signal(&running, "TERM");
+    let done = end(running).await;
+    assert_eq!((code(&done), &*stdout(&done)), (5, "caught\n"));
+    assert!(is_free(&server, "job"));
+}
+
+/// All that a command has started ends with its lease, also what does not want to.
+#[tokio::test]
+async fn a_lost_lease_ends_the_whole_group() {
+    let server = RedisServer::start();
+    let directory = Directory::new();
+    let child = "trap '' TERM; echo $$ > child; while :; do sleep 0.01; done";
+    let script =
+        format!("sh -c \"{}\" & trap '' TERM; echo $$ > id; wait; wait", child.replace('$', "\\$"));
+    let words = ["run", "--ttl", "3s", "-c", &script, "job"];
+    let running = leasehold(&server.url(), &words).current_dir(&directory.0).spawn().unwrap();
+    eventually("both run", || directory.number("id").and(directory.number("child")).is_some())
+        .await;
+    server.cli(&["SET", "job", "another"]);
+    let done = end(running).await;
+    assert_eq!(code(&done), 75, "{done:?}");
+    assert!(stderr(&done).contains("the lease was lost"), "{done:?}");
+    for name in ["id", "child"] {
+        assert!(is_gone(&directory.number(name).unwrap()), "{name}");
+    }
+    assert_eq!(server.cli_text(&["GET", "job"]), "another");
+}
+
+#[tokio::test]
+async fn a_lease_that_cannot_be_renewed_ends_the_command_before_its_end() {
+    let server = RedisServer::start();
+    let directory = Directory::new();
+    let script = "echo $$ > id; trap 'echo asked; exit 0' TERM; while :; do sleep 0.01; done";
+    let words = ["run", "--ttl", "3s", "-c", script, "job"];
+    let running = leasehold(&server.url(), &words).current_dir(&directory.0).spawn().unwrap();
+    eventually("it runs", || directory.number("id").is_some()).await;
+    server.stop();
+    let id = directory.number("id").unwrap();
+    eventually("it has ended", || is_gone(&id)).await;
+    server.cont();
+    // Its lease still stands there, or has just been given back; it is nobody else's.
+    let done = end(running).await;
+    assert_eq!((code(&done), &*stdout(&done)), (75, "asked\n"), "{done:?}");
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_said_with_a_code_of_its_own() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let nobody = format!("redis://127.0.0.1:{}", ports::free());
+    let cases: [(&str, &[&str], i32, &str); 7] = [
+        (&nobody, &["run", "job", "true"], 69, "127.0.0.1"),
+        ("http://h", &["run", "job", "true"], 78, "http"),
+        (&url, &["run", "job", "--", "/nowhere/x"], 127, "/nowhere/x: No such file"),
+        (&url, &["run", "job", "--", "/etc/passwd"], 126, "/etc/passwd: Permission denied"),
+        (&url, &["run", "job"], 64, "Usage"),
+        (&url, &["run", "--ttl", "0", "job", "true"], 78, "TTL"),
+        (&url, &["run", "", "true"], 78, "name"),
+    ];
+    for (url, words, expected, part) in cases {
+        let failed = output(&mut leasehold(url, words)).await;
+        let said = stderr(&failed);
+        assert_eq!(code(&failed), expected, "{words:?}: {said}");
+        assert!(said.contains(part) && said.len() < 2000, "{said}");
+    }
+    assert!(is_free(&server, "job"));
+}
+
+#[tokio::test]
+async fn hostile_names_are_locked_and_shown_harmlessly() {
+    let server = RedisServer::start();
+    let long = "n".repeat(10_000);
+    for name in ["two words", "line\nbreak", "\x1b[2Jwiped", "-dash", "\u{202e}back", &long] {
+        let (_locker, guard) = hold(&server, name).await;
+        let refused =
+            output(&mut leasehold(&server.url(), &["run", "-n", "--", name, "true"])).await;
+        assert_eq!(code(&refused), 1, "{refused:?}");
+        let said = stderr(&refused);
+        let harmless = |c: char| c == '\n' || !c.is_control() && c != '\u{202e}';
+        assert!(
+            said.chars().all(harmless) && said.lines().count() == 1 && said.len() < 2000,
+            "{said:?}"
+        );
+        guard.release().await.unwrap();
+        let ran = output(&mut leasehold(&server.url(), &["run", "--", name, "true"])).await;
+        assert_eq!(code(&ran), 0, "{ran:?}");
+    }
+}
+
+/// Nobody reads what it says.
+#[tokio::test]
+async fn closed_outputs_harm_nothing() {
+    let server = RedisServer::start();
+    let binary = env!("CARGO_BIN_EXE_leasehold");
+    let closed = format!("{binary} run job true >&- 2>&-; {binary} run -h >&- 2>&-");
+    let mut shell = Command::new(OsStr::new("sh"));
+    shell.args(["-c", &closed]).env("LEASEHOLD_URL", server.url()).kill_on_drop(true);
+    assert_eq!(code(&output(&mut shell).await), 0);
+    assert!(is_free(&server, "job"));
+}
