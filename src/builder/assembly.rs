@@ -169,7 +169,7 @@ impl Builder {
             watchers: Arc::clone(&watchers),
             scripts: scripts::catalog(),
             settings,
-            courier: None,
+            errands: None,
         };
         let places = match servers {
             Servers::Fixed(endpoints) => fixed(endpoints, &kin),

@@ -24,8 +24,9 @@ use self::host_port::HostPort;
 use self::map::Map;
 use self::redirect::{Kind, Redirect};
 use super::call::{Call, Command};
-use super::courier::Courier;
+use super::courier;
 use super::endpoint::Endpoint;
+use super::errands::Errands;
 use super::kin::Kin;
 use super::node::Node;
 use super::place::{Detour, Directory, Listing, Unheard};
@@ -68,8 +69,8 @@ impl Cluster {
     /// Finds the cluster that these seeds are of; what each of them says, if none of them knows.
     /// There is at least one.
     pub(crate) async fn find(seeds: Vec<Endpoint>, kin: Kin) -> Result<Listing, Vec<Unheard>> {
-        let courier = Arc::new(Courier::default());
-        let kin = Kin { courier: Some(Arc::clone(&courier)), ..kin };
+        let errands = Arc::<Errands>::default();
+        let kin = Kin { errands: Some(Arc::clone(&errands)), ..kin };
         let nodes = Nodes { seeds, kin, connected: Mutex::default() };
         let routes = nodes.route(nodes.look_up().await?);
         let routes = ArcSwap::from_pointee(routes);
@@ -77,7 +78,7 @@ impl Cluster {
         let (keeping, carrying) = (Arc::clone(&cluster), Arc::clone(&cluster));
         let mut tasks = JoinSet::new();
         tasks.spawn(async move { keeping.keep_current().await });
-        tasks.spawn(async move { courier.run(&*carrying).await });
+        tasks.spawn(async move { courier::run(&errands, &*carrying).await });
         Ok(Listing::new(cluster, tasks))
     }
 

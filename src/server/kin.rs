@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::courier::Courier;
 use super::endpoint::Endpoint;
+use super::errands::Errands;
 use super::fitness::Rules;
 use super::registry::Registry;
 use super::script::Script;
@@ -28,8 +28,8 @@ pub(crate) struct Kin {
     pub(crate) watchers: Arc<Watchers>,
     pub(crate) scripts: &'static [Script],
     pub(crate) settings: NodeSettings,
-    /// Who carries what is owed, where keys move from server to server.
-    pub(crate) courier: Option<Arc<Courier>>,
+    /// What is owed and has to be carried, where keys move from server to server.
+    pub(crate) errands: Option<Arc<Errands>>,
 }
 
 /// How a node behaves.

@@ -9,6 +9,7 @@ pub mod cluster;
 pub(crate) mod courier;
 mod debts;
 pub mod endpoint;
+pub(crate) mod errands;
 pub(crate) mod fitness;
 pub(crate) mod kin;
 pub(crate) mod node;

@@ -196,8 +196,8 @@ impl Node {
             None => Some(owed),
         };
         let Some(owed) = unsent else { return };
-        if let Some(courier) = &self.shared.kin.courier {
-            return courier.carry([owed], lane);
+        if let Some(errands) = &self.shared.kin.errands {
+            return errands.carry([owed], lane);
         }
         // Under the lock that a new connection is installed under: it is either in the lane
         // already, or will find the debt.
@@ -233,11 +233,11 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         self.supervisors.iter().for_each(JoinHandle::abort);
-        let Some(courier) = &self.shared.kin.courier else { return };
+        let Some(errands) = &self.shared.kin.errands else { return };
         // Nobody will hear the answers to what is owed here.
         for lane in 0..self.shared.pool.size() {
             if let Some(connection) = self.lane(lane).ready() {
-                courier.carry(connection.owed(), lane);
+                errands.carry(connection.owed(), lane);
             }
         }
     }
@@ -284,7 +284,7 @@ impl Shared {
 
     async fn connect(&self, lane: usize) -> Result<Opened, OpenError> {
         let tracking = lane >= self.watch_lane();
-        let Kin { watchers, scripts, settings, courier, .. } = &self.kin;
+        let Kin { watchers, scripts, settings, errands, .. } = &self.kin;
         let scripts: Vec<&str> = scripts.iter().map(Script::text).collect();
         let credentials = self.endpoint.credentials.as_ref();
         let hello = Hello {
@@ -298,9 +298,9 @@ impl Shared {
         };
         let listeners = Listeners {
             pushes: tracking.then(|| Arc::clone(watchers) as Arc<dyn Pushes>),
-            refusals: courier
+            refusals: errands
                 .as_ref()
-                .map(|courier| courier.listener(self.endpoint.address.clone(), lane)),
+                .map(|errands| errands.listener(self.endpoint.address.clone(), lane)),
         };
         settings.open(&self.endpoint, hello, listeners).await
     }
@@ -344,8 +344,8 @@ impl Shared {
 
     /// Keeps what a connection of the lane left unanswered.
     fn keep_debts(&self, lane: usize, unanswered: Vec<Owed>) {
-        match &self.kin.courier {
-            Some(courier) => courier.carry(unanswered, lane),
+        match &self.kin.errands {
+            Some(errands) => errands.carry(unanswered, lane),
             None => self.debts(lane).remember(unanswered, clock::now()),
         }
     }

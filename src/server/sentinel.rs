@@ -17,8 +17,9 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::call::{Call, Command};
-use super::courier::Courier;
+use super::courier;
 use super::endpoint::Endpoint;
+use super::errands::Errands;
 use super::kin::{CLIENT_NAME, Kin, RECONNECT};
 use super::node::Node;
 use super::place::{Detour, Directory, Listing, Unheard};
@@ -81,8 +82,8 @@ impl Service {
         template: Endpoint,
         kin: Kin,
     ) -> Result<Listing, Vec<Unheard>> {
-        let courier = Arc::new(Courier::default());
-        let kin = Kin { courier: Some(Arc::clone(&courier)), ..kin };
+        let errands = Arc::<Errands>::default();
+        let kin = Kin { errands: Some(Arc::clone(&errands)), ..kin };
         let wanted = Arc::new(Notify::new());
         let sentinels: Vec<_> = sentinels
             .into_iter()
@@ -108,7 +109,7 @@ impl Service {
         });
         let (following, carrying) = (Arc::clone(&service), Arc::clone(&service));
         tasks.spawn(async move { following.follow().await });
-        tasks.spawn(async move { courier.run(&*carrying).await });
+        tasks.spawn(async move { courier::run(&errands, &*carrying).await });
         Ok(Listing::new(service, tasks))
     }
 

@@ -1,9 +1,14 @@
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::*;
 use crate::net::connection::Settings;
+use crate::net::owed::Owed;
+use crate::net::refusal::ServerError;
+use crate::net::transport::Address;
 use crate::server::endpoint::{Endpoint, Target};
 use crate::server::kin::{Kin, NodeSettings};
 use crate::server::node::Node;
@@ -28,7 +33,7 @@ impl Lost {
             NodeSettings { connect_timeout: AWHILE, lanes: 1, connection, tls: None, rules: None };
         let registry = Arc::new(Registry::new(vec![String::new()]));
         let watchers = Arc::default();
-        let kin = Kin { registry, watchers, scripts: &[], settings, courier: None };
+        let kin = Kin { registry, watchers, scripts: &[], settings, errands: None };
         let node = Arc::new(Node::start(0, Endpoint { ..endpoint }, kin));
         Self { node, detours: AtomicU32::new(0), lookups: AtomicU32::new(0) }
     }
@@ -59,18 +64,18 @@ impl Directory for Lost {
 /// Else it would undo, again and again, what the directory has learnt since.
 #[tokio::test]
 async fn a_redirect_is_followed_once() {
-    let (courier, lost) = (Courier::default(), Lost::new());
+    let (errands, lost) = (Errands::default(), Lost::new());
     let pointless_at = clock::now().after(AWHILE);
     let owed = Owed { command: Bytes::new(), slot: 1, pointless_at, tries: 0 };
     let asked = lost.node.endpoint().address.clone();
-    courier.add(owed, 0, Some((asked, ServerError::new(b"MOVED 1 127.0.0.1:1"))));
+    errands.add(owed, 0, Some((asked, ServerError::new(b"MOVED 1 127.0.0.1:1"))));
     let carried = async {
         while lost.lookups.load(Ordering::Relaxed) < 3 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
     tokio::select! {
-        () = courier.run(&lost) => panic!("it never ends"),
+        () = run(&errands, &lost) => panic!("it never ends"),
         () = carried => {}
     }
     assert_eq!(lost.detours.load(Ordering::Relaxed), 1);

@@ -36,7 +36,7 @@ fn start(url: &str, watchers: &Arc<Watchers>) -> Node {
         rules: None,
     };
     let watchers = Arc::clone(watchers);
-    let kin = Kin { registry, watchers, scripts: &*SCRIPTS, settings, courier: None };
+    let kin = Kin { registry, watchers, scripts: &*SCRIPTS, settings, errands: None };
     Node::start(0, endpoint, kin)
 }
 
