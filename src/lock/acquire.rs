@@ -130,7 +130,7 @@ pub(super) async fn attempt(
     hold.core.meter().note_attempt();
     let is_plain = !is_fenced
         && manner.waiting == Waiting::No
-        && hold.predecessor.is_none()
+        && hold.predecessor().is_none()
         && hold.names.len() == 1;
     let mut ballot = (!is_plain).then(|| Ballot::new(clock::wall_micros()));
     let mut round = claim.acquire(ballot, manner, lead).await;
@@ -150,7 +150,7 @@ pub(super) async fn attempt(
         round = claim.acquire(ballot, manner, None).await;
         proposals += 1;
     }
-    if proposals == 1 && hold.predecessor.is_none() && round.proves_nothing_granted() {
+    if proposals == 1 && hold.predecessor().is_none() && round.proves_nothing_granted() {
         claim.settle();
     }
     match granted(&round, quorum, hold.term, ballot) {

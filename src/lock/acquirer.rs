@@ -17,7 +17,7 @@ use super::order::Wish;
 use crate::error::Error;
 
 /// So many are kept for acquires to come.
-const SPARE_MAX: usize = 64;
+const SPARE_MAX: usize = 1024;
 
 /// An acquire under way.
 ///

@@ -17,7 +17,7 @@ use super::core::{Core, Lead};
 use super::few::Few;
 use super::held::Held;
 use super::hold::Hold;
-use super::names::Names;
+use super::names::{Key, Names};
 use super::order::{Order, Replicas};
 use super::owner::Owner;
 use super::parameters::Parameters;
@@ -103,8 +103,7 @@ impl Claim {
         let owner = Owner::fresh(held.core.fingerprint(), order.label.as_deref());
         let (core, names) = (Arc::clone(&held.core), held.names.clone());
         let mut hold = Hold::new(core, names, owner, posts, order);
-        hold.predecessor = Some(held.owner.value().into());
-        hold.relay = relay;
+        hold.succeed(held, relay);
         #[cfg(test)]
         if Mutant::HandOverKeepsTheToken.is_on() {
             hold.keep_token_of(held);
@@ -135,15 +134,18 @@ impl Claim {
         let who_decides: &[u8] = if is_alone { b"mint" } else { b"vote" };
         let manner = manner.words();
         let keys: Few<Decimal> = hold.shares().map(|names| count(3 * names.len())).collect();
+        let waiters: Few<Key> = hold.names.iter().map(Names::waiters).collect();
+        let mut waiters = waiters.iter();
         let parameters: Few<Parameters<'_>> = hold
             .shares()
             .zip(keys.iter())
             .map(|(names, keys)| {
                 let mut parameters = Parameters::of_keys(keys);
-                parameters.extend(names.iter().flat_map(|n| [n.lock(), n.fence(), n.waiters()]));
+                let locks = names.iter().zip(waiters.by_ref());
+                parameters.extend(locks.flat_map(|(n, waiters)| [n.lock(), n.fence(), waiters]));
                 parameters.extend([hold.owner.value(), &ttl, &token, who_decides]);
                 parameters.extend(manner);
-                parameters.extend(hold.predecessor.as_deref());
+                parameters.extend(hold.predecessor());
                 parameters
             })
             .collect();
@@ -152,7 +154,7 @@ impl Claim {
             commands: &commands,
             read: Answer::of_acquire,
             is_vote: true,
-            awaits: hold.replicas,
+            awaits: hold.replicas(),
             owed_until: None,
             whose: None,
         };
@@ -168,7 +170,7 @@ impl Claim {
             commands: &[Command::Plain(&words)],
             read: Answer::of_set,
             is_vote: true,
-            awaits: self.hold.replicas,
+            awaits: self.hold.replicas(),
             owed_until: None,
             whose: Some(Command::Script(scripts::holder(), &holder)),
         };
@@ -184,7 +186,7 @@ impl Claim {
         let parameters: Few<Parameters<'_>> =
             shares.map(|(names, keys)| extension(names, keys, owner.value(), &ttl)).collect();
         let commands = scripted(scripts::extend(), &parameters);
-        let awaits = self.hold.replicas;
+        let awaits = self.hold.replicas();
         self.ask_own(&commands, Answer::of_extend, awaits, None).await
     }
 
@@ -272,7 +274,7 @@ pub(super) fn release<'a>(hold: &'a Hold, names: &'a [Names], keys: &'a [u8]) ->
     let mut parameters = Parameters::of_keys(keys);
     parameters.extend(names.iter().map(Names::lock));
     parameters.push(hold.owner.value());
-    parameters.extend(hold.predecessor.as_deref());
+    parameters.extend(hold.predecessor());
     parameters
 }
 
@@ -290,7 +292,7 @@ pub(super) fn give_back(hold: &Hold, is_owed: impl Fn(usize) -> bool) {
         let began_on = seat.connection.clone();
         // A lease that was granted, or the one before it, may have left the connection that it was
         // on, and have no other.
-        let was_held = hold.was_granted() || hold.predecessor.is_some();
+        let was_held = hold.was_granted() || hold.predecessor().is_some();
         if began_on.is_none() && !was_held {
             continue;
         }

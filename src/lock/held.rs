@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::hold::Hold;
 
 /// So much room is kept for holds to come; what is more goes back to the allocator.
-const SPARE_MAX: usize = 64;
+const SPARE_MAX: usize = 1024;
 
 /// One of the handles on a hold. When the last one goes, the hold goes, and its room is spare.
 pub(super) struct Held(Option<Room>);

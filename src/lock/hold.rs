@@ -26,16 +26,15 @@ pub(crate) struct Hold {
     /// The locks: one, nearly always.
     pub(super) names: Few<Names>,
     pub(super) owner: Owner,
-    /// The value of the owner that this one takes over from, which servers may still have.
-    pub(super) predecessor: Option<Box<[u8]>>,
+    /// Whom it takes over from in this process, if anybody.
+    succession: Option<Box<Succession>>,
     pub(super) term: Term,
     /// Where it is with each server.
     pub(super) posts: Few<Post>,
-    pub(super) relay: Relay,
     /// Whether it is renewed until it is given back.
     pub(super) is_renewed: bool,
     /// Who has to have it beside the servers themselves.
-    pub(super) replicas: Option<Replicas>,
+    replicas: Option<Box<Replicas>>,
     deadline: Deadline,
     /// The fencing token; 0 where there is none.
     token: AtomicU64,
@@ -47,7 +46,14 @@ pub(crate) struct Hold {
     has_ended: AtomicBool,
     /// Nothing that could take the locks again is sent once this is set.
     given_back: Mutex<bool>,
-    pub(super) watch: OnceLock<Vec<Watch>>,
+    pub(super) watch: OnceLock<Box<[Watch]>>,
+}
+
+/// That a lock went from hand to hand.
+struct Succession {
+    /// The value of the owner before, which servers may still have.
+    predecessor: Box<[u8]>,
+    relay: Relay,
 }
 
 impl Hold {
@@ -63,12 +69,11 @@ impl Hold {
             core,
             names,
             owner,
-            predecessor: None,
+            succession: None,
             term,
             posts,
-            relay: Relay::default(),
             is_renewed,
-            replicas,
+            replicas: replicas.map(Box::new),
             deadline: Deadline::not_begun(),
             token: AtomicU64::new(0),
             granted_at: AtomicU64::new(0),
@@ -83,6 +88,25 @@ impl Hold {
     #[cfg(test)]
     pub(super) fn keep_token_of(&self, held: &Self) {
         self.token.store(held.token.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// It takes over from this one.
+    pub(super) fn succeed(&mut self, before: &Self, relay: Relay) {
+        let predecessor = before.owner.value().into();
+        self.succession = Some(Box::new(Succession { predecessor, relay }));
+    }
+
+    /// The value of the owner that this one takes over from, which servers may still have.
+    pub(super) fn predecessor(&self) -> Option<&[u8]> {
+        self.succession.as_ref().map(|succession| &*succession.predecessor)
+    }
+
+    pub(super) fn relay(&self) -> Relay {
+        self.succession.as_ref().map_or_else(Relay::default, |succession| succession.relay)
+    }
+
+    pub(super) fn replicas(&self) -> Option<Replicas> {
+        self.replicas.as_deref().copied()
     }
 
     /// It was granted, with a token if one was asked for.

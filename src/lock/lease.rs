@@ -7,6 +7,7 @@ use tokio::runtime::Handle;
 
 use super::acquire::attempt;
 use super::claim::{Claim, Manner, give_back};
+use super::granted_by::GrantedBy;
 use super::hold::Hold;
 use super::lines::HandOver;
 use super::names::Names;
@@ -28,8 +29,7 @@ const ARMING_TRIES: u32 = 8;
 pub(crate) struct Lease {
     claim: Claim,
     entry: Entry,
-    /// The answers that it was granted by.
-    granted_by: Round,
+    granted_by: GrantedBy,
     has_ended: bool,
 }
 
@@ -41,7 +41,7 @@ impl Lease {
         let due = if hold.is_renewed { renew_at(asked_at, hold.term.ttl()) } else { ends_at };
         let entry = hold.core.keeper().keep(hold.clone(), due);
         hold.core.meter().note_lease_began();
-        Self { claim, entry, granted_by, has_ended: false }
+        Self { claim, entry, granted_by: GrantedBy::new(granted_by), has_ended: false }
     }
 
     fn hold(&self) -> &Hold {
@@ -184,19 +184,19 @@ impl Lease {
         }
         // What is awaited may need a timer, which the runtime of who releases may not have.
         let _timers = core.runtime().enter();
-        let (relay, manner) = match hold.relay.next(clock::now()) {
+        let (relay, manner) = match hold.relay().next(clock::now()) {
             Some(relay) => (relay, Manner::TAKE),
             // Goes on if nobody waits elsewhere: a single server knows.
             None if core.is_single() => (Relay::default(), Manner::TURN),
             None => return false,
         };
         // What replicas acknowledge goes out on connections of its own.
-        let fits = |order: &Order| order.replicas.is_some() == hold.replicas.is_some();
+        let fits = |order: &Order| order.replicas.is_some() == hold.replicas().is_some();
         let Some(place) = core.lines().next(names, fits) else { return false };
         let successor = Claim::successor(&hold, &place.order, relay);
         core.lines().occupy(names, successor.hold(), &place);
         *hold.given_back() = true;
-        if hold.predecessor.is_some() {
+        if hold.predecessor().is_some() {
             // What the one before this left where this one was not let in, or may not have been, the
             // next knows nothing of.
             give_back(&hold, |server| !hold.seat(server).is_granted);

@@ -16,6 +16,7 @@ mod deadline;
 pub(crate) mod few;
 pub(crate) mod fingerprint;
 mod follow;
+mod granted_by;
 pub(crate) mod guard;
 mod held;
 mod hold;

@@ -4,7 +4,8 @@
 //! same name and ours exclude each other. The fence key has to hash to the same Cluster slot
 //! ("Hash tags" in the Redis Cluster specification): with a hash tag in the lock key it is the key
 //! and `:fence`; without one the whole lock key becomes the tag, `{key}:fence`. The number of those
-//! who wait is kept likewise, under `:waiters`.
+//! who wait is kept likewise, under `:waiters`: a key that is needed only to acquire, and so written
+//! down only then.
 //!
 //! Two locks may share a counter (`a` and `{a}` do): that only makes their tokens rise together.
 
@@ -20,30 +21,27 @@ const SHOWN_MAX: usize = 128;
 const NAME_BYTES_MAX: usize = 16 * 1024;
 const FENCE_SUFFIX: &[u8] = b":fence";
 const WAITERS_SUFFIX: &[u8] = b":waiters";
-/// Keys that take no more than this together, with names of up to 39 bytes, cost no allocation.
-const SHORT_BYTES: usize = 96;
+/// A key that takes no more than this costs no allocation: with names of up to 44 bytes, none does.
+const SHORT_BYTES: usize = 54;
 
 /// The keys of one lock.
 #[derive(Clone)]
 pub(crate) struct Names {
-    /// The fence key, and behind it the key of the waiters' number. The lock key is a part of
-    /// either, with or without braces around it.
-    keys: Keys,
+    /// The lock key is a part of it, with or without braces around it.
+    fence: Key,
     lock: Range<u16>,
 }
 
 /// Text that is written down where it is as long as most, and else in one allocation that all
 /// clones share.
 #[derive(Clone)]
-enum Keys {
+pub(super) enum Key {
     Short { bytes: [u8; SHORT_BYTES], len: u8 },
     Long(Arc<[u8]>),
 }
 
-impl Keys {
-    /// The two keys, each in parts.
-    fn new(keys: &[[&[u8]; 5]; 2]) -> Self {
-        let parts = keys.as_flattened();
+impl Key {
+    fn new(parts: &[&[u8]]) -> Self {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         if len > SHORT_BYTES {
             return Self::Long(parts.concat().into());
@@ -59,7 +57,7 @@ impl Keys {
     }
 }
 
-impl Deref for Keys {
+impl Deref for Key {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -126,30 +124,25 @@ impl Names {
             return Err(InvalidName::Braces);
         }
         let (open, close): (&[u8], &[u8]) = if is_tagged { (b"", b"") } else { (b"{", b"}") };
-        let keys = |suffix| [open, prefix, name, close, suffix];
-        let [fence, waiters] = [keys(FENCE_SUFFIX), keys(WAITERS_SUFFIX)];
-        let keys = Keys::new(&[fence, waiters]);
+        let fence = Key::new(&[open, prefix, name, close, FENCE_SUFFIX]);
         let within = |place: usize| u16::try_from(place).map_err(|_| InvalidName::TooLong(length));
-        Ok(Self { keys, lock: within(open.len())?..within(open.len() + length)? })
+        Ok(Self { fence, lock: within(open.len())?..within(open.len() + length)? })
     }
 
     /// The key that is the lock.
     pub(crate) fn lock(&self) -> &[u8] {
-        &self.keys[usize::from(self.lock.start)..usize::from(self.lock.end)]
+        &self.fence[usize::from(self.lock.start)..usize::from(self.lock.end)]
     }
 
     /// The key of the lock's fence counter.
     pub(crate) fn fence(&self) -> &[u8] {
-        &self.keys[..self.fence_length()]
+        &self.fence
     }
 
     /// The key of the number of those who wait for the lock.
-    pub(crate) fn waiters(&self) -> &[u8] {
-        &self.keys[self.fence_length()..]
-    }
-
-    fn fence_length(&self) -> usize {
-        (self.keys.len() + FENCE_SUFFIX.len() - WAITERS_SUFFIX.len()) / 2
+    pub(super) fn waiters(&self) -> Key {
+        let tagged = &self.fence[..self.fence.len() - FENCE_SUFFIX.len()];
+        Key::new(&[tagged, WAITERS_SUFFIX])
     }
 }
 
@@ -248,7 +241,7 @@ mod tests {
         let names = Names::new(b"{jobs}:", b"nightly").unwrap();
         assert_eq!(names.lock(), b"{jobs}:nightly");
         assert_eq!(names.fence(), b"{jobs}:nightly:fence");
-        assert_eq!(names.waiters(), b"{jobs}:nightly:waiters");
+        assert_eq!(&*names.waiters(), b"{jobs}:nightly:waiters");
     }
 
     #[test]
@@ -263,7 +256,7 @@ mod tests {
             name in prop::collection::vec(prop_oneof![Just(b'{'), Just(b'}'), any::<u8>()], 1..12),
         ) {
             if let Ok(names) = Names::new(b"", &name) {
-                let slots = [names.lock(), names.fence(), names.waiters()].map(slot_of);
+                let slots = [names.lock(), names.fence(), &names.waiters()].map(slot_of);
                 prop_assert_eq!(slots, [slot(&name); 3]);
             }
         }
@@ -275,11 +268,11 @@ mod tests {
             let make = |name: &str| Names::new(b"", name.as_bytes());
             if let Ok(names) = make(&one) {
                 prop_assert_eq!(slot(names.lock()), slot(names.fence()));
-                prop_assert_eq!(slot(names.lock()), slot(names.waiters()));
+                prop_assert_eq!(slot(names.lock()), slot(&names.waiters()));
                 if let Ok(others) = make(&two) {
                     prop_assert_eq!(names.lock() == others.lock(), one == two);
                     prop_assert_ne!(names.lock(), others.fence());
-                    prop_assert_ne!(names.lock(), others.waiters());
+                    prop_assert_ne!(names.lock(), &*others.waiters());
                 }
             }
         }

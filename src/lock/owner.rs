@@ -16,10 +16,10 @@ const ID_LENGTH: usize = 32;
 const LABEL_BYTES_MAX: usize = 256;
 
 /// The owner of one attempt. There is no way to make the same one twice.
-pub(crate) struct Owner {
-    id: [u8; ID_LENGTH],
-    /// The whole value, where something follows the id.
-    extended: Option<Box<[u8]>>,
+pub(crate) enum Owner {
+    Plain([u8; ID_LENGTH]),
+    /// With what follows the id.
+    Extended(Box<[u8]>),
 }
 
 /// Why a text cannot be a label.
@@ -48,14 +48,18 @@ impl Owner {
         let part = |mark, text: Option<_>| text.map_or(["", ""], |text| [mark, text]);
         let parts = [part("@", fingerprint), part(":", label)].map(|part| part.map(str::as_bytes));
         let [[at, print], [colon, label]] = parts;
-        let is_extended = !at.is_empty() || !colon.is_empty();
-        let extended = is_extended.then(|| [&id[..], at, print, colon, label].concat().into());
-        Self { id, extended }
+        if at.is_empty() && colon.is_empty() {
+            return Self::Plain(id);
+        }
+        Self::Extended([&id[..], at, print, colon, label].concat().into())
     }
 
     /// What stands under the lock key while this owner holds it.
     pub(crate) fn value(&self) -> &[u8] {
-        self.extended.as_deref().unwrap_or(&self.id)
+        match self {
+            Self::Plain(id) => id,
+            Self::Extended(value) => value,
+        }
     }
 }
 
@@ -102,11 +106,10 @@ mod tests {
     #[test]
     fn a_value_begins_with_the_id_and_ends_with_the_label() {
         let owner = Owner::fresh(None, Some("billing:1"));
-        assert_eq!(&owner.value()[..ID_LENGTH], &owner.id);
         assert_eq!(&owner.value()[ID_LENGTH..], b":billing:1");
         let holder = holder_of(owner.value(), 1500);
         assert_eq!(holder.label.as_deref(), Some("billing:1"));
-        assert_eq!(holder.owner.as_bytes(), &owner.id);
+        assert_eq!(holder.owner.as_bytes(), &owner.value()[..ID_LENGTH]);
         assert_eq!(holder.remaining, Some(Duration::from_millis(1500)));
     }
 
@@ -115,7 +118,7 @@ mod tests {
         for label in [None, Some("a@b:c")] {
             let owner = Owner::fresh(Some("0a1b2c3d"), label);
             let holder = holder_of(owner.value(), 1);
-            assert_eq!(holder.owner.as_bytes(), &owner.id);
+            assert_eq!(holder.owner.as_bytes(), &owner.value()[..ID_LENGTH]);
             assert_eq!(holder.label.as_deref(), label);
             assert_eq!(holder.configuration, Configured::Several("0a1b2c3d".into()));
         }

@@ -138,7 +138,7 @@ impl Go {
     /// Which replicas are to acknowledge leases that are renewed together: as many, and for as
     /// long, as any of them asks for.
     fn awaits(&self, shares: &[Share]) -> Option<Replicas> {
-        let wanted = shares.iter().filter_map(|share| self.kept[share.member].hold.replicas);
+        let wanted = shares.iter().filter_map(|share| self.kept[share.member].hold.replicas());
         wanted.reduce(|one, other| Replicas {
             count: one.count.max(other.count),
             within: one.within.max(other.within),
@@ -282,7 +282,7 @@ impl Go {
         for share in shares {
             let of_share: Vec<_> = locks.by_ref().take(self.names(share).len()).cloned().collect();
             let answer = Answer::of_extend(&Frame::Array(of_share));
-            let needed = self.kept[share.member].hold.replicas.map_or(0, |it| it.count.into());
+            let needed = self.kept[share.member].hold.replicas().map_or(0, |it| it.count.into());
             let counts =
                 |answer: &&Answer| acknowledged >= needed || !matches!(answer, Answer::Granted(_));
             self.count(*share, answer.as_ref().filter(counts));

@@ -48,6 +48,11 @@ impl Answered {
     pub(super) fn is_failure(&self) -> bool {
         matches!(self.answer, Answer::Failed(_))
     }
+
+    /// From before the question was sent until the answer was seen.
+    pub(super) fn round_trip(&self) -> Option<Duration> {
+        Some(self.answered_at.since(self.asked_at?))
+    }
 }
 
 /// The answers to one question, one place per server, in the order of the servers.
@@ -83,9 +88,7 @@ impl Round {
     /// How long the slowest server took that answered.
     pub(super) fn slowest_answer(&self) -> Duration {
         let answers = self.given().filter(|answered| !answered.is_failure());
-        let times =
-            answers.filter_map(|answered| Some(answered.answered_at.since(answered.asked_at?)));
-        times.max().unwrap_or_default()
+        answers.filter_map(Answered::round_trip).max().unwrap_or_default()
     }
 
     /// When the last of the answers was seen.
@@ -231,15 +234,18 @@ impl Round {
 
     /// What each server said.
     pub(super) fn report(&self, hold: &Hold) -> Report {
-        let servers = hold.posts.iter().zip(self.answers.iter());
+        Self::report_of(hold, &self.answers)
+    }
+
+    /// What each server said, of whose answers these are all.
+    pub(super) fn report_of(hold: &Hold, answers: &[Option<Answered>]) -> Report {
+        let servers = hold.posts.iter().zip(answers);
         let servers = servers.map(|(post, answered)| ServerReport {
             server: post.seat().node.endpoint().address.to_string(),
             vote: answered
                 .as_ref()
                 .map_or(Vote::Pending, |answered| answered.answer.vote(hold.core.fingerprint())),
-            round_trip: answered
-                .as_ref()
-                .and_then(|answered| Some(answered.answered_at.since(answered.asked_at?))),
+            round_trip: answered.as_ref().and_then(Answered::round_trip),
         });
         Report { servers: servers.collect() }
     }

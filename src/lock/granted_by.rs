@@ -1,0 +1,39 @@
+//! What a lease keeps of the answers that it was granted by: little, since it may last for long.
+
+use std::time::Duration;
+
+use super::few::Few;
+use super::hold::Hold;
+use super::round::{Answered, Round};
+use crate::error::{Report, ServerReport, Vote};
+
+pub(super) enum GrantedBy {
+    /// The only server, of whose answer no more than this is left to say.
+    One {
+        round_trip: Option<Duration>,
+    },
+    Several(Vec<Option<Answered>>),
+}
+
+impl GrantedBy {
+    /// That of a round that was won.
+    pub(super) fn new(round: Round) -> Self {
+        match round.answers {
+            Few::One([answered]) => {
+                Self::One { round_trip: answered.as_ref().and_then(Answered::round_trip) }
+            }
+            Few::Many(answers) => Self::Several(answers),
+        }
+    }
+
+    pub(super) fn report(&self, hold: &Hold) -> Report {
+        match self {
+            Self::One { round_trip } => {
+                let server = hold.posts[0].seat().node.endpoint().address.to_string();
+                let vote = Vote::Granted;
+                Report { servers: vec![ServerReport { server, vote, round_trip: *round_trip }] }
+            }
+            Self::Several(answers) => Round::report_of(hold, answers),
+        }
+    }
+}
