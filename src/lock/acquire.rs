@@ -42,10 +42,12 @@ pub(crate) async fn acquire(core: &Arc<Core>, wish: &Wish) -> Result<Lease, Erro
     // A lease that was begun before the locker was shut down is known to whoever did that; any
     // other is given back here.
     let outcome = if core.is_shut_down() { Err(shut_down(wish)) } else { taken };
-    let (meter, name, now) = (core.meter(), wish.names[0].lock(), clock::now());
+    let (meter, name) = (core.meter(), wish.names[0].lock());
     match &outcome {
-        Ok(_) => meter.note_granted(name, now.since(asked_at)),
-        Err(error) if error.is_timeout() => meter.note_timed_out(name, now.since(asked_at)),
+        Ok(lease) => meter.note_granted(name, lease.granted_at().since(asked_at)),
+        Err(error) if error.is_timeout() => {
+            meter.note_timed_out(name, clock::now().since(asked_at));
+        }
         Err(error) if error.is_contended() => {}
         Err(_) => meter.note_failed(name),
     }

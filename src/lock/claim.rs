@@ -5,6 +5,7 @@
 //! also on those that refused, failed or timed out, each over the connection that the claim began
 //! on; unless something proves that nothing is left to give back.
 
+use std::cell::LazyCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -285,7 +286,8 @@ fn pointless_at(hold: &Hold) -> Moment {
 /// Queues the release on servers that may have been asked and are owed it.
 pub(super) fn give_back(hold: &Hold, is_owed: impl Fn(usize) -> bool) {
     *hold.given_back() = true;
-    let pointless_at = pointless_at(hold);
+    // The clock is not read where nothing is owed.
+    let pointless_at = LazyCell::new(|| pointless_at(hold));
     for (server, post) in hold.posts.iter().enumerate().filter(|(server, _)| is_owed(*server)) {
         let mut seat = post.seat();
         let began_on = seat.connection.clone();
@@ -314,7 +316,7 @@ pub(super) fn give_back(hold: &Hold, is_owed: impl Fn(usize) -> bool) {
         } else {
             (lane, began_on)
         };
-        node.owe(lane, began_on, post.slot, release, pointless_at);
+        node.owe(lane, began_on, post.slot, release, *pointless_at);
     }
 }
 

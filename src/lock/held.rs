@@ -61,9 +61,10 @@ impl Deref for Held {
 impl Drop for Held {
     fn drop(&mut self) {
         let Some(mut room) = self.0.take() else { return };
-        let Some(hold) = Arc::get_mut(&mut room).and_then(Option::take) else { return };
-        let core = Arc::clone(&hold.core);
-        drop(hold);
+        let Some(last) = Arc::get_mut(&mut room) else { return };
+        let Some(core) = last.as_ref().map(|hold| Arc::clone(&hold.core)) else { return };
+        // Dropped where it is: a hold costs to move.
+        *last = None;
         core.spare_holds().put(room);
     }
 }

@@ -124,8 +124,12 @@ impl Hold {
         Some(self.token.load(Ordering::Relaxed)).filter(|token| *token != 0)
     }
 
+    pub(super) fn granted_at(&self) -> Moment {
+        Moment::from_nanos(self.granted_at.load(Ordering::Relaxed))
+    }
+
     pub(super) fn held_for(&self, now: Moment) -> Duration {
-        now.since(Moment::from_nanos(self.granted_at.load(Ordering::Relaxed)))
+        now.since(self.granted_at())
     }
 
     /// The lock's name, or the first of several; as events show it.

@@ -48,6 +48,10 @@ impl Lease {
         self.claim.hold()
     }
 
+    pub(super) fn granted_at(&self) -> Moment {
+        self.hold().granted_at()
+    }
+
     pub(crate) fn report(&self) -> Report {
         self.granted_by.report(self.hold())
     }
