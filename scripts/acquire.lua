@@ -24,8 +24,9 @@
 --
 -- A token is accepted only above every token accepted before, in the script that takes the lock;
 -- that is what makes issued tokens unique and ordered. Tokens stay below 2^53, where Lua counts
--- exactly, and are written by '%.0f', because tostring would write 1.7e+15. The counter may be
--- forgotten after seven idle days: proposals come from a clock that has moved on by then.
+-- exactly. The one proposed is written as it came, which is cheaper than to spell it; the next one
+-- by '%.0f', because tostring would write 1.7e+15. The counter may be forgotten after seven idle
+-- days: proposals come from a clock that has moved on by then.
 --
 -- Who waits is counted until one of them is granted the lock, so that who comes anew does not
 -- overtake them; a second after the holder's TTL the number is forgotten. One who waits for one lock
@@ -69,18 +70,18 @@ if ARGV[5] == 'look' then
   return {'free'}
 end
 
-local token = tonumber(ARGV[3])
+local token, written = tonumber(ARGV[3]), ARGV[3]
 if token <= tonumber(counter) then
   if ARGV[4] ~= 'mint' then
     return {'stale', counter}
   end
   token = tonumber(counter) + 1
+  written = string.format('%.0f', token)
 end
 
-local written = string.format('%.0f', token)
 for lock = 1, #KEYS, 3 do
   redis.call('SET', KEYS[lock], ARGV[1], 'PX', ARGV[2])
-  redis.call('SET', KEYS[lock + 1], written, 'PX', 604800000)
+  redis.call('SET', KEYS[lock + 1], written, 'PX', '604800000')
   if ARGV[6] ~= '' then
     redis.call('DEL', KEYS[lock + 2])
   end
