@@ -2,7 +2,8 @@
 //!
 //! `cargo bench --bench figures` takes about two minutes, `-- --quick` some seconds; `-- --redlock`
 //! measures what there is of five servers alone, `-- --contention` who wants the same lock, and
-//! `-- --renewal` who keeps many; `-- --cluster` alone measures a Cluster and Sentinels. It starts redis-servers of its own. Rounds are interleaved, so
+//! `-- --renewal` who keeps many, `-- --server` what a pair costs the server; `-- --cluster` alone
+//! measures a Cluster and Sentinels. It starts redis-servers of its own. Rounds are interleaved, so
 //! that what disturbs the machine disturbs all sides, and the ratios are what to read: the
 //! microseconds are this machine's.
 //!
@@ -37,6 +38,8 @@ mod redlock;
 mod renewal;
 #[path = "figures/runtimes.rs"]
 mod runtimes;
+#[path = "figures/server.rs"]
+mod server;
 #[path = "figures/split.rs"]
 mod split;
 #[path = "figures/statistics.rs"]
@@ -59,6 +62,8 @@ struct Rounds {
     latency: usize,
     throughput: usize,
     redlock: usize,
+    /// Pairs of each of many tasks, for what they cost the server.
+    server: u32,
     /// How often a master is killed.
     failovers: usize,
     /// How long contenders contend.
@@ -79,6 +84,7 @@ fn main() {
             latency: 1,
             throughput: 1,
             redlock: 1,
+            server: 10,
             failovers: 1,
             split: MILLISECOND * 50,
             contention: MILLISECOND * 100,
@@ -88,6 +94,7 @@ fn main() {
             latency: 15,
             throughput: 2,
             redlock: 8,
+            server: 300,
             failovers: 3,
             split: MILLISECOND * 500,
             contention: MILLISECOND * 2000,
@@ -97,6 +104,7 @@ fn main() {
             latency: 100,
             throughput: 9,
             redlock: 40,
+            server: 2_000,
             failovers: 10,
             split: MILLISECOND * 3000,
             contention: MILLISECOND * 10_000,
@@ -118,6 +126,9 @@ fn main() {
     if given("--renewal") {
         return renew();
     }
+    if given("--server") {
+        return server::run(rounds.server);
+    }
     if given("--redlock") {
         redlock::run(rounds.redlock);
         split::run(rounds.split);
@@ -133,6 +144,7 @@ fn main() {
     redlock::run(rounds.redlock);
     split::run(rounds.split);
     memory::run(&server);
+    server::run(rounds.server);
     contend();
     renew();
 }
