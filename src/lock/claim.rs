@@ -271,10 +271,17 @@ pub(super) fn extension<'a>(
 
 /// What a release of these locks of a hold says, for which nothing has to be known of its success.
 pub(super) fn release<'a>(hold: &'a Hold, names: &'a [Names], keys: &'a [u8]) -> Parameters<'a> {
+    release_of([Some(hold.owner.value()), hold.predecessor()], names, keys)
+}
+
+fn release_of<'a>(
+    owners: [Option<&'a [u8]>; 2],
+    names: &'a [Names],
+    keys: &'a [u8],
+) -> Parameters<'a> {
     let mut parameters = Parameters::of_keys(keys);
     parameters.extend(names.iter().map(Names::lock));
-    parameters.push(hold.owner.value());
-    parameters.extend(hold.predecessor());
+    parameters.extend(owners.into_iter().flatten());
     parameters
 }
 
@@ -285,6 +292,15 @@ fn pointless_at(hold: &Hold) -> Moment {
 
 /// Queues the release on servers that may have been asked and are owed it.
 pub(super) fn give_back(hold: &Hold, is_owed: impl Fn(usize) -> bool) {
+    free(hold, is_owed, Some(hold.owner.value()));
+}
+
+/// The same of what the one before it had.
+pub(super) fn give_back_predecessor(hold: &Hold, is_owed: impl Fn(usize) -> bool) {
+    free(hold, is_owed, None);
+}
+
+fn free(hold: &Hold, is_owed: impl Fn(usize) -> bool, owner: Option<&[u8]>) {
     *hold.given_back() = true;
     // The clock is not read where nothing is owed.
     let pointless_at = LazyCell::new(|| pointless_at(hold));
@@ -306,7 +322,7 @@ pub(super) fn give_back(hold: &Hold, is_owed: impl Fn(usize) -> bool) {
         drop(seat);
         let names = hold.names_at(server);
         let keys = count(names.len());
-        let parameters = release(hold, names, &keys);
+        let parameters = release_of([owner, hold.predecessor()], names, &keys);
         let release = Command::Script(scripts::release(), parameters.words());
         let began_on = began_on.as_deref().filter(|_| !is_moved);
         #[cfg(test)]

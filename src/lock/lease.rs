@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::acquire::attempt;
-use super::claim::{Claim, Manner, give_back};
+use super::claim::{Claim, Manner, give_back_predecessor};
 use super::granted_by::GrantedBy;
 use super::hold::Hold;
 use super::lines::HandOver;
@@ -203,7 +203,7 @@ impl Lease {
         if hold.predecessor().is_some() {
             // What the one before this left where this one was not let in, or may not have been, the
             // next knows nothing of.
-            give_back(&hold, |server| !hold.seat(server).is_granted);
+            give_back_predecessor(&hold, |server| !hold.seat(server).is_granted);
         }
         self.claim.settle();
         core.meter().note_handed_over(hold.name());
