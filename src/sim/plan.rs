@@ -83,6 +83,7 @@ impl Plan {
         let (servers, quorum) =
             prng.pick(&[(1, 1), (1, 1), (3, 2), (3, 2), (5, 3), (4, 3), (5, 4)]);
         let secs = prng.pick(&[1, 3, 10, 30, 1, 3, 10, 120]);
+        let longest_ttl = Duration::from_secs(secs);
         let faults = FAULTS.into_iter().filter(|_| prng.percent(45)).collect();
         let mut plan = Self {
             seed,
@@ -91,9 +92,10 @@ impl Plan {
             clients: 2 + prng.index(2),
             tasks: 1 + prng.index(2),
             names: 1 + prng.index(2),
-            longest_ttl: Duration::from_secs(secs),
+            longest_ttl,
             length: Duration::from_secs(secs * prng.within(10..30)),
-            latency: prng.pick(&[0, 1, 2, 10].map(Duration::from_millis)),
+            // No run has many more round trips in a lease's life than another.
+            latency: prng.pick(&[0, 1, 2, 10].map(Duration::from_millis)).max(longest_ttl / 4000),
             faults,
             is_beyond,
         };
