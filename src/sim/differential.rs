@@ -144,6 +144,10 @@ fn comparable(reply: &Frame) -> BytesMut {
     out
 }
 
+/// Of when exactly a server read its clock, more is possible the slower the machine is. What keeps
+/// so many possibilities open is given up, and both begin anew.
+const MODELS_MAX: usize = 100;
+
 #[test]
 fn the_model_answers_as_a_real_server_does() {
     let seed = std::env::var("LEASEHOLD_SIM_SEED").ok().and_then(|text| text.parse().ok());
@@ -188,5 +192,9 @@ fn the_model_answers_as_a_real_server_does() {
             "LEASEHOLD_SIM_SEED={seed}, step {number}: {sent:?}\nserver {reply:?}\nmodel {said:?}"
         );
         models = agreeing;
+        if models.len() > MODELS_MAX {
+            client.call(&["FLUSHALL"]);
+            models = HashSet::from([Keyspace::default()]);
+        }
     }
 }
