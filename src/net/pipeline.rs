@@ -376,17 +376,22 @@ impl<W: Clone> Pipeline<W> {
     /// Ends the connection: what waits is told whether any of its bytes were handed to a writer,
     /// nothing is taken or matched any more. The first fault stays.
     pub fn fail(&mut self, fault: Fault, woken: &mut Vec<W>) {
-        self.orphan(fault, woken);
+        self.settle_all(fault, Failure::NotSent, woken);
         self.outbox.close();
     }
 
-    /// Nobody reads any more: as [`Pipeline::fail`], but what is owed can still be sent.
+    /// Nobody reads any more: as [`Pipeline::fail`], but what is owed can still be sent, and with
+    /// it what was pushed before it. So of nothing that waits is it known that it is not sent.
     pub fn orphan(&mut self, fault: Fault, woken: &mut Vec<W>) {
+        self.settle_all(fault, Failure::Unknown, woken);
+    }
+
+    fn settle_all(&mut self, fault: Fault, unsent: fn(Fault) -> Failure, woken: &mut Vec<W>) {
         let fault = self.fault.get_or_insert(fault).clone();
         while let Some(index) = self.waiting.pop_front() {
             self.unanswered.extend(self.slots[index].holder.owed().cloned());
             let is_unsent = self.outbox.is_unsent(self.slots[index].starts_at);
-            let failure = if is_unsent { Failure::NotSent } else { Failure::Unknown };
+            let failure = if is_unsent { unsent } else { Failure::Unknown };
             woken.extend(self.answer(index, Err(failure(fault.clone()))));
         }
     }

@@ -333,6 +333,17 @@ fn without_a_reader_nobody_waits_and_only_what_is_owed_is_sent() {
     assert_eq!(write_all(&mut pipeline), b"late");
 }
 
+/// Found by loom: what was said not to be sent went out with what was owed.
+#[test]
+fn what_is_unsent_when_the_reader_goes_may_still_be_sent() {
+    let mut pipeline = Plain::default();
+    let ticket = push(&mut pipeline);
+    assert_eq!(pipeline.commit(0), Commit::WakeFlusher);
+    pipeline.orphan(Fault::RuntimeGone, &mut Vec::new());
+    assert!(matches!(settled(&mut pipeline, ticket), Err(Failure::Unknown(Fault::RuntimeGone))));
+    assert!(pipeline.outbox().take_over().is_some());
+}
+
 #[test]
 fn a_writer_that_goes_on_after_a_failure_finds_nothing_to_write() {
     let mut pipeline = Plain::default();
