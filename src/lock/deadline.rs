@@ -1,7 +1,11 @@
 //! When a lease ends, shared by those who extend it and those who ask.
 
+#[cfg(not(leasehold_loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+#[cfg(leasehold_loom)]
+use loom::sync::atomic::{AtomicU64, Ordering};
 
 use crate::policy::{Loss, Moment};
 
@@ -163,5 +167,60 @@ mod tests {
             assert_eq!(lost.lose(Loss::Expired), Standing::Lost(reason));
             assert_eq!(prolong(&lost, 99, 1), Standing::Lost(reason));
         }
+    }
+}
+
+/// Every order in which those who extend a lease and those who ask can come: `scripts/loom.sh`.
+#[cfg(all(test, leasehold_loom))]
+mod interleavings {
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+
+    fn at(ms: u64) -> Moment {
+        Moment::from_nanos(0).after(Duration::from_millis(ms))
+    }
+
+    fn until_10() -> Arc<Deadline> {
+        let deadline = Deadline::not_begun();
+        deadline.begin(at(10));
+        Arc::new(deadline)
+    }
+
+    #[test]
+    fn one_is_told_of_a_loss_and_it_is_final() {
+        loom::model(|| {
+            let deadline = until_10();
+            let spawn = |step: fn(&Deadline) -> Standing| {
+                let deadline = Arc::clone(&deadline);
+                thread::spawn(move || (step(&deadline), deadline.check(at(5), || Loss::Expired)))
+            };
+            let losing = spawn(|deadline| deadline.lose(Loss::Gone));
+            let extending = spawn(|deadline| deadline.prolong(at(99), at(5), || Loss::Expired));
+            let late = (deadline.check(at(11), || Loss::Suspended), Standing::Held);
+            let steps = [losing.join().unwrap(), extending.join().unwrap(), late];
+            let end = deadline.check(at(5), || Loss::Expired);
+            let told = steps.iter().filter_map(|(first, _)| match first {
+                Standing::JustLost(reason) => Some(Standing::Lost(*reason)),
+                _ => None,
+            });
+            assert_eq!(told.collect::<Vec<_>>(), [end], "{steps:?}");
+            for (first, then) in steps.into_iter().take(2) {
+                assert!(first == Standing::Held || then == end, "{first:?}, and then {then:?}");
+            }
+        });
+    }
+
+    #[test]
+    fn of_two_extensions_the_later_end_stays() {
+        loom::model(|| {
+            let deadline = until_10();
+            let other = Arc::clone(&deadline);
+            let extending = thread::spawn(move || other.prolong(at(20), at(5), || Loss::Expired));
+            assert_eq!(deadline.prolong(at(30), at(5), || Loss::Expired), Standing::Held);
+            assert_eq!(extending.join().unwrap(), Standing::Held);
+            assert_eq!(deadline.moment(), Some(at(30)));
+        });
     }
 }

@@ -13,13 +13,12 @@
 //! runs all that was sent.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
 use bytes::Bytes;
 use leasehold_resp::Frame;
-use tokio::sync::Semaphore;
 
 use super::outcome::Fault;
 use super::owed::Owed;
@@ -27,6 +26,7 @@ use super::pipeline::{Pipeline, Sweep};
 use super::pushes::{Listeners, Pushes};
 use super::refusal::{Code, ServerError};
 use super::sending::IN_FLIGHT_BYTES;
+use super::sync::{Mutex, MutexGuard, Semaphore};
 use super::tasks::{self, Signals};
 use super::tls::Client;
 use super::transport::{Address, ReadHalf, WriteHalf, open};
@@ -104,23 +104,27 @@ impl Connection {
         settings: Settings,
         listeners: Listeners,
     ) -> Arc<Self> {
-        let signals = Arc::new(Signals::default());
-        let connection = Arc::new(Self {
-            pipeline: Mutex::new(Pipeline::default()),
-            credit: Semaphore::new(IN_FLIGHT_BYTES),
-            write,
-            signals: Arc::clone(&signals),
-            settings,
-            listeners,
-            prepared: OnceLock::new(),
-            refused: OnceLock::new(),
-        });
+        let connection = Arc::new(Self::without_tasks(write, settings, listeners));
+        let signals = Arc::clone(&connection.signals);
         let weak = Arc::downgrade(&connection);
         clock::spawn(tasks::read(weak.clone(), read));
         clock::spawn(tasks::flush(weak.clone(), Arc::clone(&signals)));
         let interval = settings.command_timeout / SWEEPS_PER_TIMEOUT;
         clock::spawn(tasks::sweep(weak, signals, interval));
         connection
+    }
+
+    fn without_tasks(write: WriteHalf, settings: Settings, listeners: Listeners) -> Self {
+        Self {
+            pipeline: Mutex::new(Pipeline::default()),
+            credit: Semaphore::new(IN_FLIGHT_BYTES),
+            write,
+            signals: Arc::default(),
+            settings,
+            listeners,
+            prepared: OnceLock::new(),
+            refused: OnceLock::new(),
+        }
     }
 
     /// What was owed and unanswered when the connection ended, once.
@@ -308,5 +312,7 @@ impl Drop for Connection {
     }
 }
 
+#[cfg(all(test, leasehold_loom))]
+mod interleavings;
 #[cfg(test)]
 mod tests;

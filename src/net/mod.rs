@@ -21,6 +21,7 @@ pub mod pushes;
 pub mod refusal;
 pub mod reply;
 mod sending;
+mod sync;
 mod tasks;
 #[cfg(feature = "tls")]
 pub mod tls;

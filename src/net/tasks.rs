@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use leasehold_resp::{Decoder, Frame, Limits};
-use tokio::sync::Notify;
 
 use super::connection::Connection;
 use super::outcome::Fault;
 use super::pipeline::Sweep;
+use super::sync::Notify;
 use super::transport::ReadHalf;
 use crate::clock;
 

@@ -2,7 +2,6 @@
 //! there when there is no runtime.
 
 use std::io;
-use std::sync::MutexGuard;
 use std::task::Waker;
 
 use bytes::{Buf, BytesMut};
@@ -10,6 +9,7 @@ use bytes::{Buf, BytesMut};
 use super::connection::Connection;
 use super::outbox::Commit;
 use super::pipeline::Pipeline;
+use super::sync::MutexGuard;
 
 /// A caller that writes takes others' commands along, but not for ever.
 const CHUNKS_IN_A_ROW: usize = 16;

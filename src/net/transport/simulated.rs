@@ -4,12 +4,13 @@ use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Poll, Waker};
 
 use bytes::BytesMut;
 
 use super::Address;
+use crate::net::sync::{Mutex, MutexGuard};
 
 type Opening = Pin<Box<dyn Future<Output = io::Result<(ReadHalf, WriteHalf)>> + Send>>;
 type Dialer = Box<dyn Fn(&Address) -> Opening>;

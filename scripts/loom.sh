@@ -1,0 +1,14 @@
+#!/bin/sh
+# Tries every order in which the threads of a connection, and of a lease's end, can come, up to so
+# many interruptions: see src/net/connection/interleavings.rs. Arguments go to the test program.
+#   scripts/loom.sh                              minutes
+#   LOOM_MAX_PREEMPTIONS=3 scripts/loom.sh       hours
+#   LOOM_LOG=trace scripts/loom.sh --exact NAME --nocapture
+set -eu
+cd "$(dirname "$0")/.."
+
+# A directory of its own: with other flags everything would be compiled anew each time.
+export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/loom"
+export RUSTFLAGS="${RUSTFLAGS:-} --cfg leasehold_loom"
+# Optimised, because it is millions of runs.
+exec cargo test --release --locked --lib interleavings -- "$@"
