@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes sure that the tests find what they need: cargo, a C linker and redis-server.
+# Makes sure that the tests find what they need: cargo, a C compiler (Rust links with
+# it, and tests build a library that sets a server's clock) and redis-server.
 # Installs redis-server where it is missing; says nothing where nothing is to do.
 set -eu
 
@@ -64,7 +65,7 @@ if ! command -v cargo >/dev/null; then
     exit 1
 fi
 if ! command -v cc >/dev/null; then
-    complain "a C linker (cc) is missing: install gcc or clang"
+    complain "a C compiler (cc) is missing: install gcc or clang"
     exit 1
 fi
 command -v redis-server >/dev/null || install_redis >&2

@@ -19,6 +19,7 @@ pub mod rights;
 pub mod scripted;
 pub mod sentinel;
 pub mod server;
+pub mod wall_clock;
 pub mod watchdog;
 
 use std::time::{Duration, Instant};

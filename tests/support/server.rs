@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use leasehold_resp::Frame;
 
 use super::watchdog::{Directory, Watchdog};
-use super::{Client, Identity, STUCK, ports, rights, unique_name};
+use super::{Client, Identity, STUCK, ports, rights, unique_name, wall_clock};
 
 /// What a server (or a Sentinel) prints when it has bound its port and serves.
 const READY: [&str; 2] = ["Ready to accept connections", "Sentinel ID is"];
@@ -24,6 +24,7 @@ pub struct Builder {
     append_only: bool,
     bind: Option<&'static str>,
     tls: Option<Tls>,
+    wall_clock: bool,
 }
 
 /// How a server presents itself over TLS.
@@ -58,6 +59,12 @@ impl Builder {
     /// Listens on this port instead of a free one.
     pub fn port(mut self, port: u16) -> Self {
         self.port = Some(port);
+        self
+    }
+
+    /// Lets its clock be set; see [`RedisServer::set_wall_clock`].
+    pub fn wall_clock(mut self) -> Self {
+        self.wall_clock = true;
         self
     }
 
@@ -122,7 +129,8 @@ impl Builder {
     }
 
     fn command_line(&self, port: u16, directory: &Path) -> Vec<OsString> {
-        let mut command: Vec<OsString> = ["redis-server", "--port"].map(OsString::from).into();
+        let mut command = if self.wall_clock { wall_clock::prefix(directory) } else { vec![] };
+        command.extend(["redis-server", "--port"].map(OsString::from));
         command.push(port.to_string().into());
         command.extend(
             ["--protected-mode", "no", "--save", "", "--bind", "127.0.0.1"].map(OsString::from),
@@ -251,6 +259,12 @@ impl RedisServer {
     /// Its data directory, for tests that look at files.
     pub fn directory(&self) -> &Path {
         &self.directory.0
+    }
+
+    /// Sets its wall clock, at once, to so many seconds ahead of the system's, or behind it; needs
+    /// [`Builder::wall_clock`].
+    pub fn set_wall_clock(&self, seconds_ahead: i64) {
+        wall_clock::set(self.directory(), seconds_ahead);
     }
 
     /// What it printed since its last start.
