@@ -3,8 +3,7 @@
 #[cfg(test)]
 pub(crate) mod simulated;
 
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use tokio::task::JoinHandle;
 
@@ -59,63 +58,15 @@ pub(crate) fn wall_micros() -> u64 {
 ///
 /// When the operating system has no randomness to give: a lock whose owner others could share
 /// would be no lock.
+#[expect(clippy::disallowed_methods, reason = "the one place that may read randomness")]
 pub(crate) fn random_id() -> [u8; 16] {
     #[cfg(test)]
     if let Some(id) = simulated::random_id() {
         return id;
     }
     let mut id = [0; 16];
-    fill(&mut id);
+    getrandom::fill(&mut id).expect("the operating system gives randomness");
     id
-}
-
-#[expect(clippy::disallowed_methods, reason = "the one place that may read randomness")]
-fn fill(bytes: &mut [u8]) {
-    getrandom::fill(bytes).expect("the operating system gives randomness");
-}
-
-/// Ids that nobody else has, a few of them fetched ahead: each by itself would be a system call.
-///
-/// What is fetched ahead is used at once or not at all. So the copies of a process that is
-/// duplicated, with its machine perhaps, share no more ids than they share attempts under way.
-#[derive(Debug, Default)]
-pub(crate) struct Ids(Mutex<Ahead>);
-
-#[derive(Debug, Default)]
-struct Ahead {
-    ids: [[u8; 16]; AHEAD],
-    left: usize,
-    fetched_at: Option<Moment>,
-}
-
-/// So many are fetched together: as many as a system call gives in one step.
-const AHEAD: usize = 16;
-/// What was fetched longer ago than this is not used: a burst of attempts takes less.
-const AHEAD_MAX: Duration = Duration::from_millis(2);
-
-impl Ids {
-    /// As [`random_id`].
-    ///
-    /// # Panics
-    ///
-    /// As [`random_id`].
-    pub(crate) fn next(&self) -> [u8; 16] {
-        #[cfg(test)]
-        if let Some(id) = simulated::random_id() {
-            return id;
-        }
-        let mut ahead = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = now();
-        let is_fresh = |at: Moment| now.since(at) <= AHEAD_MAX;
-        if ahead.left == 0 || !ahead.fetched_at.is_some_and(is_fresh) {
-            // None is left should this panic.
-            ahead.left = 0;
-            fill(ahead.ids.as_flattened_mut());
-            (ahead.left, ahead.fetched_at) = (AHEAD, Some(now));
-        }
-        ahead.left -= 1;
-        ahead.ids[ahead.left]
-    }
 }
 
 /// 64 random bits, for jitter.
@@ -162,24 +113,5 @@ mod tests {
     #[test]
     fn ids_differ() {
         assert_ne!(random_id(), random_id());
-    }
-
-    #[test]
-    fn ids_that_are_fetched_ahead_are_each_used_once() {
-        let ids = Ids::default();
-        let mut drawn: Vec<_> = (0..3 * AHEAD).map(|_| ids.next()).collect();
-        drawn.sort_unstable();
-        drawn.dedup();
-        assert_eq!(drawn.len(), 3 * AHEAD);
-    }
-
-    #[test]
-    fn an_id_that_was_fetched_long_ago_is_not_used() {
-        let ids = Ids::default();
-        ids.next();
-        let before = ids.0.lock().unwrap().ids;
-        ids.0.lock().unwrap().fetched_at = Some(Moment::from_nanos(0));
-        assert!(!before.contains(&ids.next()));
-        assert_eq!(ids.0.lock().unwrap().left, AHEAD - 1);
     }
 }

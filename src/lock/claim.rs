@@ -20,6 +20,7 @@ use super::held::Held;
 use super::hold::Hold;
 use super::names::{Key, Names};
 use super::order::{Order, Replicas};
+use super::owner::Owner;
 use super::parameters::Parameters;
 use super::post::{Lanes, Post, Seat};
 use super::round::{Answered, Round};
@@ -91,7 +92,7 @@ impl Claim {
     pub(super) fn new(core: &Arc<Core>, names: Few<Names>, order: &Order, lanes: Lanes) -> Self {
         let lanes = if order.replicas.is_some() { Lanes::Synced } else { lanes };
         let posts = Post::of(core, &names, lanes);
-        let owner = core.fresh_owner(order);
+        let owner = Owner::fresh(core.fingerprint(), order.label.as_deref());
         let hold = Hold::new(Arc::clone(core), names, owner, posts, order);
         Self { hold: Held::new(hold), settled: false }
     }
@@ -100,7 +101,7 @@ impl Claim {
     /// `held` has on any server is given back too.
     pub(super) fn successor(held: &Hold, order: &Order, relay: Relay) -> Self {
         let posts = held.posts.iter().map(Post::successor).collect();
-        let owner = held.core.fresh_owner(order);
+        let owner = Owner::fresh(held.core.fingerprint(), order.label.as_deref());
         let (core, names) = (Arc::clone(&held.core), held.names.clone());
         let mut hold = Hold::new(core, names, owner, posts, order);
         hold.succeed(held, relay);

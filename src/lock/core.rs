@@ -14,9 +14,6 @@ use super::held::Spare;
 use super::keeper::Keeper;
 use super::lines::Lines;
 use super::names::Names;
-use super::order::Order;
-use super::owner::Owner;
-use crate::clock::Ids;
 use crate::policy::{Loss, Quorum};
 use crate::server::node::Node;
 use crate::server::place::Place;
@@ -58,7 +55,6 @@ pub(crate) struct Core {
     lines: Lines,
     spare_holds: Spare,
     spare_workers: Workers,
-    ids: Ids,
     meter: Meter,
     /// The locker's own, on which its tasks run: it has timers.
     runtime: Handle,
@@ -82,7 +78,6 @@ impl Core {
             lines: Lines::default(),
             spare_holds: Spare::default(),
             spare_workers: Workers::default(),
-            ids: Ids::default(),
             meter,
             runtime: Handle::current(),
             is_shut_down: AtomicBool::new(false),
@@ -146,10 +141,6 @@ impl Core {
 
     pub(super) fn spare_workers(&self) -> &Workers {
         &self.spare_workers
-    }
-
-    pub(super) fn fresh_owner(&self, order: &Order) -> Owner {
-        Owner::fresh(&self.ids, self.fingerprint(), order.label.as_deref())
     }
 
     pub(crate) fn meter(&self) -> &Meter {

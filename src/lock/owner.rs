@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::fingerprint;
-use crate::clock::Ids;
+use crate::clock;
 use crate::error::{Configured, Holder};
 
 /// Hexadecimal digits of 128 random bits.
@@ -35,12 +35,12 @@ pub(crate) fn check_label(label: &str) -> Result<(), InvalidLabel> {
 }
 
 impl Owner {
-    pub(crate) fn fresh(ids: &Ids, fingerprint: Option<&str>, label: Option<&str>) -> Self {
+    pub(crate) fn fresh(fingerprint: Option<&str>, label: Option<&str>) -> Self {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut id = [0; ID_LENGTH];
-        let random = ids.next();
+        let random = clock::random_id();
         #[cfg(test)]
-        let random = crate::clock::simulated::reused_id().unwrap_or(random);
+        let random = clock::simulated::reused_id().unwrap_or(random);
         for (digits, byte) in id.chunks_exact_mut(2).zip(random) {
             digits[0] = DIGITS[usize::from(byte >> 4)];
             digits[1] = DIGITS[usize::from(byte & 15)];
@@ -103,13 +103,9 @@ fn parts_of(text: &str) -> Option<(&str, Option<&str>, Option<&str>)> {
 mod tests {
     use super::*;
 
-    fn fresh(fingerprint: Option<&str>, label: Option<&str>) -> Owner {
-        Owner::fresh(&Ids::default(), fingerprint, label)
-    }
-
     #[test]
     fn a_value_begins_with_the_id_and_ends_with_the_label() {
-        let owner = fresh(None, Some("billing:1"));
+        let owner = Owner::fresh(None, Some("billing:1"));
         assert_eq!(&owner.value()[ID_LENGTH..], b":billing:1");
         let holder = holder_of(owner.value(), 1500);
         assert_eq!(holder.label.as_deref(), Some("billing:1"));
@@ -120,20 +116,20 @@ mod tests {
     #[test]
     fn a_fingerprint_stands_between_id_and_label() {
         for label in [None, Some("a@b:c")] {
-            let owner = fresh(Some("0a1b2c3d"), label);
+            let owner = Owner::fresh(Some("0a1b2c3d"), label);
             let holder = holder_of(owner.value(), 1);
             assert_eq!(holder.owner.as_bytes(), &owner.value()[..ID_LENGTH]);
             assert_eq!(holder.label.as_deref(), label);
             assert_eq!(holder.configuration, Configured::Several("0a1b2c3d".into()));
         }
-        let single = holder_of(fresh(None, Some("@0a1b2c3d")).value(), 1);
+        let single = holder_of(Owner::fresh(None, Some("@0a1b2c3d")).value(), 1);
         assert_eq!(single.configuration, Configured::Single);
     }
 
     #[test]
     fn owners_are_never_alike() {
-        assert_ne!(fresh(None, None).value(), fresh(None, None).value());
-        assert_eq!(fresh(None, None).value().len(), ID_LENGTH);
+        assert_ne!(Owner::fresh(None, None).value(), Owner::fresh(None, None).value());
+        assert_eq!(Owner::fresh(None, None).value().len(), ID_LENGTH);
     }
 
     #[test]
