@@ -1,9 +1,9 @@
 //! What a history must never show. Pure functions; each is shown to fire on a bad history.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::history::{Breach, Claim, Lease, Signal};
+use crate::support::leases;
 
 /// A timer may be this much late: tokio's count in milliseconds, and by the wrong rate.
 const TIMER_SLACK: Duration = Duration::from_millis(3);
@@ -13,68 +13,24 @@ fn drift(ttl: Duration) -> Duration {
     ttl / 100 + Duration::from_millis(2)
 }
 
-fn by_name(leases: &[Lease]) -> impl Iterator<Item = Vec<&Lease>> {
-    let mut groups: BTreeMap<usize, Vec<&Lease>> = BTreeMap::new();
-    for lease in leases {
-        groups.entry(lease.name).or_default().push(lease);
-    }
-    groups.into_values()
-}
-
-fn breach(check: &'static str, lease: &Lease, other: &Lease) -> Breach {
-    Breach { check, text: format!("{other:?} and {lease:?}") }
+fn breaches(check: &'static str, pairs: Vec<(&Lease, &Lease)>) -> Vec<Breach> {
+    let text = |(lease, other)| format!("{other:?} and {lease:?}");
+    pairs.into_iter().map(|pair| Breach { check, text: text(pair) }).collect()
 }
 
 /// No two hold one lock at one moment.
 pub(crate) fn windows_overlap(leases: &[Lease]) -> Vec<Breach> {
-    let mut found = Vec::new();
-    for mut of_name in by_name(leases) {
-        of_name.sort_by_key(|lease| lease.granted);
-        let mut longest: Option<&Lease> = None;
-        for lease in of_name.into_iter().filter(|lease| lease.until > lease.granted) {
-            if let Some(other) = longest.filter(|other| lease.granted < other.until) {
-                found.push(breach("two holders", lease, other));
-            }
-            if longest.is_none_or(|other| other.until < lease.until) {
-                longest = Some(lease);
-            }
-        }
-    }
-    found
+    breaches("two holders", leases::overlapping(leases))
 }
 
 /// No token of a lock is issued twice.
 pub(crate) fn tokens_repeat(leases: &[Lease]) -> Vec<Breach> {
-    let mut found = Vec::new();
-    for mut of_name in by_name(leases) {
-        of_name.sort_by_key(|lease| lease.token);
-        let twins = of_name.windows(2).filter(|pair| pair[0].token == pair[1].token);
-        found.extend(twins.map(|pair| breach("one token twice", pair[0], pair[1])));
-    }
-    found
+    breaches("one token twice", leases::of_one_token(leases))
 }
 
 /// A lease that was asked for after another had been granted has the larger token.
 pub(crate) fn tokens_disobey_time(leases: &[Lease]) -> Vec<Breach> {
-    let mut found = Vec::new();
-    for of_name in by_name(leases) {
-        let (mut by_grant, mut by_question) = (of_name.clone(), of_name);
-        by_grant.sort_by_key(|lease| lease.granted);
-        by_question.sort_by_key(|lease| lease.begun);
-        let mut granted = by_grant.into_iter().peekable();
-        let mut highest: Option<&Lease> = None;
-        for lease in by_question {
-            while let Some(earlier) = granted.next_if(|other| other.granted < lease.begun) {
-                if highest.is_none_or(|other| other.token < earlier.token) {
-                    highest = Some(earlier);
-                }
-            }
-            if let Some(other) = highest.filter(|other| other.token >= lease.token) {
-                found.push(breach("token out of order", lease, other));
-            }
-        }
-    }
-    found
+    breaches("token out of order", leases::out_of_order(leases))
 }
 
 /// No guard claims more than the TTL less drift from when its question was written.

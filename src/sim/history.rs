@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::clock::simulated::elapsed;
 use crate::policy::Moment;
+use crate::support::leases;
 
 /// True time since the run began.
 pub(crate) type At = Duration;
@@ -20,6 +21,28 @@ pub(crate) struct Lease {
     pub(crate) granted: At,
     /// Up to here its holder was told that it holds, and did not begin to give it back.
     pub(crate) until: At,
+}
+
+impl leases::Lease for Lease {
+    fn name(&self) -> usize {
+        self.name
+    }
+
+    fn token(&self) -> u64 {
+        self.token
+    }
+
+    fn begun(&self) -> At {
+        self.begun
+    }
+
+    fn granted(&self) -> At {
+        self.granted
+    }
+
+    fn until(&self) -> At {
+        self.until
+    }
 }
 
 /// What a guard claimed at some moment, by its client's clock.

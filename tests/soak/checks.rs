@@ -1,9 +1,9 @@
 //! What a history must never show. Pure functions; each is shown to fire on a bad history.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::history::{Answer, At, Claim, Disturbance, Lease};
+use crate::support::leases;
 
 #[derive(Debug)]
 pub(crate) struct Violation {
@@ -11,14 +11,6 @@ pub(crate) struct Violation {
     pub(crate) from: At,
     pub(crate) to: At,
     pub(crate) text: String,
-}
-
-fn by_name<T>(items: &[T], name: impl Fn(&T) -> usize) -> BTreeMap<usize, Vec<&T>> {
-    let mut groups: BTreeMap<usize, Vec<&T>> = BTreeMap::new();
-    for item in items {
-        groups.entry(name(item)).or_default().push(item);
-    }
-    groups
 }
 
 fn violation(lease: &Lease, other: &Lease, what: &str) -> Violation {
@@ -30,56 +22,23 @@ fn violation(lease: &Lease, other: &Lease, what: &str) -> Violation {
     Violation { name: lease.name, from, to: lease.granted.max(other.granted), text }
 }
 
+fn violations(pairs: Vec<(&Lease, &Lease)>, what: &str) -> Vec<Violation> {
+    pairs.into_iter().map(|(lease, other)| violation(lease, other, what)).collect()
+}
+
 /// No two clients hold one name at one moment.
 pub(crate) fn windows_overlap(leases: &[Lease]) -> Vec<Violation> {
-    let mut found = Vec::new();
-    for mut of_name in by_name(leases, |lease| lease.name).into_values() {
-        of_name.sort_by_key(|lease| lease.granted);
-        let mut longest: Option<&Lease> = None;
-        for lease in of_name.into_iter().filter(|lease| lease.until > lease.granted) {
-            if let Some(other) = longest.filter(|other| lease.granted < other.until) {
-                found.push(violation(lease, other, "two hold it at once"));
-            }
-            if longest.is_none_or(|other| other.until < lease.until) {
-                longest = Some(lease);
-            }
-        }
-    }
-    found
+    violations(leases::overlapping(leases), "two hold it at once")
 }
 
 /// No token of a name is issued twice.
 pub(crate) fn tokens_repeat(leases: &[Lease]) -> Vec<Violation> {
-    let mut found = Vec::new();
-    for mut of_name in by_name(leases, |lease| lease.name).into_values() {
-        of_name.sort_by_key(|lease| lease.token);
-        let twins = of_name.windows(2).filter(|pair| pair[0].token == pair[1].token);
-        found.extend(twins.map(|pair| violation(pair[0], pair[1], "one token twice")));
-    }
-    found
+    violations(leases::of_one_token(leases), "one token twice")
 }
 
 /// A lease that was asked for after another had been granted has the larger token.
 pub(crate) fn tokens_disobey_time(leases: &[Lease]) -> Vec<Violation> {
-    let mut found = Vec::new();
-    for of_name in by_name(leases, |lease| lease.name).into_values() {
-        let (mut by_grant, mut by_question) = (of_name.clone(), of_name);
-        by_grant.sort_by_key(|lease| lease.granted);
-        by_question.sort_by_key(|lease| lease.begun);
-        let mut granted = by_grant.into_iter().peekable();
-        let mut highest: Option<&Lease> = None;
-        for lease in by_question {
-            while let Some(earlier) = granted.next_if(|other| other.granted < lease.begun) {
-                if highest.is_none_or(|other| other.token < earlier.token) {
-                    highest = Some(earlier);
-                }
-            }
-            if let Some(other) = highest.filter(|other| other.token >= lease.token) {
-                found.push(violation(lease, other, "the later one has no larger token"));
-            }
-        }
-    }
-    found
+    violations(leases::out_of_order(leases), "the later one has no larger token")
 }
 
 /// A lease whose keys nobody took is never told that they are gone before it ends: were a release

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::support::leases;
+
 /// Since the start of the episode.
 pub(crate) type At = Duration;
 
@@ -25,6 +27,28 @@ pub(crate) struct Lease {
     pub(crate) until: At,
     pub(crate) extended: u32,
     pub(crate) end: &'static str,
+}
+
+impl leases::Lease for Lease {
+    fn name(&self) -> usize {
+        self.name
+    }
+
+    fn token(&self) -> u64 {
+        self.token
+    }
+
+    fn begun(&self) -> At {
+        self.begun
+    }
+
+    fn granted(&self) -> At {
+        self.granted
+    }
+
+    fn until(&self) -> At {
+        self.until
+    }
 }
 
 /// What a guard claimed when an acquire or an extend had just returned.

@@ -12,6 +12,7 @@ pub mod certificates;
 pub mod client;
 pub mod cluster;
 pub mod fleet;
+pub mod leases;
 pub mod old;
 pub mod ports;
 pub mod proxy;
