@@ -59,9 +59,7 @@ async fn a_lost_key_is_told_by_whichever_node_has_it() {
     let cluster = Cluster::start();
     let (locker, other) = (connect(&cluster).await, connect(&cluster).await);
     let name = "{told}:lock";
-    let slot = cluster.slot(name);
-    let from = cluster.master_of(slot);
-    let to = (0..3).find(|node| *node != from).unwrap();
+    let (slot, from, to) = cluster.move_of(name);
     for is_moved in [false, true] {
         if is_moved {
             cluster.begin_migration(slot, from, to);
@@ -142,9 +140,7 @@ async fn a_lease_whose_slot_moves_stays_held_renewed_and_released() {
     let held = Guard::remaining;
     for (round, is_moved_back) in [(0, false), (1, true), (2, false)] {
         let name = format!("{{moving}}:{round}");
-        let slot = cluster.slot(&name);
-        let from = cluster.master_of(slot);
-        let to = (0..3).find(|node| *node != from).unwrap();
+        let (slot, from, to) = cluster.move_of(&name);
         let guard = take(&locker, &name).await;
         let first = guard.fence();
 

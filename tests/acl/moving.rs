@@ -47,9 +47,7 @@ async fn a_cluster_needs_two_rights_more() {
     eventually("it waits", || other.stats().waiting == 1).await;
     guard.release().await.unwrap();
     let guard = soon("its turn", waiting).await.unwrap().unwrap();
-    let slot = cluster.slot("app:a");
-    let from = cluster.master_of(slot);
-    let to = (0..3).find(|node| *node != from).unwrap();
+    let (slot, from, to) = cluster.move_of("app:a");
     cluster.begin_migration(slot, from, to);
     cluster.migrate_keys(slot, from, to);
     guard.extend().await.unwrap();

@@ -14,9 +14,7 @@ async fn who_waits_for_a_lock_whose_slot_is_moving_goes_on_asking() {
     let cluster = Cluster::start();
     let (one, other) = (connect(&cluster).await, connect(&cluster).await);
     let name = "{moving}:0";
-    let slot = cluster.slot(name);
-    let from = cluster.master_of(slot);
-    let to = (0..3).find(|node| *node != from).unwrap();
+    let (slot, from, to) = cluster.move_of(name);
     let guard = take(&one, name).await;
     let waiting = tokio::spawn(other.lock(name).into_future());
     // It is counted among those who wait, and told by the node that the slot moves from.
@@ -39,9 +37,7 @@ async fn nodes_that_disagree_for_a_while_are_waited_for() {
     let cluster = Cluster::start();
     let (one, other) = (connect(&cluster).await, connect(&cluster).await);
     let name = "{moving}:0";
-    let slot = cluster.slot(name);
-    let from = cluster.master_of(slot);
-    let to = (0..3).find(|node| *node != from).unwrap();
+    let (slot, from, to) = cluster.move_of(name);
     let guard = take(&one, name).await;
     cluster.begin_migration(slot, from, to);
     cluster.migrate_keys(slot, from, to);

@@ -155,6 +155,15 @@ impl Cluster {
         self.nodes.iter().position(|node| node.answers && node.myself().serves(slot))
     }
 
+    /// The slot of a key, the node that serves it, and another of the first masters, for it to move
+    /// to.
+    pub fn move_of(&self, key: &str) -> (u16, usize, usize) {
+        let slot = self.slot(key);
+        let from = self.master_of(slot);
+        let to = (0..3).find(|node| *node != from).expect("there are three");
+        (slot, from, to)
+    }
+
     /// A node that follows `master`.
     pub fn replica_of(&self, master: usize) -> usize {
         let id = &self.nodes[master].id;
