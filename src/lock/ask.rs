@@ -120,11 +120,7 @@ impl<'a> Ask<'a> {
     }
 
     /// What the reply comes to, or what else has to be waited for.
-    fn conclude(
-        &self,
-        reply: Result<Frame, Reason>,
-        asked_at: Moment,
-    ) -> Result<Answered, Aside<'a>> {
+    fn take(&self, reply: Result<Frame, Reason>, asked_at: Moment) -> Result<Answered, Aside<'a>> {
         let Self { hold, server, question, .. } = *self;
         let settled = |replied| Box::pin(settle(hold, server, question, replied, Some(asked_at)));
         let answer = match reply {
@@ -151,7 +147,7 @@ impl Future for Ask<'_> {
         if let Stage::Sent(call) = &mut self.stage {
             let outcome = ready!(Pin::new(&mut *call).poll(context));
             let (reply, asked_at) = (read_reply(call, outcome), call.asked_at());
-            match self.conclude(reply, asked_at) {
+            match self.take(reply, asked_at) {
                 Ok(answered) => return Poll::Ready(answered),
                 Err(aside) => self.stage = Stage::Aside(aside),
             }

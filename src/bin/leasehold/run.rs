@@ -176,9 +176,14 @@ async fn keep(
 async fn danger(guard: &Guard, ttl: Duration) -> Duration {
     loop {
         let left = guard.remaining();
-        let Some(spare) = left.checked_sub(ttl / TERM_AT).filter(|_| !guard.is_lost()) else {
-            let until_kill = left.saturating_sub(ttl / KILL_AT);
-            return if guard.is_lost() { GRACE_MAX.min(ttl / TERM_AT) } else { until_kill };
+        let Some(spare) = left.checked_sub(ttl / TERM_AT) else {
+            // None is left of one that is lost, which may have been long before its end.
+            let is_lost = left.is_zero();
+            return if is_lost {
+                GRACE_MAX.min(ttl / TERM_AT)
+            } else {
+                left.saturating_sub(ttl / KILL_AT)
+            };
         };
         tokio::select! {
             _ = guard.lost() => {}
