@@ -26,6 +26,8 @@ mod checks;
 mod cluster;
 #[path = "figures/contention.rs"]
 mod contention;
+#[path = "figures/leases.rs"]
+mod leases;
 #[path = "figures/memory.rs"]
 mod memory;
 #[path = "figures/ours.rs"]

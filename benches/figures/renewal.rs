@@ -4,12 +4,11 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Guard, Locker};
 
+use super::leases::take;
 use super::runtimes::{Shape, Stage};
 use crate::support::RedisServer;
 
 const TTL: Duration = Duration::from_secs(30);
-/// Acquires under way at once.
-const TAKERS: usize = 64;
 
 pub fn run(leases: &[usize], time: Duration) {
     println!("\nLeases held on one locker, renewed by its one task every third of {TTL:?}:");
@@ -22,7 +21,7 @@ pub fn run(leases: &[usize], time: Duration) {
         let stage = Stage::new(Shape::Worker);
         let before = resident_bytes();
         let url = server.url();
-        let (locker, guards) = stage.run(take(url, leases));
+        let (locker, guards) = stage.run(fill(url, leases));
         let bytes = resident_bytes().saturating_sub(before) / leases as u64;
         let (began, here, there) = (Instant::now(), cpu(std::process::id()), cpu(server.pid()));
         let renewed = locker.stats().renewed;
@@ -42,25 +41,9 @@ pub fn run(leases: &[usize], time: Duration) {
     }
 }
 
-async fn take(url: String, leases: usize) -> (Locker, Vec<Guard>) {
+async fn fill(url: String, leases: usize) -> (Locker, Vec<Guard>) {
     let locker = Locker::builder().node(url).ttl(TTL).connect().await.expect("the server is up");
-    let takers: Vec<_> = (0..TAKERS)
-        .map(|taker| {
-            let locker = locker.clone();
-            tokio::spawn(async move {
-                let mut guards = Vec::new();
-                for number in (taker..leases).step_by(TAKERS) {
-                    let name = format!("lease:{number}");
-                    guards.push(locker.lock(name).await.expect("it is free"));
-                }
-                guards
-            })
-        })
-        .collect();
-    let mut guards = Vec::with_capacity(leases);
-    for taker in takers {
-        guards.extend(taker.await.expect("a taker does not panic"));
-    }
+    let guards = take(&locker, leases).await;
     (locker, guards)
 }
 

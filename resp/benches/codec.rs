@@ -5,6 +5,9 @@
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 #![expect(clippy::print_stdout, reason = "a benchmark reports what it measured")]
 
+#[path = "codec/scan.rs"]
+mod scan;
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -12,6 +15,7 @@ use bytes::BytesMut;
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use leasehold_resp::{Decimal, Decoder, Frame, Limits, command_len, encode_command};
+use scan::scan_all;
 
 /// What a busy connection of locks receives: mostly scalars, some text, few aggregates.
 const REPLIES: [&[u8]; 8] = [
@@ -109,44 +113,6 @@ fn decode_all(wire: &mut BytesMut) -> usize {
         count += 1;
     }
     count
-}
-
-/// The floor: finds each line's end, reads each number, skips each payload; keeps nothing, checks
-/// nothing. Returns how many replies there were.
-fn scan_all(wire: &[u8]) -> usize {
-    let mut rest = wire;
-    let mut members = 0;
-    let mut count = 0;
-    while !rest.is_empty() {
-        let end = memchr::memchr(b'\r', rest).expect("well-formed");
-        let kind = rest[0];
-        let number = match kind {
-            b':' | b'$' | b'*' => atoi(&rest[1..end]),
-            _ => 0,
-        };
-        rest = &rest[end + 2..];
-        if kind == b'$' && number >= 0 {
-            rest = &rest[usize::try_from(number).expect("not negative") + 2..];
-        }
-        black_box(number);
-        if kind == b'*' {
-            members += number;
-            count += 1;
-        } else if members > 0 {
-            members -= 1;
-        } else {
-            count += 1;
-        }
-    }
-    count
-}
-
-fn atoi(text: &[u8]) -> i64 {
-    let (sign, digits) = match text {
-        [b'-', digits @ ..] => (-1, digits),
-        digits => (1, digits),
-    };
-    sign * digits.iter().fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0'))
 }
 
 fn check_answers() {

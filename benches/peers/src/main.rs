@@ -21,10 +21,14 @@ mod chart;
 mod contender;
 mod contenders;
 mod fan;
+#[path = "../../figures/leases.rs"]
+mod leases;
 mod measure;
 mod report;
 #[path = "../../figures/runtimes.rs"]
 mod runtimes;
+#[path = "../../../resp/benches/codec/scan.rs"]
+mod scan;
 mod scenarios;
 #[path = "../../figures/statistics.rs"]
 mod statistics;

@@ -32,11 +32,15 @@ async fn release(
     assert_eq!(reply, 1);
 }
 
+/// One connection for all.
 #[derive(Clone)]
-pub struct Multiplexed {
-    connection: MultiplexedConnection,
+pub struct Shared<C> {
+    connection: C,
     release: String,
 }
+
+pub type Multiplexed = Shared<MultiplexedConnection>;
+pub type Manager = Shared<ConnectionManager>;
 
 impl Multiplexed {
     pub async fn connect(url: &str, release: String) -> Self {
@@ -44,24 +48,6 @@ impl Multiplexed {
         let connection = client.get_multiplexed_async_connection().await;
         Self { connection: connection.expect("the server is up"), release }
     }
-}
-
-impl Contender for Multiplexed {
-    async fn pair(&mut self, name: &str) {
-        let owner = Owner::new();
-        acquire(&mut self.connection, name, &owner).await;
-        release(&mut self.connection, &self.release, name, &owner).await;
-    }
-
-    fn another(&self) -> Option<Self> {
-        Some(self.clone())
-    }
-}
-
-#[derive(Clone)]
-pub struct Manager {
-    connection: ConnectionManager,
-    release: String,
 }
 
 impl Manager {
@@ -72,7 +58,7 @@ impl Manager {
     }
 }
 
-impl Contender for Manager {
+impl<C: ConnectionLike + Clone + Send + 'static> Contender for Shared<C> {
     async fn pair(&mut self, name: &str) {
         let owner = Owner::new();
         acquire(&mut self.connection, name, &owner).await;

@@ -3,18 +3,16 @@
 
 use std::time::Duration;
 
-use leasehold::{Guard, Locker};
+use leasehold::Locker;
 
 use crate::alloc;
 use crate::chart::{Bar, Chart, Kind, Role};
+use crate::leases::take;
 use crate::measure::{Start, cpu_seconds_of};
 use crate::report::{Cell, Report};
 use crate::runtimes::{Shape, Stage};
 use crate::statistics::Summary;
 use crate::support::RedisServer;
-
-/// Acquires under way at once.
-const TAKERS: usize = 64;
 
 pub fn run(quick: bool) -> Report {
     let (leases, ttl, time): (&[usize], _, _) = if quick {
@@ -75,7 +73,7 @@ fn keep(leases: usize, ttl: Duration, time: Duration) -> Kept {
     let locker = stage.run(async move { builder.connect().await }).expect("the server is up");
     alloc::start();
     let takers = locker.clone();
-    let guards = stage.run(async move { take(takers, leases).await });
+    let guards = stage.run(async move { take(&takers, leases).await });
     let bytes = alloc::stop().live as f64 / leases as f64;
     let (start, there, renewed) =
         (Start::now(), cpu_seconds_of(server.pid()), locker.stats().renewed);
@@ -94,25 +92,4 @@ fn keep(leases: usize, ttl: Duration, time: Duration) -> Kept {
     };
     stage.run(async move { locker.shutdown(Duration::from_secs(30)).await });
     kept
-}
-
-async fn take(locker: Locker, leases: usize) -> Vec<Guard> {
-    let takers: Vec<_> = (0..TAKERS)
-        .map(|taker| {
-            let locker = locker.clone();
-            tokio::spawn(async move {
-                let mut guards = Vec::new();
-                for number in (taker..leases).step_by(TAKERS) {
-                    let name = format!("lease:{number}");
-                    guards.push(locker.lock(name).await.expect("it is free"));
-                }
-                guards
-            })
-        })
-        .collect();
-    let mut guards = Vec::with_capacity(leases);
-    for taker in takers {
-        guards.extend(taker.await.expect("a taker does not panic"));
-    }
-    guards
 }

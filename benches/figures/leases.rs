@@ -1,0 +1,28 @@
+//! Very many leases, taken as fast as may be.
+
+use leasehold::{Guard, Locker};
+
+/// Acquires under way at once.
+const TAKERS: usize = 64;
+
+/// Takes so many locks, each of a name of its own.
+pub async fn take(locker: &Locker, leases: usize) -> Vec<Guard> {
+    let takers: Vec<_> = (0..TAKERS)
+        .map(|taker| {
+            let locker = locker.clone();
+            tokio::spawn(async move {
+                let mut guards = Vec::new();
+                for number in (taker..leases).step_by(TAKERS) {
+                    let name = format!("lease:{number}");
+                    guards.push(locker.lock(name).await.expect("it is free"));
+                }
+                guards
+            })
+        })
+        .collect();
+    let mut guards = Vec::with_capacity(leases);
+    for taker in takers {
+        guards.extend(taker.await.expect("a taker does not panic"));
+    }
+    guards
+}
