@@ -17,6 +17,8 @@ const RENEWAL_SLACK: Duration = Duration::from_millis(100);
 /// What a command is, as far as locks go.
 struct Deed<'a> {
     what: What,
+    /// For want of its script it was sent again, with it: it was asked for before.
+    is_repeat: bool,
     locks: Vec<&'a Bytes>,
     counters: Vec<&'a Bytes>,
     argv: &'a [Bytes],
@@ -56,7 +58,8 @@ fn deed<'a>(script: &Bytes, words: &'a [Bytes]) -> Option<Deed<'a>> {
     };
     let counters = if step > 1 { keys.get(1..)? } else { &[] };
     let counters = counters.iter().step_by(step).collect();
-    Some(Deed { what, locks: keys.iter().step_by(step).collect(), counters, argv })
+    let locks = keys.iter().step_by(step).collect();
+    Some(Deed { what, is_repeat: false, locks, counters, argv })
 }
 
 pub(crate) fn run(
@@ -72,10 +75,12 @@ pub(crate) fn run(
         (b"EVALSHA", [_, digest, rest @ ..]) => {
             server.script(digest).cloned().and_then(|script| deed(&script, rest))
         }
-        (b"EVAL", [_, script, rest @ ..]) => deed(script, rest),
+        (b"EVAL", [_, script, rest @ ..]) => {
+            deed(script, rest).map(|deed| Deed { is_repeat: true, ..deed })
+        }
         (b"SET", [_, key, argv @ ..]) => {
             let (counters, locks) = [key].into_iter().partition(|key| key.ends_with(b":fence"));
-            Some(Deed { what: What::Set, locks, counters, argv })
+            Some(Deed { what: What::Set, is_repeat: false, locks, counters, argv })
         }
         _ => None,
     };
@@ -164,7 +169,7 @@ pub(crate) fn run(
                 }
             }
             What::Extend => {
-                if is_after(RENEWAL_SLACK) {
+                if is_after(RENEWAL_SLACK) && !deed.is_repeat {
                     breach("renewed after release");
                 }
                 let kept = if let Frame::Array(kept) = &reply { kept.get(index) } else { None };
