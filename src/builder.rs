@@ -1,6 +1,8 @@
 //! How a locker is made: which servers, how many of them have to agree, and within what limits.
 
 mod assembly;
+#[cfg(feature = "examine")]
+mod examine;
 mod meet;
 mod security;
 

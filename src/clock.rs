@@ -40,7 +40,8 @@ pub(crate) fn now() -> Moment {
     Moment::from_nanos(0).after(since)
 }
 
-/// The wall clock in microseconds since 1970, for token proposals and nothing else.
+/// The wall clock in microseconds since 1970, for token proposals, and to compare it with those of
+/// servers; for nothing else.
 #[expect(clippy::disallowed_methods, reason = "the one place that may read the clock")]
 pub(crate) fn wall_micros() -> u64 {
     #[cfg(test)]

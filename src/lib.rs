@@ -41,6 +41,8 @@
 mod builder;
 mod clock;
 mod error;
+#[cfg(feature = "examine")]
+mod examine;
 mod lock;
 mod locker;
 mod net;
@@ -65,6 +67,8 @@ pub mod fuzzing {
 
 pub use builder::Builder;
 pub use error::{Error, FailureKind, Holder, Report, ServerReport, Vote};
+#[cfg(feature = "examine")]
+pub use examine::{Check, Examination, Finding, ServerExamination, ServerKind, Severity};
 pub use lock::guard::{Fenced, Fencing, FencingToken, Guard, Unfenced};
 pub use lock::shutdown::Shutdown;
 pub use locker::Locker;

@@ -40,6 +40,11 @@ const TIMEOUT_MAX: Duration = Duration::from_secs(60 * 60);
 /// One connection carries some hundred thousand commands a second; more only cost the server.
 const LANES_MAX: usize = 64;
 
+/// What is said of the URL of a Cluster or a service beside others.
+pub(super) const NOT_ALONE: &str = "a Cluster, or a service that Sentinels watch, is not one of \
+                                    several servers: give its URL alone, or independent servers by \
+                                    redis:// URLs";
+
 /// What the URLs lead to.
 pub(super) enum Servers {
     /// Servers that stay where they are, each with a vote.
@@ -85,10 +90,7 @@ impl Builder {
                     return Ok(Servers::Service { sentinels, name: service, template });
                 }
                 Target::Cluster { .. } | Target::Sentinel { .. } => {
-                    return Err(Error::misuse(
-                        "a Cluster, or a service that Sentinels watch, is not one of several servers: \
-                     give its URL alone, or independent servers by redis:// URLs",
-                    ));
+                    return Err(Error::misuse(NOT_ALONE));
                 }
             }
         }
@@ -114,7 +116,7 @@ impl Builder {
     }
 
     /// The longest TTL that the restart guard has to wait for, where it is on.
-    fn guarded_ttl(&self) -> Option<Duration> {
+    pub(super) fn guarded_ttl(&self) -> Option<Duration> {
         let is_on = self.restart_guard.unwrap_or(self.urls.len() > 1);
         is_on.then(|| self.longest_ttl.unwrap_or(self.longest_of_defaults()))
     }
@@ -123,7 +125,7 @@ impl Builder {
         self.adaptive.map_or(self.defaults.ttl, |(_, longest)| longest.max(self.defaults.ttl))
     }
 
-    fn command_timeout_or_default(&self) -> Duration {
+    pub(super) fn command_timeout_or_default(&self) -> Duration {
         let share = self.defaults.ttl / TTL_SHARE;
         self.command_timeout.unwrap_or(if self.urls.len() > 1 {
             share.clamp(COMMAND_TIMEOUT_FLOOR, DEFAULT_COMMAND_TIMEOUT)
@@ -132,23 +134,14 @@ impl Builder {
         })
     }
 
-    pub(super) async fn start(
-        &self,
-        servers: Servers,
-        quorum: Quorum,
-        tls: Option<Client>,
-    ) -> Result<Core, Error> {
+    /// Whether servers have to say of themselves that they are fit.
+    pub(super) fn is_judged(&self, places: usize, is_service: bool) -> bool {
         // A service's server says whether it is the master.
-        let is_judged = servers.places() > 1
-            || self.restart_guard == Some(true)
-            || self.strict
-            || matches!(servers, Servers::Service { .. });
-        let rules = Rules {
-            restart_guard: self.guarded_ttl(),
-            strict: self.strict,
-            in_cluster: matches!(servers, Servers::Cluster(_)),
-        };
-        let settings = NodeSettings {
+        places > 1 || self.restart_guard == Some(true) || self.strict || is_service
+    }
+
+    pub(super) fn node_settings(&self, tls: Option<Client>, rules: Option<Rules>) -> NodeSettings {
+        NodeSettings {
             connect_timeout: self.connect_timeout,
             lanes: self.connections,
             connection: Settings {
@@ -156,8 +149,24 @@ impl Builder {
                 write_inline: write_inline(),
             },
             tls,
-            rules: is_judged.then_some(rules),
+            rules,
+        }
+    }
+
+    pub(super) async fn start(
+        &self,
+        servers: Servers,
+        quorum: Quorum,
+        tls: Option<Client>,
+    ) -> Result<Core, Error> {
+        let is_service = matches!(servers, Servers::Service { .. });
+        let is_judged = self.is_judged(servers.places(), is_service);
+        let rules = Rules {
+            restart_guard: self.guarded_ttl(),
+            strict: self.strict,
+            in_cluster: matches!(servers, Servers::Cluster(_)),
         };
+        let settings = self.node_settings(tls, is_judged.then_some(rules));
         let addresses: Vec<String> = match &servers {
             Servers::Fixed(endpoints) => endpoints.iter().map(|e| e.address.to_string()).collect(),
             Servers::Cluster(_) | Servers::Service { .. } => vec![String::new()],

@@ -35,7 +35,7 @@ pub(crate) struct Names {
 /// Text that is written down where it is as long as most, and else in one allocation that all
 /// clones share.
 #[derive(Clone)]
-pub(super) enum Key {
+pub(crate) enum Key {
     Short { bytes: [u8; SHORT_BYTES], len: u8 },
     Long(Arc<[u8]>),
 }
@@ -140,7 +140,7 @@ impl Names {
     }
 
     /// The key of the number of those who wait for the lock.
-    pub(super) fn waiters(&self) -> Key {
+    pub(crate) fn waiters(&self) -> Key {
         let tagged = &self.fence[..self.fence.len() - FENCE_SUFFIX.len()];
         Key::new(&[tagged, WAITERS_SUFFIX])
     }

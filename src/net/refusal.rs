@@ -58,8 +58,7 @@ impl ServerError {
         if self.code != Code::Permission || self.lacking.is_some() {
             return self;
         }
-        let is_about_keys = self.text.contains("access") && self.text.contains("key");
-        self.lacking = if is_about_keys {
+        self.lacking = if self.is_about_keys() {
             let patterns = keys.iter().map(|key| format!("~{}", String::from_utf8_lossy(key)));
             Some(patterns.collect::<Vec<_>>().join(" ")).filter(|patterns| !patterns.is_empty())
         } else {
@@ -68,6 +67,12 @@ impl ServerError {
             name.map(|name| format!("+{}", name.to_ascii_lowercase()))
         };
         self
+    }
+
+    /// Of an error about a right: whether it is one to a key, and not to a command.
+    #[must_use]
+    pub fn is_about_keys(&self) -> bool {
+        self.text.contains("access") && self.text.contains("key")
     }
 
     /// The same, where it is known what the user lacks.

@@ -209,7 +209,10 @@ impl Directory for Cluster {
 }
 
 /// Asks one node for the map.
-async fn ask_for_map(connection: &Arc<Connection>, endpoint: &Endpoint) -> Result<Map, OpenError> {
+pub(crate) async fn ask_for_map(
+    connection: &Arc<Connection>,
+    endpoint: &Endpoint,
+) -> Result<Map, OpenError> {
     const SLOTS: &str = "CLUSTER SLOTS";
     const SHARDS: &str = "CLUSTER SHARDS";
     let asked = host_port(&endpoint.address).ok_or(OpenError::Unexpected { step: SLOTS })?;

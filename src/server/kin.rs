@@ -47,6 +47,25 @@ pub(crate) struct NodeSettings {
 }
 
 impl NodeSettings {
+    /// Opens a connection for which nothing is prepared but the login and the database.
+    pub(crate) async fn open_bare(
+        &self,
+        endpoint: &Endpoint,
+        listeners: Listeners,
+    ) -> Result<Opened, OpenError> {
+        let credentials = endpoint.credentials.as_ref();
+        let hello = Hello {
+            user: credentials.and_then(|credentials| credentials.user.as_deref()),
+            password: credentials.map(|credentials| credentials.password.expose()),
+            database: endpoint.database,
+            client_name: CLIENT_NAME,
+            scripts: &[],
+            info: &[],
+            tracking: false,
+        };
+        self.open(endpoint, hello, listeners).await
+    }
+
     /// Opens a connection to this server, over TLS if its URL wants that.
     pub(super) async fn open(
         &self,

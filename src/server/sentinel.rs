@@ -20,12 +20,12 @@ use super::call::{Call, Command};
 use super::courier;
 use super::endpoint::Endpoint;
 use super::errands::Errands;
-use super::kin::{CLIENT_NAME, Kin, RECONNECT};
+use super::kin::{Kin, RECONNECT};
 use super::node::Node;
 use super::place::{Detour, Directory, Listing, Unheard};
 use crate::clock;
 use crate::net::connection::Connection;
-use crate::net::handshake::{Hello, OpenError};
+use crate::net::handshake::OpenError;
 use crate::net::outcome::Fault;
 use crate::net::pool::{Lane, Link};
 use crate::net::pushes::{Listeners, Pushes};
@@ -67,9 +67,16 @@ impl Sentinel {
 
 /// What a Sentinel says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Master {
+pub(crate) struct Master {
     epoch: u64,
-    address: Address,
+    pub(crate) address: Address,
+}
+
+#[cfg(all(test, feature = "examine"))]
+impl Master {
+    pub(crate) fn at(epoch: u64, host: &str) -> Self {
+        Self { epoch, address: Address::Tcp { host: host.to_owned(), port: 1 } }
+    }
 }
 
 impl Service {
@@ -179,19 +186,9 @@ async fn listen(sentinel: Arc<Sentinel>, kin: Kin, wanted: Arc<Notify>) {
     let mut failed: u32 = 0;
     let mut is_to_tell = true;
     loop {
-        let credentials = sentinel.endpoint.credentials.as_ref();
-        let hello = Hello {
-            user: credentials.and_then(|credentials| credentials.user.as_deref()),
-            password: credentials.map(|credentials| credentials.password.expose()),
-            database: 0,
-            client_name: CLIENT_NAME,
-            scripts: &[],
-            info: &[],
-            tracking: false,
-        };
         let heard = Heard(Arc::clone(&wanted));
         let listeners = Listeners { pushes: Some(Arc::new(heard)), refusals: None };
-        match kin.settings.open(&sentinel.endpoint, hello, listeners).await {
+        match kin.settings.open_bare(&sentinel.endpoint, listeners).await {
             Ok(opened) => {
                 failed = 0;
                 let connection = opened.connection;
@@ -224,7 +221,7 @@ async fn listen(sentinel: Arc<Sentinel>, kin: Kin, wanted: Arc<Notify>) {
 /// Has a Sentinel tell of changes; why it does not, if it refuses. A subscription is answered by
 /// pushes, and by a reply only where it is refused: then that comes in the place of the next one,
 /// which is HELLO's, to which everybody has a right.
-async fn subscribe(connection: &Arc<Connection>) -> Option<ServerError> {
+pub(crate) async fn subscribe(connection: &Arc<Connection>) -> Option<ServerError> {
     // Where they fail, the connection has ended.
     connection.send_unanswered(&[b"SUBSCRIBE", b"+switch-master"]).ok()?;
     let reply =
@@ -273,12 +270,17 @@ async fn ask_all(sentinels: &[Arc<Sentinel>], name: &str) -> Result<Master, Vec<
             Err(_) => {}
         }
     }
-    let votes = |master: &Master| masters.iter().filter(|other| *other == master).count();
-    let newest = masters.iter().max_by_key(|master| (master.epoch, votes(master)));
-    newest.cloned().ok_or(unheard)
+    newest(&masters).cloned().ok_or(unheard)
 }
 
-async fn ask(connection: &Arc<Connection>, name: &str) -> Result<Master, OpenError> {
+/// The answer to believe where not more than half agree: the newest, and of those the most frequent.
+pub(crate) fn newest(masters: &[Master]) -> Option<&Master> {
+    let votes = |master: &Master| masters.iter().filter(|other| *other == master).count();
+    masters.iter().max_by_key(|master| (master.epoch, votes(master)))
+}
+
+/// Asks one Sentinel who is the master of a service.
+pub(crate) async fn ask(connection: &Arc<Connection>, name: &str) -> Result<Master, OpenError> {
     let words: [&[u8]; 3] = [b"SENTINEL", b"MASTER", name.as_bytes()];
     let reply = Call::begin(connection, Command::Plain(&words)).await?.await?;
     match reply.error() {

@@ -15,7 +15,7 @@ const LAYERS: [(&str, &[&str]); 7] = [
 ];
 
 /// What users meet, beside `lib.rs` and with it above every layer.
-const FRONT_DOOR: [&str; 3] = ["builder", "locker", "request"];
+const FRONT_DOOR: [&str; 4] = ["builder", "examine", "locker", "request"];
 
 /// Programs, which are users of the library as others are.
 const PROGRAMS: &str = "bin";

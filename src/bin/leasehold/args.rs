@@ -7,6 +7,8 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use leasehold::{Builder, Locker};
 
+use crate::doctor::Doctor;
+
 /// Distributed locks on Redis.
 ///
 /// A lock is a lease: permission that ends at a known time, and is renewed until it is given back.
@@ -22,6 +24,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Run(Run),
+    Doctor(Doctor),
 }
 
 /// Where the locks are.
@@ -122,7 +125,7 @@ pub struct Run {
 }
 
 /// `2`, `1.5`, `500ms`, `30s`, `5m`, `2h`.
-fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match &text[digits.len()..] {
         "ms" => 0.001,
@@ -161,7 +164,9 @@ mod tests {
     fn what_follows_the_name_is_the_commands() {
         for line in ["run -n job -- tar -n x", "run -n job tar -n x"] {
             let words = ["leasehold"].into_iter().chain(line.split(' '));
-            let Command::Run(run) = Args::try_parse_from(words).unwrap().command;
+            let Command::Run(run) = Args::try_parse_from(words).unwrap().command else {
+                panic!("{line}")
+            };
             assert!(run.nonblock && run.name == "job");
             assert_eq!(run.words, ["tar", "-n", "x"]);
         }

@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command talks to who calls it")]
 
 mod args;
+mod doctor;
 mod exit;
 mod group;
 mod run;
@@ -41,5 +42,6 @@ fn main() -> ExitCode {
 async fn perform(args: Args) -> Result<u8, Failure> {
     match args.command {
         Command::Run(run) => run::run(&args.servers, run).await,
+        Command::Doctor(doctor) => doctor::doctor(&args.servers, doctor).await,
     }
 }

@@ -1,6 +1,6 @@
 //! What is said to who waits at the terminal.
 
-use std::io::{IsTerminal, Write, stderr};
+use std::io::{IsTerminal, Write, stderr, stdout};
 use std::time::Duration;
 
 use leasehold::{Error, Holder};
@@ -10,7 +10,18 @@ pub fn complain(text: &str) {
     let _ = writeln!(stderr(), "leasehold: {text}");
 }
 
+/// Says what was asked for. A closed standard output is no reason to fail.
+pub fn say(text: &str) {
+    let mut out = stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
 /// Text of others, as a terminal may safely be given it.
+pub fn harmless(text: &str) -> String {
+    text.chars().flat_map(show).collect()
+}
+
+/// Text of others, as a terminal may safely be given it, and not too long.
 pub fn plain(bytes: &[u8]) -> String {
     const LONGEST: usize = 120;
     let text = String::from_utf8_lossy(bytes);

@@ -1,0 +1,188 @@
+//! `leasehold doctor`: whether the servers are fit for locks.
+
+use std::fmt::Write as _;
+use std::io::{IsTerminal, stdout};
+use std::time::Duration;
+
+use leasehold::{Examination, Finding, ServerExamination, Severity};
+use serde_json::{Value, json};
+
+use crate::args::{Servers, duration};
+use crate::exit::Failure;
+use crate::words::{harmless, say};
+
+/// As monitoring plugins have them.
+const ALL_FIT: u8 = 0;
+const WARNINGS: u8 = 1;
+const ERRORS: u8 = 2;
+
+/// Who the findings about no single server are about.
+const TOGETHER: &str = "(together)";
+const HEAD: [&str; 4] = ["SERVER", "CHECK", "FOUND", "WHY"];
+
+/// Says whether the servers are fit for locks, what is not, why, and what to do about it.
+///
+/// Each server is connected to, all at once, and asked what it is. Rights are tried on a key that no
+/// lock has, under the key prefix, which is deleted again. What may not be asked is said to be
+/// unknown. One that hangs keeps the others from nothing.
+///
+/// The exit code is 0 where all is fit, 1 where there are warnings, 2 where there are errors; 78
+/// where what was given makes no sense, and 64 for a command line that cannot be read.
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Doctor {
+    /// Say it in JSON
+    #[arg(long)]
+    pub json: bool,
+
+    /// Leave out what is as it should be
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// Have servers that may evict keys for errors, as Builder::strict refuses them
+    #[arg(long)]
+    pub strict: bool,
+
+    /// The longest TTL in use, which the restart guard waits for
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    pub ttl: Duration,
+}
+
+pub async fn doctor(servers: &Servers, doctor: Doctor) -> Result<u8, Failure> {
+    let builder = servers.builder().ttl(doctor.ttl);
+    let builder = if doctor.strict { builder.strict() } else { builder };
+    let examination = builder.examine().await?;
+    say(&if doctor.json {
+        in_json(&examination, doctor.quiet)
+    } else {
+        in_a_table(&examination, doctor.quiet, is_coloured())
+    });
+    Ok(match examination.severity() {
+        Severity::Ok | Severity::Note => ALL_FIT,
+        Severity::Warning => WARNINGS,
+        Severity::Error => ERRORS,
+    })
+}
+
+fn is_coloured() -> bool {
+    stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+fn is_shown(finding: &Finding, quiet: bool) -> bool {
+    !quiet || finding.severity > Severity::Ok
+}
+
+fn in_a_table(examination: &Examination, quiet: bool, is_coloured: bool) -> String {
+    let rows: Vec<(String, &Finding)> = examination
+        .all()
+        .filter(|(_, finding)| is_shown(finding, quiet))
+        .map(|(server, finding)| (server.map_or(TOGETHER.to_owned(), name), finding))
+        .collect();
+    let width = |of: &dyn Fn(&(String, &Finding)) -> usize, head: &str| {
+        rows.iter().map(of).max().unwrap_or(0).max(head.len()) + 2
+    };
+    let server_width = width(&|(server, _)| server.chars().count(), HEAD[0]);
+    let check_width = width(&|(_, finding)| finding.check.as_str().len(), HEAD[1]);
+    let found_width = Severity::Warning.as_str().len() + 2;
+    let mut table = String::new();
+    if !rows.is_empty() {
+        let [server, check, found, why] = HEAD;
+        let head = format!("{server:server_width$}{check:check_width$}{found:found_width$}{why}");
+        line(&mut table, &head);
+    }
+    let mut above = "";
+    for (server, finding) in &rows {
+        let shown = if server == above { "" } else { server };
+        above = server;
+        let found = format!("{:found_width$}", finding.severity.as_str());
+        let found = if is_coloured { coloured(&found, finding.severity) } else { found };
+        let (check, why) = (finding.check, harmless(&finding.reason));
+        line(&mut table, &format!("{shown:server_width$}{check:check_width$}{found}{why}"));
+        if let Some(cure) = &finding.cure {
+            let under = server_width + check_width + found_width;
+            line(&mut table, &format!("{:under$}-> {}", "", harmless(cure)));
+        }
+    }
+    line(&mut table, &summary(examination));
+    table
+}
+
+fn line(table: &mut String, line: &str) {
+    table.push_str(line.trim_end());
+    table.push('\n');
+}
+
+fn coloured(text: &str, severity: Severity) -> String {
+    let colour = match severity {
+        Severity::Ok => 32,
+        Severity::Note => 36,
+        Severity::Warning => 33,
+        Severity::Error => 31,
+    };
+    format!("\x1b[{colour}m{text}\x1b[0m")
+}
+
+fn name(server: &ServerExamination) -> String {
+    let address = harmless(&server.server);
+    match server.kind {
+        leasehold::ServerKind::Server => address,
+        kind => format!("{address} ({kind})"),
+    }
+}
+
+fn summary(examination: &Examination) -> String {
+    let count =
+        |severity| examination.all().filter(|(_, finding)| finding.severity == severity).count();
+    let mut summary = String::new();
+    for (severity, count) in
+        [Severity::Error, Severity::Warning].map(|severity| (severity, count(severity)))
+    {
+        let plural = if count == 1 { "" } else { "s" };
+        let comma = if summary.is_empty() { "" } else { ", " };
+        if count > 0 {
+            let _ = write!(summary, "{comma}{count} {severity}{plural}");
+        }
+    }
+    if summary.is_empty() { "fit for locks".to_owned() } else { summary }
+}
+
+fn in_json(examination: &Examination, quiet: bool) -> String {
+    let of_server = |server: &ServerExamination| {
+        json!({
+            "server": harmless(&server.server),
+            "kind": server.kind.as_str(),
+            "version": server.version,
+            "round_trip_us": server.round_trip.map(micros),
+            "severity": server.severity().as_str(),
+            "findings": findings(&server.findings, quiet),
+        })
+    };
+    let tolerance = examination.tolerance;
+    let whole = json!({
+        "severity": examination.severity().as_str(),
+        "servers": examination.servers.iter().map(of_server).collect::<Vec<_>>(),
+        "findings": findings(&examination.findings, quiet),
+        "votes": examination.votes,
+        "quorum": examination.quorum,
+        "memory_losses": tolerance.map(|tolerance| tolerance.memory_losses),
+        "outages": tolerance.map(|tolerance| tolerance.outages),
+    });
+    format!("{whole:#}\n")
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn findings(findings: &[Finding], quiet: bool) -> Vec<Value> {
+    let shown = findings.iter().filter(|finding| is_shown(finding, quiet));
+    let one = |finding: &Finding| {
+        json!({
+            "check": finding.check.as_str(),
+            "severity": finding.severity.as_str(),
+            "reason": finding.reason,
+            "cure": finding.cure,
+        })
+    };
+    shown.map(one).collect()
+}

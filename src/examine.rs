@@ -1,0 +1,199 @@
+//! Whether servers are fit for locks: each is asked, and what it says is held against what locks
+//! need.
+//!
+//! Asking and judging are apart: `gather` asks one server for [`facts`], `judge` and `together` make
+//! findings of them without any I/O. No server waits for another, and each has bounded time.
+
+mod facts;
+mod gather;
+mod judge;
+mod report;
+mod scratch;
+mod survey;
+mod together;
+
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+
+use self::facts::{ClockReading, Facts, cut, shown};
+use self::gather::{Questions, gather};
+pub(crate) use self::judge::Standard;
+use self::judge::judge;
+pub use self::report::{Check, Examination, Finding, ServerExamination, ServerKind, Severity};
+pub(crate) use self::scratch::Scratch;
+use self::survey::Survey;
+use crate::clock;
+use crate::error::FailureKind;
+use crate::lock::answer::Reason;
+use crate::net::connection::Connection;
+use crate::net::handshake::OpenError;
+use crate::net::pushes::Listeners;
+use crate::policy::Quorum;
+use crate::server::endpoint::Endpoint;
+use crate::server::kin::NodeSettings;
+
+/// Who is examined, and against what.
+pub(crate) struct Plan {
+    pub(crate) candidates: Candidates,
+    /// How many votes there are, and how many of them are needed; or why that cannot be.
+    pub(crate) votes: usize,
+    pub(crate) quorum: Result<Quorum, String>,
+    pub(crate) settings: NodeSettings,
+    pub(crate) standard: Standard,
+    pub(crate) scratch: Scratch,
+    /// Whether leases are to be acknowledged by replicas.
+    pub(crate) replicas: bool,
+}
+
+/// What the URLs lead to.
+pub(crate) enum Candidates {
+    /// Servers that stay; or what is wrong with a URL.
+    Fixed(Vec<Result<Endpoint, String>>),
+    /// Nodes of a Cluster, by which its masters are found.
+    Cluster(Vec<Endpoint>),
+    /// Sentinels, by which the master of a service is found.
+    Service { sentinels: Vec<Endpoint>, name: String, template: Endpoint },
+}
+
+/// One server, met or not.
+struct Patient {
+    report: ServerExamination,
+    facts: Facts,
+}
+
+/// # Cancel safety
+///
+/// Nothing stays behind but scratch keys, which end by themselves.
+pub(crate) async fn examine(plan: Plan) -> Examination {
+    let plan = Arc::new(plan);
+    let survey = survey::survey(&plan).await;
+    let Survey { servers, mut asked, mut findings } = survey;
+    let mut patients = examine_all(&plan, servers).await;
+    find_same_runs(&mut patients);
+    let known_clocks = patients.iter().filter_map(|patient| {
+        Some((patient.report.server.as_str(), *patient.facts.clock.known()?))
+    });
+    let clocks: Vec<(&str, ClockReading)> = known_clocks.collect();
+    findings.extend(together::clocks(&clocks));
+    findings.push(match &plan.quorum {
+        Ok(quorum) => together::tolerance(*quorum, plan.votes, voting(&plan, &patients)),
+        Err(why) => Finding::error(Check::Tolerance, why.as_str()),
+    });
+    asked.extend(patients.into_iter().map(|patient| patient.report));
+    let quorum = plan.quorum.as_ref().ok();
+    Examination {
+        servers: asked,
+        findings,
+        votes: plan.votes,
+        quorum: quorum.map(|quorum| quorum.needed()),
+        tolerance: quorum.map(|quorum| quorum.tolerance()),
+    }
+}
+
+/// All at once, in the order in which they were given.
+async fn examine_all(plan: &Arc<Plan>, servers: Vec<Result<Endpoint, Finding>>) -> Vec<Patient> {
+    let mut examining = JoinSet::new();
+    for (index, server) in servers.into_iter().enumerate() {
+        let plan = Arc::clone(plan);
+        examining.spawn(async move {
+            let patient = match server {
+                Ok(endpoint) => examine_one(&plan, &endpoint).await,
+                Err(finding) => Patient::unmet(&format!("URL {}", index + 1), finding),
+            };
+            (index, patient)
+        });
+    }
+    // None of them panics; one that did would be missing, not the others.
+    let mut patients: Vec<(usize, Patient)> = Vec::new();
+    while let Some(examined) = examining.join_next().await {
+        patients.extend(examined.ok());
+    }
+    patients.sort_by_key(|(index, _)| *index);
+    patients.into_iter().map(|(_, patient)| patient).collect()
+}
+
+async fn examine_one(plan: &Plan, endpoint: &Endpoint) -> Patient {
+    let server = endpoint.address.to_string();
+    let connection = match open(plan, endpoint).await {
+        Ok(connection) => connection,
+        Err(error) => return Patient::unmet(&server, unmet(error)),
+    };
+    let questions = Questions {
+        scratch: &plan.scratch,
+        replicas: plan.replicas,
+        in_cluster: plan.standard.in_cluster,
+        within: plan.standard.command_timeout,
+    };
+    let facts = gather(&connection, &questions).await;
+    let user = endpoint.credentials.as_ref().and_then(|credentials| credentials.user.as_deref());
+    let findings = judge(&facts, &plan.standard, user.unwrap_or("default"), clock::now());
+    let (version, round_trip) = (facts.software(), facts.round_trip());
+    let (server, kind) = (shown(&server), ServerKind::Server);
+    Patient { report: ServerExamination { server, kind, version, round_trip, findings }, facts }
+}
+
+async fn open(plan: &Plan, endpoint: &Endpoint) -> Result<Arc<Connection>, OpenError> {
+    let opened = plan.settings.open_bare(endpoint, Listeners::default()).await;
+    opened.map(|opened| opened.connection)
+}
+
+/// What is to be said of a server that cannot be connected to.
+fn unmet(error: OpenError) -> Finding {
+    let reason = Reason::NoConnection(error);
+    let text = cut(&reason.to_string());
+    match reason.kind() {
+        FailureKind::Auth => Finding::error(Check::Login, text)
+            .cured_by("check the URL's user and password, its rights, and both certificates"),
+        FailureKind::Misuse => Finding::error(Check::Login, text)
+            .cured_by("check the URL: its scheme, its port and its database"),
+        _ => Finding::error(Check::Reachable, text)
+            .cured_by("check that it runs, its address, and what is on the way"),
+    }
+}
+
+impl Patient {
+    fn unmet(server: &str, finding: Finding) -> Self {
+        Self { report: asked(server, ServerKind::Server, finding), facts: Facts::default() }
+    }
+
+    fn run(&self) -> (&str, Option<&str>) {
+        let server = self.facts.server.known();
+        (&self.report.server, server.and_then(|fields| fields.get("run_id")))
+    }
+
+    fn may_vote(&self) -> bool {
+        let waits = |finding: &Finding| {
+            finding.check == Check::RestartGuard && finding.severity == Severity::Warning
+        };
+        self.report.severity() < Severity::Error && !self.report.findings.iter().any(waits)
+    }
+}
+
+/// One of whom there is one thing to say.
+fn asked(server: &str, kind: ServerKind, finding: Finding) -> ServerExamination {
+    let (server, findings) = (shown(server), vec![finding]);
+    ServerExamination { server, kind, version: None, round_trip: None, findings }
+}
+
+fn find_same_runs(patients: &mut [Patient]) {
+    let runs: Vec<_> = patients.iter().map(Patient::run).collect();
+    let same: Vec<Option<Finding>> = (0..runs.len())
+        .map(|index| together::same_run(&runs, index).map(together::given_twice))
+        .collect();
+    for (patient, finding) in patients.iter_mut().zip(same) {
+        let findings = &mut patient.report.findings;
+        findings.extend(finding);
+        findings.sort_by_key(|finding| finding.check);
+    }
+}
+
+/// How many votes can be had now. Of a Cluster, or a service, there is one, if all of it is well.
+fn voting(plan: &Plan, patients: &[Patient]) -> usize {
+    match plan.candidates {
+        Candidates::Fixed(_) => patients.iter().filter(|patient| patient.may_vote()).count(),
+        Candidates::Cluster(_) | Candidates::Service { .. } => {
+            usize::from(!patients.is_empty() && patients.iter().all(Patient::may_vote))
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! What was gathered of one server: facts, and no judgement.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use leasehold_resp::Frame;
+
+use crate::net::refusal::ServerError;
+
+/// Longer texts of servers are cut for people.
+const SHOWN_MAX: usize = 200;
+
+/// What one server said of itself.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    pub(super) is_resp3: bool,
+    pub(super) round_trips: Vec<Duration>,
+    /// The reply to HELLO, to which everybody has a right.
+    pub(super) hello: Fields,
+    pub(super) server: Reading<Fields>,
+    pub(super) memory: Reading<Fields>,
+    pub(super) persistence: Reading<Fields>,
+    pub(super) replication: Reading<Fields>,
+    pub(super) settings: Reading<Fields>,
+    pub(super) clock: Reading<ClockReading>,
+    /// What was tried on the scratch key; nothing on a replica.
+    pub(super) trials: Vec<Tried>,
+    /// Why not everything was asked.
+    pub(super) broken_off: Option<String>,
+}
+
+/// The answer to one question.
+#[derive(Debug, Default)]
+pub(super) enum Reading<T> {
+    Known(T),
+    /// The server's error reply.
+    Refused(ServerError),
+    #[default]
+    Unasked,
+}
+
+/// By how much a server's wall clock is ahead of ours, and how exactly that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ClockReading {
+    pub(super) ahead_micros: i64,
+    pub(super) within: Duration,
+}
+
+/// What became of one command on the scratch key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Tried {
+    /// Without the right to it there are no locks.
+    pub(super) is_essential: bool,
+    pub(super) outcome: TrialOutcome,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum TrialOutcome {
+    Allowed,
+    /// The right that the user lacks, in an ACL's words.
+    Lacking(String),
+    /// It is allowed, and does not work: the server's words.
+    Failed(String),
+}
+
+/// Named texts.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fields(BTreeMap<String, String>);
+
+impl Fields {
+    /// The lines of INFO.
+    pub(super) fn of_info(text: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(text);
+        let pairs = text.lines().filter_map(|line| line.trim().split_once(':'));
+        Self(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+    }
+
+    /// The texts of a map, or of an array that stands for one in RESP2.
+    pub(super) fn of_pairs(frame: &Frame) -> Self {
+        let text = |frame: &Frame| {
+            frame.as_bytes().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+        };
+        let pair = |(name, value): (&Frame, &Frame)| Some((text(name)?, text(value)?));
+        match frame.value() {
+            Frame::Map(pairs) => {
+                Self(pairs.iter().filter_map(|(name, value)| pair((name, value))).collect())
+            }
+            Frame::Array(items) => {
+                let pairs = items.chunks_exact(2).map(|both| (&both[0], &both[1]));
+                Self(pairs.filter_map(pair).collect())
+            }
+            _ => Self::default(),
+        }
+    }
+
+    pub(super) fn extend(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    pub(super) fn number(&self, name: &str) -> Option<i64> {
+        self.get(name)?.parse().ok()
+    }
+
+    pub(super) fn is(&self, name: &str, value: &str) -> bool {
+        self.get(name) == Some(value)
+    }
+}
+
+impl<T> Reading<T> {
+    pub(super) fn known(&self) -> Option<&T> {
+        match self {
+            Self::Known(value) => Some(value),
+            Self::Refused(_) | Self::Unasked => None,
+        }
+    }
+
+    pub(super) fn refusal(&self) -> Option<&ServerError> {
+        match self {
+            Self::Refused(error) => Some(error),
+            Self::Known(_) | Self::Unasked => None,
+        }
+    }
+}
+
+impl Facts {
+    /// `master`, or another word; none where neither INFO nor HELLO says.
+    pub(super) fn role(&self) -> Option<&str> {
+        self.of_info_or_hello(&self.replication, "role", "role")
+    }
+
+    /// `standalone`, `cluster` or `sentinel`.
+    pub(super) fn mode(&self) -> Option<&str> {
+        self.of_info_or_hello(&self.server, "redis_mode", "mode")
+    }
+
+    /// The number that decides what the server can do.
+    pub(super) fn version(&self) -> Option<&str> {
+        self.of_info_or_hello(&self.server, "redis_version", "version")
+    }
+
+    /// What the server calls itself, for people.
+    pub(super) fn software(&self) -> Option<String> {
+        let server = self.server.known();
+        let valkey = server.and_then(|fields| fields.get("valkey_version"));
+        match (valkey, self.hello.get("server"), self.version()) {
+            (Some(version), _, _) | (None, Some("valkey"), Some(version)) => {
+                Some(format!("Valkey {}", shown(version)))
+            }
+            (None, _, Some(version)) => Some(format!("Redis {}", shown(version))),
+            (None, _, None) => None,
+        }
+    }
+
+    /// The median.
+    pub(super) fn round_trip(&self) -> Option<Duration> {
+        let mut sorted = self.round_trips.clone();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).copied()
+    }
+
+    fn of_info_or_hello<'a>(
+        &'a self,
+        section: &'a Reading<Fields>,
+        in_info: &str,
+        in_hello: &str,
+    ) -> Option<&'a str> {
+        section.known().and_then(|fields| fields.get(in_info)).or_else(|| self.hello.get(in_hello))
+    }
+}
+
+/// Text of a server, made safe for a terminal and not too long.
+pub(super) fn shown(text: &str) -> String {
+    let mut shown = String::new();
+    for character in text.trim().chars().take(SHOWN_MAX) {
+        match character {
+            // They are harmless, and Redis quotes much.
+            '\'' | '"' => shown.push(character),
+            other => shown.extend(other.escape_debug()),
+        }
+    }
+    if text.trim().chars().nth(SHOWN_MAX).is_some() {
+        shown.push_str("...");
+    }
+    shown
+}
+
+/// What was said by something that already is safe, and not too long.
+pub(super) fn cut(text: &str) -> String {
+    match text.char_indices().nth(2 * SHOWN_MAX) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn fields_are_read_from_info_and_from_pairs_of_either_protocol() {
+        let info = Fields::of_info(b"# Server\r\nredis_version:7.0.15\r\nuptime_in_seconds:-3\r\n");
+        assert!(info.is("redis_version", "7.0.15") && info.number("uptime_in_seconds") == Some(-3));
+        assert_eq!(info.get("# Server"), None);
+        let text = |text: &'static str| Frame::Bulk(Bytes::from_static(text.as_bytes()));
+        let map = Frame::Map(vec![(text("a"), text("1")), (text("b"), Frame::Null)]);
+        let array = Frame::Array(vec![text("a"), text("1"), text("b")]);
+        for frame in [map, array] {
+            let fields = Fields::of_pairs(&frame);
+            assert_eq!((fields.get("a"), fields.get("b")), (Some("1"), None));
+        }
+    }
+
+    #[test]
+    fn what_info_does_not_say_hello_does() {
+        let mut facts = Facts::default();
+        assert_eq!((facts.role(), facts.version(), facts.software()), (None, None, None));
+        facts.hello = Fields::of_info(b"role:master\nversion:7.4.1\nmode:cluster");
+        assert_eq!((facts.role(), facts.mode()), (Some("master"), Some("cluster")));
+        assert_eq!(facts.software().unwrap(), "Redis 7.4.1");
+        facts.server = Reading::Known(Fields::of_info(
+            b"redis_mode:standalone\nredis_version:7.2.4\nvalkey_version:8.1.0",
+        ));
+        assert_eq!(facts.mode(), Some("standalone"));
+        assert_eq!(facts.software().unwrap(), "Valkey 8.1.0");
+    }
+
+    #[test]
+    fn text_of_servers_is_made_safe_and_short() {
+        assert_eq!(shown(" '7.0'\x1b[2J\u{202e} "), r"'7.0'\u{1b}[2J\u{202e}");
+        let long = shown(&"x".repeat(100_000));
+        assert!(long.len() < 300 && long.ends_with("..."));
+        assert!(cut(&"\u{e9}".repeat(100_000)).chars().count() < 500);
+    }
+}

@@ -1,0 +1,195 @@
+//! Asks one server for the facts. Whatever it does not answer in time ends the questions: what it
+//! has said until then is kept.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_resp::Frame;
+
+use super::facts::{ClockReading, Facts, Fields, Reading};
+use super::scratch::Scratch;
+use crate::clock;
+use crate::net::connection::Connection;
+use crate::net::outcome::Failure;
+use crate::net::refusal::ServerError;
+
+/// So many round trips are measured: their median is not misled by one that was disturbed.
+const ROUND_TRIPS: usize = 5;
+/// What CONFIG is asked for, one by one: servers before Redis 7 take no list.
+const SETTINGS: [&[u8]; 3] = [b"appendfsync", b"no-appendfsync-on-rewrite", b"save"];
+
+/// What is asked, and how.
+pub(super) struct Questions<'a> {
+    pub(super) scratch: &'a Scratch,
+    /// Whether the right to await replicas is needed.
+    pub(super) replicas: bool,
+    pub(super) in_cluster: bool,
+    /// How long the answer to one write may take.
+    pub(super) within: Duration,
+}
+
+/// # Cancel safety
+///
+/// What was written to the scratch key ends by itself.
+pub(super) async fn gather(connection: &Arc<Connection>, questions: &Questions<'_>) -> Facts {
+    let mut facts = Facts { is_resp3: connection.is_resp3(), ..Facts::default() };
+    if let Err(failure) = questions.ask_all(connection, &mut facts).await {
+        facts.broken_off = Some(failure.to_string());
+    }
+    facts
+}
+
+impl Questions<'_> {
+    async fn ask_all(
+        &self,
+        connection: &Arc<Connection>,
+        facts: &mut Facts,
+    ) -> Result<(), Failure> {
+        // Any reply is a round trip, an error too. To HELLO everybody has a right.
+        let probe: &[&[u8]] = if facts.is_resp3 { &[b"HELLO", b"3"] } else { &[b"PING"] };
+        for _ in 0..ROUND_TRIPS {
+            let asked_at = clock::now();
+            let reply = self.ask(connection, probe).await?;
+            facts.round_trips.push(clock::now().since(asked_at));
+            facts.hello = Fields::of_pairs(&reply);
+        }
+        self.ask_what_it_is(connection, facts).await?;
+        facts.clock = self.ask_the_time(connection).await?;
+        // A replica refuses writes, or takes them for itself alone.
+        if facts.role().is_none_or(|role| role == "master") {
+            let trials = self.scratch.trials(self.replicas, self.in_cluster);
+            let commands: Vec<&[&[u8]]> = trials.iter().map(|trial| &trial.words[..]).collect();
+            let replies = self.ask_together(connection, &commands).await?;
+            facts.trials =
+                trials.iter().zip(&replies).map(|(trial, reply)| trial.judge(reply)).collect();
+        }
+        Ok(())
+    }
+
+    async fn ask_what_it_is(
+        &self,
+        connection: &Arc<Connection>,
+        facts: &mut Facts,
+    ) -> Result<(), Failure> {
+        const SECTIONS: [&[u8]; 4] = [b"server", b"memory", b"persistence", b"replication"];
+        let sections = SECTIONS.map(|section| [&b"INFO"[..], section]);
+        let settings = SETTINGS.map(|setting| [&b"CONFIG"[..], b"GET", setting]);
+        let commands: Vec<&[&[u8]]> = sections
+            .iter()
+            .map(|words| &words[..])
+            .chain(settings.iter().map(|w| &w[..]))
+            .collect();
+        let replies = self.ask_together(connection, &commands).await?;
+        let (of_info, of_config) = replies.split_at(SECTIONS.len());
+        let mut sections = of_info.iter().map(info);
+        let mut next = || sections.next().unwrap_or_default();
+        (facts.server, facts.memory) = (next(), next());
+        (facts.persistence, facts.replication) = (next(), next());
+        facts.settings = of_config.iter().fold(Reading::Known(Fields::default()), add_setting);
+        Ok(())
+    }
+
+    async fn ask_the_time(
+        &self,
+        connection: &Arc<Connection>,
+    ) -> Result<Reading<ClockReading>, Failure> {
+        let before = clock::wall_micros();
+        let reply = self.ask(connection, &[b"TIME"]).await?;
+        let after = clock::wall_micros();
+        if let Some(text) = reply.error() {
+            return Ok(Reading::Refused(ServerError::new(text)));
+        }
+        Ok(time(&reply).map_or(Reading::Unasked, |theirs| {
+            let within = after.saturating_sub(before) / 2;
+            let ours = i64::try_from(before + within).unwrap_or(i64::MAX);
+            Reading::Known(ClockReading {
+                ahead_micros: theirs.saturating_sub(ours),
+                within: Duration::from_micros(within),
+            })
+        }))
+    }
+
+    async fn ask(&self, connection: &Arc<Connection>, command: &[&[u8]]) -> Result<Frame, Failure> {
+        let reply = connection.send_batch(&[command], clock::now(), self.within)?;
+        let reply = reply.into_iter().next();
+        reply.ok_or_else(|| Failure::Unknown(connection.fault()))?.await
+    }
+
+    /// In one write, each to be answered in time.
+    async fn ask_together(
+        &self,
+        connection: &Arc<Connection>,
+        commands: &[&[&[u8]]],
+    ) -> Result<Vec<Frame>, Failure> {
+        let mut frames = Vec::with_capacity(commands.len());
+        for reply in connection.send_batch(commands, clock::now(), self.within)? {
+            frames.push(reply.await?);
+        }
+        Ok(frames)
+    }
+}
+
+fn info(reply: &Frame) -> Reading<Fields> {
+    match (reply.error(), reply.as_bytes()) {
+        (Some(text), _) => Reading::Refused(ServerError::new(text)),
+        (None, Some(text)) => Reading::Known(Fields::of_info(text)),
+        (None, None) => Reading::Unasked,
+    }
+}
+
+/// All of them, or the first refusal.
+fn add_setting(all: Reading<Fields>, reply: &Frame) -> Reading<Fields> {
+    match (all, reply.error()) {
+        (Reading::Known(mut fields), None) => {
+            fields.extend(Fields::of_pairs(reply));
+            Reading::Known(fields)
+        }
+        (Reading::Known(_), Some(text)) => Reading::Refused(ServerError::new(text)),
+        (all, _) => all,
+    }
+}
+
+/// The reply of TIME, in microseconds since 1970.
+fn time(reply: &Frame) -> Option<i64> {
+    let Frame::Array(items) = reply.value() else { return None };
+    let number = |frame: &Frame| std::str::from_utf8(frame.as_bytes()?).ok()?.parse::<i64>().ok();
+    let [seconds, micros] = &items[..] else { return None };
+    number(seconds)?.checked_mul(1_000_000)?.checked_add(number(micros)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn text(text: &'static str) -> Frame {
+        Frame::Bulk(Bytes::from_static(text.as_bytes()))
+    }
+
+    #[test]
+    fn a_time_is_two_numbers() {
+        assert_eq!(time(&Frame::Array(vec![text("2"), text("5")])), Some(2_000_005));
+        for strange in [
+            Frame::Null,
+            Frame::Array(vec![text("2")]),
+            Frame::Array(vec![text("2"), text("x")]),
+            Frame::Array(vec![text("9223372036854775807"), text("1")]),
+        ] {
+            assert_eq!(time(&strange), None, "{strange:?}");
+        }
+    }
+
+    #[test]
+    fn a_setting_that_is_refused_leaves_all_unknown() {
+        let pair = |name, value| Frame::Array(vec![text(name), text(value)]);
+        let error = Frame::Error(Bytes::from_static(b"NOPERM x"));
+        let all =
+            |replies: &[Frame]| replies.iter().fold(Reading::Known(Fields::default()), add_setting);
+        let known = all(&[pair("a", "1"), pair("b", "2")]);
+        assert!(known.known().is_some_and(|it| it.is("a", "1") && it.is("b", "2")));
+        for order in [[pair("a", "1"), error.clone()], [error.clone(), pair("a", "1")]] {
+            assert!(all(&order).refusal().is_some());
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! From the facts about one server to findings. Pure.
+
+use std::time::Duration;
+
+use super::facts::{ClockReading, Facts, Fields, Reading, TrialOutcome, cut, shown};
+use super::report::{Check, Finding, Severity};
+use crate::net::refusal::Code;
+use crate::policy::{Moment, Run, quarantine};
+
+/// Older ones lack commands that the scripts use.
+const MAJOR_VERSION_MIN: u64 = 5;
+/// Wall clocks that are farther apart than this are not kept right by anything.
+pub(super) const CLOCKS_APART_MAX: Duration = Duration::from_secs(1);
+/// A round trip that takes more than this part of a command's time is near to being given up.
+const ROUND_TRIP_SHARE: u32 = 2;
+
+/// What a server is held against.
+#[derive(Clone, Debug)]
+pub(crate) struct Standard {
+    /// The longest TTL that any client uses, where the restart guard is on.
+    pub(crate) restart_guard: Option<Duration>,
+    /// Whether a server that may evict keys is refused.
+    pub(crate) strict: bool,
+    pub(crate) in_cluster: bool,
+    /// Whether INFO is needed, and not just of use.
+    pub(crate) is_judged: bool,
+    /// How long a command may take.
+    pub(crate) command_timeout: Duration,
+}
+
+/// What is to be said of a server that this was gathered of at `now`.
+pub(super) fn judge(facts: &Facts, standard: &Standard, user: &str, now: Moment) -> Vec<Finding> {
+    let mut findings = vec![reachable(facts)];
+    findings.push(version(facts));
+    findings.push(protocol(facts));
+    findings.extend(role(facts));
+    findings.extend(kind_of_server(facts, standard.in_cluster));
+    let keeps_locks =
+        facts.role().is_none_or(|role| role == "master") && facts.mode() != Some("sentinel");
+    if keeps_locks {
+        findings.extend(rights(facts, standard.is_judged, user));
+        findings.extend(writes(facts));
+        findings.extend(eviction(facts, standard.strict));
+        findings.extend(persistence(facts, standard.restart_guard.is_some()));
+        findings.extend(restart_guard(facts, standard.restart_guard, now));
+    }
+    findings.extend(clock(facts));
+    findings.extend(round_trip(facts, standard.command_timeout));
+    // What was not asked any more is not unknown: the first finding says why.
+    findings
+}
+
+fn reachable(facts: &Facts) -> Finding {
+    match &facts.broken_off {
+        None => Finding::ok(Check::Reachable, "it answers"),
+        Some(why) => Finding::error(
+            Check::Reachable,
+            format!("connected, and not everything was answered: {}", cut(why)),
+        )
+        .cured_by("see whether it hangs, is overloaded, or a network between drops packets"),
+    }
+}
+
+/// What could not be read, and which right would show it; nothing where it was not asked.
+fn unknown<T>(check: Check, reading: &Reading<T>, right: &str) -> Option<Finding> {
+    let error = reading.refusal()?;
+    let finding = Finding::note(check, format!("unknown: {}", shown(error.text())));
+    Some(match error.code() {
+        Code::Permission => finding.cured_by(format!("grant the user {right} to see it")),
+        _ => finding,
+    })
+}
+
+fn version(facts: &Facts) -> Finding {
+    let (Some(version), Some(software)) = (facts.version(), facts.software()) else {
+        let unknown = unknown(Check::Version, &facts.server, "+info|server");
+        return unknown.unwrap_or_else(|| Finding::note(Check::Version, "the server does not say"));
+    };
+    let major = version.split('.').next().and_then(|major| major.parse::<u64>().ok());
+    if major.is_some_and(|major| major < MAJOR_VERSION_MIN) {
+        return Finding::error(Check::Version, format!("{software} is too old"))
+            .cured_by(format!("use Redis {MAJOR_VERSION_MIN} or later; 7 is tested"));
+    }
+    Finding::ok(Check::Version, software)
+}
+
+fn protocol(facts: &Facts) -> Finding {
+    if facts.is_resp3 {
+        return Finding::ok(Check::Protocol, "RESP3");
+    }
+    Finding::warning(
+        Check::Protocol,
+        "RESP2 only: who waits has to ask now and then, and a lock that was deleted is noticed at \
+         the next renewal",
+    )
+    .cured_by("use Redis 6 or later, with no proxy before it that speaks RESP2")
+}
+
+fn role(facts: &Facts) -> Option<Finding> {
+    if facts.mode() == Some("sentinel") {
+        let finding = Finding::error(Check::Role, "a Sentinel, which keeps no locks");
+        return Some(finding.cured_by("give redis-sentinel://host:port/service"));
+    }
+    match facts.role() {
+        None => unknown(Check::Role, &facts.replication, "+info|replication"),
+        Some("master") => {
+            let replicas = facts.replication.known().and_then(|it| it.number("connected_slaves"));
+            Some(Finding::ok(
+                Check::Role,
+                match replicas {
+                    None => "master".to_owned(),
+                    Some(1) => "master, with 1 replica".to_owned(),
+                    Some(count) => format!("master, with {count} replicas"),
+                },
+            ))
+        }
+        Some(_) => {
+            let finding = Finding::error(Check::Role, "a replica, which takes no locks");
+            let master = facts
+                .replication
+                .known()
+                .and_then(|fields| Some((fields.get("master_host")?, fields.get("master_port")?)));
+            Some(match master {
+                Some((host, port)) => {
+                    finding.cured_by(format!("give its master, {}:{}", shown(host), shown(port)))
+                }
+                None => finding.cured_by("give its master"),
+            })
+        }
+    }
+}
+
+fn kind_of_server(facts: &Facts, in_cluster: bool) -> Option<Finding> {
+    match (facts.mode()?, in_cluster) {
+        ("cluster", false) => Some(
+            Finding::error(
+                Check::Independence,
+                "a node of a Redis Cluster: it serves only some of all keys, and is no \
+                 independent server",
+            )
+            .cured_by("give redis-cluster://host:port alone, or servers of their own"),
+        ),
+        (mode, true) if mode != "cluster" => Some(
+            Finding::error(Check::Independence, "no node of a Cluster")
+                .cured_by("give redis://host:port"),
+        ),
+        _ => None,
+    }
+}
+
+fn rights(facts: &Facts, is_judged: bool, user: &str) -> Option<Finding> {
+    if facts.trials.is_empty() {
+        return None;
+    }
+    let (mut lacking, mut is_essential) = (Vec::new(), false);
+    for tried in &facts.trials {
+        if let TrialOutcome::Lacking(right) = &tried.outcome {
+            is_essential |= tried.is_essential;
+            lacking.push(right.clone());
+        }
+    }
+    for (section, right) in [
+        (&facts.server, "+info|server"),
+        (&facts.memory, "+info|memory"),
+        (&facts.replication, "+info|replication"),
+    ] {
+        let is_refused = section.refusal().is_some_and(|error| error.code() == Code::Permission);
+        if is_judged && is_refused {
+            is_essential = true;
+            lacking.push(right.to_owned());
+        }
+    }
+    lacking.sort();
+    lacking.dedup();
+    if lacking.is_empty() {
+        let tried = "all that locks need: tried on a key of its own";
+        return Some(Finding::ok(Check::Rights, tried));
+    }
+    let rights = lacking.join(" ").escape_debug().to_string();
+    let user = user.escape_debug();
+    let finding = if is_essential {
+        Finding::error(Check::Rights, format!("the user {user} lacks {rights}"))
+    } else {
+        let without = "who waits has to ask now and then";
+        Finding::warning(Check::Rights, format!("the user {user} lacks {rights}: {without}"))
+    };
+    Some(finding.cured_by(format!("ACL SETUSER {user} {rights}")))
+}
+
+fn writes(facts: &Facts) -> Option<Finding> {
+    let failed = facts.trials.iter().find_map(|tried| match &tried.outcome {
+        TrialOutcome::Failed(words) => Some(words),
+        TrialOutcome::Allowed | TrialOutcome::Lacking(_) => None,
+    });
+    let Some(words) = failed else {
+        let is_all_allowed =
+            facts.trials.iter().all(|tried| tried.outcome == TrialOutcome::Allowed);
+        return (is_all_allowed && !facts.trials.is_empty())
+            .then(|| Finding::ok(Check::Writes, "it takes them"));
+    };
+    let cure = match words.split(' ').next().unwrap_or_default() {
+        "OOM" => "raise maxmemory, or delete what is not needed",
+        "MISCONF" => "let it save again: its log says what failed, such as a full disk",
+        "NOREPLICAS" => "bring its replicas back, or lower min-replicas-to-write",
+        "READONLY" => "give its master",
+        "LOADING" => "wait until it has loaded its data",
+        "CLUSTERDOWN" => "bring the masters back that serve the missing slots",
+        _ => "see what the server means",
+    };
+    Some(Finding::error(Check::Writes, format!("it refuses them: {words}")).cured_by(cure))
+}
+
+fn eviction(facts: &Facts, strict: bool) -> Option<Finding> {
+    let Reading::Known(memory) = &facts.memory else {
+        return unknown(Check::Eviction, &facts.memory, "+info|memory");
+    };
+    let Some(policy) = memory.get("maxmemory_policy") else {
+        return Some(Finding::note(Check::Eviction, "unknown: INFO does not name a policy"));
+    };
+    if policy == "noeviction" {
+        return Some(Finding::ok(Check::Eviction, "none (noeviction)"));
+    }
+    let severity = if strict { Severity::Error } else { Severity::Warning };
+    let yet = if memory.is("maxmemory", "0") { ", once a maxmemory is set" } else { "" };
+    let reason = format!("it may evict locks (maxmemory-policy {}){yet}", shown(policy));
+    let finding = Finding::new(Check::Eviction, severity, reason);
+    Some(finding.cured_by("CONFIG SET maxmemory-policy noeviction, and in redis.conf"))
+}
+
+fn persistence(facts: &Facts, is_guarded: bool) -> Option<Finding> {
+    const CHECK: Check = Check::Persistence;
+    let Reading::Known(state) = &facts.persistence else {
+        return unknown(CHECK, &facts.persistence, "+info|persistence");
+    };
+    let failed = ["aof_last_write_status", "rdb_last_bgsave_status"];
+    if let Some(which) = failed.into_iter().find(|name| state.is(name, "err")) {
+        let finding = Finding::warning(CHECK, format!("the last save failed ({which}:err)"));
+        return Some(finding.cured_by("see the server's log: is its disk full?"));
+    }
+    let (reason, is_kept) = match (state.is("aof_enabled", "1"), &facts.settings) {
+        (false, settings) => (snapshots(settings.known()), false),
+        (true, Reading::Known(settings)) => log(settings),
+        (true, settings) => {
+            let finding = unknown(CHECK, settings, "+config|get")?;
+            let reason = format!("appendonly yes; how it is synced is {}", finding.reason);
+            return Some(Finding { reason, ..finding });
+        }
+    };
+    if is_kept {
+        return Some(Finding::ok(CHECK, format!("{reason}: it remembers locks over a restart")));
+    }
+    Some(if is_guarded {
+        let reason = format!("{reason}: the restart guard covers what it forgets at a restart");
+        Finding::ok(CHECK, reason)
+    } else {
+        let reason = format!("{reason}: a restart may forget locks that are held");
+        Finding::warning(CHECK, reason).cured_by(
+            "set appendonly yes and appendfsync always, or have the restart guard on \
+             (Builder::restart_guard)",
+        )
+    })
+}
+
+/// What it keeps that writes no log.
+fn snapshots(settings: Option<&Fields>) -> String {
+    match settings.and_then(|settings| settings.get("save")) {
+        Some("") => "nothing is kept on disk".to_owned(),
+        Some(save) => format!("only snapshots are kept on disk (save {})", shown(save)),
+        None => "appendonly no".to_owned(),
+    }
+}
+
+/// How a log is written, and whether nothing of it can be missing.
+fn log(settings: &Fields) -> (String, bool) {
+    match settings.get("appendfsync") {
+        Some("always") if settings.is("no-appendfsync-on-rewrite", "yes") => {
+            ("appendfsync always, but not while the log is rewritten".to_owned(), false)
+        }
+        Some("always") => ("appendfsync always".to_owned(), true),
+        other => (format!("appendfsync {}", shown(other.unwrap_or("unknown"))), false),
+    }
+}
+
+fn restart_guard(facts: &Facts, longest_ttl: Option<Duration>, now: Moment) -> Option<Finding> {
+    const CHECK: Check = Check::RestartGuard;
+    let Some(longest_ttl) = longest_ttl else {
+        return Some(Finding::ok(CHECK, "off: after a restart it votes at once"));
+    };
+    let Reading::Known(server) = &facts.server else {
+        return unknown(CHECK, &facts.server, "+info|server");
+    };
+    let Some(uptime_secs) = server.number("uptime_in_seconds") else {
+        return Some(Finding::note(CHECK, "unknown: INFO does not say how long it runs"));
+    };
+    let run = Run { uptime_secs, first_seen: now, not_before: None };
+    Some(match quarantine(longest_ttl, run, now) {
+        Duration::ZERO => Finding::ok(CHECK, format!("it may vote: up for {uptime_secs} s")),
+        wait => Finding::warning(
+            CHECK,
+            format!(
+                "it restarted {uptime_secs} s ago and may not vote for another {wait:.0?}: it may \
+                 have forgotten leases of up to {longest_ttl:?}"
+            ),
+        )
+        .cured_by("wait"),
+    })
+}
+
+fn clock(facts: &Facts) -> Option<Finding> {
+    let Reading::Known(ClockReading { ahead_micros, within }) = &facts.clock else {
+        return unknown(Check::Clock, &facts.clock, "+time");
+    };
+    let apart = Duration::from_micros(ahead_micros.unsigned_abs());
+    let side = if *ahead_micros < 0 { "behind" } else { "ahead of" };
+    let reason = format!("{apart:.1?} {side} this machine's (within {within:.1?})");
+    Some(if apart.saturating_sub(*within) > CLOCKS_APART_MAX {
+        let reason = format!("{reason}: leases are measured, and suffer only when a clock is set");
+        Finding::note(Check::Clock, reason).cured_by("see that both keep time, by NTP or the like")
+    } else {
+        Finding::ok(Check::Clock, reason)
+    })
+}
+
+fn round_trip(facts: &Facts, command_timeout: Duration) -> Option<Finding> {
+    let (median, longest) = (facts.round_trip()?, facts.round_trips.iter().max()?);
+    let count = facts.round_trips.len();
+    let reason = format!("{median:.1?} (median of {count}, the longest {longest:.1?})");
+    Some(if median > command_timeout / ROUND_TRIP_SHARE {
+        let reason = format!("{reason}: commands are given up after {command_timeout:?}");
+        Finding::warning(Check::RoundTrip, reason)
+            .cured_by("use servers that are nearer, or a longer Builder::command_timeout")
+    } else {
+        Finding::ok(Check::RoundTrip, reason)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,267 @@
+use super::super::facts::Tried;
+use super::*;
+use crate::net::refusal::ServerError;
+
+const STANDARD: Standard = Standard {
+    restart_guard: None,
+    strict: false,
+    in_cluster: false,
+    is_judged: false,
+    command_timeout: Duration::from_millis(500),
+};
+const GUARDED: Standard =
+    Standard { restart_guard: Some(Duration::from_secs(10)), is_judged: true, ..STANDARD };
+
+fn fields(text: &str) -> Reading<Fields> {
+    Reading::Known(Fields::of_info(text.as_bytes()))
+}
+
+fn refused<T>(text: &str) -> Reading<T> {
+    Reading::Refused(ServerError::new(text.as_bytes()))
+}
+
+fn forbidden<T>() -> Reading<T> {
+    refused("NOPERM this user has no permissions to run the 'x' command")
+}
+
+fn tried(outcome: TrialOutcome) -> Tried {
+    Tried { is_essential: true, outcome }
+}
+
+/// A server that nothing is wrong with.
+fn fit() -> Facts {
+    Facts {
+        is_resp3: true,
+        round_trips: [1, 2, 30].map(Duration::from_millis).to_vec(),
+        hello: Fields::default(),
+        server: fields("redis_version:7.0.15\nredis_mode:standalone\nuptime_in_seconds:500"),
+        memory: fields("maxmemory:0\nmaxmemory_policy:noeviction"),
+        persistence: fields("aof_enabled:1\naof_last_write_status:ok"),
+        replication: fields("role:master\nconnected_slaves:2"),
+        settings: fields("appendfsync:always\nno-appendfsync-on-rewrite:no\nsave:"),
+        clock: Reading::Known(ClockReading { ahead_micros: -300, within: Duration::ZERO }),
+        trials: vec![tried(TrialOutcome::Allowed)],
+        broken_off: None,
+    }
+}
+
+fn findings(facts: &Facts, standard: &Standard) -> Vec<Finding> {
+    judge(facts, standard, "worker", Moment::from_nanos(0))
+}
+
+/// The findings that are no good news.
+fn wrong(change: impl FnOnce(&mut Facts), standard: &Standard) -> Vec<Finding> {
+    let mut facts = fit();
+    change(&mut facts);
+    let all = findings(&facts, standard).into_iter();
+    all.filter(|finding| finding.severity > Severity::Note).collect()
+}
+
+/// The one finding about this.
+#[track_caller]
+fn about(check: Check, change: impl FnOnce(&mut Facts), standard: &Standard) -> Finding {
+    let mut facts = fit();
+    change(&mut facts);
+    let found: Vec<_> =
+        findings(&facts, standard).into_iter().filter(|finding| finding.check == check).collect();
+    let [finding] = &found[..] else { panic!("{found:?}") };
+    finding.clone()
+}
+
+#[test]
+fn of_a_server_that_is_fit_nothing_is_wrong() {
+    assert_eq!(wrong(|_| (), &STANDARD), []);
+    assert_eq!(wrong(|_| (), &GUARDED), []);
+    let all = findings(&fit(), &STANDARD);
+    assert!(all.is_sorted_by_key(|finding| finding.check), "{all:?}");
+    assert!(all.iter().all(|finding| finding.severity == Severity::Ok), "{all:?}");
+}
+
+#[test]
+fn each_fault_has_a_finding_of_its_own_with_a_cure() {
+    type Change = fn(&mut Facts);
+    let cases: [(Change, Check, Severity, &str); 14] = [
+        (|it| it.broken_off = Some("silent".into()), Check::Reachable, Severity::Error, "silent"),
+        (|it| it.server = fields("redis_version:4.0.1"), Check::Version, Severity::Error, "4.0.1"),
+        (|it| it.is_resp3 = false, Check::Protocol, Severity::Warning, "RESP2"),
+        (|it| it.replication = fields("role:slave"), Check::Role, Severity::Error, "replica"),
+        (
+            |it| it.server = fields("redis_version:7.0.1\nredis_mode:sentinel"),
+            Check::Role,
+            Severity::Error,
+            "Sentinel",
+        ),
+        (
+            |it| it.server = fields("redis_version:7.0.1\nredis_mode:cluster"),
+            Check::Independence,
+            Severity::Error,
+            "Cluster",
+        ),
+        (
+            |it| it.trials.push(tried(TrialOutcome::Lacking("+get".into()))),
+            Check::Rights,
+            Severity::Error,
+            "worker lacks +get",
+        ),
+        (
+            |it| it.trials.push(tried(TrialOutcome::Failed("OOM no".into()))),
+            Check::Writes,
+            Severity::Error,
+            "OOM",
+        ),
+        (
+            |it| it.memory = fields("maxmemory_policy:allkeys-lru"),
+            Check::Eviction,
+            Severity::Warning,
+            "allkeys-lru",
+        ),
+        (
+            |it| it.persistence = fields("aof_enabled:0"),
+            Check::Persistence,
+            Severity::Warning,
+            "nothing is kept",
+        ),
+        (
+            |it| it.settings = fields("appendfsync:everysec"),
+            Check::Persistence,
+            Severity::Warning,
+            "everysec",
+        ),
+        (
+            |it| it.settings = fields("appendfsync:always\nno-appendfsync-on-rewrite:yes"),
+            Check::Persistence,
+            Severity::Warning,
+            "rewritten",
+        ),
+        (
+            |it| it.persistence = fields("aof_enabled:1\naof_last_write_status:err"),
+            Check::Persistence,
+            Severity::Warning,
+            "failed",
+        ),
+        (
+            |it| it.round_trips = vec![Duration::from_millis(300)],
+            Check::RoundTrip,
+            Severity::Warning,
+            "300",
+        ),
+    ];
+    for (change, check, severity, part) in cases {
+        let wrong = wrong(change, &STANDARD);
+        let [finding] = &wrong[..] else { panic!("{check}: {wrong:?}") };
+        assert_eq!((finding.check, finding.severity), (check, severity), "{finding}");
+        assert!(finding.reason.contains(part) && finding.cure.is_some(), "{finding}");
+    }
+}
+
+#[test]
+fn a_right_that_is_only_of_use_is_a_warning() {
+    let optional = |it: &mut Facts| {
+        let outcome = TrialOutcome::Lacking("+client|tracking".into());
+        it.trials.push(Tried { is_essential: false, outcome });
+    };
+    let finding = about(Check::Rights, optional, &STANDARD);
+    assert_eq!(finding.severity, Severity::Warning);
+    assert_eq!(finding.cure.unwrap(), "ACL SETUSER worker +client|tracking");
+}
+
+#[test]
+fn missing_rights_are_named_once_and_together() {
+    let several = |it: &mut Facts| {
+        it.trials = ["~a*", "+set", "~a*"].map(|r| tried(TrialOutcome::Lacking(r.into()))).to_vec();
+        it.memory = forbidden();
+    };
+    let cure = |standard| about(Check::Rights, several, standard).cure.unwrap();
+    assert_eq!(cure(&STANDARD), "ACL SETUSER worker +set ~a*");
+    // Of several servers, each has to say how it is.
+    assert_eq!(cure(&GUARDED), "ACL SETUSER worker +info|memory +set ~a*");
+}
+
+#[test]
+fn what_may_not_be_asked_is_unknown_and_no_fault() {
+    type Change = fn(&mut Facts);
+    let cases: [(Change, Check, &str); 6] = [
+        (|it| it.server = forbidden(), Check::Version, "+info|server"),
+        (|it| it.replication = forbidden(), Check::Role, "+info|replication"),
+        (|it| it.memory = forbidden(), Check::Eviction, "+info|memory"),
+        (|it| it.persistence = forbidden(), Check::Persistence, "+info|persistence"),
+        (|it| it.settings = forbidden(), Check::Persistence, "+config|get"),
+        (|it| it.clock = forbidden(), Check::Clock, "+time"),
+    ];
+    for (change, check, right) in cases {
+        let finding = about(check, change, &STANDARD);
+        assert_eq!(finding.severity, Severity::Note, "{finding}");
+        assert!(finding.cure.as_ref().unwrap().contains(right), "{finding}");
+        assert_eq!(wrong(change, &STANDARD), []);
+    }
+    // Where CONFIG is renamed there is no right to it.
+    let renamed = |it: &mut Facts| it.settings = refused("ERR unknown command 'CONFIG'");
+    assert_eq!(about(Check::Persistence, renamed, &STANDARD).cure, None);
+}
+
+#[test]
+fn a_strict_set_up_refuses_what_may_evict() {
+    let evicts = |it: &mut Facts| it.memory = fields("maxmemory_policy:volatile-ttl");
+    let strict = Standard { strict: true, ..STANDARD };
+    assert_eq!(about(Check::Eviction, evicts, &strict).severity, Severity::Error);
+}
+
+#[test]
+fn the_restart_guard_covers_what_is_not_kept_and_says_how_long_it_waits() {
+    let forgets = |it: &mut Facts| it.persistence = fields("aof_enabled:0");
+    assert_eq!(about(Check::Persistence, forgets, &GUARDED).severity, Severity::Ok);
+    let young = |it: &mut Facts| it.server = fields("uptime_in_seconds:3");
+    let finding = about(Check::RestartGuard, young, &GUARDED);
+    assert_eq!(finding.severity, Severity::Warning);
+    assert!(finding.reason.contains("3 s ago") && finding.reason.contains("another 8s"));
+    assert_eq!(about(Check::RestartGuard, young, &STANDARD).severity, Severity::Ok);
+}
+
+#[test]
+fn a_replica_names_its_master_and_is_asked_no_more() {
+    let replica = |it: &mut Facts| {
+        it.replication = fields("role:slave\nmaster_host:h\x1b[2J\nmaster_port:1");
+        it.trials.clear();
+    };
+    let mut facts = fit();
+    replica(&mut facts);
+    let all = findings(&facts, &GUARDED);
+    let checks: Vec<_> = all.iter().map(|finding| finding.check).collect();
+    assert!(!checks.contains(&Check::Persistence) && !checks.contains(&Check::RestartGuard));
+    let role = all.iter().find(|finding| finding.check == Check::Role).unwrap();
+    assert_eq!(role.cure.as_deref(), Some(r"give its master, h\u{1b}[2J:1"));
+}
+
+#[test]
+fn nodes_of_a_cluster_belong_into_one() {
+    let in_cluster = Standard { in_cluster: true, ..STANDARD };
+    let node = |it: &mut Facts| it.server = fields("redis_version:7.0.1\nredis_mode:cluster");
+    assert_eq!(wrong(node, &in_cluster), []);
+    assert_eq!(about(Check::Independence, |_| (), &in_cluster).severity, Severity::Error);
+}
+
+#[test]
+fn what_servers_say_cannot_write_to_a_terminal_and_has_an_end() {
+    let hostile = format!("x\x1b[2J\u{202e}{}", "y".repeat(100_000));
+    let facts = Facts {
+        server: fields(&format!("redis_version:{hostile}\nuptime_in_seconds:{hostile}")),
+        memory: fields(&format!("maxmemory_policy:{hostile}")),
+        persistence: refused(&hostile),
+        replication: fields(&format!("role:{hostile}\nmaster_host:{hostile}\nmaster_port:1")),
+        clock: refused(&hostile),
+        broken_off: Some(hostile.escape_debug().to_string()),
+        ..fit()
+    };
+    for finding in findings(&facts, &GUARDED) {
+        let text = finding.to_string();
+        assert!(text.chars().all(|c| !c.is_control() && c != '\u{202e}'), "{text}");
+        assert!(text.len() < 2000, "{}", text.len());
+    }
+}
+
+#[test]
+fn what_was_not_asked_any_more_is_not_mentioned() {
+    let facts = Facts { broken_off: Some("silent".into()), is_resp3: true, ..Facts::default() };
+    let checks: Vec<_> = findings(&facts, &GUARDED).iter().map(|it| it.check).collect();
+    assert_eq!(checks, [Check::Reachable, Check::Version, Check::Protocol]);
+}

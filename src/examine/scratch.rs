@@ -1,0 +1,203 @@
+//! A lock of nobody's, on which rights are tried: its keys, the commands, and what replies mean.
+//!
+//! The keys are a lock's own, under the prefix that locks have, with a name that nobody else has.
+//! They end by themselves after [`TTL_MS`], whatever becomes of us, and are deleted before.
+
+use std::fmt::Write as _;
+
+use leasehold_resp::Frame;
+
+use super::facts::{TrialOutcome, Tried, shown};
+use crate::clock;
+use crate::error::Error;
+use crate::lock::names::{Key, Names};
+use crate::net::refusal::{Code, ServerError};
+
+const NAME: &str = "leasehold-doctor:";
+const TTL_MS: &[u8] = b"5000";
+/// It does nothing, and is allowed to all who may run any.
+const SCRIPT: &[u8] = b"return 1";
+/// No script has it.
+const NO_DIGEST: &[u8] = &[b'0'; 40];
+
+/// The keys, and the patterns that a user's rights to them have.
+pub(crate) struct Scratch {
+    names: Names,
+    waiters: Key,
+    patterns: [String; 3],
+}
+
+/// One command that is tried.
+pub(super) struct Trial<'a> {
+    pub(super) words: Vec<&'a [u8]>,
+    /// The right to the command, and the one to its key.
+    right: &'static str,
+    pattern: &'a str,
+    need: Need,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    /// Without it there are no locks.
+    Success,
+    /// Nor without the right to it; the command itself is refused for another reason, so that it
+    /// changes nothing.
+    Right,
+    /// It is less pleasant without the right.
+    Convenience,
+}
+
+impl Scratch {
+    pub(crate) fn new(prefix: &[u8]) -> Result<Self, Error> {
+        let mut name = NAME.to_owned();
+        for byte in clock::random_id() {
+            let _ = write!(name, "{byte:02x}");
+        }
+        let names = Names::new(prefix, name.as_bytes()).map_err(Error::misuse)?;
+        let prefix = String::from_utf8_lossy(prefix);
+        let is_tagged = names.fence().starts_with(names.lock());
+        let patterns = match (&*prefix, is_tagged) {
+            ("", _) => ["~*"; 3].map(str::to_owned),
+            (prefix, true) => [(); 3].map(|()| format!("~{prefix}*")),
+            (prefix, false) => [
+                format!("~{prefix}*"),
+                format!("~{{{prefix}*}}:fence"),
+                format!("~{{{prefix}*}}:waiters"),
+            ],
+        };
+        Ok(Self { waiters: names.waiters(), names, patterns })
+    }
+
+    /// What is tried, in this order; what is left of it is deleted last.
+    pub(super) fn trials(&self, replicas: bool, in_cluster: bool) -> Vec<Trial<'_>> {
+        let (lock, fence, waiters) = (self.names.lock(), self.names.fence(), &self.waiters[..]);
+        let [of_lock, of_fence, of_waiters] = [0, 1, 2].map(|key| self.patterns[key].as_str());
+        let trial = |need, right, pattern, words: &[&'static [u8]]| Trial {
+            words: words.to_vec(),
+            right,
+            pattern,
+            need,
+        };
+        let on = |need, right, pattern, (verb, key): (&'static [u8], _), rest: &[&'static [u8]]| {
+            Trial { words: [&[verb, key][..], rest].concat(), right, pattern, need }
+        };
+        let with_ttl: [&[u8]; 4] = [b"1", b"NX", b"PX", TTL_MS];
+        let mut trials = vec![
+            on(Need::Success, "+set", of_lock, (b"SET", lock), &with_ttl),
+            on(Need::Success, "+get", of_lock, (b"GET", lock), &[]),
+            on(Need::Success, "+pttl", of_lock, (b"PTTL", lock), &[]),
+            on(Need::Success, "+pexpire", of_lock, (b"PEXPIRE", lock), &[TTL_MS]),
+            on(Need::Success, "+set", of_fence, (b"SET", fence), &with_ttl),
+            on(Need::Success, "+set", of_waiters, (b"SET", waiters), &with_ttl),
+            // No number: it would make a key that never ends, where SET is not allowed.
+            on(Need::Right, "+incrby", of_waiters, (b"INCRBY", waiters), &[b"one"]),
+            trial(Need::Success, "+script|load", "", &[b"SCRIPT", b"LOAD", SCRIPT]),
+            trial(Need::Right, "+evalsha", "", &[b"EVALSHA", NO_DIGEST, b"0"]),
+            trial(Need::Success, "+eval", "", &[b"EVAL", SCRIPT, b"0"]),
+            trial(Need::Convenience, "+client|tracking", "", &[b"CLIENT", b"TRACKING", b"OFF"]),
+            on(Need::Success, "+del", of_lock, (b"DEL", lock), &[]),
+            on(Need::Success, "+del", of_fence, (b"DEL", fence), &[]),
+            on(Need::Success, "+del", of_waiters, (b"DEL", waiters), &[]),
+        ];
+        if replicas {
+            // For none of them, so that it returns at once.
+            trials.push(trial(Need::Success, "+wait", "", &[b"WAIT", b"0", b"1"]));
+        }
+        if in_cluster {
+            trials.push(trial(Need::Success, "+asking", "", &[b"ASKING"]));
+        }
+        trials
+    }
+}
+
+impl Trial<'_> {
+    /// What the reply to it means.
+    pub(super) fn judge(&self, reply: &Frame) -> Tried {
+        let is_essential = self.need != Need::Convenience;
+        let Some(text) = reply.error() else {
+            return Tried { is_essential, outcome: TrialOutcome::Allowed };
+        };
+        let error = ServerError::new(text);
+        let outcome = match error.code() {
+            Code::Permission if error.is_about_keys() && !self.pattern.is_empty() => {
+                TrialOutcome::Lacking(self.pattern.to_owned())
+            }
+            Code::Permission => TrialOutcome::Lacking(self.right.to_owned()),
+            // The rights were looked at before the key's place was.
+            Code::Elsewhere => TrialOutcome::Allowed,
+            _ if self.need == Need::Success => TrialOutcome::Failed(shown(error.text())),
+            _ => TrialOutcome::Allowed,
+        };
+        Tried { is_essential, outcome }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn outcome(trial: &Trial<'_>, text: &'static str) -> TrialOutcome {
+        trial.judge(&Frame::Error(Bytes::from_static(text.as_bytes()))).outcome
+    }
+
+    fn lacking(right: &str) -> TrialOutcome {
+        TrialOutcome::Lacking(right.to_owned())
+    }
+
+    #[test]
+    fn the_keys_are_a_locks_own_and_nobody_elses() {
+        let (one, other) = (Scratch::new(b"app:").unwrap(), Scratch::new(b"app:").unwrap());
+        assert_ne!(one.names.lock(), other.names.lock());
+        let lock = String::from_utf8(one.names.lock().to_vec()).unwrap();
+        assert!(lock.starts_with("app:leasehold-doctor:"), "{lock}");
+        assert_eq!(one.waiters[..], *format!("{{{lock}}}:waiters").as_bytes());
+        assert_eq!(one.patterns, ["~app:*", "~{app:*}:fence", "~{app:*}:waiters"]);
+        assert_eq!(Scratch::new(b"{app}:").unwrap().patterns, ["~{app}:*"; 3]);
+        assert_eq!(Scratch::new(b"").unwrap().patterns, ["~*"; 3]);
+        assert!(Scratch::new(b"}").is_err());
+    }
+
+    /// Whatever is refused, no key is left for ever: what makes one says when it ends.
+    #[test]
+    fn whatever_is_written_ends_by_itself() {
+        let scratch = Scratch::new(b"").unwrap();
+        for trial in scratch.trials(true, true) {
+            let name = trial.words[0];
+            if name == b"SET" {
+                assert!(trial.words.ends_with(&[b"PX", TTL_MS]));
+            }
+            if name == b"INCRBY" {
+                assert!(trial.words[2].iter().all(u8::is_ascii_alphabetic));
+            }
+        }
+    }
+
+    #[test]
+    fn a_missing_right_is_the_commands_or_its_keys() {
+        let scratch = Scratch::new(b"app:").unwrap();
+        let trials = scratch.trials(false, false);
+        let trial = |verb: &[u8]| trials.iter().find(|trial| trial.words[0] == verb).unwrap();
+        let command = "NOPERM this user has no permissions to run the 'x' command";
+        let key = "NOPERM this user has no permissions to access one of the keys used as arguments";
+        assert_eq!(outcome(trial(b"SET"), command), lacking("+set"));
+        assert_eq!(outcome(trial(b"SET"), key), lacking("~app:*"));
+        assert_eq!(outcome(trial(b"INCRBY"), key), lacking("~{app:*}:waiters"));
+        assert_eq!(outcome(trial(b"SCRIPT"), command), lacking("+script|load"));
+        assert!(!trial(b"CLIENT").judge(&Frame::Null).is_essential);
+    }
+
+    #[test]
+    fn what_is_refused_for_another_reason_is_allowed_or_does_not_work() {
+        let scratch = Scratch::new(b"app:").unwrap();
+        let trials = scratch.trials(false, true);
+        let trial = |verb: &[u8]| trials.iter().find(|trial| trial.words[0] == verb).unwrap();
+        assert_eq!(outcome(trial(b"SET"), "MOVED 1 h:1"), TrialOutcome::Allowed);
+        let full = "OOM command not allowed when used memory > 'maxmemory'.";
+        assert_eq!(outcome(trial(b"SET"), full), TrialOutcome::Failed(full.to_owned()));
+        assert_eq!(outcome(trial(b"EVALSHA"), "NOSCRIPT x"), TrialOutcome::Allowed);
+        assert_eq!(outcome(trial(b"INCRBY"), "ERR no number"), TrialOutcome::Allowed);
+        assert_eq!(outcome(trial(b"CLIENT"), "ERR unknown subcommand"), TrialOutcome::Allowed);
+    }
+}

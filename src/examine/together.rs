@@ -1,0 +1,122 @@
+//! What is so of all servers together. Pure.
+
+use std::time::Duration;
+
+use super::facts::ClockReading;
+use super::judge::CLOCKS_APART_MAX;
+use super::report::{Check, Finding};
+use crate::policy::Quorum;
+
+/// The first server of the same run, for each that is not the first of its run.
+pub(super) fn same_run<'a>(runs: &[(&'a str, Option<&str>)], index: usize) -> Option<&'a str> {
+    let own = runs[index].1?;
+    let other = runs[..index].iter().find(|(_, run)| *run == Some(own));
+    other.map(|(server, _)| *server)
+}
+
+pub(super) fn given_twice(other: &str) -> Finding {
+    let reason = format!("the same server as {other}: its votes would count twice");
+    let finding = Finding::error(Check::Independence, reason);
+    finding.cured_by("give each server once: a quorum needs servers that fail by themselves")
+}
+
+/// What servers with these clocks say of one another; nothing of fewer than two.
+pub(super) fn clocks(readings: &[(&str, ClockReading)]) -> Option<Finding> {
+    let (first, earliest) = readings.iter().min_by_key(|(_, clock)| clock.ahead_micros)?;
+    let (last, latest) = readings.iter().max_by_key(|(_, clock)| clock.ahead_micros)?;
+    if readings.len() < 2 {
+        return None;
+    }
+    let apart = Duration::from_micros(latest.ahead_micros.abs_diff(earliest.ahead_micros));
+    let within = earliest.within + latest.within;
+    let reason = format!("the servers' clocks are at most {apart:.1?} apart (within {within:.1?})");
+    if apart.saturating_sub(within) <= CLOCKS_APART_MAX {
+        return Some(Finding::ok(Check::Clock, reason));
+    }
+    let reason = format!(
+        "the clock of {last} is {apart:.1?} ahead of that of {first}: where a clock is set right \
+         at once, leases end early or late"
+    );
+    let finding = Finding::warning(Check::Clock, reason);
+    Some(finding.cured_by("have all of them keep time by NTP, set to slew and not to step"))
+}
+
+/// What this quorum withstands, now that so many servers may vote.
+pub(super) fn tolerance(quorum: Quorum, servers: usize, voting: usize) -> Finding {
+    const CHECK: Check = Check::Tolerance;
+    let needed = quorum.needed();
+    if servers == 1 {
+        return match voting {
+            0 => Finding::error(CHECK, "the one server cannot take part: there are no locks")
+                .cured_by("mend it, as said above"),
+            _ => Finding::ok(CHECK, "one vote: k = 0 may lose its memory, f = 0 may be down"),
+        };
+    }
+    let tolerance = quorum.tolerance();
+    let (losses, outages) = (tolerance.memory_losses, tolerance.outages);
+    let reason = format!(
+        "{needed} of {servers} have to grant a lease: k = {losses} may lose their memory within \
+         its life, f = {outages} may be down"
+    );
+    let mend = "mend the servers that cannot take part now, or wait for those that restarted";
+    match voting.checked_sub(needed) {
+        None => Finding::error(CHECK, format!("{reason}; only {voting} can take part: no locks"))
+            .cured_by(mend),
+        Some(spare) if voting < servers => {
+            let reason = format!("{reason}; {voting} can take part now, so {spare} more may fail");
+            Finding::warning(CHECK, reason).cured_by(mend)
+        }
+        Some(0) => Finding::note(CHECK, format!("{reason}: any outage ends all locking"))
+            .cured_by("more servers, or a smaller quorum"),
+        Some(_) => Finding::ok(CHECK, reason),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::Severity;
+    use super::*;
+
+    #[test]
+    fn a_run_that_is_met_twice_is_found_at_its_second_place() {
+        let runs = [("a", Some("1")), ("b", Some("2")), ("c", None), ("d", Some("1")), ("e", None)];
+        let found: Vec<_> = (0..runs.len()).map(|index| same_run(&runs, index)).collect();
+        assert_eq!(found, [None, None, None, Some("a"), None]);
+    }
+
+    fn reading(ahead_ms: i64, within_ms: u64) -> ClockReading {
+        ClockReading { ahead_micros: ahead_ms * 1000, within: Duration::from_millis(within_ms) }
+    }
+
+    #[test]
+    fn clocks_far_apart_are_warned_of_unless_the_difference_may_be_the_networks() {
+        let severity = |readings: &[ClockReading]| {
+            let named: Vec<_> = readings.iter().map(|reading| ("s", *reading)).collect();
+            clocks(&named).map(|finding| finding.severity)
+        };
+        assert_eq!(severity(&[]), None);
+        assert_eq!(severity(&[reading(5000, 1)]), None);
+        assert_eq!(severity(&[reading(-400, 1), reading(500, 1)]), Some(Severity::Ok));
+        assert_eq!(severity(&[reading(-900, 1), reading(900, 1)]), Some(Severity::Warning));
+        assert_eq!(severity(&[reading(-900, 400), reading(900, 500)]), Some(Severity::Ok));
+        let named = [("a", reading(0, 1)), ("b", reading(9000, 1)), ("c", reading(20, 1))];
+        assert!(clocks(&named).unwrap().reason.contains("of b is 9.0s ahead of that of a"));
+    }
+
+    #[test]
+    fn the_set_is_as_good_as_those_who_may_vote() {
+        let severity = |servers, needed, voting| {
+            tolerance(Quorum::new(servers, needed).unwrap(), servers, voting).severity
+        };
+        assert_eq!(severity(1, None, 1), Severity::Ok);
+        assert_eq!(severity(1, None, 0), Severity::Error);
+        assert_eq!(severity(5, None, 5), Severity::Ok);
+        assert_eq!(severity(5, None, 4), Severity::Warning);
+        assert_eq!(severity(5, None, 3), Severity::Warning);
+        assert_eq!(severity(5, None, 2), Severity::Error);
+        assert_eq!(severity(5, Some(4), 3), Severity::Error);
+        assert_eq!(severity(2, None, 2), Severity::Note);
+        let reason = tolerance(Quorum::new(5, Some(4)).unwrap(), 5, 5).reason;
+        assert!(reason.contains("4 of 5") && reason.contains("k = 2") && reason.contains("f = 1"));
+    }
+}
