@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use self::facts::{ClockReading, Facts, cut, shown};
+use self::facts::{ClockReading, Facts, shown};
 use self::gather::{Questions, gather};
 pub(crate) use self::judge::Standard;
 use self::judge::judge;
@@ -141,7 +141,7 @@ async fn open(plan: &Plan, endpoint: &Endpoint) -> Result<Arc<Connection>, OpenE
 /// What is to be said of a server that cannot be connected to.
 fn unmet(error: OpenError) -> Finding {
     let reason = Reason::NoConnection(error);
-    let text = cut(&reason.to_string());
+    let text = shown(&reason.to_string());
     match reason.kind() {
         FailureKind::Auth => Finding::error(Check::Login, text)
             .cured_by("check the URL's user and password, its rights, and both certificates"),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::facts::{ClockReading, Facts, Fields, Reading, TrialOutcome, cut, shown};
+use super::facts::{ClockReading, Facts, Fields, Reading, TrialOutcome, shown};
 use super::report::{Check, Finding, Severity};
 use crate::net::refusal::Code;
 use crate::policy::{Moment, Run, quarantine};
@@ -55,7 +55,7 @@ fn reachable(facts: &Facts) -> Finding {
         None => Finding::ok(Check::Reachable, "it answers"),
         Some(why) => Finding::error(
             Check::Reachable,
-            format!("connected, and not everything was answered: {}", cut(why)),
+            format!("connected, and not everything was answered: {}", shown(why)),
         )
         .cured_by("see whether it hangs, is overloaded, or a network between drops packets"),
     }
