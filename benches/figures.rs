@@ -54,6 +54,8 @@ mod throughput;
 mod uncontended;
 #[path = "figures/waiters.rs"]
 mod waiters;
+#[path = "figures/way.rs"]
+mod way;
 #[path = "figures/wire.rs"]
 mod wire;
 

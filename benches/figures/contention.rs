@@ -5,6 +5,7 @@
 //! round trip: the same acquire over a bare stream, measured in turn with the contention, on the
 //! same runtime and in the same rhythm, because a processor that has slept takes its time.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
@@ -14,6 +15,7 @@ use tokio::net::TcpStream;
 
 use super::runtimes::{Shape, Stage};
 use super::statistics::Samples;
+use super::way::{Network, Way};
 use super::wire::{Keys, Kind, Pen, Scripts};
 use crate::support::RedisServer;
 
@@ -33,12 +35,17 @@ pub type Held = (f64, f64);
 
 pub fn run(time: Duration) {
     let server = RedisServer::start();
+    let network = Network::before(&server);
     println!("\nContention of {TASKS} tasks for one lock, held for {} ms;", HOLD.as_millis());
     println!("in bare round trips, median (10th to 90th percentile) of the hands:\n");
-    for shape in [Shape::CurrentThread, Shape::Worker] {
+    for (shape, way) in [
+        (Shape::CurrentThread, Way::direct(&server)),
+        (Shape::Worker, Way::direct(&server)),
+        (Shape::CurrentThread, network.way()),
+    ] {
         let stage = Stage::new(shape);
-        let mut yardstick = Yardstick::new(&stage, &server);
-        let url = server.url();
+        let mut yardstick = Yardstick::new(&stage, &server, way.address);
+        let url = way.url();
         let locker = stage.run(async move { Locker::connect(&url).await });
         let locker = locker.expect("the server is up");
         let (mut lone, mut tally) = (Samples::default(), Tally::new(TASKS));
@@ -48,7 +55,7 @@ pub fn run(time: Duration) {
             lone.push(stage.run(lone_acquire(locker.clone())) / round_trip);
             tally.add(&stage.run(contend(locker.clone(), TASKS, round)), round_trip);
         }
-        println!("{}: a lone acquire {:.2}", shape.name(), lone.summary());
+        println!("{}, {}: a lone acquire {:.2}", shape.name(), way.name, lone.summary());
         tally.print(GAP_MAX, UNFAIRNESS_MAX);
     }
 }
@@ -73,9 +80,8 @@ struct Bare {
 }
 
 impl Yardstick {
-    pub fn new(stage: &Stage, server: &RedisServer) -> Self {
+    pub fn new(stage: &Stage, server: &RedisServer, address: SocketAddr) -> Self {
         let pen = Pen::new(Kind::Fenced, &Scripts::load(&mut server.client()));
-        let address = server.address();
         let bare = stage.run(async move {
             let stream = TcpStream::connect(address).await.expect("the server is up");
             stream.set_nodelay(true).expect("a TCP stream has the option");

@@ -11,6 +11,7 @@ use leasehold::Locker;
 
 use super::contention::{HOLD, Held, Tally, Yardstick, contend, micros, rounds_in};
 use super::runtimes::{Shape, Stage};
+use super::way::{Network, Way};
 use crate::support::RedisServer;
 
 /// Set in a process that contends: the server's URL, when to begin, and for how long.
@@ -22,24 +23,31 @@ const UNFAIRNESS_MAX: f64 = 3.0;
 
 pub fn run(time: Duration) {
     let server = RedisServer::start();
-    let stage = Stage::new(Shape::CurrentThread);
-    let mut yardstick = Yardstick::new(&stage, &server);
+    let network = Network::before(&server);
     println!("\nContention of processes for one lock, held for {} ms,", HOLD.as_millis());
     println!("in bare round trips, median (10th to 90th percentile):\n");
+    for way in [Way::direct(&server), network.way()] {
+        on_the_way(&server, way, time);
+    }
+}
+
+fn on_the_way(server: &RedisServer, way: Way, time: Duration) {
+    let stage = Stage::new(Shape::CurrentThread);
+    let mut yardstick = Yardstick::new(&stage, server, way.address);
     let (rounds, round) = rounds_in(time);
     let crowds = [2, 4, 8];
     let mut tallies = crowds.map(|processes| (Tally::new(processes), 0));
     for _ in 0..rounds {
         for (processes, (tally, commands)) in crowds.iter().zip(&mut tallies) {
             let round_trip = yardstick.measure(&stage);
-            let before = scripts_run(&server);
-            tally.add(&between(&server, *processes, round), round_trip);
-            *commands += scripts_run(&server) - before;
+            let before = scripts_run(server);
+            tally.add(&between(way, *processes, round), round_trip);
+            *commands += scripts_run(server) - before;
         }
     }
     for (processes, (tally, commands)) in crowds.iter().zip(&tallies) {
         let each = *commands as f64 / tally.hands as f64;
-        println!("{processes} processes: {each:.2} commands a hand-over");
+        println!("{processes} processes, {}: {each:.2} commands a hand-over", way.name);
         tally.print(GAP_MAX, UNFAIRNESS_MAX);
     }
 }
@@ -70,9 +78,9 @@ pub fn contend_if_told() -> bool {
     true
 }
 
-fn between(server: &RedisServer, processes: usize, time: Duration) -> Vec<Vec<Held>> {
+fn between(way: Way, processes: usize, time: Duration) -> Vec<Vec<Held>> {
     let begin = micros() + START.as_secs_f64() * 1e6;
-    let told = format!("{} {begin} {}", server.url(), time.as_millis());
+    let told = format!("{} {begin} {}", way.url(), time.as_millis());
     let children: Vec<_> = (0..processes)
         .map(|_| {
             Command::new(std::env::current_exe().expect("this program has a path"))

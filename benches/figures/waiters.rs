@@ -25,7 +25,7 @@ struct Crowd {
 pub fn run(rounds: usize) {
     let server = RedisServer::start();
     let stage = Stage::new(Shape::CurrentThread);
-    let mut yardstick = Yardstick::new(&stage, &server);
+    let mut yardstick = Yardstick::new(&stage, &server, server.address());
     println!("\nWaiters in one process that give the lock on at once,");
     println!("a hand-over, median (10th to 90th percentile) of {rounds} rounds:\n");
     let mut crowds = CROWDS.map(|_| Crowd::default());
