@@ -22,8 +22,10 @@
 //! A lease ends by itself, [`Guard::is_lost`] says so at its end at the latest, and nobody is
 //! granted the lock before that, as long as the server keeps its memory and its clock runs within
 //! 1 % and 2 ms of ours for one TTL. A process can still be paused right after it asked, so work
-//! that must never be done twice needs [`Guard::fence`] and a resource that refuses old tokens;
-//! see the README's table for each guarantee and its condition.
+//! that must never be done twice needs [`Guard::fence`] and a resource that refuses old tokens.
+//! [`guide::guarantees`] has each guarantee, its condition and the tests that show it; the
+//! [`guide`] is on choosing servers, quorums and TTLs, on what goes wrong, and on when to use
+//! something else.
 //!
 //! # Cancel safety
 //!
@@ -63,6 +65,14 @@ pub mod fuzzing {
     pub use crate::net::{outbox, outcome, owed, pipeline};
     pub use crate::policy::Moment;
     pub use crate::server::{cluster, endpoint};
+}
+
+pub mod guide {
+    #![doc = include_str!("guide.md")]
+
+    pub mod guarantees {
+        #![doc = include_str!("../docs/guarantees.md")]
+    }
 }
 
 pub use builder::Builder;

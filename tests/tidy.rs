@@ -130,6 +130,12 @@ fn the_readme_is_short_and_states_the_rust_version_of_the_manifest() {
 }
 
 #[test]
+fn every_guarantee_names_tests_that_are_there() {
+    let path = "docs/guarantees.md";
+    enforce([(path, papers::check_guarantees(&read(path), read))]);
+}
+
+#[test]
 fn the_default_dependency_tree_is_small() {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "-p", "leasehold", "-e", "normal", "--prefix", "none"])

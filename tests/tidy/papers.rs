@@ -87,6 +87,26 @@ fn rust_versions(line: &str) -> impl Iterator<Item = String> {
     versions.into_iter()
 }
 
+/// Each line of the table names tests as `file: name`, and they are there: `read` gives a file's text.
+pub(crate) fn check_guarantees(table: &str, read: impl Fn(&str) -> String) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let lines = (1..).zip(table.lines()).filter(|(_, line)| line.starts_with("| "));
+    for (line, text) in lines.skip(1) {
+        let quoted = text.split('`').skip(1).step_by(2);
+        let tests: Vec<_> = quoted.filter_map(|test| test.split_once(".rs: ")).collect();
+        if tests.is_empty() {
+            findings.push(Finding::new(line, "it names no test"));
+        }
+        let is_missing = |(file, name): &(&str, &str)| {
+            !read(&format!("{file}.rs")).contains(&format!("fn {name}("))
+        };
+        findings.extend(tests.into_iter().filter(is_missing).map(|(file, name)| {
+            Finding::new(line, format!("there is no test {name} in {file}.rs"))
+        }));
+    }
+    findings
+}
+
 /// `tree` is what `cargo tree --prefix none` prints.
 pub(crate) fn check_dependencies(tree: &str) -> Vec<Finding> {
     let crates: BTreeSet<String> = tree
@@ -147,6 +167,19 @@ mod tests {
         assert_eq!(lines("Rust 1.85, on Redis 7.0, for rust users of tokio 1.45"), [0; 0]);
         let long = "Rust 1.85\n".to_owned() + &"\n".repeat(README_LINES_MAX);
         assert_eq!(lines(&long), [README_LINES_MAX]);
+    }
+
+    #[test]
+    fn a_guarantee_without_a_test_is_found() {
+        let read = |_: &str| "async fn it_is_so() {}".to_owned();
+        let check = |row: &str| {
+            let table = format!("Words.\n\n| Claim | Shown by |\n|---|---|\n| x | {row} |\n");
+            check_guarantees(&table, read)
+        };
+        assert_eq!(check("`tests/a.rs: it_is_so`"), []);
+        assert_eq!(check("nobody").len(), 1);
+        let rule = "there is no test it_is in tests/a.rs";
+        assert_eq!(check("`tests/a.rs: it_is_so`, `tests/a.rs: it_is`"), [Finding::new(5, rule)]);
     }
 
     #[test]
