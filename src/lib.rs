@@ -86,4 +86,6 @@ pub use locker::Locker;
 pub use net::tls::Tls;
 pub use policy::{CoexistenceError, Loss, Retry, Tolerance, may_coexist};
 pub use request::{Acquire, LockRequest};
+#[cfg(feature = "metrics")]
+pub use stats::SECONDS_BUCKETS;
 pub use stats::{BreakerState, Event, Latencies, Observer, ServerStats, Stats};

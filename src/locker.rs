@@ -155,7 +155,7 @@ impl Locker {
         let now = clock::now();
         let server = |node: &Arc<Node>| ServerStats {
             server: node.endpoint().address.to_string(),
-            breaker: match node.breaker().opens_in(now) {
+            breaker: match node.gate().opens_in(now) {
                 None => BreakerState::Closed,
                 Some(Duration::ZERO) => BreakerState::HalfOpen,
                 Some(_) => BreakerState::Open,

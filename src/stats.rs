@@ -3,6 +3,7 @@
 //! The lock layer notes what happens; this layer counts it and tells the observer, if there is one.
 //! It must never know how any of it came about, and it reads no clock: durations come in.
 
+mod export;
 mod histogram;
 mod observer;
 mod snapshot;
@@ -12,6 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+pub(crate) use export::AtServer;
+#[cfg(feature = "metrics")]
+pub use export::SECONDS_BUCKETS;
+use export::{Figure, export};
 use histogram::Histogram;
 pub use histogram::Latencies;
 pub use observer::{Event, Observer};
@@ -57,6 +62,7 @@ pub(crate) struct Meter {
 
 impl Meter {
     pub(crate) fn new(observer: Option<Arc<dyn Observer>>) -> Self {
+        export::describe();
         Self {
             attempts: AtomicU64::new(0),
             contended: AtomicU64::new(0),
@@ -80,95 +86,122 @@ impl Meter {
     /// One attempt was put to the servers.
     pub(crate) fn note_attempt(&self) {
         count(&self.attempts);
+        export(Figure::Attempt);
     }
 
     /// A request was granted its lease, this long after it was made.
     pub(crate) fn note_granted(&self, name: &[u8], waited: Duration) {
         self.wait.record(waited);
+        export(Figure::Granted(waited));
         self.tell(Event::Granted { name, waited });
     }
 
     /// An attempt was refused, since another holds the lock.
     pub(crate) fn note_contended(&self, name: &[u8]) {
         count(&self.contended);
+        export(Figure::Contended);
         self.tell(Event::Contended { name });
     }
 
     /// A request's wait ran out.
     pub(crate) fn note_timed_out(&self, name: &[u8], waited: Duration) {
         count(&self.timed_out);
+        export(Figure::TimedOut);
         self.tell(Event::TimedOut { name, waited });
     }
 
     /// An attempt was sent, and whether it was carried out is not known.
     pub(crate) fn note_unknown(&self) {
         count(&self.unknown);
+        export(Figure::Unknown);
+    }
+
+    /// A request was refused, since another holds the lock and it was not to wait.
+    pub(crate) fn note_refused(&self) {
+        export(Figure::Refused);
+    }
+
+    /// A request was dropped before it had its answer.
+    pub(crate) fn note_cancelled(&self) {
+        export(Figure::Cancelled);
     }
 
     /// A request failed for another reason than a holder.
     pub(crate) fn note_failed(&self, name: &[u8]) {
         count(&self.failed);
+        export(Figure::Failed);
         self.tell(Event::Failed { name });
     }
 
     /// A lease was given back by its holder, this long after it was granted.
     pub(crate) fn note_released(&self, name: &[u8], held_for: Duration) {
         self.hold.record(held_for);
+        export(Figure::Released(held_for));
         self.tell(Event::Released { name, held_for });
     }
 
     /// A lease was renewed, with this between question and verdict.
     pub(crate) fn note_renewed(&self, name: &[u8], round_trip: Duration) {
         self.renewal_round_trip.record(round_trip);
+        export(Figure::Renewed(round_trip));
         self.tell(Event::Renewed { name });
     }
 
     /// A renewal came to nothing; there may be time for another.
     pub(crate) fn note_renewal_failed(&self, name: &[u8]) {
         count(&self.renewals_failed);
+        export(Figure::RenewalFailed);
         self.tell(Event::RenewalFailed { name });
     }
 
     /// A server that had lost a lease has it again.
     pub(crate) fn note_repaired(&self) {
         count(&self.repaired);
+        export(Figure::Repaired);
     }
 
     /// A lease ended before it was given back.
     pub(crate) fn note_lost(&self, name: &[u8], reason: Loss) {
         count(&self.losses[index_of(reason)]);
+        export(Figure::Lost(reason));
         self.tell(Event::Lost { name, reason });
     }
 
     /// A lease went straight to a waiter of this locker.
     pub(crate) fn note_handed_over(&self, name: &[u8]) {
         count(&self.handed_over);
+        export(Figure::HandedOver);
         self.tell(Event::HandedOver { name });
     }
 
     /// A server's push woke a waiter.
     pub(crate) fn note_woken(&self) {
         count(&self.woken);
+        export(Figure::Woken);
     }
 
     /// A request waits for its turn in this process.
     pub(crate) fn note_waiter_joined(&self) {
         self.waiting.fetch_add(1, Relaxed);
+        export(Figure::WaiterJoined);
     }
 
     /// A request that waited does not any more, whatever came of it.
     pub(crate) fn note_waiter_left(&self) {
         self.waiting.fetch_sub(1, Relaxed);
+        export(Figure::WaiterLeft);
     }
 
     /// There is a lease more.
     pub(crate) fn note_lease_began(&self) {
         self.held.fetch_add(1, Relaxed);
+        export(Figure::LeaseBegan);
     }
 
     /// There is a lease less: it was given back, dropped, handed over or lost.
     pub(crate) fn note_lease_ended(&self) {
         self.held.fetch_sub(1, Relaxed);
+        export(Figure::LeaseEnded);
     }
 
     /// All of it as it stands, with what the caller knows of the servers.

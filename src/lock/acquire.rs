@@ -14,6 +14,7 @@ use super::order::Wish;
 use super::post::Lanes;
 use super::race::race;
 use super::round::Round;
+use super::spans::Asking;
 use super::wait::wait;
 use crate::clock;
 use crate::error::{Error, Kind, Report};
@@ -37,6 +38,7 @@ pub(super) struct Refused {
 ///
 /// When the future is dropped, whatever may have been granted is given back.
 pub(crate) async fn acquire(core: &Arc<Core>, wish: &Wish) -> Result<Lease, Error> {
+    let asking = Asking::begin(core, wish);
     let asked_at = clock::now();
     let taken = take(core, wish, asked_at).await;
     // A lease that was begun before the locker was shut down is known to whoever did that; any
@@ -44,12 +46,21 @@ pub(crate) async fn acquire(core: &Arc<Core>, wish: &Wish) -> Result<Lease, Erro
     let outcome = if core.is_shut_down() { Err(shut_down(wish)) } else { taken };
     let (meter, name) = (core.meter(), wish.names[0].lock());
     match &outcome {
-        Ok(lease) => meter.note_granted(name, lease.granted_at().since(asked_at)),
-        Err(error) if error.is_timeout() => {
-            meter.note_timed_out(name, clock::now().since(asked_at));
+        Ok(lease) => {
+            let waited = lease.granted_at().since(asked_at);
+            meter.note_granted(name, waited);
+            asking.granted(lease.hold(), waited);
         }
-        Err(error) if error.is_contended() => {}
-        Err(_) => meter.note_failed(name),
+        Err(error) => {
+            if error.is_timeout() {
+                meter.note_timed_out(name, clock::now().since(asked_at));
+            } else if error.is_contended() {
+                meter.note_refused();
+            } else {
+                meter.note_failed(name);
+            }
+            asking.refused(error);
+        }
     }
     outcome
 }

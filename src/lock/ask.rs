@@ -201,12 +201,7 @@ fn put_now<'a>(
 /// Whether the server may be asked for a vote of this owner's.
 fn admit(hold: &Hold, seat: &Seat) -> Result<(), Reason> {
     if !hold.core.is_single() {
-        let mut breaker = seat.node.breaker();
-        // Randomness is a system call: it is not asked for where nothing is decided by it.
-        if !breaker.is_closed() {
-            let admitted = breaker.admit(clock::now(), clock::random_bits());
-            admitted.map_err(Reason::BreakerOpen)?;
-        }
+        seat.node.gate().admit().map_err(Reason::BreakerOpen)?;
     }
     // What was asked on a connection that has ended is never asked again by the same owner.
     if seat.is_unseated() { Err(Reason::NoConnection(OpenError::Connecting)) } else { Ok(()) }
@@ -332,10 +327,10 @@ fn conclude(
 pub(super) fn note(node: &Node, failure: Option<&Reason>, now: Moment) {
     match failure {
         Some(Reason::NoReply(_) | Reason::NoConnection(_)) => {
-            node.breaker().note_failure(now, clock::random_bits());
+            node.gate().note_failure(&node.endpoint().address, now);
         }
         // It was not asked.
         Some(Reason::BreakerOpen(_) | Reason::Refusal(_)) => {}
-        _ => node.breaker().note_answer(),
+        _ => node.gate().note_answer(),
     }
 }

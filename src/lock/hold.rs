@@ -13,6 +13,7 @@ use super::names::Names;
 use super::order::{Order, Replicas};
 use super::owner::Owner;
 use super::post::{Post, Seat};
+use super::spans::HoldSpan;
 use crate::clock;
 use crate::policy::{Loss, Moment, Quorum, Relay, Term};
 use crate::server::place::Place;
@@ -47,6 +48,7 @@ pub(crate) struct Hold {
     /// Nothing that could take the locks again is sent once this is set.
     given_back: Mutex<bool>,
     pub(super) watch: OnceLock<Box<[Watch]>>,
+    pub(super) span: HoldSpan,
 }
 
 /// That a lock went from hand to hand.
@@ -82,6 +84,7 @@ impl Hold {
             has_ended: AtomicBool::new(false),
             given_back: Mutex::new(false),
             watch: OnceLock::new(),
+            span: HoldSpan::default(),
         }
     }
 
@@ -194,6 +197,7 @@ impl Hold {
                 self.lost.notify_waiters();
                 self.note_ended();
                 self.core.meter().note_lost(self.name(), loss);
+                self.span.lost(self, loss);
                 self.core.lines().vacate(self);
                 Some(loss)
             }
@@ -210,6 +214,7 @@ impl Hold {
     /// It was given back while it was held.
     pub(super) fn note_released(&self) {
         self.core.meter().note_released(self.name(), self.held_for(clock::now()));
+        self.span.close("released");
     }
 
     /// Waits for its loss.

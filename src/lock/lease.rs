@@ -44,7 +44,7 @@ impl Lease {
         Self { claim, entry, granted_by: GrantedBy::new(granted_by), has_ended: false }
     }
 
-    fn hold(&self) -> &Hold {
+    pub(super) fn hold(&self) -> &Hold {
         self.claim.hold()
     }
 
@@ -113,6 +113,7 @@ impl Lease {
         if let Some(loss) = self.loss() {
             return Err(self.lost_by(loss));
         }
+        let mut step = self.hold().span.renew();
         let round = self.claim.extend().await;
         let hold = self.hold();
         if round.proves_lost(hold) {
@@ -120,17 +121,22 @@ impl Lease {
         } else if let (Verdict::Won, Some(asked_at)) = (round.verdict, round.asked_at()) {
             hold.prolong(hold.term.deadline(asked_at));
         } else if hold.loss().is_none() {
+            step.end("failed");
             return Err(self.failed(&round));
         }
-        hold.loss().map_or(Ok(()), |loss| Err(self.lost_by(loss)))
+        let loss = hold.loss();
+        step.end(if loss.is_some() { "lost" } else { "renewed" });
+        loss.map_or(Ok(()), |loss| Err(self.lost_by(loss)))
     }
 
     pub(crate) async fn release(mut self) -> Result<(), Error> {
         let loss = self.loss();
+        let mut step = self.hold().span.release();
         self.end();
         if loss == Some(Loss::ShutDown) {
             self.claim.settle();
         } else if loss.is_none() && self.hand_over() {
+            step.end("handed_over");
             return Ok(());
         } else {
             let round = self.claim.release().await;
@@ -138,13 +144,19 @@ impl Lease {
             let hold = self.claim.hold().clone();
             if !was_held && !round.proves_lost(&hold) {
                 // The claim is dropped unsettled: the release is queued once more.
+                step.end("unconfirmed");
+                hold.span.close("unconfirmed");
                 return Err(self.failed(&round));
             }
             self.claim.settle_after(&round);
             hold.core.lines().free(&hold);
             match loss {
-                None if was_held => hold.note_released(),
+                None if was_held => {
+                    step.end("released");
+                    hold.note_released();
+                }
                 None => {
+                    step.end("lost");
                     hold.lose(hold.core.gone());
                     return Err(self.lost_by(hold.core.gone()));
                 }
@@ -207,6 +219,7 @@ impl Lease {
         }
         self.claim.settle();
         core.meter().note_handed_over(hold.name());
+        hold.span.close("handed_over");
         hold.note_released();
         let mut lock: HandOver = Box::pin(attempt(successor, place.order.is_fenced, manner, None));
         // The first poll sends; whoever is handed the rest polls it again.
@@ -234,15 +247,19 @@ impl Drop for Lease {
             return;
         }
         let loss = self.loss();
+        let mut step = self.hold().span.release();
         self.end();
         if loss == Some(Loss::ShutDown) {
             self.claim.settle();
         } else if loss.is_some() || !self.hand_over() {
             self.claim.give_back();
             self.hold().core.lines().free(self.hold());
+            step.end("queued");
             if loss.is_none() {
                 self.hold().note_released();
             }
+        } else {
+            step.end("handed_over");
         }
     }
 }

@@ -33,4 +33,5 @@ mod renew;
 mod round;
 pub(crate) mod scripts;
 pub(crate) mod shutdown;
+mod spans;
 mod wait;

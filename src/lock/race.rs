@@ -1,7 +1,7 @@
-//! Waiting for whichever comes first.
+//! Futures together in one task: waiting for whichever comes first, or for all.
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 
 pub(super) enum First<A, B> {
@@ -19,4 +19,14 @@ pub(super) async fn race<A: Future, B: Future>(one: A, other: B) -> First<A::Out
         other.as_mut().poll(context).map(First::Other)
     })
     .await
+}
+
+/// Runs futures together, in this task, until all are done.
+pub(super) async fn all<F: Future<Output = ()>>(futures: Vec<F>) {
+    let mut running: Vec<Pin<Box<F>>> = futures.into_iter().map(Box::pin).collect();
+    poll_fn(|context| {
+        running.retain_mut(|future| future.as_mut().poll(context).is_pending());
+        if running.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
 }

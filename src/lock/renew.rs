@@ -5,10 +5,7 @@
 //! is provably held, which it is until its deadline once a quorum has extended it (`policy/model`
 //! searches that), and only where they may vote.
 
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
 use std::time::Duration;
 
 use leasehold_resp::{Decimal, Frame};
@@ -25,7 +22,9 @@ use super::names::Names;
 use super::order::Replicas;
 use super::parameters::Parameters;
 use super::post::{Post, Seat};
+use super::race::all;
 use super::scripts;
+use super::spans::Step;
 use crate::clock;
 use crate::net::connection::Connection;
 use crate::policy::{Entry, Moment, Verdict, renew_at, retry_at};
@@ -42,7 +41,7 @@ pub(super) struct Kept {
 }
 
 /// What is known so far of one lease's renewal.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Tally {
     extended: usize,
     gone: usize,
@@ -51,6 +50,7 @@ struct Tally {
     missing: Vec<usize>,
     is_decided: bool,
     is_extended: bool,
+    step: Step,
 }
 
 struct Go {
@@ -63,23 +63,14 @@ struct Go {
 
 /// Renews these leases; whatever comes of it, each has a next look with the keeper after it.
 pub(super) async fn renew(core: Arc<Core>, kept: Vec<Kept>) {
-    let tallies = Mutex::new(vec![Tally::default(); kept.len()]);
+    let begun = |kept: &Kept| Tally { step: kept.hold.span.renew(), ..Tally::default() };
+    let tallies = Mutex::new(kept.iter().map(begun).collect());
     let go = Go { core, kept, asked_at: clock::now(), tallies };
     let places = 0..go.core.places().len();
     let asked: Vec<_> = places.map(|place| go.ask(place)).collect();
     all(asked).await;
     go.conclude();
     go.repair().await;
-}
-
-/// Runs futures together, in this task, until all are done.
-pub(super) async fn all<F: Future<Output = ()>>(futures: Vec<F>) {
-    let mut running: Vec<Pin<Box<F>>> = futures.into_iter().map(Box::pin).collect();
-    poll_fn(|context| {
-        running.retain_mut(|future| future.as_mut().poll(context).is_pending());
-        if running.is_empty() { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
 }
 
 /// A lease, by its number in the go, and one of its servers.
@@ -317,6 +308,9 @@ impl Go {
                 && crate::policy::mutants::Mutant::ExtensionWithoutAQuorum.is_on();
         let is_lost = quorum.verdict(0, tally.gone) == Verdict::Lost;
         (tally.is_decided, tally.is_extended) = (is_extended || is_lost, is_extended);
+        if tally.is_decided {
+            tally.step.end(if is_extended { "renewed" } else { "lost" });
+        }
         drop(tallies);
         if *hold.given_back() {
             // Its locks are gone because they were given back.
@@ -332,11 +326,12 @@ impl Go {
 
     /// All have answered, or will not: what is not decided is tried again while there is time.
     fn conclude(&self) {
-        let tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
-        for (Kept { entry, hold }, tally) in self.kept.iter().zip(&*tallies) {
+        let mut tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
+        for (Kept { entry, hold }, tally) in self.kept.iter().zip(&mut *tallies) {
             if tally.is_decided || *hold.given_back() {
                 continue;
             }
+            tally.step.end("failed");
             let (Some(ends_at), failed) = (hold.ends_at(), hold.note_renewal_failed()) else {
                 continue;
             };

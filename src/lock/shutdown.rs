@@ -13,7 +13,7 @@ use super::core::Core;
 use super::follow::follow;
 use super::held::Held;
 use super::parameters::Parameters;
-use super::renew::all;
+use super::race::all;
 use super::scripts;
 use crate::net::connection::Connection;
 use crate::policy::{Loss, Verdict};

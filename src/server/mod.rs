@@ -11,6 +11,7 @@ mod debts;
 pub mod endpoint;
 pub(crate) mod errands;
 pub(crate) mod fitness;
+pub(crate) mod gate;
 pub(crate) mod kin;
 pub(crate) mod node;
 pub(crate) mod place;

@@ -25,6 +25,7 @@ use super::call::Command;
 use super::debts::Debts;
 use super::endpoint::Endpoint;
 use super::fitness::{Facts, SECTIONS, Standing, Unfit};
+use super::gate::Gate;
 use super::kin::{CLIENT_NAME, Kin, RECONNECT};
 use super::script::Script;
 use crate::clock;
@@ -33,7 +34,8 @@ use crate::net::handshake::{Hello, OpenError, Opened};
 use crate::net::owed::Owed;
 use crate::net::pool::{Lane, Link, Pool};
 use crate::net::pushes::{Listeners, Pushes};
-use crate::policy::{Breaker, Moment};
+use crate::policy::Moment;
+use crate::stats::AtServer;
 
 /// The watch lane and the sync lane.
 const LANES_BESIDE: usize = 2;
@@ -56,7 +58,7 @@ struct Shared {
     endpoint: Endpoint,
     pool: Pool,
     desks: Box<[Desk]>,
-    breaker: Mutex<Breaker>,
+    gate: Gate,
     last_seen: Mutex<Option<Sighting>>,
 }
 
@@ -82,8 +84,9 @@ impl Node {
     pub(crate) fn start(number: usize, endpoint: Endpoint, kin: Kin) -> Self {
         let pool = Pool::new(kin.settings.lanes, LANES_BESIDE);
         let desks = (0..pool.size()).map(|lane| Desk::new(lane < pool.for_leases())).collect();
-        let (breaker, last_seen) = (Mutex::default(), Mutex::new(None));
-        let shared = Arc::new(Shared { number, kin, endpoint, pool, desks, breaker, last_seen });
+        AtServer::announce(&endpoint.address);
+        let (gate, last_seen) = (Gate::default(), Mutex::new(None));
+        let shared = Arc::new(Shared { number, kin, endpoint, pool, desks, gate, last_seen });
         let supervisors = (0..shared.pool.size())
             .map(|lane| clock::spawn(supervise(Arc::clone(&shared), lane)))
             .collect();
@@ -172,9 +175,9 @@ impl Node {
         (0..self.shared.pool.size()).filter_map(|lane| self.lane(lane).ready())
     }
 
-    /// The breaker of this server.
-    pub(crate) fn breaker(&self) -> MutexGuard<'_, Breaker> {
-        lock(&self.shared.breaker)
+    /// Whether it is asked at all.
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.shared.gate
     }
 
     /// Tells the server something on `began_on`, the connection that it concerns; where there is
@@ -332,7 +335,7 @@ impl Shared {
         let Opened { connection, info } = opened;
         *lock(&self.desks[lane].standing) = self.judge(info);
         // It has just answered a whole handshake.
-        lock(&self.breaker).note_answer();
+        self.gate.note_answer();
         let mut debts = self.debts(lane);
         let now = clock::now();
         let due = debts.take_due(now);
@@ -373,6 +376,7 @@ async fn supervise(shared: Arc<Shared>, number: usize) {
         match shared.connect(number).await {
             Ok(opened) => {
                 let connected_at = clock::now();
+                let _counted = AtServer::connection(&shared.endpoint.address);
                 shared.install(number, &opened);
                 let Opened { connection, .. } = opened;
                 connection.ended().await;

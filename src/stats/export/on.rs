@@ -1,0 +1,145 @@
+//! With the feature `metrics`, every figure goes to the recorder that the program has installed.
+//!
+//! Names of locks are no labels: there is no end to them. Gauges are counted up and down, and never
+//! set, so that several lockers of one process add up. Names and labels stand here as literals: a
+//! key made of them is a constant, and costs nothing where there is no recorder.
+
+use std::fmt::Display;
+
+use metrics::{
+    Gauge, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+};
+
+use super::Figure;
+use crate::policy::Loss;
+
+/// Upper bounds, in seconds, for the buckets of the histograms `leasehold_wait_seconds`,
+/// `leasehold_hold_seconds` and `leasehold_renewal_seconds`: from a round trip on one machine to a
+/// long job. The bounds that exporters choose by themselves are too coarse for locks.
+pub const SECONDS_BUCKETS: [f64; 18] = [
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
+    5.0, 10.0, 60.0, 600.0,
+];
+
+const COUNTERS: [(&str, &str); 10] = [
+    ("leasehold_attempts_total", "Attempts put to the servers; a request may make several"),
+    ("leasehold_contentions_total", "Attempts that were refused since another held the lock"),
+    ("leasehold_unknown_attempts_total", "Attempts of which nobody knows what came of them"),
+    ("leasehold_acquisitions_total", "Requests that have ended, by outcome"),
+    ("leasehold_wake_ups_total", "Waiters that a server's message woke"),
+    ("leasehold_releases_total", "Leases given back by their holders"),
+    ("leasehold_hand_overs_total", "Leases of those that went straight to another waiter here"),
+    ("leasehold_renewals_total", "Renewals in the background, by outcome"),
+    ("leasehold_repairs_total", "Times that a server which had lost a lease was given it again"),
+    ("leasehold_losses_total", "Leases that ended before they were given back, by reason"),
+];
+const GAUGES: [(&str, &str); 4] = [
+    ("leasehold_waiting_requests", "Requests that wait for their turn in this process"),
+    ("leasehold_held_leases", "Leases held"),
+    ("leasehold_connections", "Connections to the server"),
+    ("leasehold_breaker_open", "Whether the server is not asked, as it did not answer"),
+];
+const HISTOGRAMS: [(&str, &str); 3] = [
+    ("leasehold_wait_seconds", "From the request to the grant"),
+    ("leasehold_hold_seconds", "From the grant to the release; lost leases do not count"),
+    ("leasehold_renewal_seconds", "How long renewals took to be confirmed"),
+];
+
+/// Says what each metric means; a recorder may be told more than once.
+pub(in crate::stats) fn describe() {
+    for (name, meaning) in COUNTERS {
+        describe_counter!(name, Unit::Count, meaning);
+    }
+    for (name, meaning) in GAUGES {
+        describe_gauge!(name, Unit::Count, meaning);
+    }
+    for (name, meaning) in HISTOGRAMS {
+        describe_histogram!(name, Unit::Seconds, meaning);
+    }
+}
+
+/// The recorder is asked for the metric each time: it may have been installed late, and may forget
+/// what was idle.
+pub(in crate::stats) fn export(figure: Figure) {
+    match figure {
+        Figure::Attempt => counter!("leasehold_attempts_total").increment(1),
+        Figure::Contended => counter!("leasehold_contentions_total").increment(1),
+        Figure::Unknown => counter!("leasehold_unknown_attempts_total").increment(1),
+        Figure::Granted(waited) => {
+            counter!("leasehold_acquisitions_total", "outcome" => "granted").increment(1);
+            histogram!("leasehold_wait_seconds").record(waited);
+        }
+        Figure::Refused => {
+            counter!("leasehold_acquisitions_total", "outcome" => "contended").increment(1);
+        }
+        Figure::TimedOut => {
+            counter!("leasehold_acquisitions_total", "outcome" => "timed_out").increment(1);
+        }
+        Figure::Failed => {
+            counter!("leasehold_acquisitions_total", "outcome" => "failed").increment(1);
+        }
+        Figure::Cancelled => {
+            counter!("leasehold_acquisitions_total", "outcome" => "cancelled").increment(1);
+        }
+        Figure::WaiterJoined => gauge!("leasehold_waiting_requests").increment(1),
+        Figure::WaiterLeft => gauge!("leasehold_waiting_requests").decrement(1),
+        Figure::Woken => counter!("leasehold_wake_ups_total").increment(1),
+        Figure::LeaseBegan => gauge!("leasehold_held_leases").increment(1),
+        Figure::LeaseEnded => gauge!("leasehold_held_leases").decrement(1),
+        Figure::Released(held_for) => {
+            counter!("leasehold_releases_total").increment(1);
+            histogram!("leasehold_hold_seconds").record(held_for);
+        }
+        Figure::HandedOver => counter!("leasehold_hand_overs_total").increment(1),
+        Figure::Renewed(round_trip) => {
+            counter!("leasehold_renewals_total", "outcome" => "renewed").increment(1);
+            histogram!("leasehold_renewal_seconds").record(round_trip);
+        }
+        Figure::RenewalFailed => {
+            counter!("leasehold_renewals_total", "outcome" => "failed").increment(1);
+        }
+        Figure::Repaired => counter!("leasehold_repairs_total").increment(1),
+        Figure::Lost(reason) => lost(reason),
+    }
+}
+
+fn lost(reason: Loss) {
+    let losses = match reason {
+        Loss::Expired => counter!("leasehold_losses_total", "reason" => "expired"),
+        Loss::Gone => counter!("leasehold_losses_total", "reason" => "gone"),
+        Loss::NoQuorum => counter!("leasehold_losses_total", "reason" => "no_quorum"),
+        Loss::Suspended => counter!("leasehold_losses_total", "reason" => "suspended"),
+        Loss::ShutDown => counter!("leasehold_losses_total", "reason" => "shut_down"),
+    };
+    losses.increment(1);
+}
+
+/// Something at a server that is counted for as long as it lasts.
+pub(crate) struct AtServer(Gauge);
+
+impl AtServer {
+    /// The server is known: its gauges are there from the start, at nothing.
+    pub(crate) fn announce(server: &impl Display) {
+        gauge!("leasehold_connections", "server" => server.to_string()).increment(0);
+        gauge!("leasehold_breaker_open", "server" => server.to_string()).increment(0);
+    }
+
+    pub(crate) fn connection(server: &impl Display) -> Self {
+        Self::counted(gauge!("leasehold_connections", "server" => server.to_string()))
+    }
+
+    pub(crate) fn open_breaker(server: &impl Display) -> Self {
+        Self::counted(gauge!("leasehold_breaker_open", "server" => server.to_string()))
+    }
+
+    fn counted(gauge: Gauge) -> Self {
+        gauge.increment(1);
+        Self(gauge)
+    }
+}
+
+impl Drop for AtServer {
+    fn drop(&mut self) {
+        self.0.decrement(1);
+    }
+}
