@@ -5,9 +5,11 @@
 //! key made of them is a constant, and costs nothing where there is no recorder.
 
 use std::fmt::Display;
+use std::time::Duration;
 
 use metrics::{
-    Gauge, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+    Counter, Gauge, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge,
+    histogram,
 };
 
 use super::Figure;
@@ -45,7 +47,31 @@ const HISTOGRAMS: [(&str, &str); 3] = [
     ("leasehold_renewal_seconds", "How long renewals took to be confirmed"),
 ];
 
-/// Says what each metric means; a recorder may be told more than once.
+/// Everything that a counter counts.
+const COUNTED: [Figure; 19] = [
+    Figure::Attempt,
+    Figure::Contended,
+    Figure::Unknown,
+    Figure::Granted(Duration::ZERO),
+    Figure::Refused,
+    Figure::TimedOut,
+    Figure::Failed,
+    Figure::Cancelled,
+    Figure::Released(Duration::ZERO),
+    Figure::HandedOver,
+    Figure::Renewed(Duration::ZERO),
+    Figure::RenewalFailed,
+    Figure::Repaired,
+    Figure::Lost(Loss::Expired),
+    Figure::Lost(Loss::Gone),
+    Figure::Lost(Loss::NoQuorum),
+    Figure::Lost(Loss::Suspended),
+    Figure::Lost(Loss::ShutDown),
+    Figure::Woken,
+];
+
+/// Says what each metric means, and begins each at nothing: a counter that is not there until it
+/// counts has no rate for the first time that it does. A recorder may be told more than once.
 pub(in crate::stats) fn describe() {
     for (name, meaning) in COUNTERS {
         describe_counter!(name, Unit::Count, meaning);
@@ -56,62 +82,58 @@ pub(in crate::stats) fn describe() {
     for (name, meaning) in HISTOGRAMS {
         describe_histogram!(name, Unit::Seconds, meaning);
     }
+    COUNTED.into_iter().for_each(|figure| counter_of(figure).increment(0));
+    gauge!("leasehold_waiting_requests").increment(0);
+    gauge!("leasehold_held_leases").increment(0);
 }
 
 /// The recorder is asked for the metric each time: it may have been installed late, and may forget
 /// what was idle.
 pub(in crate::stats) fn export(figure: Figure) {
+    counter_of(figure).increment(1);
     match figure {
-        Figure::Attempt => counter!("leasehold_attempts_total").increment(1),
-        Figure::Contended => counter!("leasehold_contentions_total").increment(1),
-        Figure::Unknown => counter!("leasehold_unknown_attempts_total").increment(1),
-        Figure::Granted(waited) => {
-            counter!("leasehold_acquisitions_total", "outcome" => "granted").increment(1);
-            histogram!("leasehold_wait_seconds").record(waited);
-        }
-        Figure::Refused => {
-            counter!("leasehold_acquisitions_total", "outcome" => "contended").increment(1);
-        }
-        Figure::TimedOut => {
-            counter!("leasehold_acquisitions_total", "outcome" => "timed_out").increment(1);
-        }
-        Figure::Failed => {
-            counter!("leasehold_acquisitions_total", "outcome" => "failed").increment(1);
-        }
-        Figure::Cancelled => {
-            counter!("leasehold_acquisitions_total", "outcome" => "cancelled").increment(1);
-        }
+        Figure::Granted(waited) => histogram!("leasehold_wait_seconds").record(waited),
+        Figure::Released(held_for) => histogram!("leasehold_hold_seconds").record(held_for),
+        Figure::Renewed(took) => histogram!("leasehold_renewal_seconds").record(took),
         Figure::WaiterJoined => gauge!("leasehold_waiting_requests").increment(1),
         Figure::WaiterLeft => gauge!("leasehold_waiting_requests").decrement(1),
-        Figure::Woken => counter!("leasehold_wake_ups_total").increment(1),
         Figure::LeaseBegan => gauge!("leasehold_held_leases").increment(1),
         Figure::LeaseEnded => gauge!("leasehold_held_leases").decrement(1),
-        Figure::Released(held_for) => {
-            counter!("leasehold_releases_total").increment(1);
-            histogram!("leasehold_hold_seconds").record(held_for);
-        }
-        Figure::HandedOver => counter!("leasehold_hand_overs_total").increment(1),
-        Figure::Renewed(round_trip) => {
-            counter!("leasehold_renewals_total", "outcome" => "renewed").increment(1);
-            histogram!("leasehold_renewal_seconds").record(round_trip);
-        }
-        Figure::RenewalFailed => {
-            counter!("leasehold_renewals_total", "outcome" => "failed").increment(1);
-        }
-        Figure::Repaired => counter!("leasehold_repairs_total").increment(1),
-        Figure::Lost(reason) => lost(reason),
+        _ => {}
     }
 }
 
-fn lost(reason: Loss) {
-    let losses = match reason {
+fn counter_of(figure: Figure) -> Counter {
+    match figure {
+        Figure::Attempt => counter!("leasehold_attempts_total"),
+        Figure::Contended => counter!("leasehold_contentions_total"),
+        Figure::Unknown => counter!("leasehold_unknown_attempts_total"),
+        Figure::Granted(_) => counter!("leasehold_acquisitions_total", "outcome" => "granted"),
+        Figure::Refused => counter!("leasehold_acquisitions_total", "outcome" => "contended"),
+        Figure::TimedOut => counter!("leasehold_acquisitions_total", "outcome" => "timed_out"),
+        Figure::Failed => counter!("leasehold_acquisitions_total", "outcome" => "failed"),
+        Figure::Cancelled => counter!("leasehold_acquisitions_total", "outcome" => "cancelled"),
+        Figure::Released(_) => counter!("leasehold_releases_total"),
+        Figure::HandedOver => counter!("leasehold_hand_overs_total"),
+        Figure::Renewed(_) => counter!("leasehold_renewals_total", "outcome" => "renewed"),
+        Figure::RenewalFailed => counter!("leasehold_renewals_total", "outcome" => "failed"),
+        Figure::Repaired => counter!("leasehold_repairs_total"),
+        Figure::Lost(reason) => losses(reason),
+        Figure::Woken => counter!("leasehold_wake_ups_total"),
+        Figure::WaiterJoined | Figure::WaiterLeft | Figure::LeaseBegan | Figure::LeaseEnded => {
+            Counter::noop()
+        }
+    }
+}
+
+fn losses(reason: Loss) -> Counter {
+    match reason {
         Loss::Expired => counter!("leasehold_losses_total", "reason" => "expired"),
         Loss::Gone => counter!("leasehold_losses_total", "reason" => "gone"),
         Loss::NoQuorum => counter!("leasehold_losses_total", "reason" => "no_quorum"),
         Loss::Suspended => counter!("leasehold_losses_total", "reason" => "suspended"),
         Loss::ShutDown => counter!("leasehold_losses_total", "reason" => "shut_down"),
-    };
-    losses.increment(1);
+    }
 }
 
 /// Something at a server that is counted for as long as it lasts.

@@ -1,0 +1,6 @@
+//! The examples, run as their users run them, on servers of the tests' own.
+#![cfg(all(feature = "metrics", feature = "tracing"))]
+
+#[path = "examples/dashboard.rs"]
+mod dashboard;
+mod support;
