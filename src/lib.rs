@@ -37,6 +37,12 @@
 //!
 //! A [`Locker`] needs the tokio runtime that it was connected on to stay alive, with I/O and time
 //! enabled. Guards are [`Send`] and may be dropped anywhere, outside a runtime too.
+//!
+//! # Features
+//!
+//! None is on by default. `tls`: `rediss://` URLs, by rustls. `metrics`: counters, gauges and
+//! histograms by the crate `metrics`. `tracing`: spans for acquire, hold, renew and release by the
+//! crate `tracing`. `cli`: the command `leasehold`.
 
 #![forbid(unsafe_code)]
 
