@@ -4,39 +4,13 @@
 # Installs redis-server where it is missing; says nothing where nothing is to do.
 set -eu
 
+cd "$(dirname "$0")/.."
+
 OLDEST_REDIS=7
-policy=/usr/sbin/policy-rc.d
-
-complain() {
-    echo "setup: $*" >&2
-}
-
-as_root() {
-    if [ "$(id -u)" -eq 0 ]; then
-        "$@"
-    elif command -v sudo >/dev/null; then
-        sudo "$@"
-    else
-        complain "not root, and there is no sudo: run as root: $*"
-        return 1
-    fi
-}
-
-# Debian's package starts a redis of the system's own, on port 6379. Nobody asked for that, and to
-# stop it afterwards would be to end a process that we did not start. A policy-rc.d that exits with
-# 101 is Debian's way to forbid it; one that is there already is the administrator's, and stays.
-install_with_apt() {
-    if [ ! -e "$policy" ]; then
-        trap 'as_root rm -f "$policy"' EXIT
-        trap 'exit 1' HUP INT TERM
-        printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null || return 1
-        as_root chmod 755 "$policy" || return 1
-    fi
-    install='env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends'
-    # The lists may be old or absent: fetch them only if that turns out to matter.
-    # shellcheck disable=SC2086
-    as_root $install redis-server || { as_root apt-get update && as_root $install redis-server; }
-}
+# shellcheck disable=SC2034
+script=setup
+# shellcheck source=scripts/packages.sh
+. scripts/packages.sh
 
 # Fedora has Valkey in Redis's place; the second package gives it Redis's command names.
 install_with_dnf() {
@@ -46,7 +20,7 @@ install_with_dnf() {
 install_redis() {
     complain "redis-server is missing: installing it"
     if command -v apt-get >/dev/null; then
-        install_with_apt
+        install_with_apt redis-server
     elif command -v dnf >/dev/null; then
         install_with_dnf
     elif command -v apk >/dev/null; then

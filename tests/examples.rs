@@ -3,4 +3,6 @@
 
 #[path = "examples/dashboard.rs"]
 mod dashboard;
+#[path = "examples/fencing.rs"]
+mod fencing;
 mod support;

@@ -1,0 +1,243 @@
+//! A holder that is paused past the end of its lease, and a database that refuses its late write.
+//!
+//! Two workers count in a row of PostgreSQL: each takes the lock, reads the number, and writes it
+//! back with one added. In every round the first is stopped (SIGSTOP) between its read and its
+//! write until its lease is over and the second has taken the lock; then it goes on. No lock
+//! service can prevent that write. Without a fence it undoes work that was acknowledged; with one,
+//! the row itself refuses it.
+//!
+//! `examples/fencing_postgres.sh` brings a redis-server and a PostgreSQL of its own. By hand:
+//! `cargo run --example fencing_postgres REDIS_URL POSTGRES_URL`, or with LEASEHOLD_URL and
+//! LEASEHOLD_POSTGRES; it makes and drops the table `leasehold_example`.
+
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+
+use std::env;
+use std::error::Error;
+use std::io;
+use std::process::Stdio;
+use std::time::Duration;
+
+use leasehold::{FencingToken, Locker};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, stdin};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio_postgres::NoTls;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+const LOCK: &str = "example:fencing";
+/// Short, so that nobody waits long for a holder that was stopped.
+const TTL: Duration = Duration::from_millis(300);
+const ROUNDS: i64 = 6;
+const READ: &str = "has read";
+const WRITE: &str = "write";
+const ACCEPTED: &str = "accepted";
+const REFUSED: &str = "refused";
+
+#[tokio::main]
+async fn main() -> Outcome<()> {
+    let given = |at: usize, name: &str| env::args().nth(at).or_else(|| env::var(name).ok());
+    if given(1, "").as_deref() == Some("worker") {
+        let is_fenced = given(2, "").as_deref() == Some("fenced");
+        return be_paused(&Setting::from_environment()?, is_fenced).await;
+    }
+    let setting = Setting {
+        redis: given(1, "LEASEHOLD_URL").ok_or("which redis-server? see the example's head")?,
+        postgres: given(2, "LEASEHOLD_POSTGRES")
+            .ok_or("which PostgreSQL? see the example's head")?,
+    };
+
+    println!(
+        "{ROUNDS} rounds, in each of which one of two workers is stopped for longer than {TTL:?}"
+    );
+    let bare = run(&setting, false).await?;
+    assert_eq!(bare.refused, 0, "nothing refuses a late write");
+    assert_eq!(bare.lost(), ROUNDS, "every late write undoes another, or is undone");
+    let fenced = run(&setting, true).await?;
+    assert_eq!(fenced.refused, ROUNDS, "every late write is refused");
+    assert_eq!(fenced.lost(), 0, "what was acknowledged is there");
+    Ok(())
+}
+
+struct Setting {
+    redis: String,
+    postgres: String,
+}
+
+impl Setting {
+    fn from_environment() -> Result<Self, env::VarError> {
+        Ok(Self { redis: env::var("LEASEHOLD_URL")?, postgres: env::var("LEASEHOLD_POSTGRES")? })
+    }
+}
+
+/// What came of all rounds.
+#[derive(Default)]
+struct Tally {
+    acknowledged: i64,
+    refused: i64,
+    counted: i64,
+}
+
+impl Tally {
+    fn lost(&self) -> i64 {
+        self.acknowledged - self.counted
+    }
+
+    fn note(&mut self, is_accepted: bool) {
+        self.acknowledged += i64::from(is_accepted);
+        self.refused += i64::from(!is_accepted);
+    }
+}
+
+async fn run(setting: &Setting, is_fenced: bool) -> Outcome<Tally> {
+    let counter = Counter::connect(&setting.postgres, is_fenced).await?;
+    counter.make().await?;
+    let locker = Locker::builder().node(&*setting.redis).ttl(TTL).connect().await?;
+    let mut tally = Tally::default();
+    for round in 0..ROUNDS {
+        let mut paused = Worker::start(setting, is_fenced)?;
+        paused.hear(READ).await?;
+        paused.signal("STOP").await?;
+
+        // Granted as soon as the lease of the other, which renews nothing any more, is over.
+        let guard = locker.lock(LOCK).await?;
+        let number = counter.read(guard.fence()).await?.ok_or("a new holder was refused")?;
+        // The late write comes behind the other's, or between its read and its write: either harms.
+        let comes_last = round % 2 == 0;
+        if comes_last {
+            tally.note(counter.write(guard.fence(), number + 1).await?);
+        }
+        paused.signal("CONT").await?;
+        tally.note(paused.write().await?);
+        if !comes_last {
+            tally.note(counter.write(guard.fence(), number + 1).await?);
+        }
+        guard.release().await?;
+    }
+    tally.counted = counter.value().await?;
+    counter.unmake().await?;
+    let Tally { acknowledged, refused, counted } = tally;
+    let how = if is_fenced { "with a fence" } else { "without a fence" };
+    println!(
+        "{how}: {refused} late writes refused, {acknowledged} increments acknowledged, \
+         {counted} counted: {} lost",
+        tally.lost()
+    );
+    Ok(tally)
+}
+
+/// What the lock protects: a number that is read, and written back by whoever read it.
+struct Counter {
+    client: tokio_postgres::Client,
+    is_fenced: bool,
+}
+
+impl Counter {
+    async fn connect(url: &str, is_fenced: bool) -> Result<Self, tokio_postgres::Error> {
+        let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+        tokio::spawn(connection);
+        Ok(Self { client, is_fenced })
+    }
+
+    async fn make(&self) -> Result<(), tokio_postgres::Error> {
+        let make = "DROP TABLE IF EXISTS leasehold_example;
+             CREATE TABLE leasehold_example (number bigint NOT NULL, fence bigint NOT NULL);
+             INSERT INTO leasehold_example VALUES (0, 0)";
+        self.client.batch_execute(make).await
+    }
+
+    async fn unmake(&self) -> Result<(), tokio_postgres::Error> {
+        self.client.batch_execute("DROP TABLE leasehold_example").await
+    }
+
+    async fn value(&self) -> Result<i64, tokio_postgres::Error> {
+        let row = self.client.query_one("SELECT number FROM leasehold_example", &[]).await?;
+        row.try_get(0)
+    }
+
+    /// The number; none to who comes with an older token than somebody before.
+    ///
+    /// The read raises the fence: were that left to the write, the one before could still write
+    /// between the two.
+    async fn read(&self, token: FencingToken) -> Outcome<Option<i64>> {
+        if !self.is_fenced {
+            return Ok(Some(self.value().await?));
+        }
+        let raise = "UPDATE leasehold_example SET fence = $1 WHERE fence <= $1 RETURNING number";
+        let row = self.client.query_opt(raise, &[&i64::try_from(token.get())?]).await?;
+        Ok(row.map(|row| row.try_get(0)).transpose()?)
+    }
+
+    /// Whether it was accepted.
+    async fn write(&self, token: FencingToken, number: i64) -> Outcome<bool> {
+        let changed = if self.is_fenced {
+            let write = "UPDATE leasehold_example SET number = $1, fence = $2 WHERE fence <= $2";
+            self.client.execute(write, &[&number, &i64::try_from(token.get())?]).await?
+        } else {
+            self.client.execute("UPDATE leasehold_example SET number = $1", &[&number]).await?
+        };
+        Ok(changed == 1)
+    }
+}
+
+/// The worker that is stopped. Its lease is renewed while it runs; between its last look at the
+/// lease, whenever that was, and its write, it is stopped for too long.
+async fn be_paused(setting: &Setting, is_fenced: bool) -> Outcome<()> {
+    let counter = Counter::connect(&setting.postgres, is_fenced).await?;
+    let locker = Locker::builder().node(&*setting.redis).ttl(TTL).connect().await?;
+    let guard = locker.lock(LOCK).await?;
+    let number = counter.read(guard.fence()).await?.ok_or("a new holder was refused")?;
+    println!("{READ}");
+    let mut orders = BufReader::new(stdin()).lines();
+    let order = orders.next_line().await?;
+    if order.as_deref() != Some(WRITE) {
+        return Err("nobody gave the word".into());
+    }
+    let is_accepted = counter.write(guard.fence(), number + 1).await?;
+    println!("{}", if is_accepted { ACCEPTED } else { REFUSED });
+    Ok(())
+}
+
+/// A process of its own, since only a process can be stopped.
+struct Worker {
+    child: Child,
+    orders: ChildStdin,
+    words: Lines<BufReader<ChildStdout>>,
+}
+
+impl Worker {
+    fn start(setting: &Setting, is_fenced: bool) -> Outcome<Self> {
+        let mut command = Command::new(env::current_exe()?);
+        command.args(["worker", if is_fenced { "fenced" } else { "bare" }]);
+        command.env("LEASEHOLD_URL", &setting.redis).env("LEASEHOLD_POSTGRES", &setting.postgres);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn()?;
+        let orders = child.stdin.take().ok_or("its input is piped")?;
+        let words = child.stdout.take().ok_or("its output is piped")?;
+        Ok(Self { child, orders, words: BufReader::new(words).lines() })
+    }
+
+    async fn word(&mut self) -> Outcome<String> {
+        Ok(self.words.next_line().await?.ok_or("a worker ended early")?)
+    }
+
+    async fn hear(&mut self, expected: &str) -> Outcome<()> {
+        let word = self.word().await?;
+        if word == expected { Ok(()) } else { Err(format!("a worker said {word:?}").into()) }
+    }
+
+    async fn signal(&self, name: &str) -> io::Result<()> {
+        let pid = self.child.id().ok_or(io::ErrorKind::NotFound)?.to_string();
+        let mut kill = Command::new("sh");
+        let status = kill.args(["-c", r#"kill -s "$1" "$2""#, "sh", name, &pid]).status().await?;
+        if status.success() { Ok(()) } else { Err(io::Error::other("kill failed")) }
+    }
+
+    /// Lets it write; whether that was accepted.
+    async fn write(mut self) -> Outcome<bool> {
+        self.orders.write_all(format!("{WRITE}\n").as_bytes()).await?;
+        let word = self.word().await?;
+        self.child.wait().await?;
+        Ok(word == ACCEPTED)
+    }
+}

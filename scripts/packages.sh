@@ -1,0 +1,36 @@
+# shellcheck shell=sh
+# Installs packages where they are missing. To be read by other scripts (`.`), which say who
+# complains: script=setup
+
+policy=/usr/sbin/policy-rc.d
+
+complain() {
+    echo "$script: $*" >&2
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null; then
+        sudo "$@"
+    else
+        complain "not root, and there is no sudo: run as root: $*"
+        return 1
+    fi
+}
+
+# Debian's packages of servers start one of the system's own. Nobody asked for that, and to stop it
+# afterwards would be to end a process that we did not start. A policy-rc.d that exits with 101 is
+# Debian's way to forbid it; one that is there already is the administrator's, and stays.
+install_with_apt() (
+    if [ ! -e "$policy" ]; then
+        trap 'as_root rm -f "$policy"' EXIT
+        trap 'exit 1' HUP INT TERM
+        printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null || return 1
+        as_root chmod 755 "$policy" || return 1
+    fi
+    install='env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends'
+    # The lists may be old or absent: fetch them only if that turns out to matter.
+    # shellcheck disable=SC2086
+    as_root $install "$@" || { as_root apt-get update && as_root $install "$@"; }
+)
