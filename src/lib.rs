@@ -42,7 +42,8 @@
 //!
 //! None is on by default. `tls`: `rediss://` URLs, by rustls. `metrics`: counters, gauges and
 //! histograms by the crate `metrics`. `tracing`: spans for acquire, hold, renew and release by the
-//! crate `tracing`. `cli`: the command `leasehold`.
+//! crate `tracing`. `examine`: `Builder::examine`, whether servers are fit for locks. `cli`: the
+//! command `leasehold`.
 
 #![forbid(unsafe_code)]
 
