@@ -42,6 +42,10 @@ if ! command -v cc >/dev/null; then
     complain "a C compiler (cc) is missing: install gcc or clang"
     exit 1
 fi
+if ! command -v script >/dev/null; then
+    complain "warning: script(1), of util-linux, is missing:" \
+        "the tests of the command at a terminal will fail"
+fi
 command -v redis-server >/dev/null || install_redis >&2
 if ! command -v redis-server >/dev/null; then
     complain "redis-server was installed and is not in PATH"

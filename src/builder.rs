@@ -253,7 +253,30 @@ impl Builder {
     /// # Cancel safety
     ///
     /// Dropping the future closes what was opened.
-    pub async fn connect(mut self) -> Result<Locker, Error> {
+    pub async fn connect(self) -> Result<Locker, Error> {
+        self.connect_to(Quorum::needed).await
+    }
+
+    /// Connects to as many of the servers as there are, to look at locks rather than to take them:
+    /// as [`Builder::connect`], but one that can be reached is enough.
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::connect`], where none can be reached.
+    ///
+    /// # Panics
+    ///
+    /// As [`Builder::connect`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Builder::connect`].
+    #[cfg(feature = "inspect")]
+    pub async fn connect_to_any(self) -> Result<Locker, Error> {
+        self.connect_to(|_| 1).await
+    }
+
+    async fn connect_to(mut self, least: fn(Quorum) -> usize) -> Result<Locker, Error> {
         let servers = self.servers()?;
         let quorum = Quorum::new(servers.places(), self.quorum).map_err(Error::misuse)?;
         self.check()?;
@@ -263,7 +286,7 @@ impl Builder {
         }
         let tls = self.tls_client(&servers)?;
         let core = self.start(servers, quorum, tls).await?;
-        meet::all(&core, self.connections).await?;
+        meet::all(&core, self.connections, least(quorum)).await?;
         Ok(Locker::new(core, self.defaults))
     }
 }

@@ -42,8 +42,8 @@
 //!
 //! None is on by default. `tls`: `rediss://` URLs, by rustls. `metrics`: counters, gauges and
 //! histograms by the crate `metrics`. `tracing`: spans for acquire, hold, renew and release by the
-//! crate `tracing`. `examine`: `Builder::examine`, whether servers are fit for locks. `cli`: the
-//! command `leasehold`.
+//! crate `tracing`. `examine`: `Builder::examine`, whether servers are fit for locks. `inspect`:
+//! `Locker::inspect` and `Locker::list`, who holds what. `cli`: the command `leasehold`.
 
 #![forbid(unsafe_code)]
 
@@ -89,8 +89,15 @@ pub use examine::{Check, Examination, Finding, ServerExamination, ServerKind, Se
 pub use lock::guard::{Fenced, Fencing, FencingToken, Guard, Unfenced};
 pub use lock::shutdown::Shutdown;
 pub use locker::Locker;
+#[cfg(feature = "inspect")]
+pub use locker::{
+    list::LockList,
+    view::{Broken, HolderView, LockView, ServerFailure},
+};
 #[cfg(feature = "tls")]
 pub use net::tls::Tls;
+#[cfg(feature = "inspect")]
+pub use policy::LockState;
 pub use policy::{CoexistenceError, Loss, Retry, Tolerance, may_coexist};
 pub use request::{Acquire, LockRequest};
 #[cfg(feature = "metrics")]

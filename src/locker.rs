@@ -1,5 +1,12 @@
 //! The front door: servers, the defaults for locks on them, and requests for such locks.
 
+#[cfg(feature = "inspect")]
+pub(crate) mod inspect;
+#[cfg(feature = "inspect")]
+pub(crate) mod list;
+#[cfg(feature = "inspect")]
+pub(crate) mod view;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

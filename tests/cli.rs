@@ -1,58 +1,15 @@
 //! The command `leasehold`, against real servers.
 #![cfg(feature = "cli")]
 
+#[path = "cli/command.rs"]
+mod command;
 mod support;
 
 use std::ffi::OsStr;
-use std::process::{Output, Stdio};
 
-use leasehold::{Guard, Locker};
-use support::{RedisServer, eventually, ports, soon};
-use tokio::process::{Child, Command};
-
-/// `leasehold` with these words, which is ended with the test.
-fn leasehold(url: &str, words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
-    command.env("LEASEHOLD_URL", url).args(words).kill_on_drop(true);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-async fn output(command: &mut Command) -> Output {
-    soon("its end", command.output()).await.unwrap()
-}
-
-async fn end(child: Child) -> Output {
-    soon("its end", child.wait_with_output()).await.unwrap()
-}
-
-fn code(output: &Output) -> i32 {
-    output.status.code().expect("it ends by itself")
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn signal(child: &Child, name: &str) {
-    let id = child.id().expect("it runs").to_string();
-    let sent = std::process::Command::new("kill").args([&format!("-{name}"), &id]).status();
-    assert!(sent.unwrap().success());
-}
-
-fn is_free(server: &RedisServer, name: &str) -> bool {
-    server.cli_text(&["EXISTS", name]) == "0"
-}
-
-async fn hold(server: &RedisServer, name: &str) -> (Locker, Guard) {
-    let locker = Locker::connect(&server.url()).await.unwrap();
-    let guard = locker.lock(name).label("the \x1b[31mother\n").await.unwrap();
-    (locker, guard)
-}
+use command::{code, end, hold, is_free, leasehold, output, signal, stderr, stdout};
+use support::{RedisServer, eventually, ports};
+use tokio::process::Command;
 
 /// A new directory, gone at the end.
 struct Directory(std::path::PathBuf);

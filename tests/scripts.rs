@@ -9,6 +9,7 @@ const ACQUIRE: &str = include_str!("../scripts/acquire.lua");
 const EXTEND: &str = include_str!("../scripts/extend.lua");
 const RELEASE: &str = include_str!("../scripts/release.lua");
 const HOLDER: &str = include_str!("../scripts/holder.lua");
+const INSPECT: &str = include_str!("../scripts/inspect.lua");
 const REPAIR: &str = include_str!("../scripts/repair.lua");
 
 const KEYS: [&str; 3] = ["k", "{k}:fence", "{k}:waiters"];
@@ -347,4 +348,28 @@ fn holder_tells_and_changes_nothing() {
     server.cli(&["SET", "k", "me"]);
     assert_eq!(words(&holder()), ["me", "-1"]);
     assert_eq!(words(&holder()), ["me", "-1"]);
+}
+
+#[test]
+fn inspect_tells_of_each_lock_and_changes_nothing() {
+    let server = RedisServer::start();
+    server.cli(&["SET", "k", "owner"]);
+    server.cli(&["SET", "{k}:fence", "1763700000000000"]);
+    server.cli(&["SET", "full", "text", "PX", "60000"]);
+    server.cli(&["SET", "full:waiters", "3"]);
+    server.cli(&["RPUSH", "list", "x"]);
+    let of = |key: &'static str| [key, "full:fence", "full:waiters"];
+    let keys = [KEYS, of("full"), of("list"), of("nobody's")].concat();
+    let before = server.cli_text(&["DEBUG", "DIGEST"]);
+    let Frame::Array(shown) = eval(&server, INSPECT, &keys, &["3"]) else { panic!() };
+    assert_eq!(words(&shown[0]), ["own", "5", "-1", "1763700000000000", "0"]);
+    let full = words(&shown[1]);
+    assert_eq!(
+        (&full[..2], &full[3..]),
+        (&["tex", "4"].map(str::to_owned)[..], &["", "3"].map(str::to_owned)[..])
+    );
+    assert!((1..=60_000).contains(&full[2].parse::<i64>().unwrap()), "{full:?}");
+    assert_eq!(words(&shown[2]), ["other"]);
+    assert_eq!(shown[3], Frame::Array(Vec::new()));
+    assert_eq!(server.cli_text(&["DEBUG", "DIGEST"]), before);
 }

@@ -8,9 +8,9 @@ use crate::lock::core::Core;
 use crate::net::transport::Address;
 use crate::server::node::{Node, Refusal};
 
-/// Waits until every place has been tried; there has to be a quorum of them, and no server that
+/// Waits until every place has been tried; there has to be so many of them, and no server that
 /// could never serve.
-pub(super) async fn all(core: &Core, lanes: usize) -> Result<(), Error> {
+pub(super) async fn all(core: &Core, lanes: usize, least: usize) -> Result<(), Error> {
     let mut failed = Vec::new();
     let mut met = 0;
     for place in core.places() {
@@ -20,7 +20,7 @@ pub(super) async fn all(core: &Core, lanes: usize) -> Result<(), Error> {
         }
     }
     let is_setup_wrong = failed.iter().any(|(_, reason)| reason.kind() == FailureKind::Misuse);
-    if is_setup_wrong || met < core.quorum().needed() {
+    if is_setup_wrong || met < least {
         return Err(unmet(failed));
     }
     Ok(())

@@ -42,7 +42,7 @@ pub(super) enum Answer {
 }
 
 /// Why a server gave no usable answer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Reason {
     NoConnection(OpenError),
     NoReply(Failure),

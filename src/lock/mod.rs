@@ -23,6 +23,8 @@ mod hold;
 pub(crate) mod keeper;
 pub(crate) mod lease;
 mod lines;
+#[cfg(feature = "inspect")]
+pub(crate) mod look;
 pub(crate) mod names;
 pub(crate) mod order;
 pub(crate) mod owner;

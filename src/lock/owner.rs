@@ -70,7 +70,7 @@ impl fmt::Debug for Owner {
 }
 
 /// Reads a lock key's value, ours or another library's.
-pub(super) fn holder_of(value: &[u8], pttl_ms: i64) -> Holder {
+pub(crate) fn holder_of(value: &[u8], pttl_ms: i64) -> Holder {
     let text = String::from_utf8_lossy(value);
     let remaining = u64::try_from(pttl_ms).ok().map(Duration::from_millis);
     let (owner, configuration, label) = match parts_of(&text) {

@@ -14,7 +14,12 @@ static CATALOG: LazyLock<[Script; 5]> = LazyLock::new(|| {
     ]
 });
 
-/// All scripts, in the order in which connections load them.
+/// It is sent whole when it is called: no connection that takes locks has to load it.
+#[cfg(feature = "inspect")]
+static INSPECT: LazyLock<Script> =
+    LazyLock::new(|| Script::new(CATALOG.len(), include_str!("../../scripts/inspect.lua")));
+
+/// All scripts that are needed for locks, in the order in which connections load them.
 pub(crate) fn catalog() -> &'static [Script] {
     &*CATALOG
 }
@@ -37,4 +42,9 @@ pub(super) fn holder() -> &'static Script {
 
 pub(super) fn repair() -> &'static Script {
     &CATALOG[4]
+}
+
+#[cfg(feature = "inspect")]
+pub(super) fn inspect() -> &'static Script {
+    &INSPECT
 }

@@ -22,6 +22,8 @@ mod renewal;
 mod restart;
 mod retry;
 mod sets;
+#[cfg(feature = "inspect")]
+mod state;
 mod turns;
 mod validity;
 
@@ -41,5 +43,9 @@ pub(crate) use renewal::{renew_at, retry_at};
 pub(crate) use restart::{Run, quarantine};
 pub use retry::Retry;
 pub use sets::{CoexistenceError, may_coexist};
+#[cfg(feature = "inspect")]
+pub use state::LockState;
+#[cfg(feature = "inspect")]
+pub(crate) use state::time_left;
 pub(crate) use turns::Turns;
 pub(crate) use validity::Term;

@@ -247,7 +247,7 @@ impl Drop for Node {
 }
 
 /// Why a server that is connected may not vote.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Refusal {
     Unfit(Unfit),
     /// It may have forgotten leases, for so long still.

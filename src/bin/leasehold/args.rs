@@ -8,6 +8,11 @@ use clap::{Parser, Subcommand};
 use leasehold::{Builder, Locker};
 
 use crate::doctor::Doctor;
+use crate::inspect::Inspect;
+use crate::list::List;
+use crate::pages::{Completions, Man};
+use crate::release::Release;
+use crate::watch::Watch;
 
 /// Distributed locks on Redis.
 ///
@@ -25,6 +30,12 @@ pub struct Args {
 pub enum Command {
     Run(Run),
     Doctor(Doctor),
+    Inspect(Inspect),
+    List(List),
+    Watch(Watch),
+    Release(Release),
+    Completions(Completions),
+    Man(Man),
 }
 
 /// Where the locks are.

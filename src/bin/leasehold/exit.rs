@@ -5,10 +5,12 @@ use std::process::ExitCode;
 
 use leasehold::{Error, Loss};
 
-/// The command line cannot be read.
-const USAGE: u8 = 64;
+/// What was asked for is no more: the lock is another's, or a lease has ended.
+pub const CONFLICT: u8 = 1;
+/// The command line cannot be read, or wants a terminal and there is none.
+pub const USAGE: u8 = 64;
 /// Too few servers can be reached.
-const UNAVAILABLE: u8 = 69;
+pub const UNAVAILABLE: u8 = 69;
 /// The operating system refused something.
 const SYSTEM: u8 = 71;
 /// The lease was lost.
@@ -16,7 +18,7 @@ const LOST: u8 = 75;
 /// The servers refuse us.
 const NOT_ALLOWED: u8 = 77;
 /// What was given makes no sense.
-const CONFIGURATION: u8 = 78;
+pub const CONFIGURATION: u8 = 78;
 /// What a shell says of a command that cannot be run, and of one that cannot be found.
 const CANNOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
@@ -36,6 +38,8 @@ pub enum Failure {
     Command(String, io::Error),
     #[error("{0}: {1}")]
     System(&'static str, io::Error),
+    #[error("standard output: {0}")]
+    Output(io::Error),
 }
 
 impl Failure {
@@ -49,8 +53,14 @@ impl Failure {
             Self::Lost(_) => LOST,
             Self::Command(_, error) if error.kind() == io::ErrorKind::NotFound => NOT_FOUND,
             Self::Command(..) => CANNOT_RUN,
-            Self::System(..) => SYSTEM,
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
+            Self::System(..) | Self::Output(_) => SYSTEM,
         }
+    }
+
+    /// Whoever read what we say has read enough: that is no failure.
+    pub fn is_silent(&self) -> bool {
+        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 }
 

@@ -1,4 +1,5 @@
-//! The `leasehold` command: a lock around another command, as flock(1) is on files.
+//! The `leasehold` command: a lock around another command, as flock(1) is on files, and who holds
+//! what.
 //!
 //! It is a user of the library like any other: nothing here reaches behind its front door.
 
@@ -9,9 +10,19 @@ mod args;
 mod doctor;
 mod exit;
 mod group;
+mod inspect;
+mod json;
+mod list;
+mod look;
+mod output;
+mod pages;
+mod release;
 mod run;
+mod screen;
+mod show;
 mod signals;
 mod terminal;
+mod watch;
 mod words;
 
 use std::process::ExitCode;
@@ -33,7 +44,9 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            words::complain(&failure.to_string());
+            if !failure.is_silent() {
+                words::complain(&failure.to_string());
+            }
             ExitCode::from(failure.code())
         }
     }
@@ -43,5 +56,11 @@ async fn perform(args: Args) -> Result<u8, Failure> {
     match args.command {
         Command::Run(run) => run::run(&args.servers, run).await,
         Command::Doctor(doctor) => doctor::doctor(&args.servers, doctor).await,
+        Command::Inspect(inspect) => inspect.perform(&args.servers).await,
+        Command::List(list) => list.perform(&args.servers).await,
+        Command::Watch(watch) => watch.perform(&args.servers).await,
+        Command::Release(release) => release.perform(&args.servers).await,
+        Command::Completions(completions) => completions.perform(),
+        Command::Man(man) => man.perform(),
     }
 }

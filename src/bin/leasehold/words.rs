@@ -33,9 +33,14 @@ pub fn plain(bytes: &[u8]) -> String {
 }
 
 fn show(c: char) -> impl Iterator<Item = char> {
-    let escaped = c.is_control() || c == '\u{fffd}' || is_formatting(c);
+    let escaped = !is_harmless(c) || c == '\u{fffd}';
     let plain = (!escaped).then_some(c);
     plain.into_iter().chain(escaped.then(|| c.escape_default()).into_iter().flatten())
+}
+
+/// Whether a terminal shows it and does nothing else.
+pub fn is_harmless(c: char) -> bool {
+    !c.is_control() && !is_formatting(c)
 }
 
 /// Characters that are not seen but change how others are.

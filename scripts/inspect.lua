@@ -1,0 +1,35 @@
+-- inspect: says who holds locks, for how long still, and what belongs to them. It changes nothing.
+--
+-- KEYS    for each lock, one after the other: the lock; its fence counter; the number of those
+--         who wait for it
+-- ARGV    1 so many bytes of a holder's value are said
+-- Reply   for each lock: {} when nobody holds it; {'other'} when its key holds something that is no
+--         lock; else {the beginning of the holder's value, the length of the whole value, its
+--         remaining TTL in milliseconds or -1 where it has none, the counter as a string ('' where
+--         there is none), the number of those who wait as a string ('0' where there is none)}
+-- Atomic  because a server runs a script whole: value, TTL and counter are of the same lease.
+--
+-- Of WRONGTYPE it is said that the key is no lock; any other error, such as a right that the user
+-- lacks, is raised by a second GET, which has the server say on which line.
+
+local shown = {}
+for lock = 1, #KEYS, 3 do
+  local holder = redis.pcall('GET', KEYS[lock])
+  if type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true) then
+    redis.call('GET', KEYS[lock])
+  end
+  if not holder then
+    shown[#shown + 1] = {}
+  elseif type(holder) == 'table' then
+    shown[#shown + 1] = {'other'}
+  else
+    shown[#shown + 1] = {
+      string.sub(holder, 1, tonumber(ARGV[1])),
+      #holder,
+      redis.call('PTTL', KEYS[lock]),
+      redis.call('GET', KEYS[lock + 1]) or '',
+      redis.call('GET', KEYS[lock + 2]) or '0',
+    }
+  end
+end
+return shown

@@ -1,0 +1,43 @@
+//! `leasehold inspect`: who holds a lock.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+use leasehold::LockState;
+
+use crate::args::Servers;
+use crate::exit::{Failure, UNAVAILABLE};
+use crate::look::Look;
+use crate::output::say;
+use crate::{json, show};
+
+/// Shows who holds a lock, on how many servers, with which token and for how long still.
+///
+/// Nothing is changed on any server. The exit code is 0 where it is known who holds the lock, or
+/// that nobody does, and 69 where too few servers answer to tell.
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Inspect {
+    #[command(flatten)]
+    look: Look,
+
+    /// Say it as one JSON object
+    #[arg(long)]
+    json: bool,
+
+    /// The lock
+    name: OsString,
+}
+
+impl Inspect {
+    pub async fn perform(self, servers: &Servers) -> Result<u8, Failure> {
+        let locker = self.look.connect(servers).await?;
+        let view = locker.inspect(self.name.as_bytes()).await?;
+        if self.json {
+            say(&json::of(&view))?;
+        } else {
+            say(&show::whole(&view).join("\n"))?;
+        }
+        Ok(if view.state == LockState::Unknown { UNAVAILABLE } else { 0 })
+    }
+}

@@ -1,0 +1,32 @@
+//! What all of those take that look at locks.
+
+use std::time::Duration;
+
+use leasehold::{Locker, ServerFailure};
+
+use crate::args::{Servers, duration};
+use crate::exit::Failure;
+use crate::words::complain;
+
+/// How patient we are.
+#[derive(Debug, clap::Args)]
+pub struct Look {
+    /// How long a server may take to connect, and to answer each question
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
+    pub timeout: Duration,
+}
+
+impl Look {
+    /// As many of the servers as can be had.
+    pub async fn connect(&self, servers: &Servers) -> Result<Locker, Failure> {
+        let builder = servers.builder().connect_timeout(self.timeout).command_timeout(self.timeout);
+        Ok(builder.connect_to_any().await?)
+    }
+}
+
+/// Says which servers could not be asked.
+pub fn complain_of(failures: &[ServerFailure]) {
+    for ServerFailure { server, reason, .. } in failures {
+        complain(&format!("{server}: {reason}"));
+    }
+}

@@ -1,0 +1,107 @@
+//! The terminal as a page that is drawn again and again, and as it was in the end.
+
+use std::io::{self, IsTerminal, Read, stdin, stdout};
+use std::thread;
+
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use crate::exit::Failure;
+use crate::output::put;
+
+/// Another page than the shell's, without a cursor; and back.
+const ENTER: &str = "\x1b[?1049h\x1b[?25l";
+const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+const HOME: &str = "\x1b[H";
+const CLEAR_REST_OF_LINE: &str = "\x1b[K";
+const CLEAR_BELOW: &str = "\x1b[J";
+/// Where the terminal does not say.
+const SIZE: (usize, usize) = (24, 80);
+
+/// The terminal while it is ours; at its drop, also by a panic, it is as it was.
+pub struct Screen {
+    before: Termios,
+}
+
+impl Screen {
+    /// Whether there is somebody to look and to press keys.
+    pub fn is_there() -> bool {
+        stdin().is_terminal() && stdout().is_terminal()
+    }
+
+    pub fn enter() -> Result<Self, Failure> {
+        let changed = tcgetattr(stdin()).and_then(|before| {
+            let mut ours = before.clone();
+            // Keys come at once and are not shown; Ctrl-C stays a signal.
+            ours.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+            tcsetattr(stdin(), OptionalActions::Now, &ours)?;
+            Ok(Self { before })
+        });
+        let screen = changed.map_err(|error| Failure::System("the terminal", error.into()))?;
+        put(ENTER.as_bytes())?;
+        Ok(screen)
+    }
+
+    /// Shows these lines, as far as there is room.
+    pub fn draw(&self, lines: &[String]) -> Result<(), Failure> {
+        put(page(lines, size()).as_bytes())
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = put(LEAVE.as_bytes());
+        let _ = tcsetattr(stdin(), OptionalActions::Now, &self.before);
+    }
+}
+
+/// Rows and columns.
+fn size() -> (usize, usize) {
+    match tcgetwinsize(stdout()) {
+        Ok(size) if size.ws_row > 0 && size.ws_col > 0 => (size.ws_row.into(), size.ws_col.into()),
+        _ => SIZE,
+    }
+}
+
+fn page(lines: &[String], (rows, columns): (usize, usize)) -> String {
+    let mut page = HOME.to_owned();
+    for (row, line) in lines.iter().take(rows).enumerate() {
+        if row > 0 {
+            page.push_str("\r\n");
+        }
+        page.extend(line.chars().take(columns));
+        page.push_str(CLEAR_REST_OF_LINE);
+    }
+    page.push_str(CLEAR_BELOW);
+    page
+}
+
+/// The keys that are pressed from now on.
+pub fn keys() -> UnboundedReceiver<u8> {
+    let (told, keys) = unbounded_channel();
+    // Not the runtime's: it would wait for a key to end.
+    thread::spawn(move || {
+        for key in stdin().lock().bytes() {
+            let is_heard = match key {
+                Ok(key) => told.send(key).is_ok(),
+                Err(error) => error.kind() == io::ErrorKind::Interrupted,
+            };
+            if !is_heard {
+                break;
+            }
+        }
+    });
+    keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_never_scrolls() {
+        let lines = ["heading", "a long line", "no room"].map(str::to_owned);
+        assert_eq!(page(&lines, (2, 6)), "\x1b[Hheadin\x1b[K\r\na long\x1b[K\x1b[J");
+        assert_eq!(page(&[], (2, 6)), "\x1b[H\x1b[J");
+    }
+}

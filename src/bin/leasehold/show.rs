@@ -1,0 +1,126 @@
+//! Who holds what, in words for people.
+
+use std::time::Duration;
+
+use leasehold::{HolderView, LockState, LockView, ServerFailure};
+
+use crate::words::plain;
+
+/// What a table's lines are under.
+pub const HEADING: &str =
+    "STATE            LEFT             TOKEN  NAME                      HOLDER";
+
+/// All that is known of a lock.
+pub fn whole(view: &LockView) -> Vec<String> {
+    let mut lines = vec![format!("{}: {}", plain(&view.name), state(view))];
+    for holder in &view.holders {
+        lines.extend(of_holder(holder, view.servers));
+    }
+    if view.waiting > 0 {
+        lines.push(format!("  waiting  {}", view.waiting));
+    }
+    for ServerFailure { server, reason, .. } in &view.failures {
+        lines.push(format!("  no answer from {server}: {reason}"));
+    }
+    lines
+}
+
+fn of_holder(view: &HolderView, servers: usize) -> Vec<String> {
+    let HolderView { holder, .. } = view;
+    let mut lines = vec![format!("  holder   {}", who(view))];
+    if holder.label.is_some() {
+        lines.push(format!("  owner    {}", plain(holder.owner.as_bytes())));
+    }
+    if !view.is_lease() {
+        lines.push("           this is no lease of Leasehold's, by its form".to_owned());
+    }
+    if holder.other_configuration {
+        lines.push("           it was given other servers, or another quorum, than we".to_owned());
+    }
+    lines.push(format!("  token    {}", tokens(view)));
+    lines.push(format!("  left     {}", left(holder.remaining)));
+    if servers > 1 {
+        lines.push(format!("  on       {}", view.servers.join(", ")));
+    }
+    lines
+}
+
+/// One line of a table.
+pub fn row(view: &LockView) -> String {
+    let first = view.holders.first();
+    let on = first.map_or(0, |holder| holder.servers.len());
+    let state = format!("{} {on}/{}", word(view.state), view.servers);
+    let waiting = match view.waiting {
+        0 => String::new(),
+        waiting => format!(", {waiting} waiting"),
+    };
+    format!(
+        "{state:<12} {:>8}  {:>16}  {:<24}  {}{waiting}",
+        first.map_or(String::new(), |view| left(view.holder.remaining)),
+        first.map_or(String::new(), tokens),
+        plain(&view.name),
+        first.map_or(String::new(), who),
+    )
+}
+
+/// What became of a lock since it was looked at before.
+pub fn change(view: &LockView) -> String {
+    let by = match view.holders.first() {
+        Some(holder) => {
+            let tokens = tokens(holder);
+            format!(" by {}, token {tokens}, left {}", who(holder), left(holder.holder.remaining))
+        }
+        None => String::new(),
+    };
+    format!("{}: {}{by}", plain(&view.name), state(view))
+}
+
+/// One word for it.
+pub fn word(state: LockState) -> &'static str {
+    match state {
+        LockState::Free => "free",
+        LockState::Held => "held",
+        LockState::Partial => "partial",
+        _ => "unknown",
+    }
+}
+
+fn state(view: &LockView) -> String {
+    let most = view.holders.first().map_or(0, |holder| holder.servers.len());
+    let LockView { servers, quorum, .. } = view;
+    match view.state {
+        LockState::Held if *servers == 1 => "held".to_owned(),
+        LockState::Held => format!("held on {most} of {servers} servers"),
+        LockState::Free => "free".to_owned(),
+        LockState::Partial => {
+            format!("held by nobody: taken on {most} of {servers} servers, where it takes {quorum}")
+        }
+        _ => {
+            let answered = servers - view.failures.len();
+            format!(
+                "unknown: only {answered} of {servers} servers answered; taken on {most}, where it \
+                 takes {quorum}"
+            )
+        }
+    }
+}
+
+fn who(view: &HolderView) -> String {
+    plain(view.holder.label.as_ref().unwrap_or(&view.holder.owner).as_bytes())
+}
+
+fn tokens(view: &HolderView) -> String {
+    let tokens: Vec<String> = view.tokens.iter().map(u64::to_string).collect();
+    match tokens.len() {
+        0 => "none".to_owned(),
+        1 => tokens.concat(),
+        _ => format!("{} (servers differ)", tokens.join(", ")),
+    }
+}
+
+fn left(remaining: Option<Duration>) -> String {
+    match remaining {
+        Some(left) => format!("{:.1} s", left.as_secs_f64()),
+        None => "no end".to_owned(),
+    }
+}

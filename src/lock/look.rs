@@ -1,0 +1,322 @@
+//! Locks as they are seen from outside: each server's word on who holds them, and the end of a
+//! lease that is not ours.
+//!
+//! No hold, no vote and no verdict: one server after the other says what is there.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use leasehold_resp::Frame;
+
+use super::answer::{Answer, Reason};
+use super::asked::{Asked, reply_to};
+use super::names::{Key, Names};
+use super::scripts;
+use crate::net::connection::Connection;
+use crate::net::handshake::OpenError;
+use crate::net::refusal::{Code, ServerError};
+use crate::server::call::{Call, Command};
+use crate::server::node::{Node, Refusal};
+use crate::server::place::{Detour, Place};
+
+/// So many bytes of a holder's value are asked for: those of our own have at most 297.
+const VALUE_BYTES_MAX: &[u8] = b"4096";
+/// So many `holder.lua` says at the most.
+const HOLDER_BYTES_MAX: usize = 320;
+/// So many locks, and so many bytes of their keys, are asked for in one script: no server is kept
+/// from its other work for longer than some hundred microseconds.
+const PORTION_LOCKS_MAX: usize = 64;
+const PORTION_BYTES_MAX: usize = 128 * 1024;
+/// So often a question is sent on before nodes are taken to send it in a circle.
+const DETOURS_MAX: u32 = 8;
+/// What servers say of such keys themselves.
+const NO_LOCK: &[u8] = b"WRONGTYPE Operation against a key holding the wrong kind of value";
+
+/// What a server says of a lock that somebody holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    /// The holder's value, or its beginning.
+    pub(crate) value: Bytes,
+    pub(crate) is_whole: bool,
+    /// Negative where the lease never ends.
+    pub(crate) pttl_ms: i64,
+    /// The largest token that the server has accepted for this lock.
+    pub(crate) counter: Option<u64>,
+    pub(crate) waiting: u64,
+}
+
+/// What a server says of a lock: none where nobody holds it.
+pub(crate) type Looked = Result<Option<Seen>, Reason>;
+
+/// Locks whose keys are in one slot, in one script call.
+struct Portion<'a> {
+    slot: u16,
+    /// Which of the locks.
+    locks: Vec<usize>,
+    keys: Vec<&'a [u8]>,
+    bytes: usize,
+    count: String,
+}
+
+impl<'a> Portion<'a> {
+    fn of(slot: u16) -> Self {
+        Self { slot, locks: Vec::new(), keys: Vec::new(), bytes: 0, count: String::new() }
+    }
+
+    fn is_full(&self) -> bool {
+        self.locks.len() >= PORTION_LOCKS_MAX || self.bytes >= PORTION_BYTES_MAX
+    }
+
+    fn push(&mut self, lock: usize, keys: [&'a [u8]; 3]) {
+        self.locks.push(lock);
+        self.bytes += keys.iter().map(|key| key.len()).sum::<usize>();
+        self.keys.extend(keys);
+        self.count = self.keys.len().to_string();
+    }
+
+    fn parameters(&self) -> Vec<&[u8]> {
+        let count = [self.count.as_bytes()];
+        count.into_iter().chain(self.keys.iter().copied()).chain([VALUE_BYTES_MAX]).collect()
+    }
+}
+
+fn portions<'a>(place: &Place, names: &'a [Names], waiters: &'a [Key]) -> Vec<Portion<'a>> {
+    let mut open: BTreeMap<u16, Portion<'a>> = BTreeMap::new();
+    let mut full = Vec::new();
+    for (lock, (names, waiters)) in names.iter().zip(waiters).enumerate() {
+        let slot = place.slot(names.lock());
+        let portion = open.entry(slot).or_insert_with(|| Portion::of(slot));
+        portion.push(lock, [names.lock(), names.fence(), waiters]);
+        if portion.is_full() {
+            full.extend(open.remove(&slot));
+        }
+    }
+    full.extend(open.into_values());
+    full
+}
+
+/// What the servers of one place say of these locks, in their order.
+///
+/// # Cancel safety
+///
+/// Nothing is changed anywhere.
+pub(crate) async fn look(place: &Place, names: &[Names]) -> Vec<Looked> {
+    let waiters: Vec<Key> = names.iter().map(Names::waiters).collect();
+    let portions = portions(place, names, &waiters);
+    let parameters: Vec<_> = portions.iter().map(Portion::parameters).collect();
+    let mut asked = Vec::with_capacity(portions.len());
+    for (portion, parameters) in portions.iter().zip(&parameters) {
+        asked.push(begin(place, portion.slot, script(parameters)).await);
+    }
+    let mut looked: Vec<Option<Looked>> = names.iter().map(|_| None).collect();
+    for (asked, (portion, parameters)) in asked.into_iter().zip(portions.iter().zip(&parameters)) {
+        let reply = settle(place, script(parameters), asked).await;
+        if matches!(&reply, Err(Reason::Refused(error)) if error.code() == Code::Later) {
+            for &lock in &portion.locks {
+                looked[lock] = Some(look_apart(place, &names[lock]).await);
+            }
+            continue;
+        }
+        for (lock, said) in portion.locks.iter().zip(read(&reply, portion.locks.len())) {
+            looked[*lock] = Some(said);
+        }
+    }
+    looked.into_iter().map(|looked| looked.unwrap_or(Err(Reason::Unexpected))).collect()
+}
+
+/// Key by key: while a slot moves, its keys are with two nodes, and one that is not there at all is
+/// looked for at both (`TRYAGAIN`).
+async fn look_apart(place: &Place, names: &Names) -> Looked {
+    let slot = place.slot(names.lock());
+    let parameters = [b"1", names.lock()];
+    let holder = ask(place, slot, Command::Script(scripts::holder(), &parameters)).await?;
+    let Frame::Array(items) = &holder else { return Err(Reason::Unexpected) };
+    let (value, pttl_ms) = match &items[..] {
+        [] => return Ok(None),
+        [Frame::Bulk(value), Frame::Integer(pttl_ms)] => (value.clone(), *pttl_ms),
+        _ => return Err(Reason::Unexpected),
+    };
+    let counter = ask(place, slot, Command::Plain(&[b"GET", names.fence()])).await?;
+    let waiting = ask(place, slot, Command::Plain(&[b"GET", &names.waiters()])).await?;
+    Ok(Some(Seen {
+        is_whole: value.len() < HOLDER_BYTES_MAX,
+        value,
+        pttl_ms,
+        counter: counter.as_bytes().and_then(number),
+        waiting: waiting.as_bytes().and_then(number).unwrap_or(0),
+    }))
+}
+
+fn number(text: &Bytes) -> Option<u64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+fn script<'a>(parameters: &'a [&'a [u8]]) -> Command<'a> {
+    Command::Whole(scripts::inspect(), parameters)
+}
+
+/// Ends the lease of whoever has this value at one place; whether the lock was that one's.
+///
+/// # Errors
+///
+/// Where the server did not say so. Unless the reason proves the opposite, it may be ended.
+///
+/// # Cancel safety
+///
+/// When the future is dropped, the lease may or may not be ended.
+pub(crate) async fn end(place: &Place, names: &Names, value: &[u8]) -> Result<bool, Reason> {
+    let parameters = [b"1", names.lock(), value];
+    let command = Command::Script(scripts::release(), &parameters);
+    match Answer::of_owned(&ask(place, place.slot(names.lock()), command).await?) {
+        Some(Answer::Granted(_)) => Ok(true),
+        Some(Answer::NotOwned) => Ok(false),
+        _ => Err(Reason::Unexpected),
+    }
+}
+
+/// One step of a scan of all keys of one server that match: the cursor of the next one, and keys.
+///
+/// # Cancel safety
+///
+/// Nothing is changed anywhere.
+pub(crate) async fn scan(
+    node: &Node,
+    cursor: &[u8],
+    pattern: &[u8],
+) -> Result<(Bytes, Vec<Bytes>), Reason> {
+    // So many keys are gone through in one step: as long as keys may be, the reply is not too large.
+    let words: [&[u8]; 6] = [b"SCAN", cursor, b"MATCH", pattern, b"COUNT", b"256"];
+    let connection = connected(node).await?;
+    let call = Call::begin(&connection, Command::Plain(&words)).await.map_err(Reason::NoReply)?;
+    let Frame::Array(items) = reply_to(call).await? else { return Err(Reason::Unexpected) };
+    let [Frame::Bulk(cursor), Frame::Array(keys)] = &items[..] else {
+        return Err(Reason::Unexpected);
+    };
+    Ok((cursor.clone(), keys.iter().filter_map(|key| key.as_bytes().cloned()).collect()))
+}
+
+async fn ask(place: &Place, slot: u16, command: Command<'_>) -> Result<Frame, Reason> {
+    let begun = begin(place, slot, command).await;
+    settle(place, command, begun).await
+}
+
+/// A command that is on its way, and to whom.
+type Begun<'a> = Result<(Arc<Node>, Call<'a>), Reason>;
+
+async fn begin<'a>(place: &Place, slot: u16, command: Command<'a>) -> Begun<'a> {
+    let node = place.node(slot);
+    let connection = connected(&node).await.inspect_err(|_| place.look_again())?;
+    let call = Call::begin(&connection, command).await.map_err(Reason::NoReply)?;
+    Ok((node, call))
+}
+
+/// The reply, from wherever the key is.
+async fn settle(place: &Place, command: Command<'_>, begun: Begun<'_>) -> Result<Frame, Reason> {
+    let (mut node, call) = begun?;
+    let mut reply = reply_to(call).await;
+    let Some(directory) = place.directory() else { return reply };
+    for _ in 0..DETOURS_MAX {
+        let Err(Reason::Refused(refused)) = &reply else { return reply };
+        let Some(detour) = directory.detour(refused, &node.endpoint().address) else {
+            return reply;
+        };
+        reply = ask_at(&detour, command).await;
+        node = detour.node;
+    }
+    match reply {
+        Err(Reason::Refused(refused)) => Err(Reason::Unsettled(refused)),
+        reply => reply,
+    }
+}
+
+async fn ask_at(
+    Detour { node, is_asking }: &Detour,
+    command: Command<'_>,
+) -> Result<Frame, Reason> {
+    let connection = connected(node).await?;
+    let question = Asked { command, awaits: None };
+    if *is_asking {
+        return Ok(question.send_asking(&connection).await?.reply().await?.into_frame());
+    }
+    Ok(question.send(&connection).await?.reply().await?.into_frame())
+}
+
+/// A connection to a server that is what it was taken for. One that is away is not waited for.
+async fn connected(node: &Node) -> Result<Arc<Connection>, Reason> {
+    let lane = node.pick_lane();
+    let connection = match node.connection_now(lane) {
+        Err(OpenError::Connecting) => node.connection(lane).await,
+        known => known,
+    };
+    match (node.check(lane), connection) {
+        (_, Err(error)) => Err(Reason::NoConnection(error)),
+        (Err(Refusal::Unfit(why)), _) => Err(Reason::Refusal(Refusal::Unfit(why))),
+        // What it may have forgotten it does not say, and the others do.
+        (Ok(()) | Err(Refusal::Quarantined(_)), Ok(connection)) => Ok(connection),
+    }
+}
+
+/// The reply of `inspect.lua` for so many locks.
+fn read(reply: &Result<Frame, Reason>, locks: usize) -> Vec<Looked> {
+    let said = match reply {
+        Ok(Frame::Array(said)) if said.len() == locks => said,
+        Ok(_) => return (0..locks).map(|_| Err(Reason::Unexpected)).collect(),
+        Err(reason) => return (0..locks).map(|_| Err(reason.clone())).collect(),
+    };
+    said.iter().map(read_one).collect()
+}
+
+fn read_one(said: &Frame) -> Looked {
+    let Frame::Array(items) = said else { return Err(Reason::Unexpected) };
+    match &items[..] {
+        [] => Ok(None),
+        [Frame::Bulk(word)] if word == "other" => Err(Reason::Refused(ServerError::new(NO_LOCK))),
+        [
+            Frame::Bulk(value),
+            Frame::Integer(length),
+            Frame::Integer(pttl_ms),
+            Frame::Bulk(counter),
+            Frame::Bulk(waiting),
+        ] => Ok(Some(Seen {
+            value: value.clone(),
+            is_whole: usize::try_from(*length).is_ok_and(|length| length == value.len()),
+            pttl_ms: *pttl_ms,
+            counter: number(counter),
+            waiting: number(waiting).unwrap_or(0),
+        })),
+        _ => Err(Reason::Unexpected),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::FailureKind;
+
+    fn bulk(text: &'static str) -> Frame {
+        Frame::Bulk(Bytes::from_static(text.as_bytes()))
+    }
+
+    #[test]
+    fn replies_are_read_as_the_scripts_head_says() {
+        let held = [bulk("v"), Frame::Integer(2), Frame::Integer(-1), bulk(""), bulk("3")];
+        let Ok(Some(seen)) = read_one(&Frame::Array(held.to_vec())) else { panic!() };
+        assert_eq!((&seen.value[..], seen.is_whole, seen.pttl_ms), (&b"v"[..], false, -1));
+        assert_eq!((seen.counter, seen.waiting), (None, 3));
+        assert!(matches!(read_one(&Frame::Array(vec![])), Ok(None)));
+        let other = read_one(&Frame::Array(vec![bulk("other")])).unwrap_err();
+        assert_eq!(other.kind(), FailureKind::Misuse);
+    }
+
+    /// What is not understood is never a free lock.
+    #[test]
+    fn replies_that_no_script_gives_mean_nothing() {
+        let strange = [Frame::Null, Frame::Integer(0), bulk(""), Frame::Array(vec![bulk("free")])];
+        for frame in strange {
+            assert!(matches!(read_one(&frame), Err(Reason::Unexpected)), "{frame:?}");
+            let whole = read(&Ok(frame), 2);
+            assert!(whole.iter().all(|looked| matches!(looked, Err(Reason::Unexpected))));
+        }
+    }
+}

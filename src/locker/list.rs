@@ -1,0 +1,204 @@
+//! Which locks are held, found by going through the servers' keys.
+
+use std::collections::{HashSet, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::Locker;
+use super::inspect::all;
+use super::view::{LockView, ServerFailure, is_lease, report};
+use crate::error::Error;
+use crate::lock::answer::Reason;
+use crate::lock::look::{Looked, look, scan};
+use crate::lock::names::Names;
+use crate::net::refusal::Code;
+use crate::server::node::Node;
+
+/// With it every scan begins, and says that it has ended.
+const CURSOR: &[u8] = b"0";
+
+/// The locks that are held, one after the other as they are found: see [`Locker::list`].
+#[must_use = "nothing is looked for until the next lock is asked for"]
+pub struct LockList {
+    locker: Locker,
+    /// As SCAN takes it, with the prefix.
+    pattern: Vec<u8>,
+    /// The servers that have still to be gone through, each with the number of its place.
+    ahead: VecDeque<(usize, Arc<Node>)>,
+    /// How far the first of them is.
+    cursor: Bytes,
+    /// Of the places so far: whether all of their servers were gone through to the end.
+    is_whole: Vec<bool>,
+    found: VecDeque<LockView>,
+    failures: Vec<ServerFailure>,
+}
+
+impl Locker {
+    /// The locks of this library that are held and whose names match `pattern`, in no order: `*`
+    /// is any bytes, `?` any one, `[a-c]` one of these, and `\` takes the next for itself.
+    ///
+    /// It goes through all keys of every server, some hundred at a time (`SCAN`), and so takes
+    /// seconds for a million keys; memory, and a server's time for each step, are bounded. Nothing
+    /// is changed on the servers. What is held all the while is found; what is taken or released
+    /// meanwhile may be, and a lock may be found twice.
+    ///
+    /// What other libraries keep is not among them: by its value alone it cannot be told from
+    /// anything else. [`Locker::inspect`] shows it by its name.
+    pub fn list(&self, pattern: impl AsRef<[u8]>) -> LockList {
+        let places = self.core.places().iter().enumerate();
+        let ahead = places
+            .flat_map(|(place, servers)| servers.nodes().into_iter().map(move |node| (place, node)))
+            .collect();
+        LockList {
+            locker: self.clone(),
+            pattern: key_pattern(&self.defaults.prefix, pattern.as_ref()),
+            ahead,
+            cursor: Bytes::from_static(CURSOR),
+            is_whole: Vec::new(),
+            found: VecDeque::new(),
+            failures: Vec::new(),
+        }
+    }
+}
+
+impl LockList {
+    /// The next one; none when there are no more.
+    ///
+    /// # Errors
+    ///
+    /// As [`Locker::inspect`], at the end, if no server could be gone through.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn next(&mut self) -> Result<Option<LockView>, Error> {
+        loop {
+            if let Some(view) = self.found.pop_front() {
+                return Ok(Some(view));
+            }
+            let Some((place, node)) = self.ahead.front().cloned() else { break };
+            match self.step(place, &node).await {
+                Ok(Step { cursor, found }) => {
+                    self.found = found;
+                    self.cursor = cursor;
+                    if self.cursor == CURSOR {
+                        self.leave(place, true);
+                    }
+                }
+                Err(reason) => {
+                    let server = node.endpoint().address.to_string();
+                    self.failures.push(ServerFailure::new(server, &reason));
+                    self.cursor = Bytes::from_static(CURSOR);
+                    self.leave(place, false);
+                }
+            }
+        }
+        if self.is_whole.contains(&true) {
+            return Ok(None);
+        }
+        Err(Error::connect(report(&self.failures)))
+    }
+
+    /// Goes on to the next server.
+    fn leave(&mut self, place: usize, is_whole: bool) {
+        self.ahead.pop_front();
+        self.is_whole.resize(place + 1, true);
+        self.is_whole[place] &= is_whole;
+    }
+
+    /// Servers that could not be gone through to the end.
+    #[must_use]
+    pub fn failures(&self) -> &[ServerFailure] {
+        &self.failures
+    }
+
+    /// Whether every lock that a quorum of the servers held all the while was found: once
+    /// [`LockList::next`] has said that there are no more.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        let whole = self.is_whole.iter().filter(|is_whole| **is_whole).count();
+        let core = &self.locker.core;
+        self.ahead.is_empty() && whole > core.places().len() - core.quorum().needed()
+    }
+
+    /// The next step with one server, and what is found in it. A lock is found at the first of its
+    /// servers that could be gone through.
+    async fn step(&self, place: usize, node: &Node) -> Result<Step, Reason> {
+        let (cursor, keys) = scan(node, &self.cursor, &self.pattern).await?;
+        let names: HashSet<Names> = keys.iter().filter_map(|key| self.name_of(key)).collect();
+        let names: Vec<Names> = names.into_iter().collect();
+        let places = self.locker.core.places();
+        let here = look(&places[place], &names).await;
+        if let Some(reason) = here.iter().find_map(silence) {
+            return Err(reason.clone());
+        }
+        let leases = names.into_iter().zip(here).filter(|(_, looked)| shows_a_lease(looked));
+        let (names, here): (Vec<Names>, Vec<Looked>) = leases.unzip();
+        let others = places.iter().enumerate().filter(|(other, _)| *other != place);
+        let elsewhere = all(others.map(|(_, other)| look(other, &names))).await;
+        let mut elsewhere: Vec<_> = elsewhere.into_iter().map(Vec::into_iter).collect();
+        let mut found = VecDeque::new();
+        for (names, here) in names.iter().zip(here) {
+            let mut looked: Vec<Looked> = elsewhere.iter_mut().filter_map(Iterator::next).collect();
+            looked.insert(place, here);
+            let mut before = looked[..place].iter().zip(&self.is_whole);
+            if !before.any(|(looked, is_whole)| *is_whole && shows_a_lease(looked)) {
+                found.push_back(self.locker.view(names, looked));
+            }
+        }
+        Ok(Step { cursor, found })
+    }
+
+    /// The lock that this is the key of, if it can be one's.
+    fn name_of(&self, key: &[u8]) -> Option<Names> {
+        let prefix = &self.locker.defaults.prefix;
+        Names::new(prefix, key.strip_prefix(&prefix[..])?).ok()
+    }
+}
+
+struct Step {
+    cursor: Bytes,
+    found: VecDeque<LockView>,
+}
+
+/// Why nothing is known of a lock, if so.
+fn silence(looked: &Looked) -> Option<&Reason> {
+    let is_about_the_key = |reason: &&Reason| matches!(reason, Reason::Refused(error) if error.code() == Code::WrongType);
+    looked.as_ref().err().filter(|reason| !is_about_the_key(reason))
+}
+
+fn shows_a_lease(looked: &Looked) -> bool {
+    matches!(looked, Ok(Some(seen)) if is_lease(seen))
+}
+
+/// The pattern of the keys of names that match `pattern`.
+fn key_pattern(prefix: &[u8], pattern: &[u8]) -> Vec<u8> {
+    let mut whole = Vec::with_capacity(prefix.len() + pattern.len());
+    for &byte in prefix {
+        if b"*?[]\\".contains(&byte) {
+            whole.push(b'\\');
+        }
+        whole.push(byte);
+    }
+    whole.extend(pattern);
+    whole
+}
+
+impl fmt::Debug for LockList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LockList({})", self.pattern.escape_ascii())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_stands_for_itself_alone() {
+        assert_eq!(key_pattern(b"app:", b"a*"), b"app:a*");
+        assert_eq!(key_pattern(br"[a]*?\", b"[b]"), br"\[a\]\*\?\\[b]");
+    }
+}

@@ -1,0 +1,95 @@
+//! What servers that were looked at say of a lock together.
+
+use std::time::Duration;
+
+use super::Quorum;
+
+/// Where a lock stands, as far as the servers that answered say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LockState {
+    /// Nobody has it on any server that answered, and the others are too few to make a holder.
+    Free,
+    /// Somebody has it on a quorum of the servers.
+    Held,
+    /// Somebody has it on some servers, and nobody on a quorum: an attempt that is under way, or
+    /// what is left of a lease, or of an attempt.
+    Partial,
+    /// Too few servers answered to tell.
+    Unknown,
+}
+
+impl LockState {
+    /// `most` is on how many servers the one has it who has it on most of them.
+    pub(crate) fn of(quorum: Quorum, most: usize, unanswered: usize) -> Self {
+        if most >= quorum.needed() {
+            Self::Held
+        } else if most + unanswered >= quorum.needed() {
+            Self::Unknown
+        } else if most > 0 {
+            Self::Partial
+        } else {
+            Self::Free
+        }
+    }
+}
+
+/// For how long a holder still has a quorum whose lease lasts so long on each of its servers, of
+/// which there is at least one; where it has none, for how long it is on any. None is without an end.
+pub(crate) fn time_left(quorum: Quorum, each: &[Option<Duration>]) -> Option<Duration> {
+    let mut each: Vec<Duration> = each.iter().map(|left| left.unwrap_or(Duration::MAX)).collect();
+    each.sort_unstable_by(|one, other| other.cmp(one));
+    let last_of_quorum = if each.len() < quorum.needed() { 0 } else { quorum.needed() - 1 };
+    each.get(last_of_quorum).copied().filter(|left| *left < Duration::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By enumeration of what those who did not answer may hold.
+    fn plain_state(quorum: Quorum, most: usize, unanswered: usize) -> LockState {
+        let can_be_held = (0..=unanswered).any(|more| most + more >= quorum.needed());
+        let must_be_held = (0..=unanswered).all(|more| most + more >= quorum.needed());
+        match (must_be_held, can_be_held) {
+            (true, _) => LockState::Held,
+            (false, true) => LockState::Unknown,
+            (false, false) if most == 0 => LockState::Free,
+            (false, false) => LockState::Partial,
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_that_a_silent_server_could_refute() {
+        for servers in 1..8 {
+            for needed in servers / 2 + 1..=servers {
+                let quorum = Quorum::new(servers, Some(needed)).unwrap();
+                for most in 0..=servers {
+                    for unanswered in 0..=servers - most {
+                        assert_eq!(
+                            LockState::of(quorum, most, unanswered),
+                            plain_state(quorum, most, unanswered),
+                            "{most} and {unanswered} of {servers}, quorum {needed}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_lease_lasts_as_long_as_its_quorum() {
+        let left = |each: &[u64]| {
+            let each: Vec<_> =
+                each.iter().map(|&ms| (ms > 0).then(|| Duration::from_millis(ms))).collect();
+            let quorum = Quorum::new(5, None).unwrap();
+            time_left(quorum, &each).map(|left| left.as_millis())
+        };
+        assert_eq!(left(&[50, 10, 40, 20, 30]), Some(30));
+        assert_eq!(left(&[50, 10, 40]), Some(10));
+        assert_eq!(left(&[10, 50]), Some(50));
+        // 0 stands for a key without an end here.
+        assert_eq!(left(&[0, 0, 40]), Some(40));
+        assert_eq!(left(&[0, 0, 0]), None);
+    }
+}
