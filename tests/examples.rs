@@ -5,4 +5,6 @@
 mod dashboard;
 #[path = "examples/fencing.rs"]
 mod fencing;
+#[path = "examples/services.rs"]
+mod services;
 mod support;

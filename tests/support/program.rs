@@ -108,15 +108,18 @@ async fn collect(output: Option<impl AsyncRead + Unpin>, lines: Lines) {
 
 /// The body of what a server on `address` answers to a GET.
 pub fn get(address: &str, path: &str) -> io::Result<String> {
+    let (status, body) = request("GET", address, path)?;
+    if status == 200 { Ok(body) } else { Err(io::Error::other(body)) }
+}
+
+/// The status and the body of what a server on `address` answers.
+pub fn request(method: &str, address: &str, path: &str) -> io::Result<(u16, String)> {
     let mut stream = std::net::TcpStream::connect(address)?;
     stream.set_read_timeout(Some(STUCK))?;
-    stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes())?;
+    stream.write_all(format!("{method} {path} HTTP/1.0\r\n\r\n").as_bytes())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     let (head, body) = answer.split_once("\r\n\r\n").ok_or(io::ErrorKind::InvalidData)?;
-    if head.split(' ').nth(1) == Some("200") {
-        Ok(body.to_owned())
-    } else {
-        Err(io::Error::other(head))
-    }
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    Ok((status.ok_or(io::ErrorKind::InvalidData)?, body.to_owned()))
 }
