@@ -1,4 +1,6 @@
 //! The examples, run as their users run them, on servers of the tests' own.
+//!
+//! Examples are built with all features, as these tests are.
 #![cfg(all(feature = "metrics", feature = "tracing"))]
 
 #[path = "examples/dashboard.rs"]

@@ -4,11 +4,15 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::Child;
 
 use super::{STUCK, eventually, soon};
+
+/// How long a script may take, which may have to install what it needs.
+const INSTALLED_WITHIN: Duration = Duration::from_secs(600);
 
 /// A running example, which ends with the test.
 pub struct Program {
@@ -46,6 +50,20 @@ pub fn build_example(name: &str) -> PathBuf {
         path.split_once('"').map(|(path, _)| PathBuf::from(path))
     });
     executable.expect("cargo says what it has built")
+}
+
+/// Runs a script of an example's on what was built, and returns what it printed, once it has ended
+/// well.
+pub async fn run_script(script: &str, example: &str) -> String {
+    let mut command = tokio::process::Command::new(script);
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).arg(build_example(example));
+    command.stdin(Stdio::null()).kill_on_drop(true);
+    let output = tokio::time::timeout(INSTALLED_WITHIN, command.output()).await;
+    let output = output.expect("it ends").expect("it can be started");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{script}: {said}\n{complaint}");
+    said
 }
 
 impl Program {
