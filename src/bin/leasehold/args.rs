@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use leasehold::{Builder, Locker};
 
+use crate::bench::Bench;
 use crate::doctor::Doctor;
 use crate::inspect::Inspect;
 use crate::list::List;
@@ -30,6 +31,7 @@ pub struct Args {
 pub enum Command {
     Run(Run),
     Doctor(Doctor),
+    Bench(Bench),
     Inspect(Inspect),
     List(List),
     Watch(Watch),

@@ -13,6 +13,8 @@ pub const USAGE: u8 = 64;
 pub const UNAVAILABLE: u8 = 69;
 /// The operating system refused something.
 const SYSTEM: u8 = 71;
+/// A file cannot be written.
+const CANNOT_CREATE: u8 = 73;
 /// The lease was lost.
 const LOST: u8 = 75;
 /// The servers refuse us.
@@ -37,6 +39,8 @@ pub enum Failure {
     #[error("{0}: {1}")]
     Command(String, io::Error),
     #[error("{0}: {1}")]
+    File(String, io::Error),
+    #[error("{0}: {1}")]
     System(&'static str, io::Error),
     #[error("standard output: {0}")]
     Output(io::Error),
@@ -53,6 +57,7 @@ impl Failure {
             Self::Lost(_) => LOST,
             Self::Command(_, error) if error.kind() == io::ErrorKind::NotFound => NOT_FOUND,
             Self::Command(..) => CANNOT_RUN,
+            Self::File(..) => CANNOT_CREATE,
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::System(..) | Self::Output(_) => SYSTEM,
         }

@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command talks to who calls it")]
 
 mod args;
+mod bench;
 mod doctor;
 mod exit;
 mod group;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
 async fn perform(args: Args) -> Result<u8, Failure> {
     match args.command {
         Command::Run(run) => run::run(&args.servers, run).await,
+        Command::Bench(bench) => bench::bench(&args.servers, bench).await,
         Command::Doctor(doctor) => doctor::doctor(&args.servers, doctor).await,
         Command::Inspect(inspect) => inspect.perform(&args.servers).await,
         Command::List(list) => list.perform(&args.servers).await,

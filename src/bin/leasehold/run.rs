@@ -51,13 +51,20 @@ pub async fn run(servers: &Servers, run: Run) -> Result<u8, Failure> {
 }
 
 /// Who we are, as others see it who wait.
-fn own_label() -> String {
+pub fn own_label() -> String {
+    format!("{}:{}", host(), std::process::id())
+}
+
+pub fn host() -> String {
     let host = gethostname().unwrap_or_else(|_| "host".into());
-    format!("{}:{}", host.to_string_lossy(), std::process::id())
+    host.to_string_lossy().into_owned()
 }
 
 /// What comes of `work`, or the signal that ended it first.
-async fn interrupted<T>(signals: &mut Signals, work: impl Future<Output = T>) -> Result<T, Signal> {
+pub async fn interrupted<T>(
+    signals: &mut Signals,
+    work: impl Future<Output = T>,
+) -> Result<T, Signal> {
     tokio::select! {
         biased;
         signal = signals.next_to_end_us() => Err(signal),

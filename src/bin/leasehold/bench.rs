@@ -1,0 +1,244 @@
+//! `leasehold bench`: how fast locks are, on the servers that will keep them.
+
+mod chart;
+mod show;
+mod tally;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use leasehold::{Error, Guard, Locker, Unfenced};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use self::tally::{Sample, Tally};
+use crate::args::{Servers, duration};
+use crate::exit::{Failure, by_signal};
+use crate::run::{host, interrupted, own_label};
+use crate::signals::Signals;
+use crate::words::say;
+
+/// More tasks than that measure the queue in this process, and no server.
+const TASKS_MAX: u32 = 10_000;
+/// How long what is under way at the end is waited for, and then the servers' word that all locks
+/// are free.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// How many measurements there may be at once on one host.
+const RUNS_MAX: u32 = 100;
+/// After an error, so that servers that are down are not asked as fast as can be.
+const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(20);
+
+/// Measures how fast locks are taken and given back on the servers.
+///
+/// Each task takes a lock of its own, gives it back, and begins again: nobody waits for another. The
+/// locks' names begin with --name-prefix, our host's name and a number that no other measurement has,
+/// so that no other lock is touched. All of it runs on one thread, over one connection to each
+/// server. What stays is one fence counter per task, which ends after a week; with --unfenced, none.
+///
+/// Errors are counted and named. Ctrl-C ends the measurement; what was measured until then is shown.
+///
+/// The exit code is 0 where anything could be measured; otherwise as for run: 69 where too few
+/// servers can be reached, 77 where they refuse us, 78 where what was given makes no sense; 73 where
+/// the chart cannot be written; 128 and the signal's number where one ended it.
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Bench {
+    /// How many locks are taken at once
+    #[arg(short, long, value_name = "TASKS", default_value_t = 16,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(TASKS_MAX)))]
+    pub tasks: u32,
+
+    /// How long it is measured
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    pub duration: Duration,
+
+    /// Without fencing tokens: a plain SET NX PX
+    #[arg(long)]
+    pub unfenced: bool,
+
+    /// The TTL of the locks
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    pub ttl: Duration,
+
+    /// What the locks' names begin with, behind the key prefix
+    #[arg(long, value_name = "TEXT", default_value = "leasehold-bench:")]
+    pub name_prefix: String,
+
+    /// Say it in JSON
+    #[arg(long)]
+    pub json: bool,
+
+    /// Draw the latencies by percentile into this file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
+/// What was measured, and how.
+struct Outcome {
+    servers: usize,
+    tasks: u32,
+    is_fenced: bool,
+    elapsed: Duration,
+    tally: Tally,
+}
+
+/// What all tasks share.
+struct Course {
+    locker: Locker,
+    is_fenced: bool,
+    is_over: AtomicBool,
+    tally: Mutex<Tally>,
+}
+
+pub async fn bench(servers: &Servers, bench: Bench) -> Result<u8, Failure> {
+    let signals = Signals::catch();
+    let mut signals = signals.map_err(|error| Failure::System("no signal can be caught", error))?;
+    if let Some(file) = &bench.svg {
+        chart::check(file).map_err(|error| unwritable(file, error))?;
+    }
+    let builder = servers.builder().ttl(bench.ttl).label(own_label());
+    let locker = match interrupted(&mut signals, builder.connect()).await {
+        Ok(connected) => connected?,
+        Err(signal) => return Ok(by_signal(signal as i32)),
+    };
+    let course = Arc::new(Course {
+        locker,
+        is_fenced: !bench.unfenced,
+        is_over: AtomicBool::new(false),
+        tally: Mutex::default(),
+    });
+    let measured = measure(&course, &bench, &mut signals).await;
+    // What is held still, after a signal or an error, is given back.
+    course.locker.shutdown(FAREWELL).await;
+    let (elapsed, code) = measured?;
+    let tally = std::mem::take(&mut *course.tally()).unless_all_failed()?;
+    let (servers, is_fenced) = (servers.urls.len(), course.is_fenced);
+    let outcome = Outcome { servers, tasks: bench.tasks, is_fenced, elapsed, tally };
+    say(&if bench.json { show::in_json(&outcome) } else { show::in_words(&outcome) });
+    if let Some(file) = &bench.svg {
+        chart::write(&outcome, file).map_err(|error| unwritable(file, error))?;
+    }
+    Ok(code)
+}
+
+fn unwritable(file: &Path, error: std::io::Error) -> Failure {
+    Failure::File(crate::words::plain(file.as_os_str().as_encoded_bytes()), error)
+}
+
+/// Has all tasks go round until the time is up, or a signal comes: how long it was, and the exit
+/// code.
+async fn measure(
+    course: &Arc<Course>,
+    bench: &Bench,
+    signals: &mut Signals,
+) -> Result<(Duration, u8), Failure> {
+    let claimed = match interrupted(signals, claim(&course.locker, &bench.name_prefix)).await {
+        Ok(claimed) => claimed?,
+        Err(signal) => return Ok((Duration::ZERO, by_signal(signal as i32))),
+    };
+    let (run, _claim) = claimed;
+    let names: Vec<String> = (0..bench.tasks).map(|task| format!("{run}:{task}")).collect();
+    // What a first time needs, such as connections and scripts, is not measured; and what cannot
+    // work need not be tried for long.
+    match interrupted(signals, warm_up(course, &names)).await {
+        Ok(warm) => warm?,
+        Err(signal) => return Ok((Duration::ZERO, by_signal(signal as i32))),
+    }
+    let mut tasks = JoinSet::new();
+    let started = now();
+    for name in names {
+        tasks.spawn(go_round(Arc::clone(course), name));
+    }
+    let code = match interrupted(signals, sleep(bench.duration)).await {
+        Ok(()) => 0,
+        Err(signal) => by_signal(signal as i32),
+    };
+    course.is_over.store(true, Ordering::Relaxed);
+    let _ = timeout(FAREWELL, async { while tasks.join_next().await.is_some() {} }).await;
+    let elapsed = now().duration_since(started);
+    // Those that are left give back what they may have taken.
+    tasks.shutdown().await;
+    Ok((elapsed, code))
+}
+
+/// What the names of this measurement begin with, and the lock that keeps others from them: numbers
+/// are used again, so that what stays does not grow with every measurement.
+async fn claim(locker: &Locker, prefix: &str) -> Result<(String, Guard<Unfenced>), Error> {
+    let mut number = 0;
+    loop {
+        let run = format!("{prefix}{}:{number}", host());
+        match locker.try_lock(&run).unfenced().await {
+            Ok(guard) => return Ok((run, guard)),
+            Err(error) if !error.is_contended() || number == RUNS_MAX => return Err(error),
+            Err(_) => number += 1,
+        }
+    }
+}
+
+/// Each lock once. It is enough that one of them can be had.
+async fn warm_up(course: &Arc<Course>, names: &[String]) -> Result<(), Failure> {
+    let mut tasks = JoinSet::new();
+    for name in names {
+        let (course, name) = (Arc::clone(course), name.clone());
+        tasks.spawn(async move { course.pair(&name).await });
+    }
+    let mut first = None;
+    let mut is_any_had = false;
+    while let Some(done) = tasks.join_next().await {
+        match done {
+            Ok(Ok(_)) => is_any_had = true,
+            Ok(Err(error)) => first = first.or(Some(error)),
+            // Nothing of ours panics or aborts it.
+            Err(_) => {}
+        }
+    }
+    match first {
+        Some(error) if !is_any_had => Err(Failure::Lock(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Takes and gives back one lock until it is over.
+async fn go_round(course: Arc<Course>, name: String) {
+    while !course.is_over.load(Ordering::Relaxed) {
+        match course.pair(&name).await {
+            Ok(sample) => course.tally().add(sample),
+            Err(error) => {
+                course.tally().add_error(error);
+                sleep(PAUSE_AFTER_ERROR).await;
+            }
+        }
+    }
+}
+
+impl Course {
+    fn tally(&self) -> MutexGuard<'_, Tally> {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a lock and gives it back.
+    async fn pair(&self, name: &str) -> Result<Sample, Error> {
+        let request = self.locker.try_lock(name);
+        let asked_at = now();
+        let (had_at, free_at);
+        if self.is_fenced {
+            let guard = request.await?;
+            had_at = now();
+            guard.release().await?;
+            free_at = now();
+        } else {
+            let guard = request.unfenced().await?;
+            had_at = now();
+            guard.release().await?;
+            free_at = now();
+        }
+        Ok(Sample { acquire: had_at - asked_at, release: free_at - had_at })
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "it is measured, and no lease depends on it")]
+fn now() -> Instant {
+    Instant::now()
+}
