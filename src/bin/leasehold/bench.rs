@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Guard, Locker, Unfenced};
+use leasehold::{Error, Fencing, Guard, Locker, Unfenced};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -18,7 +18,7 @@ use crate::args::{Servers, duration};
 use crate::exit::{Failure, by_signal};
 use crate::run::{host, interrupted, own_label};
 use crate::signals::Signals;
-use crate::words::say;
+use crate::words::{hint, plain, say};
 
 /// More tasks than that measure the queue in this process, and no server.
 const TASKS_MAX: u32 = 10_000;
@@ -124,7 +124,7 @@ pub async fn bench(servers: &Servers, bench: Bench) -> Result<u8, Failure> {
 }
 
 fn unwritable(file: &Path, error: std::io::Error) -> Failure {
-    Failure::File(crate::words::plain(file.as_os_str().as_encoded_bytes()), error)
+    Failure::File(plain(file.as_os_str().as_encoded_bytes()), error)
 }
 
 /// Has all tasks go round until the time is up, or a signal comes: how long it was, and the exit
@@ -146,6 +146,7 @@ async fn measure(
         Ok(warm) => warm?,
         Err(signal) => return Ok((Duration::ZERO, by_signal(signal as i32))),
     }
+    hint(&format!("measuring for {:?}; Ctrl-C ends it", bench.duration));
     let mut tasks = JoinSet::new();
     let started = now();
     for name in names {
@@ -221,21 +222,18 @@ impl Course {
     /// Takes a lock and gives it back.
     async fn pair(&self, name: &str) -> Result<Sample, Error> {
         let request = self.locker.try_lock(name);
-        let asked_at = now();
-        let (had_at, free_at);
-        if self.is_fenced {
-            let guard = request.await?;
-            had_at = now();
-            guard.release().await?;
-            free_at = now();
-        } else {
-            let guard = request.unfenced().await?;
-            had_at = now();
-            guard.release().await?;
-            free_at = now();
-        }
-        Ok(Sample { acquire: had_at - asked_at, release: free_at - had_at })
+        if self.is_fenced { timed(request).await } else { timed(request.unfenced()).await }
     }
+}
+
+async fn timed<F: Fencing>(
+    request: impl IntoFuture<Output = Result<Guard<F>, Error>>,
+) -> Result<Sample, Error> {
+    let asked_at = now();
+    let guard = request.await?;
+    let had_at = now();
+    guard.release().await?;
+    Ok(Sample { acquire: had_at - asked_at, release: now() - had_at })
 }
 
 #[expect(clippy::disallowed_methods, reason = "it is measured, and no lease depends on it")]

@@ -10,6 +10,13 @@ pub fn complain(text: &str) {
     let _ = writeln!(stderr(), "leasehold: {text}");
 }
 
+/// Says something to who looks on, where somebody does.
+pub fn hint(text: &str) {
+    if stderr().is_terminal() {
+        complain(text);
+    }
+}
+
 /// Says what was asked for. A closed standard output is no reason to fail.
 pub fn say(text: &str) {
     let mut out = stdout().lock();
