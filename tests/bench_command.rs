@@ -1,14 +1,14 @@
 //! `leasehold bench`, against real servers.
 #![cfg(feature = "cli")]
 
-#[path = "cli/program.rs"]
-mod program;
+#[path = "cli/command.rs"]
+mod command;
 mod support;
 
 use std::path::PathBuf;
 use std::process::Output;
 
-use program::{code, leasehold, output, stderr, stdout};
+use command::{code, end, leasehold, output, signal, stderr, stdout};
 use serde_json::Value;
 use support::rights::{self, PREFIX};
 use support::{Fleet, RedisServer, eventually, ports, soon};
@@ -48,10 +48,8 @@ fn releases(server: &RedisServer) -> u64 {
 }
 
 async fn interrupt(child: Child) -> Output {
-    let id = child.id().expect("it runs").to_string();
-    let sent = std::process::Command::new("kill").args(["-INT", &id]).status();
-    assert!(sent.unwrap().success());
-    soon("its end", child.wait_with_output()).await.unwrap()
+    signal(&child, "INT");
+    end(child).await
 }
 
 struct File(PathBuf);
@@ -246,6 +244,12 @@ async fn closed_outputs_harm_nothing() {
         let done = output(&mut shell).await;
         assert_eq!(code(&done), 0, "{line}: {done:?}");
         assert!(["", "0\n"].contains(&&*stderr(&done)), "{done:?}");
+    }
+    if std::path::Path::new("/dev/full").exists() {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut bench = leasehold(&server.url(), &["bench", "--unfenced", "-d", SHORT]);
+        let done = end(bench.stdout(full).spawn().unwrap()).await;
+        assert!(code(&done) == 71 && stderr(&done).contains("standard output"), "{done:?}");
     }
     assert_eq!(keys(&server), [] as [String; 0]);
 }

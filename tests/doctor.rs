@@ -1,15 +1,15 @@
 //! `leasehold doctor`, and `Builder::examine` beneath it, against real servers.
 #![cfg(feature = "cli")]
 
-#[path = "cli/program.rs"]
-mod program;
+#[path = "cli/command.rs"]
+mod command;
 mod support;
 
 use std::process::Output;
 use std::time::Duration;
 
+use command::{code, end, leasehold, output, stderr, stdout};
 use leasehold::{Builder, Check, Examination, Finding, Locker, Severity};
-use program::{code, leasehold, output, stderr, stdout};
 use serde_json::Value;
 use support::rights::{self, PREFIX};
 use support::{
@@ -332,6 +332,12 @@ async fn closed_outputs_harm_nothing() {
         let done = output(&mut shell).await;
         assert_eq!(code(&done), 0, "{line}: {done:?}");
         assert!(["", "1\n"].contains(&&*stderr(&done)), "{done:?}");
+    }
+    if std::path::Path::new("/dev/full").exists() {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut doctor = leasehold(&server.url(), &["doctor"]);
+        let done = end(doctor.stdout(full).spawn().unwrap()).await;
+        assert!(code(&done) == 71 && stderr(&done).contains("standard output"), "{done:?}");
     }
 }
 

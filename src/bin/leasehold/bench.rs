@@ -16,9 +16,10 @@ use tokio::time::{sleep, timeout};
 use self::tally::{Sample, Tally};
 use crate::args::{Servers, duration};
 use crate::exit::{Failure, by_signal};
+use crate::output::report;
 use crate::run::{host, interrupted, own_label};
 use crate::signals::Signals;
-use crate::words::{hint, plain, say};
+use crate::words::{hint, plain};
 
 /// More tasks than that measure the queue in this process, and no server.
 const TASKS_MAX: u32 = 10_000;
@@ -116,7 +117,7 @@ pub async fn bench(servers: &Servers, bench: Bench) -> Result<u8, Failure> {
     let tally = std::mem::take(&mut *course.tally()).unless_all_failed()?;
     let (servers, is_fenced) = (servers.urls.len(), course.is_fenced);
     let outcome = Outcome { servers, tasks: bench.tasks, is_fenced, elapsed, tally };
-    say(&if bench.json { show::in_json(&outcome) } else { show::in_words(&outcome) });
+    report(&if bench.json { show::in_json(&outcome) } else { show::in_words(&outcome) })?;
     if let Some(file) = &bench.svg {
         chart::write(&outcome, file).map_err(|error| unwritable(file, error))?;
     }

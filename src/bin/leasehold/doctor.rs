@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 
 use crate::args::{Servers, duration};
 use crate::exit::Failure;
-use crate::words::{harmless, say};
+use crate::json::escape;
+use crate::output::report;
+use crate::words::harmless;
 
 /// As monitoring plugins have them.
 const ALL_FIT: u8 = 0;
@@ -27,7 +29,8 @@ const HEAD: [&str; 4] = ["SERVER", "CHECK", "FOUND", "WHY"];
 /// unknown. One that hangs keeps the others from nothing.
 ///
 /// The exit code is 0 where all is fit, 1 where there are warnings, 2 where there are errors; 78
-/// where what was given makes no sense, and 64 for a command line that cannot be read.
+/// where what was given makes no sense, 71 where the output cannot be written, and 64 for a command
+/// line that cannot be read.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Doctor {
@@ -52,11 +55,11 @@ pub async fn doctor(servers: &Servers, doctor: Doctor) -> Result<u8, Failure> {
     let builder = servers.builder().ttl(doctor.ttl);
     let builder = if doctor.strict { builder.strict() } else { builder };
     let examination = builder.examine().await?;
-    say(&if doctor.json {
+    report(&if doctor.json {
         in_json(&examination, doctor.quiet)
     } else {
         in_a_table(&examination, doctor.quiet, is_coloured())
-    });
+    })?;
     Ok(match examination.severity() {
         Severity::Ok | Severity::Note => ALL_FIT,
         Severity::Warning => WARNINGS,
@@ -167,7 +170,7 @@ fn in_json(examination: &Examination, quiet: bool) -> String {
         "memory_losses": tolerance.map(|tolerance| tolerance.memory_losses),
         "outages": tolerance.map(|tolerance| tolerance.outages),
     });
-    format!("{whole:#}\n")
+    escape(&whole.to_string()) + "\n"
 }
 
 fn micros(time: Duration) -> u64 {

@@ -42,8 +42,8 @@ fn of_failure(failure: &ServerFailure) -> Value {
     json!({ "server": server, "reason": reason })
 }
 
-/// What JSON allows in strings and terminals obey.
-fn escape(json: &str) -> String {
+/// One line of JSON, without what JSON allows in strings and terminals obey.
+pub fn escape(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for c in json.chars() {
         if is_harmless(c) {

@@ -1,6 +1,6 @@
 //! What is said to who waits at the terminal.
 
-use std::io::{IsTerminal, Write, stderr, stdout};
+use std::io::{IsTerminal, Write, stderr};
 use std::time::Duration;
 
 use leasehold::{Error, Holder};
@@ -15,12 +15,6 @@ pub fn hint(text: &str) {
     if stderr().is_terminal() {
         complain(text);
     }
-}
-
-/// Says what was asked for. A closed standard output is no reason to fail.
-pub fn say(text: &str) {
-    let mut out = stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 /// Text of others, as a terminal may safely be given it.

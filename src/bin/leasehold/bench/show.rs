@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::Outcome;
 use super::tally::Times;
+use crate::json::escape;
 use crate::words::harmless;
 
 /// How long the longest bar is.
@@ -140,7 +141,7 @@ pub fn in_json(outcome: &Outcome) -> String {
         "histogram": rows(&tally.pair).into_iter().map(row).collect::<Vec<_>>(),
         "errors": tally.errors().map(error).collect::<Vec<_>>(),
     });
-    format!("{whole:#}\n")
+    escape(&whole.to_string()) + "\n"
 }
 
 fn times_in_json(times: &Times) -> Value {
