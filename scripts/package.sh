@@ -1,0 +1,50 @@
+#!/bin/bash
+# Packs both crates as they would be published, builds them from what was packed, with and without
+# all features, and checks what is in them: all that they need, both licences, and nothing large.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+BYTES_MAX=600000
+target_dir=${CARGO_TARGET_DIR:-$PWD/target}
+
+version_of() {
+    cargo metadata --no-deps --format-version 1 --locked |
+        grep -oE "\"name\":\"$1\",\"version\":\"[^\"]+\"" | cut -d'"' -f8
+}
+
+# What the package of crate $1 has to have beside what is compiled, and what it must not have.
+check_contents() {
+    local crate=$1 archive listed file
+    shift
+    archive=$target_dir/package/$crate-$(version_of "$crate").crate
+    listed=$(tar -tzf "$archive" | cut -d/ -f2-)
+    for file in LICENSE-MIT LICENSE-APACHE "$@"; do
+        if ! grep -qxF "$file" <<<"$listed"; then
+            echo "package: $crate lacks $file" >&2
+            return 1
+        fi
+    done
+    if grep -E '^(\.ci|benches|fuzz|target|tests)/|\.(crate|log|profraw|rdb|aof)$' <<<"$listed"; then
+        echo "package: $crate has what nobody needs who depends on it" >&2
+        return 1
+    fi
+    # Links are of use where they lead alone.
+    if tar -tvzf "$archive" | grep '^l'; then
+        echo "package: $crate has links in the place of files" >&2
+        return 1
+    fi
+    local bytes
+    bytes=$(wc -c <"$archive")
+    echo "package: $crate: $(wc -l <<<"$listed") files, $bytes bytes"
+    if [ "$bytes" -gt "$BYTES_MAX" ]; then
+        echo "package: more than $BYTES_MAX bytes" >&2
+        return 1
+    fi
+}
+
+# What is not committed is packed as well, so that it can be tried before.
+cargo package --workspace --locked --allow-dirty --quiet
+cargo package --workspace --locked --allow-dirty --quiet --all-features
+check_contents leasehold-resp src/lib.rs
+check_contents leasehold README.md CHANGELOG.md src/guide.md docs/guarantees.md \
+    $(git ls-files 'scripts/*.lua')
