@@ -11,6 +11,7 @@ use std::time::Duration;
 use command::{code, end, leasehold, output, stderr, stdout};
 use leasehold::{Builder, Check, Examination, Finding, Locker, Severity};
 use serde_json::Value;
+use support::old::{Age, OldServer};
 use support::rights::{self, PREFIX};
 use support::{
     Action, Authority, Cluster, Fleet, RedisServer, ScriptedServer, Sentinels, eventually, ports,
@@ -216,6 +217,30 @@ async fn a_server_that_may_evict_is_warned_of_and_refused_where_that_is_asked() 
 }
 
 #[tokio::test]
+async fn a_server_of_another_age_is_examined_as_far_as_it_goes() {
+    let server = fit();
+    for (age, has_tracking) in [(Age::Redis5, false), (Age::Redis6, true), (Age::NoProto, false)] {
+        let old = OldServer::start(age, server.address());
+        let examination = examine(&of([old.url("")])).await;
+        let expected = (!has_tracking).then_some((0, Check::Protocol, Severity::Warning));
+        assert_eq!(wrong(&examination), Vec::from_iter(expected), "{age:?}");
+        assert_eq!(finding(&examination, 0, Check::Rights).severity, Severity::Ok);
+        assert!(examination.servers[0].round_trip.is_some());
+    }
+}
+
+#[tokio::test]
+async fn answers_that_make_no_sense_are_an_error() {
+    let nonsense = ScriptedServer::start(|command| match command.name().as_str() {
+        "INFO" => Action::Reply(leasehold_resp::Frame::Integer(1)),
+        _ => scripted::greeting(command).unwrap_or(Action::ok()),
+    });
+    let examination = examine(&of([nonsense.url()])).await;
+    let finding = finding(&examination, 0, Check::Reachable);
+    assert!(finding.severity == Severity::Error && finding.reason.contains("INFO"), "{finding}");
+}
+
+#[tokio::test]
 async fn a_server_that_takes_no_writes_says_why() {
     let full = RedisServer::builder().append_only().arg("--maxmemory").arg("1").start();
     let examination = examine(&of([full.url()])).await;
@@ -352,7 +377,8 @@ async fn the_masters_of_a_cluster_are_found_and_examined() {
     assert_eq!(examination.servers[0].server, nobody);
     let wrong = wrong(&examination);
     let not_kept = |server| (server, Check::Persistence, Severity::Warning);
-    let expected = [(0, Check::Reachable, Severity::Error), not_kept(1), not_kept(2), not_kept(3)];
+    let expected =
+        [(0, Check::Reachable, Severity::Warning), not_kept(1), not_kept(2), not_kept(3)];
     assert_eq!(wrong, expected);
     let topology = examination.findings.iter().find(|it| it.check == Check::Topology).unwrap();
     assert!(topology.reason.contains("3 masters serve all slots"), "{topology}");
@@ -376,7 +402,7 @@ async fn the_master_of_a_service_is_found_and_examined() {
     assert!(finding(&mistaken, 0, Check::Role).reason.contains("Sentinel"));
     service.kill_sentinel(0);
     let examination = examine(&of([service.url()])).await;
-    assert_eq!(wrong(&examination)[0], (0, Check::Reachable, Severity::Error));
+    assert_eq!(wrong(&examination)[0], (0, Check::Reachable, Severity::Warning));
     assert_eq!(examination.servers[3].server, master);
     let unknown = service.url().replace(support::sentinel::SERVICE, "nobody");
     let examination = examine(&of([unknown])).await;

@@ -33,18 +33,19 @@ pub(super) struct Questions<'a> {
 /// What was written to the scratch key ends by itself.
 pub(super) async fn gather(connection: &Arc<Connection>, questions: &Questions<'_>) -> Facts {
     let mut facts = Facts { is_resp3: connection.is_resp3(), ..Facts::default() };
-    if let Err(failure) = questions.ask_all(connection, &mut facts).await {
-        facts.broken_off = Some(failure.to_string());
-    }
+    facts.broken_off = questions.ask_all(connection, &mut facts).await.err();
     facts
 }
+
+/// Why no more is asked.
+type Stopped = String;
 
 impl Questions<'_> {
     async fn ask_all(
         &self,
         connection: &Arc<Connection>,
         facts: &mut Facts,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Stopped> {
         // Any reply is a round trip, an error too. To HELLO everybody has a right.
         let probe: &[&[u8]] = if facts.is_resp3 { &[b"HELLO", b"3"] } else { &[b"PING"] };
         for _ in 0..ROUND_TRIPS {
@@ -70,7 +71,7 @@ impl Questions<'_> {
         &self,
         connection: &Arc<Connection>,
         facts: &mut Facts,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Stopped> {
         const SECTIONS: [&[u8]; 4] = [b"server", b"memory", b"persistence", b"replication"];
         let sections = SECTIONS.map(|section| [&b"INFO"[..], section]);
         let settings = SETTINGS.map(|setting| [&b"CONFIG"[..], b"GET", setting]);
@@ -80,19 +81,18 @@ impl Questions<'_> {
             .chain(settings.iter().map(|w| &w[..]))
             .collect();
         let replies = self.ask_together(connection, &commands).await?;
-        let (of_info, of_config) = replies.split_at(SECTIONS.len());
-        let mut sections = of_info.iter().map(info);
-        let mut next = || sections.next().unwrap_or_default();
-        (facts.server, facts.memory) = (next(), next());
-        (facts.persistence, facts.replication) = (next(), next());
-        facts.settings = of_config.iter().fold(Reading::Known(Fields::default()), add_setting);
+        if let [server, memory, persistence, replication, settings @ ..] = &replies[..] {
+            (facts.server, facts.memory) = (info(server)?, info(memory)?);
+            (facts.persistence, facts.replication) = (info(persistence)?, info(replication)?);
+            facts.settings = settings.iter().fold(Reading::Known(Fields::default()), add_setting);
+        }
         Ok(())
     }
 
     async fn ask_the_time(
         &self,
         connection: &Arc<Connection>,
-    ) -> Result<Reading<ClockReading>, Failure> {
+    ) -> Result<Reading<ClockReading>, Stopped> {
         let before = clock::wall_micros();
         let reply = self.ask(connection, &[b"TIME"]).await?;
         let after = clock::wall_micros();
@@ -101,7 +101,7 @@ impl Questions<'_> {
         }
         Ok(time(&reply).map_or(Reading::Unasked, |theirs| {
             let within = after.saturating_sub(before) / 2;
-            let ours = i64::try_from(before + within).unwrap_or(i64::MAX);
+            let ours = i64::try_from(before.saturating_add(within)).unwrap_or(i64::MAX);
             Reading::Known(ClockReading {
                 ahead_micros: theirs.saturating_sub(ours),
                 within: Duration::from_micros(within),
@@ -109,10 +109,9 @@ impl Questions<'_> {
         }))
     }
 
-    async fn ask(&self, connection: &Arc<Connection>, command: &[&[u8]]) -> Result<Frame, Failure> {
-        let reply = connection.send_batch(&[command], clock::now(), self.within)?;
-        let reply = reply.into_iter().next();
-        reply.ok_or_else(|| Failure::Unknown(connection.fault()))?.await
+    async fn ask(&self, connection: &Arc<Connection>, command: &[&[u8]]) -> Result<Frame, Stopped> {
+        let reply = self.ask_together(connection, &[command]).await?.pop();
+        reply.ok_or_else(|| Failure::Unknown(connection.fault()).to_string())
     }
 
     /// In one write, each to be answered in time.
@@ -120,20 +119,22 @@ impl Questions<'_> {
         &self,
         connection: &Arc<Connection>,
         commands: &[&[&[u8]]],
-    ) -> Result<Vec<Frame>, Failure> {
+    ) -> Result<Vec<Frame>, Stopped> {
         let mut frames = Vec::with_capacity(commands.len());
-        for reply in connection.send_batch(commands, clock::now(), self.within)? {
-            frames.push(reply.await?);
+        let unanswered = |failure: Failure| failure.to_string();
+        let replies = connection.send_batch(commands, clock::now(), self.within);
+        for reply in replies.map_err(unanswered)? {
+            frames.push(reply.await.map_err(unanswered)?);
         }
         Ok(frames)
     }
 }
 
-fn info(reply: &Frame) -> Reading<Fields> {
+fn info(reply: &Frame) -> Result<Reading<Fields>, Stopped> {
     match (reply.error(), reply.as_bytes()) {
-        (Some(text), _) => Reading::Refused(ServerError::new(text)),
-        (None, Some(text)) => Reading::Known(Fields::of_info(text)),
-        (None, None) => Reading::Unasked,
+        (Some(text), _) => Ok(Reading::Refused(ServerError::new(text))),
+        (None, Some(text)) => Ok(Reading::Known(Fields::of_info(text))),
+        (None, None) => Err("INFO was answered with something that is not its reply".to_owned()),
     }
 }
 

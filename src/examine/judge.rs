@@ -32,6 +32,7 @@ pub(crate) struct Standard {
 pub(super) fn judge(facts: &Facts, standard: &Standard, user: &str, now: Moment) -> Vec<Finding> {
     let mut findings = vec![reachable(facts)];
     findings.push(version(facts));
+    findings.extend(legible(facts, standard.is_judged));
     findings.push(protocol(facts));
     findings.extend(role(facts));
     findings.extend(kind_of_server(facts, standard.in_cluster));
@@ -84,6 +85,25 @@ fn version(facts: &Facts) -> Finding {
     Finding::ok(Check::Version, software)
 }
 
+/// What INFO has to say of a server that is to say how it is.
+fn legible(facts: &Facts, is_judged: bool) -> Option<Finding> {
+    let needed = [
+        (&facts.server, "run_id"),
+        (&facts.server, "uptime_in_seconds"),
+        (&facts.server, "redis_mode"),
+        (&facts.memory, "maxmemory_policy"),
+        (&facts.replication, "role"),
+    ];
+    let is_missing = |(section, name): &(&Reading<Fields>, &'static str)| {
+        section.known().is_some_and(|fields| fields.get(name).is_none())
+    };
+    let missing: Vec<_> = needed.into_iter().filter(is_missing).map(|(_, name)| name).collect();
+    (is_judged && !missing.is_empty()).then(|| {
+        let reason = format!("its INFO lacks {}: it cannot be judged", missing.join(", "));
+        Finding::error(Check::Version, reason).cured_by("use Redis itself, with no proxy before it")
+    })
+}
+
 fn protocol(facts: &Facts) -> Finding {
     if facts.is_resp3 {
         return Finding::ok(Check::Protocol, "RESP3");
@@ -102,7 +122,8 @@ fn role(facts: &Facts) -> Option<Finding> {
         return Some(finding.cured_by("give redis-sentinel://host:port/service"));
     }
     match facts.role() {
-        None => unknown(Check::Role, &facts.replication, "+info|replication"),
+        None => unknown(Check::Role, &facts.replication, "+info|replication")
+            .or_else(|| facts.replication.known().map(|_| Finding::note(Check::Role, "unknown"))),
         Some("master") => {
             let replicas = facts.replication.known().and_then(|it| it.number("connected_slaves"));
             Some(Finding::ok(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::report::{Check, Finding, ServerExamination, ServerKind};
+use super::report::{Check, Finding, ServerExamination, ServerKind, Severity};
 use super::{Candidates, Plan, asked, open, unmet};
 use crate::net::handshake::OpenError;
 use crate::server::cluster::ask_for_map;
@@ -74,11 +74,21 @@ async fn of_cluster(plan: &Arc<Plan>, seeds: &[Endpoint]) -> Survey {
             Err(error) => survey.asked.push(asked(&server, ServerKind::Seed, unmet(error))),
         }
     }
+    if best.is_some() {
+        make_light_of(&mut survey.asked);
+    }
     survey.findings.push(topology(best.as_ref()));
     let masters = best.iter().flat_map(Map::masters);
     survey.servers =
         masters.map(|master| Ok(Endpoint { address: master.into(), ..seeds[0].clone() })).collect();
     survey
+}
+
+/// Where others could say it, one who could not keeps nobody from locks.
+fn make_light_of(asked: &mut [ServerExamination]) {
+    for finding in asked.iter_mut().flat_map(|one| &mut one.findings) {
+        finding.severity = finding.severity.min(Severity::Warning);
+    }
 }
 
 fn topology(map: Option<&Map>) -> Finding {
@@ -129,6 +139,9 @@ async fn of_service(
         };
         survey.asked.push(asked(&server, ServerKind::Sentinel, finding));
     }
+    if !masters.is_empty() {
+        make_light_of(&mut survey.asked);
+    }
     survey.findings.push(agreement(&masters, sentinels.len()));
     let master = sentinel::newest(&masters);
     survey
@@ -156,7 +169,6 @@ fn agreement(masters: &[Master], sentinels: usize) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::Severity;
     use super::*;
 
     #[test]

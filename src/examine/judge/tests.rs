@@ -34,7 +34,9 @@ fn fit() -> Facts {
         is_resp3: true,
         round_trips: [1, 2, 30].map(Duration::from_millis).to_vec(),
         hello: Fields::default(),
-        server: fields("redis_version:7.0.15\nredis_mode:standalone\nuptime_in_seconds:500"),
+        server: fields(
+            "redis_version:7.0.15\nrun_id:a\nredis_mode:standalone\nuptime_in_seconds:500",
+        ),
         memory: fields("maxmemory:0\nmaxmemory_policy:noeviction"),
         persistence: fields("aof_enabled:1\naof_last_write_status:ok"),
         replication: fields("role:master\nconnected_slaves:2"),
@@ -197,6 +199,19 @@ fn what_may_not_be_asked_is_unknown_and_no_fault() {
     // Where CONFIG is renamed there is no right to it.
     let renamed = |it: &mut Facts| it.settings = refused("ERR unknown command 'CONFIG'");
     assert_eq!(about(Check::Persistence, renamed, &STANDARD).cure, None);
+}
+
+#[test]
+fn a_server_that_has_to_say_how_it_is_and_does_not_is_refused() {
+    let vague = |it: &mut Facts| {
+        it.memory = fields("maxmemory:0");
+        it.replication = fields("connected_slaves:0");
+    };
+    let wrong = wrong(vague, &GUARDED);
+    let [finding] = &wrong[..] else { panic!("{wrong:?}") };
+    assert_eq!((finding.check, finding.severity), (Check::Version, Severity::Error));
+    assert!(finding.reason.contains("lacks maxmemory_policy, role"), "{finding}");
+    assert_eq!(about(Check::Role, vague, &STANDARD).severity, Severity::Note);
 }
 
 #[test]
