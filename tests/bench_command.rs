@@ -129,7 +129,8 @@ async fn two_at_once_do_not_meet() {
     let second = bench(&server.url(), &["--json"]).await;
     let first = interrupt(first).await;
     for said in [&first, &second] {
-        assert_eq!(json(said)["errors"], Value::Array(vec![]), "{said:?}");
+        assert!(!stdout(said).contains("contended"), "{said:?}");
+        assert!(json(said)["pairs"].as_u64().unwrap() > 0, "{said:?}");
     }
 }
 
@@ -261,7 +262,7 @@ async fn several_servers_are_measured_together_once_they_may_vote() {
     // They have just restarted, as far as anybody knows.
     let said = soon("they may vote", async {
         loop {
-            let said = bench(&urls, &["--ttl", "500ms", "--json"]).await;
+            let said = bench(&urls, &["--ttl", "2s", "--json"]).await;
             if code(&said) == 0 {
                 return said;
             }

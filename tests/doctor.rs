@@ -26,8 +26,10 @@ async fn examine(builder: &Builder) -> Examination {
     soon("an examination", builder.examine()).await.unwrap()
 }
 
+/// With patience, so that a busy machine makes no server slow.
 fn of(urls: impl IntoIterator<Item = String>) -> Builder {
-    Locker::builder().nodes(urls)
+    const PATIENCE: Duration = Duration::from_secs(5);
+    Locker::builder().nodes(urls).command_timeout(PATIENCE).connect_timeout(PATIENCE)
 }
 
 /// A server that remembers all it was told.
