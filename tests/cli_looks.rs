@@ -20,6 +20,13 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 const ONE: &str = "0123456789abcdef0123456789abcdef";
 const TWO: &str = "f123456789abcdef0123456789abcdef";
 
+/// Servers that have run for an hour, by their clocks: they have forgotten nothing.
+fn fleet_of(servers: usize) -> Fleet {
+    let fleet = Fleet::start_as(servers, &RedisServer::builder().wall_clock());
+    fleet.iter().for_each(|server| server.set_wall_clock(3600));
+    fleet
+}
+
 async fn hold_at(urls: &[String], name: &str) -> (Locker, Guard) {
     let builder = Locker::builder().nodes(urls).restart_guard(false).label("holder");
     let locker = builder.connect().await.unwrap();
@@ -53,7 +60,7 @@ fn set<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn a_lock_is_shown_with_holder_token_servers_and_time_left() {
-    let mut fleet = Fleet::start(5);
+    let mut fleet = fleet_of(5);
     let (_locker, guard) = hold_at(&fleet.urls(), "job").await;
     eventually("all have it", || fleet.holding("job") == 5).await;
     let urls = fleet.urls().join(" ");
@@ -93,7 +100,7 @@ fn fleet_free(fleet: &Fleet) -> bool {
 
 #[tokio::test]
 async fn less_than_a_quorum_is_not_called_a_holder() {
-    let mut fleet = Fleet::start(5);
+    let mut fleet = fleet_of(5);
     let urls = fleet.urls().join(" ");
     let value = |owner: &str| format!("{owner}@0a1b2c3d");
     fleet[0].cli(&["SET", "job", &value(ONE), "PX", "60000"]);
@@ -116,6 +123,34 @@ async fn less_than_a_quorum_is_not_called_a_holder() {
     let released = output(&mut leasehold(&urls, &["release", "--force", "--yes", "job"])).await;
     assert_eq!(code(&released), 69, "three may go on with it");
     assert!(stderr(&released).contains("too few servers could be reached"), "{released:?}");
+}
+
+/// A server that lost its memory knows nothing of leases that still run elsewhere.
+#[tokio::test]
+async fn what_a_server_may_have_forgotten_is_not_called_free() {
+    let mut fleet = fleet_of(3);
+    let urls = fleet.urls().join(" ");
+    for server in 0..2 {
+        fleet[server].cli(&["SET", "job", &format!("{ONE}@0a1b2c3d")]);
+    }
+    assert!(said(&urls, &["inspect", "job"]).await.starts_with("job: held on 2 of 3 servers\n"));
+    fleet[1].restart();
+    let unknown = output(&mut leasehold(&urls, &["inspect", "job"])).await;
+    let text = stdout(&unknown);
+    assert!(code(&unknown) == 69 && text.contains("only 2 of 3 servers answered"), "{text}");
+    assert!(text.contains("may have forgotten leases"), "{text}");
+    let listed = output(&mut leasehold(&urls, &["list"])).await;
+    assert_eq!(code(&listed), 0, "every quorum has one of the other two: {listed:?}");
+    assert!(stdout(&listed).contains("unknown 1/3"), "{listed:?}");
+    assert!(stderr(&listed).contains("may have forgotten leases"), "{listed:?}");
+
+    fleet[1].set_wall_clock(7200);
+    let shown = said(&urls, &["inspect", "job"]).await;
+    assert!(shown.contains("held by nobody: taken on 1 of 3 servers"), "{shown}");
+    fleet[1].restart();
+    fleet[2].restart();
+    let listed = output(&mut leasehold(&urls, &["list", "n*"])).await;
+    assert_eq!((code(&listed), &*stdout(&listed)), (69, ""), "two may have forgotten one");
 }
 
 #[tokio::test]
@@ -309,7 +344,7 @@ async fn what_is_wrong_is_said_with_a_code_of_its_own() {
 
 #[tokio::test]
 async fn a_release_without_a_terminal_needs_a_yes() {
-    let fleet = Fleet::start(3);
+    let fleet = fleet_of(3);
     let urls = fleet.urls().join(" ");
     let (_locker, guard) = hold_at(&fleet.urls(), "job").await;
     eventually("all have it", || fleet.holding("job") == 3).await;

@@ -46,7 +46,8 @@ pub(crate) struct Seen {
     pub(crate) waiting: u64,
 }
 
-/// What a server says of a lock: none where nobody holds it.
+/// What a server says of a lock: none where nobody holds it, which counts only from a server that
+/// has forgotten nothing.
 pub(crate) type Looked = Result<Option<Seen>, Reason>;
 
 /// Locks whose keys are in one slot, in one script call.
@@ -122,7 +123,18 @@ pub(crate) async fn look(place: &Place, names: &[Names]) -> Vec<Looked> {
             looked[*lock] = Some(said);
         }
     }
-    looked.into_iter().map(|looked| looked.unwrap_or(Err(Reason::Unexpected))).collect()
+    let looked = looked.into_iter().map(|looked| looked.unwrap_or(Err(Reason::Unexpected)));
+    let doubted = looked.zip(names).map(|(looked, names)| match looked {
+        Ok(None) => quarantine(&place.node(place.slot(names.lock()))).map_or(Ok(None), Err),
+        known => known,
+    });
+    doubted.collect()
+}
+
+/// Why the server may have forgotten leases that still run, if so.
+pub(crate) fn quarantine(node: &Node) -> Option<Reason> {
+    let refusal = node.check(node.pick_lane()).err();
+    refusal.filter(|why| matches!(why, Refusal::Quarantined(_))).map(Reason::Refusal)
 }
 
 /// Key by key: while a slot moves, its keys are with two nodes, and one that is not there at all is
@@ -252,7 +264,7 @@ async fn connected(node: &Node) -> Result<Arc<Connection>, Reason> {
     match (node.check(lane), connection) {
         (_, Err(error)) => Err(Reason::NoConnection(error)),
         (Err(Refusal::Unfit(why)), _) => Err(Reason::Refusal(Refusal::Unfit(why))),
-        // What it may have forgotten it does not say, and the others do.
+        // What it has not forgotten counts: see `quarantine`.
         (Ok(()) | Err(Refusal::Quarantined(_)), Ok(connection)) => Ok(connection),
     }
 }

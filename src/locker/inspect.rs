@@ -14,7 +14,8 @@ use crate::server::place::Place;
 
 impl Locker {
     /// Who holds the lock `name`, as every server says that can be asked. It changes nothing on
-    /// them. Servers that have restarted are asked too, whether they may vote or not.
+    /// them. One that may not vote yet, because it has restarted, is asked too: what it shows counts,
+    /// and that it shows nothing is no answer.
     ///
     /// # Errors
     ///

@@ -11,10 +11,10 @@ use super::inspect::all;
 use super::view::{LockView, ServerFailure, is_lease, report};
 use crate::error::Error;
 use crate::lock::answer::Reason;
-use crate::lock::look::{Looked, look, scan};
+use crate::lock::look::{Looked, look, quarantine, scan};
 use crate::lock::names::Names;
 use crate::net::refusal::Code;
-use crate::server::node::Node;
+use crate::server::node::{Node, Refusal};
 
 /// With it every scan begins, and says that it has ended.
 const CURSOR: &[u8] = b"0";
@@ -29,10 +29,20 @@ pub struct LockList {
     ahead: VecDeque<(usize, Arc<Node>)>,
     /// How far the first of them is.
     cursor: Bytes,
-    /// Of the places so far: whether all of their servers were gone through to the end.
-    is_whole: Vec<bool>,
+    /// How it went at each place so far.
+    passages: Vec<Passage>,
     found: VecDeque<LockView>,
     failures: Vec<ServerFailure>,
+}
+
+/// How it went to go through the servers of a place; the worst of them counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Passage {
+    Whole,
+    /// To the end, but one of them may have forgotten leases.
+    Forgetful,
+    /// One of them could not be gone through to the end.
+    Broken,
 }
 
 impl Locker {
@@ -56,7 +66,7 @@ impl Locker {
             pattern: key_pattern(&self.defaults.prefix, pattern.as_ref()),
             ahead,
             cursor: Bytes::from_static(CURSOR),
-            is_whole: Vec::new(),
+            passages: Vec::new(),
             found: VecDeque::new(),
             failures: Vec::new(),
         }
@@ -84,31 +94,34 @@ impl LockList {
                     self.found = found;
                     self.cursor = cursor;
                     if self.cursor == CURSOR {
-                        self.leave(place, true);
+                        let doubt = quarantine(&node);
+                        let passage = match doubt {
+                            Some(_) => Passage::Forgetful,
+                            None => Passage::Whole,
+                        };
+                        self.leave(place, &node, doubt, passage);
                     }
                 }
-                Err(reason) => {
-                    let server = node.endpoint().address.to_string();
-                    self.failures.push(ServerFailure::new(server, &reason));
-                    self.cursor = Bytes::from_static(CURSOR);
-                    self.leave(place, false);
-                }
+                Err(reason) => self.leave(place, &node, Some(reason), Passage::Broken),
             }
         }
-        if self.is_whole.contains(&true) {
+        if self.passages.iter().any(|passage| *passage != Passage::Broken) {
             return Ok(None);
         }
         Err(Error::connect(report(&self.failures)))
     }
 
     /// Goes on to the next server.
-    fn leave(&mut self, place: usize, is_whole: bool) {
+    fn leave(&mut self, place: usize, node: &Node, trouble: Option<Reason>, passage: Passage) {
+        let server = || node.endpoint().address.to_string();
+        self.failures.extend(trouble.map(|reason| ServerFailure::new(server(), &reason)));
         self.ahead.pop_front();
-        self.is_whole.resize(place + 1, true);
-        self.is_whole[place] &= is_whole;
+        self.cursor = Bytes::from_static(CURSOR);
+        self.passages.resize(place + 1, Passage::Whole);
+        self.passages[place] = self.passages[place].max(passage);
     }
 
-    /// Servers that could not be gone through to the end.
+    /// Servers that could not be gone through to the end, or that may have forgotten leases.
     #[must_use]
     pub fn failures(&self) -> &[ServerFailure] {
         &self.failures
@@ -118,7 +131,7 @@ impl LockList {
     /// [`LockList::next`] has said that there are no more.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        let whole = self.is_whole.iter().filter(|is_whole| **is_whole).count();
+        let whole = self.passages.iter().filter(|passage| **passage == Passage::Whole).count();
         let core = &self.locker.core;
         self.ahead.is_empty() && whole > core.places().len() - core.quorum().needed()
     }
@@ -143,8 +156,11 @@ impl LockList {
         for (names, here) in names.iter().zip(here) {
             let mut looked: Vec<Looked> = elsewhere.iter_mut().filter_map(Iterator::next).collect();
             looked.insert(place, here);
-            let mut before = looked[..place].iter().zip(&self.is_whole);
-            if !before.any(|(looked, is_whole)| *is_whole && shows_a_lease(looked)) {
+            let mut before = looked[..place].iter().zip(&self.passages);
+            let is_found = |(looked, passage): (&Looked, &Passage)| {
+                *passage != Passage::Broken && shows_a_lease(looked)
+            };
+            if !before.any(is_found) {
                 found.push_back(self.locker.view(names, looked));
             }
         }
@@ -163,10 +179,14 @@ struct Step {
     found: VecDeque<LockView>,
 }
 
-/// Why nothing is known of a lock, if so.
+/// Why nothing is known of a lock whose key was just there, if so.
 fn silence(looked: &Looked) -> Option<&Reason> {
-    let is_about_the_key = |reason: &&Reason| matches!(reason, Reason::Refused(error) if error.code() == Code::WrongType);
-    looked.as_ref().err().filter(|reason| !is_about_the_key(reason))
+    match looked.as_ref().err()? {
+        Reason::Refused(error) if error.code() == Code::WrongType => None,
+        // The key is gone again.
+        Reason::Refusal(Refusal::Quarantined(_)) => None,
+        reason => Some(reason),
+    }
 }
 
 fn shows_a_lease(looked: &Looked) -> bool {

@@ -29,7 +29,7 @@ pub struct LockView {
     pub servers: usize,
     /// How many of them make a holder.
     pub quorum: usize,
-    /// Servers that gave no usable answer.
+    /// Servers that gave no usable answer, or show nothing and may have forgotten leases.
     pub failures: Vec<ServerFailure>,
 }
 

@@ -13,13 +13,19 @@ use crate::words::complain;
 pub struct Look {
     /// How long a server may take to connect, and to answer each question
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
-    pub timeout: Duration,
+    timeout: Duration,
+
+    /// The longest TTL in use: for so long, one of several servers that has restarted may have
+    /// forgotten leases, and that it shows none says nothing
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    ttl: Duration,
 }
 
 impl Look {
     /// As many of the servers as can be had.
     pub async fn connect(&self, servers: &Servers) -> Result<Locker, Failure> {
-        let builder = servers.builder().connect_timeout(self.timeout).command_timeout(self.timeout);
+        let builder = servers.builder().ttl(self.ttl);
+        let builder = builder.connect_timeout(self.timeout).command_timeout(self.timeout);
         Ok(builder.connect_to_any().await?)
     }
 }
