@@ -160,15 +160,19 @@ async fn another_database_needs_one_right_more() {
 
 #[cfg(feature = "inspect")]
 #[tokio::test]
-async fn looking_at_locks_needs_one_right_more_and_none_to_write() {
+async fn looking_at_locks_needs_two_rights_more_and_none_to_write() {
     let (fenced, own) = (rights::of("fenced"), rights::row("looking"));
     let server = server_with(&fenced);
     let locker = locker(&server, LONG).await;
     let guard = take(&locker, "a").await;
     let seen = locker.inspect("a").await.unwrap();
-    let error = soon("its end", locker.list("*").next()).await.unwrap_err();
-    assert!(error.is_auth(), "{error}");
-    assert_names(&error.to_string(), &own[0]);
+    for right in &own {
+        let rest = fenced.iter().chain(&own).filter(|rule| *rule != right);
+        rights::grant(&server, &rest.cloned().collect::<Vec<_>>());
+        let error = soon("its end", locker.list("*").next()).await.unwrap_err();
+        assert!(error.is_auth(), "{error}");
+        assert_names(&error.to_string(), right);
+    }
     let writes = ["+set", "+del", "+pexpire", "+evalsha"];
     let reads = fenced.iter().chain(&own).filter(|rule| !writes.contains(&&***rule));
     rights::grant(&server, &reads.cloned().collect::<Vec<_>>());

@@ -190,6 +190,7 @@ async fn a_list_is_of_leases_whose_names_match_and_of_nothing_else() {
 async fn looking_changes_nothing_and_asks_for_little_at_once() {
     let server = RedisServer::start();
     server.cli(&["SET", "job", ONE]);
+    server.cli(&["RPUSH", "list", "x"]);
     server.cli(&["DEBUG", "POPULATE", "100000", "key", "40"]);
     server.cli(&["CONFIG", "RESETSTAT"]);
     let before = server.cli_text(&["DEBUG", "DIGEST"]);
@@ -202,6 +203,7 @@ async fn looking_changes_nothing_and_asks_for_little_at_once() {
         "debug",
         "eval",
         "get",
+        "getrange",
         "hello",
         "info",
         "ping",
@@ -221,7 +223,11 @@ async fn looking_changes_nothing_and_asks_for_little_at_once() {
         let (_, rest) = line.split_once("calls=").unwrap();
         rest.split_once(',').unwrap().0.parse::<u32>().unwrap()
     };
-    assert!(calls("scan") > 100 && calls("eval") > 1000, "{stats}");
+    // Each key is looked at once, and locks a second time.
+    assert!(calls("scan") > 100 && calls("getrange") >= 100_000, "{stats}");
+    assert!(calls("eval") == 2 && calls("get") < 10, "{stats}");
+    let errors = server.cli_text(&["INFO", "errorstats"]);
+    assert!(!errors.contains("WRONGTYPE"), "{errors}");
 }
 
 #[tokio::test]

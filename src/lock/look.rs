@@ -12,11 +12,12 @@ use leasehold_resp::Frame;
 use super::answer::{Answer, Reason};
 use super::asked::{Asked, reply_to};
 use super::names::{Key, Names};
+use super::owner::{ID_LENGTH, begins_as_ours};
 use super::scripts;
 use crate::net::connection::Connection;
 use crate::net::handshake::OpenError;
 use crate::net::refusal::{Code, ServerError};
-use crate::server::call::{Call, Command};
+use crate::server::call::{Call, Command, begin_all};
 use crate::server::node::{Node, Refusal};
 use crate::server::place::{Detour, Place};
 
@@ -198,14 +199,58 @@ pub(crate) async fn scan(
     pattern: &[u8],
 ) -> Result<(Bytes, Vec<Bytes>), Reason> {
     // So many keys are gone through in one step: as long as keys may be, the reply is not too large.
-    let words: [&[u8]; 6] = [b"SCAN", cursor, b"MATCH", pattern, b"COUNT", b"256"];
+    let words: [&[u8]; 8] =
+        [b"SCAN", cursor, b"MATCH", pattern, b"COUNT", b"256", b"TYPE", b"string"];
     let connection = connected(node).await?;
-    let call = Call::begin(&connection, Command::Plain(&words)).await.map_err(Reason::NoReply)?;
-    let Frame::Array(items) = reply_to(call).await? else { return Err(Reason::Unexpected) };
+    let mut reply = ask_on(&connection, &words).await;
+    // Servers before Redis 6 do not tell types apart here.
+    if matches!(&reply, Err(Reason::Refused(error)) if error.code() == Code::Other) {
+        reply = ask_on(&connection, &words[..6]).await;
+    }
+    let Frame::Array(items) = reply? else { return Err(Reason::Unexpected) };
     let [Frame::Bulk(cursor), Frame::Array(keys)] = &items[..] else {
         return Err(Reason::Unexpected);
     };
     Ok((cursor.clone(), keys.iter().filter_map(|key| key.as_bytes().cloned()).collect()))
+}
+
+async fn ask_on(connection: &Arc<Connection>, words: &[&[u8]]) -> Result<Frame, Reason> {
+    let call = Call::begin(connection, Command::Plain(words)).await.map_err(Reason::NoReply)?;
+    reply_to(call).await
+}
+
+/// Those of the locks whose keys, which this server has just shown, hold what may be a lease: most
+/// keys are no locks', and nothing else is asked about them.
+///
+/// # Cancel safety
+///
+/// Nothing is changed anywhere.
+pub(crate) async fn sift(node: &Node, names: Vec<Names>) -> Result<Vec<Names>, Reason> {
+    let connection = connected(node).await?;
+    let last = (ID_LENGTH - 1).to_string();
+    let words: Vec<[&[u8]; 4]> =
+        names.iter().map(|names| [b"GETRANGE", names.lock(), b"0", last.as_bytes()]).collect();
+    let commands: Vec<Command<'_>> = words.iter().map(|words| Command::Plain(words)).collect();
+    let calls = begin_all(&connection, &commands).await.map_err(Reason::NoReply)?;
+    let mut may_be = Vec::with_capacity(calls.len());
+    for call in calls {
+        may_be.push(match reply_to(call).await {
+            Ok(beginning) => beginning.as_bytes().is_some_and(|bytes| begins_as_ours(bytes)),
+            Err(Reason::Refused(error)) => match error.code() {
+                Code::WrongType => false,
+                // It has moved on since.
+                Code::Elsewhere | Code::Later => true,
+                _ => return Err(Reason::Refused(error)),
+            },
+            Err(reason) => return Err(reason),
+        });
+    }
+    drop(words);
+    Ok(names
+        .into_iter()
+        .zip(may_be)
+        .filter_map(|(names, may_be)| may_be.then_some(names))
+        .collect())
 }
 
 async fn ask(place: &Place, slot: u16, command: Command<'_>) -> Result<Frame, Reason> {

@@ -11,7 +11,7 @@ use crate::clock;
 use crate::error::{Configured, Holder};
 
 /// Hexadecimal digits of 128 random bits.
-const ID_LENGTH: usize = 32;
+pub(super) const ID_LENGTH: usize = 32;
 /// Longer labels are cut off by nobody, so they are refused.
 const LABEL_BYTES_MAX: usize = 256;
 
@@ -80,6 +80,12 @@ pub(crate) fn holder_of(value: &[u8], pttl_ms: i64) -> Holder {
     };
     let (owner, label) = (owner.to_owned(), label.map(str::to_owned));
     Holder { owner, label, remaining, other_configuration: false, configuration }
+}
+
+/// Whether a value that begins so may be one of ours.
+#[cfg(feature = "inspect")]
+pub(super) fn begins_as_ours(value: &[u8]) -> bool {
+    value.len() >= ID_LENGTH && value[..ID_LENGTH].iter().all(u8::is_ascii_hexdigit)
 }
 
 /// The id, the fingerprint and the label of a value, if it is one of ours.

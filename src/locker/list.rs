@@ -11,7 +11,7 @@ use super::inspect::all;
 use super::view::{LockView, ServerFailure, is_lease, report};
 use crate::error::Error;
 use crate::lock::answer::Reason;
-use crate::lock::look::{Looked, look, quarantine, scan};
+use crate::lock::look::{Looked, look, quarantine, scan, sift};
 use crate::lock::names::Names;
 use crate::net::refusal::Code;
 use crate::server::node::{Node, Refusal};
@@ -141,7 +141,7 @@ impl LockList {
     async fn step(&self, place: usize, node: &Node) -> Result<Step, Reason> {
         let (cursor, keys) = scan(node, &self.cursor, &self.pattern).await?;
         let names: HashSet<Names> = keys.iter().filter_map(|key| self.name_of(key)).collect();
-        let names: Vec<Names> = names.into_iter().collect();
+        let names = sift(node, names.into_iter().collect()).await?;
         let places = self.locker.core.places();
         let here = look(&places[place], &names).await;
         if let Some(reason) = here.iter().find_map(silence) {
