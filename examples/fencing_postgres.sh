@@ -3,7 +3,7 @@
 # this machine alone, keep nothing, and are stopped when this ends. Installs PostgreSQL by apt-get
 # where it is missing.
 #   examples/fencing_postgres.sh             builds the example and runs it
-#   examples/fencing_postgres.sh PROGRAM     runs it as it was built before
+#   examples/fencing_postgres.sh PROGRAM     runs it as it was built before, and installs nothing
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -12,33 +12,17 @@ script=fencing_postgres
 # shellcheck source=scripts/packages.sh
 . scripts/packages.sh
 
-scripts/setup.sh
 program=${1:-}
 if [ -z "$program" ]; then
+    scripts/setup.sh postgresql
     cargo build --quiet --locked --example fencing_postgres
     program=${CARGO_TARGET_DIR:-target}/debug/examples/fencing_postgres
 fi
 
-# Debian keeps the programs of each version in a directory that is not in PATH.
-directory_of_postgres() {
-    for bin in /usr/lib/postgresql/*/bin /usr/local/bin /usr/bin; do
-        if [ -x "$bin/postgres" ] && [ -x "$bin/initdb" ]; then
-            echo "$bin"
-            return
-        fi
-    done
-    return 1
+bin=$(directory_of_postgres) || {
+    complain "PostgreSQL is missing: scripts/setup.sh postgresql"
+    exit 1
 }
-
-if ! directory_of_postgres >/dev/null; then
-    complain "PostgreSQL is missing: installing it"
-    if ! command -v apt-get >/dev/null; then
-        complain "no apt-get here: install PostgreSQL, with postgres and initdb in /usr/bin"
-        exit 1
-    fi
-    install_with_apt postgresql >&2
-fi
-bin=$(directory_of_postgres)
 
 # shellcheck source=scripts/own-redis.sh
 . scripts/own-redis.sh

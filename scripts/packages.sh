@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# Installs packages where they are missing. To be read by other scripts (`.`), which say who
+# Finds packages, and installs them. To be read by other scripts (`.`), which say who
 # complains: script=setup
 
 policy=/usr/sbin/policy-rc.d
@@ -34,3 +34,14 @@ install_with_apt() (
     # shellcheck disable=SC2086
     as_root $install "$@" || { as_root apt-get update && as_root $install "$@"; }
 )
+
+# Debian keeps the programs of each version in a directory that is not in PATH.
+directory_of_postgres() {
+    for bin in /usr/lib/postgresql/*/bin /usr/local/bin /usr/bin; do
+        if [ -x "$bin/postgres" ] && [ -x "$bin/initdb" ]; then
+            echo "$bin"
+            return
+        fi
+    done
+    return 1
+}

@@ -2,6 +2,8 @@
 # Makes sure that the tests find what they need: cargo, a C compiler (Rust links with
 # it, and tests build a library that sets a server's clock) and redis-server.
 # Installs redis-server where it is missing; says nothing where nothing is to do.
+#   scripts/setup.sh                          that
+#   scripts/setup.sh postgresql python npm    and what some examples need, or some of it
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -58,3 +60,30 @@ if [ "${version%%.*}" -lt "$OLDEST_REDIS" ] 2>/dev/null || [ -z "$version" ]; th
     complain "warning: redis-server ${version:-of unknown version}:" \
         "the tests need $OLDEST_REDIS.0 or newer, and some will fail"
 fi
+
+# Python has to be able to make environments of its own.
+has() {
+    case "$1" in
+    postgresql) directory_of_postgres >/dev/null ;;
+    python) python3 -c 'import ensurepip, venv' 2>/dev/null ;;
+    npm) command -v npm >/dev/null ;;
+    *)
+        complain "unknown: $1"
+        exit 2
+        ;;
+    esac
+}
+
+for wanted in "$@"; do
+    has "$wanted" && continue
+    complain "$wanted is missing: installing it"
+    if ! command -v apt-get >/dev/null; then
+        complain "no apt-get here: install it by hand"
+        exit 1
+    fi
+    case "$wanted" in
+    python) install_with_apt python3 python3-venv >&2 ;;
+    npm) install_with_apt nodejs npm >&2 ;;
+    *) install_with_apt "$wanted" >&2 ;;
+    esac
+done

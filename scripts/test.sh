@@ -5,5 +5,5 @@
 #   scripts/test.sh -- restart          tests with "restart" in their names
 set -eu
 cd "$(dirname "$0")/.."
-scripts/setup.sh
+scripts/setup.sh postgresql python npm
 exec cargo test --workspace --all-features --locked "$@"

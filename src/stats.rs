@@ -34,8 +34,9 @@ const LOSSES: usize = 5;
 /// them to lines of memory of their own made that no better, as all threads write to the same ones.
 ///
 /// Who calls what: a request is one [`note_granted`](Self::note_granted), or one of
-/// [`note_timed_out`](Self::note_timed_out) and [`note_failed`](Self::note_failed), or was refused
-/// without waiting; each of its attempts is a [`note_attempt`](Self::note_attempt). A lease is
+/// [`note_timed_out`](Self::note_timed_out), [`note_failed`](Self::note_failed),
+/// [`note_refused`](Self::note_refused) without waiting and [`note_cancelled`](Self::note_cancelled);
+/// each of its attempts is a [`note_attempt`](Self::note_attempt). A lease is
 /// between [`note_lease_began`](Self::note_lease_began) and
 /// [`note_lease_ended`](Self::note_lease_ended), however it ends. One that is handed over is a
 /// release by the one and a grant to the other as well.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use leasehold::{Event, Locker, Loss, SECONDS_BUCKETS};
 use metrics::LocalRecorderGuard;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
-use support::{Client, Fleet, RedisServer, eventually, soon};
+use support::{Client, Fault, FaultProxy, Fleet, RedisServer, eventually, soon};
 
 /// So long that no key is ever free because of it, and that no renewal is due.
 const LONG: Duration = Duration::from_secs(3600);
@@ -207,6 +207,49 @@ async fn a_server_that_is_away_is_seen_by_its_gauges() {
 
 fn fleet_address(locker: &Locker, number: usize) -> String {
     locker.stats().servers[number].server.clone()
+}
+
+#[tokio::test]
+async fn what_a_server_does_not_answer_is_unknown() {
+    let (recorded, _recording) = Recorded::start();
+    let server = RedisServer::start();
+    let proxy = FaultProxy::start(server.address());
+    let builder = Locker::builder().node(proxy.url()).ttl(LONG).command_timeout(SHORT);
+    let locker = builder.connect().await.unwrap();
+    proxy.to_client().set(Fault::Blackhole);
+    let error = soon("it is told", locker.try_lock("a").into_future()).await.unwrap_err();
+    assert!(error.is_unknown(), "{error}");
+    assert_eq!(recorded.get("leasehold_unknown_attempts_total"), 1.0);
+    assert_eq!(recorded.acquisitions("failed"), 1.0);
+}
+
+#[tokio::test]
+async fn a_repair_and_a_wake_up_are_counted() {
+    let (recorded, _recording) = Recorded::start();
+    let fleet = Fleet::start(3);
+    let builder = Locker::builder().nodes(fleet.urls()).ttl(SHORT).restart_guard(false);
+    let locker = builder.connect().await.unwrap();
+    let guard = locker.lock("a").await.unwrap();
+    eventually("all have it", || fleet.holding("a") == 3).await;
+    assert_eq!(recorded.get("leasehold_repairs_total"), 0.0);
+    fleet[0].cli(&["DEL", "a"]);
+    eventually("it is given back", || recorded.get("leasehold_repairs_total") > 0.0).await;
+    drop(guard);
+
+    let server = RedisServer::start();
+    let (holder, waiter) = (self::locker(&server).await, self::locker(&server).await);
+    let woken = async {
+        // Who comes just as the lock is free need not be woken.
+        while recorded.get("leasehold_wake_ups_total") == 0.0 {
+            let held = holder.lock("b").await.unwrap();
+            let next = tokio::spawn(waiter.lock("b").into_future());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            held.release().await.unwrap();
+            drop(next.await.unwrap().unwrap());
+        }
+    };
+    soon("a waiter is woken", woken).await;
+    assert_eq!(recorded.get("leasehold_hand_overs_total"), 0.0, "they are two lockers");
 }
 
 /// A locker's clones, and other lockers of the process, add up.

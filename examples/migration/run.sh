@@ -4,29 +4,16 @@
 # CARGO_TARGET_DIR), and nowhere else; Python and Node.js are installed by apt-get where they are
 # missing.
 #   examples/migration/run.sh             builds the example and runs it
-#   examples/migration/run.sh PROGRAM     runs it as it was built before
+#   examples/migration/run.sh PROGRAM     runs it as it was built before; Python and npm are there
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-# shellcheck disable=SC2034
-script=migration
-# shellcheck source=scripts/packages.sh
-. scripts/packages.sh
-
-scripts/setup.sh
 program=${1:-}
 target=${CARGO_TARGET_DIR:-$PWD/target}
 if [ -z "$program" ]; then
+    scripts/setup.sh python npm
     cargo build --quiet --locked --example migration
     program=$target/debug/examples/migration
-fi
-
-missing=()
-python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3 python3-venv)
-command -v npm >/dev/null || missing+=(nodejs npm)
-if [ "${#missing[@]}" -gt 0 ]; then
-    complain "installing ${missing[*]}"
-    install_with_apt "${missing[@]}" >&2
 fi
 
 # A directory for each state of the lists of packages: what stands there is complete.
@@ -34,7 +21,7 @@ here=examples/migration
 wanted=$(cat $here/requirements.txt $here/package-lock.json | sha256sum | cut -c1-16)
 packages=$target/migration/$wanted
 if [ ! -d "$packages" ]; then
-    complain "fetching redis-py and node-redlock to $packages"
+    echo "fetching redis-py and node-redlock to $packages" >&2
     mkdir -p "$target/migration"
     fresh=$(mktemp -d "$target/migration/new.XXXXXX")
     trap 'rm -rf "$fresh"' EXIT

@@ -39,7 +39,7 @@ const GAUGES: [(&str, &str); 4] = [
     ("leasehold_waiting_requests", "Requests that wait for their turn in this process"),
     ("leasehold_held_leases", "Leases held"),
     ("leasehold_connections", "Connections to the server"),
-    ("leasehold_breaker_open", "Whether the server is not asked, as it did not answer"),
+    ("leasehold_breaker_open", "Lockers that do not ask the server, as it did not answer"),
 ];
 const HISTOGRAMS: [(&str, &str); 3] = [
     ("leasehold_wait_seconds", "From the request to the grant"),
