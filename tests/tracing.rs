@@ -155,6 +155,19 @@ async fn a_loss_is_a_warning_and_ends_the_hold() {
 }
 
 #[tokio::test]
+async fn a_shutdown_is_no_warning() {
+    let (capture, _captured) = Capture::start();
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    let _guard = locker.lock("a").await.unwrap();
+    locker.shutdown(LONG).await;
+    let hold = capture.span("leasehold.hold");
+    assert_eq!((hold.outcome(), hold.is_closed), ("lost", true));
+    let levels: Vec<_> = capture.events().iter().map(|event| event.name).collect();
+    assert_eq!(levels, ["DEBUG"]);
+}
+
+#[tokio::test]
 async fn a_guard_that_is_dropped_queues_its_release_or_hands_over() {
     let (capture, _captured) = Capture::start();
     let server = RedisServer::start();

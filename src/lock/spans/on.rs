@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tracing::field::{Empty, display};
-use tracing::{Span, debug_span, info_span, warn};
+use tracing::{Span, debug, debug_span, info_span, warn};
 
 use super::super::core::Core;
 use super::super::hold::{Hold, title};
@@ -94,8 +94,12 @@ impl HoldSpan {
         let span = self.slot().take().unwrap_or_else(Span::none);
         span.record("outcome", "lost");
         span.record("reason", display(reason));
-        let lock = hold.title();
-        warn!(target: "leasehold", parent: &span, %lock, %reason, "a lease is lost");
+        if reason == Loss::ShutDown {
+            // As it was meant to be.
+            debug!(target: "leasehold", parent: &span, lock = %hold.title(), "a lease is ended");
+        } else {
+            warn!(target: "leasehold", parent: &span, lock = %hold.title(), %reason, "a lease is lost");
+        }
     }
 
     /// A renewal of it begins.
