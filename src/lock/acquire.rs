@@ -160,7 +160,7 @@ pub(super) async fn attempt(
             _ => break,
         };
         ballot = Some(above);
-        round = claim.acquire(ballot, manner, None).await;
+        round = Round { free_at: round.free_at, ..claim.acquire(ballot, manner, None).await };
         proposals += 1;
     }
     if proposals == 1 && hold.predecessor().is_none() && round.proves_nothing_granted() {

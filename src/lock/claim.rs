@@ -342,28 +342,34 @@ fn free(hold: &Hold, is_owed: impl Fn(usize) -> bool, owner: Option<&[u8]>) {
 /// Where locks are spread over several servers, all have to grant, and the first is the leader:
 /// contenders who all begin there do not take parts of what the others want.
 ///
-/// A leader that does not serve is followed by the next server. One that takes longer than its
-/// patience is given up for this round, and the others are asked without one.
+/// A leader that does not serve is followed by the next server that is not shunned. One that takes
+/// longer than its patience is given up for this round, and the others are asked without one; so
+/// they are where only those serve that are shunned.
 async fn vote(hold: &Hold, question: &Question<'_>, lead: Option<Lead>) -> Round {
     let mut round = Round::new(hold);
     let lead = if hold.is_spread() { Some(Lead::FIRST) } else { lead };
-    let Some(Lead { server: leader, patience }) = lead else {
+    let Some(Lead { server: leader, patience, shunned }) = lead else {
         return ask_all(hold, question, round).await;
     };
-    let servers = hold.posts.len();
-    for server in (leader..servers).chain(0..leader) {
+    let servers = (leader..hold.posts.len()).chain(0..leader);
+    for server in servers.filter(|server| !shunned.contains(server)) {
         let asked_at = clock::now();
         let asked = timeout(patience, Ask::begin(hold, server, question)).await;
         let answered = asked.unwrap_or_else(|_| Answered::late(asked_at, patience));
         let (is_settled, is_late) = (!answered.is_failure(), answered.is_late());
         let is_granted = answered.is_grant();
+        round.free_at = answered.is_free().then_some(server);
         round.answers[server] = Some(answered);
         if is_granted || is_late {
             return ask_all(hold, question, round).await;
         }
         if is_settled || hold.is_spread() {
-            break;
+            round.verdict = Verdict::Lost;
+            return round;
         }
+    }
+    if !shunned.is_empty() {
+        return ask_all(hold, question, round).await;
     }
     round.verdict = Verdict::Lost;
     round

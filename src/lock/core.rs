@@ -25,15 +25,17 @@ const LEAD_ROUND_TRIPS: u32 = 4;
 const LEAD_FLOOR: Duration = Duration::from_millis(2);
 
 /// A server that is asked before the others, and how long its answer is waited for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Lead {
     pub(super) server: usize,
     pub(super) patience: Duration,
+    /// Servers that do not lead where this one does not serve.
+    pub(super) shunned: Vec<usize>,
 }
 
 impl Lead {
     /// The first of several servers without any of which there is nothing to be had.
-    pub(super) const FIRST: Self = Self { server: 0, patience: Duration::MAX };
+    pub(super) const FIRST: Self = Self { server: 0, patience: Duration::MAX, shunned: Vec::new() };
 }
 
 /// Which servers, how many of them have to agree, and within what limits.
@@ -185,15 +187,23 @@ impl Core {
     /// for all, in whatever order they were given the servers; none where there is one server.
     ///
     /// `round_trip` is how long the slowest of the others took: the leader is given a few of them.
-    pub(super) fn leader(&self, key: &[u8], round_trip: Duration) -> Option<Lead> {
+    /// It is none of those who are `shunned`.
+    pub(super) fn leader(
+        &self,
+        key: &[u8],
+        round_trip: Duration,
+        shunned: &[usize],
+    ) -> Option<Lead> {
         if self.is_single() {
             return None;
         }
         let rank = |&server: &usize| {
             rank(key, &self.places[server].node(0).endpoint().address.to_string())
         };
-        let server = (0..self.places.len()).max_by_key(rank)?;
-        Some(Lead { server, patience: round_trip * LEAD_ROUND_TRIPS + LEAD_FLOOR })
+        let servers = (0..self.places.len()).filter(|server| !shunned.contains(server));
+        let server = servers.max_by_key(rank)?;
+        let patience = round_trip * LEAD_ROUND_TRIPS + LEAD_FLOOR;
+        Some(Lead { server, patience, shunned: shunned.to_vec() })
     }
 
     /// Whether one server decides alone. Then it may raise a token by itself, and it is waited for

@@ -29,6 +29,11 @@ impl Answered {
         matches!(self.answer, Answer::Granted(_))
     }
 
+    /// Nobody else holds the lock there.
+    pub(super) fn is_free(&self) -> bool {
+        matches!(self.answer, Answer::Granted(_) | Answer::Stale { .. })
+    }
+
     /// An answer that was not waited for.
     pub(super) fn late(asked_at: Moment, waited: Duration) -> Self {
         let reason = Reason::NoReply(Failure::Unknown(Fault::Timeout(waited)));
@@ -59,13 +64,15 @@ impl Answered {
 pub(super) struct Round {
     pub(super) verdict: Verdict,
     pub(super) answers: Few<Option<Answered>>,
+    /// The server that was asked before the others, and found the lock free.
+    pub(super) free_at: Option<usize>,
 }
 
 impl Round {
     /// Nobody has answered yet.
     pub(super) fn new(hold: &Hold) -> Self {
         let answers = hold.posts.iter().map(|_| None).collect();
-        Self { verdict: Verdict::Pending, answers }
+        Self { verdict: Verdict::Pending, answers, free_at: None }
     }
 
     fn given(&self) -> impl Iterator<Item = &Answered> {

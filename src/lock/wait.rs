@@ -51,6 +51,7 @@ pub(super) async fn wait(
         ticket,
         turns: Turns::default(),
         lead: None,
+        forgetful: Forgetful::default(),
         watch: None,
         has_asked: false,
     };
@@ -67,8 +68,28 @@ struct Waiter<'a> {
     ticket: Option<Ticket>,
     turns: Turns,
     lead: Option<Lead>,
+    forgetful: Forgetful,
     watch: Option<Watch>,
     has_asked: bool,
+}
+
+/// Servers that had the lock free while others named its holder: they have lost its lease, and to
+/// begin with them would only disturb all who watch them, the holder too, again and again.
+#[derive(Default)]
+struct Forgetful {
+    servers: Vec<usize>,
+    holder: u64,
+}
+
+impl Forgetful {
+    fn note(&mut self, holder: u64, server: Option<usize>) {
+        if self.holder != holder {
+            *self = Self { servers: Vec::new(), holder };
+        }
+        let is_news = |server: &usize| !self.servers.contains(server);
+        let news = server.filter(is_news);
+        self.servers.extend(news);
+    }
 }
 
 /// What became of one question.
@@ -78,6 +99,8 @@ enum Asked {
     Free,
     /// To be tried again after that time, or when the servers tell of a change.
     TryIn(Duration),
+    /// Too few servers vote: what one of them tells changes nothing.
+    TryAfter(Duration),
     Failed(Error),
     /// Something came meanwhile that changes what to ask.
     Interrupted,
@@ -111,6 +134,9 @@ impl Waiter<'_> {
                     }
                     Asked::Interrupted => {}
                     Asked::TryIn(delay) => self.sleep(delay).await,
+                    Asked::TryAfter(delay) => {
+                        race(self.called(), sleep(delay)).await;
+                    }
                 },
             }
             is_free = false;
@@ -157,7 +183,7 @@ impl Waiter<'_> {
         self.begin_to_watch();
         let manner = self.manner(is_free);
         let claim = self.claim(Lanes::Watching);
-        let attempted = attempt(claim, self.wish.order.is_fenced, manner, self.lead);
+        let attempted = attempt(claim, self.wish.order.is_fenced, manner, self.lead.clone());
         let outcome = match &self.ticket {
             None => attempted.await,
             Some(ticket) => match race(attempted, ticket.interrupted()).await {
@@ -183,7 +209,10 @@ impl Waiter<'_> {
             }
         }
         match next(self.wish, &mut self.patience, &refused) {
-            Ok(delay) => Asked::TryIn(delay),
+            Ok(delay) => match refused.setback {
+                Setback::Failing | Setback::Quarantined(_) => Asked::TryAfter(delay),
+                _ => Asked::TryIn(delay),
+            },
             Err(error) => {
                 self.tell_others(&error, refused.setback);
                 Asked::Failed(error)
@@ -227,8 +256,11 @@ impl Waiter<'_> {
         let round = &refused.round;
         if let Some((holder, waiting)) = round.holder() {
             let others = waiting.saturating_sub(u64::from(is_counted));
-            self.turns.refused(rank(holder.owner.as_bytes(), ""), others, is_counted);
-            self.lead = self.core.leader(self.wish.names[0].lock(), round.slowest_answer());
+            let holder = rank(holder.owner.as_bytes(), "");
+            self.turns.refused(holder, others, is_counted);
+            self.forgetful.note(holder, round.free_at);
+            let (lock, shunned) = (self.wish.names[0].lock(), &self.forgetful.servers);
+            self.lead = self.core.leader(lock, round.slowest_answer(), shunned);
         } else if let Some(others) = round.queued() {
             self.turns.queued(others);
         }

@@ -7,6 +7,9 @@ use crate::clock::simulated::elapsed;
 use crate::policy::Moment;
 use crate::support::leases;
 
+/// Of questions for one lock by one client to one server, three times what is ever needed.
+const ASKED_A_SECOND_MAX: u32 = 150;
+
 /// True time since the run began.
 pub(crate) type At = Duration;
 
@@ -84,6 +87,8 @@ pub(crate) struct History {
     /// A digest of all notes: two runs of a seed have the same.
     pub(crate) digest: u64,
     pub(crate) questions: Questions,
+    /// How often each client asked each server for a lock, in which second.
+    asked: BTreeMap<(usize, usize, Vec<u8>), (u64, u32)>,
 }
 
 /// A lock, a token and a client.
@@ -104,6 +109,20 @@ pub(crate) struct Questions {
     /// What servers were told to free, and what they granted and were not told to free.
     freed: BTreeSet<(Held, usize)>,
     pub(crate) kept: BTreeSet<(Held, usize)>,
+}
+
+impl History {
+    /// A client asks a server for a lock. Nothing that happens is a reason to ask it that often.
+    pub(crate) fn note_asked(&mut self, server: usize, client: usize, key: &[u8], at: At) {
+        let (second, times) = self.asked.entry((server, client, key.into())).or_default();
+        if std::mem::replace(second, at.as_secs()) != at.as_secs() {
+            *times = 0;
+        }
+        *times += 1;
+        if *times == ASKED_A_SECOND_MAX {
+            self.breach("storm", format!("client {client} asks server {server} without end"));
+        }
+    }
 }
 
 impl Questions {

@@ -15,10 +15,13 @@ use crate::policy::mutants::{self, Mutant};
 const SHORT: Duration = Duration::from_secs(6);
 
 /// Seeds that failed once, each with what was wrong: with the library, or with a check.
-const FOUND: [(u64, &str); 4] = [
+const FOUND: [(u64, &str); 7] = [
     (456_467_028, "a lease between two connections was not given back to that server"),
     (947_951_785, "nor was one that was handed over just then, to one who gave up"),
     (14_660_893, "of two hand-overs in a row, the first was not given back where it had no answer"),
+    (643_037_050, "where one server had lost a lease, who waited woke one another without end"),
+    (643_036_895, "and had its holder renew without end"),
+    (33_538_575, "so they did where too few servers might vote"),
     (655_954_956, "a renewal repeated for want of its script was taken for one after the release"),
 ];
 

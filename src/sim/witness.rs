@@ -149,6 +149,9 @@ pub(crate) fn run(
         let held = of(owner);
         let released = history.questions.released(&held);
         let is_after = |slack| released.is_some_and(|released| stamp.at > released + slack);
+        if matches!(deed.what, What::Acquire | What::Set) {
+            history.note_asked(number, client, key, stamp.at);
+        }
         let mut breach = |check| history.breach(check, format!("client {client}, {owner:?}"));
         match deed.what {
             What::Acquire | What::Set => {
