@@ -149,3 +149,16 @@ async fn a_watch_outlives_its_server() {
     terminal.press("q");
     assert_eq!(terminal.end().await.0, 0);
 }
+
+#[tokio::test]
+async fn a_watch_of_a_server_that_hangs_can_be_left() {
+    let server = RedisServer::start();
+    let mut terminal = watch(&server);
+    terminal.shows("0 held").await;
+    server.stop();
+    terminal.shows("no server can be gone through").await;
+    terminal.press("q");
+    let (code, shown) = terminal.end().await;
+    server.cont();
+    assert!(code == 0 && shown.ends_with(LEFT), "{shown:?}");
+}
