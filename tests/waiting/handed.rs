@@ -32,12 +32,16 @@ async fn a_lock_that_went_through_three_hands_is_left_nowhere() {
     for name in filling() {
         others.push(soon("a lock", locker.try_lock(name).into_future()).await.unwrap());
     }
-    let next: Vec<_> = (0..2).map(|_| tokio::spawn(locker.lock("a").into_future())).collect();
+    let mut next = tokio::task::JoinSet::new();
+    for _ in 0..2 {
+        next.spawn(locker.lock("a").into_future());
+    }
     until_waiting(&locker, 2).await;
     let mut holder = first;
-    for next in next {
+    for _ in 0..2 {
         holder.release().await.unwrap();
-        holder = soon("the next", next).await.unwrap().unwrap();
+        // Who is refused first is the first in the line, whoever asked first.
+        holder = soon("the next", next.join_next()).await.unwrap().unwrap().unwrap();
     }
     assert_eq!(locker.stats().handed_over, 2);
     fleet[2].cont();
