@@ -15,6 +15,23 @@ pub use report::{FailureKind, Holder, Report, ServerReport, Vote};
 /// Ask it with its predicates; several can be true of one error (a wait that ran out because
 /// another held the lock is a timeout and contended). Its text names the lock, the server and the
 /// party at fault, and never a password.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+/// match locker.try_lock("nightly").await {
+///     Ok(guard) => guard.release().await?,
+///     Err(error) if error.is_contended() => match error.report().holder() {
+///         Some(holder) => println!("{} has it for {:?}", holder.owner, holder.remaining),
+///         None => println!("another has it"),
+///     },
+///     Err(error) if error.is_unavailable() => eprintln!("later, perhaps: {error}"),
+///     Err(error) => return Err(error),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct Error(Box<Inner>);
 
 struct Inner {

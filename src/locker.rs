@@ -80,11 +80,37 @@ impl Locker {
     /// # Cancel safety
     ///
     /// Dropping the future closes what was opened.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), leasehold::Error> {
+    /// let locker = leasehold::Locker::connect("redis://127.0.0.1:6379").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn connect(url: &str) -> Result<Self, Error> {
         Self::builder().node(url).connect().await
     }
 
     /// A locker with settings of your own; it needs a [`Builder::node`] or several.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    /// use leasehold::Locker;
+    ///
+    /// let locker = Locker::builder()
+    ///     .nodes(["redis://a", "redis://b", "redis://c"])
+    ///     .ttl(Duration::from_secs(5))
+    ///     .label("billing-7")
+    ///     .connect()
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -97,11 +123,36 @@ impl Locker {
     }
 
     /// A request for the lock `name`, which waits while another holds it.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    ///
+    /// let guard = locker.lock("invoice:42").wait_at_most(Duration::from_secs(3)).await?;
+    /// guard.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn lock(&self, name: impl AsRef<[u8]>) -> LockRequest {
         self.request(self.one(name.as_ref()), Wait::Forever)
     }
 
     /// A request for the lock `name`, which does not wait.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// match locker.try_lock("nightly").await {
+    ///     Ok(guard) => guard.release().await?,
+    ///     Err(error) if error.is_contended() => println!("{error}"),
+    ///     Err(error) => return Err(error),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn try_lock(&self, name: impl AsRef<[u8]>) -> LockRequest {
         self.request(self.one(name.as_ref()), Wait::Never)
     }
@@ -113,6 +164,16 @@ impl Locker {
     /// cannot block each other. The guard has one fencing token, which is good for each of them.
     /// Who asks for several waits in no line: callers who hand single ones of them on may overtake
     /// it.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// let guard = locker.lock_all(["account:1", "account:2"]).await?;
+    /// assert_eq!(guard.names().count(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn lock_all<N: AsRef<[u8]>>(&self, names: impl IntoIterator<Item = N>) -> LockRequest {
         let made = names.into_iter().map(|name| self.name(name.as_ref()));
         let names = made.collect::<Result<Vec<Names>, Error>>().and_then(|mut names| {
@@ -135,6 +196,15 @@ impl Locker {
     /// # Cancel safety
     ///
     /// As [`LockRequest::with`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// let pages = locker.with_lock("report", async |lease| lease.fence().get() % 7).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn with_lock<T>(
         &self,
         name: impl AsRef<[u8]>,
@@ -152,11 +222,34 @@ impl Locker {
     ///
     /// Once polled, nothing is admitted any more, and every lease is lost; what no server has said
     /// to be free when the future is dropped is given back then, without blocking.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    ///
+    /// let ended = locker.shutdown(Duration::from_secs(2)).await;
+    /// for (name, reason) in ended.unreleased {
+    ///     eprintln!("{name} stays taken until its TTL is over: {reason}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn shutdown(&self, within: Duration) -> Shutdown {
         shut_down(&self.core, within).await
     }
 
     /// What this locker and its clones have done so far, and how its servers are.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// println!("{}", locker.stats());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn stats(&self) -> Stats {
         let now = clock::now();
@@ -173,6 +266,16 @@ impl Locker {
     }
 
     /// What this set of servers and its quorum withstand.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// let withstands = locker.tolerance();
+    /// println!("{} may be down, {} may forget", withstands.outages, withstands.memory_losses);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn tolerance(&self) -> Tolerance {
         self.core.quorum().tolerance()

@@ -76,6 +76,15 @@ impl LockRequest<Fenced> {
     /// Takes the lock by a plain `SET NX PX`, which costs the server less, and without a fencing
     /// token: a guard that outlives its lease unnoticed has nothing that a resource could refuse.
     /// Such a first try overtakes who waits in other processes.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// let guard = locker.lock("cache:warm").unfenced().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn unfenced(self) -> LockRequest<Unfenced> {
         let Self { core, defaults, asked, .. } = self;
         LockRequest { core, defaults, asked, fencing: PhantomData }
@@ -92,6 +101,20 @@ impl<F: Fencing> LockRequest<F> {
 
     /// How long the lock is likely to be held: the TTL is chosen to fit, within the bounds of
     /// [`Builder::adaptive_ttl`](crate::Builder::adaptive_ttl), which it needs.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    /// use leasehold::Locker;
+    ///
+    /// let (shortest, longest) = (Duration::from_secs(1), Duration::from_secs(60));
+    /// let builder = Locker::builder().node("redis://localhost").adaptive_ttl(shortest, longest);
+    /// let guard = builder.connect().await?.lock("report").expect(Duration::from_secs(20)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn expect(mut self, duration: Duration) -> Self {
         self.asked.expected = Some(duration);
         self
@@ -133,6 +156,21 @@ impl<F: Fencing> LockRequest<F> {
     /// most. It costs a round trip to the replicas, on a connection that such requests share: one
     /// that waits keeps the others waiting. Leases of this kind are handed over only among
     /// themselves.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    ///
+    /// match locker.lock("payout").replicas(1, Duration::from_millis(50)).await {
+    ///     Ok(guard) => guard.release().await?,
+    ///     Err(error) if error.is_unreplicated() => eprintln!("no replica has it: {error}"),
+    ///     Err(error) => return Err(error),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn replicas(mut self, count: u32, within: Duration) -> Self {
         self.asked.replicas = Some(Replicas { count, within });
         self
@@ -155,6 +193,18 @@ impl<F: Fencing> LockRequest<F> {
     /// # Cancel safety
     ///
     /// Dropping the future drops `work` and gives the lock back, without blocking.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    ///
+    /// let request = locker.lock("report").ttl(Duration::from_secs(5));
+    /// request.with(async |lease| println!("token {}", lease.fence())).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn with<T>(self, work: impl AsyncFnOnce(&Guard<F>) -> T) -> Result<T, Error> {
         let guard = self.await?;
         let output = guard.run(work(&guard)).await?;

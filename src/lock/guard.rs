@@ -126,6 +126,19 @@ impl<F: Fencing> Guard<F> {
     ///
     /// It is counted from before the acquire was sent, less the drift that clocks are allowed,
     /// on a clock that goes on while the machine sleeps.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(guard: leasehold::Guard) -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    ///
+    /// if guard.remaining() < Duration::from_secs(1) {
+    ///     guard.extend().await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.lease.remaining()
@@ -158,6 +171,19 @@ impl<F: Fencing> Guard<F> {
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(guard: leasehold::Guard) -> Result<(), leasehold::Error> {
+    /// tokio::select! {
+    ///     reason = guard.lost() => eprintln!("stopping: {reason}"),
+    ///     () = serve() => {}
+    /// }
+    /// # async fn serve() {}
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn lost(&self) -> Loss {
         self.lease.lost().await
     }
@@ -176,6 +202,19 @@ impl<F: Fencing> Guard<F> {
     /// # Cancel safety
     ///
     /// Dropping the future drops `work`; the lease stays.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(guard: leasehold::Guard) -> Result<(), leasehold::Error> {
+    /// match guard.run(rebuild()).await {
+    ///     Ok(()) => guard.release().await?,
+    ///     Err(error) => eprintln!("the rest is another's: {error}"),
+    /// }
+    /// # async fn rebuild() {}
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
         self.lease.run(work).await
     }
@@ -194,6 +233,15 @@ impl<F: Fencing> Guard<F> {
     ///
     /// Cancelling leaves the lease to its old end as far as the guard knows; on the server it may
     /// last longer.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(guard: leasehold::Guard) -> Result<(), leasehold::Error> {
+    /// guard.extend().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn extend(&self) -> Result<(), Error> {
         self.lease.extend().await
     }
@@ -213,6 +261,18 @@ impl<F: Fencing> Guard<F> {
     /// # Cancel safety
     ///
     /// Cancelling drops the guard, which queues the release once more.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(guard: leasehold::Guard) -> Result<(), leasehold::Error> {
+    /// if let Err(error) = guard.release().await {
+    ///     // The work may have been done by another too, if the lease was lost before its end.
+    ///     assert!(error.is_lost() || error.is_unknown() || error.is_unavailable());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn release(self) -> Result<(), Error> {
         self.lease.release().await
     }
@@ -235,6 +295,16 @@ impl<F: Fencing> Guard<F> {
 
 impl Guard<Fenced> {
     /// The fencing token of this lease.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(guard: leasehold::Guard) -> Result<(), leasehold::Error> {
+    /// let statement = "UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2";
+    /// let parameter = guard.fence().get();
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn fence(&self) -> FencingToken {
         self.fencing.0
