@@ -1,7 +1,7 @@
 //! A worker that ends well: Ctrl-C or SIGTERM ends its work and gives its locks back, so that
 //! nobody has to wait for their TTLs.
 //!
-//! `cargo run --example shutdown -- redis://127.0.0.1:6379`
+//! `cargo run --example shutdown [redis://host:port]`; the URL may also stand in LEASEHOLD_URL.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -11,8 +11,7 @@ use leasehold::{Error, Locker};
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    let url = std::env::args().nth(1).unwrap_or_else(|| "redis://127.0.0.1:6379".to_owned());
-    let locker = Locker::builder().node(url).label("shutdown example").connect().await?;
+    let locker = Locker::builder().node(url()).label("shutdown example").connect().await?;
     let worker = tokio::spawn(work(locker.clone()));
 
     told_to_end().await;
@@ -27,6 +26,11 @@ async fn main() -> Result<(), Error> {
     }
     println!("{}", locker.stats());
     Ok(())
+}
+
+fn url() -> String {
+    let given = std::env::args().nth(1).or_else(|| std::env::var("LEASEHOLD_URL").ok());
+    given.unwrap_or_else(|| "redis://127.0.0.1:6379".to_owned())
 }
 
 /// Works for ever; the lease is lost when the locker is shut down, and the work dropped.

@@ -7,6 +7,8 @@
 mod dashboard;
 #[path = "examples/fencing.rs"]
 mod fencing;
+#[path = "examples/first.rs"]
+mod first;
 #[path = "examples/services.rs"]
 mod services;
 mod support;
