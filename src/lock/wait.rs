@@ -51,7 +51,7 @@ pub(super) async fn wait(
         ticket,
         turns: Turns::default(),
         lead: None,
-        forgetful: Forgetful::default(),
+        forgetful: Vec::new(),
         watch: None,
         has_asked: false,
     };
@@ -68,28 +68,11 @@ struct Waiter<'a> {
     ticket: Option<Ticket>,
     turns: Turns,
     lead: Option<Lead>,
-    forgetful: Forgetful,
+    /// Servers that had the lock free while others named its holder: they have lost its lease, and to
+    /// begin with them would only disturb all who watch them, the holder too, again and again.
+    forgetful: Vec<usize>,
     watch: Option<Watch>,
     has_asked: bool,
-}
-
-/// Servers that had the lock free while others named its holder: they have lost its lease, and to
-/// begin with them would only disturb all who watch them, the holder too, again and again.
-#[derive(Default)]
-struct Forgetful {
-    servers: Vec<usize>,
-    holder: u64,
-}
-
-impl Forgetful {
-    fn note(&mut self, holder: u64, server: Option<usize>) {
-        if self.holder != holder {
-            *self = Self { servers: Vec::new(), holder };
-        }
-        let is_news = |server: &usize| !self.servers.contains(server);
-        let news = server.filter(is_news);
-        self.servers.extend(news);
-    }
 }
 
 /// What became of one question.
@@ -256,11 +239,11 @@ impl Waiter<'_> {
         let round = &refused.round;
         if let Some((holder, waiting)) = round.holder() {
             let others = waiting.saturating_sub(u64::from(is_counted));
-            let holder = rank(holder.owner.as_bytes(), "");
-            self.turns.refused(holder, others, is_counted);
-            self.forgetful.note(holder, round.free_at);
-            let (lock, shunned) = (self.wish.names[0].lock(), &self.forgetful.servers);
-            self.lead = self.core.leader(lock, round.slowest_answer(), shunned);
+            self.turns.refused(rank(holder.owner.as_bytes(), ""), others, is_counted);
+            let is_news = |server: &usize| !self.forgetful.contains(server);
+            self.forgetful.extend(round.free_at.filter(is_news));
+            let lock = self.wish.names[0].lock();
+            self.lead = self.core.leader(lock, round.slowest_answer(), &self.forgetful);
         } else if let Some(others) = round.queued() {
             self.turns.queued(others);
         }
