@@ -30,7 +30,7 @@ pub(crate) mod order;
 pub(crate) mod owner;
 mod parameters;
 mod post;
-mod race;
+pub(crate) mod race;
 mod renew;
 mod round;
 pub(crate) mod scripts;

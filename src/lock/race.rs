@@ -21,12 +21,24 @@ pub(super) async fn race<A: Future, B: Future>(one: A, other: B) -> First<A::Out
     .await
 }
 
-/// Runs futures together, in this task, until all are done.
-pub(super) async fn all<F: Future<Output = ()>>(futures: Vec<F>) {
-    let mut running: Vec<Pin<Box<F>>> = futures.into_iter().map(Box::pin).collect();
+/// What all of these come to, in their order; they run together, in this task.
+///
+/// # Cancel safety
+///
+/// All of them are dropped with it.
+pub(crate) async fn all<T>(futures: impl IntoIterator<Item = impl Future<Output = T>>) -> Vec<T> {
+    let mut running: Vec<(Pin<Box<_>>, Option<T>)> =
+        futures.into_iter().map(|future| (Box::pin(future), None)).collect();
     poll_fn(|context| {
-        running.retain_mut(|future| future.as_mut().poll(context).is_pending());
-        if running.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        let mut is_over = true;
+        for (future, output) in running.iter_mut().filter(|(_, output)| output.is_none()) {
+            match future.as_mut().poll(context) {
+                Poll::Ready(ready) => *output = Some(ready),
+                Poll::Pending => is_over = false,
+            }
+        }
+        if is_over { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
+    running.into_iter().filter_map(|(_, output)| output).collect()
 }

@@ -67,8 +67,7 @@ pub(super) async fn renew(core: Arc<Core>, kept: Vec<Kept>) {
     let tallies = Mutex::new(kept.iter().map(begun).collect());
     let go = Go { core, kept, asked_at: clock::now(), tallies };
     let places = 0..go.core.places().len();
-    let asked: Vec<_> = places.map(|place| go.ask(place)).collect();
-    all(asked).await;
+    all(places.map(|place| go.ask(place))).await;
     go.conclude();
     go.repair().await;
 }
@@ -91,7 +90,7 @@ impl Go {
     async fn ask(&self, place: usize) {
         let (groups, unreachable) = self.seat_all(place);
         unreachable.into_iter().for_each(|share| self.count(share, None));
-        all(groups.iter().map(|group| self.ask_on(group)).collect()).await;
+        all(groups.iter().map(|group| self.ask_on(group))).await;
     }
 
     async fn ask_on(&self, Group { connection, shares }: &Group) {

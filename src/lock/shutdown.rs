@@ -88,7 +88,7 @@ impl Ending {
     /// All releases to one server go in one write, and no server is waited for before another.
     async fn release_all(&self) {
         let groups = by_connection(&self.held).into_iter();
-        all(groups.map(|(connection, shares)| self.release_on(connection, shares)).collect()).await;
+        all(groups.map(|(connection, shares)| self.release_on(connection, shares))).await;
     }
 
     async fn release_on(&self, connection: Arc<Connection>, shares: Vec<Share>) {

@@ -1,15 +1,12 @@
 //! Who holds a lock, and how somebody else's lease is ended.
 
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
-use std::task::Poll;
-
 use super::Locker;
 use super::view::{Broken, HolderView, LockView, ServerFailure, merge, report};
 use crate::error::{Error, Kind};
 use crate::lock::answer::Reason;
 use crate::lock::look::{Looked, end, look};
 use crate::lock::names::Names;
+use crate::lock::race::all;
 use crate::server::place::Place;
 
 impl Locker {
@@ -96,26 +93,4 @@ impl Locker {
 /// Of the server that has to do with this lock now.
 fn address(place: &Place, names: &Names) -> String {
     place.node(place.slot(names.lock())).endpoint().address.to_string()
-}
-
-/// What all of these come to, which go on side by side.
-///
-/// # Cancel safety
-///
-/// All of them are dropped with it.
-pub(super) async fn all<T>(futures: impl IntoIterator<Item = impl Future<Output = T>>) -> Vec<T> {
-    let mut going: Vec<(Pin<Box<_>>, Option<T>)> =
-        futures.into_iter().map(|future| (Box::pin(future), None)).collect();
-    poll_fn(|context| {
-        let mut is_over = true;
-        for (future, output) in going.iter_mut().filter(|(_, output)| output.is_none()) {
-            match future.as_mut().poll(context) {
-                Poll::Ready(ready) => *output = Some(ready),
-                Poll::Pending => is_over = false,
-            }
-        }
-        if is_over { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    going.into_iter().filter_map(|(_, output)| output).collect()
 }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::Locker;
-use super::inspect::all;
 use super::view::{LockView, ServerFailure, is_lease, report};
 use crate::error::Error;
 use crate::lock::answer::Reason;
 use crate::lock::look::{Looked, look, quarantine, scan, sift};
 use crate::lock::names::Names;
+use crate::lock::race::all;
 use crate::net::refusal::Code;
 use crate::server::node::{Node, Refusal};
 
