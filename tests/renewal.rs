@@ -146,7 +146,7 @@ async fn ten_thousand_releases_race_renewals() {
     eventually("all are free", || server.cli_text(&["EXISTS", "a", "b", "c", "d"]) == "0").await;
     // A foreign lock of a TTL that is far longer is neither prolonged nor deleted.
     server.cli(&["SET", "a", "other", "PX", "60000"]);
-    let last = locker.try_lock("b").ttl(TTL).await.unwrap();
+    let last = take(&locker, "b", SHORT).await;
     until_renewed(&locker, 5).await;
     drop(last);
     assert_eq!(server.cli_text(&["GET", "a"]), "other");
