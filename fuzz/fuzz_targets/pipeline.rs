@@ -192,7 +192,9 @@ impl Model {
     fn commit(&mut self, write_inline: usize) {
         match self.pipeline.commit(write_inline) {
             Commit::Write(chunk) => {
-                assert!(self.pipeline.in_flight() <= write_inline);
+                let (in_flight, gathered) = (self.pipeline.in_flight(), self.gathered());
+                assert!(in_flight <= write_inline || 2 * gathered >= in_flight);
+                assert!(self.offered.take().is_none_or(|rest| rest.is_empty()), "first the rest");
                 self.note_handed_out(&chunk);
                 self.become_writer(chunk);
             }
@@ -207,6 +209,12 @@ impl Model {
                 );
             }
         }
+    }
+
+    /// Commands of which no writer has been given a byte.
+    fn gathered(&self) -> usize {
+        let unsent = |command: &&Command| command.starts_at >= self.handed_out;
+        self.commands.iter().rev().take_while(unsent).count()
     }
 
     fn become_writer(&mut self, chunk: BytesMut) {

@@ -158,10 +158,9 @@ impl<W: Clone> Pipeline<W> {
         ticket
     }
 
-    /// Decides who sends what was pushed. With at most `write_inline` commands in flight it is
-    /// the caller; with more it is the flusher, so that writes gather.
+    /// Decides who sends what was pushed: see [`Outbox::commit`].
     pub fn commit(&mut self, write_inline: usize) -> Commit {
-        self.outbox.commit(self.waiting.len() <= write_inline)
+        self.outbox.commit(self.waiting.len(), write_inline)
     }
 
     /// What is to be written, for whoever has the writer role.

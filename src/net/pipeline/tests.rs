@@ -1,5 +1,6 @@
 use bytes::Bytes;
 
+use super::super::outbox::GATHERED_MIN;
 use super::*;
 
 type Plain = Pipeline<u32>;
@@ -199,13 +200,46 @@ fn above_the_threshold_the_flusher_writes_and_gathers() {
 }
 
 #[test]
+fn whoever_makes_it_as_many_as_the_server_has_to_answer_writes() {
+    let mut pipeline = Plain::default();
+    let push_and_commit = |pipeline: &mut Plain| {
+        push(pipeline);
+        pipeline.commit(1)
+    };
+    let wait_for_more = |pipeline: &mut Plain, pushes: usize| {
+        (0..pushes).for_each(|_| assert_eq!(push_and_commit(pipeline), Commit::Queued));
+    };
+    let write = |pipeline: &mut Plain, commands: usize| {
+        let Commit::Write(chunk) = push_and_commit(pipeline) else { panic!("too few") };
+        assert_eq!(chunk.len(), commands * b"*1\r\n$4\r\nPING\r\n".len());
+        assert_eq!(pipeline.outbox().next_chunk(chunk), None);
+    };
+    push(&mut pipeline);
+    assert_eq!(push_and_commit(&mut pipeline), Commit::WakeFlusher);
+    wait_for_more(&mut pipeline, GATHERED_MIN - 3);
+    write(&mut pipeline, GATHERED_MIN);
+    assert_eq!(pipeline.outbox().take_over(), None, "the flusher comes for nothing");
+    // As many again, and then twice as many, since the server has answered nothing.
+    for gathered in [GATHERED_MIN, 2 * GATHERED_MIN] {
+        assert_eq!(push_and_commit(&mut pipeline), Commit::WakeFlusher);
+        wait_for_more(&mut pipeline, gathered - 2);
+        write(&mut pipeline, gathered);
+    }
+    // A few, of which the server has answered all that came before.
+    (0..4 * GATHERED_MIN).for_each(|_| assert!(pipeline.deliver(Frame::Null).is_ok()));
+    assert_eq!(pipeline.in_flight(), 0);
+    push(&mut pipeline);
+    assert_eq!(push_and_commit(&mut pipeline), Commit::WakeFlusher);
+}
+
+#[test]
 fn what_a_blocked_writer_leaves_goes_out_first() {
     let mut pipeline = Plain::default();
     push(&mut pipeline);
     let Commit::Write(mut chunk) = pipeline.commit(usize::MAX) else { panic!() };
     push(&mut pipeline);
     pipeline.outbox().hand_over(chunk.split_off(4));
-    assert_eq!(pipeline.commit(usize::MAX), Commit::Queued);
+    assert_eq!(pipeline.commit(usize::MAX), Commit::Queued, "the flusher has the rest to write");
     let rest = pipeline.outbox().take_over().unwrap();
     assert_eq!(&rest[..], b"$4\r\nPING\r\n");
     let next = pipeline.outbox().next_chunk(rest).unwrap();
