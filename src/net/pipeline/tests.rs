@@ -204,7 +204,7 @@ fn whoever_makes_it_as_many_as_the_server_has_to_answer_writes() {
     let mut pipeline = Plain::default();
     let push_and_commit = |pipeline: &mut Plain| {
         push(pipeline);
-        pipeline.commit(1)
+        pipeline.commit(0)
     };
     let wait_for_more = |pipeline: &mut Plain, pushes: usize| {
         (0..pushes).for_each(|_| assert_eq!(push_and_commit(pipeline), Commit::Queued));
@@ -214,22 +214,20 @@ fn whoever_makes_it_as_many_as_the_server_has_to_answer_writes() {
         assert_eq!(chunk.len(), commands * b"*1\r\n$4\r\nPING\r\n".len());
         assert_eq!(pipeline.outbox().next_chunk(chunk), None);
     };
-    push(&mut pipeline);
-    assert_eq!(push_and_commit(&mut pipeline), Commit::WakeFlusher);
-    wait_for_more(&mut pipeline, GATHERED_MIN - 3);
-    write(&mut pipeline, GATHERED_MIN);
-    assert_eq!(pipeline.outbox().take_over(), None, "the flusher comes for nothing");
-    // As many again, and then twice as many, since the server has answered nothing.
-    for gathered in [GATHERED_MIN, 2 * GATHERED_MIN] {
+    for in_flight in [0, GATHERED_MIN, 2 * GATHERED_MIN] {
+        assert_eq!(pipeline.in_flight(), in_flight);
+        // As many again, since the server has answered nothing.
+        let gathered = in_flight.max(GATHERED_MIN);
         assert_eq!(push_and_commit(&mut pipeline), Commit::WakeFlusher);
         wait_for_more(&mut pipeline, gathered - 2);
         write(&mut pipeline, gathered);
+        assert_eq!(pipeline.outbox().take_over(), None, "the flusher comes for nothing");
     }
-    // A few, of which the server has answered all that came before.
+    // When the server has answered everything, few are again enough.
     (0..4 * GATHERED_MIN).for_each(|_| assert!(pipeline.deliver(Frame::Null).is_ok()));
-    assert_eq!(pipeline.in_flight(), 0);
-    push(&mut pipeline);
     assert_eq!(push_and_commit(&mut pipeline), Commit::WakeFlusher);
+    wait_for_more(&mut pipeline, GATHERED_MIN - 2);
+    write(&mut pipeline, GATHERED_MIN);
 }
 
 #[test]
