@@ -4,8 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::{Handle, RuntimeFlavor};
-
 use super::{Builder, meet, security};
 use crate::error::Error;
 use crate::lock::answer::Reason;
@@ -39,6 +37,11 @@ const TIMEOUT_MIN: Duration = Duration::from_millis(10);
 const TIMEOUT_MAX: Duration = Duration::from_secs(60 * 60);
 /// One connection carries some hundred thousand commands a second; more only cost the server.
 const LANES_MAX: usize = 64;
+/// Up to how many commands in flight a caller writes for itself, by `benches/figures.rs`. Where the
+/// server has a core of its own, 8 tasks on one thread make half as many pairs again with 8 as with
+/// 1, and 64 tasks as many; several threads care little. Where it shares the callers' only core, 8
+/// tasks make two thirds.
+const WRITE_INLINE: usize = 8;
 
 /// What is said of the URL of a Cluster or a service beside others.
 pub(super) const NOT_ALONE: &str = "a Cluster, or a service that Sentinels watch, is not one of \
@@ -146,7 +149,7 @@ impl Builder {
             lanes: self.connections,
             connection: Settings {
                 command_timeout: self.command_timeout_or_default(),
-                write_inline: write_inline(),
+                write_inline: WRITE_INLINE,
             },
             tls,
             rules,
@@ -248,15 +251,4 @@ fn fixed(endpoints: Vec<Endpoint>, kin: &Kin) -> Vec<Place> {
 
 fn unheard(all: Vec<Unheard>) -> Error {
     meet::unmet(all.into_iter().map(|Unheard { asked, why }| (asked, Reason::NoConnection(why))))
-}
-
-/// Up to how many commands in flight a caller writes for itself, as measured by
-/// `benches/figures.rs`. On one thread writes gather by themselves when the flusher takes its turn:
-/// with 8 tasks on a shared core, 1 made 75,000 pairs a second, 4 made 61,000, 16 made 48,000. On
-/// several threads, 0 to 32 are within 9 % of one another.
-fn write_inline() -> usize {
-    match Handle::current().runtime_flavor() {
-        RuntimeFlavor::CurrentThread => 1,
-        _ => 4,
-    }
 }
