@@ -18,6 +18,7 @@ use crate::locker::{Defaults, Locker};
 use crate::net::tls::Tls;
 use crate::policy::{Adaptive, Quorum, Retry};
 use crate::server::endpoint::{Credentials, Secret};
+use crate::soon::Soon;
 use crate::stats::Observer;
 
 const DEFAULT_TTL: Duration = Duration::from_secs(10);
@@ -276,7 +277,11 @@ impl Builder {
         self.connect_to(|_| 1).await
     }
 
-    async fn connect_to(mut self, least: fn(Quorum) -> usize) -> Result<Locker, Error> {
+    fn connect_to(self, least: fn(Quorum) -> usize) -> Soon<'static, Result<Locker, Error>> {
+        Box::pin(self.met(least))
+    }
+
+    async fn met(mut self, least: fn(Quorum) -> usize) -> Result<Locker, Error> {
         let servers = self.servers()?;
         let quorum = Quorum::new(servers.places(), self.quorum).map_err(Error::misuse)?;
         self.check()?;

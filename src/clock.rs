@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use tokio::task::JoinHandle;
 
 use crate::policy::Moment;
+use crate::soon::Soon;
 
 /// The present, on a clock that goes on while the machine is suspended.
 ///
@@ -76,12 +77,11 @@ pub(crate) fn random_bits() -> u64 {
 }
 
 /// Starts a task on the current runtime. In a simulation it goes by the clock of whoever starts it.
-pub(crate) fn spawn<F>(task: F) -> JoinHandle<F::Output>
-where
-    F: Future<Output: Send> + Send + 'static,
-{
+pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
     #[cfg(test)]
     let task = simulated::owned(task);
+    // One kind of task for all: each kind has tokio compiled anew.
+    let task: Soon<'static, ()> = Box::pin(task);
     tokio::spawn(task)
 }
 

@@ -60,6 +60,7 @@ mod request;
 mod server;
 #[cfg(test)]
 mod sim;
+mod soon;
 mod stats;
 #[cfg(test)]
 #[path = "../tests/support/mod.rs"]

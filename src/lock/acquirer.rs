@@ -5,16 +5,17 @@
 //! way takes the acquire with it.
 
 use std::convert::Infallible;
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use super::acquire::acquire;
-use super::core::Core;
+use super::acquire::{Refused, acquire, attempt};
+use super::claim::{Claim, Manner};
+use super::core::{Core, Lead};
 use super::lease::Lease;
 use super::order::Wish;
 use crate::error::Error;
+use crate::soon::Soon;
 
 /// So many are kept for acquires to come.
 const SPARE_MAX: usize = 1024;
@@ -32,7 +33,7 @@ pub(crate) struct Acquiring {
 /// Who acquires, one lock after the other.
 struct Worker {
     desk: Arc<Mutex<Desk>>,
-    work: Pin<Box<dyn Future<Output = Infallible> + Send>>,
+    work: Soon<'static, Infallible>,
 }
 
 /// What a worker is to do next, and what came of what it did.
@@ -65,6 +66,20 @@ async fn work(desk: Arc<Mutex<Desk>>) -> Infallible {
         let outcome = acquire(&core, &wish).await;
         lock(&desk).outcome = Some(outcome);
     }
+}
+
+/// One attempt by itself, of who waits or is next.
+///
+/// # Cancel safety
+///
+/// When the future is dropped, whatever may have been granted is given back.
+pub(super) fn attempt_aside(
+    claim: Claim,
+    is_fenced: bool,
+    manner: Manner,
+    lead: Option<Lead>,
+) -> Soon<'static, Result<Lease, Refused>> {
+    Box::pin(attempt(claim, is_fenced, manner, lead))
 }
 
 impl Acquiring {

@@ -21,6 +21,7 @@ use crate::net::handshake::OpenError;
 use crate::policy::{Moment, Verdict};
 use crate::server::call::{Call, Command};
 use crate::server::node::Node;
+use crate::soon::Soon;
 
 /// What is asked, and how the reply is read.
 #[derive(Clone, Copy)]
@@ -98,7 +99,7 @@ enum Stage<'a> {
 }
 
 /// On the heap, so that who need not wait does not carry the room for it.
-type Aside<'a> = Pin<Box<dyn Future<Output = Answered> + Send + 'a>>;
+type Aside<'a> = Soon<'a, Answered>;
 
 impl<'a> Ask<'a> {
     pub(super) fn begin(hold: &'a Hold, server: usize, question: &'a Question<'a>) -> Self {
@@ -233,7 +234,7 @@ async fn reply_later(
     if question.is_vote {
         node.check(post.seat().lane).map_err(Reason::Refusal)?;
     }
-    let sent = question.to(server).send(&connection).await?;
+    let sent = question.to(server).send(&connection, false).await?;
     *asked_at = Some(sent.asked_at());
     if question.is_vote {
         post.seat().is_asked = true;
@@ -279,7 +280,7 @@ async fn settle(
     let replied = match replied {
         Err(Reason::Refused(error)) => {
             let asked = question.to(server);
-            Box::pin(follow(hold, server, asked, error, NOT_NOW_FOR, &mut asked_at)).await
+            follow(hold, server, asked, error, NOT_NOW_FOR, &mut asked_at).await
         }
         replied => replied,
     };

@@ -22,15 +22,11 @@ pub(super) struct Asked<'a> {
 
 /// It was sent.
 pub(super) struct Sent<'a> {
+    /// What is said to the word that the slot is not served yet, if that went ahead of it.
+    word: Option<Reply>,
     call: Call<'a>,
     /// How many replicas have what was written, once it is known; and how many should.
     acknowledged: Option<(Reply, u32)>,
-}
-
-/// It was sent, behind the word that the slot is not served yet.
-pub(super) struct Asking<'a> {
-    word: Option<Reply>,
-    sent: Sent<'a>,
 }
 
 /// It was answered, and not with an error.
@@ -46,46 +42,38 @@ impl<'a> Asked<'a> {
         Self { command, awaits: None }
     }
 
-    /// Sends it.
+    /// Sends it; to a server that does not serve its slot yet, which `is_asking`, with nothing
+    /// between it and the word that says so.
     ///
     /// # Cancel safety
     ///
     /// Nothing was sent when the future is dropped before it is ready.
-    pub(super) async fn send(self, connection: &Arc<Connection>) -> Result<Sent<'a>, Reason> {
-        if self.awaits.is_some() {
-            return Ok(Box::pin(send_with(connection, None, self)).await?.1);
-        }
-        let call = Call::begin(connection, self.command).await.map_err(Reason::NoReply)?;
-        Ok(Sent { call, acknowledged: None })
-    }
-
-    /// Sends it to a server that does not serve its slot yet, with nothing between it and the word
-    /// that says so.
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`Asked::send`].
-    pub(super) async fn send_asking(
+    pub(super) async fn send(
         self,
         connection: &Arc<Connection>,
-    ) -> Result<Asking<'a>, Reason> {
-        let (word, sent) = send_with(connection, Some(&[b"ASKING"]), self).await?;
-        Ok(Asking { word, sent })
+        is_asking: bool,
+    ) -> Result<Sent<'a>, Reason> {
+        if is_asking || self.awaits.is_some() {
+            return Box::pin(send_amid(connection, is_asking, self)).await;
+        }
+        let call = Call::begin(connection, self.command).await.map_err(Reason::NoReply)?;
+        Ok(Sent { word: None, call, acknowledged: None })
     }
 }
 
-async fn send_with<'a>(
+async fn send_amid<'a>(
     connection: &Arc<Connection>,
-    ahead: Option<&[&[u8]]>,
+    is_asking: bool,
     Asked { command, awaits }: Asked<'a>,
-) -> Result<(Option<Reply>, Sent<'a>), Reason> {
+) -> Result<Sent<'a>, Reason> {
+    let ahead: Option<&[&[u8]]> = if is_asking { Some(&[b"ASKING"]) } else { None };
     let wait = awaits.map(Wait::new);
     let words = wait.as_ref().map(Wait::words);
     let behind = words.as_ref().map(|words| &words[..]);
     let begun = begin_amid(connection, ahead, command, behind).await;
-    let (said_ahead, call, reply) = begun.map_err(Reason::NoReply)?;
+    let (word, call, reply) = begun.map_err(Reason::NoReply)?;
     let acknowledged = reply.zip(awaits.map(|replicas| replicas.count));
-    Ok((said_ahead, Sent { call, acknowledged }))
+    Ok(Sent { word, call, acknowledged })
 }
 
 /// What has replicas awaited.
@@ -112,9 +100,15 @@ impl Sent<'_> {
         self.call.asked_at()
     }
 
-    /// What the server answers.
+    /// What the server answers. Where the user has no right to the word ahead, the server sends on
+    /// what comes behind it, and for ever: what it says of the right is the answer.
     pub(super) async fn reply(self) -> Result<Replied, Reason> {
-        let frame = reply_to(self.call).await?;
+        let frame = match (reply_to(self.call).await, self.word) {
+            (Err(Reason::Refused(error)), Some(word)) => {
+                return Err(Reason::Refused(lacking(word).await.unwrap_or(error)));
+            }
+            (reply, _) => reply?,
+        };
         let shortage = match self.acknowledged {
             Some((reply, needed)) => Box::pin(shortage(reply, needed)).await,
             None => None,
@@ -123,25 +117,10 @@ impl Sent<'_> {
     }
 }
 
-impl Asking<'_> {
-    /// See [`Sent::asked_at`].
-    pub(super) fn asked_at(&self) -> Moment {
-        self.sent.asked_at()
-    }
-
-    /// What the server answers. Where the user has no right to the word, the server sends on what
-    /// comes behind it, and for ever: what it says of the right is the answer.
-    pub(super) async fn reply(self) -> Result<Replied, Reason> {
-        let replied = self.sent.reply().await;
-        if let (Err(Reason::Refused(_)), Some(word)) = (&replied, self.word) {
-            let said = word.await.ok();
-            let error = said.and_then(|frame| frame.error().map(|text| ServerError::new(text)));
-            if let Some(error) = error.filter(|error| error.code() == Code::Permission) {
-                return Err(Reason::Refused(error));
-            }
-        }
-        replied
-    }
+/// The right that the user lacks for a word, if that is what the server says to it.
+async fn lacking(word: Reply) -> Option<ServerError> {
+    let error = ServerError::new(word.await.ok()?.error()?);
+    (error.code() == Code::Permission).then_some(error)
 }
 
 /// Why too few replicas have what was written, if so.

@@ -11,10 +11,12 @@ pub(crate) enum Few<T> {
 impl<T> FromIterator<T> for Few<T> {
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
         let mut items = items.into_iter();
-        match (items.next(), items.next()) {
-            (Some(only), None) => Self::One([only]),
-            (first, second) => Self::Many(first.into_iter().chain(second).chain(items).collect()),
-        }
+        let Some(first) = items.next() else { return Self::Many(Vec::new()) };
+        let Some(second) = items.next() else { return Self::One([first]) };
+        let mut many = Vec::with_capacity(items.size_hint().0 + 2);
+        many.extend([first, second]);
+        many.extend(items);
+        Self::Many(many)
     }
 }
 

@@ -18,6 +18,7 @@ use crate::net::refusal::{Code, ServerError};
 use crate::policy::{Backoff, Moment};
 use crate::server::node::Node;
 use crate::server::place::Detour;
+use crate::soon::Soon;
 
 /// So often a question is sent on before servers are taken to send it in a circle.
 const REDIRECTS_MAX: u32 = 16;
@@ -78,7 +79,18 @@ pub(super) async fn reach(
 ///
 /// When the future is dropped, the question may have been sent to the server of the seat, or to
 /// one that the seat's server sends on to.
-pub(super) async fn follow(
+pub(super) fn follow<'a>(
+    hold: &'a Hold,
+    server: usize,
+    question: Asked<'a>,
+    error: ServerError,
+    patience: Duration,
+    asked_at: &'a mut Option<Moment>,
+) -> Soon<'a, Result<Replied, Reason>> {
+    Box::pin(ask_around(hold, server, question, error, patience, asked_at))
+}
+
+async fn ask_around(
     hold: &Hold,
     server: usize,
     question: Asked<'_>,
@@ -150,13 +162,10 @@ async fn ask_at(
     };
     let connection = node.connection(lane).await.map_err(Reason::NoConnection)?;
     node.check(lane).map_err(Reason::Refusal)?;
-    if is_asking {
-        let sent = question.send_asking(&connection).await?;
-        *asked_at = Some(sent.asked_at());
-        return sent.reply().await;
+    if !is_asking {
+        post.seat().connection = Some(Arc::clone(&connection));
     }
-    post.seat().connection = Some(Arc::clone(&connection));
-    let sent = question.send(&connection).await?;
+    let sent = question.send(&connection, is_asking).await?;
     *asked_at = Some(sent.asked_at());
     sent.reply().await
 }

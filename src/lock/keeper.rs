@@ -3,8 +3,8 @@
 //! It sleeps until something is due. While there are leases it wakes at least once a beat, so that
 //! a beat that comes late says that everything stood still.
 
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Wake, Waker};
@@ -17,6 +17,7 @@ use super::held::Held;
 use super::renew::{Kept, renew};
 use crate::clock;
 use crate::policy::{Agenda, BEAT, Entry, Loss, Moment};
+use crate::soon::Soon;
 
 /// So many leases are renewed in one go, at most: each server is asked for all of them in a few
 /// commands, and the next go need not wait for this one.
@@ -173,12 +174,10 @@ impl Wake for Stir {
     }
 }
 
-type Batch = Pin<Box<dyn Future<Output = ()> + Send>>;
-
 /// Keeps the leases of a core for as long as it is there.
 pub(crate) async fn keep(core: Weak<Core>) {
     let Some(keeper) = core.upgrade().map(|core| Arc::clone(core.keeper())) else { return };
-    let mut batches: Vec<Batch> = Vec::new();
+    let mut batches: Vec<Soon<'static, ()>> = Vec::new();
     loop {
         let now = clock::now();
         {
@@ -201,7 +200,7 @@ pub(crate) async fn keep(core: Weak<Core>) {
 }
 
 /// Waits until something is due, somebody calls, or a batch is done.
-async fn rest(keeper: &Keeper, batches: &mut Vec<Batch>) {
+async fn rest(keeper: &Keeper, batches: &mut Vec<Soon<'static, ()>>) {
     let now = clock::now();
     let planned = keeper.plan(now);
     let mut called = pin!(keeper.called.notified());

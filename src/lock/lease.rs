@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::acquire::attempt;
+use super::acquirer::attempt_aside;
 use super::claim::{Claim, Manner, give_back_predecessor};
 use super::granted_by::GrantedBy;
 use super::hold::Hold;
-use super::lines::HandOver;
 use super::names::Names;
 use super::order::Order;
 use super::post::Post;
@@ -221,7 +220,7 @@ impl Lease {
         core.meter().note_handed_over(hold.name());
         hold.span.close("handed_over");
         hold.note_released();
-        let mut lock: HandOver = Box::pin(attempt(successor, place.order.is_fenced, manner, None));
+        let mut lock = attempt_aside(successor, place.order.is_fenced, manner, None);
         // The first poll sends; whoever is handed the rest polls it again.
         if let Poll::Ready(done) = lock.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             lock = Box::pin(std::future::ready(done));

@@ -5,7 +5,6 @@
 //! one is told.
 
 use std::collections::{HashMap, VecDeque};
-use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,9 +18,10 @@ use super::lease::Lease;
 use super::names::Names;
 use super::order::Order;
 use crate::error::Report;
+use crate::soon::Soon;
 
 /// A lock on its way to the one who is next: what remains to be awaited of it.
-pub(super) type HandOver = Pin<Box<dyn Future<Output = Result<Lease, Refused>> + Send>>;
+pub(super) type HandOver = Soon<'static, Result<Lease, Refused>>;
 
 #[derive(Default)]
 pub(crate) struct Lines {

@@ -293,10 +293,7 @@ async fn ask_at(
 ) -> Result<Frame, Reason> {
     let connection = connected(node).await?;
     let question = Asked { command, awaits: None };
-    if *is_asking {
-        return Ok(question.send_asking(&connection).await?.reply().await?.into_frame());
-    }
-    Ok(question.send(&connection).await?.reply().await?.into_frame())
+    Ok(question.send(&connection, *is_asking).await?.reply().await?.into_frame())
 }
 
 /// A connection to a server that is what it was taken for. One that is away is not waited for.

@@ -1,8 +1,10 @@
 //! Futures together in one task: waiting for whichever comes first, or for all.
 
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::task::Poll;
+
+use crate::soon::Soon;
 
 pub(super) enum First<A, B> {
     One(A),
@@ -26,9 +28,11 @@ pub(super) async fn race<A: Future, B: Future>(one: A, other: B) -> First<A::Out
 /// # Cancel safety
 ///
 /// All of them are dropped with it.
-pub(crate) async fn all<T>(futures: impl IntoIterator<Item = impl Future<Output = T>>) -> Vec<T> {
-    let mut running: Vec<(Pin<Box<_>>, Option<T>)> =
-        futures.into_iter().map(|future| (Box::pin(future), None)).collect();
+pub(crate) async fn all<'a, T>(
+    futures: impl IntoIterator<Item = impl Future<Output = T> + Send + 'a>,
+) -> Vec<T> {
+    let mut running: Vec<(Soon<'a, T>, Option<T>)> =
+        futures.into_iter().map(|future| (Box::pin(future) as _, None)).collect();
     poll_fn(|context| {
         let mut is_over = true;
         for (future, output) in running.iter_mut().filter(|(_, output)| output.is_none()) {

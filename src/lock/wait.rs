@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::acquire::{Refused, attempt, failed, next, shut_down};
+use super::acquire::{Refused, failed, next, shut_down};
+use super::acquirer::attempt_aside;
 use super::claim::{Claim, Manner, Taking, Waiting};
 use super::core::{Core, Lead};
 use super::fingerprint::rank;
@@ -147,7 +148,7 @@ impl Waiter<'_> {
     /// Asks once at the end of a wait in which it was never the first.
     async fn ask_last(&mut self) -> Result<Lease, Error> {
         let claim = self.claim(Lanes::Shared);
-        match attempt(claim, self.wish.order.is_fenced, Manner::TAKE, None).await {
+        match attempt_aside(claim, self.wish.order.is_fenced, Manner::TAKE, None).await {
             Ok(lease) => Ok(lease),
             Err(refused) => Err(match next(self.wish, &mut self.patience, &refused) {
                 Err(error) => error,
@@ -166,7 +167,7 @@ impl Waiter<'_> {
         self.begin_to_watch();
         let manner = self.manner(is_free);
         let claim = self.claim(Lanes::Watching);
-        let attempted = attempt(claim, self.wish.order.is_fenced, manner, self.lead.clone());
+        let attempted = attempt_aside(claim, self.wish.order.is_fenced, manner, self.lead.clone());
         let outcome = match &self.ticket {
             None => attempted.await,
             Some(ticket) => match race(attempted, ticket.interrupted()).await {

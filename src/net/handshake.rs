@@ -24,6 +24,7 @@ use super::tls::Client;
 use super::tls::TlsFault;
 use super::transport::Address;
 use crate::clock;
+use crate::soon::Soon;
 
 /// Dial and TLS may take all the time but this part of it: what comes later than that would not be
 /// ready in time, and so there is still the time to say what was waited for.
@@ -160,15 +161,15 @@ impl OpenError {
 /// # Cancel safety
 ///
 /// Dropping the future closes the connection.
-pub async fn connect(
-    address: &Address,
-    tls: Option<&Client>,
-    hello: Hello<'_>,
+pub fn connect<'a>(
+    address: &'a Address,
+    tls: Option<&'a Client>,
+    hello: Hello<'a>,
     settings: Settings,
     listeners: Listeners,
     within: Duration,
-) -> Result<Opened, OpenError> {
-    let opening = async {
+) -> Soon<'a, Result<Opened, OpenError>> {
+    let opening = async move {
         let dial_within = within - within / GREETING_SHARE;
         let connection = Connection::dial(address, tls, settings, listeners, dial_within)
             .await
@@ -179,7 +180,9 @@ pub async fn connect(
         connection.set_prepared(prepared);
         Ok(Opened { connection, info })
     };
-    tokio::time::timeout(within, opening).await.unwrap_or(Err(OpenError::Timeout(within)))
+    Box::pin(async move {
+        tokio::time::timeout(within, opening).await.unwrap_or(Err(OpenError::Timeout(within)))
+    })
 }
 
 /// The steps of a handshake; each is one command.

@@ -21,6 +21,7 @@ use crate::net::owed::Owed;
 use crate::net::refusal::{Code, ServerError};
 use crate::net::reply::Reply;
 use crate::policy::Moment;
+use crate::soon::Soon;
 
 /// More than any script takes that is called for one lease: up to here nothing is allocated.
 const PARAMETERS_MAX: usize = 11;
@@ -313,6 +314,15 @@ async fn send_portion(
     let asked_at = clock::now();
     let words = spelled[..count].iter().map(|(spelled, length)| (spelled.words(), *length));
     Ok((asked_at, connection.send_all(permit, words, asked_at)?))
+}
+
+/// Sends `command` and waits for its reply: for what is not asked often.
+///
+/// # Cancel safety
+///
+/// When the future is dropped, it may have been sent.
+pub(crate) fn ask<'a>(connection: &'a Arc<Connection>, command: Command<'a>) -> Soon<'a, Outcome> {
+    Box::pin(async move { Call::begin(connection, command).await?.await })
 }
 
 /// Sends `command` now, whatever else is in flight, with the script itself: it is carried out

@@ -10,9 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use leasehold_resp::Frame;
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 pub mod host_port;
@@ -23,19 +21,20 @@ pub mod slot;
 use self::host_port::HostPort;
 use self::map::Map;
 use self::redirect::{Kind, Redirect};
-use super::call::{Call, Command};
+use super::call::{Command, ask};
 use super::courier;
 use super::endpoint::Endpoint;
 use super::errands::Errands;
 use super::kin::Kin;
 use super::node::Node;
-use super::place::{Detour, Directory, Listing, Unheard};
+use super::place::{Detour, Directory, Listing, Tasks, Unheard};
 use crate::clock;
 use crate::net::connection::Connection;
 use crate::net::handshake::OpenError;
 use crate::net::refusal::{Code, ServerError};
 use crate::net::transport::Address;
 use crate::policy::Backoff;
+use crate::soon::Soon;
 
 /// The map is asked for again after so long, with nobody having noticed that it is old.
 const REFRESH_EVERY: Duration = Duration::from_secs(30);
@@ -76,9 +75,9 @@ impl Cluster {
         let routes = ArcSwap::from_pointee(routes);
         let cluster = Arc::new(Self { nodes, routes, wanted: Notify::new() });
         let (keeping, carrying) = (Arc::clone(&cluster), Arc::clone(&cluster));
-        let mut tasks = JoinSet::new();
-        tasks.spawn(async move { keeping.keep_current().await });
-        tasks.spawn(async move { courier::run(&errands, &*carrying).await });
+        let mut tasks = Tasks::default();
+        tasks.start(async move { keeping.keep_current().await });
+        tasks.start(async move { courier::run(&errands, &*carrying).await });
         Ok(Listing::new(cluster, tasks))
     }
 
@@ -132,7 +131,11 @@ impl Nodes {
     }
 
     /// Asks one node after the other for the map, until one knows it.
-    async fn look_up(&self) -> Result<Map, Vec<Unheard>> {
+    fn look_up(&self) -> Soon<'_, Result<Map, Vec<Unheard>>> {
+        Box::pin(self.ask_each())
+    }
+
+    async fn ask_each(&self) -> Result<Map, Vec<Unheard>> {
         let mut known: Vec<Address> =
             self.connected().iter().map(|node| node.endpoint().address.clone()).collect();
         // Not the same one first each time: it may be the one that is cut off from the others.
@@ -216,12 +219,12 @@ pub(crate) async fn ask_for_map(
     const SLOTS: &str = "CLUSTER SLOTS";
     const SHARDS: &str = "CLUSTER SHARDS";
     let asked = host_port(&endpoint.address).ok_or(OpenError::Unexpected { step: SLOTS })?;
-    let reply = ask(connection, &[b"CLUSTER", b"SLOTS"]).await?;
+    let reply = ask(connection, Command::Plain(&[b"CLUSTER", b"SLOTS"])).await?;
     match reply.error().map(|text| ServerError::new(text)) {
         None => Map::from_slots(&reply, &asked).map_err(|_| OpenError::Unexpected { step: SLOTS }),
         // It is deprecated, and may be gone one day.
         Some(error) if error.code() == Code::Unsupported => {
-            let reply = ask(connection, &[b"CLUSTER", b"SHARDS"]).await?;
+            let reply = ask(connection, Command::Plain(&[b"CLUSTER", b"SHARDS"])).await?;
             Map::from_shards(&reply, &asked, endpoint.tls)
                 .map_err(|_| OpenError::Unexpected { step: SHARDS })
         }
@@ -230,8 +233,4 @@ pub(crate) async fn ask_for_map(
             Err(OpenError::Refused { step: SLOTS, error })
         }
     }
-}
-
-async fn ask(connection: &Arc<Connection>, words: &[&[u8]]) -> Result<Frame, OpenError> {
-    Ok(Call::begin(connection, Command::Plain(words)).await?.await?)
 }

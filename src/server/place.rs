@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use tokio::task::JoinSet;
+use tokio::task::JoinHandle;
 
 use super::node::Node;
+use crate::clock;
 use crate::net::handshake::OpenError;
 use crate::net::refusal::ServerError;
 use crate::net::transport::Address;
@@ -45,12 +46,28 @@ pub(crate) trait Directory: Send + Sync {
 pub(crate) struct Listing {
     directory: Arc<dyn Directory>,
     /// They end with it.
-    _tasks: JoinSet<()>,
+    _tasks: Tasks,
 }
 
 impl Listing {
-    pub(super) fn new(directory: Arc<dyn Directory>, tasks: JoinSet<()>) -> Self {
+    pub(super) fn new(directory: Arc<dyn Directory>, tasks: Tasks) -> Self {
         Self { directory, _tasks: tasks }
+    }
+}
+
+/// Tasks that end with this.
+#[derive(Default)]
+pub(super) struct Tasks(Vec<JoinHandle<()>>);
+
+impl Tasks {
+    pub(super) fn start(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        self.0.push(clock::spawn(task));
+    }
+}
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        self.0.iter().for_each(JoinHandle::abort);
     }
 }
 

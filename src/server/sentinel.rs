@@ -7,22 +7,23 @@
 //!
 //! Source: "Guidelines for Redis clients with support for Redis Sentinel" at redis.io/docs/latest.
 
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use leasehold_resp::Frame;
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::call::{Call, Command};
+use super::call::{self, Command};
 use super::courier;
 use super::endpoint::Endpoint;
 use super::errands::Errands;
 use super::kin::{Kin, RECONNECT};
 use super::node::Node;
-use super::place::{Detour, Directory, Listing, Unheard};
+use super::place::{Detour, Directory, Listing, Tasks, Unheard};
 use crate::clock;
 use crate::net::connection::Connection;
 use crate::net::handshake::OpenError;
@@ -32,6 +33,7 @@ use crate::net::pushes::{Listeners, Pushes};
 use crate::net::refusal::ServerError;
 use crate::net::transport::Address;
 use crate::policy::Backoff;
+use crate::soon::Soon;
 
 /// The Sentinels are asked after so long, with nobody having told of a change.
 const ASK_EVERY: Duration = Duration::from_secs(5);
@@ -62,6 +64,14 @@ struct Sentinel {
 impl Sentinel {
     fn untold(&self) -> MutexGuard<'_, Option<ServerError>> {
         self.untold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn ask(&self, name: &str) -> Result<Master, Unheard> {
+        let answer = match self.lane.tried().await {
+            Ok(connection) => ask(&connection, name).await,
+            Err(error) => Err(error),
+        };
+        answer.map_err(|why| Unheard { asked: self.endpoint.address.clone(), why })
     }
 }
 
@@ -98,10 +108,10 @@ impl Service {
                 Arc::new(Sentinel { endpoint, lane: Lane::default(), untold: Mutex::default() })
             })
             .collect();
-        let mut tasks = JoinSet::new();
+        let mut tasks = Tasks::default();
         for sentinel in &sentinels {
             let listening = listen(Arc::clone(sentinel), kin.clone(), Arc::clone(&wanted));
-            tasks.spawn(listening);
+            tasks.start(listening);
         }
         let found = ask_all(&sentinels, &name).await?;
         let master =
@@ -115,8 +125,8 @@ impl Service {
             wanted,
         });
         let (following, carrying) = (Arc::clone(&service), Arc::clone(&service));
-        tasks.spawn(async move { following.follow().await });
-        tasks.spawn(async move { courier::run(&errands, &*carrying).await });
+        tasks.start(async move { following.follow().await });
+        tasks.start(async move { courier::run(&errands, &*carrying).await });
         Ok(Listing::new(service, tasks))
     }
 
@@ -224,8 +234,7 @@ async fn listen(sentinel: Arc<Sentinel>, kin: Kin, wanted: Arc<Notify>) {
 pub(crate) async fn subscribe(connection: &Arc<Connection>) -> Option<ServerError> {
     // Where they fail, the connection has ended.
     connection.send_unanswered(&[b"SUBSCRIBE", b"+switch-master"]).ok()?;
-    let reply =
-        Call::begin(connection, Command::Plain(&[b"HELLO", b"3"])).await.ok()?.await.ok()?;
+    let reply = call::ask(connection, Command::Plain(&[b"HELLO", b"3"])).await.ok()?;
     let error = ServerError::new(reply.error()?);
     let is_of_channel = error.text().contains("channel");
     Some(if is_of_channel { error.lacking("&+switch-master".into()) } else { error })
@@ -244,45 +253,53 @@ impl Pushes for Heard {
 
 /// Asks all Sentinels, and takes the answer that more than half give, or else the newest; what each
 /// of them says, if none has an answer.
-async fn ask_all(sentinels: &[Arc<Sentinel>], name: &str) -> Result<Master, Vec<Unheard>> {
-    let mut asked = JoinSet::new();
-    for sentinel in sentinels {
-        let (sentinel, name) = (Arc::clone(sentinel), name.to_owned());
-        asked.spawn(async move {
-            let answer = match sentinel.lane.tried().await {
-                Ok(connection) => ask(&connection, &name).await,
-                Err(error) => Err(error),
-            };
-            answer.map_err(|why| Unheard { asked: sentinel.endpoint.address.clone(), why })
-        });
-    }
+fn ask_all<'a>(
+    sentinels: &'a [Arc<Sentinel>],
+    name: &'a str,
+) -> Soon<'a, Result<Master, Vec<Unheard>>> {
+    Box::pin(agreed(sentinels, name))
+}
+
+async fn agreed(sentinels: &[Arc<Sentinel>], name: &str) -> Result<Master, Vec<Unheard>> {
+    let mut asked: Vec<Soon<'_, _>> =
+        sentinels.iter().map(|sentinel| Box::pin(sentinel.ask(name)) as _).collect();
     let (mut masters, mut unheard) = (Vec::new(), Vec::new());
-    while let Some(answer) = asked.join_next().await {
-        match answer {
-            Ok(Ok(master)) => {
-                masters.push(master.clone());
-                if 2 * masters.iter().filter(|other| **other == master).count() > sentinels.len() {
-                    return Ok(master);
-                }
+    poll_fn(|context| {
+        asked.retain_mut(|asked| match asked.as_mut().poll(context) {
+            Poll::Ready(Ok(master)) => {
+                masters.push(master);
+                false
             }
-            Ok(Err(why)) => unheard.push(why),
-            // Aborted with the runtime.
-            Err(_) => {}
+            Poll::Ready(Err(why)) => {
+                unheard.push(why);
+                false
+            }
+            Poll::Pending => true,
+        });
+        let agree = |master: &Master| 2 * votes(&masters, master) > sentinels.len();
+        match masters.iter().find(|master| agree(master)) {
+            Some(master) => Poll::Ready(Some(master.clone())),
+            None if asked.is_empty() => Poll::Ready(newest(&masters).cloned()),
+            None => Poll::Pending,
         }
-    }
-    newest(&masters).cloned().ok_or(unheard)
+    })
+    .await
+    .ok_or(unheard)
 }
 
 /// The answer to believe where not more than half agree: the newest, and of those the most frequent.
 pub(crate) fn newest(masters: &[Master]) -> Option<&Master> {
-    let votes = |master: &Master| masters.iter().filter(|other| *other == master).count();
-    masters.iter().max_by_key(|master| (master.epoch, votes(master)))
+    masters.iter().max_by_key(|master| (master.epoch, votes(masters, master)))
+}
+
+fn votes(masters: &[Master], master: &Master) -> usize {
+    masters.iter().filter(|other| *other == master).count()
 }
 
 /// Asks one Sentinel who is the master of a service.
 pub(crate) async fn ask(connection: &Arc<Connection>, name: &str) -> Result<Master, OpenError> {
     let words: [&[u8]; 3] = [b"SENTINEL", b"MASTER", name.as_bytes()];
-    let reply = Call::begin(connection, Command::Plain(&words)).await?.await?;
+    let reply = call::ask(connection, Command::Plain(&words)).await?;
     match reply.error() {
         Some(text) => {
             let error = ServerError::new(text);

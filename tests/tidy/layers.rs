@@ -4,14 +4,15 @@ use crate::Finding;
 use crate::source::{Source, Token};
 
 /// Each layer and what it may name besides itself, from the bottom to the top.
-const LAYERS: [(&str, &[&str]); 7] = [
+const LAYERS: [(&str, &[&str]); 8] = [
     ("policy", &[]),
-    ("clock", &["policy", "error"]),
+    ("soon", &[]),
+    ("clock", &["policy", "soon", "error"]),
     ("error", &["policy", "clock"]),
     ("stats", &["policy"]),
-    ("net", &["policy", "clock", "error", "stats"]),
-    ("server", &["policy", "clock", "error", "stats", "net"]),
-    ("lock", &["policy", "clock", "error", "stats", "net", "server"]),
+    ("net", &["policy", "soon", "clock", "error", "stats"]),
+    ("server", &["policy", "soon", "clock", "error", "stats", "net"]),
+    ("lock", &["policy", "soon", "clock", "error", "stats", "net", "server"]),
 ];
 
 /// What users meet, beside `lib.rs` and with it above every layer.

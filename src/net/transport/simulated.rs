@@ -1,9 +1,8 @@
 //! Sockets of a simulation: what is written goes to it, and what is read comes from it.
 
 use std::cell::RefCell;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 use std::task::{Poll, Waker};
 
@@ -11,8 +10,9 @@ use bytes::BytesMut;
 
 use super::Address;
 use crate::net::sync::{Mutex, MutexGuard};
+use crate::soon::Soon;
 
-type Opening = Pin<Box<dyn Future<Output = io::Result<(ReadHalf, WriteHalf)>> + Send>>;
+type Opening = Soon<'static, io::Result<(ReadHalf, WriteHalf)>>;
 type Dialer = Box<dyn Fn(&Address) -> Opening>;
 
 thread_local! {

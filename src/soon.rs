@@ -1,0 +1,10 @@
+//! Futures on the heap, for what is rare.
+//!
+//! The body of an `async fn` is compiled into every part of the program that awaits it. What is
+//! large and seldom awaited is a plain function that returns one of these: it is compiled once, and
+//! who awaits it carries a pointer.
+
+use std::pin::Pin;
+
+/// See the module's documentation.
+pub(crate) type Soon<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
