@@ -14,6 +14,8 @@ use crate::soon::Soon;
 ///
 /// `CLOCK_BOOTTIME` on Linux and Android; `CLOCK_MONOTONIC` on Apple's systems, where it counts
 /// sleep; elsewhere the standard library's monotonic clock, which may stop in sleep.
+// What finds the kernel's clock is larger than the call, and is not wanted at every place.
+#[inline(never)]
 #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 pub(crate) fn now() -> Moment {
     #[cfg(any(target_os = "linux", target_os = "android"))]

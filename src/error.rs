@@ -64,13 +64,16 @@ impl Error {
     }
 
     pub(crate) fn misuse(what: impl fmt::Display) -> Self {
-        let kind = Kind::Misuse(what.to_string());
-        Self(Box::new(Inner { kind, lock: None, report: Report::default() }))
+        Self::of_no_lock(Kind::Misuse(what.to_string()), Report::default())
+    }
+
+    fn of_no_lock(kind: Kind, report: Report) -> Self {
+        Self(Box::new(Inner { kind, lock: None, report }))
     }
 
     /// There is no locker, because a server could not be connected to.
     pub(crate) fn connect(report: Report) -> Self {
-        Self(Box::new(Inner { kind: Kind::NoQuorum, lock: None, report }))
+        Self::of_no_lock(Kind::NoQuorum, report)
     }
 
     /// Another holds the lock; [`Error::report`] says who, where that is known.

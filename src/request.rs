@@ -213,19 +213,22 @@ impl<F: Fencing> LockRequest<F> {
             _ => Ok(output),
         }
     }
+}
 
-    fn wish(self) -> Result<(Arc<Core>, Wish), Error> {
-        let Asked { names, ttl, expected, min_validity, label, wait, retry, is_renewed, replicas } =
-            self.asked;
+impl Asked {
+    /// What is asked for, if it can be.
+    fn wish(self, core: &Core, defaults: &Defaults, is_fenced: bool) -> Result<Wish, Error> {
+        let Self { names, ttl, expected, min_validity, label, wait, retry, is_renewed, replicas } =
+            self;
         let names = names?;
-        let fitting = || self.defaults.ttl(self.core.meter(), expected);
+        let fitting = || defaults.ttl(core.meter(), expected);
         let ttl = match (ttl, expected) {
             (Some(ttl), None) => ttl,
             (Some(ttl), Some(_)) => fitting().map(|_| ttl)?,
             (None, _) => fitting()?,
         };
         let term = Term::new(ttl, min_validity).map_err(Error::misuse)?;
-        if let Some(longest) = self.core.longest_ttl().filter(|longest| ttl > *longest) {
+        if let Some(longest) = core.longest_ttl().filter(|longest| ttl > *longest) {
             return Err(Error::misuse(format_args!(
                 "a TTL of {ttl:?} is longer than the longest, {longest:?}, that servers which \
                  restarted are kept from voting for: raise Builder::longest_ttl on every client"
@@ -233,11 +236,9 @@ impl<F: Fencing> LockRequest<F> {
         }
         label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;
         retry.check().map_err(Error::misuse)?;
-        replicas
-            .map_or(Ok(()), |it| it.check(self.core.command_timeout()))
-            .map_err(Error::misuse)?;
-        let order = Order { term, label, is_fenced: Guard::<F>::FENCED, is_renewed, replicas };
-        Ok((self.core, Wish { names, order, wait, retry }))
+        replicas.map_or(Ok(()), |it| it.check(core.command_timeout())).map_err(Error::misuse)?;
+        let order = Order { term, label, is_fenced, is_renewed, replicas };
+        Ok(Wish { names, order, wait, retry })
     }
 }
 
@@ -268,7 +269,8 @@ impl<F: Fencing> Future for Acquire<F> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Some(request) = self.request.take() {
-            let (core, wish) = request.wish()?;
+            let LockRequest { core, defaults, asked, .. } = request;
+            let wish = asked.wish(&core, &defaults, Guard::<F>::FENCED)?;
             self.acquiring = Some(Acquiring::new(core, wish));
         }
         let acquiring = self.acquiring.as_mut().expect("a request is polled after it was ready");

@@ -237,14 +237,14 @@ impl Claim {
 
     /// Queues the release now.
     pub(super) fn give_back(&mut self) {
-        give_back(&self.hold, |_| true);
+        give_back(&self.hold, &|_| true);
         self.settled = true;
     }
 
     /// Nothing is left to give back but on servers that have not said so in `round`, the release's.
     pub(super) fn settle_after(&mut self, round: &Round) {
         let hold = &self.hold;
-        give_back(hold, |server| !round.is_free_on(server) && !hold.seat(server).is_released);
+        give_back(hold, &|server| !round.is_free_on(server) && !hold.seat(server).is_released);
         self.settled = true;
     }
 }
@@ -292,16 +292,16 @@ fn pointless_at(hold: &Hold) -> Moment {
 }
 
 /// Queues the release on servers that may have been asked and are owed it.
-pub(super) fn give_back(hold: &Hold, is_owed: impl Fn(usize) -> bool) {
+pub(super) fn give_back(hold: &Hold, is_owed: &dyn Fn(usize) -> bool) {
     free(hold, is_owed, Some(hold.owner.value()));
 }
 
 /// The same of what the one before it had.
-pub(super) fn give_back_predecessor(hold: &Hold, is_owed: impl Fn(usize) -> bool) {
+pub(super) fn give_back_predecessor(hold: &Hold, is_owed: &dyn Fn(usize) -> bool) {
     free(hold, is_owed, None);
 }
 
-fn free(hold: &Hold, is_owed: impl Fn(usize) -> bool, owner: Option<&[u8]>) {
+fn free(hold: &Hold, is_owed: &dyn Fn(usize) -> bool, owner: Option<&[u8]>) {
     *hold.given_back() = true;
     // The clock is not read where nothing is owed.
     let pointless_at = LazyCell::new(|| pointless_at(hold));

@@ -11,12 +11,13 @@ pub(crate) enum Few<T> {
 impl<T> FromIterator<T> for Few<T> {
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
         let mut items = items.into_iter();
-        let Some(first) = items.next() else { return Self::Many(Vec::new()) };
-        let Some(second) = items.next() else { return Self::One([first]) };
-        let mut many = Vec::with_capacity(items.size_hint().0 + 2);
-        many.extend([first, second]);
-        many.extend(items);
-        Self::Many(many)
+        // What does not know that it has only one is taken for several.
+        if items.size_hint().1 == Some(1) {
+            if let Some(only) = items.next() {
+                return Self::One([only]);
+            }
+        }
+        Self::Many(items.collect())
     }
 }
 

@@ -14,6 +14,7 @@ use super::order::Order;
 use super::post::Post;
 use super::race::{First, race};
 use super::round::Round;
+use super::spans::Step;
 use crate::clock;
 use crate::error::{Error, Kind, Report};
 use crate::policy::{Backoff, Entry, Loss, Moment, Relay, Verdict, renew_at};
@@ -139,30 +140,36 @@ impl Lease {
             return Ok(());
         } else {
             let round = self.claim.release().await;
-            let was_held = round.verdict == Verdict::Won;
-            let hold = self.claim.hold().clone();
-            if !was_held && !round.proves_lost(&hold) {
-                // The claim is dropped unsettled: the release is queued once more.
-                step.end("unconfirmed");
-                hold.span.close("unconfirmed");
-                return Err(self.failed(&round));
-            }
-            self.claim.settle_after(&round);
-            hold.core.lines().free(&hold);
-            match loss {
-                None if was_held => {
-                    step.end("released");
-                    hold.note_released();
-                }
-                None => {
-                    step.end("lost");
-                    hold.lose(hold.core.gone());
-                    return Err(self.lost_by(hold.core.gone()));
-                }
-                Some(_) => {}
-            }
+            self.conclude(&round, loss, step)?;
         }
         loss.map_or(Ok(()), |loss| Err(self.lost_by(loss)))
+    }
+
+    /// What the servers' word on the release comes to.
+    fn conclude(&mut self, round: &Round, loss: Option<Loss>, mut step: Step) -> Result<(), Error> {
+        let was_held = round.verdict == Verdict::Won;
+        let hold = self.claim.hold().clone();
+        if !was_held && !round.proves_lost(&hold) {
+            // The claim is dropped unsettled: the release is queued once more.
+            step.end("unconfirmed");
+            hold.span.close("unconfirmed");
+            return Err(self.failed(round));
+        }
+        self.claim.settle_after(round);
+        hold.core.lines().free(&hold);
+        match loss {
+            None if was_held => {
+                step.end("released");
+                hold.note_released();
+            }
+            None => {
+                step.end("lost");
+                hold.lose(hold.core.gone());
+                return Err(self.lost_by(hold.core.gone()));
+            }
+            Some(_) => {}
+        }
+        Ok(())
     }
 
     /// The release is queued where the lease is dropped.
@@ -214,7 +221,7 @@ impl Lease {
         if hold.predecessor().is_some() {
             // What the one before this left where this one was not let in, or may not have been, the
             // next knows nothing of.
-            give_back_predecessor(&hold, |server| !hold.seat(server).is_granted);
+            give_back_predecessor(&hold, &|server| !hold.seat(server).is_granted);
         }
         self.claim.settle();
         core.meter().note_handed_over(hold.name());

@@ -142,7 +142,7 @@ impl Ending {
 impl Drop for Ending {
     fn drop(&mut self) {
         for (hold, vote) in self.held.iter().zip(&*self.votes()) {
-            give_back(hold, |server| !vote.free.contains(&server));
+            give_back(hold, &|server| !vote.free.contains(&server));
         }
     }
 }

@@ -1,13 +1,18 @@
 //! What a server means by an error reply: its first word.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// So many bytes of a secret in a row are not there by chance, or might as well not be.
 const SECRET_WINDOW: usize = 4;
 
 /// An error reply, kept as the server put it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct ServerError {
+pub struct ServerError(Arc<Said>);
+
+/// Shared: an error goes through many hands, and each of them would know how to drop all of this.
+#[derive(PartialEq, Eq)]
+struct Said {
     code: Code,
     text: String,
     /// The rights that the user lacks, in an ACL's words, where that is known.
@@ -48,38 +53,45 @@ impl ServerError {
             Code::Permission => between(&text, "run the '", "'").map(|name| format!("+{name}")),
             _ => None,
         };
-        Self { code, text, lacking }
+        Self(Arc::new(Said { code, text, lacking }))
     }
 
     /// The same of a command that ran `script`, if any, and has these keys: servers do not always
     /// say which command of a script, or which key, the user may not use.
     #[must_use]
-    pub fn about(mut self, script: &str, keys: &[&[u8]]) -> Self {
-        if self.code != Code::Permission || self.lacking.is_some() {
+    pub fn about(self, script: &str, keys: &[&[u8]]) -> Self {
+        if self.code() != Code::Permission || self.0.lacking.is_some() {
             return self;
         }
-        self.lacking = if self.is_about_keys() {
+        let lacking = if self.is_about_keys() {
             let patterns = keys.iter().map(|key| format!("~{}", String::from_utf8_lossy(key)));
             Some(patterns.collect::<Vec<_>>().join(" ")).filter(|patterns| !patterns.is_empty())
         } else {
-            let line = line_of_script(&self.text).and_then(|line| script.lines().nth(line - 1));
+            let line = line_of_script(self.text()).and_then(|line| script.lines().nth(line - 1));
             let name = line.and_then(|line| between(line, "call('", "'"));
             name.map(|name| format!("+{}", name.to_ascii_lowercase()))
         };
-        self
+        match lacking {
+            Some(right) => self.lacking(right),
+            None => self,
+        }
     }
 
     /// Of an error about a right: whether it is one to a key, and not to a command.
     #[must_use]
     pub fn is_about_keys(&self) -> bool {
-        self.text.contains("access") && self.text.contains("key")
+        self.text().contains("access") && self.text().contains("key")
     }
 
     /// The same, where it is known what the user lacks.
     #[must_use]
     pub fn lacking(self, right: String) -> Self {
-        match self.code {
-            Code::Permission => Self { lacking: Some(right), ..self },
+        let Said { code, text, .. } = &*self.0;
+        match code {
+            Code::Permission => {
+                let (text, lacking) = (text.clone(), Some(right));
+                Self(Arc::new(Said { code: *code, text, lacking }))
+            }
             _ => self,
         }
     }
@@ -92,20 +104,24 @@ impl ServerError {
         let echoes = secret
             .as_bytes()
             .windows(window)
-            .any(|part| self.text.as_bytes().windows(window).any(|text| text == part));
-        if echoes { Self { text: format!("{:?}", self.code), lacking: None, ..self } } else { self }
+            .any(|part| self.text().as_bytes().windows(window).any(|text| text == part));
+        if !echoes {
+            return self;
+        }
+        let code = self.code();
+        Self(Arc::new(Said { code, text: format!("{code:?}"), lacking: None }))
     }
 
     /// The server's words.
     #[must_use]
     pub fn text(&self) -> &str {
-        &self.text
+        &self.0.text
     }
 
     /// What it means.
     #[must_use]
     pub fn code(&self) -> Code {
-        self.code
+        self.0.code
     }
 }
 
@@ -183,8 +199,9 @@ fn between<'a>(text: &'a str, before: &str, behind: &str) -> Option<&'a str> {
 /// The server's words, made safe for a terminal, and what to do where a right is missing.
 impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.text.trim_end().escape_debug())?;
-        match (&self.lacking, self.code) {
+        let Said { code, text, lacking } = &*self.0;
+        write!(f, "{}", text.trim_end().escape_debug())?;
+        match (lacking, code) {
             (Some(rights), _) => write!(f, "; grant the user {}", rights.escape_debug()),
             (None, Code::Permission) => f.write_str("; grant the user what docs/acl.md lists"),
             (None, _) => Ok(()),
@@ -194,7 +211,7 @@ impl fmt::Display for ServerError {
 
 impl fmt::Debug for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}({self})", self.code)
+        write!(f, "{:?}({self})", self.code())
     }
 }
 
