@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use super::connection::Connection;
 use super::handshake::OpenError;
+use crate::soon::Soon;
 
 /// What a lane holds.
 #[derive(Clone)]
@@ -82,11 +83,13 @@ impl Lane {
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    pub async fn tried(&self) -> Result<Arc<Connection>, OpenError> {
-        let mut link = self.link.subscribe();
-        // The sender lives as long as `self`, so there is always another change.
-        let _ = link.wait_for(|link| !matches!(link, Link::Connecting)).await;
-        self.now()
+    pub fn tried(&self) -> Soon<'_, Result<Arc<Connection>, OpenError>> {
+        Box::pin(async {
+            let mut link = self.link.subscribe();
+            // The sender lives as long as `self`, so there is always another change.
+            let _ = link.wait_for(|link| !matches!(link, Link::Connecting)).await;
+            self.now()
+        })
     }
 
     /// Waits for a connection, or for why the next try to get one failed.
@@ -98,18 +101,20 @@ impl Lane {
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    pub async fn settled(&self) -> Result<Arc<Connection>, OpenError> {
-        let mut link = self.link.subscribe();
-        loop {
-            if let Some(connection) = self.ready() {
-                return Ok(connection);
+    pub fn settled(&self) -> Soon<'_, Result<Arc<Connection>, OpenError>> {
+        Box::pin(async {
+            let mut link = self.link.subscribe();
+            loop {
+                if let Some(connection) = self.ready() {
+                    return Ok(connection);
+                }
+                // The sender lives as long as `self`, so there is always another change.
+                let _ = link.changed().await;
+                if let Link::Down(error) = &*link.borrow_and_update() {
+                    return Err(error.clone());
+                }
             }
-            // The sender lives as long as `self`, so there is always another change.
-            let _ = link.changed().await;
-            if let Link::Down(error) = &*link.borrow_and_update() {
-                return Err(error.clone());
-            }
-        }
+        })
     }
 }
 

@@ -35,7 +35,6 @@ use crate::net::owed::Owed;
 use crate::net::pool::{Lane, Link, Pool};
 use crate::net::pushes::{Listeners, Pushes};
 use crate::policy::Moment;
-use crate::soon::Soon;
 use crate::stats::AtServer;
 
 /// The watch lane and the sync lane.
@@ -124,14 +123,8 @@ impl Node {
             return Err(OpenError::RuntimeGone);
         }
         self.want(lane);
-        self.settled(lane).await
-    }
-
-    fn settled(&self, lane: usize) -> Soon<'_, Result<Arc<Connection>, OpenError>> {
-        let (within, lane) = (self.connect_timeout(), self.lane(lane));
-        Box::pin(async move {
-            timeout(within, lane.settled()).await.unwrap_or(Err(OpenError::Timeout(within)))
-        })
+        let within = self.connect_timeout();
+        timeout(within, self.lane(lane).settled()).await.unwrap_or(Err(OpenError::Timeout(within)))
     }
 
     /// How long connecting may take.

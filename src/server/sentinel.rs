@@ -193,12 +193,13 @@ impl Directory for Service {
     }
 
     fn refused(&self) -> Vec<(Address, ServerError)> {
-        let of_one = |sentinel: &Arc<Sentinel>| {
+        let mut refused = Vec::new();
+        for sentinel in &self.sentinels {
             let asked = sentinel.lane.ready().and_then(|it| it.refused().cloned());
             let all = asked.into_iter().chain(sentinel.untold().clone());
-            all.map(|error| (sentinel.endpoint.address.clone(), error)).collect::<Vec<_>>()
-        };
-        self.sentinels.iter().flat_map(of_one).collect()
+            refused.extend(all.map(|error| (sentinel.endpoint.address.clone(), error)));
+        }
+        refused
     }
 }
 
