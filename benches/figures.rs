@@ -73,8 +73,7 @@ struct Rounds {
     /// How long contenders contend.
     split: Duration,
     contention: Duration,
-    /// How many leases are renewed, and for how long.
-    renewal: (&'static [usize], Duration),
+    renewal: renewal::Plan,
 }
 
 fn main() {
@@ -92,7 +91,11 @@ fn main() {
             failovers: 1,
             split: MILLISECOND * 50,
             contention: MILLISECOND * 100,
-            renewal: (&[100], MILLISECOND * 100),
+            renewal: renewal::Plan {
+                leases: &[100],
+                ttl: MILLISECOND * 900,
+                time: MILLISECOND * 100,
+            },
         },
         (true, true) => Rounds {
             latency: 15,
@@ -102,7 +105,7 @@ fn main() {
             failovers: 3,
             split: MILLISECOND * 500,
             contention: MILLISECOND * 2000,
-            renewal: (&[1_000, 10_000], MILLISECOND * 10_000),
+            renewal: renewal::Plan { leases: &[1_000, 10_000], ..renewal::PLAN },
         },
         (true, false) => Rounds {
             latency: 100,
@@ -112,10 +115,10 @@ fn main() {
             failovers: 10,
             split: MILLISECOND * 3000,
             contention: MILLISECOND * 10_000,
-            renewal: (&[1_000, 10_000, 100_000], MILLISECOND * 30_000),
+            renewal: renewal::PLAN,
         },
     };
-    let renew = || renewal::run(rounds.renewal.0, rounds.renewal.1);
+    let renew = || renewal::run(&rounds.renewal);
     let contend = || {
         contention::run(rounds.contention);
         processes::run(rounds.contention);

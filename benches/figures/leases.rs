@@ -3,7 +3,7 @@
 use leasehold::{Guard, Locker};
 
 /// Acquires under way at once.
-const TAKERS: usize = 64;
+pub const TAKERS: usize = 64;
 
 /// Takes so many locks, each of a name of its own.
 pub async fn take(locker: &Locker, leases: usize) -> Vec<Guard> {
