@@ -12,6 +12,8 @@ const TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 const DRIFT_SHARE: u32 = 100;
 /// What Redis needs to notice an expiry, and its clock's granularity of one millisecond.
 const DRIFT_FLOOR: Duration = Duration::from_millis(2);
+/// With this, a fraction of a millisecond makes a whole one.
+const ROUNDS_UP: Duration = Duration::from_nanos(999_999);
 
 /// How long a lease is asked for and how much of it has to be left for it to be of use.
 ///
@@ -21,8 +23,8 @@ const DRIFT_FLOOR: Duration = Duration::from_millis(2);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Term {
     ttl_ms: u32,
-    /// No longer than a TTL. Not a `Duration`, which takes twice the room in every lease.
-    min_validity_nanos: u64,
+    /// Less than a TTL. Not a `Duration`, which takes four times the room in every lease.
+    min_validity_ms: u32,
 }
 
 /// Why a TTL and a least validity do not make a term.
@@ -54,7 +56,8 @@ impl fmt::Display for TermError {
 
 impl Term {
     /// A term of `ttl`, of which `min_validity` has to be left when it is granted; without one, a
-    /// tenth of the TTL. Redis counts in milliseconds: a fraction of one is cut off.
+    /// tenth of the TTL. Redis counts in milliseconds: a fraction of one is cut off the TTL, and
+    /// counts as a whole one of what has to be left.
     pub(crate) fn new(ttl: Duration, min_validity: Option<Duration>) -> Result<Self, TermError> {
         let ttl_ms = u32::try_from(ttl.as_millis()).unwrap_or(u32::MAX);
         let whole_ms = Duration::from_millis(ttl_ms.into());
@@ -65,10 +68,11 @@ impl Term {
             return Err(TermError::TtlTooLong(ttl));
         }
         let min_validity = min_validity.unwrap_or(whole_ms / 10);
-        let min_validity_nanos = u64::try_from(min_validity.as_nanos()).unwrap_or(u64::MAX);
-        let term = Self { ttl_ms, min_validity_nanos };
+        let min_validity_ms = min_validity.saturating_add(ROUNDS_UP).as_millis();
+        let min_validity_ms = u32::try_from(min_validity_ms).unwrap_or(u32::MAX);
+        let term = Self { ttl_ms, min_validity_ms };
         let worth = whole_ms.saturating_sub(term.drift());
-        if min_validity >= worth {
+        if term.min_validity() >= worth {
             return Err(TermError::ValidityOutOfReach { ttl: whole_ms, min_validity, worth });
         }
         Ok(term)
@@ -80,6 +84,10 @@ impl Term {
 
     pub(crate) fn ttl_ms(self) -> u64 {
         self.ttl_ms.into()
+    }
+
+    fn min_validity(self) -> Duration {
+        Duration::from_millis(self.min_validity_ms.into())
     }
 
     /// How far the server's clock may run ahead of ours within one TTL: safety rule 2.
@@ -100,7 +108,7 @@ impl Term {
 
     /// Whether a lease that ends at `deadline` is still worth handing to its caller at `now`.
     pub(crate) fn is_worthwhile(self, deadline: Moment, now: Moment) -> bool {
-        now < deadline && deadline.since(now) >= Duration::from_nanos(self.min_validity_nanos)
+        now < deadline && deadline.since(now) >= self.min_validity()
     }
 }
 
@@ -140,6 +148,9 @@ mod tests {
         let term = Term::new(Duration::from_micros(10_999), None).unwrap();
         assert_eq!(term.ttl(), ms(10));
         assert_eq!(term.ttl_ms(), 10);
+        let term = Term::new(ms(1000), Some(Duration::from_micros(299_001))).unwrap();
+        let deadline = term.deadline(at(0));
+        assert!(term.is_worthwhile(deadline, at(688)) && !term.is_worthwhile(deadline, at(689)));
     }
 
     #[test]
