@@ -179,7 +179,7 @@ fn put_now<'a>(
     seat.follow(hold.place_of(post), post.slot);
     let connection = match seat.connection() {
         Some(connection) => connection,
-        None => match seat.node.connection_now(seat.lane) {
+        None => match seat.node.connection_now(seat.lane()) {
             Ok(connection) => connection,
             Err(_) if waits_for_connection(hold, post, &seat) => return Ok(None),
             Err(error) => return Err(Reason::NoConnection(error)),
@@ -187,7 +187,7 @@ fn put_now<'a>(
     };
     seat.connection = Some(Arc::clone(&connection));
     if question.is_vote {
-        seat.node.check(seat.lane).map_err(Reason::Refusal)?;
+        seat.node.check(seat.lane()).map_err(Reason::Refusal)?;
     }
     drop(seat);
     let Asked { command, awaits: None } = question.to(server) else { return Ok(None) };
@@ -212,7 +212,7 @@ fn admit(hold: &Hold, seat: &Seat) -> Result<(), Reason> {
 /// beside the others is connected once it is wanted, and the first to want it waits.
 fn waits_for_connection(hold: &Hold, post: &Post, seat: &Seat) -> bool {
     let is_listed = hold.place_of(post).directory().is_some();
-    is_listed || hold.core.is_single() || seat.lane == seat.node.sync_lane()
+    is_listed || hold.core.is_single() || seat.lane() == seat.node.sync_lane()
 }
 
 /// Sends the question once it can be, and reads the answer.
@@ -232,7 +232,7 @@ async fn reply_later(
     let seated = take_seat(hold, post, question.is_vote).await;
     let (node, connection) = seated.map_err(Reason::NoConnection)?;
     if question.is_vote {
-        node.check(post.seat().lane).map_err(Reason::Refusal)?;
+        node.check(post.seat().lane()).map_err(Reason::Refusal)?;
     }
     let sent = question.to(server).send(&connection, false).await?;
     *asked_at = Some(sent.asked_at());
@@ -254,7 +254,7 @@ async fn take_seat(
         if is_vote && seat.is_unseated() {
             return Err(OpenError::Connecting);
         }
-        (Arc::clone(&seat.node), seat.lane, seat.connection())
+        (Arc::clone(&seat.node), seat.lane(), seat.connection())
     };
     if let Some(connection) = seated {
         return Ok((node, connection));

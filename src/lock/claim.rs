@@ -22,7 +22,7 @@ use super::names::{Key, Names};
 use super::order::{Order, Replicas};
 use super::owner::Owner;
 use super::parameters::Parameters;
-use super::post::{Lanes, Post, Seat};
+use super::post::{Lanes, Post};
 use super::round::{Answered, Round};
 use super::scripts;
 use crate::clock;
@@ -208,8 +208,9 @@ impl Claim {
         let (token, until) = (Decimal::new(token), clock::now().after(FROZEN_MAX));
         let words: [&[u8]; 5] = [b"SET", self.hold.names[0].fence(), &token, b"PX", b"604800000"];
         for post in self.hold.posts.iter() {
-            let Seat { node, lane, connection, .. } = post.seat().clone();
-            node.owe(lane, connection.as_deref(), post.slot, Command::Plain(&words), until);
+            let seat = post.seat().clone();
+            let began_on = seat.connection.as_deref();
+            seat.node.owe(seat.lane(), began_on, post.slot, Command::Plain(&words), until);
         }
     }
 
@@ -319,7 +320,7 @@ fn free(hold: &Hold, is_owed: &dyn Fn(usize) -> bool, owner: Option<&[u8]>) {
             continue;
         }
         let is_moved = seat.follow(hold.place_of(post), post.slot);
-        let Seat { node, lane, .. } = seat.clone();
+        let (node, lane) = (Arc::clone(&seat.node), seat.lane());
         drop(seat);
         let names = hold.names_at(server);
         let keys = count(names.len());

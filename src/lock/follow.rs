@@ -47,7 +47,7 @@ pub(super) async fn reach(
         let (node, lane) = {
             let mut seat = post.seat();
             seat.follow(place, post.slot);
-            (Arc::clone(&seat.node), seat.lane)
+            (Arc::clone(&seat.node), seat.lane())
         };
         let error = match node.connection_now(lane) {
             Ok(connection) => {
@@ -157,7 +157,7 @@ async fn ask_at(
                 // It sends on to itself: its address leads to several servers, or did.
                 seat.connection.take().inspect(|connection| connection.fail(Fault::ClosedByUs));
             }
-            seat.lane
+            seat.lane()
         }
     };
     let connection = node.connection(lane).await.map_err(Reason::NoConnection)?;

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::few::Few;
 use super::hold::Hold;
 use super::round::{Answered, Round};
 use crate::error::{Report, ServerReport, Vote};
@@ -12,17 +11,17 @@ pub(super) enum GrantedBy {
     One {
         round_trip: Option<Duration>,
     },
-    Several(Vec<Option<Answered>>),
+    Several(Box<Round>),
 }
 
 impl GrantedBy {
     /// That of a round that was won.
     pub(super) fn new(round: Round) -> Self {
-        match round.answers {
-            Few::One([answered]) => {
+        match &*round.answers {
+            [answered] => {
                 Self::One { round_trip: answered.as_ref().and_then(Answered::round_trip) }
             }
-            Few::Many(answers) => Self::Several(answers),
+            _ => Self::Several(Box::new(round)),
         }
     }
 
@@ -33,7 +32,7 @@ impl GrantedBy {
                 let vote = Vote::Granted;
                 Report { servers: vec![ServerReport { server, vote, round_trip: *round_trip }] }
             }
-            Self::Several(answers) => Round::report_of(hold, answers),
+            Self::Several(round) => round.report(hold),
         }
     }
 }

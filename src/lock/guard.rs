@@ -323,7 +323,11 @@ impl<F: Fencing + fmt::Debug> fmt::Debug for Guard<F> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::Locker;
+    use crate::support::{RedisServer, eventually, soon};
 
     fn travels<T: Send + Sync + Unpin + 'static>() {}
 
@@ -331,5 +335,27 @@ mod tests {
     fn guards_travel_between_threads() {
         travels::<Guard<Fenced>>();
         travels::<Guard<Unfenced>>();
+    }
+
+    #[tokio::test]
+    async fn servers_tell_of_a_lease_that_was_renewed_and_of_none_that_has_ended() {
+        const SHORT: Duration = Duration::from_millis(900);
+        let server = RedisServer::start();
+        let locker = Locker::builder().node(server.url()).ttl(SHORT).connect().await.unwrap();
+        let released = locker.lock("a").await.unwrap();
+        let dropped = locker.lock_all(["b", "c"]).await.unwrap();
+        let lost = locker.lock("d").await.unwrap();
+        let core = Arc::clone(&released.lease.hold().core);
+        let told = || core.watchers().kept().len();
+        assert_eq!(told(), 0, "none has been renewed");
+        eventually("each key is told of", || told() == 4).await;
+        released.release().await.unwrap();
+        eventually("its key is not", || told() == 3).await;
+        drop(dropped);
+        eventually("nor are those", || told() == 1).await;
+        server.cli(&["DEL", "d"]);
+        assert_eq!(soon("its loss", lost.lost()).await, Loss::Gone);
+        drop(lost);
+        eventually("nothing is left of it", || told() == 0).await;
     }
 }

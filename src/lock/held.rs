@@ -12,7 +12,8 @@ const SPARE_MAX: usize = 1024;
 /// One of the handles on a hold. When the last one goes, the hold goes, and its room is spare.
 pub(super) struct Held(Option<Room>);
 
-type Room = Arc<Option<Hold>>;
+/// Where a hold is; it takes no more than a pointer where there may be none.
+pub(super) type Room = Arc<Option<Hold>>;
 
 /// Room that no hold is in.
 #[derive(Default)]
@@ -39,6 +40,18 @@ impl Held {
             Some(free) => *free = Some(hold),
             None => room = Arc::new(Some(hold)),
         }
+        Self(Some(room))
+    }
+
+    /// The handle for who keeps very many. Made one again before it is dropped, it leaves room that
+    /// is used again.
+    pub(super) fn into_room(mut self) -> Room {
+        self.0.take().expect("it is emptied when it is dropped")
+    }
+}
+
+impl From<Room> for Held {
+    fn from(room: Room) -> Self {
         Self(Some(room))
     }
 }

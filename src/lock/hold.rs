@@ -15,9 +15,8 @@ use super::owner::Owner;
 use super::post::{Post, Seat};
 use super::spans::HoldSpan;
 use crate::clock;
-use crate::policy::{Loss, Moment, Quorum, Relay, Term};
+use crate::policy::{Entry, Loss, Moment, Quorum, Relay, Term};
 use crate::server::place::Place;
-use crate::server::watch::Watch;
 
 /// So many of several locks are named in an error.
 const TITLES_MAX: usize = 16;
@@ -27,28 +26,36 @@ pub(crate) struct Hold {
     /// The locks: one, nearly always.
     pub(super) names: Few<Names>,
     pub(super) owner: Owner,
-    /// Whom it takes over from in this process, if anybody.
-    succession: Option<Box<Succession>>,
     pub(super) term: Term,
     /// Where it is with each server.
     pub(super) posts: Few<Post>,
     /// Whether it is renewed until it is given back.
     pub(super) is_renewed: bool,
-    /// Who has to have it beside the servers themselves.
-    replicas: Option<Box<Replicas>>,
+    rare: Option<Box<Rare>>,
     deadline: Deadline,
     /// The fencing token; 0 where there is none.
     token: AtomicU64,
     granted_at: AtomicU64,
     /// Renewals in a row that came to nothing.
     failed_renewals: AtomicU32,
-    lost: Notify,
+    /// Rung at its loss; there is one once somebody waits for that.
+    bell: Mutex<Option<Arc<Notify>>>,
     /// It is counted no longer among those that are held.
     has_ended: AtomicBool,
     /// Nothing that could take the locks again is sent once this is set.
     given_back: Mutex<bool>,
-    pub(super) watch: OnceLock<Box<[Watch]>>,
+    /// The place with the keeper under which it is among those that servers tell of.
+    told_as: OnceLock<Entry>,
     pub(super) span: HoldSpan,
+}
+
+/// What few holds have.
+#[derive(Default)]
+struct Rare {
+    /// Whom it takes over from in this process, if anybody.
+    succession: Option<Succession>,
+    /// Who has to have it beside the servers themselves.
+    replicas: Option<Replicas>,
 }
 
 /// That a lock went from hand to hand.
@@ -71,19 +78,18 @@ impl Hold {
             core,
             names,
             owner,
-            succession: None,
             term,
             posts,
             is_renewed,
-            replicas: replicas.map(Box::new),
+            rare: replicas.map(|it| Box::new(Rare { replicas: Some(it), succession: None })),
             deadline: Deadline::not_begun(),
             token: AtomicU64::new(0),
             granted_at: AtomicU64::new(0),
             failed_renewals: AtomicU32::new(0),
-            lost: Notify::new(),
+            bell: Mutex::new(None),
             has_ended: AtomicBool::new(false),
             given_back: Mutex::new(false),
-            watch: OnceLock::new(),
+            told_as: OnceLock::new(),
             span: HoldSpan::default(),
         }
     }
@@ -96,20 +102,24 @@ impl Hold {
     /// It takes over from this one.
     pub(super) fn succeed(&mut self, before: &Self, relay: Relay) {
         let predecessor = before.owner.value().into();
-        self.succession = Some(Box::new(Succession { predecessor, relay }));
+        self.rare.get_or_insert_default().succession = Some(Succession { predecessor, relay });
     }
 
     /// The value of the owner that this one takes over from, which servers may still have.
     pub(super) fn predecessor(&self) -> Option<&[u8]> {
-        self.succession.as_ref().map(|succession| &*succession.predecessor)
+        self.succession().map(|succession| &*succession.predecessor)
+    }
+
+    fn succession(&self) -> Option<&Succession> {
+        self.rare.as_ref()?.succession.as_ref()
     }
 
     pub(super) fn relay(&self) -> Relay {
-        self.succession.as_ref().map_or_else(Relay::default, |succession| succession.relay)
+        self.succession().map_or_else(Relay::default, |succession| succession.relay)
     }
 
     pub(super) fn replicas(&self) -> Option<Replicas> {
-        self.replicas.as_deref().copied()
+        self.rare.as_ref()?.replicas
     }
 
     /// It was granted, with a token if one was asked for.
@@ -194,7 +204,7 @@ impl Hold {
             Standing::Held => None,
             Standing::Lost(loss) => Some(loss),
             Standing::JustLost(loss) => {
-                self.lost.notify_waiters();
+                self.ring();
                 self.note_ended();
                 self.core.meter().note_lost(self.name(), loss);
                 self.span.lost(self, loss);
@@ -217,14 +227,26 @@ impl Hold {
         self.span.close("released");
     }
 
+    /// Tells those who wait for its loss: one who comes later finds it.
+    fn ring(&self) {
+        let bell = self.bell().clone();
+        if let Some(bell) = bell {
+            bell.notify_waiters();
+        }
+    }
+
+    fn bell(&self) -> MutexGuard<'_, Option<Arc<Notify>>> {
+        self.bell.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Waits for its loss.
     ///
     /// The timer here needs no reply and nobody else; it is there for a locker whose runtime is
     /// gone. A machine that was suspended is noticed by whoever keeps leases.
     pub(super) async fn lost(&self) -> Loss {
+        let bell = Arc::clone(self.bell().get_or_insert_default());
         loop {
-            let told = self.lost.notified();
-            let mut told = std::pin::pin!(told);
+            let mut told = std::pin::pin!(bell.notified());
             told.as_mut().enable();
             if let Some(loss) = self.loss() {
                 #[cfg(test)]
@@ -235,6 +257,16 @@ impl Hold {
             }
             let _ = tokio::time::timeout(self.remaining(), told).await;
         }
+    }
+
+    /// From here on the keeper looks after it, as `entry`, once a server tells of its locks.
+    pub(super) fn listen(&self, entry: Entry) {
+        self.told_as.get_or_init(|| {
+            self.names
+                .iter()
+                .for_each(|names| self.core.watchers().kept().add(names.lock(), entry));
+            entry
+        });
     }
 
     /// Under this lock is sent what may only be sent before the locks are given back.
@@ -265,18 +297,32 @@ impl Hold {
 
     /// The locks that are with one server.
     pub(super) fn names_at(&self, server: usize) -> &[Names] {
-        &self.names[self.posts[server].names.clone()]
+        let names = &self.names[..];
+        if names.len() == 1 || !self.is_spread() {
+            return names;
+        }
+        let end = self.posts.get(server + 1).map_or(names.len(), Post::first_name);
+        &names[self.posts[server].first_name()..end]
     }
 
     /// Where the server of a post is to be found.
     pub(super) fn place_of(&self, post: &Post) -> &Place {
-        &self.core.places()[post.place]
+        &self.core.places()[post.place()]
     }
 
     /// The locks of each server that has its own; of one of them where all have the same.
     pub(super) fn shares(&self) -> impl Iterator<Item = &[Names]> {
         let shares = if self.is_spread() { self.posts.len() } else { 1 };
         (0..shares).map(|server| self.names_at(server))
+    }
+}
+
+/// No server has to tell of it any more.
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let Some(entry) = self.told_as.get() else { return };
+        let kept = self.core.watchers().kept();
+        self.names.iter().for_each(|names| kept.remove(names.lock(), *entry));
     }
 }
 

@@ -7,16 +7,17 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Poll, Wake, Waker};
+use std::task::Poll;
 
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::core::Core;
-use super::held::Held;
+use super::held::{Held, Room};
 use super::renew::{Kept, renew};
 use crate::clock;
 use crate::policy::{Agenda, BEAT, Entry, Loss, Moment};
+use crate::server::watch::kept;
 use crate::soon::Soon;
 
 /// So many leases are renewed in one go, at most: each server is asked for all of them in a few
@@ -26,14 +27,12 @@ const BATCH_MAX: usize = 1024;
 const NEVER: u64 = u64::MAX;
 
 pub(crate) struct Keeper {
-    agenda: Mutex<Agenda<Held>>,
+    agenda: Mutex<Agenda<Room>>,
     /// When the task will wake by itself.
     planned: AtomicU64,
     beat: AtomicU64,
     /// Whether a lease was begun since the task last woke.
     has_begun: AtomicBool,
-    /// Leases of which a server said that something happened to them.
-    stirred: Mutex<Vec<Entry>>,
     called: Notify,
 }
 
@@ -44,21 +43,20 @@ impl Default for Keeper {
             planned: AtomicU64::new(NEVER),
             beat: AtomicU64::new(0),
             has_begun: AtomicBool::new(false),
-            stirred: Mutex::default(),
             called: Notify::new(),
         }
     }
 }
 
 impl Keeper {
-    fn agenda(&self) -> MutexGuard<'_, Agenda<Held>> {
+    fn agenda(&self) -> MutexGuard<'_, Agenda<Room>> {
         self.agenda.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps a lease of which something is due then.
     pub(super) fn keep(&self, hold: Held, due: Moment) -> Entry {
         let mut agenda = self.agenda();
-        let entry = agenda.insert(hold, due);
+        let entry = agenda.insert(hold.into_room(), due);
         self.has_begun.store(true, Ordering::Relaxed);
         self.note_due(due);
         entry
@@ -91,13 +89,13 @@ impl Keeper {
     /// It is not kept any more.
     pub(super) fn forget(&self, entry: Entry) {
         // Dropped where no lock is held.
-        let hold = self.agenda().remove(entry);
-        drop(hold);
+        let room = self.agenda().remove(entry);
+        drop(room.map(Held::from));
     }
 
     /// All leases that are kept.
     pub(super) fn all(&self) -> Vec<Held> {
-        self.agenda().iter().map(|(_, hold)| hold.clone()).collect()
+        self.agenda().iter().map(|(_, room)| Held::from(Arc::clone(room))).collect()
     }
 
     /// Why a lease has ended whose deadline has passed.
@@ -108,15 +106,6 @@ impl Keeper {
     /// The core is gone: the task has nothing to do any more.
     pub(super) fn dismiss(&self) {
         self.called.notify_one();
-    }
-
-    /// A waker that has this lease looked after at once.
-    pub(super) fn stirrer(self: &Arc<Self>, entry: Entry) -> Waker {
-        Waker::from(Arc::new(Stir { keeper: Arc::downgrade(self), entry }))
-    }
-
-    fn stirred(&self) -> MutexGuard<'_, Vec<Entry>> {
-        self.stirred.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// When to wake by itself: for one more beat where leases came and went, so that the next ones
@@ -132,16 +121,22 @@ impl Keeper {
         next
     }
 
+    /// Has leases renewed of which a server said that something happened to them.
+    fn hear(&self, told: &kept::Kept, now: Moment) {
+        let mut agenda = self.agenda();
+        for entry in told.take_stirred() {
+            agenda.reschedule(entry, now);
+        }
+    }
+
     /// Takes out what is due, and gives back what has to be renewed of it.
     fn look_after(&self, now: Moment) -> Vec<Kept> {
-        for entry in std::mem::take(&mut *self.stirred()) {
-            self.agenda().reschedule(entry, now);
-        }
         let mut due = Vec::new();
         let holds: Vec<Kept> = {
             let mut agenda = self.agenda();
             agenda.take_due(now, BATCH_MAX, &mut due);
-            let kept = |entry: Entry| Some(Kept { entry, hold: agenda.get(entry)?.clone() });
+            let hold = |entry| Some(Held::from(Arc::clone(agenda.get(entry)?)));
+            let kept = |entry| Some(Kept { entry, hold: hold(entry)? });
             due.into_iter().filter_map(kept).collect()
         };
         let held = holds.into_iter().filter(|kept| match (kept.hold.loss(), kept.hold.ends_at()) {
@@ -156,32 +151,16 @@ impl Keeper {
     }
 }
 
-struct Stir {
-    keeper: Weak<Keeper>,
-    entry: Entry,
-}
-
-impl Wake for Stir {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        if let Some(keeper) = self.keeper.upgrade() {
-            keeper.stirred().push(self.entry);
-            keeper.called.notify_one();
-        }
-    }
-}
-
 /// Keeps the leases of a core for as long as it is there.
 pub(crate) async fn keep(core: Weak<Core>) {
-    let Some(keeper) = core.upgrade().map(|core| Arc::clone(core.keeper())) else { return };
+    let shared = |core: Arc<Core>| (Arc::clone(core.keeper()), Arc::clone(core.watchers()));
+    let Some((keeper, watchers)) = core.upgrade().map(shared) else { return };
     let mut batches: Vec<Soon<'static, ()>> = Vec::new();
     loop {
         let now = clock::now();
         {
             let Some(core) = core.upgrade() else { return };
+            keeper.hear(watchers.kept(), now);
             loop {
                 let due = keeper.look_after(now);
                 let is_all = due.len() < BATCH_MAX;
@@ -195,15 +174,16 @@ pub(crate) async fn keep(core: Weak<Core>) {
         }
         // Only now: what has ended meanwhile is to be told from the beat before.
         keeper.beat.store(now.as_nanos(), Ordering::Relaxed);
-        rest(&keeper, &mut batches).await;
+        rest(&keeper, watchers.kept(), &mut batches).await;
     }
 }
 
-/// Waits until something is due, somebody calls, or a batch is done.
-async fn rest(keeper: &Keeper, batches: &mut Vec<Soon<'static, ()>>) {
+/// Waits until something is due, somebody calls, a server tells of something, or a batch is done.
+async fn rest(keeper: &Keeper, told: &kept::Kept, batches: &mut Vec<Soon<'static, ()>>) {
     let now = clock::now();
     let planned = keeper.plan(now);
     let mut called = pin!(keeper.called.notified());
+    let mut stirred = pin!(told.stirred());
     let mut slept = pin!(async {
         match planned {
             Some(at) => sleep(at.since(now)).await,
@@ -215,6 +195,7 @@ async fn rest(keeper: &Keeper, batches: &mut Vec<Soon<'static, ()>>) {
         batches.retain_mut(|batch| batch.as_mut().poll(context).is_pending());
         let is_over = batches.len() < before
             || called.as_mut().poll(context).is_ready()
+            || stirred.as_mut().poll(context).is_ready()
             || slept.as_mut().poll(context).is_ready();
         if is_over { Poll::Ready(()) } else { Poll::Pending }
     })

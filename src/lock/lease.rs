@@ -28,9 +28,9 @@ const ARMING_TRIES: u32 = 8;
 
 pub(crate) struct Lease {
     claim: Claim,
-    entry: Entry,
+    /// Its place with the keeper; none once it is kept no longer.
+    entry: Option<Entry>,
     granted_by: GrantedBy,
-    has_ended: bool,
 }
 
 impl Lease {
@@ -41,7 +41,7 @@ impl Lease {
         let due = if hold.is_renewed { renew_at(asked_at, hold.term.ttl()) } else { ends_at };
         let entry = hold.core.keeper().keep(hold.clone(), due);
         hold.core.meter().note_lease_began();
-        Self { claim, entry, granted_by: GrantedBy::new(granted_by), has_ended: false }
+        Self { claim, entry: Some(entry), granted_by: GrantedBy::new(granted_by) }
     }
 
     pub(super) fn hold(&self) -> &Hold {
@@ -94,9 +94,7 @@ impl Lease {
     /// does, it watches.
     async fn arm(&self) {
         let hold = self.hold();
-        if !hold.is_renewed {
-            return;
-        }
+        let Some(entry) = self.entry.filter(|_| hold.is_renewed) else { return };
         for tried in 0..ARMING_TRIES {
             tokio::time::sleep(ARMING.delay(tried, u64::MAX)).await;
             let unarmed: Vec<bool> = hold.posts.iter().filter_map(Post::unarmed).collect();
@@ -104,7 +102,7 @@ impl Lease {
                 return;
             }
             if unarmed.contains(&true) {
-                hold.core.keeper().hasten(self.entry);
+                hold.core.keeper().hasten(entry);
             }
         }
     }
@@ -179,15 +177,13 @@ impl Lease {
 
     /// It is kept no longer.
     fn end(&mut self) {
+        let Some(entry) = self.entry.take() else { return };
         #[cfg(test)]
         if crate::policy::mutants::Mutant::RenewalOutlivesRelease.is_on() {
-            self.has_ended = true;
             return;
         }
-        if !std::mem::replace(&mut self.has_ended, true) {
-            self.hold().core.keeper().forget(self.entry);
-            self.hold().note_ended();
-        }
+        self.hold().core.keeper().forget(entry);
+        self.hold().note_ended();
     }
 
     /// Hands the lock to the next one in this process, if there is one and it is its turn.
@@ -249,7 +245,7 @@ impl Lease {
 /// Hands the lock over or queues its release; neither blocks nor panics, and needs no runtime.
 impl Drop for Lease {
     fn drop(&mut self) {
-        if self.has_ended {
+        if self.entry.is_none() {
             return;
         }
         let loss = self.loss();

@@ -1,6 +1,5 @@
 //! Where a hold is with one server.
 
-use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::answer::{Answer, Reason};
@@ -14,9 +13,11 @@ use crate::server::place::Place;
 /// One server's part of a hold.
 pub(super) struct Post {
     /// Which of the core's places the server is found at.
-    pub(super) place: usize,
-    /// Which of the hold's locks are with it: all, unless they are spread over a Cluster.
-    pub(super) names: Range<usize>,
+    place: u16,
+    /// The first of the hold's locks that are with it: see [`Hold::names_at`].
+    ///
+    /// [`Hold::names_at`]: super::hold::Hold::names_at
+    first_name: u32,
     /// The slot that all their keys are in.
     pub(super) slot: u16,
     seat: Mutex<Seat>,
@@ -26,7 +27,7 @@ pub(super) struct Post {
 #[derive(Clone)]
 pub(super) struct Seat {
     pub(super) node: Arc<Node>,
-    pub(super) lane: usize,
+    lane: u32,
     pub(super) connection: Option<Arc<Connection>>,
     /// It was asked for the lease on that connection, and has not said no.
     pub(super) is_asked: bool,
@@ -64,10 +65,10 @@ impl Post {
     ///
     /// Locks of one slot stand next to each other in `names`: see [`Core::arrange`].
     pub(super) fn of(core: &Core, names: &[Names], lanes: Lanes) -> Few<Self> {
-        let at = |place: usize, names: Range<usize>, slot: u16| {
+        let at = |place: usize, first_name: usize, slot: u16| {
             let node = core.places()[place].node(slot);
             let seat = Seat {
-                lane: lanes.pick(&node),
+                lane: small(lanes.pick(&node)),
                 node,
                 connection: None,
                 is_asked: false,
@@ -75,19 +76,18 @@ impl Post {
                 is_away: false,
                 is_released: false,
             };
-            Self { place, names, slot, seat: Mutex::new(seat) }
+            let (place, first_name) = (small(place), small(first_name));
+            Self { place, first_name, slot, seat: Mutex::new(seat) }
         };
         let slot = |place: usize, name: usize| core.places()[place].slot(names[name].lock());
         if names.len() == 1 || !core.is_single() {
-            return (0..core.places().len())
-                .map(|place| at(place, 0..names.len(), slot(place, 0)))
-                .collect();
+            return (0..core.places().len()).map(|place| at(place, 0, slot(place, 0))).collect();
         }
         let mut posts = Vec::new();
         let mut first = 0;
         for end in 1..=names.len() {
             if end == names.len() || slot(0, end) != slot(0, first) {
-                posts.push(at(0, first..end, slot(0, first)));
+                posts.push(at(0, first, slot(0, first)));
                 first = end;
             }
         }
@@ -99,7 +99,7 @@ impl Post {
     pub(super) fn unarmed(&self) -> Option<bool> {
         let (node, lane, told_on) = {
             let seat = self.seat();
-            (Arc::clone(&seat.node), seat.lane, seat.told_on())
+            (Arc::clone(&seat.node), seat.lane(), seat.told_on())
         };
         node.want(told_on);
         (lane != told_on).then(|| node.is_watching(told_on))
@@ -110,10 +110,18 @@ impl Post {
         let seat = Seat { is_asked: false, is_granted: false, ..self.seat().clone() };
         Self {
             place: self.place,
-            names: self.names.clone(),
+            first_name: self.first_name,
             slot: self.slot,
             seat: Mutex::new(seat),
         }
+    }
+
+    pub(super) fn place(&self) -> usize {
+        self.place.into()
+    }
+
+    pub(super) fn first_name(&self) -> usize {
+        self.first_name as usize
     }
 
     pub(super) fn seat(&self) -> MutexGuard<'_, Seat> {
@@ -121,7 +129,25 @@ impl Post {
     }
 }
 
+/// A number of servers, lanes or locks, as every post has some.
+///
+/// # Panics
+///
+/// When there are more than a process can have.
+fn small<N: TryFrom<usize>>(number: usize) -> N {
+    N::try_from(number).ok().expect("no process has so many")
+}
+
 impl Seat {
+    pub(super) fn lane(&self) -> usize {
+        self.lane as usize
+    }
+
+    /// Goes over to another lane of the same server.
+    pub(super) fn change_to(&mut self, lane: usize) {
+        (self.lane, self.connection) = (small(lane), None);
+    }
+
     /// What the server said when it was asked for the lease.
     pub(super) fn note_vote(&mut self, answer: Result<&Answer, &Reason>) {
         match answer {
@@ -143,9 +169,9 @@ impl Seat {
     }
 
     fn lanes(&self) -> Lanes {
-        if self.lane == self.node.sync_lane() {
+        if self.lane() == self.node.sync_lane() {
             Lanes::Synced
-        } else if self.lane == self.node.watch_lane() {
+        } else if self.lane() == self.node.watch_lane() {
             Lanes::Watching
         } else {
             Lanes::Shared
@@ -154,13 +180,13 @@ impl Seat {
 
     /// Whether its server tells of changes to what it has answered.
     pub(super) fn is_watched(&self) -> bool {
-        !self.is_away && self.node.is_watching(self.lane)
+        !self.is_away && self.node.is_watching(self.lane())
     }
 
     /// The lane on which its server tells of the lease's end.
     pub(super) fn told_on(&self) -> usize {
         match self.lanes() {
-            Lanes::Synced => self.lane,
+            Lanes::Synced => self.lane(),
             Lanes::Shared | Lanes::Watching => self.node.watch_lane(),
         }
     }
@@ -183,7 +209,8 @@ impl Seat {
 
     /// Moves to another server, to a lane of the same kind there.
     pub(super) fn move_to(&mut self, node: Arc<Node>) {
-        self.lane = self.lane_at(&node);
-        (self.node, self.connection) = (node, None);
+        let lane = self.lane_at(&node);
+        self.node = node;
+        self.change_to(lane);
     }
 }

@@ -21,7 +21,7 @@ use super::hold::Hold;
 use super::names::Names;
 use super::order::Replicas;
 use super::parameters::Parameters;
-use super::post::{Post, Seat};
+use super::post::Post;
 use super::race::all;
 use super::scripts;
 use super::spans::Step;
@@ -144,7 +144,7 @@ impl Go {
         let mut unreachable = Vec::new();
         for (member, Kept { entry, hold }) in self.kept.iter().enumerate() {
             for (server, post) in hold.posts.iter().enumerate() {
-                if post.place != place {
+                if post.place() != place {
                     continue;
                 }
                 let share = Share { member, server };
@@ -170,19 +170,14 @@ impl Go {
         node.want(told_on);
         let is_watching = node.is_watching(told_on);
         if is_watching && seat.is_granted {
-            if seat.lane != told_on {
-                (seat.lane, seat.connection) = (told_on, None);
+            if seat.lane() != told_on {
+                seat.change_to(told_on);
             }
-            hold.watch.get_or_init(|| {
-                let waker = self.core.keeper().stirrer(entry);
-                let watch =
-                    |names: &Names| self.core.watchers().watch_with(names.lock(), waker.clone());
-                hold.names.iter().map(watch).collect()
-            });
-        } else if seat.lane == node.watch_lane() && !is_watching {
-            (seat.lane, seat.connection) = (node.pick_lane(), None);
+            hold.listen(entry);
+        } else if seat.lane() == node.watch_lane() && !is_watching {
+            seat.change_to(node.pick_lane());
         }
-        let connection = seat.connection().or_else(|| node.connection_now(seat.lane).ok());
+        let connection = seat.connection().or_else(|| node.connection_now(seat.lane()).ok());
         let Some(connection) = connection else {
             place.look_again();
             return None;
@@ -355,9 +350,9 @@ impl Go {
 
     /// The answer is no vote; whether the server has the lease again, the next renewal finds out.
     async fn repair_at(&self, server: usize, hold: &Hold) {
-        let Seat { node, lane, connection, .. } = hold.seat(server).clone();
-        let Some(connection) = connection else { return };
-        if node.check(lane).is_err() {
+        let seat = hold.seat(server).clone();
+        let Some(connection) = &seat.connection else { return };
+        if seat.node.check(seat.lane()).is_err() {
             return;
         }
         let keys = count(2 * hold.names.len());
@@ -374,7 +369,7 @@ impl Go {
             if *given_back || hold.ends_at().is_none_or(|ends_at| ends_at <= clock::now()) {
                 return;
             }
-            send_whole(&connection, command)
+            send_whole(connection, command)
         };
         let Ok(reply) = begun else { return };
         let Ok(reply) = reply.await else { return };

@@ -241,12 +241,7 @@ impl Round {
 
     /// What each server said.
     pub(super) fn report(&self, hold: &Hold) -> Report {
-        Self::report_of(hold, &self.answers)
-    }
-
-    /// What each server said, of whose answers these are all.
-    pub(super) fn report_of(hold: &Hold, answers: &[Option<Answered>]) -> Report {
-        let servers = hold.posts.iter().zip(answers);
+        let servers = hold.posts.iter().zip(self.answers.iter());
         let servers = servers.map(|(post, answered)| ServerReport {
             server: post.seat().node.endpoint().address.to_string(),
             vote: answered

@@ -153,7 +153,7 @@ fn by_connection(held: &[Held]) -> Vec<(Arc<Connection>, Vec<Share>)> {
     for (member, hold) in held.iter().enumerate() {
         for (server, post) in hold.posts.iter().enumerate() {
             let seat = post.seat().clone();
-            let next = || seat.node.connection_now(seat.lane).ok();
+            let next = || seat.node.connection_now(seat.lane()).ok();
             let Some(connection) = seat.connection().or_else(next) else { continue };
             match groups.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &connection)) {
                 Some((_, shares)) => shares.push((member, server)),

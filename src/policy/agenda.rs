@@ -1,5 +1,7 @@
 //! What is due when, for a task that keeps up to millions of leases.
 
+use std::num::NonZeroU32;
+
 use super::Moment;
 
 mod wheel;
@@ -7,12 +9,21 @@ mod wheel;
 use wheel::{NONE, Place, Wheel};
 
 const TICK_NANOS: u64 = 1_000_000;
+/// Room for more items is made for one in this many, and for a few: a vector that doubles would
+/// have up to half of it for nothing.
+const GROWTH_SHARE: usize = 4;
+const GROWTH_MIN: usize = 64;
 
 /// Names an item of an [`Agenda`]; of no other item after that one was removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Entry {
     index: u32,
-    generation: u32,
+    generation: NonZeroU32,
+}
+
+impl Entry {
+    /// None comes before it.
+    pub(crate) const FIRST: Self = Self { index: 0, generation: NonZeroU32::MIN };
 }
 
 /// Items, each with at most one moment at which it is due.
@@ -35,7 +46,7 @@ pub(crate) struct Agenda<T> {
 struct Slot<T> {
     item: Option<T>,
     /// Of the item, or of the next one where there is none.
-    generation: u32,
+    generation: NonZeroU32,
     place: Place,
 }
 
@@ -61,7 +72,11 @@ impl<T> Agenda<T> {
         let index = if index == NONE {
             let index = u32::try_from(self.slots.len()).ok().filter(|index| *index != NONE);
             let index = index.expect("memory ends before 4 billion items do");
-            self.slots.push(Slot { item: Some(item), generation: 0, place: Place::default() });
+            if self.slots.len() == self.slots.capacity() {
+                self.slots.reserve_exact(self.slots.len() / GROWTH_SHARE + GROWTH_MIN);
+            }
+            let generation = NonZeroU32::MIN;
+            self.slots.push(Slot { item: Some(item), generation, place: Place::default() });
             index
         } else {
             let slot = &mut self.slots[index as usize];

@@ -6,23 +6,28 @@
 //! key is worth reading again: it may be gone, changed, or as it was, and where a watch connection
 //! has ended nobody would have told.
 //!
-//! The watches of all servers of a set are one: a stir does not say whose it is.
+//! The watches of all servers of a set are one: a stir does not say whose it is. Who keeps leases
+//! watches very many keys, and is told of them in another way: see [`kept`].
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Waker;
 
 use leasehold_resp::Frame;
 use tokio::sync::Notify;
 
 use crate::net::pushes::Pushes;
 
+pub(crate) mod kept;
+
+use kept::Kept;
+
 /// All watches of one set of servers. It keeps only keys that somebody watches; a tree, because
 /// that gives back what it took when many watches end.
 #[derive(Default)]
 pub(crate) struct Watchers {
     seats: Mutex<BTreeMap<Arc<[u8]>, Seats>>,
+    kept: Kept,
 }
 
 /// Who watches one key. Nearly always it is one: a process waits once for each name.
@@ -36,8 +41,6 @@ struct Seat {
     is_stirred: AtomicBool,
     /// Wakes the tasks in [`Watch::stirred`].
     bell: Notify,
-    /// Woken at every stir.
-    waker: Option<Waker>,
 }
 
 /// One interest in one key; it ends when this is dropped.
@@ -49,23 +52,9 @@ pub(crate) struct Watch {
 }
 
 impl Watchers {
-    /// A watch of `key` for a task that waits. It has not been stirred.
+    /// A watch of `key`. It has not been stirred.
     pub(crate) fn watch(self: &Arc<Self>, key: &[u8]) -> Watch {
-        self.register(key, None)
-    }
-
-    /// As [`Watchers::watch`], with a waker that every stir wakes: for one who watches many keys
-    /// and has a task for none of them.
-    ///
-    /// It is woken by the task that reads a connection, or wherever one is dropped: it must not
-    /// block, nor wait for a lock that is held while a connection is dropped.
-    pub(crate) fn watch_with(self: &Arc<Self>, key: &[u8], waker: Waker) -> Watch {
-        self.register(key, Some(waker))
-    }
-
-    fn register(self: &Arc<Self>, key: &[u8], waker: Option<Waker>) -> Watch {
-        let is_stirred = AtomicBool::new(false);
-        let seat = Arc::new(Seat { is_stirred, bell: Notify::new(), waker });
+        let seat = Arc::new(Seat { is_stirred: AtomicBool::new(false), bell: Notify::new() });
         let mut seats = self.lock();
         let key = match seats.get_key_value(key) {
             Some((known, _)) => Arc::clone(known),
@@ -81,12 +70,18 @@ impl Watchers {
         Watch { watchers: Arc::clone(self), key, seat }
     }
 
+    /// The leases that are kept.
+    pub(crate) fn kept(&self) -> &Kept {
+        &self.kept
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<[u8]>, Seats>> {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stirs the watches of these keys.
-    fn stir<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) {
+    fn stir<'a>(&self, keys: impl Iterator<Item = &'a [u8]> + Clone) {
+        self.kept.stir(keys.clone());
         let mut stirred = Vec::new();
         {
             let seats = self.lock();
@@ -99,6 +94,7 @@ impl Watchers {
     }
 
     fn stir_all(&self) {
+        self.kept.stir_all();
         let stirred: Vec<_> = self.lock().values().flat_map(Seats::all).cloned().collect();
         stirred.iter().for_each(|seat| seat.stir());
     }
@@ -159,9 +155,6 @@ impl Seat {
     fn stir(&self) {
         self.is_stirred.store(true, Ordering::Release);
         self.bell.notify_waiters();
-        if let Some(waker) = &self.waker {
-            waker.wake_by_ref();
-        }
     }
 }
 

@@ -2,8 +2,6 @@
 //! tracking: redis.io/docs/latest/develop/reference/client-side-caching.
 
 use std::sync::LazyLock;
-use std::sync::atomic::AtomicUsize;
-use std::task::Wake;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,6 +9,7 @@ use bytes::Bytes;
 use super::*;
 use crate::clock;
 use crate::net::connection::{Connection, Settings};
+use crate::policy::Agenda;
 use crate::server::call::{Call, Command};
 use crate::server::endpoint::Target;
 use crate::server::kin::{Kin, NodeSettings};
@@ -303,32 +302,20 @@ async fn who_waits_before_a_stir_and_who_comes_after_it_both_see_it() {
     soon("the next stir", again).await.unwrap();
 }
 
-#[derive(Default)]
-struct Bell(AtomicUsize);
-
-impl Wake for Bell {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
 #[test]
-fn a_waker_that_was_given_is_woken_at_every_stir() {
-    let watchers = Arc::new(Watchers::default());
-    let bell = Arc::new(Bell::default());
-    let watch = watchers.watch_with(b"a", Waker::from(Arc::clone(&bell)));
-    let rung = || bell.0.load(Ordering::SeqCst);
-    watchers.push(invalidate(&["b"]));
-    assert_eq!(rung(), 0);
-    watchers.push(invalidate(&["a"]));
-    watchers.push(invalidate(&["a"]));
-    assert_eq!(rung(), 2, "rearmed or not");
+fn leases_that_are_kept_are_stirred_as_watches_are() {
+    let watchers = Watchers::default();
+    let start = clock::now();
+    let mut agenda = Agenda::new(start);
+    let [one, two] = ["one", "two"].map(|name| agenda.insert(name, start));
+    watchers.kept().add(b"a", one);
+    watchers.kept().add(b"b", two);
+    watchers.push(invalidate(&["unknown", "b"]));
+    assert_eq!(watchers.kept().take_stirred(), [two]);
+    watchers.push(Frame::Push(vec![Frame::Simple(Bytes::from_static(b"invalidate")), Frame::Null]));
+    assert_eq!(watchers.kept().take_stirred(), [one, two]);
     watchers.ended();
-    assert_eq!(rung(), 3);
-    drop(watch);
-    watchers.ended();
-    assert_eq!(rung(), 3);
-    assert_eq!(Arc::strong_count(&bell), 1, "nothing of it is kept");
+    assert_eq!(watchers.kept().take_stirred(), [one, two]);
 }
 
 #[test]
@@ -345,21 +332,4 @@ fn keys_that_nobody_watches_are_not_kept() {
     assert_eq!(watchers.lock().len(), 1);
     drop(other);
     assert_eq!(watchers.lock().len(), 0);
-}
-
-/// What wakes may come back here: it is not called under the lock.
-#[test]
-fn a_waker_may_begin_and_end_watches() {
-    struct Rewatch(Arc<Watchers>);
-    impl Wake for Rewatch {
-        fn wake(self: Arc<Self>) {
-            drop(self.0.watch(b"a"));
-        }
-    }
-    let watchers = Arc::new(Watchers::default());
-    let waker = Waker::from(Arc::new(Rewatch(Arc::clone(&watchers))));
-    let watch = watchers.watch_with(b"a", waker);
-    watchers.push(invalidate(&["a"]));
-    watchers.ended();
-    assert!(watch.is_stirred());
 }

@@ -1,0 +1,192 @@
+//! Leases that somebody keeps, very many, and is told of together.
+//!
+//! Of a key no more than a hash is remembered. Keys that have the same are stirred together, which
+//! does no harm: a stir says no more than that a key is worth reading. The hash is of this process
+//! alone, so that nobody can choose names for which that happens.
+
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::policy::Entry;
+
+/// The keys of leases that are kept; a tree, as that of the watches is, and for the same reason.
+#[derive(Default)]
+pub(crate) struct Kept {
+    hashing: RandomState,
+    state: Mutex<State>,
+    /// Rung at every stir.
+    bell: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    keys: BTreeSet<(u32, Entry)>,
+    stirred: Vec<Entry>,
+}
+
+impl Kept {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hash(&self, key: &[u8]) -> u32 {
+        // Half of it: what many leases have in common by chance is still next to nothing.
+        (self.hashing.hash_one(key) >> 32) as u32
+    }
+
+    /// From here on the lease is stirred with this key, which is to be read after this.
+    pub(crate) fn add(&self, key: &[u8], lease: Entry) {
+        self.lock().keys.insert((self.hash(key), lease));
+    }
+
+    pub(crate) fn remove(&self, key: &[u8], lease: Entry) {
+        self.lock().keys.remove(&(self.hash(key), lease));
+    }
+
+    /// Stirs the leases of these keys.
+    pub(super) fn stir<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) {
+        let mut state = self.lock();
+        let State { keys: known, stirred } = &mut *state;
+        for hash in keys.map(|key| self.hash(key)) {
+            let from_here = known.range((hash, Entry::FIRST)..);
+            stirred.extend(from_here.take_while(|known| known.0 == hash).map(|known| known.1));
+        }
+        self.ring(state);
+    }
+
+    pub(super) fn stir_all(&self) {
+        let mut state = self.lock();
+        let mut all: Vec<Entry> = state.keys.iter().map(|(_, lease)| *lease).collect();
+        // Not in the order of the hashes, which is another one in each process.
+        all.sort_unstable();
+        state.stirred.append(&mut all);
+        self.ring(state);
+    }
+
+    fn ring(&self, state: MutexGuard<'_, State>) {
+        let has_news = !state.stirred.is_empty();
+        drop(state);
+        if has_news {
+            self.bell.notify_one();
+        }
+    }
+
+    /// The leases that were stirred since this was called before.
+    pub(crate) fn take_stirred(&self) -> Vec<Entry> {
+        std::mem::take(&mut self.lock().stirred)
+    }
+
+    /// Waits for something to take.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped: what was stirred is still to be taken.
+    pub(crate) async fn stirred(&self) {
+        self.bell.notified().await;
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.lock().keys.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+    use crate::policy::{Agenda, Moment};
+
+    fn leases<const N: usize>() -> [Entry; N] {
+        let start = Moment::from_nanos(0);
+        let mut agenda = Agenda::new(start);
+        [(); N].map(|()| agenda.insert((), start))
+    }
+
+    #[test]
+    fn a_lease_is_stirred_with_each_of_its_keys_and_with_no_other() {
+        let kept = Kept::default();
+        let [one, two] = leases();
+        kept.add(b"a", one);
+        kept.add(b"b", one);
+        kept.add(b"c", two);
+        kept.stir([&b"b"[..], b"unknown"].into_iter());
+        assert_eq!(kept.take_stirred(), [one]);
+        kept.stir([&b"c"[..], b"a"].into_iter());
+        assert_eq!(kept.take_stirred(), [two, one]);
+        assert_eq!(kept.take_stirred(), [], "each is taken once");
+        kept.stir_all();
+        assert_eq!(kept.take_stirred(), [one, one, two]);
+    }
+
+    #[test]
+    fn leases_of_one_key_are_stirred_together_and_one_that_is_removed_no_longer() {
+        let kept = Kept::default();
+        let [before, after] = leases();
+        kept.add(b"a", before);
+        kept.add(b"a", after);
+        kept.stir([&b"a"[..]].into_iter());
+        assert_eq!(kept.take_stirred(), [before, after]);
+        kept.remove(b"a", before);
+        kept.stir([&b"a"[..]].into_iter());
+        assert_eq!(kept.take_stirred(), [after]);
+        kept.remove(b"a", after);
+        kept.stir_all();
+        assert_eq!(kept.take_stirred(), []);
+        assert_eq!(kept.len(), 0, "nothing of them is kept");
+    }
+
+    #[test]
+    fn keys_of_the_same_hash_are_both_stirred_and_removed_one_by_one() {
+        let kept = Kept::default();
+        let mut seen = HashMap::new();
+        let (one, other) = (0_u32..)
+            .find_map(|number| {
+                Some((seen.insert(kept.hash(&number.to_ne_bytes()), number)?, number))
+            })
+            .map(|(one, other)| (one.to_ne_bytes(), other.to_ne_bytes()))
+            .unwrap();
+        let [first, second] = leases();
+        kept.add(&one, first);
+        kept.add(&other, second);
+        kept.stir([&other[..]].into_iter());
+        assert_eq!(kept.take_stirred(), [first, second]);
+        kept.remove(&one, first);
+        kept.stir([&one[..]].into_iter());
+        assert_eq!(kept.take_stirred(), [second]);
+        // Of one lease with both, one place is enough, and is given up with the first.
+        kept.remove(&other, second);
+        kept.add(&one, first);
+        kept.add(&other, first);
+        kept.stir([&one[..]].into_iter());
+        assert_eq!(kept.take_stirred(), [first]);
+        kept.remove(&one, first);
+        kept.remove(&other, first);
+        assert_eq!(kept.len(), 0);
+    }
+
+    #[tokio::test]
+    async fn who_keeps_them_is_woken_by_a_stir_before_or_after() {
+        let kept = std::sync::Arc::new(Kept::default());
+        let [lease] = leases();
+        kept.add(b"a", lease);
+        kept.stir([&b"a"[..]].into_iter());
+        kept.stirred().await;
+        assert_eq!(kept.take_stirred(), [lease]);
+        let waiting = tokio::spawn({
+            let kept = std::sync::Arc::clone(&kept);
+            async move { kept.stirred().await }
+        });
+        tokio::task::yield_now().await;
+        kept.stir([&b"b"[..]].into_iter());
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished(), "nothing is to be had");
+        kept.stir_all();
+        crate::support::soon("a stir", waiting).await.unwrap();
+        assert_eq!(kept.take_stirred(), [lease]);
+    }
+}
