@@ -37,11 +37,9 @@ const TIMEOUT_MIN: Duration = Duration::from_millis(10);
 const TIMEOUT_MAX: Duration = Duration::from_secs(60 * 60);
 /// One connection carries some hundred thousand commands a second; more only cost the server.
 const LANES_MAX: usize = 64;
-/// Up to how many commands in flight a caller writes for itself, by `benches/figures.rs`. Where the
-/// server has a core of its own, 8 tasks on one thread make half as many pairs again with 8 as with
-/// 1, and 64 tasks as many; several threads care little. Where it shares the callers' only core, 8
-/// tasks make two thirds.
-const WRITE_INLINE: usize = 8;
+/// Up to how many commands in flight a caller may write for itself; by `benches/figures.rs` it hardly
+/// matters, as long as callers who are woken together are gathered.
+const WRITE_INLINE: usize = 4;
 
 /// What is said of the URL of a Cluster or a service beside others.
 pub(super) const NOT_ALONE: &str = "a Cluster, or a service that Sentinels watch, is not one of \

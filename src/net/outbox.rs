@@ -19,6 +19,8 @@ pub struct Outbox {
     handed_out: u64,
     /// Commands that were appended since.
     gathered: usize,
+    /// How many were given a reply and have not been seen since: each may be about to append.
+    expected: usize,
     writer: Writer,
     /// The connection has ended: nothing is given out any more, not even what was left.
     closed: bool,
@@ -55,7 +57,13 @@ impl Outbox {
         encode(&mut self.outgoing);
         self.appended += (self.outgoing.len() - before) as u64;
         self.gathered += 1;
+        self.expected = self.expected.saturating_sub(1);
         starts_at
+    }
+
+    /// Somebody is woken by a reply, and is likely to have another command.
+    pub(super) fn expect_one(&mut self) {
+        self.expected += 1;
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -67,13 +75,16 @@ impl Outbox {
         offset >= self.handed_out
     }
 
-    /// Decides who writes what was appended. With at most `write_inline` commands in flight it is
-    /// the caller; with more it is the flusher, so that writes gather. Once at least as many have
-    /// gathered as the server has still to answer, it is the caller again, or the server would
-    /// soon have nothing to do.
+    /// Decides who writes what was appended: the caller, at once, or the flusher, so that writes
+    /// gather.
+    ///
+    /// With at most `write_inline` commands in flight it is the caller, but only the last of those
+    /// whom the same replies have woken. With more it is the flusher, until as many commands have
+    /// gathered as the server has still to answer: it would soon have nothing to do.
     pub(super) fn commit(&mut self, in_flight: usize, write_inline: usize) -> Commit {
+        let is_last_of_few = in_flight <= write_inline && self.expected == 0;
         let is_plenty = self.gathered >= GATHERED_MIN && 2 * self.gathered >= in_flight;
-        let caller_may_write = in_flight <= write_inline || is_plenty;
+        let caller_may_write = is_last_of_few || is_plenty;
         let is_free = match &self.writer {
             Writer::Idle => true,
             // The flusher has been called, and has nothing to write before this.
@@ -115,8 +126,10 @@ impl Outbox {
         self.writer = if self.closed { Writer::Idle } else { Writer::OnOffer(rest) };
     }
 
-    /// The flusher takes the role if it is on offer, with what there is to write.
+    /// The flusher takes the role if it is on offer, with what there is to write. Who has not come
+    /// by now is expected no longer.
     pub fn take_over(&mut self) -> Option<BytesMut> {
+        self.expected = 0;
         match std::mem::replace(&mut self.writer, Writer::Active) {
             Writer::OnOffer(rest) if !rest.is_empty() => Some(rest),
             Writer::OnOffer(empty) => self.next_chunk(empty),

@@ -215,7 +215,11 @@ impl<W: Clone> Pipeline<W> {
             return Err(Fault::Unsolicited);
         }
         let index = self.waiting.pop_front().expect("there is a first");
-        Ok(self.answer(index, Ok(frame.into_value())))
+        let waker = self.answer(index, Ok(frame.into_value()));
+        if waker.is_some() {
+            self.outbox.expect_one();
+        }
+        Ok(waker)
     }
 
     #[cfg(test)]

@@ -231,6 +231,42 @@ fn whoever_makes_it_as_many_as_the_server_has_to_answer_writes() {
 }
 
 #[test]
+fn the_last_of_those_who_are_woken_together_writes_for_all() {
+    let mut pipeline = Plain::default();
+    let tickets: Vec<Ticket> = (0..3).map(|_| send(&mut pipeline)).collect();
+    for ticket in &tickets {
+        assert!(pipeline.poll(*ticket, &1).is_pending());
+    }
+    for _ in &tickets {
+        assert_eq!(pipeline.deliver(Frame::Null).unwrap(), Some(1));
+    }
+    push(&mut pipeline);
+    assert_eq!(pipeline.commit(4), Commit::WakeFlusher, "in case that the others do not come");
+    push(&mut pipeline);
+    assert_eq!(pipeline.commit(4), Commit::Queued);
+    push(&mut pipeline);
+    let Commit::Write(chunk) = pipeline.commit(4) else { panic!("nobody else is to come") };
+    assert_eq!(chunk.len(), 3 * b"*1\r\n$4\r\nPING\r\n".len());
+    assert_eq!(pipeline.outbox().next_chunk(chunk), None);
+}
+
+#[test]
+fn who_has_not_come_by_the_flushers_turn_is_not_waited_for() {
+    let mut pipeline = Plain::default();
+    let (one, two) = (send(&mut pipeline), send(&mut pipeline));
+    assert!(pipeline.poll(one, &1).is_pending());
+    assert!(pipeline.poll(two, &2).is_pending());
+    pipeline.deliver(Frame::Null).unwrap();
+    pipeline.deliver(Frame::Null).unwrap();
+    push(&mut pipeline);
+    assert_eq!(pipeline.commit(4), Commit::WakeFlusher);
+    let chunk = pipeline.outbox().take_over().expect("the role is on offer");
+    assert_eq!(pipeline.outbox().next_chunk(chunk), None);
+    push(&mut pipeline);
+    assert!(matches!(pipeline.commit(4), Commit::Write(_)), "it is alone");
+}
+
+#[test]
 fn what_a_blocked_writer_leaves_goes_out_first() {
     let mut pipeline = Plain::default();
     push(&mut pipeline);
