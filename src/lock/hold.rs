@@ -15,7 +15,7 @@ use super::owner::Owner;
 use super::post::{Post, Seat};
 use super::spans::HoldSpan;
 use crate::clock;
-use crate::policy::{Entry, Loss, Moment, Quorum, Relay, Term};
+use crate::policy::{Entry, Loss, Moment, Quorum, Relay, Term, look_at};
 use crate::server::place::Place;
 
 /// So many of several locks are named in an error.
@@ -163,6 +163,11 @@ impl Hold {
             None => self.deadline.remaining(now),
             Some(_) => Duration::ZERO,
         }
+    }
+
+    /// When to look after it, if a server tells at `now` that something happened to it.
+    pub(super) fn look_at(&self, now: Moment) -> Moment {
+        self.ends_at().map_or(now, |end| look_at(now, self.term.asked_at(end), self.term.ttl()))
     }
 
     /// When it ends, as far as is known; none once lost.

@@ -121,11 +121,14 @@ impl Keeper {
         next
     }
 
-    /// Has leases renewed of which a server said that something happened to them.
+    /// Has leases renewed soon of which a server said that something happened to them.
     fn hear(&self, told: &kept::Kept, now: Moment) {
         let mut agenda = self.agenda();
         for entry in told.take_stirred() {
-            agenda.reschedule(entry, now);
+            let hold = agenda.get(entry).and_then(|room| Option::as_ref(room));
+            if let Some(due) = hold.map(|hold| hold.look_at(now)) {
+                agenda.reschedule(entry, due);
+            }
         }
     }
 

@@ -39,7 +39,7 @@ pub(crate) use patience::{Next, Patience, Setback, Wait};
 pub use quorum::Tolerance;
 pub(crate) use quorum::{Quorum, Verdict};
 pub(crate) use relay::Relay;
-pub(crate) use renewal::{renew_at, retry_at};
+pub(crate) use renewal::{look_at, renew_at, retry_at};
 pub(crate) use restart::{Run, quarantine};
 pub use retry::Retry;
 pub use sets::{CoexistenceError, may_coexist};

@@ -41,9 +41,23 @@ pub(crate) fn retry_at(
     if until_last.is_zero() {
         return None;
     }
-    let first = (ttl / FIRST_SHARE).clamp(FIRST_MIN, FIRST_MAX);
+    let first = soonest(ttl);
     let delay = Backoff { first, longest: first.max(ttl / LONGEST_SHARE) }.delay(failed, random);
     Some(now.after(delay.min(until_last)))
+}
+
+/// When to look after a lease that was last renewed at `asked_at`, if a server tells at `now` that
+/// something happened to its key.
+///
+/// At once, unless it has just been renewed. A renewal is itself something that happens to the key,
+/// and wakes those who wait for it. If they then try, and one server lets them in that has lost the
+/// lease, the holder is told of that: each would keep the other busy.
+pub(crate) fn look_at(now: Moment, asked_at: Moment, ttl: Duration) -> Moment {
+    now.max(asked_at.after(soonest(ttl)).min(renew_at(asked_at, ttl)))
+}
+
+fn soonest(ttl: Duration) -> Duration {
+    (ttl / FIRST_SHARE).clamp(FIRST_MIN, FIRST_MAX)
 }
 
 #[cfg(test)]
@@ -71,6 +85,19 @@ mod tests {
             retry_at(at(0), failed, ms(6000), at(6000), u64::MAX).unwrap().since(at(0)).as_millis()
         };
         assert_eq!([0, 1, 2, 3, 4, 90].map(delay), [99, 199, 399, 799, 999, 999]);
+    }
+
+    #[test]
+    fn a_lease_is_looked_after_at_once_but_for_what_its_own_renewal_may_have_caused() {
+        assert_eq!(look_at(at(1000), at(500), ms(6000)), at(1000));
+        assert_eq!(look_at(at(501), at(500), ms(6000)), at(600));
+        assert_eq!(look_at(at(501), at(500), ms(60)), at(505));
+        assert_eq!(
+            look_at(at(501), at(500), ms(12)),
+            at(504),
+            "no later than it is renewed anyway"
+        );
+        assert_eq!(look_at(at(501), at(500), ms(86_400_000)), at(700));
     }
 
     #[test]

@@ -8,10 +8,10 @@ use crate::policy::Moment;
 use crate::support::leases;
 
 /// Of questions for one lock by one client to one server, far more than are ever needed.
-const ASKED_A_SECOND_MAX: u32 = 1500;
+const ASKED_A_SECOND_MAX: u32 = 200;
 
 /// The most of these that there were, among the counts.
-pub(crate) const MOST_ASKED: &str = "asked in a second, at most";
+const MOST_ASKED: &str = "asked in a second, at most";
 
 /// True time since the run began.
 pub(crate) type At = Duration;
