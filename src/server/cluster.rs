@@ -6,9 +6,10 @@
 //!
 //! Source: "Redirection and resharding" in the Redis Cluster specification.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
@@ -44,7 +45,7 @@ const REFRESH_GAP: Backoff =
 /// See the module's documentation.
 pub(crate) struct Cluster {
     nodes: Nodes,
-    routes: RwLock<Routes>,
+    routes: ArcSwap<Routes>,
     wanted: Notify,
 }
 
@@ -71,7 +72,7 @@ impl Cluster {
         let kin = Kin { errands: Some(Arc::clone(&errands)), ..kin };
         let nodes = Nodes { seeds, kin, connected: Mutex::default() };
         let routes = nodes.route(nodes.look_up().await?);
-        let routes = RwLock::new(routes);
+        let routes = ArcSwap::from_pointee(routes);
         let cluster = Arc::new(Self { nodes, routes, wanted: Notify::new() });
         let (keeping, carrying) = (Arc::clone(&cluster), Arc::clone(&cluster));
         let mut tasks = Tasks::default();
@@ -87,28 +88,16 @@ impl Cluster {
             let _ = timeout(REFRESH_EVERY, self.wanted.notified()).await;
             // Where nobody knows, the map that there is stays the best.
             if let Ok(map) = self.nodes.look_up().await {
-                self.replace(self.nodes.route(map));
-                self.nodes.keep(&self.nodes());
+                self.routes.store(Arc::new(self.nodes.route(map)));
+                self.nodes.keep(&self.routes.load().masters);
             }
         }
     }
 
     /// One slot is served there now.
     fn mend(&self, slot: u16, master: HostPort) {
-        let map = self.routes().map.patch(slot, master);
-        self.replace(self.nodes.route(map));
-    }
-
-    fn routes(&self) -> RwLockReadGuard<'_, Routes> {
-        self.routes.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn replace(&self, routes: Routes) {
-        let mut present = self.routes.write().unwrap_or_else(PoisonError::into_inner);
-        let before = std::mem::replace(&mut *present, routes);
-        drop(present);
-        // Nodes may end with it, which takes locks of their own.
-        drop(before);
+        let map = self.routes.load().map.patch(slot, master);
+        self.routes.store(Arc::new(self.nodes.route(map)));
     }
 }
 
@@ -193,7 +182,7 @@ impl Directory for Cluster {
 
     /// The master of the slot. Of one that has none, the cluster's first says so itself.
     fn serves(&self, slot: u16) -> Arc<Node> {
-        let routes = self.routes();
+        let routes = self.routes.load();
         let master = routes.map.owner_of(slot).unwrap_or(0);
         Arc::clone(&routes.masters[master])
     }
@@ -218,7 +207,7 @@ impl Directory for Cluster {
     }
 
     fn nodes(&self) -> Vec<Arc<Node>> {
-        self.routes().masters.clone()
+        self.routes.load().masters.clone()
     }
 }
 

@@ -8,10 +8,11 @@
 //! Source: "Guidelines for Redis clients with support for Redis Sentinel" at redis.io/docs/latest.
 
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use leasehold_resp::Frame;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
@@ -48,7 +49,7 @@ pub(crate) struct Service {
     /// Of the servers; only the address is another each time.
     template: Endpoint,
     kin: Kin,
-    master: RwLock<Arc<Node>>,
+    master: ArcSwap<Node>,
     wanted: Arc<Notify>,
 }
 
@@ -120,25 +121,13 @@ impl Service {
             sentinels,
             template,
             kin,
-            master: RwLock::new(Arc::new(master)),
+            master: ArcSwap::from_pointee(master),
             wanted,
         });
         let (following, carrying) = (Arc::clone(&service), Arc::clone(&service));
         tasks.start(async move { following.follow().await });
         tasks.start(async move { courier::run(&errands, &*carrying).await });
         Ok(Listing::new(service, tasks))
-    }
-
-    fn master(&self) -> Arc<Node> {
-        Arc::clone(&self.master.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn replace(&self, promoted: Arc<Node>) {
-        let mut master = self.master.write().unwrap_or_else(PoisonError::into_inner);
-        let before = std::mem::replace(&mut *master, promoted);
-        drop(master);
-        // It may end with this, which takes locks of its own.
-        drop(before);
     }
 
     /// Asks who is the master when somebody wants to know, or has not for long.
@@ -155,14 +144,14 @@ impl Service {
 
     /// Goes over to the server at this address, if it is another, and a master indeed.
     async fn follow_to(&self, address: Address) {
-        if self.master().endpoint().address == address {
+        if self.master.load().endpoint().address == address {
             return;
         }
         let endpoint = Endpoint { address, ..self.template.clone() };
         let promoted = Node::start(0, endpoint, self.kin.clone());
         let is_master = promoted.tried(0).await.is_ok() && promoted.check(0).is_ok();
         if is_master {
-            self.replace(Arc::new(promoted));
+            self.master.store(Arc::new(promoted));
         } else {
             self.look_again();
         }
@@ -175,7 +164,7 @@ impl Directory for Service {
     }
 
     fn serves(&self, _slot: u16) -> Arc<Node> {
-        self.master()
+        self.master.load_full()
     }
 
     /// A server that is no master any more does not say who is.
@@ -189,7 +178,7 @@ impl Directory for Service {
     }
 
     fn nodes(&self) -> Vec<Arc<Node>> {
-        vec![self.master()]
+        vec![self.master.load_full()]
     }
 
     fn refused(&self) -> Vec<(Address, ServerError)> {
