@@ -29,7 +29,16 @@ pub fn encode_command(out: &mut BytesMut, args: &[&[u8]]) {
     let start = out.len();
     // Made long enough once: pieces are then stored without a look at the room for each.
     out.resize(start + command_len(args), 0);
-    let mut room = store_header(&mut out[start..], b'*', args.len());
+    store_command(&mut out[start..], args);
+}
+
+/// Stores at the start of `room` what [`encode_command`] appends.
+///
+/// # Panics
+///
+/// When `room` is shorter than [`command_len`].
+pub fn store_command(room: &mut [u8], args: &[&[u8]]) {
+    let mut room = store_header(room, b'*', args.len());
     for arg in args {
         room = store_header(room, b'$', arg.len());
         room = store(room, arg);

@@ -43,7 +43,7 @@ mod scalar;
 
 pub use decimal::Decimal;
 pub use decoder::Decoder;
-pub use encode::{command_len, encode_command, encode_frame};
+pub use encode::{command_len, encode_command, encode_frame, store_command};
 pub use error::DecodeError;
 pub use frame::Frame;
 pub use limits::Limits;

@@ -1,7 +1,7 @@
 //! Commands and frames as they are written.
 
 use bytes::BytesMut;
-use leasehold_resp::{Decimal, Frame, command_len, encode_command, encode_frame};
+use leasehold_resp::{Decimal, Frame, command_len, encode_command, encode_frame, store_command};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -99,6 +99,9 @@ proptest! {
         encode_command(&mut out, &args);
         prop_assert_eq!(out.len(), command_len(&args));
         prop_assert_eq!(out.capacity(), room, "and nothing more is reserved");
+        let mut stored = vec![0; out.len()];
+        store_command(&mut stored, &args);
+        prop_assert_eq!(&stored[..], &out[..]);
     }
 
     #[test]

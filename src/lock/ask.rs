@@ -20,6 +20,7 @@ use crate::net::connection::Connection;
 use crate::net::handshake::OpenError;
 use crate::policy::{Moment, Verdict};
 use crate::server::call::{Call, Command};
+use crate::server::draft::Draft;
 use crate::server::node::Node;
 use crate::soon::Soon;
 
@@ -40,9 +41,17 @@ pub(super) struct Question<'a> {
 }
 
 impl<'a> Question<'a> {
+    fn command(&self, server: usize) -> Command<'a> {
+        self.commands[server.min(self.commands.len() - 1)]
+    }
+
     fn to(&self, server: usize) -> Asked<'a> {
-        let command = self.commands[server.min(self.commands.len() - 1)];
-        Asked { command, awaits: self.awaits }
+        Asked { command: self.command(server), awaits: self.awaits }
+    }
+
+    /// What goes to this server, to be encoded.
+    pub(super) fn draft(&self, server: usize) -> Draft<'a> {
+        Draft::new(self.command(server))
     }
 }
 
@@ -55,10 +64,7 @@ impl<'a> Question<'a> {
 /// connection.
 pub(super) async fn ask_all(hold: &Hold, question: &Question<'_>, mut round: Round) -> Round {
     let quorum = hold.quorum();
-    let servers = round.answers.iter().enumerate();
-    let mut asked: Few<Option<Ask<'_>>> = servers
-        .map(|(server, answer)| answer.is_none().then(|| Ask::begin(hold, server, question)))
-        .collect();
+    let mut asked = begin_all(hold, question, &round);
     round.verdict = poll_fn(|context| {
         for (asked, answer) in asked.iter_mut().zip(round.answers.iter_mut()) {
             let Some(pending) = asked else { continue };
@@ -77,6 +83,28 @@ pub(super) async fn ask_all(hold: &Hold, question: &Question<'_>, mut round: Rou
         asked.iter_mut().filter_map(Option::take).for_each(|asked| asked.leave_owed(pointless_at));
     }
     round
+}
+
+/// Sends the question to every server that has not answered yet: encoded once, where it is the same
+/// for all.
+fn begin_all<'a>(
+    hold: &'a Hold,
+    question: &'a Question<'a>,
+    round: &Round,
+) -> Few<Option<Ask<'a>>> {
+    let mut draft = question.draft(0);
+    let servers = round.answers.iter().enumerate();
+    servers
+        .map(|(server, answer)| {
+            if answer.is_some() {
+                return None;
+            }
+            if question.commands.len() > 1 {
+                draft = question.draft(server);
+            }
+            Some(Ask::begin(hold, server, question, &mut draft))
+        })
+        .collect()
 }
 
 /// A question to one server: on its way before the first poll, if nothing has to be waited for.
@@ -102,8 +130,14 @@ enum Stage<'a> {
 type Aside<'a> = Soon<'a, Answered>;
 
 impl<'a> Ask<'a> {
-    pub(super) fn begin(hold: &'a Hold, server: usize, question: &'a Question<'a>) -> Self {
-        let stage = match put_now(hold, server, question) {
+    /// `draft` is of this question to this server.
+    pub(super) fn begin(
+        hold: &'a Hold,
+        server: usize,
+        question: &'a Question<'a>,
+        draft: &mut Draft<'a>,
+    ) -> Self {
+        let stage = match put_now(hold, server, question, draft) {
             Ok(Some(call)) => Stage::Sent(call),
             Ok(None) => Stage::Aside(Box::pin(put_later(hold, server, question))),
             Err(reason) => Stage::Unsent(Some(reason)),
@@ -170,6 +204,7 @@ fn put_now<'a>(
     hold: &Hold,
     server: usize,
     question: &Question<'a>,
+    draft: &mut Draft<'a>,
 ) -> Result<Option<Call<'a>>, Reason> {
     let post = &hold.posts[server];
     let mut seat = post.seat();
@@ -190,8 +225,10 @@ fn put_now<'a>(
         seat.node.check(seat.lane()).map_err(Reason::Refusal)?;
     }
     drop(seat);
-    let Asked { command, awaits: None } = question.to(server) else { return Ok(None) };
-    let Some(call) = Call::begin_now(&connection, command) else { return Ok(None) };
+    if question.awaits.is_some() {
+        return Ok(None);
+    }
+    let Some(call) = Call::begin_now(&connection, draft) else { return Ok(None) };
     let call = call.map_err(Reason::NoReply)?;
     if question.is_vote {
         post.seat().is_asked = true;

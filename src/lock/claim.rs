@@ -355,7 +355,8 @@ async fn vote(hold: &Hold, question: &Question<'_>, lead: Option<Lead>) -> Round
     let servers = (leader..hold.posts.len()).chain(0..leader);
     for server in servers.filter(|server| !shunned.contains(server)) {
         let asked_at = clock::now();
-        let asked = timeout(patience, Ask::begin(hold, server, question)).await;
+        let ask = Ask::begin(hold, server, question, &mut question.draft(server));
+        let asked = timeout(patience, ask).await;
         let answered = asked.unwrap_or_else(|_| Answered::late(asked_at, patience));
         let (is_settled, is_late) = (!answered.is_failure(), answered.is_late());
         let is_granted = answered.is_grant();

@@ -158,8 +158,8 @@ impl Connection {
     }
 
     /// What the server called the scripts that were loaded when the connection was made.
-    pub fn digest(&self, script: usize) -> Option<&[u8]> {
-        self.prepared.get()?.digests.get(script).map(|digest| &digest[..])
+    pub fn digest(&self, script: usize) -> Option<&Bytes> {
+        self.prepared.get()?.digests.get(script)
     }
 
     /// Whether the server tells of changes, made by others, to what was read on this connection.

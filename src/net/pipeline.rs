@@ -1,8 +1,8 @@
 //! The matching of replies to commands on one connection: a state machine with no I/O.
 //!
-//! House rules. Every change of what waits for a reply is in this file. It does not know sockets,
-//! tasks or clocks: bytes to send come out, frames and moments go in. The wakers are of any type
-//! that can be cloned, so that fuzzing and model checking can drive it with plain numbers.
+//! House rules. Every change of what waits for a reply is in this file or below it. It does not know
+//! sockets, tasks or clocks: bytes to send come out, frames and moments go in. The wakers are of any
+//! type that can be cloned, so that fuzzing and model checking can drive it with plain numbers.
 //!
 //! Call order: [`Pipeline::push`] any number of commands (nothing can come between them while the
 //! caller holds the lock), then [`Pipeline::commit`]. Whoever is told to write becomes the writer
@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::task::Poll;
 use std::time::Duration;
 
-use leasehold_resp::{Frame, encode_command};
+use leasehold_resp::Frame;
 
 use super::outbox::{Commit, Outbox};
 use super::outcome::{Failure, Fault, Outcome};
@@ -26,6 +26,7 @@ use crate::policy::Moment;
 #[cfg(test)]
 use crate::policy::mutants::Mutant;
 
+mod push;
 mod slots;
 
 use slots::{Holder, Slots};
@@ -97,65 +98,6 @@ impl<W: Clone> Pipeline<W> {
     #[cfg(any(test, fuzzing))]
     pub fn in_flight(&self) -> usize {
         self.waiting.len()
-    }
-
-    /// Appends a command and takes a place in the queue of replies.
-    ///
-    /// # Errors
-    ///
-    /// The connection's fault, once it has one: nothing of the command is sent.
-    pub fn push(&mut self, args: &[&[u8]], terms: Terms) -> Result<Ticket, Fault> {
-        if let Some(fault) = &self.fault {
-            return Err(fault.clone());
-        }
-        let starts_at = self.outbox.append(|out| encode_command(out, args));
-        Ok(self.enqueue(Holder::Waits(None), starts_at, terms))
-    }
-
-    /// As [`Pipeline::push`], for a reply that nobody will ask for; where a command has to go
-    /// right `ahead` of it, with that one.
-    ///
-    /// # Errors
-    ///
-    /// What was to be sent, once nothing can be.
-    pub fn push_owed(
-        &mut self,
-        owed: Owed,
-        ahead: Option<&[&[u8]]>,
-        asked_at: Moment,
-    ) -> Result<(), Owed> {
-        if self.outbox.is_closed() {
-            return Err(owed);
-        }
-        if let Some(ahead) = ahead {
-            let starts_at = self.outbox.append(|out| encode_command(out, ahead));
-            let terms = Terms { asked_at, deadline: owed.pointless_at, weight: 0 };
-            self.enqueue(Holder::Gone, starts_at, terms);
-        }
-        let starts_at = self.outbox.append(|out| out.extend_from_slice(&owed.command));
-        let terms = Terms { asked_at, deadline: owed.pointless_at, weight: 0 };
-        self.enqueue(Holder::Owed(owed), starts_at, terms);
-        Ok(())
-    }
-
-    /// Appends a command that has no reply: its answers are pushes.
-    ///
-    /// # Errors
-    ///
-    /// As [`Pipeline::push`].
-    pub fn push_unanswered(&mut self, args: &[&[u8]]) -> Result<(), Fault> {
-        if let Some(fault) = &self.fault {
-            return Err(fault.clone());
-        }
-        self.outbox.append(|out| encode_command(out, args));
-        Ok(())
-    }
-
-    fn enqueue(&mut self, holder: Holder<W>, starts_at: u64, terms: Terms) -> Ticket {
-        self.stirred |= self.waiting.is_empty();
-        let ticket = self.slots.take(holder, starts_at, terms);
-        self.waiting.push_back(ticket.index);
-        ticket
     }
 
     /// Decides who sends what was pushed: see [`Outbox::commit`].

@@ -104,7 +104,7 @@ impl Connection {
         }
     }
 
-    /// Sends one command that was admitted at `asked_at` or later.
+    /// Sends one encoded command that was admitted at `asked_at` or later.
     ///
     /// # Errors
     ///
@@ -112,12 +112,15 @@ impl Connection {
     pub fn send(
         self: &Arc<Self>,
         permit: SemaphorePermit<'_>,
-        args: &[&[u8]],
+        command: &[u8],
         asked_at: Moment,
     ) -> Result<Reply, Failure> {
-        let weight = u32::try_from(permit.num_permits()).unwrap_or(u32::MAX);
+        let terms = self.terms(asked_at, narrow(permit.num_permits()));
         permit.forget();
-        self.send_weighing(weight, args, asked_at)
+        let mut pipeline = self.lock();
+        let ticket = pipeline.push_encoded(command, terms).map_err(Failure::NotSent)?;
+        self.commit(pipeline);
+        Ok(self.reply(ticket))
     }
 
     /// Sends commands that were admitted together at `asked_at` or later, each with its size: in
@@ -149,17 +152,8 @@ impl Connection {
         args: &[&[u8]],
         asked_at: Moment,
     ) -> Result<Reply, Failure> {
-        self.send_weighing(0, args, asked_at)
-    }
-
-    fn send_weighing(
-        self: &Arc<Self>,
-        weight: u32,
-        args: &[&[u8]],
-        asked_at: Moment,
-    ) -> Result<Reply, Failure> {
         let mut pipeline = self.lock();
-        let ticket = pipeline.push(args, self.terms(asked_at, weight)).map_err(Failure::NotSent)?;
+        let ticket = pipeline.push(args, self.terms(asked_at, 0)).map_err(Failure::NotSent)?;
         self.commit(pipeline);
         Ok(self.reply(ticket))
     }

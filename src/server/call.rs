@@ -13,6 +13,7 @@ use bytes::{Bytes, BytesMut};
 use leasehold_resp::{command_len, encode_command};
 use tokio::sync::SemaphorePermit;
 
+use super::draft::Draft;
 use super::script::Script;
 use crate::clock;
 use crate::net::connection::Connection;
@@ -39,7 +40,7 @@ pub(crate) enum Command<'a> {
 }
 
 /// The words of a command.
-enum Spelled<'a> {
+pub(super) enum Spelled<'a> {
     Given(&'a [&'a [u8]]),
     Few { words: [&'a [u8]; PREFIX + PARAMETERS_MAX], len: usize },
     Many(Vec<&'a [u8]>),
@@ -58,7 +59,7 @@ impl<'a> Spelled<'a> {
         Self::Few { words, len }
     }
 
-    fn words(&self) -> &[&'a [u8]] {
+    pub(super) fn words(&self) -> &[&'a [u8]] {
         match self {
             Self::Given(words) => words,
             Self::Few { words, len } => &words[..*len],
@@ -68,18 +69,24 @@ impl<'a> Spelled<'a> {
 }
 
 impl<'a> Command<'a> {
-    /// The command's words; a script by its digest where `connection` has one.
-    fn spell<'c>(self, connection: &'c Connection) -> Spelled<'c>
+    /// What a script is called on `connection`, where it can be called by that.
+    pub(super) fn digest(self, connection: &Connection) -> Option<&Bytes> {
+        match self {
+            Self::Script(script, _) => connection.digest(script.number()),
+            Self::Plain(_) | Self::Whole(..) => None,
+        }
+    }
+
+    /// The command's words; a script by its digest, where there is one.
+    pub(super) fn spell<'c>(self, digest: Option<&'c Bytes>) -> Spelled<'c>
     where
         'a: 'c,
     {
-        match self {
-            Self::Plain(words) => Spelled::Given(words),
-            Self::Script(script, parameters) => match connection.digest(script.number()) {
-                Some(digest) => Spelled::new(b"EVALSHA", digest, parameters),
-                None => self.spell_whole(),
-            },
-            Self::Whole(..) => self.spell_whole(),
+        match (self, digest) {
+            (Self::Script(_, parameters), Some(digest)) => {
+                Spelled::new(b"EVALSHA", digest, parameters)
+            }
+            _ => self.spell_whole(),
         }
     }
 
@@ -145,36 +152,37 @@ impl<'a> Call<'a> {
         connection: &Arc<Connection>,
         command: Command<'a>,
     ) -> Result<Self, Failure> {
-        if let Some(begun) = Self::begin_now(connection, command) {
+        if let Some(begun) = Self::begin_now(connection, &mut Draft::new(command)) {
             return begun;
         }
-        // Measured and spelled anew once there is room: kept meanwhile, the words would make this
-        // future larger for all who need not wait.
-        let length = command_len(command.spell(connection).words());
+        // Measured and encoded anew once there is room: kept meanwhile, it would make this future
+        // larger for all who need not wait.
+        let length = Draft::new(command).encoded(connection).len();
         let permit = connection.admit(length).await?;
-        let spelled = command.spell(connection);
-        Self::send(connection, command, &spelled, permit)
+        let mut draft = Draft::new(command);
+        Self::send(connection, command, draft.encoded(connection), permit)
     }
 
-    /// Sends `command` if there is room for it now.
+    /// Sends the command if there is room for it now.
     pub(crate) fn begin_now(
         connection: &Arc<Connection>,
-        command: Command<'a>,
+        draft: &mut Draft<'a>,
     ) -> Option<Result<Self, Failure>> {
-        let spelled = command.spell(connection);
-        let permit = connection.try_admit(command_len(spelled.words()))?;
-        Some(Self::send(connection, command, &spelled, permit))
+        let command = draft.command();
+        let encoded = draft.encoded(connection);
+        let permit = connection.try_admit(encoded.len())?;
+        Some(Self::send(connection, command, encoded, permit))
     }
 
     fn send(
         connection: &Arc<Connection>,
         command: Command<'a>,
-        spelled: &Spelled<'_>,
+        encoded: &[u8],
         permit: SemaphorePermit<'_>,
     ) -> Result<Self, Failure> {
         // Safety rule 2: the lease is counted from here, before the first byte is sent.
         let asked_at = clock::now();
-        let reply = connection.send(permit, spelled.words(), asked_at)?;
+        let reply = connection.send(permit, encoded, asked_at)?;
         Ok(Self::new(command, asked_at, reply))
     }
 
@@ -249,7 +257,7 @@ pub(crate) async fn begin_all<'a>(
 ) -> Result<Vec<Call<'a>>, Failure> {
     let mut spelled = Vec::with_capacity(commands.len());
     for command in commands {
-        let words = command.spell(connection);
+        let words = command.spell(command.digest(connection));
         let length = command_len(words.words());
         Connection::check_size(length)?;
         spelled.push((words, length));

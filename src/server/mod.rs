@@ -8,6 +8,7 @@ pub(crate) mod call;
 pub mod cluster;
 pub(crate) mod courier;
 mod debts;
+pub(crate) mod draft;
 pub mod endpoint;
 pub(crate) mod errands;
 pub(crate) mod fitness;

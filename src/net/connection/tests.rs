@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use bytes::BytesMut;
 use tokio::task::JoinSet;
 
-use leasehold_resp::{command_len, encode_command};
+use leasehold_resp::encode_command;
 
 use super::*;
 use crate::net::outcome::{Failure, Outcome};
@@ -35,8 +35,15 @@ async fn dial_heard(
 }
 
 async fn call(connection: &Arc<Connection>, words: &[&[u8]]) -> Outcome {
-    let permit = connection.admit(command_len(words)).await?;
-    connection.send(permit, words, clock::now())?.await
+    let command = encoded(words);
+    let permit = connection.admit(command.len()).await?;
+    connection.send(permit, &command, clock::now())?.await
+}
+
+fn encoded(words: &[&[u8]]) -> Bytes {
+    let mut command = BytesMut::new();
+    encode_command(&mut command, words);
+    command.freeze()
 }
 
 /// Asks for an echo and holds the server to it; an outcome other than a reply is passed on.
@@ -51,10 +58,8 @@ fn word(text: &[u8]) -> Frame {
 }
 
 fn owed(words: &[&[u8]]) -> Owed {
-    let mut command = BytesMut::new();
-    encode_command(&mut command, words);
     Owed {
-        command: command.freeze(),
+        command: encoded(words),
         slot: 0,
         pointless_at: clock::now().after(PATIENT.command_timeout),
         tries: 0,
@@ -179,7 +184,7 @@ async fn a_timeout_alone_does_not_end_a_connection_that_still_answers() {
 
     // The same, with nobody looking at the outcome before the late reply comes.
     let permit = connection.admit(100).await.unwrap();
-    let reply = connection.send(permit, &[b"ECHO", b"never"], clock::now()).unwrap();
+    let reply = connection.send(permit, &encoded(&[b"ECHO", b"never"]), clock::now()).unwrap();
     let unknown = soon("the timeout", echo(&connection, "never")).await;
     assert!(unknown.is_err());
     server.send(0, "$5\r\nnever\r\n");
@@ -355,22 +360,22 @@ async fn callers_wait_for_room_when_the_connection_is_full() {
     let server = ScriptedServer::start(|_| Action::Silence);
     let connection = dial(server.address(), PATIENT).await;
     let payload = vec![b'x'; 10 * 1024];
-    let words: &[&[u8]] = &[b"ECHO", &payload];
+    let command = encoded(&[b"ECHO", &payload]);
     let mut sent = Vec::new();
     loop {
-        let mut admitted = pin!(connection.admit(command_len(words)));
+        let mut admitted = pin!(connection.admit(command.len()));
         match poll_once(admitted.as_mut()).await {
             Poll::Ready(permit) => {
-                sent.push(connection.send(permit.unwrap(), words, clock::now()).unwrap());
+                sent.push(connection.send(permit.unwrap(), &command, clock::now()).unwrap());
             }
             Poll::Pending => break,
         }
     }
-    assert_eq!(sent.len(), IN_FLIGHT_BYTES / (command_len(words) + COMMAND_OVERHEAD));
+    assert_eq!(sent.len(), IN_FLIGHT_BYTES / (command.len() + COMMAND_OVERHEAD));
     // A release is let through all the same.
     connection.send_owed(owed(&[b"PING"])).unwrap();
     server.until_received(&["PING"], 1).await;
-    let waiting = pin!(connection.admit(command_len(words)));
+    let waiting = pin!(connection.admit(command.len()));
     server.until_received(&["ECHO"], sent.len()).await;
     server.send(0, format!("${}\r\n", payload.len()));
     server.send(0, [&payload[..], b"\r\n"].concat());

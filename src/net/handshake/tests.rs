@@ -96,7 +96,7 @@ async fn every_step_is_sent_before_any_reply_comes() {
     let hello =
         Hello { database: 1, user: Some("u"), password: Some("p"), tracking: true, ..HELLO };
     let connection = open(server.address(), hello).await.unwrap();
-    assert_eq!(connection.digest(1), Some(&b"b"[..]));
+    assert_eq!(connection.digest(1), Some(&Bytes::from_static(b"b")));
     assert!(connection.is_tracking());
     assert_eq!(
         sentences(&server),

@@ -1,0 +1,99 @@
+//! A command as it goes out on connections: encoded once, for as many as call its script the same.
+
+use bytes::Bytes;
+use leasehold_resp::{command_len, store_command};
+
+use super::call::Command;
+use crate::net::connection::Connection;
+
+/// Room for the command of one lock with a name of some 40 bytes: up to here nothing is allocated.
+const SHORT_BYTES: usize = 512;
+
+/// One command to any number of servers.
+pub(crate) struct Draft<'a> {
+    command: Command<'a>,
+    /// What the script is called in what is encoded, if it is called by anything.
+    digest: Option<Bytes>,
+    short: [u8; SHORT_BYTES],
+    /// Used where the command is too long for that.
+    long: Vec<u8>,
+    /// How much of either is used; nothing until it is encoded.
+    len: usize,
+}
+
+impl<'a> Draft<'a> {
+    pub(crate) fn new(command: Command<'a>) -> Self {
+        Self { command, digest: None, short: [0; SHORT_BYTES], long: Vec::new(), len: 0 }
+    }
+
+    pub(super) fn command(&self) -> Command<'a> {
+        self.command
+    }
+
+    /// The command as it is to be sent on `connection`.
+    pub(super) fn encoded(&mut self, connection: &Connection) -> &[u8] {
+        self.encoded_with(self.command.digest(connection))
+    }
+
+    fn encoded_with(&mut self, digest: Option<&Bytes>) -> &[u8] {
+        if self.len == 0 || self.digest.as_ref() != digest {
+            self.encode(digest);
+        }
+        if self.len <= SHORT_BYTES { &self.short[..self.len] } else { &self.long }
+    }
+
+    fn encode(&mut self, digest: Option<&Bytes>) {
+        let spelled = self.command.spell(digest);
+        let words = spelled.words();
+        self.len = command_len(words);
+        let room = if self.len <= SHORT_BYTES {
+            &mut self.short[..]
+        } else {
+            self.long.resize(self.len, 0);
+            &mut self.long[..]
+        };
+        store_command(room, words);
+        self.digest = digest.cloned();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+    use leasehold_resp::encode_command;
+
+    use super::*;
+    use crate::server::script::Script;
+
+    fn encoded(words: &[&[u8]]) -> BytesMut {
+        let mut out = BytesMut::new();
+        encode_command(&mut out, words);
+        out
+    }
+
+    #[test]
+    fn it_calls_the_script_as_each_connection_does() {
+        let script = Script::new(0, "return 1");
+        let digests = [Bytes::from_static(b"one"), Bytes::from_static(b"another")];
+        for length in [1, SHORT_BYTES, 2 * SHORT_BYTES] {
+            let key = vec![b'k'; length];
+            let parameters: [&[u8]; 2] = [b"1", &key];
+            let mut draft = Draft::new(Command::Script(&script, &parameters));
+            let whole = encoded(&[b"EVAL", b"return 1", b"1", &key]);
+            for digest in [None, Some(0), Some(0), Some(1), None, Some(1)] {
+                let digest = digest.map(|number: usize| &digests[number]);
+                let expected = digest.map(|digest| encoded(&[b"EVALSHA", digest, b"1", &key]));
+                let expected = expected.as_ref().unwrap_or(&whole);
+                assert_eq!(draft.encoded_with(digest), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn a_plain_command_is_the_same_everywhere() {
+        let words: [&[u8]; 2] = [b"GET", b"k"];
+        let mut draft = Draft::new(Command::Plain(&words));
+        assert_eq!(draft.encoded_with(None), encoded(&words));
+        assert_eq!(draft.encoded_with(None), encoded(&words));
+    }
+}
