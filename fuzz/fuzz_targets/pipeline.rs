@@ -305,7 +305,7 @@ impl Model {
     fn poll(&mut self, number: usize) {
         let Some(ordinal) = self.pick(number) else { return };
         let command = &mut self.commands[ordinal];
-        let Poll::Ready(outcome) = self.pipeline.poll(command.ticket.unwrap(), &7) else {
+        let Poll::Ready(outcome) = self.pipeline.poll(command.ticket.unwrap(), |waker| *waker = Some(7)) else {
             assert!(ordinal >= self.replies.len() && !self.failed, "its reply has not come");
             return;
         };

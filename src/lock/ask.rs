@@ -3,7 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use leasehold_resp::Frame;
 
@@ -64,10 +64,17 @@ impl<'a> Question<'a> {
 /// connection.
 pub(super) async fn ask_all(hold: &Hold, question: &Question<'_>, mut round: Round) -> Round {
     let quorum = hold.quorum();
-    let mut asked = begin_all(hold, question, &round);
+    let mut asked = None;
     round.verdict = poll_fn(|context| {
+        let is_first = asked.is_none();
+        let asked: &mut Few<_> =
+            asked.get_or_insert_with(|| begin_all(hold, question, &round, context.waker()));
         for (asked, answer) in asked.iter_mut().zip(round.answers.iter_mut()) {
             let Some(pending) = asked else { continue };
+            // The reply to what was sent just now wakes this task: it need not be looked for.
+            if is_first && pending.is_sent() {
+                continue;
+            }
             if let Poll::Ready(answered) = Pin::new(pending).poll(context) {
                 *answer = Some(answered);
                 *asked = None;
@@ -80,17 +87,19 @@ pub(super) async fn ask_all(hold: &Hold, question: &Question<'_>, mut round: Rou
     })
     .await;
     if let Some(pointless_at) = question.owed_until {
-        asked.iter_mut().filter_map(Option::take).for_each(|asked| asked.leave_owed(pointless_at));
+        let late = asked.iter_mut().flat_map(|asked| asked.iter_mut()).filter_map(Option::take);
+        late.for_each(|asked| asked.leave_owed(pointless_at));
     }
     round
 }
 
-/// Sends the question to every server that has not answered yet: encoded once, where it is the same
-/// for all.
+/// Sends the question to every server that has not answered yet, encoded once where it is the same
+/// for all. Each reply is to wake `waker`.
 fn begin_all<'a>(
     hold: &'a Hold,
     question: &'a Question<'a>,
     round: &Round,
+    waker: &Waker,
 ) -> Few<Option<Ask<'a>>> {
     let mut draft = question.draft(0);
     let servers = round.answers.iter().enumerate();
@@ -102,7 +111,7 @@ fn begin_all<'a>(
             if question.commands.len() > 1 {
                 draft = question.draft(server);
             }
-            Some(Ask::begin(hold, server, question, &mut draft))
+            Some(Ask::begin(hold, server, question, &mut draft, waker))
         })
         .collect()
 }
@@ -130,19 +139,25 @@ enum Stage<'a> {
 type Aside<'a> = Soon<'a, Answered>;
 
 impl<'a> Ask<'a> {
-    /// `draft` is of this question to this server.
+    /// `draft` is of this question to this server; its reply wakes `waker`, until the first poll.
     pub(super) fn begin(
         hold: &'a Hold,
         server: usize,
         question: &'a Question<'a>,
         draft: &mut Draft<'a>,
+        waker: &Waker,
     ) -> Self {
-        let stage = match put_now(hold, server, question, draft) {
+        let stage = match put_now(hold, server, question, draft, waker) {
             Ok(Some(call)) => Stage::Sent(call),
             Ok(None) => Stage::Aside(Box::pin(put_later(hold, server, question))),
             Err(reason) => Stage::Unsent(Some(reason)),
         };
         Self { hold, server, question, stage }
+    }
+
+    /// Its reply is all that has to be waited for.
+    fn is_sent(&self) -> bool {
+        matches!(self.stage, Stage::Sent(_))
     }
 
     /// The release is seen through without anybody waiting for it.
@@ -168,8 +183,8 @@ impl<'a> Ask<'a> {
             Err(Reason::Refused(error)) => return Err(settled(Err(Reason::Refused(error)))),
             Err(reason) => Err(reason),
         };
-        if question.is_vote {
-            hold.seat(server).note_vote(answer.as_ref());
+        if let (true, Ok(answer)) = (question.is_vote, &answer) {
+            note_vote(hold, server, answer);
         }
         Ok(conclude(hold, server, answer, Some(asked_at)))
     }
@@ -205,6 +220,7 @@ fn put_now<'a>(
     server: usize,
     question: &Question<'a>,
     draft: &mut Draft<'a>,
+    waker: &Waker,
 ) -> Result<Option<Call<'a>>, Reason> {
     let post = &hold.posts[server];
     let mut seat = post.seat();
@@ -228,12 +244,8 @@ fn put_now<'a>(
     if question.awaits.is_some() {
         return Ok(None);
     }
-    let Some(call) = Call::begin_now(&connection, draft) else { return Ok(None) };
-    let call = call.map_err(Reason::NoReply)?;
-    if question.is_vote {
-        post.seat().is_asked = true;
-    }
-    Ok(Some(call))
+    let Some(call) = Call::begin_now(&connection, draft, waker) else { return Ok(None) };
+    call.map(Some).map_err(Reason::NoReply)
 }
 
 /// Whether the server may be asked for a vote of this owner's.
@@ -273,9 +285,6 @@ async fn reply_later(
     }
     let sent = question.to(server).send(&connection, false).await?;
     *asked_at = Some(sent.asked_at());
-    if question.is_vote {
-        post.seat().is_asked = true;
-    }
     sent.reply().await
 }
 
@@ -322,8 +331,8 @@ async fn settle(
         replied => replied,
     };
     let read = replied.and_then(|replied| replied.read(question.read));
-    if question.is_vote {
-        hold.seat(server).note_vote(read.as_ref().map(|(answer, _)| answer));
+    if let (true, Ok((answer, _))) = (question.is_vote, &read) {
+        note_vote(hold, server, answer);
     }
     let answer = match (read, question.whose) {
         (Ok((Answer::Taken, None)), Some(whose)) => Box::pin(holder(hold, server, whose)).await,
@@ -340,6 +349,13 @@ async fn holder(hold: &Hold, server: usize, whose: Command<'_>) -> Result<Answer
     let connection = connection.ok_or(Reason::NoConnection(OpenError::Connecting))?;
     let call = Call::begin(&connection, whose).await.map_err(Reason::NoReply)?;
     Answer::of_holder(&reply_to(call).await?).ok_or(Reason::Unexpected)
+}
+
+/// The server has said so when it was asked for the lease.
+fn note_vote(hold: &Hold, server: usize, answer: &Answer) {
+    if let Answer::Granted(_) = answer {
+        hold.seat(server).is_granted = true;
+    }
 }
 
 /// What is made known of an answer, whatever it is.

@@ -7,6 +7,7 @@
 
 use std::cell::LazyCell;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use leasehold_resp::Decimal;
@@ -355,7 +356,7 @@ async fn vote(hold: &Hold, question: &Question<'_>, lead: Option<Lead>) -> Round
     let servers = (leader..hold.posts.len()).chain(0..leader);
     for server in servers.filter(|server| !shunned.contains(server)) {
         let asked_at = clock::now();
-        let ask = Ask::begin(hold, server, question, &mut question.draft(server));
+        let ask = Ask::begin(hold, server, question, &mut question.draft(server), Waker::noop());
         let asked = timeout(patience, ask).await;
         let answered = asked.unwrap_or_else(|_| Answered::late(asked_at, patience));
         let (is_settled, is_late) = (!answered.is_failure(), answered.is_late());

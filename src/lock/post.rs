@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::answer::{Answer, Reason};
 use super::core::Core;
 use super::few::Few;
 use super::names::Names;
@@ -29,8 +28,6 @@ pub(super) struct Seat {
     pub(super) node: Arc<Node>,
     lane: u32,
     pub(super) connection: Option<Arc<Connection>>,
-    /// It was asked for the lease on that connection, and has not said no.
-    pub(super) is_asked: bool,
     /// The server has said that it granted the lease.
     pub(super) is_granted: bool,
     /// The last answer came from a server that it does not stay with.
@@ -71,7 +68,6 @@ impl Post {
                 lane: small(lanes.pick(&node)),
                 node,
                 connection: None,
-                is_asked: false,
                 is_granted: false,
                 is_away: false,
                 is_released: false,
@@ -107,7 +103,7 @@ impl Post {
 
     /// The same post for whoever comes next on the same connection.
     pub(super) fn successor(&self) -> Self {
-        let seat = Seat { is_asked: false, is_granted: false, ..self.seat().clone() };
+        let seat = Seat { is_granted: false, ..self.seat().clone() };
         Self {
             place: self.place,
             first_name: self.first_name,
@@ -146,16 +142,6 @@ impl Seat {
     /// Goes over to another lane of the same server.
     pub(super) fn change_to(&mut self, lane: usize) {
         (self.lane, self.connection) = (small(lane), None);
-    }
-
-    /// What the server said when it was asked for the lease.
-    pub(super) fn note_vote(&mut self, answer: Result<&Answer, &Reason>) {
-        match answer {
-            Ok(Answer::Granted(_)) => self.is_granted = true,
-            // Whether it was carried out is not known.
-            Err(Reason::NoReply(_)) => {}
-            _ => self.is_asked = false,
-        }
     }
 
     /// The connection that it was on has ended.

@@ -49,8 +49,6 @@ pub struct Pipeline<W> {
     slots: Slots<W>,
     waiting: VecDeque<usize>,
     freed_weight: usize,
-    /// A waker that another took the place of: see [`Pipeline::take_displaced`].
-    displaced: Option<W>,
     /// What was owed and unanswered when the connection ended.
     unanswered: Vec<Owed>,
     /// What was owed and refused.
@@ -70,7 +68,6 @@ impl<W: Clone> Default for Pipeline<W> {
             slots: Slots::default(),
             waiting: VecDeque::new(),
             freed_weight: 0,
-            displaced: None,
             unanswered: Vec::new(),
             refused: Vec::new(),
             sweeping: false,
@@ -228,15 +225,17 @@ impl<W: Clone> Pipeline<W> {
         std::mem::take(&mut self.freed_weight)
     }
 
-    /// The outcome of a ticket, or `waker` is kept to be woken when there is one.
+    /// The outcome of a ticket; where there is none yet, `keep` sees to who is woken when there is
+    /// one. Whom it takes out is to be dropped where no lock is held: what goes with a waker is its
+    /// own affair.
     ///
     /// # Panics
     ///
     /// When the ticket was settled or abandoned before.
-    pub fn poll(&mut self, ticket: Ticket, waker: &W) -> Poll<Outcome> {
+    pub fn poll(&mut self, ticket: Ticket, keep: impl FnOnce(&mut Option<W>)) -> Poll<Outcome> {
         match &mut self.slots.of(ticket).holder {
-            Holder::Waits(kept) => {
-                self.displaced = kept.replace(waker.clone());
+            Holder::Waits(waker) => {
+                keep(waker);
                 Poll::Pending
             }
             holder => {
@@ -249,14 +248,8 @@ impl<W: Clone> Pipeline<W> {
         }
     }
 
-    /// The waker that the last poll put another in the place of, to be dropped where no lock is
-    /// held: what goes with it is its own affair.
-    pub fn take_displaced(&mut self) -> Option<W> {
-        self.displaced.take()
-    }
-
     /// Nobody will ask for this ticket's outcome any more. What waited for it is given back, to be
-    /// dropped as [`Pipeline::take_displaced`] says.
+    /// dropped as [`Pipeline::poll`] says.
     ///
     /// # Panics
     ///
@@ -269,7 +262,7 @@ impl<W: Clone> Pipeline<W> {
 
     /// Nobody will ask for this ticket's outcome any more, but `owed` is what it was sent for: from
     /// here on it is as if it had been pushed as that. What waited for it is given back, to be
-    /// dropped as [`Pipeline::take_displaced`] says.
+    /// dropped as [`Pipeline::poll`] says.
     ///
     /// # Errors
     ///

@@ -50,10 +50,13 @@ impl Future for Reply {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
         let ticket = self.ticket.expect("a reply is polled after it was ready");
-        let (outcome, displaced) = {
-            let mut pipeline = self.connection.lock();
-            (pipeline.poll(ticket, context.waker()), pipeline.take_displaced())
-        };
+        let waker = context.waker();
+        let mut displaced = None;
+        let outcome = self.connection.lock().poll(ticket, |kept| {
+            if kept.as_ref().is_none_or(|kept| !kept.will_wake(waker)) {
+                displaced = kept.replace(waker.clone());
+            }
+        });
         drop(displaced);
         if outcome.is_ready() {
             self.ticket = None;

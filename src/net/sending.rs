@@ -1,6 +1,7 @@
 //! How commands get into a connection: admitted, queued, and what they weigh there.
 
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -104,7 +105,8 @@ impl Connection {
         }
     }
 
-    /// Sends one encoded command that was admitted at `asked_at` or later.
+    /// Sends one encoded command that was admitted at `asked_at` or later. Its reply wakes `waker`,
+    /// until it is polled for.
     ///
     /// # Errors
     ///
@@ -114,11 +116,12 @@ impl Connection {
         permit: SemaphorePermit<'_>,
         command: &[u8],
         asked_at: Moment,
+        waker: &Waker,
     ) -> Result<Reply, Failure> {
         let terms = self.terms(asked_at, narrow(permit.num_permits()));
         permit.forget();
         let mut pipeline = self.lock();
-        let ticket = pipeline.push_encoded(command, terms).map_err(Failure::NotSent)?;
+        let ticket = pipeline.push_encoded(command, terms, waker).map_err(Failure::NotSent)?;
         self.commit(pipeline);
         Ok(self.reply(ticket))
     }

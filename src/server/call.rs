@@ -7,7 +7,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Bytes, BytesMut};
 use leasehold_resp::{command_len, encode_command};
@@ -152,7 +152,7 @@ impl<'a> Call<'a> {
         connection: &Arc<Connection>,
         command: Command<'a>,
     ) -> Result<Self, Failure> {
-        if let Some(begun) = Self::begin_now(connection, &mut Draft::new(command)) {
+        if let Some(begun) = Self::begin_now(connection, &mut Draft::new(command), Waker::noop()) {
             return begun;
         }
         // Measured and encoded anew once there is room: kept meanwhile, it would make this future
@@ -160,18 +160,20 @@ impl<'a> Call<'a> {
         let length = Draft::new(command).encoded(connection).len();
         let permit = connection.admit(length).await?;
         let mut draft = Draft::new(command);
-        Self::send(connection, command, draft.encoded(connection), permit)
+        Self::send(connection, command, draft.encoded(connection), permit, Waker::noop())
     }
 
-    /// Sends the command if there is room for it now.
+    /// Sends the command if there is room for it now. Its reply wakes `waker`, until the first
+    /// poll.
     pub(crate) fn begin_now(
         connection: &Arc<Connection>,
         draft: &mut Draft<'a>,
+        waker: &Waker,
     ) -> Option<Result<Self, Failure>> {
         let command = draft.command();
         let encoded = draft.encoded(connection);
         let permit = connection.try_admit(encoded.len())?;
-        Some(Self::send(connection, command, encoded, permit))
+        Some(Self::send(connection, command, encoded, permit, waker))
     }
 
     fn send(
@@ -179,10 +181,11 @@ impl<'a> Call<'a> {
         command: Command<'a>,
         encoded: &[u8],
         permit: SemaphorePermit<'_>,
+        waker: &Waker,
     ) -> Result<Self, Failure> {
         // Safety rule 2: the lease is counted from here, before the first byte is sent.
         let asked_at = clock::now();
-        let reply = connection.send(permit, encoded, asked_at)?;
+        let reply = connection.send(permit, encoded, asked_at, waker)?;
         Ok(Self::new(command, asked_at, reply))
     }
 

@@ -6,8 +6,8 @@
 //! server echoes each command as soon as its last byte is written.
 
 use std::collections::VecDeque;
-use std::future::Future;
-use std::pin::pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
@@ -170,6 +170,23 @@ fn call(connection: &Arc<Connection>, word: &str) -> Outcome {
     send(connection, word).and_then(block_on)
 }
 
+/// As who asks several servers: it does not poll for the reply until it is woken.
+fn ask(connection: Arc<Connection>, word: &str) -> impl Future<Output = Outcome> + use<> {
+    let mut command = BytesMut::new();
+    encode_command(&mut command, &[word.as_bytes()]);
+    let mut sent = None;
+    poll_fn(move |context| {
+        let Some(reply) = &mut sent else {
+            let permit = connection.try_admit(command.len());
+            let permit = permit.ok_or_else(|| Failure::NotSent(connection.fault()))?;
+            sent =
+                Some(connection.send(permit, &command, Moment::from_nanos(1), context.waker())?);
+            return Poll::Pending;
+        };
+        Pin::new(reply).poll(context)
+    })
+}
+
 fn is_echo(outcome: &Outcome, word: &str) -> bool {
     matches!(outcome, Ok(Frame::Bulk(echo)) if echo == word.as_bytes())
 }
@@ -226,6 +243,32 @@ fn a_caller_that_leaves_it_to_the_flusher_gets_its_replies() {
         assert!(is_echo(&call(&world.connection, "a"), "a"));
         assert!(is_echo(&call(&world.connection, "b"), "b"));
         world.end();
+    });
+}
+
+#[test]
+fn a_reply_wakes_who_sent_and_has_not_polled_for_it() {
+    for write_inline in [AT_ONCE, BY_THE_FLUSHER] {
+        explore(move || {
+            let world = World::new(write_inline, &[]);
+            let connection = Arc::clone(&world.connection);
+            let asking = thread::spawn(move || block_on(ask(connection, "a")));
+            assert!(is_echo(&call(&world.connection, "b"), "b"));
+            assert!(is_echo(&asking.join().unwrap(), "a"));
+            world.end();
+        });
+    }
+}
+
+#[test]
+fn who_has_not_polled_for_a_reply_is_told_the_truth_when_the_connection_is_ended() {
+    explore(|| {
+        let world = World::new(AT_ONCE, &[Take::AtMost(3), Take::Nothing]);
+        let connection = Arc::clone(&world.connection);
+        let asking = thread::spawn(move || block_on(ask(connection, "a")));
+        world.connection.fail(Fault::ClosedByUs);
+        let (outcome, server) = (asking.join().unwrap(), world.end());
+        assert!(is_true(&outcome, "a", &server), "{outcome:?}");
     });
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
+use tokio::sync::SemaphorePermit;
 use tokio::task::JoinSet;
 
 use leasehold_resp::encode_command;
@@ -37,7 +38,11 @@ async fn dial_heard(
 async fn call(connection: &Arc<Connection>, words: &[&[u8]]) -> Outcome {
     let command = encoded(words);
     let permit = connection.admit(command.len()).await?;
-    connection.send(permit, &command, clock::now())?.await
+    connection.send(permit, &command, clock::now(), Waker::noop())?.await
+}
+
+fn send(connection: &Arc<Connection>, permit: SemaphorePermit<'_>, command: &[u8]) -> Reply {
+    connection.send(permit, command, clock::now(), Waker::noop()).unwrap()
 }
 
 fn encoded(words: &[&[u8]]) -> Bytes {
@@ -184,7 +189,7 @@ async fn a_timeout_alone_does_not_end_a_connection_that_still_answers() {
 
     // The same, with nobody looking at the outcome before the late reply comes.
     let permit = connection.admit(100).await.unwrap();
-    let reply = connection.send(permit, &encoded(&[b"ECHO", b"never"]), clock::now()).unwrap();
+    let reply = send(&connection, permit, &encoded(&[b"ECHO", b"never"]));
     let unknown = soon("the timeout", echo(&connection, "never")).await;
     assert!(unknown.is_err());
     server.send(0, "$5\r\nnever\r\n");
@@ -366,7 +371,7 @@ async fn callers_wait_for_room_when_the_connection_is_full() {
         let mut admitted = pin!(connection.admit(command.len()));
         match poll_once(admitted.as_mut()).await {
             Poll::Ready(permit) => {
-                sent.push(connection.send(permit.unwrap(), &command, clock::now()).unwrap());
+                sent.push(send(&connection, permit.unwrap(), &command));
             }
             Poll::Pending => break,
         }

@@ -16,28 +16,34 @@ impl<W: Clone> Pipeline<W> {
     ///
     /// The connection's fault, once it has one: nothing of the command is sent.
     pub fn push(&mut self, args: &[&[u8]], terms: Terms) -> Result<Ticket, Fault> {
-        self.append(|out| encode_command(out, args), terms)
+        self.append(|out| encode_command(out, args), terms, None)
     }
 
-    /// As [`Pipeline::push`], of a command that is encoded.
+    /// As [`Pipeline::push`], of a command that is encoded, with whom to wake for its outcome.
     ///
     /// # Errors
     ///
     /// As [`Pipeline::push`].
-    pub fn push_encoded(&mut self, command: &[u8], terms: Terms) -> Result<Ticket, Fault> {
-        self.append(|out| out.extend_from_slice(command), terms)
+    pub fn push_encoded(
+        &mut self,
+        command: &[u8],
+        terms: Terms,
+        waker: &W,
+    ) -> Result<Ticket, Fault> {
+        self.append(|out| out.extend_from_slice(command), terms, Some(waker))
     }
 
     fn append(
         &mut self,
         encode: impl FnOnce(&mut BytesMut),
         terms: Terms,
+        waker: Option<&W>,
     ) -> Result<Ticket, Fault> {
         if let Some(fault) = &self.fault {
             return Err(fault.clone());
         }
         let starts_at = self.outbox.append(encode);
-        Ok(self.enqueue(Holder::Waits(None), starts_at, terms))
+        Ok(self.enqueue(Holder::Waits(waker.cloned()), starts_at, terms))
     }
 
     /// As [`Pipeline::push`], for a reply that nobody will ask for; where a command has to go

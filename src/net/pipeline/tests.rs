@@ -39,8 +39,12 @@ fn write_all(pipeline: &mut Plain) -> Vec<u8> {
     }
 }
 
+fn poll(pipeline: &mut Plain, ticket: Ticket, waker: u32) -> Poll<Outcome> {
+    pipeline.poll(ticket, |kept| *kept = Some(waker))
+}
+
 fn settled(pipeline: &mut Plain, ticket: Ticket) -> Outcome {
-    match pipeline.poll(ticket, &0) {
+    match poll(pipeline, ticket, 0) {
         Poll::Ready(outcome) => outcome,
         Poll::Pending => panic!("{ticket:?} is not settled"),
     }
@@ -69,9 +73,9 @@ fn replies_go_to_the_commands_in_the_order_of_sending() {
 fn who_waits_is_woken_by_its_own_reply_only() {
     let mut pipeline = Plain::default();
     let (one, two) = (send(&mut pipeline), send(&mut pipeline));
-    assert!(pipeline.poll(two, &22).is_pending());
-    assert!(pipeline.poll(one, &10).is_pending());
-    assert!(pipeline.poll(one, &11).is_pending());
+    assert!(poll(&mut pipeline, two, 22).is_pending());
+    assert!(poll(&mut pipeline, one, 10).is_pending());
+    assert!(poll(&mut pipeline, one, 11).is_pending());
     assert_eq!(pipeline.deliver(Frame::Null).unwrap(), Some(11), "the waker given last");
     assert_eq!(pipeline.deliver(Frame::Null).unwrap(), Some(22));
 }
@@ -110,7 +114,7 @@ fn a_ticket_serves_once() {
     let ticket = send(&mut pipeline);
     pipeline.deliver(Frame::Null).unwrap();
     let _ = settled(&mut pipeline, ticket);
-    let _ = pipeline.poll(ticket, &0);
+    let _ = poll(&mut pipeline, ticket, 0);
 }
 
 /// The bug of redis-rs 1.8.1 and rueidis #690: a push was matched to a command.
@@ -235,7 +239,7 @@ fn the_last_of_those_who_are_woken_together_writes_for_all() {
     let mut pipeline = Plain::default();
     let tickets: Vec<Ticket> = (0..3).map(|_| send(&mut pipeline)).collect();
     for ticket in &tickets {
-        assert!(pipeline.poll(*ticket, &1).is_pending());
+        assert!(poll(&mut pipeline, *ticket, 1).is_pending());
     }
     for _ in &tickets {
         assert_eq!(pipeline.deliver(Frame::Null).unwrap(), Some(1));
@@ -254,8 +258,8 @@ fn the_last_of_those_who_are_woken_together_writes_for_all() {
 fn who_has_not_come_by_the_flushers_turn_is_not_waited_for() {
     let mut pipeline = Plain::default();
     let (one, two) = (send(&mut pipeline), send(&mut pipeline));
-    assert!(pipeline.poll(one, &1).is_pending());
-    assert!(pipeline.poll(two, &2).is_pending());
+    assert!(poll(&mut pipeline, one, 1).is_pending());
+    assert!(poll(&mut pipeline, two, 2).is_pending());
     pipeline.deliver(Frame::Null).unwrap();
     pipeline.deliver(Frame::Null).unwrap();
     push(&mut pipeline);
@@ -290,8 +294,8 @@ fn a_failure_tells_each_command_whether_any_of_its_bytes_were_handed_to_a_writer
     let writing = push(&mut pipeline);
     let Commit::Write(_) = pipeline.commit(usize::MAX) else { panic!() };
     let unsent = push(&mut pipeline);
-    assert!(pipeline.poll(sent, &1).is_pending());
-    assert!(pipeline.poll(unsent, &2).is_pending());
+    assert!(poll(&mut pipeline, sent, 1).is_pending());
+    assert!(poll(&mut pipeline, unsent, 2).is_pending());
     let mut woken = Vec::new();
     pipeline.fail(Fault::ClosedByServer, &mut woken);
     assert_eq!(woken, [1, 2]);
@@ -356,7 +360,7 @@ fn what_is_owed_only_later_is_seen_through_from_where_it_is() {
     let [answered, refused, waits, timed_out, unsent] =
         [(); 5].map(|()| pipeline.push(PING, terms(0, 50)).unwrap());
     let sent = write_all(&mut pipeline);
-    assert!(pipeline.poll(waits, &4).is_pending());
+    assert!(poll(&mut pipeline, waits, 4).is_pending());
     assert_eq!(pipeline.deliver(Frame::Integer(1)).unwrap(), None);
     let error = |text: &'static str| Frame::Error(Bytes::from_static(text.as_bytes()));
     assert_eq!(pipeline.deliver(error("ERR no")).unwrap(), None);
@@ -391,7 +395,7 @@ fn what_is_owed_and_was_sent_by_an_unknown_digest_is_sent_whole_and_once() {
 fn without_a_reader_nobody_waits_and_only_what_is_owed_is_sent() {
     let mut pipeline = Plain::default();
     let ticket = send(&mut pipeline);
-    assert!(pipeline.poll(ticket, &3).is_pending());
+    assert!(poll(&mut pipeline, ticket, 3).is_pending());
     let mut woken = Vec::new();
     pipeline.orphan(Fault::RuntimeGone, &mut woken);
     assert_eq!(woken, [3]);
@@ -437,7 +441,7 @@ fn what_a_blocked_writer_leaves_after_a_failure_is_not_given_out() {
 fn a_timeout_ends_the_wait_and_keeps_the_place_in_the_queue() {
     let mut pipeline = Plain::default();
     let (slow, next) = (send(&mut pipeline), send(&mut pipeline));
-    assert!(pipeline.poll(slow, &1).is_pending());
+    assert!(poll(&mut pipeline, slow, 1).is_pending());
     let mut woken = Vec::new();
     assert!(matches!(pipeline.sweep(at(49), DEAD_AFTER, &mut woken), Sweep::Busy));
     assert_eq!(woken, []);
