@@ -14,14 +14,14 @@ use crate::net::tls::TlsFault;
 use crate::server::fitness::Unfit;
 use crate::server::node::Refusal;
 
-/// What one server said to one question.
+/// What one server said to one question. What is rare is on the heap, so that a grant is short.
 #[derive(Debug)]
 pub(super) enum Answer {
     /// Yes; with the fencing token, where one was asked for.
     Granted(Option<u64>),
     /// No: the lock is another's.
     Held {
-        holder: Holder,
+        holder: Box<Holder>,
         /// The largest token that the server has accepted; 0 where it was not asked.
         counter: u64,
         /// How many wait for the lock, this one included if it is counted.
@@ -38,7 +38,7 @@ pub(super) enum Answer {
     /// No: the server has accepted this token, which is not below the one proposed.
     Stale { counter: u64 },
     /// Nothing that can be counted on.
-    Failed(Reason),
+    Failed(Box<Reason>),
 }
 
 /// Why a server gave no usable answer.
@@ -75,7 +75,7 @@ impl Answer {
                     Frame::Bulk(counter),
                     Frame::Integer(waiting),
                 ] if word == "held" => Some(Self::Held {
-                    holder: holder_of(value, *pttl),
+                    holder: Box::new(holder_of(value, *pttl)),
                     counter: number(counter).unwrap_or(0),
                     waiting: u64::try_from(*waiting).unwrap_or(0),
                 }),
@@ -124,7 +124,8 @@ impl Answer {
         match &items[..] {
             [] => Some(Self::Taken),
             [Frame::Bulk(value), Frame::Integer(pttl)] => {
-                Some(Self::Held { holder: holder_of(value, *pttl), counter: 0, waiting: 0 })
+                let holder = Box::new(holder_of(value, *pttl));
+                Some(Self::Held { holder, counter: 0, waiting: 0 })
             }
             _ => None,
         }
@@ -134,7 +135,9 @@ impl Answer {
     pub(super) fn is_proof_of_loss(&self) -> bool {
         match self {
             Self::NotOwned => true,
-            Self::Failed(Reason::Refused(error)) => error.code() == Code::WrongType,
+            Self::Failed(reason) => {
+                matches!(&**reason, Reason::Refused(error) if error.code() == Code::WrongType)
+            }
             _ => false,
         }
     }
@@ -143,7 +146,9 @@ impl Answer {
     pub(super) fn vote(&self, configuration: Option<&str>) -> Vote {
         match self {
             Self::Granted(_) => Vote::Granted,
-            Self::Held { holder, .. } => Vote::Held(Some(holder.clone().seen_from(configuration))),
+            Self::Held { holder, .. } => {
+                Vote::Held(Some(Holder::clone(holder).seen_from(configuration)))
+            }
             Self::Taken | Self::Queued { .. } | Self::Free => Vote::Held(None),
             Self::NotOwned => Vote::NotOwned,
             Self::Stale { .. } => Vote::Stale,

@@ -365,15 +365,14 @@ fn conclude(
     answer: Result<Answer, Reason>,
     asked_at: Option<Moment>,
 ) -> Answered {
-    let answer = answer.unwrap_or_else(Answer::Failed);
-    if let Answer::Failed(Reason::NoConnection(_) | Reason::Refusal(_)) = &answer {
+    if let Err(Reason::NoConnection(_) | Reason::Refusal(_)) = &answer {
         hold.place_of(&hold.posts[server]).look_again();
     }
     let answered_at = clock::now();
     if !hold.core.is_single() {
-        let failure = if let Answer::Failed(reason) = &answer { Some(reason) } else { None };
-        note(&hold.seat(server).node, failure, answered_at);
+        note(&hold.seat(server).node, answer.as_ref().err(), answered_at);
     }
+    let answer = answer.unwrap_or_else(|reason| Answer::Failed(Box::new(reason)));
     Answered { answer, asked_at, answered_at }
 }
 

@@ -38,7 +38,7 @@ impl Answered {
     pub(super) fn late(asked_at: Moment, waited: Duration) -> Self {
         let reason = Reason::NoReply(Failure::Unknown(Fault::Timeout(waited)));
         Self {
-            answer: Answer::Failed(reason),
+            answer: Answer::Failed(Box::new(reason)),
             asked_at: Some(asked_at),
             answered_at: asked_at.after(waited),
         }
@@ -46,8 +46,8 @@ impl Answered {
 
     /// No answer came in time.
     pub(super) fn is_late(&self) -> bool {
-        let Answer::Failed(Reason::NoReply(failure)) = &self.answer else { return false };
-        matches!(failure, Failure::Unknown(Fault::Timeout(_)))
+        let Answer::Failed(reason) = &self.answer else { return false };
+        matches!(**reason, Reason::NoReply(Failure::Unknown(Fault::Timeout(_))))
     }
 
     pub(super) fn is_failure(&self) -> bool {
@@ -120,6 +120,9 @@ impl Round {
     /// The largest token that any server that answered has accepted, where the round was lost and
     /// only tokens stood in the way: with a larger one the same owner might still win.
     pub(super) fn outbid_by(&self, quorum: Quorum) -> Option<u64> {
+        if self.verdict != Verdict::Lost {
+            return None;
+        }
         let counters = self.given().filter_map(|answered| match answered.answer {
             Answer::Stale { counter } | Answer::Held { counter, .. } => Some(counter),
             _ => None,
@@ -129,7 +132,7 @@ impl Round {
         let granted = self.given().filter(|answered| answered.is_grant()).count();
         let lost_otherwise = self.given().count() - stale - granted;
         let might_win = quorum.verdict(0, lost_otherwise) != Verdict::Lost;
-        if self.verdict == Verdict::Lost && stale > 0 && might_win { counters.max() } else { None }
+        if stale > 0 && might_win { counters.max() } else { None }
     }
 
     /// Every server answered, and said that it gave this owner nothing. Each answer is the last
@@ -166,7 +169,7 @@ impl Round {
     /// Who holds the lock, as a server says that has refused it, and how many wait.
     pub(super) fn holder(&self) -> Option<(&Holder, u64)> {
         self.given().find_map(|answered| match &answered.answer {
-            Answer::Held { holder, waiting, .. } => Some((holder, *waiting)),
+            Answer::Held { holder, waiting, .. } => Some((&**holder, *waiting)),
             _ => None,
         })
     }
@@ -201,11 +204,11 @@ impl Round {
     /// Nobody refused, and so many servers left it open whether they granted that they could make
     /// the quorum: the question is worth repeating.
     pub(super) fn is_open(&self, quorum: Quorum) -> bool {
-        let is_open = |answered: &&Answered| answered.is_grant() || answered.is_late();
-        let closed = self.given().count() - self.given().filter(is_open).count();
-        self.verdict == Verdict::Lost
-            && self.given().any(Answered::is_late)
-            && quorum.verdict(0, closed) != Verdict::Lost
+        if self.verdict != Verdict::Lost || !self.given().any(Answered::is_late) {
+            return false;
+        }
+        let is_closed = |answered: &&Answered| !(answered.is_grant() || answered.is_late());
+        quorum.verdict(0, self.given().filter(is_closed).count()) != Verdict::Lost
     }
 
     /// What stood in the way of an acquire.
@@ -234,7 +237,7 @@ impl Round {
 
     fn failures(&self) -> impl Iterator<Item = &Reason> {
         self.given().filter_map(|answered| match &answered.answer {
-            Answer::Failed(reason) => Some(reason),
+            Answer::Failed(reason) => Some(&**reason),
             _ => None,
         })
     }
