@@ -1,5 +1,6 @@
 //! Whether a server is asked at all: its breaker, counted for metrics while it is open.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,7 +10,12 @@ use crate::policy::{Breaker, Moment};
 use crate::stats::AtServer;
 
 #[derive(Default)]
-pub(crate) struct Gate(Mutex<State>);
+pub(crate) struct Gate {
+    /// Whether anything has failed since the last answer: nearly always nothing has, and then no
+    /// lock is taken.
+    has_failed: AtomicBool,
+    state: Mutex<State>,
+}
 
 #[derive(Default)]
 struct State {
@@ -20,11 +26,18 @@ struct State {
 
 impl Gate {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed)
     }
 
     /// Whether to ask now; where not, for how long not.
     pub(crate) fn admit(&self) -> Result<(), Duration> {
+        if !self.has_failed() {
+            return Ok(());
+        }
         let mut state = self.state();
         // Randomness is a system call: it is not asked for where nothing is decided by it.
         if state.breaker.is_closed() {
@@ -40,14 +53,19 @@ impl Gate {
 
     /// The server answered, whatever it said.
     pub(crate) fn note_answer(&self) {
+        if !self.has_failed() {
+            return;
+        }
         let mut state = self.state();
         state.breaker.note_answer();
         state.open = None;
+        self.has_failed.store(false, Ordering::Relaxed);
     }
 
     /// The server at `address` did not answer in time, or could not be asked.
     pub(crate) fn note_failure(&self, address: &Address, now: Moment) {
         let mut state = self.state();
+        self.has_failed.store(true, Ordering::Relaxed);
         state.breaker.note_failure(now, clock::random_bits());
         if !state.breaker.is_closed() && state.open.is_none() {
             state.open = Some(AtServer::open_breaker(address));
