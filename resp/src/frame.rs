@@ -54,12 +54,14 @@ impl Frame {
     /// Whether this is a push message, by its type alone: what an array contains never makes it
     /// one.
     #[must_use]
+    #[inline]
     pub fn is_push(&self) -> bool {
         matches!(self, Self::Push(_))
     }
 
     /// The text of an error, in one line or of any bytes, with or without attributes.
     #[must_use]
+    #[inline]
     pub fn error(&self) -> Option<&Bytes> {
         match self.value() {
             Self::Error(text) | Self::BlobError(text) => Some(text),
@@ -112,6 +114,7 @@ impl Frame {
 
     /// The value without the attributes that precede it; they are dropped.
     #[must_use]
+    #[inline]
     pub fn into_value(self) -> Self {
         let mut frame = self;
         while let Self::Attributed { value, .. } = frame {

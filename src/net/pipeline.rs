@@ -133,6 +133,7 @@ impl<W: Clone> Pipeline<W> {
     ///
     /// When nothing waits that was sent: from here on no reply could be trusted. And the connection's fault,
     /// once it has one: nothing is matched any more.
+    #[inline]
     pub fn deliver(&mut self, frame: Frame) -> Result<Option<W>, Fault> {
         if let Some(fault) = &self.fault {
             return Err(fault.clone());
@@ -232,6 +233,7 @@ impl<W: Clone> Pipeline<W> {
     /// # Panics
     ///
     /// When the ticket was settled or abandoned before.
+    #[inline]
     pub fn poll(&mut self, ticket: Ticket, keep: impl FnOnce(&mut Option<W>)) -> Poll<Outcome> {
         match &mut self.slots.of(ticket).holder {
             Holder::Waits(waker) => {

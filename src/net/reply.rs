@@ -48,6 +48,7 @@ impl Reply {
 impl Future for Reply {
     type Output = Outcome;
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
         let ticket = self.ticket.expect("a reply is polled after it was ready");
         let waker = context.waker();

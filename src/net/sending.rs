@@ -111,6 +111,7 @@ impl Connection {
     /// # Errors
     ///
     /// [`Failure::NotSent`], when the connection has ended.
+    #[inline]
     pub fn send(
         self: &Arc<Self>,
         permit: SemaphorePermit<'_>,

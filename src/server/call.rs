@@ -227,6 +227,7 @@ impl<'a> Call<'a> {
 impl Future for Call<'_> {
     type Output = Outcome;
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
         loop {
             let outcome = ready!(Pin::new(&mut self.reply).poll(context));

@@ -33,6 +33,7 @@ impl<W: Clone> Pipeline<W> {
         self.append(|out| out.extend_from_slice(command), terms, Some(waker))
     }
 
+    #[inline]
     fn append(
         &mut self,
         encode: impl FnOnce(&mut BytesMut),

@@ -71,6 +71,7 @@ impl<W> Slots<W> {
     }
 
     /// One for a command whose reply has still to come.
+    #[inline]
     pub(super) fn take(&mut self, holder: Holder<W>, starts_at: u64, terms: Terms) -> Ticket {
         let Terms { asked_at, deadline, weight } = terms;
         let index = self.free.pop().unwrap_or(self.slots.len());
