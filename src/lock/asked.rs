@@ -11,7 +11,8 @@ use crate::net::outcome::Outcome;
 use crate::net::refusal::{Code, ServerError};
 use crate::net::reply::Reply;
 use crate::policy::Moment;
-use crate::server::call::{Call, Command, begin_amid};
+use crate::server::call::{Call, begin_amid};
+use crate::server::command::Command;
 
 /// A command, and who has to have what it wrote.
 #[derive(Clone, Copy)]

@@ -30,7 +30,7 @@ use crate::clock;
 #[cfg(test)]
 use crate::policy::mutants::Mutant;
 use crate::policy::{Ballot, Moment, Relay, Verdict};
-use crate::server::call::Command;
+use crate::server::command::Command;
 use crate::server::script::Script;
 
 /// How late a server may carry out an acquire that it had received when it froze. A release that

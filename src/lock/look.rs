@@ -17,7 +17,8 @@ use super::scripts;
 use crate::net::connection::Connection;
 use crate::net::handshake::OpenError;
 use crate::net::refusal::{Code, ServerError};
-use crate::server::call::{Call, Command, begin_all};
+use crate::server::call::{Call, begin_all};
+use crate::server::command::Command;
 use crate::server::node::{Node, Refusal};
 use crate::server::place::{Detour, Place};
 

@@ -28,7 +28,8 @@ use super::spans::Step;
 use crate::clock;
 use crate::net::connection::Connection;
 use crate::policy::{Entry, Moment, Verdict, renew_at, retry_at};
-use crate::server::call::{Call, Command, begin_all, send_whole};
+use crate::server::call::{Call, begin_all, send_whole};
+use crate::server::command::Command;
 
 /// So many locks are extended by one command: it saves most of a command's cost, and keeps a
 /// server for some tens of microseconds.

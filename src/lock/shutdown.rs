@@ -17,7 +17,8 @@ use super::race::all;
 use super::scripts;
 use crate::net::connection::Connection;
 use crate::policy::{Loss, Verdict};
-use crate::server::call::{Call, Command, begin_all};
+use crate::server::call::{Call, begin_all};
+use crate::server::command::Command;
 
 /// What became of the leases that were held when a locker was shut down.
 #[derive(Clone, Debug, Default)]

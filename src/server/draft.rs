@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use leasehold_resp::{command_len, store_command};
 
-use super::call::Command;
+use super::command::Command;
 use crate::net::connection::Connection;
 
 /// Room for the command of one lock with a name of some 40 bytes: up to here nothing is allocated.

@@ -6,6 +6,7 @@
 
 pub(crate) mod call;
 pub mod cluster;
+pub(crate) mod command;
 pub(crate) mod courier;
 mod debts;
 pub(crate) mod draft;

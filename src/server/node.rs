@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use super::call::Command;
+use super::command::Command;
 use super::debts::Debts;
 use super::endpoint::Endpoint;
 use super::fitness::{Facts, SECTIONS, Standing, Unfit};

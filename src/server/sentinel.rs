@@ -17,7 +17,8 @@ use leasehold_resp::Frame;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-use super::call::{self, Command};
+use super::call;
+use super::command::Command;
 use super::courier;
 use super::endpoint::Endpoint;
 use super::errands::Errands;

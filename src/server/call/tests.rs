@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use bytes::Bytes;
 use leasehold_resp::Frame;
 
 use super::*;
@@ -12,6 +13,8 @@ use crate::net::handshake::{Hello, connect};
 use crate::net::outcome::Fault;
 use crate::net::pushes::Listeners;
 use crate::net::transport::Address;
+use crate::server::command::PARAMETERS_MAX;
+use crate::server::script::Script;
 use crate::support::{Action, RedisServer, ScriptedServer, scripted::greeting, soon};
 
 /// There is room for no more than 1 MiB: not for so many commands of that size together.

@@ -1,0 +1,114 @@
+//! What can be sent to a server: a plain command, or a script and what it is called with.
+
+use bytes::{Bytes, BytesMut};
+use leasehold_resp::{command_len, encode_command};
+
+use super::script::Script;
+use crate::net::connection::Connection;
+use crate::net::refusal::ServerError;
+
+/// More than any script takes that is called for one lease: up to here nothing is allocated.
+pub(super) const PARAMETERS_MAX: usize = 11;
+/// What stands before a script's parameters: verb and script.
+const PREFIX: usize = 2;
+
+/// A command that can be sent: plain, or a script with the number of its keys, its keys, and its
+/// arguments.
+#[derive(Clone, Copy)]
+pub(crate) enum Command<'a> {
+    Plain(&'a [&'a [u8]]),
+    Script(&'a Script, &'a [&'a [u8]]),
+    /// With the script itself, whether the server knows it or not.
+    Whole(&'a Script, &'a [&'a [u8]]),
+}
+
+/// The words of a command.
+pub(super) enum Spelled<'a> {
+    Given(&'a [&'a [u8]]),
+    Few { words: [&'a [u8]; PREFIX + PARAMETERS_MAX], len: usize },
+    Many(Vec<&'a [u8]>),
+}
+
+impl<'a> Spelled<'a> {
+    fn new(verb: &'a [u8], which: &'a [u8], parameters: &[&'a [u8]]) -> Self {
+        let prefix: [&[u8]; PREFIX] = [verb, which];
+        let len = PREFIX + parameters.len();
+        if parameters.len() > PARAMETERS_MAX {
+            return Self::Many([&prefix, parameters].concat());
+        }
+        let mut words: [&[u8]; PREFIX + PARAMETERS_MAX] = [b""; PREFIX + PARAMETERS_MAX];
+        words[..PREFIX].copy_from_slice(&prefix);
+        words[PREFIX..len].copy_from_slice(parameters);
+        Self::Few { words, len }
+    }
+
+    pub(super) fn words(&self) -> &[&'a [u8]] {
+        match self {
+            Self::Given(words) => words,
+            Self::Few { words, len } => &words[..*len],
+            Self::Many(words) => words,
+        }
+    }
+}
+
+impl<'a> Command<'a> {
+    /// What a script is called on `connection`, where it can be called by that.
+    pub(super) fn digest(self, connection: &Connection) -> Option<&Bytes> {
+        match self {
+            Self::Script(script, _) => connection.digest(script.number()),
+            Self::Plain(_) | Self::Whole(..) => None,
+        }
+    }
+
+    /// The command's words; a script by its digest, where there is one.
+    pub(super) fn spell<'c>(self, digest: Option<&'c Bytes>) -> Spelled<'c>
+    where
+        'a: 'c,
+    {
+        match (self, digest) {
+            (Self::Script(_, parameters), Some(digest)) => {
+                Spelled::new(b"EVALSHA", digest, parameters)
+            }
+            _ => self.spell_whole(),
+        }
+    }
+
+    /// The command's words, which no server can fail to know.
+    pub(super) fn spell_whole(self) -> Spelled<'a> {
+        match self {
+            Self::Plain(words) => Spelled::Given(words),
+            Self::Script(script, parameters) | Self::Whole(script, parameters) => {
+                Spelled::new(b"EVAL", script.text().as_bytes(), parameters)
+            }
+        }
+    }
+
+    /// An error reply to this command.
+    pub(crate) fn refusal(self, text: &[u8]) -> ServerError {
+        let error = ServerError::new(text);
+        match self {
+            Self::Plain(words) => error.about("", words.get(1..2).unwrap_or_default()),
+            Self::Script(script, parameters) | Self::Whole(script, parameters) => {
+                let count = parameters.first().and_then(|count| std::str::from_utf8(count).ok());
+                let keys = 1..1 + count.and_then(|count| count.parse().ok()).unwrap_or(0);
+                error.about(script.text(), parameters.get(keys).unwrap_or_default())
+            }
+        }
+    }
+
+    /// The same, which no server can fail to know.
+    pub(crate) fn whole(self) -> Self {
+        match self {
+            Self::Script(script, parameters) => Self::Whole(script, parameters),
+            other => other,
+        }
+    }
+
+    /// The command encoded, with the script itself: there will be nobody to answer a NOSCRIPT.
+    pub(crate) fn encode_whole(self) -> Bytes {
+        let spelled = self.spell_whole();
+        let mut encoded = BytesMut::with_capacity(command_len(spelled.words()));
+        encode_command(&mut encoded, spelled.words());
+        encoded.freeze()
+    }
+}
