@@ -161,8 +161,8 @@ impl<F: Fencing> Guard<F> {
     /// At the latest that is its deadline, by a timer that needs no reply. It is at once when so
     /// many servers say that the lease is gone that no quorum can hold it. A renewed lease for
     /// which somebody waits here is watched, where the servers allow it (RESP3 and client
-    /// tracking): then a key that is deleted is known within a round trip (or, right after a
-    /// renewal, within a sixtieth of the TTL and 200 ms at most), and else at the next renewal.
+    /// tracking): then a key that is deleted is known within a round trip (within 200 ms, where that
+    /// key changes again and again), and else at the next renewal.
     ///
     /// # Panics
     ///

@@ -36,6 +36,8 @@ pub(crate) struct Hold {
     /// The fencing token; 0 where there is none.
     token: AtomicU64,
     granted_at: AtomicU64,
+    /// When it was, or will be, looked after because a server told that something happened to it.
+    looked_at: AtomicU64,
     /// Renewals in a row that came to nothing.
     failed_renewals: AtomicU32,
     /// Rung at its loss; there is one once somebody waits for that.
@@ -85,6 +87,7 @@ impl Hold {
             deadline: Deadline::not_begun(),
             token: AtomicU64::new(0),
             granted_at: AtomicU64::new(0),
+            looked_at: AtomicU64::new(0),
             failed_renewals: AtomicU32::new(0),
             bell: Mutex::new(None),
             has_ended: AtomicBool::new(false),
@@ -165,9 +168,21 @@ impl Hold {
         }
     }
 
-    /// When to look after it, if a server tells at `now` that something happened to it.
-    pub(super) fn look_at(&self, now: Moment) -> Moment {
-        self.ends_at().map_or(now, |end| look_at(now, self.term.asked_at(end), self.term.ttl()))
+    /// A server tells at `now` that something happened to it: when to look after it, unless that is
+    /// planned.
+    pub(super) fn note_told(&self, now: Moment) -> Option<Moment> {
+        let due = look_at(now, self.looked_at(), self.term.ttl())?;
+        self.looked_at.store(due.as_nanos(), Ordering::Relaxed);
+        Some(due)
+    }
+
+    /// When something is due that was to be at `due`: no later than a look that is planned.
+    pub(super) fn due(&self, due: Moment, now: Moment) -> Moment {
+        Some(self.looked_at()).filter(|look| *look > now).map_or(due, |look| look.min(due))
+    }
+
+    fn looked_at(&self) -> Moment {
+        Moment::from_nanos(self.looked_at.load(Ordering::Relaxed))
     }
 
     /// When it ends, as far as is known; none once lost.

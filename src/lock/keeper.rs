@@ -126,7 +126,7 @@ impl Keeper {
         let mut agenda = self.agenda();
         for entry in told.take_stirred() {
             let hold = agenda.get(entry).and_then(|room| Option::as_ref(room));
-            if let Some(due) = hold.map(|hold| hold.look_at(now)) {
+            if let Some(due) = hold.and_then(|hold| hold.note_told(now)) {
                 agenda.reschedule(entry, due);
             }
         }

@@ -311,8 +311,10 @@ impl Go {
             // Its locks are gone because they were given back.
         } else if is_extended {
             if hold.prolong(hold.term.deadline(self.asked_at)).is_none() {
-                hold.note_renewed(clock::now().since(self.asked_at));
-                self.core.keeper().schedule(*entry, renew_at(self.asked_at, hold.term.ttl()));
+                let now = clock::now();
+                hold.note_renewed(now.since(self.asked_at));
+                let again = renew_at(self.asked_at, hold.term.ttl());
+                self.core.keeper().schedule(*entry, hold.due(again, now));
             }
         } else if is_lost {
             hold.lose(self.core.gone());
@@ -332,7 +334,7 @@ impl Go {
             };
             let (now, random) = (clock::now(), clock::random_bits());
             let again = retry_at(now, failed, hold.term.ttl(), ends_at, random);
-            self.core.keeper().schedule(*entry, again.unwrap_or(ends_at));
+            self.core.keeper().schedule(*entry, hold.due(again.unwrap_or(ends_at), now));
         }
     }
 

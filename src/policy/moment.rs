@@ -25,12 +25,6 @@ impl Moment {
         Self(self.0.saturating_add(saturating_nanos(span)))
     }
 
-    /// This moment less `span`; that of the boot where it would be before it.
-    #[must_use]
-    pub fn before(self, span: Duration) -> Self {
-        Self(self.0.saturating_sub(saturating_nanos(span)))
-    }
-
     /// How long after `earlier` this is; zero where it is not after it.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
@@ -52,7 +46,6 @@ mod tests {
         assert_eq!(end.after(Duration::from_secs(1)), end);
         assert_eq!(Moment::from_nanos(5).after(Duration::MAX), end);
         assert_eq!(Moment::from_nanos(5).since(end), Duration::ZERO);
-        assert_eq!(Moment::from_nanos(5).before(Duration::from_secs(1)), Moment::from_nanos(0));
     }
 
     #[test]
@@ -60,6 +53,5 @@ mod tests {
         let start = Moment::from_nanos(7);
         let span = Duration::from_millis(30);
         assert_eq!(start.after(span).since(start), span);
-        assert_eq!(start.after(span).before(span), start);
     }
 }

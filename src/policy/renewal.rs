@@ -46,14 +46,16 @@ pub(crate) fn retry_at(
     Some(now.after(delay.min(until_last)))
 }
 
-/// When to look after a lease that was last renewed at `asked_at`, if a server tells at `now` that
-/// something happened to its key.
+/// When to look after a lease of which a server tells at `now` that something happened to its key,
+/// if that was done for the same reason at `looked_at` before; `None` if it is planned for then.
 ///
-/// At once, unless it has just been renewed. A renewal is itself something that happens to the key,
-/// and wakes those who wait for it. If they then try, and one server lets them in that has lost the
-/// lease, the holder is told of that: each would keep the other busy.
-pub(crate) fn look_at(now: Moment, asked_at: Moment, ttl: Duration) -> Moment {
-    now.max(asked_at.after(soonest(ttl)).min(renew_at(asked_at, ttl)))
+/// At once, but not again and again. To look is to renew, which is itself something that happens to
+/// the key, and wakes those who wait for it. If they then try, and a server lets them in that has lost
+/// the lease, the holder is told of that: each would keep the other busy.
+pub(crate) fn look_at(now: Moment, looked_at: Moment, ttl: Duration) -> Option<Moment> {
+    // Of a very short lease no renewal is put off by it for long.
+    let apart = soonest(ttl).min(ttl / LONGEST_SHARE);
+    (looked_at < now).then(|| now.max(looked_at.after(apart)))
 }
 
 fn soonest(ttl: Duration) -> Duration {
@@ -88,16 +90,15 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_is_looked_after_at_once_but_for_what_its_own_renewal_may_have_caused() {
-        assert_eq!(look_at(at(1000), at(500), ms(6000)), at(1000));
-        assert_eq!(look_at(at(501), at(500), ms(6000)), at(600));
-        assert_eq!(look_at(at(501), at(500), ms(60)), at(505));
-        assert_eq!(
-            look_at(at(501), at(500), ms(12)),
-            at(504),
-            "no later than it is renewed anyway"
-        );
-        assert_eq!(look_at(at(501), at(500), ms(86_400_000)), at(700));
+    fn a_lease_is_looked_after_at_once_but_not_again_and_again() {
+        let looked_at = at(500);
+        assert_eq!(look_at(at(1000), looked_at, ms(6000)), Some(at(1000)));
+        assert_eq!(look_at(at(501), looked_at, ms(6000)), Some(at(600)));
+        assert_eq!(look_at(at(501), looked_at, ms(60)), Some(at(505)));
+        assert_eq!(look_at(at(501), looked_at, ms(86_400_000)), Some(at(700)));
+        assert_eq!(look_at(at(501), looked_at, ms(12)), Some(at(502)));
+        assert_eq!(look_at(at(500), looked_at, ms(6000)), None, "that look is still to come");
+        assert_eq!(look_at(at(499), looked_at, ms(6000)), None);
     }
 
     #[test]
