@@ -5,7 +5,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 BYTES_MAX=600000
-target_dir=${CARGO_TARGET_DIR:-$PWD/target}
+# A directory of its own: to cargo a version that was packed once never changes, neither what it
+# unpacked of it nor what it compiled.
+target_dir=$(mktemp -d)
+trap 'rm -rf "$target_dir"' EXIT
+export CARGO_TARGET_DIR=$target_dir
 
 version_of() {
     cargo metadata --no-deps --format-version 1 --locked |
