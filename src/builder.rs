@@ -83,7 +83,8 @@ impl Builder {
     /// - `redis-sentinel://[[user]:password@]host[:port][,host[:port]..]/service[?db=database]`:
     ///   Sentinels, by which the master of the service is found
     ///
-    /// User, password, path and service are percent-encoded; an IPv6 address stands in brackets. A
+    /// `valkey` may stand for `redis`, and `valkeys` for `rediss`: `valkey://`, `valkeys-cluster://`
+    /// and so on. User, password, path and service are percent-encoded; an IPv6 address stands in brackets. A
     /// Cluster, or a service, is one server that moves: its failovers promote replicas that may lack
     /// the last writes, and with them a lease.
     ///

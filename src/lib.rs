@@ -40,7 +40,7 @@
 //!
 //! # Features
 //!
-//! None is on by default. `tls`: `rediss://` URLs, by rustls. `metrics`: counters, gauges and
+//! None is on by default. `tls`: `rediss://` and `valkeys://` URLs, by rustls. `metrics`: counters, gauges and
 //! histograms by the crate `metrics`. `tracing`: spans for acquire, hold, renew and release by the
 //! crate `tracing`. `examine`: `Builder::examine`, whether servers are fit for locks. `inspect`:
 //! `Locker::inspect` and `Locker::list`, who holds what. `cli`: the command `leasehold`.

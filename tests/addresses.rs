@@ -17,6 +17,7 @@ async fn works(url: String) {
 async fn a_name_of_several_addresses_is_found_at_whichever_serves() {
     let server = RedisServer::start();
     works(format!("redis://localhost:{}", server.port())).await;
+    works(format!("valkey://localhost:{}", server.port())).await;
 }
 
 #[tokio::test]

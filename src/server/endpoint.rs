@@ -57,7 +57,7 @@ impl Secret {
     }
 }
 
-/// As a URL without the password.
+/// As a `redis` URL without the password.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { address, credentials, database, tls } = self;

@@ -43,9 +43,9 @@ pub enum Command {
 /// Where the locks are.
 #[derive(Debug, clap::Args)]
 pub struct Servers {
-    /// A server: redis://, rediss://, redis+unix://, redis-cluster:// or redis-sentinel://. Given
-    /// several times, it is a Redlock over all of them; several in LEASEHOLD_URL are separated by
-    /// spaces.
+    /// A server: redis://, rediss://, redis+unix://, redis-cluster:// or redis-sentinel://, or the
+    /// same with valkey for redis. Given several times, it is a Redlock over all of them; several
+    /// in LEASEHOLD_URL are separated by spaces.
     #[arg(
         long = "url",
         short = 'u',

@@ -3,7 +3,8 @@
 use thiserror::Error;
 
 const SCHEMES: &str = "redis://, redis+unix://, redis-cluster:// or redis-sentinel://, or for TLS \
-                       rediss://, rediss-cluster:// or rediss-sentinel://";
+                       rediss://, rediss-cluster:// or rediss-sentinel:// (or with valkey in the \
+                       place of redis)";
 
 /// Why a text is no [`Target`](super::Target).
 ///
@@ -134,7 +135,7 @@ impl InvalidEndpoint {
             |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
         match scheme.to_ascii_lowercase().as_str() {
             #[cfg(not(unix))]
-            "redis+unix" | "unix" => Self::UnixUnsupported,
+            "redis+unix" | "valkey+unix" | "unix" => Self::UnixUnsupported,
             // Beyond this syntax it may be a user and password in front of an "://" of their own.
             name if !name.is_empty() && name.bytes().all(is_letter) => {
                 Self::UnknownScheme(name.to_owned())

@@ -18,7 +18,8 @@ const SENTINEL_PORT: u16 = 26379;
 ///
 /// with `?db=N` as another way, or a socket's and a service's only one, to choose the database; a
 /// cluster has only 0. All but the sockets are reached over TLS where `rediss` stands for `redis`.
-/// User, password, path and service are percent-encoded; an IPv6 address stands in brackets.
+/// `valkey` means what `redis` does in each of these, and `valkeys` what `rediss` does. User,
+/// password, path and service are percent-encoded; an IPv6 address stands in brackets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// One server.
@@ -55,7 +56,7 @@ impl Target {
         }
         let (scheme, rest) = url.split_once("://").ok_or(InvalidEndpoint::MissingScheme)?;
         let pieces = Pieces::split(rest);
-        match scheme.to_ascii_lowercase().as_str() {
+        match canonical(scheme).as_str() {
             "redis" => server(&pieces?, false),
             "rediss" => server(&pieces?, true),
             #[cfg(unix)]
@@ -66,6 +67,15 @@ impl Target {
             "rediss-sentinel" => sentinel(&pieces?, true),
             _ => Err(InvalidEndpoint::scheme(scheme)),
         }
+    }
+}
+
+/// The scheme in lower case, and as Redis's where it is Valkey's name for the same.
+fn canonical(scheme: &str) -> String {
+    let scheme = scheme.to_ascii_lowercase();
+    match scheme.strip_prefix("valkey") {
+        Some(kind) => format!("redis{kind}"),
+        None => scheme,
     }
 }
 

@@ -138,6 +138,30 @@ fn right_sentinel_urls_give_the_sentinels_and_the_service() {
 }
 
 #[test]
+fn valkeys_name_in_the_scheme_means_what_rediss_name_means() {
+    let table = [
+        ("valkey://u:pw@h:1/2", "redis://u:pw@h:1/2"),
+        ("VALKEYS://:pw@h", "rediss://:pw@h"),
+        ("valkey+unix://u:pw@/r.sock?db=3", "redis+unix://u:pw@/r.sock?db=3"),
+        ("Valkey-Cluster://u:pw@h,i:2", "redis-cluster://u:pw@h,i:2"),
+        ("valkeys-cluster://h", "rediss-cluster://h"),
+        ("valkey-sentinel://h,i/main?db=1", "redis-sentinel://h,i/main?db=1"),
+        ("valkeys-sentinel://h/main", "rediss-sentinel://h/main"),
+        ("valkey://h/x", "redis://h/x"),
+        ("valkey-sentinel://h", "redis-sentinel://h"),
+    ];
+    for (alias, url) in table {
+        assert_eq!(Target::parse(alias), Target::parse(url), "{alias}");
+    }
+    for unknown in ["valkeyss://h", "valkeys+unix:///r.sock", "valkey-redis://h", "redisvalkey://h"]
+    {
+        let error = Target::parse(unknown).unwrap_err();
+        let scheme = unknown.split_once(':').unwrap().0;
+        assert_eq!(error, InvalidEndpoint::UnknownScheme(scheme.into()));
+    }
+}
+
+#[test]
 fn wrong_urls_are_refused_for_what_is_wrong_with_them() {
     use InvalidEndpoint as E;
     let table = [
@@ -309,7 +333,8 @@ fn messages_name_the_part_and_show_a_right_one() {
         ("redis://::1", "[::1]"),
         ("redis://h:x", "from 1 to 65535"),
         ("redis://:a%zz@h", "the URL's password has a '%' without two hexadecimal digits"),
-        ("valkey://h", "valkey:// is unknown"),
+        ("valkeyx://h", "valkeyx:// is unknown"),
+        ("valkeyx://h", "with valkey in the place of redis"),
         ("redis://h,i", "redis-cluster://host:port,host:port"),
         ("redis-cluster://h,", "host:port,host:port"),
         ("redis-cluster://h,h", "the same host and port more than once"),

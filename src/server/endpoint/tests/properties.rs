@@ -107,7 +107,7 @@ proptest! {
     /// Whatever stands around it: delimiters, escapes, other passwords, nothing.
     #[test]
     fn a_password_is_never_shown(
-        scheme in "rediss?(-cluster|-sentinel)?|redis\\+unix|[a-z]{0,3}",
+        scheme in "(redis|valkey)s?(-cluster|-sentinel)?|(redis|valkey)\\+unix|[a-z]{0,3}",
         user in "[a-zA-Z0-9%@:/?#,\\[\\]\\PC]{0,6}",
         before in "[a-z0-9%@:/?#,\\[\\]&=.\\PC]{0,6}",
         after in "[a-z0-9%@:/?#,\\[\\]&=.\\PC]{0,6}",
@@ -124,7 +124,7 @@ proptest! {
 
     #[test]
     fn no_text_makes_it_panic(
-        url in "(rediss?(-cluster|-sentinel)?|unix)://[\\[\\]:@/?#&=%,a-f0-9\\PC]{0,30}",
+        url in "((redis|valkey)s?(-cluster|-sentinel)?|unix)://[\\[\\]:@/?#&=%,a-f0-9\\PC]{0,30}",
     ) {
         Target::parse(&url).ok();
     }
