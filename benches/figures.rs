@@ -145,7 +145,7 @@ fn main() {
     let server = RedisServer::start();
     let scripts = wire::Scripts::load(&mut server.client());
     checks::run(&server, &scripts);
-    println!("{}", server_version(&server));
+    println!("{}", support::binary::version());
     uncontended::run(&server, &scripts, rounds.latency);
     throughput::run(&server, &scripts, rounds.throughput);
     redlock::run(rounds.redlock);
@@ -154,10 +154,4 @@ fn main() {
     server::run(rounds.server);
     contend();
     renew();
-}
-
-fn server_version(server: &RedisServer) -> String {
-    let info = server.cli_text(&["INFO", "server"]);
-    let version = info.lines().find_map(|line| line.strip_prefix("redis_version:"));
-    format!("redis-server {}", version.unwrap_or("of unknown version"))
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Shows what a lock does, step by step, on a redis-server of its own: a free port of the loopback,
+# Shows what a lock does, step by step, on a server of its own: a free port of the loopback,
 # nothing on disk, stopped when this ends.
 set -eu
 cd "$(dirname "$0")/.."
@@ -10,5 +10,5 @@ cargo build --quiet --locked --example demo
 # shellcheck source=scripts/own-redis.sh
 . scripts/own-redis.sh
 start_server
-echo "redis-server (process $server) on port $port, for this demo only"
+echo "$server_binary (process $server) on port $port, for this demo only"
 cargo run --quiet --locked --example demo -- "redis://127.0.0.1:$port"

@@ -69,7 +69,7 @@ faults=$(awk '$2 == "fault:" { sum += $1 } END { print sum + 0 }' "$logs/soak")
 # What was tried
 
 Made by \`scripts/evidence.sh${*:+ $*}\` on $(date -u +%F), at $(git rev-parse --short HEAD), in $((SECONDS / 60)) minutes on
-$(nproc) cores of an $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), $(uname -sr), Redis $(redis-server --version | sed -n 's/.* v=\([^ ]*\).*/\1/p'), $(rustc --version | cut -d' ' -f1-2). Nothing was found.
+$(nproc) cores of an $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), $(uname -sr), $("${LEASEHOLD_TEST_SERVER:-redis-server}" --version | sed -n 's/^\([^ ]*\) .* v=\([^ ]*\).*/\1 \2/p'), $(rustc --version | cut -d' ' -f1-2). Nothing was found.
 
 | | |
 |---|---:|

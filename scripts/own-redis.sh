@@ -1,6 +1,9 @@
 # shellcheck shell=sh
-# A redis-server of the reading script's own: a free port of the loopback, nothing on disk, stopped
-# when the script ends. To be read by other scripts (`.`); start_server sets port and server.
+# A server of the reading script's own: a free port of the loopback, nothing on disk, stopped when the
+# script ends. To be read by other scripts (`.`); start_server sets port and server.
+# LEASEHOLD_TEST_SERVER is the path of the server; unset, it is the redis-server in PATH.
+
+server_binary=${LEASEHOLD_TEST_SERVER:-redis-server}
 
 PORT_TRIES=20
 
@@ -53,7 +56,7 @@ start_server() {
     tries_left=$PORT_TRIES
     while [ "$tries_left" -gt 0 ]; do
         port=$(random_port)
-        $dies_with_us redis-server --port "$port" --bind 127.0.0.1 --save "" --appendonly no \
+        $dies_with_us "$server_binary" --port "$port" --bind 127.0.0.1 --save "" --appendonly no \
             --daemonize no --dir "$directory" >"$directory/log" 2>&1 &
         server=$!
         if served; then
@@ -65,7 +68,7 @@ start_server() {
         grep -q "Address already in use" "$directory/log" || break
         tries_left=$((tries_left - 1))
     done
-    echo "redis-server did not start:" >&2
+    echo "$server_binary did not start:" >&2
     cat "$directory/log" >&2
     exit 1
 }

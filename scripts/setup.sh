@@ -4,6 +4,8 @@
 # Installs redis-server where it is missing; says nothing where nothing is to do.
 #   scripts/setup.sh                          that
 #   scripts/setup.sh postgresql python npm    and what some examples need, or some of it
+#   scripts/setup.sh servers                  and the servers of scripts/server.sh; or one, by its name
+# With LEASEHOLD_TEST_SERVER, tests start the server with that path in the place of redis-server.
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -54,10 +56,15 @@ if ! command -v redis-server >/dev/null; then
     exit 1
 fi
 
+server=${LEASEHOLD_TEST_SERVER:-redis-server}
+if ! said=$("$server" --version); then
+    complain "LEASEHOLD_TEST_SERVER is $server, and that cannot be run"
+    exit 1
+fi
 # "Redis server v=7.0.15 sha=..."
-version=$(redis-server --version | sed -n 's/.* v=\([0-9][0-9.]*\).*/\1/p')
+version=$(echo "$said" | sed -n 's/.* v=\([0-9][0-9.]*\).*/\1/p')
 if [ "${version%%.*}" -lt "$OLDEST_REDIS" ] 2>/dev/null || [ -z "$version" ]; then
-    complain "warning: redis-server ${version:-of unknown version}:" \
+    complain "warning: $server ${version:-of unknown version}:" \
         "the tests need $OLDEST_REDIS.0 or newer, and some will fail"
 fi
 
@@ -75,6 +82,18 @@ has() {
 }
 
 for wanted in "$@"; do
+    case $wanted in
+    servers)
+        scripts/server.sh --list | while read -r name _; do
+            scripts/server.sh "$name" >/dev/null
+        done
+        continue
+        ;;
+    redis-* | valkey-*)
+        scripts/server.sh "$wanted" >/dev/null
+        continue
+        ;;
+    esac
     has "$wanted" && continue
     complain "$wanted is missing: installing it"
     if ! command -v apt-get >/dev/null; then

@@ -1,6 +1,6 @@
-//! What a real redis-server sends, type by type.
+//! What a real server sends, type by type.
 //!
-//! Needs `redis-server` 7 on the PATH. Each test has a server of its own, on a socket of its own.
+//! Needs Redis 7 or Valkey: the one whose path is in `LEASEHOLD_TEST_SERVER`, or `redis-server` in PATH. Each test has a server of its own, on a socket of its own.
 #![cfg(unix)]
 #![allow(clippy::disallowed_methods, reason = "a test waits for a server that is starting")]
 
@@ -24,7 +24,7 @@ struct Server {
 
 const RUN_UNTIL_STDIN_CLOSES: &str = r#"
     trap '' HUP INT TERM
-    redis-server --port 0 --unixsocket "$0/socket" --dir "$0" --save "" \
+    "${LEASEHOLD_TEST_SERVER:-redis-server}" --port 0 --unixsocket "$0/socket" --dir "$0" --save "" \
         --enable-debug-command yes --logfile "$0/log" &
     server=$!
     cat
@@ -51,7 +51,7 @@ impl Server {
         loop {
             match UnixStream::connect(self.directory.join("socket")) {
                 Ok(stream) => return Client::new(stream),
-                Err(error) if Instant::now() > deadline => panic!("no redis-server: {error}"),
+                Err(error) if Instant::now() > deadline => panic!("no server: {error}"),
                 Err(_) => sleep(Duration::from_millis(10)),
             }
         }

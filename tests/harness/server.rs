@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use leasehold_resp::Frame;
 
+use crate::support::binary::{self, Product};
 use crate::support::watchdog::{Directory, Watchdog};
 use crate::support::{RedisServer, STUCK, eventually, unique_name};
 
@@ -18,6 +19,21 @@ pub(crate) fn is_alive(pid: u32) -> bool {
     // `ps` prints the state alone, /proc prints "pid (name) state ...".
     let state = text.rsplit(')').next().unwrap_or_default().trim_start();
     !state.is_empty() && !state.starts_with('Z')
+}
+
+#[test]
+fn the_server_that_runs_is_the_one_that_was_chosen() {
+    let server = RedisServer::start();
+    let info = server.cli_text(&["INFO", "server"]);
+    let (field, (major, minor, patch)) = match binary::version().product {
+        Product::Redis => ("redis_version", binary::version().number),
+        Product::Valkey => ("valkey_version", binary::version().number),
+    };
+    assert!(info.contains(&format!("{field}:{major}.{minor}.{patch}\r\n")), "{info}");
+    let program = std::env::var("LEASEHOLD_TEST_SERVER").unwrap_or("redis-server".into());
+    let command = std::fs::read_to_string(format!("/proc/{}/cmdline", server.pid()));
+    // A server rewrites its command line, and begins it with the path that it was called by.
+    assert!(command.is_ok_and(|command| command.starts_with(&program)), "{program}");
 }
 
 #[test]

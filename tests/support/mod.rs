@@ -8,6 +8,7 @@
 #![allow(unreachable_pub, reason = "pub marks what tests may use; a test program exports nothing")]
 #![allow(clippy::disallowed_methods, reason = "tests measure and wait in real time")]
 
+pub mod binary;
 pub mod certificates;
 pub mod client;
 pub mod cluster;

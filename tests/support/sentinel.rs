@@ -10,7 +10,7 @@ use leasehold_resp::Frame;
 
 use super::server::{ADMIN, has_least_rights};
 use super::watchdog::{Directory, Watchdog};
-use super::{Client, RedisServer, STUCK, ports};
+use super::{Client, RedisServer, STUCK, binary, ports};
 
 /// What the Sentinels call the master and its replicas.
 pub const SERVICE: &str = "main";
@@ -199,8 +199,7 @@ impl Sentinel {
             let port = ports::free();
             let text = configuration(port, master, &directory, passwords);
             std::fs::write(&file, text).expect("the directory can be written");
-            let command: [OsString; 3] =
-                ["redis-server".into(), file.clone().into(), "--sentinel".into()];
+            let command: [OsString; 3] = [binary::path(), file.clone().into(), "--sentinel".into()];
             let mut process = Watchdog::spawn(&command, &directory).expect("sh can be started");
             if process.log().wait_for_any(&["Sentinel ID is"], STUCK) {
                 return Self { process, port, answers: true };

@@ -1,4 +1,4 @@
-//! A real redis-server, owned by one test: its own port, directory and memory, and gone with it.
+//! A real server, owned by one test: its own port, directory and memory, and gone with it.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use leasehold_resp::Frame;
 
 use super::watchdog::{Directory, Watchdog};
-use super::{Client, Identity, STUCK, ports, rights, unique_name, wall_clock};
+use super::{Client, Identity, STUCK, binary, ports, rights, unique_name, wall_clock};
 
 /// What a server (or a Sentinel) prints when it has bound its port and serves.
 const READY: [&str; 2] = ["Ready to accept connections", "Sentinel ID is"];
@@ -44,7 +44,7 @@ pub fn has_least_rights() -> bool {
 pub const ADMIN: &str = "admin";
 
 impl Builder {
-    /// One more word of redis-server's command line.
+    /// One more word of the server's command line.
     pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
         self.arguments.push(argument.as_ref().to_owned());
         self
@@ -119,7 +119,7 @@ impl Builder {
             if log.contains("Address already in use") {
                 return Launch::PortTaken;
             }
-            panic!("redis-server did not start (is it installed? see scripts/setup.sh):\n{log}");
+            panic!("{:?} did not start (see scripts/setup.sh):\n{log}", binary::path());
         }
         let answer = Client::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), None)
             .and_then(|mut client| client.try_call(&["PING"]));
@@ -130,13 +130,16 @@ impl Builder {
 
     fn command_line(&self, port: u16, directory: &Path) -> Vec<OsString> {
         let mut command = if self.wall_clock { wall_clock::prefix(directory) } else { vec![] };
-        command.extend(["redis-server", "--port"].map(OsString::from));
-        command.push(port.to_string().into());
+        command.extend([binary::path(), "--port".into(), port.to_string().into()]);
         command.extend(
             ["--protected-mode", "no", "--save", "", "--bind", "127.0.0.1"].map(OsString::from),
         );
         command.extend(self.bind.map(OsString::from));
-        command.extend(["--enable-debug-command", "yes", "--daemonize", "no"].map(OsString::from));
+        command.extend(["--daemonize", "no"].map(OsString::from));
+        // Before Redis 7, DEBUG is for everybody, and the word is unknown.
+        if binary::is_seven() {
+            command.extend(["--enable-debug-command", "yes"].map(OsString::from));
+        }
         let (append_only, fsync) = if self.append_only { ("yes", "always") } else { ("no", "no") };
         command.extend(
             ["--appendonly", append_only, "--appendfsync", fsync, "--dir"].map(OsString::from),
@@ -251,7 +254,7 @@ impl RedisServer {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
     }
 
-    /// The pid of redis-server itself.
+    /// The pid of the server itself.
     pub fn pid(&self) -> u32 {
         self.process.pid()
     }

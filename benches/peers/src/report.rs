@@ -118,7 +118,7 @@ struct Machine {
     date: String,
     cpu: String,
     cores: usize,
-    redis: String,
+    server: String,
     rustc: String,
 }
 
@@ -127,20 +127,18 @@ impl Machine {
         let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let model = info.lines().find(|line| line.starts_with("model name"));
         let cpu = model.and_then(|line| line.split_once(": ")).map_or("a CPU", |(_, name)| name);
-        let redis = output(Command::new("redis-server").arg("--version"));
-        let version = redis.split(' ').find_map(|word| word.strip_prefix("v="));
         Self {
             date: output(Command::new("date").args(["-u", "+%Y-%m-%d"])),
             cpu: cpu.trim().to_owned(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
-            redis: version.unwrap_or("?").to_owned(),
+            server: crate::support::binary::version().to_string(),
             rustc: output(Command::new("rustc").arg("--version")),
         }
     }
 
     fn line(&self) -> String {
-        let Self { date, cpu, cores, redis, rustc } = self;
-        format!("{cores} cores of {cpu}, redis-server {redis}, {rustc}, {date}")
+        let Self { date, cpu, cores, server, rustc } = self;
+        format!("{cores} cores of {cpu}, {server}, {rustc}, {date}")
     }
 }
 

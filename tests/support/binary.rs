@@ -1,0 +1,86 @@
+//! Which server the tests start: the one that `LEASEHOLD_TEST_SERVER` names by its path, or else the
+//! `redis-server` in PATH. `scripts/server.sh` gets others.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::Write;
+use std::process::Command;
+use std::sync::OnceLock;
+
+const VARIABLE: &str = "LEASEHOLD_TEST_SERVER";
+
+/// What to start. The same program is a Sentinel when it is told so.
+pub fn path() -> OsString {
+    std::env::var_os(VARIABLE).unwrap_or_else(|| "redis-server".into())
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Product {
+    Redis,
+    Valkey,
+}
+
+/// What the program says of itself.
+#[derive(Debug)]
+pub struct Version {
+    pub product: Product,
+    pub number: (u32, u32, u32),
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (major, minor, patch) = self.number;
+        write!(f, "{:?} {major}.{minor}.{patch}", self.product)
+    }
+}
+
+/// Of the server that is chosen.
+pub fn version() -> &'static Version {
+    static VERSION: OnceLock<Version> = OnceLock::new();
+    VERSION.get_or_init(|| {
+        let output = Command::new(path()).arg("--version").output();
+        let output = output.expect("the server can be run: see scripts/setup.sh");
+        let text = String::from_utf8_lossy(&output.stdout);
+        parse(&text).unwrap_or_else(|| panic!("{VARIABLE} is no server of ours: {text:?}"))
+    })
+}
+
+/// "Redis server v=7.0.15 sha=00000000:0 malloc=.."
+fn parse(text: &str) -> Option<Version> {
+    let product = match text.split(' ').next()? {
+        "Redis" => Product::Redis,
+        "Valkey" => Product::Valkey,
+        _ => return None,
+    };
+    let (_, number) = text.split_once(" v=")?;
+    let mut parts = number.split(' ').next()?.split('.').map(str::parse);
+    let mut next = || parts.next()?.ok();
+    Some(Version { product, number: (next()?, next()?, next()?) })
+}
+
+/// Whether the server knows what these versions brought, of Redis and of Valkey. Valkey 7.2 began as
+/// Redis 7.2.
+pub fn has_at_least(redis: (u32, u32), valkey: (u32, u32)) -> bool {
+    let Version { product, number: (major, minor, _) } = version();
+    let needed = match product {
+        Product::Redis => redis,
+        Product::Valkey => valkey,
+    };
+    (*major, *minor) >= needed
+}
+
+/// What Redis 7.0 brought, and so every Valkey has.
+pub fn is_seven() -> bool {
+    has_at_least((7, 0), (7, 2))
+}
+
+/// For a test that has nothing to try on a server that lacks something: says so where the harness
+/// captures nothing. It goes by the version, so that a server that should have it cannot excuse
+/// itself.
+pub fn lacks(has: bool, what: &str) -> bool {
+    if !has {
+        let test = std::thread::current().name().unwrap_or("a test").to_owned();
+        writeln!(std::io::stderr(), "NOT TRIED on {}, which lacks {what}: {test}", version()).ok();
+    }
+    !has
+}
