@@ -17,7 +17,7 @@ use crate::locker::{Defaults, Locker};
 #[cfg(feature = "tls")]
 use crate::net::tls::Tls;
 use crate::policy::{Adaptive, Quorum, Retry};
-use crate::server::endpoint::{Credentials, Secret};
+use crate::server::credentials::{Credentials, Login, Provider};
 use crate::soon::Soon;
 use crate::stats::Observer;
 
@@ -40,7 +40,8 @@ pub struct Builder {
     observer: Option<Arc<dyn Observer>>,
     #[cfg(feature = "tls")]
     tls: Option<Tls>,
-    sentinel_credentials: Option<Credentials>,
+    credentials: Option<Provider>,
+    sentinel_login: Option<Login>,
 }
 
 impl Builder {
@@ -69,7 +70,8 @@ impl Builder {
             observer: None,
             #[cfg(feature = "tls")]
             tls: None,
-            sentinel_credentials: None,
+            credentials: None,
+            sentinel_login: None,
         }
     }
 
@@ -109,8 +111,72 @@ impl Builder {
         user: Option<impl Into<String>>,
         password: impl Into<String>,
     ) -> Self {
-        let (user, password) = (user.map(Into::into), Secret::new(password));
-        self.sentinel_credentials = Some(Credentials { user, password });
+        let user = user.map(Into::into);
+        let credentials = Credentials { user, ..Credentials::password(password) };
+        self.sentinel_login = Some(Login::Fixed(credentials));
+        self
+    }
+
+    /// Asks `provide` how to log in, for URLs without a user and a password: a token that lives for
+    /// some minutes, a password that is rotated.
+    ///
+    /// It is asked at each connection, with the server's address, `host:port` or the path of a
+    /// socket: for servers, nodes of a Cluster, and the servers of a service, whose Sentinels have
+    /// [`Builder::sentinel_credentials_from`]. A locker has up to three connections to a server
+    /// beside those of [`Builder::connections`], so a provider that is dear remembers its answer for
+    /// a while. Where credentials end ([`Credentials::valid_for`]) it is asked again in time, and live
+    /// connections log in anew by `AUTH`, between other commands; leases are not touched by that.
+    ///
+    /// The provider has to answer within nine tenths of [`Builder::connect_timeout`], and must not
+    /// block the thread. One that fails, panics or takes longer makes the server unavailable
+    /// ([`Error::is_unavailable`]) with an error that says so and has the provider's text; credentials
+    /// that the server refuses are [`Error::is_auth`]. Both are tried again like any connection. On a
+    /// live connection both are counted ([`Stats::logins_failed`](crate::Stats::logins_failed)), told
+    /// by [`Locker::warnings`], and tried again with a pause; the connection stays as it is until the
+    /// server ends it.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn sign(server: &str) -> std::io::Result<String> { Ok(String::new()) }
+    /// # async fn example() -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    /// use leasehold::{Credentials, Locker};
+    ///
+    /// let locker = Locker::builder()
+    ///     .node("rediss://cache.internal")
+    ///     .credentials(async |server: String| {
+    ///         let token = sign(&server).await?;
+    ///         let credentials = Credentials::new("billing", token);
+    ///         Ok::<_, std::io::Error>(credentials.valid_for(Duration::from_secs(15 * 60)))
+    ///     })
+    ///     .connect()
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn credentials<A, E>(
+        mut self,
+        provide: impl Fn(String) -> A + Send + Sync + 'static,
+    ) -> Self
+    where
+        A: Future<Output = Result<Credentials, E>> + Send + 'static,
+        E: fmt::Display,
+    {
+        self.credentials = Some(Provider::new(provide));
+        self
+    }
+
+    /// As [`Builder::credentials`], for the Sentinels of a `redis-sentinel://` URL.
+    pub fn sentinel_credentials_from<A, E>(
+        mut self,
+        provide: impl Fn(String) -> A + Send + Sync + 'static,
+    ) -> Self
+    where
+        A: Future<Output = Result<Credentials, E>> + Send + 'static,
+        E: fmt::Display,
+    {
+        self.sentinel_login = Some(Login::Provided(Provider::new(provide)));
         self
     }
 

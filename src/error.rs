@@ -128,7 +128,8 @@ impl Error {
         self.is_failure_of(FailureKind::Unknown)
     }
 
-    /// A server could not be reached, or said that it cannot serve now.
+    /// A server could not be reached, or said that it cannot serve now; or the provider of
+    /// [`Builder::credentials`](crate::Builder::credentials) gave none for it.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         self.is_failure_of(FailureKind::Unavailable)

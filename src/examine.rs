@@ -115,8 +115,8 @@ async fn examine_all(plan: &Arc<Plan>, servers: Vec<Result<Endpoint, Finding>>) 
 
 async fn examine_one(plan: &Plan, endpoint: &Endpoint) -> Patient {
     let server = endpoint.address.to_string();
-    let connection = match open(plan, endpoint).await {
-        Ok(connection) => connection,
+    let session = match plan.settings.open_bare(endpoint, Listeners::default()).await {
+        Ok(session) => session,
         Err(error) => return Patient::unmet(&server, unmet(error)),
     };
     let questions = Questions {
@@ -125,9 +125,9 @@ async fn examine_one(plan: &Plan, endpoint: &Endpoint) -> Patient {
         in_cluster: plan.standard.in_cluster,
         within: plan.standard.command_timeout,
     };
-    let facts = gather(&connection, &questions).await;
-    let user = endpoint.credentials.as_ref().and_then(|credentials| credentials.user.as_deref());
-    let findings = judge(&facts, &plan.standard, user.unwrap_or("default"), clock::now());
+    let facts = gather(&session.opened.connection, &questions).await;
+    let user = session.user.as_deref().unwrap_or("default");
+    let findings = judge(&facts, &plan.standard, user, clock::now());
     let (version, round_trip) = (facts.software(), facts.round_trip());
     let (server, kind) = (shown(&server), ServerKind::Server);
     Patient { report: ServerExamination { server, kind, version, round_trip, findings }, facts }
@@ -135,7 +135,7 @@ async fn examine_one(plan: &Plan, endpoint: &Endpoint) -> Patient {
 
 async fn open(plan: &Plan, endpoint: &Endpoint) -> Result<Arc<Connection>, OpenError> {
     let opened = plan.settings.open_bare(endpoint, Listeners::default()).await;
-    opened.map(|opened| opened.connection)
+    opened.map(|session| session.opened.connection)
 }
 
 /// What is to be said of a server that cannot be connected to.

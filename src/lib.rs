@@ -101,6 +101,7 @@ pub use net::tls::Tls;
 pub use policy::LockState;
 pub use policy::{CoexistenceError, Loss, Retry, Tolerance, may_coexist};
 pub use request::{Acquire, LockRequest};
+pub use server::credentials::Credentials;
 #[cfg(feature = "metrics")]
 pub use stats::SECONDS_BUCKETS;
 pub use stats::{BreakerState, Event, Latencies, Observer, ServerStats, Stats};

@@ -285,7 +285,8 @@ impl Locker {
     ///
     /// A server that may evict keys is one: a lock that is evicted is lost before its time. So is
     /// one that has refused, for want of a right, what nobody waited for: client tracking (whoever
-    /// waits has to poll), a renewal, the release of a dropped guard.
+    /// waits has to poll), a renewal, the release of a dropped guard. And one with a connection that
+    /// could not log in anew before its credentials end ([`Builder::credentials`]).
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let of_node = |node: &Arc<Node>| {
@@ -301,7 +302,10 @@ impl Locker {
         let directories = self.core.places().iter().filter_map(Place::directory);
         let listed = directories.flat_map(Directory::refused);
         let listed = listed.map(|(address, error)| format!("{address}: {error}"));
-        self.core.nodes().iter().flat_map(of_node).chain(listed).collect()
+        let overdue = self.core.meter().logins().overdue().into_iter();
+        let overdue = overdue
+            .map(|(server, why)| format!("{server}: a connection could not log in anew: {why}"));
+        self.core.nodes().iter().flat_map(of_node).chain(listed).chain(overdue).collect()
     }
 
     fn name(&self, name: &[u8]) -> Result<Names, Error> {

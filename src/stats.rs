@@ -5,6 +5,7 @@
 
 mod export;
 mod histogram;
+mod logins;
 mod observer;
 mod snapshot;
 
@@ -19,6 +20,7 @@ pub use export::SECONDS_BUCKETS;
 use export::{Figure, export};
 use histogram::Histogram;
 pub use histogram::Latencies;
+pub(crate) use logins::Logins;
 pub use observer::{Event, Observer};
 pub use snapshot::{BreakerState, ServerStats, Stats};
 
@@ -58,6 +60,7 @@ pub(crate) struct Meter {
     wait: Histogram,
     hold: Histogram,
     renewal_round_trip: Histogram,
+    logins: Arc<Logins>,
     observer: Option<Arc<dyn Observer>>,
 }
 
@@ -80,6 +83,7 @@ impl Meter {
             wait: Histogram::new(),
             hold: Histogram::new(),
             renewal_round_trip: Histogram::new(),
+            logins: Arc::default(),
             observer,
         }
     }
@@ -205,6 +209,11 @@ impl Meter {
         export(Figure::LeaseEnded);
     }
 
+    /// How logins that end were renewed.
+    pub(crate) fn logins(&self) -> &Arc<Logins> {
+        &self.logins
+    }
+
     /// All of it as it stands, with what the caller knows of the servers.
     pub(crate) fn snapshot(&self, servers: Vec<ServerStats>) -> Stats {
         let (wait, hold) = (self.wait.snapshot(), self.hold.snapshot());
@@ -224,6 +233,8 @@ impl Meter {
             renewed: renewal_round_trip.count(),
             renewals_failed: self.renewals_failed.load(Relaxed),
             repaired: self.repaired.load(Relaxed),
+            logins_renewed: self.logins.renewed(),
+            logins_failed: self.logins.failed(),
             losses: self.losses.each_ref().map(|losses| losses.load(Relaxed)),
             wait,
             hold,

@@ -12,12 +12,7 @@ const SECRET: &str = "zQ9vXk";
 fuzz_target!(|text: &str| {
     if let Ok(target) = Target::parse(text) {
         let shown = target.to_string();
-        let credentials = match &target {
-            Target::Server(endpoint) => &endpoint.credentials,
-            Target::Cluster { seeds } => &seeds[0].credentials,
-            Target::Sentinel { credentials, .. } => credentials,
-        };
-        if credentials.is_none() {
+        if target.credentials().is_none() {
             assert_eq!(Target::parse(&shown).as_ref(), Ok(&target), "{shown}");
         }
     }

@@ -15,6 +15,7 @@ use crate::net::connection::Settings;
 use crate::net::tls::Client;
 use crate::policy::{Quorum, Term};
 use crate::server::cluster::Cluster;
+use crate::server::credentials::Login;
 use crate::server::endpoint::{Endpoint, Target};
 use crate::server::fitness::Rules;
 use crate::server::kin::{Kin, NodeSettings};
@@ -72,18 +73,20 @@ impl Builder {
         let mut endpoints: Vec<Endpoint> = Vec::new();
         for url in &self.urls {
             match Target::parse(url).map_err(Error::misuse)? {
-                Target::Server(endpoint) => endpoints.push(endpoint),
+                Target::Server(endpoint) => endpoints.push(self.with_login(endpoint)?),
                 Target::Cluster { seeds } if self.urls.len() == 1 => {
-                    return Ok(Servers::Cluster(seeds));
+                    let seeds = seeds.into_iter().map(|seed| self.with_login(seed));
+                    return Ok(Servers::Cluster(seeds.collect::<Result<_, _>>()?));
                 }
                 Target::Sentinel { sentinels, service, credentials, database, tls }
                     if self.urls.len() == 1 =>
                 {
                     let address = sentinels[0].clone();
-                    let template = Endpoint { address, credentials, database, tls };
+                    let login = credentials.map(Login::Fixed);
+                    let template = self.with_login(Endpoint { address, login, database, tls })?;
                     let sentinel = |address| Endpoint {
                         address,
-                        credentials: self.sentinel_credentials.clone(),
+                        login: self.sentinel_login.clone(),
                         database: 0,
                         tls,
                     };
@@ -102,6 +105,21 @@ impl Builder {
             }
         }
         Ok(Servers::Fixed(endpoints))
+    }
+
+    /// The server of a URL, with the provider of its credentials where there is one.
+    pub(super) fn with_login(&self, endpoint: Endpoint) -> Result<Endpoint, Error> {
+        match (&self.credentials, &endpoint.login) {
+            (None, _) => Ok(endpoint),
+            (Some(provider), None) => {
+                Ok(Endpoint { login: Some(Login::Provided(provider.clone())), ..endpoint })
+            }
+            (Some(_), Some(_)) => Err(Error::misuse(format_args!(
+                "the URL of {} has a password, and Builder::credentials provides one as well: \
+                 leave one of them out",
+                endpoint.address
+            ))),
+        }
     }
 
     /// What servers that want TLS are met with.
@@ -174,12 +192,14 @@ impl Builder {
         };
         let fingerprint = (addresses.len() > 1).then(|| fingerprint(&addresses, quorum.needed()));
         let watchers = Arc::new(Watchers::default());
+        let meter = Meter::new(self.observer.clone());
         let kin = Kin {
             registry: Arc::new(Registry::new(addresses)),
             watchers: Arc::clone(&watchers),
             scripts: scripts::catalog(),
             settings,
             errands: None,
+            logins: Arc::clone(meter.logins()),
         };
         let places = match servers {
             Servers::Fixed(endpoints) => fixed(endpoints, &kin),
@@ -198,7 +218,7 @@ impl Builder {
             guarded_ttl,
             command_timeout: self.command_timeout_or_default(),
         };
-        Ok(Core::new(places, watchers, configuration, Meter::new(self.observer.clone())))
+        Ok(Core::new(places, watchers, configuration, meter))
     }
 
     pub(super) fn check(&self) -> Result<(), Error> {

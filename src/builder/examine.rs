@@ -102,7 +102,9 @@ impl Builder {
         }
         let candidate = |url: &String| -> Result<Endpoint, String> {
             match Target::parse(url).map_err(|error| error.to_string())? {
-                Target::Server(endpoint) => Ok(endpoint),
+                Target::Server(endpoint) => {
+                    self.with_login(endpoint).map_err(|error| error.to_string())
+                }
                 Target::Cluster { .. } | Target::Sentinel { .. } => {
                     Err(super::assembly::NOT_ALONE.into())
                 }

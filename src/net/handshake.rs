@@ -69,6 +69,9 @@ pub enum OpenError {
     /// There is no socket to be had.
     #[error("cannot connect: {0}")]
     Dial(Arc<io::Error>),
+    /// The provider of credentials gave none: what it did instead.
+    #[error("the credentials provider {0}")]
+    NoCredentials(Arc<str>),
     /// There is a socket, and no TLS on it.
     #[cfg(feature = "tls")]
     #[error("{0}")]

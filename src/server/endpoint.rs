@@ -16,6 +16,7 @@ mod tests;
 pub use invalid::{InvalidEndpoint, Part};
 pub use target::Target;
 
+pub use super::credentials::{Credentials, Login, Secret};
 use crate::net::transport::Address;
 
 /// One server, and how to be let in.
@@ -23,45 +24,19 @@ use crate::net::transport::Address;
 pub struct Endpoint {
     /// Where to connect to.
     pub address: Address,
-    /// How to log in; none where the URL has no password.
-    pub credentials: Option<Credentials>,
+    /// How to log in; none where the URL has no password, and there is no provider of one.
+    pub login: Option<Login>,
     /// Which database to select.
     pub database: u32,
     /// Whether to connect over TLS; never to a Unix socket.
     pub tls: bool,
 }
 
-/// How to log in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Credentials {
-    /// None is the server's default user.
-    pub user: Option<String>,
-    /// Never empty.
-    pub password: Secret,
-}
-
-/// A text that is never shown.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Keeps `text` from being shown.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// The text itself, to be sent and never to be shown.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
 /// As a `redis` URL without the password.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { address, credentials, database, tls } = self;
-        let user = shown_user(credentials.as_ref());
+        let Self { address, login, database, tls } = self;
+        let user = shown_user(login.as_ref().and_then(Login::user));
         let tls = if *tls { "s" } else { "" };
         match address {
             Address::Tcp { .. } => write!(f, "redis{tls}://{user}{address}/{database}"),
@@ -75,19 +50,6 @@ impl fmt::Display for Endpoint {
 }
 
 /// The user, percent-encoded and with the `@` behind it; empty for the default user.
-fn shown_user(credentials: Option<&Credentials>) -> String {
-    let user = credentials.and_then(|credentials| credentials.user.as_ref());
+fn shown_user(user: Option<&str>) -> String {
     user.map(|user| percent::encode(user.as_bytes()) + "@").unwrap_or_default()
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[redacted]")
-    }
-}
-
-impl fmt::Display for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[redacted]")
-    }
 }

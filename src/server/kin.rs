@@ -3,17 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::endpoint::Endpoint;
 use super::errands::Errands;
 use super::fitness::Rules;
 use super::registry::Registry;
 use super::script::Script;
 use super::watch::Watchers;
 use crate::net::connection::Settings;
-use crate::net::handshake::{Hello, OpenError, Opened, connect};
-use crate::net::pushes::Listeners;
 use crate::net::tls::Client;
 use crate::policy::Backoff;
+use crate::stats::Logins;
 
 /// The name that CLIENT LIST shows.
 pub(super) const CLIENT_NAME: &str = "leasehold";
@@ -30,6 +28,8 @@ pub(crate) struct Kin {
     pub(crate) settings: NodeSettings,
     /// What is owed and has to be carried, where keys move from server to server.
     pub(crate) errands: Option<Arc<Errands>>,
+    /// How logins that end were renewed.
+    pub(crate) logins: Arc<Logins>,
 }
 
 /// How a node behaves.
@@ -44,41 +44,4 @@ pub(crate) struct NodeSettings {
     pub(crate) tls: Option<Client>,
     /// What is asked of the server before it may vote; nothing where there are none.
     pub(crate) rules: Option<Rules>,
-}
-
-impl NodeSettings {
-    /// Opens a connection for which nothing is prepared but the login and the database.
-    pub(crate) async fn open_bare(
-        &self,
-        endpoint: &Endpoint,
-        listeners: Listeners,
-    ) -> Result<Opened, OpenError> {
-        let credentials = endpoint.credentials.as_ref();
-        let hello = Hello {
-            user: credentials.and_then(|credentials| credentials.user.as_deref()),
-            password: credentials.map(|credentials| credentials.password.expose()),
-            database: endpoint.database,
-            client_name: CLIENT_NAME,
-            scripts: &[],
-            info: &[],
-            tracking: false,
-        };
-        self.open(endpoint, hello, listeners).await
-    }
-
-    /// Opens a connection to this server, over TLS if its URL wants that.
-    pub(super) async fn open(
-        &self,
-        endpoint: &Endpoint,
-        hello: Hello<'_>,
-        listeners: Listeners,
-    ) -> Result<Opened, OpenError> {
-        let Endpoint { address, tls, .. } = endpoint;
-        let tls = match (tls, &self.tls) {
-            (false, _) => None,
-            (true, Some(client)) => Some(client),
-            (true, None) => return Err(OpenError::NoTls),
-        };
-        connect(address, tls, hello, self.connection, listeners, self.connect_timeout).await
-    }
 }

@@ -26,11 +26,12 @@ use super::debts::Debts;
 use super::endpoint::Endpoint;
 use super::fitness::{Facts, SECTIONS, Standing, Unfit};
 use super::gate::Gate;
-use super::kin::{CLIENT_NAME, Kin, RECONNECT};
+use super::kin::{Kin, RECONNECT};
 use super::script::Script;
+use super::session::Session;
 use crate::clock;
 use crate::net::connection::Connection;
-use crate::net::handshake::{Hello, OpenError, Opened};
+use crate::net::handshake::{OpenError, Opened};
 use crate::net::owed::Owed;
 use crate::net::pool::{Lane, Link, Pool};
 use crate::net::pushes::{Listeners, Pushes};
@@ -285,27 +286,18 @@ impl Shared {
         self.pool.for_leases()
     }
 
-    async fn connect(&self, lane: usize) -> Result<Opened, OpenError> {
+    async fn connect(&self, lane: usize) -> Result<Session, OpenError> {
         let tracking = lane >= self.watch_lane();
         let Kin { watchers, scripts, settings, errands, .. } = &self.kin;
         let scripts: Vec<&str> = scripts.iter().map(Script::text).collect();
-        let credentials = self.endpoint.credentials.as_ref();
-        let hello = Hello {
-            user: credentials.and_then(|credentials| credentials.user.as_deref()),
-            password: credentials.map(|credentials| credentials.password.expose()),
-            database: self.endpoint.database,
-            client_name: CLIENT_NAME,
-            scripts: &scripts,
-            info: if settings.rules.is_some() { &SECTIONS } else { &[] },
-            tracking,
-        };
+        let info: &[&str] = if settings.rules.is_some() { &SECTIONS } else { &[] };
         let listeners = Listeners {
             pushes: tracking.then(|| Arc::clone(watchers) as Arc<dyn Pushes>),
             refusals: errands
                 .as_ref()
                 .map(|errands| errands.listener(self.endpoint.address.clone(), lane)),
         };
-        settings.open(&self.endpoint, hello, listeners).await
+        settings.open(&self.endpoint, (&scripts, info), tracking, listeners).await
     }
 
     /// How the server stands that said this of itself.
@@ -374,17 +366,16 @@ async fn supervise(shared: Arc<Shared>, number: usize) {
     loop {
         failed = failed.saturating_add(1);
         match shared.connect(number).await {
-            Ok(opened) => {
+            Ok(session) => {
                 let connected_at = clock::now();
                 let _counted = AtServer::connection(&shared.endpoint.address);
-                shared.install(number, &opened);
-                let Opened { connection, .. } = opened;
-                connection.ended().await;
+                shared.install(number, &session.opened);
+                session.ended(&shared.endpoint, &shared.kin.settings, &shared.kin.logins).await;
                 lane.set(Link::Connecting);
                 if let Some(seen) = &mut *lock(&shared.last_seen) {
                     seen.left_at = Some(clock::now());
                 }
-                shared.keep_debts(number, connection.take_unanswered());
+                shared.keep_debts(number, session.opened.connection.take_unanswered());
                 // A connection that lasted was a success; one that ends at once is not.
                 if clock::now().since(connected_at) > RECONNECT.longest {
                     failed = 0;

@@ -201,11 +201,11 @@ async fn listen(sentinel: Arc<Sentinel>, kin: Kin, wanted: Arc<Notify>) {
         let heard = Heard(Arc::clone(&wanted));
         let listeners = Listeners { pushes: Some(Arc::new(heard)), refusals: None };
         match kin.settings.open_bare(&sentinel.endpoint, listeners).await {
-            Ok(opened) => {
+            Ok(session) => {
                 failed = 0;
-                let connection = opened.connection;
+                let connection = &session.opened.connection;
                 if is_to_tell && connection.is_resp3() {
-                    let refused = subscribe(&connection).await;
+                    let refused = subscribe(connection).await;
                     sentinel.untold().clone_from(&refused);
                     if refused.is_some() {
                         // Its replies are one off by now.
@@ -215,10 +215,10 @@ async fn listen(sentinel: Arc<Sentinel>, kin: Kin, wanted: Arc<Notify>) {
                     }
                 }
                 is_to_tell = true;
-                sentinel.lane.set(Link::Up(Arc::clone(&connection)));
+                sentinel.lane.set(Link::Up(Arc::clone(connection)));
                 // What changed before it told of changes.
                 wanted.notify_one();
-                connection.ended().await;
+                session.ended(&sentinel.endpoint, &kin.settings, &kin.logins).await;
                 sentinel.lane.set(Link::Connecting);
             }
             Err(error) => {

@@ -40,6 +40,8 @@ pub(super) enum Figure {
     Renewed(Duration),
     RenewalFailed,
     Repaired,
+    LoginRenewed,
+    LoginFailed,
     Lost(Loss),
     WaiterJoined,
     WaiterLeft,

@@ -42,6 +42,11 @@ pub struct Stats {
     pub renewals_failed: u64,
     /// Times that a server which had lost a lease was given it again.
     pub repaired: u64,
+    /// Times that a connection logged in anew before its credentials ended.
+    pub logins_renewed: u64,
+    /// Times that it could not: the provider gave no credentials, or the server refused them. Each is
+    /// tried again, and the connection stays as it is.
+    pub logins_failed: u64,
     pub(super) losses: [u64; LOSSES],
     /// From the request to the grant.
     pub wait: Latencies,
@@ -101,6 +106,10 @@ impl fmt::Display for Stats {
         writeln!(f, "{timed_out} timed out, {unknown} unknown, {failed} failed, {woken} woken")?;
         let Self { renewed, renewals_failed, repaired, .. } = self;
         writeln!(f, "renewals: {renewed}, {renewals_failed} failed, {repaired} repairs")?;
+        let Self { logins_renewed, logins_failed, .. } = self;
+        if logins_renewed + logins_failed > 0 {
+            writeln!(f, "logins: {logins_renewed} renewed, {logins_failed} failed")?;
+        }
         writeln!(f, "wait: {}", self.wait)?;
         writeln!(f, "hold: {}", self.hold)?;
         write!(f, "renewal round trip: {}", self.renewal_round_trip)?;

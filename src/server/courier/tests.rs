@@ -33,7 +33,14 @@ impl Lost {
             NodeSettings { connect_timeout: AWHILE, lanes: 1, connection, tls: None, rules: None };
         let registry = Arc::new(Registry::new(vec![String::new()]));
         let watchers = Arc::default();
-        let kin = Kin { registry, watchers, scripts: &[], settings, errands: None };
+        let kin = Kin {
+            registry,
+            watchers,
+            scripts: &[],
+            settings,
+            errands: None,
+            logins: Arc::default(),
+        };
         let node = Arc::new(Node::start(0, Endpoint { ..endpoint }, kin));
         Self { node, detours: AtomicU32::new(0), lookups: AtomicU32::new(0) }
     }

@@ -108,7 +108,8 @@ impl<'a> Pieces<'a> {
         };
         let user = percent::decode_text(user, Part::User)?;
         let password = Secret::new(percent::decode_text(password, Part::Password)?);
-        Ok(Some(Credentials { user: (!user.is_empty()).then_some(user), password }))
+        let user = (!user.is_empty()).then_some(user);
+        Ok(Some(Credentials { user, password, valid_for: None }))
     }
 
     /// From the path or the query.

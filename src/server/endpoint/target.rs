@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::pieces::Pieces;
-use super::{Credentials, Endpoint, InvalidEndpoint, percent, shown_user};
+use super::{Credentials, Endpoint, InvalidEndpoint, Login, percent, shown_user};
 use crate::net::transport::Address;
 
 const SERVER_PORT: u16 = 6379;
@@ -70,6 +70,20 @@ impl Target {
     }
 }
 
+#[cfg(any(test, fuzzing))]
+impl Target {
+    /// What the URL said.
+    pub fn credentials(&self) -> Option<&Credentials> {
+        let login = match self {
+            Self::Server(endpoint) => &endpoint.login,
+            Self::Cluster { seeds } => &seeds[0].login,
+            Self::Sentinel { credentials, .. } => return credentials.as_ref(),
+        };
+        let Some(Login::Fixed(credentials)) = login else { return None };
+        Some(credentials)
+    }
+}
+
 /// The scheme in lower case, and as Redis's where it is Valkey's name for the same.
 fn canonical(scheme: &str) -> String {
     let scheme = scheme.to_ascii_lowercase();
@@ -82,16 +96,16 @@ fn canonical(scheme: &str) -> String {
 fn server(pieces: &Pieces<'_>, tls: bool) -> Result<Target, InvalidEndpoint> {
     let address = pieces.address(SERVER_PORT)?;
     let database = pieces.database()?;
-    let credentials = pieces.credentials()?;
-    Ok(Target::Server(Endpoint { address, credentials, database, tls }))
+    let login = pieces.credentials()?.map(Login::Fixed);
+    Ok(Target::Server(Endpoint { address, login, database, tls }))
 }
 
 #[cfg(unix)]
 fn socket(pieces: &Pieces<'_>) -> Result<Target, InvalidEndpoint> {
     let address = pieces.socket()?;
     let database = pieces.database_in_query()?.unwrap_or(0);
-    let credentials = pieces.credentials()?;
-    Ok(Target::Server(Endpoint { address, credentials, database, tls: false }))
+    let login = pieces.credentials()?.map(Login::Fixed);
+    Ok(Target::Server(Endpoint { address, login, database, tls: false }))
 }
 
 fn cluster(pieces: &Pieces<'_>, tls: bool) -> Result<Target, InvalidEndpoint> {
@@ -100,8 +114,8 @@ fn cluster(pieces: &Pieces<'_>, tls: bool) -> Result<Target, InvalidEndpoint> {
     if database != 0 {
         return Err(InvalidEndpoint::ClusterDatabase);
     }
-    let credentials = pieces.credentials()?;
-    let seed = |address| Endpoint { address, credentials: credentials.clone(), database, tls };
+    let login = pieces.credentials()?.map(Login::Fixed);
+    let seed = |address| Endpoint { address, login: login.clone(), database, tls };
     Ok(Target::Cluster { seeds: addresses.into_iter().map(seed).collect() })
 }
 
@@ -123,13 +137,14 @@ impl fmt::Display for Target {
             Self::Cluster { seeds } => {
                 let first = seeds.first();
                 let tls = if first.is_some_and(|seed| seed.tls) { "s" } else { "" };
-                let user = shown_user(first.and_then(|seed| seed.credentials.as_ref()));
+                let user = shown_user(first.and_then(|seed| seed.login.as_ref()?.user()));
                 write!(f, "redis{tls}-cluster://{user}")?;
                 write_list(f, seeds.iter().map(|seed| &seed.address))
             }
             Self::Sentinel { sentinels, service, credentials, database, tls } => {
                 let tls = if *tls { "s" } else { "" };
-                write!(f, "redis{tls}-sentinel://{}", shown_user(credentials.as_ref()))?;
+                let user = credentials.as_ref().and_then(|it| it.user.as_deref());
+                write!(f, "redis{tls}-sentinel://{}", shown_user(user))?;
                 write_list(f, sentinels)?;
                 write!(f, "/{}?db={database}", percent::encode(service.as_bytes()))
             }

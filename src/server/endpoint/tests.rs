@@ -12,19 +12,22 @@ fn parse(url: &str) -> Result<Endpoint, InvalidEndpoint> {
 
 fn tcp(host: &str, port: u16) -> Endpoint {
     let address = Address::Tcp { host: host.into(), port };
-    Endpoint { address, credentials: None, database: 0, tls: false }
+    Endpoint { address, login: None, database: 0, tls: false }
 }
 
 #[cfg(unix)]
 fn unix(path: &str) -> Endpoint {
     let address = Address::Unix { path: path.into() };
-    Endpoint { address, credentials: None, database: 0, tls: false }
+    Endpoint { address, login: None, database: 0, tls: false }
 }
 
 fn login(endpoint: Endpoint, user: Option<&str>, password: &str) -> Endpoint {
-    let credentials =
-        Credentials { user: user.map(str::to_owned), password: Secret::new(password) };
-    Endpoint { credentials: Some(credentials), ..endpoint }
+    let credentials = credentials(user, password);
+    Endpoint { login: Some(Login::Fixed(credentials)), ..endpoint }
+}
+
+fn credentials(user: Option<&str>, password: &str) -> Credentials {
+    user.map_or(Credentials::password(password), |user| Credentials::new(user, password))
 }
 
 fn tls(endpoint: Endpoint) -> Endpoint {
@@ -130,7 +133,7 @@ fn right_sentinel_urls_give_the_sentinels_and_the_service() {
     let all = Target::Sentinel {
         sentinels: vec![tcp("h", 26379).address, tcp("i", 7).address],
         service: "a/b@é".into(),
-        credentials: login(tcp("h", 1), Some("u"), "p:w").credentials,
+        credentials: Some(credentials(Some("u"), "p:w")),
         database: 3,
         tls: true,
     };

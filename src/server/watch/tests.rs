@@ -36,7 +36,14 @@ fn start(url: &str, watchers: &Arc<Watchers>) -> Node {
         rules: None,
     };
     let watchers = Arc::clone(watchers);
-    let kin = Kin { registry, watchers, scripts: &*SCRIPTS, settings, errands: None };
+    let kin = Kin {
+        registry,
+        watchers,
+        scripts: &*SCRIPTS,
+        settings,
+        errands: None,
+        logins: Arc::default(),
+    };
     Node::start(0, endpoint, kin)
 }
 

@@ -23,7 +23,7 @@ pub const SECONDS_BUCKETS: [f64; 18] = [
     5.0, 10.0, 60.0, 600.0,
 ];
 
-const COUNTERS: [(&str, &str); 10] = [
+const COUNTERS: [(&str, &str); 11] = [
     ("leasehold_attempts_total", "Attempts put to the servers; a request may make several"),
     ("leasehold_contentions_total", "Attempts that were refused since another held the lock"),
     ("leasehold_unknown_attempts_total", "Attempts of which nobody knows what came of them"),
@@ -33,6 +33,7 @@ const COUNTERS: [(&str, &str); 10] = [
     ("leasehold_hand_overs_total", "Leases of those that went straight to another waiter here"),
     ("leasehold_renewals_total", "Renewals in the background, by outcome"),
     ("leasehold_repairs_total", "Times that a server which had lost a lease was given it again"),
+    ("leasehold_logins_total", "Logins anew on a connection whose credentials end, by outcome"),
     ("leasehold_losses_total", "Leases that ended before they were given back, by reason"),
 ];
 const GAUGES: [(&str, &str); 4] = [
@@ -48,7 +49,7 @@ const HISTOGRAMS: [(&str, &str); 3] = [
 ];
 
 /// Everything that a counter counts.
-const COUNTED: [Figure; 19] = [
+const COUNTED: [Figure; 21] = [
     Figure::Attempt,
     Figure::Contended,
     Figure::Unknown,
@@ -62,6 +63,8 @@ const COUNTED: [Figure; 19] = [
     Figure::Renewed(Duration::ZERO),
     Figure::RenewalFailed,
     Figure::Repaired,
+    Figure::LoginRenewed,
+    Figure::LoginFailed,
     Figure::Lost(Loss::Expired),
     Figure::Lost(Loss::Gone),
     Figure::Lost(Loss::NoQuorum),
@@ -118,6 +121,8 @@ fn counter_of(figure: Figure) -> Counter {
         Figure::Renewed(_) => counter!("leasehold_renewals_total", "outcome" => "renewed"),
         Figure::RenewalFailed => counter!("leasehold_renewals_total", "outcome" => "failed"),
         Figure::Repaired => counter!("leasehold_repairs_total"),
+        Figure::LoginRenewed => counter!("leasehold_logins_total", "outcome" => "renewed"),
+        Figure::LoginFailed => counter!("leasehold_logins_total", "outcome" => "failed"),
         Figure::Lost(reason) => losses(reason),
         Figure::Woken => counter!("leasehold_wake_ups_total"),
         Figure::WaiterJoined | Figure::WaiterLeft | Figure::LeaseBegan | Figure::LeaseEnded => {

@@ -9,12 +9,7 @@ use crate::server::endpoint::*;
 /// [`Target`]'s `Display` with the password put back in.
 fn url_with_password(target: &Target) -> String {
     let shown = target.to_string();
-    let credentials = match target {
-        Target::Server(endpoint) => &endpoint.credentials,
-        Target::Cluster { seeds } => &seeds[0].credentials,
-        Target::Sentinel { credentials, .. } => credentials,
-    };
-    let Some(credentials) = credentials else {
+    let Some(credentials) = target.credentials() else {
         return shown;
     };
     let (scheme, rest) = shown.split_once("://").expect("a URL");
@@ -58,7 +53,7 @@ fn targets() -> impl Strategy<Value = Target> {
     let server = (hosts(), logins(), any::<u32>(), any::<bool>())
         .prop_map(|(address, credentials, database, tls)| Endpoint {
             address,
-            credentials,
+            login: credentials.map(Login::Fixed),
             database,
             tls,
         })
@@ -69,15 +64,15 @@ fn targets() -> impl Strategy<Value = Target> {
         (sockets(), logins(), any::<u32>())
             .prop_map(|(address, credentials, database)| Endpoint {
                 address,
-                credentials,
+                login: credentials.map(Login::Fixed),
                 database,
                 tls: false
             })
             .prop_map(Target::Server),
     ];
     let cluster = (lists(), logins(), any::<bool>()).prop_map(|(list, credentials, tls)| {
-        let seed =
-            |address| Endpoint { address, credentials: credentials.clone(), database: 0, tls };
+        let login = credentials.map(Login::Fixed);
+        let seed = |address| Endpoint { address, login: login.clone(), database: 0, tls };
         Target::Cluster { seeds: list.into_iter().map(seed).collect() }
     });
     let sentinel = (lists(), ".{1,10}", logins(), any::<u32>(), any::<bool>()).prop_map(
@@ -94,7 +89,7 @@ fn targets() -> impl Strategy<Value = Target> {
 
 fn logins() -> impl Strategy<Value = Option<Credentials>> {
     let login = (proptest::option::of(".{1,10}"), ".{1,10}")
-        .prop_map(|(user, password)| Credentials { user, password: Secret::new(password) });
+        .prop_map(|(user, password)| Credentials { user, ..Credentials::password(password) });
     proptest::option::of(login)
 }
 

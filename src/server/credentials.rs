@@ -1,0 +1,180 @@
+//! What a server lets a client in by: what a URL says, or what a provider says at each connection.
+//!
+//! A password is in no `Debug`, no `Display` and no error of this module.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::net::handshake::OpenError;
+use crate::net::transport::Address;
+use crate::soon::Soon;
+
+/// A user and a password, as a provider of credentials gives them:
+/// [`Builder::credentials`](crate::Builder::credentials). `Debug` does not show the password.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use leasehold::Credentials;
+///
+/// let token = "what the identity provider signed";
+/// let credentials = Credentials::new("billing", token).valid_for(Duration::from_secs(15 * 60));
+/// assert!(!format!("{credentials:?}").contains("signed"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// None is the server's default user.
+    pub(crate) user: Option<String>,
+    pub(crate) password: Secret,
+    pub(crate) valid_for: Option<Duration>,
+}
+
+impl Credentials {
+    /// Of an ACL user.
+    pub fn new(user: impl Into<String>, password: impl Into<String>) -> Self {
+        Self { user: Some(user.into()), ..Self::password(password) }
+    }
+
+    /// Of the server's default user, who has no name at the login.
+    pub fn password(password: impl Into<String>) -> Self {
+        Self { user: None, password: Secret::new(password), valid_for: None }
+    }
+
+    /// For how long a login by them lasts, counted from before the provider was asked. After 5/8 to
+    /// 6/8 of that time the provider is asked again, and the connection logs in anew. Without it a
+    /// login lasts as long as its connection.
+    #[must_use]
+    pub fn valid_for(self, time: Duration) -> Self {
+        Self { valid_for: Some(time), ..self }
+    }
+}
+
+/// A text that is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Keeps `text` from being shown.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text itself, to be sent and never to be shown.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[redacted]")
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[redacted]")
+    }
+}
+
+/// Where credentials come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Login {
+    /// The same at each connection.
+    Fixed(Credentials),
+    /// Asked for at each connection.
+    Provided(Provider),
+}
+
+impl Login {
+    /// Who the user is, where that is known beforehand.
+    pub(super) fn user(&self) -> Option<&str> {
+        match self {
+            Self::Fixed(credentials) => credentials.user.as_deref(),
+            Self::Provided(_) => None,
+        }
+    }
+
+    /// The credentials for `server`; a provider is given no more than this time.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::NoCredentials`], when the provider fails, panics or takes too long.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the provider's.
+    pub(super) async fn credentials(
+        &self,
+        server: &Address,
+        within: Duration,
+    ) -> Result<Cow<'_, Credentials>, OpenError> {
+        match self {
+            Self::Fixed(credentials) => Ok(Cow::Borrowed(credentials)),
+            Self::Provided(provider) => provider.ask(server, within).await.map(Cow::Owned),
+        }
+    }
+}
+
+type Provide = dyn Fn(String) -> Soon<'static, Result<Credentials, String>> + Send + Sync;
+
+/// The caller's own source of credentials.
+#[derive(Clone)]
+pub struct Provider(Arc<Provide>);
+
+impl Provider {
+    pub(crate) fn new<F, A, E>(provide: F) -> Self
+    where
+        F: Fn(String) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<Credentials, E>> + Send + 'static,
+        E: fmt::Display,
+    {
+        let provide = Arc::new(provide);
+        Self(Arc::new(move |server| {
+            let provide = Arc::clone(&provide);
+            // It is called when it is polled: what it does by itself may panic, too.
+            Box::pin(async move { provide(server).await.map_err(|error| error.to_string()) })
+        }))
+    }
+
+    async fn ask(&self, server: &Address, within: Duration) -> Result<Credentials, OpenError> {
+        let mut asked = (self.0)(server.to_string());
+        // A panic would end the task that keeps the server connected.
+        let guarded = poll_fn(|context| {
+            match catch_unwind(AssertUnwindSafe(|| asked.as_mut().poll(context))) {
+                Ok(Poll::Pending) => Poll::Pending,
+                Ok(Poll::Ready(answer)) => {
+                    Poll::Ready(answer.map_err(|why| format!("failed: {why}")))
+                }
+                Err(_panic) => Poll::Ready(Err("panicked".to_owned())),
+            }
+        });
+        let answer = timeout(within, guarded).await;
+        let answer = answer.unwrap_or_else(|_| Err(format!("gave none within {within:?}")));
+        answer.map_err(|what| OpenError::NoCredentials(what.into()))
+    }
+}
+
+/// Two are the same where one is a copy of the other.
+impl PartialEq for Provider {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Provider {}
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Provider")
+    }
+}

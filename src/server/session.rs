@@ -1,0 +1,190 @@
+//! A connection from its login to its end: who logs in, and that the login lasts as long as the
+//! connection.
+//!
+//! Where credentials are said to end, their provider is asked again in time, and the connection is
+//! sent an `AUTH` as any other command. One that fails is tried again with a pause. Until one
+//! succeeds the connection stays as it is: a server keeps the login that it refuses to replace, and
+//! ends it when it wants to. The next connection asks the provider anyway.
+
+use std::convert::Infallible;
+use std::future::{pending, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use leasehold_resp::Frame;
+use tokio::time::sleep;
+
+use super::call::ask;
+use super::command::Command;
+use super::credentials::{Credentials, Login};
+use super::endpoint::Endpoint;
+use super::kin::{CLIENT_NAME, NodeSettings};
+use crate::clock;
+use crate::net::handshake::{Hello, OpenError, Opened, connect};
+use crate::net::pushes::Listeners;
+use crate::net::refusal::ServerError;
+use crate::policy::{Moment, RELOGIN, relogin_at};
+use crate::soon::Soon;
+use crate::stats::Logins;
+
+/// A provider of credentials may take all the time to connect but this part of it.
+const DIAL_SHARE: u32 = 10;
+const STEP: &str = "AUTH (to stay logged in)";
+
+/// See the module's documentation.
+pub(crate) struct Session {
+    pub(crate) opened: Opened,
+    /// Who is logged in; none is the server's default user.
+    #[cfg(feature = "examine")]
+    pub(crate) user: Option<String>,
+    term: Option<Term>,
+}
+
+/// For how long a login lasts.
+#[derive(Clone, Copy)]
+struct Term {
+    from: Moment,
+    valid_for: Duration,
+}
+
+impl Term {
+    fn of(credentials: &Credentials, asked_at: Moment) -> Option<Self> {
+        credentials.valid_for.map(|valid_for| Self { from: asked_at, valid_for })
+    }
+}
+
+impl NodeSettings {
+    /// Opens a connection for which nothing is prepared but the login and the database.
+    pub(crate) async fn open_bare(
+        &self,
+        endpoint: &Endpoint,
+        listeners: Listeners,
+    ) -> Result<Session, OpenError> {
+        self.open(endpoint, (&[], &[]), false, listeners).await
+    }
+
+    /// Opens a connection to this server, over TLS if its URL wants that, logs in as its URL or a
+    /// provider says, loads these scripts and asks for these sections of `INFO`.
+    pub(super) async fn open(
+        &self,
+        endpoint: &Endpoint,
+        (scripts, info): (&[&str], &[&str]),
+        tracking: bool,
+        listeners: Listeners,
+    ) -> Result<Session, OpenError> {
+        let Endpoint { address, tls, database, login } = endpoint;
+        let tls = match (tls, &self.tls) {
+            (false, _) => None,
+            (true, Some(client)) => Some(client),
+            (true, None) => return Err(OpenError::NoTls),
+        };
+        let asked_at = clock::now();
+        let credentials = match login {
+            Some(login) => Some(login.credentials(address, self.provider_timeout()).await?),
+            None => None,
+        };
+        let hello = Hello {
+            user: credentials.as_ref().and_then(|credentials| credentials.user.as_deref()),
+            password: credentials.as_ref().map(|credentials| credentials.password.expose()),
+            database: *database,
+            client_name: CLIENT_NAME,
+            scripts,
+            info,
+            tracking,
+        };
+        let within = match login {
+            Some(Login::Provided(_)) => {
+                self.connect_timeout.saturating_sub(clock::now().since(asked_at))
+            }
+            _ => self.connect_timeout,
+        };
+        let opened = connect(address, tls, hello, self.connection, listeners, within).await?;
+        Ok(Session {
+            opened,
+            #[cfg(feature = "examine")]
+            user: hello.user.map(str::to_owned),
+            term: credentials.as_deref().and_then(|credentials| Term::of(credentials, asked_at)),
+        })
+    }
+
+    fn provider_timeout(&self) -> Duration {
+        self.connect_timeout - self.connect_timeout / DIAL_SHARE
+    }
+}
+
+impl Session {
+    /// Waits for the connection's end, which one task may do, and stays logged in meanwhile.
+    pub(crate) async fn ended(
+        &self,
+        endpoint: &Endpoint,
+        settings: &NodeSettings,
+        logins: &Logins,
+    ) {
+        let ended = self.opened.connection.ended();
+        let (Some(term), Some(login)) = (self.term, &endpoint.login) else {
+            return ended.await;
+        };
+        let mut ended = pin!(ended);
+        let server = endpoint.address.to_string();
+        let mut staying: Soon<'_, Infallible> = Box::pin(async {
+            let mut term = Some(term);
+            while let Some(Term { from, valid_for }) = term {
+                let due = relogin_at(from, valid_for, clock::random_bits());
+                sleep(due.since(clock::now())).await;
+                term = self.log_in_until_it_works(endpoint, login, settings, logins).await;
+                logins.note_renewed(&server);
+            }
+            pending().await
+        });
+        poll_fn(|context| match ended.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => staying.as_mut().poll(context).map(|never| match never {}),
+        })
+        .await;
+        logins.forget(&server);
+    }
+
+    async fn log_in_until_it_works(
+        &self,
+        endpoint: &Endpoint,
+        login: &Login,
+        settings: &NodeSettings,
+        logins: &Logins,
+    ) -> Option<Term> {
+        let mut failed = 0;
+        loop {
+            match self.log_in(endpoint, login, settings).await {
+                Ok(term) => return term,
+                Err(why) => logins.note_failed(&endpoint.address.to_string(), why.to_string()),
+            }
+            sleep(RELOGIN.delay(failed, clock::random_bits())).await;
+            failed += 1;
+        }
+    }
+
+    /// Logs in anew on the connection; for how long that lasts, if it ends.
+    async fn log_in(
+        &self,
+        endpoint: &Endpoint,
+        login: &Login,
+        settings: &NodeSettings,
+    ) -> Result<Option<Term>, OpenError> {
+        let asked_at = clock::now();
+        let credentials = login.credentials(&endpoint.address, settings.provider_timeout()).await?;
+        let password = credentials.password.expose();
+        let mut words: Vec<&[u8]> = vec![b"AUTH"];
+        words.extend(credentials.user.as_ref().map(String::as_bytes));
+        words.push(password.as_bytes());
+        match ask(&self.opened.connection, Command::Plain(&words)).await? {
+            Frame::Simple(_) => Ok(Term::of(&credentials, asked_at)),
+            reply => match reply.error() {
+                Some(text) => {
+                    let error = ServerError::new(text).without(password);
+                    Err(OpenError::Refused { step: STEP, error })
+                }
+                None => Err(OpenError::Unexpected { step: STEP }),
+            },
+        }
+    }
+}

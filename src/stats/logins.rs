@@ -1,0 +1,55 @@
+//! How logins that end were renewed, on all connections of one locker.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::count;
+use super::export::{Figure, export};
+
+/// See the module's documentation.
+#[derive(Default)]
+pub(crate) struct Logins {
+    renewed: AtomicU64,
+    failed: AtomicU64,
+    /// By server: why the last try failed, where none has succeeded since.
+    overdue: Mutex<BTreeMap<String, String>>,
+}
+
+impl Logins {
+    /// A connection to this server has logged in anew.
+    pub(crate) fn note_renewed(&self, server: &str) {
+        count(&self.renewed);
+        export(Figure::LoginRenewed);
+        self.forget(server);
+    }
+
+    /// A try to log in anew came to nothing; there will be another.
+    pub(crate) fn note_failed(&self, server: &str, why: String) {
+        count(&self.failed);
+        export(Figure::LoginFailed);
+        self.overdue_now().insert(server.to_owned(), why);
+    }
+
+    /// The connection has ended: its login is nothing to warn of any more.
+    pub(crate) fn forget(&self, server: &str) {
+        self.overdue_now().remove(server);
+    }
+
+    /// The servers with a connection whose login could not be renewed, and why.
+    pub(crate) fn overdue(&self) -> Vec<(String, String)> {
+        self.overdue_now().iter().map(|(server, why)| (server.clone(), why.clone())).collect()
+    }
+
+    pub(super) fn renewed(&self) -> u64 {
+        self.renewed.load(Relaxed)
+    }
+
+    pub(super) fn failed(&self) -> u64 {
+        self.failed.load(Relaxed)
+    }
+
+    fn overdue_now(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.overdue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
