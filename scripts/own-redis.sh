@@ -1,6 +1,7 @@
 # shellcheck shell=sh
 # A server of the reading script's own: a free port of the loopback, nothing on disk, stopped when the
-# script ends. To be read by other scripts (`.`); start_server sets port and server.
+# script ends. To be read by other scripts (`.`); start_server sets port and server. Its arguments are
+# more words of the server's command line.
 # LEASEHOLD_TEST_SERVER is the path of the server; unset, it is the redis-server in PATH.
 
 server_binary=${LEASEHOLD_TEST_SERVER:-redis-server}
@@ -15,12 +16,17 @@ stop_others() {
     :
 }
 
-clean_up() {
-    stop_others
+stop_server() {
     if [ -n "$server" ]; then
         kill "$server" 2>/dev/null || true
         wait "$server" 2>/dev/null || true
     fi
+    server=
+}
+
+clean_up() {
+    stop_others
+    stop_server
     rm -rf "$directory"
 }
 trap clean_up EXIT
@@ -43,7 +49,7 @@ random_port() {
 served() {
     tries=100
     while [ "$tries" -gt 0 ] && kill -0 "$server" 2>/dev/null; do
-        if grep -q "Ready to accept connections" "$directory/log"; then
+        if grep -q -e "Ready to accept connections" -e "Sentinel ID is" "$directory/log"; then
             return 0
         fi
         sleep 0.05
@@ -56,15 +62,15 @@ start_server() {
     tries_left=$PORT_TRIES
     while [ "$tries_left" -gt 0 ]; do
         port=$(random_port)
+        # What one before it said is not to be taken for its word.
+        : >"$directory/log"
         $dies_with_us "$server_binary" --port "$port" --bind 127.0.0.1 --save "" --appendonly no \
-            --daemonize no --dir "$directory" >"$directory/log" 2>&1 &
+            --daemonize no --dir "$directory" "$@" >"$directory/log" 2>&1 &
         server=$!
         if served; then
             return
         fi
-        kill "$server" 2>/dev/null || true
-        wait "$server" 2>/dev/null || true
-        server=
+        stop_server
         grep -q "Address already in use" "$directory/log" || break
         tries_left=$((tries_left - 1))
     done

@@ -6,6 +6,7 @@ use std::time::Duration;
 use leasehold_resp::Frame;
 
 use crate::net::refusal::ServerError;
+use crate::server::fitness::MODE_FIELDS;
 
 /// Longer texts of servers are cut for people.
 const SHOWN_MAX: usize = 300;
@@ -134,7 +135,13 @@ impl Facts {
 
     /// `standalone`, `cluster` or `sentinel`.
     pub(super) fn mode(&self) -> Option<&str> {
-        self.of_info_or_hello(&self.server, "redis_mode", "mode")
+        self.mode_in_info().or_else(|| self.hello.get("mode"))
+    }
+
+    /// INFO's word alone, which is what locks go by.
+    pub(super) fn mode_in_info(&self) -> Option<&str> {
+        let server = self.server.known()?;
+        MODE_FIELDS.into_iter().find_map(|name| server.get(name))
     }
 
     /// The number that decides what the server can do.
@@ -144,15 +151,16 @@ impl Facts {
 
     /// What the server calls itself, for people.
     pub(super) fn software(&self) -> Option<String> {
-        let server = self.server.known();
-        let valkey = server.and_then(|fields| fields.get("valkey_version"));
-        match (valkey, self.hello.get("server"), self.version()) {
-            (Some(version), _, _) | (None, Some("valkey"), Some(version)) => {
-                Some(format!("Valkey {}", shown(version)))
-            }
-            (None, _, Some(version)) => Some(format!("Redis {}", shown(version))),
-            (None, _, None) => None,
-        }
+        let in_info = |name| self.server.known().and_then(|fields| fields.get(name));
+        // KeyDB gives its version as Redis's, and has no field for its name.
+        let is_keydb = in_info("executable").is_some_and(|path| path.ends_with("keydb-server"));
+        let (name, version) = match in_info("valkey_version") {
+            Some(version) => ("Valkey", version),
+            None if self.hello.is("server", "valkey") => ("Valkey", self.version()?),
+            None if is_keydb => ("KeyDB", self.version()?),
+            None => ("Redis", self.version()?),
+        };
+        Some(format!("{name} {}", shown(version)))
     }
 
     /// The median.
@@ -193,6 +201,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+    use crate::support::recorded;
 
     #[test]
     fn fields_are_read_from_info_and_from_pairs_of_either_protocol() {
@@ -215,11 +224,31 @@ mod tests {
         facts.hello = Fields::of_info(b"role:master\nversion:7.4.1\nmode:cluster");
         assert_eq!((facts.role(), facts.mode()), (Some("master"), Some("cluster")));
         assert_eq!(facts.software().unwrap(), "Redis 7.4.1");
-        facts.server = Reading::Known(Fields::of_info(
-            b"redis_mode:standalone\nredis_version:7.2.4\nvalkey_version:8.1.0",
-        ));
-        assert_eq!(facts.mode(), Some("standalone"));
-        assert_eq!(facts.software().unwrap(), "Valkey 8.1.0");
+    }
+
+    #[test]
+    fn each_server_is_called_by_its_name_and_says_its_mode() {
+        let facts = |info: &str| {
+            let server = Reading::Known(Fields::of_info(info.as_bytes()));
+            Facts { server, ..Facts::default() }
+        };
+        for of in recorded::all() {
+            for (file, mode) in
+                [("standalone", "standalone"), ("cluster", "cluster"), ("sentinel", "sentinel")]
+            {
+                let facts = facts(&of.info(file));
+                assert_eq!(facts.mode(), Some(mode), "{}", of.name);
+                let name = facts.software().unwrap().to_ascii_lowercase().replace(' ', "-");
+                assert_eq!(name, of.name);
+            }
+        }
+        // No registry has a KeyDB to record: of it no more is known here than its program's name.
+        let like_keydb = recorded::of("redis-6.2.14").info("standalone");
+        let like_keydb = recorded::with(&like_keydb, "executable", "/usr/bin/keydb-server");
+        assert_eq!(facts(&like_keydb).software().unwrap(), "KeyDB 6.2.14");
+        let hello = Fields::of_info(b"server:valkey\nversion:9.1.2");
+        let no_info = Facts { hello, ..Facts::default() };
+        assert_eq!(no_info.software().unwrap(), "Valkey 9.1.2");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::facts::{ClockReading, Facts, Fields, Reading, TrialOutcome, shown};
 use super::report::{Check, Finding, Severity};
 use crate::net::refusal::Code;
 use crate::policy::{Moment, Run, quarantine};
+use crate::server::fitness::MODE_FIELD;
 
 /// Older ones lack commands that the scripts use.
 const MAJOR_VERSION_MIN: u64 = 5;
@@ -80,7 +81,7 @@ fn version(facts: &Facts) -> Finding {
     let major = version.split('.').next().and_then(|major| major.parse::<u64>().ok());
     if major.is_some_and(|major| major < MAJOR_VERSION_MIN) {
         return Finding::error(Check::Version, format!("{software} is too old"))
-            .cured_by(format!("use Redis {MAJOR_VERSION_MIN} or later; 7 is tested"));
+            .cured_by(format!("use Redis {MAJOR_VERSION_MIN} or later, or Valkey"));
     }
     Finding::ok(Check::Version, software)
 }
@@ -90,17 +91,20 @@ fn legible(facts: &Facts, is_judged: bool) -> Option<Finding> {
     let needed = [
         (&facts.server, "run_id"),
         (&facts.server, "uptime_in_seconds"),
-        (&facts.server, "redis_mode"),
         (&facts.memory, "maxmemory_policy"),
         (&facts.replication, "role"),
     ];
     let is_missing = |(section, name): &(&Reading<Fields>, &'static str)| {
         section.known().is_some_and(|fields| fields.get(name).is_none())
     };
-    let missing: Vec<_> = needed.into_iter().filter(is_missing).map(|(_, name)| name).collect();
+    let mut missing: Vec<_> = needed.into_iter().filter(is_missing).map(|(_, name)| name).collect();
+    if facts.server.known().is_some() && facts.mode_in_info().is_none() {
+        missing.push(MODE_FIELD);
+    }
     (is_judged && !missing.is_empty()).then(|| {
         let reason = format!("its INFO lacks {}: it cannot be judged", missing.join(", "));
-        Finding::error(Check::Version, reason).cured_by("use Redis itself, with no proxy before it")
+        Finding::error(Check::Version, reason)
+            .cured_by("give the address of the server itself, with no proxy before it")
     })
 }
 

@@ -9,6 +9,12 @@ use crate::policy::{Moment, Run, quarantine};
 /// What INFO is asked for: each a section that an ACL can allow by itself.
 pub(crate) const SECTIONS: [&str; 3] = ["server", "memory", "replication"];
 
+/// The field of INFO that says `standalone`, `cluster` or `sentinel`: Redis's name, and Valkey's since
+/// its version 8.
+pub(crate) const MODE_FIELDS: [&str; 2] = ["redis_mode", "server_mode"];
+/// Both, for people.
+pub(crate) const MODE_FIELD: &str = "redis_mode (server_mode in Valkey)";
+
 /// What is asked of a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
@@ -61,19 +67,19 @@ pub(crate) struct Facts {
 impl Facts {
     /// Reads the text of INFO's sections.
     pub(crate) fn parse(info: &str) -> Result<Self, Unfit> {
-        let field = |name: &'static str| {
-            info.lines()
-                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-                .map(str::trim)
-                .ok_or(Unfit::Unreadable(name))
+        let find = |name: &str| {
+            let value = |line| str::strip_prefix(line, name)?.strip_prefix(':');
+            info.lines().find_map(value).map(str::trim)
         };
+        let field = |name: &'static str| find(name).ok_or(Unfit::Unreadable(name));
+        let mode = MODE_FIELDS.into_iter().find_map(find);
         let uptime = field("uptime_in_seconds")?.parse();
         Ok(Self {
             run_id: field("run_id")?.to_owned(),
             // It can be negative: the server takes it from its wall clock.
             uptime_secs: uptime.map_err(|_| Unfit::Unreadable("uptime_in_seconds"))?,
             is_replica: field("role")? != "master",
-            is_cluster_node: field("redis_mode")? == "cluster",
+            is_cluster_node: mode.ok_or(Unfit::Unreadable(MODE_FIELD))? == "cluster",
             maxmemory_policy: field("maxmemory_policy")?.to_owned(),
         })
     }
@@ -114,24 +120,34 @@ impl Facts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::support::recorded::{self, Recorded};
 
     const RULES: Rules =
         Rules { restart_guard: Some(Duration::from_secs(10)), strict: false, in_cluster: false };
 
-    fn info(changes: &[(&str, &str)]) -> String {
-        let mut text = "# Server\r\nredis_mode:standalone\r\nrun_id:abc\r\n\
-             uptime_in_seconds:500\r\n# Memory\r\nmaxmemory_policy:noeviction\r\n\
-             # Replication\r\nrole:master\r\n"
-            .to_owned();
-        for (from, to) in changes {
-            text = text.replace(from, to);
+    fn standing_of(info: &str, rules: Rules) -> Standing {
+        let now = Moment::from_nanos(0).after(Duration::from_secs(100));
+        Facts::parse(info).unwrap().judge(rules, now, None, now)
+    }
+
+    /// What a server said in this mode, when it had run for so long and other things were so.
+    fn info(of: &Recorded, mode: &str, changes: &[(&str, &str)]) -> String {
+        let mut text = of.info(mode);
+        for (name, value) in [("uptime_in_seconds", "500")].iter().chain(changes) {
+            text = recorded::with(&text, name, value);
         }
         text
     }
 
+    /// The same of every server that was recorded.
+    #[track_caller]
     fn standing(changes: &[(&str, &str)], rules: Rules) -> Standing {
-        let now = Moment::from_nanos(0).after(Duration::from_secs(100));
-        Facts::parse(&info(changes)).unwrap().judge(rules, now, None, now)
+        let all = recorded::all();
+        let each = all.iter().map(|of| standing_of(&info(of, "standalone", changes), rules));
+        let mut each = each.collect::<Vec<_>>();
+        each.dedup();
+        assert_eq!(each.len(), 1, "{each:?}");
+        each.remove(0)
     }
 
     #[test]
@@ -141,19 +157,21 @@ mod tests {
 
     #[test]
     fn replicas_and_cluster_nodes_are_unfit() {
-        assert_eq!(
-            standing(&[("role:master", "role:slave")], RULES),
-            Standing::Unfit(Unfit::Replica)
-        );
-        let cluster = standing(&[("standalone", "cluster")], RULES);
-        assert_eq!(cluster, Standing::Unfit(Unfit::ClusterNode));
+        for of in recorded::all() {
+            let replica = standing_of(&info(&of, "replica", &[]), RULES);
+            assert_eq!(replica, Standing::Unfit(Unfit::Replica), "{}", of.name);
+            let node = info(&of, "cluster", &[]);
+            assert_eq!(standing_of(&node, RULES), Standing::Unfit(Unfit::ClusterNode));
+            assert_eq!(standing_of(&node, Rules { in_cluster: true, ..RULES }), Standing::Fit);
+        }
     }
 
     #[test]
     fn a_server_that_evicts_is_warned_of_and_refused_where_that_is_asked() {
-        let evicts = [("noeviction", "allkeys-lru")];
+        let evicts = [("maxmemory_policy", "allkeys-lru")];
         assert_eq!(standing(&evicts, RULES), Standing::Fit);
-        let warning = Facts::parse(&info(&evicts)).unwrap().warning();
+        let server = &recorded::all()[0];
+        let warning = Facts::parse(&info(server, "standalone", &evicts)).unwrap().warning();
         assert_eq!(warning, Some(Unfit::Evicts("allkeys-lru".into())));
         let strict = Rules { strict: true, ..RULES };
         assert_eq!(standing(&evicts, strict), Standing::Unfit(warning.unwrap()));
@@ -162,24 +180,40 @@ mod tests {
 
     #[test]
     fn a_server_that_has_just_started_is_quarantined_unless_the_guard_is_off() {
-        let young = [("uptime_in_seconds:500", "uptime_in_seconds:3")];
+        let young = [("uptime_in_seconds", "3")];
         let until = Moment::from_nanos(0).after(Duration::from_secs(108));
         assert_eq!(standing(&young, RULES), Standing::Quarantined { until });
         let unguarded = Rules { restart_guard: None, ..RULES };
         assert_eq!(standing(&young, unguarded), Standing::Fit);
-        let stepped = [("uptime_in_seconds:500", "uptime_in_seconds:-3596")];
+        let stepped = [("uptime_in_seconds", "-3596")];
         let until = Moment::from_nanos(0).after(Duration::from_secs(110));
         assert_eq!(standing(&stepped, RULES), Standing::Quarantined { until });
     }
 
     #[test]
     fn what_cannot_be_read_is_named() {
-        for (field, changes) in [
-            ("run_id", [("run_id:", "x:")]),
-            ("uptime_in_seconds", [("seconds:500", "seconds:soon")]),
-            ("role", [("role:", "x:")]),
-        ] {
-            assert_eq!(Facts::parse(&info(&changes)), Err(Unfit::Unreadable(field)));
+        for of in recorded::all() {
+            let whole = info(&of, "standalone", &[]);
+            for (field, named) in [
+                ("run_id", "run_id"),
+                ("uptime_in_seconds", "uptime_in_seconds"),
+                ("role", "role"),
+                ("maxmemory_policy", "maxmemory_policy"),
+                ("redis_mode", MODE_FIELD),
+                ("server_mode", MODE_FIELD),
+            ] {
+                let lacking = recorded::without(&whole, field);
+                if lacking != whole {
+                    assert_eq!(
+                        Facts::parse(&lacking),
+                        Err(Unfit::Unreadable(named)),
+                        "{}",
+                        of.name
+                    );
+                }
+            }
+            let soon = recorded::with(&whole, "uptime_in_seconds", "soon");
+            assert_eq!(Facts::parse(&soon), Err(Unfit::Unreadable("uptime_in_seconds")));
         }
     }
 }

@@ -18,6 +18,7 @@ pub mod old;
 pub mod ports;
 pub mod program;
 pub mod proxy;
+pub mod recorded;
 pub mod rights;
 pub mod scripted;
 pub mod sentinel;

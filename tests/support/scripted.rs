@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use super::ports;
+use super::{ports, recorded};
 
 /// A command as it came.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,17 +92,18 @@ pub fn greeting(command: &Command) -> Option<Action> {
         ),
         "AUTH" | "SELECT" | "CLIENT" => Action::ok(),
         "PING" => Action::Reply(Frame::Simple(Bytes::from_static(b"PONG"))),
-        "INFO" => Action::bulk(format!(
-            "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:{:040x}\r\nuptime_in_seconds:86400\r\n\
-             # Memory\r\nmaxmemory_policy:noeviction\r\n\
-             # Persistence\r\nloading:0\r\naof_enabled:0\r\n\
-             # Replication\r\nrole:master\r\n",
-            command.port
-        )),
+        "INFO" => Action::bulk(info(command.port)),
         "SCRIPT" if command.is(&["SCRIPT", "LOAD"]) => Action::bulk(digest_of(&command.word(2))),
         _ => return None,
     };
     Some(action)
+}
+
+/// What Redis 7.0 says of itself after a day, each server of a run of its own.
+fn info(port: u16) -> String {
+    let recorded = recorded::of("redis-7.0.15").info("standalone");
+    let aged = recorded::with(&recorded, "uptime_in_seconds", "86400");
+    recorded::with(&aged, "run_id", &format!("{port:040x}"))
 }
 
 /// Stands for SHA-1: as long, and the same for the same script.

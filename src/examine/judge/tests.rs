@@ -1,6 +1,7 @@
 use super::super::facts::Tried;
 use super::*;
 use crate::net::refusal::ServerError;
+use crate::support::recorded;
 
 const STANDARD: Standard = Standard {
     restart_guard: None,
@@ -28,15 +29,18 @@ fn tried(outcome: TrialOutcome) -> Tried {
     Tried { is_essential: true, outcome }
 }
 
+/// What this server said of itself, when it had run for so long.
+fn aged(name: &str) -> String {
+    recorded::with(&recorded::of(name).info("standalone"), "uptime_in_seconds", "500")
+}
+
 /// A server that nothing is wrong with.
 fn fit() -> Facts {
     Facts {
         is_resp3: true,
         round_trips: [1, 2, 30].map(Duration::from_millis).to_vec(),
         hello: Fields::default(),
-        server: fields(
-            "redis_version:7.0.15\nrun_id:a\nredis_mode:standalone\nuptime_in_seconds:500",
-        ),
+        server: fields(&aged("redis-7.0.15")),
         memory: fields("maxmemory:0\nmaxmemory_policy:noeviction"),
         persistence: fields("aof_enabled:1\naof_last_write_status:ok"),
         replication: fields("role:master\nconnected_slaves:2"),
@@ -80,6 +84,19 @@ fn of_a_server_that_is_fit_nothing_is_wrong() {
 }
 
 #[test]
+fn every_server_can_be_judged() {
+    for server in recorded::all() {
+        let info = aged(&server.name);
+        let whole = |it: &mut Facts| {
+            (it.server, it.memory, it.replication) = (fields(&info), fields(&info), fields(&info));
+        };
+        assert_eq!(wrong(whole, &GUARDED), [], "{}", server.name);
+        let found = about(Check::Version, whole, &GUARDED).to_string();
+        assert!(found.contains(server.name.split('-').nth(1).unwrap()), "{found}");
+    }
+}
+
+#[test]
 fn each_fault_has_a_finding_of_its_own_with_a_cure() {
     type Change = fn(&mut Facts);
     let cases: [(Change, Check, Severity, &str); 14] = [
@@ -88,13 +105,13 @@ fn each_fault_has_a_finding_of_its_own_with_a_cure() {
         (|it| it.is_resp3 = false, Check::Protocol, Severity::Warning, "RESP2"),
         (|it| it.replication = fields("role:slave"), Check::Role, Severity::Error, "replica"),
         (
-            |it| it.server = fields("redis_version:7.0.1\nredis_mode:sentinel"),
+            |it| it.server = fields(&recorded::of("valkey-9.1.2").info("sentinel")),
             Check::Role,
             Severity::Error,
             "Sentinel",
         ),
         (
-            |it| it.server = fields("redis_version:7.0.1\nredis_mode:cluster"),
+            |it| it.server = fields(&recorded::of("redis-7.0.15").info("cluster")),
             Check::Independence,
             Severity::Error,
             "Cluster",
@@ -250,8 +267,11 @@ fn a_replica_names_its_master_and_is_asked_no_more() {
 #[test]
 fn nodes_of_a_cluster_belong_into_one() {
     let in_cluster = Standard { in_cluster: true, ..STANDARD };
-    let node = |it: &mut Facts| it.server = fields("redis_version:7.0.1\nredis_mode:cluster");
-    assert_eq!(wrong(node, &in_cluster), []);
+    for server in recorded::all() {
+        let node = |it: &mut Facts| it.server = fields(&server.info("cluster"));
+        assert_eq!(wrong(node, &in_cluster), [], "{}", server.name);
+        assert_eq!(about(Check::Independence, node, &STANDARD).severity, Severity::Error);
+    }
     assert_eq!(about(Check::Independence, |_| (), &in_cluster).severity, Severity::Error);
 }
 
