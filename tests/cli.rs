@@ -8,7 +8,7 @@ mod support;
 use std::ffi::OsStr;
 
 use command::{code, end, hold, is_free, leasehold, output, signal, stderr, stdout};
-use support::{RedisServer, eventually, ports};
+use support::{Cluster, RedisServer, eventually, ports};
 use tokio::process::Command;
 
 /// A new directory, gone at the end.
@@ -210,4 +210,17 @@ async fn closed_outputs_harm_nothing() {
     shell.args(["-c", &closed]).env("LEASEHOLD_URL", server.url()).kill_on_drop(true);
     assert_eq!(code(&output(&mut shell).await), 0);
     assert!(is_free(&server, "job"));
+}
+
+#[tokio::test]
+async fn a_lock_is_had_in_a_slot_that_moves() {
+    let cluster = Cluster::start();
+    let url = cluster.seed_url(3);
+    let (slot, from, to) = cluster.move_of("job");
+    let run = |words: &[&str]| {
+        leasehold(&url, &[&["run", "--ttl", "1"], words, &["job", "--", "echo", "done"]].concat())
+    };
+    cluster.begin_migration(slot, from, to);
+    let done = output(&mut run(&["-w", "5"])).await;
+    assert_eq!((code(&done), &*stdout(&done)), (0, "done\n"), "{done:?}");
 }

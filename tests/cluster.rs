@@ -4,6 +4,8 @@
 mod changes;
 #[path = "cluster/corners.rs"]
 mod corners;
+#[path = "cluster/halfway.rs"]
+mod halfway;
 mod support;
 
 use std::time::Duration;

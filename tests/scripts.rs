@@ -11,6 +11,8 @@ const RELEASE: &str = include_str!("../scripts/release.lua");
 const HOLDER: &str = include_str!("../scripts/holder.lua");
 const INSPECT: &str = include_str!("../scripts/inspect.lua");
 const REPAIR: &str = include_str!("../scripts/repair.lua");
+const TAKE: &str = include_str!("../scripts/take.lua");
+const MINT: &str = include_str!("../scripts/mint.lua");
 
 const KEYS: [&str; 3] = ["k", "{k}:fence", "{k}:waiters"];
 
@@ -372,4 +374,37 @@ fn inspect_tells_of_each_lock_and_changes_nothing() {
     assert_eq!(words(&shown[2]), ["other"]);
     assert_eq!(shown[3], Frame::Array(Vec::new()));
     assert_eq!(server.cli_text(&["DEBUG", "DIGEST"]), before);
+}
+
+#[test]
+fn a_lock_alone_is_taken_looked_at_or_refused() {
+    let server = RedisServer::start();
+    let take = |args: &[&str]| eval(&server, TAKE, &["k"], args);
+    assert_eq!(words(&take(&["me", "60000", "look"])), ["free"]);
+    assert!(!exists(&server, "k"));
+    assert_eq!(take(&["me", "60000", "take"]), Frame::Integer(1));
+    assert_eq!(take(&["me", "60000", "take"]), Frame::Integer(1));
+    for how in ["take", "look"] {
+        let refused = words(&take(&["other", "60000", how]));
+        assert_eq!((&refused[0][..], &refused[1][..], refused.len()), ("held", "me", 5));
+    }
+    assert_eq!(take(&["next", "90000", "take", "me"]), Frame::Integer(1));
+    assert_eq!(get(&server, "k"), "next");
+    assert!(pttl(&server, "k") > 60_000);
+}
+
+#[test]
+fn a_counter_alone_accepts_what_is_above_it() {
+    let server = RedisServer::start();
+    let mint = |token: &str, decides: &str| eval(&server, MINT, &["{k}:fence"], &[token, decides]);
+    assert_eq!(mint("1763700000000000", "vote"), Frame::Integer(1_763_700_000_000_000));
+    assert_eq!(words(&mint("1763700000000000", "vote")), ["stale", "1763700000000000"]);
+    assert_eq!(mint("7", "mint"), Frame::Integer(1_763_700_000_000_001));
+    assert_eq!(get(&server, "{k}:fence"), "1763700000000001", "no exponent");
+    assert!(pttl(&server, "{k}:fence") > 6 * 24 * 3_600_000);
+    for broken in ["9007199254740991", "x"] {
+        server.cli(&["SET", "{k}:fence", broken]);
+        let Frame::Error(text) = mint("7", "mint") else { panic!("{broken}") };
+        assert!(text.starts_with(b"FENCE"), "{text:?}");
+    }
 }

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::claim::{Claim, Manner, Waiting};
+use super::claim::Claim;
 use super::core::{Core, Lead};
 use super::held::Held;
 use super::hold::title;
 use super::lease::Lease;
+use super::manner::{Manner, Waiting};
 use super::order::Wish;
 use super::post::Lanes;
 use super::race::race;
@@ -163,7 +164,8 @@ pub(super) async fn attempt(
         round = Round { free_at: round.free_at, ..claim.acquire(ballot, manner, None).await };
         proposals += 1;
     }
-    if proposals == 1 && hold.predecessor().is_none() && round.proves_nothing_granted() {
+    let is_over = proposals == 1 && hold.predecessor().is_none();
+    if is_over && round.proves_nothing_granted() && !hold.is_let_in() {
         claim.settle();
     }
     match granted(&round, quorum, hold.term, ballot) {

@@ -10,9 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use super::acquire::{Refused, acquire, attempt};
-use super::claim::{Claim, Manner};
+use super::claim::Claim;
 use super::core::{Core, Lead};
 use super::lease::Lease;
+use super::manner::Manner;
 use super::order::Wish;
 use crate::error::Error;
 use crate::soon::Soon;

@@ -193,7 +193,7 @@ impl Reason {
 fn kind_of(code: Code) -> FailureKind {
     match code {
         Code::Auth | Code::Permission => FailureKind::Auth,
-        Code::Later | Code::ReadOnly | Code::NoScript => FailureKind::Unavailable,
+        Code::Later | Code::Apart | Code::ReadOnly | Code::NoScript => FailureKind::Unavailable,
         Code::Elsewhere | Code::WrongType | Code::Unsupported | Code::Other => FailureKind::Misuse,
     }
 }

@@ -8,53 +8,24 @@ use std::task::{Context, Poll, Waker, ready};
 use leasehold_resp::Frame;
 
 use super::answer::{Answer, Reason};
-use super::asked::{Asked, Replied, read_reply, reply_to};
+use super::apart::ask_apart;
+use super::asked::{Asked, Replied, read_reply};
 use super::few::Few;
-use super::follow::{NOT_NOW_FOR, follow, reach};
+use super::follow::{NOT_NOW_FOR, ask_one, follow, reach};
 use super::hold::Hold;
-use super::order::Replicas;
 use super::post::{Post, Seat};
+use super::question::Question;
 use super::round::{Answered, Round};
 use crate::clock;
 use crate::net::connection::Connection;
 use crate::net::handshake::OpenError;
+use crate::net::refusal::Code;
 use crate::policy::{Moment, Verdict};
 use crate::server::call::Call;
 use crate::server::command::Command;
 use crate::server::draft::Draft;
 use crate::server::node::Node;
 use crate::soon::Soon;
-
-/// What is asked, and how the reply is read.
-#[derive(Clone, Copy)]
-pub(super) struct Question<'a> {
-    /// One for each server, or the same for all.
-    pub(super) commands: &'a [Command<'a>],
-    pub(super) read: fn(&Frame) -> Option<Answer>,
-    /// Whether it asks for a vote, which takes a server that is fit to give one.
-    pub(super) is_vote: bool,
-    /// Who has to have what a grant wrote before it counts.
-    pub(super) awaits: Option<Replicas>,
-    /// Until when it is owed to servers that have not answered by the verdict, if it is.
-    pub(super) owed_until: Option<Moment>,
-    /// What is asked next where the lock is another's and the reply does not say whose.
-    pub(super) whose: Option<Command<'a>>,
-}
-
-impl<'a> Question<'a> {
-    fn command(&self, server: usize) -> Command<'a> {
-        self.commands[server.min(self.commands.len() - 1)]
-    }
-
-    fn to(&self, server: usize) -> Asked<'a> {
-        Asked { command: self.command(server), awaits: self.awaits }
-    }
-
-    /// What goes to this server, to be encoded.
-    pub(super) fn draft(&self, server: usize) -> Draft<'a> {
-        Draft::new(self.command(server))
-    }
-}
 
 /// Puts `question` to every server that `round` has no answer of yet, from the caller's task, and
 /// returns as soon as the answers decide. What comes later is not waited for.
@@ -331,7 +302,15 @@ async fn settle(
         }
         replied => replied,
     };
-    let read = replied.and_then(|replied| replied.read(question.read));
+    let read = match (replied, question.apart) {
+        (Err(Reason::Refused(error)), Some(apart)) if error.code() == Code::Apart => {
+            let asked = ask_apart(hold, server, apart, question.awaits, NOT_NOW_FOR);
+            let (answer, counts_from) = asked.await;
+            asked_at = Some(counts_from);
+            answer.map(|answer| (answer, None))
+        }
+        (replied, _) => replied.and_then(|replied| replied.read(question.read)),
+    };
     if let (true, Ok((answer, _))) = (question.is_vote, &read) {
         note_vote(hold, server, answer);
     }
@@ -344,12 +323,10 @@ async fn settle(
     conclude(hold, server, answer, asked_at)
 }
 
-/// Asks whose the lock is, on the connection that said that it is taken.
+/// Asks whose the lock is.
 async fn holder(hold: &Hold, server: usize, whose: Command<'_>) -> Result<Answer, Reason> {
-    let connection = hold.seat(server).connection();
-    let connection = connection.ok_or(Reason::NoConnection(OpenError::Connecting))?;
-    let call = Call::begin(&connection, whose).await.map_err(Reason::NoReply)?;
-    Answer::of_holder(&reply_to(call).await?).ok_or(Reason::Unexpected)
+    let replied = ask_one(hold, server, Asked::plainly(whose), NOT_NOW_FOR).await?;
+    Answer::of_holder(&replied.into_frame()).ok_or(Reason::Unexpected)
 }
 
 /// The server has said so when it was asked for the lease.

@@ -14,16 +14,19 @@ use leasehold_resp::Decimal;
 use tokio::time::timeout;
 
 use super::answer::Answer;
-use super::ask::{Ask, Question, ask_all};
+use super::apart::Apart;
+use super::ask::{Ask, ask_all};
 use super::core::{Core, Lead};
 use super::few::Few;
 use super::held::Held;
 use super::hold::Hold;
+use super::manner::Manner;
 use super::names::{Key, Names};
-use super::order::{Order, Replicas};
+use super::order::Order;
 use super::owner::Owner;
 use super::parameters::Parameters;
 use super::post::{Lanes, Post};
+use super::question::Question;
 use super::round::{Answered, Round};
 use super::scripts;
 use crate::clock;
@@ -40,52 +43,6 @@ const FROZEN_MAX: Duration = Duration::from_secs(60);
 pub(super) struct Claim {
     hold: Held,
     settled: bool,
-}
-
-/// What an acquire does about others who want the lock: see `acquire.lua`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Manner {
-    pub(super) taking: Taking,
-    pub(super) waiting: Waiting,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Taking {
-    /// Takes it if it is free.
-    Take,
-    /// Takes it if it is free and nobody waits for it.
-    Turn,
-    /// Only looks.
-    Look,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Waiting {
-    No,
-    /// To be counted among those who wait.
-    Uncounted,
-    Counted,
-}
-
-impl Manner {
-    /// For one who neither waits nor minds those who do.
-    pub(super) const TAKE: Self = Self { taking: Taking::Take, waiting: Waiting::No };
-    /// For one who has just come.
-    pub(super) const TURN: Self = Self { taking: Taking::Turn, waiting: Waiting::No };
-
-    fn words(self) -> [&'static [u8]; 2] {
-        let taking: &[u8] = match self.taking {
-            Taking::Take => b"take",
-            Taking::Turn => b"turn",
-            Taking::Look => b"look",
-        };
-        let waiting: &[u8] = match self.waiting {
-            Waiting::No => b"",
-            Waiting::Uncounted => b"1",
-            Waiting::Counted => b"0",
-        };
-        [taking, waiting]
-    }
 }
 
 impl Claim {
@@ -131,6 +88,7 @@ impl Claim {
             return self.acquire_plainly(&ttl, lead).await;
         };
         let token = Decimal::new(ballot.proposal());
+        let apart = Apart::Take { proposal: ballot.proposal(), taking: manner.taking };
         // A server that decides alone may raise the token by itself.
         let is_alone = hold.core.is_single() && !hold.is_spread();
         let who_decides: &[u8] = if is_alone { b"mint" } else { b"vote" };
@@ -159,6 +117,7 @@ impl Claim {
             awaits: hold.replicas(),
             owed_until: None,
             whose: None,
+            apart: Some(apart),
         };
         vote(hold, &question, lead).await
     }
@@ -175,6 +134,7 @@ impl Claim {
             awaits: self.hold.replicas(),
             owed_until: None,
             whose: Some(Command::Script(scripts::holder(), &holder)),
+            apart: None,
         };
         vote(&self.hold, &question, lead).await
     }
@@ -189,7 +149,9 @@ impl Claim {
             shares.map(|(names, keys)| extension(names, keys, owner.value(), &ttl)).collect();
         let commands = scripted(scripts::extend(), &parameters);
         let awaits = self.hold.replicas();
-        self.ask_own(&commands, Answer::of_extend, awaits, None).await
+        let question =
+            Question { awaits, ..Question::own(&commands, Answer::of_extend, Apart::Extend) };
+        ask_all(&self.hold, &question, Round::new(&self.hold)).await
     }
 
     /// Gives the locks back, and waits for what the servers say to it.
@@ -200,7 +162,10 @@ impl Claim {
         let parameters: Few<Parameters<'_>> =
             shares.map(|(names, keys)| release(&self.hold, names, keys)).collect();
         let commands = scripted(scripts::release(), &parameters);
-        self.ask_own(&commands, Answer::of_owned, None, Some(pointless_at(&self.hold))).await
+        let owed_until = Some(pointless_at(&self.hold));
+        let question =
+            Question { owed_until, ..Question::own(&commands, Answer::of_owned, Apart::Release) };
+        ask_all(&self.hold, &question, Round::new(&self.hold)).await
     }
 
     /// Sets the counter of every server, whoever has the lock there by then.
@@ -218,18 +183,6 @@ impl Claim {
     /// How many locks each share has.
     fn counts(&self) -> Few<Decimal> {
         self.hold.shares().map(|names| count(names.len())).collect()
-    }
-
-    async fn ask_own(
-        &self,
-        commands: &[Command<'_>],
-        read: fn(&leasehold_resp::Frame) -> Option<Answer>,
-        awaits: Option<Replicas>,
-        owed_until: Option<Moment>,
-    ) -> Round {
-        let is_vote = false;
-        let question = Question { commands, read, is_vote, awaits, owed_until, whose: None };
-        ask_all(&self.hold, &question, Round::new(&self.hold)).await
     }
 
     /// Nothing is left to give back.

@@ -72,8 +72,41 @@ pub(super) async fn reach(
     }
 }
 
+/// Asks one question of one key, at the server of the post or wherever that sends it.
+///
+/// # Cancel safety
+///
+/// As [`follow`].
+pub(super) async fn ask_one(
+    hold: &Hold,
+    server: usize,
+    question: Asked<'_>,
+    patience: Duration,
+) -> Result<Replied, Reason> {
+    let post = &hold.posts[server];
+    let seated = {
+        let mut seat = post.seat();
+        seat.is_away = false;
+        seat.connection()
+    };
+    let connection = match seated {
+        Some(connection) => connection,
+        None if hold.place_of(post).directory().is_none() => {
+            return Err(Reason::NoConnection(OpenError::Connecting));
+        }
+        None => reach(hold, post).await.map_err(Reason::NoConnection)?.1,
+    };
+    match question.send(&connection, false).await?.reply().await {
+        Err(Reason::Refused(error)) => {
+            follow(hold, server, question, error, patience, &mut None).await
+        }
+        replied => replied,
+    }
+}
+
 /// Asks again wherever the error says, or the directory knows, for at most `patience` where the
-/// servers only say that they cannot serve now; the reply, or the last error.
+/// servers only say that they cannot serve now; the reply, or the last error. That the keys are on
+/// two nodes is such a last one: it can stay so for good.
 ///
 /// # Cancel safety
 ///

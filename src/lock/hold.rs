@@ -294,6 +294,11 @@ impl Hold {
         self.given_back.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether a server has said that it let the owner in, to all locks that are with it or to some.
+    pub(super) fn is_let_in(&self) -> bool {
+        self.posts.iter().any(|post| post.seat().is_granted)
+    }
+
     /// Whether every server that it is with can be told something right now.
     pub(super) fn is_connected(&self) -> bool {
         (0..self.posts.len()).all(|server| {

@@ -6,9 +6,10 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::acquirer::attempt_aside;
-use super::claim::{Claim, Manner, give_back_predecessor};
+use super::claim::{Claim, give_back_predecessor};
 use super::granted_by::GrantedBy;
 use super::hold::Hold;
+use super::manner::Manner;
 use super::names::Names;
 use super::order::Order;
 use super::post::Post;

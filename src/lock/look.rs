@@ -115,7 +115,7 @@ pub(crate) async fn look(place: &Place, names: &[Names]) -> Vec<Looked> {
     let mut looked: Vec<Option<Looked>> = names.iter().map(|_| None).collect();
     for (asked, (portion, parameters)) in asked.into_iter().zip(portions.iter().zip(&parameters)) {
         let reply = settle(place, script(parameters), asked).await;
-        if matches!(&reply, Err(Reason::Refused(error)) if error.code() == Code::Later) {
+        if matches!(&reply, Err(Reason::Refused(error)) if error.code() == Code::Apart) {
             for &lock in &portion.locks {
                 looked[lock] = Some(look_apart(place, &names[lock]).await);
             }
@@ -240,7 +240,7 @@ pub(crate) async fn sift(node: &Node, names: Vec<Names>) -> Result<Vec<Names>, R
             Err(Reason::Refused(error)) => match error.code() {
                 Code::WrongType => false,
                 // It has moved on since.
-                Code::Elsewhere | Code::Later => true,
+                Code::Elsewhere | Code::Later | Code::Apart => true,
                 _ => return Err(Reason::Refused(error)),
             },
             Err(reason) => return Err(reason),

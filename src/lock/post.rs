@@ -28,7 +28,7 @@ pub(super) struct Seat {
     pub(super) node: Arc<Node>,
     lane: u32,
     pub(super) connection: Option<Arc<Connection>>,
-    /// The server has said that it granted the lease.
+    /// The server has said that it granted the lease, or, while keys are on two nodes, a part of it.
     pub(super) is_granted: bool,
     /// The last answer came from a server that it does not stay with.
     pub(super) is_away: bool,

@@ -11,6 +11,7 @@ use std::time::Duration;
 use leasehold_resp::{Decimal, Frame};
 
 use super::answer::{Answer, Reason};
+use super::apart::{Apart, ask_apart};
 use super::ask::note;
 use super::asked::{Asked, Replied, Wait, reply_to};
 use super::claim::count;
@@ -27,6 +28,7 @@ use super::scripts;
 use super::spans::Step;
 use crate::clock;
 use crate::net::connection::Connection;
+use crate::net::refusal::Code;
 use crate::policy::{Entry, Moment, Verdict, renew_at, retry_at};
 use crate::server::call::{Call, begin_all, send_whole};
 use crate::server::command::Command;
@@ -260,6 +262,9 @@ impl Go {
             let node = Arc::clone(&self.kept[member].hold.seat(server).node);
             note(&node, reply.as_ref().err(), clock::now());
         }
+        if matches!(&reply, Err(Reason::Refused(error)) if error.code() == Code::Apart) {
+            return self.take_apart(shares).await;
+        }
         let kept = match &reply {
             Ok(Frame::Array(kept)) if kept.len() == self.locks(shares) => &kept[..],
             _ => &[],
@@ -272,6 +277,15 @@ impl Go {
             let counts =
                 |answer: &&Answer| acknowledged >= needed || !matches!(answer, Answer::Granted(_));
             self.count(*share, answer.as_ref().filter(counts));
+        }
+    }
+
+    /// Extends the locks of one command one by one.
+    async fn take_apart(&self, shares: &[Share]) {
+        for &share in shares {
+            let (hold, wait) = (&self.kept[share.member].hold, Duration::ZERO);
+            let asked = ask_apart(hold, share.server, Apart::Extend, hold.replicas(), wait);
+            self.count(share, asked.await.0.ok().as_ref());
         }
     }
 

@@ -14,10 +14,16 @@ static CATALOG: LazyLock<[Script; 5]> = LazyLock::new(|| {
     ]
 });
 
-/// It is sent whole when it is called: no connection that takes locks has to load it.
+static TAKE: LazyLock<Script> = LazyLock::new(|| rare(include_str!("../../scripts/take.lua")));
+static MINT: LazyLock<Script> = LazyLock::new(|| rare(include_str!("../../scripts/mint.lua")));
 #[cfg(feature = "inspect")]
 static INSPECT: LazyLock<Script> =
-    LazyLock::new(|| Script::new(CATALOG.len(), include_str!("../../scripts/inspect.lua")));
+    LazyLock::new(|| rare(include_str!("../../scripts/inspect.lua")));
+
+/// One that is seldom called: it is sent whole, and no connection has to load it.
+fn rare(source: &str) -> Script {
+    Script::new(CATALOG.len(), source)
+}
 
 /// All scripts that are needed for locks, in the order in which connections load them.
 pub(crate) fn catalog() -> &'static [Script] {
@@ -42,6 +48,14 @@ pub(super) fn holder() -> &'static Script {
 
 pub(super) fn repair() -> &'static Script {
     &CATALOG[4]
+}
+
+pub(crate) fn take() -> &'static Script {
+    &TAKE
+}
+
+pub(crate) fn mint() -> &'static Script {
+    &MINT
 }
 
 #[cfg(feature = "inspect")]

@@ -7,6 +7,7 @@ use leasehold_resp::Decimal;
 use tokio::time::timeout;
 
 use super::answer::{Answer, Reason};
+use super::apart::{Apart, ask_apart};
 use super::asked::{Asked, Replied, reply_to};
 use super::claim::{count, give_back, release};
 use super::core::Core;
@@ -16,6 +17,7 @@ use super::parameters::Parameters;
 use super::race::all;
 use super::scripts;
 use crate::net::connection::Connection;
+use crate::net::refusal::Code;
 use crate::policy::{Loss, Verdict};
 use crate::server::call::{Call, begin_all};
 use crate::server::command::Command;
@@ -129,10 +131,18 @@ impl Ending {
             }
             reply => reply,
         };
+        let answer = match reply {
+            Ok(reply) => Ok(Answer::of_owned(&reply)),
+            Err(Reason::Refused(error)) if error.code() == Code::Apart => {
+                let (hold, apart) = (&self.held[member], Apart::Release);
+                ask_apart(hold, server, apart, None, Duration::ZERO).await.0.map(Some)
+            }
+            Err(failure) => Err(failure),
+        };
         let vote = &mut self.votes()[member];
-        match reply {
-            Ok(reply) if Answer::of_owned(&reply).is_some() => vote.free.push(server),
-            Ok(_) => {}
+        match answer {
+            Ok(Some(_)) => vote.free.push(server),
+            Ok(None) => {}
             Err(failure) => vote.failure = Some(failure.to_string()),
         }
     }

@@ -12,11 +12,12 @@ use tokio::time::sleep;
 
 use super::acquire::{Refused, failed, next, shut_down};
 use super::acquirer::attempt_aside;
-use super::claim::{Claim, Manner, Taking, Waiting};
+use super::claim::Claim;
 use super::core::{Core, Lead};
 use super::fingerprint::rank;
 use super::lease::Lease;
 use super::lines::{Lines, Ticket, Turn};
+use super::manner::{Manner, Taking, Waiting};
 use super::order::Wish;
 use super::post::Lanes;
 use super::race::{First, race};

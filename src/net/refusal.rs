@@ -28,9 +28,10 @@ pub enum Code {
     Permission,
     /// `NOSCRIPT`: the script is not in the server's cache; nothing ran.
     NoScript,
-    /// `LOADING`, `MASTERDOWN`, `CLUSTERDOWN`, `TRYAGAIN`, `BUSY`, `OOM`, `MISCONF`: not now, and
-    /// later perhaps.
+    /// `LOADING`, `MASTERDOWN`, `CLUSTERDOWN`, `BUSY`, `OOM`, `MISCONF`: not now, and later perhaps.
     Later,
+    /// `TRYAGAIN`: the command's keys are in a slot that moves, and on two nodes; nothing ran.
+    Apart,
     /// `READONLY`: a replica; nothing ran.
     ReadOnly,
     /// `MOVED` or `ASK`: a node of a Redis Cluster that does not serve this key; nothing ran.
@@ -131,8 +132,9 @@ impl Code {
             "NOAUTH" | "WRONGPASS" => Self::Auth,
             "NOPERM" => Self::Permission,
             "NOSCRIPT" => Self::NoScript,
-            "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "BUSY" | "OOM" | "MISCONF"
+            "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "BUSY" | "OOM" | "MISCONF"
             | "NOREPLICAS" => Self::Later,
+            "TRYAGAIN" => Self::Apart,
             "READONLY" => Self::ReadOnly,
             "MOVED" | "ASK" => Self::Elsewhere,
             "WRONGTYPE" => Self::WrongType,
@@ -230,6 +232,7 @@ mod tests {
             (b"NOPERM this user has no permissions to run the 'eval' command", Code::Permission),
             (b"NOSCRIPT No matching script. Please use EVAL.", Code::NoScript),
             (b"LOADING Redis is loading the dataset in memory", Code::Later),
+            (b"TRYAGAIN Multiple keys request during rehashing of slot", Code::Apart),
             (b"READONLY You can't write against a read only replica.", Code::ReadOnly),
             (b"MOVED 3999 127.0.0.1:6381", Code::Elsewhere),
             (b"WRONGTYPE Operation against a key", Code::WrongType),

@@ -82,6 +82,7 @@
 //! shows; replicas, Cluster and failover; the counters' idle expiry; tokens beyond 2^53; a user's
 //! force-release.
 
+mod apart;
 mod arrive;
 mod explore;
 mod fence;

@@ -52,7 +52,7 @@ impl Step {
         let owner = prng.pick(&["one", "two"]);
         let ttl = prng.pick(&["1", "3", "20", "60000"]);
         let key = prng.pick(&KEYS);
-        let number = prng.index(scripts::catalog().len() + 1);
+        let number = prng.index(scripts::catalog().len() + 3);
         let token = prng.pick(&["5", "8", "1700000000000000"]);
         let (keys, argv) = match number {
             0 => {
@@ -69,9 +69,12 @@ impl Step {
             2 => (words(&[key, "b"]), words(&[owner, "two"])),
             3 => (words(&[key]), vec![]),
             4 => (vec![key.into(), format!("{key}:f")], words(&[owner, ttl, token])),
+            5 => (words(&[key]), words(&[owner, ttl, prng.pick(&["take", "look"]), "two"])),
+            6 => (words(&[key]), words(&[token, prng.pick(&["mint", "vote"])])),
             _ => (words(&[key]), words(&[prng.pick(&VALUES)])),
         };
-        let text = match scripts::catalog().get(number) {
+        let rare = [scripts::take(), scripts::mint()];
+        let text = match scripts::catalog().iter().chain(rare).nth(number) {
             Some(script) => script.text().to_owned(),
             None => prng.pick(&CONVERSIONS).to_owned(),
         };

@@ -18,7 +18,7 @@ const TTL: Duration = Duration::from_secs(9);
 const NAMES: usize = 12;
 
 /// Tasks that take the same locks in turn and write down what they see.
-struct Load {
+pub(super) struct Load {
     shared: Arc<Shared>,
     tasks: JoinSet<()>,
 }
@@ -34,7 +34,7 @@ struct Shared {
 }
 
 impl Load {
-    fn start(lockers: &[Locker]) -> Self {
+    pub(super) fn start(lockers: &[Locker]) -> Self {
         let shared = Arc::new(Shared::default());
         let mut tasks = JoinSet::new();
         for task in 0..8 {
@@ -49,13 +49,13 @@ impl Load {
     }
 
     /// Waits until many more locks have been granted.
-    async fn goes_on(&self) {
+    pub(super) async fn goes_on(&self) {
         let before = self.granted();
         eventually("locks are granted", || self.granted() > before + 50).await;
     }
 
     /// Ends it, and says what was wrong.
-    async fn end(mut self) -> Vec<String> {
+    pub(super) async fn end(mut self) -> Vec<String> {
         self.shared.is_over.store(true, Ordering::Relaxed);
         while let Some(ended) = soon("the tasks end", self.tasks.join_next()).await {
             ended.unwrap();

@@ -285,7 +285,6 @@ impl Cluster {
 
     /// Moves the slot's keys; gives how many.
     pub fn migrate_keys(&self, slot: u16, from: usize, to: usize) -> usize {
-        let port = self[to].port().to_string();
         let slot = slot.to_string();
         let mut client = self[from].client();
         let mut moved = 0;
@@ -299,15 +298,21 @@ impl Cluster {
                 return moved;
             };
             let key = std::str::from_utf8(key).expect("tests have readable keys");
-            let mut migrate = vec!["MIGRATE", "127.0.0.1", &port, key, "0", "5000"];
-            if has_least_rights() {
-                migrate.extend(["AUTH2", ADMIN, ADMIN]);
-            }
-            let answer = client.text(&migrate);
-            // A key can expire in between.
-            assert!(answer == "OK" || answer == "NOKEY", "{answer}");
-            moved += usize::from(answer == "OK");
+            moved += usize::from(self.migrate_key(key, from, to));
         }
+    }
+
+    /// Moves one key; whether it was there.
+    pub fn migrate_key(&self, key: &str, from: usize, to: usize) -> bool {
+        let port = self[to].port().to_string();
+        let mut migrate = vec!["MIGRATE", "127.0.0.1", &port, key, "0", "5000"];
+        if has_least_rights() {
+            migrate.extend(["AUTH2", ADMIN, ADMIN]);
+        }
+        let answer = self[from].client().text(&migrate);
+        // A key can expire in between.
+        assert!(answer == "OK" || answer == "NOKEY", "{answer}");
+        answer == "OK"
     }
 
     /// Makes `to` the slot's master, and says so to all masters.

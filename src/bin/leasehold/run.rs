@@ -75,19 +75,21 @@ pub async fn interrupted<T>(
 /// Takes the lock, and says so if it has to be waited for.
 async fn take(locker: &Locker, run: &Run) -> Result<Guard, Failure> {
     let name = run.name.as_bytes();
-    let held = match locker.try_lock(name).await {
+    let refused = match locker.try_lock(name).await {
+        Err(error) if error.is_contended() && run.nonblock => {
+            return Err(Failure::Conflict(error, run.conflict_exit_code));
+        }
         Err(error) if error.is_contended() => error,
+        // Servers can serve again before the wait is over.
+        Err(error) if error.is_unavailable() && !run.nonblock => error,
         other => return Ok(other?),
     };
-    if run.nonblock {
-        return Err(Failure::Conflict(held, run.conflict_exit_code));
-    }
     let request = locker.lock(name);
     let request = match run.wait {
         Some(limit) => request.wait_at_most(limit),
         None => request,
     };
-    let waiting = (!run.quiet).then(|| Waiting::begin(name, &held));
+    let waiting = (!run.quiet).then(|| Waiting::begin(name, &refused));
     let mut lock = pin!(request.into_future());
     let mut second = interval(SECOND);
     for waited in 0.. {

@@ -68,9 +68,13 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Shows for what we wait, and for whom.
+    /// Shows for what we wait, and for whom, or why.
     pub fn begin(name: &[u8], error: &Error) -> Self {
-        let text = format!("leasehold: waiting for {}, held by {}", plain(name), holder(error));
+        let text = if error.is_contended() {
+            format!("leasehold: waiting for {}, held by {}", plain(name), holder(error))
+        } else {
+            format!("leasehold: waiting: {error}")
+        };
         let waiting = Self { text, is_live: stderr().is_terminal() };
         if !waiting.is_live {
             let _ = writeln!(stderr(), "{}", waiting.text);

@@ -1,3 +1,4 @@
+mod apart;
 mod exclusion;
 mod fencing;
 mod handover;

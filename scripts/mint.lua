@@ -1,0 +1,31 @@
+-- mint: accepts a fencing token for an owner that has taken the lock by take.lua, where the lock's
+-- key is on another node.
+--
+-- KEYS    1 the lock's fence counter
+-- ARGV    1 the token that the owner proposes; 2 'mint' where the token may be raised to one more
+--         than the counter; 'vote' where several counters have to accept the same token, and the
+--         owner has to propose again
+-- Reply   accepted: the token, an integer
+--         token not above the counter: {'stale', the counter as a string}
+-- Atomic  because a server runs a script whole: no other token can be accepted between the look at
+--         the counter and the writing.
+--
+-- The token is issued only once extend.lua says that the lock has stayed the owner's: then nobody
+-- else had it when the token was accepted, and tokens rise in the order in which the lock is held.
+-- Of numbers and of the counter's expiry, what stands at the head of acquire.lua holds here.
+
+local accepted = redis.call('GET', KEYS[1])
+local counter = tonumber(accepted or '0')
+if not counter or counter >= 9007199254740991 then
+  return redis.error_reply('FENCE the fence counter of this lock holds no number below 2^53')
+end
+local token, written = tonumber(ARGV[1]), ARGV[1]
+if token <= counter then
+  if ARGV[2] ~= 'mint' then
+    return {'stale', accepted}
+  end
+  token = counter + 1
+  written = string.format('%.0f', token)
+end
+redis.call('SET', KEYS[1], written, 'PX', '604800000')
+return token

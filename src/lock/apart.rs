@@ -1,0 +1,185 @@
+//! A question of several keys of one Cluster slot that are on two nodes: of each key by itself.
+//!
+//! While a slot moves, key by key, no node serves a command of several of its keys unless it has
+//! all of them (`TRYAGAIN`), and a migration that was interrupted stays so until somebody mends it.
+//! What has one key is always served: by the node that the slot moves from as long as it has the
+//! key, and else by the other one, to which it sends who asks (`ASK`).
+//!
+//! An acquire is three questions then: the lock is taken, its counter mints a token, and the lock
+//! is extended. Only with the last answer is the token issued. It proves that the lock was the
+//! owner's all the while, since no owner is let in twice; so the token was minted after those of
+//! all who held the lock before, and before those of all who hold it later, as it is where one
+//! script does both. `policy/model/apart.rs` searches this.
+//!
+//! Nobody is counted among those who wait, and nobody is let in first for having waited: that would
+//! take a fourth question, and order is a courtesy.
+
+use std::time::Duration;
+
+use leasehold_resp::{Decimal, Frame};
+
+use super::answer::{Answer, Reason};
+use super::asked::Asked;
+use super::follow::ask_one;
+use super::hold::Hold;
+use super::manner::Taking;
+use super::order::Replicas;
+use super::parameters::Parameters;
+use super::scripts;
+use crate::clock;
+use crate::policy::Moment;
+use crate::server::command::Command;
+use crate::server::script::Script;
+
+/// What is asked of the keys.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Apart {
+    Take { proposal: u64, taking: Taking },
+    Extend,
+    Release,
+}
+
+/// Asks for the keys of all locks that a hold has at one server, each for at most `patience` where
+/// nodes only say that they cannot serve now. Beside the answer, when a grant counts from.
+///
+/// # Cancel safety
+///
+/// When the future is dropped, any of the locks may have been taken, extended or released.
+pub(super) async fn ask_apart(
+    hold: &Hold,
+    server: usize,
+    apart: Apart,
+    awaits: Option<Replicas>,
+    patience: Duration,
+) -> (Result<Answer, Reason>, Moment) {
+    let (asked_at, shortage) = (clock::now(), None);
+    let mut pieces = Pieces { hold, server, awaits, patience, asked_at, shortage };
+    let answer = Box::pin(pieces.ask_all(apart)).await;
+    (answer, pieces.asked_at)
+}
+
+struct Pieces<'a> {
+    hold: &'a Hold,
+    server: usize,
+    awaits: Option<Replicas>,
+    patience: Duration,
+    /// Before the first byte was sent of what a grant rests on.
+    asked_at: Moment,
+    /// Why a grant does not count all the same, if so.
+    shortage: Option<Reason>,
+}
+
+impl Pieces<'_> {
+    async fn ask_all(&mut self, apart: Apart) -> Result<Answer, Reason> {
+        let answer = match apart {
+            Apart::Take { proposal, taking } => self.acquire(proposal, taking).await?,
+            Apart::Extend => self.extend().await?,
+            Apart::Release => self.release().await?,
+        };
+        match self.shortage.take() {
+            Some(shortage) if matches!(answer, Answer::Granted(_)) => Err(shortage),
+            _ => Ok(answer),
+        }
+    }
+
+    async fn acquire(&mut self, proposal: u64, taking: Taking) -> Result<Answer, Reason> {
+        // Nobody knows here who else waits: who is to go on only if nobody does, does not.
+        if taking == Taking::Turn && self.hold.predecessor().is_some() {
+            return Ok(Answer::Queued { waiting: 1 });
+        }
+        match self.take(taking).await? {
+            Answer::Granted(_) => {}
+            refused => return Ok(refused),
+        }
+        let minted = self.mint(proposal).await?;
+        if !matches!(minted, Answer::Granted(_)) {
+            return Ok(minted);
+        }
+        self.asked_at = clock::now();
+        Ok(match self.extend().await? {
+            Answer::Granted(_) => minted,
+            _ => Answer::Taken,
+        })
+    }
+
+    async fn take(&mut self, taking: Taking) -> Result<Answer, Reason> {
+        let hold = self.hold;
+        let ttl = Decimal::new(hold.term.ttl_ms());
+        let how: &[u8] = if taking == Taking::Look { b"look" } else { b"take" };
+        let mut last = Answer::Free;
+        for names in hold.names_at(self.server) {
+            let arguments = [hold.owner.value(), &ttl, how].into_iter().chain(hold.predecessor());
+            last = self.ask(scripts::take(), names.lock(), arguments, Answer::of_acquire).await?;
+            match last {
+                // From here on there is something to give back.
+                Answer::Granted(_) => hold.seat(self.server).is_granted = true,
+                Answer::Free => {}
+                _ => break,
+            }
+        }
+        Ok(last)
+    }
+
+    /// Has all counters accept one token.
+    async fn mint(&mut self, proposal: u64) -> Result<Answer, Reason> {
+        let hold = self.hold;
+        let names = hold.names_at(self.server);
+        let is_alone = hold.core.is_single() && !hold.is_spread() && names.len() == 1;
+        let who_decides: &[u8] = if is_alone { b"mint" } else { b"vote" };
+        let token = Decimal::new(proposal);
+        let mut last = Answer::Free;
+        for names in names {
+            let arguments = [&*token, who_decides];
+            last = self.ask(scripts::mint(), names.fence(), arguments, Answer::of_acquire).await?;
+            if !matches!(last, Answer::Granted(_)) {
+                break;
+            }
+        }
+        Ok(last)
+    }
+
+    async fn extend(&mut self) -> Result<Answer, Reason> {
+        let ttl = Decimal::new(self.hold.term.ttl_ms());
+        for names in self.hold.names_at(self.server) {
+            let arguments = [self.hold.owner.value(), &ttl];
+            let answer =
+                self.ask(scripts::extend(), names.lock(), arguments, Answer::of_extend).await?;
+            if !matches!(answer, Answer::Granted(_)) {
+                return Ok(answer);
+            }
+        }
+        Ok(Answer::Granted(None))
+    }
+
+    async fn release(&mut self) -> Result<Answer, Reason> {
+        let mut all = Answer::Granted(None);
+        for names in self.hold.names_at(self.server) {
+            let owners = [self.hold.owner.value()].into_iter().chain(self.hold.predecessor());
+            let answer =
+                self.ask(scripts::release(), names.lock(), owners, Answer::of_owned).await?;
+            if !matches!(answer, Answer::Granted(_)) {
+                all = answer;
+            }
+        }
+        Ok(all)
+    }
+
+    /// One question of one key.
+    async fn ask<'a>(
+        &mut self,
+        script: &Script,
+        key: &'a [u8],
+        arguments: impl IntoIterator<Item = &'a [u8]>,
+        read: fn(&Frame) -> Option<Answer>,
+    ) -> Result<Answer, Reason> {
+        let mut parameters = Parameters::of_keys(b"1");
+        parameters.push(key);
+        parameters.extend(arguments);
+        let command = Command::Script(script, parameters.words());
+        let asked = Asked { command, awaits: self.awaits };
+        let replied = ask_one(self.hold, self.server, asked, self.patience).await?;
+        let (answer, shortage) = replied.read(read)?;
+        self.shortage = self.shortage.take().or(shortage);
+        Ok(answer)
+    }
+}

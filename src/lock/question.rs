@@ -1,0 +1,54 @@
+//! What is asked of servers.
+
+use leasehold_resp::Frame;
+
+use super::answer::Answer;
+use super::apart::Apart;
+use super::asked::Asked;
+use super::order::Replicas;
+use crate::policy::Moment;
+use crate::server::command::Command;
+use crate::server::draft::Draft;
+
+/// What is asked, and how the reply is read.
+#[derive(Clone, Copy)]
+pub(super) struct Question<'a> {
+    /// One for each server, or the same for all.
+    pub(super) commands: &'a [Command<'a>],
+    pub(super) read: fn(&Frame) -> Option<Answer>,
+    /// Whether it asks for a vote, which takes a server that is fit to give one.
+    pub(super) is_vote: bool,
+    /// Who has to have what a grant wrote before it counts.
+    pub(super) awaits: Option<Replicas>,
+    /// Until when it is owed to servers that have not answered by the verdict, if it is.
+    pub(super) owed_until: Option<Moment>,
+    /// What is asked next where the lock is another's and the reply does not say whose.
+    pub(super) whose: Option<Command<'a>>,
+    /// What it is to keys that are on two nodes, where it has several.
+    pub(super) apart: Option<Apart>,
+}
+
+impl<'a> Question<'a> {
+    /// Of what is its owner's already.
+    pub(super) fn own(
+        commands: &'a [Command<'a>],
+        read: fn(&Frame) -> Option<Answer>,
+        apart: Apart,
+    ) -> Self {
+        let (is_vote, apart) = (false, Some(apart));
+        Self { commands, read, is_vote, awaits: None, owed_until: None, whose: None, apart }
+    }
+
+    fn command(&self, server: usize) -> Command<'a> {
+        self.commands[server.min(self.commands.len() - 1)]
+    }
+
+    pub(super) fn to(&self, server: usize) -> Asked<'a> {
+        Asked { command: self.command(server), awaits: self.awaits }
+    }
+
+    /// What goes to this server, to be encoded.
+    pub(super) fn draft(&self, server: usize) -> Draft<'a> {
+        Draft::new(self.command(server))
+    }
+}
