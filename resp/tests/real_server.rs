@@ -137,8 +137,10 @@ fn every_type_in_resp3() {
             value: Box::new(bulk("Some real reply following the attribute")),
         }
     );
-    assert_eq!(debug("push"), Frame::Push(vec![bulk("server-cpu-usage"), Frame::Integer(42)]));
-    assert_eq!(client.next(), bulk("Some real reply following the push reply"));
+    // Which comes first is another thing in Redis 7.0 and in what came after it.
+    let both = [debug("push"), client.next()];
+    assert!(both.contains(&Frame::Push(vec![bulk("server-cpu-usage"), Frame::Integer(42)])));
+    assert!(both.contains(&bulk("Some real reply following the push reply")));
 }
 
 #[test]

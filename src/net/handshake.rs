@@ -1,7 +1,7 @@
 //! What is said before the first command: one write, so that a new connection costs one round
 //! trip after the dial.
 //!
-//! `HELLO 3` with AUTH and SETNAME, SELECT, and SCRIPT LOAD of every script go together. Only when
+//! `HELLO 3` with AUTH and SETNAME, CLIENT SETINFO, SELECT, and SCRIPT LOAD of every script go together. Only when
 //! HELLO itself is unknown (or its version is) is RESP2 spoken instead, with a second write; any
 //! other refusal of HELLO is what it says, an authentication error above all.
 //!
@@ -29,6 +29,9 @@ use crate::soon::Soon;
 /// Dial and TLS may take all the time but this part of it: what comes later than that would not be
 /// ready in time, and so there is still the time to say what was waited for.
 const GREETING_SHARE: u32 = 10;
+/// What CLIENT LIST shows of us since Redis 7.2.
+const LIBRARY: [[&[u8]; 2]; 2] =
+    [[b"LIB-NAME", b"leasehold"], [b"LIB-VER", env!("CARGO_PKG_VERSION").as_bytes()]];
 /// What a server of TLS begins its answer with to who does not speak it.
 const TLS_ALERT: u8 = 0x15;
 
@@ -194,6 +197,7 @@ enum Step {
     Hello,
     Auth,
     SetName,
+    SetLibrary,
     Select,
     LoadScript,
     Info,
@@ -206,6 +210,7 @@ impl Step {
             Self::Hello => "HELLO",
             Self::Auth => "AUTH",
             Self::SetName => "CLIENT SETNAME",
+            Self::SetLibrary => "CLIENT SETINFO",
             Self::Select => "SELECT (the database in the URL)",
             Self::LoadScript => "SCRIPT LOAD",
             Self::Info => "INFO",
@@ -273,13 +278,21 @@ fn preparation<'a>(
     hello: Hello<'a>,
     database: &'a [u8],
 ) -> impl Iterator<Item = (Step, Command<'a>)> {
+    let introduce = |[name, value]: [&'static [u8]; 2]| {
+        (Step::SetLibrary, vec![&b"CLIENT"[..], b"SETINFO", name, value])
+    };
     let select = (hello.database != 0).then(|| (Step::Select, vec![&b"SELECT"[..], database]));
     let load = |script: &&'a str| {
         (Step::LoadScript, vec![&b"SCRIPT"[..], &b"LOAD"[..], script.as_bytes()])
     };
     let inform = |section: &&'a str| (Step::Info, vec![&b"INFO"[..], section.as_bytes()]);
     let scripts = hello.scripts.iter().map(load);
-    select.into_iter().chain(scripts).chain(hello.info.iter().map(inform))
+    LIBRARY
+        .into_iter()
+        .map(introduce)
+        .chain(select)
+        .chain(scripts)
+        .chain(hello.info.iter().map(inform))
 }
 
 /// Sends all steps in one write and judges their replies in order.
@@ -336,8 +349,8 @@ fn judge(
         };
         return match step {
             Step::Hello if error.code() == Code::Unsupported => Ok(Judgement::OnlyResp2),
-            // A name is a courtesy to whoever reads CLIENT LIST.
-            Step::SetName => Ok(Judgement::Done),
+            // A courtesy to whoever reads CLIENT LIST: an old server, or a right that the user lacks.
+            Step::SetName | Step::SetLibrary => Ok(Judgement::Done),
             // An old server, or a right that the user lacks: who waits has to ask instead.
             Step::Track => Ok(Judgement::Untracked(error)),
             _ => Err(OpenError::Refused { step: step.name(), error }),
@@ -351,7 +364,9 @@ fn judge(
         (Step::Info, Frame::Bulk(text) | Frame::Verbatim { text, .. }) => Ok(Judgement::Info(text)),
         (Step::Track, Frame::Simple(_)) => Ok(Judgement::Tracks),
         (Step::Hello, Frame::Map(_)) => Ok(Judgement::Done),
-        (Step::Auth | Step::SetName | Step::Select, Frame::Simple(_)) => Ok(Judgement::Done),
+        (Step::Auth | Step::SetName | Step::SetLibrary | Step::Select, Frame::Simple(_)) => {
+            Ok(Judgement::Done)
+        }
         (step, _) => Err(OpenError::Unexpected { step: step.name() }),
     }
 }

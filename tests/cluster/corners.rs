@@ -5,6 +5,7 @@ use std::time::Duration;
 use leasehold::Locker;
 
 use super::{TTL, connect, take};
+use crate::support::binary;
 use crate::support::{Cluster, eventually, soon};
 
 /// The lock is with a node that does not serve its slot yet, and that tells nobody of changes: it
@@ -32,6 +33,9 @@ async fn who_waits_for_a_lock_whose_slot_is_moving_goes_on_asking() {
 /// asks to each other.
 #[tokio::test]
 async fn nodes_that_disagree_for_a_while_are_waited_for() {
+    if binary::lacks(binary::is_redis(), "nodes that go on disagreeing about a slot") {
+        return;
+    }
     let cluster = Cluster::start();
     let (one, other) = (connect(&cluster).await, connect(&cluster).await);
     let name = "{moving}:0";

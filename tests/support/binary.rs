@@ -74,8 +74,24 @@ pub fn is_seven() -> bool {
     has_at_least((7, 0), (7, 2))
 }
 
+pub fn is_redis() -> bool {
+    version().product == Product::Redis
+}
+
+/// Whether TLS was built in, which no version says: a server that has it asks for its certificate.
+pub fn has_tls() -> bool {
+    static HAS_TLS: OnceLock<bool> = OnceLock::new();
+    *HAS_TLS.get_or_init(|| {
+        let mut server = Command::new(path());
+        server.args(["--port", "0", "--tls-port", "1", "--tls-cert-file", "/nonexistent"]);
+        server.args(["--tls-key-file", "/nonexistent", "--tls-ca-cert-file", "/nonexistent"]);
+        let output = server.output().expect("the server can be run");
+        String::from_utf8_lossy(&output.stdout).contains("Failed to load certificate")
+    })
+}
+
 /// For a test that has nothing to try on a server that lacks something: says so where the harness
-/// captures nothing. It goes by the version, so that a server that should have it cannot excuse
+/// captures nothing. Versions are what to go by, so that a server that should have it cannot excuse
 /// itself.
 pub fn lacks(has: bool, what: &str) -> bool {
     if !has {

@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 
 use super::*;
 use crate::support::{
-    Action, Command, Fault, FaultProxy, RedisServer, ScriptedServer, scripted::greeting, soon,
+    Action, Command, Fault, FaultProxy, RedisServer, ScriptedServer, binary, scripted::greeting,
+    soon,
 };
 
 const SETTINGS: Settings = Settings { command_timeout: Duration::from_secs(20), write_inline: 4 };
@@ -91,7 +92,7 @@ async fn the_sections_of_info_that_are_asked_for_come_in_either_protocol() {
 async fn every_step_is_sent_before_any_reply_comes() {
     let server = ScriptedServer::start(|command| match greeting(command) {
         Some(_) if !command.is(&["CLIENT", "TRACKING"]) => Action::Silence,
-        _ => Action::raw("%0\r\n+OK\r\n$1\r\na\r\n$1\r\nb\r\n+OK\r\n"),
+        _ => Action::raw("%0\r\n+OK\r\n+OK\r\n+OK\r\n$1\r\na\r\n$1\r\nb\r\n+OK\r\n"),
     });
     let hello =
         Hello { database: 1, user: Some("u"), password: Some("p"), tracking: true, ..HELLO };
@@ -102,6 +103,8 @@ async fn every_step_is_sent_before_any_reply_comes() {
         sentences(&server),
         [
             "HELLO 3 AUTH u p SETNAME tester",
+            "CLIENT SETINFO LIB-NAME leasehold",
+            concat!("CLIENT SETINFO LIB-VER ", env!("CARGO_PKG_VERSION")),
             "SELECT 1",
             "SCRIPT LOAD return 1",
             "SCRIPT LOAD return 2",
@@ -121,7 +124,8 @@ async fn a_server_without_resp3_is_spoken_to_in_resp2() {
         let connection = open(server.address(), hello).await.unwrap();
         assert!(connection.digest(1).is_some());
         let said = sentences(&server);
-        assert_eq!(said[3..5], ["AUTH u p", "CLIENT SETNAME tester"], "{said:?}");
+        // The first write was the same without the two, and is not answered any more.
+        assert_eq!(said[5..7], ["AUTH u p", "CLIENT SETNAME tester"], "{said:?}");
     }
 }
 
@@ -267,4 +271,25 @@ async fn tracking_is_not_asked_for_in_resp2_which_has_no_pushes() {
     let said = sentences(&server);
     let tracking = |sentence: &&String| sentence.starts_with("CLIENT TRACKING");
     assert_eq!(said.iter().filter(tracking).count(), 1, "with HELLO 3 alone: {said:?}");
+}
+
+/// In the same write as all the rest, and no reason to fail: not on a server that does not know it,
+/// and not without the right to it.
+#[tokio::test]
+async fn the_library_says_its_name_where_servers_list_it() {
+    let server = RedisServer::start();
+    let shown = |connection: Arc<Connection>| async move {
+        let list = connection.send_unbounded(&[b"CLIENT", b"LIST"], clock::now()).unwrap();
+        let list = list.await.unwrap();
+        let list = String::from_utf8_lossy(list.as_bytes().unwrap()).into_owned();
+        let ours = list.lines().find(|line| line.contains(" name=tester")).unwrap().to_owned();
+        ours.contains(concat!(" lib-name=leasehold lib-ver=", env!("CARGO_PKG_VERSION")))
+    };
+    let connection = open(server.address(), HELLO).await.unwrap();
+    assert_eq!(shown(connection).await, binary::has_at_least((7, 2), (7, 2)));
+    let forbidden = ["ACL", "SETUSER", "worker", "on", ">pw", "~*", "+@all"];
+    server.cli(&forbidden);
+    server.cli(&["ACL", "SETUSER", "worker", "-client|setinfo"]);
+    let worker = Hello { user: Some("worker"), password: Some("pw"), ..HELLO };
+    assert!(open(server.address(), worker).await.unwrap().digest(1).is_some());
 }
