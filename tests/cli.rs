@@ -3,45 +3,16 @@
 
 #[path = "cli/command.rs"]
 mod command;
+#[path = "cli/processes.rs"]
+mod processes;
 mod support;
 
 use std::ffi::OsStr;
 
-use command::{code, end, hold, is_free, leasehold, output, signal, stderr, stdout};
+use command::{code, end, ended_by, hold, is_free, leasehold, output, signal, stderr, stdout};
+use processes::{Directory, is_gone};
 use support::{Cluster, RedisServer, eventually, ports};
 use tokio::process::Command;
-
-/// A new directory, gone at the end.
-struct Directory(std::path::PathBuf);
-
-impl Directory {
-    fn new() -> Self {
-        let path = std::env::temp_dir().join(support::unique_name("leasehold-cli"));
-        std::fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-
-    fn file(&self, name: &str) -> std::path::PathBuf {
-        self.0.join(name)
-    }
-
-    fn number(&self, name: &str) -> Option<String> {
-        let text = std::fs::read_to_string(self.file(name)).ok()?;
-        text.ends_with('\n').then(|| text.trim().to_owned())
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Whether there is no process of this number that still runs.
-fn is_gone(id: &str) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{id}/stat"));
-    status.is_err() || status.is_ok_and(|status| status.contains(") Z "))
-}
 
 #[tokio::test]
 async fn a_command_runs_under_the_lock_and_its_code_is_ours() {
@@ -59,9 +30,10 @@ async fn a_command_runs_under_the_lock_and_its_code_is_ours() {
         fence.parse::<u64>().unwrap() > 0 && deadline.parse::<u64>().unwrap() > fence.len() as u64
     );
     assert!(is_free(&server, "job"));
-    for (line, expected) in [("true", 0), ("kill -9 $$", 137), ("kill -TERM $$", 143)] {
+    for (line, expected) in [("kill -9 $$", 9), ("kill -TERM $$", 15), ("kill -SEGV $$", 11)] {
         let done = output(&mut leasehold(&server.url(), &["run", "-c", line, "job"])).await;
-        assert_eq!((code(&done), stderr(&done)), (expected, String::new()), "{line}");
+        assert_eq!((ended_by(&done), stderr(&done)), (expected, String::new()), "{line}");
+        assert!(is_free(&server, "job"));
     }
 }
 
@@ -103,28 +75,34 @@ async fn signals_end_a_wait_at_once_and_are_passed_on_to_the_command() {
     let waiting = leasehold(&server.url(), &["run", "job", "true"]).spawn().unwrap();
     eventually("it waits", || server.cli_text(&["EXISTS", "{job}:waiters"]) == "1").await;
     signal(&waiting, "INT");
-    assert_eq!(code(&end(waiting).await), 130);
+    assert_eq!(ended_by(&end(waiting).await), 2);
     guard.release().await.unwrap();
 
     let directory = Directory::new();
-    let script = "trap 'echo caught; exit 5' TERM; echo $$ > id; while :; do sleep 0.01; done";
-    let mut command = leasehold(&server.url(), &["run", "-c", script, "job"]);
-    let running = command.current_dir(&directory.0).spawn().unwrap();
-    eventually("it runs", || directory.number("id").is_some()).await;
-    signal(&running, "TERM");
-    let done = end(running).await;
-    assert_eq!((code(&done), &*stdout(&done)), (5, "caught\n"));
-    assert!(is_free(&server, "job"));
+    for name in ["TERM", "INT"] {
+        let script =
+            "trap 'echo caught; exit 5' TERM INT; echo $$ > id; while :; do sleep 0.01; done";
+        let mut command = leasehold(&server.url(), &["run", "-c", script, "job"]);
+        let running = command.current_dir(&directory.0).spawn().unwrap();
+        eventually("it runs", || directory.number("id").is_some()).await;
+        signal(&running, name);
+        let done = end(running).await;
+        assert_eq!((code(&done), &*stdout(&done)), (5, "caught\n"));
+        assert!(is_free(&server, "job"));
+        directory.remove("id");
+    }
 }
 
 /// All that a command has started ends with its lease, also what does not want to.
 #[tokio::test]
-async fn a_lost_lease_ends_the_whole_group() {
+async fn a_lost_lease_ends_all_that_the_command_has_started() {
     let server = RedisServer::start();
     let directory = Directory::new();
     let child = "trap '' TERM; echo $$ > child; while :; do sleep 0.01; done";
-    let script =
-        format!("sh -c \"{}\" & trap '' TERM; echo $$ > id; wait; wait", child.replace('$', "\\$"));
+    let script = format!(
+        "setsid sh -c \"{}\" & trap '' TERM; echo $$ > id; wait; wait",
+        child.replace('$', "\\$")
+    );
     let words = ["run", "--ttl", "3s", "-c", &script, "job"];
     let running = leasehold(&server.url(), &words).current_dir(&directory.0).spawn().unwrap();
     eventually("both run", || directory.number("id").and(directory.number("child")).is_some())

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "every test program uses a part of this only")]
 #![allow(unreachable_pub, reason = "pub marks what tests may use; a test program exports nothing")]
 
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Output, Stdio};
 
 use leasehold::{Guard, Locker};
@@ -28,6 +29,11 @@ pub async fn end(child: Child) -> Output {
 
 pub fn code(output: &Output) -> i32 {
     output.status.code().expect("it ends by itself")
+}
+
+/// The signal that ended it.
+pub fn ended_by(output: &Output) -> i32 {
+    output.status.signal().expect("a signal ends it")
 }
 
 pub fn stderr(output: &Output) -> String {

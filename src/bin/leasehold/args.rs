@@ -86,11 +86,12 @@ impl Servers {
 /// command writes to) and LEASEHOLD_DEADLINE_MS (until when the lease was good when the command
 /// began, in milliseconds since 1970; it is renewed) in its environment.
 ///
-/// If the lease cannot be kept, the command and all of its process group get TERM while a third of
-/// the TTL is left, and KILL before it ends.
+/// If the lease cannot be kept, the command and all that it started get TERM while a third of the
+/// TTL is left, and KILL before it ends. So does what it leaves behind when it ends by itself,
+/// without -o. A job that is stopped at the terminal keeps its lock.
 ///
-/// The exit code is the command's, or 128 and the number of the signal that ended it; 1 (or what -E
-/// says) where the lock is another's; 75 where the lease was lost; 69 where too few servers can be
+/// The exit code is the command's, and a signal that ended it ends leasehold; 1 (or what -E says)
+/// where the lock is another's; 75 where the lease was lost; 69 where too few servers can be
 /// reached, 77 where they refuse us, 78 where what was given makes no sense; 126 and 127 where the
 /// command cannot be run or found; 64 for a command line that cannot be read.
 #[derive(Debug, clap::Args)]
@@ -119,6 +120,10 @@ pub struct Run {
     /// Say nothing while waiting
     #[arg(short, long)]
     pub quiet: bool,
+
+    /// Leave alone what COMMAND leaves running in the background, without the lock; else it is ended
+    #[arg(short = 'o', long)]
+    pub close: bool,
 
     /// A command for the shell, in the place of COMMAND
     #[arg(short = 'c', long, value_name = "LINE", conflicts_with = "words")]

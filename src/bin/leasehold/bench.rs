@@ -15,11 +15,10 @@ use tokio::time::{sleep, timeout};
 
 use self::tally::{Sample, Tally};
 use crate::args::{Servers, duration};
-use crate::exit::{Failure, by_signal};
+use crate::exit::{End, Failure};
 use crate::output::report;
-use crate::run::{host, interrupted, own_label};
 use crate::signals::Signals;
-use crate::words::{hint, plain};
+use crate::words::{hint, host, label_of, plain};
 
 /// More tasks than that measure the queue in this process, and no server.
 const TASKS_MAX: u32 = 10_000;
@@ -93,16 +92,15 @@ struct Course {
     tally: Mutex<Tally>,
 }
 
-pub async fn bench(servers: &Servers, bench: Bench) -> Result<u8, Failure> {
-    let signals = Signals::catch();
-    let mut signals = signals.map_err(|error| Failure::System("no signal can be caught", error))?;
+pub async fn bench(servers: &Servers, bench: Bench) -> Result<End, Failure> {
+    let mut signals = Signals::catch()?;
     if let Some(file) = &bench.svg {
         chart::check(file).map_err(|error| unwritable(file, error))?;
     }
-    let builder = servers.builder().ttl(bench.ttl).label(own_label());
-    let locker = match interrupted(&mut signals, builder.connect()).await {
+    let builder = servers.builder().ttl(bench.ttl).label(label_of(std::process::id()));
+    let locker = match signals.interrupt(builder.connect()).await {
         Ok(connected) => connected?,
-        Err(signal) => return Ok(by_signal(signal as i32)),
+        Err(signal) => return Ok(signal.into()),
     };
     let course = Arc::new(Course {
         locker,
@@ -113,7 +111,7 @@ pub async fn bench(servers: &Servers, bench: Bench) -> Result<u8, Failure> {
     let measured = measure(&course, &bench, &mut signals).await;
     // What is held still, after a signal or an error, is given back.
     course.locker.shutdown(FAREWELL).await;
-    let (elapsed, code) = measured?;
+    let (elapsed, end) = measured?;
     let tally = std::mem::take(&mut *course.tally()).unless_all_failed()?;
     let (servers, is_fenced) = (servers.urls.len(), course.is_fenced);
     let outcome = Outcome { servers, tasks: bench.tasks, is_fenced, elapsed, tally };
@@ -121,31 +119,31 @@ pub async fn bench(servers: &Servers, bench: Bench) -> Result<u8, Failure> {
     if let Some(file) = &bench.svg {
         chart::write(&outcome, file).map_err(|error| unwritable(file, error))?;
     }
-    Ok(code)
+    Ok(end)
 }
 
 fn unwritable(file: &Path, error: std::io::Error) -> Failure {
     Failure::File(plain(file.as_os_str().as_encoded_bytes()), error)
 }
 
-/// Has all tasks go round until the time is up, or a signal comes: how long it was, and the exit
-/// code.
+/// Has all tasks go round until the time is up, or a signal comes: how long it was, and how we
+/// are to end.
 async fn measure(
     course: &Arc<Course>,
     bench: &Bench,
     signals: &mut Signals,
-) -> Result<(Duration, u8), Failure> {
-    let claimed = match interrupted(signals, claim(&course.locker, &bench.name_prefix)).await {
+) -> Result<(Duration, End), Failure> {
+    let claimed = match signals.interrupt(claim(&course.locker, &bench.name_prefix)).await {
         Ok(claimed) => claimed?,
-        Err(signal) => return Ok((Duration::ZERO, by_signal(signal as i32))),
+        Err(signal) => return Ok((Duration::ZERO, signal.into())),
     };
     let (run, _claim) = claimed;
     let names: Vec<String> = (0..bench.tasks).map(|task| format!("{run}:{task}")).collect();
     // What a first time needs, such as connections and scripts, is not measured; and what cannot
     // work need not be tried for long.
-    match interrupted(signals, warm_up(course, &names)).await {
+    match signals.interrupt(warm_up(course, &names)).await {
         Ok(warm) => warm?,
-        Err(signal) => return Ok((Duration::ZERO, by_signal(signal as i32))),
+        Err(signal) => return Ok((Duration::ZERO, signal.into())),
     }
     hint(&format!("measuring for {:?}; Ctrl-C ends it", bench.duration));
     let mut tasks = JoinSet::new();
@@ -153,16 +151,16 @@ async fn measure(
     for name in names {
         tasks.spawn(go_round(Arc::clone(course), name));
     }
-    let code = match interrupted(signals, sleep(bench.duration)).await {
-        Ok(()) => 0,
-        Err(signal) => by_signal(signal as i32),
+    let end = match signals.interrupt(sleep(bench.duration)).await {
+        Ok(()) => End::Code(0),
+        Err(signal) => signal.into(),
     };
     course.is_over.store(true, Ordering::Relaxed);
     let _ = timeout(FAREWELL, async { while tasks.join_next().await.is_some() {} }).await;
     let elapsed = now().duration_since(started);
     // Those that are left give back what they may have taken.
     tasks.shutdown().await;
-    Ok((elapsed, code))
+    Ok((elapsed, end))
 }
 
 /// What the names of this measurement begin with, and the lock that keeps others from them: numbers

@@ -4,6 +4,8 @@ use std::io;
 use std::process::ExitCode;
 
 use leasehold::{Error, Loss};
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::{SigSet, Signal, raise};
 
 /// What was asked for is no more: the lock is another's, or a lease has ended.
 pub const CONFLICT: u8 = 1;
@@ -27,6 +29,41 @@ const NOT_FOUND: u8 = 127;
 /// What a shell adds to the number of the signal that ended a command.
 const BY_SIGNAL: u8 = 128;
 
+/// What becomes of a process in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Code(u8),
+    /// By the signal of this number.
+    Signal(i32),
+}
+
+impl End {
+    /// Our own: by the signal itself, so that who started us sees what a shell looks for.
+    pub fn of_ourselves(self) -> ExitCode {
+        match self {
+            Self::Code(code) => ExitCode::from(code),
+            Self::Signal(number) => {
+                // The command has left the core, if there is one.
+                let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
+                if let Ok(signal) = Signal::try_from(number) {
+                    let _ = SigSet::from(signal).thread_unblock();
+                    // Rust handles some in their first instance only.
+                    let _ = raise(signal);
+                    let _ = raise(signal);
+                }
+                // It is ignored, or we are the first process of a container.
+                ExitCode::from(BY_SIGNAL.saturating_add(u8::try_from(number).unwrap_or(0)))
+            }
+        }
+    }
+}
+
+impl From<Signal> for End {
+    fn from(signal: Signal) -> Self {
+        Self::Signal(signal as i32)
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The lock is another's, and is not waited for any longer: the exit code for that.
@@ -36,6 +73,8 @@ pub enum Failure {
     Lock(#[from] Error),
     #[error("the lease was lost ({0}) and the command was ended")]
     Lost(Loss),
+    #[error("the process that keeps the lease {0}: the command was ended")]
+    Unkept(&'static str),
     #[error("{0}: {1}")]
     Command(String, io::Error),
     #[error("{0}: {1}")]
@@ -54,7 +93,7 @@ impl Failure {
             Self::Lock(error) if error.is_misuse() => CONFIGURATION,
             Self::Lock(error) if error.is_lost() => LOST,
             Self::Lock(_) => UNAVAILABLE,
-            Self::Lost(_) => LOST,
+            Self::Lost(_) | Self::Unkept(_) => LOST,
             Self::Command(_, error) if error.kind() == io::ErrorKind::NotFound => NOT_FOUND,
             Self::Command(..) => CANNOT_RUN,
             Self::File(..) => CANNOT_CREATE,
@@ -63,15 +102,15 @@ impl Failure {
         }
     }
 
+    /// The processes of a `run` cannot be started, or cannot talk to each other.
+    pub fn ourselves(error: io::Error) -> Self {
+        Self::System("leasehold cannot start itself", error)
+    }
+
     /// Whoever read what we say has read enough: that is no failure.
     pub fn is_silent(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
-}
-
-/// The exit code of somebody whom this signal ended.
-pub fn by_signal(number: i32) -> u8 {
-    BY_SIGNAL.saturating_add(u8::try_from(number).unwrap_or(0))
 }
 
 /// Says what is wrong with a command line, or what was asked about it.

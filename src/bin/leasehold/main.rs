@@ -10,7 +10,6 @@ mod args;
 mod bench;
 mod doctor;
 mod exit;
-mod group;
 mod inspect;
 mod json;
 mod list;
@@ -22,15 +21,15 @@ mod run;
 mod screen;
 mod show;
 mod signals;
-mod terminal;
 mod watch;
 mod words;
 
+use std::env;
 use std::process::ExitCode;
 
 use args::{Args, Command};
 use clap::Parser;
-use exit::Failure;
+use exit::{End, Failure};
 
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
@@ -43,7 +42,7 @@ fn main() -> ExitCode {
         Err(error) => Err(Failure::System("no runtime could be started", error)),
     };
     match outcome {
-        Ok(code) => ExitCode::from(code),
+        Ok(end) => end.of_ourselves(),
         Err(failure) => {
             if !failure.is_silent() {
                 words::complain(&failure.to_string());
@@ -53,16 +52,29 @@ fn main() -> ExitCode {
     }
 }
 
-async fn perform(args: Args) -> Result<u8, Failure> {
-    match args.command {
-        Command::Run(run) => run::run(&args.servers, run).await,
-        Command::Bench(bench) => bench::bench(&args.servers, bench).await,
-        Command::Doctor(doctor) => doctor::doctor(&args.servers, doctor).await,
-        Command::Inspect(inspect) => inspect.perform(&args.servers).await,
-        Command::List(list) => list.perform(&args.servers).await,
-        Command::Watch(watch) => watch.perform(&args.servers).await,
-        Command::Release(release) => release.perform(&args.servers).await,
+async fn perform(Args { servers, command }: Args) -> Result<End, Failure> {
+    let code = match command {
+        Command::Run(run) => return perform_run(&servers, &run).await,
+        Command::Bench(bench) => return bench::bench(&servers, bench).await,
+        Command::Watch(watch) => return watch.perform(&servers).await,
+        Command::Release(release) => return release.perform(&servers).await,
+        Command::Doctor(doctor) => doctor::doctor(&servers, doctor).await,
+        Command::Inspect(inspect) => inspect.perform(&servers).await,
+        Command::List(list) => list.perform(&servers).await,
         Command::Completions(completions) => completions.perform(),
         Command::Man(man) => man.perform(),
+    };
+    code.map(End::Code)
+}
+
+/// Each of its processes is this program, and knows by its name which it is.
+async fn perform_run(servers: &args::Servers, run: &args::Run) -> Result<End, Failure> {
+    let name = env::args_os().next().unwrap_or_default();
+    if name == run::keeper::NAME {
+        run::keeper::keep(servers, run).await
+    } else if name == run::command::NAME {
+        run::command::become_it(run)
+    } else {
+        run::run(run).await
     }
 }

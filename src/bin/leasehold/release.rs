@@ -9,7 +9,7 @@ use leasehold::{Broken, HolderView, LockState, LockView, Locker};
 use tokio::sync::oneshot;
 
 use crate::args::Servers;
-use crate::exit::{CONFIGURATION, CONFLICT, Failure, UNAVAILABLE, USAGE, by_signal};
+use crate::exit::{CONFIGURATION, CONFLICT, End, Failure, UNAVAILABLE, USAGE};
 use crate::look::{Look, complain_of};
 use crate::output::say;
 use crate::show;
@@ -60,23 +60,21 @@ enum Decision {
 }
 
 impl Release {
-    pub async fn perform(self, servers: &Servers) -> Result<u8, Failure> {
-        let signals = Signals::catch();
-        let mut signals =
-            signals.map_err(|error| Failure::System("no signal can be caught", error))?;
+    pub async fn perform(self, servers: &Servers) -> Result<End, Failure> {
+        let mut signals = Signals::catch()?;
         let decided = tokio::select! {
             biased;
-            signal = signals.next_to_end_us() => {
+            caught = signals.next() => {
                 let _ = writeln!(stderr());
                 complain("interrupted: nothing was released");
-                Decision::Leave(by_signal(signal as i32))
+                return Ok(caught.signal.into());
             }
             decided = self.decide(servers) => decided?,
         };
         match decided {
             // From here on it is not left half done: it takes no longer than servers are waited for.
-            Decision::End(locker, view) => end(&locker, &view).await,
-            Decision::Leave(code) => Ok(code),
+            Decision::End(locker, view) => end(&locker, &view).await.map(End::Code),
+            Decision::Leave(code) => Ok(End::Code(code)),
         }
     }
 

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::future::pending;
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::pin::pin;
 use std::time::Duration;
@@ -16,7 +15,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::sleep;
 
 use crate::args::{Servers, duration};
-use crate::exit::{Failure, by_signal};
+use crate::exit::{End, Failure};
 use crate::look::Look;
 use crate::output::say;
 use crate::screen::{Screen, keys};
@@ -59,13 +58,11 @@ struct Looked {
 }
 
 impl Watch {
-    pub async fn perform(self, servers: &Servers) -> Result<u8, Failure> {
-        let events = Events::catch();
-        let mut events =
-            events.map_err(|error| Failure::System("no signal can be caught", error))?;
+    pub async fn perform(self, servers: &Servers) -> Result<End, Failure> {
+        let mut events = Events::catch()?;
         let locker = tokio::select! {
             biased;
-            code = events.end() => return Ok(code),
+            end = events.end() => return Ok(end),
             connected = self.look.connect(servers) => connected?,
         };
         if Screen::is_there() {
@@ -73,12 +70,12 @@ impl Watch {
         }
         tokio::select! {
             biased;
-            code = events.end() => Ok(code),
+            end = events.end() => Ok(end),
             Err(failure) = self.by_line(&locker) => Err(failure),
         }
     }
 
-    async fn live(&self, locker: &Locker, events: &mut Events) -> Result<u8, Failure> {
+    async fn live(&self, locker: &Locker, events: &mut Events) -> Result<End, Failure> {
         let mut screen = Screen::enter()?;
         events.keys = Some(keys());
         let mut page = vec![self.heading("looking ..")];
@@ -88,7 +85,7 @@ impl Watch {
             tokio::select! {
                 biased;
                 event = events.next() => match event {
-                    Event::End(code) => return Ok(code),
+                    Event::End(end) => return Ok(end),
                     Event::Stop => {
                         // The shell gets its terminal back before we stop.
                         drop(screen);
@@ -218,8 +215,8 @@ fn changes(
 }
 
 enum Event {
-    /// With this exit code.
-    End(u8),
+    /// We are to end, and so.
+    End(End),
     /// We are to stop until we are told to go on.
     Stop,
     /// What is shown may not be seen any more.
@@ -236,12 +233,14 @@ struct Events {
 }
 
 impl Events {
-    fn catch() -> io::Result<Self> {
+    fn catch() -> Result<Self, Failure> {
+        let catch =
+            |kind| signal(kind).map_err(|error| Failure::System("no signal can be caught", error));
         Ok(Self {
             signals: Signals::catch()?,
             keys: None,
-            stop: signal(SignalKind::from_raw(Signal::SIGTSTP as i32))?,
-            resize: signal(SignalKind::window_change())?,
+            stop: catch(SignalKind::from_raw(Signal::SIGTSTP as i32))?,
+            resize: catch(SignalKind::window_change())?,
         })
     }
 
@@ -260,22 +259,22 @@ impl Events {
         };
         tokio::select! {
             biased;
-            signal = signals.next_to_end_us() => Event::End(by_signal(signal as i32)),
+            caught = signals.next() => Event::End(caught.signal.into()),
             key = key => match key {
-                Some(b'q' | b'Q') => Event::End(0),
+                Some(b'q' | b'Q') => Event::End(End::Code(0)),
                 Some(_) => Event::Other,
-                None => Event::End(by_signal(Signal::SIGHUP as i32)),
+                None => Event::End(Signal::SIGHUP.into()),
             },
             _ = stop.recv() => Event::Stop,
             _ = resize.recv() => Event::Other,
         }
     }
 
-    /// Waits until it is to end, and with which code; nothing else matters where there is no screen.
-    async fn end(&mut self) -> u8 {
+    /// Waits until it is to end, and how; nothing else matters where there is no screen.
+    async fn end(&mut self) -> End {
         loop {
             match self.next().await {
-                Event::End(code) => return code,
+                Event::End(end) => return end,
                 Event::Stop => drop(raise(Signal::SIGSTOP)),
                 Event::Other => {}
             }

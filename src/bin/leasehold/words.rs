@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write, stderr};
 use std::time::Duration;
 
 use leasehold::{Error, Holder};
+use nix::unistd::gethostname;
 
 /// Says what went wrong. A closed standard error is no reason to fail.
 pub fn complain(text: &str) {
@@ -59,6 +60,16 @@ pub fn holder(error: &Error) -> String {
         None => "without an end".to_owned(),
     };
     format!("{}, {lasts}", plain(who.as_bytes()))
+}
+
+/// Who we are, as others see it who wait: the host and a process.
+pub fn label_of(process: impl std::fmt::Display) -> String {
+    format!("{}:{process}", host())
+}
+
+pub fn host() -> String {
+    let host = gethostname().unwrap_or_else(|_| "host".into());
+    host.to_string_lossy().into_owned()
 }
 
 /// The line that shows that we wait.

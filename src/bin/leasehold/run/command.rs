@@ -1,0 +1,62 @@
+//! What becomes the command: a process of ours that waits for the lock beside the keeper, in the
+//! caller's job, and then runs the command in its own place.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use leasehold::FencingToken;
+use rustix::process::Pid;
+
+use super::channel::{given, start_ourselves};
+use crate::args::Run;
+use crate::exit::{End, Failure};
+use crate::signals;
+use crate::words::plain;
+
+pub const NAME: &str = "lease-command";
+
+/// One that waits until it is told to go. It ends with the one who has this.
+pub struct Prepared {
+    pub id: Pid,
+    orders: UnixStream,
+}
+
+impl Prepared {
+    pub fn start(input: OwnedFd) -> io::Result<Self> {
+        let (id, orders) = start_ourselves(NAME, input)?;
+        Ok(Self { id, orders })
+    }
+
+    /// Runs the command, which is told what lease it has.
+    pub fn go(mut self, fence: FencingToken, deadline_ms: u128) -> io::Result<()> {
+        writeln!(self.orders, "{fence} {deadline_ms}")
+    }
+}
+
+/// Waits for the word, and becomes the command. Comes back only if that cannot be.
+pub fn become_it(run: &Run) -> Result<End, Failure> {
+    // The keeper's main thread started us: this is its end, however it comes.
+    #[cfg(target_os = "linux")]
+    nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)
+        .map_err(|error| Failure::System("the command cannot be tied to us", error.into()))?;
+    let (orders, input) = given().map_err(Failure::ourselves)?;
+    let mut order = String::new();
+    let heard = BufReader::new(orders).read_line(&mut order);
+    let (Ok(1..), Some((fence, deadline))) = (heard, order.trim().split_once(' ')) else {
+        return Ok(End::Code(0));
+    };
+    let shell_line = run.command.as_ref().map(|line| [OsString::from("-c"), line.clone()]);
+    let (program, arguments) = match (&shell_line, run.words.split_first()) {
+        (None, Some((program, arguments))) => (&**program, arguments),
+        (line, _) => (OsStr::new("/bin/sh"), line.as_ref().map_or(&[][..], |line| &line[..])),
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(input).env("LEASEHOLD_NAME", &run.name);
+    command.env("LEASEHOLD_FENCE", fence).env("LEASEHOLD_DEADLINE_MS", deadline);
+    signals::let_all_through();
+    Err(Failure::Command(plain(program.as_encoded_bytes()), command.exec()))
+}

@@ -1,0 +1,263 @@
+//! The process that has the lease: it takes it, keeps it, and ends the command should it not hold.
+//!
+//! It is in a session of its own, so that nothing at a terminal can stop it.
+
+use std::future::Future;
+use std::os::unix::ffi::OsStrExt;
+use std::pin::pin;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use leasehold::{Error, Guard, Locker, Loss};
+use nix::sys::signal::Signal;
+use nix::unistd::{getppid, setsid};
+use rustix::process::Pid;
+use tokio::time::{interval, sleep};
+
+use super::channel::{Channel, ToFront, ToKeeper, given};
+use super::command::Prepared;
+use super::tree::{Tree, send};
+use super::watch::now;
+use crate::args::{Run, Servers};
+use crate::exit::{End, Failure};
+use crate::words::{Waiting, complain, label_of};
+
+pub const NAME: &str = "lease-keeper";
+
+/// The command is asked to end while this part of the TTL is left of its lease, and ended while
+/// that is left. The front ends all while the last part is left, if we do not answer.
+const TERM_AT: u32 = 3;
+const KILL_AT: u32 = 10;
+const FRONT_KILLS_AT: u32 = 20;
+/// A lease that is lost before its time may be another's by now: the command gets no longer. Nor
+/// does what it leaves behind.
+pub const GRACE_MAX: Duration = Duration::from_secs(2);
+/// How long the servers are given to say that the lock is free.
+const FAREWELL: Duration = Duration::from_secs(2);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Comes back when the command, what it left behind and the lease are over.
+pub async fn keep(servers: &Servers, run: &Run) -> Result<End, Failure> {
+    let begun = begin();
+    let (mut front, mut tree, command) = begun.map_err(Failure::ourselves)?;
+    let outcome = serve(&mut front, &mut tree, command, servers, run).await;
+    let end = outcome.unwrap_or_else(|failure| {
+        complain(&failure.to_string());
+        End::Code(failure.code())
+    });
+    front.say(ToFront::Ended(end));
+    Ok(end)
+}
+
+fn begin() -> std::io::Result<(Channel, Tree, Prepared)> {
+    let (front, input) = given()?;
+    let mut tree = Tree::adopt()?;
+    // It stays in the caller's job, which we leave.
+    let command = Prepared::start(input)?;
+    tree.lead_by(command.id);
+    setsid()?;
+    #[cfg(target_os = "linux")]
+    nix::sys::prctl::set_name(c"lease-keeper")?;
+    Ok((Channel::new(front)?, tree, command))
+}
+
+async fn serve(
+    front: &mut Channel,
+    tree: &mut Tree,
+    command: Prepared,
+    servers: &Servers,
+    run: &Run,
+) -> Result<End, Failure> {
+    let label = run.label.clone().unwrap_or_else(|| label_of(getppid()));
+    let builder = servers.builder().ttl(run.ttl).label(label);
+    let Some(locker) = unless_closed(front, builder.connect()).await else {
+        return Ok(End::Code(0));
+    };
+    let locker = locker?;
+    let outcome = match unless_closed(front, take(&locker, run)).await {
+        Some(Ok(guard)) => hold(guard, run, front, tree, command).await,
+        Some(Err(failure)) => Err(failure),
+        None => Ok(End::Code(0)),
+    };
+    // What was taken when the front ended is given back, and whatever a failure left.
+    locker.shutdown(FAREWELL).await;
+    outcome
+}
+
+/// What comes of `work`, unless the front ends first.
+async fn unless_closed<T>(front: &mut Channel, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        () = async { while front.hear().await.is_some() {} } => None,
+        outcome = work => Some(outcome),
+    }
+}
+
+/// Takes the lock, and says so if it has to be waited for.
+async fn take(locker: &Locker, run: &Run) -> Result<Guard, Failure> {
+    let name = run.name.as_bytes();
+    let refused = match locker.try_lock(name).await {
+        Err(error) if error.is_contended() && run.nonblock => {
+            return Err(Failure::Conflict(error, run.conflict_exit_code));
+        }
+        Err(error) if error.is_contended() => error,
+        // Servers can serve again before the wait is over.
+        Err(error) if error.is_unavailable() && !run.nonblock => error,
+        other => return Ok(other?),
+    };
+    let request = locker.lock(name);
+    let request = match run.wait {
+        Some(limit) => request.wait_at_most(limit),
+        None => request,
+    };
+    let waiting = (!run.quiet).then(|| Waiting::begin(name, &refused));
+    let mut lock = pin!(request.into_future());
+    let mut second = interval(SECOND);
+    for waited in 0.. {
+        tokio::select! {
+            taken = &mut lock => {
+                drop(waiting);
+                return taken.map_err(|error| conflict(error, run));
+            }
+            _ = second.tick() => {
+                if let Some(waiting) = &waiting {
+                    waiting.show(SECOND * waited);
+                }
+            }
+        }
+    }
+    unreachable!("there is no end to counting")
+}
+
+fn conflict(error: Error, run: &Run) -> Failure {
+    if error.is_timeout() || error.is_contended() {
+        return Failure::Conflict(error, run.conflict_exit_code);
+    }
+    Failure::Lock(error)
+}
+
+/// Has the command run while the lease holds, and gives it back.
+async fn hold(
+    guard: Guard,
+    run: &Run,
+    front: &mut Channel,
+    tree: &mut Tree,
+    command: Prepared,
+) -> Result<End, Failure> {
+    // What is said at the terminal may have kept us for longer than the lease.
+    if let Some(loss) = guard.loss() {
+        return Err(Failure::Lost(loss));
+    }
+    front.say(ToFront::Held);
+    let id = command.id;
+    command.go(guard.fence(), deadline_ms(guard.remaining())).map_err(Failure::ourselves)?;
+    let end = attend(&guard, run, front, tree, id).await?;
+    front.say(ToFront::Ended(end));
+    if let Err(error) = guard.release().await {
+        // The command has ended: nothing of it is undone by this.
+        complain(&error.to_string());
+        if error.is_lost() {
+            return Ok(End::Code(Failure::Lock(error).code()));
+        }
+    }
+    Ok(end)
+}
+
+/// In milliseconds since 1970, for programs that have no other clock in common with us.
+#[expect(clippy::disallowed_methods, reason = "it is told, and nothing is decided by it")]
+fn deadline_ms(remaining: Duration) -> u128 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (now + remaining).as_millis()
+}
+
+/// Sees to it that nothing of the command is left when its lease ends, or is given back.
+async fn attend(
+    guard: &Guard,
+    run: &Run,
+    front: &mut Channel,
+    tree: &mut Tree,
+    command: Pid,
+) -> Result<End, Failure> {
+    let ttl = run.ttl;
+    let mut danger = pin!(danger(guard, ttl));
+    let left = || guard.remaining().saturating_sub(ttl / FRONT_KILLS_AT);
+    let end = tokio::select! {
+        biased;
+        kill_in = &mut danger => return Err(lose(guard, kill_in, front, tree, ttl).await),
+        () = answer(front, left, Some(command)) => None,
+        end = tree.led() => Some(end),
+    };
+    if run.close && end.is_some() || !tree.is_left() {
+        return Ok(end.unwrap_or(End::Code(0)));
+    }
+    let kill_in = tokio::select! {
+        biased;
+        kill_in = &mut danger => Some(kill_in),
+        () = answer(front, left, None), if end.is_some() => Some(Duration::ZERO),
+        () = tree.end(GRACE_MAX) => None,
+    };
+    if kill_in.is_some() {
+        tree.kill().await;
+    }
+    // The command itself ended under the lock; but what it left behind would not.
+    match guard.loss() {
+        Some(loss) => Err(Failure::Lost(loss)),
+        None => Ok(end.unwrap_or(End::Code(0))),
+    }
+}
+
+/// Ends all of a command whose lease is lost, or is about to be.
+async fn lose(
+    guard: &Guard,
+    kill_in: Duration,
+    front: &mut Channel,
+    tree: &mut Tree,
+    ttl: Duration,
+) -> Failure {
+    let killed_at = now() + kill_in + ttl / FRONT_KILLS_AT;
+    let left = || killed_at.saturating_sub(now());
+    let is_closed = tokio::select! {
+        biased;
+        () = answer(front, left, None) => true,
+        () = tree.end(kill_in) => false,
+    };
+    if is_closed {
+        tree.kill().await;
+    }
+    Failure::Lost(guard.loss().unwrap_or(Loss::Expired))
+}
+
+/// Answers the front until it ends, and passes its signals on.
+async fn answer(front: &mut Channel, left: impl Fn() -> Duration, command: Option<Pid>) {
+    while let Some(line) = front.hear().await {
+        match (ToKeeper::parse(&line), command) {
+            (Some(ToKeeper::Ask), _) => front.say(ToFront::Left(left())),
+            (Some(ToKeeper::Pass(number)), Some(command)) => {
+                if let Ok(signal) = Signal::try_from(number) {
+                    send(command, signal);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Waits until the lease is lost, or is near its end since it cannot be renewed; how long the
+/// command has from then on.
+async fn danger(guard: &Guard, ttl: Duration) -> Duration {
+    loop {
+        let left = guard.remaining();
+        let Some(spare) = left.checked_sub(ttl / TERM_AT) else {
+            // None is left of one that is lost, which may have been long before its end.
+            let is_lost = left.is_zero();
+            return if is_lost {
+                GRACE_MAX.min(ttl / TERM_AT)
+            } else {
+                left.saturating_sub(ttl / KILL_AT)
+            };
+        };
+        tokio::select! {
+            _ = guard.lost() => {}
+            () = sleep(spare + Duration::from_millis(1)) => {}
+        }
+    }
+}

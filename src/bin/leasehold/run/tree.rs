@@ -1,0 +1,197 @@
+//! All processes that descend from this one, and their end.
+//!
+//! On Linux nothing leaves the tree: orphans become children of ours, also of what calls itself a
+//! daemon. Elsewhere a process whose parent has ended is nobody's that we know.
+
+use std::io;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use rustix::process::{Pid, WaitOptions, WaitStatus, getpid, wait};
+use tokio::signal::unix::{Signal as Told, SignalKind, signal};
+use tokio::time::{sleep, timeout};
+
+use crate::exit::End;
+use crate::words::complain;
+
+/// Between two looks at whether all have ended.
+const LOOK: Duration = Duration::from_millis(20);
+
+pub struct Tree {
+    told: Told,
+    /// Which of them is waited for, and what it came to.
+    leader: Option<Pid>,
+    end: Option<End>,
+}
+
+impl Tree {
+    /// From here on whatever descends from this process stays below it.
+    pub fn adopt() -> io::Result<Self> {
+        #[cfg(target_os = "linux")]
+        nix::sys::prctl::set_child_subreaper(true)?;
+        let told = signal(SignalKind::child())?;
+        Ok(Self { told, leader: None, end: None })
+    }
+
+    pub fn lead_by(&mut self, leader: Pid) {
+        self.leader = Some(leader);
+    }
+
+    /// Waits for the leader's end.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn led(&mut self) -> End {
+        loop {
+            self.is_left();
+            if let Some(end) = self.end {
+                return end;
+            }
+            self.told.recv().await;
+        }
+    }
+
+    /// Whether anything is left, when all that ended has been waited for. It is exact on Linux: who
+    /// has descendants there has a child.
+    pub fn is_left(&mut self) -> bool {
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((id, status))) if self.leader == Some(id) => self.end = end_of(status),
+                Ok(Some(_)) | Err(rustix::io::Errno::INTR) => {}
+                Ok(None) => return true,
+                Err(_) => return cfg!(not(target_os = "linux")) && !descendants().is_empty(),
+            }
+        }
+    }
+
+    /// Asks all of them to end, and ends them when this time is up.
+    pub async fn end(&mut self, grace: Duration) {
+        send_to_all(Signal::SIGTERM);
+        // One that is stopped would not hear of it.
+        send_to_all(Signal::SIGCONT);
+        let _ = timeout(grace, self.gone()).await;
+        self.kill().await;
+    }
+
+    async fn gone(&mut self) {
+        while self.is_left() {
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Ends all of them.
+    pub async fn kill(&mut self) {
+        while self.is_left() {
+            // What one that is killed has started meanwhile is found in the next round.
+            let Sent { heard, refused } = send_to_all(Signal::SIGKILL);
+            if let (0, Some((id, error))) = (heard, refused) {
+                complain(&format!("process {id} cannot be ended: {}", error.desc()));
+                return;
+            }
+            let _ = timeout(LOOK, self.told.recv()).await;
+        }
+    }
+}
+
+fn end_of(status: WaitStatus) -> Option<End> {
+    let code = status.exit_status().and_then(|code| u8::try_from(code).ok()).map(End::Code);
+    code.or_else(|| status.terminating_signal().map(End::Signal))
+}
+
+/// Sends one process a signal. That it has ended is no error.
+pub fn send(id: Pid, signal: Signal) {
+    let _ = kill(nix::unistd::Pid::from_raw(id.as_raw_pid()), signal);
+}
+
+struct Sent {
+    heard: usize,
+    refused: Option<(i32, Errno)>,
+}
+
+fn send_to_all(signal: Signal) -> Sent {
+    let mut sent = Sent { heard: 0, refused: None };
+    for id in descendants() {
+        match kill(nix::unistd::Pid::from_raw(id), signal) {
+            Ok(()) => sent.heard += 1,
+            Err(Errno::ESRCH) => {}
+            Err(error) => sent.refused = Some((id, error)),
+        }
+    }
+    sent
+}
+
+/// A process, and whose child it is.
+type Child = (i32, i32);
+
+fn descendants() -> Vec<i32> {
+    below(getpid().as_raw_pid(), &processes())
+}
+
+fn below(root: i32, processes: &[Child]) -> Vec<i32> {
+    let mut found = vec![root];
+    let mut looked_at = 0;
+    while let Some(&parent) = found.get(looked_at) {
+        let children = processes.iter().filter(|(id, of)| *of == parent && !found.contains(id));
+        let children: Vec<i32> = children.map(|(id, _)| *id).collect();
+        found.extend(children);
+        looked_at += 1;
+    }
+    found.remove(0);
+    found
+}
+
+/// All that have not ended.
+#[cfg(target_os = "linux")]
+fn processes() -> Vec<Child> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let read = |id: i32| std::fs::read_to_string(format!("/proc/{id}/stat")).ok();
+    names.filter_map(|name| read(name.parse().ok()?).as_deref().and_then(process)).collect()
+}
+
+/// `12 (name, which may have anything in it) S 34 ..`
+#[cfg(target_os = "linux")]
+fn process(stat: &str) -> Option<Child> {
+    let (id, rest) = stat.split_once(' ')?;
+    let (_, rest) = rest.rsplit_once(')')?;
+    let mut words = rest.split_whitespace();
+    let (state, parent) = (words.next()?, words.next()?);
+    let has_ended = matches!(state, "Z" | "X");
+    (!has_ended).then_some((id.parse().ok()?, parent.parse().ok()?))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn processes() -> Vec<Child> {
+    let listed = std::process::Command::new("ps").args(["-axo", "pid=,ppid=,state="]).output();
+    let Ok(listed) = listed else { return Vec::new() };
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let process = |line: &str| {
+        let mut words = line.split_whitespace();
+        let process = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        (!words.next()?.starts_with('Z')).then_some(process)
+    };
+    listed.lines().filter_map(process).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_is_all_that_descends_from_its_root() {
+        let processes = [(1, 0), (9, 1), (4, 2), (2, 1), (3, 2), (5, 4), (6, 9), (7, 7)];
+        let mut found = below(2, &processes);
+        found.sort_unstable();
+        assert_eq!(found, [3, 4, 5]);
+        assert_eq!(below(6, &processes), [0; 0]);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_name_may_have_anything_in_it() {
+        assert_eq!(process("12 (a) S 1 (x) T 34 5 6"), Some((12, 34)));
+        assert_eq!(process("12 (sh) Z 34 5 6"), None);
+    }
+}

@@ -1,0 +1,132 @@
+//! When the front asks the keeper how long the lease is good for, and when it has waited for the
+//! answer long enough.
+//!
+//! The answer counts from before the question, as a lease does from before its request.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// How long a keeper may take to answer, where the lease is over already: then we may have been
+/// stopped, and it may not.
+const PATIENCE_MAX: Duration = Duration::from_secs(1);
+/// The same as a part of the TTL.
+const PATIENCE_PART: u32 = 4;
+/// Between two questions at the least.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// The present, as the time since the machine started; it goes on in suspension.
+pub fn now() -> Duration {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    const CLOCK: ClockId = ClockId::Boottime;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    const CLOCK: ClockId = ClockId::Monotonic;
+    Duration::try_from(clock_gettime(CLOCK)).unwrap_or_default()
+}
+
+/// What is to be done about the keeper.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Due {
+    Nothing,
+    Ask,
+    /// It does not answer, and the lease is about to end.
+    End,
+}
+
+/// Of a lease that is held.
+#[derive(Debug)]
+pub struct Watch {
+    patience: Duration,
+    good_until: Duration,
+    asked_at: Duration,
+    is_answered: bool,
+    ask_at: Duration,
+}
+
+impl Watch {
+    /// Of a lease with this TTL; nothing more is known of it yet.
+    pub fn begin(ttl: Duration, now: Duration) -> Self {
+        let patience = PATIENCE_MAX.min(ttl / PATIENCE_PART);
+        Self { patience, good_until: now, asked_at: now, is_answered: true, ask_at: now }
+    }
+
+    /// The keeper says for how long the lease is good.
+    pub fn answered(&mut self, left: Duration, now: Duration) {
+        self.good_until = self.asked_at + left;
+        self.is_answered = true;
+        self.ask_at = now + PAUSE.max(self.good_until.saturating_sub(now) / 2);
+    }
+
+    /// What is to be done now; what is asked has to be asked.
+    pub fn due(&mut self, now: Duration) -> Due {
+        if self.is_answered && now >= self.ask_at {
+            self.asked_at = now;
+            self.is_answered = false;
+            return Due::Ask;
+        }
+        if now >= self.next() { Due::End } else { Due::Nothing }
+    }
+
+    /// When anything is due next.
+    pub fn next(&self) -> Duration {
+        if self.is_answered {
+            return self.ask_at;
+        }
+        self.good_until.max(self.asked_at + self.patience)
+    }
+
+    /// For how long the lease is good by what was heard last.
+    pub fn left(&self, now: Duration) -> Duration {
+        self.good_until.saturating_sub(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn one_that_answers_is_asked_again_and_again() {
+        let mut watch = Watch::begin(ms(3000), ms(100));
+        for at in [100, 1600, 3100, 4600] {
+            assert_eq!(watch.due(ms(at)), Due::Ask, "{at}");
+            watch.answered(ms(3000), ms(at));
+            assert_eq!(watch.due(ms(at + 1499)), Due::Nothing, "{at}");
+        }
+    }
+
+    #[test]
+    fn one_that_is_silent_has_until_the_end_of_the_lease_counted_from_the_question() {
+        let mut watch = Watch::begin(ms(3000), ms(0));
+        assert_eq!(watch.due(ms(0)), Due::Ask);
+        watch.answered(ms(3000), ms(400));
+        assert_eq!(watch.left(ms(500)), ms(2500));
+        assert_eq!(watch.due(ms(1700)), Due::Ask);
+        assert_eq!(watch.due(ms(2999)), Due::Nothing);
+        assert_eq!(watch.due(ms(3000)), Due::End);
+    }
+
+    #[test]
+    fn one_who_was_stopped_itself_asks_before_it_ends_anything() {
+        let mut watch = Watch::begin(ms(3000), ms(0));
+        assert_eq!(watch.due(ms(0)), Due::Ask);
+        watch.answered(ms(3000), ms(1));
+        assert_eq!(watch.due(ms(60_000)), Due::Ask);
+        assert_eq!(watch.due(ms(60_749)), Due::Nothing);
+        assert_eq!(watch.due(ms(60_750)), Due::End);
+    }
+
+    #[test]
+    fn one_that_answers_that_nothing_is_left_is_not_ended() {
+        let mut watch = Watch::begin(ms(3000), ms(0));
+        for round in 0..5 {
+            assert_eq!(watch.due(ms(round * 10)), Due::Ask);
+            watch.answered(ms(0), ms(round * 10));
+            assert_eq!(watch.due(ms(round * 10 + 9)), Due::Nothing);
+        }
+    }
+}
