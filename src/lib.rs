@@ -71,7 +71,7 @@ mod support;
 #[doc(hidden)]
 pub mod fuzzing {
     pub use crate::net::{outbox, outcome, owed, pipeline};
-    pub use crate::policy::Moment;
+    pub use crate::policy::{Moment, Redelivery};
     pub use crate::server::{cluster, endpoint};
 }
 

@@ -262,7 +262,8 @@ impl Locker {
             },
             connected: node.connection_now(0).is_ok(),
         };
-        self.core.meter().snapshot(self.core.nodes().iter().map(server).collect())
+        let servers = self.core.nodes().iter().map(server).collect();
+        self.core.meter().snapshot(servers, self.core.backlog().dropped())
     }
 
     /// What this set of servers and its quorum withstand.

@@ -214,8 +214,8 @@ impl Meter {
         &self.logins
     }
 
-    /// All of it as it stands, with what the caller knows of the servers.
-    pub(crate) fn snapshot(&self, servers: Vec<ServerStats>) -> Stats {
+    /// All of it as it stands, with what the caller knows of the servers and of releases to them.
+    pub(crate) fn snapshot(&self, servers: Vec<ServerStats>, releases_dropped: u64) -> Stats {
         let (wait, hold) = (self.wait.snapshot(), self.hold.snapshot());
         let renewal_round_trip = self.renewal_round_trip.snapshot();
         Stats {
@@ -230,6 +230,7 @@ impl Meter {
             released: hold.count(),
             handed_over: self.handed_over.load(Relaxed),
             woken: self.woken.load(Relaxed),
+            releases_dropped,
             renewed: renewal_round_trip.count(),
             renewals_failed: self.renewals_failed.load(Relaxed),
             repaired: self.repaired.load(Relaxed),
@@ -280,7 +281,7 @@ fn index_of(loss: Loss) -> usize {
 
 impl fmt::Debug for Meter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Meter").field(&self.snapshot(Vec::new())).finish()
+        f.debug_tuple("Meter").field(&self.snapshot(Vec::new(), 0)).finish()
     }
 }
 

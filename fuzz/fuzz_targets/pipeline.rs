@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use arbitrary::Arbitrary;
 use bytes::{Buf, Bytes, BytesMut};
-use leasehold::fuzzing::Moment;
+use leasehold::fuzzing::{Moment, Redelivery};
 use leasehold::fuzzing::outbox::Commit;
 use leasehold::fuzzing::outcome::{Failure, Fault};
 use leasehold::fuzzing::owed::Owed;
@@ -147,8 +147,7 @@ impl Model {
     fn owed(&self, payload: u8) -> Owed {
         let mut command = BytesMut::new();
         encode_command(&mut command, &[b"EVAL", &[payload]]);
-        // Of what was sent once more, the model knows nothing.
-        Owed { command: command.freeze(), slot: 0, pointless_at: self.now(), tries: 1 }
+        Owed { command: command.freeze(), slot: 0, again: Redelivery::new(self.now(), false) }
     }
 
     fn owe(&mut self, number: usize, payload: u8) {

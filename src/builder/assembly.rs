@@ -14,6 +14,7 @@ use crate::lock::scripts;
 use crate::net::connection::Settings;
 use crate::net::tls::Client;
 use crate::policy::{Quorum, Term};
+use crate::server::backlog::Backlog;
 use crate::server::cluster::Cluster;
 use crate::server::credentials::Login;
 use crate::server::endpoint::{Endpoint, Target};
@@ -193,12 +194,13 @@ impl Builder {
         let fingerprint = (addresses.len() > 1).then(|| fingerprint(&addresses, quorum.needed()));
         let watchers = Arc::new(Watchers::default());
         let meter = Meter::new(self.observer.clone());
+        let backlog = Arc::new(Backlog::default());
         let kin = Kin {
             registry: Arc::new(Registry::new(addresses)),
             watchers: Arc::clone(&watchers),
             scripts: scripts::catalog(),
             settings,
-            errands: None,
+            backlog: Arc::clone(&backlog),
             logins: Arc::clone(meter.logins()),
         };
         let places = match servers {
@@ -218,7 +220,7 @@ impl Builder {
             guarded_ttl,
             command_timeout: self.command_timeout_or_default(),
         };
-        Ok(Core::new(places, watchers, configuration, meter))
+        Ok(Core::new(places, watchers, backlog, configuration, meter))
     }
 
     pub(super) fn check(&self) -> Result<(), Error> {

@@ -20,7 +20,7 @@ use crate::clock;
 use crate::net::connection::Connection;
 use crate::net::handshake::OpenError;
 use crate::net::refusal::Code;
-use crate::policy::{Moment, Verdict};
+use crate::policy::{Moment, Redelivery, Verdict};
 use crate::server::call::Call;
 use crate::server::command::Command;
 use crate::server::draft::Draft;
@@ -136,7 +136,8 @@ impl<'a> Ask<'a> {
     fn leave_owed(self, pointless_at: Moment) {
         let Stage::Sent(call) = self.stage else { return };
         let post = &self.hold.posts[self.server];
-        if call.leave_owed(post.slot, pointless_at) {
+        let again = Redelivery::new(pointless_at, post.seat().is_unanswered);
+        if call.leave_owed(post.slot, again) {
             post.seat().is_released = true;
         }
     }
@@ -155,8 +156,8 @@ impl<'a> Ask<'a> {
             Err(Reason::Refused(error)) => return Err(settled(Err(Reason::Refused(error)))),
             Err(reason) => Err(reason),
         };
-        if let (true, Ok(answer)) = (question.is_vote, &answer) {
-            note_vote(hold, server, answer);
+        if question.is_vote {
+            note_vote(hold, server, answer.as_ref());
         }
         Ok(conclude(hold, server, answer, Some(asked_at)))
     }
@@ -211,6 +212,7 @@ fn put_now<'a>(
     seat.connection = Some(Arc::clone(&connection));
     if question.is_vote {
         seat.node.check(seat.lane()).map_err(Reason::Refusal)?;
+        seat.is_unanswered = true;
     }
     drop(seat);
     if question.awaits.is_some() {
@@ -253,7 +255,9 @@ async fn reply_later(
     let seated = take_seat(hold, post, question.is_vote).await;
     let (node, connection) = seated.map_err(Reason::NoConnection)?;
     if question.is_vote {
-        node.check(post.seat().lane()).map_err(Reason::Refusal)?;
+        let mut seat = post.seat();
+        node.check(seat.lane()).map_err(Reason::Refusal)?;
+        seat.is_unanswered = true;
     }
     let sent = question.to(server).send(&connection, false).await?;
     *asked_at = Some(sent.asked_at());
@@ -311,8 +315,8 @@ async fn settle(
         }
         (replied, _) => replied.and_then(|replied| replied.read(question.read)),
     };
-    if let (true, Ok((answer, _))) = (question.is_vote, &read) {
-        note_vote(hold, server, answer);
+    if question.is_vote {
+        note_vote(hold, server, read.as_ref().map(|(answer, _)| answer));
     }
     let answer = match (read, question.whose) {
         (Ok((Answer::Taken, None)), Some(whose)) => Box::pin(holder(hold, server, whose)).await,
@@ -329,10 +333,12 @@ async fn holder(hold: &Hold, server: usize, whose: Command<'_>) -> Result<Answer
     Answer::of_holder(&replied.into_frame()).ok_or(Reason::Unexpected)
 }
 
-/// The server has said so when it was asked for the lease.
-fn note_vote(hold: &Hold, server: usize, answer: &Answer) {
-    if let Answer::Granted(_) = answer {
-        hold.seat(server).is_granted = true;
+/// What the server has said when it was asked for the lease, if it has answered.
+fn note_vote(hold: &Hold, server: usize, answer: Result<&Answer, &Reason>) {
+    if let Ok(_) | Err(Reason::Refused(_) | Reason::Unsettled(_)) = answer {
+        let mut seat = hold.seat(server);
+        seat.is_unanswered = false;
+        seat.is_granted |= matches!(answer, Ok(Answer::Granted(_)));
     }
 }
 

@@ -32,7 +32,7 @@ use super::scripts;
 use crate::clock;
 #[cfg(test)]
 use crate::policy::mutants::Mutant;
-use crate::policy::{Ballot, Moment, Relay, Verdict};
+use crate::policy::{Ballot, Moment, Redelivery, Relay, Verdict};
 use crate::server::command::Command;
 use crate::server::script::Script;
 
@@ -171,12 +171,13 @@ impl Claim {
     /// Sets the counter of every server, whoever has the lock there by then.
     #[cfg(test)]
     pub(super) fn write_back(&self, token: u64) {
-        let (token, until) = (Decimal::new(token), clock::now().after(FROZEN_MAX));
+        let token = Decimal::new(token);
+        let again = Redelivery::new(clock::now().after(FROZEN_MAX), false);
         let words: [&[u8]; 5] = [b"SET", self.hold.names[0].fence(), &token, b"PX", b"604800000"];
         for post in self.hold.posts.iter() {
             let seat = post.seat().clone();
             let began_on = seat.connection.as_deref();
-            seat.node.owe(seat.lane(), began_on, post.slot, Command::Plain(&words), until);
+            seat.node.owe(seat.lane(), began_on, post.slot, Command::Plain(&words), again);
         }
     }
 
@@ -273,6 +274,7 @@ fn free(hold: &Hold, is_owed: &dyn Fn(usize) -> bool, owner: Option<&[u8]>) {
         if Mutant::ReleasedOnlyWhereGranted.is_on() && !seat.is_granted {
             continue;
         }
+        let again = Redelivery::new(*pointless_at, seat.is_unanswered);
         let is_moved = seat.follow(hold.place_of(post), post.slot);
         let (node, lane) = (Arc::clone(&seat.node), seat.lane());
         drop(seat);
@@ -288,7 +290,7 @@ fn free(hold: &Hold, is_owed: &dyn Fn(usize) -> bool, owner: Option<&[u8]>) {
         } else {
             (lane, began_on)
         };
-        node.owe(lane, began_on, post.slot, release, *pointless_at);
+        node.owe(lane, began_on, post.slot, release, again);
     }
 }
 

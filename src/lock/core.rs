@@ -6,17 +6,20 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 
 use super::acquirer::Workers;
-use super::few::Few;
 use super::fingerprint::rank;
 use super::held::Spare;
 use super::keeper::Keeper;
 use super::lines::Lines;
 use super::names::Names;
+use crate::clock;
 use crate::policy::{Loss, Quorum};
+use crate::server::backlog::Backlog;
 use crate::server::node::Node;
 use crate::server::place::Place;
+use crate::server::redelivery;
 use crate::server::watch::Watchers;
 use crate::stats::Meter;
 
@@ -50,8 +53,10 @@ pub(crate) struct Configuration {
 }
 
 pub(crate) struct Core {
-    places: Few<Place>,
+    places: Arc<[Place]>,
     watchers: Arc<Watchers>,
+    backlog: Arc<Backlog>,
+    redelivery: JoinHandle<()>,
     configuration: Configuration,
     keeper: Arc<Keeper>,
     lines: Lines,
@@ -69,12 +74,17 @@ impl Core {
     pub(crate) fn new(
         places: impl IntoIterator<Item = Place>,
         watchers: Arc<Watchers>,
+        backlog: Arc<Backlog>,
         configuration: Configuration,
         meter: Meter,
     ) -> Self {
+        let places: Arc<[Place]> = places.into_iter().collect();
+        let again = redelivery::run(Arc::clone(&backlog), Arc::downgrade(&places));
         Self {
-            places: places.into_iter().collect(),
+            places,
             watchers,
+            backlog,
+            redelivery: clock::spawn(again),
             configuration,
             keeper: Arc::default(),
             lines: Lines::default(),
@@ -94,6 +104,11 @@ impl Core {
 
     pub(crate) fn command_timeout(&self) -> Duration {
         self.configuration.command_timeout
+    }
+
+    /// Releases that the servers have still to answer.
+    pub(crate) fn backlog(&self) -> &Backlog {
+        &self.backlog
     }
 
     /// Where each vote is to be had.
@@ -216,5 +231,6 @@ impl Core {
 impl Drop for Core {
     fn drop(&mut self) {
         self.keeper.dismiss();
+        self.redelivery.abort();
     }
 }

@@ -32,6 +32,8 @@ pub(super) struct Seat {
     pub(super) is_granted: bool,
     /// The last answer came from a server that it does not stay with.
     pub(super) is_away: bool,
+    /// It was asked for the lease, and has not answered: bytes of that may be under way still.
+    pub(super) is_unanswered: bool,
     /// The release is on its way, and is seen through.
     pub(super) is_released: bool,
 }
@@ -70,6 +72,7 @@ impl Post {
                 connection: None,
                 is_granted: false,
                 is_away: false,
+                is_unanswered: false,
                 is_released: false,
             };
             let (place, first_name) = (small(place), small(first_name));

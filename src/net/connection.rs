@@ -236,8 +236,7 @@ impl Connection {
             }
         }
         let (freed, refused) = (pipeline.take_freed_weight(), pipeline.take_refused());
-        // What was owed and sent by a digest that the server has lost was pushed again.
-        self.commit(pipeline);
+        drop(pipeline);
         self.credit.add_permits(freed);
         for refused in refused {
             self.note_refused(refused.error.clone());

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::refusal::ServerError;
-use crate::policy::Moment;
+use crate::policy::Redelivery;
 
 /// A command whose reply nobody waits for, but which has to reach the server: should its
 /// connection end before it is answered, it is handed back, to be sent on another. So it has to
@@ -14,10 +14,8 @@ pub struct Owed {
     pub command: Bytes,
     /// The part of the key space that its keys are in: on which server, may change.
     pub slot: u16,
-    /// From when on it is not worth sending any more.
-    pub pointless_at: Moment,
-    /// How often it was sent to a server that may not be the one.
-    pub tries: u32,
+    /// When it is sent again.
+    pub again: Redelivery,
 }
 
 /// Something owed that the server did not do, and why.

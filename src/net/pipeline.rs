@@ -21,7 +21,7 @@ use leasehold_resp::Frame;
 use super::outbox::{Commit, Outbox};
 use super::outcome::{Failure, Fault, Outcome};
 use super::owed::{Owed, Refused};
-use super::refusal::{Code, ServerError};
+use super::refusal::ServerError;
 use crate::policy::Moment;
 #[cfg(test)]
 use crate::policy::mutants::Mutant;
@@ -193,26 +193,13 @@ impl<W: Clone> Pipeline<W> {
             Holder::Settled(_) => None,
             Holder::Owed(_) | Holder::Gone => {
                 let holder = std::mem::replace(&mut slot.holder, Holder::Gone);
-                let asked_at = slot.asked_at;
                 self.slots.release(index);
                 if let (Holder::Owed(owed), Ok(reply)) = (holder, outcome) {
-                    self.settle_owed(owed, &reply, asked_at);
+                    let error = reply.error().map(|text| ServerError::new(text));
+                    self.refused.extend(error.map(|error| Refused { owed, error }));
                 }
                 None
             }
-        }
-    }
-
-    fn settle_owed(&mut self, owed: Owed, reply: &Frame, asked_at: Moment) {
-        let Some(error) = reply.error().map(|text| ServerError::new(text)) else { return };
-        // It was sent by its digest. That nothing ran is proved, and it is not sent so again.
-        if error.code() == Code::NoScript && owed.tries == 0 {
-            let again = Owed { tries: 1, ..owed };
-            if let Err(owed) = self.push_owed(again, None, asked_at) {
-                self.unanswered.push(owed);
-            }
-        } else {
-            self.refused.push(Refused { owed, error });
         }
     }
 

@@ -25,10 +25,12 @@ pub(crate) enum Mutant {
     TimedOutCountsAsHeld,
     PushMatchedAsReply,
     LateReplyToTheNext,
+    RefusedReleaseForgotten,
+    AnAnswerSettlesEveryRelease,
 }
 
 impl Mutant {
-    pub(crate) const ALL: [Self; 20] = [
+    pub(crate) const ALL: [Self; 22] = [
         Self::ValidityFromTheReply,
         Self::NoDrift,
         Self::OwnerReused,
@@ -49,6 +51,8 @@ impl Mutant {
         Self::TimedOutCountsAsHeld,
         Self::PushMatchedAsReply,
         Self::LateReplyToTheNext,
+        Self::RefusedReleaseForgotten,
+        Self::AnAnswerSettlesEveryRelease,
     ];
 
     /// Whether this thread's library has this bug.

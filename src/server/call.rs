@@ -20,7 +20,7 @@ use crate::net::outcome::{Failure, Outcome};
 use crate::net::owed::Owed;
 use crate::net::refusal::{Code, ServerError};
 use crate::net::reply::Reply;
-use crate::policy::Moment;
+use crate::policy::{Moment, Redelivery};
 use crate::soon::Soon;
 
 /// A command under way.
@@ -103,9 +103,9 @@ impl<'a> Call<'a> {
 
     /// Leaves behind that the server is owed the command: see [`Reply::leave_owed`]. Whether it is
     /// seen through now; else it has to be sent anew.
-    pub(crate) fn leave_owed(self, slot: u16, pointless_at: Moment) -> bool {
+    pub(crate) fn leave_owed(self, slot: u16, again: Redelivery) -> bool {
         let command = self.command.encode_whole();
-        self.reply.leave_owed(Owed { command, slot, pointless_at, tries: 0 }).is_ok()
+        self.reply.leave_owed(Owed { command, slot, again }).is_ok()
     }
 
     /// Sends the script itself in the place of its digest, once.

@@ -23,9 +23,7 @@ use self::map::Map;
 use self::redirect::{Kind, Redirect};
 use super::call::ask;
 use super::command::Command;
-use super::courier;
 use super::endpoint::Endpoint;
-use super::errands::Errands;
 use super::kin::Kin;
 use super::node::Node;
 use super::place::{Detour, Directory, Listing, Tasks, Unheard};
@@ -69,16 +67,13 @@ impl Cluster {
     /// Finds the cluster that these seeds are of; what each of them says, if none of them knows.
     /// There is at least one.
     pub(crate) async fn find(seeds: Vec<Endpoint>, kin: Kin) -> Result<Listing, Vec<Unheard>> {
-        let errands = Arc::<Errands>::default();
-        let kin = Kin { errands: Some(Arc::clone(&errands)), ..kin };
         let nodes = Nodes { seeds, kin, connected: Mutex::default() };
         let routes = nodes.route(nodes.look_up().await?);
         let routes = ArcSwap::from_pointee(routes);
         let cluster = Arc::new(Self { nodes, routes, wanted: Notify::new() });
-        let (keeping, carrying) = (Arc::clone(&cluster), Arc::clone(&cluster));
+        let keeping = Arc::clone(&cluster);
         let mut tasks = Tasks::default();
         tasks.start(async move { keeping.keep_current().await });
-        tasks.start(async move { courier::run(&errands, &*carrying).await });
         Ok(Listing::new(cluster, tasks))
     }
 

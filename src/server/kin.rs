@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::errands::Errands;
+use super::backlog::Backlog;
 use super::fitness::Rules;
 use super::registry::Registry;
 use super::script::Script;
@@ -26,8 +26,8 @@ pub(crate) struct Kin {
     pub(crate) watchers: Arc<Watchers>,
     pub(crate) scripts: &'static [Script],
     pub(crate) settings: NodeSettings,
-    /// What is owed and has to be carried, where keys move from server to server.
-    pub(crate) errands: Option<Arc<Errands>>,
+    /// Releases that the servers have still to answer.
+    pub(crate) backlog: Arc<Backlog>,
     /// How logins that end were renewed.
     pub(crate) logins: Arc<Logins>,
 }

@@ -4,20 +4,19 @@
 //! server of a cluster or of a service has a key now. It must never know what a script does, what a
 //! lease or an owner is, or how many votes there are.
 
+pub(crate) mod backlog;
 pub(crate) mod call;
 pub mod cluster;
 pub(crate) mod command;
-pub(crate) mod courier;
 pub mod credentials;
-mod debts;
 pub(crate) mod draft;
 pub mod endpoint;
-pub(crate) mod errands;
 pub(crate) mod fitness;
 pub(crate) mod gate;
 pub(crate) mod kin;
 pub(crate) mod node;
 pub(crate) mod place;
+pub(crate) mod redelivery;
 pub(crate) mod registry;
 pub(crate) mod script;
 pub(crate) mod sentinel;

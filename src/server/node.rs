@@ -4,9 +4,8 @@
 //! again: with jitter, so that a fleet does not come back in step, and sooner when somebody asks.
 //! One server's trouble is no other's: nothing is shared between nodes.
 //!
-//! What has to be told to the server but cannot be now is owed ([`Node::owe`]): it is the first
-//! thing that the lane's next connection sends, unless it has become pointless by then. So is
-//! what was told on a connection that ended before the server answered.
+//! A release that cannot be sent now, or whose connection ends before the server has answered
+//! ([`Node::owe`]), waits in the backlog: it is the first thing that the lane's next connection sends.
 //!
 //! Two lanes are beside those that all leases share: the watch lane, for whoever waits, and the sync
 //! lane, for whoever has a write awaited by replicas, which keeps all behind it waiting. Their
@@ -21,8 +20,8 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+use super::backlog::{self, Backlog};
 use super::command::Command;
-use super::debts::Debts;
 use super::endpoint::Endpoint;
 use super::fitness::{Facts, SECTIONS, Standing, Unfit};
 use super::gate::Gate;
@@ -35,7 +34,7 @@ use crate::net::handshake::{OpenError, Opened};
 use crate::net::owed::Owed;
 use crate::net::pool::{Lane, Link, Pool};
 use crate::net::pushes::{Listeners, Pushes};
-use crate::policy::Moment;
+use crate::policy::{Moment, Redelivery};
 use crate::stats::AtServer;
 
 /// The watch lane and the sync lane.
@@ -47,7 +46,6 @@ struct Desk {
     is_wanted: AtomicBool,
     /// Somebody wants the connection now.
     wanted: Notify,
-    debts: Mutex<Debts>,
     /// How the server stands while the lane's connection lives.
     standing: Mutex<Standing>,
 }
@@ -181,36 +179,27 @@ impl Node {
         &self.shared.gate
     }
 
-    /// Tells the server something on `began_on`, the connection that it concerns; where there is
-    /// none, or it has ended, or ends before the server has answered, on the lane's next one. Neither blocks nor
-    /// needs a runtime.
+    /// Tells the server something on `began_on`, the connection that it concerns; where there is none, or
+    /// it has ended, or ends before the server has answered, on the lane's next one, and where the server
+    /// refuses it, later. Neither blocks nor needs a runtime.
     ///
-    /// It may be carried out twice, and is not sent any more once it is `pointless_at`.
+    /// It may be carried out any number of times, until `again` says that it is pointless.
     pub(crate) fn owe(
         &self,
         lane: usize,
         began_on: Option<&Connection>,
         slot: u16,
         command: Command<'_>,
-        pointless_at: Moment,
+        again: Redelivery,
     ) {
-        let owed = Owed { command: command.encode_whole(), slot, pointless_at, tries: 0 };
+        let owed = Owed { command: command.encode_whole(), slot, again };
         let unsent = match began_on {
             Some(connection) => connection.send_owed(owed).err(),
             None => Some(owed),
         };
         let Some(owed) = unsent else { return };
-        if let Some(errands) = &self.shared.kin.errands {
-            return errands.carry([owed], lane);
-        }
-        // Under the lock that a new connection is installed under: it is either in the lane
-        // already, or will find the debt.
-        let mut debts = self.shared.debts(lane);
-        let unsent = match self.lane(lane).ready() {
-            Some(next) => next.send_owed(owed).err(),
-            None => Some(owed),
-        };
-        debts.remember(unsent, clock::now());
+        let ready = || self.lane(lane).ready();
+        self.shared.backlog().deliver(owed, self.shared.at_lane(lane), ready);
     }
 
     fn lane(&self, lane: usize) -> &Lane {
@@ -237,11 +226,10 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         self.supervisors.iter().for_each(JoinHandle::abort);
-        let Some(errands) = &self.shared.kin.errands else { return };
         // Nobody will hear the answers to what is owed here.
         for lane in 0..self.shared.pool.size() {
             if let Some(connection) = self.lane(lane).ready() {
-                errands.carry(connection.owed(), lane);
+                self.shared.backlog().carry(connection.owed(), &self.shared.at_lane(lane));
             }
         }
     }
@@ -260,7 +248,6 @@ impl Desk {
         Self {
             is_wanted: AtomicBool::new(is_wanted),
             wanted: Notify::new(),
-            debts: Mutex::default(),
             standing: Mutex::new(Standing::Fit),
         }
     }
@@ -278,8 +265,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    fn debts(&self, lane: usize) -> MutexGuard<'_, Debts> {
-        lock(&self.desks[lane].debts)
+    fn backlog(&self) -> &Arc<Backlog> {
+        &self.kin.backlog
+    }
+
+    /// The lane as the backlog knows it.
+    fn at_lane(&self, number: usize) -> backlog::Lane {
+        backlog::Lane { place: self.number, address: self.endpoint.address.clone(), number }
     }
 
     fn watch_lane(&self) -> usize {
@@ -288,14 +280,12 @@ impl Shared {
 
     async fn connect(&self, lane: usize) -> Result<Session, OpenError> {
         let tracking = lane >= self.watch_lane();
-        let Kin { watchers, scripts, settings, errands, .. } = &self.kin;
+        let Kin { watchers, scripts, settings, .. } = &self.kin;
         let scripts: Vec<&str> = scripts.iter().map(Script::text).collect();
         let info: &[&str] = if settings.rules.is_some() { &SECTIONS } else { &[] };
         let listeners = Listeners {
             pushes: tracking.then(|| Arc::clone(watchers) as Arc<dyn Pushes>),
-            refusals: errands
-                .as_ref()
-                .map(|errands| errands.listener(self.endpoint.address.clone(), lane)),
+            refusals: Some(self.backlog().listener(self.at_lane(lane))),
         };
         settings.open(&self.endpoint, (&scripts, info), tracking, listeners).await
     }
@@ -328,21 +318,11 @@ impl Shared {
         *lock(&self.desks[lane].standing) = self.judge(info);
         // It has just answered a whole handshake.
         self.gate.note_answer();
-        let mut debts = self.debts(lane);
-        let now = clock::now();
-        let due = debts.take_due(now);
-        debts.remember(due.into_iter().filter_map(|debt| connection.send_owed(debt).err()), now);
+        let mut waiting = self.backlog().lock();
+        waiting.send_on(self.backlog(), connection, &self.at_lane(lane));
         self.pool.lane(lane).put(Link::Up(Arc::clone(connection)));
-        drop(debts);
+        drop(waiting);
         self.pool.lane(lane).tell();
-    }
-
-    /// Keeps what a connection of the lane left unanswered.
-    fn keep_debts(&self, lane: usize, unanswered: Vec<Owed>) {
-        match &self.kin.errands {
-            Some(errands) => errands.carry(unanswered, lane),
-            None => self.debts(lane).remember(unanswered, clock::now()),
-        }
     }
 
     /// Rests between two tries. Once somebody asks, the backoff counts half as many failures: soon
@@ -375,7 +355,8 @@ async fn supervise(shared: Arc<Shared>, number: usize) {
                 if let Some(seen) = &mut *lock(&shared.last_seen) {
                     seen.left_at = Some(clock::now());
                 }
-                shared.keep_debts(number, session.opened.connection.take_unanswered());
+                let unanswered = session.opened.connection.take_unanswered();
+                shared.backlog().carry(unanswered, &shared.at_lane(number));
                 // A connection that lasted was a success; one that ends at once is not.
                 if clock::now().since(connected_at) > RECONNECT.longest {
                     failed = 0;

@@ -19,9 +19,7 @@ use tokio::time::{sleep, timeout};
 
 use super::call;
 use super::command::Command;
-use super::courier;
 use super::endpoint::Endpoint;
-use super::errands::Errands;
 use super::kin::{Kin, RECONNECT};
 use super::node::Node;
 use super::place::{Detour, Directory, Listing, Tasks, Unheard};
@@ -100,8 +98,6 @@ impl Service {
         template: Endpoint,
         kin: Kin,
     ) -> Result<Listing, Vec<Unheard>> {
-        let errands = Arc::<Errands>::default();
-        let kin = Kin { errands: Some(Arc::clone(&errands)), ..kin };
         let wanted = Arc::new(Notify::new());
         let sentinels: Vec<_> = sentinels
             .into_iter()
@@ -125,9 +121,8 @@ impl Service {
             master: ArcSwap::from_pointee(master),
             wanted,
         });
-        let (following, carrying) = (Arc::clone(&service), Arc::clone(&service));
+        let following = Arc::clone(&service);
         tasks.start(async move { following.follow().await });
-        tasks.start(async move { courier::run(&errands, &*carrying).await });
         Ok(Listing::new(service, tasks))
     }
 

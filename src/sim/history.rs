@@ -112,6 +112,8 @@ pub(crate) struct Questions {
     /// What servers were told to free, and what they granted and were not told to free.
     freed: BTreeSet<(Held, usize)>,
     pub(crate) kept: BTreeSet<(Held, usize)>,
+    /// What servers granted after they were told to free it, and were not told so again.
+    pub(crate) left_late: BTreeSet<(Held, usize)>,
 }
 
 impl History {
@@ -144,9 +146,8 @@ impl Questions {
     /// A server lets an owner in. Whether it had been told before that it is to free the lock.
     pub(crate) fn note_let_in(&mut self, held: Held, server: usize) -> bool {
         let is_late = self.freed.contains(&(held.clone(), server));
-        if !is_late {
-            self.kept.insert((held, server));
-        }
+        let left = if is_late { &mut self.left_late } else { &mut self.kept };
+        left.insert((held, server));
         is_late
     }
 
@@ -158,6 +159,7 @@ impl Questions {
 
     pub(crate) fn note_freed(&mut self, held: Held, server: usize) {
         self.kept.remove(&(held.clone(), server));
+        self.left_late.remove(&(held.clone(), server));
         self.freed.insert((held, server));
     }
 

@@ -66,6 +66,14 @@ impl Injector {
                     world.thaw(server);
                 });
             }
+            Fault::Refuse => {
+                self.world.server(server).is_busy = true;
+                let world = Arc::clone(&self.world);
+                tokio::spawn(async move {
+                    sleep(length).await;
+                    world.server(server).is_busy = false;
+                });
+            }
             Fault::Evict if self.may_lose(server) => {
                 let name = key(self.prng.index(self.world.plan.names));
                 let takes_counter = self.prng.percent(20);

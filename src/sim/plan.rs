@@ -40,6 +40,8 @@ pub(crate) enum Fault {
     Outage,
     /// A process of a client's starts anew, and knows nothing of servers.
     Newcomer,
+    /// A server refuses scripts for a while, as it does while one of them keeps it busy.
+    Refuse,
 }
 
 const FAULTS: [Fault; 14] = [
@@ -100,7 +102,8 @@ impl Plan {
             is_beyond,
         };
         // Last, so that what was decided before them stays as it was when a seed found something.
-        plan.faults.extend([Fault::Outage, Fault::Newcomer].iter().filter(|_| prng.percent(30)));
+        let more = [Fault::Outage, Fault::Newcomer, Fault::Refuse];
+        plan.faults.extend(more.iter().filter(|_| prng.percent(30)));
         plan
     }
 

@@ -27,6 +27,9 @@ const QUIET: Duration = Duration::from_secs(8);
 /// Beyond the TTLs that a waiter may have to wait for.
 const LIVENESS_SLACK: Duration = Duration::from_secs(12);
 
+/// No message of leases that are given back for certain is later than this.
+const LATE: Duration = Duration::from_secs(60);
+
 /// Silences last for some TTLs, one after the other; from here on that may be more than a minute,
 /// after which nothing is given back any more.
 const SILENT_FOR_LONG: Duration = Duration::from_secs(10);
@@ -106,7 +109,8 @@ async fn simulate(plan: Plan) -> Outcome {
     for (client, locker) in clients.iter().zip(&lockers) {
         client.run(all_can_be_taken(&world, locker, client.number)).await;
     }
-    sleep(QUIET).await;
+    // What arrived late is undone once about as much time again has passed.
+    sleep(if plan.has(Fault::Ghost) { LATE } else { QUIET }).await;
     all_is_given_back(&world);
     world.is_closing.store(true, Ordering::Relaxed);
     // Each is dropped by its own client.
@@ -199,19 +203,26 @@ async fn all_can_be_taken(world: &World, locker: &Locker, client: usize) {
     }
 }
 
-/// Each owner that a server let in is given back there, whatever became of it; unless that has been
-/// pointless for long when the server can be reached again, or its process has ended.
+/// Each owner that a server let in is given back there, whatever became of it, and once more where it was
+/// let in late; unless that has been pointless for long when the server can be reached again, or its
+/// process has ended.
 fn all_is_given_back(world: &World) {
     let Plan { longest_ttl, .. } = world.plan;
-    let is_silent = world.plan.has_silences() || world.plan.has(Fault::Outage);
+    let is_silent =
+        world.plan.has_silences() || world.plan.has(Fault::Outage) || world.plan.has(Fault::Refuse);
     if is_silent && longest_ttl >= SILENT_FOR_LONG || world.plan.has(Fault::Newcomer) {
         return;
     }
-    let kept = std::mem::take(&mut world.history().questions.kept);
-    for ((lock, owner), server) in kept {
+    let (kept, late) = {
+        let questions = &mut world.history().questions;
+        (std::mem::take(&mut questions.kept), std::mem::take(&mut questions.left_late))
+    };
+    let all = kept.into_iter().map(|left| ("never given back", left));
+    for (check, ((lock, owner), server)) in all.chain(late.into_iter().map(|it| ("left late", it)))
+    {
         let (lock, owner) = (String::from_utf8_lossy(&lock), String::from_utf8_lossy(&owner));
         let text = format!("{lock} on server {server}, of {owner}");
-        world.history().breach("never given back", text);
+        world.history().breach(check, text);
     }
 }
 

@@ -13,6 +13,9 @@ use crate::clock::simulated::{elapsed, true_wall};
 /// How long servers have run when a simulation begins: no restart guard minds them.
 const UPTIME_MICROS: i64 = 30 * 24 * 3600 * 1_000_000;
 
+const BUSY: &str =
+    "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+
 pub(crate) struct Server {
     number: usize,
     keyspace: Keyspace,
@@ -25,6 +28,8 @@ pub(crate) struct Server {
     /// Who has read a key and is to be told when it changes.
     trackers: BTreeMap<Bytes, BTreeSet<u64>>,
     pub(crate) is_frozen: bool,
+    /// It refuses scripts.
+    pub(crate) is_busy: bool,
     /// It does not run; whether it will remember when it starts.
     down: Option<bool>,
     /// When it lost all that it knew, in true time.
@@ -53,6 +58,7 @@ impl Server {
             scripts: BTreeMap::new(),
             trackers: BTreeMap::new(),
             is_frozen: false,
+            is_busy: false,
             down: None,
             forgot_at: None,
         };
@@ -88,6 +94,7 @@ impl Server {
         self.scripts.clear();
         self.trackers.clear();
         self.is_frozen = false;
+        self.is_busy = false;
         if !remembers {
             self.forgot_at = Some(elapsed());
             self.keyspace = Keyspace::default();
@@ -163,6 +170,7 @@ impl Server {
             }
             (b"INFO", [section]) => Frame::Bulk(self.info(section).into()),
             (b"SCRIPT", [_, text]) => Frame::Bulk(self.load(text)),
+            (b"EVAL" | b"EVALSHA" | b"SET", _) if self.is_busy => error(BUSY),
             (b"EVAL", [text, rest @ ..]) => {
                 self.load(text);
                 self.eval(&text.clone(), rest)

@@ -191,7 +191,9 @@ pub(crate) fn run(
             What::Release => {
                 for owner in deed.argv {
                     history.questions.note_release(of(owner), stamp.at);
-                    history.questions.note_freed(of(owner), number);
+                    if !matches!(reply, Frame::Error(_)) {
+                        history.questions.note_freed(of(owner), number);
+                    }
                 }
             }
         }

@@ -162,7 +162,9 @@ impl World {
     }
 
     pub(crate) fn thaw(&self, server: usize) {
-        self.server(server).is_frozen = false;
+        let mut it = self.server(server);
+        (it.is_frozen, it.is_busy) = (false, false);
+        drop(it);
         self.thawed[server].notify_waiters();
     }
 

@@ -19,7 +19,7 @@ use super::*;
 use crate::net::outcome::{Failure, Outcome};
 use crate::net::reply::Reply;
 use crate::net::transport::simulated::{self, Inbox, Wire};
-use crate::policy::Moment;
+use crate::policy::{Moment, Redelivery};
 
 /// How many times a thread may be interrupted where it could go on: where it has to wait, any other
 /// may go on anyhow. `LOOM_MAX_PREEMPTIONS` says otherwise.
@@ -359,9 +359,9 @@ fn what_is_owed_is_sent_though_the_tasks_are_gone() {
         let releasing = thread::spawn(move || {
             let mut command = BytesMut::new();
             encode_command(&mut command, &[b"b"]);
-            let pointless_at = Moment::from_nanos(u64::MAX);
+            let again = Redelivery::new(Moment::from_nanos(u64::MAX), false);
             let command = command.freeze();
-            owing.send_owed(Owed { command, slot: 0, pointless_at, tries: 0 }).unwrap();
+            owing.send_owed(Owed { command, slot: 0, again }).unwrap();
         });
         let reader = world.reader();
         let ending = thread::spawn(move || drop(reader));

@@ -16,6 +16,7 @@ use super::*;
 use crate::net::outcome::{Failure, Outcome};
 use crate::net::reply::Reply;
 use crate::net::sending::COMMAND_OVERHEAD;
+use crate::policy::Redelivery;
 use crate::support::{Action, Fault as Harm, FaultProxy, RedisServer, STUCK, ScriptedServer, soon};
 
 const QUICK: Settings = Settings { command_timeout: Duration::from_millis(200), write_inline: 4 };
@@ -66,8 +67,7 @@ fn owed(words: &[&[u8]]) -> Owed {
     Owed {
         command: encoded(words),
         slot: 0,
-        pointless_at: clock::now().after(PATIENT.command_timeout),
-        tries: 0,
+        again: Redelivery::new(clock::now().after(PATIENT.command_timeout), false),
     }
 }
 

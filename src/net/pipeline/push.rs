@@ -64,11 +64,11 @@ impl<W: Clone> Pipeline<W> {
         }
         if let Some(ahead) = ahead {
             let starts_at = self.outbox.append(|out| encode_command(out, ahead));
-            let terms = Terms { asked_at, deadline: owed.pointless_at, weight: 0 };
+            let terms = Terms { asked_at, deadline: owed.again.pointless_at(), weight: 0 };
             self.enqueue(Holder::Gone, starts_at, terms);
         }
         let starts_at = self.outbox.append(|out| out.extend_from_slice(&owed.command));
-        let terms = Terms { asked_at, deadline: owed.pointless_at, weight: 0 };
+        let terms = Terms { asked_at, deadline: owed.again.pointless_at(), weight: 0 };
         self.enqueue(Holder::Owed(owed), starts_at, terms);
         Ok(())
     }

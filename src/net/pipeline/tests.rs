@@ -2,6 +2,7 @@ use bytes::Bytes;
 
 use super::super::outbox::GATHERED_MIN;
 use super::*;
+use crate::policy::Redelivery;
 
 type Plain = Pipeline<u32>;
 
@@ -320,7 +321,7 @@ fn a_failed_pipeline_takes_and_matches_nothing() {
 
 fn owed(command: &'static str) -> Owed {
     let command = Bytes::from_static(command.as_bytes());
-    Owed { command, slot: 0, pointless_at: at(50), tries: 0 }
+    Owed { command, slot: 0, again: Redelivery::new(at(50), false) }
 }
 
 #[test]
@@ -378,20 +379,6 @@ fn what_is_owed_only_later_is_seen_through_from_where_it_is() {
 }
 
 #[test]
-fn what_is_owed_and_was_sent_by_an_unknown_digest_is_sent_whole_and_once() {
-    let mut pipeline = Plain::default();
-    let ticket = send(&mut pipeline);
-    pipeline.owe(ticket, owed("whole")).unwrap();
-    let unknown = Frame::Error(Bytes::from_static(b"NOSCRIPT No matching script."));
-    assert_eq!(pipeline.deliver(unknown.clone()).unwrap(), None);
-    assert_eq!(write_all(&mut pipeline), b"whole");
-    assert_eq!(pipeline.deliver(unknown).unwrap(), None);
-    assert_eq!(pipeline.commit(usize::MAX), Commit::Queued);
-    assert_eq!(pipeline.take_refused().len(), 1);
-    assert!(pipeline.is_unused());
-}
-
-#[test]
 fn without_a_reader_nobody_waits_and_only_what_is_owed_is_sent() {
     let mut pipeline = Plain::default();
     let ticket = send(&mut pipeline);
@@ -444,7 +431,7 @@ fn a_timeout_ends_the_wait_and_keeps_the_place_in_the_queue() {
     assert!(poll(&mut pipeline, slow, 1).is_pending());
     let mut woken = Vec::new();
     assert!(matches!(pipeline.sweep(at(49), DEAD_AFTER, &mut woken), Sweep::Busy));
-    assert_eq!(woken, []);
+    assert!(woken.is_empty());
     assert!(matches!(pipeline.sweep(at(50), DEAD_AFTER, &mut woken), Sweep::Busy));
     assert_eq!(woken, [1]);
     let outcome = settled(&mut pipeline, slow);

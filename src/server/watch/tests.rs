@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::*;
 use crate::clock;
 use crate::net::connection::{Connection, Settings};
-use crate::policy::Agenda;
+use crate::policy::{Agenda, Redelivery};
 use crate::server::call::Call;
 use crate::server::command::Command;
 use crate::server::endpoint::Target;
@@ -41,7 +41,7 @@ fn start(url: &str, watchers: &Arc<Watchers>) -> Node {
         watchers,
         scripts: &*SCRIPTS,
         settings,
-        errands: None,
+        backlog: Arc::default(),
         logins: Arc::default(),
     };
     Node::start(0, endpoint, kin)
@@ -227,14 +227,8 @@ async fn what_is_owed_on_the_watch_lane_is_sent_on_its_next_connection() {
     let lane = watching.node.watch_lane();
     let first = watching.node.connection(lane).await.unwrap();
     first.fail(crate::net::outcome::Fault::ClosedByUs);
-    let pointless_at = clock::now().after(PATIENT);
-    watching.node.owe(
-        lane,
-        Some(&first),
-        0,
-        Command::Plain(&[b"SET", b"owed", b"1"]),
-        pointless_at,
-    );
+    let again = Redelivery::new(clock::now().after(PATIENT), false);
+    watching.node.owe(lane, Some(&first), 0, Command::Plain(&[b"SET", b"owed", b"1"]), again);
     eventually("it is paid", || watching.server.cli_text(&["GET", "owed"]) == "1").await;
 }
 

@@ -45,11 +45,16 @@ struct State {
     /// How many bytes may still be delivered before the reset.
     reset_after: Option<usize>,
     duplicate_next: bool,
+    /// How many connections were opened so far.
+    opened: u64,
+    /// Of connections opened before this one nothing is delivered.
+    detained_before: u64,
 }
 
 /// See [`Lane::mark`].
 pub(super) struct Mark {
     half_closes: u64,
+    number: u64,
 }
 
 struct Chunk {
@@ -59,8 +64,14 @@ struct Chunk {
 
 impl Lane {
     pub(super) fn new() -> Self {
-        let state =
-            State { fault: Fault::Pass, half_closes: 0, reset_after: None, duplicate_next: false };
+        let state = State {
+            fault: Fault::Pass,
+            half_closes: 0,
+            reset_after: None,
+            duplicate_next: false,
+            opened: 0,
+            detained_before: 0,
+        };
         Self { state: watch::Sender::new(state), delivered_bytes: watch::Sender::new(0) }
     }
 
@@ -85,6 +96,17 @@ impl Lane {
         self.state.send_modify(|state| state.duplicate_next = true);
     }
 
+    /// Holds back what comes on the connections that are open now, also once their sender has closed
+    /// them; new connections are not held up.
+    pub fn detain(&self) {
+        self.state.send_modify(|state| state.detained_before = state.opened);
+    }
+
+    /// Delivers what was held back.
+    pub fn let_go(&self) {
+        self.state.send_modify(|state| state.detained_before = 0);
+    }
+
     /// How many bytes were delivered so far.
     pub fn delivered_bytes(&self) -> u64 {
         *self.delivered_bytes.borrow()
@@ -98,7 +120,12 @@ impl Lane {
 
     /// What a connection that opens now has to know of the past.
     pub(super) fn mark(&self) -> Mark {
-        Mark { half_closes: self.state.borrow().half_closes }
+        let mut number = 0;
+        self.state.send_modify(|state| {
+            number = state.opened;
+            state.opened += 1;
+        });
+        Mark { half_closes: self.state.borrow().half_closes, number }
     }
 
     /// Carries bytes until the end of the stream; an error means that the connection is to be reset.
@@ -146,6 +173,7 @@ impl Lane {
         let mut state = self.state.subscribe();
         let deliver_all = async {
             while let Some(chunk) = waiting.recv().await {
+                until(&mut self.state.subscribe(), |it| it.detained_before <= mark.number).await;
                 self.deliver(chunk, to).await?;
             }
             io::Result::Ok(())

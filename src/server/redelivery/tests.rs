@@ -6,12 +6,16 @@ use bytes::Bytes;
 
 use super::*;
 use crate::net::connection::Settings;
-use crate::net::owed::Owed;
+use crate::net::owed::{Owed, Refused};
 use crate::net::refusal::ServerError;
 use crate::net::transport::Address;
+use crate::policy::Redelivery;
+use crate::server::backlog::Lane;
+use crate::server::backlog::RELEASES_MAX;
 use crate::server::endpoint::{Endpoint, Target};
 use crate::server::kin::{Kin, NodeSettings};
 use crate::server::node::Node;
+use crate::server::place::{Directory, Listing, Tasks};
 use crate::server::registry::Registry;
 
 const AWHILE: Duration = Duration::from_secs(60);
@@ -38,7 +42,7 @@ impl Lost {
             watchers,
             scripts: &[],
             settings,
-            errands: None,
+            backlog: Arc::default(),
             logins: Arc::default(),
         };
         let node = Arc::new(Node::start(0, Endpoint { ..endpoint }, kin));
@@ -68,22 +72,55 @@ impl Directory for Lost {
     }
 }
 
+fn owed(is_doubtful: bool) -> Owed {
+    let again = Redelivery::new(clock::now().after(AWHILE), is_doubtful);
+    Owed { command: Bytes::new(), slot: 1, again }
+}
+
 /// Else it would undo, again and again, what the directory has learnt since.
 #[tokio::test]
 async fn a_redirect_is_followed_once() {
-    let (errands, lost) = (Errands::default(), Lost::new());
-    let pointless_at = clock::now().after(AWHILE);
-    let owed = Owed { command: Bytes::new(), slot: 1, pointless_at, tries: 0 };
-    let asked = lost.node.endpoint().address.clone();
-    errands.add(owed, 0, Some((asked, ServerError::new(b"MOVED 1 127.0.0.1:1"))));
+    let (backlog, lost) = (Arc::new(Backlog::default()), Arc::new(Lost::new()));
+    let listing = Listing::new(Arc::clone(&lost) as Arc<dyn Directory>, Tasks::default());
+    let places: Arc<[Place]> = Arc::new([Place::Listed(listing)]);
+    let lane = Lane { place: 0, address: lost.node.endpoint().address.clone(), number: 0 };
+    let error = ServerError::new(b"MOVED 1 127.0.0.1:1");
+    backlog.listener(lane).refused(Refused { owed: owed(false), error });
     let carried = async {
         while lost.lookups.load(Ordering::Relaxed) < 3 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
     tokio::select! {
-        () = run(&errands, &lost) => panic!("it never ends"),
+        () = run(backlog, Arc::downgrade(&places)) => panic!("it never ends"),
         () = carried => {}
     }
     assert_eq!(lost.detours.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn a_full_backlog_drops_what_comes_and_counts_it() {
+    let backlog = Backlog::default();
+    let address = Address::Tcp { host: "h".into(), port: 1 };
+    let lane = Lane { place: 0, address, number: 0 };
+    backlog.carry(std::iter::repeat_n(owed(true), RELEASES_MAX), &lane);
+    assert_eq!(backlog.dropped(), 0);
+    backlog.carry([owed(false), owed(true)], &lane);
+    assert_eq!(backlog.dropped(), 2);
+    let all = backlog.lock().take_due(clock::now().after(AWHILE));
+    assert_eq!(all.len(), RELEASES_MAX);
+}
+
+#[tokio::test]
+async fn what_is_pointless_makes_room_and_is_not_sent() {
+    let backlog = Backlog::default();
+    let address = Address::Tcp { host: "h".into(), port: 1 };
+    let lane = Lane { place: 0, address, number: 0 };
+    let over = Owed { again: Redelivery::new(clock::now(), true), ..owed(true) };
+    backlog.carry(std::iter::repeat_n(over.clone(), RELEASES_MAX), &lane);
+    backlog.carry([owed(false)], &lane);
+    assert_eq!(backlog.dropped(), 0);
+    assert_eq!(backlog.lock().take_due(clock::now()).len(), 1);
+    backlog.deliver(over, lane, || None);
+    assert_eq!(backlog.lock().next_due(), None);
 }

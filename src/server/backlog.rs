@@ -1,0 +1,216 @@
+//! Releases that servers have still to answer: kept, and sent again until that is pointless.
+//!
+//! There is one backlog for all servers of a locker, whether they stay where they are or move. A release
+//! comes here when no connection can take it, when its connection ends before the answer, and when the
+//! server refuses it. [`Redelivery`](crate::policy::Redelivery) decides when it goes out again. A new
+//! connection sends what waits for its lane before anybody else's commands ([`Waiting::send_on`]); the
+//! redelivery task ([`super::redelivery`]) sends the rest.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::clock;
+use crate::net::connection::Connection;
+use crate::net::owed::{Owed, Refused};
+use crate::net::pushes::Refusals;
+use crate::net::refusal::{Code, ServerError};
+use crate::net::transport::Address;
+use crate::policy::Moment;
+#[cfg(test)]
+use crate::policy::mutants::Mutant;
+
+mod apart;
+
+use apart::by_key;
+
+/// Maximum releases in a backlog: as many as two full connections leave unanswered when they end. Each
+/// takes some 1.5 kB, most of it the script. One that is dropped costs its lock's TTL.
+pub(super) const RELEASES_MAX: usize = 8192;
+
+/// One lane of one server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Lane {
+    /// Which of the locker's places the server is found at.
+    pub(super) place: usize,
+    pub(super) address: Address,
+    pub(super) number: usize,
+}
+
+/// A release, and what is known of where it is to go.
+pub(super) struct Undelivered {
+    pub(super) owed: Owed,
+    pub(super) lane: Lane,
+    /// The words of the server that refused it last, until they have been followed.
+    pub(super) refused: Option<ServerError>,
+}
+
+/// See the module's documentation.
+#[derive(Default)]
+pub(crate) struct Backlog {
+    waiting: Mutex<Waiting>,
+    pub(super) added: Notify,
+    dropped: AtomicU64,
+}
+
+/// What waits, in the order in which it is due.
+#[derive(Default)]
+pub(super) struct Waiting {
+    releases: BTreeMap<(Moment, u64), Undelivered>,
+    /// How many came so far: of those that are due together, the first to come goes first.
+    came: u64,
+}
+
+impl Backlog {
+    /// No connection is installed while this lock is held, and no release is added.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends `owed` on `ready`, the lane's connection, or keeps it where there is none. `ready` is looked
+    /// for under the lock under which a new connection is installed: either it is found there, or it finds
+    /// the release here.
+    pub(super) fn deliver(
+        &self,
+        owed: Owed,
+        lane: Lane,
+        ready: impl FnOnce() -> Option<Arc<Connection>>,
+    ) {
+        let mut waiting = self.lock();
+        let release = Undelivered { owed, lane, refused: None };
+        self.send_or_keep(&mut waiting, release, ready().as_deref(), None);
+        drop(waiting);
+        self.added.notify_one();
+    }
+
+    /// Keeps what a connection of this lane left unanswered.
+    pub(super) fn carry(&self, owed: impl IntoIterator<Item = Owed>, lane: &Lane) {
+        let (now, mut waiting) = (clock::now(), self.lock());
+        for owed in owed {
+            let release = Undelivered { owed, lane: lane.clone(), refused: None };
+            self.keep(&mut waiting, release, now);
+        }
+        drop(waiting);
+        self.added.notify_one();
+    }
+
+    /// Hears what a lane's connection refuses.
+    pub(super) fn listener(self: &Arc<Self>, lane: Lane) -> Arc<dyn Refusals> {
+        Arc::new(Listener { backlog: Arc::clone(self), lane })
+    }
+
+    /// How many releases were dropped because too many waited.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Sends a release with nothing between it and the command `ahead`; what is to be sent later of it
+    /// stays here.
+    pub(super) fn send_or_keep(
+        &self,
+        waiting: &mut Waiting,
+        mut release: Undelivered,
+        connection: Option<&Connection>,
+        ahead: Option<&[&[u8]]>,
+    ) {
+        let now = clock::now();
+        if release.owed.again.pointless_at() <= now {
+            return;
+        }
+        let again = release.owed.again;
+        let repeated = release.owed.again.was_sent(now);
+        let sent = connection.map(|it| it.send_owed_behind(ahead, release.owed.clone()));
+        match (sent, repeated) {
+            (Some(Ok(())), None) => {}
+            (Some(Ok(())), Some((due_at, again))) => {
+                release.owed.again = again;
+                self.keep(waiting, release, due_at);
+            }
+            (Some(Err(_)) | None, _) => {
+                release.owed.again = again;
+                let due_at = release.owed.again.after_failure(now, clock::random_bits());
+                self.keep(waiting, release, due_at);
+            }
+        }
+    }
+
+    /// Keeps a release as long as there is room; what is pointless by now makes room first.
+    fn keep(&self, waiting: &mut Waiting, release: Undelivered, due_at: Moment) {
+        let releases = &mut waiting.releases;
+        if releases.len() >= RELEASES_MAX {
+            let now = clock::now();
+            releases.retain(|_, release| release.owed.again.pointless_at() > now);
+        }
+        if releases.len() >= RELEASES_MAX {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        releases.insert((due_at, waiting.came), release);
+        waiting.came += 1;
+    }
+}
+
+impl Waiting {
+    /// Sends what waits for this lane on its new connection.
+    pub(super) fn send_on(&mut self, backlog: &Backlog, connection: &Connection, lane: &Lane) {
+        let is_for = |release: &Undelivered| release.lane == *lane && release.refused.is_none();
+        let keys: Vec<_> = self
+            .releases
+            .iter()
+            .filter(|(_, release)| is_for(release) && !release.owed.again.is_repetition())
+            .map(|(key, _)| *key)
+            .collect();
+        for release in keys.iter().filter_map(|key| self.releases.remove(key)).collect::<Vec<_>>() {
+            backlog.send_or_keep(self, release, Some(connection), None);
+        }
+    }
+
+    /// Takes out what is due.
+    pub(super) fn take_due(&mut self, now: Moment) -> Vec<Undelivered> {
+        let mut due = Vec::new();
+        while let Some(first) = self.releases.first_entry() {
+            if first.key().0 > now {
+                break;
+            }
+            due.push(first.remove());
+        }
+        due
+    }
+
+    /// When the next release is due.
+    pub(super) fn next_due(&self) -> Option<Moment> {
+        self.releases.keys().next().map(|(due_at, _)| *due_at)
+    }
+}
+
+struct Listener {
+    backlog: Arc<Backlog>,
+    lane: Lane,
+}
+
+impl Refusals for Listener {
+    fn refused(&self, Refused { mut owed, error }: Refused) {
+        #[cfg(test)]
+        if Mutant::RefusedReleaseForgotten.is_on() {
+            return;
+        }
+        // These it would say of every release, and of each try.
+        if matches!(error.code(), Code::Permission | Code::Unsupported | Code::WrongType) {
+            return;
+        }
+        let due_at = owed.again.after_refusal(clock::now(), clock::random_bits());
+        let (all, refused) = match error.code() {
+            Code::Apart => (by_key(&owed), None),
+            _ => (vec![owed], Some(error)),
+        };
+        let mut waiting = self.backlog.lock();
+        for owed in all {
+            let release = Undelivered { owed, lane: self.lane.clone(), refused: refused.clone() };
+            self.backlog.keep(&mut waiting, release, due_at);
+        }
+        drop(waiting);
+        self.backlog.added.notify_one();
+    }
+}
