@@ -16,7 +16,7 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::post;
-use leasehold::{FencingToken, Locker};
+use leasehold::{ErrorKind, FencingToken, Locker};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -87,10 +87,17 @@ async fn charge(
     let charged = request.with(async |lease| book(&service, lease.fence()).await).await;
     match charged {
         Ok(receipt) => (StatusCode::OK, receipt),
-        Err(error) if error.is_contended() => (StatusCode::CONFLICT, error.to_string()),
-        Err(error) if error.is_misuse() => (StatusCode::BAD_REQUEST, error.to_string()),
+        Err(error) => (status(error.kind()), error.to_string()),
+    }
+}
+
+fn status(kind: ErrorKind) -> StatusCode {
+    match kind {
+        ErrorKind::Contended => StatusCode::CONFLICT,
+        ErrorKind::Misuse => StatusCode::BAD_REQUEST,
+        ErrorKind::Auth => StatusCode::INTERNAL_SERVER_ERROR,
         // Lost, or not to be had: the client may try again, at another instance.
-        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+        _ => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 

@@ -276,7 +276,8 @@ impl Builder {
 
     /// How long a command may wait for its reply, noticed within an eighth of that. By default
     /// 500 ms; with several servers a twentieth of the TTL, from 50 ms to 500 ms. A connection
-    /// that is silent for two of them with commands waiting is replaced.
+    /// that is silent for two of them with commands waiting is replaced. It is also how long a
+    /// request may take that does not wait.
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
         self.command_timeout = Some(timeout);
         self

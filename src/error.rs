@@ -1,5 +1,6 @@
 //! The one error of this crate, opaque, with predicates; and the report it carries.
 
+mod kind;
 mod report;
 
 use std::fmt;
@@ -7,27 +8,33 @@ use std::time::Duration;
 
 use crate::policy::Loss;
 
+pub use kind::ErrorKind;
 pub(crate) use report::Configured;
 pub use report::{FailureKind, Holder, Report, ServerReport, Vote};
 
 /// Why a lock could not be taken, kept or given back.
 ///
-/// Ask it with its predicates; several can be true of one error (a wait that ran out because
-/// another held the lock is a timeout and contended). Its text names the lock, the server and the
+/// [`Error::kind`] says what to do about it: exactly one kind is true of an error. The predicates say
+/// more of it, and several can be true: a wait that ran out is [`Error::is_timeout`], whether another
+/// held the lock until then or the servers were down. Its text names the lock, the server and the
 /// party at fault, and never a password.
 ///
 /// # Examples
 ///
 /// ```no_run
 /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+/// use leasehold::ErrorKind;
+///
 /// match locker.try_lock("nightly").await {
 ///     Ok(guard) => guard.release().await?,
-///     Err(error) if error.is_contended() => match error.report().holder() {
-///         Some(holder) => println!("{} has it for {:?}", holder.owner, holder.remaining),
-///         None => println!("another has it"),
+///     Err(error) => match error.kind() {
+///         ErrorKind::Contended => match error.report().holder() {
+///             Some(holder) => println!("{} has it for {:?}", holder.owner, holder.remaining),
+///             None => println!("another has it"),
+///         },
+///         ErrorKind::Unavailable => eprintln!("later, perhaps: {error}"),
+///         _ => return Err(error),
 ///     },
-///     Err(error) if error.is_unavailable() => eprintln!("later, perhaps: {error}"),
-///     Err(error) => return Err(error),
 /// }
 /// # Ok(())
 /// # }
@@ -42,20 +49,27 @@ struct Inner {
 
 #[derive(Debug)]
 pub(crate) enum Kind {
-    /// Another holds the lock, and nobody was to wait.
-    Contended,
-    /// The wait ran out.
-    TimedOut { waited: Duration },
+    /// Another holds the lock, until the wait ran out if there was one.
+    Contended { waited: Option<Duration> },
     /// It was granted with too little validity left, and given back.
     TooLate,
-    /// The servers that would have had to agree did not.
-    NoQuorum,
+    /// The servers that would have had to agree did not, until the wait ran out if there was one;
+    /// and cannot, where that `is_final`.
+    NoQuorum { waited: Option<Duration>, is_final: bool },
     /// The lease is no longer held.
     Lost(Loss),
     /// The locker was shut down.
     ShutDown,
     /// The caller asked for what cannot be.
     Misuse(String),
+}
+
+impl Kind {
+    /// What it is where servers said this and nobody has to agree: as bad as the worst of it.
+    pub(crate) fn unserved(report: &Report) -> Self {
+        let mut lasting = [FailureKind::Auth, FailureKind::Misuse].into_iter();
+        Self::NoQuorum { waited: None, is_final: lasting.any(|it| report.has_failure(it)) }
+    }
 }
 
 impl Error {
@@ -73,23 +87,56 @@ impl Error {
 
     /// There is no locker, because a server could not be connected to.
     pub(crate) fn connect(report: Report) -> Self {
-        Self::of_no_lock(Kind::NoQuorum, report)
+        Self::of_no_lock(Kind::unserved(&report), report)
     }
 
-    /// Another holds the lock; [`Error::report`] says who, where that is known.
+    /// What it is at bottom, and so what to do about it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use leasehold::{Error, ErrorKind};
+    ///
+    /// fn status(error: &Error) -> u16 {
+    ///     match error.kind() {
+    ///         ErrorKind::Contended => 409,
+    ///         ErrorKind::Unavailable | ErrorKind::TooLate | ErrorKind::ShutDown => 503,
+    ///         _ => 500,
+    ///     }
+    /// }
+    /// ```
     #[must_use]
-    pub fn is_contended(&self) -> bool {
+    pub fn kind(&self) -> ErrorKind {
         match self.0.kind {
-            Kind::Contended => true,
-            Kind::TimedOut { .. } => self.0.report.is_held(),
-            _ => false,
+            Kind::Contended { .. } => ErrorKind::Contended,
+            Kind::TooLate => ErrorKind::TooLate,
+            Kind::NoQuorum { is_final: false, .. } => ErrorKind::Unavailable,
+            Kind::NoQuorum { .. } if self.0.report.has_failure(FailureKind::Auth) => {
+                ErrorKind::Auth
+            }
+            Kind::NoQuorum { .. } | Kind::Misuse(_) => ErrorKind::Misuse,
+            Kind::Lost(Loss::ShutDown) | Kind::ShutDown => ErrorKind::ShutDown,
+            Kind::Lost(_) => ErrorKind::Lost,
         }
     }
 
-    /// Time ran out: the wait that was allowed, or the validity of what was granted.
+    /// Another holds the lock; [`Error::report`] says who, where that is known. It is
+    /// [`ErrorKind::Contended`].
+    #[must_use]
+    pub fn is_contended(&self) -> bool {
+        matches!(self.0.kind, Kind::Contended { .. })
+    }
+
+    /// Time ran out: the wait that was allowed, or the validity of what was granted. It does not say
+    /// why the lock was not to be had in time: [`Error::kind`] does.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
-        matches!(self.0.kind, Kind::TimedOut { .. } | Kind::TooLate)
+        matches!(
+            self.0.kind,
+            Kind::Contended { waited: Some(_) }
+                | Kind::NoQuorum { waited: Some(_), .. }
+                | Kind::TooLate
+        )
     }
 
     /// The lease ended before this call did: work under it may no longer be exclusive.
@@ -116,7 +163,7 @@ impl Error {
     /// Too few servers answered as they would have had to.
     #[must_use]
     pub fn is_no_quorum(&self) -> bool {
-        matches!(self.0.kind, Kind::NoQuorum)
+        matches!(self.0.kind, Kind::NoQuorum { .. })
     }
 
     /// A command was sent and no answer came: it may have been carried out.
@@ -180,8 +227,7 @@ impl Error {
     }
 
     fn is_failure_of(&self, kind: FailureKind) -> bool {
-        matches!(self.0.kind, Kind::NoQuorum | Kind::TimedOut { .. })
-            && self.0.report.has_failure(kind)
+        self.is_no_quorum() && self.0.report.has_failure(kind)
     }
 }
 
@@ -194,10 +240,18 @@ impl fmt::Display for Error {
             Kind::Misuse(what) => return f.write_str(what),
             Kind::Lost(why) => return write!(f, "the lease is lost: {why}"),
             Kind::ShutDown => return f.write_str("the locker was shut down"),
-            Kind::Contended => f.write_str("held by another")?,
-            Kind::TimedOut { waited } => write!(f, "not to be had within {waited:.1?}")?,
+            Kind::Contended { waited: None } => f.write_str("held by another")?,
+            Kind::Contended { waited: Some(waited) } => {
+                write!(f, "held by another for all of the {waited:.1?} that were waited")?;
+            }
             Kind::TooLate => f.write_str("granted too late to be of use, and given back")?,
-            Kind::NoQuorum => f.write_str("too few servers served")?,
+            Kind::NoQuorum { waited: None, .. } => f.write_str("too few servers served")?,
+            Kind::NoQuorum { waited: Some(waited), .. } => {
+                write!(f, "too few servers served within {waited:.1?}")?;
+            }
+        }
+        if self.0.report.servers().is_empty() {
+            return Ok(());
         }
         write!(f, ": {}", self.0.report)
     }

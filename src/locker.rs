@@ -139,7 +139,9 @@ impl Locker {
         self.request(self.one(name.as_ref()), Wait::Forever)
     }
 
-    /// A request for the lock `name`, which does not wait.
+    /// A request for the lock `name`, which does not wait: it is answered within the time of one
+    /// command ([`Builder::command_timeout`], noticed within an eighth of that), whatever the server
+    /// does.
     ///
     /// # Examples
     ///

@@ -24,11 +24,20 @@ use crate::policy::{Retry, Term, Wait};
 ///
 /// # Errors
 ///
-/// - [`Error::is_contended`]: another holds the lock (only when not waiting, or when the wait ran
+/// By [`Error::kind`]:
+///
+/// - [`ErrorKind::Contended`]: another holds the lock (only when not waiting, or when the wait ran
 ///   out, which is [`Error::is_timeout`] too).
-/// - [`Error::is_unavailable`], [`Error::is_unknown`]: the server did not serve. A waiting request
-///   rides such failures out for one TTL.
-/// - [`Error::is_auth`], [`Error::is_misuse`]: no further try would help.
+/// - [`ErrorKind::Unavailable`]: the server did not serve. A waiting request rides such failures
+///   out for one TTL, or until its wait runs out, which is [`Error::is_timeout`] too.
+/// - [`ErrorKind::TooLate`]: the lock was granted with too little validity left.
+/// - [`ErrorKind::Auth`], [`ErrorKind::Misuse`]: no further try would help.
+///
+/// [`ErrorKind::Contended`]: crate::ErrorKind::Contended
+/// [`ErrorKind::Unavailable`]: crate::ErrorKind::Unavailable
+/// [`ErrorKind::TooLate`]: crate::ErrorKind::TooLate
+/// [`ErrorKind::Auth`]: crate::ErrorKind::Auth
+/// [`ErrorKind::Misuse`]: crate::ErrorKind::Misuse
 ///
 /// # Cancel safety
 ///
@@ -140,8 +149,10 @@ impl<F: Fencing> LockRequest<F> {
         self
     }
 
-    /// How long to wait while another holds the lock, or the server does not serve. An attempt
-    /// that is under way when the wait ends is seen through.
+    /// How long to wait while another holds the lock, or the server does not serve: the request is
+    /// answered within this time, whatever servers do. What an attempt that is under way then may
+    /// still be granted is given back, without blocking. A limit of zero is one attempt, as of
+    /// [`Locker::try_lock`](crate::Locker::try_lock).
     pub fn wait_at_most(mut self, limit: Duration) -> Self {
         self.asked.wait = Wait::AtMost(limit);
         self

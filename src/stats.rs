@@ -108,7 +108,7 @@ impl Meter {
         self.tell(Event::Contended { name });
     }
 
-    /// A request's wait ran out.
+    /// A request's wait ran out while another held the lock.
     pub(crate) fn note_timed_out(&self, name: &[u8], waited: Duration) {
         count(&self.timed_out);
         export(Figure::TimedOut);

@@ -6,6 +6,8 @@ mod support;
 mod failing;
 #[path = "waiting/handed.rs"]
 mod handed;
+#[path = "waiting/limits.rs"]
+mod limits;
 
 use std::future::IntoFuture;
 use std::sync::Arc;

@@ -122,10 +122,6 @@ impl Report {
         })
     }
 
-    pub(crate) fn is_held(&self) -> bool {
-        self.servers.iter().any(|server| matches!(server.vote, Vote::Held(_)))
-    }
-
     pub(crate) fn has_failure(&self, wanted: FailureKind) -> bool {
         self.servers
             .iter()

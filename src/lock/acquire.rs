@@ -3,25 +3,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
-
 use super::claim::Claim;
 use super::core::{Core, Lead};
 use super::held::Held;
 use super::hold::title;
 use super::lease::Lease;
-use super::manner::{Manner, Waiting};
+use super::limit::Limit;
+use super::manner::{Manner, Taking, Waiting};
 use super::order::Wish;
 use super::post::Lanes;
-use super::race::race;
 use super::round::Round;
 use super::spans::Asking;
 use super::wait::wait;
 use crate::clock;
-use crate::error::{Error, Kind, Report};
+use crate::error::{Error, ErrorKind, Kind, Report};
 #[cfg(test)]
 use crate::policy::mutants::Mutant;
-use crate::policy::{Ballot, Moment, Next, Patience, Quorum, Setback, Term, Verdict, Wait};
+use crate::policy::{Ballot, Moment, Patience, Quorum, Setback, Term, Verdict};
 
 /// How often one attempt proposes a token: contenders outbid one another only while they overlap.
 const PROPOSALS_MAX: usize = 4;
@@ -53,12 +51,12 @@ pub(crate) async fn acquire(core: &Arc<Core>, wish: &Wish) -> Result<Lease, Erro
             asking.granted(lease.hold(), waited);
         }
         Err(error) => {
-            if error.is_timeout() {
-                meter.note_timed_out(name, clock::now().since(asked_at));
-            } else if error.is_contended() {
-                meter.note_refused();
-            } else {
-                meter.note_failed(name);
+            match error.kind() {
+                ErrorKind::Contended if error.is_timeout() => {
+                    meter.note_timed_out(name, clock::now().since(asked_at));
+                }
+                ErrorKind::Contended => meter.note_refused(),
+                _ => meter.note_failed(name),
             }
             asking.refused(error);
         }
@@ -66,48 +64,45 @@ pub(crate) async fn acquire(core: &Arc<Core>, wish: &Wish) -> Result<Lease, Erro
     outcome
 }
 
+/// Tries once, unless others wait already in this process; then waits, if it is to.
 async fn take(core: &Arc<Core>, wish: &Wish, asked_at: Moment) -> Result<Lease, Error> {
-    let mut patience = Patience::new(wish.wait, wish.retry, wish.order.term.ttl(), asked_at);
-    let waits = wish.wait != Wait::Never;
-    let manner = if waits { Manner::TURN } else { Manner::TAKE };
+    let (grace, attempt_max) = (wish.order.term.ttl(), core.command_max());
+    let patience = Patience::new(wish.wait, wish.retry, grace, attempt_max, asked_at);
+    let limit = patience.ends_at().map_or(Limit::None, Limit::At);
+    let waits = patience.waits();
     let mut refused = None;
     // Who comes while others wait in this process goes behind them without asking.
-    while !(waits && core.lines().has(&wish.names[0])) {
+    if !(waits && core.lines().has(&wish.names[0])) {
         if core.is_shut_down() {
             return Err(shut_down(wish));
         }
+        let manner = if waits { Manner::TURN } else { Manner::TAKE };
+        let bid = Bid { is_fenced: wish.order.is_fenced, manner, lead: None, limit };
         let claim = Claim::new(core, wish.names.clone(), &wish.order, Lanes::Shared);
-        let failed = match attempt(claim, wish.order.is_fenced, manner, None).await {
+        match attempt(claim, bid).await {
             Ok(lease) => return Ok(lease),
-            Err(failed) => failed,
-        };
-        if waits && matches!(failed.setback, Setback::Held(_)) {
-            refused = Some(failed);
-            break;
-        }
-        match next(wish, &mut patience, &failed) {
-            Ok(delay) => {
-                race(core.closed(), sleep(delay)).await;
-            }
-            Err(error) => return Err(error),
+            Err(failed) if !waits => return Err(failed.error(wish, None)),
+            Err(failed) => refused = Some(failed),
         }
     }
     // On the heap, so that who need not wait does not carry the room for it.
     Box::pin(wait(core, wish, patience, refused)).await
 }
 
-/// How long to wait before the next try, or the error that ends the tries.
-pub(super) fn next(
-    wish: &Wish,
-    patience: &mut Patience,
-    refused: &Refused,
-) -> Result<Duration, Error> {
-    let kind = match patience.after(refused.setback, clock::now(), clock::random_bits()) {
-        Next::TryIn(delay) => return Ok(delay),
-        Next::GiveUp => kind_of(refused.setback),
-        Next::OutOfTime(waited) => Kind::TimedOut { waited },
-    };
-    Err(Error::new(kind, title(&wish.names), refused.round.report(&refused.hold)))
+impl Refused {
+    /// The error that it is, where there is no other try: because the wait is over, which was this
+    /// long, or for another reason.
+    pub(super) fn error(&self, wish: &Wish, waited: Option<Duration>) -> Error {
+        let kind = match self.setback {
+            Setback::Held(_) | Setback::Watched(_) => Kind::Contended { waited },
+            Setback::TooLate => Kind::TooLate,
+            Setback::Hopeless => Kind::NoQuorum { waited, is_final: true },
+            Setback::Failing | Setback::Quarantined(_) => {
+                Kind::NoQuorum { waited, is_final: false }
+            }
+        };
+        Error::new(kind, title(&wish.names), self.round.report(&self.hold))
+    }
 }
 
 pub(super) fn shut_down(wish: &Wish) -> Error {
@@ -116,15 +111,16 @@ pub(super) fn shut_down(wish: &Wish) -> Error {
 
 /// Too few servers served another who waited for the same.
 pub(super) fn failed(wish: &Wish, report: Report) -> Error {
-    Error::new(Kind::NoQuorum, title(&wish.names), report)
+    let kind = Kind::NoQuorum { waited: None, is_final: false };
+    Error::new(kind, title(&wish.names), report)
 }
 
-fn kind_of(setback: Setback) -> Kind {
-    match setback {
-        Setback::Held(_) | Setback::Watched(_) => Kind::Contended,
-        Setback::TooLate => Kind::TooLate,
-        Setback::Failing | Setback::Hopeless | Setback::Quarantined(_) => Kind::NoQuorum,
-    }
+/// How to ask for a lock, and until when.
+pub(super) struct Bid {
+    pub(super) is_fenced: bool,
+    pub(super) manner: Manner,
+    pub(super) lead: Option<Lead>,
+    pub(super) limit: Limit,
 }
 
 /// One attempt. Its owner is never used again, whatever comes of it (safety rule 1).
@@ -133,27 +129,24 @@ fn kind_of(setback: Setback) -> Kind {
 /// accepted the smaller one grants again, with the TTL and the deadline of the later question.
 /// Where servers were late, they are asked once more, over the same connections: the answer says
 /// what became of the first question too. Anything else that is not known is given back.
-pub(super) async fn attempt(
-    mut claim: Claim,
-    is_fenced: bool,
-    manner: Manner,
-    lead: Option<Lead>,
-) -> Result<Lease, Refused> {
+pub(super) async fn attempt(mut claim: Claim, bid: Bid) -> Result<Lease, Refused> {
+    let Bid { is_fenced, manner, lead, limit } = bid;
     let hold = claim.hold().clone();
     let quorum = hold.quorum();
     hold.core.meter().note_attempt();
     let is_plain = !is_fenced
         && manner.waiting == Waiting::No
+        && manner.taking != Taking::Look
         && hold.predecessor().is_none()
         && hold.names.len() == 1;
     let mut ballot = (!is_plain).then(|| Ballot::new(clock::wall_micros()));
-    let mut round = claim.acquire(ballot, manner, lead).await;
-    let mut proposals = 1;
-    let mut has_insisted = false;
+    let mut round = claim.acquire(ballot, manner, lead, limit).await;
+    let (mut proposals, mut has_insisted) = (1, false);
+    let command_max = hold.core.command_max();
     while proposals < PROPOSALS_MAX {
         let above = match (ballot, round.outbid_by(quorum)) {
-            (Some(outbid), Some(counter)) => outbid.above(counter),
-            (before, _) if !has_insisted && round.is_open(quorum) => {
+            (Some(outbid), Some(counter)) if !limit.is_over() => outbid.above(counter),
+            (before, _) if !has_insisted && round.is_open(quorum) && limit.leaves(command_max) => {
                 has_insisted = true;
                 let anew = Ballot::new(clock::wall_micros());
                 before.map_or(anew, |before| anew.above(before.proposal()))
@@ -161,7 +154,8 @@ pub(super) async fn attempt(
             _ => break,
         };
         ballot = Some(above);
-        round = Round { free_at: round.free_at, ..claim.acquire(ballot, manner, None).await };
+        let free_at = round.free_at;
+        round = Round { free_at, ..claim.acquire(ballot, manner, None, limit).await };
         proposals += 1;
     }
     let is_over = proposals == 1 && hold.predecessor().is_none();

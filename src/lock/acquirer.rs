@@ -9,11 +9,10 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use super::acquire::{Refused, acquire, attempt};
+use super::acquire::{Bid, Refused, acquire, attempt};
 use super::claim::Claim;
-use super::core::{Core, Lead};
+use super::core::Core;
 use super::lease::Lease;
-use super::manner::Manner;
 use super::order::Wish;
 use crate::error::Error;
 use crate::soon::Soon;
@@ -74,13 +73,8 @@ async fn work(desk: Arc<Mutex<Desk>>) -> Infallible {
 /// # Cancel safety
 ///
 /// When the future is dropped, whatever may have been granted is given back.
-pub(super) fn attempt_aside(
-    claim: Claim,
-    is_fenced: bool,
-    manner: Manner,
-    lead: Option<Lead>,
-) -> Soon<'static, Result<Lease, Refused>> {
-    Box::pin(attempt(claim, is_fenced, manner, lead))
+pub(super) fn attempt_aside(claim: Claim, bid: Bid) -> Soon<'static, Result<Lease, Refused>> {
+    Box::pin(attempt(claim, bid))
 }
 
 impl Acquiring {

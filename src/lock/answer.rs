@@ -51,6 +51,8 @@ pub(crate) enum Reason {
     Unsettled(ServerError),
     /// A reply that the question does not have.
     Unexpected,
+    /// None within the caller's limit.
+    Unanswered,
     /// It was not asked, because it did not answer before; for so long still.
     BreakerOpen(Duration),
     /// It was not asked, because it may not vote.
@@ -168,7 +170,9 @@ impl Reason {
     /// Who is at fault, and whether trying again can help.
     pub(crate) fn kind(&self) -> FailureKind {
         match self {
-            Self::NoReply(Failure::Unknown(_)) | Self::Unexpected => FailureKind::Unknown,
+            Self::NoReply(Failure::Unknown(_)) | Self::Unexpected | Self::Unanswered => {
+                FailureKind::Unknown
+            }
             Self::NoReply(Failure::NotSent(Fault::TooLarge { .. })) => FailureKind::Misuse,
             Self::NoReply(Failure::NotSent(_)) | Self::BreakerOpen(_) => FailureKind::Unavailable,
             Self::Refusal(Refusal::Quarantined(_)) => FailureKind::RestartGuard,
@@ -214,6 +218,7 @@ impl std::fmt::Display for Reason {
             Self::NoConnection(error) => error.fmt(f),
             Self::NoReply(failure) => failure.fmt(f),
             Self::Unexpected => f.write_str("the server's reply makes no sense for a lock"),
+            Self::Unanswered => f.write_str("outcome unknown: no answer within the caller's limit"),
             Self::BreakerOpen(wait) => {
                 write!(f, "not asked: it did not answer before; next try in {wait:.1?}")
             }

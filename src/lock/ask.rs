@@ -1,6 +1,6 @@
-//! One question put to every server at once, and the verdict on what they answer.
+//! One question put to one server, and what its answer comes to.
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
@@ -10,89 +10,28 @@ use leasehold_resp::Frame;
 use super::answer::{Answer, Reason};
 use super::apart::ask_apart;
 use super::asked::{Asked, Replied, read_reply};
-use super::few::Few;
 use super::follow::{NOT_NOW_FOR, ask_one, follow, reach};
 use super::hold::Hold;
 use super::post::{Post, Seat};
 use super::question::Question;
-use super::round::{Answered, Round};
+use super::round::Answered;
 use crate::clock;
 use crate::net::connection::Connection;
 use crate::net::handshake::OpenError;
 use crate::net::refusal::Code;
-use crate::policy::{Moment, Redelivery, Verdict};
+use crate::policy::{Moment, Redelivery};
 use crate::server::call::Call;
 use crate::server::command::Command;
 use crate::server::draft::Draft;
 use crate::server::node::Node;
 use crate::soon::Soon;
 
-/// Puts `question` to every server that `round` has no answer of yet, from the caller's task, and
-/// returns as soon as the answers decide. What comes later is not waited for.
-///
-/// # Cancel safety
-///
-/// When the future is dropped, the question may have been sent to every server whose seat has a
-/// connection.
-pub(super) async fn ask_all(hold: &Hold, question: &Question<'_>, mut round: Round) -> Round {
-    let quorum = hold.quorum();
-    let mut asked = None;
-    round.verdict = poll_fn(|context| {
-        let is_first = asked.is_none();
-        let asked: &mut Few<_> =
-            asked.get_or_insert_with(|| begin_all(hold, question, &round, context.waker()));
-        for (asked, answer) in asked.iter_mut().zip(round.answers.iter_mut()) {
-            let Some(pending) = asked else { continue };
-            // The reply to what was sent just now wakes this task: it need not be looked for.
-            if is_first && pending.is_sent() {
-                continue;
-            }
-            if let Poll::Ready(answered) = Pin::new(pending).poll(context) {
-                *answer = Some(answered);
-                *asked = None;
-            }
-        }
-        match round.count(quorum) {
-            Verdict::Pending => Poll::Pending,
-            decided => Poll::Ready(decided),
-        }
-    })
-    .await;
-    if let Some(pointless_at) = question.owed_until {
-        let late = asked.iter_mut().flat_map(|asked| asked.iter_mut()).filter_map(Option::take);
-        late.for_each(|asked| asked.leave_owed(pointless_at));
-    }
-    round
-}
-
-/// Sends the question to every server that has not answered yet, encoded once where it is the same
-/// for all. Each reply is to wake `waker`.
-fn begin_all<'a>(
-    hold: &'a Hold,
-    question: &'a Question<'a>,
-    round: &Round,
-    waker: &Waker,
-) -> Few<Option<Ask<'a>>> {
-    let mut draft = question.draft(0);
-    let servers = round.answers.iter().enumerate();
-    servers
-        .map(|(server, answer)| {
-            if answer.is_some() {
-                return None;
-            }
-            if question.commands.len() > 1 {
-                draft = question.draft(server);
-            }
-            Some(Ask::begin(hold, server, question, &mut draft, waker))
-        })
-        .collect()
-}
-
 /// A question to one server: on its way before the first poll, if nothing has to be waited for.
 ///
 /// # Cancel safety
 ///
-/// As [`ask_all`].
+/// When the future is dropped, the question may have been sent to the server, if its seat has a
+/// connection.
 pub(super) struct Ask<'a> {
     hold: &'a Hold,
     server: usize,
@@ -128,12 +67,38 @@ impl<'a> Ask<'a> {
     }
 
     /// Its reply is all that has to be waited for.
-    fn is_sent(&self) -> bool {
+    pub(super) fn is_sent(&self) -> bool {
         matches!(self.stage, Stage::Sent(_))
     }
 
+    /// From when on its connection counts the time that it may take, if nothing else is waited for.
+    pub(super) fn timed_from(&self) -> Option<Moment> {
+        match &self.stage {
+            Stage::Sent(call) => call.timed_from(),
+            _ => None,
+        }
+    }
+
+    /// What there is to say where it is not waited for any longer. That is no fault of the server's:
+    /// its breaker hears nothing of it.
+    pub(super) fn cut(&self) -> Answered {
+        let now = clock::now();
+        if let Stage::Sent(call) = &self.stage {
+            return Answered::late(call.asked_at(), now.since(call.asked_at()));
+        }
+        let seat = self.hold.seat(self.server);
+        let why = match seat.connection() {
+            // Whether anything was sent is not known: it is given back as if it had been.
+            Some(_) => Reason::Unanswered,
+            None => Reason::NoConnection(
+                seat.node.connection_now(seat.lane()).err().unwrap_or(OpenError::Connecting),
+            ),
+        };
+        Answered { answer: Answer::Failed(Box::new(why)), asked_at: None, answered_at: now }
+    }
+
     /// The release is seen through without anybody waiting for it.
-    fn leave_owed(self, pointless_at: Moment) {
+    pub(super) fn leave_owed(self, pointless_at: Moment) {
         let Stage::Sent(call) = self.stage else { return };
         let post = &self.hold.posts[self.server];
         let again = Redelivery::new(pointless_at, post.seat().is_unanswered);

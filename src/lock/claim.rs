@@ -15,11 +15,13 @@ use tokio::time::timeout;
 
 use super::answer::Answer;
 use super::apart::Apart;
-use super::ask::{Ask, ask_all};
+use super::ask::Ask;
 use super::core::{Core, Lead};
+use super::fanout::ask_all;
 use super::few::Few;
 use super::held::Held;
 use super::hold::Hold;
+use super::limit::Limit;
 use super::manner::Manner;
 use super::names::{Key, Names};
 use super::order::Order;
@@ -81,11 +83,12 @@ impl Claim {
         ballot: Option<Ballot>,
         manner: Manner,
         lead: Option<Lead>,
+        limit: Limit,
     ) -> Round {
         let hold = &*self.hold;
         let ttl = Decimal::new(hold.term.ttl_ms());
         let Some(ballot) = ballot else {
-            return self.acquire_plainly(&ttl, lead).await;
+            return self.acquire_plainly(&ttl, lead, limit).await;
         };
         let token = Decimal::new(ballot.proposal());
         let apart = Apart::Take { proposal: ballot.proposal(), taking: manner.taking };
@@ -118,12 +121,13 @@ impl Claim {
             owed_until: None,
             whose: None,
             apart: Some(apart),
+            limit,
         };
         vote(hold, &question, lead).await
     }
 
     /// Asks for the one lock by `SET NX PX`.
-    async fn acquire_plainly(&self, ttl: &[u8], lead: Option<Lead>) -> Round {
+    async fn acquire_plainly(&self, ttl: &[u8], lead: Option<Lead>, limit: Limit) -> Round {
         let Hold { names, owner, .. } = &*self.hold;
         let words: [&[u8]; 6] = [b"SET", names[0].lock(), owner.value(), b"NX", b"PX", ttl];
         let holder: [&[u8]; 2] = [b"1", names[0].lock()];
@@ -135,6 +139,7 @@ impl Claim {
             owed_until: None,
             whose: Some(Command::Script(scripts::holder(), &holder)),
             apart: None,
+            limit,
         };
         vote(&self.hold, &question, lead).await
     }
@@ -310,7 +315,10 @@ async fn vote(hold: &Hold, question: &Question<'_>, lead: Option<Lead>) -> Round
     };
     let servers = (leader..hold.posts.len()).chain(0..leader);
     for server in servers.filter(|server| !shunned.contains(server)) {
-        let asked_at = clock::now();
+        if question.limit.is_over() {
+            return round.cut();
+        }
+        let (asked_at, patience) = (clock::now(), question.limit.cap(patience));
         let ask = Ask::begin(hold, server, question, &mut question.draft(server), Waker::noop());
         let asked = timeout(patience, ask).await;
         let answered = asked.unwrap_or_else(|_| Answered::late(asked_at, patience));

@@ -15,6 +15,7 @@ use super::keeper::Keeper;
 use super::lines::Lines;
 use super::names::Names;
 use crate::clock;
+use crate::net::connection::noticed_within;
 use crate::policy::{Loss, Quorum};
 use crate::server::backlog::Backlog;
 use crate::server::node::Node;
@@ -109,6 +110,11 @@ impl Core {
     /// Releases that the servers have still to answer.
     pub(crate) fn backlog(&self) -> &Backlog {
         &self.backlog
+    }
+
+    /// How long a command takes at the most until its timeout is noticed.
+    pub(super) fn command_max(&self) -> Duration {
+        noticed_within(self.command_timeout())
     }
 
     /// Where each vote is to be had.

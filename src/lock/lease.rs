@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use super::acquire::Bid;
 use super::acquirer::attempt_aside;
 use super::claim::{Claim, give_back_predecessor};
 use super::granted_by::GrantedBy;
@@ -18,7 +19,7 @@ use super::round::Round;
 use super::spans::Step;
 use crate::clock;
 use crate::error::{Error, Kind, Report};
-use crate::policy::{Backoff, Entry, Loss, Moment, Relay, Verdict, renew_at};
+use crate::policy::{Backoff, Entry, Loss, Moment, Relay, Setback, Verdict, renew_at};
 
 /// Who waits for a loss for longer than this is to be told of it by a server: most leases are
 /// given back sooner, and cost it nothing.
@@ -224,7 +225,8 @@ impl Lease {
         core.meter().note_handed_over(hold.name());
         hold.span.close("handed_over");
         hold.note_released();
-        let mut lock = attempt_aside(successor, place.order.is_fenced, manner, None);
+        let (is_fenced, limit) = (place.order.is_fenced, place.limit);
+        let mut lock = attempt_aside(successor, Bid { is_fenced, manner, lead: None, limit });
         // The first poll sends; whoever is handed the rest polls it again.
         if let Poll::Ready(done) = lock.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             lock = Box::pin(std::future::ready(done));
@@ -239,7 +241,10 @@ impl Lease {
     }
 
     fn failed(&self, round: &Round) -> Error {
-        Error::new(Kind::NoQuorum, self.hold().title(), round.report(self.hold()))
+        let hold = self.hold();
+        let is_final = round.setback(hold.quorum()) == Setback::Hopeless;
+        let kind = Kind::NoQuorum { waited: None, is_final };
+        Error::new(kind, hold.title(), round.report(hold))
     }
 }
 

@@ -15,6 +15,7 @@ use super::acquire::Refused;
 use super::core::Core;
 use super::hold::Hold;
 use super::lease::Lease;
+use super::limit::Limit;
 use super::names::Names;
 use super::order::Order;
 use crate::error::Report;
@@ -54,6 +55,8 @@ struct Occupant {
 /// One who waits.
 pub(super) struct Place {
     pub(super) order: Order,
+    /// Until when the wait lasts.
+    pub(super) limit: Limit,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -108,9 +111,10 @@ impl Lines {
     }
 
     /// Takes the last place in the line.
-    pub(super) fn join(core: &Arc<Core>, names: &Names, order: &Order) -> Ticket {
+    pub(super) fn join(core: &Arc<Core>, names: &Names, order: &Order, limit: Limit) -> Ticket {
         let place = Arc::new(Place {
             order: order.clone(),
+            limit,
             state: Mutex::new(State::Waits),
             changed: Notify::new(),
         });

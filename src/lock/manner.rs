@@ -7,14 +7,15 @@ pub(super) struct Manner {
     pub(super) waiting: Waiting,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// In the order in which one waiter comes to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Taking {
-    /// Takes it if it is free.
-    Take,
     /// Takes it if it is free and nobody waits for it.
     Turn,
     /// Only looks.
     Look,
+    /// Takes it if it is free.
+    Take,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub(super) enum Waiting {
 impl Manner {
     /// For one who neither waits nor minds those who do.
     pub(super) const TAKE: Self = Self { taking: Taking::Take, waiting: Waiting::No };
+    /// For one who wants to know who has it.
+    pub(super) const LOOK: Self = Self { taking: Taking::Look, waiting: Waiting::No };
     /// For one who has just come.
     pub(super) const TURN: Self = Self { taking: Taking::Turn, waiting: Waiting::No };
 

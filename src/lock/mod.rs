@@ -14,6 +14,7 @@ mod asked;
 mod claim;
 pub(crate) mod core;
 mod deadline;
+mod fanout;
 pub(crate) mod few;
 pub(crate) mod fingerprint;
 mod follow;
@@ -23,6 +24,7 @@ mod held;
 mod hold;
 pub(crate) mod keeper;
 pub(crate) mod lease;
+mod limit;
 mod lines;
 #[cfg(feature = "inspect")]
 pub(crate) mod look;

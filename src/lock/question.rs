@@ -5,6 +5,7 @@ use leasehold_resp::Frame;
 use super::answer::Answer;
 use super::apart::Apart;
 use super::asked::Asked;
+use super::limit::Limit;
 use super::order::Replicas;
 use crate::policy::Moment;
 use crate::server::command::Command;
@@ -26,6 +27,8 @@ pub(super) struct Question<'a> {
     pub(super) whose: Option<Command<'a>>,
     /// What it is to keys that are on two nodes, where it has several.
     pub(super) apart: Option<Apart>,
+    /// Until when it is waited for.
+    pub(super) limit: Limit,
 }
 
 impl<'a> Question<'a> {
@@ -35,8 +38,8 @@ impl<'a> Question<'a> {
         read: fn(&Frame) -> Option<Answer>,
         apart: Apart,
     ) -> Self {
-        let (is_vote, apart) = (false, Some(apart));
-        Self { commands, read, is_vote, awaits: None, owed_until: None, whose: None, apart }
+        let (is_vote, apart, limit) = (false, Some(apart), Limit::OneCommand);
+        Self { commands, read, is_vote, awaits: None, owed_until: None, whose: None, apart, limit }
     }
 
     fn command(&self, server: usize) -> Command<'a> {

@@ -66,13 +66,25 @@ pub(super) struct Round {
     pub(super) answers: Few<Option<Answered>>,
     /// The server that was asked before the others, and found the lock free.
     pub(super) free_at: Option<usize>,
+    /// The caller's limit ended it before the verdict.
+    pub(super) is_cut: bool,
 }
 
 impl Round {
     /// Nobody has answered yet.
     pub(super) fn new(hold: &Hold) -> Self {
         let answers = hold.posts.iter().map(|_| None).collect();
-        Self { verdict: Verdict::Pending, answers, free_at: None }
+        Self { verdict: Verdict::Pending, answers, free_at: None, is_cut: false }
+    }
+
+    /// What it comes to where the caller's limit ends it.
+    pub(super) fn cut(self) -> Self {
+        Self { verdict: Verdict::Lost, is_cut: true, ..self }
+    }
+
+    /// Whether any server was asked.
+    pub(super) fn is_empty(&self) -> bool {
+        self.given().next().is_none()
     }
 
     fn given(&self) -> impl Iterator<Item = &Answered> {
@@ -212,16 +224,21 @@ impl Round {
     }
 
     /// What stood in the way of an acquire.
+    ///
+    /// Where so many servers failed that the others could not have granted it, that is what stood in
+    /// the way, whoever holds the lock: no end of its lease would help.
     pub(super) fn setback(&self, quorum: Quorum) -> Setback {
         let held = self.given().filter_map(|answered| match &answered.answer {
             Answer::Held { holder, .. } => Some(holder.remaining),
-            Answer::Taken | Answer::Queued { .. } | Answer::Free => Some(Some(Duration::ZERO)),
+            Answer::Taken | Answer::Queued { .. } | Answer::Free => Some(None),
             _ => None,
         });
-        // A lease without an end is the last to end.
+        // A lease whose end nobody knows is the last to end.
         let key = |remaining: &Option<Duration>| remaining.unwrap_or(Duration::MAX);
-        if let Some(frees_in) = held.min_by_key(key) {
-            return Setback::Held(frees_in);
+        if quorum.verdict(0, self.failures().count()) != Verdict::Lost {
+            if let Some(frees_in) = held.min_by_key(key) {
+                return Setback::Held(frees_in);
+            }
         }
         let is_hopeless =
             |reason: &&Reason| matches!(reason.kind(), FailureKind::Auth | FailureKind::Misuse);

@@ -4,31 +4,41 @@
 //! on which the servers tell of changes to what was read, so that it sleeps until there is one;
 //! where they do not, it sleeps for a while that grows. A lock that this process gives back goes
 //! straight to the first in the line, wherever that one is in all this.
+//!
+//! A wait is a loop of turns. A turn puts a few questions at most ([`Waiter::ask`]), and there is no
+//! way from one to the next but through [`Waiter::rest`], which sees to the caller's limits and to
+//! the pause that the retry policy wants: whatever servers answer, they are asked no faster.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
-use super::acquire::{Refused, failed, next, shut_down};
+use super::acquire::{Bid, Refused, failed, shut_down};
 use super::acquirer::attempt_aside;
 use super::claim::Claim;
 use super::core::{Core, Lead};
 use super::fingerprint::rank;
+use super::hold::title;
 use super::lease::Lease;
+use super::limit::Limit;
 use super::lines::{Lines, Ticket, Turn};
 use super::manner::{Manner, Taking, Waiting};
 use super::order::Wish;
 use super::post::Lanes;
 use super::race::{First, race};
+use super::round::Round;
 use crate::clock;
-use crate::error::Error;
-use crate::policy::{Patience, Setback, Turns};
+use crate::error::{Error, Kind, Report};
+use crate::policy::{Next, Patience, Rest, Setback, Turns};
 use crate::server::watch::Watch;
 
 /// Who is far from its turn lets the others go first when all are woken: the least that a timer
 /// can wait.
 const STAND_BACK: Duration = Duration::from_millis(1);
+/// Who has not asked in all its wait looks once before the end, so that its error can say who holds
+/// the lock: with so much of the wait left, as a part of it.
+const LAST_LOOK_SHARE: u32 = 8;
 
 /// Waits in the line for its lock, after a first attempt was `refused`, if there was one.
 ///
@@ -41,32 +51,33 @@ pub(super) async fn wait(
     patience: Patience,
     refused: Option<Refused>,
 ) -> Result<Lease, Error> {
+    let limit = patience.ends_at().map_or(Limit::None, Limit::At);
     let ticket = match &wish.names[..] {
-        [names] => Some(Lines::join(core, names, &wish.order)),
+        [names] => Some(Lines::join(core, names, &wish.order, limit)),
         // Several at once wait in no line: they are free together, or they are not.
         _ => None,
     };
-    let mut waiter = Waiter {
+    let waiter = Waiter {
         core,
         wish,
         patience,
+        limit,
         ticket,
         turns: Turns::default(),
         lead: None,
         forgetful: Vec::new(),
         watch: None,
-        has_asked: false,
+        has_come: false,
+        known: None,
     };
-    if let Some(refused) = &refused {
-        waiter.learn(refused, false);
-    }
-    waiter.run().await
+    waiter.run(refused).await
 }
 
 struct Waiter<'a> {
     core: &'a Arc<Core>,
     wish: &'a Wish,
     patience: Patience,
+    limit: Limit,
     ticket: Option<Ticket>,
     turns: Turns,
     lead: Option<Lead>,
@@ -74,57 +85,52 @@ struct Waiter<'a> {
     /// begin with them would only disturb all who watch them, the holder too, again and again.
     forgetful: Vec<usize>,
     watch: Option<Watch>,
-    has_asked: bool,
+    /// Others know of it: it is a newcomer no longer.
+    has_come: bool,
+    /// What servers said last.
+    known: Option<Refused>,
 }
 
-/// What became of one question.
+/// What became of one turn.
 enum Asked {
     Granted(Lease),
-    /// The lock is free.
-    Free,
-    /// To be tried again after that time, or when the servers tell of a change.
-    TryIn(Duration),
-    /// Too few servers vote: what one of them tells changes nothing.
-    TryAfter(Duration),
-    Failed(Error),
+    Refused(Refused),
     /// Something came meanwhile that changes what to ask.
     Interrupted,
 }
 
 impl Waiter<'_> {
-    async fn run(mut self) -> Result<Lease, Error> {
-        let mut is_free = false;
+    async fn run(mut self, refused: Option<Refused>) -> Result<Lease, Error> {
+        match refused {
+            // It asks again at once, where the server will tell of the holder's end.
+            Some(refused) if matches!(refused.setback, Setback::Held(_)) => {
+                self.consider(refused, false)?;
+            }
+            Some(refused) => self.rest(refused, false).await?,
+            None => {}
+        }
         loop {
-            match self.turn() {
+            let (refused, is_counted) = match self.turn() {
                 Turn::Closed => return Err(shut_down(self.wish)),
                 Turn::Failed(report) => return Err(failed(self.wish, report)),
+                Turn::NotYet => {
+                    self.wait_for_turn().await?;
+                    continue;
+                }
                 Turn::Handed(lock) => match lock.await {
                     Ok(lease) => return Ok(lease),
                     Err(refused) => {
-                        self.learn(&refused, false);
                         self.ticket.iter().for_each(Ticket::rejoin);
+                        (refused, false)
                     }
                 },
-                Turn::NotYet => {
-                    if self.wait_for_turn().await.is_none() {
-                        return self.ask_last().await;
-                    }
-                }
-                Turn::First => match self.ask(is_free).await {
+                Turn::First => match self.ask().await {
                     Asked::Granted(lease) => return Ok(lease),
-                    Asked::Failed(error) => return Err(error),
-                    Asked::Free => {
-                        is_free = true;
-                        continue;
-                    }
-                    Asked::Interrupted => {}
-                    Asked::TryIn(delay) => self.sleep(delay).await,
-                    Asked::TryAfter(delay) => {
-                        race(self.called(), sleep(delay)).await;
-                    }
+                    Asked::Refused(refused) => (refused, true),
+                    Asked::Interrupted => continue,
                 },
-            }
-            is_free = false;
+            };
+            self.rest(refused, is_counted).await?;
         }
     }
 
@@ -136,71 +142,133 @@ impl Waiter<'_> {
         }
     }
 
-    /// None when the wait is over first.
-    async fn wait_for_turn(&self) -> Option<()> {
-        let ticket = self.ticket.as_ref()?;
-        match self.patience.left(clock::now()) {
-            None => ticket.called().await,
-            Some(left) => tokio::time::timeout(left, ticket.called()).await.ok()?,
+    /// Waits until there is something to find in the line. Who knows of no holder when the end of
+    /// its wait is near looks once who it is.
+    async fn wait_for_turn(&mut self) -> Result<(), Error> {
+        let Some(ticket) = &self.ticket else { return Ok(()) };
+        let Some(left) = self.patience.left(clock::now()) else {
+            ticket.called().await;
+            return Ok(());
+        };
+        let reserve = match &self.known {
+            None => (left / LAST_LOOK_SHARE).min(self.core.command_timeout()),
+            Some(_) => Duration::ZERO,
+        };
+        if timeout(left - reserve, ticket.called()).await.is_ok() {
+            return Ok(());
         }
-        Some(())
-    }
-
-    /// Asks once at the end of a wait in which it was never the first.
-    async fn ask_last(&mut self) -> Result<Lease, Error> {
-        let claim = self.claim(Lanes::Shared);
-        match attempt_aside(claim, self.wish.order.is_fenced, Manner::TAKE, None).await {
-            Ok(lease) => Ok(lease),
-            Err(refused) => Err(match next(self.wish, &mut self.patience, &refused) {
-                Err(error) => error,
-                Ok(_) => shut_down(self.wish),
-            }),
+        if reserve.is_zero() {
+            return Err(self.out_of_time());
         }
+        let looked = attempt_aside(self.claim(Lanes::Shared), self.bid(Manner::LOOK));
+        if let First::One(Err(refused)) = race(looked, ticket.called()).await {
+            self.known = (!refused.round.is_empty()).then_some(refused);
+        }
+        Ok(())
     }
 
     fn claim(&self, lanes: Lanes) -> Claim {
         Claim::new(self.core, self.wish.names.clone(), &self.wish.order, lanes)
     }
 
-    /// Asks the servers once, as the first in the line; to take the lock, if it `is_free` by all
-    /// that is known.
-    async fn ask(&mut self, is_free: bool) -> Asked {
-        self.begin_to_watch();
-        let manner = self.manner(is_free);
-        let claim = self.claim(Lanes::Watching);
-        let attempted = attempt_aside(claim, self.wish.order.is_fenced, manner, self.lead.clone());
-        let outcome = match &self.ticket {
-            None => attempted.await,
-            Some(ticket) => match race(attempted, ticket.interrupted()).await {
-                First::One(outcome) => outcome,
+    fn bid(&self, manner: Manner) -> Bid {
+        let (is_fenced, lead) = (self.wish.order.is_fenced, self.lead.clone());
+        Bid { is_fenced, manner, lead, limit: self.limit }
+    }
+
+    /// Asks the servers for the lock, as the first in the line: a newcomer takes it unless others
+    /// wait for it, who is far from its turn looks before it takes. Each of these comes once at most,
+    /// in this order.
+    async fn ask(&mut self) -> Asked {
+        let mut taking = self.taking();
+        loop {
+            // While servers fail there is nothing to be told of.
+            if self.has_come || self.known.is_none() {
+                self.begin_to_watch();
+            }
+            let claim = self.claim(Lanes::Watching);
+            let attempted = attempt_aside(claim, self.bid(self.manner(taking)));
+            let refused = match race(attempted, self.interrupted()).await {
+                First::One(Ok(lease)) => return Asked::Granted(lease),
+                First::One(Err(refused)) => refused,
                 First::Other(()) => return Asked::Interrupted,
-            },
-        };
-        let mut refused = match outcome {
-            Ok(lease) => return Asked::Granted(lease),
-            Err(refused) => refused,
-        };
-        self.learn(&refused, true);
-        if refused.round.is_free() {
-            return Asked::Free;
+            };
+            match self.step(taking, &refused.round).filter(|next| *next > taking) {
+                Some(next) => taking = next,
+                None => return Asked::Refused(refused),
+            }
         }
-        if refused.round.queued().is_some() {
-            return Asked::Interrupted;
+    }
+
+    /// How to begin a turn.
+    fn taking(&self) -> Taking {
+        if !self.has_come {
+            Taking::Turn
+        } else if self.turns.looks_first() {
+            Taking::Look
+        } else {
+            Taking::Take
         }
+    }
+
+    /// How to go on within a turn, after an answer that asks for it.
+    fn step(&mut self, taking: Taking, round: &Round) -> Option<Taking> {
+        match taking {
+            Taking::Turn => {
+                self.turns.queued(round.queued()?);
+                self.has_come = true;
+                Some(self.taking())
+            }
+            Taking::Look => round.is_free().then_some(Taking::Take),
+            Taking::Take => None,
+        }
+    }
+
+    /// The one way from a turn to the next: sees whether there is to be one, and pays its pause.
+    async fn rest(&mut self, refused: Refused, is_counted: bool) -> Result<(), Error> {
+        let rest = self.consider(refused, is_counted)?;
+        race(self.interrupted(), sleep(rest.least)).await;
+        self.sleep(rest.most - rest.least).await;
+        if self.patience.is_over(clock::now()) { Err(self.out_of_time()) } else { Ok(()) }
+    }
+
+    /// How long to rest after a refusal; or the error that ends the wait.
+    fn consider(&mut self, mut refused: Refused, is_counted: bool) -> Result<Rest, Error> {
+        let is_news = self.learn(&refused, is_counted);
         let is_watched = |server: usize| refused.hold.seat(server).is_watched();
         if let Setback::Held(frees_in) = refused.setback {
             if self.watch.is_some() && refused.round.refused_by().any(is_watched) {
                 refused.setback = Setback::Watched(frees_in);
             }
         }
-        match next(self.wish, &mut self.patience, &refused) {
-            Ok(delay) => match refused.setback {
-                Setback::Failing | Setback::Quarantined(_) => Asked::TryAfter(delay),
-                _ => Asked::TryIn(delay),
-            },
-            Err(error) => {
-                self.tell_others(&error, refused.setback);
-                Asked::Failed(error)
+        let setback = refused.setback;
+        // What was cut short by the limit says less than what a server said before.
+        if self.known.is_none() || !refused.round.is_cut {
+            self.known = Some(refused);
+        }
+        match self.patience.after(setback, is_news, clock::now(), clock::random_bits()) {
+            Next::Rest(rest) => Ok(rest),
+            Next::OutOfTime => Err(self.out_of_time()),
+            Next::GiveUp => {
+                let error = self.error(None);
+                self.tell_others(&error, setback);
+                Err(error)
+            }
+        }
+    }
+
+    fn out_of_time(&self) -> Error {
+        self.error(Some(self.patience.waited(clock::now())))
+    }
+
+    /// The error of what servers said last. Who was never the first in the line, and could not look
+    /// in time either, knows that others of this process were before it.
+    fn error(&self, waited: Option<Duration>) -> Error {
+        match &self.known {
+            Some(refused) => refused.error(self.wish, waited),
+            None => {
+                let title = title(&self.wish.names);
+                Error::new(Kind::Contended { waited }, title, Report::default())
             }
         }
     }
@@ -224,32 +292,30 @@ impl Waiter<'_> {
         watch.rearm();
     }
 
-    fn manner(&self, is_free: bool) -> Manner {
-        let taking = if !self.has_asked {
-            Taking::Turn
-        } else if self.turns.looks_first() && !is_free {
-            Taking::Look
-        } else {
-            Taking::Take
-        };
+    fn manner(&self, taking: Taking) -> Manner {
         let waiting = if self.turns.is_counted() { Waiting::Counted } else { Waiting::Uncounted };
         Manner { taking, waiting }
     }
 
-    /// Keeps what a refusal says of others, among whom this one `is_counted`.
-    fn learn(&mut self, refused: &Refused, is_counted: bool) {
+    /// Keeps what a refusal says of others, among whom this one `is_counted`. Whether it is news:
+    /// another holder than before, or a line where there was none.
+    fn learn(&mut self, refused: &Refused, is_counted: bool) -> bool {
         let round = &refused.round;
         if let Some((holder, waiting)) = round.holder() {
+            self.has_come = true;
             let others = waiting.saturating_sub(u64::from(is_counted));
-            self.turns.refused(rank(holder.owner.as_bytes(), ""), others, is_counted);
-            let is_news = |server: &usize| !self.forgetful.contains(server);
-            self.forgetful.extend(round.free_at.filter(is_news));
+            let is_known = |server: &usize| !self.forgetful.contains(server);
+            self.forgetful.extend(round.free_at.filter(is_known));
             let lock = self.wish.names[0].lock();
             self.lead = self.core.leader(lock, round.slowest_answer(), &self.forgetful);
+            self.turns.refused(rank(holder.owner.as_bytes(), ""), others, is_counted)
         } else if let Some(others) = round.queued() {
+            self.has_come = true;
             self.turns.queued(others);
+            !is_counted
+        } else {
+            false
         }
-        self.has_asked = true;
     }
 
     /// Sleeps until the time is over, a server tells of a change, or there is news in the line.
@@ -266,6 +332,14 @@ impl Waiter<'_> {
             if self.turns.is_far() {
                 race(self.called(), sleep(STAND_BACK)).await;
             }
+        }
+    }
+
+    /// Waits for what ends a turn, or a rest, whatever servers say.
+    async fn interrupted(&self) {
+        match &self.ticket {
+            Some(ticket) => ticket.interrupted().await,
+            None => self.core.closed().await,
         }
     }
 

@@ -31,7 +31,8 @@ impl Locker {
         let view = self.view(&names[0], looked);
         if view.failures.len() == view.servers {
             let [names] = names;
-            return Err(Error::new(Kind::NoQuorum, names.to_string(), report(&view.failures)));
+            let report = report(&view.failures);
+            return Err(Error::new(Kind::unserved(&report), names.to_string(), report));
         }
         Ok(view)
     }

@@ -46,6 +46,11 @@ pub struct Settings {
     pub write_inline: usize,
 }
 
+/// How long a command with this timeout takes at the most, while threads are not blocked.
+pub fn noticed_within(command_timeout: Duration) -> Duration {
+    command_timeout + command_timeout / SWEEPS_PER_TIMEOUT
+}
+
 impl Settings {
     fn dead_after(&self) -> Duration {
         self.command_timeout * TIMEOUTS_UNTIL_DEAD

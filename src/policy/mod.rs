@@ -37,7 +37,7 @@ pub(crate) use fence::Ballot;
 pub(crate) use loss::BEAT;
 pub use loss::Loss;
 pub use moment::Moment;
-pub(crate) use patience::{Next, Patience, Setback, Wait};
+pub(crate) use patience::{Next, Patience, Rest, Setback, Wait};
 pub use quorum::Tolerance;
 pub(crate) use quorum::{Quorum, Verdict};
 pub use redelivery::Redelivery;

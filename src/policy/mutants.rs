@@ -27,10 +27,11 @@ pub(crate) enum Mutant {
     LateReplyToTheNext,
     RefusedReleaseForgotten,
     AnAnswerSettlesEveryRelease,
+    LimitOnlyBetweenTries,
 }
 
 impl Mutant {
-    pub(crate) const ALL: [Self; 22] = [
+    pub(crate) const ALL: [Self; 23] = [
         Self::ValidityFromTheReply,
         Self::NoDrift,
         Self::OwnerReused,
@@ -53,6 +54,7 @@ impl Mutant {
         Self::LateReplyToTheNext,
         Self::RefusedReleaseForgotten,
         Self::AnAnswerSettlesEveryRelease,
+        Self::LimitOnlyBetweenTries,
     ];
 
     /// Whether this thread's library has this bug.

@@ -26,12 +26,19 @@ pub(crate) enum Setback {
 /// What to do after a setback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Try again after this time.
-    TryIn(Duration),
+    /// Try again after this rest.
+    Rest(Rest),
     /// The setback is the answer.
     GiveUp,
-    /// The wait that was allowed, this long, is over.
-    OutOfTime(Duration),
+    /// The wait that was allowed is over.
+    OutOfTime,
+}
+
+/// A pause between two tries. News of the lock ends it, but not before `least` is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rest {
+    pub(crate) least: Duration,
+    pub(crate) most: Duration,
 }
 
 /// How long an acquire goes on in the face of setbacks.
@@ -40,13 +47,19 @@ pub(crate) enum Next {
 /// for `grace` in a row, so that a restart or a failover is ridden out, and a wrong address is not
 /// waited on for ever. The caller's [`Retry`] says how long to wait in between, and how many
 /// attempts there are at most.
+///
+/// News of the lock is worth a try at once where it may lead on: the lock has another holder than
+/// before, or the last try was long ago. Any other try waits for as long as the [`Retry`] says,
+/// whatever a server tells: so no server can have a caller ask faster than it set out to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     began_at: Moment,
     ends_at: Option<Moment>,
+    waits: bool,
     retry: Retry,
     grace: Duration,
     tries: u32,
+    last_try: Option<Moment>,
     failing_since: Option<Moment>,
 }
 
@@ -59,13 +72,32 @@ pub(crate) enum Wait {
 }
 
 impl Patience {
-    pub(crate) fn new(wait: Wait, retry: Retry, grace: Duration, now: Moment) -> Self {
-        let ends_at = match wait {
-            Wait::Never => Some(now),
-            Wait::AtMost(limit) => Some(now.after(limit)),
-            Wait::Forever => None,
+    /// A request that does not wait has one attempt, which may take `attempt_max`.
+    pub(crate) fn new(
+        wait: Wait,
+        retry: Retry,
+        grace: Duration,
+        attempt_max: Duration,
+        now: Moment,
+    ) -> Self {
+        let (waits, most) = match wait {
+            Wait::Never | Wait::AtMost(Duration::ZERO) => (false, Some(attempt_max)),
+            Wait::AtMost(limit) => (true, Some(limit)),
+            Wait::Forever => (true, None),
         };
-        Self { began_at: now, ends_at, retry, grace, tries: 0, failing_since: None }
+        let ends_at = most.map(|most| now.after(most));
+        let (tries, last_try, failing_since) = (0, None, None);
+        Self { began_at: now, ends_at, waits, retry, grace, tries, last_try, failing_since }
+    }
+
+    /// Whether there is more than one attempt.
+    pub(crate) fn waits(&self) -> bool {
+        self.waits
+    }
+
+    /// When it is over, whatever is under way then; none where it has no end.
+    pub(crate) fn ends_at(&self) -> Option<Moment> {
+        self.ends_at
     }
 
     /// How much of the wait is left; none where it has no end.
@@ -73,13 +105,30 @@ impl Patience {
         self.ends_at.map(|end| end.since(now))
     }
 
+    /// Whether the limit has passed.
+    pub(crate) fn is_over(&self, now: Moment) -> bool {
+        self.ends_at.is_some_and(|end| now >= end)
+    }
+
+    /// How long it has gone on.
+    pub(crate) fn waited(&self, now: Moment) -> Duration {
+        now.since(self.began_at)
+    }
+
     /// For how long servers have failed in a row.
     pub(crate) fn failing_for(&self, now: Moment) -> Duration {
         self.failing_since.map_or(Duration::ZERO, |since| now.since(since))
     }
 
-    /// What to do after `setback` at `now`, given 64 random bits.
-    pub(crate) fn after(&mut self, setback: Setback, now: Moment, random: u64) -> Next {
+    /// What to do after `setback` at `now`, given 64 random bits; `is_news` where the lock has
+    /// another holder than it had at the try before.
+    pub(crate) fn after(
+        &mut self,
+        setback: Setback,
+        is_news: bool,
+        now: Moment,
+        random: u64,
+    ) -> Next {
         self.failing_since = match setback {
             Setback::Failing => self.failing_since.or(Some(now)),
             _ => None,
@@ -87,25 +136,33 @@ impl Patience {
         let failing_for = self.failing_for(now);
         let tried = self.tries;
         self.tries = tried.saturating_add(1);
-        if setback == Setback::Hopeless
+        let last_try = self.last_try.replace(now);
+        if !self.waits
+            || setback == Setback::Hopeless
             || failing_for > self.grace
             || self.retry.is_spent(self.tries)
         {
             return Next::GiveUp;
         }
-        let delay = match setback {
+        if self.is_over(now) {
+            return Next::OutOfTime;
+        }
+        let pause = self.retry.delay(tried, random);
+        let most = match setback {
             Setback::Held(frees_in) => self.retry.delay_until(tried, frees_in, random),
             Setback::Watched(frees_in) => WATCHED.delay_until(u32::MAX, frees_in, random),
             // Nothing can change before, so no try in between is worth its commands.
             Setback::Quarantined(wait) => wait + self.retry.delay(0, random),
-            _ => self.retry.delay(tried, random),
+            _ => pause,
         };
-        match self.ends_at {
-            None => Next::TryIn(delay),
-            Some(end) if end == self.began_at => Next::GiveUp,
-            Some(end) if now >= end => Next::OutOfTime(end.since(self.began_at)),
-            Some(end) => Next::TryIn(delay.min(end.since(now))),
-        }
+        let is_rare = last_try.is_none_or(|last| now.since(last) >= pause);
+        let least = match setback {
+            Setback::Held(_) | Setback::Watched(_) if is_news || is_rare => Duration::ZERO,
+            Setback::Held(_) | Setback::Watched(_) => pause,
+            _ => most,
+        };
+        let left = self.left(now).unwrap_or(Duration::MAX);
+        Next::Rest(Rest { least: least.min(left), most: most.max(least).min(left) })
     }
 }
 
@@ -125,68 +182,110 @@ mod tests {
         Moment::from_nanos(0).after(ms(n))
     }
 
-    fn delay(next: Next) -> Duration {
+    fn patience(wait: Wait, retry: Retry, grace: Duration) -> Patience {
+        Patience::new(wait, retry, grace, ms(500), at(0))
+    }
+
+    fn rest(next: Next) -> Rest {
         match next {
-            Next::TryIn(delay) => delay,
+            Next::Rest(rest) => rest,
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn who_does_not_wait_gets_the_first_setback_as_the_answer() {
+    fn who_does_not_wait_gets_the_first_setback_as_the_answer_and_one_attempts_time() {
         for setback in [Setback::Held(None), Setback::TooLate, Setback::Failing] {
-            let mut patience = Patience::new(Wait::Never, Retry::default(), GRACE, at(5));
-            assert_eq!(patience.after(setback, at(6), 0), Next::GiveUp);
+            for wait in [Wait::Never, Wait::AtMost(Duration::ZERO)] {
+                let mut patience = patience(wait, Retry::default(), GRACE);
+                assert_eq!(patience.ends_at(), Some(at(500)));
+                assert_eq!(patience.after(setback, true, at(6), 0), Next::GiveUp);
+            }
         }
     }
 
     #[test]
     fn a_waiter_backs_off_but_is_there_when_the_holders_lease_ends() {
-        let mut patience = Patience::new(Wait::Forever, Retry::default(), GRACE, at(0));
-        let first = delay(patience.after(Setback::Held(Some(ms(5000))), at(0), 0));
-        let second = delay(patience.after(Setback::Held(Some(ms(5000))), at(9), 0));
+        let mut patience = patience(Wait::Forever, Retry::default(), GRACE);
+        let first = rest(patience.after(Setback::Held(Some(ms(5000))), true, at(0), 0)).most;
+        let second = rest(patience.after(Setback::Held(Some(ms(5000))), true, at(9), 0)).most;
         assert!(second > first);
-        let last = delay(patience.after(Setback::Held(Some(ms(1))), at(99), 0));
+        let last = rest(patience.after(Setback::Held(Some(ms(1))), true, at(99), 0)).most;
         assert!(last >= ms(1) && last <= ms(1) + BEHIND);
     }
 
     #[test]
-    fn a_limited_wait_ends_with_one_last_try_at_its_end() {
-        let mut patience = Patience::new(Wait::AtMost(ms(10)), Retry::default(), GRACE, at(0));
-        assert_eq!(patience.after(Setback::Held(None), at(9), u64::MAX), Next::TryIn(ms(1)));
-        assert_eq!(patience.after(Setback::Held(None), at(10), 0), Next::OutOfTime(ms(10)));
+    fn a_limited_wait_ends_at_its_limit() {
+        let mut patience = patience(Wait::AtMost(ms(10)), Retry::default(), GRACE);
+        let last = rest(patience.after(Setback::Held(None), true, at(9), u64::MAX));
+        assert_eq!(last.most, ms(1));
+        assert!(!patience.is_over(at(9)) && patience.is_over(at(10)));
+        assert_eq!(patience.after(Setback::Held(None), true, at(10), 0), Next::OutOfTime);
+    }
+
+    #[test]
+    fn news_ends_a_rest_at_once_only_where_it_may_lead_on() {
+        let retry = Retry::fixed(ms(40)).jitter(false);
+        let mut patience = patience(Wait::Forever, retry, GRACE);
+        let mut least =
+            |is_news, now| rest(patience.after(Setback::Watched(None), is_news, at(now), 0)).least;
+        assert_eq!(least(true, 0), ms(0), "the first holder");
+        assert_eq!(least(false, 1), ms(40), "the same, a moment later");
+        assert_eq!(least(false, 41), ms(0), "and after a whole delay");
+        assert_eq!(least(true, 42), ms(0), "another holder");
+        for setback in [Setback::Failing, Setback::TooLate, Setback::Quarantined(ms(9))] {
+            let Rest { least, most } = rest(patience.after(setback, true, at(99), 0));
+            assert_eq!(least, most, "what one server tells of the lock is no news of the others");
+        }
+    }
+
+    /// Whatever a server says, and however often it has the waiter ask.
+    #[test]
+    fn nobody_is_asked_more_often_than_twice_in_a_delay_without_news() {
+        let retry = Retry::fixed(ms(10)).jitter(false);
+        let mut patience = patience(Wait::Forever, retry, GRACE);
+        let (mut now, mut turns) = (0, 0);
+        while now < 1000 {
+            let setback = [Setback::Held(Some(ms(0))), Setback::Watched(Some(ms(0)))][turns % 2];
+            let Rest { least, .. } = rest(patience.after(setback, false, at(now), 0));
+            now += u64::try_from(least.as_millis()).unwrap();
+            turns += 1;
+        }
+        assert!(turns <= 2 * 1000 / 10 + 2, "{turns}");
     }
 
     #[test]
     fn failing_servers_are_put_up_with_for_the_grace_in_a_row() {
-        let mut patience = Patience::new(Wait::Forever, Retry::default(), ms(100), at(0));
-        assert!(matches!(patience.after(Setback::Failing, at(0), 0), Next::TryIn(_)));
-        assert!(matches!(patience.after(Setback::Failing, at(100), 0), Next::TryIn(_)));
-        assert!(matches!(patience.after(Setback::Held(None), at(101), 0), Next::TryIn(_)));
-        assert!(matches!(patience.after(Setback::Failing, at(150), 0), Next::TryIn(_)));
-        assert_eq!(patience.after(Setback::Failing, at(251), 0), Next::GiveUp);
+        let mut patience = patience(Wait::Forever, Retry::default(), ms(100));
+        let mut next = |setback, now| patience.after(setback, false, at(now), 0);
+        assert!(matches!(next(Setback::Failing, 0), Next::Rest(_)));
+        assert!(matches!(next(Setback::Failing, 100), Next::Rest(_)));
+        assert!(matches!(next(Setback::Held(None), 101), Next::Rest(_)));
+        assert!(matches!(next(Setback::Failing, 150), Next::Rest(_)));
+        assert_eq!(next(Setback::Failing, 251), Next::GiveUp);
     }
 
     #[test]
     fn a_quarantine_is_waited_out_in_one_go() {
-        let mut patience = Patience::new(Wait::Forever, Retry::default(), ms(100), at(0));
-        let wait = delay(patience.after(Setback::Quarantined(ms(7000)), at(0), 0));
+        let mut patience = patience(Wait::Forever, Retry::default(), ms(100));
+        let wait = rest(patience.after(Setback::Quarantined(ms(7000)), false, at(0), 0)).least;
         assert!(wait > ms(7000) && wait <= ms(7000) + BEHIND);
-        assert!(matches!(patience.after(Setback::Quarantined(ms(1)), at(7100), 0), Next::TryIn(_)));
+        let next = patience.after(Setback::Quarantined(ms(1)), false, at(7100), 0);
+        assert!(matches!(next, Next::Rest(_)));
     }
 
     #[test]
     fn the_setback_of_the_last_attempt_is_the_answer() {
         let retry = Retry::fixed(ms(7)).attempts(3).jitter(false);
-        let mut patience = Patience::new(Wait::Forever, retry, GRACE, at(0));
-        assert_eq!(patience.after(Setback::Held(None), at(1), 0), Next::TryIn(ms(7)));
-        assert_eq!(patience.after(Setback::TooLate, at(8), 0), Next::TryIn(ms(7)));
-        assert_eq!(patience.after(Setback::Held(None), at(15), 0), Next::GiveUp);
+        let mut patience = patience(Wait::Forever, retry, GRACE);
+        assert_eq!(rest(patience.after(Setback::Held(None), true, at(1), 0)).most, ms(7));
+        assert_eq!(rest(patience.after(Setback::TooLate, true, at(8), 0)).most, ms(7));
+        assert_eq!(patience.after(Setback::Held(None), true, at(15), 0), Next::GiveUp);
     }
 
     #[test]
     fn the_hopeless_is_never_tried_again() {
-        let mut patience = Patience::new(Wait::Forever, Retry::default(), GRACE, at(0));
-        assert_eq!(patience.after(Setback::Hopeless, at(0), 0), Next::GiveUp);
+        let mut patience = patience(Wait::Forever, Retry::default(), GRACE);
+        assert_eq!(patience.after(Setback::Hopeless, true, at(0), 0), Next::GiveUp);
     }
 }

@@ -13,7 +13,9 @@ const BEHIND_END_MAX: Duration = Duration::from_millis(4);
 /// It governs the tries by the clock: those of a request that waits for another holder when no
 /// server can tell it that the lock is free, and those while servers fail. Where the end of the
 /// holder's lease is known and sooner than the next pause, the try comes right behind that end.
-/// A request that does not wait has one attempt, whatever this says.
+/// A request that does not wait has one attempt, whatever this says. A server that tells of the lock
+/// ends a pause early where that may lead on: another holds the lock than before, or the last try was
+/// longer ago than the pause. No server can have a request try more often than that.
 ///
 /// Delays are of any unit; below a millisecond they are rounded up to one by the timer. The default
 /// is [`Retry::exponential`] from 4 ms to 128 ms, with no limit on attempts: most locks are held

@@ -21,14 +21,14 @@ pub(crate) struct Turns {
 
 impl Turns {
     /// It was refused, with so many waiting beside it; `is_counted` if it is one of the server's
-    /// number now.
-    pub(crate) fn refused(&mut self, holder: u64, others: u64, is_counted: bool) {
+    /// number now. Whether the holder is not the one that refused it before.
+    pub(crate) fn refused(&mut self, holder: u64, others: u64, is_counted: bool) -> bool {
         self.others = self.others.max(others);
         let is_another = self.holder.is_some_and(|before| before != holder);
         self.passed += u64::from(is_another);
         // Whoever was granted the lock after waiting for it has taken the count away.
         self.is_counted = is_counted && !is_another;
-        self.holder = Some(holder);
+        self.holder.replace(holder) != Some(holder)
     }
 
     /// The lock was free, and others wait for it.
@@ -69,15 +69,15 @@ mod tests {
         let mut turns = Turns::default();
         turns.refused(1, 2, true);
         assert!(turns.looks_first());
-        turns.refused(1, 2, true);
-        assert!(turns.looks_first(), "the same holder again");
+        assert!(!turns.refused(1, 2, true), "the same holder again");
+        assert!(turns.looks_first());
         turns.refused(2, 1, true);
         assert!(turns.looks_first());
         turns.refused(3, 2, true);
         assert!(!turns.looks_first());
         turns.refused(3, 9, true);
         assert!(turns.is_far());
-        (4..9).for_each(|holder| turns.refused(holder, 9, true));
+        assert!((4..9).all(|holder| turns.refused(holder, 9, true)));
         assert!(!turns.is_far() && turns.looks_first());
     }
 

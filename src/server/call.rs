@@ -101,6 +101,12 @@ impl<'a> Call<'a> {
         self.asked_at
     }
 
+    /// From when on its connection counts the time that it may take; none once its script had to be
+    /// sent too, which is given its own.
+    pub(crate) fn timed_from(&self) -> Option<Moment> {
+        (!self.script_sent).then_some(self.asked_at)
+    }
+
     /// Leaves behind that the server is owed the command: see [`Reply::leave_owed`]. Whether it is
     /// seen through now; else it has to be sent anew.
     pub(crate) fn leave_owed(self, slot: u16, again: Redelivery) -> bool {

@@ -9,13 +9,16 @@ use super::history::{At, Claim, Grant, Lease, Signal};
 use super::plan::Fault;
 use super::prng::Prng;
 use super::register::Register;
-use super::run::connect;
+use super::run::{command_timeout, connect};
 use super::world::World;
 use crate::clock::simulated::{Client, elapsed};
 use crate::lock::guard::Guard;
 use crate::locker::Locker;
+use crate::net::connection::noticed_within;
 use crate::policy::Moment;
 
+/// Timers go off at whole milliseconds.
+const TICKS: Duration = Duration::from_millis(2);
 /// A resource that writes reach late, now and then far later than their sender's lease.
 const WRITES_LATE_PERCENT: u64 = 15;
 
@@ -80,21 +83,37 @@ impl Actor {
         let name = self.prng.index(self.world.plan.names);
         let ttl = longest / 4 + self.up_to(longest * 3 / 4);
         let ttl = Duration::from_millis(u64::try_from(ttl.as_millis()).expect("it is short"));
-        let request = if self.prng.percent(30) {
-            self.locker.try_lock(key(name))
+        let (request, limit) = if self.prng.percent(30) {
+            (self.locker.try_lock(key(name)), None)
         } else {
             let most = self.up_to(longest * 2);
-            self.locker.lock(key(name)).wait_at_most(most)
+            (self.locker.lock(key(name)).wait_at_most(most), Some(most))
         };
         let is_renewed = self.prng.percent(60);
         let request = if is_renewed { request } else { request.no_renewal() };
         let request = request.ttl(ttl);
         let patience = if self.prng.percent(15) { self.up_to(longest / 4) } else { Duration::MAX };
-        let begun = elapsed();
-        match timeout(patience, request.into_future()).await {
+        let (begun, stood_still) = (elapsed(), self.client.stood_still());
+        let outcome = timeout(patience, request.into_future()).await;
+        if self.client.stood_still() == stood_still {
+            self.check_limit(limit, elapsed() - begun);
+        }
+        match outcome {
             Err(_) => self.count("acquires cancelled"),
             Ok(Err(_)) => self.count("acquires refused"),
             Ok(Ok(guard)) => self.hold(guard, name, ttl, begun).await,
+        }
+    }
+
+    /// Safety rule 14: who waits is back by its limit, and who does not wait within one command's
+    /// time, by its own clock and to a tick of the timer or two.
+    fn check_limit(&self, limit: Option<Duration>, took: Duration) {
+        let command_max = noticed_within(command_timeout(&self.world.plan));
+        let most = limit.filter(|limit| !limit.is_zero()).unwrap_or(command_max);
+        if took > most + most / 50 + TICKS {
+            let text =
+                format!("client {} was back after {took:?}, not {most:?}", self.client.number);
+            self.world.history().breach("limit", text);
         }
     }
 

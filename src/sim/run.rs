@@ -124,16 +124,19 @@ pub(crate) async fn connect(world: Arc<World>) -> Result<Locker, Error> {
     let plan = &world.plan;
     let urls: Vec<String> =
         (0..plan.servers).map(|number| format!("redis://{}", host(number))).collect();
-    let mut builder = Locker::builder()
+    let builder = Locker::builder()
         .nodes(urls)
         .quorum(plan.quorum)
         .ttl(plan.longest_ttl)
         .longest_ttl(plan.longest_ttl)
+        .command_timeout(command_timeout(plan))
         .restart_guard(!plan.is_beyond);
-    if plan.servers == 1 {
-        builder = builder.command_timeout((plan.longest_ttl / 20).clamp(MIN_TIMEOUT, MAX_TIMEOUT));
-    }
     builder.connect().await
+}
+
+/// What is the default among several servers.
+pub(crate) fn command_timeout(plan: &Plan) -> Duration {
+    (plan.longest_ttl / 20).clamp(MIN_TIMEOUT, MAX_TIMEOUT)
 }
 
 const MIN_TIMEOUT: Duration = Duration::from_millis(50);

@@ -85,7 +85,7 @@ pub enum Event<'a> {
         /// Why.
         reason: Loss,
     },
-    /// A request's wait ran out.
+    /// A request's wait ran out while another held the lock.
     TimedOut {
         /// The lock.
         name: &'a [u8],

@@ -23,12 +23,13 @@ pub struct Stats {
     pub granted: u64,
     /// Attempts that were refused since another held the lock.
     pub contended: u64,
-    /// Requests whose wait ran out.
+    /// Requests whose wait ran out while another held the lock.
     pub timed_out: u64,
     /// Attempts of which nobody knows whether a server carried them out. They do not count as
     /// granted, and were asked back.
     pub unknown: u64,
-    /// Requests that failed for another reason than a holder: too few servers served, for one.
+    /// Requests that failed for another reason than a holder: too few servers served in time, for
+    /// one.
     pub failed: u64,
     /// Leases given back by their holders.
     pub released: u64,

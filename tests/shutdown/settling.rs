@@ -39,7 +39,7 @@ async fn a_late_reply_costs_validity_and_not_the_lock() {
     locker.lock("warm").await.unwrap().release().await.unwrap();
     // Beside the counter of the first, each name has its lock and its counter.
     for (name, keys) in [("a", "3"), ("b", "4")] {
-        let guard = take_late(&server, &proxy, locker.try_lock(name).label("only")).await;
+        let guard = take_late(&server, &proxy, locker.lock(name).label("only")).await;
         // Both questions were one owner's, and the later one's token is the one that counts.
         assert_eq!(server.cli_text(&["DBSIZE"]), keys);
         assert!(server.cli_text(&["GET", name]).contains("only"));
@@ -61,7 +61,7 @@ async fn a_lease_whose_acquire_was_settled_is_renewed_as_any_other() {
     let proxy = FaultProxy::start(server.address());
     let locker = through(&proxy).connect().await.unwrap();
     locker.lock("warm").await.unwrap().release().await.unwrap();
-    let request = locker.try_lock("a").ttl(TIMEOUT * 4);
+    let request = locker.lock("a").ttl(TIMEOUT * 4);
     let guard = take_late(&server, &proxy, request).await;
     eventually("it is renewed", || locker.stats().renewed >= 4).await;
     assert!(!guard.is_lost());

@@ -12,7 +12,7 @@ use tracing::{Span, debug, debug_span, info_span, warn};
 use super::super::core::Core;
 use super::super::hold::{Hold, title};
 use super::super::order::Wish;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::policy::Loss;
 
 /// `leasehold.acquire`: from the request's first poll to its answer.
@@ -46,12 +46,10 @@ impl AcquireSpan {
     }
 
     pub(in crate::lock) fn refused(&self, error: &Error) {
-        let outcome = if error.is_timeout() {
-            "timed_out"
-        } else if error.is_contended() {
-            "contended"
-        } else {
-            "failed"
+        let outcome = match error.kind() {
+            ErrorKind::Contended if error.is_timeout() => "timed_out",
+            ErrorKind::Contended => "contended",
+            _ => "failed",
         };
         self.0.record("outcome", outcome);
         self.0.record("error", display(error));

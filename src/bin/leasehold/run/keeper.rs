@@ -129,7 +129,7 @@ async fn take(locker: &Locker, run: &Run) -> Result<Guard, Failure> {
 }
 
 fn conflict(error: Error, run: &Run) -> Failure {
-    if error.is_timeout() || error.is_contended() {
+    if error.is_contended() {
         return Failure::Conflict(error, run.conflict_exit_code);
     }
     Failure::Lock(error)

@@ -1,0 +1,108 @@
+//! One question put to every server at once, until its answers decide or its limit is over.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Poll, Waker};
+
+use super::ask::Ask;
+use super::few::Few;
+use super::hold::Hold;
+use super::limit::Limit;
+use super::question::Question;
+use super::round::Round;
+use crate::policy::Verdict;
+use crate::soon::Soon;
+
+/// Puts `question` to every server that `round` has no answer of yet, from the caller's task, and
+/// returns as soon as the answers decide, or at the question's limit. What comes later is not waited
+/// for.
+///
+/// # Cancel safety
+///
+/// When the future is dropped, the question may have been sent to every server whose seat has a
+/// connection.
+pub(super) async fn ask_all(hold: &Hold, question: &Question<'_>, mut round: Round) -> Round {
+    if question.limit.is_over() {
+        return round.cut();
+    }
+    let quorum = hold.quorum();
+    let (mut asked, mut timer) = (None, None);
+    let is_cut = poll_fn(|context| {
+        let is_first = asked.is_none();
+        let asked: &mut Few<_> =
+            asked.get_or_insert_with(|| begin_all(hold, question, &round, context.waker()));
+        for (asked, answer) in asked.iter_mut().zip(round.answers.iter_mut()) {
+            let Some(pending) = asked else { continue };
+            // The reply to what was sent just now wakes this task: it need not be looked for.
+            if is_first && pending.is_sent() {
+                continue;
+            }
+            if let Poll::Ready(answered) = Pin::new(pending).poll(context) {
+                *answer = Some(answered);
+                *asked = None;
+            }
+        }
+        round.verdict = round.count(quorum);
+        if round.verdict != Verdict::Pending {
+            return Poll::Ready(false);
+        }
+        if timer.is_none() {
+            timer = timer_for(hold, question, asked);
+        }
+        let is_over = |timer: &mut Soon<'_, ()>| timer.as_mut().poll(context).is_ready();
+        if timer.as_mut().is_some_and(is_over) { Poll::Ready(true) } else { Poll::Pending }
+    })
+    .await;
+    if is_cut {
+        round = round.cut();
+        let asked = asked.iter_mut().flat_map(|asked| asked.iter_mut());
+        for (asked, answer) in asked.zip(round.answers.iter_mut()) {
+            if let Some(pending) = asked {
+                *answer = Some(pending.cut());
+            }
+        }
+    }
+    if let Some(pointless_at) = question.owed_until {
+        let late = asked.iter_mut().flat_map(|asked| asked.iter_mut()).filter_map(Option::take);
+        late.for_each(|asked| asked.leave_owed(pointless_at));
+    }
+    round
+}
+
+/// What ends the wait at the question's limit, where nothing else would: a timer costs something,
+/// and the connection ends what was sent by itself.
+fn timer_for(
+    hold: &Hold,
+    question: &Question<'_>,
+    asked: &[Option<Ask<'_>>],
+) -> Option<Soon<'static, ()>> {
+    if matches!(question.limit, Limit::None) {
+        return None;
+    }
+    let timed_from = asked.iter().flatten().map(Ask::timed_from);
+    let last = timed_from.reduce(|one, other| Some(one?.max(other?)));
+    question.limit.timer(last.flatten(), hold.core.command_max())
+}
+
+/// Sends the question to every server that has not answered yet, encoded once where it is the same
+/// for all. Each reply is to wake `waker`.
+fn begin_all<'a>(
+    hold: &'a Hold,
+    question: &'a Question<'a>,
+    round: &Round,
+    waker: &Waker,
+) -> Few<Option<Ask<'a>>> {
+    let mut draft = question.draft(0);
+    let servers = round.answers.iter().enumerate();
+    servers
+        .map(|(server, answer)| {
+            if answer.is_some() {
+                return None;
+            }
+            if question.commands.len() > 1 {
+                draft = question.draft(server);
+            }
+            Some(Ask::begin(hold, server, question, &mut draft, waker))
+        })
+        .collect()
+}

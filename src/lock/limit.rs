@@ -1,0 +1,74 @@
+//! Until when an answer is of use to whoever asked.
+//!
+//! Every question carries its limit, and the one place that waits for answers
+//! ([`super::fanout::ask_all`]) ends at it: so nothing that a question leads to (a connection, room on
+//! it, a redirect, a second proposal) can keep a caller longer. What is under way then is given back
+//! by its claim.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use crate::clock;
+use crate::policy::Moment;
+#[cfg(test)]
+use crate::policy::mutants::Mutant;
+use crate::soon::Soon;
+
+/// A timer is no more exact than this, so it is not set for less.
+const TICK: Duration = Duration::from_millis(1);
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Limit {
+    /// The caller waits for as long as servers take.
+    None,
+    /// The caller is back by then.
+    At(Moment),
+    /// A command's time, from when the question is put.
+    OneCommand,
+}
+
+impl Limit {
+    /// Whether it has passed: nothing is asked any more.
+    pub(super) fn is_over(self) -> bool {
+        matches!(self, Self::At(end) if clock::now() >= end)
+    }
+
+    /// Whether this much time, of the caller's, is left.
+    pub(super) fn leaves(self, time: Duration) -> bool {
+        match self {
+            Self::At(end) => end.since(clock::now()) >= time,
+            _ => true,
+        }
+    }
+
+    /// How long may be waited where it would be `patience` otherwise.
+    pub(super) fn cap(self, patience: Duration) -> Duration {
+        match self {
+            Self::At(end) => patience.min(end.since(clock::now())),
+            _ => patience,
+        }
+    }
+
+    /// What ends a wait that began at `asked_at` and that nothing else ends before `ends_within`,
+    /// or ever.
+    pub(super) fn timer(
+        self,
+        asked_at: Option<Moment>,
+        command_max: Duration,
+    ) -> Option<Soon<'static, ()>> {
+        #[cfg(test)]
+        if Mutant::LimitOnlyBetweenTries.is_on() {
+            return None;
+        }
+        let left = match (self, asked_at) {
+            (Self::None, _) | (Self::OneCommand, Some(_)) => return None,
+            (Self::OneCommand, None) => command_max,
+            (Self::At(end), Some(asked_at)) if end.after(TICK) >= asked_at.after(command_max) => {
+                return None;
+            }
+            (Self::At(end), _) => end.since(clock::now()),
+        };
+        Some(Box::pin(sleep(left)))
+    }
+}
