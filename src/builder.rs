@@ -80,8 +80,9 @@ impl Builder {
     /// - `redis://[[user]:password@]host[:port][/database]`
     /// - `rediss://`, and as before: over TLS, with the feature `tls`
     /// - `redis+unix://[[user]:password@]/path/to/socket[?db=database]`
-    /// - `redis-cluster://[[user]:password@]host[:port][,host[:port]..]`: nodes of a Redis Cluster,
-    ///   by which the others are found
+    /// - `redis-cluster://[[user]:password@]host[:port][,host[:port]..][/database]`: nodes of a Redis
+    ///   Cluster, by which the others are found; it has no database but 0, unless it is Valkey's and
+    ///   has `cluster-databases`
     /// - `redis-sentinel://[[user]:password@]host[:port][,host[:port]..]/service[?db=database]`:
     ///   Sentinels, by which the master of the service is found
     ///

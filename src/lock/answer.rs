@@ -244,6 +244,16 @@ impl std::fmt::Display for Reason {
                         "the key is on another node of a Redis Cluster: give a redis-cluster:// URL ({error})"
                     )
                 }
+                Code::Later if error.text().starts_with("CLUSTERDOWN Hash slot") => write!(
+                    f,
+                    "no node of the Redis Cluster serves the key's slot: `redis-cli --cluster check` \
+                     says which slots have no master ({error})"
+                ),
+                Code::Later if error.text().starts_with("CLUSTERDOWN") => write!(
+                    f,
+                    "the Redis Cluster does not serve, because a slot has no master or too few \
+                     masters are up ({error})"
+                ),
                 Code::WrongType => write!(f, "the key holds something that is no lock ({error})"),
                 _ => error.fmt(f),
             },

@@ -108,6 +108,9 @@ pub enum OpenError {
         /// Its words.
         error: ServerError,
     },
+    /// A node of a Cluster does not say which master serves which slot.
+    #[error("{0}")]
+    Topology(String),
     /// The server answered a step with something else than that step's reply.
     #[error("the server answered {step} with something that is not its reply")]
     Unexpected {
@@ -211,7 +214,10 @@ impl Step {
             Self::Auth => "AUTH",
             Self::SetName => "CLIENT SETNAME",
             Self::SetLibrary => "CLIENT SETINFO",
-            Self::Select => "SELECT (the database in the URL)",
+            Self::Select => {
+                "SELECT (the database in the URL; a Cluster has only 0, unless it is Valkey's and has \
+                 cluster-databases)"
+            }
             Self::LoadScript => "SCRIPT LOAD",
             Self::Info => "INFO",
             Self::Track => "CLIENT TRACKING",

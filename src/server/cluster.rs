@@ -19,7 +19,7 @@ pub mod redirect;
 pub mod slot;
 
 use self::host_port::HostPort;
-use self::map::Map;
+use self::map::{BadMap, Map};
 use self::redirect::{Kind, Redirect};
 use super::call::ask;
 use super::command::Command;
@@ -213,20 +213,22 @@ pub(crate) async fn ask_for_map(
     endpoint: &Endpoint,
 ) -> Result<Map, OpenError> {
     const SLOTS: &str = "CLUSTER SLOTS";
-    const SHARDS: &str = "CLUSTER SHARDS";
     let asked = host_port(&endpoint.address).ok_or(OpenError::Unexpected { step: SLOTS })?;
     let reply = ask(connection, Command::Plain(&[b"CLUSTER", b"SLOTS"])).await?;
     match reply.error().map(|text| ServerError::new(text)) {
-        None => Map::from_slots(&reply, &asked).map_err(|_| OpenError::Unexpected { step: SLOTS }),
+        None => Map::from_slots(&reply, &asked).map_err(no_map),
         // It is deprecated, and may be gone one day.
         Some(error) if error.code() == Code::Unsupported => {
             let reply = ask(connection, Command::Plain(&[b"CLUSTER", b"SHARDS"])).await?;
-            Map::from_shards(&reply, &asked, endpoint.tls)
-                .map_err(|_| OpenError::Unexpected { step: SHARDS })
+            Map::from_shards(&reply, &asked, endpoint.tls).map_err(no_map)
         }
         Some(error) => {
             connection.note_refused(error.clone());
             Err(OpenError::Refused { step: SLOTS, error })
         }
     }
+}
+
+fn no_map(why: BadMap) -> OpenError {
+    OpenError::Topology(why.to_string())
 }

@@ -5,8 +5,7 @@ use std::time::Duration;
 use leasehold::Locker;
 
 use super::{TTL, connect, take};
-use crate::support::binary;
-use crate::support::{Cluster, eventually, soon};
+use crate::support::{Cluster, RedisServer, binary, eventually, soon};
 
 /// The lock is with a node that does not serve its slot yet, and that tells nobody of changes: it
 /// has to be asked.
@@ -81,4 +80,50 @@ async fn a_release_that_a_frozen_master_has_not_answered_is_carried_to_the_next(
     cluster.end_migration(slot, 1, 2);
     take(&locker, &elsewhere).await.release().await.unwrap();
     eventually("it is given back", || !cluster.holding(&name)).await;
+}
+
+/// A node of a Cluster of its own, which needs no others.
+fn lone_node(arguments: &[&str]) -> RedisServer {
+    let mut builder = RedisServer::builder().arg("--cluster-enabled").arg("yes");
+    for argument in arguments {
+        builder = builder.arg(argument);
+    }
+    builder.start()
+}
+
+fn as_cluster(node: &RedisServer, database: u32) -> String {
+    node.url().replace("redis://", "redis-cluster://") + &format!("/{database}")
+}
+
+#[tokio::test]
+async fn a_node_without_slots_is_said_to_have_none() {
+    let node = lone_node(&[]);
+    let error = soon("an error", Locker::connect(&as_cluster(&node, 0))).await.unwrap_err();
+    assert!(error.is_unavailable() && error.to_string().contains("has no slots"), "{error}");
+    let locker = soon("it connects", Locker::connect(&node.url())).await.unwrap();
+    let error = soon("an error", locker.try_lock("a").into_future()).await.unwrap_err();
+    assert!(error.is_unavailable() && error.to_string().contains("no master"), "{error}");
+}
+
+#[tokio::test]
+async fn a_database_of_a_cluster_is_used_or_refused_by_name() {
+    let has_databases = binary::has_at_least((u32::MAX, 0), (9, 0));
+    let node = lone_node(if has_databases { &["--cluster-databases", "2"] } else { &[] });
+    node.cli_text(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+    let mut client = node.client();
+    let is_well = || node.cli_text(&["CLUSTER", "INFO"]).contains("cluster_state:ok");
+    eventually("it serves", is_well).await;
+    let refused = soon("an error", Locker::connect(&as_cluster(&node, 7))).await.unwrap_err();
+    assert!(refused.is_misuse(), "{refused}");
+    assert!(refused.to_string().contains("the database in the URL"), "{refused}");
+    if binary::lacks(has_databases, "databases of a Cluster") {
+        return;
+    }
+    let locker = soon("it connects", Locker::connect(&as_cluster(&node, 1))).await.unwrap();
+    let guard = take(&locker, "a").await;
+    assert_eq!(client.text(&["EXISTS", "a"]), "0");
+    client.text(&["SELECT", "1"]);
+    assert_eq!(client.text(&["EXISTS", "a"]), "1");
+    guard.release().await.unwrap();
+    assert_eq!(client.text(&["EXISTS", "a"]), "0");
 }

@@ -25,13 +25,23 @@ pub struct Map {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BadMap {
     /// Something is missing or of the wrong type.
-    #[error("the cluster's topology has a malformed {0}")]
+    #[error(
+        "the node's answer to CLUSTER SLOTS has a malformed {0}: name the Cluster's own nodes, not \
+         what stands before them"
+    )]
     Malformed(&'static str),
     /// The same slot twice.
-    #[error("the cluster's topology gives slot {0} twice")]
+    #[error(
+        "the node's answer to CLUSTER SLOTS gives slot {0} to two masters: redis-cli --cluster check \
+         says what is wrong"
+    )]
     Overlap(u16),
     /// A node says this while it knows no other.
-    #[error("the cluster's topology has no slot that a reachable master serves")]
+    #[error(
+        "the node has no slots and knows no master that has any: give the Cluster its slots \
+         (redis-cli --cluster create), make the node a part of it (redis-cli --cluster add-node), or \
+         name a node that is"
+    )]
     Empty,
 }
 

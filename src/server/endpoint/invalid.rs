@@ -98,9 +98,6 @@ pub enum InvalidEndpoint {
     /// Two databases.
     #[error("the URL names a database more than once: write /2 or ?db=2, not both")]
     DatabaseTwice,
-    /// A database of a cluster other than 0.
-    #[error("the URL's database is not 0, the only one of a cluster: write /0, or leave it out")]
-    ClusterDatabase,
     /// A parameter other than `db`.
     #[error("the URL has an unknown query parameter: there is only db, as in ?db=2")]
     UnknownParameter,

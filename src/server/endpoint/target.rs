@@ -13,11 +13,11 @@ const SENTINEL_PORT: u16 = 26379;
 ///
 /// - `redis://[[user]:password@]host[:port][/db]`
 /// - `redis+unix://[[user]:password@]/path/to.sock`, or `unix://` for short
-/// - `redis-cluster://[[user]:password@]host[:port][,host[:port]...]`
+/// - `redis-cluster://[[user]:password@]host[:port][,host[:port]...][/db]`
 /// - `redis-sentinel://[[user]:password@]host[:port][,host[:port]...]/service`
 ///
-/// with `?db=N` as another way, or a socket's and a service's only one, to choose the database; a
-/// cluster has only 0. All but the sockets are reached over TLS where `rediss` stands for `redis`.
+/// with `?db=N` as another way, or a socket's and a service's only one, to choose the database; most
+/// clusters have only 0, and those of Valkey 9 what `cluster-databases` says. All but the sockets are reached over TLS where `rediss` stands for `redis`.
 /// `valkey` means what `redis` does in each of these, and `valkeys` what `rediss` does. User,
 /// password, path and service are percent-encoded; an IPv6 address stands in brackets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum Target {
     Server(Endpoint),
     /// Some nodes of a cluster.
     Cluster {
-        /// At least one, all with the same credentials and the same `tls`.
+        /// At least one, all with the same credentials, database and `tls`.
         seeds: Vec<Endpoint>,
     },
     /// The server that is the primary of a service.
@@ -111,9 +111,6 @@ fn socket(pieces: &Pieces<'_>) -> Result<Target, InvalidEndpoint> {
 fn cluster(pieces: &Pieces<'_>, tls: bool) -> Result<Target, InvalidEndpoint> {
     let addresses = pieces.addresses(SERVER_PORT)?;
     let database = pieces.database()?;
-    if database != 0 {
-        return Err(InvalidEndpoint::ClusterDatabase);
-    }
     let login = pieces.credentials()?.map(Login::Fixed);
     let seed = |address| Endpoint { address, login: login.clone(), database, tls };
     Ok(Target::Cluster { seeds: addresses.into_iter().map(seed).collect() })
@@ -139,7 +136,11 @@ impl fmt::Display for Target {
                 let tls = if first.is_some_and(|seed| seed.tls) { "s" } else { "" };
                 let user = shown_user(first.and_then(|seed| seed.login.as_ref()?.user()));
                 write!(f, "redis{tls}-cluster://{user}")?;
-                write_list(f, seeds.iter().map(|seed| &seed.address))
+                write_list(f, seeds.iter().map(|seed| &seed.address))?;
+                match first.map_or(0, |seed| seed.database) {
+                    0 => Ok(()),
+                    database => write!(f, "/{database}"),
+                }
             }
             Self::Sentinel { sentinels, service, credentials, database, tls } => {
                 let tls = if *tls { "s" } else { "" };

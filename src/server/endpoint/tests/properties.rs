@@ -70,11 +70,13 @@ fn targets() -> impl Strategy<Value = Target> {
             })
             .prop_map(Target::Server),
     ];
-    let cluster = (lists(), logins(), any::<bool>()).prop_map(|(list, credentials, tls)| {
-        let login = credentials.map(Login::Fixed);
-        let seed = |address| Endpoint { address, login: login.clone(), database: 0, tls };
-        Target::Cluster { seeds: list.into_iter().map(seed).collect() }
-    });
+    let cluster = (lists(), logins(), any::<u32>(), any::<bool>()).prop_map(
+        |(list, credentials, database, tls)| {
+            let login = credentials.map(Login::Fixed);
+            let seed = |address| Endpoint { address, login: login.clone(), database, tls };
+            Target::Cluster { seeds: list.into_iter().map(seed).collect() }
+        },
+    );
     let sentinel = (lists(), ".{1,10}", logins(), any::<u32>(), any::<bool>()).prop_map(
         |(sentinels, service, credentials, database, tls)| Target::Sentinel {
             sentinels,
