@@ -21,7 +21,6 @@ use crate::server::credentials::{Credentials, Login, Provider};
 use crate::soon::Soon;
 use crate::stats::Observer;
 
-const DEFAULT_TTL: Duration = Duration::from_secs(10);
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How a [`Locker`] is made.
@@ -45,10 +44,13 @@ pub struct Builder {
 }
 
 impl Builder {
+    /// The TTL of leases where neither [`Builder::ttl`] nor a request says another.
+    pub const DEFAULT_TTL: Duration = Duration::from_secs(10);
+
     pub(crate) fn new() -> Self {
         let defaults = Defaults {
             prefix: Vec::new(),
-            ttl: DEFAULT_TTL,
+            ttl: Builder::DEFAULT_TTL,
             adaptive: None,
             min_validity: None,
             label: None,
@@ -191,7 +193,7 @@ impl Builder {
         self
     }
 
-    /// The TTL of leases that name none: 10 s by default.
+    /// The TTL of leases that name none: [`Builder::DEFAULT_TTL`], 10 s, by default.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.defaults.ttl = ttl;
         self

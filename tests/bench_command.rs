@@ -8,7 +8,7 @@ mod support;
 use std::path::PathBuf;
 use std::process::Output;
 
-use command::{code, end, leasehold, output, signal, stderr, stdout};
+use command::{code, end, ended_by, leasehold, output, signal, stderr, stdout};
 use serde_json::Value;
 use support::rights::{self, PREFIX};
 use support::{Fleet, RedisServer, eventually, ports, soon};
@@ -139,7 +139,7 @@ async fn ctrl_c_ends_it_gives_all_back_and_shows_what_there_is() {
     let server = RedisServer::start();
     let running = start(&server, &["-t", "20"]).await;
     let said = interrupt(running).await;
-    assert_eq!((code(&said), &*stderr(&said)), (130, ""), "{said:?}");
+    assert_eq!((ended_by(&said), &*stderr(&said)), (2, ""), "{said:?}");
     assert!(stdout(&said).contains("p50"), "{said:?}");
     let left = keys(&server);
     assert!(left.len() == 20 && left.iter().all(|key| key.ends_with(":fence")), "{left:?}");
@@ -197,7 +197,7 @@ async fn a_server_that_hangs_ends_it_all_the_same() {
     let running = start(&server, &[]).await;
     server.stop();
     let said = interrupt(running).await;
-    assert!(code(&said) == 130 && stdout(&said).contains("p50"), "{said:?}");
+    assert!(ended_by(&said) == 2 && stdout(&said).contains("p50"), "{said:?}");
     let refused = bench(&server.url(), &[]).await;
     assert_eq!(code(&refused), 69, "{refused:?}");
     server.cont();

@@ -12,6 +12,7 @@ use std::ffi::OsStr;
 use command::{code, end, ended_by, hold, is_free, leasehold, output, signal, stderr, stdout};
 use processes::{Directory, is_gone};
 use support::{Cluster, RedisServer, eventually, ports};
+use tokio::io::AsyncBufReadExt;
 use tokio::process::Command;
 
 #[tokio::test]
@@ -45,13 +46,17 @@ async fn a_lock_that_cannot_be_had_is_refused_with_its_holder_and_the_wished_cod
         (&["run", "-n", "job", "true"], 1),
         (&["run", "-n", "-E", "42", "job", "true"], 42),
         (&["run", "-w", "50ms", "job", "true"], 1),
-        (&["run", "-q", "-w", "0.05", "-E", "0", "job", "true"], 0),
+        (&["run", "-w", "0.05", "-E", "0", "job", "true"], 0),
     ];
     for (words, expected) in refused {
         let refused = output(&mut leasehold(&server.url(), words)).await;
         assert_eq!(code(&refused), expected, "{words:?}: {refused:?}");
         let said = stderr(&refused);
         assert!(said.contains("other") && !said.contains('\x1b'), "{said:?}");
+    }
+    for words in [["run", "-qn", "job", "true"], ["run", "-qw.05", "job", "true"]] {
+        let refused = output(&mut leasehold(&server.url(), &words)).await;
+        assert_eq!((code(&refused), stderr(&refused)), (1, String::new()), "{words:?}");
     }
     guard.release().await.unwrap();
 }
@@ -128,10 +133,33 @@ async fn a_lease_that_cannot_be_renewed_ends_the_command_before_its_end() {
     server.stop();
     let id = directory.number("id").unwrap();
     eventually("it has ended", || is_gone(&id)).await;
-    server.cont();
     // Its lease still stands there, or has just been given back; it is nobody else's.
     let done = end(running).await;
+    server.cont();
     assert_eq!((code(&done), &*stdout(&done)), (75, "asked\n"), "{done:?}");
+    assert!(
+        stderr(&done).contains("could not be renewed, and the command was ended: "),
+        "{done:?}"
+    );
+    assert!(stderr(&done).contains("127.0.0.1:"), "{done:?}");
+}
+
+#[tokio::test]
+async fn one_who_waits_waits_for_a_server_as_well() {
+    let mut server = RedisServer::start();
+    server.kill();
+    let waiting = leasehold(&server.url(), &["run", "-w", "1m", "job", "echo", "mine"]);
+    let mut waiting = { waiting }.spawn().unwrap();
+    let mut said = tokio::io::BufReader::new(waiting.stderr.take().unwrap()).lines();
+    let line = support::soon("it waits", said.next_line()).await.unwrap().unwrap();
+    assert!(line.contains("waiting: ") && line.contains("refused"), "{line}");
+    server.restart();
+    let done = end(waiting).await;
+    assert_eq!((code(&done), &*stdout(&done)), (0, "mine\n"), "{done:?}");
+
+    server.kill();
+    let failed = output(&mut leasehold(&server.url(), &["run", "-w", "50ms", "job", "true"])).await;
+    assert_eq!(code(&failed), 69, "{failed:?}");
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 
-use command::{code, end, hold, is_free, leasehold, output, stderr, stdout};
+use command::{code, end, ended_by, hold, is_free, leasehold, output, stderr, stdout};
 use leasehold::{Guard, Locker};
 use serde_json::Value;
 use support::{Cluster, Fleet, RedisServer, eventually, ports, soon};
@@ -37,6 +37,13 @@ async fn hold_at(urls: &[String], name: &str) -> (Locker, Guard) {
 async fn said(url: &str, words: &[&str]) -> String {
     let done = output(&mut leasehold(url, words)).await;
     assert_eq!((code(&done), &*stderr(&done)), (0, ""), "{words:?}: {done:?}");
+    stdout(&done)
+}
+
+/// What `inspect` says of a lock that nobody holds.
+async fn said_of_a_free_one(url: &str) -> String {
+    let done = output(&mut leasehold(url, &["inspect", "job"])).await;
+    assert_eq!((code(&done), &*stderr(&done)), (1, ""), "{done:?}");
     stdout(&done)
 }
 
@@ -91,7 +98,7 @@ async fn a_lock_is_shown_with_holder_token_servers_and_time_left() {
 
     guard.release().await.unwrap();
     eventually("it is free", || fleet_free(&fleet)).await;
-    assert!(said(&urls, &["inspect", "job"]).await.starts_with("job: free\n"));
+    assert!(said_of_a_free_one(&urls).await.starts_with("job: free\n"));
 }
 
 fn fleet_free(fleet: &Fleet) -> bool {
@@ -105,7 +112,7 @@ async fn less_than_a_quorum_is_not_called_a_holder() {
     let value = |owner: &str| format!("{owner}@0a1b2c3d");
     fleet[0].cli(&["SET", "job", &value(ONE), "PX", "60000"]);
     fleet[1].cli(&["SET", "job", &value(TWO)]);
-    let shown = said(&urls, &["inspect", "job"]).await;
+    let shown = said_of_a_free_one(&urls).await;
     assert!(shown.contains("held by nobody: taken on 1 of 5 servers"), "{shown}");
     assert!(shown.contains(ONE) && shown.contains(TWO) && shown.contains("no end"), "{shown}");
     assert!(shown.contains("other servers, or another quorum"), "{shown}");
@@ -145,7 +152,7 @@ async fn what_a_server_may_have_forgotten_is_not_called_free() {
     assert!(stderr(&listed).contains("may have forgotten leases"), "{listed:?}");
 
     fleet[1].set_wall_clock(7200);
-    let shown = said(&urls, &["inspect", "job"]).await;
+    let shown = said_of_a_free_one(&urls).await;
     assert!(shown.contains("held by nobody: taken on 1 of 3 servers"), "{shown}");
     fleet[1].restart();
     fleet[2].restart();
@@ -384,7 +391,7 @@ async fn a_watch_without_a_terminal_says_a_line_for_each_change() {
     assert_eq!(line().await, "job: free");
     drop(guard);
     command::signal(&watching, "INT");
-    assert_eq!(code(&end(watching).await), 130);
+    assert_eq!(ended_by(&end(watching).await), 2);
 }
 
 /// A socket whose other end is closed.

@@ -15,6 +15,9 @@ use crate::pages::{Completions, Man};
 use crate::release::Release;
 use crate::watch::Watch;
 
+/// The library's default.
+pub const TTL: &str = "10s";
+
 /// Distributed locks on Redis.
 ///
 /// A lock is a lease: permission that ends at a known time, and is renewed until it is given back.
@@ -101,7 +104,8 @@ pub struct Run {
     #[arg(short, long, visible_alias = "nb", conflicts_with = "wait")]
     pub nonblock: bool,
 
-    /// Fail if the lock cannot be had within this time: seconds, or with a unit: 500ms, 5m
+    /// Fail if the lock cannot be had within this time: seconds, or with a unit: 500ms, 5m. Servers
+    /// that are down may come back until then
     #[arg(short, long, visible_alias = "timeout", value_name = "TIME", value_parser = duration)]
     pub wait: Option<Duration>,
 
@@ -109,15 +113,15 @@ pub struct Run {
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = 1)]
     pub conflict_exit_code: u8,
 
-    /// How long the lease outlives us if we die
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    /// How long the lock stays taken if all of our processes end at once; it is renewed before
+    #[arg(long, value_name = "TIME", default_value = TTL, value_parser = duration)]
     pub ttl: Duration,
 
     /// Who we are, for those who wait; without it the host's name and our process
     #[arg(long, value_name = "TEXT")]
     pub label: Option<String>,
 
-    /// Say nothing while waiting
+    /// Say nothing while waiting, nor that the lock could not be had (-n, -w)
     #[arg(short, long)]
     pub quiet: bool,
 
@@ -165,6 +169,11 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn command_and_library_have_one_default_ttl() {
+        assert_eq!(duration(TTL), Ok(Builder::DEFAULT_TTL));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use self::tally::{Sample, Tally};
-use crate::args::{Servers, duration};
+use crate::args::{Servers, TTL, duration};
 use crate::exit::{End, Failure};
 use crate::output::report;
 use crate::signals::Signals;
@@ -59,7 +59,7 @@ pub struct Bench {
     pub unfenced: bool,
 
     /// The TTL of the locks
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = TTL, value_parser = duration)]
     pub ttl: Duration,
 
     /// What the locks' names begin with, behind the key prefix

@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold::{Examination, Finding, ServerExamination, Severity};
 use serde_json::{Value, json};
 
-use crate::args::{Servers, duration};
+use crate::args::{Servers, TTL, duration};
 use crate::exit::Failure;
 use crate::json::escape;
 use crate::output::report;
@@ -47,7 +47,7 @@ pub struct Doctor {
     pub strict: bool,
 
     /// The longest TTL in use, which the restart guard waits for
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = TTL, value_parser = duration)]
     pub ttl: Duration,
 }
 

@@ -7,7 +7,7 @@ use leasehold::{Error, Loss};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigSet, Signal, raise};
 
-/// What was asked for is no more: the lock is another's, or a lease has ended.
+/// It is not as it was asked for: the lock is another's, or nobody's, or a lease has ended.
 pub const CONFLICT: u8 = 1;
 /// The command line cannot be read, or wants a terminal and there is none.
 pub const USAGE: u8 = 64;
@@ -73,6 +73,8 @@ pub enum Failure {
     Lock(#[from] Error),
     #[error("the lease was lost ({0}) and the command was ended")]
     Lost(Loss),
+    #[error("the lease could not be renewed, and the command was ended: {0}")]
+    NotRenewed(String),
     #[error("the process that keeps the lease {0}: the command was ended")]
     Unkept(&'static str),
     #[error("{0}: {1}")]
@@ -93,7 +95,7 @@ impl Failure {
             Self::Lock(error) if error.is_misuse() => CONFIGURATION,
             Self::Lock(error) if error.is_lost() => LOST,
             Self::Lock(_) => UNAVAILABLE,
-            Self::Lost(_) | Self::Unkept(_) => LOST,
+            Self::Lost(_) | Self::NotRenewed(_) | Self::Unkept(_) => LOST,
             Self::Command(_, error) if error.kind() == io::ErrorKind::NotFound => NOT_FOUND,
             Self::Command(..) => CANNOT_RUN,
             Self::File(..) => CANNOT_CREATE,

@@ -6,15 +6,15 @@ use std::os::unix::ffi::OsStrExt;
 use leasehold::LockState;
 
 use crate::args::Servers;
-use crate::exit::{Failure, UNAVAILABLE};
+use crate::exit::{CONFLICT, Failure, UNAVAILABLE};
 use crate::look::Look;
 use crate::output::say;
 use crate::{json, show};
 
 /// Shows who holds a lock, on how many servers, with which token and for how long still.
 ///
-/// Nothing is changed on any server. The exit code is 0 where it is known who holds the lock, or
-/// that nobody does, and 69 where too few servers answer to tell.
+/// Nothing is changed on any server. The exit code is 0 where somebody holds the lock, 1 where
+/// nobody does, and 69 where too few servers answer to tell.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Inspect {
@@ -38,6 +38,10 @@ impl Inspect {
         } else {
             say(&show::whole(&view).join("\n"))?;
         }
-        Ok(if view.state == LockState::Unknown { UNAVAILABLE } else { 0 })
+        Ok(match view.state {
+            LockState::Held => 0,
+            LockState::Free | LockState::Partial => CONFLICT,
+            _ => UNAVAILABLE,
+        })
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::{Locker, ServerFailure};
 
-use crate::args::{Servers, duration};
+use crate::args::{Servers, TTL, duration};
 use crate::exit::Failure;
 use crate::words::complain;
 
@@ -17,7 +17,7 @@ pub struct Look {
 
     /// The longest TTL in use: for so long, one of several servers that has restarted may have
     /// forgotten leases, and that it shows none says nothing
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = TTL, value_parser = duration)]
     ttl: Duration,
 }
 

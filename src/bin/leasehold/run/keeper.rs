@@ -2,16 +2,17 @@
 //!
 //! It is in a session of its own, so that nothing at a terminal can stop it.
 
+use std::ffi::OsStr;
 use std::future::Future;
 use std::os::unix::ffi::OsStrExt;
 use std::pin::pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leasehold::{Error, Guard, Locker, Loss};
+use leasehold::{Error, Guard, Locker, Loss, ServerFailure};
 use nix::sys::signal::Signal;
 use nix::unistd::{getppid, setsid};
 use rustix::process::Pid;
-use tokio::time::{interval, sleep};
+use tokio::time::{interval, sleep, timeout};
 
 use super::channel::{Channel, ToFront, ToKeeper, given};
 use super::command::Prepared;
@@ -33,6 +34,11 @@ const FRONT_KILLS_AT: u32 = 20;
 pub const GRACE_MAX: Duration = Duration::from_secs(2);
 /// How long the servers are given to say that the lock is free.
 const FAREWELL: Duration = Duration::from_secs(2);
+/// How long one attempt to connect may take, where all of them have a limit.
+const CONNECT_MIN: Duration = Duration::from_millis(50);
+const CONNECT_MAX: Duration = Duration::from_secs(2);
+/// Between two attempts to connect.
+const RECONNECT: Duration = Duration::from_millis(200);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Comes back when the command, what it left behind and the lease are over.
@@ -41,7 +47,9 @@ pub async fn keep(servers: &Servers, run: &Run) -> Result<End, Failure> {
     let (mut front, mut tree, command) = begun.map_err(Failure::ourselves)?;
     let outcome = serve(&mut front, &mut tree, command, servers, run).await;
     let end = outcome.unwrap_or_else(|failure| {
-        complain(&failure.to_string());
+        if !(run.quiet && matches!(failure, Failure::Conflict(..))) {
+            complain(&failure.to_string());
+        }
         End::Code(failure.code())
     });
     front.say(ToFront::Ended(end));
@@ -67,14 +75,15 @@ async fn serve(
     servers: &Servers,
     run: &Run,
 ) -> Result<End, Failure> {
-    let label = run.label.clone().unwrap_or_else(|| label_of(getppid()));
-    let builder = servers.builder().ttl(run.ttl).label(label);
-    let Some(locker) = unless_closed(front, builder.connect()).await else {
+    let Some(connected) = unless_closed(front, connect(servers, run)).await else {
         return Ok(End::Code(0));
     };
-    let locker = locker?;
-    let outcome = match unless_closed(front, take(&locker, run)).await {
-        Some(Ok(guard)) => hold(guard, run, front, tree, command).await,
+    let (locker, wait) = connected?;
+    let outcome = match unless_closed(front, take(&locker, run, wait)).await {
+        Some(Ok(guard)) => {
+            let held = Held { locker: &locker, guard, run };
+            hold(held, front, tree, command).await
+        }
         Some(Err(failure)) => Err(failure),
         None => Ok(End::Code(0)),
     };
@@ -92,8 +101,35 @@ async fn unless_closed<T>(front: &mut Channel, work: impl Future<Output = T>) ->
     }
 }
 
+/// Connects; with -w also to servers that do not serve yet. And what is left of the time for that.
+async fn connect(servers: &Servers, run: &Run) -> Result<(Locker, Option<Duration>), Failure> {
+    let begun = now();
+    let mut left = run.wait;
+    let mut is_said = run.quiet;
+    loop {
+        let label = run.label.clone().unwrap_or_else(|| label_of(getppid()));
+        let builder = servers.builder().ttl(run.ttl).label(label);
+        let builder = match left {
+            Some(left) => builder.connect_timeout(left.clamp(CONNECT_MIN, CONNECT_MAX)),
+            None => builder,
+        };
+        let connected = builder.connect().await;
+        left = run.wait.map(|wait| wait.saturating_sub(now().saturating_sub(begun)));
+        match (connected, left) {
+            (Ok(locker), _) => return Ok((locker, left)),
+            (Err(error), Some(left)) if error.is_unavailable() && !left.is_zero() => {
+                if !std::mem::replace(&mut is_said, true) {
+                    complain(&format!("waiting: {error}"));
+                }
+                sleep(RECONNECT.min(left)).await;
+            }
+            (Err(error), _) => return Err(error.into()),
+        }
+    }
+}
+
 /// Takes the lock, and says so if it has to be waited for.
-async fn take(locker: &Locker, run: &Run) -> Result<Guard, Failure> {
+async fn take(locker: &Locker, run: &Run, wait: Option<Duration>) -> Result<Guard, Failure> {
     let name = run.name.as_bytes();
     let refused = match locker.try_lock(name).await {
         Err(error) if error.is_contended() && run.nonblock => {
@@ -105,7 +141,7 @@ async fn take(locker: &Locker, run: &Run) -> Result<Guard, Failure> {
         other => return Ok(other?),
     };
     let request = locker.lock(name);
-    let request = match run.wait {
+    let request = match wait {
         Some(limit) => request.wait_at_most(limit),
         None => request,
     };
@@ -135,14 +171,21 @@ fn conflict(error: Error, run: &Run) -> Failure {
     Failure::Lock(error)
 }
 
+/// The lease, and what it is for.
+struct Held<'a> {
+    locker: &'a Locker,
+    guard: Guard,
+    run: &'a Run,
+}
+
 /// Has the command run while the lease holds, and gives it back.
 async fn hold(
-    guard: Guard,
-    run: &Run,
+    held: Held<'_>,
     front: &mut Channel,
     tree: &mut Tree,
     command: Prepared,
 ) -> Result<End, Failure> {
+    let guard = &held.guard;
     // What is said at the terminal may have kept us for longer than the lease.
     if let Some(loss) = guard.loss() {
         return Err(Failure::Lost(loss));
@@ -150,9 +193,9 @@ async fn hold(
     front.say(ToFront::Held);
     let id = command.id;
     command.go(guard.fence(), deadline_ms(guard.remaining())).map_err(Failure::ourselves)?;
-    let end = attend(&guard, run, front, tree, id).await?;
+    let end = attend(&held, front, tree, id).await?;
     front.say(ToFront::Ended(end));
-    if let Err(error) = guard.release().await {
+    if let Err(error) = held.guard.release().await {
         // The command has ended: nothing of it is undone by this.
         complain(&error.to_string());
         if error.is_lost() {
@@ -171,18 +214,18 @@ fn deadline_ms(remaining: Duration) -> u128 {
 
 /// Sees to it that nothing of the command is left when its lease ends, or is given back.
 async fn attend(
-    guard: &Guard,
-    run: &Run,
+    held: &Held<'_>,
     front: &mut Channel,
     tree: &mut Tree,
     command: Pid,
 ) -> Result<End, Failure> {
+    let Held { guard, run, .. } = held;
     let ttl = run.ttl;
     let mut danger = pin!(danger(guard, ttl));
     let left = || guard.remaining().saturating_sub(ttl / FRONT_KILLS_AT);
     let end = tokio::select! {
         biased;
-        kill_in = &mut danger => return Err(lose(guard, kill_in, front, tree, ttl).await),
+        kill_in = &mut danger => return Err(lose(held, kill_in, front, tree).await),
         () = answer(front, left, Some(command)) => None,
         end = tree.led() => Some(end),
     };
@@ -207,23 +250,37 @@ async fn attend(
 
 /// Ends all of a command whose lease is lost, or is about to be.
 async fn lose(
-    guard: &Guard,
+    Held { locker, guard, run }: &Held<'_>,
     kill_in: Duration,
     front: &mut Channel,
     tree: &mut Tree,
-    ttl: Duration,
 ) -> Failure {
-    let killed_at = now() + kill_in + ttl / FRONT_KILLS_AT;
+    let killed_at = now() + kill_in.max(FAREWELL) + run.ttl / FRONT_KILLS_AT;
     let left = || killed_at.saturating_sub(now());
-    let is_closed = tokio::select! {
+    // The command gets its time, and meanwhile the servers say why the lease cannot be renewed.
+    let ended = async { tokio::join!(tree.end(kill_in), why(locker, &run.name)).1 };
+    let why = tokio::select! {
         biased;
-        () = answer(front, left, None) => true,
-        () = tree.end(kill_in) => false,
+        () = answer(front, left, None) => None,
+        why = ended => why,
     };
-    if is_closed {
-        tree.kill().await;
+    tree.kill().await;
+    match (guard.loss().unwrap_or(Loss::Expired), why) {
+        (Loss::Expired | Loss::NoQuorum, Some(why)) => Failure::NotRenewed(why),
+        (loss, _) => Failure::Lost(loss),
     }
-    Failure::Lost(guard.loss().unwrap_or(Loss::Expired))
+}
+
+/// What is wrong with the servers, if anything is.
+async fn why(locker: &Locker, name: &OsStr) -> Option<String> {
+    match timeout(FAREWELL, locker.inspect(name.as_bytes())).await.ok()? {
+        Ok(view) => {
+            let one = |failure: &ServerFailure| format!("{}: {}", failure.server, failure.reason);
+            let all: Vec<String> = view.failures.iter().map(one).collect();
+            (!all.is_empty()).then(|| all.join("; "))
+        }
+        Err(error) => Some(error.to_string()),
+    }
 }
 
 /// Answers the front until it ends, and passes its signals on.
