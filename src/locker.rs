@@ -141,7 +141,8 @@ impl Locker {
 
     /// A request for the lock `name`, which does not wait: it is answered within the time of one
     /// command ([`Builder::command_timeout`], noticed within an eighth of that), whatever the server
-    /// does.
+    /// does. It takes a lock that is free also where others wait for it, unless it is
+    /// [fair](LockRequest::fair).
     ///
     /// # Examples
     ///
@@ -164,8 +165,14 @@ impl Locker {
     ///
     /// Each server takes them in one script, so callers who want the same locks in another order
     /// cannot block each other. The guard has one fencing token, which is good for each of them.
-    /// Who asks for several waits in no line: callers who hand single ones of them on may overtake
-    /// it.
+    ///
+    /// Who asks for several waits until all are free at the same moment, and keeps none of them from
+    /// anybody meanwhile. Where that does not come within two seconds, its turn does: it takes them
+    /// one after the other, in the order of their bytes, each in the line of that lock, and keeps those
+    /// that it has for at most two seconds while it waits for the next (then twice as long at each turn,
+    /// up to 32 seconds, with as long a pause between two turns in which it keeps none). So it is served
+    /// beside callers who want single ones of them. In a Cluster there is such a turn only for locks of
+    /// one hash slot.
     ///
     /// # Examples
     ///
@@ -286,7 +293,8 @@ impl Locker {
 
     /// What is wrong with servers that take part all the same: one line each, with its address.
     ///
-    /// A server that may evict keys is one: a lock that is evicted is lost before its time. So is
+    /// A server that may evict keys is one, where its user may ask for `INFO memory`: a lock that is
+    /// evicted is lost before its time. So is
     /// one that has refused, for want of a right, what nobody waited for: client tracking (whoever
     /// waits has to poll), a renewal, the release of a dropped guard. And one with a connection that
     /// could not log in anew before its credentials end ([`Builder::credentials`]).

@@ -64,6 +64,7 @@ pub(crate) struct Asked {
     wait: Wait,
     retry: Retry,
     is_renewed: bool,
+    is_fair: bool,
     replicas: Option<Replicas>,
 }
 
@@ -76,15 +77,26 @@ impl LockRequest<Fenced> {
     ) -> Self {
         let Defaults { min_validity, ref label, retry, is_renewed, replicas, .. } = *defaults;
         let label = label.clone();
-        let (ttl, expected) = (None, None);
-        let asked =
-            Asked { names, ttl, expected, min_validity, label, wait, retry, is_renewed, replicas };
+        let (ttl, expected, is_fair) = (None, None, false);
+        let asked = Asked {
+            names,
+            ttl,
+            expected,
+            min_validity,
+            label,
+            wait,
+            retry,
+            is_renewed,
+            is_fair,
+            replicas,
+        };
         Self { core, defaults, asked, fencing: PhantomData }
     }
 
     /// Takes the lock by a plain `SET NX PX`, which costs the server less, and without a fencing
     /// token: a guard that outlives its lease unnoticed has nothing that a resource could refuse.
-    /// Such a first try overtakes who waits in other processes.
+    /// Such a first try overtakes who waits in other processes, unless it is
+    /// [fair](LockRequest::fair), which costs what a fenced one does.
     ///
     /// # Examples
     ///
@@ -155,6 +167,32 @@ impl<F: Fencing> LockRequest<F> {
     /// [`Locker::try_lock`](crate::Locker::try_lock).
     pub fn wait_at_most(mut self, limit: Duration) -> Self {
         self.asked.wait = Wait::AtMost(limit);
+        self
+    }
+
+    /// Leaves a lock that is free to those who wait for it.
+    ///
+    /// By default a request that does not wait ([`Locker::try_lock`](crate::Locker::try_lock)) barges:
+    /// it takes a lock that is free at that moment, also before those who wait for it, as does the
+    /// first try of an [unfenced](LockRequest::unfenced) request. A process that tries again and
+    /// again can so keep waiters from the lock for long. A fair one is refused then
+    /// ([`Error::is_contended`], with [`Vote::Queued`](crate::Vote::Queued)). With several servers only
+    /// one of them counts who waits: there it is a courtesy, which may fail.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// match locker.try_lock("nightly").fair().await {
+    ///     Ok(guard) => guard.release().await?,
+    ///     Err(error) if error.is_contended() => println!("{error}"),
+    ///     Err(error) => return Err(error),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn fair(mut self) -> Self {
+        self.asked.is_fair = true;
         self
     }
 
@@ -229,8 +267,8 @@ impl<F: Fencing> LockRequest<F> {
 impl Asked {
     /// What is asked for, if it can be.
     fn wish(self, core: &Core, defaults: &Defaults, is_fenced: bool) -> Result<Wish, Error> {
-        let Self { names, ttl, expected, min_validity, label, wait, retry, is_renewed, replicas } =
-            self;
+        let Self { names, ttl, expected, min_validity, label, is_renewed, replicas, .. } = self;
+        let (wait, retry, is_fair) = (self.wait, self.retry, self.is_fair);
         let names = names?;
         let fitting = || defaults.ttl(core.meter(), expected);
         let ttl = match (ttl, expected) {
@@ -249,7 +287,7 @@ impl Asked {
         retry.check().map_err(Error::misuse)?;
         replicas.map_or(Ok(()), |it| it.check(core.command_timeout())).map_err(Error::misuse)?;
         let order = Order { term, label, is_fenced, is_renewed, replicas };
-        Ok(Wish { names, order, wait, retry })
+        Ok(Wish { names, order, wait, retry, is_fair })
     }
 }
 

@@ -4,7 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use leasehold::{Guard, Locker};
+use leasehold::{ErrorKind, Guard, Locker};
 use leasehold_resp::Frame;
 use support::{Fault, FaultProxy, RedisServer, eventually, soon};
 use tokio::runtime::Runtime;
@@ -275,6 +275,7 @@ async fn a_grant_that_comes_too_late_is_given_back() {
         .min_validity(Duration::from_millis(80));
     let error = request.await.unwrap_err();
     assert!(error.is_timeout() && !error.is_contended(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::TooLate);
     let release = |commands: &str| commands.contains("cmdstat_eval:calls=1");
     eventually("the release was sent", || release(&server.cli_text(&["INFO", "commandstats"])))
         .await;

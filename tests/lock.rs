@@ -245,3 +245,16 @@ async fn names_are_bytes_and_different_names_are_different_locks() {
     drop(guards);
     eventually("all are given back", || server.cli(&["DBSIZE"]) == Frame::Integer(6)).await;
 }
+
+#[tokio::test]
+async fn one_server_that_may_evict_locks_is_warned_of_and_serves() {
+    let server = RedisServer::start();
+    let locker = Locker::connect(&server.url()).await.unwrap();
+    assert_eq!(locker.warnings(), [] as [String; 0]);
+    server.cli(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+    let locker = Locker::connect(&server.url()).await.unwrap();
+    let warnings = locker.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("allkeys-lru"), "{warnings:?}");
+    locker.lock("a").await.unwrap().release().await.unwrap();
+}

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use leasehold::{Locker, Loss};
 use support::{Fleet, RedisServer, eventually, soon};
+use tokio::task::JoinSet;
 
 /// So long that no key is ever free because of it.
 const LONG: Duration = Duration::from_secs(3600);
@@ -148,4 +149,74 @@ async fn a_key_that_is_no_lock_any_more_costs_its_own_lease_and_no_other_lock() 
     let before = locker.stats().renewed;
     eventually("the other is renewed", || locker.stats().renewed > before).await;
     assert!(!sound.is_lost());
+}
+
+/// Callers of single locks, in this process and in another, who never leave both free at a time.
+fn crowd(lockers: &[Locker], name: &'static str, served: &Arc<AtomicUsize>) -> JoinSet<()> {
+    let mut crowd = JoinSet::new();
+    for locker in lockers.iter().flat_map(|locker| [locker.clone(), locker.clone()]) {
+        let served = Arc::clone(served);
+        crowd.spawn(async move {
+            loop {
+                let guard = locker.lock(name).await.unwrap();
+                served.fetch_add(1, Ordering::Relaxed);
+                tokio::time::sleep(Duration::from_millis(2)).await;
+                guard.release().await.unwrap();
+            }
+        });
+    }
+    crowd
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_wants_several_is_served_beside_callers_who_want_one() {
+    let server = RedisServer::start();
+    let lockers = [locker(&server).await, locker(&server).await];
+    let served: [Arc<AtomicUsize>; 3] = Default::default();
+    let _crowds: Vec<_> = ["a", "b", "c"]
+        .into_iter()
+        .zip(&served)
+        .map(|(name, served)| crowd(&lockers, name, served))
+        .collect();
+    eventually("all are at it", || served.iter().all(|it| it.load(Ordering::Relaxed) > 20)).await;
+    let guard = soon("all of them", lockers[0].lock_all(["b", "c", "a"]).into_future()).await;
+    let guard = guard.unwrap();
+    let before: Vec<_> = served.iter().map(|it| it.load(Ordering::SeqCst)).collect();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let after: Vec<_> = served.iter().map(|it| it.load(Ordering::SeqCst)).collect();
+    assert_eq!(before, after, "nobody else has any of them");
+    for name in ["a", "b", "c"] {
+        let fence = server.cli_text(&["GET", &format!("{{{name}}}:fence")]);
+        assert_eq!(fence, guard.fence().to_string());
+    }
+    guard.release().await.unwrap();
+    let go_on = |it: &Arc<AtomicUsize>| it.load(Ordering::Relaxed) > after[0] + 20;
+    eventually("they go on", || go_on(&served[0])).await;
+}
+
+/// A turn keeps what it has got only for a while: who waits for the other lock in vain does not shut
+/// everybody out of the first.
+#[tokio::test]
+async fn a_turn_that_is_too_short_gives_back_what_it_has() {
+    let server = RedisServer::start();
+    let lockers = [locker(&server).await, locker(&server).await];
+    let held = lockers[1].lock("b").await.unwrap();
+    let several = tokio::spawn(lockers[0].lock_all(["a", "b"]).into_future());
+    eventually("its turn comes", || present(&server, &["a"]) == "1").await;
+    eventually("and goes", || present(&server, &["a"]) == "0").await;
+    lockers[1].lock("a").await.unwrap().release().await.unwrap();
+    eventually("its next turn comes", || present(&server, &["a"]) == "1").await;
+    held.release().await.unwrap();
+    let guard = soon("both", several).await.unwrap().unwrap();
+    assert_eq!(present(&server, &["a", "b"]), "2");
+    guard.release().await.unwrap();
+    assert_eq!(present(&server, &["a", "b"]), "0");
+    // A turn in which it keeps one of them is dropped with its request.
+    let held = lockers[1].lock("b").await.unwrap();
+    let several = tokio::spawn(lockers[0].lock_all(["a", "b"]).into_future());
+    eventually("its turn comes", || present(&server, &["a"]) == "1").await;
+    several.abort();
+    eventually("nothing is kept", || present(&server, &["a"]) == "0").await;
+    drop(held);
+    assert_eq!(lockers[0].stats().held, 0);
 }

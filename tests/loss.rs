@@ -123,6 +123,11 @@ async fn work_is_dropped_when_the_lease_is_lost() {
     let locker = locker(&server).await;
     let guard = take(&locker, SHORT).await;
     assert_eq!(guard.run(async { 7 }).await.unwrap(), 7);
+    let short = Duration::from_millis(50);
+    let brief = locker.lock("brief").ttl(short).no_renewal().await.unwrap();
+    // The whole lease is over within one poll.
+    let error = brief.run(async { std::thread::sleep(2 * short) }).await.unwrap_err();
+    assert!(error.is_lost(), "{error}");
     server.cli(&["DEL", "a"]);
     let (done, dropped) = tokio::sync::oneshot::channel::<()>();
     let work = async move {

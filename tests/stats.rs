@@ -5,6 +5,8 @@ mod support;
 
 #[path = "shutdown/endings.rs"]
 mod endings;
+#[path = "stats/ends.rs"]
+mod ends;
 #[path = "shutdown/settling.rs"]
 mod settling;
 

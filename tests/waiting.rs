@@ -6,6 +6,8 @@ mod support;
 mod failing;
 #[path = "waiting/handed.rs"]
 mod handed;
+#[path = "waiting/kinds.rs"]
+mod kinds;
 #[path = "waiting/limits.rs"]
 mod limits;
 

@@ -27,6 +27,11 @@ pub enum Vote {
     Granted,
     /// Another holds the lock; nobody knows who where it was released since.
     Held(Option<Holder>),
+    /// Nobody holds the lock, and others wait for it.
+    Queued {
+        /// How many do.
+        waiting: u64,
+    },
     /// The lock is not, or no longer, the one who asks's.
     NotOwned,
     /// It has accepted a fencing token that is not below the one proposed.
@@ -157,6 +162,7 @@ impl fmt::Display for Vote {
             Self::Granted => f.write_str("granted"),
             Self::Held(Some(holder)) => write!(f, "held by {holder}"),
             Self::Held(None) => f.write_str("held by another, who has released it since"),
+            Self::Queued { waiting } => write!(f, "free, and others wait for it ({waiting})"),
             Self::NotOwned => f.write_str("not held by this lease any more"),
             Self::Stale => f.write_str("has seen a larger token"),
             Self::Pending => f.write_str("has not answered yet"),

@@ -14,6 +14,7 @@ use super::order::Wish;
 use super::post::Lanes;
 use super::round::Round;
 use super::spans::Asking;
+use super::together::together;
 use super::wait::wait;
 use crate::clock;
 use crate::error::{Error, ErrorKind, Kind, Report};
@@ -76,8 +77,9 @@ async fn take(core: &Arc<Core>, wish: &Wish, asked_at: Moment) -> Result<Lease, 
         if core.is_shut_down() {
             return Err(shut_down(wish));
         }
-        let manner = if waits { Manner::TURN } else { Manner::TAKE };
-        let bid = Bid { is_fenced: wish.order.is_fenced, manner, lead: None, limit };
+        let manner = if waits || wish.is_fair { Manner::TURN } else { Manner::TAKE };
+        let (is_fenced, is_fair) = (wish.order.is_fenced, wish.is_fair);
+        let bid = Bid { is_fenced, is_fair, manner, lead: None, limit };
         let claim = Claim::new(core, wish.names.clone(), &wish.order, Lanes::Shared);
         match attempt(claim, bid).await {
             Ok(lease) => return Ok(lease),
@@ -86,7 +88,10 @@ async fn take(core: &Arc<Core>, wish: &Wish, asked_at: Moment) -> Result<Lease, 
         }
     }
     // On the heap, so that who need not wait does not carry the room for it.
-    Box::pin(wait(core, wish, patience, refused)).await
+    match wish.names.len() {
+        1 => Box::pin(wait(core, wish, patience, refused)).await,
+        _ => Box::pin(together(core, wish, patience, refused)).await,
+    }
 }
 
 impl Refused {
@@ -118,6 +123,8 @@ pub(super) fn failed(wish: &Wish, report: Report) -> Error {
 /// How to ask for a lock, and until when.
 pub(super) struct Bid {
     pub(super) is_fenced: bool,
+    /// Whether nobody who waits may be overtaken, at the price of a script.
+    pub(super) is_fair: bool,
     pub(super) manner: Manner,
     pub(super) lead: Option<Lead>,
     pub(super) limit: Limit,
@@ -130,11 +137,12 @@ pub(super) struct Bid {
 /// Where servers were late, they are asked once more, over the same connections: the answer says
 /// what became of the first question too. Anything else that is not known is given back.
 pub(super) async fn attempt(mut claim: Claim, bid: Bid) -> Result<Lease, Refused> {
-    let Bid { is_fenced, manner, lead, limit } = bid;
+    let Bid { is_fenced, is_fair, manner, lead, limit } = bid;
     let hold = claim.hold().clone();
     let quorum = hold.quorum();
     hold.core.meter().note_attempt();
     let is_plain = !is_fenced
+        && !is_fair
         && manner.waiting == Waiting::No
         && manner.taking != Taking::Look
         && hold.predecessor().is_none()

@@ -151,7 +151,8 @@ impl Answer {
             Self::Held { holder, .. } => {
                 Vote::Held(Some(Holder::clone(holder).seen_from(configuration)))
             }
-            Self::Taken | Self::Queued { .. } | Self::Free => Vote::Held(None),
+            Self::Queued { waiting } => Vote::Queued { waiting: *waiting },
+            Self::Taken | Self::Free => Vote::Held(None),
             Self::NotOwned => Vote::NotOwned,
             Self::Stale { .. } => Vote::Stale,
             Self::Failed(reason) => {

@@ -50,10 +50,24 @@ pub(super) struct Claim {
 impl Claim {
     /// A claim of nothing yet, with a lane on each server.
     pub(super) fn new(core: &Arc<Core>, names: Few<Names>, order: &Order, lanes: Lanes) -> Self {
+        Self::with(core, names, order, lanes, None)
+    }
+
+    /// The same of one that has some of the locks already, as another owner: as a `part`.
+    pub(super) fn with(
+        core: &Arc<Core>,
+        names: Few<Names>,
+        order: &Order,
+        lanes: Lanes,
+        part: Option<&[u8]>,
+    ) -> Self {
         let lanes = if order.replicas.is_some() { Lanes::Synced } else { lanes };
         let posts = Post::of(core, &names, lanes);
         let owner = Owner::fresh(core.fingerprint(), order.label.as_deref());
-        let hold = Hold::new(Arc::clone(core), names, owner, posts, order);
+        let mut hold = Hold::new(Arc::clone(core), names, owner, posts, order);
+        if let Some(part) = part {
+            hold.include(part);
+        }
         Self { hold: Held::new(hold), settled: false }
     }
 
@@ -108,7 +122,7 @@ impl Claim {
                 parameters.extend(locks.flat_map(|(n, waiters)| [n.lock(), n.fence(), waiters]));
                 parameters.extend([hold.owner.value(), &ttl, &token, who_decides]);
                 parameters.extend(manner);
-                parameters.extend(hold.predecessor());
+                parameters.extend(hold.replaces());
                 parameters
             })
             .collect();

@@ -227,6 +227,12 @@ impl Core {
         Some(Lead { server, patience, shunned: shunned.to_vec() })
     }
 
+    /// Whether these locks are in several slots of one place, each of which may be with another server.
+    pub(super) fn is_spread(&self, names: &[Names]) -> bool {
+        let slot = |names: &Names| self.places[0].slot(names.lock());
+        self.is_single() && names.iter().any(|other| slot(other) != slot(&names[0]))
+    }
+
     /// Whether one server decides alone. Then it may raise a token by itself, and it is waited for
     /// when it is away; of several, one that is away is a vote that is missing.
     pub(crate) fn is_single(&self) -> bool {

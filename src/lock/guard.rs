@@ -145,6 +145,10 @@ impl<F: Fencing> Guard<F> {
     }
 
     /// Whether the lease has ended. Once true, it stays true.
+    ///
+    /// It asks no server: it is true at the lease's end, and once a renewal or a watch has found the
+    /// lease gone. Before its first renewal a lease is watched only while somebody waits in
+    /// [`Guard::lost`] or [`Guard::run`].
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.loss().is_some()
@@ -159,10 +163,13 @@ impl<F: Fencing> Guard<F> {
     /// Waits until the lease is lost, and says why.
     ///
     /// At the latest that is its deadline, by a timer that needs no reply. It is at once when so
-    /// many servers say that the lease is gone that no quorum can hold it. A renewed lease for
-    /// which somebody waits here is watched, where the servers allow it (RESP3 and client
-    /// tracking): then a key that is deleted is known within a round trip (within 200 ms, where that
-    /// key changes again and again), and else at the next renewal.
+    /// many servers say that the lease is gone that no quorum can hold it. A lease that is renewed in
+    /// the background is watched, where the servers allow it (RESP3 and client tracking), from its
+    /// first renewal on (a third of its TTL after the grant), and from some 40 ms after somebody began
+    /// to wait here or in [`Guard::run`]: then a key that is deleted is known within a round trip
+    /// (within 200 ms, where that key changes again and again), and else at the next renewal. A guard
+    /// that is only asked ([`Guard::is_lost`]) is not watched before its first renewal: most leases are
+    /// over by then, and cost the server nothing.
     ///
     /// # Panics
     ///

@@ -58,6 +58,8 @@ struct Rare {
     succession: Option<Succession>,
     /// Who has to have it beside the servers themselves.
     replicas: Option<Replicas>,
+    /// The value of an owner of this process that has some of the locks, and answers for itself.
+    part: Option<Box<[u8]>>,
 }
 
 /// That a lock went from hand to hand.
@@ -83,7 +85,7 @@ impl Hold {
             term,
             posts,
             is_renewed,
-            rare: replicas.map(|it| Box::new(Rare { replicas: Some(it), succession: None })),
+            rare: replicas.map(|it| Box::new(Rare { replicas: Some(it), ..Rare::default() })),
             deadline: Deadline::not_begun(),
             token: AtomicU64::new(0),
             granted_at: AtomicU64::new(0),
@@ -111,6 +113,17 @@ impl Hold {
     /// The value of the owner that this one takes over from, which servers may still have.
     pub(super) fn predecessor(&self) -> Option<&[u8]> {
         self.succession().map(|succession| &*succession.predecessor)
+    }
+
+    /// It takes what this owner has too, who gives it back by itself.
+    pub(super) fn include(&mut self, part: &[u8]) {
+        self.rare.get_or_insert_default().part = Some(part.into());
+    }
+
+    /// The value of the owner whose locks it finds as good as free.
+    pub(super) fn replaces(&self) -> Option<&[u8]> {
+        let part = || self.rare.as_ref()?.part.as_deref();
+        self.predecessor().or_else(part)
     }
 
     fn succession(&self) -> Option<&Succession> {

@@ -10,9 +10,9 @@ use super::acquirer::attempt_aside;
 use super::claim::{Claim, give_back_predecessor};
 use super::granted_by::GrantedBy;
 use super::hold::Hold;
+use super::lines::Place;
 use super::manner::Manner;
 use super::names::Names;
-use super::order::Order;
 use super::post::Post;
 use super::race::{First, race};
 use super::round::Round;
@@ -32,6 +32,8 @@ pub(crate) struct Lease {
     claim: Claim,
     /// Its place with the keeper; none once it is kept no longer.
     entry: Option<Entry>,
+    /// It is being given back while it is held, and that has not been counted yet.
+    is_leaving: bool,
     granted_by: GrantedBy,
 }
 
@@ -43,7 +45,8 @@ impl Lease {
         let due = if hold.is_renewed { renew_at(asked_at, hold.term.ttl()) } else { ends_at };
         let entry = hold.core.keeper().keep(hold.clone(), due);
         hold.core.meter().note_lease_began();
-        Self { claim, entry: Some(entry), granted_by: GrantedBy::new(granted_by) }
+        let granted_by = GrantedBy::new(granted_by);
+        Self { claim, entry: Some(entry), is_leaving: false, granted_by }
     }
 
     pub(super) fn hold(&self) -> &Hold {
@@ -88,7 +91,11 @@ impl Lease {
     pub(crate) async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
         match race(self.lost(), work).await {
             First::One(loss) => Err(self.lost_by(loss)),
-            First::Other(output) => Ok(output),
+            // What ended in the last poll of the work has been told by nobody yet.
+            First::Other(output) => match self.loss() {
+                None => Ok(output),
+                Some(loss) => Err(self.lost_by(loss)),
+            },
         }
     }
 
@@ -139,7 +146,9 @@ impl Lease {
             step.end("handed_over");
             return Ok(());
         } else {
+            self.is_leaving = loss.is_none();
             let round = self.claim.release().await;
+            self.is_leaving = false;
             self.conclude(&round, loss, step)?;
         }
         loss.map_or(Ok(()), |loss| Err(self.lost_by(loss)))
@@ -153,6 +162,9 @@ impl Lease {
             // The claim is dropped unsettled: the release is queued once more.
             step.end("unconfirmed");
             hold.span.close("unconfirmed");
+            if loss.is_none() {
+                hold.note_released();
+            }
             return Err(self.failed(round));
         }
         self.claim.settle_after(round);
@@ -175,6 +187,12 @@ impl Lease {
     /// The release is queued where the lease is dropped.
     pub(crate) fn release_later(self) -> Result<(), Error> {
         self.loss().map_or(Ok(()), |loss| Err(self.lost_by(loss)))
+    }
+
+    /// Gives back what nobody was told of, wherever it still is its owner's.
+    pub(super) fn withdraw(mut self) {
+        self.end();
+        self.claim.give_back();
     }
 
     /// It is kept no longer.
@@ -211,7 +229,9 @@ impl Lease {
             None => return false,
         };
         // What replicas acknowledge goes out on connections of its own.
-        let fits = |order: &Order| order.replicas.is_some() == hold.replicas().is_some();
+        let has_replicas = hold.replicas().is_some();
+        let fits =
+            |place: &Place| place.is_handed && place.order.replicas.is_some() == has_replicas;
         let Some(place) = core.lines().next(names, fits) else { return false };
         let successor = Claim::successor(&hold, &place.order, relay);
         core.lines().occupy(names, successor.hold(), &place);
@@ -226,7 +246,8 @@ impl Lease {
         hold.span.close("handed_over");
         hold.note_released();
         let (is_fenced, limit) = (place.order.is_fenced, place.limit);
-        let mut lock = attempt_aside(successor, Bid { is_fenced, manner, lead: None, limit });
+        let bid = Bid { is_fenced, is_fair: false, manner, lead: None, limit };
+        let mut lock = attempt_aside(successor, bid);
         // The first poll sends; whoever is handed the rest polls it again.
         if let Poll::Ready(done) = lock.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             lock = Box::pin(std::future::ready(done));
@@ -234,6 +255,15 @@ impl Lease {
         // Where nobody is there to take it any more, it goes back with what is dropped here.
         drop(place.hand(lock));
         true
+    }
+
+    /// Queues its release; counts it, if it was held until now.
+    fn leave(&mut self) {
+        self.claim.give_back();
+        self.hold().core.lines().free(self.hold());
+        if std::mem::take(&mut self.is_leaving) {
+            self.hold().note_released();
+        }
     }
 
     fn lost_by(&self, loss: Loss) -> Error {
@@ -251,6 +281,9 @@ impl Lease {
 /// Hands the lock over or queues its release; neither blocks nor panics, and needs no runtime.
 impl Drop for Lease {
     fn drop(&mut self) {
+        if self.is_leaving {
+            self.leave();
+        }
         if self.entry.is_none() {
             return;
         }
@@ -260,12 +293,9 @@ impl Drop for Lease {
         if loss == Some(Loss::ShutDown) {
             self.claim.settle();
         } else if loss.is_some() || !self.hand_over() {
-            self.claim.give_back();
-            self.hold().core.lines().free(self.hold());
             step.end("queued");
-            if loss.is_none() {
-                self.hold().note_released();
-            }
+            self.is_leaving = loss.is_none();
+            self.leave();
         } else {
             step.end("handed_over");
         }

@@ -57,6 +57,8 @@ pub(super) struct Place {
     pub(super) order: Order,
     /// Until when the wait lasts.
     pub(super) limit: Limit,
+    /// Whether the lock may be handed over here: who waits for more than this one asks for all.
+    pub(super) is_handed: bool,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -111,10 +113,17 @@ impl Lines {
     }
 
     /// Takes the last place in the line.
-    pub(super) fn join(core: &Arc<Core>, names: &Names, order: &Order, limit: Limit) -> Ticket {
+    pub(super) fn join(
+        core: &Arc<Core>,
+        names: &Names,
+        order: &Order,
+        limit: Limit,
+        is_handed: bool,
+    ) -> Ticket {
         let place = Arc::new(Place {
             order: order.clone(),
             limit,
+            is_handed,
             state: Mutex::new(State::Waits),
             changed: Notify::new(),
         });
@@ -141,14 +150,14 @@ impl Lines {
     pub(super) fn next(
         &self,
         names: &Names,
-        accepts: impl Fn(&Order) -> bool,
+        accepts: impl Fn(&Place) -> bool,
     ) -> Option<Arc<Place>> {
         if self.are_none() {
             return None;
         }
         let mut all = self.lock();
         let places = &mut all.lines.get_mut(names)?.places;
-        if accepts(&places.front()?.order) { places.pop_front() } else { None }
+        if accepts(places.front()?) { places.pop_front() } else { None }
     }
 
     /// The lock is on its way to `hold`, for whom waits at `place`.

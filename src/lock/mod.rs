@@ -41,4 +41,5 @@ mod round;
 pub(crate) mod scripts;
 pub(crate) mod shutdown;
 mod spans;
+mod together;
 mod wait;

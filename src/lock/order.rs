@@ -54,4 +54,6 @@ pub(crate) struct Wish {
     pub(crate) order: Order,
     pub(crate) wait: Wait,
     pub(crate) retry: Retry,
+    /// Whether a lock is left to those who wait for it.
+    pub(crate) is_fair: bool,
 }

@@ -24,9 +24,10 @@ use super::lease::Lease;
 use super::limit::Limit;
 use super::lines::{Lines, Ticket, Turn};
 use super::manner::{Manner, Taking, Waiting};
+use super::names::Names;
 use super::order::Wish;
 use super::post::Lanes;
-use super::race::{First, race};
+use super::race::{First, any, race};
 use super::round::Round;
 use crate::clock;
 use crate::error::{Error, Kind, Report};
@@ -51,44 +52,41 @@ pub(super) async fn wait(
     patience: Patience,
     refused: Option<Refused>,
 ) -> Result<Lease, Error> {
-    let limit = patience.ends_at().map_or(Limit::None, Limit::At);
-    let ticket = match &wish.names[..] {
-        [names] => Some(Lines::join(core, names, &wish.order, limit)),
-        // Several at once wait in no line: they are free together, or they are not.
-        _ => None,
-    };
-    let waiter = Waiter {
-        core,
-        wish,
-        patience,
-        limit,
-        ticket,
-        turns: Turns::default(),
-        lead: None,
-        forgetful: Vec::new(),
-        watch: None,
-        has_come: false,
-        known: None,
-    };
-    waiter.run(refused).await
+    Waiter::of_last(core, wish, &mut Outlook::new(patience), None).run(refused).await
 }
 
-struct Waiter<'a> {
+/// What a request has come to so far.
+pub(super) struct Outlook {
+    patience: Patience,
+    /// What servers said last.
+    known: Option<Refused>,
+}
+
+impl Outlook {
+    pub(super) fn new(patience: Patience) -> Self {
+        Self { patience, known: None }
+    }
+
+    fn limit(&self) -> Limit {
+        self.patience.ends_at().map_or(Limit::None, Limit::At)
+    }
+}
+
+pub(super) struct Waiter<'a> {
     core: &'a Arc<Core>,
     wish: &'a Wish,
-    patience: Patience,
-    limit: Limit,
+    outlook: &'a mut Outlook,
+    /// The owner that has all locks of the wish but the last, if this one has them already.
+    part: Option<&'a [u8]>,
     ticket: Option<Ticket>,
     turns: Turns,
     lead: Option<Lead>,
     /// Servers that had the lock free while others named its holder: they have lost its lease, and to
     /// begin with them would only disturb all who watch them, the holder too, again and again.
     forgetful: Vec<usize>,
-    watch: Option<Watch>,
+    watches: Vec<Watch>,
     /// Others know of it: it is a newcomer no longer.
     has_come: bool,
-    /// What servers said last.
-    known: Option<Refused>,
 }
 
 /// What became of one turn.
@@ -99,8 +97,39 @@ enum Asked {
     Interrupted,
 }
 
-impl Waiter<'_> {
-    async fn run(mut self, refused: Option<Refused>) -> Result<Lease, Error> {
+impl<'a> Waiter<'a> {
+    /// For all locks of a wish, in no line: they are free together, or they are not.
+    pub(super) fn of_all(core: &'a Arc<Core>, wish: &'a Wish, outlook: &'a mut Outlook) -> Self {
+        Self {
+            core,
+            wish,
+            outlook,
+            part: None,
+            ticket: None,
+            turns: Turns::default(),
+            lead: None,
+            forgetful: Vec::new(),
+            watches: Vec::new(),
+            has_come: false,
+        }
+    }
+
+    /// For the last lock of a wish, in its line, with the others if there are any, which `part` has.
+    pub(super) fn of_last(
+        core: &'a Arc<Core>,
+        wish: &'a Wish,
+        outlook: &'a mut Outlook,
+        part: Option<&'a [u8]>,
+    ) -> Self {
+        let last = &wish.names[wish.names.len() - 1];
+        let ticket = Lines::join(core, last, &wish.order, outlook.limit(), part.is_none());
+        Self { part, ticket: Some(ticket), ..Self::of_all(core, wish, outlook) }
+    }
+
+    /// # Cancel safety
+    ///
+    /// As [`wait`].
+    pub(super) async fn run(mut self, refused: Option<Refused>) -> Result<Lease, Error> {
         match refused {
             // It asks again at once, where the server will tell of the holder's end.
             Some(refused) if matches!(refused.setback, Setback::Held(_)) => {
@@ -146,11 +175,11 @@ impl Waiter<'_> {
     /// its wait is near looks once who it is.
     async fn wait_for_turn(&mut self) -> Result<(), Error> {
         let Some(ticket) = &self.ticket else { return Ok(()) };
-        let Some(left) = self.patience.left(clock::now()) else {
+        let Some(left) = self.outlook.patience.left(clock::now()) else {
             ticket.called().await;
             return Ok(());
         };
-        let reserve = match &self.known {
+        let reserve = match &self.outlook.known {
             None => (left / LAST_LOOK_SHARE).min(self.core.command_timeout()),
             Some(_) => Duration::ZERO,
         };
@@ -162,18 +191,19 @@ impl Waiter<'_> {
         }
         let looked = attempt_aside(self.claim(Lanes::Shared), self.bid(Manner::LOOK));
         if let First::One(Err(refused)) = race(looked, ticket.called()).await {
-            self.known = (!refused.round.is_empty()).then_some(refused);
+            self.outlook.known = (!refused.round.is_empty()).then_some(refused);
         }
         Ok(())
     }
 
     fn claim(&self, lanes: Lanes) -> Claim {
-        Claim::new(self.core, self.wish.names.clone(), &self.wish.order, lanes)
+        let Wish { names, order, .. } = self.wish;
+        Claim::with(self.core, names.clone(), order, lanes, self.part)
     }
 
     fn bid(&self, manner: Manner) -> Bid {
         let (is_fenced, lead) = (self.wish.order.is_fenced, self.lead.clone());
-        Bid { is_fenced, manner, lead, limit: self.limit }
+        Bid { is_fenced, is_fair: false, manner, lead, limit: self.outlook.limit() }
     }
 
     /// Asks the servers for the lock, as the first in the line: a newcomer takes it unless others
@@ -183,7 +213,7 @@ impl Waiter<'_> {
         let mut taking = self.taking();
         loop {
             // While servers fail there is nothing to be told of.
-            if self.has_come || self.known.is_none() {
+            if self.has_come || self.outlook.known.is_none() {
                 self.begin_to_watch();
             }
             let claim = self.claim(Lanes::Watching);
@@ -229,7 +259,7 @@ impl Waiter<'_> {
         let rest = self.consider(refused, is_counted)?;
         race(self.interrupted(), sleep(rest.least)).await;
         self.sleep(rest.most - rest.least).await;
-        if self.patience.is_over(clock::now()) { Err(self.out_of_time()) } else { Ok(()) }
+        if self.outlook.patience.is_over(clock::now()) { Err(self.out_of_time()) } else { Ok(()) }
     }
 
     /// How long to rest after a refusal; or the error that ends the wait.
@@ -237,16 +267,16 @@ impl Waiter<'_> {
         let is_news = self.learn(&refused, is_counted);
         let is_watched = |server: usize| refused.hold.seat(server).is_watched();
         if let Setback::Held(frees_in) = refused.setback {
-            if self.watch.is_some() && refused.round.refused_by().any(is_watched) {
+            if !self.watches.is_empty() && refused.round.refused_by().any(is_watched) {
                 refused.setback = Setback::Watched(frees_in);
             }
         }
         let setback = refused.setback;
         // What was cut short by the limit says less than what a server said before.
-        if self.known.is_none() || !refused.round.is_cut {
-            self.known = Some(refused);
+        if self.outlook.known.is_none() || !refused.round.is_cut {
+            self.outlook.known = Some(refused);
         }
-        match self.patience.after(setback, is_news, clock::now(), clock::random_bits()) {
+        match self.outlook.patience.after(setback, is_news, clock::now(), clock::random_bits()) {
             Next::Rest(rest) => Ok(rest),
             Next::OutOfTime => Err(self.out_of_time()),
             Next::GiveUp => {
@@ -258,13 +288,13 @@ impl Waiter<'_> {
     }
 
     fn out_of_time(&self) -> Error {
-        self.error(Some(self.patience.waited(clock::now())))
+        self.error(Some(self.outlook.patience.waited(clock::now())))
     }
 
     /// The error of what servers said last. Who was never the first in the line, and could not look
     /// in time either, knows that others of this process were before it.
     fn error(&self, waited: Option<Duration>) -> Error {
-        match &self.known {
+        match &self.outlook.known {
             Some(refused) => refused.error(self.wish, waited),
             None => {
                 let title = title(&self.wish.names);
@@ -277,19 +307,24 @@ impl Waiter<'_> {
     fn tell_others(&self, error: &Error, setback: Setback) {
         let failed_for = match setback {
             Setback::Hopeless => Duration::MAX,
-            _ => self.patience.failing_for(clock::now()),
+            _ => self.outlook.patience.failing_for(clock::now()),
         };
         if let Some(ticket) = self.ticket.as_ref().filter(|_| error.is_no_quorum()) {
             ticket.fail_all(error.report(), failed_for);
         }
     }
 
-    /// From here on the servers are to tell of changes to the lock.
+    /// From here on the servers are to tell of changes to the locks that others have.
     fn begin_to_watch(&mut self) {
-        let (core, [names]) = (self.core, &self.wish.names[..]) else { return };
-        core.nodes_for(names).for_each(|node| node.want(node.watch_lane()));
-        let watch = self.watch.get_or_insert_with(|| core.watchers().watch(names.lock()));
-        watch.rearm();
+        let names = &self.wish.names[..];
+        let awaited = if self.part.is_some() { &names[names.len() - 1..] } else { names };
+        let nodes = awaited.iter().flat_map(|names| self.core.nodes_for(names));
+        nodes.for_each(|node| node.want(node.watch_lane()));
+        if self.watches.is_empty() {
+            let watch = |names: &Names| self.core.watchers().watch(names.lock());
+            self.watches = awaited.iter().map(watch).collect();
+        }
+        self.watches.iter().for_each(Watch::rearm);
     }
 
     fn manner(&self, taking: Taking) -> Manner {
@@ -307,7 +342,9 @@ impl Waiter<'_> {
             let is_known = |server: &usize| !self.forgetful.contains(server);
             self.forgetful.extend(round.free_at.filter(is_known));
             let lock = self.wish.names[0].lock();
-            self.lead = self.core.leader(lock, round.slowest_answer(), &self.forgetful);
+            let lead = || self.core.leader(lock, round.slowest_answer(), &self.forgetful);
+            // One server's word of a holder hides that the others do not serve.
+            self.lead = matches!(refused.setback, Setback::Held(_)).then(lead).flatten();
             self.turns.refused(rank(holder.owner.as_bytes(), ""), others, is_counted)
         } else if let Some(others) = round.queued() {
             self.has_come = true;
@@ -320,12 +357,7 @@ impl Waiter<'_> {
 
     /// Sleeps until the time is over, a server tells of a change, or there is news in the line.
     async fn sleep(&self, delay: Duration) {
-        let stirred = async {
-            match &self.watch {
-                Some(watch) => watch.stirred().await,
-                None => std::future::pending().await,
-            }
-        };
+        let stirred = any(self.watches.iter().map(Watch::stirred));
         let woken = race(self.called(), stirred);
         if let First::One(First::Other(())) = race(woken, sleep(delay)).await {
             self.core.meter().note_woken();

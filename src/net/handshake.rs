@@ -50,6 +50,8 @@ pub struct Hello<'a> {
     pub scripts: &'a [&'a str],
     /// The sections of INFO to ask for.
     pub info: &'a [&'a str],
+    /// Whether there is no connection without them.
+    pub needs_info: bool,
     /// Whether to be told when others change what is read on the connection
     /// ([`Connection::is_tracking`]).
     pub tracking: bool,
@@ -204,6 +206,7 @@ enum Step {
     Select,
     LoadScript,
     Info,
+    InfoIfAllowed,
     Track,
 }
 
@@ -219,7 +222,7 @@ impl Step {
                  cluster-databases)"
             }
             Self::LoadScript => "SCRIPT LOAD",
-            Self::Info => "INFO",
+            Self::Info | Self::InfoIfAllowed => "INFO",
             Self::Track => "CLIENT TRACKING",
         }
     }
@@ -291,7 +294,8 @@ fn preparation<'a>(
     let load = |script: &&'a str| {
         (Step::LoadScript, vec![&b"SCRIPT"[..], &b"LOAD"[..], script.as_bytes()])
     };
-    let inform = |section: &&'a str| (Step::Info, vec![&b"INFO"[..], section.as_bytes()]);
+    let step = if hello.needs_info { Step::Info } else { Step::InfoIfAllowed };
+    let inform = move |section: &&'a str| (step, vec![&b"INFO"[..], section.as_bytes()]);
     let scripts = hello.scripts.iter().map(load);
     LIBRARY
         .into_iter()
@@ -356,7 +360,7 @@ fn judge(
         return match step {
             Step::Hello if error.code() == Code::Unsupported => Ok(Judgement::OnlyResp2),
             // A courtesy to whoever reads CLIENT LIST: an old server, or a right that the user lacks.
-            Step::SetName | Step::SetLibrary => Ok(Judgement::Done),
+            Step::SetName | Step::SetLibrary | Step::InfoIfAllowed => Ok(Judgement::Done),
             // An old server, or a right that the user lacks: who waits has to ask instead.
             Step::Track => Ok(Judgement::Untracked(error)),
             _ => Err(OpenError::Refused { step: step.name(), error }),
@@ -367,7 +371,9 @@ fn judge(
         (Step::LoadScript, Frame::Bulk(digest)) => {
             Ok(Judgement::Digest(Bytes::copy_from_slice(&digest)))
         }
-        (Step::Info, Frame::Bulk(text) | Frame::Verbatim { text, .. }) => Ok(Judgement::Info(text)),
+        (Step::Info | Step::InfoIfAllowed, Frame::Bulk(text) | Frame::Verbatim { text, .. }) => {
+            Ok(Judgement::Info(text))
+        }
         (Step::Track, Frame::Simple(_)) => Ok(Judgement::Tracks),
         (Step::Hello, Frame::Map(_)) => Ok(Judgement::Done),
         (Step::Auth | Step::SetName | Step::SetLibrary | Step::Select, Frame::Simple(_)) => {

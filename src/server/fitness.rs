@@ -15,6 +15,9 @@ pub(crate) const MODE_FIELDS: [&str; 2] = ["redis_mode", "server_mode"];
 /// Both, for people.
 pub(crate) const MODE_FIELD: &str = "redis_mode (server_mode in Valkey)";
 
+/// What INFO is asked for of a server that votes whatever it says of itself.
+pub(crate) const WARNING_SECTIONS: [&str; 1] = ["memory"];
+
 /// What is asked of a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
@@ -64,13 +67,24 @@ pub(crate) struct Facts {
     maxmemory_policy: String,
 }
 
+/// What is wrong but no reason to refuse the server, as far as INFO says.
+pub(crate) fn warning(info: &str) -> Option<Unfit> {
+    find(info, "maxmemory_policy").and_then(evicting)
+}
+
+fn evicting(policy: &str) -> Option<Unfit> {
+    (policy != "noeviction").then(|| Unfit::Evicts(policy.to_owned()))
+}
+
+fn find<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    let value = |line: &'a str| line.strip_prefix(name)?.strip_prefix(':');
+    info.lines().find_map(value).map(str::trim)
+}
+
 impl Facts {
     /// Reads the text of INFO's sections.
     pub(crate) fn parse(info: &str) -> Result<Self, Unfit> {
-        let find = |name: &str| {
-            let value = |line| str::strip_prefix(line, name)?.strip_prefix(':');
-            info.lines().find_map(value).map(str::trim)
-        };
+        let find = |name: &str| find(info, name);
         let field = |name: &'static str| find(name).ok_or(Unfit::Unreadable(name));
         let mode = MODE_FIELDS.into_iter().find_map(find);
         let uptime = field("uptime_in_seconds")?.parse();
@@ -85,9 +99,8 @@ impl Facts {
     }
 
     /// What is wrong but no reason to refuse the server, unless the rules are strict.
-    pub(crate) fn warning(&self) -> Option<Unfit> {
-        let evicts = self.maxmemory_policy != "noeviction";
-        evicts.then(|| Unfit::Evicts(self.maxmemory_policy.clone()))
+    fn warning(&self) -> Option<Unfit> {
+        evicting(&self.maxmemory_policy)
     }
 
     /// How a server stands at `now` whose present run was first seen at `first_seen`, and began

@@ -23,7 +23,7 @@ use tokio::time::{sleep, timeout};
 use super::backlog::{self, Backlog};
 use super::command::Command;
 use super::endpoint::Endpoint;
-use super::fitness::{Facts, SECTIONS, Standing, Unfit};
+use super::fitness::{Facts, SECTIONS, Standing, Unfit, WARNING_SECTIONS, warning};
 use super::gate::Gate;
 use super::kin::{Kin, RECONNECT};
 use super::script::Script;
@@ -59,6 +59,8 @@ struct Shared {
     desks: Box<[Desk]>,
     gate: Gate,
     last_seen: Mutex<Option<Sighting>>,
+    /// What it last said of itself that is wrong.
+    warning: Mutex<Option<Unfit>>,
 }
 
 /// The run of the server that was met last.
@@ -84,8 +86,9 @@ impl Node {
         let pool = Pool::new(kin.settings.lanes, LANES_BESIDE);
         let desks = (0..pool.size()).map(|lane| Desk::new(lane < pool.for_leases())).collect();
         AtServer::announce(&endpoint.address);
-        let (gate, last_seen) = (Gate::default(), Mutex::new(None));
-        let shared = Arc::new(Shared { number, kin, endpoint, pool, desks, gate, last_seen });
+        let (gate, last_seen, warning) = (Gate::default(), Mutex::new(None), Mutex::new(None));
+        let shared = Shared { number, kin, endpoint, pool, desks, gate, last_seen, warning };
+        let shared = Arc::new(shared);
         let supervisors = (0..shared.pool.size())
             .map(|lane| clock::spawn(supervise(Arc::clone(&shared), lane)))
             .collect();
@@ -166,7 +169,7 @@ impl Node {
 
     /// What is wrong with the server, without being a reason to refuse it.
     pub(crate) fn warning(&self) -> Option<Unfit> {
-        lock(&self.shared.last_seen).as_ref()?.facts.warning()
+        lock(&self.shared.warning).clone()
     }
 
     /// The connections that there are now.
@@ -282,7 +285,7 @@ impl Shared {
         let tracking = lane >= self.watch_lane();
         let Kin { watchers, scripts, settings, .. } = &self.kin;
         let scripts: Vec<&str> = scripts.iter().map(Script::text).collect();
-        let info: &[&str] = if settings.rules.is_some() { &SECTIONS } else { &[] };
+        let info = if settings.rules.is_some() { &SECTIONS[..] } else { &WARNING_SECTIONS };
         let listeners = Listeners {
             pushes: tracking.then(|| Arc::clone(watchers) as Arc<dyn Pushes>),
             refusals: Some(self.backlog().listener(self.at_lane(lane))),
@@ -316,6 +319,7 @@ impl Shared {
     fn install(&self, lane: usize, opened: &Opened) {
         let Opened { connection, info } = opened;
         *lock(&self.desks[lane].standing) = self.judge(info);
+        *lock(&self.warning) = warning(info);
         // It has just answered a whole handshake.
         self.gate.note_answer();
         let mut waiting = self.backlog().lock();

@@ -91,6 +91,7 @@ impl NodeSettings {
             client_name: CLIENT_NAME,
             scripts,
             info,
+            needs_info: self.rules.is_some(),
             tracking,
         };
         let within = match login {

@@ -12,19 +12,19 @@ use std::time::Duration;
 use leasehold::{Builder, ErrorKind, Locker, Retry};
 
 use crate::support::scripted::{Command, greeting};
-use crate::support::{Action, RedisServer, ScriptedServer, soon};
+use crate::support::{Action, RedisServer, ScriptedServer, eventually, soon};
 use crate::{take, until_waiting};
 
-const LIMIT: Duration = Duration::from_millis(300);
+pub(crate) const LIMIT: Duration = Duration::from_millis(300);
 const MINUTE: Duration = Duration::from_secs(60);
-const HELD: &str = "*5\r\n$4\r\nheld\r\n$1\r\nx\r\n:5000\r\n$1\r\n0\r\n:1\r\n";
+pub(crate) const HELD: &str = "*5\r\n$4\r\nheld\r\n$1\r\nx\r\n:5000\r\n$1\r\n0\r\n:1\r\n";
 
 fn is_acquire(command: &Command) -> bool {
     ["take", "turn", "look"].iter().any(|word| command.words.iter().any(|it| it == word))
 }
 
 /// A server that says `answer` to every acquire, and to be well otherwise.
-fn saying(answer: impl Fn(&Command) -> Action + Send + 'static) -> ScriptedServer {
+pub(crate) fn saying(answer: impl Fn(&Command) -> Action + Send + 'static) -> ScriptedServer {
     ScriptedServer::start(move |command| {
         greeting(command).unwrap_or_else(|| match is_acquire(command) {
             true => answer(command),
@@ -37,7 +37,7 @@ fn acquires(server: &ScriptedServer) -> usize {
     server.commands().iter().filter(|command| is_acquire(command)).count()
 }
 
-fn builder(servers: &[&ScriptedServer]) -> Builder {
+pub(crate) fn builder(servers: &[&ScriptedServer]) -> Builder {
     let urls = servers.iter().map(|server| server.url());
     Locker::builder().nodes(urls).restart_guard(false).ttl(MINUTE)
 }
@@ -86,7 +86,7 @@ async fn one_lying_server_of_three_keeps_nobody_busy() {
     }
 }
 
-fn silent(_: &Command) -> Action {
+pub(crate) fn silent(_: &Command) -> Action {
     Action::Silence
 }
 
@@ -211,4 +211,31 @@ async fn the_limit_holds_in_the_line_and_for_what_is_handed_over() {
     assert_eq!(locker.stats().handed_over, 1);
     let error = soon("the limit", first).await.unwrap().unwrap_err();
     assert_eq!((error.is_timeout(), error.kind()), (true, ErrorKind::Contended), "{error}");
+}
+
+/// Who never was the first asks nobody to give it the lock when its wait is over, though the lock is
+/// free by then and the first does not know: without tracking, and with a long pause between tries.
+#[tokio::test]
+async fn nobody_takes_a_lock_out_of_turn_at_the_end_of_its_wait() {
+    let server = RedisServer::start();
+    server.cli(&["ACL", "SETUSER", "default", "-client|tracking"]);
+    server.cli(&["SET", "a", "another"]);
+    let locker = Locker::builder().node(server.url()).ttl(MINUTE).connect().await.unwrap();
+    let seldom = Retry::fixed(Duration::from_secs(3)).jitter(false);
+    let first = tokio::spawn(locker.lock("a").retry(seldom).into_future());
+    let is_counted = || server.cli_text(&["GET", "{a}:waiters"]) == "1";
+    eventually("the first has asked", is_counted).await;
+    for is_fenced in [true, false] {
+        let request = locker.lock("a").wait_at_most(LIMIT);
+        let error = match is_fenced {
+            true => tokio::spawn(async { request.await.map(drop) }),
+            false => tokio::spawn(async { request.unfenced().await.map(drop) }),
+        };
+        until_waiting(&locker, 2).await;
+        server.cli(&["DEL", "a"]);
+        let error = soon("the limit", error).await.unwrap().unwrap_err();
+        assert!(error.is_contended() && error.is_timeout(), "{error}");
+        assert_eq!(locker.stats().granted, 0);
+    }
+    soon("its turn", first).await.unwrap().unwrap().release().await.unwrap();
 }

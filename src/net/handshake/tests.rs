@@ -19,6 +19,7 @@ const HELLO: Hello<'_> = Hello {
     client_name: "tester",
     scripts: SCRIPTS,
     info: &[],
+    needs_info: true,
     tracking: false,
 };
 

@@ -34,6 +34,7 @@ async fn open(address: SocketAddr, command_timeout: Duration) -> Arc<Connection>
         client_name: "tester",
         scripts: &scripts,
         info: &[],
+        needs_info: false,
         tracking: false,
     };
     let settings = Settings { command_timeout, write_inline: 4 };
