@@ -5,6 +5,7 @@
 //! findings of them without any I/O. No server waits for another, and each has bounded time.
 
 mod facts;
+mod failover;
 mod gather;
 mod judge;
 mod report;

@@ -1,5 +1,9 @@
 //! Locks on a master that real Sentinels watch over, while another is promoted.
 
+#[path = "sentinel/history.rs"]
+mod history;
+#[path = "sentinel/open.rs"]
+mod open;
 mod support;
 
 use std::sync::Arc;
@@ -178,7 +182,10 @@ async fn the_newest_word_counts_and_only_a_master_is_believed() {
 
 fn sentinel_that_names(port: u16, epoch: u32) -> ScriptedServer {
     ScriptedServer::start(move |command| match command.name().as_str() {
-        "SENTINEL" => Action::Reply(fields(port, epoch)),
+        "SENTINEL" if command.is(&["SENTINEL", "MASTER", SERVICE]) => {
+            Action::Reply(fields(port, epoch))
+        }
+        "SENTINEL" => Action::Reply(texts(["127.0.0.1".to_owned(), port.to_string()])),
         "SUBSCRIBE" => Action::Silence,
         _ => greeting(command).unwrap(),
     })
@@ -187,6 +194,10 @@ fn sentinel_that_names(port: u16, epoch: u32) -> ScriptedServer {
 fn fields(port: u16, epoch: u32) -> Frame {
     let fields = [("ip", "127.0.0.1".to_owned()), ("port", port.to_string())];
     let fields = fields.into_iter().chain([("config-epoch", epoch.to_string())]);
-    let text = |text: String| Frame::Bulk(text.into());
-    Frame::Array(fields.flat_map(|(name, value)| [text(name.to_owned()), text(value)]).collect())
+    let fields = fields.chain([("flags", "master".to_owned())]);
+    texts(fields.flat_map(|(name, value)| [name.to_owned(), value]))
+}
+
+fn texts(texts: impl IntoIterator<Item = String>) -> Frame {
+    Frame::Array(texts.into_iter().map(|text| Frame::Bulk(text.into())).collect())
 }

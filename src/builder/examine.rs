@@ -67,6 +67,7 @@ impl Builder {
         let in_cluster = matches!(candidates, Candidates::Cluster(_));
         let is_service = matches!(candidates, Candidates::Service { .. });
         let standard = Standard {
+            ttl: self.defaults.ttl,
             restart_guard: self.guarded_ttl(),
             strict: self.strict,
             in_cluster,

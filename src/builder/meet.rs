@@ -6,7 +6,8 @@ use crate::error::{Error, FailureKind, Report, ServerReport, Vote};
 use crate::lock::answer::Reason;
 use crate::lock::core::Core;
 use crate::net::transport::Address;
-use crate::server::node::{Node, Refusal};
+use crate::server::fitness::Refusal;
+use crate::server::node::Node;
 
 /// Waits until every place has been tried; there has to be so many of them, and no server that
 /// could never serve.
@@ -53,7 +54,7 @@ async fn one(node: &Node, lanes: usize) -> Result<(), Reason> {
         node.tried(lane).await.map_err(Reason::NoConnection)?;
         match node.check(lane) {
             // It may not vote yet, and is well otherwise.
-            Ok(()) | Err(Refusal::Quarantined(_)) => {}
+            Ok(()) | Err(Refusal::Quarantined(_) | Refusal::Settling(_)) => {}
             Err(refusal) => return Err(Reason::Refusal(refusal)),
         }
     }

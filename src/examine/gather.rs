@@ -7,6 +7,7 @@ use std::time::Duration;
 use leasehold_resp::Frame;
 
 use super::facts::{ClockReading, Facts, Fields, Reading};
+use super::failover::NODE_TIMEOUT;
 use super::scratch::Scratch;
 use crate::clock;
 use crate::net::connection::Connection;
@@ -16,7 +17,8 @@ use crate::net::refusal::ServerError;
 /// So many round trips are measured: their median is not misled by one that was disturbed.
 const ROUND_TRIPS: usize = 5;
 /// What CONFIG is asked for, one by one: servers before Redis 7 take no list.
-const SETTINGS: [&[u8]; 3] = [b"appendfsync", b"no-appendfsync-on-rewrite", b"save"];
+/// The last of them where there is a Cluster.
+const SETTINGS: [&str; 4] = ["appendfsync", "no-appendfsync-on-rewrite", "save", NODE_TIMEOUT];
 
 /// What is asked, and how.
 pub(super) struct Questions<'a> {
@@ -74,7 +76,9 @@ impl Questions<'_> {
     ) -> Result<(), Stopped> {
         const SECTIONS: [&[u8]; 4] = [b"server", b"memory", b"persistence", b"replication"];
         let sections = SECTIONS.map(|section| [&b"INFO"[..], section]);
-        let settings = SETTINGS.map(|setting| [&b"CONFIG"[..], b"GET", setting]);
+        let asked = &SETTINGS[..if self.in_cluster { SETTINGS.len() } else { SETTINGS.len() - 1 }];
+        let settings: Vec<_> =
+            asked.iter().map(|setting| [&b"CONFIG"[..], b"GET", setting.as_bytes()]).collect();
         let commands: Vec<&[&[u8]]> = sections
             .iter()
             .map(|words| &words[..])

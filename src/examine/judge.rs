@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::facts::{ClockReading, Facts, Fields, Reading, TrialOutcome, shown};
+use super::failover::{NODE_TIMEOUT, failover};
 use super::report::{Check, Finding, Severity};
 use crate::net::refusal::Code;
 use crate::policy::{Moment, Run, quarantine};
@@ -18,6 +19,8 @@ const ROUND_TRIP_SHARE: u32 = 2;
 /// What a server is held against.
 #[derive(Clone, Debug)]
 pub(crate) struct Standard {
+    /// Of the leases that are taken.
+    pub(crate) ttl: Duration,
     /// The longest TTL that any client uses, where the restart guard is on.
     pub(crate) restart_guard: Option<Duration>,
     /// Whether a server that may evict keys is refused.
@@ -45,6 +48,7 @@ pub(super) fn judge(facts: &Facts, standard: &Standard, user: &str, now: Moment)
         findings.extend(eviction(facts, standard.strict));
         findings.extend(persistence(facts, standard.restart_guard.is_some()));
         findings.extend(restart_guard(facts, standard.restart_guard, now));
+        findings.extend(standard.in_cluster.then(|| outliving(facts, standard.ttl)).flatten());
     }
     findings.extend(clock(facts));
     findings.extend(round_trip(facts, standard.command_timeout));
@@ -329,6 +333,14 @@ fn restart_guard(facts: &Facts, longest_ttl: Option<Duration>, now: Moment) -> O
         )
         .cured_by("wait"),
     })
+}
+
+fn outliving(facts: &Facts, ttl: Duration) -> Option<Finding> {
+    let Reading::Known(settings) = &facts.settings else {
+        return unknown(Check::Failover, &facts.settings, "+config|get");
+    };
+    let silence_ms = settings.number(NODE_TIMEOUT)?.try_into().ok()?;
+    Some(failover(NODE_TIMEOUT, Duration::from_millis(silence_ms), ttl))
 }
 
 fn clock(facts: &Facts) -> Option<Finding> {

@@ -110,6 +110,8 @@ pub enum Check {
     RoundTrip,
     /// What the nodes of a Cluster, or Sentinels, say of where the servers are.
     Topology,
+    /// Whether leases outlive the death of a master.
+    Failover,
     /// What the servers withstand together.
     Tolerance,
 }
@@ -206,6 +208,7 @@ impl Check {
             Self::Clock => "clock",
             Self::RoundTrip => "round-trip",
             Self::Topology => "topology",
+            Self::Failover => "failover",
             Self::Tolerance => "tolerance",
         }
     }

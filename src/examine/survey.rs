@@ -4,14 +4,17 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
+use super::failover::{DOWN_AFTER, failover};
 use super::report::{Check, Finding, ServerExamination, ServerKind, Severity};
 use super::{Candidates, Plan, asked, open, unmet};
 use crate::net::handshake::OpenError;
+use crate::net::transport::Address;
+use crate::policy::Evidence;
 use crate::server::cluster::ask_for_map;
 use crate::server::cluster::map::Map;
 use crate::server::cluster::slot::SLOTS;
 use crate::server::endpoint::Endpoint;
-use crate::server::sentinel::{self, Master};
+use crate::server::sentinel::{self, Known};
 
 /// Who was found, who was asked for it, and what is to be said of all.
 #[derive(Default)]
@@ -115,17 +118,17 @@ async fn of_service(
         let name = name.to_owned();
         async move {
             let connection = open(&plan, &sentinel).await?;
-            let master = sentinel::ask(&connection, &name).await?;
-            Ok((master, connection.is_resp3(), sentinel::subscribe(&connection).await))
+            let known = sentinel::ask(&connection, &name).await?;
+            Ok((known, connection.is_resp3(), sentinel::subscribe(&connection).await))
         }
     });
     let mut survey = Survey::default();
-    let mut masters: Vec<Master> = Vec::new();
+    let mut all: Vec<Known> = Vec::new();
     for (server, answer) in answers.await {
         let finding = match answer {
-            Ok((master, is_resp3, untold)) => {
-                let named = format!("it names {} as the master", master.address);
-                masters.push(master);
+            Ok((known, is_resp3, untold)) => {
+                let named = format!("it names {} as the master", known.word.master);
+                all.push(known);
                 match untold {
                     Some(error) if is_resp3 => {
                         let reason = format!("it does not tell of a new master: {error}");
@@ -139,25 +142,38 @@ async fn of_service(
         };
         survey.asked.push(asked(&server, ServerKind::Sentinel, finding));
     }
-    if !masters.is_empty() {
+    if !all.is_empty() {
         make_light_of(&mut survey.asked);
     }
-    survey.findings.push(agreement(&masters, sentinels.len()));
-    let master = sentinel::newest(&masters);
-    survey
-        .servers
-        .extend(master.map(|it| Ok(Endpoint { address: it.address.clone(), ..template.clone() })));
+    let others = all.iter().filter_map(|known| known.others).max();
+    let silence = all.iter().filter_map(|known| known.down_after).max();
+    let said = Evidence::of(all.into_iter().map(|known| known.word).collect());
+    survey.findings.push(agreement(&said, sentinels.len()));
+    survey.findings.extend(others.and_then(|others| unnamed(others + 1, sentinels.len())));
+    survey.findings.extend(silence.map(|silence| failover(DOWN_AFTER, silence, plan.standard.ttl)));
+    let master = said.newest(|_| true).map(|word| word.master.clone());
+    survey.servers.extend(master.map(|address| Ok(Endpoint { address, ..template.clone() })));
     survey
 }
 
-fn agreement(masters: &[Master], sentinels: usize) -> Finding {
+/// Sentinels that the URL does not name.
+fn unnamed(known: usize, named: usize) -> Option<Finding> {
+    (known > named).then(|| {
+        let reason =
+            format!("the URL names {named} of {known} Sentinels: it depends on them alone");
+        Finding::note(Check::Topology, reason).cured_by("name them all")
+    })
+}
+
+fn agreement(said: &Evidence<Address>, sentinels: usize) -> Finding {
     const CHECK: Check = Check::Topology;
-    let Some(newest) = sentinel::newest(masters) else {
+    let masters = &said.words;
+    let Some(newest) = said.newest(|_| true) else {
         return Finding::error(CHECK, "no Sentinel could say which server is the master")
             .cured_by("mend the Sentinels named above, or check the service's name");
     };
-    let address = newest.address.to_string().escape_debug().to_string();
-    let agreeing = masters.iter().filter(|master| master.address == newest.address).count();
+    let address = newest.master.to_string().escape_debug().to_string();
+    let agreeing = masters.iter().filter(|word| word.master == newest.master).count();
     let reason = format!("{agreeing} of {sentinels} Sentinels name {address} as the master");
     if agreeing == masters.len() {
         Finding::ok(CHECK, reason)
@@ -170,16 +186,27 @@ fn agreement(masters: &[Master], sentinels: usize) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::Word;
 
     #[test]
     fn sentinels_that_disagree_are_warned_of_and_the_newest_is_believed() {
-        let master = |epoch, host: &str| Master::at(epoch, host);
-        let severity = |masters: &[Master]| agreement(masters, 3).severity;
+        let master = |epoch, host: &str| {
+            let master = Address::Tcp { host: host.to_owned(), port: 1 };
+            Word { epoch, watched: master.clone(), master, is_down: false }
+        };
+        let agreement = |words: &[_]| agreement(&Evidence::of(words.to_vec()), 3);
+        let severity = |words: &[_]| agreement(words).severity;
         assert_eq!(severity(&[]), Severity::Error);
         assert_eq!(severity(&[master(1, "a"), master(1, "a")]), Severity::Ok);
         let split = [master(1, "a"), master(2, "b"), master(1, "a")];
         assert_eq!(severity(&split), Severity::Warning);
-        assert!(agreement(&split, 3).reason.contains("1 of 3 Sentinels name b:1"));
+        assert!(agreement(&split).reason.contains("1 of 3 Sentinels name b:1"));
+    }
+
+    #[test]
+    fn sentinels_that_the_url_does_not_name_are_counted() {
+        assert!(unnamed(3, 3).is_none() && unnamed(2, 3).is_none());
+        assert!(unnamed(3, 1).unwrap().reason.contains("1 of 3 Sentinels"));
     }
 
     #[test]

@@ -11,8 +11,7 @@ use crate::net::outcome::{Failure, Fault};
 use crate::net::refusal::{Code, ServerError};
 #[cfg(feature = "tls")]
 use crate::net::tls::TlsFault;
-use crate::server::fitness::Unfit;
-use crate::server::node::Refusal;
+use crate::server::fitness::{Refusal, Unfit};
 
 /// What one server said to one question. What is rare is on the heap, so that a grant is short.
 #[derive(Debug)]
@@ -177,6 +176,7 @@ impl Reason {
             Self::NoReply(Failure::NotSent(Fault::TooLarge { .. })) => FailureKind::Misuse,
             Self::NoReply(Failure::NotSent(_)) | Self::BreakerOpen(_) => FailureKind::Unavailable,
             Self::Refusal(Refusal::Quarantined(_)) => FailureKind::RestartGuard,
+            Self::Refusal(Refusal::Settling(_)) => FailureKind::Unavailable,
             // Its role can change; what it is otherwise cannot.
             Self::Refusal(Refusal::Unfit(Unfit::Replica)) => FailureKind::Unavailable,
             Self::Refusal(Refusal::Unfit(_)) => FailureKind::Misuse,
@@ -227,6 +227,11 @@ impl std::fmt::Display for Reason {
             Self::Refusal(Refusal::Quarantined(wait)) => write!(
                 f,
                 "not asked: it restarted and may have forgotten leases; it may vote in {wait:.1?}"
+            ),
+            Self::Refusal(Refusal::Settling(wait)) => write!(
+                f,
+                "not asked: it has just become the master, while the one before it still grants \
+                 leases to who does not know; it may grant in {wait:.1?}"
             ),
             Self::TooFewReplicas { acknowledged, needed } => write!(
                 f,

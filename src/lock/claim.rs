@@ -40,7 +40,7 @@ use crate::server::script::Script;
 
 /// How late a server may carry out an acquire that it had received when it froze. A release that
 /// comes a TTL after that would find nothing.
-const FROZEN_MAX: Duration = Duration::from_secs(60);
+pub(super) const FROZEN_MAX: Duration = Duration::from_secs(60);
 
 pub(super) struct Claim {
     hold: Held,
@@ -250,7 +250,7 @@ pub(super) fn release<'a>(hold: &'a Hold, names: &'a [Names], keys: &'a [u8]) ->
     release_of([Some(hold.owner.value()), hold.predecessor()], names, keys)
 }
 
-fn release_of<'a>(
+pub(super) fn release_of<'a>(
     owners: [Option<&'a [u8]>; 2],
     names: &'a [Names],
     keys: &'a [u8],

@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use super::acquirer::Workers;
+use super::ended::RecentlyEnded;
 use super::fingerprint::rank;
 use super::held::Spare;
 use super::keeper::Keeper;
@@ -61,6 +62,8 @@ pub(crate) struct Core {
     configuration: Configuration,
     keeper: Arc<Keeper>,
     lines: Lines,
+    /// Where a server may take the place of another without having heard of all.
+    recently_ended: Option<RecentlyEnded>,
     spare_holds: Spare,
     spare_workers: Workers,
     meter: Meter,
@@ -80,9 +83,12 @@ impl Core {
         meter: Meter,
     ) -> Self {
         let places: Arc<[Place]> = places.into_iter().collect();
+        let may_forget =
+            places.iter().any(|place| place.directory().is_some_and(|it| it.may_forget()));
         let again = redelivery::run(Arc::clone(&backlog), Arc::downgrade(&places));
         Self {
             places,
+            recently_ended: may_forget.then(RecentlyEnded::default),
             watchers,
             backlog,
             redelivery: clock::spawn(again),
@@ -156,6 +162,11 @@ impl Core {
 
     pub(super) fn lines(&self) -> &Lines {
         &self.lines
+    }
+
+    /// Leases that ended a moment ago, where a server may take over that has not heard of it.
+    pub(super) fn recently_ended(&self) -> Option<&RecentlyEnded> {
+        self.recently_ended.as_ref()
     }
 
     pub(super) fn spare_holds(&self) -> &Spare {

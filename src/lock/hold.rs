@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 
 use super::core::Core;
 use super::deadline::{Deadline, Standing};
+use super::ended::Ended;
 use super::few::Few;
 use super::names::Names;
 use super::order::{Order, Replicas};
@@ -319,6 +320,11 @@ impl Hold {
         })
     }
 
+    /// Whether a server that it is with does not serve its keys any more.
+    pub(super) fn has_moved(&self) -> bool {
+        self.posts.iter().any(|post| post.has_moved(self.place_of(post)))
+    }
+
     pub(super) fn seat(&self, server: usize) -> MutexGuard<'_, Seat> {
         self.posts[server].seat()
     }
@@ -355,12 +361,22 @@ impl Hold {
     }
 }
 
-/// No server has to tell of it any more.
 impl Drop for Hold {
     fn drop(&mut self) {
-        let Some(entry) = self.told_as.get() else { return };
-        let kept = self.core.watchers().kept();
-        self.names.iter().for_each(|names| kept.remove(names.lock(), *entry));
+        // No server has to tell of it any more.
+        if let Some(entry) = self.told_as.get() {
+            let kept = self.core.watchers().kept();
+            self.names.iter().for_each(|names| kept.remove(names.lock(), *entry));
+        }
+        let Some(recently_ended) = self.core.recently_ended() else { return };
+        if *self.given_back() {
+            recently_ended.add(Ended {
+                owner: std::mem::replace(&mut self.owner, Owner::NOBODY),
+                names: std::mem::replace(&mut self.names, Few::Many(Vec::new())),
+                ttl: self.term.ttl(),
+                at: clock::now(),
+            });
+        }
     }
 }
 

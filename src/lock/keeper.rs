@@ -15,6 +15,7 @@ use tokio::time::sleep;
 use super::core::Core;
 use super::held::{Held, Room};
 use super::renew::{Kept, renew};
+use super::resend::give_back_again;
 use crate::clock;
 use crate::policy::{Agenda, BEAT, Entry, Loss, Moment};
 use crate::server::watch::kept;
@@ -121,6 +122,13 @@ impl Keeper {
         next
     }
 
+    /// Has all leases renewed now.
+    fn hasten_all(&self, now: Moment) {
+        let mut agenda = self.agenda();
+        let all: Vec<Entry> = agenda.iter().map(|(entry, _)| entry).collect();
+        all.into_iter().for_each(|entry| _ = agenda.reschedule(entry, now));
+    }
+
     /// Has leases renewed soon of which a server said that something happened to them.
     fn hear(&self, told: &kept::Kept, now: Moment) {
         let mut agenda = self.agenda();
@@ -163,6 +171,10 @@ pub(crate) async fn keep(core: Weak<Core>) {
         let now = clock::now();
         {
             let Some(core) = core.upgrade() else { return };
+            if watchers.kept().take_moved() {
+                keeper.hasten_all(now);
+                give_back_again(&core);
+            }
             keeper.hear(watchers.kept(), now);
             loop {
                 let due = keeper.look_after(now);

@@ -42,7 +42,12 @@ impl Lease {
     pub(super) fn begin(claim: Claim, granted_by: Round, asked_at: Moment) -> Self {
         let hold = claim.hold();
         let ends_at = hold.ends_at().unwrap_or(asked_at);
-        let due = if hold.is_renewed { renew_at(asked_at, hold.term.ttl()) } else { ends_at };
+        let due = match hold.is_renewed {
+            false => ends_at,
+            // What was granted by a server whose place another has taken is asked for there.
+            true if hold.has_moved() => asked_at,
+            true => renew_at(asked_at, hold.term.ttl()),
+        };
         let entry = hold.core.keeper().keep(hold.clone(), due);
         hold.core.meter().note_lease_began();
         let granted_by = GrantedBy::new(granted_by);

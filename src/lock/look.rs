@@ -19,7 +19,8 @@ use crate::net::handshake::OpenError;
 use crate::net::refusal::{Code, ServerError};
 use crate::server::call::{Call, begin_all};
 use crate::server::command::Command;
-use crate::server::node::{Node, Refusal};
+use crate::server::fitness::Refusal;
+use crate::server::node::Node;
 use crate::server::place::{Detour, Place};
 
 /// So many bytes of a holder's value are asked for: those of our own have at most 297.
@@ -308,7 +309,7 @@ async fn connected(node: &Node) -> Result<Arc<Connection>, Reason> {
         (_, Err(error)) => Err(Reason::NoConnection(error)),
         (Err(Refusal::Unfit(why)), _) => Err(Reason::Refusal(Refusal::Unfit(why))),
         // What it has not forgotten counts: see `quarantine`.
-        (Ok(()) | Err(Refusal::Quarantined(_)), Ok(connection)) => Ok(connection),
+        (_, Ok(connection)) => Ok(connection),
     }
 }
 

@@ -104,6 +104,12 @@ impl Post {
         (lane != told_on).then(|| node.is_watching(told_on))
     }
 
+    /// Whether another server serves its slot by now.
+    pub(super) fn has_moved(&self, place: &Place) -> bool {
+        let Some(directory) = place.directory() else { return false };
+        !Arc::ptr_eq(&self.seat().node, &directory.serves(self.slot))
+    }
+
     /// The same post for whoever comes next on the same connection.
     pub(super) fn successor(&self) -> Self {
         let seat = Seat { is_granted: false, ..self.seat().clone() };

@@ -10,7 +10,7 @@ use crate::net::outcome::{Failure, Fault};
 #[cfg(test)]
 use crate::policy::mutants::Mutant;
 use crate::policy::{Moment, Quorum, Setback, Verdict};
-use crate::server::node::Refusal;
+use crate::server::fitness::Refusal;
 
 /// One server's answer, and when.
 pub(super) struct Answered {
@@ -246,7 +246,7 @@ impl Round {
             return Setback::Hopeless;
         }
         let waits = self.failures().filter_map(|reason| match reason {
-            Reason::Refusal(Refusal::Quarantined(wait)) => Some(*wait),
+            Reason::Refusal(Refusal::Quarantined(wait) | Refusal::Settling(wait)) => Some(*wait),
             _ => None,
         });
         waits.min().map_or(Setback::Failing, Setback::Quarantined)

@@ -14,7 +14,8 @@ use crate::lock::look::{Looked, look, quarantine, scan, sift};
 use crate::lock::names::Names;
 use crate::lock::race::all;
 use crate::net::refusal::Code;
-use crate::server::node::{Node, Refusal};
+use crate::server::fitness::Refusal;
+use crate::server::node::Node;
 
 /// With it every scan begins, and says that it has ended.
 const CURSOR: &[u8] = b"0";

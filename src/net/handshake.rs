@@ -96,6 +96,9 @@ pub enum OpenError {
     /// There is none yet.
     #[error("not connected: a connection is being made")]
     Connecting,
+    /// There will be none any more.
+    #[error("another server has taken the place of this one")]
+    Replaced,
     /// The runtime that was to keep the connection has ended.
     #[error("the tokio runtime that this locker was connected on has ended: connect on this one")]
     RuntimeGone,

@@ -8,8 +8,11 @@ mod adapt;
 mod agenda;
 mod backoff;
 mod breaker;
+#[cfg(feature = "examine")]
+mod failover;
 mod fence;
 mod loss;
+mod mastership;
 #[cfg(test)]
 mod model;
 mod moment;
@@ -33,9 +36,12 @@ pub(crate) use adapt::{Adaptive, OBSERVED_QUANTILE, Observed};
 pub(crate) use agenda::{Agenda, Entry};
 pub(crate) use backoff::Backoff;
 pub(crate) use breaker::Breaker;
+#[cfg(feature = "examine")]
+pub(crate) use failover::outliving;
 pub(crate) use fence::Ballot;
 pub(crate) use loss::BEAT;
 pub use loss::Loss;
+pub(crate) use mastership::{Evidence, Mastership, Role, SETTLING, Step, Successor, Word};
 pub use moment::Moment;
 pub(crate) use patience::{Next, Patience, Rest, Setback, Wait};
 pub use quorum::Tolerance;

@@ -28,9 +28,15 @@ pub(crate) enum Mutant {
     RefusedReleaseForgotten,
     AnAnswerSettlesEveryRelease,
     LimitOnlyBetweenTries,
+    // What `mastership` has to withstand: it is searched beside the simulation.
+    OlderOneReturns,
+    OneSentinelIsEnough,
+    WatchedIsFollowed,
+    NotSettled,
 }
 
 impl Mutant {
+    /// Those that the simulation has to notice.
     pub(crate) const ALL: [Self; 23] = [
         Self::ValidityFromTheReply,
         Self::NoDrift,
@@ -55,6 +61,14 @@ impl Mutant {
         Self::RefusedReleaseForgotten,
         Self::AnAnswerSettlesEveryRelease,
         Self::LimitOnlyBetweenTries,
+    ];
+
+    /// Those that the search of failovers has to notice.
+    pub(crate) const OF_SENTINELS: [Self; 4] = [
+        Self::OlderOneReturns,
+        Self::OneSentinelIsEnough,
+        Self::WatchedIsFollowed,
+        Self::NotSettled,
     ];
 
     /// Whether this thread's library has this bug.

@@ -41,7 +41,18 @@ pub(crate) enum Standing {
     Unfit(Unfit),
 }
 
-/// Why a server may not vote.
+/// Why a server that is connected may not vote.
+#[derive(Clone, Debug)]
+pub(crate) enum Refusal {
+    Unfit(Unfit),
+    /// It may have forgotten leases, for so long still.
+    Quarantined(Duration),
+    /// It was promoted while the master before it still granted leases, of which it knows nothing:
+    /// for so long still, not all clients have noticed.
+    Settling(Duration),
+}
+
+/// What is wrong with a server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unfit {
     #[error("a replica, which takes no locks: give the master's address")]

@@ -9,6 +9,7 @@ pub(crate) mod call;
 pub mod cluster;
 pub(crate) mod command;
 pub mod credentials;
+mod desk;
 pub(crate) mod draft;
 pub mod endpoint;
 pub(crate) mod fitness;

@@ -12,18 +12,18 @@
 //! connections track what is read on them ([`Watchers`] hear of changes), which costs the server
 //! something: they are made only once somebody wants them.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::backlog::{self, Backlog};
 use super::command::Command;
+use super::desk::Desk;
 use super::endpoint::Endpoint;
-use super::fitness::{Facts, SECTIONS, Standing, Unfit, WARNING_SECTIONS, warning};
+use super::fitness::{Facts, Refusal, SECTIONS, Standing, Unfit, WARNING_SECTIONS, warning};
 use super::gate::Gate;
 use super::kin::{Kin, RECONNECT};
 use super::script::Script;
@@ -31,6 +31,7 @@ use super::session::Session;
 use crate::clock;
 use crate::net::connection::Connection;
 use crate::net::handshake::{OpenError, Opened};
+use crate::net::outcome::Fault;
 use crate::net::owed::Owed;
 use crate::net::pool::{Lane, Link, Pool};
 use crate::net::pushes::{Listeners, Pushes};
@@ -39,16 +40,6 @@ use crate::stats::AtServer;
 
 /// The watch lane and the sync lane.
 const LANES_BESIDE: usize = 2;
-
-/// What a lane has beside its connection.
-struct Desk {
-    /// Whether anybody has ever wanted a connection: until then none is made.
-    is_wanted: AtomicBool,
-    /// Somebody wants the connection now.
-    wanted: Notify,
-    /// How the server stands while the lane's connection lives.
-    standing: Mutex<Standing>,
-}
 
 struct Shared {
     /// Its place in the set.
@@ -61,6 +52,10 @@ struct Shared {
     last_seen: Mutex<Option<Sighting>>,
     /// What it last said of itself that is wrong.
     warning: Mutex<Option<Unfit>>,
+    /// Until when it grants nothing: see [`Node::settle`].
+    settled_at: AtomicU64,
+    /// Another server has taken its place.
+    is_retired: AtomicBool,
 }
 
 /// The run of the server that was met last.
@@ -86,9 +81,18 @@ impl Node {
         let pool = Pool::new(kin.settings.lanes, LANES_BESIDE);
         let desks = (0..pool.size()).map(|lane| Desk::new(lane < pool.for_leases())).collect();
         AtServer::announce(&endpoint.address);
-        let (gate, last_seen, warning) = (Gate::default(), Mutex::new(None), Mutex::new(None));
-        let shared = Shared { number, kin, endpoint, pool, desks, gate, last_seen, warning };
-        let shared = Arc::new(shared);
+        let shared = Arc::new(Shared {
+            number,
+            kin,
+            endpoint,
+            pool,
+            desks,
+            gate: Gate::default(),
+            last_seen: Mutex::new(None),
+            warning: Mutex::new(None),
+            settled_at: AtomicU64::new(0),
+            is_retired: AtomicBool::new(false),
+        });
         let supervisors = (0..shared.pool.size())
             .map(|lane| clock::spawn(supervise(Arc::clone(&shared), lane)))
             .collect();
@@ -158,13 +162,33 @@ impl Node {
             return Ok(());
         }
         match &*lock(&self.shared.desks[lane].standing) {
-            Standing::Fit => Ok(()),
-            Standing::Unfit(why) => Err(Refusal::Unfit(why.clone())),
+            Standing::Fit => {}
+            Standing::Unfit(why) => return Err(Refusal::Unfit(why.clone())),
             Standing::Quarantined { until } => match until.since(clock::now()) {
-                Duration::ZERO => Ok(()),
-                wait => Err(Refusal::Quarantined(wait)),
+                Duration::ZERO => {}
+                wait => return Err(Refusal::Quarantined(wait)),
             },
         }
+        // Nearly no server ever has to settle: then no clock is read.
+        match self.shared.settled_at.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            at => match Moment::from_nanos(at).since(clock::now()) {
+                Duration::ZERO => Ok(()),
+                wait => Err(Refusal::Settling(wait)),
+            },
+        }
+    }
+
+    /// From here on the server grants nothing new until `at`.
+    pub(crate) fn settle(&self, at: Moment) {
+        self.shared.settled_at.store(at.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Another server has taken its place: from here on nothing that it says is believed, and what is
+    /// owed to it is carried there.
+    pub(crate) fn retire(&self) {
+        self.shared.is_retired.store(true, Ordering::SeqCst);
+        self.connections().for_each(|connection| connection.fail(Fault::ClosedByUs));
     }
 
     /// What is wrong with the server, without being a reason to refuse it.
@@ -234,31 +258,6 @@ impl Drop for Node {
             if let Some(connection) = self.lane(lane).ready() {
                 self.shared.backlog().carry(connection.owed(), &self.shared.at_lane(lane));
             }
-        }
-    }
-}
-
-/// Why a server that is connected may not vote.
-#[derive(Clone, Debug)]
-pub(crate) enum Refusal {
-    Unfit(Unfit),
-    /// It may have forgotten leases, for so long still.
-    Quarantined(Duration),
-}
-
-impl Desk {
-    fn new(is_wanted: bool) -> Self {
-        Self {
-            is_wanted: AtomicBool::new(is_wanted),
-            wanted: Notify::new(),
-            standing: Mutex::new(Standing::Fit),
-        }
-    }
-
-    /// Waits until somebody has wanted the lane for the first time.
-    async fn first_wanted(&self) {
-        while !self.is_wanted.load(Ordering::Acquire) {
-            self.wanted.notified().await;
         }
     }
 }
@@ -347,13 +346,16 @@ async fn supervise(shared: Arc<Shared>, number: usize) {
     let lane = shared.pool.lane(number);
     shared.desks[number].first_wanted().await;
     let mut failed: u32 = 0;
-    loop {
+    while !shared.is_retired.load(Ordering::SeqCst) {
         failed = failed.saturating_add(1);
         match shared.connect(number).await {
             Ok(session) => {
                 let connected_at = clock::now();
                 let _counted = AtServer::connection(&shared.endpoint.address);
                 shared.install(number, &session.opened);
+                if shared.is_retired.load(Ordering::SeqCst) {
+                    session.opened.connection.fail(Fault::ClosedByUs);
+                }
                 session.ended(&shared.endpoint, &shared.kin.settings, &shared.kin.logins).await;
                 lane.set(Link::Connecting);
                 if let Some(seen) = &mut *lock(&shared.last_seen) {
@@ -370,4 +372,7 @@ async fn supervise(shared: Arc<Shared>, number: usize) {
         }
         shared.rest(number, failed).await;
     }
+    lane.set(Link::Down(OpenError::Replaced));
+    // One that has ended would be taken for the end of its runtime.
+    std::future::pending().await
 }

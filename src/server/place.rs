@@ -36,6 +36,12 @@ pub(crate) trait Directory: Send + Sync {
     /// All servers that are known.
     fn nodes(&self) -> Vec<Arc<Node>>;
 
+    /// Whether a server that takes the place of another may not have heard of all that was written
+    /// there.
+    fn may_forget(&self) -> bool {
+        false
+    }
+
     /// What those who know where the servers are refuse, for want of a right, where nobody waits.
     fn refused(&self) -> Vec<(Address, ServerError)> {
         Vec::new()

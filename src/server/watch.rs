@@ -93,8 +93,18 @@ impl Watchers {
         stirred.iter().for_each(|seat| seat.stir());
     }
 
+    /// The keys are with another server now: who waits asks there, and all leases are renewed.
+    pub(crate) fn moved(&self) {
+        self.kept.move_all();
+        self.stir_waiting();
+    }
+
     fn stir_all(&self) {
         self.kept.stir_all();
+        self.stir_waiting();
+    }
+
+    fn stir_waiting(&self) {
         let stirred: Vec<_> = self.lock().values().flat_map(Seats::all).cloned().collect();
         stirred.iter().for_each(|seat| seat.stir());
     }

@@ -15,8 +15,6 @@ use super::{Client, RedisServer, STUCK, binary, ports};
 /// What the Sentinels call the master and its replicas.
 pub const SERVICE: &str = "main";
 
-const DOWN_AFTER_MS: u32 = 1_000;
-const FAILOVER_TIMEOUT_MS: u32 = 3_000;
 const BIND_ATTEMPTS: u32 = 50;
 const POLL: Duration = Duration::from_millis(25);
 
@@ -25,6 +23,21 @@ const POLL: Duration = Duration::from_millis(25);
 pub struct Passwords {
     pub servers: Option<String>,
     pub sentinels: Option<String>,
+}
+
+/// How a service is set up; by default so that a dead master is replaced within seconds.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    pub passwords: Passwords,
+    pub down_after_ms: u32,
+    pub failover_timeout_ms: u32,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        let passwords = Passwords::default();
+        Self { passwords, down_after_ms: 1_000, failover_timeout_ms: 3_000 }
+    }
 }
 
 /// Running servers and Sentinels; they end like every server of a test does.
@@ -43,27 +56,37 @@ struct Sentinel {
 
 impl Sentinels {
     /// Returns when the replicas follow and all Sentinels know each other and them.
+    ///
+    /// The first of [`Self::servers`] is the master, and the second the replica that is promoted
+    /// first.
     pub fn start() -> Self {
-        Self::start_with(Passwords::default())
+        Self::start_as(Setup::default())
     }
 
     /// The same, with passwords.
     pub fn start_with(passwords: Passwords) -> Self {
+        Self::start_as(Setup { passwords, ..Setup::default() })
+    }
+
+    /// The same, set up like that.
+    pub fn start_as(setup: Setup) -> Self {
+        let passwords = &setup.passwords;
         let mut builder = RedisServer::builder().arg("--repl-diskless-sync-delay").arg("0");
         if let Some(password) = &passwords.servers {
             builder = builder.arg("--requirepass").arg(password).arg("--masterauth").arg(password);
         }
         let master = builder.clone().start();
         let builder = builder.arg("--replicaof").arg("127.0.0.1").arg(master.port().to_string());
-        let servers = vec![master, builder.clone().start(), builder.start()];
+        let second_choice = builder.clone().arg("--replica-priority").arg("200");
+        let servers = vec![master, builder.start(), second_choice.start()];
         poll("the replicas follow", || {
             let infos = servers[1..].iter().map(|server| server.cli_text(&["INFO", "replication"]));
             infos.into_iter().all(|info| info.contains("master_link_status:up"))
         });
         let port = servers[0].port();
-        let start = |server: &RedisServer| Sentinel::start(server.directory(), port, &passwords);
+        let start = |server: &RedisServer| Sentinel::start(server.directory(), port, &setup);
         let sentinels = servers.iter().map(start).collect();
-        let started = Self { sentinels, servers, passwords };
+        let started = Self { sentinels, servers, passwords: setup.passwords.clone() };
         poll("the Sentinels know all", || {
             (0..started.sentinels.len()).all(|index| started.knows_all(index))
         });
@@ -84,8 +107,14 @@ impl Sentinels {
 
     /// A URL that names every Sentinel, with the servers' password if they have one.
     pub fn url(&self) -> String {
+        self.url_of(0..self.sentinels.len())
+    }
+
+    /// The same, naming these Sentinels only.
+    pub fn url_of(&self, named: impl IntoIterator<Item = usize>) -> String {
         let login = self.passwords.servers.as_ref().map(|password| format!(":{password}@"));
-        let hosts = self.sentinels.iter().map(|sentinel| format!("127.0.0.1:{}", sentinel.port));
+        let port = |index: usize| self.sentinels[index].port;
+        let hosts = named.into_iter().map(|index| format!("127.0.0.1:{}", port(index)));
         let hosts = hosts.collect::<Vec<_>>().join(",");
         format!("redis-sentinel://{}{hosts}/{SERVICE}", login.unwrap_or_default())
     }
@@ -191,13 +220,13 @@ impl Sentinels {
 
 impl Sentinel {
     /// Its directory is inside of `directory`, and removed with it.
-    fn start(directory: &Path, master: u16, passwords: &Passwords) -> Self {
+    fn start(directory: &Path, master: u16, setup: &Setup) -> Self {
         let directory = directory.join("sentinel");
         std::fs::create_dir(&directory).expect("the directory is ours");
         let file = directory.join("sentinel.conf");
         for _ in 0..BIND_ATTEMPTS {
             let port = ports::free();
-            let text = configuration(port, master, &directory, passwords);
+            let text = configuration(port, master, &directory, setup);
             std::fs::write(&file, text).expect("the directory can be written");
             let command: [OsString; 3] = [binary::path(), file.clone().into(), "--sentinel".into()];
             let mut process = Watchdog::spawn(&command, &directory).expect("sh can be started");
@@ -212,12 +241,13 @@ impl Sentinel {
     }
 }
 
-fn configuration(port: u16, master: u16, directory: &Path, passwords: &Passwords) -> String {
+fn configuration(port: u16, master: u16, directory: &Path, setup: &Setup) -> String {
+    let Setup { passwords, down_after_ms, failover_timeout_ms } = setup;
     let mut text = format!(
         "port {port}\nbind 127.0.0.1\nprotected-mode no\ndir \"{}\"\n\
          sentinel monitor {SERVICE} 127.0.0.1 {master} 2\n\
-         sentinel down-after-milliseconds {SERVICE} {DOWN_AFTER_MS}\n\
-         sentinel failover-timeout {SERVICE} {FAILOVER_TIMEOUT_MS}\n\
+         sentinel down-after-milliseconds {SERVICE} {down_after_ms}\n\
+         sentinel failover-timeout {SERVICE} {failover_timeout_ms}\n\
          sentinel parallel-syncs {SERVICE} 2\n",
         directory.display()
     );

@@ -4,6 +4,7 @@ use crate::net::refusal::ServerError;
 use crate::support::recorded;
 
 const STANDARD: Standard = Standard {
+    ttl: Duration::from_secs(10),
     restart_guard: None,
     strict: false,
     in_cluster: false,

@@ -25,6 +25,7 @@ pub(crate) struct Kept {
 struct State {
     keys: BTreeSet<(u32, Entry)>,
     stirred: Vec<Entry>,
+    have_moved: bool,
 }
 
 impl Kept {
@@ -49,7 +50,7 @@ impl Kept {
     /// Stirs the leases of these keys.
     pub(super) fn stir<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) {
         let mut state = self.lock();
-        let State { keys: known, stirred } = &mut *state;
+        let State { keys: known, stirred, .. } = &mut *state;
         for hash in keys.map(|key| self.hash(key)) {
             let from_here = known.range((hash, Entry::FIRST)..);
             stirred.extend(from_here.take_while(|known| known.0 == hash).map(|known| known.1));
@@ -66,8 +67,15 @@ impl Kept {
         self.ring(state);
     }
 
+    /// All leases that are kept are with another server now, also those with no key here.
+    pub(super) fn move_all(&self) {
+        let mut state = self.lock();
+        state.have_moved = true;
+        self.ring(state);
+    }
+
     fn ring(&self, state: MutexGuard<'_, State>) {
-        let has_news = !state.stirred.is_empty();
+        let has_news = state.have_moved || !state.stirred.is_empty();
         drop(state);
         if has_news {
             self.bell.notify_one();
@@ -77,6 +85,11 @@ impl Kept {
     /// The leases that were stirred since this was called before.
     pub(crate) fn take_stirred(&self) -> Vec<Entry> {
         std::mem::take(&mut self.lock().stirred)
+    }
+
+    /// Whether all leases have moved since this was called before.
+    pub(crate) fn take_moved(&self) -> bool {
+        std::mem::take(&mut self.lock().have_moved)
     }
 
     /// Waits for something to take.

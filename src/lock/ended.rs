@@ -1,0 +1,79 @@
+//! Leases that were given back a moment ago.
+//!
+//! A replica that is promoted knows nothing of what the old master was told after that, also not of
+//! releases: it has locks that nobody holds any more, for as long as their TTL. So where masters are
+//! followed, what was given back lately is remembered, to be given back to the successor too.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::few::Few;
+use super::names::Names;
+use super::owner::Owner;
+use crate::policy::Moment;
+
+/// A successor that serves for longer than this is followed by then.
+const REMEMBERED_FOR: Duration = Duration::from_secs(5);
+/// More than this are not remembered: those who came first are forgotten.
+const REMEMBERED_MAX: usize = 2048;
+
+/// A lease that was given back, or an acquire that may have been one.
+pub(super) struct Ended {
+    pub(super) owner: Owner,
+    pub(super) names: Few<Names>,
+    pub(super) ttl: Duration,
+    pub(super) at: Moment,
+}
+
+/// See the module's documentation.
+#[derive(Default)]
+pub(super) struct RecentlyEnded(Mutex<VecDeque<Ended>>);
+
+impl RecentlyEnded {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Ended>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn add(&self, ended: Ended) {
+        let now = ended.at;
+        let mut all = self.lock();
+        let is_old = |first: &Ended| now.since(first.at) > REMEMBERED_FOR;
+        while all.len() >= REMEMBERED_MAX || all.front().is_some_and(is_old) {
+            all.pop_front();
+        }
+        all.push_back(ended);
+    }
+
+    /// Those of which the successor that is followed from `now` on may not have heard.
+    pub(super) fn take(&self, now: Moment) -> impl Iterator<Item = Ended> {
+        let all = std::mem::take(&mut *self.lock());
+        all.into_iter().filter(move |ended| now.since(ended.at) <= REMEMBERED_FOR)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ended_lately_is_remembered_up_to_a_bound_and_taken_once() {
+        let recently = RecentlyEnded::default();
+        let at = |ms: u64| Moment::from_nanos(0).after(Duration::from_millis(ms));
+        let add = |ms| {
+            let names = [Names::new(b"", b"a").unwrap()].into_iter().collect();
+            let (owner, ttl) = (Owner::fresh(None, None), Duration::from_secs(10));
+            recently.add(Ended { owner, names, ttl, at: at(ms) });
+        };
+        let taken = |ms| recently.take(at(ms)).map(|ended| ended.at).collect::<Vec<_>>();
+        add(0);
+        add(4000);
+        assert_eq!(taken(6000), [at(4000)]);
+        assert_eq!(taken(6000), []);
+        add(0);
+        add(5001);
+        assert_eq!(recently.lock().len(), 1, "what is old makes room");
+        (0..3000).for_each(|_| add(5002));
+        assert_eq!(taken(5003).len(), REMEMBERED_MAX);
+    }
+}

@@ -1,0 +1,26 @@
+//! What was given back to a master is given back to its successor as well.
+
+use super::claim::{FROZEN_MAX, count, release_of};
+use super::core::Core;
+use super::scripts;
+use crate::clock;
+use crate::policy::Redelivery;
+use crate::server::command::Command;
+
+/// Queues once more what was released lately: the server that is followed now may not have heard of
+/// it. A release names an owner that is never used again, so it can do no harm.
+pub(super) fn give_back_again(core: &Core) {
+    let (Some(recently), [place]) = (core.recently_ended(), core.places()) else { return };
+    for ended in recently.take(clock::now()) {
+        let Some(slot) = ended.names.first().map(|names| place.slot(names.lock())) else {
+            continue;
+        };
+        let keys = count(ended.names.len());
+        let owner = [Some(ended.owner.value()), None];
+        let parameters = release_of(owner, &ended.names, &keys);
+        let release = Command::Script(scripts::release(), parameters.words());
+        let node = place.node(slot);
+        let again = Redelivery::new(ended.at.after(ended.ttl + FROZEN_MAX), false);
+        node.owe(node.pick_lane(), None, slot, release, again);
+    }
+}

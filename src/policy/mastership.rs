@@ -1,0 +1,268 @@
+//! Which server to take for the master of a service that Sentinels watch.
+//!
+//! Sentinels order configurations by their epoch. The Sentinel that leads a failover has the new
+//! epoch once the promoted replica has said that it is a master, and names that replica as the
+//! server to use from then on, while it still *watches* the old master, until the failover is over.
+//! The other Sentinels follow by gossip. The old master is demoted last, ten seconds later where it
+//! is well: until then there are two that take writes, and what the old one is told is forgotten.
+//!
+//! So clients have to leave the old master for good, on the same evidence, within a short time:
+//!
+//! - A newer configuration counts once the server that it names says itself that it is a master.
+//!   While the old master says so too, the word of one Sentinel among several has to be confirmed
+//!   by more than half of them, by all that answer, or by lasting for [`LASTING`]: the Sentinel may
+//!   be gone before it has told the others, who would then keep the old master.
+//! - An equal or older configuration never ousts a server that says that it is a master. One that
+//!   says that it is a replica gives way to any; one that is silent, to what more than half of the
+//!   Sentinels say.
+//! - A master that is silent, and down for a Sentinel too, gives way to the only one of its
+//!   replicas that says that it is a master: the Sentinels will say so up to a second later.
+//! - Where the server that was left still says that it is a master, the new one is given the time
+//!   in which all clients notice ([`SETTLING`]) before it grants anything new. Leases that are held
+//!   are renewed there at once, and are lost if it has never heard of them.
+//!
+//! Pure: words, roles and moments come in as arguments, what to do next comes out.
+
+use std::time::Duration;
+
+use super::Moment;
+
+/// A newer configuration that a Sentinel stands by for so long is believed without the others.
+pub(crate) const LASTING: Duration = Duration::from_millis(500);
+/// How much later than the first client the last one may notice a new master: clients are told of
+/// it, or ask each second; Sentinels tell each other within some hundred milliseconds.
+pub(crate) const SETTLING: Duration = Duration::from_millis(1500);
+
+/// What one Sentinel says.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Word<A> {
+    /// Of the configuration: the higher, the newer.
+    pub(crate) epoch: u64,
+    /// The server to use.
+    pub(crate) master: A,
+    /// The server that it watches as the master: until a failover that it leads is over, the old one.
+    pub(crate) watched: A,
+    /// Whether the server that it watches is down for it, or being replaced.
+    pub(crate) is_down: bool,
+}
+
+/// What a server says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Role {
+    Master,
+    Replica,
+    /// It did not answer.
+    Silent,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step<A> {
+    /// Nothing has changed.
+    Stay,
+    /// Something is changing: to be asked again soon.
+    AskAgain,
+    /// Ask these servers for their roles.
+    Look(Vec<A>),
+    /// Ask the Sentinels for the replicas.
+    AskForReplicas,
+    /// This server is the master.
+    Follow(Successor<A>),
+}
+
+/// The server to follow from here on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Successor<A> {
+    pub(crate) master: A,
+    pub(crate) epoch: u64,
+    /// Another server says that it is the master, and others may still follow that one.
+    pub(crate) has_rival: bool,
+}
+
+/// What is known in one round of questions.
+#[derive(Clone, Debug)]
+pub(crate) struct Evidence<A> {
+    /// Of the Sentinels that answered.
+    pub(crate) words: Vec<Word<A>>,
+    /// Of the servers that were asked.
+    pub(crate) roles: Vec<(A, Role)>,
+    /// Once they were asked for.
+    pub(crate) replicas: Option<Vec<A>>,
+}
+
+/// See the module's documentation.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Mastership<A> {
+    /// How many Sentinels are named.
+    sentinels: usize,
+    followed: Option<(A, u64)>,
+    /// A newer configuration's master that is not confirmed, and since when it has been named.
+    unconfirmed: Option<(A, Moment)>,
+}
+
+impl<A: Clone + Eq> Evidence<A> {
+    pub(crate) fn of(words: Vec<Word<A>>) -> Self {
+        Self { words, roles: Vec::new(), replicas: None }
+    }
+
+    fn role(&self, server: &A) -> Option<Role> {
+        self.roles.iter().find(|(asked, _)| asked == server).map(|(_, role)| *role)
+    }
+
+    /// Those of the servers that have not been asked yet, as a step, if there are any.
+    fn look(&self, servers: impl IntoIterator<Item = A>) -> Option<Step<A>> {
+        let mut unasked: Vec<A> = Vec::new();
+        for server in servers {
+            if self.role(&server).is_none() && !unasked.contains(&server) {
+                unasked.push(server);
+            }
+        }
+        (!unasked.is_empty()).then_some(Step::Look(unasked))
+    }
+
+    fn votes(&self, master: &A) -> usize {
+        self.words.iter().filter(|word| word.master == *master).count()
+    }
+
+    /// The newest of the words that `counts`; of equal ones, the most frequent.
+    pub(crate) fn newest(&self, counts: impl Fn(&Word<A>) -> bool) -> Option<&Word<A>> {
+        let words = self.words.iter().filter(|word| counts(word));
+        words.max_by_key(|word| (word.epoch, self.votes(&word.master)))
+    }
+}
+
+impl<A: Clone + Eq> Mastership<A> {
+    /// Of a service for which so many Sentinels are named.
+    pub(crate) fn new(sentinels: usize) -> Self {
+        Self { sentinels, followed: None, unconfirmed: None }
+    }
+
+    /// The server is followed from here on.
+    pub(crate) fn follow(&mut self, successor: &Successor<A>) {
+        self.followed = Some((successor.master.clone(), successor.epoch));
+        self.unconfirmed = None;
+    }
+
+    /// What to do next, by what is known at `now`: to be asked again with what that brings.
+    pub(crate) fn next(&mut self, evidence: &Evidence<A>, now: Moment) -> Step<A> {
+        let Some((followed, epoch)) = self.followed.clone() else { return first(evidence) };
+        let confirmed = evidence.words.iter().filter(|word| word.master == followed);
+        let epoch = confirmed.map(|word| word.epoch).max().unwrap_or(0).max(epoch);
+        self.followed = Some((followed.clone(), epoch));
+        let other = evidence.newest(|word| word.master != followed);
+        let is_newer = other.is_some_and(|other| other.epoch > epoch);
+        #[cfg(test)]
+        let is_newer = is_newer || super::mutants::Mutant::OlderOneReturns.is_on();
+        if !is_newer {
+            self.unconfirmed = None;
+        }
+        let step = match other {
+            Some(other) => match evidence.look([followed.clone(), other.master.clone()]) {
+                Some(look) => return look,
+                None => self.judge(evidence, &followed, other, is_newer, now),
+            },
+            None => Step::Stay,
+        };
+        match step {
+            Step::Follow(_) => step,
+            _ => self.replica(evidence, &followed, epoch).unwrap_or(step),
+        }
+    }
+
+    /// Whether a server that a Sentinel names takes the place of the followed one.
+    fn judge(
+        &mut self,
+        evidence: &Evidence<A>,
+        followed: &A,
+        other: &Word<A>,
+        is_newer: bool,
+        now: Moment,
+    ) -> Step<A> {
+        let is_followed_master = match evidence.role(followed) {
+            Some(Role::Master) => true,
+            Some(Role::Replica) => false,
+            // The Sentinel may be one that knows nothing of the newest failover.
+            _ if !is_newer && 2 * evidence.votes(&other.master) <= self.sentinels => {
+                return Step::AskAgain;
+            }
+            _ => false,
+        };
+        if !is_newer && is_followed_master {
+            return Step::Stay;
+        }
+        let is_master = evidence.role(&other.master) == Some(Role::Master);
+        if !is_master || is_followed_master && !self.is_confirmed(evidence, &other.master, now) {
+            return Step::AskAgain;
+        }
+        Step::Follow(Successor {
+            master: other.master.clone(),
+            epoch: other.epoch,
+            has_rival: is_followed_master,
+        })
+    }
+
+    /// Whether a newer configuration is known to more than the Sentinel that made it.
+    fn is_confirmed(&mut self, evidence: &Evidence<A>, master: &A, now: Moment) -> bool {
+        #[cfg(test)]
+        if super::mutants::Mutant::OneSentinelIsEnough.is_on() {
+            return true;
+        }
+        let votes = evidence.votes(master);
+        let since = match &self.unconfirmed {
+            Some((named, since)) if named == master => *since,
+            _ => now,
+        };
+        self.unconfirmed = Some((master.clone(), since));
+        2 * votes > self.sentinels || votes == evidence.words.len() || now.since(since) >= LASTING
+    }
+
+    /// The replica that has taken the place of a master that is gone, before a Sentinel says so.
+    fn replica(&self, evidence: &Evidence<A>, followed: &A, epoch: u64) -> Option<Step<A>> {
+        let is_down =
+            |word: &Word<A>| word.is_down && word.master == *followed && word.watched == *followed;
+        if !evidence.words.iter().any(is_down) {
+            return None;
+        }
+        match evidence.role(followed) {
+            None => return Some(Step::Look(vec![followed.clone()])),
+            Some(Role::Silent) => {}
+            Some(_) => return None,
+        }
+        let Some(replicas) = &evidence.replicas else { return Some(Step::AskForReplicas) };
+        if let Some(look) = evidence.look(replicas.iter().cloned()) {
+            return Some(look);
+        }
+        let is_master = |server: &&A| evidence.role(server) == Some(Role::Master);
+        let mut masters = replicas.iter().filter(is_master);
+        match (masters.next(), masters.next()) {
+            (Some(master), None) => {
+                Some(Step::Follow(Successor { master: master.clone(), epoch, has_rival: false }))
+            }
+            _ => Some(Step::AskAgain),
+        }
+    }
+}
+
+/// The master to begin with: the newest that is one indeed, else the newest, which will say itself
+/// why it takes no locks.
+fn first<A: Clone + Eq>(evidence: &Evidence<A>) -> Step<A> {
+    let Some(newest) = evidence.newest(|_| true) else { return Step::AskAgain };
+    let named = evidence.words.iter().flat_map(|word| [&word.master, &word.watched]);
+    if named.clone().all(|server| *server == newest.master) {
+        let Word { master, epoch, .. } = newest.clone();
+        return Step::Follow(Successor { master, epoch, has_rival: false });
+    }
+    if let Some(look) = evidence.look(named.clone().cloned()) {
+        return look;
+    }
+    let is_master = |server: &A| evidence.role(server) == Some(Role::Master);
+    let chosen = evidence.newest(|word| is_master(&word.master)).unwrap_or(newest);
+    let has_rival = named.into_iter().any(|server| *server != chosen.master && is_master(server));
+    let Word { master, epoch, .. } = chosen.clone();
+    Step::Follow(Successor { master, epoch, has_rival })
+}
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod world;

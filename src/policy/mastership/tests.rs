@@ -1,0 +1,148 @@
+use super::super::mutants::{self, Mutant};
+use super::world::{Case, Named, search};
+use super::*;
+
+const OLD: char = 'o';
+const NEW: char = 'n';
+
+fn at(ms: u64) -> Moment {
+    Moment::from_nanos(0).after(Duration::from_millis(ms))
+}
+
+fn word(epoch: u64, master: char) -> Word<char> {
+    Word { epoch, master, watched: master, is_down: false }
+}
+
+/// As the Sentinel that leads a failover answers until that is over.
+fn leads(epoch: u64) -> Word<char> {
+    Word { epoch, master: NEW, watched: OLD, is_down: true }
+}
+
+fn evidence(words: &[Word<char>], roles: &[(char, Role)]) -> Evidence<char> {
+    Evidence { words: words.to_vec(), roles: roles.to_vec(), replicas: None }
+}
+
+/// Of three Sentinels, with the old master followed at epoch 1.
+fn following() -> Mastership<char> {
+    let mut mastership = Mastership::new(3);
+    mastership.follow(&Successor { master: OLD, epoch: 1, has_rival: false });
+    mastership
+}
+
+fn successor(has_rival: bool) -> Step<char> {
+    Step::Follow(Successor { master: NEW, epoch: 2, has_rival })
+}
+
+const BOTH: [(char, Role); 2] = [(OLD, Role::Master), (NEW, Role::Master)];
+
+#[test]
+fn a_newer_master_beside_the_old_one_counts_once_the_word_is_confirmed() {
+    let mut mastership = following();
+    let alone = [leads(2), word(1, OLD)];
+    let look = Step::Look(vec![OLD, NEW]);
+    assert_eq!(mastership.next(&evidence(&alone, &[]), at(0)), look);
+    assert_eq!(mastership.next(&evidence(&alone, &BOTH), at(0)), Step::AskAgain);
+    let two = [leads(2), word(2, NEW)];
+    assert_eq!(mastership.next(&evidence(&two, &BOTH), at(100)), successor(true));
+    // Where only one answers, its word is all there is; so is one that lasts.
+    assert_eq!(following().next(&evidence(&[leads(2)], &BOTH), at(0)), successor(true));
+    assert_eq!(mastership.next(&evidence(&alone, &BOTH), at(499)), Step::AskAgain);
+    assert_eq!(mastership.next(&evidence(&alone, &BOTH), at(500)), successor(true));
+}
+
+#[test]
+fn a_server_that_is_no_master_any_more_gives_way_at_once() {
+    for old in [Role::Replica, Role::Silent] {
+        let roles = [(OLD, old), (NEW, Role::Master)];
+        let words = [leads(2), word(1, OLD)];
+        assert_eq!(following().next(&evidence(&words, &roles), at(0)), successor(false));
+    }
+}
+
+#[test]
+fn a_server_that_is_announced_too_early_is_waited_for() {
+    for new in [Role::Replica, Role::Silent] {
+        let roles = [(OLD, Role::Master), (NEW, new)];
+        let words = [word(2, NEW), word(2, NEW), word(2, NEW)];
+        assert_eq!(following().next(&evidence(&words, &roles), at(0)), Step::AskAgain);
+    }
+}
+
+/// The Sentinel that leads names the old master beside the new epoch, if it is asked whom it
+/// watches.
+#[test]
+fn nothing_goes_back_to_a_master_of_the_same_epoch_or_an_older_one() {
+    let mut mastership = following();
+    mastership.follow(&Successor { master: NEW, epoch: 2, has_rival: true });
+    for epoch in [1, 2] {
+        let words = [word(epoch, OLD), word(epoch, OLD), word(epoch, OLD)];
+        assert_eq!(mastership.next(&evidence(&words, &BOTH), at(9000)), Step::Stay);
+        let replica = [(OLD, Role::Master), (NEW, Role::Replica)];
+        let back = Step::Follow(Successor { master: OLD, epoch, has_rival: false });
+        assert_eq!(mastership.next(&evidence(&words[..1], &replica), at(9000)), back);
+        // One Sentinel may just have missed the failover; more than half have not.
+        let silent = [(OLD, Role::Master), (NEW, Role::Silent)];
+        assert_eq!(mastership.next(&evidence(&words[..1], &silent), at(9000)), Step::AskAgain);
+        assert_eq!(mastership.next(&evidence(&words, &silent), at(9000)), back);
+    }
+}
+
+#[test]
+fn the_only_replica_that_was_promoted_is_found_before_a_sentinel_names_it() {
+    let down = [Word { is_down: true, ..word(1, OLD) }];
+    let mut known = evidence(&down, &[]);
+    let mut mastership = following();
+    assert_eq!(mastership.next(&known, at(0)), Step::Look(vec![OLD]));
+    known.roles.push((OLD, Role::Silent));
+    assert_eq!(mastership.next(&known, at(0)), Step::AskForReplicas);
+    known.replicas = Some(vec!['a', NEW]);
+    assert_eq!(mastership.next(&known, at(0)), Step::Look(vec!['a', NEW]));
+    known.roles.extend([('a', Role::Replica), (NEW, Role::Master)]);
+    let found = Step::Follow(Successor { master: NEW, epoch: 1, has_rival: false });
+    assert_eq!(mastership.next(&known, at(0)), found);
+    known.roles[1].1 = Role::Master;
+    assert_eq!(mastership.next(&known, at(0)), Step::AskAgain, "two say so");
+    known.roles[0].1 = Role::Master;
+    assert_eq!(mastership.next(&known, at(0)), Step::Stay, "it is well");
+}
+
+#[test]
+fn who_comes_in_the_middle_of_a_failover_begins_with_the_new_master() {
+    let mut new = Mastership::new(2);
+    assert_eq!(new.next(&evidence(&[], &[]), at(0)), Step::AskAgain);
+    let agreed = Step::Follow(Successor { master: OLD, epoch: 1, has_rival: false });
+    assert_eq!(new.next(&evidence(&[word(1, OLD), word(1, OLD)], &[]), at(0)), agreed);
+    let words = [leads(2)];
+    assert_eq!(new.next(&evidence(&words, &[]), at(0)), Step::Look(vec![NEW, OLD]));
+    assert_eq!(new.next(&evidence(&words, &BOTH), at(0)), successor(true));
+    let early = [(OLD, Role::Master), (NEW, Role::Replica)];
+    let words = [word(2, NEW), word(1, OLD)];
+    assert_eq!(new.next(&evidence(&words, &early), at(0)), agreed);
+}
+
+const CASES: [Case; 5] = [
+    Case { named: Named::Leader, is_old_alive: true, leader_may_end: false },
+    Case { named: Named::Each, is_old_alive: true, leader_may_end: false },
+    Case { named: Named::All, is_old_alive: true, leader_may_end: true },
+    Case { named: Named::All, is_old_alive: false, leader_may_end: true },
+    Case { named: Named::Each, is_old_alive: false, leader_may_end: false },
+];
+
+#[test]
+fn whatever_comes_when_no_two_servers_grant_and_service_goes_on() {
+    let mut states = 0;
+    for case in CASES {
+        states += search(case).unwrap_or_else(|broken| panic!("{case:?}: {broken}"));
+    }
+    assert!(states > 1_000, "only {states} states were searched");
+}
+
+#[test]
+fn each_known_bug_is_found() {
+    for mutant in Mutant::OF_SENTINELS {
+        mutants::set(Some(mutant));
+        let is_found = CASES.into_iter().any(|case| search(case).is_err());
+        mutants::set(None);
+        assert!(is_found, "{mutant:?} was not noticed");
+    }
+}

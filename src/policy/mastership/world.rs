@@ -1,0 +1,223 @@
+//! Every small course of a failover: one master, one replica that is promoted, a Sentinel that
+//! leads, one that learns from it, one that was cut off, and two clients that ask at any time.
+//!
+//! Time goes in ticks of a quarter of a second. At tick 0 the replica has become a master. The
+//! leading Sentinel notices within a second, and tells the other within a quarter; it may end at any
+//! time, and then the other makes the promoted server a replica again if it was never told.
+//! Clients ask at least once a second, and in the next tick where something is changing.
+
+use std::collections::HashSet;
+
+use super::super::mutants::Mutant;
+use super::*;
+
+const TICK: Duration = Duration::from_millis(250);
+const NOTICED_WITHIN: u64 = 4;
+const ASKED_WITHIN: u8 = 4;
+/// When the server that is no master in the end is made a replica: sooner than in truth, and still
+/// later than all that clients do.
+const MENDED_AT: u64 = 16;
+const END: u64 = 24;
+/// No client is without service for longer: four seconds.
+const PAUSE_MAX: u8 = 16;
+
+const OLD: u8 = 0;
+const NEW: u8 = 1;
+
+/// Which Sentinels the clients name.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Named {
+    All,
+    /// The one that leads.
+    Leader,
+    /// One client the one that leads, the other the other.
+    Each,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Case {
+    pub(super) named: Named,
+    pub(super) is_old_alive: bool,
+    pub(super) leader_may_end: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct World {
+    has_leader: bool,
+    /// Since when the leading Sentinel knows that the replica was promoted.
+    noticed_at: Option<u64>,
+    has_told: bool,
+    is_mended: bool,
+    clients: [Client; 2],
+}
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Client {
+    mastership: Mastership<u8>,
+    follows: u8,
+    settled_at: u64,
+    /// Ticks since it asked, and without service.
+    silent: u8,
+    pause: u8,
+}
+
+/// Searches all courses; how many states there were, or what promise was broken.
+pub(super) fn search(case: Case) -> Result<usize, String> {
+    let mut present = HashSet::from([World::new(case)]);
+    let mut searched = 0;
+    for tick in 0..END {
+        let mut next = HashSet::new();
+        for world in present {
+            for world in world.events(case, tick) {
+                world.ask(case, tick, 0, &mut next);
+            }
+        }
+        for world in &next {
+            world.check(case, tick).map_err(|broken| format!("{broken}, at tick {tick}"))?;
+        }
+        searched += next.len();
+        present = next;
+    }
+    Ok(searched)
+}
+
+impl World {
+    fn new(case: Case) -> Self {
+        let sentinels = if let Named::All = case.named { 3 } else { 1 };
+        let mut mastership = Mastership::new(sentinels);
+        mastership.follow(&Successor { master: OLD, epoch: 1, has_rival: false });
+        let client = Client { mastership, follows: OLD, settled_at: 0, silent: 0, pause: 0 };
+        let clients = [client.clone(), client];
+        Self { has_leader: true, noticed_at: None, has_told: false, is_mended: false, clients }
+    }
+
+    /// What may happen to servers and Sentinels before clients ask.
+    fn events(mut self, case: Case, tick: u64) -> Vec<Self> {
+        self.is_mended |= tick >= MENDED_AT;
+        let mut worlds = vec![self];
+        if case.leader_may_end && worlds[0].has_leader {
+            worlds.push(Self { has_leader: false, ..worlds[0].clone() });
+        }
+        let mut after = Vec::new();
+        for world in worlds {
+            let is_late = tick >= NOTICED_WITHIN;
+            match world.noticed_at {
+                _ if !world.has_leader => after.push(world),
+                None => {
+                    after.push(Self { noticed_at: Some(tick), ..world.clone() });
+                    after.extend((!is_late).then_some(world));
+                }
+                Some(at) if !world.has_told => {
+                    after.push(Self { has_told: true, ..world.clone() });
+                    after.extend((tick <= at).then_some(world));
+                }
+                Some(_) => after.push(world),
+            }
+        }
+        after
+    }
+
+    fn role(&self, case: Case, server: u8) -> Role {
+        // Which one it is in the end.
+        let is_new_kept = self.has_leader || self.has_told || !case.is_old_alive;
+        match server {
+            OLD if !case.is_old_alive => Role::Silent,
+            OLD if self.is_mended && is_new_kept => Role::Replica,
+            NEW if self.is_mended && !is_new_kept => Role::Replica,
+            _ => Role::Master,
+        }
+    }
+
+    fn words(&self, case: Case, client: usize) -> Vec<Word<u8>> {
+        let is_down = !case.is_old_alive;
+        let old = Word { epoch: 1, master: OLD, watched: OLD, is_down };
+        let mut leader = Word { is_down: true, ..old.clone() };
+        if self.noticed_at.is_some() {
+            (leader.epoch, leader.master) = (2, NEW);
+        }
+        if Mutant::WatchedIsFollowed.is_on() {
+            leader.master = leader.watched;
+        }
+        let new = Word { epoch: 2, master: NEW, watched: NEW, is_down: false };
+        let other = if self.has_told { new } else { old.clone() };
+        let leader = self.has_leader.then_some(leader);
+        match (case.named, client) {
+            (Named::All, _) => leader.into_iter().chain([other, old]).collect(),
+            (Named::Leader, _) | (Named::Each, 0) => leader.into_iter().collect(),
+            (Named::Each, _) => vec![other],
+        }
+    }
+
+    /// Each client from this one on asks or, if it may, does not.
+    fn ask(self, case: Case, tick: u64, client: usize, worlds: &mut HashSet<Self>) {
+        let Some(present) = self.clients.get(client) else {
+            worlds.insert(self.serve(case, tick));
+            return;
+        };
+        if present.silent < ASKED_WITHIN - 1 {
+            let mut world = self.clone();
+            world.clients[client].silent += 1;
+            world.ask(case, tick, client + 1, worlds);
+        }
+        self.asked(case, tick, client).ask(case, tick, client + 1, worlds);
+    }
+
+    fn asked(mut self, case: Case, tick: u64, client: usize) -> Self {
+        let mut evidence = Evidence::of(self.words(case, client));
+        let now = Moment::from_nanos(0).after(TICK * u32::try_from(tick).unwrap());
+        let mut asking = self.clients[client].clone();
+        asking.silent = 0;
+        loop {
+            match asking.mastership.next(&evidence, now) {
+                Step::Look(servers) => {
+                    let roles = servers.iter().map(|server| (*server, self.role(case, *server)));
+                    evidence.roles.extend(roles);
+                }
+                Step::AskForReplicas => evidence.replicas = Some(vec![NEW]),
+                Step::Stay => break,
+                Step::AskAgain => {
+                    asking.silent = ASKED_WITHIN - 1;
+                    break;
+                }
+                Step::Follow(successor) => {
+                    let is_settling = successor.has_rival && !Mutant::NotSettled.is_on();
+                    let settling = u64::try_from(SETTLING.as_millis() / TICK.as_millis()).unwrap();
+                    asking.settled_at = if is_settling { tick + settling } else { tick };
+                    asking.follows = successor.master;
+                    asking.mastership.follow(&successor);
+                    break;
+                }
+            }
+        }
+        self.clients[client] = asking;
+        self
+    }
+
+    fn is_served(&self, case: Case, tick: u64, client: &Client) -> bool {
+        tick >= client.settled_at && self.role(case, client.follows) == Role::Master
+    }
+
+    fn serve(mut self, case: Case, tick: u64) -> Self {
+        let is_served = self.clients.each_ref().map(|client| self.is_served(case, tick, client));
+        for (client, is_served) in self.clients.iter_mut().zip(is_served) {
+            client.pause = if is_served { 0 } else { client.pause + 1 };
+        }
+        if !matches!(case.named, Named::Each) {
+            // They are alike: which is which makes no difference.
+            self.clients.sort();
+        }
+        self
+    }
+
+    fn check(&self, case: Case, tick: u64) -> Result<(), String> {
+        let served = self.clients.iter().filter(|client| self.is_served(case, tick, client));
+        let masters: HashSet<u8> = served.map(|client| client.follows).collect();
+        if masters.len() > 1 {
+            return Err("two servers grant".to_owned());
+        }
+        if self.clients.iter().any(|client| client.pause > PAUSE_MAX) {
+            return Err("a client is without service".to_owned());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,35 @@
+//! What a lane of a node has beside its connection.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::Notify;
+
+use super::fitness::Standing;
+
+/// See the module's documentation.
+pub(super) struct Desk {
+    /// Whether anybody has ever wanted a connection: until then none is made.
+    pub(super) is_wanted: AtomicBool,
+    /// Somebody wants the connection now.
+    pub(super) wanted: Notify,
+    /// How the server stands while the lane's connection lives.
+    pub(super) standing: Mutex<Standing>,
+}
+
+impl Desk {
+    pub(super) fn new(is_wanted: bool) -> Self {
+        Self {
+            is_wanted: AtomicBool::new(is_wanted),
+            wanted: Notify::new(),
+            standing: Mutex::new(Standing::Fit),
+        }
+    }
+
+    /// Waits until somebody has wanted the lane for the first time.
+    pub(super) async fn first_wanted(&self) {
+        while !self.is_wanted.load(Ordering::Acquire) {
+            self.wanted.notified().await;
+        }
+    }
+}
