@@ -203,8 +203,10 @@ impl<F: Fencing> LockRequest<F> {
     /// This is best effort: it makes it less likely that a replica is promoted that does not know
     /// of the lease, and does not rule it out, because whoever promotes one does not ask which knew
     /// most. It costs a round trip to the replicas, on a connection that such requests share: one
-    /// that waits keeps the others waiting. Leases of this kind are handed over only among
-    /// themselves.
+    /// question to the replicas answers for all that was written before it, so a crowd is told
+    /// hardly later than a single caller: at `within` and two tenths of a second where replicas are
+    /// away. The error says how many acknowledged the lease. Leases of this kind are handed
+    /// over only among themselves.
     ///
     /// # Examples
     ///
@@ -285,7 +287,7 @@ impl Asked {
         }
         label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;
         retry.check().map_err(Error::misuse)?;
-        replicas.map_or(Ok(()), |it| it.check(core.command_timeout())).map_err(Error::misuse)?;
+        replicas.map_or(Ok(()), Replicas::check).map_err(Error::misuse)?;
         let order = Order { term, label, is_fenced, is_renewed, replicas };
         Ok(Wish { names, order, wait, retry, is_fair })
     }

@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::lock::answer::Reason;
 use crate::lock::core::{Configuration, Core};
 use crate::lock::fingerprint::fingerprint;
+use crate::lock::order::Replicas;
 use crate::lock::owner::check_label;
 use crate::lock::scripts;
 use crate::net::connection::Settings;
@@ -227,8 +228,7 @@ impl Builder {
         Term::new(self.defaults.ttl, self.defaults.min_validity).map_err(Error::misuse)?;
         self.defaults.label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;
         self.defaults.retry.check().map_err(Error::misuse)?;
-        let command_timeout = self.command_timeout_or_default();
-        let replicas = self.defaults.replicas.map_or(Ok(()), |it| it.check(command_timeout));
+        let replicas = self.defaults.replicas.map_or(Ok(()), Replicas::check);
         replicas.map_err(Error::misuse)?;
         if let Some(longest) = self.longest_ttl {
             Term::new(longest, None).map_err(Error::misuse)?;

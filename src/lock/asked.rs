@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use leasehold_resp::{Decimal, Frame};
+use leasehold_resp::Frame;
 
 use super::answer::{Answer, Reason};
 use super::order::Replicas;
+use crate::net::acknowledged::Acknowledged;
 use crate::net::connection::Connection;
 use crate::net::outcome::Outcome;
 use crate::net::refusal::{Code, ServerError};
 use crate::net::reply::Reply;
 use crate::policy::Moment;
-use crate::server::call::{Call, begin_amid};
+use crate::server::call::{Call, begin_behind};
 use crate::server::command::Command;
 
 /// A command, and who has to have what it wrote.
@@ -26,8 +27,8 @@ pub(super) struct Sent<'a> {
     /// What is said to the word that the slot is not served yet, if that went ahead of it.
     word: Option<Reply>,
     call: Call<'a>,
-    /// How many replicas have what was written, once it is known; and how many should.
-    acknowledged: Option<(Reply, u32)>,
+    /// The question to replicas, where any are awaited.
+    awaited: Option<Awaited>,
 }
 
 /// It was answered, and not with an error.
@@ -44,7 +45,8 @@ impl<'a> Asked<'a> {
     }
 
     /// Sends it; to a server that does not serve its slot yet, which `is_asking`, with nothing
-    /// between it and the word that says so.
+    /// between it and the word that says so. Where replicas are awaited, they are asked right behind
+    /// it, and the script itself is sent: what makes up for a missing one would come behind that.
     ///
     /// # Cancel safety
     ///
@@ -54,44 +56,53 @@ impl<'a> Asked<'a> {
         connection: &Arc<Connection>,
         is_asking: bool,
     ) -> Result<Sent<'a>, Reason> {
-        if is_asking || self.awaits.is_some() {
-            return Box::pin(send_amid(connection, is_asking, self)).await;
+        let Self { command, awaits } = self;
+        let (word, call) = if is_asking {
+            let begun = Box::pin(begin_behind(connection, &[b"ASKING"], command)).await;
+            let (word, call) = begun.map_err(Reason::NoReply)?;
+            (Some(word), call)
+        } else {
+            let command = if awaits.is_some() { command.whole() } else { command };
+            (None, Call::begin(connection, command).await.map_err(Reason::NoReply)?)
+        };
+        let awaited = awaits.map(|replicas| replicas.ask(connection));
+        Ok(Sent { word, call, awaited })
+    }
+}
+
+impl Replicas {
+    /// Asks how many replicas have all that was sent on the connection so far.
+    pub(super) fn ask(self, connection: &Arc<Connection>) -> Awaited {
+        let Self { count, within } = self;
+        Awaited { acknowledged: connection.acknowledged(count, within), needed: count }
+    }
+}
+
+/// A question to replicas that is under way.
+pub(super) struct Awaited {
+    acknowledged: Acknowledged,
+    needed: u32,
+}
+
+impl Awaited {
+    /// Why too few replicas have what was written, if so.
+    async fn shortage(self) -> Option<Reason> {
+        let needed = self.needed;
+        match self.count().await {
+            Ok(acknowledged) if acknowledged >= needed.into() => None,
+            Ok(acknowledged) => Some(Reason::TooFewReplicas { acknowledged, needed }),
+            Err(reason) => Some(reason),
         }
-        let call = Call::begin(connection, self.command).await.map_err(Reason::NoReply)?;
-        Ok(Sent { word: None, call, acknowledged: None })
-    }
-}
-
-async fn send_amid<'a>(
-    connection: &Arc<Connection>,
-    is_asking: bool,
-    Asked { command, awaits }: Asked<'a>,
-) -> Result<Sent<'a>, Reason> {
-    let ahead: Option<&[&[u8]]> = if is_asking { Some(&[b"ASKING"]) } else { None };
-    let wait = awaits.map(Wait::new);
-    let words = wait.as_ref().map(Wait::words);
-    let behind = words.as_ref().map(|words| &words[..]);
-    let begun = begin_amid(connection, ahead, command, behind).await;
-    let (word, call, reply) = begun.map_err(Reason::NoReply)?;
-    let acknowledged = reply.zip(awaits.map(|replicas| replicas.count));
-    Ok(Sent { word, call, acknowledged })
-}
-
-/// What has replicas awaited.
-pub(super) struct Wait {
-    count: Decimal,
-    millis: Decimal,
-}
-
-impl Wait {
-    pub(super) fn new(Replicas { count, within }: Replicas) -> Self {
-        // No time at all would be for ever.
-        let millis = u64::try_from(within.as_millis()).unwrap_or(u64::MAX).max(1);
-        Self { count: Decimal::new(count.into()), millis: Decimal::new(millis) }
     }
 
-    pub(super) fn words(&self) -> [&[u8]; 3] {
-        [b"WAIT", &self.count, &self.millis]
+    /// How many replicas have what was written.
+    pub(super) async fn count(self) -> Result<i64, Reason> {
+        let frame = self.acknowledged.await.map_err(Reason::NoReply)?;
+        match (frame.as_integer(), frame.error()) {
+            (Some(acknowledged), _) => Ok(acknowledged),
+            (None, Some(text)) => Err(Reason::Refused(ServerError::new(text))),
+            (None, None) => Err(Reason::Unexpected),
+        }
     }
 }
 
@@ -110,8 +121,8 @@ impl Sent<'_> {
             }
             (reply, _) => reply?,
         };
-        let shortage = match self.acknowledged {
-            Some((reply, needed)) => Box::pin(shortage(reply, needed)).await,
+        let shortage = match self.awaited {
+            Some(awaited) => Box::pin(awaited.shortage()).await,
             None => None,
         };
         Ok(Replied { frame, shortage })
@@ -122,19 +133,6 @@ impl Sent<'_> {
 async fn lacking(word: Reply) -> Option<ServerError> {
     let error = ServerError::new(word.await.ok()?.error()?);
     (error.code() == Code::Permission).then_some(error)
-}
-
-/// Why too few replicas have what was written, if so.
-pub(super) async fn shortage(reply: Reply, needed: u32) -> Option<Reason> {
-    match reply.await {
-        Ok(frame) => match (frame.as_integer(), frame.error()) {
-            (Some(acknowledged), _) if acknowledged >= needed.into() => None,
-            (Some(acknowledged), _) => Some(Reason::TooFewReplicas { acknowledged, needed }),
-            (None, Some(text)) => Some(Reason::Refused(ServerError::new(text))),
-            (None, None) => Some(Reason::Unexpected),
-        },
-        Err(failure) => Some(Reason::NoReply(failure)),
-    }
 }
 
 impl Replied {

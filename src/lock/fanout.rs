@@ -3,6 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use super::ask::Ask;
 use super::few::Few;
@@ -81,7 +82,9 @@ fn timer_for(
     }
     let timed_from = asked.iter().flatten().map(Ask::timed_from);
     let last = timed_from.reduce(|one, other| Some(one?.max(other?)));
-    question.limit.timer(last.flatten(), hold.core.command_max())
+    let for_replicas = question.awaits.map_or(Duration::ZERO, |replicas| replicas.within);
+    let command_max = hold.core.command_max().saturating_add(for_replicas);
+    question.limit.timer(last.flatten(), command_max)
 }
 
 /// Sends the question to every server that has not answered yet, encoded once where it is the same

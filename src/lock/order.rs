@@ -25,29 +25,16 @@ pub(crate) struct Replicas {
 }
 
 impl Replicas {
-    /// Whether they can be awaited where a command may take `command_timeout`.
-    pub(crate) fn check(self, command_timeout: Duration) -> Result<(), ReplicasError> {
-        if self.count == 0 {
-            Err(ReplicasError::None)
-        } else if self.within >= command_timeout {
-            Err(ReplicasError::TooLong { within: self.within, command_timeout })
-        } else {
-            Ok(())
-        }
+    /// Whether there is anything to be awaited.
+    pub(crate) fn check(self) -> Result<(), NoReplicas> {
+        if self.count == 0 { Err(NoReplicas) } else { Ok(()) }
     }
 }
 
 /// Why replicas cannot be awaited like that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ReplicasError {
-    #[error("no replica is to acknowledge the lease: ask for one at least, or not for replicas")]
-    None,
-    #[error(
-        "replicas are given {within:?}, and a command only {command_timeout:?}: raise \
-         Builder::command_timeout above it"
-    )]
-    TooLong { within: Duration, command_timeout: Duration },
-}
+#[error("no replica is to acknowledge the lease: ask for one at least, or not for replicas")]
+pub(crate) struct NoReplicas;
 
 pub(crate) struct Wish {
     pub(crate) names: Few<Names>,

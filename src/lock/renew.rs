@@ -13,7 +13,7 @@ use leasehold_resp::{Decimal, Frame};
 use super::answer::{Answer, Reason};
 use super::apart::{Apart, ask_apart};
 use super::ask::note;
-use super::asked::{Asked, Replied, Wait, reply_to};
+use super::asked::{Asked, Replied, reply_to};
 use super::claim::count;
 use super::core::Core;
 use super::follow::follow;
@@ -109,18 +109,16 @@ impl Go {
             .iter()
             .map(|parameters| Command::Script(scripts::extend(), parameters.words()))
             .collect();
-        let wait = self.awaits(shares).map(Wait::new);
-        let words = wait.as_ref().map(Wait::words);
-        if let Some(words) = &words {
-            // What makes up for a script that is missing would come behind the wait.
+        let awaits = self.awaits(shares);
+        if awaits.is_some() {
+            // What makes up for a script that is missing would come behind what replicas are asked.
             commands.iter_mut().for_each(|command| *command = command.whole());
-            commands.push(Command::Plain(words));
         }
-        let Ok(mut calls) = begin_all(connection, &commands).await else {
+        let Ok(calls) = begin_all(connection, &commands).await else {
             return shares.iter().for_each(|share| self.count(*share, None));
         };
-        let acknowledged = match words.and_then(|_| calls.pop()) {
-            Some(call) => reply_to(call).await.ok().and_then(|reply| reply.as_integer()),
+        let acknowledged = match awaits {
+            Some(replicas) => replicas.ask(connection).count().await.ok(),
             None => None,
         };
         for ((shares, command), call) in portions.iter().zip(&commands).zip(calls) {

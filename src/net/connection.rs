@@ -20,6 +20,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use leasehold_resp::Frame;
 
+use super::acknowledged::Waiting;
 use super::outcome::Fault;
 use super::owed::Owed;
 use super::pipeline::{Pipeline, Sweep};
@@ -68,6 +69,8 @@ pub struct Connection {
     prepared: OnceLock<Prepared>,
     /// The first right that the user turned out to lack where nobody waited to be told.
     refused: OnceLock<ServerError>,
+    /// Who wants replicas to have what was written.
+    pub(super) waiting: Arc<Waiting>,
 }
 
 /// What a handshake brought.
@@ -129,6 +132,7 @@ impl Connection {
             listeners,
             prepared: OnceLock::new(),
             refused: OnceLock::new(),
+            waiting: Arc::default(),
         }
     }
 

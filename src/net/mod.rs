@@ -7,11 +7,14 @@
 //! From the bottom: `transport` opens sockets, by `tls` where that is wanted; `outbox` holds what is
 //! to be written and `pipeline`
 //! matches replies to what waits for them, both without I/O; `connection` joins these, with its
-//! `sending`, its `writing` and its `tasks`, and `pushes` hears what answers nothing; `handshake`
-//! makes a connection usable; `pool` keeps several per server.
+//! `sending`, its `writing` and its `tasks`, and `pushes` hears what answers nothing; `muster` and
+//! `acknowledged` count the replicas that have what was written; `handshake` makes a connection
+//! usable; `pool` keeps several per server.
 
+pub mod acknowledged;
 pub mod connection;
 pub mod handshake;
+mod muster;
 pub mod outbox;
 pub mod outcome;
 pub mod owed;

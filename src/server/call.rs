@@ -179,40 +179,35 @@ pub(crate) async fn begin_all<'a>(
     Ok(calls)
 }
 
-/// As [`Call::begin`], with plain commands right `ahead` of it and `behind` it: nothing comes
-/// between. The replies to both are given back, the one ahead of it first.
+/// As [`Call::begin`], with a plain command right `ahead` of it: nothing comes between. The reply to
+/// that is given back, too.
 ///
-/// The script itself is sent: what makes up for a missing one would come behind all of this.
+/// The script itself is sent: what makes up for a missing one would come behind others.
 ///
 /// # Errors
 ///
-/// As [`Call::begin`]: none of them was sent.
+/// As [`Call::begin`]: neither was sent.
 ///
 /// # Cancel safety
 ///
 /// As [`Call::begin`].
-pub(crate) async fn begin_amid<'a>(
+pub(crate) async fn begin_behind<'a>(
     connection: &Arc<Connection>,
-    ahead: Option<&[&[u8]]>,
+    ahead: &[&[u8]],
     command: Command<'a>,
-    behind: Option<&[&[u8]]>,
-) -> Result<(Option<Reply>, Call<'a>, Option<Reply>), Failure> {
+) -> Result<(Reply, Call<'a>), Failure> {
     let command = command.whole();
-    let all = ahead.map(Command::Plain).into_iter().chain([command]);
-    let all: Vec<(Spelled<'_>, usize)> = all
-        .chain(behind.map(Command::Plain))
-        .map(|command| {
-            let spelled = command.spell_whole();
-            let length = command_len(spelled.words());
-            (spelled, length)
-        })
-        .collect();
+    let both = [Command::Plain(ahead), command].map(|command| {
+        let spelled = command.spell_whole();
+        let length = command_len(spelled.words());
+        (spelled, length)
+    });
     // Far less than what may be in flight together.
-    let (asked_at, replies) = send_portion(connection, &all).await?;
+    let (asked_at, replies) = send_portion(connection, &both).await?;
     let mut replies = replies.into_iter();
-    let said_ahead = ahead.and_then(|_| replies.next());
-    let reply = replies.next().ok_or_else(|| Failure::Unknown(connection.fault()))?;
-    Ok((said_ahead, Call::new(command, asked_at, reply), replies.next()))
+    let said_ahead = replies.next().zip(replies.next());
+    let (said_ahead, reply) = said_ahead.ok_or_else(|| Failure::Unknown(connection.fault()))?;
+    Ok((said_ahead, Call::new(command, asked_at, reply)))
 }
 
 /// Sends as many of these, each with its length, as may be in flight together.

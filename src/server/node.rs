@@ -8,7 +8,7 @@
 //! ([`Node::owe`]), waits in the backlog: it is the first thing that the lane's next connection sends.
 //!
 //! Two lanes are beside those that all leases share: the watch lane, for whoever waits, and the sync
-//! lane, for whoever has a write awaited by replicas, which keeps all behind it waiting. Their
+//! lane, for whoever has a write awaited by replicas, which keeps what is behind it waiting. Their
 //! connections track what is read on them ([`Watchers`] hear of changes), which costs the server
 //! something: they are made only once somebody wants them.
 
