@@ -1,11 +1,9 @@
 //! What can be said on the command line.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use leasehold::{Builder, Locker};
 
 use crate::bench::Bench;
 use crate::doctor::Doctor;
@@ -13,6 +11,7 @@ use crate::inspect::Inspect;
 use crate::list::List;
 use crate::pages::{Completions, Man};
 use crate::release::Release;
+use crate::servers::Servers;
 use crate::watch::Watch;
 
 /// The library's default.
@@ -41,45 +40,6 @@ pub enum Command {
     Release(Release),
     Completions(Completions),
     Man(Man),
-}
-
-/// Where the locks are.
-#[derive(Debug, clap::Args)]
-pub struct Servers {
-    /// A server: redis://, rediss://, redis+unix://, redis-cluster:// or redis-sentinel://, or the
-    /// same with valkey for redis. Given several times, it is a Redlock over all of them; several
-    /// in LEASEHOLD_URL are separated by spaces.
-    #[arg(
-        long = "url",
-        short = 'u',
-        value_name = "URL",
-        env = "LEASEHOLD_URL",
-        hide_env_values = true,
-        value_delimiter = ' ',
-        global = true,
-        default_value = "redis://127.0.0.1:6379"
-    )]
-    pub urls: Vec<String>,
-
-    /// How many of several servers have to agree; without it a majority.
-    #[arg(long, value_name = "SERVERS", global = true)]
-    pub quorum: Option<usize>,
-
-    /// What every lock's key begins with.
-    #[arg(long, value_name = "PREFIX", default_value = "", global = true)]
-    pub key_prefix: OsString,
-}
-
-impl Servers {
-    /// A locker on these servers that is still to be connected.
-    pub fn builder(&self) -> Builder {
-        let builder = Locker::builder().nodes(self.urls.iter().map(String::as_str));
-        let builder = builder.key_prefix(self.key_prefix.as_bytes());
-        match self.quorum {
-            Some(servers) => builder.quorum(servers),
-            None => builder,
-        }
-    }
 }
 
 /// Runs a command while holding a lock.
@@ -163,6 +123,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
+    use leasehold::Builder;
 
     use super::*;
 

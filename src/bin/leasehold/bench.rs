@@ -14,9 +14,10 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use self::tally::{Sample, Tally};
-use crate::args::{Servers, TTL, duration};
+use crate::args::{TTL, duration};
 use crate::exit::{End, Failure};
 use crate::output::report;
+use crate::servers::Servers;
 use crate::signals::Signals;
 use crate::words::{hint, host, label_of, plain};
 
@@ -97,7 +98,7 @@ pub async fn bench(servers: &Servers, bench: Bench) -> Result<End, Failure> {
     if let Some(file) = &bench.svg {
         chart::check(file).map_err(|error| unwritable(file, error))?;
     }
-    let builder = servers.builder().ttl(bench.ttl).label(label_of(std::process::id()));
+    let builder = servers.builder()?.ttl(bench.ttl).label(label_of(std::process::id()));
     let locker = match signals.interrupt(builder.connect()).await {
         Ok(connected) => connected?,
         Err(signal) => return Ok(signal.into()),

@@ -7,10 +7,11 @@ use std::time::Duration;
 use leasehold::{Examination, Finding, ServerExamination, Severity};
 use serde_json::{Value, json};
 
-use crate::args::{Servers, TTL, duration};
+use crate::args::{TTL, duration};
 use crate::exit::Failure;
 use crate::json::escape;
 use crate::output::report;
+use crate::servers::Servers;
 use crate::words::harmless;
 
 /// As monitoring plugins have them.
@@ -42,18 +43,13 @@ pub struct Doctor {
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// Have servers that may evict keys for errors, as Builder::strict refuses them
-    #[arg(long)]
-    pub strict: bool,
-
     /// The longest TTL in use, which the restart guard waits for
     #[arg(long, value_name = "TIME", default_value = TTL, value_parser = duration)]
     pub ttl: Duration,
 }
 
 pub async fn doctor(servers: &Servers, doctor: Doctor) -> Result<u8, Failure> {
-    let builder = servers.builder().ttl(doctor.ttl);
-    let builder = if doctor.strict { builder.strict() } else { builder };
+    let builder = servers.builder()?.ttl(doctor.ttl);
     let examination = builder.examine().await?;
     report(&if doctor.json {
         in_json(&examination, doctor.quiet)

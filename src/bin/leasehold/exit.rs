@@ -11,6 +11,8 @@ use nix::sys::signal::{SigSet, Signal, raise};
 pub const CONFLICT: u8 = 1;
 /// The command line cannot be read, or wants a terminal and there is none.
 pub const USAGE: u8 = 64;
+/// A file cannot be read.
+const NO_INPUT: u8 = 66;
 /// Too few servers can be reached.
 pub const UNAVAILABLE: u8 = 69;
 /// The operating system refused something.
@@ -82,6 +84,10 @@ pub enum Failure {
     #[error("{0}: {1}")]
     File(String, io::Error),
     #[error("{0}: {1}")]
+    Unread(String, io::Error),
+    #[error("{0}")]
+    Options(&'static str),
+    #[error("{0}: {1}")]
     System(&'static str, io::Error),
     #[error("standard output: {0}")]
     Output(io::Error),
@@ -99,6 +105,8 @@ impl Failure {
             Self::Command(_, error) if error.kind() == io::ErrorKind::NotFound => NOT_FOUND,
             Self::Command(..) => CANNOT_RUN,
             Self::File(..) => CANNOT_CREATE,
+            Self::Unread(..) => NO_INPUT,
+            Self::Options(_) => CONFIGURATION,
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::System(..) | Self::Output(_) => SYSTEM,
         }

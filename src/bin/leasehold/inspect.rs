@@ -5,10 +5,10 @@ use std::os::unix::ffi::OsStrExt;
 
 use leasehold::LockState;
 
-use crate::args::Servers;
 use crate::exit::{CONFLICT, Failure, UNAVAILABLE};
 use crate::look::Look;
 use crate::output::say;
+use crate::servers::Servers;
 use crate::{json, show};
 
 /// Shows who holds a lock, on how many servers, with which token and for how long still.

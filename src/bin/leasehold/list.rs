@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-use crate::args::Servers;
 use crate::exit::{Failure, UNAVAILABLE};
 use crate::look::{Look, complain_of};
 use crate::output::say;
+use crate::servers::Servers;
 use crate::words::complain;
 use crate::{json, show};
 

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use leasehold::{Locker, ServerFailure};
 
-use crate::args::{Servers, TTL, duration};
+use crate::args::{TTL, duration};
 use crate::exit::Failure;
+use crate::servers::Servers;
 use crate::words::complain;
 
 /// How patient we are.
@@ -24,7 +25,7 @@ pub struct Look {
 impl Look {
     /// As many of the servers as can be had.
     pub async fn connect(&self, servers: &Servers) -> Result<Locker, Failure> {
-        let builder = servers.builder().ttl(self.ttl);
+        let builder = servers.builder()?.ttl(self.ttl);
         let builder = builder.connect_timeout(self.timeout).command_timeout(self.timeout);
         Ok(builder.connect_to_any().await?)
     }

@@ -19,6 +19,8 @@ mod pages;
 mod release;
 mod run;
 mod screen;
+mod secret;
+mod servers;
 mod show;
 mod signals;
 mod watch;
@@ -32,10 +34,11 @@ use clap::Parser;
 use exit::{End, Failure};
 
 fn main() -> ExitCode {
-    let args = match Args::try_parse() {
+    let mut args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => return exit::of_usage(&error),
     };
+    secret::hide(&mut args);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let outcome = match runtime {
         Ok(runtime) => runtime.block_on(perform(args)),
@@ -68,7 +71,7 @@ async fn perform(Args { servers, command }: Args) -> Result<End, Failure> {
 }
 
 /// Each of its processes is this program, and knows by its name which it is.
-async fn perform_run(servers: &args::Servers, run: &args::Run) -> Result<End, Failure> {
+async fn perform_run(servers: &servers::Servers, run: &args::Run) -> Result<End, Failure> {
     let name = env::args_os().next().unwrap_or_default();
     if name == run::keeper::NAME {
         run::keeper::keep(servers, run).await

@@ -8,10 +8,10 @@ use std::thread;
 use leasehold::{Broken, HolderView, LockState, LockView, Locker};
 use tokio::sync::oneshot;
 
-use crate::args::Servers;
 use crate::exit::{CONFIGURATION, CONFLICT, End, Failure, UNAVAILABLE, USAGE};
 use crate::look::{Look, complain_of};
 use crate::output::say;
+use crate::servers::Servers;
 use crate::show;
 use crate::signals::Signals;
 use crate::words::{complain, plain};

@@ -14,11 +14,12 @@ use tokio::signal::unix::{Signal as Caught, SignalKind, signal};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::sleep;
 
-use crate::args::{Servers, duration};
+use crate::args::duration;
 use crate::exit::{End, Failure};
 use crate::look::Look;
 use crate::output::say;
 use crate::screen::{Screen, keys};
+use crate::servers::Servers;
 use crate::show;
 use crate::signals::Signals;
 use crate::words::{complain, plain};

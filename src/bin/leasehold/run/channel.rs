@@ -9,7 +9,6 @@ use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -22,6 +21,7 @@ use rustix::process::Pid;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 
 use crate::exit::End;
+use crate::secret::own_program;
 
 /// What the front tells the keeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,11 +130,6 @@ pub fn start_ourselves(name: &str, input: impl AsFd) -> io::Result<(Pid, UnixStr
     give(&ours, input)?;
     let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     Ok((id.ok_or(io::ErrorKind::InvalidData)?, ours))
-}
-
-/// As it was started, also where another has been installed in its place since.
-fn own_program() -> io::Result<PathBuf> {
-    if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { env::current_exe() }
 }
 
 /// In one that `start_ourselves` has started: the socket, and the input that was given with it.

@@ -14,8 +14,8 @@ use rustix::process::Pid;
 use super::channel::{given, start_ourselves};
 use crate::args::Run;
 use crate::exit::{End, Failure};
-use crate::signals;
 use crate::words::plain;
+use crate::{secret, signals};
 
 pub const NAME: &str = "lease-command";
 
@@ -57,6 +57,7 @@ pub fn become_it(run: &Run) -> Result<End, Failure> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(input).env("LEASEHOLD_NAME", &run.name);
     command.env("LEASEHOLD_FENCE", fence).env("LEASEHOLD_DEADLINE_MS", deadline);
+    secret::keep_from(&mut command);
     signals::let_all_through();
     Err(Failure::Command(plain(program.as_encoded_bytes()), command.exec()))
 }

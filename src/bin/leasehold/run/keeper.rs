@@ -18,8 +18,9 @@ use super::channel::{Channel, ToFront, ToKeeper, given};
 use super::command::Prepared;
 use super::tree::{Tree, send};
 use super::watch::now;
-use crate::args::{Run, Servers};
+use crate::args::Run;
 use crate::exit::{End, Failure};
+use crate::servers::Servers;
 use crate::words::{Waiting, complain, label_of};
 
 pub const NAME: &str = "lease-keeper";
@@ -101,26 +102,24 @@ async fn unless_closed<T>(front: &mut Channel, work: impl Future<Output = T>) ->
     }
 }
 
-/// Connects; with -w also to servers that do not serve yet. And what is left of the time for that.
+/// Connects; with -w also to servers that do not serve yet: its time begins with the first failure.
+/// And what is left of that time.
 async fn connect(servers: &Servers, run: &Run) -> Result<(Locker, Option<Duration>), Failure> {
-    let begun = now();
-    let mut left = run.wait;
-    let mut is_said = run.quiet;
+    let mut ends_at = None;
     loop {
+        let left = ends_at.map_or(run.wait, |end: Duration| Some(end.saturating_sub(now())));
         let label = run.label.clone().unwrap_or_else(|| label_of(getppid()));
-        let builder = servers.builder().ttl(run.ttl).label(label);
-        let builder = match left {
-            Some(left) => builder.connect_timeout(left.clamp(CONNECT_MIN, CONNECT_MAX)),
-            None => builder,
-        };
-        let connected = builder.connect().await;
-        left = run.wait.map(|wait| wait.saturating_sub(now().saturating_sub(begun)));
-        match (connected, left) {
+        let mut builder = servers.builder()?.ttl(run.ttl).label(label);
+        if let (Some(_), Some(left)) = (ends_at, left) {
+            builder = builder.connect_timeout(left.clamp(CONNECT_MIN, CONNECT_MAX));
+        }
+        match (builder.connect().await, left) {
             (Ok(locker), _) => return Ok((locker, left)),
             (Err(error), Some(left)) if error.is_unavailable() && !left.is_zero() => {
-                if !std::mem::replace(&mut is_said, true) {
+                if ends_at.is_none() && !run.quiet {
                     complain(&format!("waiting: {error}"));
                 }
+                ends_at.get_or_insert(now() + left);
                 sleep(RECONNECT.min(left)).await;
             }
             (Err(error), _) => return Err(error.into()),

@@ -1,0 +1,98 @@
+//! Passwords in URLs, which neither `ps` nor the command is to see.
+
+use std::env;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::args::{self, Args};
+
+/// What URLs are passed on in, by which no other user can see them.
+const GIVEN: &str = "LEASEHOLD_GIVEN_URLS";
+/// The variable that users set.
+const URL: &str = "LEASEHOLD_URL";
+
+/// Where the command line has passwords, this process begins anew without them.
+pub fn hide(args: &mut Args) {
+    if let Ok(given) = env::var(GIVEN) {
+        args.servers.urls = given.split(' ').map(str::to_owned).collect();
+        return;
+    }
+    let words: Vec<OsString> = env::args_os().collect();
+    let ours = match &args.command {
+        args::Command::Run(run) => words.len() - run.words.len(),
+        _ => words.len(),
+    };
+    let hidden = words.iter().enumerate().map(|(index, word)| match word.to_str() {
+        Some(text) if index < ours => hide_in(text, &args.servers.urls).into(),
+        _ => word.clone(),
+    });
+    let hidden: Vec<OsString> = hidden.collect();
+    if hidden == words {
+        return;
+    }
+    let Some((name, rest)) = hidden.split_first() else { return };
+    if let Ok(program) = own_program() {
+        let given = args.servers.urls.join(" ");
+        // Comes back only if it cannot be done; then the locks are worth more than the secret.
+        let _ = Command::new(program).arg0(name).args(rest).env(GIVEN, given).exec();
+    }
+}
+
+/// Takes what `command` is not to know out of its environment.
+pub fn keep_from(command: &mut Command) {
+    command.env_remove(GIVEN);
+    if env::var(URL).is_ok_and(|urls| urls.split(' ').any(|url| mask(url).is_some())) {
+        command.env_remove(URL);
+    }
+}
+
+/// This very program, as it was started, also where another has been installed in its place since.
+pub fn own_program() -> io::Result<PathBuf> {
+    if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { env::current_exe() }
+}
+
+fn hide_in(word: &str, urls: &[String]) -> String {
+    urls.iter().fold(word.to_owned(), |word, url| match mask(url) {
+        Some(masked) => word.replace(url, &masked),
+        None => word,
+    })
+}
+
+/// The same URL without its password; None where there is none to see.
+fn mask(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let (login, place) = rest.rsplit_once('@')?;
+    let (user, password) = login.split_once(':')?;
+    (!password.is_empty() && password != MASK).then(|| format!("{scheme}://{user}:{MASK}@{place}"))
+}
+
+const MASK: &str = "***";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_hidden_and_nothing_else() {
+        let table = [
+            ("redis://:secret@h:1/2", Some("redis://:***@h:1/2")),
+            ("rediss://me:se:cr@t@h", Some("rediss://me:***@h")),
+            ("redis+unix://:x@/run/s?db=1", Some("redis+unix://:***@/run/s?db=1")),
+            ("redis://h:6379", None),
+            ("redis://me@h", None),
+            ("redis://me:***@h", None),
+            ("h", None),
+        ];
+        for (url, expected) in table {
+            assert_eq!(mask(url).as_deref(), expected, "{url}");
+        }
+        let urls = ["redis://:a@h", "redis://g"].map(str::to_owned);
+        assert_eq!(
+            hide_in("--url=redis://:a@h redis://g", &urls),
+            "--url=redis://:***@h redis://g"
+        );
+    }
+}

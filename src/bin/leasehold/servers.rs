@@ -1,0 +1,143 @@
+//! Where the locks are, and how servers are met.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use leasehold::{Builder, Credentials, Locker, Tls};
+
+use crate::exit::Failure;
+use crate::words::plain;
+
+/// Which servers, and how they are met.
+#[derive(Debug, clap::Args)]
+pub struct Servers {
+    /// A server: redis://, rediss://, redis+unix://, redis-cluster:// or redis-sentinel://, or the
+    /// same with valkey for redis. Given several times, it is a Redlock over all of them; several
+    /// in LEASEHOLD_URL are separated by spaces. A password in it is hidden from ps
+    #[arg(
+        long = "url",
+        short = 'u',
+        value_name = "URL",
+        env = "LEASEHOLD_URL",
+        hide_env_values = true,
+        value_delimiter = ' ',
+        global = true,
+        default_value = "redis://127.0.0.1:6379"
+    )]
+    pub urls: Vec<String>,
+
+    /// How many of several servers have to agree; without it a majority
+    #[arg(long, value_name = "SERVERS", global = true)]
+    quorum: Option<usize>,
+
+    /// What every lock's key begins with
+    #[arg(long, value_name = "PREFIX", default_value = "", global = true)]
+    key_prefix: OsString,
+
+    /// Whether a server that has restarted is kept from voting until all leases that it may have
+    /// forgotten have ended; without it only where there are several
+    #[arg(long, value_name = "WHETHER", global = true)]
+    restart_guard: Option<Switch>,
+
+    /// Refuse servers that may evict keys
+    #[arg(long, global = true)]
+    pub strict: bool,
+
+    /// The user to log in as, with --password-file, where a URL names none
+    #[arg(long, value_name = "NAME", global = true)]
+    user: Option<String>,
+
+    /// The password of servers whose URLs have none: the first line of this file, which is read at
+    /// every connection; or of a descriptor, such as /dev/fd/3, which is read once
+    #[arg(long, value_name = "FILE", global = true)]
+    password_file: Option<PathBuf>,
+
+    /// The CAs to trust instead of the platform's: a PEM file; may be given several times
+    #[arg(long, value_name = "FILE", global = true)]
+    ca: Vec<PathBuf>,
+
+    /// The certificate to show to servers that ask for one, with --key: a PEM file that has those of
+    /// its issuers behind it
+    #[arg(long, value_name = "FILE", global = true)]
+    cert: Option<PathBuf>,
+
+    /// The private key of --cert: a PEM file
+    #[arg(long, value_name = "FILE", global = true)]
+    key: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
+
+impl Servers {
+    /// A locker on these servers that is still to be connected.
+    pub fn builder(&self) -> Result<Builder, Failure> {
+        let builder = Locker::builder().nodes(self.urls.iter().map(String::as_str));
+        let mut builder = builder.key_prefix(self.key_prefix.as_bytes());
+        if let Some(servers) = self.quorum {
+            builder = builder.quorum(servers);
+        }
+        if let Some(switch) = self.restart_guard {
+            builder = builder.restart_guard(switch == Switch::On);
+        }
+        if self.strict {
+            builder = builder.strict();
+        }
+        if let Some(tls) = self.tls()? {
+            builder = builder.tls(tls);
+        }
+        self.logged_in(builder)
+    }
+
+    /// None leaves it to the URLs.
+    fn tls(&self) -> Result<Option<Tls>, Failure> {
+        let tls = self.ca.iter().fold(Tls::new(), Tls::ca_file);
+        match (&self.cert, &self.key) {
+            (None, None) => Ok((!self.ca.is_empty()).then_some(tls)),
+            (Some(cert), Some(key)) => {
+                let read =
+                    |file: &PathBuf| std::fs::read(file).map_err(|error| unread(file, error));
+                Ok(Some(tls.client_certificate_pem(read(cert)?, read(key)?)))
+            }
+            _ => Err(Failure::Options("--cert and --key are given together, or neither is")),
+        }
+    }
+
+    fn logged_in(&self, builder: Builder) -> Result<Builder, Failure> {
+        let Some(file) = self.password_file.clone() else {
+            return match self.user {
+                None => Ok(builder),
+                Some(_) => Err(Failure::Options("--user is given with --password-file")),
+            };
+        };
+        let first = first_line(&file).map_err(|error| unread(&file, error))?;
+        // A file may be rotated; what comes through a descriptor comes once.
+        let is_once = !file.is_file();
+        let user = self.user.clone();
+        Ok(builder.credentials(move |_| {
+            let password = if is_once { Ok(first.clone()) } else { first_line(&file) };
+            let user = user.clone();
+            async move {
+                Ok::<_, io::Error>(match (user, password?) {
+                    (Some(user), password) => Credentials::new(user, password),
+                    (None, password) => Credentials::password(password),
+                })
+            }
+        }))
+    }
+}
+
+fn first_line(file: &Path) -> io::Result<String> {
+    let text = std::fs::read_to_string(file)?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
+fn unread(file: &Path, error: io::Error) -> Failure {
+    Failure::Unread(plain(file.as_os_str().as_encoded_bytes()), error)
+}
