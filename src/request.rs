@@ -29,7 +29,8 @@ use crate::policy::{Retry, Term, Wait};
 /// - [`ErrorKind::Contended`]: another holds the lock (only when not waiting, or when the wait ran
 ///   out, which is [`Error::is_timeout`] too).
 /// - [`ErrorKind::Unavailable`]: the server did not serve. A waiting request rides such failures
-///   out for one TTL, or until its wait runs out, which is [`Error::is_timeout`] too.
+///   out until its wait runs out, which is [`Error::is_timeout`] too, or for one TTL where it has
+///   set no limit.
 /// - [`ErrorKind::TooLate`]: the lock was granted with too little validity left.
 /// - [`ErrorKind::Auth`], [`ErrorKind::Misuse`]: no further try would help.
 ///

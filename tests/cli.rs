@@ -8,6 +8,7 @@ mod processes;
 mod support;
 
 use std::ffi::OsStr;
+use std::time::Duration;
 
 use command::{code, end, ended_by, hold, is_free, leasehold, output, signal, stderr, stdout};
 use processes::{Directory, is_gone};
@@ -223,10 +224,31 @@ async fn a_lock_is_had_in_a_slot_that_moves() {
     let cluster = Cluster::start();
     let url = cluster.seed_url(3);
     let (slot, from, to) = cluster.move_of("job");
-    let run = |words: &[&str]| {
-        leasehold(&url, &[&["run", "--ttl", "1"], words, &["job", "--", "echo", "done"]].concat())
-    };
     cluster.begin_migration(slot, from, to);
-    let done = output(&mut run(&["-w", "5"])).await;
+    let done = output(&mut leasehold(&url, &["run", "-w", "5", "job", "--", "echo", "done"])).await;
+    assert_eq!((code(&done), &*stdout(&done)), (0, "done\n"), "{done:?}");
+}
+
+/// A slot that no node serves for a while is no reason to give up before the limit, however short
+/// the TTL; and at the limit the reason is said.
+#[tokio::test]
+async fn a_wait_goes_on_while_the_cluster_cannot_serve() {
+    const LEASE: Duration = Duration::from_secs(1);
+    let cluster = Cluster::start();
+    let url = cluster.seed_url(3);
+    let slot = cluster.slot("job");
+    let master = cluster.master_of(slot);
+    let run = |limit: &str| {
+        leasehold(&url, &["run", "--ttl", "1", "-w", limit, "job", "--", "echo", "done"])
+    };
+    cluster.unserve(slot);
+    let failed = output(&mut run("2")).await;
+    assert_ne!(code(&failed), 0);
+    assert!(stderr(&failed).contains("CLUSTERDOWN"), "{failed:?}");
+    let mut waiting = run("60").spawn().unwrap();
+    tokio::time::sleep(3 * LEASE).await;
+    assert!(waiting.try_wait().unwrap().is_none(), "it has given up");
+    cluster.serve(slot, master);
+    let done = end(waiting).await;
     assert_eq!((code(&done), &*stdout(&done)), (0, "done\n"), "{done:?}");
 }

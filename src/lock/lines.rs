@@ -330,11 +330,14 @@ impl Ticket {
     }
 
     /// The servers have failed this one for so long: those who put up with no more need not find
-    /// out by themselves. Who does is next.
+    /// out by themselves. Who does, or has set a limit, is next.
     pub(super) fn fail_all(&self, report: &Report, failed_for: Duration) {
         let mut all = self.core.lines().lock();
         let Some(line) = all.lines.get_mut(&self.names) else { return };
-        let has_enough = |place: &Arc<Place>| place.order.term.ttl() <= failed_for;
+        let has_enough = |place: &Arc<Place>| {
+            let is_limited = matches!(place.limit, Limit::At(_)) && failed_for < Duration::MAX;
+            !is_limited && place.order.term.ttl() <= failed_for
+        };
         let (failed, patient): (VecDeque<_>, _) =
             std::mem::take(&mut line.places).into_iter().partition(has_enough);
         line.places = patient;

@@ -43,9 +43,10 @@ pub(crate) struct Rest {
 
 /// How long an acquire goes on in the face of setbacks.
 ///
-/// Waiting for another holder is bounded by the caller alone. Servers that fail are put up with
-/// for `grace` in a row, so that a restart or a failover is ridden out, and a wrong address is not
-/// waited on for ever. The caller's [`Retry`] says how long to wait in between, and how many
+/// A caller that sets a limit is the only one to set it: until then another holder is waited for, and
+/// so are servers that fail. Where there is no limit, servers that fail are put up with for `grace`
+/// in a row, so that a restart or a failover is ridden out, and a wrong address is not waited on for
+/// ever. The caller's [`Retry`] says how long to wait in between, and how many
 /// attempts there are at most.
 ///
 /// News of the lock is worth a try at once where it may lead on: the lock has another holder than
@@ -133,13 +134,13 @@ impl Patience {
             Setback::Failing => self.failing_since.or(Some(now)),
             _ => None,
         };
-        let failing_for = self.failing_for(now);
+        let has_enough = self.ends_at.is_none() && self.failing_for(now) > self.grace;
         let tried = self.tries;
         self.tries = tried.saturating_add(1);
         let last_try = self.last_try.replace(now);
         if !self.waits
             || setback == Setback::Hopeless
-            || failing_for > self.grace
+            || has_enough
             || self.retry.is_spent(self.tries)
         {
             return Next::GiveUp;
@@ -212,6 +213,16 @@ mod tests {
         assert!(second > first);
         let last = rest(patience.after(Setback::Held(Some(ms(1))), true, at(99), 0)).most;
         assert!(last >= ms(1) && last <= ms(1) + BEHIND);
+    }
+
+    /// A Cluster that has no quorum, or a server that loads, may be back in time.
+    #[test]
+    fn servers_may_fail_for_as_long_as_a_limit_allows() {
+        let mut patience = patience(Wait::AtMost(ms(900)), Retry::default(), ms(100));
+        for now in [0, 101, 500, 899] {
+            assert!(matches!(patience.after(Setback::Failing, false, at(now), 0), Next::Rest(_)));
+        }
+        assert_eq!(patience.after(Setback::Failing, false, at(900), 0), Next::OutOfTime);
     }
 
     #[test]

@@ -326,6 +326,16 @@ impl Cluster {
         }
     }
 
+    /// No node serves the slot from now on, and all nodes answer `CLUSTERDOWN`.
+    pub fn unserve(&self, slot: u16) {
+        self.answering().for_each(|node| node.ok(&["CLUSTER", "DELSLOTS", &slot.to_string()]));
+    }
+
+    /// The master `node` serves a slot that none serves.
+    pub fn serve(&self, slot: u16, node: usize) {
+        self.nodes[node].ok(&["CLUSTER", "ADDSLOTS", &slot.to_string()]);
+    }
+
     /// Starts a master without slots and waits until all know it; gives its index.
     pub async fn add_node(&mut self) -> usize {
         let node = Node::start(&self.builder);
