@@ -108,7 +108,7 @@ impl Pieces<'_> {
         let how: &[u8] = if taking == Taking::Look { b"look" } else { b"take" };
         let mut last = Answer::Free;
         for names in hold.names_at(self.server) {
-            let arguments = [hold.owner.value(), &ttl, how].into_iter().chain(hold.predecessor());
+            let arguments = [hold.owner.value(), &ttl, how].into_iter().chain(hold.replaces());
             last = self.ask(scripts::take(), names.lock(), arguments, Answer::of_acquire).await?;
             match last {
                 // From here on there is something to give back.

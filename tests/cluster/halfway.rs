@@ -163,7 +163,12 @@ async fn locks_of_one_slot_are_taken_together_or_not_at_all() {
     eventually("nothing is left behind", || !is_there(&cluster, [from, to], names[0])).await;
     last_one.release().await.unwrap();
 
-    let all = soon("all", one.lock_all(names).wait_at_most(LIMIT).into_future()).await.unwrap();
+    // Who is refused for long takes them one by one, and gives none back for the last.
+    let last_one = soon("one", other.lock(names[2]).into_future()).await.unwrap();
+    let waiting = tokio::spawn(one.lock_all(names).wait_at_most(LIMIT).into_future());
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    last_one.release().await.unwrap();
+    let all = soon("all", waiting).await.unwrap().unwrap();
     drop(all);
     eventually("they are given back", is_free).await;
 }
