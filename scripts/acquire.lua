@@ -10,14 +10,15 @@
 --         6 what a refusal adds to the number of those who wait: '1' for a waiter whom this holder
 --           has not refused before, '0' for one whom it has, '' for one who does not wait;
 --         7 where the owner takes over from another, that one's value: its locks are as good as
---           free
--- Reply   granted: the token, an integer
---         held by another: {'held', the holder's value (its first 320 bytes), its remaining TTL
+--           free; last the stamp
+-- Reply   granted with the token that was proposed: the stamp
+--         granted with another: {stamp, 'granted', the token, an integer}
+--         held by another: {stamp, 'held', the holder's value (its first 320 bytes), its remaining TTL
 --         in milliseconds or -1 where it has none, the counter as a string ('0' for one who
 --         waits), the number of those who wait, an integer}
---         free, and others wait: {'queued', their number, an integer}
---         free, and only looked at: {'free'}
---         token not above the counter: {'stale', the counter as a string}
+--         free, and others wait: {stamp, 'queued', their number, an integer}
+--         free, and only looked at: {stamp, 'free'}
+--         token not above the counter: {stamp, 'stale', the counter as a string}
 -- Atomic  because a server runs a script whole: no other owner can take a lock, and no other
 --         token can be accepted, between the look at the keys and the writing of them; and all
 --         locks are taken, or none.
@@ -32,27 +33,28 @@
 -- overtake them; a second after the holder's TTL the number is forgotten. One who waits for one lock
 -- is refused before its counter is read.
 
+local stamp, predecessor = tonumber(ARGV[#ARGV]), ARGV[8] and ARGV[7]
 local counter = '0'
 for lock = 1, #KEYS, 3 do
   local holder = redis.call('GET', KEYS[lock])
-  if holder and holder ~= ARGV[1] and holder ~= ARGV[7] then
+  if holder and holder ~= ARGV[1] and holder ~= predecessor then
     local left = redis.call('PTTL', KEYS[lock])
     if ARGV[6] == '' then
       local waiting = redis.call('GET', KEYS[lock + 2]) or '0'
       counter = redis.call('GET', KEYS[lock + 1]) or '0'
-      return {'held', string.sub(holder, 1, 320), left, counter, tonumber(waiting) or 1}
+      return {stamp, 'held', string.sub(holder, 1, 320), left, counter, tonumber(waiting) or 1}
     end
     local waiting = redis.call('INCRBY', KEYS[lock + 2], ARGV[6])
     if waiting == 0 then
       waiting = redis.call('INCRBY', KEYS[lock + 2], 1)
     end
     redis.call('PEXPIRE', KEYS[lock + 2], (left > 0 and left or 60000) + 1000)
-    return {'held', string.sub(holder, 1, 320), left, '0', waiting}
+    return {stamp, 'held', string.sub(holder, 1, 320), left, '0', waiting}
   end
   if ARGV[5] == 'turn' and holder ~= ARGV[1] then
     local waiting = redis.call('GET', KEYS[lock + 2])
     if waiting then
-      return {'queued', tonumber(waiting) or 1}
+      return {stamp, 'queued', tonumber(waiting) or 1}
     end
   end
   local accepted = redis.call('GET', KEYS[lock + 1])
@@ -67,13 +69,13 @@ for lock = 1, #KEYS, 3 do
   end
 end
 if ARGV[5] == 'look' then
-  return {'free'}
+  return {stamp, 'free'}
 end
 
 local token, written = tonumber(ARGV[3]), ARGV[3]
 if token <= tonumber(counter) then
   if ARGV[4] ~= 'mint' then
-    return {'stale', counter}
+    return {stamp, 'stale', counter}
   end
   token = tonumber(counter) + 1
   written = string.format('%.0f', token)
@@ -86,4 +88,7 @@ for lock = 1, #KEYS, 3 do
     redis.call('DEL', KEYS[lock + 2])
   end
 end
-return token
+if written ~= ARGV[3] then
+  return {stamp, 'granted', token}
+end
+return stamp

@@ -1,9 +1,10 @@
 -- extend: makes leases last for their TTL from now, where the locks are still their owners'.
 --
 -- KEYS    the locks
--- ARGV    for each lock, one after the other: its owner's value; the TTL in milliseconds
--- Reply   for each lock: 1 when the lease lasts at least that long now; 0 when the lock is not
---         the owner's
+-- ARGV    for each lock, one after the other: its owner's value; the TTL in milliseconds; last the
+--         stamp
+-- Reply   the stamp when all leases last at least that long now; else {stamp, for each lock: 1 when
+--         its lease does; 0 when the lock is not the owner's}
 -- Atomic  because a server runs a script whole: a lock cannot change hands between the look at
 --         its owner and the new expiry.
 --
@@ -14,9 +15,10 @@
 -- other error of GET, such as a right that the user lacks, says nothing of the lock: it is raised by
 -- a second GET, which has the server say on which line.
 
-local kept = {}
+local stamp, all = tonumber(ARGV[#ARGV]), true
+local kept = {stamp}
 for lock = 1, #KEYS do
-  kept[lock] = 0
+  kept[lock + 1] = 0
   local holder = redis.pcall('GET', KEYS[lock])
   if type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true) then
     redis.call('GET', KEYS[lock])
@@ -26,7 +28,9 @@ for lock = 1, #KEYS do
       redis.call('PEXPIRE', KEYS[lock], ARGV[2 * lock])
       redis.call('GET', KEYS[lock])
     end
-    kept[lock] = 1
+    kept[lock + 1] = 1
+  else
+    all = false
   end
 end
-return kept
+return all and stamp or kept

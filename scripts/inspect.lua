@@ -2,8 +2,8 @@
 --
 -- KEYS    for each lock, one after the other: the lock; its fence counter; the number of those
 --         who wait for it
--- ARGV    1 so many bytes of a holder's value are said
--- Reply   for each lock: {} when nobody holds it; {'other'} when its key holds something that is no
+-- ARGV    1 so many bytes of a holder's value are said; 2 the stamp
+-- Reply   the stamp, and for each lock: {} when nobody holds it; {'other'} when its key holds something that is no
 --         lock; else {the beginning of the holder's value, the length of the whole value, its
 --         remaining TTL in milliseconds or -1 where it has none, the counter as a string ('' where
 --         there is none), the number of those who wait as a string ('0' where there is none)}
@@ -12,7 +12,7 @@
 -- Of WRONGTYPE it is said that the key is no lock; any other error, such as a right that the user
 -- lacks, is raised by a second GET, which has the server say on which line.
 
-local shown = {}
+local shown = {tonumber(ARGV[2])}
 for lock = 1, #KEYS, 3 do
   local holder = redis.pcall('GET', KEYS[lock])
   if type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true) then

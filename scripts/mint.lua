@@ -4,9 +4,10 @@
 -- KEYS    1 the lock's fence counter
 -- ARGV    1 the token that the owner proposes; 2 'mint' where the token may be raised to one more
 --         than the counter; 'vote' where several counters have to accept the same token, and the
---         owner has to propose again
--- Reply   accepted: the token, an integer
---         token not above the counter: {'stale', the counter as a string}
+--         owner has to propose again; 3 the stamp
+-- Reply   accepted as it was proposed: the stamp
+--         accepted as another: {stamp, 'granted', the token, an integer}
+--         token not above the counter: {stamp, 'stale', the counter as a string}
 -- Atomic  because a server runs a script whole: no other token can be accepted between the look at
 --         the counter and the writing.
 --
@@ -14,6 +15,7 @@
 -- else had it when the token was accepted, and tokens rise in the order in which the lock is held.
 -- Of numbers and of the counter's expiry, what stands at the head of acquire.lua holds here.
 
+local stamp = tonumber(ARGV[3])
 local accepted = redis.call('GET', KEYS[1])
 local counter = tonumber(accepted or '0')
 if not counter or counter >= 9007199254740991 then
@@ -22,10 +24,13 @@ end
 local token, written = tonumber(ARGV[1]), ARGV[1]
 if token <= counter then
   if ARGV[2] ~= 'mint' then
-    return {'stale', accepted}
+    return {stamp, 'stale', accepted}
   end
   token = counter + 1
   written = string.format('%.0f', token)
 end
 redis.call('SET', KEYS[1], written, 'PX', '604800000')
-return token
+if written ~= ARGV[1] then
+  return {stamp, 'granted', token}
+end
+return stamp

@@ -1,8 +1,10 @@
 -- release: gives locks back, if they are still the owner's.
 --
 -- KEYS    the locks
--- ARGV    1 the owner's value; 2 where the owner took over from another, that one's value
--- Reply   1 when every lock was the owner's and is free now; 0 when one of them was not
+-- ARGV    1 the owner's value; 2 where the owner took over from another, that one's value; last the
+--         stamp
+-- Reply   the stamp when every lock was the owner's and is free now; {stamp, 0} when one of them was
+--         not
 -- Atomic  because a server runs a script whole: a lock cannot expire and be taken by another
 --         between the look at its owner and its deletion.
 --
@@ -11,16 +13,17 @@
 -- GET, such as a right that the user lacks, is raised by a second GET: so the server says on which
 -- line.
 
-local all = 1
+local stamp, predecessor = tonumber(ARGV[#ARGV]), ARGV[3] and ARGV[2]
+local reply = stamp
 for lock = 1, #KEYS do
   local holder = redis.pcall('GET', KEYS[lock])
   if type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true) then
     redis.call('GET', KEYS[lock])
   end
-  if holder and (holder == ARGV[1] or holder == ARGV[2]) then
+  if holder and (holder == ARGV[1] or holder == predecessor) then
     redis.call('DEL', KEYS[lock])
   else
-    all = 0
+    reply = {stamp, 0}
   end
 end
-return all
+return reply

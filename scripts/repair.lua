@@ -1,9 +1,10 @@
 -- repair: gives a lease back to a server that has lost it, while a quorum of others holds it.
 --
 -- KEYS    for each lock, one after the other: the lock; its fence counter
--- ARGV    1 the owner's value; 2 the TTL in milliseconds; 3 the lease's fencing token, or '0'
--- Reply   1 when the server holds the lease now; 0 when a lock is another's, or a later token has
---         been accepted
+-- ARGV    1 the owner's value; 2 the TTL in milliseconds; 3 the lease's fencing token, or '0'; last
+--         the stamp
+-- Reply   the stamp when the server holds the lease now; {stamp, 0} when a lock is another's, or a
+--         later token has been accepted
 -- Atomic  because a server runs a script whole: no other owner can take a lock between the look
 --         and the writing.
 --
@@ -12,13 +13,14 @@
 -- was accepted here later. The lock is read once more after it was written: what a server tracks
 -- for a connection, it forgets at a write.
 
+local stamp = tonumber(ARGV[#ARGV])
 for lock = 1, #KEYS, 2 do
   local holder = redis.call('GET', KEYS[lock])
   if holder and holder ~= ARGV[1] then
-    return 0
+    return {stamp, 0}
   end
   if tonumber(redis.call('GET', KEYS[lock + 1]) or '0') > tonumber(ARGV[3]) and ARGV[3] ~= '0' then
-    return 0
+    return {stamp, 0}
   end
 end
 for lock = 1, #KEYS, 2 do
@@ -28,4 +30,4 @@ for lock = 1, #KEYS, 2 do
     redis.call('SET', KEYS[lock + 1], ARGV[3], 'PX', 604800000)
   end
 end
-return 1
+return stamp

@@ -4,11 +4,11 @@
 -- KEYS    1 the lock
 -- ARGV    1 the owner's value; 2 the TTL in milliseconds; 3 'take' to take the lock, 'look' to take
 --         nothing; 4 where the owner takes over from another, that one's value: its lock is as good
---         as free
--- Reply   taken: 1
---         held by another: {'held', the holder's value (its first 320 bytes), its remaining TTL
+--         as free; last the stamp
+-- Reply   taken: the stamp
+--         held by another: {stamp, 'held', the holder's value (its first 320 bytes), its remaining TTL
 --         in milliseconds or -1 where it has none, '0', 0}
---         free, and only looked at: {'free'}
+--         free, and only looked at: {stamp, 'free'}
 -- Atomic  because a server runs a script whole: no other owner can take the lock between the look
 --         at it and the writing.
 --
@@ -16,12 +16,13 @@
 -- script's keys. The lock is not the owner's to use yet: it has no token, and mint.lua may come too
 -- late.
 
+local stamp, predecessor = tonumber(ARGV[#ARGV]), ARGV[5] and ARGV[4]
 local holder = redis.call('GET', KEYS[1])
-if holder and holder ~= ARGV[1] and holder ~= ARGV[4] then
-  return {'held', string.sub(holder, 1, 320), redis.call('PTTL', KEYS[1]), '0', 0}
+if holder and holder ~= ARGV[1] and holder ~= predecessor then
+  return {stamp, 'held', string.sub(holder, 1, 320), redis.call('PTTL', KEYS[1]), '0', 0}
 end
 if ARGV[3] == 'look' then
-  return {'free'}
+  return {stamp, 'free'}
 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return 1
+return stamp

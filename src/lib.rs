@@ -70,7 +70,7 @@ mod support;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing {
-    pub use crate::net::{outbox, outcome, owed, pipeline};
+    pub use crate::net::{outbox, outcome, owed, pipeline, proof};
     pub use crate::policy::{Moment, Redelivery};
     pub use crate::server::{cluster, endpoint};
 }

@@ -290,6 +290,7 @@ async fn complaints(right: &str) -> Vec<String> {
             server.cli(&["SCRIPT", "FLUSH"]);
             vec![warned, told(soon("its end", locker.lock("b").into_future()).await)]
         }
+        "+echo" => vec![told(connect(&url, whole).await)],
         "+client|tracking" => {
             let (one, other) =
                 (connect(&url, whole).await.unwrap(), connect(&url, whole).await.unwrap());

@@ -10,9 +10,8 @@ use leasehold_resp::Frame;
 use support::scripted::greeting;
 use support::{Action, Command, FaultProxy, ScriptedServer, soon};
 
-/// A push that nobody asked for.
-const NOISE: &[u8] = b">1\r\n$5\r\nnoise\r\n";
-const TOKEN: i64 = 1 << 52;
+/// A reply that begins and does not end for long.
+const NOISE: [&str; 2] = ["$4000\r\n", "x"];
 
 /// A command of ours that is about a lock: `EVALSHA digest keys lock ..` or `EVAL script keys lock ..`.
 fn lock_of(command: &Command) -> Option<String> {
@@ -29,20 +28,9 @@ fn is_acquire(command: &Command) -> bool {
     lock_of(command).is_some() && command.word(2) == "3"
 }
 
-/// A release has no TTL behind the owner.
-fn is_extend(command: &Command) -> bool {
-    lock_of(command).is_some() && command.word(2) == "1" && command.words.len() == 6
-}
-
-/// Grants every acquire and says yes to everything else.
+/// Says yes to everything.
 fn yes(command: &Command) -> Action {
-    greeting(command).unwrap_or_else(|| {
-        Action::Reply(match () {
-            () if is_acquire(command) => Frame::Integer(TOKEN),
-            () if is_extend(command) => Frame::Array(vec![Frame::Integer(1)]),
-            () => Frame::Integer(1),
-        })
-    })
+    greeting(command).unwrap_or_else(|| Action::Reply(command.stamp()))
 }
 
 #[tokio::test]
@@ -88,9 +76,9 @@ async fn every_attempt_has_an_owner_of_its_own() {
         attempts += 1;
         match attempts {
             1..=3 => Action::error("LOADING Redis is loading the dataset in memory"),
-            4..=6 => Action::raw("*5\r\n$4\r\nheld\r\n$1\r\nx\r\n:1\r\n$1\r\n0\r\n:0\r\n"),
+            4..=6 => Action::held(command, "x", 1),
             7 => Action::Close,
-            _ => Action::Reply(Frame::Integer(TOKEN)),
+            _ => Action::Reply(command.stamp()),
         }
     });
     let locker = Locker::connect(&server.url()).await.unwrap();
@@ -121,9 +109,11 @@ async fn an_acquire_without_an_answer_is_released_behind_it_on_its_connection() 
         .unwrap();
     // It says other things meanwhile: a connection that is silent for that long would be replaced.
     let noise = async {
+        server.until_received(&["EVALSHA"], 1).await;
+        (0..server.accepted()).for_each(|connection| server.send(connection, NOISE[0]));
         loop {
-            (0..server.accepted()).for_each(|connection| server.send(connection, NOISE));
             tokio::time::sleep(Duration::from_millis(1)).await;
+            (0..server.accepted()).for_each(|connection| server.send(connection, NOISE[1]));
         }
     };
     let work = async {
@@ -174,7 +164,8 @@ async fn a_release_is_sent_again_only_if_its_connection_ended_before_the_answer(
 #[tokio::test]
 async fn a_token_below_the_proposal_is_no_grant() {
     let server = ScriptedServer::start(|command| {
-        greeting(command).unwrap_or(Action::Reply(Frame::Integer(1)))
+        let below = [Frame::Bulk("granted".into()), Frame::Integer(1)];
+        greeting(command).unwrap_or_else(|| Action::stamped(command, below))
     });
     let locker = Locker::connect(&server.url()).await.unwrap();
     let error = locker.try_lock("a").await.unwrap_err();

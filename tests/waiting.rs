@@ -358,7 +358,7 @@ async fn all_in_a_line_are_told_when_the_server_is_gone_for_good() {
     let server = ScriptedServer::start(|command| {
         greeting(command).unwrap_or_else(|| match command.is(&["EVALSHA"]) {
             true if command.word(8) == "turn" || command.word(10) == "turn" => {
-                Action::raw("*5\r\n$4\r\nheld\r\n$1\r\nx\r\n:50\r\n$1\r\n0\r\n:0\r\n")
+                Action::held(command, "x", 50)
             }
             _ => Action::error("LOADING Redis is loading the dataset in memory"),
         })

@@ -33,6 +33,8 @@ const BARE_WAITERS: &str = "{invoice:43}:waiters";
 const TTL_MS: u64 = 10_000;
 /// With as many digits as a clock's microseconds have.
 const FIRST_TOKEN: u64 = 1_000_000_000_000_000;
+/// As long as Leasehold's.
+const STAMP: &[u8] = b"1234567890123456";
 const REST: Duration = Duration::from_millis(1);
 
 const OVER_BARE_MAX: f64 = 1.15;
@@ -213,7 +215,7 @@ impl Fan {
             Kind::Fenced => {
                 let token = Decimal::new(FIRST_TOKEN + self.serial);
                 let script = self.acquire.as_bytes();
-                let words: [&[u8]; 12] = [
+                let words: [&[u8]; 13] = [
                     b"EVALSHA",
                     script,
                     b"3",
@@ -226,6 +228,7 @@ impl Fan {
                     b"vote",
                     b"turn",
                     b"",
+                    STAMP,
                 ];
                 encode_command(&mut self.out, &words);
                 b':'
@@ -244,7 +247,8 @@ impl Fan {
     async fn release(&mut self) {
         self.out.clear();
         let (script, owner) = (self.release.as_bytes(), self.owner());
-        let words: [&[u8]; 5] = [b"EVALSHA", script, b"1", BARE_NAME.as_bytes(), owner.as_bytes()];
+        let words: [&[u8]; 6] =
+            [b"EVALSHA", script, b"1", BARE_NAME.as_bytes(), owner.as_bytes(), STAMP];
         encode_command(&mut self.out, &words);
         self.send().await;
         self.replies(b':', SERVERS).await;

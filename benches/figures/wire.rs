@@ -14,6 +14,8 @@ use crate::support::Client;
 const TTL_MS: u64 = 10_000;
 /// With as many digits as a clock's microseconds have.
 const FIRST_TOKEN: u64 = 1_000_000_000_000_000;
+/// As long as Leasehold's.
+const STAMP: &[u8] = b"1234567890123456";
 const READ_BUFFER_BYTES: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +112,7 @@ impl Pen {
                         b"mint",
                         b"turn",
                         b"",
+                        STAMP,
                     ],
                 );
                 b":"
@@ -124,8 +127,11 @@ impl Pen {
     /// The same owner gives the lock back; returns the reply that says so.
     pub fn release(&self, out: &mut BytesMut, keys: &Keys) -> &'static [u8] {
         let script = self.scripts.release.as_bytes();
-        encode_command(out, &[b"EVALSHA", script, b"1", keys.lock.as_bytes(), &self.owner()]);
-        b":1\r\n"
+        encode_command(
+            out,
+            &[b"EVALSHA", script, b"1", keys.lock.as_bytes(), &self.owner(), STAMP],
+        );
+        b":1234567890123456\r\n"
     }
 
     fn owner(&self) -> [u8; 32] {

@@ -157,6 +157,7 @@ impl Line {
 
 fn reply(server: usize, words: &[Bytes], refuses: bool, out: &mut Vec<u8>) {
     let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
+    let stamp = words.last().map(|word| String::from_utf8_lossy(word)).unwrap_or_default();
     let text = match &words[0][..] {
         b"HELLO" => "%1\r\n$5\r\nproto\r\n:3\r\n".to_owned(),
         b"INFO" => bulk(&format!(
@@ -165,15 +166,12 @@ fn reply(server: usize, words: &[Bytes], refuses: bool, out: &mut Vec<u8>) {
              aof_enabled:0\r\nrole:master\r\n"
         )),
         b"SCRIPT" => bulk(&digest_of(&words[2])),
-        b"EVALSHA" if words.len() == 12 && refuses => format!(
-            "*5\r\n$4\r\nheld\r\n{}:5000\r\n$1\r\n0\r\n:0\r\n",
+        b"EVALSHA" if words.len() == 13 && refuses => format!(
+            "*6\r\n:{stamp}\r\n$4\r\nheld\r\n{}:5000\r\n$1\r\n0\r\n:0\r\n",
             bulk("0123456789abcdef0123456789abcdef")
         ),
-        // The token that was proposed.
-        b"EVALSHA" if words.len() == 12 => {
-            format!(":{}\r\n", String::from_utf8_lossy(&words[8]))
-        }
-        b"EVALSHA" | b"EVAL" => ":1\r\n".to_owned(),
+        b"EVALSHA" | b"EVAL" => format!(":{stamp}\r\n"),
+        b"ECHO" => bulk(&stamp),
         _ => "+OK\r\n".to_owned(),
     };
     out.extend_from_slice(text.as_bytes());

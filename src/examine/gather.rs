@@ -12,6 +12,7 @@ use super::scratch::Scratch;
 use crate::clock;
 use crate::net::connection::Connection;
 use crate::net::outcome::Failure;
+use crate::net::proof::Expected;
 use crate::net::refusal::ServerError;
 
 /// So many round trips are measured: their median is not misled by one that was disturbed.
@@ -126,7 +127,8 @@ impl Questions<'_> {
     ) -> Result<Vec<Frame>, Stopped> {
         let mut frames = Vec::with_capacity(commands.len());
         let unanswered = |failure: Failure| failure.to_string();
-        let replies = connection.send_batch(commands, clock::now(), self.within);
+        let replies =
+            connection.send_batch(commands, Expected::Anything, clock::now(), self.within);
         for reply in replies.map_err(unanswered)? {
             frames.push(reply.await.map_err(unanswered)?);
         }

@@ -218,11 +218,11 @@ fn granted(
     if !term.is_worthwhile(deadline, answered_at) {
         return Err(Setback::TooLate);
     }
-    let token = round.token();
-    match (ballot, token) {
-        (Some(ballot), Some(token)) if ballot.accepts(token) => {}
-        (None, _) => {}
-        _ => return Err(Setback::Failing),
-    }
+    let token =
+        ballot.map(|ballot| round.token(ballot.proposal()).filter(|it| ballot.accepts(*it)));
+    let token = match token {
+        Some(None) => return Err(Setback::Failing),
+        token => token.flatten(),
+    };
     Ok(Grant { asked_at, deadline, token })
 }

@@ -1,5 +1,6 @@
 //! What a server's reply means for a lease. Each script's replies stand at its head.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use leasehold_resp::Frame;
@@ -16,7 +17,7 @@ use crate::server::fitness::{Refusal, Unfit};
 /// What one server said to one question. What is rare is on the heap, so that a grant is short.
 #[derive(Debug)]
 pub(super) enum Answer {
-    /// Yes; with the fencing token, where one was asked for.
+    /// Yes; with the fencing token, where it is another than the one that was proposed.
     Granted(Option<u64>),
     /// No: the lock is another's.
     Held {
@@ -64,11 +65,14 @@ pub(crate) enum Reason {
 }
 
 impl Answer {
-    /// The reply of `acquire.lua`.
+    /// The reply of `acquire.lua`. As with all scripts, its stamp has been seen to.
     pub(super) fn of_acquire(reply: &Frame) -> Option<Self> {
         match reply {
-            Frame::Integer(token) => Some(Self::Granted(Some(u64::try_from(*token).ok()?))),
-            Frame::Array(items) => match &items[..] {
+            Frame::Integer(_stamp) => Some(Self::Granted(None)),
+            Frame::Array(items) => match items.get(1..)? {
+                [Frame::Bulk(word), Frame::Integer(token)] if word == "granted" => {
+                    Some(Self::Granted(Some(u64::try_from(*token).ok()?)))
+                }
                 [
                     Frame::Bulk(word),
                     Frame::Bulk(value),
@@ -105,24 +109,21 @@ impl Answer {
     /// The reply of `release.lua` and of `repair.lua`.
     pub(super) fn of_owned(reply: &Frame) -> Option<Self> {
         match reply {
-            Frame::Integer(1) => Some(Self::Granted(None)),
-            Frame::Integer(0) => Some(Self::NotOwned),
+            Frame::Integer(_stamp) => Some(Self::Granted(None)),
+            Frame::Array(items) if items.get(1..)? == [Frame::Integer(0)] => Some(Self::NotOwned),
             _ => None,
         }
     }
 
     /// The reply of `extend.lua` for the locks of one owner.
     pub(super) fn of_extend(reply: &Frame) -> Option<Self> {
-        let Frame::Array(locks) = reply else { return None };
-        let answers = locks.iter().map(Self::of_owned).collect::<Option<Vec<_>>>()?;
-        let lost = answers.iter().any(|answer| matches!(answer, Self::NotOwned));
-        (!answers.is_empty()).then_some(if lost { Self::NotOwned } else { Self::Granted(None) })
+        Extended::of(reply).map(|extended| extended.answer(0..usize::MAX))
     }
 
     /// The reply of `holder.lua`, asked because the lock was another's a moment ago.
     pub(super) fn of_holder(reply: &Frame) -> Option<Self> {
         let Frame::Array(items) = reply else { return None };
-        match &items[..] {
+        match items.get(1..)? {
             [] => Some(Self::Taken),
             [Frame::Bulk(value), Frame::Integer(pttl)] => {
                 let holder = Box::new(holder_of(value, *pttl));
@@ -158,6 +159,51 @@ impl Answer {
                 Vote::Failed { kind: reason.kind(), reason: reason.to_string() }
             }
         }
+    }
+}
+
+/// The reply of `extend.lua`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Extended {
+    All,
+    /// Of each lock, whether its lease was extended.
+    Each(Vec<bool>),
+}
+
+impl Extended {
+    pub(super) fn of(reply: &Frame) -> Option<Self> {
+        match reply {
+            Frame::Integer(_stamp) => Some(Self::All),
+            Frame::Array(items) => {
+                let is_extended = |lock: &Frame| match lock {
+                    Frame::Integer(0) => Some(false),
+                    Frame::Integer(1) => Some(true),
+                    _ => None,
+                };
+                let each = items.get(1..)?.iter().map(is_extended).collect::<Option<Vec<_>>>()?;
+                each.contains(&false).then_some(Self::Each(each))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it can be that for so many locks.
+    pub(super) fn is_of(&self, locks: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::Each(each) => each.len() == locks,
+        }
+    }
+
+    /// What it says of an owner of these locks.
+    pub(super) fn answer(&self, locks: Range<usize>) -> Answer {
+        let is_lost = match self {
+            Self::All => false,
+            Self::Each(each) => {
+                each.iter().enumerate().any(|(n, kept)| !kept && locks.contains(&n))
+            }
+        };
+        if is_lost { Answer::NotOwned } else { Answer::Granted(None) }
     }
 }
 
@@ -273,42 +319,59 @@ mod tests {
 
     use super::*;
 
+    const STAMP: i64 = 1_234_567_890_123_456;
+
     fn bulk(text: &'static str) -> Frame {
         Frame::Bulk(Bytes::from_static(text.as_bytes()))
     }
 
     #[test]
     fn replies_are_read_as_the_scripts_heads_say() {
-        assert!(matches!(Answer::of_acquire(&Frame::Integer(7)), Some(Answer::Granted(Some(7)))));
-        let held =
-            vec![bulk("held"), bulk("other"), Frame::Integer(40), bulk("6"), Frame::Integer(2)];
-        let answer = Answer::of_acquire(&Frame::Array(held));
+        let yes = Frame::Integer(STAMP);
+        let reply = |rest: &[Frame]| Frame::Array([&[Frame::Integer(STAMP)], rest].concat());
+        assert!(matches!(Answer::of_acquire(&yes), Some(Answer::Granted(None))));
+        let raised = Answer::of_acquire(&reply(&[bulk("granted"), Frame::Integer(7)]));
+        assert!(matches!(raised, Some(Answer::Granted(Some(7)))));
+        let held = [bulk("held"), bulk("other"), Frame::Integer(40), bulk("6"), Frame::Integer(2)];
+        let answer = Answer::of_acquire(&reply(&held));
         let Some(Answer::Held { holder, counter: 6, waiting: 2 }) = answer else { panic!() };
         assert_eq!(holder.owner, "other");
-        let queued = vec![bulk("queued"), Frame::Integer(3)];
-        let answer = Answer::of_acquire(&Frame::Array(queued));
+        let answer = Answer::of_acquire(&reply(&[bulk("queued"), Frame::Integer(3)]));
         assert!(matches!(answer, Some(Answer::Queued { waiting: 3 })));
-        let free = Frame::Array(vec![bulk("free")]);
-        assert!(matches!(Answer::of_acquire(&free), Some(Answer::Free)));
-        let kept = |locks: &[i64]| {
-            Answer::of_extend(&Frame::Array(locks.iter().copied().map(Frame::Integer).collect()))
-        };
-        assert!(matches!(kept(&[1, 1]), Some(Answer::Granted(None))));
-        assert!(matches!(kept(&[1, 0]), Some(Answer::NotOwned)));
-        assert!(kept(&[]).is_none() && kept(&[2]).is_none());
-        let stale = vec![bulk("stale"), bulk("6")];
-        assert!(matches!(
-            Answer::of_acquire(&Frame::Array(stale)),
-            Some(Answer::Stale { counter: 6 })
-        ));
-        assert!(matches!(Answer::of_owned(&Frame::Integer(1)), Some(Answer::Granted(None))));
-        assert!(matches!(Answer::of_owned(&Frame::Integer(0)), Some(Answer::NotOwned)));
+        assert!(matches!(Answer::of_acquire(&reply(&[bulk("free")])), Some(Answer::Free)));
+        let stale = Answer::of_acquire(&reply(&[bulk("stale"), bulk("6")]));
+        assert!(matches!(stale, Some(Answer::Stale { counter: 6 })));
+        assert!(matches!(Answer::of_owned(&yes), Some(Answer::Granted(None))));
+        let no = reply(&[Frame::Integer(0)]);
+        assert!(matches!(Answer::of_owned(&no), Some(Answer::NotOwned)));
+        assert!(matches!(Answer::of_extend(&yes), Some(Answer::Granted(None))));
+        assert!(matches!(Answer::of_extend(&no), Some(Answer::NotOwned)));
         assert!(matches!(
             Answer::of_set(&Frame::Simple(Bytes::from_static(b"OK"))),
             Some(Answer::Granted(None))
         ));
         assert!(matches!(Answer::of_set(&Frame::Null), Some(Answer::Taken)));
-        assert!(matches!(Answer::of_holder(&Frame::Array(vec![])), Some(Answer::Taken)));
+        assert!(matches!(Answer::of_holder(&reply(&[])), Some(Answer::Taken)));
+        let holder = Answer::of_holder(&reply(&[bulk("other"), Frame::Integer(40)]));
+        assert!(matches!(holder, Some(Answer::Held { .. })));
+    }
+
+    #[test]
+    fn an_extension_of_several_owners_locks_is_told_apart() {
+        let extended = |locks: &[i64]| {
+            let items = [STAMP].iter().chain(locks).copied().map(Frame::Integer);
+            Extended::of(&Frame::Array(items.collect()))
+        };
+        let each = extended(&[1, 0, 1]).unwrap();
+        assert!(each.is_of(3) && !each.is_of(2));
+        assert!(matches!(each.answer(0..1), Answer::Granted(None)));
+        assert!(matches!(each.answer(0..2), Answer::NotOwned));
+        assert!(matches!(each.answer(2..3), Answer::Granted(None)));
+        assert!(Extended::All.is_of(3));
+        assert!(matches!(Extended::All.answer(0..3), Answer::Granted(None)));
+        for strange in [&[][..], &[1, 1], &[0, 2]] {
+            assert_eq!(extended(strange), None, "{strange:?}");
+        }
     }
 
     /// What is not understood is never a grant.
@@ -316,10 +379,9 @@ mod tests {
     fn replies_that_no_script_gives_mean_nothing() {
         let strange = [
             Frame::Null,
-            Frame::Integer(-1),
             Frame::Simple(Bytes::from_static(b"QUEUED")),
-            Frame::Array(vec![bulk("held")]),
-            Frame::Array(vec![Frame::Integer(1), bulk("6")]),
+            Frame::Array(vec![Frame::Integer(STAMP), bulk("held")]),
+            Frame::Array(vec![Frame::Integer(STAMP), Frame::Integer(1), bulk("6")]),
             Frame::Boolean(true),
         ];
         for frame in strange {
@@ -327,8 +389,11 @@ mod tests {
             assert!(Answer::of_owned(&frame).is_none(), "{frame:?}");
             assert!(Answer::of_holder(&frame).is_none());
         }
+        let below = vec![Frame::Integer(STAMP), bulk("granted"), Frame::Integer(-1)];
+        assert!(Answer::of_acquire(&Frame::Array(below)).is_none());
         assert!(Answer::of_set(&Frame::Simple(Bytes::from_static(b"QUEUED"))).is_none());
         assert!(Answer::of_set(&Frame::Integer(1)).is_none());
-        assert!(Answer::of_owned(&Frame::Integer(2)).is_none());
+        let two = Frame::Array(vec![Frame::Integer(STAMP), Frame::Integer(2)]);
+        assert!(Answer::of_owned(&two).is_none());
     }
 }

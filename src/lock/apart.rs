@@ -178,7 +178,7 @@ impl Pieces<'_> {
         let command = Command::Script(script, parameters.words());
         let asked = Asked { command, awaits: self.awaits };
         let replied = ask_one(self.hold, self.server, asked, self.patience).await?;
-        let (answer, shortage) = replied.read(read)?;
+        let (answer, shortage) = replied.into_answer(read)?;
         self.shortage = self.shortage.take().or(shortage);
         Ok(answer)
     }

@@ -9,7 +9,7 @@ use leasehold_resp::Frame;
 
 use super::answer::{Answer, Reason};
 use super::apart::ask_apart;
-use super::asked::{Asked, Replied, read_reply};
+use super::asked::{Asked, Replied, read_reply, understood};
 use super::follow::{NOT_NOW_FOR, ask_one, follow, reach};
 use super::hold::Hold;
 use super::post::{Post, Seat};
@@ -108,15 +108,20 @@ impl<'a> Ask<'a> {
     }
 
     /// What the reply comes to, or what else has to be waited for.
-    fn take(&self, reply: Result<Frame, Reason>, asked_at: Moment) -> Result<Answered, Aside<'a>> {
+    fn take(
+        &self,
+        reply: Result<Frame, Reason>,
+        connection: &Arc<Connection>,
+        asked_at: Moment,
+    ) -> Result<Answered, Aside<'a>> {
         let Self { hold, server, question, .. } = *self;
         let settled = |replied| Box::pin(settle(hold, server, question, replied, Some(asked_at)));
         let answer = match reply {
             Ok(frame) => match (question.read)(&frame) {
                 Some(Answer::Taken) if question.whose.is_some() => {
-                    return Err(settled(Ok(Replied::plainly(frame))));
+                    return Err(settled(Ok(Replied::plainly(frame, Arc::clone(connection)))));
                 }
-                answer => answer.ok_or(Reason::Unexpected),
+                answer => understood(connection, answer),
             },
             Err(Reason::Refused(error)) => return Err(settled(Err(Reason::Refused(error)))),
             Err(reason) => Err(reason),
@@ -135,7 +140,8 @@ impl Future for Ask<'_> {
         if let Stage::Sent(call) = &mut self.stage {
             let outcome = ready!(Pin::new(&mut *call).poll(context));
             let (reply, asked_at) = (read_reply(call, outcome), call.asked_at());
-            match self.take(reply, asked_at) {
+            let Stage::Sent(call) = &self.stage else { unreachable!("it was sent") };
+            match self.take(reply, call.connection(), asked_at) {
                 Ok(answered) => return Poll::Ready(answered),
                 Err(aside) => self.stage = Stage::Aside(aside),
             }
@@ -278,7 +284,7 @@ async fn settle(
             asked_at = Some(counts_from);
             answer.map(|answer| (answer, None))
         }
-        (replied, _) => replied.and_then(|replied| replied.read(question.read)),
+        (replied, _) => replied.and_then(|replied| replied.into_answer(question.read)),
     };
     if question.is_vote {
         note_vote(hold, server, read.as_ref().map(|(answer, _)| answer));
@@ -294,8 +300,7 @@ async fn settle(
 
 /// Asks whose the lock is.
 async fn holder(hold: &Hold, server: usize, whose: Command<'_>) -> Result<Answer, Reason> {
-    let replied = ask_one(hold, server, Asked::plainly(whose), NOT_NOW_FOR).await?;
-    Answer::of_holder(&replied.into_frame()).ok_or(Reason::Unexpected)
+    ask_one(hold, server, Asked::plainly(whose), NOT_NOW_FOR).await?.read(Answer::of_holder)
 }
 
 /// What the server has said when it was asked for the lease, if it has answered.

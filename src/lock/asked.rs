@@ -8,7 +8,8 @@ use super::answer::{Answer, Reason};
 use super::order::Replicas;
 use crate::net::acknowledged::Acknowledged;
 use crate::net::connection::Connection;
-use crate::net::outcome::Outcome;
+use crate::net::outcome::{Fault, Outcome};
+use crate::net::proof::Expected;
 use crate::net::refusal::{Code, ServerError};
 use crate::net::reply::Reply;
 use crate::policy::Moment;
@@ -34,9 +35,13 @@ pub(super) struct Sent<'a> {
 /// It was answered, and not with an error.
 pub(super) struct Replied {
     frame: Frame,
+    /// What it came on.
+    connection: Arc<Connection>,
     /// Why it does not count, if it was granted.
     shortage: Option<Reason>,
 }
+
+const ASKING: Command<'static> = Command::Unstamped(&[b"ASKING"], Expected::Flag);
 
 impl<'a> Asked<'a> {
     /// A command whose answer counts as it is.
@@ -58,7 +63,7 @@ impl<'a> Asked<'a> {
     ) -> Result<Sent<'a>, Reason> {
         let Self { command, awaits } = self;
         let (word, call) = if is_asking {
-            let begun = Box::pin(begin_behind(connection, &[b"ASKING"], command)).await;
+            let begun = Box::pin(begin_behind(connection, ASKING, command)).await;
             let (word, call) = begun.map_err(Reason::NoReply)?;
             (Some(word), call)
         } else {
@@ -97,11 +102,12 @@ impl Awaited {
 
     /// How many replicas have what was written.
     pub(super) async fn count(self) -> Result<i64, Reason> {
+        let connection = Arc::clone(self.acknowledged.connection());
         let frame = self.acknowledged.await.map_err(Reason::NoReply)?;
         match (frame.as_integer(), frame.error()) {
             (Some(acknowledged), _) => Ok(acknowledged),
             (None, Some(text)) => Err(Reason::Refused(ServerError::new(text))),
-            (None, None) => Err(Reason::Unexpected),
+            (None, None) => understood(&connection, None),
         }
     }
 }
@@ -115,7 +121,7 @@ impl Sent<'_> {
     /// What the server answers. Where the user has no right to the word ahead, the server sends on
     /// what comes behind it, and for ever: what it says of the right is the answer.
     pub(super) async fn reply(self) -> Result<Replied, Reason> {
-        let frame = match (reply_to(self.call).await, self.word) {
+        let replied = match (reply_to(self.call).await, self.word) {
             (Err(Reason::Refused(error)), Some(word)) => {
                 return Err(Reason::Refused(lacking(word).await.unwrap_or(error)));
             }
@@ -125,7 +131,7 @@ impl Sent<'_> {
             Some(awaited) => Box::pin(awaited.shortage()).await,
             None => None,
         };
-        Ok(Replied { frame, shortage })
+        Ok(Replied { shortage, ..replied })
     }
 }
 
@@ -137,28 +143,39 @@ async fn lacking(word: Reply) -> Option<ServerError> {
 
 impl Replied {
     /// An answer that counts as it is.
-    pub(super) fn plainly(frame: Frame) -> Self {
-        Self { frame, shortage: None }
+    pub(super) fn plainly(frame: Frame, connection: Arc<Connection>) -> Self {
+        Self { frame, connection, shortage: None }
+    }
+
+    /// What `read` makes of it. Where that is nothing, the connection ends: whoever sends what
+    /// makes no sense is not to be believed in anything else.
+    pub(super) fn read<T>(&self, read: impl FnOnce(&Frame) -> Option<T>) -> Result<T, Reason> {
+        understood(&self.connection, read(&self.frame))
     }
 
     /// What it means, and why it does not count all the same, if so.
-    pub(super) fn read(
+    pub(super) fn into_answer(
         self,
         read: fn(&Frame) -> Option<Answer>,
     ) -> Result<(Answer, Option<Reason>), Reason> {
-        let answer = read(&self.frame).ok_or(Reason::Unexpected)?;
+        let answer = self.read(read)?;
         let shortage = self.shortage.filter(|_| matches!(answer, Answer::Granted(_)));
         Ok((answer, shortage))
     }
-
-    pub(super) fn into_frame(self) -> Frame {
-        self.frame
-    }
 }
 
-pub(super) async fn reply_to(mut call: Call<'_>) -> Result<Frame, Reason> {
+/// See [`Replied::read`].
+pub(super) fn understood<T>(connection: &Connection, read: Option<T>) -> Result<T, Reason> {
+    read.ok_or_else(|| {
+        connection.fail(Fault::Unexpected);
+        Reason::Unexpected
+    })
+}
+
+pub(super) async fn reply_to(mut call: Call<'_>) -> Result<Replied, Reason> {
     let outcome = (&mut call).await;
-    read_reply(&call, outcome)
+    let frame = read_reply(&call, outcome)?;
+    Ok(Replied::plainly(frame, Arc::clone(call.connection())))
 }
 
 /// What came of a call: an error reply is a refusal.

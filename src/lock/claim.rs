@@ -32,6 +32,7 @@ use super::question::Question;
 use super::round::{Answered, Round};
 use super::scripts;
 use crate::clock;
+use crate::net::proof::Expected;
 #[cfg(test)]
 use crate::policy::mutants::Mutant;
 use crate::policy::{Ballot, Moment, Redelivery, Relay, Verdict};
@@ -146,7 +147,7 @@ impl Claim {
         let words: [&[u8]; 6] = [b"SET", names[0].lock(), owner.value(), b"NX", b"PX", ttl];
         let holder: [&[u8]; 2] = [b"1", names[0].lock()];
         let question = Question {
-            commands: &[Command::Plain(&words)],
+            commands: &[Command::Unstamped(&words, Expected::Flag)],
             read: Answer::of_set,
             is_vote: true,
             awaits: self.hold.replicas(),

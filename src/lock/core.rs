@@ -20,7 +20,7 @@ use crate::net::connection::noticed_within;
 use crate::policy::{Loss, Quorum};
 use crate::server::backlog::Backlog;
 use crate::server::node::Node;
-use crate::server::place::Place;
+use crate::server::place::{Directory, Place};
 use crate::server::redelivery;
 use crate::server::watch::Watchers;
 use crate::stats::Meter;
@@ -84,7 +84,7 @@ impl Core {
     ) -> Self {
         let places: Arc<[Place]> = places.into_iter().collect();
         let may_forget =
-            places.iter().any(|place| place.directory().is_some_and(|it| it.may_forget()));
+            places.iter().any(|place| place.directory().is_some_and(Directory::may_forget));
         let again = redelivery::run(Arc::clone(&backlog), Arc::downgrade(&places));
         Self {
             places,

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use leasehold_resp::Frame;
 
 use super::answer::{Answer, Reason};
-use super::asked::{Asked, reply_to};
+use super::asked::{Asked, Replied, reply_to};
 use super::names::{Key, Names};
 use super::owner::{ID_LENGTH, begins_as_ours};
 use super::scripts;
@@ -122,8 +122,12 @@ pub(crate) async fn look(place: &Place, names: &[Names]) -> Vec<Looked> {
             }
             continue;
         }
-        for (lock, said) in portion.locks.iter().zip(read(&reply, portion.locks.len())) {
-            looked[*lock] = Some(said);
+        let locks = &portion.locks;
+        match reply.and_then(|reply| reply.read(|reply| read(reply, locks.len()))) {
+            Ok(said) => {
+                locks.iter().zip(said).for_each(|(lock, said)| looked[*lock] = Some(said));
+            }
+            Err(why) => locks.iter().for_each(|lock| looked[*lock] = Some(Err(why.clone()))),
         }
     }
     let looked = looked.into_iter().map(|looked| looked.unwrap_or(Err(Reason::Unexpected)));
@@ -146,21 +150,37 @@ async fn look_apart(place: &Place, names: &Names) -> Looked {
     let slot = place.slot(names.lock());
     let parameters = [b"1", names.lock()];
     let holder = ask(place, slot, Command::Script(scripts::holder(), &parameters)).await?;
-    let Frame::Array(items) = &holder else { return Err(Reason::Unexpected) };
-    let (value, pttl_ms) = match &items[..] {
-        [] => return Ok(None),
-        [Frame::Bulk(value), Frame::Integer(pttl_ms)] => (value.clone(), *pttl_ms),
-        _ => return Err(Reason::Unexpected),
-    };
-    let counter = ask(place, slot, Command::Plain(&[b"GET", names.fence()])).await?;
-    let waiting = ask(place, slot, Command::Plain(&[b"GET", &names.waiters()])).await?;
+    let Some((value, pttl_ms)) = holder.read(holder_and_ttl)? else { return Ok(None) };
+    let [counter, waiters] = [names.fence(), &names.waiters()];
+    let counter = ask(place, slot, Command::Plain(&[b"GET", counter])).await?;
+    let waiting = ask(place, slot, Command::Plain(&[b"GET", waiters])).await?;
     Ok(Some(Seen {
         is_whole: value.len() < HOLDER_BYTES_MAX,
         value,
         pttl_ms,
-        counter: counter.as_bytes().and_then(number),
-        waiting: waiting.as_bytes().and_then(number).unwrap_or(0),
+        counter: counter.read(text_or_nothing)?.as_ref().and_then(number),
+        waiting: waiting.read(text_or_nothing)?.as_ref().and_then(number).unwrap_or(0),
     }))
+}
+
+/// What `holder.lua` says.
+fn holder_and_ttl(reply: &Frame) -> Option<Option<(Bytes, i64)>> {
+    let Frame::Array(items) = reply else { return None };
+    match &items[..] {
+        [_stamp] => Some(None),
+        [_stamp, Frame::Bulk(value), Frame::Integer(pttl_ms)] => {
+            Some(Some((value.clone(), *pttl_ms)))
+        }
+        _ => None,
+    }
+}
+
+/// What `GET` says.
+fn text_or_nothing(reply: &Frame) -> Option<Option<Bytes>> {
+    match reply {
+        Frame::Null => Some(None),
+        reply => reply.as_bytes().map(|text| Some(text.clone())),
+    }
 }
 
 fn number(text: &Bytes) -> Option<u64> {
@@ -183,11 +203,8 @@ fn script<'a>(parameters: &'a [&'a [u8]]) -> Command<'a> {
 pub(crate) async fn end(place: &Place, names: &Names, value: &[u8]) -> Result<bool, Reason> {
     let parameters = [b"1", names.lock(), value];
     let command = Command::Script(scripts::release(), &parameters);
-    match Answer::of_owned(&ask(place, place.slot(names.lock()), command).await?) {
-        Some(Answer::Granted(_)) => Ok(true),
-        Some(Answer::NotOwned) => Ok(false),
-        _ => Err(Reason::Unexpected),
-    }
+    let answer = ask(place, place.slot(names.lock()), command).await?.read(Answer::of_owned)?;
+    Ok(matches!(answer, Answer::Granted(_)))
 }
 
 /// One step of a scan of all keys of one server that match: the cursor of the next one, and keys.
@@ -209,14 +226,14 @@ pub(crate) async fn scan(
     if matches!(&reply, Err(Reason::Refused(error)) if error.code() == Code::Other) {
         reply = ask_on(&connection, &words[..6]).await;
     }
-    let Frame::Array(items) = reply? else { return Err(Reason::Unexpected) };
-    let [Frame::Bulk(cursor), Frame::Array(keys)] = &items[..] else {
-        return Err(Reason::Unexpected);
-    };
-    Ok((cursor.clone(), keys.iter().filter_map(|key| key.as_bytes().cloned()).collect()))
+    reply?.read(|reply| {
+        let Frame::Array(items) = reply else { return None };
+        let [Frame::Bulk(cursor), Frame::Array(keys)] = &items[..] else { return None };
+        Some((cursor.clone(), keys.iter().filter_map(|key| key.as_bytes().cloned()).collect()))
+    })
 }
 
-async fn ask_on(connection: &Arc<Connection>, words: &[&[u8]]) -> Result<Frame, Reason> {
+async fn ask_on(connection: &Arc<Connection>, words: &[&[u8]]) -> Result<Replied, Reason> {
     let call = Call::begin(connection, Command::Plain(words)).await.map_err(Reason::NoReply)?;
     reply_to(call).await
 }
@@ -237,7 +254,7 @@ pub(crate) async fn sift(node: &Node, names: Vec<Names>) -> Result<Vec<Names>, R
     let mut may_be = Vec::with_capacity(calls.len());
     for call in calls {
         may_be.push(match reply_to(call).await {
-            Ok(beginning) => beginning.as_bytes().is_some_and(|bytes| begins_as_ours(bytes)),
+            Ok(beginning) => begins_as_ours(&beginning.read(text_or_nothing)?.unwrap_or_default()),
             Err(Reason::Refused(error)) => match error.code() {
                 Code::WrongType => false,
                 // It has moved on since.
@@ -255,7 +272,7 @@ pub(crate) async fn sift(node: &Node, names: Vec<Names>) -> Result<Vec<Names>, R
         .collect())
 }
 
-async fn ask(place: &Place, slot: u16, command: Command<'_>) -> Result<Frame, Reason> {
+async fn ask(place: &Place, slot: u16, command: Command<'_>) -> Result<Replied, Reason> {
     let begun = begin(place, slot, command).await;
     settle(place, command, begun).await
 }
@@ -271,7 +288,7 @@ async fn begin<'a>(place: &Place, slot: u16, command: Command<'a>) -> Begun<'a> 
 }
 
 /// The reply, from wherever the key is.
-async fn settle(place: &Place, command: Command<'_>, begun: Begun<'_>) -> Result<Frame, Reason> {
+async fn settle(place: &Place, command: Command<'_>, begun: Begun<'_>) -> Result<Replied, Reason> {
     let (mut node, call) = begun?;
     let mut reply = reply_to(call).await;
     let Some(directory) = place.directory() else { return reply };
@@ -292,10 +309,10 @@ async fn settle(place: &Place, command: Command<'_>, begun: Begun<'_>) -> Result
 async fn ask_at(
     Detour { node, is_asking }: &Detour,
     command: Command<'_>,
-) -> Result<Frame, Reason> {
+) -> Result<Replied, Reason> {
     let connection = connected(node).await?;
     let question = Asked { command, awaits: None };
-    Ok(question.send(&connection, *is_asking).await?.reply().await?.into_frame())
+    question.send(&connection, *is_asking).await?.reply().await
 }
 
 /// A connection to a server that is what it was taken for. One that is away is not waited for.
@@ -314,18 +331,15 @@ async fn connected(node: &Node) -> Result<Arc<Connection>, Reason> {
 }
 
 /// The reply of `inspect.lua` for so many locks.
-fn read(reply: &Result<Frame, Reason>, locks: usize) -> Vec<Looked> {
-    let said = match reply {
-        Ok(Frame::Array(said)) if said.len() == locks => said,
-        Ok(_) => return (0..locks).map(|_| Err(Reason::Unexpected)).collect(),
-        Err(reason) => return (0..locks).map(|_| Err(reason.clone())).collect(),
-    };
-    said.iter().map(read_one).collect()
+fn read(reply: &Frame, locks: usize) -> Option<Vec<Looked>> {
+    let Frame::Array(items) = reply else { return None };
+    let (_stamp, said) = items.split_first()?;
+    said.iter().map(read_one).collect::<Option<Vec<_>>>().filter(|said| said.len() == locks)
 }
 
-fn read_one(said: &Frame) -> Looked {
-    let Frame::Array(items) = said else { return Err(Reason::Unexpected) };
-    match &items[..] {
+fn read_one(said: &Frame) -> Option<Looked> {
+    let Frame::Array(items) = said else { return None };
+    Some(match &items[..] {
         [] => Ok(None),
         [Frame::Bulk(word)] if word == "other" => Err(Reason::Refused(ServerError::new(NO_LOCK))),
         [
@@ -341,8 +355,8 @@ fn read_one(said: &Frame) -> Looked {
             counter: number(counter),
             waiting: number(waiting).unwrap_or(0),
         })),
-        _ => Err(Reason::Unexpected),
-    }
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -357,12 +371,16 @@ mod tests {
     #[test]
     fn replies_are_read_as_the_scripts_head_says() {
         let held = [bulk("v"), Frame::Integer(2), Frame::Integer(-1), bulk(""), bulk("3")];
-        let Ok(Some(seen)) = read_one(&Frame::Array(held.to_vec())) else { panic!() };
+        let Some(Ok(Some(seen))) = read_one(&Frame::Array(held.to_vec())) else { panic!() };
         assert_eq!((&seen.value[..], seen.is_whole, seen.pttl_ms), (&b"v"[..], false, -1));
         assert_eq!((seen.counter, seen.waiting), (None, 3));
-        assert!(matches!(read_one(&Frame::Array(vec![])), Ok(None)));
-        let other = read_one(&Frame::Array(vec![bulk("other")])).unwrap_err();
+        assert!(matches!(read_one(&Frame::Array(vec![])), Some(Ok(None))));
+        let other = read_one(&Frame::Array(vec![bulk("other")])).unwrap().unwrap_err();
         assert_eq!(other.kind(), FailureKind::Misuse);
+        let nobody = Frame::Array(Vec::new());
+        let two = Frame::Array(vec![Frame::Integer(7), nobody.clone(), nobody]);
+        assert_eq!(read(&two, 2).map(|looked| looked.len()), Some(2));
+        assert!(read(&two, 1).is_none() && read(&two, 3).is_none());
     }
 
     /// What is not understood is never a free lock.
@@ -370,9 +388,9 @@ mod tests {
     fn replies_that_no_script_gives_mean_nothing() {
         let strange = [Frame::Null, Frame::Integer(0), bulk(""), Frame::Array(vec![bulk("free")])];
         for frame in strange {
-            assert!(matches!(read_one(&frame), Err(Reason::Unexpected)), "{frame:?}");
-            let whole = read(&Ok(frame), 2);
-            assert!(whole.iter().all(|looked| matches!(looked, Err(Reason::Unexpected))));
+            assert!(read_one(&frame).is_none(), "{frame:?}");
+            assert!(read(&frame, 2).is_none());
+            assert!(read(&Frame::Array(vec![Frame::Integer(7), frame]), 1).is_none());
         }
     }
 }

@@ -8,12 +8,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leasehold_resp::{Decimal, Frame};
+use leasehold_resp::Decimal;
 
-use super::answer::{Answer, Reason};
+use super::answer::{Answer, Extended, Reason};
 use super::apart::{Apart, ask_apart};
 use super::ask::note;
-use super::asked::{Asked, Replied, reply_to};
+use super::asked::{Asked, reply_to};
 use super::claim::count;
 use super::core::Core;
 use super::follow::follow;
@@ -250,8 +250,7 @@ impl Go {
                 connection.note_refused(error.clone());
                 let hold = &self.kept[*member].hold;
                 let asked = Asked::plainly(command);
-                let replied = follow(hold, *server, asked, error, Duration::ZERO, &mut None).await;
-                replied.map(Replied::into_frame)
+                follow(hold, *server, asked, error, Duration::ZERO, &mut None).await
             }
             (reply, _) => reply,
         };
@@ -263,14 +262,14 @@ impl Go {
         if matches!(&reply, Err(Reason::Refused(error)) if error.code() == Code::Apart) {
             return self.take_apart(shares).await;
         }
-        let kept = match &reply {
-            Ok(Frame::Array(kept)) if kept.len() == self.locks(shares) => &kept[..],
-            _ => &[],
-        };
-        let mut locks = kept.iter();
+        let extended = reply.and_then(|reply| {
+            reply.read(|reply| Extended::of(reply).filter(|it| it.is_of(self.locks(shares))))
+        });
+        let mut first = 0;
         for share in shares {
-            let of_share: Vec<_> = locks.by_ref().take(self.names(share).len()).cloned().collect();
-            let answer = Answer::of_extend(&Frame::Array(of_share));
+            let locks = first..first + self.names(share).len();
+            first = locks.end;
+            let answer = extended.as_ref().ok().map(|extended| extended.answer(locks));
             let needed = self.kept[share.member].hold.replicas().map_or(0, |it| it.count.into());
             let counts =
                 |answer: &&Answer| acknowledged >= needed || !matches!(answer, Answer::Granted(_));

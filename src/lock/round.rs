@@ -115,10 +115,11 @@ impl Round {
         self.given().map(|answered| answered.answered_at).max()
     }
 
-    /// The token that was granted, if all that granted one granted the same.
-    pub(super) fn token(&self) -> Option<u64> {
+    /// The token that was granted, where `proposed` is what all were asked for, if all that granted
+    /// one granted the same.
+    pub(super) fn token(&self, proposed: u64) -> Option<u64> {
         let mut tokens = self.given().filter_map(|answered| match answered.answer {
-            Answer::Granted(token) => token,
+            Answer::Granted(token) => Some(token.unwrap_or(proposed)),
             _ => None,
         });
         #[cfg(test)]

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::answer::{Answer, Reason};
 use super::apart::{Apart, ask_apart};
-use super::asked::{Asked, Replied, reply_to};
+use super::asked::{Asked, reply_to};
 use super::claim::{count, give_back, release};
 use super::core::Core;
 use super::follow::follow;
@@ -126,23 +126,20 @@ impl Ending {
             Err(Reason::Refused(error)) => {
                 let hold = &self.held[member];
                 let asked = Asked::plainly(command);
-                let replied = follow(hold, server, asked, error, Duration::ZERO, &mut None).await;
-                replied.map(Replied::into_frame)
+                follow(hold, server, asked, error, Duration::ZERO, &mut None).await
             }
             reply => reply,
         };
         let answer = match reply {
-            Ok(reply) => Ok(Answer::of_owned(&reply)),
             Err(Reason::Refused(error)) if error.code() == Code::Apart => {
                 let (hold, apart) = (&self.held[member], Apart::Release);
-                ask_apart(hold, server, apart, None, Duration::ZERO).await.0.map(Some)
+                ask_apart(hold, server, apart, None, Duration::ZERO).await.0
             }
-            Err(failure) => Err(failure),
+            reply => reply.and_then(|reply| reply.read(Answer::of_owned)),
         };
         let vote = &mut self.votes()[member];
         match answer {
-            Ok(Some(_)) => vote.free.push(server),
-            Ok(None) => {}
+            Ok(_) => vote.free.push(server),
             Err(failure) => vote.failure = Some(failure.to_string()),
         }
     }

@@ -14,6 +14,7 @@ use leasehold_resp::Decimal;
 use super::connection::Connection;
 use super::muster::{Muster, Wait};
 use super::outcome::{Failure, Outcome};
+use super::proof::Expected;
 use super::reply::Reply;
 use crate::clock;
 
@@ -68,7 +69,7 @@ impl Connection {
     fn send_wait(self: &Arc<Self>, Wait { replicas, within }: Wait) -> Result<Reply, Failure> {
         let millis = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
         let (replicas, millis) = (Decimal::new(replicas.into()), Decimal::new(millis));
-        self.send_unbounded(&[b"WAIT", &replicas, &millis], clock::now())
+        self.send_unbounded(&[b"WAIT", &replicas, &millis], Expected::Count, clock::now())
     }
 
     fn slice(&self) -> Duration {
@@ -88,6 +89,11 @@ pub struct Acknowledged {
 }
 
 impl Acknowledged {
+    /// What it was written on.
+    pub fn connection(&self) -> &Arc<Connection> {
+        &self.connection
+    }
+
     fn waiting(&self) -> &Arc<Waiting> {
         &self.connection.waiting
     }

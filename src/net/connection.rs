@@ -124,7 +124,7 @@ impl Connection {
 
     fn without_tasks(write: WriteHalf, settings: Settings, listeners: Listeners) -> Self {
         Self {
-            pipeline: Mutex::new(Pipeline::default()),
+            pipeline: Mutex::new(Pipeline::new(clock::random_bits())),
             credit: Semaphore::new(IN_FLIGHT_BYTES),
             write,
             signals: Arc::default(),
@@ -203,28 +203,38 @@ impl Connection {
         self.pipeline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Matches what was decoded from a read, under one lock unless pushes come between.
+    /// Matches what has come, under one lock unless pushes come between. What nothing proves yet
+    /// stays in `frames`.
+    ///
+    /// # Errors
+    ///
+    /// Where the connection is to end: nothing of what has come is believed.
     pub(super) fn receive(
         &self,
         frames: &mut Vec<Frame>,
-        decoded: Result<(), Fault>,
         woken: &mut Vec<Waker>,
     ) -> Result<(), Fault> {
-        let mut frames = frames.drain(..);
-        while let Some((listener, push)) = self.deliver_until_push(&mut frames, woken)? {
-            listener.push(push);
+        let mut pipeline = self.lock();
+        if frames.is_empty() {
+            pipeline.note_part();
+            return Ok(());
         }
-        decoded
+        let proved = pipeline.judge(frames)?;
+        let mut frames = frames.drain(..proved);
+        while let Some((listener, push)) = self.deliver(pipeline, &mut frames, woken)? {
+            listener.push(push);
+            pipeline = self.lock();
+        }
+        Ok(())
     }
 
     /// Matches replies up to the first push that somebody is to hear.
-    fn deliver_until_push(
+    fn deliver(
         &self,
+        mut pipeline: MutexGuard<'_, Pipeline<Waker>>,
         frames: impl Iterator<Item = Frame>,
         woken: &mut Vec<Waker>,
     ) -> Result<Option<(&dyn Pushes, Frame)>, Fault> {
-        let mut pipeline = self.lock();
-        pipeline.note_read();
         let mut delivered = Ok(None);
         for frame in frames {
             match &self.listeners.pushes {
@@ -271,7 +281,7 @@ impl Connection {
             let mut pipeline = self.lock();
             let is_first = pipeline.fault().is_none();
             pipeline.orphan(Fault::RuntimeGone, &mut woken);
-            (is_first, pipeline.outbox().take_over())
+            (is_first, pipeline.take_over())
         };
         self.credit.close();
         if let Some(chunk) = left {
@@ -308,7 +318,7 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         let pipeline = self.pipeline.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(chunk) = pipeline.outbox().take_over() {
+        if let Some(chunk) = pipeline.take_over() {
             let _ = self.write_until_blocked(chunk);
         }
         // Its last handle went while it was well: nobody reads it any more.

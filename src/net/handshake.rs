@@ -17,6 +17,7 @@ use leasehold_resp::{Decimal, DecodeError, Frame};
 
 use super::connection::{Connection, Prepared, Settings};
 use super::outcome::{Failure, Fault, Outcome};
+use super::proof::Expected;
 use super::pushes::Listeners;
 use super::refusal::{Code, ServerError};
 use super::tls::Client;
@@ -131,6 +132,7 @@ impl From<Failure> for OpenError {
             // In TLS 1.3 a server refuses our certificate when we believe that all is agreed.
             Fault::Io(error) => Self::of_tls(error),
             Fault::Decode(DecodeError::UnknownType(TLS_ALERT)) => Some(Self::WantsTls),
+            Fault::Unsealed(error) => Some(Self::Refused { step: "ECHO", error: error.clone() }),
             _ => None,
         };
         objection.unwrap_or(Self::Broken(failure))
@@ -316,7 +318,10 @@ async fn exchange(
     within: Duration,
 ) -> Result<Greeting, OpenError> {
     let commands: Vec<&[&[u8]]> = steps.iter().map(|(_, command)| &command[..]).collect();
-    let replies = connection.send_batch(&commands, clock::now(), within)?;
+    // Of the digests of scripts none may be taken for another's.
+    let loads = steps.iter().any(|(step, _)| *step == Step::LoadScript);
+    let expected = if loads { Expected::Sealed } else { Expected::Anything };
+    let replies = connection.send_batch(&commands, expected, clock::now(), within)?;
     let (mut prepared, mut info) = (Prepared::default(), String::new());
     for ((step, command), reply) in steps.iter().zip(replies) {
         match judge(*step, command, reply.await, secret)? {

@@ -4,12 +4,12 @@
 //! quorum is, nor decide to connect again: a connection that failed stays failed, and its
 //! successor is a new one (a new generation) with a new queue.
 //!
-//! From the bottom: `transport` opens sockets, by `tls` where that is wanted; `outbox` holds what is
-//! to be written and `pipeline`
-//! matches replies to what waits for them, both without I/O; `connection` joins these, with its
-//! `sending`, its `writing` and its `tasks`, and `pushes` hears what answers nothing; `muster` and
-//! `acknowledged` count the replicas that have what was written; `handshake` makes a connection
-//! usable; `pool` keeps several per server.
+//! From the bottom: `transport` opens sockets, by `tls` where that is wanted; `proof` knows what can
+//! be the reply to a command; `outbox` holds what is to be written and `pipeline` matches replies to
+//! what waits for them, both without I/O; `connection` joins these, with its `sending`, its `writing`
+//! and its `tasks`, and `pushes` hears what answers nothing; `muster` and `acknowledged` count the
+//! replicas that have what was written; `handshake` makes a connection usable; `pool` keeps several
+//! per server.
 
 pub mod acknowledged;
 pub mod connection;
@@ -20,6 +20,7 @@ pub mod outcome;
 pub mod owed;
 pub mod pipeline;
 pub mod pool;
+pub mod proof;
 pub mod pushes;
 pub mod refusal;
 pub mod reply;

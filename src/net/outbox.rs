@@ -1,7 +1,12 @@
 //! The bytes that wait to be written, and who writes them: no I/O here either.
 
 use bytes::BytesMut;
+use leasehold_resp::encode_command;
 
+use super::proof::STAMP_DIGITS;
+
+/// What a word ends with.
+const CRLF_BYTES: usize = 2;
 /// Buffers that grew past this are not kept for reuse.
 const KEPT_BUFFER_BYTES: usize = 64 * 1024;
 /// Fewer commands than this are not worth a write before the flusher's turn: with it, 64 tasks on one
@@ -38,6 +43,17 @@ enum Writer {
     OnOffer(BytesMut),
 }
 
+/// Who is to write what was appended.
+#[derive(Clone, Copy)]
+pub(super) enum Turn {
+    /// Whoever asked.
+    Ours,
+    /// The flusher, which is to be woken.
+    Flushers,
+    /// Somebody who writes already.
+    Others,
+}
+
 /// What a commit asks of its caller.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Commit {
@@ -61,6 +77,20 @@ impl Outbox {
         starts_at
     }
 
+    /// Writes a stamp into the room for it at the end of what was appended last.
+    pub(super) fn stamp(&mut self, digits: &[u8; STAMP_DIGITS]) {
+        let end = self.outgoing.len() - CRLF_BYTES;
+        self.outgoing[end - STAMP_DIGITS..end].copy_from_slice(digits);
+    }
+
+    /// Appends a seal; returns the offset at which it begins.
+    pub(super) fn append_seal(&mut self, digits: &[u8; STAMP_DIGITS]) -> u64 {
+        let (starts_at, before) = (self.appended, self.outgoing.len());
+        encode_command(&mut self.outgoing, &[b"ECHO", digits]);
+        self.appended += (self.outgoing.len() - before) as u64;
+        starts_at
+    }
+
     /// Somebody is woken by a reply, and is likely to have another command.
     pub(super) fn expect_one(&mut self) {
         self.expected += 1;
@@ -81,7 +111,7 @@ impl Outbox {
     /// With at most `write_inline` commands in flight it is the caller, but only the last of those
     /// whom the same replies have woken. With more it is the flusher, until as many commands have
     /// gathered as the server has still to answer: it would soon have nothing to do.
-    pub(super) fn commit(&mut self, in_flight: usize, write_inline: usize) -> Commit {
+    pub(super) fn take_turn(&mut self, in_flight: usize, write_inline: usize) -> Turn {
         let is_last_of_few = in_flight <= write_inline && self.expected == 0;
         let is_plenty = self.gathered >= GATHERED_MIN && 2 * self.gathered >= in_flight;
         let caller_may_write = is_last_of_few || is_plenty;
@@ -92,24 +122,25 @@ impl Outbox {
             Writer::Active => false,
         };
         if self.outgoing.is_empty() || !is_free {
-            return Commit::Queued;
+            return Turn::Others;
         }
         if caller_may_write {
             self.writer = Writer::Active;
-            return Commit::Write(self.hand_out());
+            return Turn::Ours;
         }
         self.writer = Writer::OnOffer(BytesMut::new());
-        Commit::WakeFlusher
+        Turn::Flushers
     }
 
-    fn hand_out(&mut self) -> BytesMut {
+    /// What the writer is to write.
+    pub(super) fn hand_out(&mut self) -> BytesMut {
         self.handed_out = self.appended;
         self.gathered = 0;
         std::mem::replace(&mut self.outgoing, std::mem::take(&mut self.spare))
     }
 
     /// The writer has sent all it had and gives the buffer back: more to write, or the role ends.
-    pub fn next_chunk(&mut self, mut sent: BytesMut) -> Option<BytesMut> {
+    pub(super) fn next_chunk(&mut self, mut sent: BytesMut) -> Option<BytesMut> {
         sent.clear();
         if sent.capacity() <= KEPT_BUFFER_BYTES {
             self.spare = sent;
@@ -122,13 +153,13 @@ impl Outbox {
     }
 
     /// The writer cannot go on without waiting: the role, and the rest, wait for the flusher.
-    pub fn hand_over(&mut self, rest: BytesMut) {
+    pub(super) fn hand_over(&mut self, rest: BytesMut) {
         self.writer = if self.closed { Writer::Idle } else { Writer::OnOffer(rest) };
     }
 
     /// The flusher takes the role if it is on offer, with what there is to write. Who has not come
     /// by now is expected no longer.
-    pub fn take_over(&mut self) -> Option<BytesMut> {
+    pub(super) fn take_over(&mut self) -> Option<BytesMut> {
         self.expected = 0;
         match std::mem::replace(&mut self.writer, Writer::Active) {
             Writer::OnOffer(rest) if !rest.is_empty() => Some(rest),

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use leasehold_resp::{DecodeError, Frame};
 
+use super::refusal::ServerError;
+
 /// The end of one command: its reply (an error reply included), or why there is none.
 pub type Outcome = Result<Frame, Failure>;
 
@@ -50,6 +52,15 @@ pub enum Fault {
     /// The server answered a command that nobody sent.
     #[error("the server sent a reply that no command was waiting for")]
     Unsolicited,
+    /// A reply was lost on the way or added to the others: none can be told from another's.
+    #[error("the server's replies are not those to the commands that wait for them")]
+    Misplaced,
+    /// The server did not give what tells its replies apart.
+    #[error("the server's replies cannot be told apart: {0}")]
+    Unsealed(ServerError),
+    /// The reply to a command was none that this command has.
+    #[error("the server sent a reply that makes no sense for its command")]
+    Unexpected,
     /// The command is larger than all that may be in flight on a connection.
     #[error("a command of {bytes} bytes is larger than the {most} that may be in flight")]
     TooLarge {

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::proof::Expected;
 use super::refusal::ServerError;
 use crate::policy::Redelivery;
 
@@ -12,6 +13,8 @@ use crate::policy::Redelivery;
 pub struct Owed {
     /// The command, encoded.
     pub command: Bytes,
+    /// What its reply can be.
+    pub expected: Expected,
     /// The part of the key space that its keys are in: on which server, may change.
     pub slot: u16,
     /// When it is sent again.

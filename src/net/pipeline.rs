@@ -6,8 +6,9 @@
 //!
 //! Call order: [`Pipeline::push`] any number of commands (nothing can come between them while the
 //! caller holds the lock), then [`Pipeline::commit`]. Whoever is told to write becomes the writer
-//! and calls [`Outbox::next_chunk`] until it returns nothing. The reader feeds
-//! [`Pipeline::deliver`]; the sweeper calls [`Pipeline::sweep`]; and [`Pipeline::fail`] ends it.
+//! and calls [`Pipeline::next_chunk`] until it returns nothing. The reader has all that came judged
+//! ([`Pipeline::judge`]) before it delivers any of it ([`Pipeline::deliver`]); the sweeper calls
+//! [`Pipeline::sweep`]; and [`Pipeline::fail`] ends it.
 //!
 //! A ticket that is given up ([`Pipeline::abandon`]) leaves its place in the queue behind: the
 //! reply still comes, is matched to that place, and is thrown away.
@@ -16,11 +17,13 @@ use std::collections::VecDeque;
 use std::task::Poll;
 use std::time::Duration;
 
+use bytes::BytesMut;
 use leasehold_resp::Frame;
 
-use super::outbox::{Commit, Outbox};
+use super::outbox::Outbox;
 use super::outcome::{Failure, Fault, Outcome};
 use super::owed::{Owed, Refused};
+use super::proof::{Place, Stamps, Standing};
 use super::refusal::ServerError;
 use crate::policy::Moment;
 #[cfg(test)]
@@ -29,7 +32,7 @@ use crate::policy::mutants::Mutant;
 mod push;
 mod slots;
 
-use slots::{Holder, Slots};
+use slots::{Holder, Slot, Slots};
 pub use slots::{Terms, Ticket};
 
 /// What a sweep found.
@@ -48,6 +51,11 @@ pub struct Pipeline<W> {
     outbox: Outbox,
     slots: Slots<W>,
     waiting: VecDeque<usize>,
+    stamps: Stamps,
+    /// The terms of the last of those pushed whose replies need a proof, until there is a seal.
+    unsealed: Option<Terms>,
+    /// How many of those that wait are seals.
+    seals_waiting: usize,
     freed_weight: usize,
     /// What was owed and unanswered when the connection ended.
     unanswered: Vec<Owed>,
@@ -55,18 +63,22 @@ pub struct Pipeline<W> {
     refused: Vec<Refused>,
     /// Whether the sweeper runs.
     sweeping: bool,
-    /// Whether anything was read, or began to wait in an empty queue, since the last sweep.
+    /// Whether anything was answered, or began to wait in an empty queue, since the last sweep.
     stirred: bool,
     silent_since: Moment,
     fault: Option<Fault>,
 }
 
-impl<W: Clone> Default for Pipeline<W> {
-    fn default() -> Self {
+impl<W: Clone> Pipeline<W> {
+    /// One whose stamps begin at a `random` number.
+    pub fn new(random: u64) -> Self {
         Self {
             outbox: Outbox::default(),
             slots: Slots::default(),
             waiting: VecDeque::new(),
+            stamps: Stamps::new(random),
+            unsealed: None,
+            seals_waiting: 0,
             freed_weight: 0,
             unanswered: Vec::new(),
             refused: Vec::new(),
@@ -76,9 +88,7 @@ impl<W: Clone> Default for Pipeline<W> {
             fault: None,
         }
     }
-}
 
-impl<W: Clone> Pipeline<W> {
     /// Why the connection ended, once it did.
     pub fn fault(&self) -> Option<&Fault> {
         self.fault.as_ref()
@@ -97,14 +107,9 @@ impl<W: Clone> Pipeline<W> {
         self.waiting.len()
     }
 
-    /// Decides who sends what was pushed: see [`Outbox::commit`].
-    pub fn commit(&mut self, write_inline: usize) -> Commit {
-        self.outbox.commit(self.waiting.len(), write_inline)
-    }
-
-    /// What is to be written, for whoever has the writer role.
-    pub fn outbox(&mut self) -> &mut Outbox {
-        &mut self.outbox
+    /// See [`Outbox::hand_over`].
+    pub fn hand_over(&mut self, rest: BytesMut) {
+        self.outbox.hand_over(rest);
     }
 
     /// Whether the sweeper has to be woken because commands are under way and it sleeps.
@@ -124,7 +129,41 @@ impl<W: Clone> Pipeline<W> {
         self.waiting.iter().filter_map(|&index| self.slots[index].holder.owed())
     }
 
-    /// Matches one frame to the command that waits longest; returns whom to wake.
+    /// Compares all that has come and is not delivered yet with what waits for it: how many of these
+    /// frames, from the first on, may be delivered. Those behind them are to be judged once more,
+    /// with what comes next: nothing proves yet that they are in their places.
+    ///
+    /// # Errors
+    ///
+    /// When one of them cannot be the reply to the command at its place, or none waits there: a
+    /// reply was lost, or there is one too many. None of them can be trusted. And the connection's
+    /// fault, once it has one.
+    pub fn judge(&mut self, frames: &[Frame]) -> Result<usize, Fault> {
+        if let Some(fault) = &self.fault {
+            return Err(fault.clone());
+        }
+        let mut waiting = self.waiting.iter();
+        let (mut proved, mut is_pending) = (0, false);
+        for (count, frame) in (1..).zip(frames) {
+            if !is_push(frame) {
+                let sent = |slot: &&Slot<W>| !self.outbox.is_unsent(slot.starts_at);
+                let slot = waiting.next().map(|index| &self.slots[*index]).filter(sent);
+                let standing = slot.ok_or(Fault::Unsolicited)?.place.judge(frame, is_pending)?;
+                is_pending = match standing {
+                    Standing::Proves => false,
+                    Standing::Pends => true,
+                    Standing::Passes => is_pending,
+                };
+            }
+            if !is_pending {
+                proved = count;
+            }
+        }
+        Ok(proved)
+    }
+
+    /// Matches one frame to the command that waits longest; returns whom to wake. The frame has
+    /// been judged.
     ///
     /// A push, known by its type alone, is nobody's reply: it is dropped here. Whoever wants to
     /// hear pushes takes them out before.
@@ -138,14 +177,10 @@ impl<W: Clone> Pipeline<W> {
         if let Some(fault) = &self.fault {
             return Err(fault.clone());
         }
-        self.stirred = true;
-        #[cfg(test)]
-        let is_push = frame.is_push() && !Mutant::PushMatchedAsReply.is_on();
-        #[cfg(not(test))]
-        let is_push = frame.is_push();
-        if is_push {
+        if is_push(&frame) {
             return Ok(None);
         }
+        self.stirred = true;
         #[cfg(test)]
         if Mutant::LateReplyToTheNext.is_on() {
             self.forget_those_who_timed_out();
@@ -173,8 +208,8 @@ impl<W: Clone> Pipeline<W> {
         }
     }
 
-    /// Some bytes came, whether they completed a frame or not.
-    pub fn note_read(&mut self) {
+    /// A part of a frame came, and no whole one.
+    pub fn note_part(&mut self) {
         self.stirred = true;
     }
 
@@ -182,6 +217,9 @@ impl<W: Clone> Pipeline<W> {
     fn answer(&mut self, index: usize, outcome: Outcome) -> Option<W> {
         let slot = &mut self.slots[index];
         slot.queued = false;
+        if let Place::Seal(_) = slot.place {
+            self.seals_waiting -= 1;
+        }
         self.freed_weight += slot.weight as usize;
         match &mut slot.holder {
             Holder::Waits(waker) => {
@@ -315,6 +353,7 @@ impl<W: Clone> Pipeline<W> {
 
     fn settle_all(&mut self, fault: Fault, unsent: fn(Fault) -> Failure, woken: &mut Vec<W>) {
         let fault = self.fault.get_or_insert(fault).clone();
+        self.unsealed = None;
         while let Some(index) = self.waiting.pop_front() {
             self.unanswered.extend(self.slots[index].holder.owed().cloned());
             let is_unsent = self.outbox.is_unsent(self.slots[index].starts_at);
@@ -322,6 +361,15 @@ impl<W: Clone> Pipeline<W> {
             woken.extend(self.answer(index, Err(failure(fault.clone()))));
         }
     }
+}
+
+/// A push is known by its type alone.
+fn is_push(frame: &Frame) -> bool {
+    #[cfg(test)]
+    if Mutant::PushMatchedAsReply.is_on() {
+        return false;
+    }
+    frame.is_push()
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use super::connection::Connection;
 use super::outcome::{Failure, Fault};
 use super::owed::Owed;
 use super::pipeline::{Terms, Ticket};
+use super::proof::Expected;
 use super::reply::Reply;
 use crate::clock;
 use crate::policy::Moment;
@@ -116,10 +117,11 @@ impl Connection {
         self: &Arc<Self>,
         permit: SemaphorePermit<'_>,
         command: &[u8],
+        expected: Expected,
         asked_at: Moment,
         waker: &Waker,
     ) -> Result<Reply, Failure> {
-        let terms = self.terms(asked_at, narrow(permit.num_permits()));
+        let terms = self.terms(expected, asked_at, narrow(permit.num_permits()));
         permit.forget();
         let mut pipeline = self.lock();
         let ticket = pipeline.push_encoded(command, terms, waker).map_err(Failure::NotSent)?;
@@ -127,8 +129,8 @@ impl Connection {
         Ok(self.reply(ticket))
     }
 
-    /// Sends commands that were admitted together at `asked_at` or later, each with its size: in
-    /// one write, and nothing comes between them.
+    /// Sends commands that were admitted together at `asked_at` or later, each with what its reply
+    /// can be and its size: in one write, and nothing comes between them.
     ///
     /// # Errors
     ///
@@ -136,12 +138,13 @@ impl Connection {
     pub fn send_all<'a>(
         self: &Arc<Self>,
         permit: SemaphorePermit<'_>,
-        commands: impl IntoIterator<Item = (&'a [&'a [u8]], usize)>,
+        commands: impl IntoIterator<Item = (&'a [&'a [u8]], Expected, usize)>,
         asked_at: Moment,
     ) -> Result<Vec<Reply>, Failure> {
         permit.forget();
-        let terms = |bytes| self.terms(asked_at, narrow(weight(bytes)));
-        let commands = commands.into_iter().map(|(args, bytes)| (args, terms(bytes)));
+        let terms = |expected, bytes| self.terms(expected, asked_at, narrow(weight(bytes)));
+        let commands =
+            commands.into_iter().map(|(args, expected, bytes)| (args, terms(expected, bytes)));
         self.send_together(commands)
     }
 
@@ -154,10 +157,12 @@ impl Connection {
     pub fn send_unbounded(
         self: &Arc<Self>,
         args: &[&[u8]],
+        expected: Expected,
         asked_at: Moment,
     ) -> Result<Reply, Failure> {
+        let terms = self.terms(expected, asked_at, 0);
         let mut pipeline = self.lock();
-        let ticket = pipeline.push(args, self.terms(asked_at, 0)).map_err(Failure::NotSent)?;
+        let ticket = pipeline.push(args, terms).map_err(Failure::NotSent)?;
         self.commit(pipeline);
         Ok(self.reply(ticket))
     }
@@ -175,10 +180,11 @@ impl Connection {
     pub fn send_batch(
         self: &Arc<Self>,
         commands: &[&[&[u8]]],
+        expected: Expected,
         asked_at: Moment,
         within: Duration,
     ) -> Result<Vec<Reply>, Failure> {
-        let terms = Terms { asked_at, deadline: asked_at.after(within), weight: 0 };
+        let terms = Terms { expected, asked_at, deadline: asked_at.after(within), weight: 0 };
         self.send_together(commands.iter().map(|args| (*args, terms)))
     }
 
@@ -235,8 +241,8 @@ impl Connection {
         Ok(())
     }
 
-    fn terms(&self, asked_at: Moment, weight: u32) -> Terms {
+    fn terms(&self, expected: Expected, asked_at: Moment, weight: u32) -> Terms {
         let deadline = asked_at.after(self.settings.command_timeout);
-        Terms { asked_at, deadline, weight }
+        Terms { expected, asked_at, deadline, weight }
     }
 }

@@ -69,7 +69,7 @@ async fn read_until_the_end(connection: Weak<Connection>, mut socket: ReadHalf) 
             Ok(0) => Err(Fault::ClosedByServer),
             Ok(_) => {
                 let decoded = decode_all(&mut decoder, &mut buffer, &mut frames);
-                connection.receive(&mut frames, decoded, &mut woken)
+                decoded.and_then(|()| connection.receive(&mut frames, &mut woken))
             }
             Err(error) => Err(error.into()),
         };
@@ -92,7 +92,7 @@ impl Drop for Unread {
     }
 }
 
-/// Decodes every whole frame; those before a fault are good.
+/// Decodes every whole frame.
 fn decode_all(
     decoder: &mut Decoder,
     buffer: &mut BytesMut,

@@ -34,7 +34,7 @@ impl Connection {
     pub(super) fn commit_unaided(&self, mut pipeline: MutexGuard<'_, Pipeline<Waker>>) {
         let chunk = match pipeline.commit(usize::MAX) {
             Commit::Write(chunk) => Some(chunk),
-            Commit::WakeFlusher | Commit::Queued => pipeline.outbox().take_over(),
+            Commit::WakeFlusher | Commit::Queued => pipeline.take_over(),
         };
         drop(pipeline);
         if let Some(chunk) = chunk {
@@ -44,7 +44,7 @@ impl Connection {
 
     pub(super) fn write_or_hand_over(&self, chunk: BytesMut) {
         if let Err(rest) = self.write_until_blocked(chunk) {
-            self.lock().outbox().hand_over(rest);
+            self.lock().hand_over(rest);
             self.signals.flush.notify_one();
         }
     }
@@ -64,7 +64,7 @@ impl Connection {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => self.fail(error.into()),
             }
-            match self.lock().outbox().next_chunk(chunk) {
+            match self.lock().next_chunk(chunk) {
                 Some(more) => chunk = more,
                 None => return Ok(()),
             }
@@ -74,7 +74,7 @@ impl Connection {
 
     /// Writes as the flusher, waiting for the socket where it has to.
     pub(super) async fn flush(&self) {
-        let Some(mut chunk) = self.lock().outbox().take_over() else { return };
+        let Some(mut chunk) = self.lock().take_over() else { return };
         while let Err(rest) = self.write_until_blocked(chunk) {
             chunk = rest;
             if let Err(error) = self.write.writable().await {

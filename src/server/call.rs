@@ -17,7 +17,7 @@ use super::draft::Draft;
 use crate::clock;
 use crate::net::connection::Connection;
 use crate::net::outcome::{Failure, Outcome};
-use crate::net::owed::Owed;
+use crate::net::proof::Expected;
 use crate::net::refusal::{Code, ServerError};
 use crate::net::reply::Reply;
 use crate::policy::{Moment, Redelivery};
@@ -78,7 +78,7 @@ impl<'a> Call<'a> {
     ) -> Result<Self, Failure> {
         // Safety rule 2: the lease is counted from here, before the first byte is sent.
         let asked_at = clock::now();
-        let reply = connection.send(permit, encoded, asked_at, waker)?;
+        let reply = connection.send(permit, encoded, command.expected(), asked_at, waker)?;
         Ok(Self::new(command, asked_at, reply))
     }
 
@@ -110,14 +110,14 @@ impl<'a> Call<'a> {
     /// Leaves behind that the server is owed the command: see [`Reply::leave_owed`]. Whether it is
     /// seen through now; else it has to be sent anew.
     pub(crate) fn leave_owed(self, slot: u16, again: Redelivery) -> bool {
-        let command = self.command.encode_whole();
-        self.reply.leave_owed(Owed { command, slot, again }).is_ok()
+        self.reply.leave_owed(self.command.owed(slot, again)).is_ok()
     }
 
     /// Sends the script itself in the place of its digest, once.
     fn send_script(&mut self) -> Result<(), Failure> {
         let spelled = self.command.spell_whole();
-        self.reply = self.connection().send_unbounded(spelled.words(), clock::now())?;
+        let expected = self.command.expected();
+        self.reply = self.connection().send_unbounded(spelled.words(), expected, clock::now())?;
         self.script_sent = true;
         Ok(())
     }
@@ -163,7 +163,7 @@ pub(crate) async fn begin_all<'a>(
         let words = command.spell(command.digest(connection));
         let length = command_len(words.words());
         Connection::check_size(length)?;
-        spelled.push((words, length));
+        spelled.push((words, command.expected(), length));
     }
     let mut calls = Vec::with_capacity(commands.len());
     while calls.len() < commands.len() {
@@ -179,7 +179,7 @@ pub(crate) async fn begin_all<'a>(
     Ok(calls)
 }
 
-/// As [`Call::begin`], with a plain command right `ahead` of it: nothing comes between. The reply to
+/// As [`Call::begin`], with another command right `ahead` of it: nothing comes between. The reply to
 /// that is given back, too.
 ///
 /// The script itself is sent: what makes up for a missing one would come behind others.
@@ -193,14 +193,14 @@ pub(crate) async fn begin_all<'a>(
 /// As [`Call::begin`].
 pub(crate) async fn begin_behind<'a>(
     connection: &Arc<Connection>,
-    ahead: &[&[u8]],
+    ahead: Command<'_>,
     command: Command<'a>,
 ) -> Result<(Reply, Call<'a>), Failure> {
     let command = command.whole();
-    let both = [Command::Plain(ahead), command].map(|command| {
+    let both = [ahead, command].map(|command| {
         let spelled = command.spell_whole();
         let length = command_len(spelled.words());
-        (spelled, length)
+        (spelled, command.expected(), length)
     });
     // Far less than what may be in flight together.
     let (asked_at, replies) = send_portion(connection, &both).await?;
@@ -213,13 +213,15 @@ pub(crate) async fn begin_behind<'a>(
 /// Sends as many of these, each with its length, as may be in flight together.
 async fn send_portion(
     connection: &Arc<Connection>,
-    spelled: &[(Spelled<'_>, usize)],
+    spelled: &[(Spelled<'_>, Expected, usize)],
 ) -> Result<(Moment, Vec<Reply>), Failure> {
-    let (permit, count) = connection.admit_all(spelled.iter().map(|(_, length)| *length)).await?;
+    let (permit, count) = connection.admit_all(spelled.iter().map(|(.., length)| *length)).await?;
     // As for a single one: before the first byte is sent.
     let asked_at = clock::now();
-    let words = spelled[..count].iter().map(|(spelled, length)| (spelled.words(), *length));
-    Ok((asked_at, connection.send_all(permit, words, asked_at)?))
+    let commands = spelled[..count].iter();
+    let commands =
+        commands.map(|(spelled, expected, length)| (spelled.words(), *expected, *length));
+    Ok((asked_at, connection.send_all(permit, commands, asked_at)?))
 }
 
 /// Sends `command` and waits for its reply: for what is not asked often.
@@ -237,7 +239,7 @@ pub(crate) fn send_whole(
     connection: &Arc<Connection>,
     command: Command<'_>,
 ) -> Result<Reply, Failure> {
-    connection.send_unbounded(command.spell_whole().words(), clock::now())
+    connection.send_unbounded(command.spell_whole().words(), command.expected(), clock::now())
 }
 
 fn lacks_script(outcome: &Outcome) -> bool {

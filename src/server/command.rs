@@ -5,41 +5,52 @@ use leasehold_resp::{command_len, encode_command};
 
 use super::script::Script;
 use crate::net::connection::Connection;
+use crate::net::owed::Owed;
+use crate::net::proof::{Expected, STAMP_ROOM};
 use crate::net::refusal::ServerError;
+use crate::policy::Redelivery;
 
 /// More than any script takes that is called for one lease: up to here nothing is allocated.
 pub(super) const PARAMETERS_MAX: usize = 11;
 /// What stands before a script's parameters: verb and script.
 const PREFIX: usize = 2;
+/// What stands behind them: the room for its stamp.
+const SUFFIX: usize = 1;
 
 /// A command that can be sent: plain, or a script with the number of its keys, its keys, and its
-/// arguments.
+/// arguments. The stamp, a script's last argument, is added when it is sent.
 #[derive(Clone, Copy)]
 pub(crate) enum Command<'a> {
+    /// One whose answer gives nobody a lock.
     Plain(&'a [&'a [u8]]),
+    /// One whose reply has no room for a stamp, and counts only once it is proved.
+    Unstamped(&'a [&'a [u8]], Expected),
     Script(&'a Script, &'a [&'a [u8]]),
     /// With the script itself, whether the server knows it or not.
     Whole(&'a Script, &'a [&'a [u8]]),
 }
 
 /// The words of a command.
+#[expect(clippy::large_enum_variant, reason = "it stays where it is made, for a moment")]
 pub(super) enum Spelled<'a> {
     Given(&'a [&'a [u8]]),
-    Few { words: [&'a [u8]; PREFIX + PARAMETERS_MAX], len: usize },
+    Few { words: [&'a [u8]; PREFIX + PARAMETERS_MAX + SUFFIX], len: usize },
     Many(Vec<&'a [u8]>),
 }
 
 impl<'a> Spelled<'a> {
     fn new(verb: &'a [u8], which: &'a [u8], parameters: &[&'a [u8]]) -> Self {
         let prefix: [&[u8]; PREFIX] = [verb, which];
-        let len = PREFIX + parameters.len();
+        let suffix: [&[u8]; SUFFIX] = [STAMP_ROOM];
         if parameters.len() > PARAMETERS_MAX {
-            return Self::Many([&prefix, parameters].concat());
+            return Self::Many([&prefix, parameters, &suffix].concat());
         }
-        let mut words: [&[u8]; PREFIX + PARAMETERS_MAX] = [b""; PREFIX + PARAMETERS_MAX];
+        let end = PREFIX + parameters.len();
+        let mut words: [&[u8]; PREFIX + PARAMETERS_MAX + SUFFIX] =
+            [STAMP_ROOM; PREFIX + PARAMETERS_MAX + SUFFIX];
         words[..PREFIX].copy_from_slice(&prefix);
-        words[PREFIX..len].copy_from_slice(parameters);
-        Self::Few { words, len }
+        words[PREFIX..end].copy_from_slice(parameters);
+        Self::Few { words, len: end + SUFFIX }
     }
 
     pub(super) fn words(&self) -> &[&'a [u8]] {
@@ -56,7 +67,16 @@ impl<'a> Command<'a> {
     pub(super) fn digest(self, connection: &Connection) -> Option<&Bytes> {
         match self {
             Self::Script(script, _) => connection.digest(script.number()),
-            Self::Plain(_) | Self::Whole(..) => None,
+            Self::Plain(_) | Self::Unstamped(..) | Self::Whole(..) => None,
+        }
+    }
+
+    /// What its reply can be.
+    pub(super) fn expected(self) -> Expected {
+        match self {
+            Self::Plain(_) => Expected::Anything,
+            Self::Unstamped(_, expected) => expected,
+            Self::Script(..) | Self::Whole(..) => Expected::Stamp,
         }
     }
 
@@ -76,7 +96,7 @@ impl<'a> Command<'a> {
     /// The command's words, which no server can fail to know.
     pub(super) fn spell_whole(self) -> Spelled<'a> {
         match self {
-            Self::Plain(words) => Spelled::Given(words),
+            Self::Plain(words) | Self::Unstamped(words, _) => Spelled::Given(words),
             Self::Script(script, parameters) | Self::Whole(script, parameters) => {
                 Spelled::new(b"EVAL", script.text().as_bytes(), parameters)
             }
@@ -87,7 +107,9 @@ impl<'a> Command<'a> {
     pub(crate) fn refusal(self, text: &[u8]) -> ServerError {
         let error = ServerError::new(text);
         match self {
-            Self::Plain(words) => error.about("", words.get(1..2).unwrap_or_default()),
+            Self::Plain(words) | Self::Unstamped(words, _) => {
+                error.about("", words.get(1..2).unwrap_or_default())
+            }
             Self::Script(script, parameters) | Self::Whole(script, parameters) => {
                 let count = parameters.first().and_then(|count| std::str::from_utf8(count).ok());
                 let keys = 1..1 + count.and_then(|count| count.parse().ok()).unwrap_or(0);
@@ -104,11 +126,12 @@ impl<'a> Command<'a> {
         }
     }
 
-    /// The command encoded, with the script itself: there will be nobody to answer a NOSCRIPT.
-    pub(crate) fn encode_whole(self) -> Bytes {
+    /// The command as it is owed, with the script itself: there will be nobody to answer a NOSCRIPT.
+    pub(crate) fn owed(self, slot: u16, again: Redelivery) -> Owed {
         let spelled = self.spell_whole();
         let mut encoded = BytesMut::with_capacity(command_len(spelled.words()));
         encode_command(&mut encoded, spelled.words());
-        encoded.freeze()
+        let (command, expected) = (encoded.freeze(), self.expected());
+        Owed { command, expected, slot, again }
     }
 }

@@ -63,6 +63,7 @@ mod tests {
     use leasehold_resp::encode_command;
 
     use super::*;
+    use crate::net::proof::STAMP_ROOM;
     use crate::server::script::Script;
 
     fn encoded(words: &[&[u8]]) -> BytesMut {
@@ -79,10 +80,11 @@ mod tests {
             let key = vec![b'k'; length];
             let parameters: [&[u8]; 2] = [b"1", &key];
             let mut draft = Draft::new(Command::Script(&script, &parameters));
-            let whole = encoded(&[b"EVAL", b"return 1", b"1", &key]);
+            let whole = encoded(&[b"EVAL", b"return 1", b"1", &key, STAMP_ROOM]);
             for digest in [None, Some(0), Some(0), Some(1), None, Some(1)] {
                 let digest = digest.map(|number: usize| &digests[number]);
-                let expected = digest.map(|digest| encoded(&[b"EVALSHA", digest, b"1", &key]));
+                let by = |digest: &Bytes| encoded(&[b"EVALSHA", digest, b"1", &key, STAMP_ROOM]);
+                let expected = digest.map(by);
                 let expected = expected.as_ref().unwrap_or(&whole);
                 assert_eq!(draft.encoded_with(digest), expected);
             }

@@ -32,7 +32,6 @@ use crate::clock;
 use crate::net::connection::Connection;
 use crate::net::handshake::{OpenError, Opened};
 use crate::net::outcome::Fault;
-use crate::net::owed::Owed;
 use crate::net::pool::{Lane, Link, Pool};
 use crate::net::pushes::{Listeners, Pushes};
 use crate::policy::{Moment, Redelivery};
@@ -219,7 +218,7 @@ impl Node {
         command: Command<'_>,
         again: Redelivery,
     ) {
-        let owed = Owed { command: command.encode_whole(), slot, again };
+        let owed = command.owed(slot, again);
         let unsent = match began_on {
             Some(connection) => connection.send_owed(owed).err(),
             None => Some(owed),
@@ -374,5 +373,5 @@ async fn supervise(shared: Arc<Shared>, number: usize) {
     }
     lane.set(Link::Down(OpenError::Replaced));
     // One that has ended would be taken for the end of its runtime.
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }

@@ -73,6 +73,8 @@ impl Step {
             6 => (words(&[key]), words(&[token, prng.pick(&["mint", "vote"])])),
             _ => (words(&[key]), words(&[prng.pick(&VALUES)])),
         };
+        let stamp = 9_007_199_254_740_000 + prng.within(0..992);
+        let argv = argv.into_iter().chain([stamp.to_string()]).collect();
         let rare = [scripts::take(), scripts::mint()];
         let text = match scripts::catalog().iter().chain(rare).nth(number) {
             Some(script) => script.text().to_owned(),

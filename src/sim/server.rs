@@ -164,6 +164,7 @@ impl Server {
         let reply = match (&verb[..], &words[1..]) {
             (b"HELLO", _) => Frame::Map(vec![(Frame::Bulk("proto".into()), Frame::Integer(3))]),
             (b"SELECT", _) => ok(),
+            (b"ECHO", [text]) => Frame::Bulk(text.clone()),
             (b"CLIENT", [what, ..]) => {
                 session.is_tracking |= what.eq_ignore_ascii_case(b"TRACKING");
                 ok()

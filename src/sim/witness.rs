@@ -49,6 +49,7 @@ fn deed<'a>(script: &Bytes, words: &'a [Bytes]) -> Option<Deed<'a>> {
     let number = scripts::catalog().iter().position(|known| known.text().as_bytes() == script)?;
     let count: usize = std::str::from_utf8(words.first()?).ok()?.parse().ok()?;
     let (keys, argv) = words[1..].split_at_checked(count)?;
+    let (_stamp, argv) = argv.split_last()?;
     let (what, step) = match number {
         0 => (What::Acquire, 3),
         1 => (What::Extend, 1),
@@ -60,6 +61,21 @@ fn deed<'a>(script: &Bytes, words: &'a [Bytes]) -> Option<Deed<'a>> {
     let counters = counters.iter().step_by(step).collect();
     let locks = keys.iter().step_by(step).collect();
     Some(Deed { what, is_repeat: false, locks, counters, argv })
+}
+
+/// The token that an acquire was granted with.
+fn granted(reply: &Frame, deed: &Deed<'_>) -> Option<u64> {
+    let token = |text: &Bytes| std::str::from_utf8(text).ok()?.parse().ok();
+    match (deed.what, reply) {
+        (What::Acquire, Frame::Integer(_stamp)) => deed.argv.get(2).and_then(token),
+        (What::Acquire, Frame::Array(items)) => match &items[1..] {
+            [Frame::Bulk(word), Frame::Integer(token)] if word == "granted" => {
+                u64::try_from(*token).ok()
+            }
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 pub(crate) fn run(
@@ -135,9 +151,12 @@ pub(crate) fn run(
     }
     // A wall clock that is set forward may be believed, at the cost of the budget.
     let guards = !world.plan.is_beyond && !world.plan.has(Fault::StepForward);
-    if let (true, Frame::Integer(1..), What::Acquire | What::Repair, Some(forgot_at)) =
-        (guards, &reply, deed.what, forgot_at)
-    {
+    let is_vote = match deed.what {
+        What::Acquire => granted(&reply, &deed).is_some(),
+        What::Repair => matches!(reply, Frame::Integer(_)),
+        _ => false,
+    };
+    if let (true, Some(forgot_at)) = (guards && is_vote, forgot_at) {
         if stamp.at < forgot_at + world.plan.longest_ttl * 99 / 100 {
             let text = format!("server {number}, which forgot at {forgot_at:?}, client {client}");
             history.breach("voted too soon", text);
@@ -158,8 +177,7 @@ pub(crate) fn run(
                 if is_after(Duration::ZERO) {
                     breach("owner reused");
                 }
-                if let Frame::Integer(token) = reply {
-                    let token = u64::try_from(token).unwrap_or(0);
+                if let Some(token) = granted(&reply, &deed) {
                     history.questions.note_owner((key.to_vec(), token, client), owner);
                     history.questions.note_grant(held.clone(), number, stamp.by_client);
                     if let Some(predecessor) = deed.argv.get(6) {
@@ -175,8 +193,11 @@ pub(crate) fn run(
                 if is_after(RENEWAL_SLACK) && !deed.is_repeat {
                     breach("renewed after release");
                 }
-                let kept = if let Frame::Array(kept) = &reply { kept.get(index) } else { None };
-                if kept == Some(&Frame::Integer(1)) {
+                let is_kept = match &reply {
+                    Frame::Array(kept) => kept.get(1 + index) == Some(&Frame::Integer(1)),
+                    reply => matches!(reply, Frame::Integer(_)),
+                };
+                if is_kept {
                     history.questions.note_grant(held, number, stamp.by_client);
                 }
             }
@@ -184,7 +205,7 @@ pub(crate) fn run(
                 if is_after(Duration::ZERO) {
                     breach("repaired after release");
                 }
-                if reply == Frame::Integer(1) {
+                if let Frame::Integer(_) = reply {
                     history.questions.note_repaired(&held, number);
                 }
             }

@@ -4,23 +4,23 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use leasehold::{Event, Guard, Locker};
+use leasehold_resp::Frame;
 
 use crate::SHORT;
 use crate::support::scripted::greeting;
 use crate::support::{Action, Command, STUCK, ScriptedServer, soon};
 
-/// `EVALSHA digest 1 lock owner ttl`.
+/// `EVALSHA digest 1 lock owner ttl stamp`.
 fn is_extend(command: &Command) -> bool {
-    command.is(&["EVALSHA"]) && command.word(2) == "1" && command.words.len() == 6
+    command.is(&["EVALSHA"]) && command.word(2) == "1" && command.words.len() == 7
 }
 
-fn server(to_extend: Action) -> ScriptedServer {
+/// Says yes to everything but an extension.
+fn server(to_extend: fn(&Command) -> Action) -> ScriptedServer {
     ScriptedServer::start(move |command| {
-        greeting(command).unwrap_or_else(|| match command.words.len() {
-            _ if is_extend(command) => to_extend.clone(),
-            // Granted, with the token that was proposed; else it is a release or a repair.
-            words if words > 8 => Action::raw(format!(":{}\r\n", command.word(8))),
-            _ => Action::raw(":1\r\n"),
+        greeting(command).unwrap_or_else(|| match is_extend(command) {
+            true => to_extend(command),
+            false => Action::Reply(command.stamp()),
         })
     })
 }
@@ -32,8 +32,11 @@ fn an_observer_may_drop_the_guard_that_it_hears_is_lost() {
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let (lost, kept) = (Action::raw("*1\r\n:0\r\n"), Action::raw("*1\r\n:1\r\n"));
-            let servers = [server(lost), server(kept), server(Action::Silence)];
+            let servers = [
+                server(|command| Action::stamped(command, [Frame::Integer(0)])),
+                server(|command| Action::Reply(command.stamp())),
+                server(|_| Action::Silence),
+            ];
             let held: Arc<Mutex<Option<Guard>>> = Arc::default();
             let dropped = Arc::clone(&held);
             let observer = move |event: &Event<'_>| match event {
@@ -55,7 +58,7 @@ fn an_observer_may_drop_the_guard_that_it_hears_is_lost() {
             tokio::time::sleep(Duration::from_millis(50)).await;
             let commands = servers[2].commands();
             let extend = commands.iter().find(|command| is_extend(command)).unwrap();
-            servers[2].send(extend.connection, "*1\r\n:1\r\n");
+            servers[2].send(extend.connection, format!(":{}\r\n", extend.word(6)));
             let is_dropped = || held.lock().unwrap().is_none();
             crate::support::eventually("the guard is dropped", is_dropped).await;
             assert_eq!(locker.stats().lost(), 1);

@@ -40,6 +40,12 @@ impl Command {
         self.words.get(index).map(|word| String::from_utf8_lossy(word).into()).unwrap_or_default()
     }
 
+    /// The last word of a script's call, which its reply begins with.
+    pub fn stamp(&self) -> Frame {
+        let text = self.word(self.words.len() - 1);
+        Frame::Integer(text.parse().expect("a call of a script ends with its stamp"))
+    }
+
     /// Whether the command begins with these words, in any case.
     pub fn is(&self, words: &[&str]) -> bool {
         (0..words.len()).all(|index| self.word(index).eq_ignore_ascii_case(words[index]))
@@ -77,6 +83,18 @@ impl Action {
         Self::Reply(Frame::Bulk(Bytes::copy_from_slice(bytes.as_ref())))
     }
 
+    /// A script's reply to its call, behind the stamp that came with it.
+    pub fn stamped(command: &Command, rest: impl IntoIterator<Item = Frame>) -> Self {
+        Self::Reply(Frame::Array([command.stamp()].into_iter().chain(rest).collect()))
+    }
+
+    /// The refusal of an acquire by a holder for whom no others wait.
+    pub fn held(command: &Command, holder: &'static str, pttl_ms: i64) -> Self {
+        let text = |text: &'static str| Frame::Bulk(Bytes::from_static(text.as_bytes()));
+        let [pttl, waiting] = [pttl_ms, 0].map(Frame::Integer);
+        Self::stamped(command, [text("held"), text(holder), pttl, text("0"), waiting])
+    }
+
     pub fn raw(bytes: impl AsRef<[u8]>) -> Self {
         Self::Raw(bytes.as_ref().to_vec())
     }
@@ -91,6 +109,8 @@ pub fn greeting(command: &Command) -> Option<Action> {
                 .to_vec(),
         ),
         "AUTH" | "SELECT" | "CLIENT" => Action::ok(),
+        // What seals the handshake.
+        "ECHO" => Action::bulk(&command.words[1]),
         "PING" => Action::Reply(Frame::Simple(Bytes::from_static(b"PONG"))),
         "INFO" => Action::bulk(info(command.port)),
         "SCRIPT" if command.is(&["SCRIPT", "LOAD"]) => Action::bulk(digest_of(&command.word(2))),

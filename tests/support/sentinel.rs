@@ -86,7 +86,7 @@ impl Sentinels {
         let port = servers[0].port();
         let start = |server: &RedisServer| Sentinel::start(server.directory(), port, &setup);
         let sentinels = servers.iter().map(start).collect();
-        let started = Self { sentinels, servers, passwords: setup.passwords.clone() };
+        let started = Self { sentinels, servers, passwords: setup.passwords };
         poll("the Sentinels know all", || {
             (0..started.sentinels.len()).all(|index| started.knows_all(index))
         });

@@ -16,12 +16,12 @@ fn server(fails: &Arc<AtomicBool>, is_free: &Arc<AtomicBool>) -> ScriptedServer 
     ScriptedServer::start(move |command| {
         greeting(command).unwrap_or_else(|| {
             if is_free.load(Ordering::Relaxed) {
-                return Action::raw(format!(":{}\r\n", command.word(8)));
+                return Action::Reply(command.stamp());
             }
             if fails.load(Ordering::Relaxed) {
                 return Action::error("LOADING Redis is loading the dataset in memory");
             }
-            Action::raw("*5\r\n$4\r\nheld\r\n$1\r\nx\r\n:5\r\n$1\r\n0\r\n:0\r\n")
+            Action::held(command, "x", 5)
         })
     })
 }

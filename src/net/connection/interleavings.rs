@@ -1,9 +1,8 @@
 //! Every order, up to a few preemptions, in which callers, the flusher, the reader and those who end
 //! a connection can come: run by `scripts/loom.sh`.
 //!
-//! What runs is the connection itself. Loom has the locks of it and of the socket, and the
-//! notifications of its tasks; whoever would wait for ever is found by loom as a deadlock. The
-//! server echoes each command as soon as its last byte is written.
+//! What runs is the connection itself, with loom's locks and notifications: whoever would wait for
+//! ever is a deadlock to loom. The server echoes each command as soon as its last byte is written.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -17,6 +16,7 @@ use loom::thread::{self, JoinHandle};
 
 use super::*;
 use crate::net::outcome::{Failure, Outcome};
+use crate::net::proof::Expected;
 use crate::net::reply::Reply;
 use crate::net::transport::simulated::{self, Inbox, Wire};
 use crate::policy::{Moment, Redelivery};
@@ -163,7 +163,7 @@ impl World {
 }
 
 fn send(connection: &Arc<Connection>, word: &str) -> Result<Reply, Failure> {
-    connection.send_unbounded(&[word.as_bytes()], Moment::from_nanos(1))
+    connection.send_unbounded(&[word.as_bytes()], Expected::Anything, Moment::from_nanos(1))
 }
 
 fn call(connection: &Arc<Connection>, word: &str) -> Outcome {
@@ -179,8 +179,8 @@ fn ask(connection: Arc<Connection>, word: &str) -> impl Future<Output = Outcome>
         let Some(reply) = &mut sent else {
             let permit = connection.try_admit(command.len());
             let permit = permit.ok_or_else(|| Failure::NotSent(connection.fault()))?;
-            sent =
-                Some(connection.send(permit, &command, Moment::from_nanos(1), context.waker())?);
+            let (expected, at) = (Expected::Anything, Moment::from_nanos(1));
+            sent = Some(connection.send(permit, &command, expected, at, context.waker())?);
             return Poll::Pending;
         };
         Pin::new(reply).poll(context)
@@ -360,8 +360,8 @@ fn what_is_owed_is_sent_though_the_tasks_are_gone() {
             let mut command = BytesMut::new();
             encode_command(&mut command, &[b"b"]);
             let again = Redelivery::new(Moment::from_nanos(u64::MAX), false);
-            let command = command.freeze();
-            owing.send_owed(Owed { command, slot: 0, again }).unwrap();
+            let (command, expected) = (command.freeze(), Expected::Anything);
+            owing.send_owed(Owed { command, expected, slot: 0, again }).unwrap();
         });
         let reader = world.reader();
         let ending = thread::spawn(move || drop(reader));

@@ -14,6 +14,7 @@ use leasehold_resp::encode_command;
 
 use super::*;
 use crate::net::outcome::{Failure, Outcome};
+use crate::net::proof::{Expected, STAMP_ROOM};
 use crate::net::reply::Reply;
 use crate::net::sending::COMMAND_OVERHEAD;
 use crate::policy::Redelivery;
@@ -39,11 +40,11 @@ async fn dial_heard(
 async fn call(connection: &Arc<Connection>, words: &[&[u8]]) -> Outcome {
     let command = encoded(words);
     let permit = connection.admit(command.len()).await?;
-    connection.send(permit, &command, clock::now(), Waker::noop())?.await
+    connection.send(permit, &command, Expected::Anything, clock::now(), Waker::noop())?.await
 }
 
 fn send(connection: &Arc<Connection>, permit: SemaphorePermit<'_>, command: &[u8]) -> Reply {
-    connection.send(permit, command, clock::now(), Waker::noop()).unwrap()
+    connection.send(permit, command, Expected::Anything, clock::now(), Waker::noop()).unwrap()
 }
 
 fn encoded(words: &[&[u8]]) -> Bytes {
@@ -66,6 +67,7 @@ fn word(text: &[u8]) -> Frame {
 fn owed(words: &[&[u8]]) -> Owed {
     Owed {
         command: encoded(words),
+        expected: Expected::Anything,
         slot: 0,
         again: Redelivery::new(clock::now().after(PATIENT.command_timeout), false),
     }
@@ -219,7 +221,9 @@ async fn a_callers_blocked_write_is_finished_by_the_flusher() {
     let server = RedisServer::start();
     let connection = dial(server.address(), PATIENT).await;
     let payload = vec![b'x'; 32 * 1024 * 1024];
-    let reply = connection.send_unbounded(&[b"SET", b"k", &payload], clock::now()).unwrap();
+    let reply = connection
+        .send_unbounded(&[b"SET", b"k", &payload], Expected::Anything, clock::now())
+        .unwrap();
     assert_eq!(soon("a reply", reply).await.unwrap(), Frame::Simple(Bytes::from_static(b"OK")));
     echo(&connection, "after").await.unwrap();
 }
@@ -316,7 +320,9 @@ async fn reading_goes_on_while_a_large_write_waits() {
     let payload = vec![b'x'; 64 * 1024];
     let command: &[&[u8]] = &[b"ECHO", &payload];
     let commands = vec![command; 400];
-    let replies = connection.send_batch(&commands, clock::now(), PATIENT.command_timeout).unwrap();
+    let replies = connection
+        .send_batch(&commands, Expected::Anything, clock::now(), PATIENT.command_timeout)
+        .unwrap();
     for reply in replies {
         assert_eq!(soon("a reply", reply).await.unwrap(), word(&payload));
     }
@@ -351,13 +357,125 @@ async fn what_is_not_the_protocol_ends_the_connection_and_no_caller_believes_it(
     }
 }
 
+/// Sends the call of a script, which is given its stamp.
+fn send_stamped(connection: &Arc<Connection>, word: &str) -> Reply {
+    let words: [&[u8]; 3] = [b"EVALSHA", word.as_bytes(), STAMP_ROOM];
+    connection.send_unbounded(&words, Expected::Stamp, clock::now()).unwrap()
+}
+
+/// One reply is lost, comes twice, or is another's or nobody's; behind it all are as they should
+/// be, and come in one piece with it, or each by itself.
 #[tokio::test]
-async fn a_reply_too_many_ends_the_connection_before_it_can_be_anybodys() {
-    let server = ScriptedServer::start(|_| Action::raw("+one\r\n+two\r\n"));
+async fn one_reply_that_is_out_of_place_ends_the_connection_before_anybody_believes_it() {
+    const CALLERS: usize = 64;
+    const WRONG: usize = 20;
+    for (fault, name) in ["lost", "twice", "array", "error", "number", "ok"].iter().enumerate() {
+        for at_once in [true, false] {
+            let mut replies: Vec<Vec<u8>> = Vec::new();
+            let server = ScriptedServer::start(move |command| {
+                let reply = format!(":{}\r\n", command.word(2)).into_bytes();
+                if command.index == WRONG {
+                    let stray = ["*0\r\n", "-ERR stray\r\n", ":1\r\n", "+OK\r\n"];
+                    match fault {
+                        0 => {}
+                        1 => replies.extend([reply.clone(), reply]),
+                        stray_one => replies.extend([stray[stray_one - 2].into(), reply]),
+                    }
+                } else {
+                    replies.push(reply);
+                }
+                if command.index + 1 < CALLERS {
+                    return Action::Silence;
+                }
+                let replies = std::mem::take(&mut replies);
+                if at_once {
+                    return Action::Raw(replies.concat());
+                }
+                Action::Sequence(replies.into_iter().map(Action::Raw).collect())
+            });
+            let connection = dial(server.address(), PATIENT).await;
+            let asked: Vec<Reply> =
+                (0..CALLERS).map(|n| send_stamped(&connection, &n.to_string())).collect();
+            soon("the end", connection.ended()).await;
+            let fault = connection.fault();
+            assert!(matches!(fault, Fault::Misplaced | Fault::Unsolicited), "{name}: {fault:?}");
+            let mut unknown = 0;
+            for (number, reply) in asked.into_iter().enumerate() {
+                match reply.await {
+                    Ok(Frame::Error(_)) => assert_eq!((*name, number), ("error", WRONG)),
+                    Ok(reply) => assert!(number < WRONG || *name == "twice", "{name}: {reply:?}"),
+                    Err(Failure::Unknown(_)) => unknown += 1,
+                    Err(other) => panic!("{name}: {other:?}"),
+                }
+            }
+            assert!(unknown >= CALLERS - WRONG - 1, "{name}: {unknown} of {CALLERS}");
+            if at_once {
+                assert_eq!(unknown, CALLERS, "{name}: what came with it is not believed");
+            }
+        }
+    }
+}
+
+/// What has no room for a stamp is believed once the seal of its write has come, and not before.
+#[tokio::test]
+async fn an_unstamped_reply_counts_once_its_seal_has_come() {
+    let (seal, sealed) = std::sync::mpsc::channel();
+    let server = ScriptedServer::start(move |command| match command.name().as_str() {
+        "SET" => Action::ok(),
+        "ECHO" => {
+            seal.send(command.word(1)).unwrap();
+            Action::Silence
+        }
+        _ => Action::Reply(Frame::Integer(command.word(2).parse().unwrap())),
+    });
     let connection = dial(server.address(), PATIENT).await;
-    call(&connection, &[b"PING"]).await.unwrap();
-    soon("the end", connection.ended()).await;
-    assert!(matches!(connection.fault(), Fault::Unsolicited));
+    let set = || {
+        let words: [&[u8]; 3] = [b"SET", b"k", b"v"];
+        connection.send_unbounded(&words, Expected::Flag, clock::now()).unwrap()
+    };
+    let mut first = Box::pin(set());
+    soon("the seal", server.until_received(&["ECHO"], 1)).await;
+    assert!(poll_once(first.as_mut()).await.is_pending());
+    server.send(0, format!("$16\r\n{}\r\n", sealed.recv().unwrap()));
+    assert_eq!(soon("a reply", first).await.unwrap(), Frame::Simple("OK".into()));
+    // A seal that is not the one at this place.
+    let second = set();
+    soon("the seal", server.until_received(&["ECHO"], 2)).await;
+    server.send(0, "$16\r\n1234567890123456\r\n");
+    let outcome = soon("an outcome", second).await;
+    assert!(matches!(outcome, Err(Failure::Unknown(Fault::Misplaced))), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_seals_nothing_is_told_of_by_its_words() {
+    let server = ScriptedServer::start(|command| match command.name().as_str() {
+        "ECHO" => Action::error("NOPERM this user has no permissions to run the 'echo' command"),
+        _ => Action::ok(),
+    });
+    let connection = dial(server.address(), PATIENT).await;
+    let words: [&[u8]; 3] = [b"SET", b"k", b"v"];
+    let reply = connection.send_unbounded(&words, Expected::Flag, clock::now()).unwrap();
+    let Err(failure) = soon("an outcome", reply).await else { panic!("it is not sealed") };
+    assert!(failure.to_string().contains("grant the user +echo"), "{failure}");
+}
+
+#[tokio::test]
+async fn one_seal_serves_all_that_is_written_together() {
+    let server = RedisServer::start();
+    let connection = dial(server.address(), PATIENT).await;
+    let before = server.cli_text(&["INFO", "commandstats"]).matches("cmdstat_echo").count();
+    assert_eq!(before, 0);
+    let words: [&[u8]; 3] = [b"SET", b"k", b"v"];
+    let batch = [&words[..]; 50];
+    let within = PATIENT.command_timeout;
+    let replies = connection.send_batch(&batch, Expected::Flag, clock::now(), within).unwrap();
+    for reply in replies {
+        assert_eq!(soon("a reply", reply).await.unwrap(), Frame::Simple("OK".into()));
+    }
+    soon("the last reply", call(&connection, &[b"PING"])).await.unwrap();
+    let counted = server.cli_text(&["INFO", "commandstats"]);
+    assert!(counted.contains("cmdstat_echo:calls=1,"), "{counted}");
+    assert_eq!(connection.in_flight(), 0);
 }
 
 #[tokio::test]
@@ -504,7 +622,9 @@ async fn pushes_are_heard_between_the_replies_where_they_came() {
     let ear = Arc::new(Ear::default());
     let connection = dial_heard(server.address(), PATIENT, Some(ear.clone())).await;
     let batch: &[&[&[u8]]] = &[&[b"PING"], &[b"PING"]];
-    let replies = connection.send_batch(batch, clock::now(), PATIENT.command_timeout).unwrap();
+    let replies = connection
+        .send_batch(batch, Expected::Anything, clock::now(), PATIENT.command_timeout)
+        .unwrap();
     *ear.replies.lock().unwrap() = replies;
     crate::support::eventually("all were heard", || ear.heard.lock().unwrap().len() == 3).await;
     let push = |text: &'static [u8]| Frame::Push(vec![Frame::Simple(Bytes::from_static(text))]);

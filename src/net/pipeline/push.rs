@@ -1,12 +1,14 @@
-//! How commands get into a pipeline.
+//! How commands get into a pipeline, and are given what proves their replies.
 
 use bytes::BytesMut;
 use leasehold_resp::encode_command;
 
 use super::slots::Holder;
 use super::{Pipeline, Terms, Ticket};
+use crate::net::outbox::{Commit, Turn};
 use crate::net::outcome::Fault;
 use crate::net::owed::Owed;
+use crate::net::proof::{Expected, Place};
 use crate::policy::Moment;
 
 impl<W: Clone> Pipeline<W> {
@@ -43,8 +45,7 @@ impl<W: Clone> Pipeline<W> {
         if let Some(fault) = &self.fault {
             return Err(fault.clone());
         }
-        let starts_at = self.outbox.append(encode);
-        Ok(self.enqueue(Holder::Waits(waker.cloned()), starts_at, terms))
+        Ok(self.enqueue(encode, Holder::Waits(waker.cloned()), terms))
     }
 
     /// As [`Pipeline::push`], for a reply that nobody will ask for; where a command has to go
@@ -62,14 +63,14 @@ impl<W: Clone> Pipeline<W> {
         if self.outbox.is_closed() {
             return Err(owed);
         }
+        let deadline = owed.again.pointless_at();
+        let terms = |expected| Terms { expected, asked_at, deadline, weight: 0 };
         if let Some(ahead) = ahead {
-            let starts_at = self.outbox.append(|out| encode_command(out, ahead));
-            let terms = Terms { asked_at, deadline: owed.again.pointless_at(), weight: 0 };
-            self.enqueue(Holder::Gone, starts_at, terms);
+            let encode = |out: &mut BytesMut| encode_command(out, ahead);
+            self.enqueue(encode, Holder::Gone, terms(Expected::Flag));
         }
-        let starts_at = self.outbox.append(|out| out.extend_from_slice(&owed.command));
-        let terms = Terms { asked_at, deadline: owed.again.pointless_at(), weight: 0 };
-        self.enqueue(Holder::Owed(owed), starts_at, terms);
+        let (command, terms) = (owed.command.clone(), terms(owed.expected));
+        self.enqueue(|out| out.extend_from_slice(&command), Holder::Owed(owed), terms);
         Ok(())
     }
 
@@ -86,10 +87,81 @@ impl<W: Clone> Pipeline<W> {
         Ok(())
     }
 
-    fn enqueue(&mut self, holder: Holder<W>, starts_at: u64, terms: Terms) -> Ticket {
+    #[inline]
+    fn enqueue(
+        &mut self,
+        encode: impl FnOnce(&mut BytesMut),
+        holder: Holder<W>,
+        terms: Terms,
+    ) -> Ticket {
+        let starts_at = self.outbox.append(encode);
+        let place = match terms.expected {
+            Expected::Stamp => {
+                let (stamp, digits) = self.stamps.next();
+                self.outbox.stamp(digits);
+                Place::Stamped(stamp)
+            }
+            expected => Place::Unstamped(expected),
+        };
+        // A script behind it may answer with an error, which proves nothing.
+        if terms.expected.is_pending() {
+            self.unsealed = Some(terms);
+        }
         self.stirred |= self.waiting.is_empty();
-        let ticket = self.slots.take(holder, starts_at, terms);
+        let ticket = self.slots.take(holder, place, starts_at, terms);
         self.waiting.push_back(ticket.index);
         ticket
+    }
+
+    /// Decides who sends what was pushed, as [`Outbox::take_turn`] says.
+    ///
+    /// [`Outbox::take_turn`]: crate::net::outbox::Outbox
+    pub fn commit(&mut self, write_inline: usize) -> Commit {
+        let in_flight = self.waiting.len() - self.seals_waiting;
+        match self.outbox.take_turn(in_flight, write_inline) {
+            Turn::Ours => {
+                self.seal();
+                Commit::Write(self.outbox.hand_out())
+            }
+            Turn::Flushers => Commit::WakeFlusher,
+            Turn::Others => Commit::Queued,
+        }
+    }
+
+    /// As [`Outbox::next_chunk`].
+    ///
+    /// [`Outbox::next_chunk`]: crate::net::outbox::Outbox
+    pub fn next_chunk(&mut self, sent: BytesMut) -> Option<BytesMut> {
+        self.seal();
+        self.outbox.next_chunk(sent)
+    }
+
+    /// As [`Outbox::take_over`].
+    ///
+    /// [`Outbox::take_over`]: crate::net::outbox::Outbox
+    pub fn take_over(&mut self) -> Option<BytesMut> {
+        self.seal();
+        self.outbox.take_over()
+    }
+
+    /// Puts a seal behind what was pushed, if a reply to any of it needs a proof: one a write, so
+    /// that it costs little where many write together.
+    #[inline]
+    fn seal(&mut self) {
+        if let Some(terms) = self.unsealed.take() {
+            self.append_seal(terms);
+        }
+    }
+
+    fn append_seal(&mut self, terms: Terms) {
+        if self.outbox.is_closed() {
+            return;
+        }
+        let (stamp, digits) = self.stamps.next();
+        let starts_at = self.outbox.append_seal(digits);
+        let terms = Terms { weight: 0, ..terms };
+        let ticket = self.slots.take(Holder::Gone, Place::Seal(stamp), starts_at, terms);
+        self.waiting.push_back(ticket.index);
+        self.seals_waiting += 1;
     }
 }

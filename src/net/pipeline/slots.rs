@@ -4,6 +4,7 @@ use std::ops::{Index, IndexMut};
 
 use crate::net::outcome::Outcome;
 use crate::net::owed::Owed;
+use crate::net::proof::{Expected, Place};
 use crate::policy::Moment;
 
 /// A claim on one reply.
@@ -19,6 +20,8 @@ pub(super) struct Slot<W> {
     /// Whether its reply has still to come.
     pub(super) queued: bool,
     pub(super) holder: Holder<W>,
+    /// What its reply can be.
+    pub(super) place: Place,
     /// The offset of its first byte in all that was ever appended.
     pub(super) starts_at: u64,
     pub(super) asked_at: Moment,
@@ -40,9 +43,11 @@ impl<W> Holder<W> {
     }
 }
 
-/// How long a command may wait, and what it weighs.
+/// What the reply to a command can be, how long it may take, and what the command weighs.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
+    /// What the reply can be.
+    pub expected: Expected,
     /// When the command was asked for.
     pub asked_at: Moment,
     /// When its caller gives up on a reply.
@@ -72,11 +77,19 @@ impl<W> Slots<W> {
 
     /// One for a command whose reply has still to come.
     #[inline]
-    pub(super) fn take(&mut self, holder: Holder<W>, starts_at: u64, terms: Terms) -> Ticket {
-        let Terms { asked_at, deadline, weight } = terms;
+    pub(super) fn take(
+        &mut self,
+        holder: Holder<W>,
+        place: Place,
+        starts_at: u64,
+        terms: Terms,
+    ) -> Ticket {
+        let Terms { asked_at, deadline, weight, .. } = terms;
         let index = self.free.pop().unwrap_or(self.slots.len());
         let generation = self.slots.get(index).map_or(0, |slot| slot.generation);
-        let slot = Slot { generation, queued: true, holder, starts_at, asked_at, deadline, weight };
+        let queued = true;
+        let slot =
+            Slot { generation, queued, holder, place, starts_at, asked_at, deadline, weight };
         match self.slots.get_mut(index) {
             Some(free) => *free = slot,
             None => self.slots.push(slot),

@@ -1,6 +1,7 @@
 use bytes::Bytes;
 
-use super::super::outbox::GATHERED_MIN;
+use super::super::outbox::{Commit, GATHERED_MIN};
+use super::super::proof::{Expected, STAMP_ROOM};
 use super::*;
 use crate::policy::Redelivery;
 
@@ -14,7 +15,8 @@ fn at(ms: u64) -> Moment {
 }
 
 fn terms(asked_ms: u64, deadline_ms: u64) -> Terms {
-    Terms { asked_at: at(asked_ms), deadline: at(deadline_ms), weight: 7 }
+    let (asked_at, deadline) = (at(asked_ms), at(deadline_ms));
+    Terms { expected: Expected::Anything, asked_at, deadline, weight: 7 }
 }
 
 fn push(pipeline: &mut Plain) -> Ticket {
@@ -33,7 +35,7 @@ fn write_all(pipeline: &mut Plain) -> Vec<u8> {
     let Commit::Write(mut chunk) = pipeline.commit(usize::MAX) else { panic!("no role") };
     loop {
         written.extend_from_slice(&chunk);
-        match pipeline.outbox().next_chunk(chunk) {
+        match pipeline.next_chunk(chunk) {
             Some(more) => chunk = more,
             None => return written,
         }
@@ -60,7 +62,7 @@ fn number(outcome: Outcome) -> i64 {
 
 #[test]
 fn replies_go_to_the_commands_in_the_order_of_sending() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     let tickets: Vec<Ticket> = (0..3).map(|_| send(&mut pipeline)).collect();
     for number in 0..3 {
         pipeline.deliver(Frame::Integer(number)).unwrap();
@@ -72,7 +74,7 @@ fn replies_go_to_the_commands_in_the_order_of_sending() {
 
 #[test]
 fn who_waits_is_woken_by_its_own_reply_only() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     let (one, two) = (send(&mut pipeline), send(&mut pipeline));
     assert!(poll(&mut pipeline, two, 22).is_pending());
     assert!(poll(&mut pipeline, one, 10).is_pending());
@@ -84,7 +86,7 @@ fn who_waits_is_woken_by_its_own_reply_only() {
 /// The bug of redis-py (CVE-2023-28858): a cancelled call left its reply to the next caller.
 #[test]
 fn an_abandoned_command_still_takes_its_own_reply() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     let (gone, stays) = (send(&mut pipeline), send(&mut pipeline));
     pipeline.abandon(gone);
     assert_eq!(pipeline.deliver(Frame::Integer(1)).unwrap(), None);
@@ -94,7 +96,7 @@ fn an_abandoned_command_still_takes_its_own_reply() {
 
 #[test]
 fn a_slot_is_used_again_only_after_both_its_reply_and_its_holder_are_gone() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     let abandoned = send(&mut pipeline);
     pipeline.abandon(abandoned);
     let next = send(&mut pipeline);
@@ -111,7 +113,7 @@ fn a_slot_is_used_again_only_after_both_its_reply_and_its_holder_are_gone() {
 #[test]
 #[should_panic(expected = "a ticket serves once")]
 fn a_ticket_serves_once() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     let ticket = send(&mut pipeline);
     pipeline.deliver(Frame::Null).unwrap();
     let _ = settled(&mut pipeline, ticket);
@@ -121,7 +123,7 @@ fn a_ticket_serves_once() {
 /// The bug of redis-rs 1.8.1 and rueidis #690: a push was matched to a command.
 #[test]
 fn a_push_is_nobodys_reply() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     let ticket = send(&mut pipeline);
     let name = |text: &'static str| Frame::Bulk(bytes::Bytes::from_static(text.as_bytes()));
     let push = Frame::Push(vec![name("sunsubscribe"), name("c"), Frame::Integer(0)]);
@@ -133,7 +135,7 @@ fn a_push_is_nobodys_reply() {
 /// The bug of fred 10.1: an array that looks like a message was taken for a push.
 #[test]
 fn an_array_is_a_reply_whatever_is_in_it() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     let ticket = send(&mut pipeline);
     let text = |text: &'static str| Frame::Bulk(bytes::Bytes::from_static(text.as_bytes()));
     let array = Frame::Array(vec![text("message"), text("a"), text("b")]);
@@ -143,7 +145,7 @@ fn an_array_is_a_reply_whatever_is_in_it() {
 
 #[test]
 fn attributes_are_no_reply_of_their_own() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     let ticket = send(&mut pipeline);
     let attributes = vec![(Frame::Integer(1), Frame::Integer(2))];
     let value = Box::new(Frame::Integer(3));
@@ -153,60 +155,60 @@ fn attributes_are_no_reply_of_their_own() {
 
 #[test]
 fn a_reply_to_a_command_that_was_not_sent_is_a_fault() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     push(&mut pipeline);
     assert!(matches!(pipeline.deliver(Frame::Integer(1)), Err(Fault::Unsolicited)));
 }
 
 #[test]
 fn a_reply_that_nobody_waits_for_is_a_fault() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     assert!(matches!(pipeline.deliver(Frame::Integer(1)), Err(Fault::Unsolicited)));
 }
 
 /// redis-rs sent ASKING and its command apart on a shared connection.
 #[test]
 fn a_batch_is_contiguous_and_one_write() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     pipeline.push(&[b"ASKING"], terms(0, 50)).unwrap();
     pipeline.push(&[b"GET", b"k"], terms(0, 50)).unwrap();
     let Commit::Write(chunk) = pipeline.commit(usize::MAX) else { panic!() };
     assert_eq!(&chunk[..], b"*1\r\n$6\r\nASKING\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\n");
-    assert_eq!(pipeline.outbox().next_chunk(chunk), None);
+    assert_eq!(pipeline.next_chunk(chunk), None);
 }
 
 #[test]
 fn one_writes_at_a_time_and_takes_along_what_came_meanwhile() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     push(&mut pipeline);
     let Commit::Write(first) = pipeline.commit(usize::MAX) else { panic!() };
     push(&mut pipeline);
     assert_eq!(pipeline.commit(usize::MAX), Commit::Queued);
-    let second = pipeline.outbox().next_chunk(first).expect("what came meanwhile");
+    let second = pipeline.next_chunk(first).expect("what came meanwhile");
     assert_eq!(&second[..], b"*1\r\n$4\r\nPING\r\n");
-    assert_eq!(pipeline.outbox().next_chunk(second), None);
+    assert_eq!(pipeline.next_chunk(second), None);
     push(&mut pipeline);
     assert!(matches!(pipeline.commit(usize::MAX), Commit::Write(_)), "the role was given up");
 }
 
 #[test]
 fn above_the_threshold_the_flusher_writes_and_gathers() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     push(&mut pipeline);
     push(&mut pipeline);
     assert_eq!(pipeline.commit(1), Commit::WakeFlusher);
     push(&mut pipeline);
     assert_eq!(pipeline.commit(1), Commit::Queued, "it is woken once");
-    let chunk = pipeline.outbox().take_over().expect("the role is on offer");
+    let chunk = pipeline.take_over().expect("the role is on offer");
     assert_eq!(chunk.len(), 3 * b"*1\r\n$4\r\nPING\r\n".len());
-    assert_eq!(pipeline.outbox().take_over(), None, "there is one role");
-    assert_eq!(pipeline.outbox().next_chunk(chunk), None);
-    assert_eq!(pipeline.outbox().take_over(), None, "nobody offers it");
+    assert_eq!(pipeline.take_over(), None, "there is one role");
+    assert_eq!(pipeline.next_chunk(chunk), None);
+    assert_eq!(pipeline.take_over(), None, "nobody offers it");
 }
 
 #[test]
 fn whoever_makes_it_as_many_as_the_server_has_to_answer_writes() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     let push_and_commit = |pipeline: &mut Plain| {
         push(pipeline);
         pipeline.commit(0)
@@ -217,7 +219,7 @@ fn whoever_makes_it_as_many_as_the_server_has_to_answer_writes() {
     let write = |pipeline: &mut Plain, commands: usize| {
         let Commit::Write(chunk) = push_and_commit(pipeline) else { panic!("too few") };
         assert_eq!(chunk.len(), commands * b"*1\r\n$4\r\nPING\r\n".len());
-        assert_eq!(pipeline.outbox().next_chunk(chunk), None);
+        assert_eq!(pipeline.next_chunk(chunk), None);
     };
     for in_flight in [0, GATHERED_MIN, 2 * GATHERED_MIN] {
         assert_eq!(pipeline.in_flight(), in_flight);
@@ -226,7 +228,7 @@ fn whoever_makes_it_as_many_as_the_server_has_to_answer_writes() {
         assert_eq!(push_and_commit(&mut pipeline), Commit::WakeFlusher);
         wait_for_more(&mut pipeline, gathered - 2);
         write(&mut pipeline, gathered);
-        assert_eq!(pipeline.outbox().take_over(), None, "the flusher comes for nothing");
+        assert_eq!(pipeline.take_over(), None, "the flusher comes for nothing");
     }
     // When the server has answered everything, few are again enough.
     (0..4 * GATHERED_MIN).for_each(|_| assert!(pipeline.deliver(Frame::Null).is_ok()));
@@ -237,7 +239,7 @@ fn whoever_makes_it_as_many_as_the_server_has_to_answer_writes() {
 
 #[test]
 fn the_last_of_those_who_are_woken_together_writes_for_all() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     let tickets: Vec<Ticket> = (0..3).map(|_| send(&mut pipeline)).collect();
     for ticket in &tickets {
         assert!(poll(&mut pipeline, *ticket, 1).is_pending());
@@ -252,12 +254,12 @@ fn the_last_of_those_who_are_woken_together_writes_for_all() {
     push(&mut pipeline);
     let Commit::Write(chunk) = pipeline.commit(4) else { panic!("nobody else is to come") };
     assert_eq!(chunk.len(), 3 * b"*1\r\n$4\r\nPING\r\n".len());
-    assert_eq!(pipeline.outbox().next_chunk(chunk), None);
+    assert_eq!(pipeline.next_chunk(chunk), None);
 }
 
 #[test]
 fn who_has_not_come_by_the_flushers_turn_is_not_waited_for() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     let (one, two) = (send(&mut pipeline), send(&mut pipeline));
     assert!(poll(&mut pipeline, one, 1).is_pending());
     assert!(poll(&mut pipeline, two, 2).is_pending());
@@ -265,30 +267,30 @@ fn who_has_not_come_by_the_flushers_turn_is_not_waited_for() {
     pipeline.deliver(Frame::Null).unwrap();
     push(&mut pipeline);
     assert_eq!(pipeline.commit(4), Commit::WakeFlusher);
-    let chunk = pipeline.outbox().take_over().expect("the role is on offer");
-    assert_eq!(pipeline.outbox().next_chunk(chunk), None);
+    let chunk = pipeline.take_over().expect("the role is on offer");
+    assert_eq!(pipeline.next_chunk(chunk), None);
     push(&mut pipeline);
     assert!(matches!(pipeline.commit(4), Commit::Write(_)), "it is alone");
 }
 
 #[test]
 fn what_a_blocked_writer_leaves_goes_out_first() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     push(&mut pipeline);
     let Commit::Write(mut chunk) = pipeline.commit(usize::MAX) else { panic!() };
     push(&mut pipeline);
-    pipeline.outbox().hand_over(chunk.split_off(4));
+    pipeline.hand_over(chunk.split_off(4));
     assert_eq!(pipeline.commit(usize::MAX), Commit::Queued, "the flusher has the rest to write");
-    let rest = pipeline.outbox().take_over().unwrap();
+    let rest = pipeline.take_over().unwrap();
     assert_eq!(&rest[..], b"$4\r\nPING\r\n");
-    let next = pipeline.outbox().next_chunk(rest).unwrap();
+    let next = pipeline.next_chunk(rest).unwrap();
     assert_eq!(&next[..], b"*1\r\n$4\r\nPING\r\n");
 }
 
 /// The bug of StackExchange.Redis #3091 and lettuce #1029: a slot outlived a write that died.
 #[test]
 fn a_failure_tells_each_command_whether_any_of_its_bytes_were_handed_to_a_writer() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     let answered = send(&mut pipeline);
     pipeline.deliver(Frame::Integer(1)).unwrap();
     let sent = send(&mut pipeline);
@@ -309,7 +311,7 @@ fn a_failure_tells_each_command_whether_any_of_its_bytes_were_handed_to_a_writer
 /// The bug of StackExchange.Redis #3200: enqueueing raced the teardown.
 #[test]
 fn a_failed_pipeline_takes_and_matches_nothing() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     send(&mut pipeline);
     pipeline.fail(Fault::ClosedByServer, &mut Vec::new());
     pipeline.fail(Fault::ClosedByUs, &mut Vec::new());
@@ -321,12 +323,13 @@ fn a_failed_pipeline_takes_and_matches_nothing() {
 
 fn owed(command: &'static str) -> Owed {
     let command = Bytes::from_static(command.as_bytes());
-    Owed { command, slot: 0, again: Redelivery::new(at(50), false) }
+    let expected = Expected::Anything;
+    Owed { command, expected, slot: 0, again: Redelivery::new(at(50), false) }
 }
 
 #[test]
 fn what_is_owed_is_sent_and_handed_back_only_if_it_was_not_answered() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     for command in ["one", "two", "three"] {
         pipeline.push_owed(owed(command), None, at(0)).unwrap();
     }
@@ -340,10 +343,10 @@ fn what_is_owed_is_sent_and_handed_back_only_if_it_was_not_answered() {
 
 #[test]
 fn what_is_owed_and_refused_comes_back_with_the_words_and_what_goes_ahead_of_it_does_not() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     pipeline.push_owed(owed("one"), Some(&[b"ASKING"]), at(0)).unwrap();
     pipeline.push_owed(owed("two"), None, at(0)).unwrap();
-    assert_eq!(write_all(&mut pipeline), b"*1\r\n$6\r\nASKING\r\nonetwo");
+    assert!(write_all(&mut pipeline).starts_with(b"*1\r\n$6\r\nASKING\r\nonetwo*2\r\n$4\r\nECHO"));
     let error = |text: &'static str| Frame::Error(Bytes::from_static(text.as_bytes()));
     assert_eq!(pipeline.deliver(error("ERR asking")).unwrap(), None);
     assert_eq!(pipeline.take_refused(), []);
@@ -351,13 +354,38 @@ fn what_is_owed_and_refused_comes_back_with_the_words_and_what_goes_ahead_of_it_
     assert_eq!(pipeline.deliver(Frame::Integer(1)).unwrap(), None);
     let refused = Refused { owed: owed("one"), error: ServerError::new(b"MOVED 1 h:2") };
     assert_eq!(pipeline.take_refused(), [refused]);
+    pipeline.deliver(Frame::Bulk("the seal".into())).unwrap();
     assert!(pipeline.is_unused());
+}
+
+/// A script that fails proves nothing of what went before it: there is a seal behind both.
+#[test]
+fn what_needs_a_proof_is_sealed_whatever_goes_behind_it() {
+    for behind in [Expected::Stamp, Expected::Anything] {
+        let mut pipeline = Plain::new(0);
+        let flag = Terms { expected: Expected::Flag, ..terms(0, 50) };
+        let set = pipeline.push(&[b"SET"], flag).unwrap();
+        let script = Terms { expected: behind, ..terms(0, 50) };
+        let script = pipeline.push(&[b"EVALSHA", STAMP_ROOM], script).unwrap();
+        let sent = write_all(&mut pipeline);
+        let seal = Frame::Bulk(Bytes::copy_from_slice(&sent[sent.len() - 18..sent.len() - 2]));
+        let mut frames = vec![Frame::Null, Frame::Error("NOSCRIPT x".into())];
+        assert_eq!(pipeline.judge(&frames).unwrap(), 0, "nothing is proved");
+        frames.push(seal);
+        assert_eq!(pipeline.judge(&frames).unwrap(), 3);
+        for frame in frames {
+            pipeline.deliver(frame).unwrap();
+        }
+        assert_eq!(settled(&mut pipeline, set).unwrap(), Frame::Null);
+        assert!(settled(&mut pipeline, script).unwrap().error().is_some());
+        assert!(pipeline.is_unused());
+    }
 }
 
 /// A release that was sent for somebody who no longer waits is not sent a second time.
 #[test]
 fn what_is_owed_only_later_is_seen_through_from_where_it_is() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     let [answered, refused, waits, timed_out, unsent] =
         [(); 5].map(|()| pipeline.push(PING, terms(0, 50)).unwrap());
     let sent = write_all(&mut pipeline);
@@ -380,7 +408,7 @@ fn what_is_owed_only_later_is_seen_through_from_where_it_is() {
 
 #[test]
 fn without_a_reader_nobody_waits_and_only_what_is_owed_is_sent() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     let ticket = send(&mut pipeline);
     assert!(poll(&mut pipeline, ticket, 3).is_pending());
     let mut woken = Vec::new();
@@ -395,38 +423,38 @@ fn without_a_reader_nobody_waits_and_only_what_is_owed_is_sent() {
 /// Found by loom: what was said not to be sent went out with what was owed.
 #[test]
 fn what_is_unsent_when_the_reader_goes_may_still_be_sent() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     let ticket = push(&mut pipeline);
     assert_eq!(pipeline.commit(0), Commit::WakeFlusher);
     pipeline.orphan(Fault::RuntimeGone, &mut Vec::new());
     assert!(matches!(settled(&mut pipeline, ticket), Err(Failure::Unknown(Fault::RuntimeGone))));
-    assert!(pipeline.outbox().take_over().is_some());
+    assert!(pipeline.take_over().is_some());
 }
 
 #[test]
 fn a_writer_that_goes_on_after_a_failure_finds_nothing_to_write() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     push(&mut pipeline);
     let Commit::Write(chunk) = pipeline.commit(usize::MAX) else { panic!() };
     push(&mut pipeline);
     pipeline.fail(Fault::ClosedByServer, &mut Vec::new());
-    assert_eq!(pipeline.outbox().next_chunk(chunk), None);
+    assert_eq!(pipeline.next_chunk(chunk), None);
 }
 
 /// Found by fuzzing: the rest of a blocked write was offered after the end.
 #[test]
 fn what_a_blocked_writer_leaves_after_a_failure_is_not_given_out() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     push(&mut pipeline);
     let Commit::Write(chunk) = pipeline.commit(usize::MAX) else { panic!() };
     pipeline.fail(Fault::ClosedByServer, &mut Vec::new());
-    pipeline.outbox().hand_over(chunk);
-    assert_eq!(pipeline.outbox().take_over(), None);
+    pipeline.hand_over(chunk);
+    assert_eq!(pipeline.take_over(), None);
 }
 
 #[test]
 fn a_timeout_ends_the_wait_and_keeps_the_place_in_the_queue() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     let (slow, next) = (send(&mut pipeline), send(&mut pipeline));
     assert!(poll(&mut pipeline, slow, 1).is_pending());
     let mut woken = Vec::new();
@@ -448,7 +476,7 @@ fn a_timeout_ends_the_wait_and_keeps_the_place_in_the_queue() {
 
 #[test]
 fn a_reply_that_comes_after_the_timeout_but_before_the_look_does_not_change_the_outcome() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     let ticket = send(&mut pipeline);
     pipeline.sweep(at(50), DEAD_AFTER, &mut Vec::new());
     pipeline.deliver(Frame::Integer(1)).unwrap();
@@ -459,7 +487,7 @@ fn a_reply_that_comes_after_the_timeout_but_before_the_look_does_not_change_the_
 /// The bug of StackExchange.Redis #1848 and lettuce #2082: half-open for a quarter of an hour.
 #[test]
 fn a_connection_that_stays_silent_with_commands_waiting_is_dead() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     let ticket = send(&mut pipeline);
     pipeline.abandon(ticket);
     let mut sweep = |ms| pipeline.sweep(at(ms), DEAD_AFTER, &mut Vec::new());
@@ -469,11 +497,11 @@ fn a_connection_that_stays_silent_with_commands_waiting_is_dead() {
 }
 
 #[test]
-fn any_byte_read_is_a_sign_of_life() {
-    let mut pipeline = Plain::default();
+fn a_part_of_a_reply_is_a_sign_of_life() {
+    let mut pipeline = Plain::new(0);
     send(&mut pipeline);
     assert!(matches!(pipeline.sweep(at(10), DEAD_AFTER, &mut Vec::new()), Sweep::Busy));
-    pipeline.note_read();
+    pipeline.note_part();
     assert!(matches!(pipeline.sweep(at(100), DEAD_AFTER, &mut Vec::new()), Sweep::Busy));
     assert!(matches!(pipeline.sweep(at(199), DEAD_AFTER, &mut Vec::new()), Sweep::Busy));
     assert!(matches!(pipeline.sweep(at(200), DEAD_AFTER, &mut Vec::new()), Sweep::Dead(_)));
@@ -481,7 +509,7 @@ fn any_byte_read_is_a_sign_of_life() {
 
 #[test]
 fn the_sweeper_sleeps_while_nothing_is_under_way() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     assert!(!pipeline.wants_sweeper());
     send(&mut pipeline);
     assert!(pipeline.wants_sweeper());
@@ -495,7 +523,7 @@ fn the_sweeper_sleeps_while_nothing_is_under_way() {
 
 #[test]
 fn weight_comes_back_with_the_reply_whoever_gave_up() {
-    let mut pipeline = Plain::default();
+    let mut pipeline = Plain::new(0);
     let ticket = send(&mut pipeline);
     send(&mut pipeline);
     pipeline.abandon(ticket);

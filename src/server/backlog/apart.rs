@@ -30,13 +30,15 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+    use crate::net::proof::Expected;
     use crate::policy::{Moment, Redelivery};
 
     fn owed(words: &[&[u8]]) -> Owed {
         let mut command = BytesMut::new();
         encode_command(&mut command, words);
         let again = Redelivery::new(Moment::from_nanos(7), false);
-        Owed { command: command.freeze(), slot: 3, again }
+        let (command, expected) = (command.freeze(), Expected::Stamp);
+        Owed { command, expected, slot: 3, again }
     }
 
     #[test]

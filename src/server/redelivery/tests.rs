@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::*;
 use crate::net::connection::Settings;
 use crate::net::owed::{Owed, Refused};
+use crate::net::proof::Expected;
 use crate::net::refusal::ServerError;
 use crate::net::transport::Address;
 use crate::policy::Redelivery;
@@ -74,7 +75,8 @@ impl Directory for Lost {
 
 fn owed(is_doubtful: bool) -> Owed {
     let again = Redelivery::new(clock::now().after(AWHILE), is_doubtful);
-    Owed { command: Bytes::new(), slot: 1, again }
+    let (command, expected) = (Bytes::new(), Expected::Anything);
+    Owed { command, expected, slot: 1, again }
 }
 
 /// Else it would undo, again and again, what the directory has learnt since.

@@ -1,0 +1,244 @@
+//! What a command's reply can be, and what proves that it is this command's and no other's.
+//!
+//! A reply does not name its command: it belongs to the command at its place in the queue, as long
+//! as no reply was lost on the way and none was added. So every script is given a *stamp*, a number
+//! that no other command on the connection has, and gives it back in its reply. A reply that has no
+//! room for one counts only once a stamped reply behind it has come in its own place; a `seal`, an
+//! `ECHO` of a stamp, sees to it that there is one in every write. Error replies are the exception:
+//! they grant nothing, and pass without a proof.
+
+use leasehold_resp::Frame;
+
+use super::outcome::Fault;
+use super::refusal::ServerError;
+
+/// A stamp's digits. All have as many, so that one can be written over another; Lua counts exactly
+/// up to 9,007,199,254,740,992.
+pub const STAMP_DIGITS: usize = 16;
+/// As the last word of a command: the room for its stamp.
+pub const STAMP_ROOM: &[u8; STAMP_DIGITS] = b"0000000000000000";
+/// The smallest stamp: no count of anything is as large.
+const STAMP_MIN: u64 = 1_000_000_000_000_000;
+/// A connection's first stamp is below this; how many more there are, no connection can need.
+const FIRST_STAMP_MAX: u64 = 8_000_000_000_000_000;
+
+/// What the reply to a command can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// That of a script: its stamp, by itself or as the first item of an array. The command's last
+    /// word is room for the stamp.
+    Stamp,
+    /// `OK` or nothing, as `SET .. NX` says it; counts once a stamp behind it has come.
+    Flag,
+    /// A number, as `WAIT` says it; counts once a stamp behind it has come.
+    Count,
+    /// Anything; counts once a stamp behind it has come.
+    Sealed,
+    /// Anything, as it comes: a question whose answer gives nobody a lock.
+    Anything,
+}
+
+impl Expected {
+    /// Whether it counts only once a stamp behind it has come.
+    pub(super) fn is_pending(self) -> bool {
+        matches!(self, Self::Flag | Self::Count | Self::Sealed)
+    }
+}
+
+/// What a place in the queue of replies is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    /// The reply to a command, which carries this stamp.
+    Stamped(u64),
+    /// The reply to a seal of this stamp.
+    Seal(u64),
+    /// The reply to a command without a stamp.
+    Unstamped(Expected),
+}
+
+/// What a reply in its place says of those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// They are all in their places, and so is it.
+    Proves,
+    /// Nothing; and it counts only once it is proved.
+    Pends,
+    /// Nothing; and it counts as it is.
+    Passes,
+}
+
+impl Place {
+    /// Whether `frame` can be the reply here, and what it says then. Some replies before it may
+    /// be `pending`.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot.
+    #[inline]
+    pub(super) fn judge(self, frame: &Frame, is_pending: bool) -> Result<Standing, Fault> {
+        let value = frame.value();
+        match (self, value) {
+            (Self::Stamped(stamp), Frame::Integer(number)) if is_stamp(*number, stamp) => {
+                Ok(Standing::Proves)
+            }
+            (Self::Stamped(stamp), Frame::Array(items)) if matches!(items.first(), Some(Frame::Integer(n)) if is_stamp(*n, stamp)) => {
+                Ok(Standing::Proves)
+            }
+            (Self::Seal(stamp), Frame::Bulk(text)) if is_text_of(text, stamp) => {
+                Ok(Standing::Proves)
+            }
+            // Without the seal nothing before it is proved.
+            (Self::Seal(_), Frame::Error(text) | Frame::BlobError(text)) if is_pending => {
+                Err(Fault::Unsealed(ServerError::new(text).lacking("+echo".into())))
+            }
+            (_, Frame::Error(_) | Frame::BlobError(_)) => Ok(Standing::Passes),
+            (Self::Unstamped(expected), value) if expected.allows(value) => {
+                Ok(if expected.is_pending() { Standing::Pends } else { Standing::Passes })
+            }
+            _ => Err(Fault::Misplaced),
+        }
+    }
+}
+
+impl Expected {
+    fn allows(self, value: &Frame) -> bool {
+        match self {
+            Self::Flag => matches!(value, Frame::Simple(_) | Frame::Null),
+            Self::Count => {
+                matches!(value, Frame::Integer(n) if u64::try_from(*n).is_ok_and(|n| n < STAMP_MIN))
+            }
+            Self::Sealed | Self::Anything => true,
+            Self::Stamp => false,
+        }
+    }
+}
+
+#[inline]
+fn is_stamp(number: i64, stamp: u64) -> bool {
+    u64::try_from(number) == Ok(stamp)
+}
+
+fn is_text_of(text: &[u8], stamp: u64) -> bool {
+    std::str::from_utf8(text).is_ok_and(|text| text.parse() == Ok(stamp))
+}
+
+/// The stamps of one connection, each used once.
+pub(super) struct Stamps {
+    number: u64,
+    digits: [u8; STAMP_DIGITS],
+}
+
+impl Stamps {
+    /// Those that begin at `random`, so that two connections hardly have one in common: what
+    /// stands between us and the server may mix up connections too.
+    pub(super) fn new(random: u64) -> Self {
+        let number = STAMP_MIN + random % (FIRST_STAMP_MAX - STAMP_MIN);
+        let mut digits = *STAMP_ROOM;
+        digits.copy_from_slice(&leasehold_resp::Decimal::new(number));
+        Self { number, digits }
+    }
+
+    /// The next one, and how it is spelt.
+    #[inline]
+    pub(super) fn next(&mut self) -> (u64, &[u8; STAMP_DIGITS]) {
+        self.number += 1;
+        for digit in self.digits.iter_mut().rev() {
+            if *digit < b'9' {
+                *digit += 1;
+                break;
+            }
+            *digit = b'0';
+        }
+        (self.number, &self.digits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn stamps_differ_have_all_their_digits_and_are_spelt_as_they_count() {
+        for random in [0, 999, 8_999, u64::MAX, FIRST_STAMP_MAX - STAMP_MIN - 1] {
+            let mut stamps = Stamps::new(random);
+            let mut last = 0;
+            for _ in 0..2000 {
+                let (number, digits) = stamps.next();
+                assert!(number > last && number < 1 << 53);
+                assert_eq!(digits[..], number.to_string().as_bytes()[..]);
+                last = number;
+            }
+        }
+    }
+
+    fn bulk(text: &str) -> Frame {
+        Frame::Bulk(Bytes::copy_from_slice(text.as_bytes()))
+    }
+
+    fn judge(place: Place, frame: &Frame) -> Option<Standing> {
+        place.judge(frame, false).ok()
+    }
+
+    #[test]
+    fn a_stamped_place_takes_its_stamp_and_errors_and_nothing_else() {
+        let (stamp, number) = (STAMP_MIN + 7, 1_000_000_000_000_007);
+        let place = Place::Stamped(stamp);
+        let with = |first| Frame::Array(vec![first, Frame::Integer(number)]);
+        assert_eq!(judge(place, &Frame::Integer(number)), Some(Standing::Proves));
+        assert_eq!(judge(place, &with(Frame::Integer(number))), Some(Standing::Proves));
+        let attributed = Frame::Attributed {
+            attributes: Vec::new(),
+            value: Box::new(with(Frame::Integer(number))),
+        };
+        assert_eq!(judge(place, &attributed), Some(Standing::Proves));
+        assert_eq!(judge(place, &Frame::Error("ERR".into())), Some(Standing::Passes));
+        for strange in [
+            Frame::Integer(number + 1),
+            Frame::Integer(-number),
+            with(Frame::Integer(number - 1)),
+            with(Frame::Null),
+            Frame::Array(Vec::new()),
+            bulk("1000000000000007"),
+            Frame::Null,
+            Frame::Simple("OK".into()),
+        ] {
+            assert_eq!(judge(place, &strange), None, "{strange:?}");
+        }
+    }
+
+    #[test]
+    fn a_seal_is_its_stamp_as_text_and_an_error_in_its_place_proves_nothing() {
+        let place = Place::Seal(STAMP_MIN);
+        assert_eq!(judge(place, &bulk("1000000000000000")), Some(Standing::Proves));
+        for strange in [bulk("1000000000000001"), bulk("x"), Frame::Null, Frame::Integer(1)] {
+            assert_eq!(judge(place, &strange), None, "{strange:?}");
+        }
+        let error = Frame::Error("NOPERM this user has no permissions to run 'echo'".into());
+        assert_eq!(judge(place, &error), Some(Standing::Passes), "nothing waits for it");
+        let Err(Fault::Unsealed(error)) = place.judge(&error, true) else { panic!() };
+        assert!(error.to_string().ends_with("; grant the user +echo"), "{error}");
+    }
+
+    #[test]
+    fn what_has_no_room_for_a_stamp_is_known_by_its_type_and_waits() {
+        let flag = Place::Unstamped(Expected::Flag);
+        let count = Place::Unstamped(Expected::Count);
+        for (place, frame, expected) in [
+            (flag, Frame::Simple("OK".into()), Some(Standing::Pends)),
+            (flag, Frame::Null, Some(Standing::Pends)),
+            (flag, Frame::Integer(1), None),
+            (flag, bulk("x"), None),
+            (count, Frame::Integer(0), Some(Standing::Pends)),
+            (count, Frame::Integer(-1), None),
+            (count, Frame::Integer(1_000_000_000_000_000), None),
+            (count, Frame::Null, None),
+            (Place::Unstamped(Expected::Sealed), bulk("x"), Some(Standing::Pends)),
+            (Place::Unstamped(Expected::Anything), bulk("x"), Some(Standing::Passes)),
+            (flag, Frame::Error("ERR".into()), Some(Standing::Passes)),
+        ] {
+            assert_eq!(judge(place, &frame), expected, "{place:?} {frame:?}");
+        }
+    }
+}
