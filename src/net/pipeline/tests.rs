@@ -508,6 +508,20 @@ fn a_part_of_a_reply_is_a_sign_of_life() {
 }
 
 #[test]
+fn pushes_are_no_sign_of_life() {
+    let mut pipeline = Plain::new(0);
+    send(&mut pipeline);
+    assert!(matches!(pipeline.sweep(at(10), DEAD_AFTER, &mut Vec::new()), Sweep::Busy));
+    for ms in [50, 100] {
+        let push = Frame::Push(vec![Frame::Null]);
+        assert_eq!(pipeline.judge(std::slice::from_ref(&push)).unwrap(), 1);
+        pipeline.deliver(push).unwrap();
+        assert!(matches!(pipeline.sweep(at(ms), DEAD_AFTER, &mut Vec::new()), Sweep::Busy));
+    }
+    assert!(matches!(pipeline.sweep(at(110), DEAD_AFTER, &mut Vec::new()), Sweep::Dead(_)));
+}
+
+#[test]
 fn the_sweeper_sleeps_while_nothing_is_under_way() {
     let mut pipeline = Plain::new(0);
     assert!(!pipeline.wants_sweeper());
