@@ -6,6 +6,9 @@ use std::sync::Arc;
 /// So many bytes of a secret in a row are not there by chance, or might as well not be.
 const SECRET_WINDOW: usize = 4;
 
+/// Servers say what is wrong in less; what is kept of a longer text is its beginning.
+const TEXT_BYTES_MAX: usize = 1024;
+
 /// An error reply, kept as the server put it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerError(Arc<Said>);
@@ -48,6 +51,7 @@ impl ServerError {
     /// Reads the text of an error reply.
     #[must_use]
     pub fn new(text: &[u8]) -> Self {
+        let text = &text[..text.len().min(TEXT_BYTES_MAX)];
         let text = String::from_utf8_lossy(text).into_owned();
         let code = Code::of(unwrapped(&text));
         let lacking = match code {
@@ -335,6 +339,12 @@ mod tests {
         assert_eq!(plain.to_string(), "WRONGPASS invalid pair");
         assert_eq!(ServerError::new(b"ERR x").without("x").to_string(), "Other");
         assert_eq!(ServerError::new(b"ERR x").without("").to_string(), "ERR x");
+    }
+
+    #[test]
+    fn an_error_is_kept_no_longer_than_people_read() {
+        let error = ServerError::new(&[b"LOADING ".to_vec(), vec![b'x'; 3 << 20]].concat());
+        assert_eq!((error.text().len(), error.code()), (TEXT_BYTES_MAX, Code::Later));
     }
 
     #[test]
