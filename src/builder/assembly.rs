@@ -186,6 +186,7 @@ impl Builder {
             restart_guard: self.guarded_ttl(),
             strict: self.strict,
             in_cluster: matches!(servers, Servers::Cluster(_)),
+            by_sentinels: is_service,
         };
         let settings = self.node_settings(tls, is_judged.then_some(rules));
         let addresses: Vec<String> = match &servers {

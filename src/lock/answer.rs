@@ -224,7 +224,9 @@ impl Reason {
             Self::Refusal(Refusal::Quarantined(_)) => FailureKind::RestartGuard,
             Self::Refusal(Refusal::Settling(_)) => FailureKind::Unavailable,
             // Its role can change; what it is otherwise cannot.
-            Self::Refusal(Refusal::Unfit(Unfit::Replica)) => FailureKind::Unavailable,
+            Self::Refusal(Refusal::Unfit(Unfit::Replica | Unfit::NamedReplica)) => {
+                FailureKind::Unavailable
+            }
             Self::Refusal(Refusal::Unfit(_)) => FailureKind::Misuse,
             Self::TooFewReplicas { .. } => FailureKind::Unreplicated,
             Self::Unsettled(_) => FailureKind::Unavailable,
@@ -283,6 +285,12 @@ impl std::fmt::Display for Reason {
                 f,
                 "granted, but only {acknowledged} of {needed} replicas have acknowledged it in time"
             ),
+            Self::Unsettled(error) if error.code() == Code::ReadOnly => {
+                write!(
+                    f,
+                    "it is a replica by now, and no server is known yet that took its place ({error})"
+                )
+            }
             Self::Unsettled(error) => {
                 write!(f, "the Cluster's nodes do not agree on who has the key ({error})")
             }

@@ -162,7 +162,7 @@ async fn ask_around(
         }
     }
     Err(match refused.code() {
-        Code::Elsewhere => Reason::Unsettled(refused),
+        Code::Elsewhere | Code::ReadOnly => Reason::Unsettled(refused),
         _ => Reason::Refused(refused),
     })
 }

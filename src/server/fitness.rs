@@ -28,6 +28,8 @@ pub(crate) struct Rules {
     pub(crate) strict: bool,
     /// Whether it is to be a node of a Cluster.
     pub(crate) in_cluster: bool,
+    /// Whether Sentinels named it.
+    pub(crate) by_sentinels: bool,
 }
 
 /// How a server stands for the life of one connection.
@@ -57,6 +59,11 @@ pub(crate) enum Refusal {
 pub(crate) enum Unfit {
     #[error("a replica, which takes no locks: give the master's address")]
     Replica,
+    #[error(
+        "a replica, though Sentinels name it as the master: a failover is under way, or they do not \
+         agree (SENTINEL CKQUORUM)"
+    )]
+    NamedReplica,
     #[error("a node of a Redis Cluster, which is no independent server: give servers of their own")]
     ClusterNode,
     #[error("the same server as {0}: a quorum needs servers that fail by themselves")]
@@ -124,7 +131,8 @@ impl Facts {
         now: Moment,
     ) -> Standing {
         if self.is_replica {
-            return Standing::Unfit(Unfit::Replica);
+            let by = rules.by_sentinels;
+            return Standing::Unfit(if by { Unfit::NamedReplica } else { Unfit::Replica });
         }
         if self.is_cluster_node && !rules.in_cluster {
             return Standing::Unfit(Unfit::ClusterNode);
@@ -146,8 +154,12 @@ mod tests {
     use super::*;
     use crate::support::recorded::{self, Recorded};
 
-    const RULES: Rules =
-        Rules { restart_guard: Some(Duration::from_secs(10)), strict: false, in_cluster: false };
+    const RULES: Rules = Rules {
+        restart_guard: Some(Duration::from_secs(10)),
+        strict: false,
+        in_cluster: false,
+        by_sentinels: false,
+    };
 
     fn standing_of(info: &str, rules: Rules) -> Standing {
         let now = Moment::from_nanos(0).after(Duration::from_secs(100));
@@ -184,6 +196,11 @@ mod tests {
         for of in recorded::all() {
             let replica = standing_of(&info(&of, "replica", &[]), RULES);
             assert_eq!(replica, Standing::Unfit(Unfit::Replica), "{}", of.name);
+            let named = Rules { by_sentinels: true, ..RULES };
+            assert_eq!(
+                standing_of(&info(&of, "replica", &[]), named),
+                Standing::Unfit(Unfit::NamedReplica)
+            );
             let node = info(&of, "cluster", &[]);
             assert_eq!(standing_of(&node, RULES), Standing::Unfit(Unfit::ClusterNode));
             assert_eq!(standing_of(&node, Rules { in_cluster: true, ..RULES }), Standing::Fit);
