@@ -3,8 +3,9 @@
 -- KEYS    for each lock, one after the other: the lock; its fence counter; the number of those
 --         who wait for it
 -- ARGV    1 the owner's value; 2 the TTL in milliseconds; 3 the token that the owner proposes;
---         4 'mint' where this server alone decides, and so may raise the token to one more than
---           the counters; 'vote' where it is one of several, and the owner has to propose again;
+--         4 'mint' where this server alone decides, and so chooses the token where the proposal is
+--           no good; 'vote' where it is one of several, and the owner has to propose again;
+--           'outbid' as 'vote', of a proposal that servers led to by a counter or a clock;
 --         5 'take' to take what is free; 'turn' to take it unless others wait for it; 'look' to
 --           take nothing;
 --         6 what a refusal adds to the number of those who wait: '1' for a waiter whom this holder
@@ -19,6 +20,8 @@
 --         free, and others wait: {stamp, 'queued', their number, an integer}
 --         free, and only looked at: {stamp, 'free'}
 --         token not above the counter: {stamp, 'stale', the counter as a string}
+--         token far ahead of the server's clock: {stamp, 'ahead', that clock in microseconds as a
+--         string}
 -- Atomic  because a server runs a script whole: no other owner can take a lock, and no other
 --         token can be accepted, between the look at the keys and the writing of them; and all
 --         locks are taken, or none.
@@ -28,6 +31,12 @@
 -- exactly. The one proposed is written as it came, which is cheaper than to spell it; the next one
 -- by '%.0f', because tostring would write 1.7e+15. The counter may be forgotten after seven idle
 -- days: proposals come from a clock that has moved on by then.
+--
+-- A proposal that is more than a second above the counters is held against the server's own clock, so
+-- that a client whose clock is far ahead cannot use up the tokens: who decides alone takes the clock in
+-- the place of a proposal that is more than a second off, and who does not refuses what is more than a
+-- second ahead. What servers led to is accepted: their counters may have been driven ahead before. TIME makes no difference to replicas: servers
+-- before Redis 5 replicate scripts, and have to be asked for their effects.
 --
 -- Who waits is counted until one of them is granted the lock, so that who comes anew does not
 -- overtake them; a second after the holder's TTL the number is forgotten. One who waits for one lock
@@ -73,6 +82,18 @@ if ARGV[5] == 'look' then
 end
 
 local token, written = tonumber(ARGV[3]), ARGV[3]
+if token > tonumber(counter) + 1000000 and ARGV[4] ~= 'outbid' then
+  if redis.replicate_commands then
+    redis.replicate_commands()
+  end
+  local time = redis.call('TIME')
+  local now = time[1] * 1000000 + time[2]
+  if token > now + 1000000 and ARGV[4] == 'vote' then
+    return {stamp, 'ahead', string.format('%.0f', now)}
+  elseif math.abs(token - now) > 1000000 and ARGV[4] == 'mint' then
+    token, written = now, string.format('%.0f', now)
+  end
+end
 if token <= tonumber(counter) then
   if ARGV[4] ~= 'mint' then
     return {stamp, 'stale', counter}

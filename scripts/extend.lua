@@ -3,13 +3,15 @@
 -- KEYS    the locks
 -- ARGV    for each lock, one after the other: its owner's value; the TTL in milliseconds; last the
 --         stamp
--- Reply   the stamp when all leases last at least that long now; else {stamp, for each lock: 1 when
+-- Reply   the stamp when all leases last that long now; else {stamp, for each lock: 1 when
 --         its lease does; 0 when the lock is not the owner's}
 -- Atomic  because a server runs a script whole: a lock cannot change hands between the look at
 --         its owner and the new expiry.
 --
--- It never shortens a lease (PEXPIRE .. GT, as servers before Redis 7 can do it too) and never
--- creates a key that is gone: somebody else may have held the lock meanwhile. The lock is read
+-- It never shortens a lease: all extensions of one lease have the same TTL, so the last to arrive has
+-- the latest end. A key that ends later than that had its end moved by a server's clock that was set
+-- back, or by hand, and gets the lease's own end again: else the lock would stay long after its holder
+-- died. It never creates a key that is gone: somebody else may have held the lock meanwhile. The lock is read
 -- once more after it was written: what a server tracks for a connection, it forgets at a write.
 -- A key that is no lock any more (WRONGTYPE) is not the owner's, and no other lock's trouble; any
 -- other error of GET, such as a right that the user lacks, says nothing of the lock: it is raised by
@@ -24,10 +26,8 @@ for lock = 1, #KEYS do
     redis.call('GET', KEYS[lock])
   end
   if holder == ARGV[2 * lock - 1] then
-    if redis.call('PTTL', KEYS[lock]) < tonumber(ARGV[2 * lock]) then
-      redis.call('PEXPIRE', KEYS[lock], ARGV[2 * lock])
-      redis.call('GET', KEYS[lock])
-    end
+    redis.call('PEXPIRE', KEYS[lock], ARGV[2 * lock])
+    redis.call('GET', KEYS[lock])
     kept[lock + 1] = 1
   else
     all = false

@@ -2,18 +2,19 @@
 -- key is on another node.
 --
 -- KEYS    1 the lock's fence counter
--- ARGV    1 the token that the owner proposes; 2 'mint' where the token may be raised to one more
---         than the counter; 'vote' where several counters have to accept the same token, and the
---         owner has to propose again; 3 the stamp
+-- ARGV    1 the token that the owner proposes; 2 'mint', 'vote' or 'outbid', as in acquire.lua; 3 the
+--         stamp
 -- Reply   accepted as it was proposed: the stamp
 --         accepted as another: {stamp, 'granted', the token, an integer}
 --         token not above the counter: {stamp, 'stale', the counter as a string}
+--         token far ahead of the server's clock: {stamp, 'ahead', that clock in microseconds as a
+--         string}
 -- Atomic  because a server runs a script whole: no other token can be accepted between the look at
 --         the counter and the writing.
 --
 -- The token is issued only once extend.lua says that the lock has stayed the owner's: then nobody
 -- else had it when the token was accepted, and tokens rise in the order in which the lock is held.
--- Of numbers and of the counter's expiry, what stands at the head of acquire.lua holds here.
+-- Of numbers, of clocks and of the counter's expiry, what stands at the head of acquire.lua holds here.
 
 local stamp = tonumber(ARGV[3])
 local accepted = redis.call('GET', KEYS[1])
@@ -22,6 +23,18 @@ if not counter or counter >= 9007199254740991 then
   return redis.error_reply('FENCE the fence counter of this lock holds no number below 2^53')
 end
 local token, written = tonumber(ARGV[1]), ARGV[1]
+if token > counter + 1000000 and ARGV[2] ~= 'outbid' then
+  if redis.replicate_commands then
+    redis.replicate_commands()
+  end
+  local time = redis.call('TIME')
+  local now = time[1] * 1000000 + time[2]
+  if token > now + 1000000 and ARGV[2] == 'vote' then
+    return {stamp, 'ahead', string.format('%.0f', now)}
+  elseif math.abs(token - now) > 1000000 and ARGV[2] == 'mint' then
+    token, written = now, string.format('%.0f', now)
+  end
+end
 if token <= counter then
   if ARGV[2] ~= 'mint' then
     return {stamp, 'stale', accepted}

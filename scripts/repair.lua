@@ -8,7 +8,8 @@
 -- Atomic  because a server runs a script whole: no other owner can take a lock between the look
 --         and the writing.
 --
--- It is asked only while the lease is provably valid, and its answer is no vote. A counter is
+-- It is asked only while the lease is provably valid, and its answer is no vote. The token was issued, so
+-- servers have held it against their clocks already. A counter is
 -- raised to the token and never lowered; that nothing is done above it is prudence: somebody
 -- was accepted here later. The lock is read once more after it was written: what a server tracks
 -- for a connection, it forgets at a write.

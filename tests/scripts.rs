@@ -136,6 +136,55 @@ fn a_token_at_or_below_the_counter_is_stale_or_raised() {
     assert_eq!(acquire(&server, "me", "11", "mint"), Said::Yes);
 }
 
+fn micros(server: &RedisServer) -> u64 {
+    let Frame::Array(parts) = server.cli(&["TIME"]) else { panic!("TIME has two parts") };
+    let [seconds, micros] = &texts(&parts)[..] else { panic!("TIME has two parts") };
+    seconds.parse::<u64>().unwrap() * 1_000_000 + micros.parse::<u64>().unwrap()
+}
+
+/// The token of a grant that was not of the proposal.
+fn chosen(said: &Said) -> u64 {
+    let [word, token] = &words(said)[..] else { panic!("{said:?}") };
+    assert_eq!(word, "granted");
+    token.parse().unwrap()
+}
+
+/// Safety rule 16: a client whose clock says 2257 does not use up the tokens.
+#[test]
+fn a_proposal_far_ahead_is_cut_to_the_servers_clock_or_refused() {
+    let server = RedisServer::start();
+    let last = "9007199254740991";
+    let before = micros(&server);
+    let between = |token: u64| (before..=micros(&server)).contains(&token);
+    let [word, clock] = &words(&acquire(&server, "me", last, "vote"))[..] else { panic!() };
+    assert!(word == "ahead" && between(clock.parse().unwrap()), "{word} {clock}");
+    assert!(!exists(&server, "k") && !exists(&server, "{k}:fence"), "a refusal changes nothing");
+    let token = chosen(&acquire(&server, "me", last, "mint"));
+    assert!(between(token), "{token}");
+    assert_eq!(get(&server, "{k}:fence"), token.to_string());
+    // A clock that is behind is no better where the counter is old.
+    let server = RedisServer::start();
+    let before = micros(&server);
+    assert!(chosen(&acquire(&server, "me", "1763700000000000", "mint")) >= before);
+}
+
+/// A counter that was driven ahead once locks nobody out, neither here nor on other servers.
+#[test]
+fn a_counter_that_is_far_ahead_is_gone_on_from() {
+    let server = RedisServer::start();
+    let far = micros(&server) + 3_600_000_000;
+    server.cli(&["SET", "{k}:fence", &far.to_string()]);
+    let next = far + 1;
+    for (proposal, more) in [("1763700000000000", 0), ("9007199254740991", 1)] {
+        server.cli(&["DEL", "k"]);
+        assert_eq!(chosen(&acquire(&server, "me", proposal, "mint")), next + more);
+    }
+    let server = RedisServer::start();
+    let proposal = next.to_string();
+    assert_eq!(words(&acquire(&server, "me", &proposal, "vote"))[0], "ahead");
+    assert_eq!(acquire(&server, "me", &proposal, "outbid"), Said::Yes);
+}
+
 /// As from a client that was late: the answer to the second question tells for both.
 #[test]
 fn an_owner_who_asks_again_is_granted_again() {
@@ -154,7 +203,7 @@ fn an_owner_who_asks_again_is_granted_again() {
 fn a_counter_outlives_its_lock_by_a_week_and_is_a_number_below_2_to_the_53() {
     let server = RedisServer::start();
     let (last, week) = ("9007199254740991", 604_800_000);
-    assert_eq!(acquire(&server, "me", "9007199254740990", "vote"), Said::Yes);
+    assert_eq!(acquire(&server, "me", "9007199254740990", "outbid"), Said::Yes);
     assert_eq!(get(&server, "{k}:fence"), "9007199254740990");
     assert!((week - 60_000..=week).contains(&pttl(&server, "{k}:fence")));
     eval(&server, RELEASE, &["k"], &["me"]);
@@ -244,6 +293,9 @@ fn several_locks_are_taken_together_or_not_at_all() {
     server.cli(&["SET", "{a}:fence", "5"]);
     server.cli(&["SET", "{b}:fence", "9"]);
     assert_eq!(words(&all("me", "9", "vote")), ["stale", "9"], "the highest of all");
+    server.cli(&["SET", "{a}:fence", "9"]);
+    server.cli(&["SET", "{b}:fence", "5"]);
+    assert_eq!(words(&all("me", "6", "vote")), ["stale", "9"], "also where it is not the last");
     server.cli(&["SET", "b", "other"]);
     assert_eq!(words(&all("me", "20", "vote"))[..2], ["held", "other"]);
     assert!(!exists(&server, "a"));
@@ -312,8 +364,9 @@ fn extend_and_release_serve_the_owner_alone() {
     assert_eq!(release(&["you", "they"]), no());
     assert_eq!(extend(&["me", "60000"]), Said::Yes);
     assert!(pttl(&server, "k") > 1000);
-    assert_eq!(extend(&["me", "10"]), Said::Yes, "never shortened");
-    assert!(pttl(&server, "k") > 1000);
+    server.cli(&["PEXPIRE", "k", "3600000"]);
+    assert_eq!(extend(&["me", "60000"]), Said::Yes);
+    assert!(pttl(&server, "k") <= 60_000, "safety rule 16: no later than the lease may end");
     assert_eq!(release(&["me"]), Said::Yes);
     assert!(!exists(&server, "k"));
     server.cli(&["SET", "k", "before"]);
@@ -438,6 +491,12 @@ fn a_counter_alone_accepts_what_is_above_it() {
     assert_eq!(mint("7", "mint"), granted(1_763_700_000_000_001));
     assert_eq!(get(&server, "{k}:fence"), "1763700000000001", "no exponent");
     assert!(pttl(&server, "{k}:fence") > 6 * 24 * 3_600_000);
+    let last = "9007199254740990";
+    assert_eq!(words(&mint(last, "vote"))[0], "ahead");
+    let before = micros(&server);
+    let token = chosen(&mint(last, "mint"));
+    assert!((before..=micros(&server)).contains(&token), "{token}");
+    assert_eq!(mint(last, "outbid"), Said::Yes);
     for broken in ["9007199254740991", "x"] {
         server.cli(&["SET", "{k}:fence", broken]);
         let Said::Error(text) = mint("7", "mint") else { panic!("{broken}") };

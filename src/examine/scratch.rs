@@ -92,6 +92,7 @@ impl Scratch {
             // No number: it would make a key that never ends, where SET is not allowed.
             on(Need::Right, "+incrby", of_waiters, (b"INCRBY", waiters), &[b"one"]),
             trial(Need::Success, "+echo", "", &[b"ECHO", b"1"]),
+            trial(Need::Success, "+time", "", &[b"TIME"]),
             trial(Need::Success, "+script|load", "", &[b"SCRIPT", b"LOAD", SCRIPT]),
             trial(Need::Right, "+evalsha", "", &[b"EVALSHA", NO_DIGEST, b"0"]),
             trial(Need::Success, "+eval", "", &[b"EVAL", SCRIPT, b"0"]),

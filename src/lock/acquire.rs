@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::claim::Claim;
 use super::core::{Core, Lead};
 use super::held::Held;
-use super::hold::title;
+use super::hold::{Hold, title};
 use super::lease::Lease;
 use super::limit::Limit;
 use super::manner::{Manner, Taking, Waiting};
@@ -20,7 +20,7 @@ use crate::clock;
 use crate::error::{Error, ErrorKind, Kind, Report};
 #[cfg(test)]
 use crate::policy::mutants::Mutant;
-use crate::policy::{Ballot, Moment, Patience, Quorum, Setback, Term, Verdict};
+use crate::policy::{Ballot, Moment, Patience, Setback, Verdict};
 
 /// How often one attempt proposes a token: contenders outbid one another only while they overlap.
 const PROPOSALS_MAX: usize = 4;
@@ -152,16 +152,16 @@ pub(super) async fn attempt(mut claim: Claim, bid: Bid) -> Result<Lease, Refused
     let (mut proposals, mut has_insisted) = (1, false);
     let command_max = hold.core.command_max();
     while proposals < PROPOSALS_MAX {
-        let above = match (ballot, round.outbid_by(quorum)) {
-            (Some(outbid), Some(counter)) if !limit.is_over() => outbid.above(counter),
+        let outbid = ballot.and_then(|ballot| round.outbid(ballot, quorum));
+        let next = match (ballot, outbid) {
+            (_, Some(next)) if !limit.is_over() => next,
             (before, _) if !has_insisted && round.is_open(quorum) && limit.leaves(command_max) => {
                 has_insisted = true;
-                let anew = Ballot::new(clock::wall_micros());
-                before.map_or(anew, |before| anew.above(before.proposal()))
+                before.map_or_else(|| Ballot::new(clock::wall_micros()), Ballot::again)
             }
             _ => break,
         };
-        ballot = Some(above);
+        ballot = Some(next);
         let free_at = round.free_at;
         round = Round { free_at, ..claim.acquire(ballot, manner, None, limit).await };
         proposals += 1;
@@ -170,7 +170,7 @@ pub(super) async fn attempt(mut claim: Claim, bid: Bid) -> Result<Lease, Refused
     if is_over && round.proves_nothing_granted() && !hold.is_let_in() {
         claim.settle();
     }
-    match granted(&round, quorum, hold.term, ballot) {
+    match granted(&round, &hold, ballot) {
         Ok(Grant { asked_at, deadline, token }) => {
             #[cfg(test)]
             let token = hold.token().filter(|_| Mutant::HandOverKeepsTheToken.is_on()).or(token);
@@ -201,12 +201,8 @@ struct Grant {
 
 /// Whether a round was won and is worth having: enough validity left (safety rule 2), and one
 /// token that all accepted.
-fn granted(
-    round: &Round,
-    quorum: Quorum,
-    term: Term,
-    ballot: Option<Ballot>,
-) -> Result<Grant, Setback> {
+fn granted(round: &Round, hold: &Hold, ballot: Option<Ballot>) -> Result<Grant, Setback> {
+    let (quorum, term) = (hold.quorum(), hold.term);
     let (Verdict::Won, Some(asked_at), Some(answered_at)) =
         (round.verdict, round.asked_at(), round.answered_at())
     else {
@@ -218,9 +214,8 @@ fn granted(
     if !term.is_worthwhile(deadline, answered_at) {
         return Err(Setback::TooLate);
     }
-    let token =
-        ballot.map(|ballot| round.token(ballot.proposal()).filter(|it| ballot.accepts(*it)));
-    let token = match token {
+    let accepts = |token: &u64| ballot.is_some_and(|it| it.accepts(*token, hold.is_alone()));
+    let token = match ballot.map(|ballot| round.token(ballot.proposal()).filter(accepts)) {
         Some(None) => return Err(Setback::Failing),
         token => token.flatten(),
     };

@@ -37,6 +37,8 @@ pub(super) enum Answer {
     NotOwned,
     /// No: the server has accepted this token, which is not below the one proposed.
     Stale { counter: u64 },
+    /// No: the token is too far ahead of the server's clock, in microseconds.
+    Ahead { clock: u64 },
     /// Nothing that can be counted on.
     Failed(Box<Reason>),
 }
@@ -90,6 +92,9 @@ impl Answer {
                 [Frame::Bulk(word)] if word == "free" => Some(Self::Free),
                 [Frame::Bulk(word), Frame::Bulk(counter)] if word == "stale" => {
                     Some(Self::Stale { counter: number(counter)? })
+                }
+                [Frame::Bulk(word), Frame::Bulk(clock)] if word == "ahead" => {
+                    Some(Self::Ahead { clock: number(clock)? })
                 }
                 _ => None,
             },
@@ -154,7 +159,7 @@ impl Answer {
             Self::Queued { waiting } => Vote::Queued { waiting: *waiting },
             Self::Taken | Self::Free => Vote::Held(None),
             Self::NotOwned => Vote::NotOwned,
-            Self::Stale { .. } => Vote::Stale,
+            Self::Stale { .. } | Self::Ahead { .. } => Vote::Stale,
             Self::Failed(reason) => {
                 Vote::Failed { kind: reason.kind(), reason: reason.to_string() }
             }

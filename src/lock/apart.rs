@@ -27,14 +27,14 @@ use super::order::Replicas;
 use super::parameters::Parameters;
 use super::scripts;
 use crate::clock;
-use crate::policy::Moment;
+use crate::policy::{Ballot, Moment};
 use crate::server::command::Command;
 use crate::server::script::Script;
 
 /// What is asked of the keys.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Apart {
-    Take { proposal: u64, taking: Taking },
+    Take { ballot: Ballot, taking: Taking },
     Extend,
     Release,
 }
@@ -72,7 +72,7 @@ struct Pieces<'a> {
 impl Pieces<'_> {
     async fn ask_all(&mut self, apart: Apart) -> Result<Answer, Reason> {
         let answer = match apart {
-            Apart::Take { proposal, taking } => self.acquire(proposal, taking).await?,
+            Apart::Take { ballot, taking } => self.acquire(ballot, taking).await?,
             Apart::Extend => self.extend().await?,
             Apart::Release => self.release().await?,
         };
@@ -82,7 +82,7 @@ impl Pieces<'_> {
         }
     }
 
-    async fn acquire(&mut self, proposal: u64, taking: Taking) -> Result<Answer, Reason> {
+    async fn acquire(&mut self, ballot: Ballot, taking: Taking) -> Result<Answer, Reason> {
         // Nobody knows here who else waits: who is to go on only if nobody does, does not.
         if taking == Taking::Turn && self.hold.predecessor().is_some() {
             return Ok(Answer::Queued { waiting: 1 });
@@ -91,7 +91,7 @@ impl Pieces<'_> {
             Answer::Granted(_) => {}
             refused => return Ok(refused),
         }
-        let minted = self.mint(proposal).await?;
+        let minted = self.mint(ballot).await?;
         if !matches!(minted, Answer::Granted(_)) {
             return Ok(minted);
         }
@@ -121,12 +121,11 @@ impl Pieces<'_> {
     }
 
     /// Has all counters accept one token.
-    async fn mint(&mut self, proposal: u64) -> Result<Answer, Reason> {
+    async fn mint(&mut self, ballot: Ballot) -> Result<Answer, Reason> {
         let hold = self.hold;
         let names = hold.names_at(self.server);
-        let is_alone = hold.core.is_single() && !hold.is_spread() && names.len() == 1;
-        let who_decides: &[u8] = if is_alone { b"mint" } else { b"vote" };
-        let token = Decimal::new(proposal);
+        let who_decides = hold.who_decides(ballot, hold.is_alone() && names.len() == 1);
+        let token = Decimal::new(ballot.proposal());
         let mut last = Answer::Free;
         for names in names {
             let arguments = [&*token, who_decides];

@@ -106,10 +106,8 @@ impl Claim {
             return self.acquire_plainly(&ttl, lead, limit).await;
         };
         let token = Decimal::new(ballot.proposal());
-        let apart = Apart::Take { proposal: ballot.proposal(), taking: manner.taking };
-        // A server that decides alone may raise the token by itself.
-        let is_alone = hold.core.is_single() && !hold.is_spread();
-        let who_decides: &[u8] = if is_alone { b"mint" } else { b"vote" };
+        let apart = Apart::Take { ballot, taking: manner.taking };
+        let who_decides = hold.who_decides(ballot, hold.is_alone());
         let manner = manner.words();
         let keys: Few<Decimal> = hold.shares().map(|names| count(3 * names.len())).collect();
         let waiters: Few<Key> = hold.names.iter().map(Names::waiters).collect();

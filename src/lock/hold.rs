@@ -16,7 +16,7 @@ use super::owner::Owner;
 use super::post::{Post, Seat};
 use super::spans::HoldSpan;
 use crate::clock;
-use crate::policy::{Entry, Loss, Moment, Quorum, Relay, Term, look_at};
+use crate::policy::{Ballot, Entry, Loss, Moment, Quorum, Relay, Term, look_at};
 use crate::server::place::Place;
 
 /// So many of several locks are named in an error.
@@ -337,6 +337,20 @@ impl Hold {
     /// Whether each server has only some of its locks.
     pub(super) fn is_spread(&self) -> bool {
         self.posts.len() > self.core.places().len()
+    }
+
+    /// Whether one server decides about its locks alone.
+    pub(super) fn is_alone(&self) -> bool {
+        self.core.is_single() && !self.is_spread()
+    }
+
+    /// How a server is to judge a proposal: see `acquire.lua`.
+    pub(super) fn who_decides(&self, ballot: Ballot, is_alone: bool) -> &'static [u8] {
+        match (is_alone, ballot.is_outbid()) {
+            (true, _) => b"mint",
+            (false, true) => b"outbid",
+            (false, false) => b"vote",
+        }
     }
 
     /// The locks that are with one server.

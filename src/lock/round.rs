@@ -9,7 +9,7 @@ use crate::error::{FailureKind, Holder, Report, ServerReport, Vote};
 use crate::net::outcome::{Failure, Fault};
 #[cfg(test)]
 use crate::policy::mutants::Mutant;
-use crate::policy::{Moment, Quorum, Setback, Verdict};
+use crate::policy::{Ballot, Moment, Quorum, Setback, Verdict};
 use crate::server::fitness::Refusal;
 
 /// One server's answer, and when.
@@ -31,7 +31,7 @@ impl Answered {
 
     /// Nobody else holds the lock there.
     pub(super) fn is_free(&self) -> bool {
-        matches!(self.answer, Answer::Granted(_) | Answer::Stale { .. })
+        matches!(self.answer, Answer::Granted(_) | Answer::Stale { .. } | Answer::Ahead { .. })
     }
 
     /// An answer that was not waited for.
@@ -130,28 +130,44 @@ impl Round {
         tokens.all(|token| token == first).then_some(first)
     }
 
-    /// The largest token that any server that answered has accepted, where the round was lost and
-    /// only tokens stood in the way: with a larger one the same owner might still win.
-    pub(super) fn outbid_by(&self, quorum: Quorum) -> Option<u64> {
+    /// The next proposal, where the round was lost and only tokens stood in the way: with that one the
+    /// same owner might still win. It is above the largest token that any server that answered has
+    /// accepted, and else no further ahead than the clocks that servers have shown.
+    pub(super) fn outbid(&self, ballot: Ballot, quorum: Quorum) -> Option<Ballot> {
         if self.verdict != Verdict::Lost {
+            return None;
+        }
+        let is_refused = |answered: &&Answered| {
+            matches!(answered.answer, Answer::Stale { .. } | Answer::Ahead { .. })
+        };
+        let refused = self.given().filter(is_refused).count();
+        let granted = self.given().filter(|answered| answered.is_grant()).count();
+        let lost_otherwise = self.given().count() - refused - granted;
+        if refused == 0 || quorum.verdict(0, lost_otherwise) == Verdict::Lost {
             return None;
         }
         let counters = self.given().filter_map(|answered| match answered.answer {
             Answer::Stale { counter } | Answer::Held { counter, .. } => Some(counter),
             _ => None,
         });
-        let is_stale = |answered: &&Answered| matches!(answered.answer, Answer::Stale { .. });
-        let stale = self.given().filter(is_stale).count();
-        let granted = self.given().filter(|answered| answered.is_grant()).count();
-        let lost_otherwise = self.given().count() - stale - granted;
-        let might_win = quorum.verdict(0, lost_otherwise) != Verdict::Lost;
-        if stale > 0 && might_win { counters.max() } else { None }
+        let clocks = self.given().filter_map(|answered| match answered.answer {
+            Answer::Ahead { clock } => Some(clock),
+            _ => None,
+        });
+        let bounded = clocks.max().map_or(ballot, |clock| ballot.within(clock));
+        Some(counters.max().map_or(bounded, |counter| bounded.above(counter)))
     }
 
     /// Every server answered, and said that it gave this owner nothing. Each answer is the last
     /// word on its connection, since nothing is ever sent twice: there is nothing to give back.
     pub(super) fn proves_nothing_granted(&self) -> bool {
         self.answers.iter().all(|answered| {
+            #[cfg(test)]
+            if Mutant::LateMeansNothingGranted.is_on()
+                && answered.as_ref().is_some_and(Answered::is_late)
+            {
+                return true;
+            }
             matches!(
                 answered.as_ref().map(|answered| &answered.answer),
                 Some(
@@ -160,6 +176,7 @@ impl Round {
                         | Answer::Queued { .. }
                         | Answer::Free
                         | Answer::Stale { .. }
+                        | Answer::Ahead { .. }
                 )
             )
         })

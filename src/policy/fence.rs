@@ -1,5 +1,8 @@
 /// The largest token: Lua and JavaScript hold integers exactly only below 2^53.
 const TOKEN_MAX: u64 = (1 << 53) - 1;
+/// The smallest token that one server alone issues: a clock in microseconds that has run for a second.
+/// The numbers that answer other questions are below.
+const TOKEN_MIN: u64 = 1_000_000;
 
 /// The token that one attempt proposes.
 ///
@@ -26,36 +29,64 @@ const TOKEN_MAX: u64 = (1 << 53) - 1;
 /// repair sets the lock of an issued token where it is gone. It is no acceptance, and at most
 /// raises the counter, to that token: so rule 2 goes on to refuse all that it refused before.
 ///
-/// One server alone may raise a proposal to one more than its counter by itself: then it is the
-/// one who proposes, and the claim holds with q = N = 1. An owner that was outbid proposes again:
+/// A server may refuse more than rule 2 asks for: the proof rests on what was accepted alone. So it
+/// refuses a proposal that is more than a second ahead of both its clock and its counter (safety rule
+/// 16), unless servers led to that proposal: else a client whose clock is far ahead could use up the
+/// tokens. An acceptance raises a counter to no more than a second above the counters and clocks that
+/// servers have shown.
+///
+/// One server alone chooses the token where the proposal is not above its counter, or is more than a second
+/// off its clock: one more than the counter, or its clock. Then it is the one who proposes, and the claim holds with
+/// q = N = 1. An owner that was outbid proposes again:
 /// its second proposal is a ballot of its own, and only what q servers accept in one round counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ballot {
     proposal: u64,
+    /// Servers led to it, by a counter or a clock, and not the clock of this process.
+    is_outbid: bool,
 }
 
 impl Ballot {
     /// A proposal from the wall clock in microseconds.
     pub(crate) fn new(wall_micros: u64) -> Self {
-        Self { proposal: wall_micros.clamp(1, TOKEN_MAX) }
+        Self { proposal: wall_micros.clamp(1, TOKEN_MAX), is_outbid: false }
     }
 
     /// The next proposal, above a token that a server has accepted already.
     pub(crate) fn above(self, counter: u64) -> Self {
-        Self { proposal: self.proposal.max(counter.saturating_add(1)).min(TOKEN_MAX) }
+        let next = counter.saturating_add(1).min(TOKEN_MAX);
+        if next <= self.proposal { self } else { Self { proposal: next, is_outbid: true } }
+    }
+
+    /// The next proposal, no further ahead than a server's clock, in microseconds, that called the one
+    /// before it too far ahead.
+    pub(crate) fn within(self, clock: u64) -> Self {
+        let proposal = self.proposal.min(clock).max(1);
+        Self { proposal, is_outbid: true }
+    }
+
+    /// The same, once more: a second question has to propose a larger token.
+    pub(crate) fn again(self) -> Self {
+        Self { proposal: (self.proposal + 1).min(TOKEN_MAX), ..self }
+    }
+
+    /// Whether servers led to the proposal: then they accept it however far it is ahead of their clocks.
+    pub(crate) fn is_outbid(self) -> bool {
+        self.is_outbid
     }
 
     pub(crate) fn proposal(self) -> u64 {
         self.proposal
     }
 
-    /// Whether `token`, as a server says that it issued it, can answer this proposal.
-    pub(crate) fn accepts(self, token: u64) -> bool {
+    /// Whether `token`, as servers say that they issued it, can answer this proposal: what several
+    /// servers accept is the proposal; one that decides alone chooses the token.
+    pub(crate) fn accepts(self, token: u64, is_alone: bool) -> bool {
         #[cfg(test)]
         if super::mutants::Mutant::CountersPerServer.is_on() {
             return true;
         }
-        (self.proposal..=TOKEN_MAX).contains(&token)
+        if is_alone { (TOKEN_MIN..=TOKEN_MAX).contains(&token) } else { token == self.proposal }
     }
 }
 
@@ -82,11 +113,27 @@ mod tests {
     }
 
     #[test]
-    fn a_server_may_issue_more_than_was_proposed_but_never_less() {
-        let ballot = Ballot::new(100);
-        assert!(ballot.accepts(100));
-        assert!(ballot.accepts(101));
-        assert!(!ballot.accepts(99));
-        assert!(!ballot.accepts(1 << 53));
+    fn one_server_alone_chooses_the_token_and_several_accept_what_was_proposed() {
+        let ballot = Ballot::new(1_000_100);
+        for token in [1_000_099, 1_000_100, 1_000_101] {
+            assert!(ballot.accepts(token, true));
+            assert_eq!(ballot.accepts(token, false), token == 1_000_100);
+        }
+        assert!(!ballot.accepts(1, true));
+        assert!(!ballot.accepts(1 << 53, true));
+    }
+
+    /// Safety rule 16: a clock that is far ahead harms nobody else.
+    #[test]
+    fn a_proposal_that_is_too_far_ahead_gives_way_to_a_servers_clock_and_to_counters() {
+        let ballot = Ballot::new(u64::MAX);
+        assert!(!ballot.is_outbid());
+        let bounded = ballot.within(500);
+        assert_eq!((bounded.proposal(), bounded.is_outbid()), (500, true));
+        assert_eq!(bounded.above(700).proposal(), 701, "a counter that is ahead locks nobody out");
+        assert!(!Ballot::new(100).above(5).is_outbid(), "it is still the clock's");
+        assert!(Ballot::new(100).above(100).is_outbid());
+        assert!(!Ballot::new(100).again().is_outbid());
+        assert_eq!(Ballot::new(100).again().proposal(), 101);
     }
 }

@@ -28,6 +28,9 @@ pub(crate) enum Mutant {
     RefusedReleaseForgotten,
     AnAnswerSettlesEveryRelease,
     LimitOnlyBetweenTries,
+    ExtensionKeepsALaterEnd,
+    AnyClockIsBelieved,
+    LateMeansNothingGranted,
     // What `mastership` has to withstand: it is searched beside the simulation.
     OlderOneReturns,
     OneSentinelIsEnough,
@@ -37,7 +40,7 @@ pub(crate) enum Mutant {
 
 impl Mutant {
     /// Those that the simulation has to notice.
-    pub(crate) const ALL: [Self; 23] = [
+    pub(crate) const ALL: [Self; 26] = [
         Self::ValidityFromTheReply,
         Self::NoDrift,
         Self::OwnerReused,
@@ -61,6 +64,9 @@ impl Mutant {
         Self::RefusedReleaseForgotten,
         Self::AnAnswerSettlesEveryRelease,
         Self::LimitOnlyBetweenTries,
+        Self::ExtensionKeepsALaterEnd,
+        Self::AnyClockIsBelieved,
+        Self::LateMeansNothingGranted,
     ];
 
     /// Those that the search of failovers has to notice.

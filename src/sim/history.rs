@@ -92,6 +92,9 @@ pub(crate) struct History {
     pub(crate) questions: Questions,
     /// How often each client asked each server for a lock, in which second.
     asked: BTreeMap<(usize, usize, Vec<u8>), (u64, u32)>,
+    /// The latest wall clock that any server had, and the largest number of each counter.
+    latest_wall: u64,
+    counters: BTreeMap<Vec<u8>, u64>,
 }
 
 /// A lock, a token and a client.
@@ -114,6 +117,8 @@ pub(crate) struct Questions {
     pub(crate) kept: BTreeSet<(Held, usize)>,
     /// What servers granted after they were told to free it, and were not told so again.
     pub(crate) left_late: BTreeSet<(Held, usize)>,
+    /// The connection on which each owner asked each server.
+    links: BTreeMap<(Held, usize), u64>,
 }
 
 impl History {
@@ -132,7 +137,24 @@ impl History {
     }
 }
 
+impl History {
+    /// No counter may be raised above this: a second more than any server's clock has shown, or any server
+    /// has accepted. A server has `counter` there now.
+    pub(crate) fn token_bound(&mut self, key: &[u8], wall: u64, counter: u64) -> u64 {
+        self.latest_wall = self.latest_wall.max(wall);
+        let accepted = self.counters.entry(key.into()).or_default();
+        let bound = self.latest_wall.max(*accepted) + 1_000_000;
+        *accepted = counter.max(*accepted);
+        bound
+    }
+}
+
 impl Questions {
+    /// An owner asks a server for a lock; whether it has asked on another connection before.
+    pub(crate) fn note_link(&mut self, held: Held, server: usize, link: u64) -> bool {
+        *self.links.entry((held, server)).or_insert(link) != link
+    }
+
     pub(crate) fn note_owner(&mut self, grant: Grant, owner: &[u8]) {
         self.owners.entry(grant).or_default().insert(owner.into());
     }

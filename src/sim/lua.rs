@@ -106,7 +106,19 @@ fn mutated(script: &Bytes) -> Bytes {
             if holder == ARGV[2 * lock - 1] then",
         )
     } else if Mutant::ExtensionShortens.is_on() {
-        ("redis.call('PTTL', KEYS[lock]) < tonumber(ARGV[2 * lock])", "true")
+        (
+            "redis.call('PEXPIRE', KEYS[lock], ARGV[2 * lock])",
+            "redis.call('PEXPIRE', KEYS[lock], math.floor(ARGV[2 * lock] / 2))",
+        )
+    } else if Mutant::ExtensionKeepsALaterEnd.is_on() {
+        (
+            "redis.call('PEXPIRE', KEYS[lock], ARGV[2 * lock])",
+            "if redis.call('PTTL', KEYS[lock]) < tonumber(ARGV[2 * lock]) then
+              redis.call('PEXPIRE', KEYS[lock], ARGV[2 * lock])
+            end",
+        )
+    } else if Mutant::AnyClockIsBelieved.is_on() {
+        ("if token > tonumber(counter) + 1000000 and", "if false and")
     } else if Mutant::CountersPerServer.is_on() {
         (
             "if token <= tonumber(counter) then",

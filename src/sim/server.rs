@@ -66,7 +66,8 @@ impl Server {
         server
     }
 
-    fn wall(&self) -> i64 {
+    /// Its wall clock, in microseconds.
+    pub(crate) fn wall(&self) -> i64 {
         let span = i64::try_from(elapsed().as_micros()).expect("a simulation is short");
         true_wall()
             + self.wall_ahead_micros

@@ -112,6 +112,7 @@ pub(crate) fn run(
     let counted = server.numbers(&deed.counters);
     let (reply, told) = server.run(session, words);
     let counts = server.numbers(&deed.counters);
+    let latest_wall = u64::try_from(server.wall()).unwrap_or(0);
     let lasts: Vec<Option<u64>> = deed.locks.iter().map(|key| server.lasts_ms(key)).collect();
     let after: Vec<Option<Bytes>> = deed.locks.iter().map(|key| server.peek(key)).collect();
     drop(server);
@@ -139,15 +140,42 @@ pub(crate) fn run(
             }
         }
     }
-    if deed.what == What::Extend
-        && lasts.iter().zip(&lasted).any(|(now, then)| now.is_some() && now < then)
-    {
-        let text = format!("client {client} on server {number}: from {lasted:?} to {lasts:?}");
-        history.breach("extension shortened", text);
+    if deed.what == What::Extend {
+        let all = lasts.iter().zip(&lasted).zip(deed.argv.chunks_exact(2));
+        for (index, ((now, then), argv)) in all.enumerate() {
+            let ttl = std::str::from_utf8(&argv[1]).ok().and_then(|ttl| ttl.parse().ok());
+            let text = || format!("client {client} on server {number}: from {then:?} to {now:?}");
+            // The end may have been moved by a clock that was set back.
+            if now.is_some() && *now < (*then).min(ttl) {
+                history.breach("extension shortened", text());
+            }
+            let is_kept = match &reply {
+                Frame::Array(kept) => kept.get(1 + index) == Some(&Frame::Integer(1)),
+                reply => matches!(reply, Frame::Integer(_)),
+            };
+            if is_kept && *now > ttl {
+                history.breach("extension left it longer", text());
+            }
+        }
     }
     if counted.iter().zip(&counts).any(|(then, now)| now < then) {
         let text = format!("client {client} on server {number}: from {counted:?} to {counts:?}");
         history.breach("counter fell", text);
+    }
+    for (key, (then, now)) in deed.counters.iter().zip(counted.iter().zip(&counts)) {
+        let bound = history.token_bound(key, latest_wall, *now);
+        if now > then && *now > bound {
+            let text = format!("client {client}, server {number}: {now}, not above {bound}");
+            history.breach("token ahead of all clocks", text);
+        }
+    }
+    if deed.what == What::Acquire {
+        for key in &deed.locks {
+            let held = (key.to_vec(), deed.argv[0].to_vec());
+            if history.questions.note_link(held, number, session.link) {
+                history.breach("asked on two connections", format!("client {client}"));
+            }
+        }
     }
     // A wall clock that is set forward may be believed, at the cost of the budget.
     let guards = !world.plan.is_beyond && !world.plan.has(Fault::StepForward);

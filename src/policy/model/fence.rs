@@ -212,7 +212,7 @@ impl<const N: usize> Fencing<N> {
         let token = granted.max().unwrap_or(0);
         // A second proposal is above some counter that refused the first.
         let ballot = if which == 0 { first } else { first.above((proposal.token - 1).into()) };
-        let is_taken = self.rule == Rule::LargestOfCounts || ballot.accepts(token.into());
+        let is_taken = self.rule == Rule::LargestOfCounts || ballot.accepts(token.into(), false);
         if proposal.issued == 0 && is_taken {
             proposal.issued = token;
         }

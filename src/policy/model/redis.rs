@@ -67,7 +67,7 @@ impl Keys {
     pub(super) fn extend(&mut self, owner: Owner, ttl: u8) -> bool {
         let is_own = self.owner == owner;
         if is_own {
-            self.left = self.left.max(ttl);
+            self.left = ttl;
         }
         is_own
     }
