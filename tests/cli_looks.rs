@@ -379,7 +379,12 @@ async fn a_watch_without_a_terminal_says_a_line_for_each_change() {
     let mut command = leasehold(&server.url(), &["watch", "--interval", "20ms", "j*"]);
     let mut watching = command.spawn().unwrap();
     let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
-    let mut line = async || soon("a line", lines.next_line()).await.unwrap().unwrap();
+    let mut line = async || {
+        let line = soon("a line", lines.next_line()).await.unwrap().unwrap();
+        let (time, line) = line.split_once(' ').unwrap();
+        assert!(time.starts_with("20") && time.ends_with('Z') && time.len() == 20, "{time}");
+        line.to_owned()
+    };
     let (_locker, guard) = hold(&server, "job").await;
     let taken = line().await;
     assert!(taken.starts_with(r"job: held by the \u{1b}[31mother\n, token "), "{taken}");

@@ -118,6 +118,26 @@ async fn a_watch_is_live_and_gives_the_terminal_back_however_it_ends() {
 }
 
 #[tokio::test]
+async fn a_watch_fits_its_terminal_says_that_there_is_more_and_scrolls() {
+    let server = RedisServer::start();
+    for lock in 10..30 {
+        server.cli(&["SET", &format!("lock-{lock}"), ANOTHER]);
+    }
+    let line = "stty rows 8 cols 40; exec leasehold watch --interval 50ms";
+    let mut terminal = Terminal::run(&server.url(), line);
+    terminal.shows("0 above, 15 below").await;
+    for name in ["lock-10", "lock-14"] {
+        assert!(terminal.shown().contains(name), "{:?}", terminal.shown());
+    }
+    assert!(!terminal.shown().contains("lock-15"));
+    terminal.press("G");
+    terminal.shows("15 above, 0 below").await;
+    assert!(terminal.shown().contains("lock-29"));
+    terminal.press("q");
+    assert_eq!(terminal.end().await.0, 0);
+}
+
+#[tokio::test]
 async fn a_watch_that_is_stopped_lends_the_terminal_back() {
     let server = RedisServer::start();
     let mut terminal = watch(&server);

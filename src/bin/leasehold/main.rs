@@ -15,6 +15,7 @@ mod json;
 mod list;
 mod look;
 mod output;
+mod page;
 mod pages;
 mod release;
 mod run;

@@ -8,6 +8,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::exit::Failure;
 use crate::output::put;
+use crate::page::Page;
 
 /// Another page than the shell's, without a cursor; and back.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
@@ -42,9 +43,10 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Shows these lines, as far as there is room.
-    pub fn draw(&self, lines: &[String]) -> Result<(), Failure> {
-        put(page(lines, size()).as_bytes())
+    /// Shows what of the page there is room for.
+    pub fn draw(&self, shown: &mut Page) -> Result<(), Failure> {
+        let size = size();
+        put(page(&shown.lines(size), size).as_bytes())
     }
 }
 

@@ -63,6 +63,17 @@ pub fn row(view: &LockView) -> String {
     )
 }
 
+/// The same for a terminal of 40 columns: the name comes before what may be cut off.
+pub const NARROW_HEADING: &str = "STATE            LEFT  NAME, HOLDER";
+
+pub fn narrow_row(view: &LockView) -> String {
+    let first = view.holders.first();
+    let on = first.map_or(0, |holder| holder.servers.len());
+    let state = format!("{} {on}/{}", word(view.state), view.servers);
+    let left = first.map_or(String::new(), |view| left(view.holder.remaining));
+    format!("{state:<12} {left:>8}  {}, {}", plain(&view.name), first.map_or(String::new(), who))
+}
+
 /// What became of a lock since it was looked at before.
 pub fn change(view: &LockView) -> String {
     let by = match view.holders.first() {

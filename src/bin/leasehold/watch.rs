@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::future::pending;
 use std::os::unix::ffi::OsStrExt;
 use std::pin::pin;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leasehold::{Error, LockView, Locker, ServerFailure};
 use nix::sys::signal::{Signal, raise};
@@ -18,16 +18,18 @@ use crate::args::duration;
 use crate::exit::{End, Failure};
 use crate::look::Look;
 use crate::output::say;
+use crate::page::{Page, Row};
 use crate::screen::{Screen, keys};
 use crate::servers::Servers;
 use crate::show;
 use crate::signals::Signals;
 use crate::words::{complain, plain};
 
-/// Shows the locks that are held, live; q or Ctrl-C ends it.
+/// Shows the locks that are held, live; q or Ctrl-C ends it, and j, k, b, space, g, G and the arrows
+/// move it as they move a pager.
 ///
 /// Every server's keys are gone through again and again, as `list` does it once. Without a terminal
-/// it says one line for every change that it sees: what comes and goes between two looks is missed.
+/// it says one line with the time (UTC) for every change that it sees: what comes and goes between two looks is missed.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Watch {
@@ -79,10 +81,11 @@ impl Watch {
     async fn live(&self, locker: &Locker, events: &mut Events) -> Result<End, Failure> {
         let mut screen = Screen::enter()?;
         events.keys = Some(keys());
-        let mut page = vec![self.heading("looking ..")];
+        let mut page = Page::default();
+        page.set(vec![self.heading("looking ..")], Vec::new());
         let mut looking = pin!(self.look_after(Duration::ZERO, locker));
         loop {
-            screen.draw(&page)?;
+            screen.draw(&mut page)?;
             tokio::select! {
                 biased;
                 event = events.next() => match event {
@@ -93,10 +96,11 @@ impl Watch {
                         let _ = raise(Signal::SIGSTOP);
                         screen = Screen::enter()?;
                     }
+                    Event::Key(key) => page.press(key),
                     Event::Other => {}
                 },
                 looked = &mut looking => {
-                    page = self.page(&looked);
+                    self.fill(&mut page, &looked);
                     looking.set(self.look_after(self.interval, locker));
                 }
             }
@@ -114,7 +118,7 @@ impl Watch {
             was_failing = looked.error.is_some();
             let now = looked.locks.into_iter().map(|(name, view)| (name, Line::of(&view)));
             for line in changes(&mut known, now.collect(), looked.is_all) {
-                say(&line)?;
+                say(&format!("{} {line}", time()))?;
             }
         }
     }
@@ -147,12 +151,13 @@ impl Watch {
         looked
     }
 
-    fn heading(&self, what: &str) -> String {
+    fn heading(&self, what: &str) -> Row {
         let pattern = plain(self.pattern.as_bytes());
-        format!("leasehold: locks {pattern}: {what} (q ends)")
+        let wide = format!("leasehold: locks {pattern}: {what} (q ends)");
+        Row { wide, narrow: format!("{what} (q ends): {pattern}") }
     }
 
-    fn page(&self, looked: &Looked) -> Vec<String> {
+    fn fill(&self, page: &mut Page, looked: &Looked) {
         let count = looked.locks.len();
         let what = match (&looked.error, looked.is_all) {
             (Some(_), _) => "no server can be gone through".to_owned(),
@@ -162,12 +167,40 @@ impl Watch {
         };
         let failures = looked.failures.iter();
         let failures = failures.map(|failure| format!("{}: {}", failure.server, failure.reason));
-        let mut lines = vec![self.heading(&what)];
-        lines.extend(failures);
-        lines.push(show::HEADING.to_owned());
-        lines.extend(looked.locks.values().map(show::row));
-        lines
+        let mut heads = vec![self.heading(&what)];
+        heads.extend(failures.map(Row::plain));
+        heads.push(Row { wide: show::HEADING.into(), narrow: show::NARROW_HEADING.into() });
+        let row = |view| Row { wide: show::row(view), narrow: show::narrow_row(view) };
+        page.set(heads, looked.locks.values().map(row).collect());
     }
+}
+
+/// The present in UTC, such as `2026-01-31T23:59:59Z`.
+#[expect(clippy::disallowed_methods, reason = "it is told, and nothing is decided by it")]
+fn time() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    in_words(now.as_secs())
+}
+
+/// Seconds since 1970 as a date and a time of day.
+fn in_words(seconds: u64) -> String {
+    let (mut day, second) = (seconds / 86_400, seconds % 86_400);
+    let mut year = 1970;
+    let is_leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    while day >= 365 + u64::from(is_leap(year)) {
+        day -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let mut month = 1;
+    for days in [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if day < days {
+            break;
+        }
+        day -= days;
+        month += 1;
+    }
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}Z", day + 1)
 }
 
 /// A lock as one line tells of it.
@@ -220,6 +253,8 @@ enum Event {
     End(End),
     /// We are to stop until we are told to go on.
     Stop,
+    /// Somebody pressed it.
+    Key(u8),
     /// What is shown may not be seen any more.
     Other,
 }
@@ -263,7 +298,7 @@ impl Events {
             caught = signals.next() => Event::End(caught.signal.into()),
             key = key => match key {
                 Some(b'q' | b'Q') => Event::End(End::Code(0)),
-                Some(_) => Event::Other,
+                Some(key) => Event::Key(key),
                 None => Event::End(Signal::SIGHUP.into()),
             },
             _ = stop.recv() => Event::Stop,
@@ -277,7 +312,7 @@ impl Events {
             match self.next().await {
                 Event::End(end) => return end,
                 Event::Stop => drop(raise(Signal::SIGSTOP)),
-                Event::Other => {}
+                Event::Key(_) | Event::Other => {}
             }
         }
     }
@@ -294,6 +329,19 @@ mod tests {
             (name.as_bytes().to_vec(), line)
         };
         held.iter().map(line).collect()
+    }
+
+    #[test]
+    fn a_time_is_a_date_and_a_time_of_day() {
+        let table = [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_767_225_599, "2025-12-31T23:59:59Z"),
+            (1_795_322_511, "2026-11-22T04:41:51Z"),
+        ];
+        for (seconds, expected) in table {
+            assert_eq!(in_words(seconds), expected);
+        }
     }
 
     #[test]
