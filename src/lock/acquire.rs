@@ -9,6 +9,7 @@ use super::held::Held;
 use super::hold::{Hold, title};
 use super::lease::Lease;
 use super::limit::Limit;
+use super::lines::Failing;
 use super::manner::{Manner, Taking, Waiting};
 use super::order::Wish;
 use super::post::Lanes;
@@ -115,8 +116,8 @@ pub(super) fn shut_down(wish: &Wish) -> Error {
 }
 
 /// Too few servers served another who waited for the same.
-pub(super) fn failed(wish: &Wish, report: Report) -> Error {
-    let kind = Kind::NoQuorum { waited: None, is_final: false };
+pub(super) fn failed(wish: &Wish, Failing { report, is_final }: Failing) -> Error {
+    let kind = Kind::NoQuorum { waited: None, is_final };
     Error::new(kind, title(&wish.names), report)
 }
 

@@ -75,7 +75,14 @@ enum State {
     /// The lines were closed.
     Closed,
     /// The servers failed the first one, for longer than this one would have put up with.
-    Failed(Report),
+    Failed(Failing),
+}
+
+/// What the servers said to another who waited for the same, and whether it is their last word.
+#[derive(Clone)]
+pub(super) struct Failing {
+    pub(super) report: Report,
+    pub(super) is_final: bool,
 }
 
 /// What one who waits finds.
@@ -84,7 +91,7 @@ pub(super) enum Turn {
     First,
     Handed(HandOver),
     Closed,
-    Failed(Report),
+    Failed(Failing),
 }
 
 /// A place in a line; dropping it leaves the line.
@@ -304,7 +311,7 @@ impl Ticket {
                 Turn::First
             }
             State::Handed(lock) => Turn::Handed(lock),
-            State::Failed(report) => Turn::Failed(report),
+            State::Failed(failing) => Turn::Failed(failing),
             State::Closed | State::Gone => {
                 *state = State::Closed;
                 Turn::Closed
@@ -342,8 +349,9 @@ impl Ticket {
             std::mem::take(&mut line.places).into_iter().partition(has_enough);
         line.places = patient;
         drop(all);
+        let failing = Failing { report: report.clone(), is_final: failed_for == Duration::MAX };
         for place in failed.iter().filter(|place| !Arc::ptr_eq(place, &self.place)) {
-            drop(place.set(State::Failed(report.clone())));
+            drop(place.set(State::Failed(failing.clone())));
         }
     }
 

@@ -141,7 +141,7 @@ impl<'a> Waiter<'a> {
         loop {
             let (refused, is_counted) = match self.turn() {
                 Turn::Closed => return Err(shut_down(self.wish)),
-                Turn::Failed(report) => return Err(failed(self.wish, report)),
+                Turn::Failed(failing) => return Err(failed(self.wish, failing)),
                 Turn::NotYet => {
                     self.wait_for_turn().await?;
                     continue;

@@ -1,10 +1,12 @@
 //! What an error is at bottom: exactly one kind, and an outage is no contention.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use leasehold::{Error, ErrorKind, Locker};
+use leasehold::{Error, ErrorKind, Locker, Retry};
 
-use crate::limits::{HELD, LIMIT, builder, saying, silent};
+use crate::limits::{HELD, LIMIT, STIR, builder, saying, silent};
 use crate::support::{Action, Command, RedisServer, ScriptedServer, eventually, soon};
 use crate::{LONG, locker, take, until_waiting};
 
@@ -117,4 +119,24 @@ async fn a_fair_try_takes_no_lock_that_others_wait_for() {
     assert!(other.try_lock("a").unfenced().fair().await.unwrap_err().is_contended());
     other.try_lock("a").await.unwrap().release().await.unwrap();
     other.try_lock("a").unfenced().await.unwrap().release().await.unwrap();
+}
+
+/// All in a line are told the same, whoever of them asked.
+#[tokio::test]
+async fn who_is_told_of_a_failure_by_the_first_in_line_is_told_of_the_same_kind() {
+    let has_right = Arc::new(AtomicBool::new(true));
+    let may = Arc::clone(&has_right);
+    let server = saying(move |_| match may.load(Ordering::Relaxed) {
+        true => Action::raw(HELD),
+        false => Action::error("NOPERM this user has no permissions to run 'evalsha'"),
+    });
+    let locker = builder(&[&server]).connect().await.unwrap();
+    let retry = Retry::fixed(Duration::from_millis(20));
+    let waiting = [0, 1].map(|_| tokio::spawn(locker.lock("a").retry(retry).into_future()));
+    until_waiting(&locker, 2).await;
+    has_right.store(false, Ordering::Relaxed);
+    server.send(server.accepted() - 1, STIR);
+    for waiter in waiting {
+        check(&soon("its end", waiter).await.unwrap().unwrap_err(), ErrorKind::Auth);
+    }
 }

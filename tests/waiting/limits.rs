@@ -43,7 +43,7 @@ pub(crate) fn builder(servers: &[&ScriptedServer]) -> Builder {
 }
 
 /// A server's invalidation of the key "a", which has whoever waits for it ask.
-const STIR: &str = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n";
+pub(crate) const STIR: &str = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n";
 
 /// Without a pause between the turns there are some thousands of commands within the limit.
 #[tokio::test]
