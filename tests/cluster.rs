@@ -1,5 +1,7 @@
 //! Locks on a real Redis Cluster, while it changes.
 
+#[path = "cluster/atomic.rs"]
+mod atomic;
 #[path = "cluster/changes.rs"]
 mod changes;
 #[path = "cluster/corners.rs"]

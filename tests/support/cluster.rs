@@ -2,6 +2,7 @@
 //!
 //! Nodes are named by their index: 0 to 2 begin as masters and 3 to 5 as their replicas.
 
+mod moving;
 mod node;
 
 use std::cell::Cell;
@@ -9,7 +10,7 @@ use std::ops::Index;
 use std::time::{Duration, Instant};
 
 use self::node::{Node, Turn};
-use super::server::{ADMIN, Builder, has_least_rights};
+use super::server::Builder;
 use super::{RedisServer, STUCK};
 
 /// After so long a node has given up a failover that it was asked for.
@@ -227,36 +228,6 @@ impl Cluster {
         maps.all(|map| Some(map) == first)
     }
 
-    /// Moves so many slots with redis-cli, as an administrator does.
-    pub async fn migrate_slots(&self, from: usize, to: usize, count: usize) {
-        let [source, target] = [from, to].map(|node| &self.nodes[node]);
-        let mut command = tokio::process::Command::new("redis-cli");
-        command
-            .args(["--cluster", "reshard", &source.server.address().to_string()])
-            .args(["--cluster-from", &source.id, "--cluster-to", &target.id])
-            .args(["--cluster-slots", &count.to_string(), "--cluster-yes"])
-            .args(
-                has_least_rights()
-                    .then_some(["--user", ADMIN, "--pass", ADMIN])
-                    .into_iter()
-                    .flatten(),
-            )
-            .kill_on_drop(true);
-        let moved = async {
-            loop {
-                let output = command.output().await.expect("redis-cli can be started");
-                let said = String::from_utf8_lossy(&output.stdout);
-                if output.status.success() && !said.contains("[ERR]") {
-                    break;
-                }
-                // Nothing else is refused that could be right later.
-                assert!(said.contains("Nodes don't agree about configuration"), "{said}");
-                tokio::time::sleep(POLL).await;
-            }
-        };
-        super::soon("slots move", moved).await;
-    }
-
     /// Has a replica of a master take its place, with nothing lost; gives the replica.
     pub async fn promote_replica_of(&self, master: usize) -> usize {
         // Nodes that have not heard of the last change do not vote for it.
@@ -273,57 +244,6 @@ impl Cluster {
         })
         .await;
         replica
-    }
-
-    /// From now on `from` answers ASK for keys that it lacks, and `to` takes those who ask.
-    pub fn begin_migration(&self, slot: u16, from: usize, to: usize) {
-        let [source, target] = [from, to].map(|node| &self.nodes[node]);
-        let slot = slot.to_string();
-        target.ok(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &source.id]);
-        source.ok(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &target.id]);
-    }
-
-    /// Moves the slot's keys; gives how many.
-    pub fn migrate_keys(&self, slot: u16, from: usize, to: usize) -> usize {
-        let slot = slot.to_string();
-        let mut client = self[from].client();
-        let mut moved = 0;
-        loop {
-            let leasehold_resp::Frame::Array(keys) =
-                client.call(&["CLUSTER", "GETKEYSINSLOT", &slot, "1"])
-            else {
-                panic!("no list of keys");
-            };
-            let Some(key) = keys.first().and_then(leasehold_resp::Frame::as_bytes) else {
-                return moved;
-            };
-            let key = std::str::from_utf8(key).expect("tests have readable keys");
-            moved += usize::from(self.migrate_key(key, from, to));
-        }
-    }
-
-    /// Moves one key; whether it was there.
-    pub fn migrate_key(&self, key: &str, from: usize, to: usize) -> bool {
-        let port = self[to].port().to_string();
-        let mut migrate = vec!["MIGRATE", "127.0.0.1", &port, key, "0", "5000"];
-        if has_least_rights() {
-            migrate.extend(["AUTH2", ADMIN, ADMIN]);
-        }
-        let answer = self[from].client().text(&migrate);
-        // A key can expire in between.
-        assert!(answer == "OK" || answer == "NOKEY", "{answer}");
-        answer == "OK"
-    }
-
-    /// Makes `to` the slot's master, and says so to all masters.
-    pub fn end_migration(&self, slot: u16, from: usize, to: usize) {
-        let id = &self.nodes[to].id;
-        let others = (0..self.nodes.len()).filter(|other| ![from, to].contains(other));
-        for node in [to, from].into_iter().chain(others).map(|node| &self.nodes[node]) {
-            if node.answers && node.myself().is("master") {
-                node.ok(&["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", id]);
-            }
-        }
     }
 
     /// No node serves the slot from now on, and all nodes answer `CLUSTERDOWN`.
