@@ -218,6 +218,7 @@ async fn looking_changes_nothing_and_asks_for_little_at_once() {
         "scan",
         "script|load",
         "client|id",
+        "client|setinfo",
         "config|resetstat",
         "client|tracking",
         "select",

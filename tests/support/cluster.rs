@@ -52,7 +52,7 @@ impl Cluster {
         for (index, node) in self.nodes.iter().enumerate() {
             node.ok(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
             if let Some((first, last)) = MASTERS.get(index) {
-                node.ok(&["CLUSTER", "ADDSLOTSRANGE", &first.to_string(), &last.to_string()]);
+                node.own(*first, *last);
             }
             // Each with each: to be told by others would take longer.
             self.nodes[..index].iter().for_each(|other| node.meet(other));

@@ -4,10 +4,12 @@ use std::ops::RangeInclusive;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::super::server::Builder;
-use super::super::{RedisServer, ports};
+use super::super::{RedisServer, binary, ports};
 
 /// How long a node must be silent to be taken for dead.
 const NODE_TIMEOUT_MS: &str = "1500";
+/// By how much the port of the nodes among themselves is higher, where it cannot be chosen.
+const BUS_PORT_OFFSET: u16 = 10_000;
 /// So many clusters at a time in one test program: with more, on a few cores, nodes that are only
 /// slow are taken for dead.
 const AT_A_TIME: usize = 2;
@@ -79,23 +81,25 @@ impl Line {
 
 impl Node {
     pub(super) fn start(builder: &Builder) -> Self {
-        // Of our own choice, so that it is as safe over a restart as the port is.
-        let bus_port = ports::free();
         let arguments = [
             "--cluster-enabled",
             "yes",
             "--cluster-node-timeout",
             NODE_TIMEOUT_MS,
-            "--cluster-port",
-            &bus_port.to_string(),
             "--cluster-replica-validity-factor",
             "0",
             "--repl-diskless-sync-delay",
             "0",
         ]
         .map(str::to_owned);
-        let builder = arguments.iter().fold(builder.clone(), Builder::arg);
+        let mut builder = arguments.iter().fold(builder.clone(), Builder::arg);
+        // Of our own choice, so that it is as safe over a restart as the port is.
+        let bus_port = binary::is_seven().then(ports::free);
+        if let Some(port) = bus_port {
+            builder = builder.arg("--cluster-port").arg(port.to_string());
+        }
         let server = builder.start();
+        let bus_port = bus_port.unwrap_or(server.port() + BUS_PORT_OFFSET);
         let id = server.cli_text(&["CLUSTER", "MYID"]);
         Self { server, bus_port, id, answers: true }
     }
@@ -103,6 +107,13 @@ impl Node {
     #[track_caller]
     pub(super) fn ok(&self, command: &[&str]) {
         assert_eq!(self.server.cli_text(command), "OK", "{command:?}");
+    }
+
+    /// Takes all slots from the first to the last.
+    pub(super) fn own(&self, first: u16, last: u16) {
+        let slots: Vec<String> = (first..=last).map(|slot| slot.to_string()).collect();
+        let words = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str));
+        self.ok(&words.collect::<Vec<_>>());
     }
 
     pub(super) fn meet(&self, other: &Self) {

@@ -1,0 +1,152 @@
+#!/bin/bash
+# Tries the library on each server that scripts/server.sh gets, and on the redis-server in PATH, and
+# fails where a test does, or where the table of docs/servers.md says something else than what was
+# seen.
+#   scripts/servers.sh             that
+#   scripts/servers.sh --write     writes the table
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+page=docs/servers.md
+columns=(single Cluster Sentinel Redlock TLS ACL wake-up doctor)
+declare -A programs=(
+    [single]="lock lease scripts"
+    [Cluster]="cluster"
+    [Sentinel]="sentinel"
+    [Redlock]="redlock redlock_faults"
+    [TLS]="tls"
+    [ACL]="acl"
+    [wake-up]="waiting"
+    [doctor]="doctor"
+)
+# What a server has no part in, and why.
+declare -A left_out=(
+    ["valkey-9 TLS"]="its package is built without it"
+    ["redis-6.2 ACL"]="rights to a subcommand are another thing before Redis 7"
+    ["redis-5 Cluster"]="it has no client tracking, by which a test is told of a lost key"
+    ["redis-5 Sentinel"]="its Sentinels have no passwords for one another, which a test gives them"
+    ["redis-5 TLS"]="it has none"
+    ["redis-5 ACL"]="it has no users"
+    ["redis-5 wake-up"]="it has no client tracking: who waits asks now and then"
+    ["redis-5 doctor"]="it speaks RESP2, of which the doctor warns in every report"
+)
+
+write=
+case "${1:-}" in
+'') ;;
+--write) write=yes ;;
+*)
+    echo "usage: scripts/servers.sh [--write]" >&2
+    exit 2
+    ;;
+esac
+
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+
+scripts/setup.sh
+names=(system)
+paths=("$(command -v redis-server)")
+while read -r name _; do
+    # Not in the declaration: its failure has to end this.
+    path=$(scripts/server.sh "$name")
+    names+=("$name")
+    paths+=("$path")
+done < <(scripts/server.sh --list)
+
+tests=(--locked --all-features)
+for column in "${columns[@]}"; do
+    for program in ${programs[$column]}; do
+        all+=(--test "$program")
+    done
+done
+cargo test "${tests[@]}" "${all[@]}" --no-run
+
+# try NAME PATH: all columns, one after the other, each to a log of its own.
+try() {
+    local name=$1 column failed=0
+    export LEASEHOLD_TEST_SERVER=$2
+    for column in "${columns[@]}"; do
+        [ -z "${left_out[$name $column]:-}" ] || continue
+        local words=() program
+        for program in ${programs[$column]}; do
+            words+=(--test "$program")
+        done
+        # Nodes of two clusters at a time are taken for dead where they are only slow.
+        exec 9>"$logs/cluster"
+        case $column in Cluster | Sentinel) flock 9 ;; esac
+        cargo test "${tests[@]}" "${words[@]}" >"$logs/$name $column" 2>&1 || failed=1
+        exec 9>&-
+    done
+    return $failed
+}
+
+# Two servers at a time: tests wait for most of their time.
+failed=0
+for ((at = 0; at < ${#names[@]}; at += 2)); do
+    pids=()
+    for ((one = at; one < at + 2 && one < ${#names[@]}; one++)); do
+        try "${names[one]}" "${paths[one]}" &
+        pids+=($!)
+    done
+    for pid in "${pids[@]}"; do
+        wait "$pid" || failed=1
+    done
+done
+
+version_of() {
+    "$1" --version | sed -n 's/^\([^ ]*\) .* v=\([^ ]*\).*/\1 \2/p'
+}
+
+# What was seen, as the page has it.
+table() {
+    local at column cell footnotes=()
+    echo "| Server | $(printf '%s | ' "${columns[@]}")" | sed 's/ $//'
+    echo "|---|$(printf '%s|' "${columns[@]//*/:-:}")"
+    for at in "${!names[@]}"; do
+        local server row
+        server=$(version_of "${paths[at]}")
+        row="| $server |"
+        for column in "${columns[@]}"; do
+            local why=${left_out[${names[at]} $column]:-} log="$logs/${names[at]} $column"
+            if [ -n "$why" ]; then
+                cell="–"
+                footnotes+=("- $server, $column: $why.")
+            else
+                grep -q '^test result: ok\. [1-9]' "$log"
+                cell=yes
+            fi
+            row+=" $cell |"
+        done
+        echo "$row"
+        # "NOT TRIED on Redis 7.0.15, which lacks atomic slot migration: atomic::a_lease_.."
+        local lacking
+        while read -r lacking; do
+            footnotes+=("- $server lacks ${lacking%%: *}: \`${lacking##*: }\` has nothing to try.")
+        done < <(cat "$logs/${names[at]} "* | sed -n 's/^.*NOT TRIED on [^,]*, which lacks //p' | sort -u)
+    done
+    printf '\nNot tried:\n\n'
+    printf '%s\n' "${footnotes[@]}"
+}
+
+for log in "$logs"/*\ *; do
+    printf '== %s\n' "${log##*/}"
+    if grep -q '^test result: FAILED\|^error' "$log"; then
+        grep -E -A20 'panicked at|^error' "$log" | head -n 200
+    fi
+    grep -E '^test result|NOT TRIED' "$log" || true
+done
+[ "$failed" -eq 0 ] || { echo "servers: tests failed" >&2 && exit 1; }
+
+begin='<!-- by scripts/servers.sh -->'
+table >"$logs/table"
+{
+    sed "/^$begin$/q" "$page"
+    cat "$logs/table"
+} >"$logs/page"
+if [ -n "$write" ]; then
+    cp "$logs/page" "$page"
+elif ! diff "$page" "$logs/page"; then
+    echo "servers: $page says something else (scripts/servers.sh --write)" >&2
+    exit 1
+fi
