@@ -28,7 +28,8 @@ const CONVERSIONS: [&str; 12] = [
     "return redis.error_reply('CODE words')",
     "return redis.status_reply('PONG')",
     "return redis.call('SET', KEYS[1], 1700000000000000)",
-    "return redis.call('SET', KEYS[1], 0.1)",
+    // Redis 7.0 and its successors write it alike, which they do not with 0.1.
+    "return redis.call('SET', KEYS[1], 0.5)",
     "return redis.pcall('GET', KEYS[1])",
     "return redis.call('INCRBY', KEYS[1], ARGV[1])",
     "return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1]), type(redis.call('GET', 'none'))}",

@@ -4,7 +4,7 @@ use crate::net::connection::{Connection, Settings};
 use crate::net::proof::Expected;
 use crate::net::pushes::Listeners;
 use crate::net::transport;
-use crate::support::{Authority, RedisServer, STUCK, soon, unique_name};
+use crate::support::{Authority, RedisServer, STUCK, binary, soon, unique_name};
 
 fn complaint(tls: &Tls) -> String {
     tls.client().map(|_| ()).unwrap_err().to_string()
@@ -85,6 +85,9 @@ fn a_server_is_expected_under_its_host_unless_another_name_is_given() {
 #[tokio::test]
 async fn a_server_that_stood_still_in_the_middle_of_a_record_gets_the_rest_of_it() {
     const COMMANDS: usize = 40;
+    if binary::lacks(binary::has_tls(), "TLS") {
+        return;
+    }
     for write_inline in [0, COMMANDS] {
         let authority = Authority::new();
         let server = RedisServer::builder().tls(&authority.issue(&["127.0.0.1"])).start();
