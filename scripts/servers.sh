@@ -74,7 +74,7 @@ try() {
         local program
         # Nodes of two clusters at a time are taken for dead where they are only slow.
         exec 9>"$logs/cluster"
-        case $column in Cluster | Sentinel) flock 9 ;; esac
+        case $column in Cluster | Sentinel | TLS) flock 9 ;; esac
         for program in ${programs[$column]}; do
             "${executables[$program]}" || failed=1
         done >"$logs/$name $column" 2>&1

@@ -245,7 +245,7 @@ async fn tls_where_there_is_none_is_an_error_that_says_so() {
     let secured = Secured::start();
     let plain_port = format!("rediss://127.0.0.1:{}", secured.server.port());
     let connecting = Locker::builder().node(plain_port).tls(secured.tls());
-    let connecting = connecting.connect_timeout(Duration::from_millis(300)).connect();
+    let connecting = connecting.connect_timeout(Duration::from_secs(2)).connect();
     let error = soon("an error", connecting).await.map(|_| ()).unwrap_err();
     assert!(error.to_string().contains("is this its TLS port?"), "{error}");
 }
