@@ -7,6 +7,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# What is sorted has the same order everywhere.
+export LC_ALL=C
 page=docs/servers.md
 columns=(single Cluster Sentinel Redlock TLS ACL wake-up doctor)
 declare -A programs=(
@@ -143,7 +145,7 @@ done
 begin='<!-- by scripts/servers.sh -->'
 table >"$logs/table"
 {
-    sed "/^$begin$/q" "$page"
+    sed "\|^$begin\$|q" "$page"
     cat "$logs/table"
 } >"$logs/page"
 if [ -n "$write" ]; then

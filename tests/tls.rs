@@ -7,7 +7,7 @@ mod support;
 use std::time::Duration;
 
 use leasehold::{Error, Guard, Locker, Loss, Tls};
-use support::{Authority, Cluster, Identity, RedisServer, eventually, soon};
+use support::{Authority, Cluster, Identity, RedisServer, binary, eventually, soon};
 use tokio::task::JoinSet;
 
 /// So long that no renewal is needed.
@@ -288,6 +288,9 @@ async fn a_quorum_may_be_met_over_tls() {
 /// A cluster's nodes name each other's ports for TLS to whoever asks over TLS.
 #[tokio::test]
 async fn a_cluster_is_found_and_followed_over_tls() {
+    if binary::lacks(binary::is_seven(), "a choice of the port that nodes talk on over TLS") {
+        return;
+    }
     let authority = Authority::new();
     let identity = authority.issue(&["127.0.0.1"]);
     // The nodes are clients of one another.
