@@ -8,7 +8,7 @@ use std::time::Duration;
 use leasehold::{Locker, Retry};
 use leasehold_resp::Frame;
 use support::scripted::greeting;
-use support::{Action, Command, FaultProxy, ScriptedServer, soon};
+use support::{Action, Command, FaultProxy, STUCK, ScriptedServer, eventually, soon};
 
 /// A reply that begins and does not end for long.
 const NOISE: [&str; 2] = ["$4000\r\n", "x"];
@@ -90,6 +90,53 @@ async fn every_attempt_has_an_owner_of_its_own() {
     assert_eq!(owners.len(), 8);
     let is_id = |owner: &String| owner.len() == 32 && owner.bytes().all(|b| b.is_ascii_hexdigit());
     assert!(owners.iter().all(is_id), "{owners:?}");
+}
+
+/// A refusal of the token that was proposed, to be sent later.
+fn stale(acquire: &Command) -> String {
+    let (stamp, token) = (acquire.word(acquire.words.len() - 1), acquire.word(8));
+    format!("*3\r\n:{stamp}\r\n$5\r\nstale\r\n${}\r\n{token}\r\n", token.len())
+}
+
+/// Safety rules 1 and 4: one server ends its connection with an acquire unanswered, and is connected
+/// again when the others have the same owner propose once more.
+#[tokio::test]
+async fn an_owner_asks_no_server_on_a_second_connection() {
+    let servers = [Action::Close, Action::Silence, Action::Silence].map(|to_the_first| {
+        let mut is_first = true;
+        ScriptedServer::start(move |command| {
+            let is_asked_first = is_acquire(command) && std::mem::take(&mut is_first);
+            if is_asked_first { to_the_first.clone() } else { yes(command) }
+        })
+    });
+    let urls = servers.iter().map(ScriptedServer::url);
+    let builder = Locker::builder().nodes(urls).restart_guard(false).command_timeout(STUCK);
+    let locker = builder.connect().await.unwrap();
+    let [ending, others @ ..] = &servers;
+    let before = ending.accepted();
+    let asked = tokio::spawn(locker.try_lock("a").into_future());
+    soon("another connection", ending.until_accepted(before + 1)).await;
+    eventually("it is ready", || locker.stats().servers[0].connected).await;
+    for other in others {
+        let commands = other.until(|commands| commands.iter().any(is_acquire)).await;
+        let acquire = commands.iter().find(|command| is_acquire(command)).unwrap();
+        other.send(acquire.connection, stale(acquire));
+    }
+    let guard = soon("the lock", asked).await.unwrap().unwrap();
+    let acquires = |server: &ScriptedServer| -> Vec<Command> {
+        server.commands().into_iter().filter(is_acquire).collect()
+    };
+    let [unanswered] = &acquires(ending)[..] else { panic!("{:?}", acquires(ending)) };
+    for other in others {
+        let owners: Vec<String> = acquires(other).iter().map(owner_of).collect();
+        assert_eq!(owners, [owner_of(unanswered), owner_of(unanswered)]);
+    }
+    soon("the release", guard.release()).await.unwrap();
+    // The next owner asks there.
+    soon("a lock", locker.lock("a").into_future()).await.unwrap().release().await.unwrap();
+    let acquires = acquires(ending);
+    assert!(acquires[1].connection > acquires[0].connection, "{acquires:?}");
+    assert_ne!(owner_of(&acquires[1]), owner_of(&acquires[0]));
 }
 
 /// Safety rule 4: the release of an acquire that timed out goes out behind it, where it cannot
