@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use leasehold::{Locker, Loss, Retry};
 
-use crate::support::{FaultProxy, Fleet, RedisServer, eventually, soon};
+use crate::support::scripted::greeting;
+use crate::support::{Action, Command, FaultProxy, Fleet, RedisServer, ScriptedServer};
+use crate::support::{eventually, soon};
 use crate::{LONG, SHORT, quorum, take};
 
 /// The name of each lock that is reported.
@@ -220,6 +222,40 @@ async fn a_server_that_is_away_at_the_end_is_told_when_it_is_back() {
     proxy.accept().await;
     eventually("it is free there too", || fleet.holding("a") == 0).await;
     drop(guard);
+}
+
+/// Whether the command is about this lock, and of so many words, behind the lock and the owner.
+fn is_about(command: &Command, lock: &str, rest: usize) -> bool {
+    let is_script = command.is(&["EVALSHA"]) || command.is(&["EVAL"]);
+    is_script && command.word(3) == lock && command.words.len() == 5 + rest
+}
+
+/// A renewal that is under way when the locker ends has nothing left to renew: whatever becomes of
+/// it, nobody is told of a failure. The end goes on meanwhile, for a release without an answer.
+#[tokio::test]
+async fn a_renewal_under_way_at_the_end_does_not_fail() {
+    let server = ScriptedServer::start(|command| match greeting(command) {
+        Some(answer) => answer,
+        // The extension of one and the release of the other; behind the stamp, or a TTL and it.
+        None if is_about(command, "a", 2) || is_about(command, "b", 1) => Action::Silence,
+        None if is_about(command, "a", 1) => Action::Close,
+        None => Action::Reply(command.stamp()),
+    });
+    let builder = Locker::builder().node(server.url()).connections(2).command_timeout(LONG);
+    let locker = builder.connect().await.unwrap();
+    let _renewed = take(&locker, "a", 4 * SHORT).await;
+    let _other = locker.lock("b").ttl(LONG).no_renewal().await.unwrap();
+    let is_extension = |command: &Command| is_about(command, "a", 2);
+    soon("a renewal", server.until(|commands| commands.iter().any(is_extension))).await;
+    let before = server.accepted();
+    let ended = locker.clone();
+    let end = tokio::spawn(async move { ended.shutdown(LONG).await });
+    soon("its connection is replaced", server.until_accepted(before + 1)).await;
+    let greeted = |command: &Command| command.connection == before && command.is(&["ECHO"]);
+    soon("the next one", server.until(|commands| commands.iter().any(greeted))).await;
+    assert!(!end.is_finished());
+    assert_eq!(locker.stats().renewals_failed, 0);
+    end.abort();
 }
 
 /// What its caller does not wait for is given back all the same.
