@@ -89,6 +89,21 @@ async fn an_acquire_that_nobody_answers_is_unknown_and_its_key_goes_before_its_t
     again.release().await.unwrap();
 }
 
+/// A caller whose limit is over before the reply comes is told nothing of what was granted.
+#[tokio::test]
+async fn an_acquire_that_outlasts_its_callers_limit_is_given_back() {
+    let server = RedisServer::start();
+    let proxy = FaultProxy::start(server.address());
+    let locker = through(&proxy).connect().await.unwrap();
+    locker.lock("warm").await.unwrap().release().await.unwrap();
+    let before = scripts_run(&server);
+    proxy.to_client().set(Fault::Blackhole);
+    let request = locker.lock("a").wait_at_most(TIMEOUT / 20);
+    assert!(soon("it is told", request.into_future()).await.is_err());
+    eventually("it was granted", || scripts_run(&server) > before).await;
+    eventually("it is given back", || server.cli_text(&["EXISTS", "a"]) == "0").await;
+}
+
 /// A connection that is reset while an acquire is out on it; the waiting request goes on by itself.
 #[tokio::test]
 async fn a_waiting_request_rides_out_a_connection_that_is_reset_under_it() {
