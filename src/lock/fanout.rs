@@ -44,7 +44,8 @@ pub(super) async fn ask_all(hold: &Hold, question: &Question<'_>, mut round: Rou
             }
         }
         round.verdict = round.count(quorum);
-        if round.verdict != Verdict::Pending {
+        let is_open = question.is_vote && round.leaves_open_why(quorum);
+        if round.verdict != Verdict::Pending && !is_open {
             return Poll::Ready(false);
         }
         if timer.is_none() {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use leasehold::{Error, ErrorKind, Locker, Retry};
 
-use crate::limits::{HELD, LIMIT, STIR, builder, saying, silent};
-use crate::support::{Action, Command, RedisServer, ScriptedServer, eventually, soon};
+use crate::limits::{LIMIT, STIR, builder, held, saying, silent};
+use crate::support::{Action, RedisServer, ScriptedServer, eventually, soon};
 use crate::{LONG, locker, take, until_waiting};
 
 /// What both who waits for a while and who does not are told.
@@ -51,7 +51,6 @@ async fn who_finds_a_lock_held_is_told_of_contention_and_who_finds_no_server_of_
 /// are down, and the only reason where they are not.
 #[tokio::test]
 async fn a_holder_that_a_minority_names_in_an_outage_is_no_contention() {
-    let held = |_: &Command| Action::raw(HELD);
     let servers = [saying(held), saying(silent), saying(silent)];
     let timeout = Duration::from_millis(50);
     let outage = builder(&servers.each_ref()).command_timeout(timeout).connect().await.unwrap();
@@ -126,8 +125,8 @@ async fn a_fair_try_takes_no_lock_that_others_wait_for() {
 async fn who_is_told_of_a_failure_by_the_first_in_line_is_told_of_the_same_kind() {
     let has_right = Arc::new(AtomicBool::new(true));
     let may = Arc::clone(&has_right);
-    let server = saying(move |_| match may.load(Ordering::Relaxed) {
-        true => Action::raw(HELD),
+    let server = saying(move |command| match may.load(Ordering::Relaxed) {
+        true => held(command),
         false => Action::error("NOPERM this user has no permissions to run 'evalsha'"),
     });
     let locker = builder(&[&server]).connect().await.unwrap();

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use leasehold::{Builder, ErrorKind, Locker, Retry};
+use leasehold_resp::Frame;
 
 use crate::support::scripted::{Command, greeting};
 use crate::support::{Action, RedisServer, ScriptedServer, eventually, soon};
@@ -17,8 +19,6 @@ use crate::{take, until_waiting};
 
 pub(crate) const LIMIT: Duration = Duration::from_millis(300);
 const MINUTE: Duration = Duration::from_secs(60);
-pub(crate) const HELD: &str = "*5\r\n$4\r\nheld\r\n$1\r\nx\r\n:5000\r\n$1\r\n0\r\n:1\r\n";
-
 fn is_acquire(command: &Command) -> bool {
     ["take", "turn", "look"].iter().any(|word| command.words.iter().any(|it| it == word))
 }
@@ -28,9 +28,15 @@ pub(crate) fn saying(answer: impl Fn(&Command) -> Action + Send + 'static) -> Sc
     ScriptedServer::start(move |command| {
         greeting(command).unwrap_or_else(|| match is_acquire(command) {
             true => answer(command),
-            false => Action::raw(":1\r\n"),
+            false => Action::Reply(command.stamp()),
         })
     })
+}
+
+/// Refuses one that the server counts among those that wait.
+pub(crate) fn held(command: &Command) -> Action {
+    let [pttl, waiting] = [5000, 1].map(Frame::Integer);
+    Action::stamped(command, [text("held"), text("x"), pttl, text("0"), waiting])
 }
 
 fn acquires(server: &ScriptedServer) -> usize {
@@ -45,15 +51,21 @@ pub(crate) fn builder(servers: &[&ScriptedServer]) -> Builder {
 /// A server's invalidation of the key "a", which has whoever waits for it ask.
 pub(crate) const STIR: &str = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n";
 
+fn text(text: &'static str) -> Frame {
+    Frame::Bulk(Bytes::from_static(text.as_bytes()))
+}
+
+fn free(command: &Command) -> Action {
+    Action::stamped(command, [text("free")])
+}
+
 /// Without a pause between the turns there are some thousands of commands within the limit.
 #[tokio::test]
 async fn a_server_that_says_free_or_queued_for_ever_is_asked_at_the_pace_of_the_retry_policy() {
-    let free = "*1\r\n$4\r\nfree\r\n";
-    let queued = "*2\r\n$6\r\nqueued\r\n:3\r\n";
-    let stirring = format!("{HELD}{STIR}");
-    for said in [free, queued, &stirring] {
-        let said = said.to_owned();
-        let server = saying(move |_| Action::raw(&said));
+    let queued = |command: &_| Action::stamped(command, [text("queued"), Frame::Integer(3)]);
+    let stirring = |command: &_| Action::Sequence(vec![held(command), Action::raw(STIR)]);
+    for said in [free, queued, stirring] {
+        let server = saying(said);
         let locker = builder(&[&server]).connect().await.unwrap();
         let retry = Retry::fixed(Duration::from_millis(20)).jitter(false);
         let request = locker.lock("a").wait_at_most(LIMIT).retry(retry);
@@ -69,8 +81,7 @@ async fn a_server_that_says_free_or_queued_for_ever_is_asked_at_the_pace_of_the_
 
 #[tokio::test]
 async fn one_lying_server_of_three_keeps_nobody_busy() {
-    let held = |_: &Command| Action::raw(HELD);
-    let servers = [saying(held), saying(|_| Action::raw("*1\r\n$4\r\nfree\r\n")), saying(held)];
+    let servers = [saying(held), saying(free), saying(held)];
     let locker = builder(&servers.each_ref()).connect().await.unwrap();
     let retry = Retry::fixed(Duration::from_millis(20)).jitter(false);
     // So many that the liar is the one to be asked first for some of them.
@@ -144,7 +155,7 @@ async fn who_does_not_wait_has_a_commands_time_once() {
 fn gone() -> ScriptedServer {
     ScriptedServer::start(|command| match command.connection {
         0 if is_acquire(command) => Action::Close,
-        0 => greeting(command).unwrap_or_else(|| Action::raw(":1\r\n")),
+        0 => greeting(command).unwrap_or_else(|| Action::Reply(command.stamp())),
         _ => Action::Silence,
     })
 }
@@ -194,10 +205,13 @@ async fn a_redirect_to_nowhere_or_in_a_circle_keeps_nobody_past_the_limit() {
 #[tokio::test]
 async fn the_limit_holds_in_the_line_and_for_what_is_handed_over() {
     const SAID: [fn(&Command) -> Action; 3] =
-        [|command| Action::raw(format!(":{}\r\n", command.word(8))), |_| Action::raw(HELD), silent];
+        [|command| Action::Reply(command.stamp()), held, silent];
     let mood = Arc::new(AtomicUsize::new(0));
     let now = Arc::clone(&mood);
-    let server = saying(move |command| SAID[now.load(Ordering::Relaxed)](command));
+    // Once it is silent, it is so to releases too: a reply that is left out ends its connection.
+    let server = ScriptedServer::start(move |command| {
+        greeting(command).unwrap_or_else(|| SAID[now.load(Ordering::Relaxed)](command))
+    });
     let locker = patient(&[&server]).connect().await.unwrap();
     let guard = take(&locker, "a").await;
     mood.store(1, Ordering::Relaxed);
