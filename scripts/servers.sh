@@ -24,7 +24,6 @@ declare -A programs=(
 # What a server has no part in, and why.
 declare -A left_out=(
     ["valkey-9 TLS"]="its package is built without it"
-    ["redis-6.2 ACL"]="rights to a subcommand are another thing before Redis 7"
     ["redis-5 Cluster"]="it has no client tracking, by which a test is told of a lost key"
     ["redis-5 Sentinel"]="its Sentinels have no passwords for one another, which a test gives them"
     ["redis-5 TLS"]="it has none"

@@ -22,8 +22,9 @@ impl Replicated {
     async fn start() -> Self {
         let prompt = || RedisServer::builder().arg("--repl-diskless-sync-delay").arg("0");
         let master = prompt().start();
-        let of = format!("127.0.0.1 {}", master.port());
-        let replicas = [(); 2].map(|()| prompt().arg("--replicaof").arg(&of).start());
+        let port = master.port().to_string();
+        let replicas = [(); 2]
+            .map(|()| prompt().arg("--replicaof").arg("127.0.0.1").arg(port.clone()).start());
         let replicated = Self { master, replicas };
         replicated.are_linked().await;
         replicated

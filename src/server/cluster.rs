@@ -223,6 +223,8 @@ pub(crate) async fn ask_for_map(
             Map::from_shards(&reply, &asked, endpoint.tls).map_err(no_map)
         }
         Some(error) => {
+            // Before Redis 7 a server names the whole command.
+            let error = error.lacking("+cluster|slots".into());
             connection.note_refused(error.clone());
             Err(OpenError::Refused { step: SLOTS, error })
         }

@@ -130,9 +130,9 @@ async fn sentinels_need_rights_of_their_own() {
 #[tokio::test]
 async fn replicas_need_one_right_more() {
     let master = RedisServer::start();
-    let of = format!("127.0.0.1 {}", master.port());
+    let port = master.port().to_string();
     let prompt = RedisServer::builder().arg("--repl-diskless-sync-delay").arg("0");
-    let _replica = prompt.arg("--replicaof").arg(of).start();
+    let _replica = prompt.arg("--replicaof").arg("127.0.0.1").arg(port).start();
     eventually("it follows", || master.cli_text(&["WAIT", "1", "50"]) == "1").await;
     rights::grant(&master, &with("waiting", "replicas"));
     let builder = Locker::builder().node(rights::url(&master)).key_prefix(PREFIX);
