@@ -286,7 +286,9 @@ impl Builder {
         self
     }
 
-    /// How long connecting may take, from the dial to the end of the handshake: 2 s by default.
+    /// How long connecting may take, from the dial to the end of the handshake: 2 s by default. A
+    /// server that answers `HELLO`, and for 1 s (or half of this timeout, if that is less) no
+    /// `SCRIPT LOAD`, is given up then.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self

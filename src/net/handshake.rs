@@ -5,27 +5,34 @@
 //! HELLO itself is unknown (or its version is) is RESP2 spoken instead, with a second write; any
 //! other refusal of HELLO is what it says, an authentication error above all.
 //!
+//! A server may answer HELLO and hold the scripts up: the master that Redis 6.2 has demoted, and
+//! any server of that version under `CLIENT PAUSE .. WRITE`, takes SCRIPT LOAD for a write. So the
+//! scripts have a deadline of their own ([`SCRIPTS_WITHIN`]).
+//!
 //! Tracking is asked for where it is wanted, and only in RESP3: RESP2 has no pushes. A server that
 //! refuses it serves without.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use leasehold_resp::{Decimal, DecodeError, Frame};
+use leasehold_resp::{Decimal, Frame};
+use tokio::time::timeout;
 
 use super::connection::{Connection, Prepared, Settings};
-use super::outcome::{Failure, Fault, Outcome};
+use super::outcome::Outcome;
+use super::pipeline::Terms;
 use super::proof::Expected;
 use super::pushes::Listeners;
 use super::refusal::{Code, ServerError};
 use super::tls::Client;
-#[cfg(feature = "tls")]
-use super::tls::TlsFault;
 use super::transport::Address;
 use crate::clock;
 use crate::soon::Soon;
+
+mod error;
+
+pub use error::OpenError;
 
 /// Dial and TLS may take all the time but this part of it: what comes later than that would not be
 /// ready in time, and so there is still the time to say what was waited for.
@@ -33,8 +40,12 @@ const GREETING_SHARE: u32 = 10;
 /// What CLIENT LIST shows of us since Redis 7.2.
 const LIBRARY: [[&[u8]; 2]; 2] =
     [[b"LIB-NAME", b"leasehold"], [b"LIB-VER", env!("CARGO_PKG_VERSION").as_bytes()]];
-/// What a server of TLS begins its answer with to who does not speak it.
-const TLS_ALERT: u8 = 0x15;
+/// How long a server that has answered what comes before the scripts may take for all of them: it
+/// reads them with that, and compiles each in less than a millisecond. What takes longer is not slow,
+/// but held up; and no more than this part of the time to connect, so that there is time left to say
+/// so, and to ask another server.
+const SCRIPTS_WITHIN: Duration = Duration::from_secs(1);
+const SCRIPTS_SHARE: u32 = 2;
 
 /// Who we say we are, and what the connection is prepared for.
 #[derive(Clone, Copy)]
@@ -66,107 +77,6 @@ pub struct Opened {
     pub info: String,
 }
 
-/// Why there is no usable connection.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum OpenError {
-    /// Dial and handshake together took too long.
-    #[error("no connection within {0:?}")]
-    Timeout(Duration),
-    /// There is no socket to be had.
-    #[error("cannot connect: {0}")]
-    Dial(Arc<io::Error>),
-    /// The provider of credentials gave none: what it did instead.
-    #[error("the credentials provider {0}")]
-    NoCredentials(Arc<str>),
-    /// There is a socket, and no TLS on it.
-    #[cfg(feature = "tls")]
-    #[error("{0}")]
-    Tls(TlsFault),
-    /// The server is to be met over TLS, and there is nothing here that could.
-    #[error("TLS needs the feature `tls` of leasehold")]
-    NoTls,
-    /// The server speaks TLS, and we did not.
-    #[error("the server speaks TLS on this port: use rediss://")]
-    WantsTls,
-    /// The server may speak TLS, and we did not; or be about to end.
-    #[error(
-        "the server hung up in the handshake ({0}): \
-         if it speaks TLS on this port, use rediss://"
-    )]
-    HungUp(Failure),
-    /// There is none yet.
-    #[error("not connected: a connection is being made")]
-    Connecting,
-    /// There will be none any more.
-    #[error("another server has taken the place of this one")]
-    Replaced,
-    /// The runtime that was to keep the connection has ended.
-    #[error("the tokio runtime that this locker was connected on has ended: connect on this one")]
-    RuntimeGone,
-    /// The connection broke in the handshake.
-    #[error("the connection broke in the handshake: {0}")]
-    Broken(Failure),
-    /// The server refused a step of the handshake.
-    #[error("the server refused {step}: {error}")]
-    Refused {
-        /// The step.
-        step: &'static str,
-        /// Its words.
-        error: ServerError,
-    },
-    /// A node of a Cluster does not say which master serves which slot.
-    #[error("{0}")]
-    Topology(String),
-    /// The server answered a step with something else than that step's reply.
-    #[error("the server answered {step} with something that is not its reply")]
-    Unexpected {
-        /// The step.
-        step: &'static str,
-    },
-}
-
-impl From<Failure> for OpenError {
-    fn from(failure: Failure) -> Self {
-        let (Failure::NotSent(fault) | Failure::Unknown(fault)) = &failure;
-        let objection = match fault {
-            // In TLS 1.3 a server refuses our certificate when we believe that all is agreed.
-            Fault::Io(error) => Self::of_tls(error),
-            Fault::Decode(DecodeError::UnknownType(TLS_ALERT)) => Some(Self::WantsTls),
-            Fault::Unsealed(error) => Some(Self::Refused { step: "ECHO", error: error.clone() }),
-            _ => None,
-        };
-        objection.unwrap_or(Self::Broken(failure))
-    }
-}
-
-impl OpenError {
-    fn of_dial(error: io::Error) -> Self {
-        Self::of_tls(&error).unwrap_or_else(|| Self::Dial(Arc::new(error)))
-    }
-
-    /// Many servers of TLS just hang up on who does not speak it.
-    fn or_tls_expected(self, may_be_tls: bool) -> Self {
-        match self {
-            Self::Broken(failure @ Failure::Unknown(Fault::ClosedByServer | Fault::Io(_)))
-                if may_be_tls =>
-            {
-                Self::HungUp(failure)
-            }
-            other => other,
-        }
-    }
-
-    #[cfg(feature = "tls")]
-    fn of_tls(error: &io::Error) -> Option<Self> {
-        TlsFault::inside(error).cloned().map(Self::Tls)
-    }
-
-    #[cfg(not(feature = "tls"))]
-    fn of_tls(_: &io::Error) -> Option<Self> {
-        None
-    }
-}
-
 /// Dials and prepares a connection, within one deadline for both; over TLS if it is given a client
 /// of that.
 ///
@@ -196,9 +106,9 @@ pub fn connect<'a>(
         connection.set_prepared(prepared);
         Ok(Opened { connection, info })
     };
-    Box::pin(async move {
-        tokio::time::timeout(within, opening).await.unwrap_or(Err(OpenError::Timeout(within)))
-    })
+    Box::pin(
+        async move { timeout(within, opening).await.unwrap_or(Err(OpenError::Timeout(within))) },
+    )
 }
 
 /// The steps of a handshake; each is one command.
@@ -310,6 +220,10 @@ fn preparation<'a>(
         .chain(hello.info.iter().map(inform))
 }
 
+fn scripts_within(within: Duration) -> Duration {
+    SCRIPTS_WITHIN.min(within / SCRIPTS_SHARE)
+}
+
 /// Sends all steps in one write and judges their replies in order.
 async fn exchange(
     connection: &Arc<Connection>,
@@ -317,14 +231,31 @@ async fn exchange(
     secret: &str,
     within: Duration,
 ) -> Result<Greeting, OpenError> {
-    let commands: Vec<&[&[u8]]> = steps.iter().map(|(_, command)| &command[..]).collect();
-    // Of the digests of scripts none may be taken for another's.
-    let loads = steps.iter().any(|(step, _)| *step == Step::LoadScript);
-    let expected = if loads { Expected::Sealed } else { Expected::Anything };
-    let replies = connection.send_batch(&commands, expected, clock::now(), within)?;
+    let asked_at = clock::now();
+    let mut terms = Terms {
+        expected: Expected::Anything,
+        asked_at,
+        deadline: asked_at.after(within),
+        weight: 0,
+    };
+    let commands = steps.iter().map(|(step, command)| {
+        if *step == Step::LoadScript {
+            // Of the digests of scripts none may be taken for another's.
+            terms.expected = Expected::Sealed;
+        }
+        (&command[..], terms)
+    });
+    let replies = connection.send_together(commands)?;
     let (mut prepared, mut info) = (Prepared::default(), String::new());
     for ((step, command), reply) in steps.iter().zip(replies) {
-        match judge(*step, command, reply.await, secret)? {
+        let outcome = if *step == Step::LoadScript {
+            // One seal is behind all of them: they come together.
+            let most = scripts_within(within);
+            timeout(most, reply).await.map_err(|_| OpenError::ScriptsHeldUp(most))?
+        } else {
+            reply.await
+        };
+        match judge(*step, command, outcome, secret)? {
             Judgement::Done => {}
             Judgement::Digest(digest) => prepared.digests.push(digest),
             Judgement::Info(text) => info.push_str(&String::from_utf8_lossy(&text)),

@@ -188,7 +188,12 @@ impl Connection {
         self.send_together(commands.iter().map(|args| (*args, terms)))
     }
 
-    fn send_together<'a>(
+    /// As [`Connection::send_batch`], each on terms of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`Connection::send_batch`].
+    pub(super) fn send_together<'a>(
         self: &Arc<Self>,
         commands: impl Iterator<Item = (&'a [&'a [u8]], Terms)>,
     ) -> Result<Vec<Reply>, Failure> {

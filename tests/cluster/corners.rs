@@ -5,7 +5,8 @@ use std::time::Duration;
 use leasehold::Locker;
 
 use super::{TTL, connect, take};
-use crate::support::{Cluster, RedisServer, binary, eventually, soon};
+use crate::support::scripted::greeting;
+use crate::support::{Action, Cluster, RedisServer, ScriptedServer, binary, eventually, soon};
 
 /// The lock is with a node that does not serve its slot yet, and that tells nobody of changes: it
 /// has to be asked.
@@ -128,4 +129,21 @@ async fn a_database_of_a_cluster_is_used_or_refused_by_name() {
     assert_eq!(client.text(&["EXISTS", "a"]), "1");
     guard.release().await.unwrap();
     assert_eq!(client.text(&["EXISTS", "a"]), "0");
+}
+
+/// As a master that Redis 6.2 has demoted: it answers HELLO, and nothing from SCRIPT LOAD on. Who waits
+/// for it until there is no time left to connect does not connect here at all.
+#[tokio::test]
+async fn a_node_that_holds_up_the_scripts_is_passed_by() {
+    let mut is_held_up = false;
+    let demoted = ScriptedServer::start(move |command| {
+        is_held_up |= command.is(&["SCRIPT", "LOAD"]);
+        if is_held_up { Action::Silence } else { greeting(command).unwrap() }
+    });
+    let cluster = Cluster::start();
+    let url = format!("redis-cluster://{},{}", demoted.address(), cluster[0].address());
+    let builder = Locker::builder().node(url).ttl(TTL).connect_timeout(Duration::from_secs(3600));
+    let locker = soon("it connects", builder.connect()).await.unwrap();
+    take(&locker, "a").await.release().await.unwrap();
+    assert!(demoted.commands().iter().any(|command| command.is(&["SCRIPT", "LOAD"])));
 }

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 
 use super::*;
+use crate::net::outcome::Failure;
 use crate::support::{
     Action, Command, Fault, FaultProxy, RedisServer, ScriptedServer, binary, scripted::greeting,
     soon,
@@ -244,6 +245,30 @@ async fn a_server_that_accepts_and_says_nothing_is_given_up() {
     let opening = connect(&address, None, HELLO, SETTINGS, Listeners::default(), within);
     let error = soon("it is given up", opening).await.map(|_| ()).unwrap_err();
     assert!(matches!(error, OpenError::Timeout(limit) if limit == within), "{error}");
+}
+
+/// A Redis 6.2.14 under `CLIENT PAUSE .. WRITE` answered HELLO, ECHO and INFO at once, and nothing from
+/// SCRIPT LOAD on until the pause was over.
+#[tokio::test]
+async fn a_server_that_holds_up_the_scripts_is_given_up_long_before_the_rest() {
+    let mut is_held_up = false;
+    let server = ScriptedServer::start(move |command| {
+        is_held_up |= command.is(&["SCRIPT", "LOAD"]);
+        if is_held_up { Action::Silence } else { greeting(command).unwrap() }
+    });
+    let address = Address::Tcp { host: server.address().ip().to_string(), port: server.port() };
+    let within = Duration::from_secs(3600);
+    let opening = connect(&address, None, HELLO, SETTINGS, Listeners::default(), within);
+    let error = soon("it is given up", opening).await.map(|_| ()).unwrap_err();
+    assert!(matches!(error, OpenError::ScriptsHeldUp(SCRIPTS_WITHIN)), "{error}");
+    assert!(error.to_string().contains("answered HELLO, and not SCRIPT LOAD within 1s"), "{error}");
+}
+
+#[test]
+fn the_scripts_get_a_part_of_a_short_time_to_connect() {
+    let of = |millis| scripts_within(Duration::from_millis(millis));
+    assert_eq!(of(100), Duration::from_millis(50));
+    assert_eq!(of(60_000), SCRIPTS_WITHIN);
 }
 
 #[tokio::test]

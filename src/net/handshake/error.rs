@@ -1,0 +1,122 @@
+//! Why a handshake brought no connection.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_resp::DecodeError;
+
+use crate::net::outcome::{Failure, Fault};
+use crate::net::refusal::ServerError;
+#[cfg(feature = "tls")]
+use crate::net::tls::TlsFault;
+
+/// What a server of TLS begins its answer with to who does not speak it.
+const TLS_ALERT: u8 = 0x15;
+
+/// Why there is no usable connection.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Dial and handshake together took too long.
+    #[error("no connection within {0:?}")]
+    Timeout(Duration),
+    /// The server answered what was said before the scripts, and not them.
+    #[error(
+        "the server answered HELLO, and not SCRIPT LOAD within {0:?}: it is held up by a slow script, by \
+         CLIENT PAUSE (CLIENT UNPAUSE ends that), or because it was demoted; name its successor too"
+    )]
+    ScriptsHeldUp(Duration),
+    /// There is no socket to be had.
+    #[error("cannot connect: {0}")]
+    Dial(Arc<io::Error>),
+    /// The provider of credentials gave none: what it did instead.
+    #[error("the credentials provider {0}")]
+    NoCredentials(Arc<str>),
+    /// There is a socket, and no TLS on it.
+    #[cfg(feature = "tls")]
+    #[error("{0}")]
+    Tls(TlsFault),
+    /// The server is to be met over TLS, and there is nothing here that could.
+    #[error("TLS needs the feature `tls` of leasehold")]
+    NoTls,
+    /// The server speaks TLS, and we did not.
+    #[error("the server speaks TLS on this port: use rediss://")]
+    WantsTls,
+    /// The server may speak TLS, and we did not; or be about to end.
+    #[error(
+        "the server hung up in the handshake ({0}): \
+         if it speaks TLS on this port, use rediss://"
+    )]
+    HungUp(Failure),
+    /// There is none yet.
+    #[error("not connected: a connection is being made")]
+    Connecting,
+    /// There will be none any more.
+    #[error("another server has taken the place of this one")]
+    Replaced,
+    /// The runtime that was to keep the connection has ended.
+    #[error("the tokio runtime that this locker was connected on has ended: connect on this one")]
+    RuntimeGone,
+    /// The connection broke in the handshake.
+    #[error("the connection broke in the handshake: {0}")]
+    Broken(Failure),
+    /// The server refused a step of the handshake.
+    #[error("the server refused {step}: {error}")]
+    Refused {
+        /// The step.
+        step: &'static str,
+        /// Its words.
+        error: ServerError,
+    },
+    /// A node of a Cluster does not say which master serves which slot.
+    #[error("{0}")]
+    Topology(String),
+    /// The server answered a step with something else than that step's reply.
+    #[error("the server answered {step} with something that is not its reply")]
+    Unexpected {
+        /// The step.
+        step: &'static str,
+    },
+}
+
+impl From<Failure> for OpenError {
+    fn from(failure: Failure) -> Self {
+        let (Failure::NotSent(fault) | Failure::Unknown(fault)) = &failure;
+        let objection = match fault {
+            // In TLS 1.3 a server refuses our certificate when we believe that all is agreed.
+            Fault::Io(error) => Self::of_tls(error),
+            Fault::Decode(DecodeError::UnknownType(TLS_ALERT)) => Some(Self::WantsTls),
+            Fault::Unsealed(error) => Some(Self::Refused { step: "ECHO", error: error.clone() }),
+            _ => None,
+        };
+        objection.unwrap_or(Self::Broken(failure))
+    }
+}
+
+impl OpenError {
+    pub(super) fn of_dial(error: io::Error) -> Self {
+        Self::of_tls(&error).unwrap_or_else(|| Self::Dial(Arc::new(error)))
+    }
+
+    /// Many servers of TLS just hang up on who does not speak it.
+    pub(super) fn or_tls_expected(self, may_be_tls: bool) -> Self {
+        match self {
+            Self::Broken(failure @ Failure::Unknown(Fault::ClosedByServer | Fault::Io(_)))
+                if may_be_tls =>
+            {
+                Self::HungUp(failure)
+            }
+            other => other,
+        }
+    }
+
+    #[cfg(feature = "tls")]
+    fn of_tls(error: &io::Error) -> Option<Self> {
+        TlsFault::inside(error).cloned().map(Self::Tls)
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn of_tls(_: &io::Error) -> Option<Self> {
+        None
+    }
+}
