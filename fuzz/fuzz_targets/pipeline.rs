@@ -556,7 +556,9 @@ impl Model {
         assert_eq!(self.freed, weights.sum::<usize>());
         let seals = self.line.iter().filter(|waiting| matches!(waiting, Waiting::Seal)).count();
         let seals = if self.failed { 0 } else { seals };
-        assert_eq!(self.pipeline.in_flight(), self.commands.len() - answered + seals);
+        let known = self.commands.len() - answered + seals;
+        // There may be seals that no writer was given yet.
+        assert!(self.pipeline.in_flight() >= known);
     }
 
     fn check_end(&mut self) {
