@@ -208,6 +208,7 @@ async fn looking_changes_nothing_and_asks_for_little_at_once() {
     let used = stats.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split(':').next());
     let allowed = [
         "debug",
+        "echo",
         "eval",
         "get",
         "getrange",

@@ -28,7 +28,7 @@ fn is_there(cluster: &Cluster, nodes: [usize; 2], key: &str) -> bool {
 }
 
 async fn refused(locker: &Locker, name: &str) {
-    let error = locker.lock(name).wait_at_most(Duration::from_millis(20)).await;
+    let error = locker.lock(name).wait_at_most(Duration::from_millis(200)).await;
     let error = error.map(|_: Guard| ()).unwrap_err();
     assert!(error.is_contended() && error.report().holder().is_some(), "{error}");
 }

@@ -102,7 +102,7 @@ fn end_of(status: WaitStatus) -> Option<End> {
 
 /// Sends one process a signal. That it has ended is no error.
 pub fn send(id: Pid, signal: Signal) {
-    let _ = kill(nix::unistd::Pid::from_raw(id.as_raw_pid()), signal);
+    let _ = kill(nix::unistd::Pid::from_raw(id.as_raw_nonzero().get()), signal);
 }
 
 struct Sent {
@@ -126,7 +126,7 @@ fn send_to_all(signal: Signal) -> Sent {
 type Child = (i32, i32);
 
 fn descendants() -> Vec<i32> {
-    below(getpid().as_raw_pid(), &processes())
+    below(getpid().as_raw_nonzero().get(), &processes())
 }
 
 fn below(root: i32, processes: &[Child]) -> Vec<i32> {
