@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leasehold::{Error, Guard, Locker};
 use leasehold_resp::Frame;
-use support::{FaultProxy, RedisServer, STUCK, eventually, soon};
+use support::{FaultProxy, Fleet, RedisServer, STUCK, eventually, soon};
 
 const TTL: Duration = Duration::from_secs(3600);
 
@@ -99,4 +99,28 @@ async fn an_acquire_that_arrives_after_its_release_is_released_once_more() {
     proxy.to_server().let_go();
     eventually("it arrives", || exists(&server, "{late}:fence")).await;
     eventually("it is released once more", || !exists(&server, "late")).await;
+}
+
+/// The same of a lease that the other servers granted, and whose release was answered on the next
+/// connection before the acquire arrived.
+#[tokio::test]
+async fn a_release_that_was_answered_on_another_connection_is_sent_again() {
+    let fleet = Fleet::start(3);
+    let proxy = FaultProxy::start(fleet[2].address());
+    let urls = [fleet[0].url(), fleet[1].url(), proxy.url()];
+    let builder = Locker::builder().nodes(urls).restart_guard(false).ttl(TTL);
+    let locker = builder.command_timeout(Duration::from_millis(400)).connect().await.unwrap();
+    let before = proxy.accepted();
+    proxy.to_server().detain();
+    let late = soon("a lock", locker.lock("late").into_future()).await.unwrap();
+    soon("another connection", proxy.until_accepted(before + 1)).await;
+    eventually("it is ready", || locker.stats().servers[2].connected).await;
+    soon("it is given back", late.release()).await.unwrap();
+    // Behind that release, on the connection that both share.
+    let _next = soon("a lock", locker.lock("next").into_future()).await.unwrap();
+    eventually("all have the next one", || fleet.holding("next") == 3).await;
+    assert!(!exists(&fleet[2], "{late}:fence"), "the acquire has not arrived");
+    proxy.to_server().let_go();
+    eventually("it arrives", || exists(&fleet[2], "{late}:fence")).await;
+    eventually("it is released once more", || !exists(&fleet[2], "late")).await;
 }

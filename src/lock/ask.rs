@@ -180,7 +180,7 @@ fn put_now<'a>(
             Err(error) => return Err(Reason::NoConnection(error)),
         },
     };
-    seat.connection = Some(Arc::clone(&connection));
+    seat.take(Arc::clone(&connection));
     if question.is_vote {
         seat.node.check(seat.lane()).map_err(Reason::Refusal)?;
         seat.is_unanswered = true;
@@ -257,7 +257,7 @@ async fn take_seat(
         return Box::pin(reach(hold, post)).await;
     }
     let connection = node.connection(lane).await?;
-    post.seat().connection = Some(Arc::clone(&connection));
+    post.seat().take(Arc::clone(&connection));
     Ok((node, connection))
 }
 

@@ -265,7 +265,8 @@ fn pointless_at(hold: &Hold) -> Moment {
     clock::now().after(hold.term.ttl() + FROZEN_MAX)
 }
 
-/// Queues the release on servers that may have been asked and are owed it.
+/// Queues the release on servers that may have been asked and are owed it, and where an acquire may
+/// still arrive behind the release that was answered.
 pub(super) fn give_back(hold: &Hold, is_owed: &dyn Fn(usize) -> bool) {
     free(hold, is_owed, Some(hold.owner.value()));
 }
@@ -279,8 +280,13 @@ fn free(hold: &Hold, is_owed: &dyn Fn(usize) -> bool, owner: Option<&[u8]>) {
     *hold.given_back() = true;
     // The clock is not read where nothing is owed.
     let pointless_at = LazyCell::new(|| pointless_at(hold));
-    for (server, post) in hold.posts.iter().enumerate().filter(|(server, _)| is_owed(*server)) {
+    for (server, post) in hold.posts.iter().enumerate() {
+        let is_owed = is_owed(server);
         let mut seat = post.seat();
+        let is_doubtful = seat.is_doubtful();
+        if !is_owed && !is_doubtful {
+            continue;
+        }
         let began_on = seat.connection.clone();
         // A lease that was granted, or the one before it, may have left the connection that it was
         // on, and have no other.
@@ -292,7 +298,7 @@ fn free(hold: &Hold, is_owed: &dyn Fn(usize) -> bool, owner: Option<&[u8]>) {
         if Mutant::ReleasedOnlyWhereGranted.is_on() && !seat.is_granted {
             continue;
         }
-        let again = Redelivery::new(*pointless_at, seat.is_unanswered);
+        let again = Redelivery::new(*pointless_at, seat.is_unanswered || is_doubtful);
         let is_moved = seat.follow(hold.place_of(post), post.slot);
         let (node, lane) = (Arc::clone(&seat.node), seat.lane());
         drop(seat);
@@ -300,7 +306,7 @@ fn free(hold: &Hold, is_owed: &dyn Fn(usize) -> bool, owner: Option<&[u8]>) {
         let keys = count(names.len());
         let parameters = release_of([owner, hold.predecessor()], names, &keys);
         let release = Command::Script(scripts::release(), parameters.words());
-        let began_on = began_on.as_deref().filter(|_| !is_moved);
+        let began_on = began_on.as_deref().filter(|_| !is_moved && !is_doubtful);
         #[cfg(test)]
         let (lane, began_on) = if Mutant::ReleasedOverAnotherConnection.is_on() {
             node.want(node.watch_lane());

@@ -51,7 +51,7 @@ pub(super) async fn reach(
         };
         let error = match node.connection_now(lane) {
             Ok(connection) => {
-                post.seat().connection = Some(Arc::clone(&connection));
+                post.seat().take(Arc::clone(&connection));
                 return Ok((node, connection));
             }
             Err(error) => error,
@@ -196,7 +196,7 @@ async fn ask_at(
     let connection = node.connection(lane).await.map_err(Reason::NoConnection)?;
     node.check(lane).map_err(Reason::Refusal)?;
     if !is_asking {
-        post.seat().connection = Some(Arc::clone(&connection));
+        post.seat().take(Arc::clone(&connection));
     }
     let sent = question.send(&connection, is_asking).await?;
     *asked_at = Some(sent.asked_at());

@@ -34,6 +34,8 @@ pub(super) struct Seat {
     pub(super) is_away: bool,
     /// It was asked for the lease, and has not answered: bytes of that may be under way still.
     pub(super) is_unanswered: bool,
+    /// That was so when the connection that it was asked on had ended, and it took another.
+    was_left_unanswered: bool,
     /// The release is on its way, and is seen through.
     pub(super) is_released: bool,
 }
@@ -73,6 +75,7 @@ impl Post {
                 is_granted: false,
                 is_away: false,
                 is_unanswered: false,
+                was_left_unanswered: false,
                 is_released: false,
             };
             let (place, first_name) = (small(place), small(first_name));
@@ -150,7 +153,20 @@ impl Seat {
 
     /// Goes over to another lane of the same server.
     pub(super) fn change_to(&mut self, lane: usize) {
+        self.was_left_unanswered = self.is_doubtful();
         (self.lane, self.connection) = (small(lane), None);
+    }
+
+    /// It is on this connection from here on.
+    pub(super) fn take(&mut self, connection: Arc<Connection>) {
+        self.was_left_unanswered = self.is_doubtful();
+        self.connection = Some(connection);
+    }
+
+    /// An acquire was unanswered when its connection ended: it may still be carried out, whatever the
+    /// server answers on another.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.was_left_unanswered || self.is_unanswered && self.is_unseated()
     }
 
     /// The connection that it was on has ended.

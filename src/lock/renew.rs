@@ -183,7 +183,7 @@ impl Go {
             place.look_again();
             return None;
         };
-        seat.connection = Some(Arc::clone(&connection));
+        seat.take(Arc::clone(&connection));
         Some(connection)
     }
 
@@ -295,7 +295,8 @@ impl Go {
             Some(Answer::Granted(_)) => {
                 tally.extended += 1;
                 // So its acquire, which was sent before, has been carried out too.
-                hold.seat(server).is_granted = true;
+                let mut seat = hold.seat(server);
+                (seat.is_granted, seat.is_unanswered) = (true, false);
             }
             Some(Answer::NotOwned) => {
                 tally.gone += 1;

@@ -15,7 +15,7 @@ use crate::policy::mutants::{self, Mutant};
 const SHORT: Duration = Duration::from_secs(6);
 
 /// Seeds that failed once, each with what was wrong: with the library, or with a check.
-const FOUND: [(u64, &str); 9] = [
+const FOUND: [(u64, &str); 10] = [
     (456_467_028, "a lease between two connections was not given back to that server"),
     (947_951_785, "nor was one that was handed over just then, to one who gave up"),
     (14_660_893, "of two hand-overs in a row, the first was not given back where it had no answer"),
@@ -24,6 +24,7 @@ const FOUND: [(u64, &str); 9] = [
     (33_538_575, "so they did where too few servers might vote"),
     (438_107_384, "and where two servers named two holders"),
     (279_534_884, "each renewal woke who waited, who was let in by a server, which had it renewed"),
+    (142, "a release that was answered on a second connection settled an acquire of the first"),
     (655_954_956, "a renewal repeated for want of its script was taken for one after the release"),
 ];
 
