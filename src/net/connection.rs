@@ -13,6 +13,7 @@
 //! runs all that was sent.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
@@ -102,7 +103,23 @@ impl Connection {
         listeners: Listeners,
         within: Duration,
     ) -> io::Result<Arc<Self>> {
-        let (read, write) = open(address, tls, settings.dead_after(), within).await?;
+        Self::dial_others(address, &[], tls, settings, listeners, within).await
+    }
+
+    /// As [`Connection::dial`], at none of the addresses in `but`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Connection::dial`], and where the name has no other address.
+    pub(super) async fn dial_others(
+        address: &Address,
+        but: &[SocketAddr],
+        tls: Option<&Client>,
+        settings: Settings,
+        listeners: Listeners,
+        within: Duration,
+    ) -> io::Result<Arc<Self>> {
+        let (read, write) = open(address, but, tls, settings.dead_after(), within).await?;
         Ok(Self::over(read, write, settings, listeners))
     }
 

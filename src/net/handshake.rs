@@ -95,20 +95,50 @@ pub fn connect<'a>(
     listeners: Listeners,
     within: Duration,
 ) -> Soon<'a, Result<Opened, OpenError>> {
-    let opening = async move {
-        let dial_within = within - within / GREETING_SHARE;
-        let connection = Connection::dial(address, tls, settings, listeners, dial_within)
-            .await
-            .map_err(OpenError::of_dial)?;
-        let greeted = greet(&connection, hello, within).await;
-        let may_be_tls = tls.is_none() && matches!(address, Address::Tcp { .. });
-        let (prepared, info) = greeted.map_err(|error| error.or_tls_expected(may_be_tls))?;
-        connection.set_prepared(prepared);
-        Ok(Opened { connection, info })
-    };
-    Box::pin(
-        async move { timeout(within, opening).await.unwrap_or(Err(OpenError::Timeout(within))) },
-    )
+    Box::pin(async move {
+        let mut why = OpenError::Timeout(within);
+        let opening = open(address, tls, hello, settings, listeners, within, &mut why);
+        let opened = timeout(within, opening).await;
+        opened.unwrap_or(Err(why))
+    })
+}
+
+/// Where a name has several addresses, and the server at one holds the scripts up, the next is tried;
+/// `why` is what to say should there be no time left for that.
+async fn open(
+    address: &Address,
+    tls: Option<&Client>,
+    hello: Hello<'_>,
+    settings: Settings,
+    listeners: Listeners,
+    within: Duration,
+    why: &mut OpenError,
+) -> Result<Opened, OpenError> {
+    let dial_within = within - within / GREETING_SHARE;
+    let may_be_tls = tls.is_none() && matches!(address, Address::Tcp { .. });
+    let mut held_up = Vec::new();
+    loop {
+        let listeners = listeners.clone();
+        let dialed =
+            Connection::dial_others(address, &held_up, tls, settings, listeners, dial_within).await;
+        let connection = match dialed {
+            Ok(connection) => connection,
+            Err(_) if !held_up.is_empty() => return Err(why.clone()),
+            Err(error) => return Err(OpenError::of_dial(error)),
+        };
+        match greet(&connection, hello, within).await {
+            Ok((prepared, info)) => {
+                connection.set_prepared(prepared);
+                return Ok(Opened { connection, info });
+            }
+            Err(error @ OpenError::ScriptsHeldUp(_)) => {
+                let Some(peer) = connection.write.peer() else { return Err(error) };
+                *why = error;
+                held_up.push(peer);
+            }
+            Err(error) => return Err(error.or_tls_expected(may_be_tls)),
+        }
+    }
 }
 
 /// The steps of a handshake; each is one command.

@@ -26,7 +26,7 @@ pub trait Refusals: Send + Sync {
 }
 
 /// Who hears a connection.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Listeners {
     /// Its pushes and its end.
     pub pushes: Option<Arc<dyn Pushes>>,

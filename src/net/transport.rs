@@ -6,6 +6,7 @@ pub(crate) mod simulated;
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 #[cfg(unix)]
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,6 +18,8 @@ use tokio::net::tcp;
 #[cfg(unix)]
 use tokio::net::{UnixStream, unix};
 
+#[cfg(test)]
+pub(super) use self::dial::names;
 use super::tls;
 use crate::clock;
 
@@ -49,12 +52,14 @@ impl fmt::Display for Address {
     }
 }
 
-/// Opens a socket to `address`; a host name is resolved anew and each of its addresses tried.
+/// Opens a socket to `address`; a host name is resolved anew and each of its addresses tried,
+/// but for those in `but`.
 ///
 /// `dead_after` bounds how long the kernel lets sent bytes go unacknowledged (`TCP_USER_TIMEOUT`).
 /// What TLS has to object to is inside the error, as a fault of its own ([`tls`]).
 pub(super) async fn open(
     address: &Address,
+    but: &[SocketAddr],
     tls: Option<&tls::Client>,
     dead_after: Duration,
     within: Duration,
@@ -67,7 +72,7 @@ pub(super) async fn open(
     match address {
         Address::Tcp { host, port } => {
             let until = clock::now().after(within);
-            let stream = dial::dial(host, *port, until).await?;
+            let stream = dial::dial(host, *port, until, but).await?;
             stream.set_nodelay(true)?;
             watch_for_death(&stream, dead_after)?;
             match tls {
@@ -183,6 +188,19 @@ impl WriteHalf {
             Self::Unix(half) => half.writable().await,
             #[cfg(test)]
             Self::Simulated(_) => Ok(()),
+        }
+    }
+
+    /// The other end's address; none of a socket that has no more than one, or has ended.
+    pub(super) fn peer(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(half) => half.peer_addr().ok(),
+            #[cfg(feature = "tls")]
+            Self::Tls(half) => half.peer(),
+            #[cfg(unix)]
+            Self::Unix(_) => None,
+            #[cfg(test)]
+            Self::Simulated(_) => None,
         }
     }
 

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use super::*;
 use crate::net::outcome::Failure;
+use crate::net::transport::names;
 use crate::support::{
     Action, Command, Fault, FaultProxy, RedisServer, ScriptedServer, binary, scripted::greeting,
     soon,
@@ -262,6 +263,29 @@ async fn a_server_that_holds_up_the_scripts_is_given_up_long_before_the_rest() {
     let error = soon("it is given up", opening).await.map(|_| ()).unwrap_err();
     assert!(matches!(error, OpenError::ScriptsHeldUp(SCRIPTS_WITHIN)), "{error}");
     assert!(error.to_string().contains("answered HELLO, and not SCRIPT LOAD within 1s"), "{error}");
+}
+
+#[tokio::test]
+async fn the_next_address_of_the_name_is_tried_where_one_holds_up_the_scripts() {
+    let held_up = ScriptedServer::start(|command| match command.name().as_str() {
+        "HELLO" | "CLIENT" => greeting(command).unwrap(),
+        _ => Action::Silence,
+    });
+    let server = ScriptedServer::start(|command| greeting(command).unwrap());
+    names::give("both", vec![held_up.address(), server.address()]);
+    names::give("one", vec![held_up.address()]);
+    let within = Duration::from_secs(3600);
+    let at = |host: &str| Address::Tcp { host: host.into(), port: 1 };
+    let (both, one) = (at("both"), at("one"));
+    let opening = connect(&both, None, HELLO, SETTINGS, Listeners::default(), within);
+    let connection = soon("it opens", opening).await.unwrap().connection;
+    assert!(connection.digest(1).is_some());
+    assert_eq!((held_up.accepted(), server.accepted()), (1, 1));
+
+    let opening = connect(&one, None, HELLO, SETTINGS, Listeners::default(), within);
+    let error = soon("it is given up", opening).await.map(|_| ()).unwrap_err();
+    assert!(matches!(error, OpenError::ScriptsHeldUp(_)), "{error}");
+    assert_eq!(held_up.accepted(), 2);
 }
 
 #[test]

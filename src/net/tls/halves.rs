@@ -1,6 +1,7 @@
 //! The two halves of a connection over TLS: one session, and the two halves of its socket.
 
 use std::io::{self, BufRead, Write};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{Buf, BytesMut};
@@ -179,6 +180,10 @@ impl WriteHalf {
 
     pub(in crate::net) async fn writable(&self) -> io::Result<()> {
         self.socket.writable().await
+    }
+
+    pub(in crate::net) fn peer(&self) -> Option<SocketAddr> {
+        self.socket.as_ref().peer_addr().ok()
     }
 
     /// Says that no more will come, if that can be said without waiting; the socket is for whoever

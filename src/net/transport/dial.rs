@@ -11,13 +11,32 @@ use tokio::time::timeout;
 use crate::clock;
 use crate::policy::Moment;
 
-/// Resolves `host` anew and tries its addresses in turn until one accepts.
+/// Resolves `host` anew and tries its addresses in turn, but for those in `but`, until one accepts.
 ///
 /// The error says what was tried, and what became of it.
-pub(super) async fn dial(host: &str, port: u16, until: Moment) -> io::Result<TcpStream> {
+pub(super) async fn dial(
+    host: &str,
+    port: u16,
+    until: Moment,
+    but: &[SocketAddr],
+) -> io::Result<TcpStream> {
     let left = until.since(clock::now());
     if let Ok(ip) = host.parse::<IpAddr>() {
-        return connect(SocketAddr::new(ip, port), left).await;
+        let address = SocketAddr::new(ip, port);
+        if but.contains(&address) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        return connect(address, left).await;
+    }
+    let mut addresses = resolve(host, port, left).await?;
+    addresses.retain(|address| !but.contains(address));
+    try_each(&addresses, until).await
+}
+
+async fn resolve(host: &str, port: u16, left: Duration) -> io::Result<Vec<SocketAddr>> {
+    #[cfg(test)]
+    if let Some(addresses) = names::known(host) {
+        return Ok(addresses);
     }
     let resolving = timeout(left, lookup_host((host, port)));
     let resolved = resolving.await.unwrap_or_else(|_| Err(no_answer(left)));
@@ -28,7 +47,7 @@ pub(super) async fn dial(host: &str, port: u16, until: Moment) -> io::Result<Tcp
             addresses.push(address);
         }
     }
-    try_each(&addresses, until).await
+    Ok(addresses)
 }
 
 /// Each address gets a fair share of the time that is left, so that one that never answers does
@@ -62,6 +81,29 @@ fn no_answer(within: Duration) -> io::Error {
 
 fn explained(error: &io::Error, what: &str) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
+}
+
+/// Names that only a test knows.
+#[cfg(test)]
+pub(in crate::net) mod names {
+    use std::cell::RefCell;
+    use std::net::SocketAddr;
+
+    thread_local! {
+        static NAMES: RefCell<Vec<(&'static str, Vec<SocketAddr>)>> =
+            const { RefCell::new(Vec::new()) };
+    }
+
+    /// On this thread the name has these addresses, whatever the port.
+    pub(in crate::net) fn give(name: &'static str, addresses: Vec<SocketAddr>) {
+        NAMES.with_borrow_mut(|names| names.push((name, addresses)));
+    }
+
+    pub(super) fn known(name: &str) -> Option<Vec<SocketAddr>> {
+        NAMES.with_borrow(|names| {
+            names.iter().find(|(known, _)| *known == name).map(|(_, addresses)| addresses.clone())
+        })
+    }
 }
 
 #[cfg(test)]
@@ -113,7 +155,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_name_without_an_address_says_so() {
-        let error = soon("an error", dial("nobody.invalid", 1, clock::now().after(STUCK)))
+        let error = soon("an error", dial("nobody.invalid", 1, clock::now().after(STUCK), &[]))
             .await
             .unwrap_err();
         assert!(error.to_string().starts_with("the name was not resolved: "), "{error}");
