@@ -86,8 +86,8 @@ pub(super) struct Prepared {
 }
 
 impl Connection {
-    /// Opens a socket, over TLS if it is given a client of that, and starts its tasks on the
-    /// current runtime. What nobody is given to hear is dropped.
+    /// Opens a socket, at no address in `but`, over TLS if it is given a client of that, and starts
+    /// its tasks on the current runtime. What nobody is given to hear is dropped.
     ///
     /// # Errors
     ///
@@ -97,21 +97,6 @@ impl Connection {
     ///
     /// Outside a tokio runtime.
     pub async fn dial(
-        address: &Address,
-        tls: Option<&Client>,
-        settings: Settings,
-        listeners: Listeners,
-        within: Duration,
-    ) -> io::Result<Arc<Self>> {
-        Self::dial_others(address, &[], tls, settings, listeners, within).await
-    }
-
-    /// As [`Connection::dial`], at none of the addresses in `but`.
-    ///
-    /// # Errors
-    ///
-    /// As [`Connection::dial`], and where the name has no other address.
-    pub(super) async fn dial_others(
         address: &Address,
         but: &[SocketAddr],
         tls: Option<&Client>,

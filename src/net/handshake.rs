@@ -120,7 +120,7 @@ async fn open(
     loop {
         let listeners = listeners.clone();
         let dialed =
-            Connection::dial_others(address, &held_up, tls, settings, listeners, dial_within).await;
+            Connection::dial(address, &held_up, tls, settings, listeners, dial_within).await;
         let connection = match dialed {
             Ok(connection) => connection,
             Err(_) if !held_up.is_empty() => return Err(why.clone()),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::task::Waker;
+#[cfg(any(test, feature = "examine"))]
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -177,6 +178,7 @@ impl Connection {
     /// # Errors
     ///
     /// [`Failure::NotSent`], when the connection has ended: none of them is sent.
+    #[cfg(any(test, feature = "examine"))]
     pub fn send_batch(
         self: &Arc<Self>,
         commands: &[&[&[u8]]],
@@ -188,11 +190,11 @@ impl Connection {
         self.send_together(commands.iter().map(|args| (*args, terms)))
     }
 
-    /// As [`Connection::send_batch`], each on terms of its own.
+    /// Sends several commands that nothing comes between, in one write, each on its own terms.
     ///
     /// # Errors
     ///
-    /// As [`Connection::send_batch`].
+    /// [`Failure::NotSent`], when the connection has ended: none of them is sent.
     pub(super) fn send_together<'a>(
         self: &Arc<Self>,
         commands: impl Iterator<Item = (&'a [&'a [u8]], Terms)>,

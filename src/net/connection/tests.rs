@@ -34,7 +34,7 @@ async fn dial_heard(
 ) -> Arc<Connection> {
     let address = Address::Tcp { host: address.ip().to_string(), port: address.port() };
     let listeners = Listeners { pushes, refusals: None };
-    Connection::dial(&address, None, settings, listeners, STUCK).await.unwrap()
+    Connection::dial(&address, &[], None, settings, listeners, STUCK).await.unwrap()
 }
 
 async fn call(connection: &Arc<Connection>, words: &[&[u8]]) -> Outcome {
@@ -568,7 +568,7 @@ async fn a_unix_socket_serves_as_well() {
     let path = server.unix_url();
     let path = path.strip_prefix("redis+unix://").unwrap().into();
     let connection =
-        Connection::dial(&Address::Unix { path }, None, PATIENT, Listeners::default(), STUCK)
+        Connection::dial(&Address::Unix { path }, &[], None, PATIENT, Listeners::default(), STUCK)
             .await
             .unwrap();
     echo(&connection, "over a path").await.unwrap();
