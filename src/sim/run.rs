@@ -82,7 +82,14 @@ async fn simulate(plan: Plan) -> Outcome {
     let mut lockers = Vec::new();
     for client in &clients {
         let locker = client.run(connect(Arc::clone(&world))).await;
-        lockers.push(locker.expect("all servers are well at first"));
+        match locker {
+            Ok(locker) => lockers.push(locker),
+            // All servers are well at first.
+            Err(error) => {
+                world.history().breach("no connection", error.to_string());
+                return verdict(&world, &registers);
+            }
+        }
     }
     world.has_begun.store(true, Ordering::Relaxed);
     let mut actors = JoinSet::new();
