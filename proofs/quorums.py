@@ -9,48 +9,37 @@ only writes, with R = W = q.
 import z3
 
 
-def overlap(big, small, forgetting, all_servers):
-    """Whether sets of `big` and `small` servers always share one of those that remember."""
-    shared, kept = z3.Ints("shared kept")
+def shares(big, small, assumed):
+    """Whether sets of `big` and `small` of n servers, of which k forget, always share one that remembers."""
+    n, k, shared, kept = z3.Ints("n k shared kept")
     solver = z3.Solver()
-    solver.add(all_servers >= 1, big <= all_servers, small <= all_servers, forgetting >= 0)
-    solver.add(shared >= 0, shared >= big + small - all_servers)
-    solver.add(kept >= 0, kept >= shared - forgetting)
-    return solver, kept
+    solver.add(n >= 1, big <= n, small <= n, k >= 0)
+    solver.add(shared >= 0, shared >= big + small - n)
+    solver.add(kept >= 0, kept >= shared - k)
+    solver.add(assumed, kept < 1)
+    return solver.check() == z3.unsat
 
 
 def arithmetic():
     """The claims that do not hold; none."""
     q, n, k, r, w = z3.Ints("q n k r w")
-    failed = []
-
-    def oblige(name, big, small, *assumed):
-        solver, kept = overlap(big, small, k, n)
-        solver.add(*assumed, kept < 1)
-        if solver.check() != z3.unsat:
-            failed.append(name)
-
-    oblige("two quorums, k = 2q - N - 1", q, q, k == 2 * q - n - 1)
-    oblige("two writers, 2W > N + k", w, w, 2 * w > n + k)
-    oblige("reader and writer, R + W > N + k", r, w, r + w > n + k)
-    return failed
+    claims = {
+        "two quorums, k = 2q - N - 1": shares(q, q, k == 2 * q - n - 1),
+        "two writers, 2W > N + k": shares(w, w, 2 * w > n + k),
+        "reader and writer, R + W > N + k": shares(r, w, r + w > n + k),
+    }
+    return [name for name, holds in claims.items() if not holds]
 
 
 def weakened():
     """Each bound with one less: the ones that still hold; none."""
     q, n, k, r, w = z3.Ints("q n k r w")
-    still = []
-
-    def expect(name, big, small, *assumed):
-        solver, kept = overlap(big, small, k, n)
-        solver.add(*assumed, kept < 1)
-        if solver.check() != z3.sat:
-            still.append(name)
-
-    expect("k = 2q - N", q, q, k == 2 * q - n)
-    expect("2W = N + k", w, w, 2 * w == n + k)
-    expect("R + W = N + k", r, w, r + w == n + k)
-    return still
+    claims = {
+        "k = 2q - N": shares(q, q, k == 2 * q - n),
+        "2W = N + k": shares(w, w, 2 * w == n + k),
+        "R + W = N + k": shares(r, w, r + w == n + k),
+    }
+    return [name for name, holds in claims.items() if holds]
 
 
 def writers_share(may_forget=False):
