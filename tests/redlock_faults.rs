@@ -157,6 +157,22 @@ async fn nobody_waits_for_a_frozen_server_while_the_lock_is_contended() {
     }
 }
 
+/// Two refuse and two fail at once: the lock cannot be had, whatever the frozen one would say.
+#[tokio::test]
+async fn nobody_waits_for_a_frozen_server_to_learn_why_a_lock_cannot_be_had() {
+    let mut fleet = Fleet::start(5);
+    let holding = builder(fleet.urls()).connect().await.unwrap();
+    let asking = builder(fleet.urls()).command_timeout(NEVER).connect().await.unwrap();
+    let _guard = take(&holding, "a").await;
+    eventually("every server has the lease", || fleet.holding("a") == 5).await;
+    fleet[0].stop();
+    (3..5).for_each(|killed| fleet[killed].kill());
+    for _ in 0..5 {
+        let error = soon("a refusal", asking.try_lock("a").into_future()).await.unwrap_err();
+        assert!(error.is_contended() || error.is_no_quorum(), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn a_frozen_server_is_given_up_by_its_timeout_and_joins_again() {
     let fleet = Fleet::start(3);

@@ -25,9 +25,10 @@ use crate::server::redelivery;
 use crate::server::watch::Watchers;
 use crate::stats::Meter;
 
-/// A leader that takes longer than so many round trips of the others, and this, is not waited for.
-const LEAD_ROUND_TRIPS: u32 = 4;
-const LEAD_FLOOR: Duration = Duration::from_millis(2);
+/// Round trips of the others, and time beside them, that a server is given to answer where the
+/// servers together could do without its answer.
+const SLOW_ROUND_TRIPS: u32 = 4;
+const SLOW_FLOOR: Duration = Duration::from_millis(2);
 
 /// A server that is asked before the others, and how long its answer is waited for.
 #[derive(Clone, Debug)]
@@ -234,8 +235,7 @@ impl Core {
         };
         let servers = (0..self.places.len()).filter(|server| !shunned.contains(server));
         let server = servers.max_by_key(rank)?;
-        let patience = round_trip * LEAD_ROUND_TRIPS + LEAD_FLOOR;
-        Some(Lead { server, patience, shunned: shunned.to_vec() })
+        Some(Lead { server, patience: patience(round_trip), shunned: shunned.to_vec() })
     }
 
     /// Whether these locks are in several slots of one place, each of which may be with another server.
@@ -249,6 +249,12 @@ impl Core {
     pub(crate) fn is_single(&self) -> bool {
         self.places.len() == 1
     }
+}
+
+/// How long a server is waited for whose answer the servers together could do without, where the
+/// slowest of the others took `round_trip`.
+pub(super) fn patience(round_trip: Duration) -> Duration {
+    round_trip * SLOW_ROUND_TRIPS + SLOW_FLOOR
 }
 
 impl Drop for Core {

@@ -5,7 +5,10 @@ use std::pin::Pin;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use tokio::time::sleep;
+
 use super::ask::Ask;
+use super::core::patience;
 use super::few::Few;
 use super::hold::Hold;
 use super::limit::Limit;
@@ -13,6 +16,16 @@ use super::question::Question;
 use super::round::Round;
 use crate::policy::Verdict;
 use crate::soon::Soon;
+
+/// What ended the wait for answers.
+#[derive(PartialEq)]
+enum Ended {
+    Decided,
+    /// They decide, but for why the lock cannot be had; the rest took too long to be waited for.
+    Grace,
+    /// The question's limit.
+    Limit,
+}
 
 /// Puts `question` to every server that `round` has no answer of yet, from the caller's task, and
 /// returns as soon as the answers decide, or at the question's limit. What comes later is not waited
@@ -27,8 +40,8 @@ pub(super) async fn ask_all(hold: &Hold, question: &Question<'_>, mut round: Rou
         return round.cut();
     }
     let quorum = hold.quorum();
-    let (mut asked, mut timer) = (None, None);
-    let is_cut = poll_fn(|context| {
+    let (mut asked, mut timer, mut grace) = (None, None, None);
+    let ended = poll_fn(|context| {
         let is_first = asked.is_none();
         let asked: &mut Few<_> =
             asked.get_or_insert_with(|| begin_all(hold, question, &round, context.waker()));
@@ -44,25 +57,32 @@ pub(super) async fn ask_all(hold: &Hold, question: &Question<'_>, mut round: Rou
             }
         }
         round.verdict = round.count(quorum);
-        let is_open = question.is_vote && round.leaves_open_why(quorum);
-        if round.verdict != Verdict::Pending && !is_open {
-            return Poll::Ready(false);
+        if round.verdict != Verdict::Pending {
+            if !question.is_vote || !round.leaves_open_why(quorum) {
+                return Poll::Ready(Ended::Decided);
+            }
+            let rest = || Box::pin(sleep(patience(round.slowest_answer())));
+            if grace.get_or_insert_with(rest).as_mut().poll(context).is_ready() {
+                return Poll::Ready(Ended::Grace);
+            }
         }
         if timer.is_none() {
             timer = timer_for(hold, question, asked);
         }
         let is_over = |timer: &mut Soon<'_, ()>| timer.as_mut().poll(context).is_ready();
-        if timer.as_mut().is_some_and(is_over) { Poll::Ready(true) } else { Poll::Pending }
+        if timer.as_mut().is_some_and(is_over) { Poll::Ready(Ended::Limit) } else { Poll::Pending }
     })
     .await;
-    if is_cut {
-        round = round.cut();
+    if ended != Ended::Decided {
         let asked = asked.iter_mut().flat_map(|asked| asked.iter_mut());
         for (asked, answer) in asked.zip(round.answers.iter_mut()) {
             if let Some(pending) = asked {
                 *answer = Some(pending.cut());
             }
         }
+    }
+    if ended == Ended::Limit {
+        round = round.cut();
     }
     if let Some(pointless_at) = question.owed_until {
         let late = asked.iter_mut().flat_map(|asked| asked.iter_mut()).filter_map(Option::take);
