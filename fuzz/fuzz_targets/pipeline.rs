@@ -20,12 +20,13 @@ use leasehold::fuzzing::{Moment, Redelivery};
 use leasehold::fuzzing::outbox::Commit;
 use leasehold::fuzzing::outcome::{Failure, Fault};
 use leasehold::fuzzing::owed::Owed;
-use leasehold::fuzzing::pipeline::{Pipeline, Sweep, Terms, Ticket};
+use leasehold::fuzzing::pipeline::{Patience, Pipeline, Sweep, Terms, Ticket};
 use leasehold::fuzzing::proof::{Expected, STAMP_ROOM};
 use leasehold_resp::{Decoder, Frame, Limits, encode_command, encode_frame};
 use libfuzzer_sys::fuzz_target;
 
-const DEAD_AFTER: Duration = Duration::from_millis(500);
+const PATIENCE: Patience =
+    Patience { until_late: Duration::from_millis(250), until_dead: Duration::from_millis(500) };
 
 #[derive(Arbitrary, Debug)]
 enum Operation {
@@ -534,8 +535,8 @@ impl Model {
     fn tick(&mut self, ms: u64) {
         self.now_ms += ms;
         let idle = self.pipeline.in_flight() == 0;
-        match self.pipeline.sweep(self.now(), DEAD_AFTER, &mut Vec::new()) {
-            Sweep::Busy => {}
+        match self.pipeline.sweep(self.now(), PATIENCE, &mut Vec::new()) {
+            Sweep::Busy | Sweep::Asks => {}
             Sweep::Idle => assert!(idle),
             Sweep::Dead(_) => {
                 assert!(!idle);

@@ -98,6 +98,16 @@ impl Decoder {
         self.decode_any(buf)
     }
 
+    /// Whether the frame that has begun and is not whole, if any, is a push. `buf` is what
+    /// [`Decoder::decode`] has left.
+    #[must_use]
+    pub fn is_in_push(&self, buf: &[u8]) -> bool {
+        match self.open.first() {
+            Some(outermost) => outermost.is_push(),
+            None => buf.first() == Some(&b'>'),
+        }
+    }
+
     fn decode_any(&mut self, buf: &mut BytesMut) -> Result<Option<Frame>, DecodeError> {
         match self.state {
             State::Failed(error) => return Err(error),

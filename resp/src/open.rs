@@ -76,6 +76,10 @@ impl Open {
         }
     }
 
+    pub(crate) fn is_push(&self) -> bool {
+        matches!(self, Self::List { list: List::Push, .. })
+    }
+
     /// Whether the next value is one that no count has announced.
     pub(crate) fn is_streamed(&self) -> bool {
         matches!(

@@ -24,7 +24,7 @@ use leasehold_resp::Frame;
 use super::acknowledged::Waiting;
 use super::outcome::Fault;
 use super::owed::Owed;
-use super::pipeline::{Pipeline, Sweep};
+use super::pipeline::{Patience, Pipeline, Sweep};
 use super::pushes::{Listeners, Pushes};
 use super::refusal::{Code, ServerError};
 use super::sending::IN_FLIGHT_BYTES;
@@ -36,7 +36,7 @@ use crate::clock;
 
 /// A command's timeout is noticed within this part of it.
 const SWEEPS_PER_TIMEOUT: u32 = 8;
-/// A connection on which commands wait and nothing was read for this many timeouts is dead.
+/// A connection on which commands wait and no reply was read for this many timeouts is dead.
 const TIMEOUTS_UNTIL_DEAD: u32 = 2;
 
 /// How a connection behaves.
@@ -54,8 +54,9 @@ pub fn noticed_within(command_timeout: Duration) -> Duration {
 }
 
 impl Settings {
-    fn dead_after(&self) -> Duration {
-        self.command_timeout * TIMEOUTS_UNTIL_DEAD
+    fn patience(&self) -> Patience {
+        let until_late = self.command_timeout;
+        Patience { until_late, until_dead: until_late * TIMEOUTS_UNTIL_DEAD }
     }
 }
 
@@ -104,7 +105,7 @@ impl Connection {
         listeners: Listeners,
         within: Duration,
     ) -> io::Result<Arc<Self>> {
-        let (read, write) = open(address, but, tls, settings.dead_after(), within).await?;
+        let (read, write) = open(address, but, tls, settings.patience().until_dead, within).await?;
         Ok(Self::over(read, write, settings, listeners))
     }
 
@@ -217,10 +218,6 @@ impl Connection {
         woken: &mut Vec<Waker>,
     ) -> Result<(), Fault> {
         let mut pipeline = self.lock();
-        if frames.is_empty() {
-            pipeline.note_part();
-            return Ok(());
-        }
         let proved = pipeline.judge(frames)?;
         let mut frames = frames.drain(..proved);
         while let Some((listener, push)) = self.deliver(pipeline, &mut frames, woken)? {
@@ -268,11 +265,21 @@ impl Connection {
         delivered
     }
 
+    /// A read brought a part of a frame, and no whole one.
+    pub(super) fn note_part(&self, is_push: bool) {
+        self.lock().note_part(is_push);
+    }
+
     pub(super) fn sweep(&self, woken: &mut Vec<Waker>) -> Sweep {
         // The handshake has a time limit of its own.
         let is_prepared = self.prepared.get().is_some();
-        let dead_after = if is_prepared { self.settings.dead_after() } else { Duration::MAX };
-        self.lock().sweep(clock::now(), dead_after, woken)
+        let patience = if is_prepared { self.settings.patience() } else { Patience::ENDLESS };
+        let mut pipeline = self.lock();
+        let found = pipeline.sweep(clock::now(), patience, woken);
+        if let Sweep::Asks = found {
+            self.commit(pipeline);
+        }
+        found
     }
 
     /// The reader is gone, with its runtime: nobody is left waiting for a reply that could not

@@ -31,6 +31,9 @@ pub enum Fault {
     /// The server read or wrote nothing for so long that the connection was given up.
     #[error("the server was silent for {0:?} with commands waiting")]
     Silent(Duration),
+    /// The server sent pushes, and not the reply that was due.
+    #[error("the server sent pushes and no reply for {0:?}, with commands waiting")]
+    OnlyPushes(Duration),
     /// The server closed the connection.
     #[error("the server closed the connection")]
     ClosedByServer,

@@ -15,7 +15,6 @@
 
 use std::collections::VecDeque;
 use std::task::Poll;
-use std::time::Duration;
 
 use bytes::BytesMut;
 use leasehold_resp::Frame;
@@ -29,22 +28,13 @@ use crate::policy::Moment;
 #[cfg(test)]
 use crate::policy::mutants::Mutant;
 
+mod lateness;
 mod push;
 mod slots;
 
+pub use lateness::{Patience, Sweep};
 use slots::{Holder, Slot, Slots};
 pub use slots::{Terms, Ticket};
-
-/// What a sweep found.
-#[derive(Debug)]
-pub enum Sweep {
-    /// Commands are under way: sweep again.
-    Busy,
-    /// Nothing was under way since the last sweep: no more sweeps until a push asks for them.
-    Idle,
-    /// Nothing was read for too long.
-    Dead(Fault),
-}
 
 /// See the module's documentation.
 pub struct Pipeline<W> {
@@ -65,6 +55,10 @@ pub struct Pipeline<W> {
     sweeping: bool,
     /// Whether anything was answered, or began to wait in an empty queue, since the last sweep.
     stirred: bool,
+    /// Whether a push came since the last reply.
+    pushed: bool,
+    /// Whether there is a seal for which the server was asked since the last reply.
+    asked: bool,
     silent_since: Moment,
     fault: Option<Fault>,
 }
@@ -84,6 +78,8 @@ impl<W: Clone> Pipeline<W> {
             refused: Vec::new(),
             sweeping: false,
             stirred: false,
+            pushed: false,
+            asked: false,
             silent_since: Moment::from_nanos(0),
             fault: None,
         }
@@ -145,7 +141,9 @@ impl<W: Clone> Pipeline<W> {
         let mut waiting = self.waiting.iter();
         let (mut proved, mut is_pending) = (0, false);
         for (count, frame) in (1..).zip(frames) {
-            if !is_push(frame) {
+            if is_push(frame) {
+                self.pushed = true;
+            } else {
                 let sent = |slot: &&Slot<W>| !self.outbox.is_unsent(slot.starts_at);
                 let slot = waiting.next().map(|index| &self.slots[*index]).filter(sent);
                 let standing = slot.ok_or(Fault::Unsolicited)?.place.judge(frame, is_pending)?;
@@ -206,11 +204,6 @@ impl<W: Clone> Pipeline<W> {
             self.waiting.pop_front();
             self.answer(index, Ok(Frame::Null));
         }
-    }
-
-    /// A part of a frame came, and no whole one.
-    pub fn note_part(&mut self) {
-        self.stirred = true;
     }
 
     /// The slot has left the queue: settles it if somebody waits, frees it if nobody does.
@@ -310,32 +303,6 @@ impl<W: Clone> Pipeline<W> {
             Holder::Settled(Ok(reply)) if reply.error().is_none() => Ok(None),
             _ => Err(owed),
         }
-    }
-
-    /// Settles what has waited too long (its place in the queue stays), and finds out whether the
-    /// connection is dead: commands wait, and nothing was read for `dead_after`.
-    pub fn sweep(&mut self, now: Moment, dead_after: Duration, woken: &mut Vec<W>) -> Sweep {
-        let stirred = std::mem::take(&mut self.stirred);
-        if stirred {
-            self.silent_since = now;
-        }
-        if self.waiting.is_empty() {
-            self.sweeping = stirred;
-            return if stirred { Sweep::Busy } else { Sweep::Idle };
-        }
-        for &index in &self.waiting {
-            let slot = &mut self.slots[index];
-            if slot.deadline > now {
-                continue;
-            }
-            if let Holder::Waits(waker) = &mut slot.holder {
-                woken.extend(waker.take());
-                let waited = slot.deadline.since(slot.asked_at);
-                slot.holder = Holder::Settled(Err(Failure::Unknown(Fault::Timeout(waited))));
-            }
-        }
-        let silent_for = now.since(self.silent_since);
-        if silent_for >= dead_after { Sweep::Dead(Fault::Silent(silent_for)) } else { Sweep::Busy }
     }
 
     /// Ends the connection: what waits is told whether any of its bytes were handed to a writer,

@@ -68,8 +68,17 @@ async fn read_until_the_end(connection: Weak<Connection>, mut socket: ReadHalf) 
         let received = match read {
             Ok(0) => Err(Fault::ClosedByServer),
             Ok(_) => {
-                let decoded = decode_all(&mut decoder, &mut buffer, &mut frames);
-                decoded.and_then(|()| connection.receive(&mut frames, &mut woken))
+                let unproved = frames.len();
+                match decode_all(&mut decoder, &mut buffer, &mut frames) {
+                    Ok(()) if frames.len() > unproved => {
+                        connection.receive(&mut frames, &mut woken)
+                    }
+                    Ok(()) => {
+                        connection.note_part(decoder.is_in_push(&buffer));
+                        Ok(())
+                    }
+                    Err(fault) => Err(fault),
+                }
             }
             Err(error) => Err(error.into()),
         };
@@ -136,7 +145,7 @@ pub(super) async fn sweep(connection: Weak<Connection>, signals: Arc<Signals>, i
         };
         woken.drain(..).for_each(Waker::wake);
         match found {
-            Sweep::Busy => {}
+            Sweep::Busy | Sweep::Asks => {}
             Sweep::Idle => signals.sweep.notified().await,
             Sweep::Dead(fault) => {
                 if let Some(connection) = connection.upgrade() {

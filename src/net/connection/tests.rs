@@ -200,6 +200,58 @@ async fn a_timeout_alone_does_not_end_a_connection_that_still_answers() {
     assert_eq!(connection.credit.available_permits(), IN_FLIGHT_BYTES);
 }
 
+/// The outcome of a script that gives back its stamp, and leaves a mark.
+async fn give_back(connection: &Arc<Connection>) -> Outcome {
+    let script = b"redis.call('INCR', 'runs') return tonumber(ARGV[1])";
+    let words: [&[u8]; 4] = [b"EVAL", script, b"0", STAMP_ROOM];
+    connection.send_unbounded(&words, Expected::Stamp, clock::now())?.await
+}
+
+#[tokio::test]
+async fn a_lost_reply_behind_which_nothing_is_sent_ends_the_connection() {
+    let server = RedisServer::start();
+    let proxy = FaultProxy::start(server.address());
+    let connection = dial(proxy.address(), QUICK).await;
+    connection.set_prepared(Prepared::default());
+    give_back(&connection).await.unwrap();
+    proxy.to_client().lose_next_chunk();
+    let outcome = soon("the timeout", give_back(&connection)).await;
+    assert!(matches!(outcome, Err(Failure::Unknown(Fault::Timeout(_)))), "{outcome:?}");
+    soon("the connection ends", connection.ended()).await;
+    assert!(matches!(connection.fault(), Fault::Misplaced), "{:?}", connection.fault());
+}
+
+#[tokio::test]
+async fn a_connection_that_gets_only_pushes_ends_once_a_reply_is_late() {
+    let server = RedisServer::start();
+    let proxy = FaultProxy::start(server.address());
+    let connection = dial(proxy.address(), QUICK).await;
+    connection.set_prepared(Prepared::default());
+    call(&connection, &[b"HELLO", b"3"]).await.unwrap();
+    call(&connection, &[b"CLIENT", b"TRACKING", b"ON", b"BCAST"]).await.unwrap();
+    proxy.to_client().lose_next_chunk();
+    let delivered = proxy.to_client().delivered_bytes();
+    let mut lost = pin!(give_back(&connection));
+    let outcome = soon("an outcome", async {
+        loop {
+            tokio::select! {
+                biased;
+                outcome = &mut lost => break outcome,
+                () = tokio::time::sleep(Duration::from_millis(20)) => {}
+            }
+            // A push before the reply would be lost instead of it.
+            if server.cli(&["EXISTS", "runs"]) == Frame::Integer(1) {
+                server.cli(&["SET", "watched", "by all"]);
+            }
+        }
+    });
+    let outcome = outcome.await;
+    assert!(matches!(outcome, Err(Failure::Unknown(_))), "{outcome:?}");
+    soon("the connection ends", connection.ended()).await;
+    assert!(matches!(connection.fault(), Fault::OnlyPushes(_)), "{:?}", connection.fault());
+    assert!(proxy.to_client().delivered_bytes() > delivered, "pushes came");
+}
+
 /// Bytes that come are a sign of life, long before they make a reply.
 #[tokio::test]
 async fn a_reply_that_takes_longer_than_every_timeout_does_not_end_the_connection() {

@@ -153,6 +153,13 @@ impl<W: Clone> Pipeline<W> {
         }
     }
 
+    /// Puts a seal behind all that waits, whether a reply needs it or not.
+    pub(super) fn ask(&mut self, now: Moment) {
+        self.unsealed = None;
+        let expected = Expected::Anything;
+        self.append_seal(Terms { expected, asked_at: now, deadline: now, weight: 0 });
+    }
+
     fn append_seal(&mut self, terms: Terms) {
         if self.outbox.is_closed() {
             return;

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use bytes::Bytes;
 
 use super::super::outbox::{Commit, GATHERED_MIN};
@@ -8,7 +10,8 @@ use crate::policy::Redelivery;
 type Plain = Pipeline<u32>;
 
 const PING: &[&[u8]] = &[b"PING"];
-const DEAD_AFTER: Duration = Duration::from_millis(100);
+const PATIENCE: Patience =
+    Patience { until_late: Duration::from_millis(50), until_dead: Duration::from_millis(100) };
 
 fn at(ms: u64) -> Moment {
     Moment::from_nanos(ms * 1_000_000)
@@ -51,6 +54,16 @@ fn settled(pipeline: &mut Plain, ticket: Ticket) -> Outcome {
         Poll::Ready(outcome) => outcome,
         Poll::Pending => panic!("{ticket:?} is not settled"),
     }
+}
+
+/// What the last of these commands ends with.
+fn last_word(sent: &[u8]) -> String {
+    let text = String::from_utf8(sent.to_vec()).unwrap();
+    text.trim_end().rsplit("\r\n").next().unwrap().to_owned()
+}
+
+fn sweep(pipeline: &mut Plain, ms: u64) -> Sweep {
+    pipeline.sweep(at(ms), PATIENCE, &mut Vec::new())
 }
 
 fn number(outcome: Outcome) -> i64 {
@@ -335,7 +348,7 @@ fn what_is_owed_is_sent_and_handed_back_only_if_it_was_not_answered() {
     }
     assert_eq!(write_all(&mut pipeline), b"onetwothree");
     assert_eq!(pipeline.deliver(Frame::Integer(1)).unwrap(), None);
-    assert!(matches!(pipeline.sweep(at(60), DEAD_AFTER, &mut Vec::new()), Sweep::Busy));
+    assert!(matches!(pipeline.sweep(at(60), PATIENCE, &mut Vec::new()), Sweep::Busy));
     pipeline.fail(Fault::ClosedByServer, &mut Vec::new());
     assert_eq!(pipeline.take_unanswered(), [owed("two"), owed("three")]);
     assert_eq!(pipeline.take_unanswered(), []);
@@ -367,8 +380,7 @@ fn what_needs_a_proof_is_sealed_whatever_goes_behind_it() {
         let set = pipeline.push(&[b"SET"], flag).unwrap();
         let script = Terms { expected: behind, ..terms(0, 50) };
         let script = pipeline.push(&[b"EVALSHA", STAMP_ROOM], script).unwrap();
-        let sent = write_all(&mut pipeline);
-        let seal = Frame::Bulk(Bytes::copy_from_slice(&sent[sent.len() - 18..sent.len() - 2]));
+        let seal = Frame::Bulk(last_word(&write_all(&mut pipeline)).into());
         let mut frames = vec![Frame::Null, Frame::Error("NOSCRIPT x".into())];
         assert_eq!(pipeline.judge(&frames).unwrap(), 0, "nothing is proved");
         frames.push(seal);
@@ -396,7 +408,7 @@ fn what_is_owed_only_later_is_seen_through_from_where_it_is() {
     assert_eq!(pipeline.owe(answered, owed("settled")), Ok(None));
     assert_eq!(pipeline.owe(refused, owed("refused")), Err(owed("refused")));
     assert_eq!(pipeline.owe(waits, owed("waits")), Ok(Some(4)));
-    assert!(matches!(pipeline.sweep(at(60), DEAD_AFTER, &mut Vec::new()), Sweep::Busy));
+    assert!(matches!(pipeline.sweep(at(60), PATIENCE, &mut Vec::new()), Sweep::Busy));
     assert_eq!(pipeline.owe(timed_out, owed("timed out")), Ok(None));
     assert_eq!(pipeline.owe(unsent, owed("unsent")), Ok(None));
     assert_eq!(pipeline.deliver(Frame::Integer(1)).unwrap(), None);
@@ -458,9 +470,9 @@ fn a_timeout_ends_the_wait_and_keeps_the_place_in_the_queue() {
     let (slow, next) = (send(&mut pipeline), send(&mut pipeline));
     assert!(poll(&mut pipeline, slow, 1).is_pending());
     let mut woken = Vec::new();
-    assert!(matches!(pipeline.sweep(at(49), DEAD_AFTER, &mut woken), Sweep::Busy));
+    assert!(matches!(pipeline.sweep(at(49), PATIENCE, &mut woken), Sweep::Busy));
     assert!(woken.is_empty());
-    assert!(matches!(pipeline.sweep(at(50), DEAD_AFTER, &mut woken), Sweep::Busy));
+    assert!(matches!(pipeline.sweep(at(50), PATIENCE, &mut woken), Sweep::Busy));
     assert_eq!(woken, [1]);
     let outcome = settled(&mut pipeline, slow);
     assert!(matches!(outcome, Err(Failure::Unknown(Fault::Timeout(_)))), "{outcome:?}");
@@ -478,7 +490,7 @@ fn a_timeout_ends_the_wait_and_keeps_the_place_in_the_queue() {
 fn a_reply_that_comes_after_the_timeout_but_before_the_look_does_not_change_the_outcome() {
     let mut pipeline = Plain::new(0);
     let ticket = send(&mut pipeline);
-    pipeline.sweep(at(50), DEAD_AFTER, &mut Vec::new());
+    pipeline.sweep(at(50), PATIENCE, &mut Vec::new());
     pipeline.deliver(Frame::Integer(1)).unwrap();
     assert!(matches!(settled(&mut pipeline, ticket), Err(Failure::Unknown(_))));
     assert_eq!(pipeline.slots.count().1, 1);
@@ -490,35 +502,68 @@ fn a_connection_that_stays_silent_with_commands_waiting_is_dead() {
     let mut pipeline = Plain::new(0);
     let ticket = send(&mut pipeline);
     pipeline.abandon(ticket);
-    let mut sweep = |ms| pipeline.sweep(at(ms), DEAD_AFTER, &mut Vec::new());
-    assert!(matches!(sweep(10), Sweep::Busy));
-    assert!(matches!(sweep(109), Sweep::Busy));
-    assert!(matches!(sweep(110), Sweep::Dead(Fault::Silent(_))));
+    assert!(matches!(sweep(&mut pipeline, 10), Sweep::Busy));
+    assert!(matches!(sweep(&mut pipeline, 59), Sweep::Busy));
+    assert!(matches!(sweep(&mut pipeline, 60), Sweep::Asks), "late");
+    assert!(matches!(sweep(&mut pipeline, 109), Sweep::Busy), "it is asked once");
+    assert!(matches!(sweep(&mut pipeline, 110), Sweep::Dead(Fault::Silent(_))));
 }
 
 #[test]
-fn a_part_of_a_reply_is_a_sign_of_life() {
-    let mut pipeline = Plain::new(0);
-    send(&mut pipeline);
-    assert!(matches!(pipeline.sweep(at(10), DEAD_AFTER, &mut Vec::new()), Sweep::Busy));
-    pipeline.note_part();
-    assert!(matches!(pipeline.sweep(at(100), DEAD_AFTER, &mut Vec::new()), Sweep::Busy));
-    assert!(matches!(pipeline.sweep(at(199), DEAD_AFTER, &mut Vec::new()), Sweep::Busy));
-    assert!(matches!(pipeline.sweep(at(200), DEAD_AFTER, &mut Vec::new()), Sweep::Dead(_)));
-}
-
-#[test]
-fn pushes_are_no_sign_of_life() {
-    let mut pipeline = Plain::new(0);
-    send(&mut pipeline);
-    assert!(matches!(pipeline.sweep(at(10), DEAD_AFTER, &mut Vec::new()), Sweep::Busy));
-    for ms in [50, 100] {
-        let push = Frame::Push(vec![Frame::Null]);
-        assert_eq!(pipeline.judge(std::slice::from_ref(&push)).unwrap(), 1);
-        pipeline.deliver(push).unwrap();
-        assert!(matches!(pipeline.sweep(at(ms), DEAD_AFTER, &mut Vec::new()), Sweep::Busy));
+fn a_lost_reply_is_found_out_by_asking_and_a_slow_server_answers_both() {
+    for is_lost in [true, false] {
+        let mut pipeline = Plain::new(0);
+        let script = Terms { expected: Expected::Stamp, ..terms(0, 50) };
+        let ticket = pipeline.push(&[b"EVALSHA", STAMP_ROOM], script).unwrap();
+        let number = last_word(&write_all(&mut pipeline)).parse().unwrap();
+        sweep(&mut pipeline, 10);
+        assert!(matches!(sweep(&mut pipeline, 60), Sweep::Asks));
+        let seal = Frame::Bulk(last_word(&write_all(&mut pipeline)).into());
+        if is_lost {
+            assert!(matches!(pipeline.judge(&[seal]), Err(Fault::Misplaced)));
+        } else {
+            assert_eq!(pipeline.judge(&[Frame::Integer(number), seal]).unwrap(), 2);
+            pipeline.deliver(Frame::Integer(number)).unwrap();
+            assert!(settled(&mut pipeline, ticket).is_err(), "it was too late");
+        }
     }
-    assert!(matches!(pipeline.sweep(at(110), DEAD_AFTER, &mut Vec::new()), Sweep::Dead(_)));
+}
+
+#[test]
+fn a_part_of_a_reply_is_a_sign_of_life_and_a_part_of_a_push_is_none() {
+    for is_push in [false, true] {
+        let mut pipeline = Plain::new(0);
+        send(&mut pipeline);
+        sweep(&mut pipeline, 10);
+        pipeline.note_part(is_push);
+        let found = sweep(&mut pipeline, 60);
+        assert_eq!(matches!(found, Sweep::Dead(Fault::OnlyPushes(_))), is_push, "{found:?}");
+    }
+    let mut pipeline = Plain::new(0);
+    send(&mut pipeline);
+    sweep(&mut pipeline, 10);
+    for ms in [59, 108, 157] {
+        pipeline.note_part(false);
+        assert!(matches!(sweep(&mut pipeline, ms), Sweep::Busy));
+    }
+    assert!(matches!(sweep(&mut pipeline, 257), Sweep::Dead(_)));
+}
+
+#[test]
+fn pushes_alone_end_the_connection_as_soon_as_a_reply_is_late() {
+    let mut pipeline = Plain::new(0);
+    send(&mut pipeline);
+    sweep(&mut pipeline, 10);
+    let push = || Frame::Push(vec![Frame::Null]);
+    // Those before a reply say nothing of those after it.
+    pipeline.judge(&[push(), Frame::Error("ERR".into())]).unwrap();
+    pipeline.deliver(push()).unwrap();
+    pipeline.deliver(Frame::Error("ERR".into())).unwrap();
+    send(&mut pipeline);
+    assert!(matches!(sweep(&mut pipeline, 20), Sweep::Busy));
+    pipeline.judge(&[push()]).unwrap();
+    assert!(matches!(sweep(&mut pipeline, 69), Sweep::Busy));
+    assert!(matches!(sweep(&mut pipeline, 70), Sweep::Dead(Fault::OnlyPushes(_))));
 }
 
 #[test]
@@ -529,8 +574,8 @@ fn the_sweeper_sleeps_while_nothing_is_under_way() {
     assert!(pipeline.wants_sweeper());
     assert!(!pipeline.wants_sweeper(), "it is woken once");
     pipeline.deliver(Frame::Null).unwrap();
-    assert!(matches!(pipeline.sweep(at(10), DEAD_AFTER, &mut Vec::new()), Sweep::Busy));
-    assert!(matches!(pipeline.sweep(at(20), DEAD_AFTER, &mut Vec::new()), Sweep::Idle));
+    assert!(matches!(pipeline.sweep(at(10), PATIENCE, &mut Vec::new()), Sweep::Busy));
+    assert!(matches!(pipeline.sweep(at(20), PATIENCE, &mut Vec::new()), Sweep::Idle));
     send(&mut pipeline);
     assert!(pipeline.wants_sweeper());
 }

@@ -45,6 +45,7 @@ struct State {
     /// How many bytes may still be delivered before the reset.
     reset_after: Option<usize>,
     duplicate_next: bool,
+    lose_next: bool,
     /// How many connections were opened so far.
     opened: u64,
     /// Of connections opened before this one nothing is delivered.
@@ -69,6 +70,7 @@ impl Lane {
             half_closes: 0,
             reset_after: None,
             duplicate_next: false,
+            lose_next: false,
             opened: 0,
             detained_before: 0,
         };
@@ -94,6 +96,11 @@ impl Lane {
     /// Delivers the next chunk twice. TCP never does this: it stands for a peer that answers twice.
     pub fn duplicate_next_chunk(&self) {
         self.state.send_modify(|state| state.duplicate_next = true);
+    }
+
+    /// Throws the next chunk away, which holds one reply where one is waited for.
+    pub fn lose_next_chunk(&self) {
+        self.state.send_modify(|state| state.lose_next = true);
     }
 
     /// Holds back what comes on the connections that are open now, also once their sender has closed
@@ -194,6 +201,10 @@ impl Lane {
         if state.borrow().duplicate_next {
             self.state.send_modify(|state| state.duplicate_next = false);
             left.extend(left.clone());
+        }
+        if state.borrow().lose_next {
+            self.state.send_modify(|state| state.lose_next = false);
+            left.clear();
         }
         while !left.is_empty() {
             let fault = state.borrow_and_update().fault;
