@@ -16,7 +16,7 @@
 
 use std::time::Duration;
 
-use support::RedisServer;
+use leasehold_testing::{self as support, RedisServer};
 
 #[path = "figures/blast.rs"]
 mod blast;
@@ -46,8 +46,6 @@ mod server;
 mod split;
 #[path = "figures/statistics.rs"]
 mod statistics;
-#[path = "../tests/support/mod.rs"]
-mod support;
 #[path = "figures/throughput.rs"]
 mod throughput;
 #[path = "figures/uncontended.rs"]

@@ -9,11 +9,8 @@ use std::time::Duration;
 
 use divan::{Bencher, black_box};
 use leasehold::{Fencing, Guard, LockRequest, Locker};
-use support::RedisServer;
+use leasehold_testing::RedisServer;
 use tokio::runtime::{Builder, Runtime};
-
-#[path = "../tests/support/mod.rs"]
-mod support;
 
 const NAME: &str = "invoice:42";
 const SHAPES: [Shape; 2] = [Shape::CurrentThread, Shape::MultiThread];

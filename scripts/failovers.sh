@@ -1,7 +1,7 @@
 #!/bin/sh
 # Repeats a failover in which two servers are masters for ten seconds, so many times for each choice of
 # Sentinels, and prints which locks were held by two, and how long nothing was granted: see
-# tests/sentinel/open.rs.
+# tests/it/sentinel/open.rs.
 #   scripts/failovers.sh 10
 #   LEASEHOLD_TEST_SERVER=/path/to/valkey-server scripts/failovers.sh 10
 set -eu
@@ -16,4 +16,4 @@ case $runs in
 esac
 scripts/setup.sh
 export LEASEHOLD_FAILOVERS="$runs"
-exec cargo test --locked --test sentinel stays_open -- --nocapture
+exec cargo test --locked --test it stays_open -- --nocapture

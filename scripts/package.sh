@@ -47,8 +47,8 @@ check_contents() {
 }
 
 # What is not committed is packed as well, so that it can be tried before.
-cargo package --workspace --locked --allow-dirty --quiet
-cargo package --workspace --locked --allow-dirty --quiet --all-features
+cargo package --workspace --exclude leasehold-testing --locked --allow-dirty --quiet
+cargo package --workspace --exclude leasehold-testing --locked --allow-dirty --quiet --all-features
 check_contents leasehold-resp src/lib.rs
 check_contents leasehold README.md CHANGELOG.md src/guide.md docs/guarantees.md \
     $(git ls-files 'scripts/*.lua')

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Gets a server of another version than the system's, of which nothing is changed, and prints the path
 # of its program:
-#   LEASEHOLD_TEST_SERVER=$(scripts/server.sh valkey-9) scripts/test.sh --test lock
+#   LEASEHOLD_TEST_SERVER=$(scripts/server.sh valkey-9) scripts/test.sh --test it lock::
 #   scripts/server.sh --list       the names, and which version each is
 # Versions are pinned, packages by their digests too. Programs stay beneath target/servers (or
 # CARGO_TARGET_DIR). Ends with 1 where one cannot be had, and says why.

@@ -11,7 +11,8 @@ cd "$(dirname "$0")/.."
 export LC_ALL=C
 page=docs/servers.md
 columns=(single Cluster Sentinel Redlock TLS ACL wake-up doctor)
-declare -A programs=(
+# Modules of the test program `it`, and of `cli`.
+declare -A modules=(
     [single]="lock lease scripts"
     [Cluster]="cluster"
     [Sentinel]="sentinel"
@@ -21,6 +22,9 @@ declare -A programs=(
     [wake-up]="waiting"
     [doctor]="doctor"
 )
+program_of() {
+    case $1 in doctor) echo cli ;; *) echo it ;; esac
+}
 # What a server has no part in, and why.
 declare -A left_out=(
     ["valkey-9 TLS"]="its package is built without it"
@@ -55,16 +59,20 @@ while read -r name _; do
     paths+=("$path")
 done < <(scripts/server.sh --list)
 
-words=()
-for program in ${programs[*]}; do
-    words+=(--test "$program")
-done
 declare -A executables
 while IFS=' ' read -r program executable; do
     executables[$program]=$executable
-done < <(cargo test --locked --all-features "${words[@]}" --no-run --message-format=json |
+done < <(cargo test --workspace --locked --all-features --test it --test cli --no-run \
+    --message-format=json |
     sed -n 's/.*"kind":\["test"\].*"name":"\([^"]*\)".*"executable":"\([^"]*\)".*/\1 \2/p')
-[ "${#executables[@]}" -eq $((${#words[@]} / 2)) ]
+[ "${#executables[@]}" -eq 2 ]
+
+# try_module MODULE: all of its tests, of which there is one at least.
+try_module() {
+    local executable=${executables[$(program_of "$1")]} tests
+    mapfile -t tests < <("$executable" --list | sed -n "s/^\($1::.*\): test\$/\1/p")
+    [ "${#tests[@]}" -gt 0 ] && "$executable" --exact "${tests[@]}"
+}
 
 # try NAME PATH: all columns, one after the other, each to a log of its own.
 try() {
@@ -72,12 +80,12 @@ try() {
     export LEASEHOLD_TEST_SERVER=$2
     for column in "${columns[@]}"; do
         [ -z "${left_out[$name $column]:-}" ] || continue
-        local program
+        local module
         # Nodes of two clusters at a time are taken for dead where they are only slow.
         exec 9>"$logs/cluster"
         case $column in Cluster | Sentinel | TLS) flock 9 ;; esac
-        for program in ${programs[$column]}; do
-            "${executables[$program]}" || failed=1
+        for module in ${modules[$column]}; do
+            try_module "$module" || failed=1
         done >"$logs/$name $column" 2>&1
         exec 9>&-
     done
@@ -122,7 +130,7 @@ table() {
             row+=" $cell |"
         done
         echo "$row"
-        # "NOT TRIED on Redis 7.0.15, which lacks atomic slot migration: atomic::a_lease_.."
+        # "NOT TRIED on Redis 7.0.15, which lacks atomic slot migration: cluster::atomic::a_lease_.."
         local lacking
         while read -r lacking; do
             footnotes+=("- $server lacks ${lacking%%: *}: \`${lacking##*: }\` has nothing to try.")

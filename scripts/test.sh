@@ -1,8 +1,8 @@
 #!/bin/sh
 # Runs every test, with real redis-servers. Arguments go to cargo test:
 #   scripts/test.sh                     everything
-#   scripts/test.sh --test harness      one test program
-#   scripts/test.sh -- restart          tests with "restart" in their names
+#   scripts/test.sh --test it           one test program
+#   scripts/test.sh -- harness::        tests with "harness::" in their names
 set -eu
 cd "$(dirname "$0")/.."
 scripts/setup.sh postgresql python npm

@@ -62,9 +62,9 @@ mod server;
 mod sim;
 mod soon;
 mod stats;
+
 #[cfg(test)]
-#[path = "../tests/support/mod.rs"]
-mod support;
+use leasehold_testing as support;
 
 /// What the fuzz targets drive; no part of the library.
 #[cfg(fuzzing)]

@@ -3,10 +3,10 @@
 //! Allocations are counted on the thread that makes them. Every runtime here is a current_thread
 //! one, which runs all of its tasks (callers, reader, flusher, sweeper) on the thread that blocks
 //! on it, so that nothing of Leasehold goes uncounted.
+//!
+//! A program of its own: its allocator counts, which would slow all other tests.
 
 #![allow(clippy::print_stdout, reason = "the figures are worth reading with --nocapture")]
-
-mod support;
 
 use std::future::{Future, IntoFuture, poll_fn};
 use std::pin::pin;
@@ -14,7 +14,7 @@ use std::task::Poll;
 
 use allocation_counter::{AllocationInfo, measure};
 use leasehold::{Fencing, LockRequest, Locker};
-use support::{RedisServer, STUCK};
+use leasehold_testing::{RedisServer, STUCK};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 

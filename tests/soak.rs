@@ -1,5 +1,6 @@
 //! Real servers and networks that fail at random, clients that take locks meanwhile, and a history
-//! of it all that is held against what a lock promises.
+//! of it all that is held against what a lock promises. A program of its own, which is built optimised
+//! to run for hours.
 //!
 //! Some seconds of it are a test; `scripts/soak.sh MINUTES` goes on for longer. Its environment:
 //! `LEASEHOLD_SOAK_SECONDS` for how long, `LEASEHOLD_SOAK_SEED` for a run whose seed was printed,
@@ -29,7 +30,6 @@ mod plan;
 mod prng;
 #[path = "soak/register.rs"]
 mod register;
-mod support;
 #[path = "soak/trouble.rs"]
 mod trouble;
 

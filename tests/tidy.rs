@@ -1,5 +1,6 @@
 //! The house rules, made executable: each rule is a pure function over text, shown to fire on a bad
-//! sample beside its definition, and held against the real tree here.
+//! sample beside its definition, and held against the real tree here. A program of its own, to be
+//! run before each commit.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

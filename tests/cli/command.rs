@@ -1,15 +1,12 @@
 //! The command as tests run it.
 
-#![allow(dead_code, reason = "every test program uses a part of this only")]
-#![allow(unreachable_pub, reason = "pub marks what tests may use; a test program exports nothing")]
-
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Output, Stdio};
 
 use leasehold::{Guard, Locker};
 use tokio::process::{Child, Command};
 
-use crate::support::{RedisServer, soon};
+use leasehold_testing::{RedisServer, soon};
 
 /// `leasehold` with these words, which is ended with the test.
 pub fn leasehold(url: &str, words: &[&str]) -> Command {

@@ -1,12 +1,9 @@
 //! Processes as tests see them, and the directory that they write to.
 
-#![allow(dead_code, reason = "every test program uses a part of this only")]
-#![allow(unreachable_pub, reason = "pub marks what tests may use; a test program exports nothing")]
-
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::support::unique_name;
+use leasehold_testing::unique_name;
 
 /// A new directory, gone at the end.
 pub struct Directory(pub PathBuf);

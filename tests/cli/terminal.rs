@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use crate::support::eventually;
+use leasehold_testing::eventually;
 
 /// A shell line at a pseudo-terminal, made by script(1), in which `leasehold` is the command under
 /// test.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::history::{Answer, At, Claim, Disturbance, Lease};
-use crate::support::leases;
+use leasehold_testing::leases;
 
 #[derive(Debug)]
 pub(crate) struct Violation {

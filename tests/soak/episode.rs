@@ -17,7 +17,7 @@ use crate::injector::Injector;
 use crate::plan::{CLIENTS, GROUPS, Plan};
 use crate::prng::Prng;
 use crate::register::Register;
-use crate::support::STUCK;
+use leasehold_testing::STUCK;
 
 /// So many are shown of each kind: one is enough to go by.
 const SHOWN_MAX: usize = 3;

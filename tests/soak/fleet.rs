@@ -7,7 +7,7 @@ use leasehold::{Locker, Tolerance};
 use crate::client::key;
 use crate::plan::{LONGEST_TTL, Plan};
 use crate::prng::Prng;
-use crate::support::{FaultProxy, RedisServer, soon};
+use leasehold_testing::{FaultProxy, RedisServer, soon};
 
 pub(crate) struct Fleet {
     pub(crate) servers: Vec<RedisServer>,

@@ -3,8 +3,8 @@
 use super::{Injector, MARGIN, Target};
 use crate::history::{At, Disturbance};
 use crate::plan::{Kind, LONGEST_TTL};
-use crate::support::Fault;
 use crate::trouble::{Cure, Trouble};
+use leasehold_testing::Fault;
 
 impl Injector {
     pub(super) fn heal_what_is_due(&mut self) {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::support::leases;
+use leasehold_testing::leases;
 
 /// Since the start of the episode.
 pub(crate) type At = Duration;

@@ -16,8 +16,8 @@ use crate::fleet::Fleet;
 use crate::history::{At, Disturbance};
 use crate::plan::{Kind, LONGEST_TTL, Plan};
 use crate::prng::Prng;
-use crate::support::{Client, Fault};
 use crate::trouble::{Cure, Trouble};
+use leasehold_testing::{Client, Fault};
 
 mod healing;
 

@@ -1,7 +1,7 @@
 //! A server of another age: a proxy before a real one that knows no more than old servers knew, and
 //! puts its refusals as they did.
 //!
-//! Taken from Redis 5.0.6 and 6.2.14. A proxy cannot see what scripts call: `tests/old_servers.rs`
+//! Taken from Redis 5.0.6 and 6.2.14. A proxy cannot see what scripts call: `tests/it/old_servers.rs`
 //! holds the scripts themselves against what Redis 5 knew.
 
 use std::collections::VecDeque;

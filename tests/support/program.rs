@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::Child;
 
-use super::{STUCK, eventually, soon};
+use super::{STUCK, eventually, repository, soon};
 
 /// How long a script may take, which may have to install what it needs.
 const INSTALLED_WITHIN: Duration = Duration::from_secs(600);
@@ -29,9 +29,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Builds an example, which is nothing to do where all were built with the tests.
 pub fn build_example(name: &str) -> PathBuf {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
-    cargo.args(["build", "--locked", "--offline", "--all-features", "--message-format=json"]);
-    cargo.args(["--example", name]);
+    cargo.current_dir(repository(""));
+    // As scripts/test.sh builds: the features of dependencies are those that all of the workspace needs.
+    cargo.args(["build", "--workspace", "--locked", "--offline", "--all-features"]);
+    cargo.args(["--message-format=json", "--example", name]);
     // What cargo tells a test of its package would make build scripts run again.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
@@ -55,8 +56,8 @@ pub fn build_example(name: &str) -> PathBuf {
 /// Runs a script of an example's on what was built, and returns what it printed, once it has ended
 /// well.
 pub async fn run_script(script: &str, example: &str) -> String {
-    let mut command = tokio::process::Command::new(script);
-    command.current_dir(env!("CARGO_MANIFEST_DIR")).arg(build_example(example));
+    let mut command = tokio::process::Command::new(repository(script));
+    command.current_dir(repository("")).arg(build_example(example));
     command.stdin(Stdio::null()).kill_on_drop(true);
     let output = tokio::time::timeout(INSTALLED_WITHIN, command.output()).await;
     let output = output.expect("it ends").expect("it can be started");

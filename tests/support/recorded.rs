@@ -11,8 +11,8 @@ pub struct Recorded {
 
 /// In the order of their names.
 pub fn all() -> Vec<Recorded> {
-    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/info");
-    let entries = std::fs::read_dir(directory).expect("the vectors are there");
+    let entries =
+        std::fs::read_dir(super::repository("tests/vectors/info")).expect("the vectors are there");
     let mut all: Vec<Recorded> = entries
         .map(|entry| entry.expect("a directory can be listed"))
         .map(|entry| Recorded {

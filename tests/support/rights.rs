@@ -7,8 +7,7 @@ pub const PREFIX: &str = "app:";
 pub const MODES: [&str; 5] = ["unfenced", "fenced", "waiting", "several", "database"];
 
 fn page() -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/acl.md");
-    std::fs::read_to_string(path).expect("the page is there")
+    std::fs::read_to_string(super::repository("docs/acl.md")).expect("the page is there")
 }
 
 /// The rules of a mode and of those before it.

@@ -32,8 +32,6 @@ mod scan;
 mod scenarios;
 #[path = "../../figures/statistics.rs"]
 mod statistics;
-#[path = "../../../tests/support/mod.rs"]
-mod support;
 #[path = "../../figures/wire.rs"]
 mod wire;
 

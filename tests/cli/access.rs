@@ -1,0 +1,115 @@
+//! How the command `leasehold` meets its servers: passwords, certificates, and what it refuses.
+
+use crate::command::{code, end, leasehold, output, stderr, stdout};
+use crate::processes::{Directory, parent};
+use leasehold_testing::{Authority, RedisServer, eventually};
+use tokio::process::Command;
+
+fn guarded() -> RedisServer {
+    RedisServer::builder().arg("--requirepass").arg("secret").start()
+}
+
+/// What any user can see of a process.
+fn seen(id: &str) -> String {
+    let words = std::fs::read(format!("/proc/{id}/cmdline")).unwrap();
+    String::from_utf8(words).unwrap().replace('\0', " ")
+}
+
+#[tokio::test]
+async fn a_password_in_a_url_is_seen_by_nobody() {
+    let (server, directory) = (guarded(), Directory::new());
+    let url = format!("redis://:secret@{}", server.address());
+    let script = "env; echo $$ > id; while [ ! -e stop ]; do sleep 0.01; done";
+    for (variable, words) in [("", vec!["-u", &url]), (&*url, vec![])] {
+        let words = [&words[..], &["run", "job", "sh", "-c", script]].concat();
+        let mut running = leasehold(variable, &words);
+        if variable.is_empty() {
+            running.env_remove("LEASEHOLD_URL");
+        }
+        let running = running.current_dir(&directory.0).spawn().unwrap();
+        eventually("it runs", || directory.number("id").is_some()).await;
+        let keeper = parent(&directory.number("id").unwrap()).unwrap();
+        let front = parent(&keeper).unwrap();
+        assert_eq!(front, running.id().unwrap().to_string());
+        for seen in [seen(&keeper), seen(&front)] {
+            assert!(!seen.contains("secret") && seen.contains(" run job "), "{seen}");
+        }
+        directory.write("stop", "");
+        let done = end(running).await;
+        assert!(code(&done) == 0 && !stdout(&done).contains("secret"), "{done:?}");
+        assert!(stdout(&done).contains("LEASEHOLD_FENCE"));
+        directory.remove("stop");
+        directory.remove("id");
+    }
+    // One without a password is for commands that take locks themselves.
+    let server = RedisServer::start();
+    let done = output(&mut leasehold(&server.url(), &["run", "job", "env"])).await;
+    assert!(stdout(&done).contains(&format!("LEASEHOLD_URL={}\n", server.url())), "{done:?}");
+}
+
+#[tokio::test]
+async fn a_password_comes_from_a_file_or_a_descriptor() {
+    let (server, directory) = (guarded(), Directory::new());
+    directory.write("password", "secret\n");
+    directory.write("wrong", "other\n");
+    server.cli(&["ACL", "SETUSER", "me", "on", ">mine", "+@all", "~*", "&*"]);
+    directory.write("mine", "mine");
+    let url = format!("redis://{}", server.address());
+    let cases: [(&[&str], i32); 5] = [
+        (&["--password-file", "password"], 0),
+        (&["--user", "me", "--password-file", "mine"], 0),
+        (&["--password-file", "wrong"], 77),
+        (&["--password-file", "missing"], 66),
+        (&["--user", "me"], 78),
+    ];
+    for (words, expected) in cases {
+        let words = [words, &["run", "job", "true"]].concat();
+        let done = output(leasehold(&url, &words).current_dir(&directory.0)).await;
+        assert_eq!(code(&done), expected, "{words:?}: {done:?}");
+        assert!(!stderr(&done).contains("other"), "{done:?}");
+    }
+    let binary = env!("CARGO_BIN_EXE_leasehold");
+    let line = format!("cat password | {binary} --password-file /dev/fd/3 run job echo mine 3<&0");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &line]).current_dir(&directory.0).env("LEASEHOLD_URL", &url);
+    let done = output(shell.kill_on_drop(true)).await;
+    assert_eq!((code(&done), &*stdout(&done)), (0, "mine\n"), "{done:?}");
+}
+
+#[tokio::test]
+async fn servers_and_we_are_known_by_certificates() {
+    let (authority, directory) = (Authority::new(), Directory::new());
+    let (theirs, ours) = (authority.issue(&["127.0.0.1"]), authority.issue(&["we"]));
+    let server = RedisServer::builder().mutual_tls(&theirs, &authority.pem()).start();
+    directory.write("ca.pem", &authority.pem());
+    directory.write("cert.pem", &ours.chain);
+    directory.write("key.pem", &ours.key);
+    let url = server.tls_url("127.0.0.1");
+    let known = ["--ca", "ca.pem", "--cert", "cert.pem", "--key", "key.pem"];
+    for (words, expected) in [(&known[..], 0), (&known[2..], 77), (&known[..4], 78)] {
+        let words = [words, &["run", "job", "true"]].concat();
+        let done = output(leasehold(&url, &words).current_dir(&directory.0)).await;
+        assert_eq!(code(&done), expected, "{words:?}: {done:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_doctor_advises_can_be_asked_of_run() {
+    let server = RedisServer::builder().wall_clock().start();
+    server.set_wall_clock(3600);
+    let run = async |words: &[&str]| {
+        let words = [words, &["run", "-n", "job", "true"]].concat();
+        let done = output(&mut leasehold(&server.url(), &words)).await;
+        (code(&done), stderr(&done))
+    };
+    server.cli(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+    assert_eq!(run(&[]).await.0, 0);
+    let (refused, why) = run(&["--strict"]).await;
+    assert!(refused != 0 && why.contains("allkeys-lru"), "{why}");
+    server.cli(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    assert_eq!(run(&["--restart-guard", "on"]).await, (0, String::new()));
+    server.set_wall_clock(0);
+    let (refused, why) = run(&["--restart-guard", "on"]).await;
+    assert!(refused != 0 && why.contains("restart"), "{why}");
+    assert_eq!(run(&["--restart-guard", "off"]).await, (0, String::new()));
+}

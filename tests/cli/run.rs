@@ -1,0 +1,249 @@
+//! The command `leasehold`, against real servers.
+
+use std::ffi::OsStr;
+use std::time::Duration;
+
+use crate::command::{
+    code, end, ended_by, hold, is_free, leasehold, output, signal, stderr, stdout,
+};
+use crate::processes::{Directory, is_gone};
+use leasehold_testing::{Cluster, RedisServer, eventually, ports};
+use tokio::io::AsyncBufReadExt;
+use tokio::process::Command;
+
+#[tokio::test]
+async fn a_command_runs_under_the_lock_and_its_code_is_ours() {
+    let server = RedisServer::start();
+    let script = "echo $LEASEHOLD_NAME $LEASEHOLD_FENCE $LEASEHOLD_DEADLINE_MS; exit 7";
+    let done =
+        output(&mut leasehold(&server.url(), &["run", "job", "--", "sh", "-c", script])).await;
+    assert_eq!(code(&done), 7, "{done:?}");
+    let said = stdout(&done);
+    let [name, fence, deadline] = said.split_whitespace().collect::<Vec<_>>()[..] else {
+        panic!("{said}")
+    };
+    assert_eq!(name, "job");
+    assert!(
+        fence.parse::<u64>().unwrap() > 0 && deadline.parse::<u64>().unwrap() > fence.len() as u64
+    );
+    assert!(is_free(&server, "job"));
+    for (line, expected) in [("kill -9 $$", 9), ("kill -TERM $$", 15), ("kill -SEGV $$", 11)] {
+        let done = output(&mut leasehold(&server.url(), &["run", "-c", line, "job"])).await;
+        assert_eq!((ended_by(&done), stderr(&done)), (expected, String::new()), "{line}");
+        assert!(is_free(&server, "job"));
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_cannot_be_had_is_refused_with_its_holder_and_the_wished_code() {
+    let server = RedisServer::start();
+    let (_locker, guard) = hold(&server, "job").await;
+    let refused: [(&[&str], i32); 4] = [
+        (&["run", "-n", "job", "true"], 1),
+        (&["run", "-n", "-E", "42", "job", "true"], 42),
+        (&["run", "-w", "50ms", "job", "true"], 1),
+        (&["run", "-w", "0.05", "-E", "0", "job", "true"], 0),
+    ];
+    for (words, expected) in refused {
+        let refused = output(&mut leasehold(&server.url(), words)).await;
+        assert_eq!(code(&refused), expected, "{words:?}: {refused:?}");
+        let said = stderr(&refused);
+        assert!(said.contains("other") && !said.contains('\x1b'), "{said:?}");
+    }
+    for words in [["run", "-qn", "job", "true"], ["run", "-qw.05", "job", "true"]] {
+        let refused = output(&mut leasehold(&server.url(), &words)).await;
+        assert_eq!((code(&refused), stderr(&refused)), (1, String::new()), "{words:?}");
+    }
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn one_who_waits_says_for_whom_and_gets_its_turn() {
+    let server = RedisServer::start();
+    let (_locker, guard) = hold(&server, "job").await;
+    let waiting = leasehold(&server.url(), &["run", "job", "echo", "mine"]).spawn().unwrap();
+    eventually("it waits", || server.cli_text(&["EXISTS", "{job}:waiters"]) == "1").await;
+    guard.release().await.unwrap();
+    let done = end(waiting).await;
+    assert_eq!((code(&done), &*stdout(&done)), (0, "mine\n"), "{done:?}");
+    assert!(stderr(&done).contains(r"waiting for job, held by the \u{1b}[31mother\n, for "));
+}
+
+#[tokio::test]
+async fn signals_end_a_wait_at_once_and_are_passed_on_to_the_command() {
+    let server = RedisServer::start();
+    let (_locker, guard) = hold(&server, "job").await;
+    let waiting = leasehold(&server.url(), &["run", "job", "true"]).spawn().unwrap();
+    eventually("it waits", || server.cli_text(&["EXISTS", "{job}:waiters"]) == "1").await;
+    signal(&waiting, "INT");
+    assert_eq!(ended_by(&end(waiting).await), 2);
+    guard.release().await.unwrap();
+
+    let directory = Directory::new();
+    for name in ["TERM", "INT"] {
+        let script =
+            "trap 'echo caught; exit 5' TERM INT; echo $$ > id; while :; do sleep 0.01; done";
+        let mut command = leasehold(&server.url(), &["run", "-c", script, "job"]);
+        let running = command.current_dir(&directory.0).spawn().unwrap();
+        eventually("it runs", || directory.number("id").is_some()).await;
+        signal(&running, name);
+        let done = end(running).await;
+        assert_eq!((code(&done), &*stdout(&done)), (5, "caught\n"));
+        assert!(is_free(&server, "job"));
+        directory.remove("id");
+    }
+}
+
+/// All that a command has started ends with its lease, also what does not want to.
+#[tokio::test]
+async fn a_lost_lease_ends_all_that_the_command_has_started() {
+    let server = RedisServer::start();
+    let directory = Directory::new();
+    let child = "trap '' TERM; echo $$ > child; while :; do sleep 0.01; done";
+    let script = format!(
+        "setsid sh -c \"{}\" & trap '' TERM; echo $$ > id; wait; wait",
+        child.replace('$', "\\$")
+    );
+    let words = ["run", "--ttl", "3s", "-c", &script, "job"];
+    let running = leasehold(&server.url(), &words).current_dir(&directory.0).spawn().unwrap();
+    eventually("both run", || directory.number("id").and(directory.number("child")).is_some())
+        .await;
+    server.cli(&["SET", "job", "another"]);
+    let done = end(running).await;
+    assert_eq!(code(&done), 75, "{done:?}");
+    assert!(stderr(&done).contains("the lease was lost"), "{done:?}");
+    for name in ["id", "child"] {
+        assert!(is_gone(&directory.number(name).unwrap()), "{name}");
+    }
+    assert_eq!(server.cli_text(&["GET", "job"]), "another");
+}
+
+#[tokio::test]
+async fn a_lease_that_cannot_be_renewed_ends_the_command_before_its_end() {
+    let server = RedisServer::start();
+    let directory = Directory::new();
+    let script = "echo $$ > id; trap 'echo asked; exit 0' TERM; while :; do sleep 0.01; done";
+    let words = ["run", "--ttl", "3s", "-c", script, "job"];
+    let running = leasehold(&server.url(), &words).current_dir(&directory.0).spawn().unwrap();
+    eventually("it runs", || directory.number("id").is_some()).await;
+    server.stop();
+    let id = directory.number("id").unwrap();
+    eventually("it has ended", || is_gone(&id)).await;
+    // Its lease still stands there, or has just been given back; it is nobody else's.
+    let done = end(running).await;
+    server.cont();
+    assert_eq!((code(&done), &*stdout(&done)), (75, "asked\n"), "{done:?}");
+    assert!(
+        stderr(&done).contains("could not be renewed, and the command was ended: "),
+        "{done:?}"
+    );
+    assert!(stderr(&done).contains("127.0.0.1:"), "{done:?}");
+}
+
+#[tokio::test]
+async fn one_who_waits_waits_for_a_server_as_well() {
+    let mut server = RedisServer::start();
+    server.kill();
+    let waiting = leasehold(&server.url(), &["run", "-w", "1m", "job", "echo", "mine"]);
+    let mut waiting = { waiting }.spawn().unwrap();
+    let mut said = tokio::io::BufReader::new(waiting.stderr.take().unwrap()).lines();
+    let line = leasehold_testing::soon("it waits", said.next_line()).await.unwrap().unwrap();
+    assert!(line.contains("waiting: ") && line.contains("refused"), "{line}");
+    server.restart();
+    let done = end(waiting).await;
+    assert_eq!((code(&done), &*stdout(&done)), (0, "mine\n"), "{done:?}");
+
+    server.kill();
+    let failed = output(&mut leasehold(&server.url(), &["run", "-w", "50ms", "job", "true"])).await;
+    assert_eq!(code(&failed), 69, "{failed:?}");
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_said_with_a_code_of_its_own() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let nobody = format!("redis://127.0.0.1:{}", ports::free());
+    let cases: [(&str, &[&str], i32, &str); 7] = [
+        (&nobody, &["run", "job", "true"], 69, "127.0.0.1"),
+        ("http://h", &["run", "job", "true"], 78, "http"),
+        (&url, &["run", "job", "--", "/nowhere/x"], 127, "/nowhere/x: No such file"),
+        (&url, &["run", "job", "--", "/etc/passwd"], 126, "/etc/passwd: Permission denied"),
+        (&url, &["run", "job"], 64, "Usage"),
+        (&url, &["run", "--ttl", "0", "job", "true"], 78, "TTL"),
+        (&url, &["run", "", "true"], 78, "name"),
+    ];
+    for (url, words, expected, part) in cases {
+        let failed = output(&mut leasehold(url, words)).await;
+        let said = stderr(&failed);
+        assert_eq!(code(&failed), expected, "{words:?}: {said}");
+        assert!(said.contains(part) && said.len() < 2000, "{said}");
+    }
+    assert!(is_free(&server, "job"));
+}
+
+#[tokio::test]
+async fn hostile_names_are_locked_and_shown_harmlessly() {
+    let server = RedisServer::start();
+    let long = "n".repeat(10_000);
+    for name in ["two words", "line\nbreak", "\x1b[2Jwiped", "-dash", "\u{202e}back", &long] {
+        let (_locker, guard) = hold(&server, name).await;
+        let refused =
+            output(&mut leasehold(&server.url(), &["run", "-n", "--", name, "true"])).await;
+        assert_eq!(code(&refused), 1, "{refused:?}");
+        let said = stderr(&refused);
+        let harmless = |c: char| c == '\n' || !c.is_control() && c != '\u{202e}';
+        assert!(
+            said.chars().all(harmless) && said.lines().count() == 1 && said.len() < 2000,
+            "{said:?}"
+        );
+        guard.release().await.unwrap();
+        let ran = output(&mut leasehold(&server.url(), &["run", "--", name, "true"])).await;
+        assert_eq!(code(&ran), 0, "{ran:?}");
+    }
+}
+
+/// Nobody reads what it says.
+#[tokio::test]
+async fn closed_outputs_harm_nothing() {
+    let server = RedisServer::start();
+    let binary = env!("CARGO_BIN_EXE_leasehold");
+    let closed = format!("{binary} run job true >&- 2>&-; {binary} run -h >&- 2>&-");
+    let mut shell = Command::new(OsStr::new("sh"));
+    shell.args(["-c", &closed]).env("LEASEHOLD_URL", server.url()).kill_on_drop(true);
+    assert_eq!(code(&output(&mut shell).await), 0);
+    assert!(is_free(&server, "job"));
+}
+
+#[tokio::test]
+async fn a_lock_is_had_in_a_slot_that_moves() {
+    let cluster = Cluster::start();
+    let url = cluster.seed_url(3);
+    let (slot, from, to) = cluster.move_of("job");
+    cluster.begin_migration(slot, from, to);
+    let done = output(&mut leasehold(&url, &["run", "-w", "5", "job", "--", "echo", "done"])).await;
+    assert_eq!((code(&done), &*stdout(&done)), (0, "done\n"), "{done:?}");
+}
+
+/// A slot that no node serves for a while is no reason to give up before the limit, however short
+/// the TTL; and at the limit the reason is said.
+#[tokio::test]
+async fn a_wait_goes_on_while_the_cluster_cannot_serve() {
+    const LEASE: Duration = Duration::from_secs(1);
+    let cluster = Cluster::start();
+    let url = cluster.seed_url(3);
+    let slot = cluster.slot("job");
+    let master = cluster.master_of(slot);
+    let run = |limit: &str| {
+        leasehold(&url, &["run", "--ttl", "1", "-w", limit, "job", "--", "echo", "done"])
+    };
+    cluster.unserve(slot);
+    let failed = output(&mut run("2")).await;
+    assert_ne!(code(&failed), 0);
+    assert!(stderr(&failed).contains("CLUSTERDOWN"), "{failed:?}");
+    let mut waiting = run("60").spawn().unwrap();
+    tokio::time::sleep(3 * LEASE).await;
+    assert!(waiting.try_wait().unwrap().is_none(), "it has given up");
+    cluster.serve(slot, master);
+    let done = end(waiting).await;
+    assert_eq!((code(&done), &*stdout(&done)), (0, "done\n"), "{done:?}");
+}

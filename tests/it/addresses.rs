@@ -1,0 +1,45 @@
+//! Names and addresses: resolved at each dial, all of them tried, IPv6 too.
+
+use std::net::ToSocketAddrs;
+
+use leasehold::Locker;
+use leasehold_testing::{RedisServer, ports, soon};
+
+async fn works(url: String) {
+    let locker = soon("connecting", Locker::connect(&url)).await.unwrap();
+    soon("a lock", locker.lock("a").into_future()).await.unwrap().release().await.unwrap();
+}
+
+/// Where `localhost` is `::1` first, nobody listens there.
+#[tokio::test]
+async fn a_name_of_several_addresses_is_found_at_whichever_serves() {
+    let server = RedisServer::start();
+    works(format!("redis://localhost:{}", server.port())).await;
+    works(format!("valkey://localhost:{}", server.port())).await;
+}
+
+#[tokio::test]
+async fn an_ipv6_address_in_brackets_is_dialed() {
+    let server = RedisServer::builder().bind("::1").start();
+    works(format!("redis://[::1]:{}", server.port())).await;
+}
+
+#[tokio::test]
+async fn every_address_of_a_dead_name_is_in_the_error() {
+    let port = ports::free();
+    let url = format!("redis://localhost:{port}");
+    let error = soon("an error", Locker::connect(&url)).await.map(|_| ()).unwrap_err();
+    assert!(error.is_unavailable());
+    for address in ("localhost", port).to_socket_addrs().unwrap() {
+        assert!(error.to_string().contains(&format!("{address}: ")), "{error}");
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+#[tokio::test]
+async fn a_build_without_tls_does_not_fall_back_to_none() {
+    let server = RedisServer::start();
+    let url = format!("rediss://127.0.0.1:{}", server.port());
+    let error = soon("an error", Locker::connect(&url)).await.map(|_| ()).unwrap_err();
+    assert!(error.is_misuse() && error.to_string().contains("the feature `tls`"), "{error}");
+}

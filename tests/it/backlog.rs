@@ -1,0 +1,124 @@
+//! Safety rule 15: a release is sent again until a server has answered it for good. No lock here is
+//! free because of its TTL, which is an hour.
+
+use std::time::Duration;
+
+use leasehold::{Error, Guard, Locker};
+use leasehold_resp::Frame;
+use leasehold_testing::{FaultProxy, Fleet, RedisServer, STUCK, eventually, soon};
+
+const TTL: Duration = Duration::from_secs(3600);
+
+async fn locker_at(url: String, command_timeout: Duration) -> Locker {
+    let builder = Locker::builder().node(url).ttl(TTL).command_timeout(command_timeout);
+    builder.connect().await.unwrap()
+}
+
+fn exists(server: &RedisServer, key: &str) -> bool {
+    server.cli(&["EXISTS", key]) == Frame::Integer(1)
+}
+
+/// A guard that is dropped and one whose release is awaited, both while the server refuses.
+async fn give_back_to_a_server_that_refuses(dropped: Guard, released: Guard) -> Error {
+    drop(dropped);
+    soon("the server refuses it", released.release()).await.unwrap_err()
+}
+
+async fn are_free(server: &RedisServer) {
+    let is_free = || !exists(server, "dropped") && !exists(server, "released");
+    eventually("both locks are free", is_free).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_a_busy_server_refuses_is_sent_again() {
+    let server = RedisServer::builder().arg("--lua-time-limit").arg("10").start();
+    let locker = locker_at(server.url(), STUCK).await;
+    let (dropped, released) =
+        (locker.lock("dropped").await.unwrap(), locker.lock("released").await.unwrap());
+    let mut client = server.client();
+    let busy =
+        tokio::task::spawn_blocking(move || client.call(&["EVAL", "while true do end", "0"]));
+    let is_busy = || server.cli(&["PING"]).error().is_some_and(|text| text.starts_with(b"BUSY"));
+    eventually("the server is busy", is_busy).await;
+    let error = give_back_to_a_server_that_refuses(dropped, released).await;
+    assert!(error.to_string().contains("BUSY"), "{error}");
+    assert_eq!(server.cli(&["SCRIPT", "KILL"]), Frame::Simple("OK".into()));
+    soon("the script has ended", busy).await.unwrap();
+    are_free(&server).await;
+}
+
+#[tokio::test]
+async fn a_release_that_a_server_without_replicas_refuses_is_sent_again() {
+    let server = RedisServer::start();
+    let locker = locker_at(server.url(), STUCK).await;
+    let (dropped, released) =
+        (locker.lock("dropped").await.unwrap(), locker.lock("released").await.unwrap());
+    server.cli(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    let error = give_back_to_a_server_that_refuses(dropped, released).await;
+    assert!(error.to_string().contains("NOREPLICAS"), "{error}");
+    assert!(exists(&server, "dropped") && exists(&server, "released"));
+    server.cli(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
+    are_free(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_a_loading_server_refuses_is_sent_again() {
+    let server =
+        RedisServer::builder().arg("--loading-process-events-interval-bytes").arg("1024").start();
+    let locker = locker_at(server.url(), STUCK).await;
+    let (dropped, released) =
+        (locker.lock("dropped").await.unwrap(), locker.lock("released").await.unwrap());
+    server.cli(&["DEBUG", "POPULATE", "1000", "key", "100"]);
+    server.cli(&["CONFIG", "SET", "key-load-delay", "2000"]);
+    let mut client = server.client();
+    let reloading = tokio::task::spawn_blocking(move || client.call(&["DEBUG", "RELOAD"]));
+    let is_loading = || server.cli_text(&["INFO", "persistence"]).contains("loading:1");
+    eventually("it loads", is_loading).await;
+    let error = give_back_to_a_server_that_refuses(dropped, released).await;
+    assert!(error.to_string().contains("LOADING"), "{error}");
+    soon("it has loaded", reloading).await.unwrap();
+    are_free(&server).await;
+}
+
+/// The bytes of an acquire reach the server after its connection was given up, and after the release
+/// that was sent on the next one.
+#[tokio::test]
+async fn an_acquire_that_arrives_after_its_release_is_released_once_more() {
+    let server = RedisServer::start();
+    let proxy = FaultProxy::start(server.address());
+    let locker = locker_at(proxy.url(), Duration::from_millis(100)).await;
+    proxy.to_server().detain();
+    let error = soon("it is told", locker.try_lock("late").into_future()).await.unwrap_err();
+    assert!(error.is_unknown(), "{error}");
+    // The release of the late one went out before this, on the connection that both share.
+    let next = soon("a new connection", locker.lock("next").into_future()).await.unwrap();
+    soon("it serves", next.release()).await.unwrap();
+    assert!(!exists(&server, "{late}:fence"), "the acquire has not arrived");
+    proxy.to_server().let_go();
+    eventually("it arrives", || exists(&server, "{late}:fence")).await;
+    eventually("it is released once more", || !exists(&server, "late")).await;
+}
+
+/// The same of a lease that the other servers granted, and whose release was answered on the next
+/// connection before the acquire arrived.
+#[tokio::test]
+async fn a_release_that_was_answered_on_another_connection_is_sent_again() {
+    let fleet = Fleet::start(3);
+    let proxy = FaultProxy::start(fleet[2].address());
+    let urls = [fleet[0].url(), fleet[1].url(), proxy.url()];
+    let builder = Locker::builder().nodes(urls).restart_guard(false).ttl(TTL);
+    let locker = builder.command_timeout(Duration::from_millis(400)).connect().await.unwrap();
+    let before = proxy.accepted();
+    proxy.to_server().detain();
+    let late = soon("a lock", locker.lock("late").into_future()).await.unwrap();
+    soon("another connection", proxy.until_accepted(before + 1)).await;
+    eventually("it is ready", || locker.stats().servers[2].connected).await;
+    soon("it is given back", late.release()).await.unwrap();
+    // Behind that release, on the connection that both share.
+    let _next = soon("a lock", locker.lock("next").into_future()).await.unwrap();
+    eventually("all have the next one", || fleet.holding("next") == 3).await;
+    assert!(!exists(&fleet[2], "{late}:fence"), "the acquire has not arrived");
+    proxy.to_server().let_go();
+    eventually("it arrives", || exists(&fleet[2], "{late}:fence")).await;
+    eventually("it is released once more", || !exists(&fleet[2], "late")).await;
+}

@@ -1,0 +1,149 @@
+//! What only happens in the midst of a change.
+
+use std::time::Duration;
+
+use leasehold::Locker;
+
+use super::{TTL, connect, take};
+use leasehold_testing::scripted::greeting;
+use leasehold_testing::{Action, Cluster, RedisServer, ScriptedServer, binary, eventually, soon};
+
+/// The lock is with a node that does not serve its slot yet, and that tells nobody of changes: it
+/// has to be asked.
+#[tokio::test]
+async fn who_waits_for_a_lock_whose_slot_is_moving_goes_on_asking() {
+    let cluster = Cluster::start();
+    let (one, other) = (connect(&cluster).await, connect(&cluster).await);
+    let name = "{moving}:0";
+    let (slot, from, to) = cluster.move_of(name);
+    let guard = take(&one, name).await;
+    let waiting = tokio::spawn(other.lock(name).into_future());
+    // It is counted among those who wait, and told by the node that the slot moves from.
+    let is_counted = || cluster[from].cli_text(&["EXISTS", "{moving}:0:waiters"]) == "1";
+    eventually("it waits", is_counted).await;
+    cluster.begin_migration(slot, from, to);
+    cluster.migrate_keys(slot, from, to);
+    let before = other.stats().contended;
+    eventually("it goes on asking", || other.stats().contended > before + 20).await;
+    guard.release().await.unwrap();
+    soon("its turn", waiting).await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// One node has given a slot away to another, which has not heard of it yet: they send whoever
+/// asks to each other.
+#[tokio::test]
+async fn nodes_that_disagree_for_a_while_are_waited_for() {
+    if binary::lacks(binary::is_redis(), "nodes that go on disagreeing about a slot") {
+        return;
+    }
+    let cluster = Cluster::start();
+    let (one, other) = (connect(&cluster).await, connect(&cluster).await);
+    let name = "{moving}:0";
+    let (slot, from, to) = cluster.move_of(name);
+    let guard = take(&one, name).await;
+    cluster.begin_migration(slot, from, to);
+    cluster.migrate_keys(slot, from, to);
+    let give = ["CLUSTER", "SETSLOT", &slot.to_string(), "NODE", cluster.id(to)];
+    assert_eq!(cluster[from].cli_text(&give), "OK");
+
+    let error = other.try_lock(name).await.map(|_| ()).unwrap_err();
+    assert!(error.is_unavailable() && !error.is_misuse(), "{error}");
+    let before = other.stats().attempts;
+    let waiting = tokio::spawn(other.lock(name).into_future());
+    eventually("it tries again", || other.stats().attempts > before + 1).await;
+    drop(guard);
+    cluster.end_migration(slot, from, to);
+    soon("its turn", waiting).await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// What was owed to a master that froze, and whose place another took, is given back there. The
+/// frozen one's connection does not end here, so that this is no help.
+#[tokio::test]
+async fn a_release_that_a_frozen_master_has_not_answered_is_carried_to_the_next() {
+    let mut cluster = Cluster::start();
+    let builder = Locker::builder().node(cluster.seed_url(3)).ttl(2 * TTL);
+    let patient = builder.command_timeout(Duration::from_secs(15));
+    let locker = soon("it connects", patient.connect()).await.unwrap();
+    let [name, elsewhere] = [0, 1].map(|node| {
+        let mut names = (0..).map(|number| format!("lock:{number}"));
+        names.find(|name| cluster.master_of(cluster.slot(name)) == node).unwrap()
+    });
+    let guard = take(&locker, &name).await;
+    let mut side = cluster[cluster.replica_of(0)].client();
+    side.text(&["READONLY"]);
+    eventually("the replica has it", || side.text(&["EXISTS", &name]) == "1").await;
+    cluster.stop(0);
+    drop(guard);
+    cluster.wait_until_failed_over(cluster.slot(&name)).await;
+    // Has the map asked for.
+    let slot = cluster.slot(&elsewhere);
+    cluster.begin_migration(slot, 1, 2);
+    cluster.end_migration(slot, 1, 2);
+    take(&locker, &elsewhere).await.release().await.unwrap();
+    eventually("it is given back", || !cluster.holding(&name)).await;
+}
+
+/// A node of a Cluster of its own, which needs no others.
+fn lone_node(arguments: &[&str]) -> RedisServer {
+    let mut builder = RedisServer::builder().arg("--cluster-enabled").arg("yes");
+    for argument in arguments {
+        builder = builder.arg(argument);
+    }
+    builder.start()
+}
+
+fn as_cluster(node: &RedisServer, database: u32) -> String {
+    node.url().replace("redis://", "redis-cluster://") + &format!("/{database}")
+}
+
+#[tokio::test]
+async fn a_node_without_slots_is_said_to_have_none() {
+    let node = lone_node(&[]);
+    let error = soon("an error", Locker::connect(&as_cluster(&node, 0))).await.unwrap_err();
+    assert!(error.is_unavailable() && error.to_string().contains("has no slots"), "{error}");
+    let locker = soon("it connects", Locker::connect(&node.url())).await.unwrap();
+    let error = soon("an error", locker.try_lock("a").into_future()).await.unwrap_err();
+    assert!(error.is_unavailable() && error.to_string().contains("no master"), "{error}");
+}
+
+#[tokio::test]
+async fn a_database_of_a_cluster_is_used_or_refused_by_name() {
+    let has_databases = binary::has_at_least((u32::MAX, 0), (9, 0));
+    let node = lone_node(if has_databases { &["--cluster-databases", "2"] } else { &[] });
+    let slots: Vec<String> = (0..16_384).map(|slot: u16| slot.to_string()).collect();
+    let words = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str));
+    assert_eq!(node.cli_text(&words.collect::<Vec<_>>()), "OK");
+    let mut client = node.client();
+    let is_well = || node.cli_text(&["CLUSTER", "INFO"]).contains("cluster_state:ok");
+    eventually("it serves", is_well).await;
+    let refused = soon("an error", Locker::connect(&as_cluster(&node, 7))).await.unwrap_err();
+    assert!(refused.is_misuse(), "{refused}");
+    assert!(refused.to_string().contains("the database in the URL"), "{refused}");
+    if binary::lacks(has_databases, "databases of a Cluster") {
+        return;
+    }
+    let locker = soon("it connects", Locker::connect(&as_cluster(&node, 1))).await.unwrap();
+    let guard = take(&locker, "a").await;
+    assert_eq!(client.text(&["EXISTS", "a"]), "0");
+    client.text(&["SELECT", "1"]);
+    assert_eq!(client.text(&["EXISTS", "a"]), "1");
+    guard.release().await.unwrap();
+    assert_eq!(client.text(&["EXISTS", "a"]), "0");
+}
+
+/// As a master that Redis 6.2 has demoted: it answers HELLO, and nothing from SCRIPT LOAD on. Who waits
+/// for it until there is no time left to connect does not connect here at all.
+#[tokio::test]
+async fn a_node_that_holds_up_the_scripts_is_passed_by() {
+    let mut is_held_up = false;
+    let demoted = ScriptedServer::start(move |command| {
+        is_held_up |= command.is(&["SCRIPT", "LOAD"]);
+        if is_held_up { Action::Silence } else { greeting(command).unwrap() }
+    });
+    let cluster = Cluster::start();
+    let url = format!("redis-cluster://{},{}", demoted.address(), cluster[0].address());
+    let builder = Locker::builder().node(url).ttl(TTL).connect_timeout(Duration::from_secs(3600));
+    let locker = soon("it connects", builder.connect()).await.unwrap();
+    take(&locker, "a").await.release().await.unwrap();
+    assert!(demoted.commands().iter().any(|command| command.is(&["SCRIPT", "LOAD"])));
+}

@@ -1,0 +1,55 @@
+//! What is tried first.
+
+use std::fs;
+
+use leasehold_testing::{Program, RedisServer};
+
+#[tokio::test]
+async fn the_quickstart_takes_a_lock_and_gives_it_back() {
+    let server = RedisServer::start();
+    let mut program = Program::example("quickstart", &[("LEASEHOLD_URL", &server.url())]);
+    let (status, lines) = program.end().await;
+    assert!(status.success(), "{lines:?}");
+    let token = lines[0].strip_prefix("charging invoice 42 under token ").expect("it says so");
+    assert_eq!(server.cli_text(&["GET", "{invoice:42}:fence"]), token);
+    assert_eq!(server.cli_text(&["EXISTS", "invoice:42"]), "0", "it is given back");
+}
+
+#[tokio::test]
+async fn a_worker_that_is_told_to_end_gives_its_lock_back() {
+    let server = RedisServer::start();
+    let mut program = Program::example("shutdown", &[("LEASEHOLD_URL", &server.url())]);
+    program.said("working, with token ").await;
+    assert_eq!(server.cli_text(&["EXISTS", "example:nightly"]), "1");
+    program.signal("TERM");
+    let (status, lines) = program.end().await;
+    assert!(status.success(), "{lines:?}");
+    assert!(lines.contains(&r#"given back: ["example:nightly"]"#.to_owned()), "{lines:?}");
+    assert_eq!(server.cli_text(&["EXISTS", "example:nightly"]), "0");
+}
+
+#[tokio::test]
+async fn a_password_that_is_rotated_is_read_anew_and_the_lock_stays_held() {
+    let server = RedisServer::start();
+    let file = server.directory().join("password");
+    let rotate = |password: &str| {
+        fs::write(&file, format!("{password}\n")).unwrap();
+        let rules = ["on", "resetpass", &format!(">{password}"), "~*", "&*", "+@all"];
+        assert_eq!(server.cli_text(&[&["ACL", "SETUSER", "app"][..], &rules].concat()), "OK");
+    };
+    rotate("first");
+    let variables = [
+        ("LEASEHOLD_URL", server.url()),
+        ("REDIS_USER", "app".to_owned()),
+        ("PASSWORD_FILE", file.display().to_string()),
+    ];
+    let variables = variables.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let program = Program::example("credentials", &variables);
+    program.said("logged in anew 2 times").await;
+    rotate("second");
+    server.cli(&["CLIENT", "KILL", "USER", "app"]);
+    program.said("logged in anew 6 times").await;
+    assert!(server.cli_text(&["CLIENT", "LIST"]).contains(" user=app "));
+    assert!(!program.lines().iter().any(|line| line.contains("warning")));
+    assert_eq!(server.cli_text(&["EXISTS", "example:credentials"]), "1");
+}

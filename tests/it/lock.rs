@@ -1,0 +1,258 @@
+//! Taking a lock on a real server: granted, refused, waited for.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use leasehold::{Error, Guard, Locker};
+use leasehold_resp::Frame;
+use leasehold_testing::{RedisServer, eventually, soon};
+
+const TTL: Duration = Duration::from_secs(60);
+
+async fn locker(server: &RedisServer) -> Locker {
+    Locker::builder().node(server.url()).ttl(TTL).connect().await.unwrap()
+}
+
+fn refused<F: leasehold::Fencing>(result: Result<Guard<F>, Error>) -> Error {
+    result.map(|_| ()).unwrap_err()
+}
+
+#[tokio::test]
+async fn a_lock_is_taken_refused_to_others_and_given_back() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    let guard = locker.lock("invoice:42").label("billing").await.unwrap();
+    assert!(!guard.is_lost());
+    assert!(guard.remaining() <= TTL - TTL / 100 - Duration::from_millis(2));
+
+    let error = refused(locker.try_lock("invoice:42").await);
+    assert!(error.is_contended());
+    assert!(!error.is_timeout() && !error.is_no_quorum() && !error.is_misuse());
+    let holder = error.report().holder().unwrap();
+    assert_eq!(holder.label.as_deref(), Some("billing"));
+    assert!(holder.remaining.unwrap() <= TTL);
+    assert!(error.to_string().contains("\"billing\""), "{error}");
+
+    let first = guard.fence();
+    guard.release().await.unwrap();
+    let again = locker.try_lock("invoice:42").await.unwrap();
+    assert!(again.fence() > first);
+}
+
+/// The lock key is the name, its value begins with the owner id.
+#[tokio::test]
+async fn the_keys_are_what_other_tools_expect() {
+    let server = RedisServer::start();
+    let locker = Locker::builder().node(server.url()).key_prefix("app:").connect().await.unwrap();
+    let guard = locker.lock("job").label("worker 7").await.unwrap();
+    assert_eq!(guard.name(), b"app:job");
+    let value = server.cli_text(&["GET", "app:job"]);
+    let (id, label) = value.split_at(32);
+    assert!(id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{value}");
+    assert_eq!(label, ":worker 7");
+    let Frame::Integer(pttl) = server.cli(&["PTTL", "app:job"]) else { panic!() };
+    assert!((1..=10_000).contains(&pttl), "{pttl}");
+    assert_eq!(server.cli_text(&["GET", "{app:job}:fence"]), guard.fence().to_string());
+    let Frame::Integer(idle) = server.cli(&["TTL", "{app:job}:fence"]) else { panic!() };
+    assert!(idle > 6 * 24 * 3600, "the counter outlives its leases by far");
+
+    let fence = guard.fence();
+    guard.release().await.unwrap();
+    assert_eq!(server.cli(&["EXISTS", "app:job"]), Frame::Integer(0));
+    assert_eq!(server.cli_text(&["GET", "{app:job}:fence"]), fence.to_string());
+}
+
+#[tokio::test]
+async fn another_librarys_lock_on_the_same_key_excludes_us() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    server.cli(&["SET", "shared", "redis-py token"]);
+    for error in [
+        refused(locker.try_lock("shared").await),
+        refused(locker.try_lock("shared").unfenced().await),
+    ] {
+        assert!(error.is_contended(), "{error}");
+        let holder = error.report().holder().unwrap();
+        assert_eq!(holder.owner, "redis-py token");
+        assert_eq!(holder.remaining, None, "it never ends");
+    }
+    assert_eq!(server.cli_text(&["GET", "shared"]), "redis-py token");
+}
+
+#[tokio::test]
+async fn an_unfenced_lock_leaves_no_counter_and_excludes_fenced_ones() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    let guard = locker.lock("plain").unfenced().label("me").await.unwrap();
+    assert_eq!(server.cli(&["EXISTS", "{plain}:fence"]), Frame::Integer(0));
+    let error = refused(locker.try_lock("plain").unfenced().await);
+    assert_eq!(error.report().holder().unwrap().label.as_deref(), Some("me"));
+    assert!(refused(locker.try_lock("plain").await).is_contended());
+    guard.release().await.unwrap();
+    locker.try_lock("plain").await.unwrap().release().await.unwrap();
+}
+
+/// Safety rule 8: a server accepts only what is above all it accepted before.
+#[tokio::test]
+async fn tokens_rise_even_where_the_counter_is_ahead_of_our_clock() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    server.cli(&["SET", "{ahead}:fence", "9000000000000000"]);
+    let mut last = 9_000_000_000_000_000;
+    for _ in 0..3 {
+        let guard = locker.lock("ahead").await.unwrap();
+        assert_eq!(guard.fence().get(), last + 1);
+        last = guard.fence().get();
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn keys_that_hold_something_else_are_named_and_left_alone() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    server.cli(&["LPUSH", "list", "1"]);
+    let error = refused(locker.try_lock("list").await);
+    assert!(error.is_misuse(), "{error}");
+    assert!(error.to_string().contains("no lock"), "{error}");
+    assert!(refused(locker.try_lock("list").unfenced().await).is_misuse());
+
+    for counter in ["not a number", "9007199254740991", "1e300"] {
+        server.cli(&["SET", "{odd}:fence", counter]);
+        let error = refused(locker.lock("odd").await);
+        assert!(error.is_misuse(), "{error}");
+        assert!(error.to_string().contains("2^53"), "{error}");
+        assert_eq!(server.cli(&["EXISTS", "odd"]), Frame::Integer(0));
+        assert_eq!(server.cli_text(&["GET", "{odd}:fence"]), counter);
+    }
+}
+
+#[tokio::test]
+async fn a_waiter_gets_the_lock_when_it_is_released() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    let guard = locker.lock("baton").await.unwrap();
+    let first = guard.fence();
+    let waiter = tokio::spawn({
+        let locker = locker.clone();
+        async move { locker.lock("baton").await }
+    });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(!waiter.is_finished());
+    guard.release().await.unwrap();
+    let next = soon("the waiter's turn", waiter).await.unwrap().unwrap();
+    assert!(next.fence() > first);
+}
+
+#[tokio::test]
+async fn a_waiter_gets_the_lock_when_its_holder_vanishes() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    server.cli(&["SET", "orphan", "a holder that crashed", "PX", "300"]);
+    let guard = soon("the holder's end", locker.lock("orphan").into_future()).await.unwrap();
+    assert!(!guard.is_lost());
+}
+
+#[tokio::test]
+async fn a_wait_that_runs_out_says_who_held_the_lock() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    let _guard = locker.lock("busy").label("nightly").await.unwrap();
+    for limit in [Duration::ZERO, Duration::from_millis(50)] {
+        let error = refused(locker.lock("busy").wait_at_most(limit).await);
+        assert!(error.is_contended(), "{error}");
+        assert_eq!(error.is_timeout(), !limit.is_zero(), "{error}");
+        assert_eq!(error.report().holder().unwrap().label.as_deref(), Some("nightly"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_two_hold_a_lock_at_once_and_tokens_follow_their_order() {
+    let server = RedisServer::start();
+    let held = std::sync::Arc::new(std::sync::Mutex::new(Vec::<u64>::new()));
+    let inside = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let mut contenders = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let locker = locker(&server).await;
+        let (held, inside) = (held.clone(), inside.clone());
+        contenders.spawn(async move {
+            for _ in 0..10 {
+                let guard = locker.lock("critical").await.unwrap();
+                assert!(!inside.swap(true, std::sync::atomic::Ordering::SeqCst), "two at once");
+                held.lock().unwrap().push(guard.fence().get());
+                tokio::task::yield_now().await;
+                inside.store(false, std::sync::atomic::Ordering::SeqCst);
+                guard.release().await.unwrap();
+            }
+        });
+    }
+    while let Some(done) = contenders.join_next().await {
+        done.unwrap();
+    }
+    let held = held.lock().unwrap();
+    assert_eq!(held.len(), 80);
+    assert!(held.is_sorted(), "{held:?}");
+    assert_eq!(held.iter().collect::<HashSet<_>>().len(), 80);
+}
+
+#[tokio::test]
+async fn what_cannot_be_asked_for_is_refused_before_anything_is_sent() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    let long = "x".repeat(300);
+    let requests = [
+        locker.lock(""),
+        locker.lock("a}b"),
+        locker.lock("a:fence"),
+        locker.lock("x".repeat(20_000)),
+        locker.lock("a").ttl(Duration::from_millis(9)),
+        locker.lock("a").ttl(Duration::from_secs(100_000)),
+        locker.lock("a").min_validity(TTL),
+        locker.lock("a").label(long),
+    ];
+    for request in requests {
+        let error = refused(request.await);
+        assert!(error.is_misuse(), "{error}");
+    }
+    assert_eq!(server.cli(&["DBSIZE"]), Frame::Integer(0));
+    for builder in [
+        Locker::builder(),
+        Locker::builder().nodes([server.url(), server.url()]),
+        Locker::builder().node("http://127.0.0.1"),
+        Locker::builder().node(server.url()).ttl(Duration::ZERO),
+        Locker::builder().node(server.url()).connections(0),
+        Locker::builder().node(server.url()).command_timeout(Duration::ZERO),
+        Locker::builder().node(server.url()).connect_timeout(Duration::MAX),
+    ] {
+        let error = builder.connect().await.unwrap_err();
+        assert!(error.is_misuse(), "{error}");
+    }
+}
+
+/// rslock made the same key of `["a","bc"]` and `["ab","c"]`; here a name is a key, byte for byte.
+#[tokio::test]
+async fn names_are_bytes_and_different_names_are_different_locks() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    let names: [&[u8]; 6] = [b"a", b"A", b"a ", b"a\n", b"a\0", b"a\xff"];
+    let mut guards = Vec::new();
+    for name in names {
+        guards.push(locker.try_lock(name).await.unwrap());
+    }
+    assert_eq!(server.cli(&["DBSIZE"]), Frame::Integer(12));
+    drop(guards);
+    eventually("all are given back", || server.cli(&["DBSIZE"]) == Frame::Integer(6)).await;
+}
+
+#[tokio::test]
+async fn one_server_that_may_evict_locks_is_warned_of_and_serves() {
+    let server = RedisServer::start();
+    let locker = Locker::connect(&server.url()).await.unwrap();
+    assert_eq!(locker.warnings(), [] as [String; 0]);
+    server.cli(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+    let locker = Locker::connect(&server.url()).await.unwrap();
+    let warnings = locker.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("allkeys-lru"), "{warnings:?}");
+    locker.lock("a").await.unwrap().release().await.unwrap();
+}

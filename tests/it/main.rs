@@ -1,0 +1,42 @@
+//! The library on real servers, of whom each test starts its own.
+//!
+//! One program, because linking forty takes longer than most tests do. What needs a process of its own
+//! is beside it, and says why at its head.
+
+mod acl;
+mod addresses;
+mod backlog;
+mod cancel;
+mod cluster;
+mod credentials;
+#[cfg(all(feature = "metrics", feature = "tracing"))]
+mod examples;
+mod faults;
+mod harness;
+mod lease;
+mod lock;
+mod lock_all;
+mod loss;
+#[cfg(feature = "metrics")]
+mod metrics;
+#[cfg(all(feature = "metrics", feature = "tracing"))]
+mod migration;
+mod old_servers;
+mod order;
+mod redlock;
+mod redlock_faults;
+mod renewal;
+mod repair;
+mod replicas;
+mod scripts;
+mod sentinel;
+mod shutdown;
+mod stats;
+#[cfg(target_os = "linux")]
+mod stepped_clocks;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(feature = "tracing")]
+mod tracing;
+mod waiting;
+mod whose_reply;

@@ -1,0 +1,248 @@
+//! Servers of Redis 5 and 6: RESP2 alone, no client tracking, other words for what goes wrong.
+//! They are a real server behind a proxy that knows what they knew; see `support/old.rs`.
+
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use leasehold::{Error, Guard, Locker, Loss};
+use leasehold_testing::old::{Age, OldServer};
+use leasehold_testing::{RedisServer, eventually, rights, soon};
+
+/// Renewed often.
+const SHORT: Duration = Duration::from_millis(600);
+/// So long that nothing ends because of it.
+const LONG: Duration = Duration::from_secs(3600);
+const PASSWORD: &str = "hunter2";
+const AGES: [Age; 3] = [Age::Redis5, Age::Redis6, Age::NoProto];
+
+struct Old {
+    proxy: OldServer,
+    server: RedisServer,
+}
+
+impl Old {
+    fn start(age: Age) -> Self {
+        let server = RedisServer::builder().arg("--requirepass").arg(PASSWORD).start();
+        Self { proxy: OldServer::start(age, server.address()), server }
+    }
+
+    async fn connect(&self, userinfo: &str, ttl: Duration) -> Result<Locker, Error> {
+        let builder = Locker::builder().node(self.proxy.url(userinfo)).ttl(ttl);
+        soon("the end of the try to connect", builder.connect()).await
+    }
+
+    async fn locker(&self, ttl: Duration) -> Locker {
+        self.connect(&format!(":{PASSWORD}@"), ttl).await.unwrap()
+    }
+
+    fn exists(&self, key: &str) -> bool {
+        self.server.cli_text(&["EXISTS", key]) == "1"
+    }
+}
+
+async fn take(locker: &Locker, name: &str) -> Guard {
+    soon("a lock", locker.lock(name).into_future()).await.unwrap()
+}
+
+fn refused<T>(outcome: Result<T, Error>) -> Error {
+    outcome.map(|_| ()).unwrap_err()
+}
+
+#[tokio::test]
+async fn locks_are_taken_kept_lost_and_given_back() {
+    for age in AGES {
+        let old = Old::start(age);
+        let (one, other) = (old.locker(SHORT).await, old.locker(SHORT).await);
+        let guard = one.lock("a").label("one").await.unwrap();
+        let error = refused(other.try_lock("a").await);
+        assert!(error.is_contended() && error.to_string().contains("\"one\""), "{error}");
+        guard.extend().await.unwrap();
+        eventually("renewals", || one.stats().renewed > 1).await;
+        assert!(!guard.is_lost());
+        let before = guard.fence();
+        guard.release().await.unwrap();
+
+        let guard = take(&other, "a").await;
+        assert!(guard.fence() > before);
+        old.server.cli(&["DEL", "a"]);
+        assert_eq!(soon("its loss", guard.lost()).await, Loss::Gone, "{age:?}");
+
+        let guard = one.try_lock("plain").unfenced().await.unwrap();
+        assert!(refused(other.try_lock("plain").unfenced().await).is_contended());
+        assert!(!old.exists("{plain}:fence"));
+        guard.release().await.unwrap();
+
+        let both = one.lock_all(["b", "c"]).await.unwrap();
+        assert!(refused(other.try_lock("c").await).is_contended());
+        both.release().await.unwrap();
+
+        old.server.cli(&["SCRIPT", "FLUSH"]);
+        drop(take(&other, "b").await);
+        eventually("a dropped one is free", || !old.exists("b")).await;
+        let _left = take(&one, "b").await;
+        one.shutdown(leasehold_testing::STUCK).await;
+        assert!(!old.exists("b"));
+    }
+}
+
+#[tokio::test]
+async fn waiters_are_served_with_client_tracking_and_without() {
+    for age in AGES {
+        let old = Old::start(age);
+        let (holder, waiter) = (old.locker(LONG).await, old.locker(LONG).await);
+        let guard = take(&holder, "a").await;
+        let first = tokio::spawn(waiter.lock("a").into_future());
+        let second = tokio::spawn(waiter.lock("a").into_future());
+        eventually("they wait", || waiter.stats().waiting == 2).await;
+        match age {
+            Age::Redis5 | Age::NoProto => {
+                eventually("it asks", || waiter.stats().contended > 3).await;
+            }
+            Age::Redis6 => {
+                let tracked =
+                    || !old.server.cli_text(&["INFO", "stats"]).contains("tracking_total_keys:0");
+                eventually("it is to be told", tracked).await;
+            }
+        }
+        guard.release().await.unwrap();
+        for waiting in [first, second] {
+            soon("its turn", waiting).await.unwrap().unwrap().release().await.unwrap();
+        }
+        let stats = waiter.stats();
+        assert_eq!(stats.handed_over, 1);
+        assert_eq!(stats.woken > 0, age == Age::Redis6, "{stats}");
+    }
+}
+
+#[tokio::test]
+async fn several_old_servers_are_a_quorum() {
+    for age in AGES {
+        let olds: Vec<Old> = (0..3).map(|_| Old::start(age)).collect();
+        let urls = olds.iter().map(|old| old.proxy.url(&format!(":{PASSWORD}@")));
+        let builder = Locker::builder().nodes(urls.collect::<Vec<_>>()).ttl(SHORT);
+        let locker = builder.connect().await.unwrap();
+        let guard = take(&locker, "a").await;
+        let holding = || olds.iter().filter(|old| old.exists("a")).count();
+        eventually("all have it", || holding() == 3).await;
+        olds[1].server.cli(&["DEL", "a"]);
+        eventually("all have it again", || holding() == 3).await;
+        guard.release().await.unwrap();
+        eventually("all are free", || holding() == 0).await;
+    }
+}
+
+/// The bug of lettuce #2313: the fallback hid an authentication error.
+#[tokio::test]
+async fn a_wrong_password_is_an_error_of_its_own_and_shows_no_password() {
+    for age in AGES {
+        let old = Old::start(age);
+        // Old servers repeat what they do not know; users they do not know at all.
+        for userinfo in [":secret1@", "worker:secret1@", ""] {
+            let error = refused(old.connect(userinfo, LONG).await);
+            assert!(error.is_auth(), "{age:?} {userinfo}: {error}");
+            assert!(!format!("{error} {error:?}").contains("secret1"), "{error}");
+        }
+    }
+    let open = RedisServer::start();
+    let proxy = OldServer::start(Age::Redis5, open.address());
+    let error = refused(Locker::connect(&proxy.url(":secret1@")).await);
+    assert!(error.is_auth(), "{error}");
+}
+
+#[tokio::test]
+async fn errors_in_scripts_are_understood_in_their_older_words() {
+    for age in AGES {
+        let old = Old::start(age);
+        let locker = old.locker(LONG).await;
+        old.server.cli(&["LPUSH", "list", "1"]);
+        let error = refused(locker.try_lock("list").await);
+        assert!(error.is_misuse() && error.to_string().contains("no lock"), "{error}");
+        let both = locker.lock_all(["a", "b"]).await.unwrap();
+        old.server.cli(&["DEL", "a"]);
+        old.server.cli(&["LPUSH", "a", "1"]);
+        assert!(refused(both.release().await).is_lost());
+        assert!(!old.exists("b"), "and keeps nothing else from being free");
+        old.server.cli(&["SET", "{c}:fence", "none"]);
+        assert!(refused(locker.try_lock("c").await).to_string().contains("fence counter"));
+    }
+    let old = Old::start(Age::Redis6);
+    let rules = rights::of("waiting");
+    rights::grant(&old.server, &rules);
+    let prefixed = Locker::builder().node(old.proxy.url("worker:pw@")).key_prefix(rights::PREFIX);
+    let locker = prefixed.connect().await.unwrap();
+    let guard = take(&locker, "a").await;
+    for right in ["+get", "+pttl", "+evalsha"] {
+        rights::grant(
+            &old.server,
+            &rules.iter().filter(|rule| *rule != right).cloned().collect::<Vec<_>>(),
+        );
+        let error = refused(locker.try_lock("a").await);
+        assert!(error.is_auth(), "{error}");
+        assert!(error.to_string().contains(&format!("grant the user {right}")), "{error}");
+    }
+    drop(guard);
+}
+
+/// A proxy does not see what scripts call. Each of these commands, with so many words and these
+/// options, is as old as Redis 2.6.12; none of them but TIME gives one server another result than the
+/// next, and before TIME a script asks that its effects be replicated.
+#[test]
+fn scripts_call_nothing_that_redis_5_does_not_know() {
+    let known = [
+        ("GET", 1, &[][..]),
+        ("PTTL", 1, &[]),
+        ("INCRBY", 2, &[]),
+        ("DEL", 1, &[]),
+        ("PEXPIRE", 2, &[]),
+        ("TIME", 0, &[]),
+        ("SET", 4, &["'PX'"]),
+    ];
+    let scripts = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts")).unwrap();
+    let mut calls = 0;
+    for path in scripts.map(|entry| entry.unwrap().path()) {
+        if path.extension().is_none_or(|extension| extension != "lua") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        for line in text.lines().map(str::trim).filter(|line| !line.starts_with("--")) {
+            assert!(line.matches("redis.").count() <= 1, "an error names its line only: {line}");
+            assert!(!line.contains("redis.setresp") && !line.contains("redis.log"), "{line}");
+            let Some((_, rest)) = line.split_once("call('") else { continue };
+            assert!(!line.starts_with("return redis"), "a tail call has no line: {line}");
+            let (name, arguments) = rest.split_once('\'').unwrap();
+            let Some((_, count, options)) = known.iter().find(|(known, ..)| *known == name) else {
+                panic!("{}: {name} is not on the list", path.display());
+            };
+            let arguments = arguments_of(arguments);
+            assert_eq!(arguments.len(), *count, "{line}");
+            let is_number = |word: &str| word.trim_matches('\'').parse::<u64>().is_ok();
+            let literal = |word: &&String| word.starts_with('\'') && !is_number(word);
+            assert!(arguments.iter().filter(literal).eq(options.iter()), "{line}");
+            calls += 1;
+        }
+    }
+    assert!(calls > 15, "it looks elsewhere: {calls}");
+}
+
+/// What stands between a call's name and its closing bracket, one by one.
+fn arguments_of(rest: &str) -> Vec<String> {
+    let (mut depth, mut arguments, mut word) = (0, Vec::new(), String::new());
+    for character in rest.trim_start_matches(", ").chars() {
+        match character {
+            ')' if depth == 0 => break,
+            ',' if depth == 0 => arguments.push(std::mem::take(&mut word).trim().to_owned()),
+            _ => {
+                depth += match character {
+                    '(' | '[' | '{' => 1,
+                    ')' | ']' | '}' => -1,
+                    _ => 0,
+                };
+                word.push(character);
+            }
+        }
+    }
+    if !word.is_empty() {
+        arguments.push(word.trim().to_owned());
+    }
+    arguments
+}

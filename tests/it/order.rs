@@ -1,0 +1,244 @@
+//! What goes to the server, in which order and over which connection: safety rules 1 and 4.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use leasehold::{Locker, Retry};
+use leasehold_resp::Frame;
+use leasehold_testing::scripted::greeting;
+use leasehold_testing::{Action, Command, FaultProxy, STUCK, ScriptedServer, eventually, soon};
+
+/// A reply that begins and does not end for long.
+const NOISE: [&str; 2] = ["$4000\r\n", "x"];
+
+/// A command of ours that is about a lock: `EVALSHA digest keys lock ..` or `EVAL script keys lock ..`.
+fn lock_of(command: &Command) -> Option<String> {
+    let is_script = command.is(&["EVALSHA"]) || command.is(&["EVAL"]);
+    is_script.then(|| command.word(3))
+}
+
+/// The owner's value: behind the three keys of an acquire, or the one key of the others.
+fn owner_of(command: &Command) -> String {
+    command.word(if is_acquire(command) { 6 } else { 4 })
+}
+
+fn is_acquire(command: &Command) -> bool {
+    lock_of(command).is_some() && command.word(2) == "3"
+}
+
+/// Says yes to everything.
+fn yes(command: &Command) -> Action {
+    greeting(command).unwrap_or_else(|| Action::Reply(command.stamp()))
+}
+
+#[tokio::test]
+async fn a_lease_stays_on_the_connection_that_it_began_on() {
+    let server = ScriptedServer::start(yes);
+    let locker = Locker::builder().node(server.url()).connections(3).connect().await.unwrap();
+    assert_eq!(server.accepted(), 3);
+    let mut guards = Vec::new();
+    for number in 0..9 {
+        guards.push(locker.lock(format!("n{number}")).await.unwrap());
+    }
+    for guard in &guards {
+        guard.extend().await.unwrap();
+    }
+    let dropped = guards.split_off(5);
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    drop(dropped);
+    server.until_received(&["EVAL"], 4).await;
+
+    let mut connections: HashMap<String, HashSet<usize>> = HashMap::new();
+    let mut counts: HashMap<usize, usize> = HashMap::new();
+    for command in server.commands() {
+        if let Some(lock) = lock_of(&command) {
+            connections.entry(lock).or_default().insert(command.connection);
+            *counts.entry(command.connection).or_default() += 1;
+        }
+    }
+    assert_eq!(connections.len(), 9);
+    assert!(connections.values().all(|used| used.len() == 1), "{connections:?}");
+    assert_eq!(counts.into_values().collect::<Vec<_>>(), [9, 9, 9], "and leases are spread");
+}
+
+/// The `redis-lock` crate tried again as the same owner after a failure, and blocked itself.
+#[tokio::test]
+async fn every_attempt_has_an_owner_of_its_own() {
+    let mut attempts = 0;
+    let server = ScriptedServer::start(move |command| {
+        if !is_acquire(command) {
+            return yes(command);
+        }
+        attempts += 1;
+        match attempts {
+            1..=3 => Action::error("LOADING Redis is loading the dataset in memory"),
+            4..=6 => Action::held(command, "x", 1),
+            7 => Action::Close,
+            _ => Action::Reply(command.stamp()),
+        }
+    });
+    let locker = Locker::connect(&server.url()).await.unwrap();
+    let guard = soon("the eighth attempt", locker.lock("a").into_future()).await.unwrap();
+    guard.release().await.unwrap();
+    let acquires: Vec<Command> = server.commands().into_iter().filter(is_acquire).collect();
+    assert_eq!(acquires.len(), 8);
+    let owners: HashSet<String> = acquires.iter().map(owner_of).collect();
+    assert_eq!(owners.len(), 8);
+    let is_id = |owner: &String| owner.len() == 32 && owner.bytes().all(|b| b.is_ascii_hexdigit());
+    assert!(owners.iter().all(is_id), "{owners:?}");
+}
+
+/// A refusal of the token that was proposed, to be sent later.
+fn stale(acquire: &Command) -> String {
+    let (stamp, token) = (acquire.word(acquire.words.len() - 1), acquire.word(8));
+    format!("*3\r\n:{stamp}\r\n$5\r\nstale\r\n${}\r\n{token}\r\n", token.len())
+}
+
+/// Safety rules 1 and 4: one server ends its connection with an acquire unanswered, and is connected
+/// again when the others have the same owner propose once more.
+#[tokio::test]
+async fn an_owner_asks_no_server_on_a_second_connection() {
+    let servers = [Action::Close, Action::Silence, Action::Silence].map(|to_the_first| {
+        let mut is_first = true;
+        ScriptedServer::start(move |command| {
+            let is_asked_first = is_acquire(command) && std::mem::take(&mut is_first);
+            if is_asked_first { to_the_first.clone() } else { yes(command) }
+        })
+    });
+    let urls = servers.iter().map(ScriptedServer::url);
+    let builder = Locker::builder().nodes(urls).restart_guard(false).command_timeout(STUCK);
+    let locker = builder.connect().await.unwrap();
+    let [ending, others @ ..] = &servers;
+    let before = ending.accepted();
+    let asked = tokio::spawn(locker.try_lock("a").into_future());
+    soon("another connection", ending.until_accepted(before + 1)).await;
+    eventually("it is ready", || locker.stats().servers[0].connected).await;
+    for other in others {
+        let commands = other.until(|commands| commands.iter().any(is_acquire)).await;
+        let acquire = commands.iter().find(|command| is_acquire(command)).unwrap();
+        other.send(acquire.connection, stale(acquire));
+    }
+    let guard = soon("the lock", asked).await.unwrap().unwrap();
+    let acquires = |server: &ScriptedServer| -> Vec<Command> {
+        server.commands().into_iter().filter(is_acquire).collect()
+    };
+    let [unanswered] = &acquires(ending)[..] else { panic!("{:?}", acquires(ending)) };
+    for other in others {
+        let owners: Vec<String> = acquires(other).iter().map(owner_of).collect();
+        assert_eq!(owners, [owner_of(unanswered), owner_of(unanswered)]);
+    }
+    soon("the release", guard.release()).await.unwrap();
+    // The next owner asks there.
+    soon("a lock", locker.lock("a").into_future()).await.unwrap().release().await.unwrap();
+    let acquires = acquires(ending);
+    assert!(acquires[1].connection > acquires[0].connection, "{acquires:?}");
+    assert_ne!(owner_of(&acquires[1]), owner_of(&acquires[0]));
+}
+
+/// Safety rule 4: the release of an acquire that timed out goes out behind it, where it cannot
+/// overtake it (redsync lost locks so until their TTL).
+#[tokio::test]
+async fn an_acquire_without_an_answer_is_released_behind_it_on_its_connection() {
+    let server = ScriptedServer::start(|command| match greeting(command) {
+        Some(answer) => answer,
+        None => Action::Silence,
+    });
+    let locker = Locker::builder()
+        .node(server.url())
+        .connections(2)
+        .command_timeout(Duration::from_millis(50))
+        .connect()
+        .await
+        .unwrap();
+    // It says other things meanwhile: a connection that is silent for that long would be replaced.
+    let noise = async {
+        server.until_received(&["EVALSHA"], 1).await;
+        (0..server.accepted()).for_each(|connection| server.send(connection, NOISE[0]));
+        loop {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            (0..server.accepted()).for_each(|connection| server.send(connection, NOISE[1]));
+        }
+    };
+    let work = async {
+        let once = locker.lock("a").retry(Retry::default().attempts(1));
+        let error = soon("it is told", once.into_future()).await.unwrap_err();
+        assert!(error.is_unknown(), "{error}");
+        server.until_received(&["EVAL"], 1).await;
+    };
+    tokio::select! {
+        () = noise => {}
+        () = work => {}
+    }
+    let commands = server.commands();
+    let about: Vec<&Command> =
+        commands.iter().filter(|command| lock_of(command).as_deref() == Some("a")).collect();
+    assert!(about.iter().all(|command| command.connection == about[0].connection));
+    // It was asked twice: the second answer would have told what became of the first question.
+    assert!(is_acquire(about[0]) && is_acquire(about[1]) && about[2].is(&["EVAL"]));
+    assert!(about.iter().all(|command| owner_of(command) == owner_of(about[0])));
+    let token = |command: &Command| command.word(8).parse::<u64>().unwrap();
+    assert!(token(about[1]) > token(about[0]));
+}
+
+/// What was never answered is told again on the next connection, and only then.
+#[tokio::test]
+async fn a_release_is_sent_again_only_if_its_connection_ended_before_the_answer() {
+    let mut refused = false;
+    let server = ScriptedServer::start(move |command| {
+        let is_release = command.is(&["EVAL"]);
+        if is_release && !refused {
+            refused = true;
+            return Action::Close;
+        }
+        yes(command)
+    });
+    let locker = Locker::connect(&server.url()).await.unwrap();
+    drop(locker.lock("a").await.unwrap());
+    soon("a second connection", server.until_accepted(2)).await;
+    locker.lock("b").await.unwrap().release().await.unwrap();
+    let releases: Vec<Command> =
+        server.commands().into_iter().filter(|command| command.is(&["EVAL"])).collect();
+    let where_to: Vec<usize> = releases.iter().map(|command| command.connection).collect();
+    assert_eq!(where_to, [0, 1]);
+    assert_eq!(owner_of(&releases[0]), owner_of(&releases[1]));
+}
+
+/// A token that cannot be the answer to what was proposed makes no guard.
+#[tokio::test]
+async fn a_token_below_the_proposal_is_no_grant() {
+    let server = ScriptedServer::start(|command| {
+        let below = [Frame::Bulk("granted".into()), Frame::Integer(1)];
+        greeting(command).unwrap_or_else(|| Action::stamped(command, below))
+    });
+    let locker = Locker::connect(&server.url()).await.unwrap();
+    let error = locker.try_lock("a").await.unwrap_err();
+    assert!(error.is_no_quorum(), "{error}");
+    server.until_received(&["EVAL"], 1).await;
+}
+
+/// What is owed goes out before anybody else's command, on the lane that it belongs to.
+#[tokio::test]
+async fn a_new_connection_pays_its_lanes_debts_first() {
+    let server = ScriptedServer::start(yes);
+    let mut proxy = FaultProxy::start(server.address());
+    let locker = Locker::builder().node(proxy.url()).connections(3).connect().await.unwrap();
+    let mut guards = Vec::new();
+    for number in 0..6 {
+        guards.push(locker.lock(format!("n{number}")).await.unwrap());
+    }
+    proxy.refuse().await;
+    proxy.cut();
+    soon("all connections are gone", proxy.until_open(0)).await;
+    drop(guards);
+    let waiting = tokio::spawn(locker.lock("next").into_future());
+    proxy.accept().await;
+    soon("the next", waiting).await.unwrap().unwrap().release().await.unwrap();
+    let commands = server.until_received(&["EVAL"], 6).await;
+    for connection in 3..6 {
+        let about = commands.iter().filter(|command| command.connection == connection);
+        let about: Vec<&Command> = about.filter(|command| lock_of(command).is_some()).collect();
+        assert!(about[0].is(&["EVAL"]) && about[1].is(&["EVAL"]), "two leases were on each lane");
+    }
+}

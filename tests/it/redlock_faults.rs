@@ -1,0 +1,328 @@
+//! A quorum of servers some of which fail: killed, frozen, restarted without their memory, slow,
+//! or away from the start. The others go on, nobody waits for who does not answer, and who comes
+//! back takes part again.
+
+use std::time::Duration;
+
+use leasehold::{Builder, FailureKind, Guard, Locker, ServerReport, Vote};
+use leasehold_testing::{Fault, FaultProxy, Fleet, RedisServer, eventually, ports, soon};
+
+/// So long that no key is ever free because of it.
+const TTL: Duration = Duration::from_secs(3600);
+/// What is still waited for when [`soon`] has given up: with it, a test that ends has not waited.
+const NEVER: Duration = Duration::from_secs(600);
+/// Of leases whose end, or whose restart guard, a test waits for.
+const SHORT: Duration = Duration::from_secs(4);
+
+/// The servers have just started, so the restart guard would keep them from voting for a TTL.
+fn builder(urls: impl IntoIterator<Item = String>) -> Builder {
+    Locker::builder().nodes(urls).ttl(TTL).restart_guard(false)
+}
+
+async fn take(locker: &Locker, name: &str) -> Guard {
+    soon("a lock", locker.lock(name).into_future()).await.unwrap()
+}
+
+/// Returns what the first of the servers voted on it.
+async fn take_and_release(locker: &Locker, name: &str) -> ServerReport {
+    let guard = take(locker, name).await;
+    let first = guard.report().servers()[0].clone();
+    soon("a release", guard.release()).await.unwrap();
+    first
+}
+
+/// Takes locks until the first of the servers votes as `is_wanted` says.
+async fn until_first_votes(locker: &Locker, what: &str, is_wanted: impl Fn(&Vote) -> bool) {
+    let votes = async {
+        while !is_wanted(&take_and_release(locker, "probe").await.vote) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    soon(what, votes).await;
+}
+
+fn is_kept_by_restart_guard(vote: &Vote) -> bool {
+    matches!(vote, Vote::Failed { kind: FailureKind::RestartGuard, .. })
+}
+
+async fn until_free(fleet: &Fleet, key: &str) {
+    eventually("no server holds it", || fleet.holding(key) == 0).await;
+}
+
+#[tokio::test]
+async fn two_of_five_may_be_killed_and_come_back() {
+    let mut fleet = Fleet::start(5);
+    let locker = builder(fleet.urls()).connect().await.unwrap();
+    for killed in 0..2 {
+        let held_over = take(&locker, "held").await;
+        fleet[killed].kill();
+        for _ in 0..20 {
+            take_and_release(&locker, "a").await;
+        }
+        soon("an extension", held_over.extend()).await.unwrap();
+        soon("a release", held_over.release()).await.unwrap();
+    }
+    (0..2).for_each(|killed| fleet[killed].restart());
+    until_first_votes(&locker, "it votes again", |vote| *vote == Vote::Granted).await;
+    // Now without two of those that stood in for them.
+    (3..5).for_each(|killed| fleet[killed].kill());
+    take_and_release(&locker, "a").await;
+}
+
+#[tokio::test]
+async fn with_three_of_five_killed_the_error_names_them_and_nothing_is_left_on_the_others() {
+    let mut fleet = Fleet::start(5);
+    let locker = builder(fleet.urls()).connect().await.unwrap();
+    let held_over = take(&locker, "held").await;
+    (0..3).for_each(|killed| fleet[killed].kill());
+    for name in ["a", "b", "c"] {
+        let error = soon("it is told", locker.try_lock(name).into_future()).await.unwrap_err();
+        assert!(error.is_no_quorum() && !error.is_contended(), "{error}");
+        assert!(error.is_unavailable() || error.is_unknown(), "{error}");
+        let servers = error.report().servers();
+        for (server, address) in servers.iter().zip(fleet.addresses()).take(3) {
+            assert!(matches!(server.vote, Vote::Failed { .. }), "{error}");
+            assert!(error.to_string().contains(&format!("{address}: ")), "{error}");
+        }
+        let others = &servers[3..];
+        let is_well = |vote: &Vote| matches!(vote, Vote::Granted | Vote::Pending);
+        assert!(others.iter().all(|server| is_well(&server.vote)), "{error}");
+    }
+    assert!(soon("it is told", held_over.extend()).await.unwrap_err().is_no_quorum());
+    assert!(!held_over.is_lost(), "that nobody answers proves no loss");
+    drop(held_over);
+    for name in ["held", "a", "b", "c"] {
+        let asked = || (3..5).all(|up| exists(&fleet[up], &format!("{{{name}}}:fence")));
+        eventually("the others were asked", asked).await;
+        let is_free = || (3..5).all(|up| !exists(&fleet[up], name));
+        eventually("nothing is left", is_free).await;
+    }
+    (0..3).for_each(|killed| fleet[killed].restart());
+    take_and_release(&locker, "a").await;
+}
+
+fn exists(server: &RedisServer, key: &str) -> bool {
+    server.cli_text(&["EXISTS", key]) == "1"
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_frozen_server_and_it_takes_part_when_it_is_back() {
+    let fleet = Fleet::start(5);
+    let locker = builder(fleet.urls()).command_timeout(NEVER).connect().await.unwrap();
+    let dropped = take(&locker, "dropped").await;
+    fleet[0].stop();
+    drop(dropped);
+    // More than are let wait on one connection.
+    for _ in 0..1500 {
+        let guard = take(&locker, "a").await;
+        let vote = guard.report().servers()[0].vote.clone();
+        assert!(matches!(vote, Vote::Pending | Vote::Failed { .. }), "{vote:?}");
+        soon("an extension", guard.extend()).await.unwrap();
+        soon("a release", guard.release()).await.unwrap();
+    }
+    fleet[0].cont();
+    until_first_votes(&locker, "it votes again", |vote| *vote == Vote::Granted).await;
+    for name in ["dropped", "a", "probe"] {
+        until_free(&fleet, name).await;
+    }
+}
+
+/// The next attempt after a lost round asks a leader first: which must not be waited for either.
+#[tokio::test]
+async fn nobody_waits_for_a_frozen_server_while_the_lock_is_contended() {
+    let fleet = Fleet::start(5);
+    let holding = builder(fleet.urls()).command_timeout(NEVER).connect().await.unwrap();
+    let waiting = builder(fleet.urls()).command_timeout(NEVER).connect().await.unwrap();
+    fleet[0].stop();
+    let mut waits = tokio::task::JoinSet::new();
+    let mut guards = Vec::new();
+    // So many that each server is the leader of some.
+    for number in 0..32 {
+        let name = format!("n{number}");
+        guards.push(take(&holding, &name).await);
+        let error = waiting.try_lock(&name).await.unwrap_err();
+        assert!(error.is_contended(), "{error}");
+        let waiting = waiting.clone();
+        waits.spawn(async move { waiting.lock(&name).await });
+    }
+    // A second try has begun for each by then, or begins when they are free: both must end.
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    for guard in guards {
+        soon("a release", guard.release()).await.unwrap();
+    }
+    while let Some(granted) = soon("each is granted", waits.join_next()).await {
+        soon("a release", granted.unwrap().unwrap().release()).await.unwrap();
+    }
+}
+
+/// Two refuse and two fail at once: the lock cannot be had, whatever the frozen one would say.
+#[tokio::test]
+async fn nobody_waits_for_a_frozen_server_to_learn_why_a_lock_cannot_be_had() {
+    let mut fleet = Fleet::start(5);
+    let holding = builder(fleet.urls()).connect().await.unwrap();
+    let asking = builder(fleet.urls()).command_timeout(NEVER).connect().await.unwrap();
+    let _guard = take(&holding, "a").await;
+    eventually("every server has the lease", || fleet.holding("a") == 5).await;
+    fleet[0].stop();
+    (3..5).for_each(|killed| fleet[killed].kill());
+    for _ in 0..5 {
+        let error = soon("a refusal", asking.try_lock("a").into_future()).await.unwrap_err();
+        assert!(error.is_contended() || error.is_no_quorum(), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_frozen_server_is_given_up_by_its_timeout_and_joins_again() {
+    let fleet = Fleet::start(3);
+    let timeout = Duration::from_millis(100);
+    let locker = builder(fleet.urls()).command_timeout(timeout).connect().await.unwrap();
+    fleet[0].stop();
+    let is_failed = |vote: &Vote| matches!(vote, Vote::Failed { .. });
+    until_first_votes(&locker, "it is given up", is_failed).await;
+    fleet[0].cont();
+    until_first_votes(&locker, "it votes again", |vote| *vote == Vote::Granted).await;
+    until_free(&fleet, "probe").await;
+}
+
+#[tokio::test]
+async fn nobody_waits_for_replies_that_are_delayed_or_never_come() {
+    let fleet = Fleet::start(5);
+    let proxy = FaultProxy::start(fleet[0].address());
+    let urls: Vec<String> = [proxy.url()].into_iter().chain(fleet.urls().split_off(1)).collect();
+    let locker = builder(urls).command_timeout(NEVER).connect().await.unwrap();
+    for fault in [Fault::Delay(NEVER), Fault::Blackhole] {
+        proxy.to_client().set(fault);
+        for _ in 0..20 {
+            let first = take_and_release(&locker, "a").await;
+            assert_eq!((first.vote, first.round_trip), (Vote::Pending, None), "{fault:?}");
+        }
+        // What was on its way would come late, or never, and out of step with the rest.
+        proxy.reset();
+        proxy.to_client().set(Fault::Pass);
+        until_first_votes(&locker, "it votes again", |vote| *vote == Vote::Granted).await;
+    }
+    proxy.to_client().set(Fault::Delay(Duration::from_millis(200)));
+    for _ in 0..5 {
+        assert_eq!(take_and_release(&locker, "a").await.vote, Vote::Pending);
+    }
+    until_free(&fleet, "a").await;
+}
+
+#[tokio::test]
+async fn two_of_five_may_be_away_from_the_start_and_join_when_they_come() {
+    let fleet = Fleet::start(3);
+    let away = [ports::free(), ports::free()];
+    let away_urls = away.map(|port| format!("redis://127.0.0.1:{port}"));
+    let urls: Vec<String> = away_urls.iter().cloned().chain(fleet.urls()).collect();
+    let locker = builder(urls.clone()).connect().await.unwrap();
+    let guard = take(&locker, "a").await;
+    let report = guard.report();
+    for (server, port) in report.servers().iter().zip(away) {
+        assert_eq!(server.server, format!("127.0.0.1:{port}"));
+        let Vote::Failed { kind, .. } = server.vote else { panic!("{report}") };
+        assert_eq!(kind, FailureKind::Unavailable, "{report}");
+    }
+    guard.release().await.unwrap();
+
+    let error = builder(urls).quorum(4).connect().await.unwrap_err();
+    assert!(error.is_no_quorum() && error.is_unavailable() && !error.is_misuse(), "{error}");
+    assert!(away.iter().all(|port| error.to_string().contains(&port.to_string())), "{error}");
+
+    let _come = away.map(|port| RedisServer::builder().port(port).start());
+    until_first_votes(&locker, "it votes", |vote| *vote == Vote::Granted).await;
+}
+
+#[tokio::test]
+async fn flushed_scripts_are_loaded_again() {
+    let fleet = Fleet::start(5);
+    let locker = builder(fleet.urls()).command_timeout(NEVER).connect().await.unwrap();
+    let guard = take(&locker, "a").await;
+    fleet.cli_all(&["SCRIPT", "FLUSH"]);
+    soon("an extension", guard.extend()).await.unwrap();
+    fleet.cli_all(&["SCRIPT", "FLUSH"]);
+    soon("a release", guard.release()).await.unwrap();
+    for round in 0..5 {
+        fleet.cli_all(&["SCRIPT", "FLUSH"]);
+        let again = locker.try_lock("a").await.unwrap();
+        assert!(soon("it is told", locker.try_lock("a").into_future()).await.is_err(), "{round}");
+        drop(again);
+    }
+    until_free(&fleet, "a").await;
+}
+
+#[tokio::test]
+async fn a_server_that_was_down_at_the_release_is_told_when_it_is_back() {
+    let mut fleet = Fleet::start_as(5, &RedisServer::builder().append_only());
+    let locker = builder(fleet.urls()).connect().await.unwrap();
+    let (released, dropped) = (take(&locker, "released").await, take(&locker, "dropped").await);
+    for name in ["released", "dropped"] {
+        eventually("all hold it", || fleet.holding(name) == 5).await;
+    }
+    fleet[0].kill();
+    soon("a release", released.release()).await.unwrap();
+    drop(dropped);
+    fleet[0].restart();
+    assert!(exists(&fleet[0], "{released}:fence"), "it has kept its memory");
+    for name in ["released", "dropped"] {
+        until_free(&fleet, name).await;
+    }
+}
+
+#[tokio::test]
+async fn without_the_guard_a_server_that_restarted_empty_votes_at_once() {
+    let mut fleet = Fleet::start(3);
+    let locker = builder(fleet.urls()).connect().await.unwrap();
+    fleet[0].restart();
+    until_first_votes(&locker, "it votes", |vote| {
+        assert!(!is_kept_by_restart_guard(vote));
+        *vote == Vote::Granted
+    })
+    .await;
+}
+
+/// A locker with the restart guard on. To it the servers, which have just started, might have
+/// forgotten leases: so the first grant has to be waited for.
+async fn guarded(fleet: &Fleet) -> Locker {
+    let locker = Locker::builder().nodes(fleet.urls()).ttl(SHORT).connect().await.unwrap();
+    let error = locker.try_lock("first").await.unwrap_err();
+    assert!(error.is_restart_guard() && error.is_no_quorum(), "{error}");
+    assert!(error.to_string().contains("may vote in"), "{error}");
+    locker
+}
+
+#[tokio::test]
+async fn a_server_that_restarted_empty_is_kept_from_voting_and_the_others_are_enough() {
+    let mut fleet = Fleet::start(5);
+    let locker = guarded(&fleet).await;
+    until_first_votes(&locker, "it votes", |vote| *vote == Vote::Granted).await;
+    fleet[0].restart();
+    until_first_votes(&locker, "it is kept from voting", is_kept_by_restart_guard).await;
+    assert_eq!(fleet[0].cli_text(&["DBSIZE"]), "0", "it is not even asked");
+    until_first_votes(&locker, "it votes again", |vote| *vote == Vote::Granted).await;
+}
+
+/// What the guard is for: three that forgot, and two that still know, could make two holders.
+#[tokio::test]
+async fn a_lease_that_three_of_five_forgot_ends_before_another_is_granted() {
+    let mut fleet = Fleet::start(5);
+    let holding = guarded(&fleet).await;
+    let asking = Locker::builder().nodes(fleet.urls()).ttl(SHORT).connect().await.unwrap();
+    let held = take(&holding, "a").await;
+    (0..3).for_each(|restarted| fleet[restarted].restart());
+    let until_kept_from_voting = async {
+        loop {
+            match asking.try_lock("other").await {
+                Err(error) if error.is_restart_guard() => break,
+                Err(error) => assert!(error.is_no_quorum(), "{error}"),
+                // Over connections whose end nobody has noticed yet.
+                Ok(guard) => drop(guard),
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    soon("the three are kept from voting", until_kept_from_voting).await;
+    let granted = take(&asking, "a").await;
+    assert!(held.is_lost(), "two hold it");
+    assert!(granted.fence() > held.fence());
+    granted.release().await.unwrap();
+}

@@ -1,0 +1,503 @@
+//! The shipped scripts themselves, on a real server: what stands at the head of each.
+
+use leasehold_resp::Frame;
+use leasehold_testing::RedisServer;
+
+const ACQUIRE: &str = include_str!("../../scripts/acquire.lua");
+const EXTEND: &str = include_str!("../../scripts/extend.lua");
+const RELEASE: &str = include_str!("../../scripts/release.lua");
+const HOLDER: &str = include_str!("../../scripts/holder.lua");
+const INSPECT: &str = include_str!("../../scripts/inspect.lua");
+const REPAIR: &str = include_str!("../../scripts/repair.lua");
+const TAKE: &str = include_str!("../../scripts/take.lua");
+const MINT: &str = include_str!("../../scripts/mint.lua");
+
+const KEYS: [&str; 3] = ["k", "{k}:fence", "{k}:waiters"];
+
+/// What every script is given, and gives back.
+const STAMP: &str = "8123456789012345";
+
+/// What a script says behind its stamp.
+#[derive(Debug, PartialEq)]
+enum Said {
+    /// The stamp alone.
+    Yes,
+    Rest(Vec<Frame>),
+    Error(String),
+}
+
+fn no() -> Said {
+    Said::Rest(vec![Frame::Integer(0)])
+}
+
+fn granted(token: i64) -> Said {
+    Said::Rest(vec![Frame::Bulk("granted".into()), Frame::Integer(token)])
+}
+
+fn eval(server: &RedisServer, script: &str, keys: &[&str], args: &[&str]) -> Said {
+    let count = keys.len().to_string();
+    let stamp = Frame::Integer(STAMP.parse().unwrap());
+    match server.cli(&[&["EVAL", script, &count], keys, args, &[STAMP]].concat()) {
+        Frame::Array(mut items) => {
+            assert_eq!(items.remove(0), stamp);
+            Said::Rest(items)
+        }
+        Frame::Error(text) => Said::Error(String::from_utf8_lossy(&text).into_owned()),
+        reply => {
+            assert_eq!(reply, stamp);
+            Said::Yes
+        }
+    }
+}
+
+/// By one who neither waits nor minds those who do.
+fn acquire(server: &RedisServer, owner: &str, token: &str, decides: &str) -> Said {
+    eval(server, ACQUIRE, &KEYS, &[owner, "60000", token, decides, "take", ""])
+}
+
+/// By one who minds those who wait, or is one of them.
+fn ask(server: &RedisServer, owner: &str, taking: &str, counts: &str) -> Said {
+    eval(server, ACQUIRE, &KEYS, &[owner, "60000", "7", "mint", taking, counts])
+}
+
+fn take_over(server: &RedisServer, owner: &str, token: &str, from: &str) -> Said {
+    eval(server, ACQUIRE, &KEYS, &[owner, "60000", token, "vote", "take", "", from])
+}
+
+fn get(server: &RedisServer, key: &str) -> String {
+    server.cli_text(&["GET", key])
+}
+
+fn pttl(server: &RedisServer, key: &str) -> i64 {
+    let Frame::Integer(pttl) = server.cli(&["PTTL", key]) else { panic!() };
+    pttl
+}
+
+fn exists(server: &RedisServer, key: &str) -> bool {
+    server.cli(&["EXISTS", key]) == Frame::Integer(1)
+}
+
+fn words(said: &Said) -> Vec<String> {
+    let Said::Rest(items) = said else { panic!("{said:?}") };
+    texts(items)
+}
+
+fn texts(items: &[Frame]) -> Vec<String> {
+    let text = |item: &Frame| match item {
+        Frame::Integer(number) => number.to_string(),
+        other => String::from_utf8_lossy(other.as_bytes().unwrap()).into_owned(),
+    };
+    items.iter().map(text).collect()
+}
+
+#[test]
+fn a_free_lock_is_granted_with_the_proposed_token() {
+    let server = RedisServer::start();
+    assert_eq!(acquire(&server, "me", "1763700000000000", "vote"), Said::Yes);
+    assert_eq!(get(&server, "{k}:fence"), "1763700000000000", "no exponent");
+    assert_eq!(get(&server, "k"), "me");
+    assert!(!exists(&server, "{k}:waiters"));
+}
+
+#[test]
+fn a_held_lock_is_refused_with_its_holder_time_left_counter_and_waiters() {
+    let server = RedisServer::start();
+    acquire(&server, "other", "7", "vote");
+    let refused = words(&acquire(&server, "me", "9", "vote"));
+    assert_eq!(
+        (&refused[0][..], &refused[1][..], &refused[3..]),
+        ("held", "other", &["7".to_owned(), "0".to_owned()][..])
+    );
+    assert!(refused[2].parse::<i64>().unwrap() <= 60_000);
+    assert_eq!(get(&server, "{k}:fence"), "7", "a refusal changes nothing");
+    assert!(!exists(&server, "{k}:waiters"), "who does not wait is not counted");
+    let long = "x".repeat(1000);
+    server.cli(&["SET", "k", &long]);
+    let refused = words(&acquire(&server, "me", "9", "mint"));
+    assert_eq!(refused[1], long[..320]);
+    assert_eq!(refused[2], "-1", "it never ends");
+}
+
+/// Safety rule 8: only what is strictly above the counter is accepted.
+#[test]
+fn a_token_at_or_below_the_counter_is_stale_or_raised() {
+    let server = RedisServer::start();
+    server.cli(&["SET", "{k}:fence", "7"]);
+    for proposal in ["6", "7"] {
+        assert_eq!(words(&acquire(&server, "me", proposal, "vote")), ["stale", "7"]);
+        assert!(!exists(&server, "k"));
+    }
+    assert_eq!(acquire(&server, "me", "8", "vote"), Said::Yes);
+    assert_eq!(words(&acquire(&server, "me", "8", "vote")), ["stale", "8"], "even its own");
+    assert_eq!(acquire(&server, "me", "8", "mint"), granted(9));
+    assert_eq!(acquire(&server, "me", "1", "mint"), granted(10));
+    assert_eq!(acquire(&server, "me", "11", "mint"), Said::Yes);
+}
+
+fn micros(server: &RedisServer) -> u64 {
+    let Frame::Array(parts) = server.cli(&["TIME"]) else { panic!("TIME has two parts") };
+    let [seconds, micros] = &texts(&parts)[..] else { panic!("TIME has two parts") };
+    seconds.parse::<u64>().unwrap() * 1_000_000 + micros.parse::<u64>().unwrap()
+}
+
+/// The token of a grant that was not of the proposal.
+fn chosen(said: &Said) -> u64 {
+    let [word, token] = &words(said)[..] else { panic!("{said:?}") };
+    assert_eq!(word, "granted");
+    token.parse().unwrap()
+}
+
+/// Safety rule 16: a client whose clock says 2257 does not use up the tokens.
+#[test]
+fn a_proposal_far_ahead_is_cut_to_the_servers_clock_or_refused() {
+    let server = RedisServer::start();
+    let last = "9007199254740991";
+    let before = micros(&server);
+    let between = |token: u64| (before..=micros(&server)).contains(&token);
+    let [word, clock] = &words(&acquire(&server, "me", last, "vote"))[..] else { panic!() };
+    assert!(word == "ahead" && between(clock.parse().unwrap()), "{word} {clock}");
+    assert!(!exists(&server, "k") && !exists(&server, "{k}:fence"), "a refusal changes nothing");
+    let token = chosen(&acquire(&server, "me", last, "mint"));
+    assert!(between(token), "{token}");
+    assert_eq!(get(&server, "{k}:fence"), token.to_string());
+    // A clock that is behind is no better where the counter is old.
+    let server = RedisServer::start();
+    let before = micros(&server);
+    assert!(chosen(&acquire(&server, "me", "1763700000000000", "mint")) >= before);
+}
+
+/// A counter that was driven ahead once locks nobody out, neither here nor on other servers.
+#[test]
+fn a_counter_that_is_far_ahead_is_gone_on_from() {
+    let server = RedisServer::start();
+    let far = micros(&server) + 3_600_000_000;
+    server.cli(&["SET", "{k}:fence", &far.to_string()]);
+    let next = far + 1;
+    for (proposal, more) in [("1763700000000000", 0), ("9007199254740991", 1)] {
+        server.cli(&["DEL", "k"]);
+        assert_eq!(chosen(&acquire(&server, "me", proposal, "mint")), next + more);
+    }
+    let server = RedisServer::start();
+    let proposal = next.to_string();
+    assert_eq!(words(&acquire(&server, "me", &proposal, "vote"))[0], "ahead");
+    assert_eq!(acquire(&server, "me", &proposal, "outbid"), Said::Yes);
+}
+
+/// As from a client that was late: the answer to the second question tells for both.
+#[test]
+fn an_owner_who_asks_again_is_granted_again() {
+    let server = RedisServer::start();
+    assert_eq!(acquire(&server, "me", "7", "vote"), Said::Yes);
+    server.cli(&["PEXPIRE", "k", "1000"]);
+    server.cli(&["SET", "{k}:waiters", "2"]);
+    assert_eq!(words(&ask(&server, "me", "look", "")), ["free"]);
+    assert!(pttl(&server, "k") <= 1000, "who looks changes nothing");
+    assert_eq!(ask(&server, "me", "turn", ""), granted(8), "its turn has come already");
+    assert!(pttl(&server, "k") > 1000);
+    assert_eq!(get(&server, "{k}:waiters"), "2", "those who wait still do");
+}
+
+#[test]
+fn a_counter_outlives_its_lock_by_a_week_and_is_a_number_below_2_to_the_53() {
+    let server = RedisServer::start();
+    let (last, week) = ("9007199254740991", 604_800_000);
+    assert_eq!(acquire(&server, "me", "9007199254740990", "outbid"), Said::Yes);
+    assert_eq!(get(&server, "{k}:fence"), "9007199254740990");
+    assert!((week - 60_000..=week).contains(&pttl(&server, "{k}:fence")));
+    eval(&server, RELEASE, &["k"], &["me"]);
+    assert_eq!(get(&server, "{k}:fence"), "9007199254740990");
+    for counter in [last, "9007199254740993", "1e300", "many", ""] {
+        server.cli(&["SET", "{k}:fence", counter]);
+        for decides in ["vote", "mint"] {
+            let refused = acquire(&server, "me", "7", decides);
+            let is_fence = matches!(&refused, Said::Error(text) if text.starts_with("FENCE "));
+            assert!(is_fence, "{counter}: {refused:?}");
+        }
+        assert!(!exists(&server, "k"));
+        assert_eq!(get(&server, "{k}:fence"), counter);
+    }
+}
+
+#[test]
+fn who_waits_is_counted_once_for_each_question_that_says_so() {
+    let server = RedisServer::start();
+    acquire(&server, "other", "7", "mint");
+    let waiting = |taking, counts| words(&ask(&server, "me", taking, counts))[4].clone();
+    assert_eq!(waiting("take", "1"), "1");
+    assert_eq!(waiting("look", "1"), "2");
+    assert_eq!(waiting("take", "0"), "2", "counted before");
+    assert_eq!(waiting("turn", ""), "2", "a newcomer");
+    server.cli(&["DEL", "{k}:waiters"]);
+    assert_eq!(waiting("look", "0"), "1", "whose count was forgotten");
+    let kept = pttl(&server, "{k}:waiters");
+    assert!(kept > 60_000 && kept <= 61_000, "a second longer than the lease");
+    server.cli(&["SET", "k", "forever"]);
+    server.cli(&["PERSIST", "{k}:waiters"]);
+    assert_eq!(waiting("take", "1"), "2");
+    let kept = pttl(&server, "{k}:waiters");
+    assert!(kept > 60_000 && kept <= 61_000, "also where the lease never ends");
+    server.cli(&["PEXPIRE", "k", "1000"]);
+    waiting("take", "0");
+    assert!(pttl(&server, "{k}:waiters") <= 2000);
+    assert_eq!(get(&server, "k"), "forever");
+    assert_eq!(get(&server, "{k}:fence"), "7");
+}
+
+#[test]
+fn a_newcomer_does_not_take_a_free_lock_that_others_wait_for() {
+    let server = RedisServer::start();
+    assert_eq!(words(&ask(&server, "looker", "look", "")), ["free"]);
+    assert!(!exists(&server, "k"));
+    acquire(&server, "other", "7", "mint");
+    ask(&server, "waiter", "take", "1");
+    eval(&server, RELEASE, &["k"], &["other"]);
+    assert_eq!(words(&ask(&server, "me", "turn", "")), ["queued", "1"]);
+    assert_eq!(words(&ask(&server, "me", "look", "1")), ["free"]);
+    assert_eq!(ask(&server, "waiter", "take", "0"), granted(8));
+    assert!(!exists(&server, "{k}:waiters"), "who goes on waiting is counted anew");
+    eval(&server, RELEASE, &["k"], &["waiter"]);
+    assert_eq!(ask(&server, "me", "turn", ""), granted(9));
+}
+
+#[test]
+fn a_successor_takes_over_from_its_predecessor_and_from_nobody_else() {
+    let server = RedisServer::start();
+    acquire(&server, "a", "7", "vote");
+    server.cli(&["PEXPIRE", "k", "1000"]);
+    assert_eq!(words(&take_over(&server, "c", "9", "b"))[..2], ["held", "a"]);
+    assert_eq!(words(&take_over(&server, "b", "7", "a")), ["stale", "7"]);
+    assert_eq!((&get(&server, "k")[..], &get(&server, "{k}:fence")[..]), ("a", "7"));
+    assert_eq!(take_over(&server, "b", "8", "a"), Said::Yes);
+    assert_eq!((&get(&server, "k")[..], &get(&server, "{k}:fence")[..]), ("b", "8"));
+    assert!(pttl(&server, "k") > 1000, "for a TTL of its own");
+    assert_eq!(words(&take_over(&server, "c", "9", "a"))[..2], ["held", "b"]);
+    let turn = || eval(&server, ACQUIRE, &KEYS, &["c", "60000", "9", "vote", "turn", "", "b"]);
+    server.cli(&["SET", "{k}:waiters", "2"]);
+    assert_eq!(words(&turn()), ["queued", "2"], "others wait for it");
+    assert_eq!(get(&server, "k"), "b");
+    server.cli(&["DEL", "{k}:waiters"]);
+    assert_eq!(turn(), Said::Yes);
+    server.cli(&["DEL", "k"]);
+    assert_eq!(take_over(&server, "d", "10", "b"), Said::Yes, "it was free");
+}
+
+#[test]
+fn several_locks_are_taken_together_or_not_at_all() {
+    let server = RedisServer::start();
+    let keys = ["a", "{a}:fence", "{a}:waiters", "b", "{b}:fence", "{b}:waiters"];
+    let all = |owner: &str, token: &str, decides: &str| {
+        eval(&server, ACQUIRE, &keys, &[owner, "60000", token, decides, "take", ""])
+    };
+    server.cli(&["SET", "{a}:fence", "5"]);
+    server.cli(&["SET", "{b}:fence", "9"]);
+    assert_eq!(words(&all("me", "9", "vote")), ["stale", "9"], "the highest of all");
+    server.cli(&["SET", "{a}:fence", "9"]);
+    server.cli(&["SET", "{b}:fence", "5"]);
+    assert_eq!(words(&all("me", "6", "vote")), ["stale", "9"], "also where it is not the last");
+    server.cli(&["SET", "b", "other"]);
+    assert_eq!(words(&all("me", "20", "vote"))[..2], ["held", "other"]);
+    assert!(!exists(&server, "a"));
+    server.cli(&["DEL", "b"]);
+    assert_eq!(all("me", "3", "mint"), granted(10));
+    for lock in ["a", "b"] {
+        assert_eq!(get(&server, lock), "me");
+        assert_eq!(get(&server, &format!("{{{lock}}}:fence")), "10");
+    }
+    let extend = |args: &[&str]| words(&eval(&server, EXTEND, &["a", "b"], args));
+    assert_eq!(extend(&["me", "90000", "you", "90000"]), ["1", "0"]);
+    assert!(pttl(&server, "a") > 60_000 && pttl(&server, "b") <= 60_000);
+    server.cli(&["SET", "b", "other"]);
+    assert_eq!(extend(&["me", "90000", "me", "90000"]), ["1", "0"]);
+    assert_eq!(pttl(&server, "b"), -1, "another's is as it was");
+    assert_eq!(eval(&server, RELEASE, &["a", "b"], &["me"]), no());
+    assert!(!exists(&server, "a"), "what was its own is free all the same");
+    assert_eq!(get(&server, "b"), "other");
+    server.cli(&["SET", "a", "me"]);
+    server.cli(&["SET", "b", "before"]);
+    assert_eq!(eval(&server, RELEASE, &["a", "b"], &["me", "before"]), Said::Yes);
+    assert!(!exists(&server, "a") && !exists(&server, "b"));
+    assert_eq!(extend(&["me", "90000", "me", "90000"]), ["0", "0"]);
+    assert!(!exists(&server, "a") && !exists(&server, "b"), "what is gone is not made anew");
+}
+
+#[test]
+fn who_waits_for_several_locks_waits_for_the_first_that_is_held() {
+    let server = RedisServer::start();
+    let keys = ["a", "{a}:fence", "{a}:waiters", "b", "{b}:fence", "{b}:waiters"];
+    let all = |taking: &str, counts: &str, before: &[&str]| {
+        let args = [&["me", "60000", "7", "mint", taking, counts], before].concat();
+        eval(&server, ACQUIRE, &keys, &args)
+    };
+    server.cli(&["SET", "b", "other", "PX", "60000"]);
+    let refused = words(&all("take", "1", &[]));
+    assert_eq!((&refused[..2], &refused[4][..]), (&["held".into(), "other".into()][..], "1"));
+    assert!(!exists(&server, "a") && !exists(&server, "{a}:waiters"));
+    server.cli(&["DEL", "b"]);
+    assert_eq!(words(&all("turn", "", &[])), ["queued", "1"], "others wait for one of them");
+    assert_eq!(words(&all("look", "", &[])), ["free"]);
+    assert!(!exists(&server, "a") && !exists(&server, "b"));
+    server.cli(&["SET", "{a}:waiters", "3"]);
+    assert_eq!(all("take", "0", &[]), Said::Yes);
+    assert!(!exists(&server, "{a}:waiters") && !exists(&server, "{b}:waiters"));
+    for (lock, holder) in [("a", "before"), ("b", "third")] {
+        server.cli(&["SET", lock, holder]);
+    }
+    assert_eq!(words(&all("take", "", &["before"]))[..2], ["held", "third"]);
+    assert_eq!(get(&server, "a"), "before");
+    server.cli(&["SET", "b", "before"]);
+    assert_eq!(all("take", "", &["before"]), granted(8));
+    assert_eq!((&get(&server, "a")[..], &get(&server, "b")[..]), ("me", "me"));
+}
+
+#[test]
+fn extend_and_release_serve_the_owner_alone() {
+    let server = RedisServer::start();
+    let extend = |args: &[&str]| eval(&server, EXTEND, &["k"], args);
+    let release = |args: &[&str]| eval(&server, RELEASE, &["k"], args);
+    assert_eq!(extend(&["me", "60000"]), no());
+    assert_eq!(release(&["me"]), no());
+    server.cli(&["SET", "k", "me", "PX", "1000"]);
+    assert_eq!(extend(&["you", "60000"]), no());
+    assert_eq!(release(&["you"]), no());
+    assert_eq!(release(&["you", "they"]), no());
+    assert_eq!(extend(&["me", "60000"]), Said::Yes);
+    assert!(pttl(&server, "k") > 1000);
+    server.cli(&["PEXPIRE", "k", "3600000"]);
+    assert_eq!(extend(&["me", "60000"]), Said::Yes);
+    assert!(pttl(&server, "k") <= 60_000, "safety rule 16: no later than the lease may end");
+    assert_eq!(release(&["me"]), Said::Yes);
+    assert!(!exists(&server, "k"));
+    server.cli(&["SET", "k", "before"]);
+    assert_eq!(release(&["me", "before"]), Said::Yes, "what it took over from");
+}
+
+#[test]
+fn repair_brings_a_lease_back_where_nobody_came_later() {
+    let server = RedisServer::start();
+    let repair = |token: &str| eval(&server, REPAIR, &["k", "{k}:fence"], &["me", "60000", token]);
+    assert_eq!(repair("7"), Said::Yes);
+    assert_eq!((&get(&server, "k")[..], &get(&server, "{k}:fence")[..]), ("me", "7"));
+    assert_eq!(repair("7"), Said::Yes, "its own");
+    server.cli(&["SET", "k", "other"]);
+    assert_eq!(repair("9"), no());
+    assert_eq!(get(&server, "k"), "other");
+    server.cli(&["DEL", "k"]);
+    server.cli(&["SET", "{k}:fence", "8"]);
+    assert_eq!(repair("7"), no(), "a later token was accepted");
+    assert!(!exists(&server, "k"));
+    assert_eq!(get(&server, "{k}:fence"), "8", "never lowered");
+    assert_eq!(repair("0"), Said::Yes, "a lease without a token");
+    assert_eq!(get(&server, "{k}:fence"), "8");
+    assert!((1..=60_000).contains(&pttl(&server, "k")));
+    assert_eq!(repair("7"), no(), "also where it has the lease");
+    server.cli(&["DEL", "k", "{k}:fence"]);
+    assert_eq!(repair("0"), Said::Yes);
+    assert!(!exists(&server, "{k}:fence"), "no counter where there is no token");
+    assert_eq!(repair("8"), Said::Yes);
+    assert_eq!(get(&server, "{k}:fence"), "8", "raised to the token");
+    assert!(pttl(&server, "{k}:fence") > 0);
+    server.cli(&["SET", "k", "other"]);
+    assert_eq!(repair("0"), no());
+    assert_eq!(get(&server, "k"), "other");
+}
+
+#[test]
+fn several_locks_are_repaired_together_or_not_at_all() {
+    let server = RedisServer::start();
+    let repair = || {
+        let keys = ["a", "{a}:fence", "b", "{b}:fence"];
+        eval(&server, REPAIR, &keys, &["me", "60000", "7"])
+    };
+    server.cli(&["SET", "{a}:fence", "5"]);
+    server.cli(&["SET", "b", "other"]);
+    assert_eq!(repair(), no());
+    assert!(!exists(&server, "a"));
+    server.cli(&["DEL", "b"]);
+    server.cli(&["SET", "{b}:fence", "8"]);
+    assert_eq!(repair(), no());
+    assert!(!exists(&server, "a") && !exists(&server, "b"));
+    assert_eq!((&get(&server, "{a}:fence")[..], &get(&server, "{b}:fence")[..]), ("5", "8"));
+    server.cli(&["SET", "{b}:fence", "7"]);
+    assert_eq!(repair(), Said::Yes);
+    for lock in ["a", "b"] {
+        assert_eq!(get(&server, lock), "me");
+        assert_eq!(get(&server, &format!("{{{lock}}}:fence")), "7");
+    }
+}
+
+#[test]
+fn holder_tells_and_changes_nothing() {
+    let server = RedisServer::start();
+    let holder = || eval(&server, HOLDER, &["k"], &[]);
+    assert_eq!(holder(), Said::Rest(Vec::new()));
+    server.cli(&["SET", "k", "me"]);
+    assert_eq!(words(&holder()), ["me", "-1"]);
+    assert_eq!(words(&holder()), ["me", "-1"]);
+}
+
+#[test]
+fn inspect_tells_of_each_lock_and_changes_nothing() {
+    let server = RedisServer::start();
+    server.cli(&["SET", "k", "owner"]);
+    server.cli(&["SET", "{k}:fence", "1763700000000000"]);
+    server.cli(&["SET", "full", "text", "PX", "60000"]);
+    server.cli(&["SET", "full:waiters", "3"]);
+    server.cli(&["RPUSH", "list", "x"]);
+    let of = |key: &'static str| [key, "full:fence", "full:waiters"];
+    let keys = [KEYS, of("full"), of("list"), of("nobody's")].concat();
+    let before = server.cli_text(&["DEBUG", "DIGEST"]);
+    let Said::Rest(shown) = eval(&server, INSPECT, &keys, &["3"]) else { panic!() };
+    let words = |frame: &Frame| match frame {
+        Frame::Array(items) => texts(items),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(words(&shown[0]), ["own", "5", "-1", "1763700000000000", "0"]);
+    let full = words(&shown[1]);
+    assert_eq!(
+        (&full[..2], &full[3..]),
+        (&["tex", "4"].map(str::to_owned)[..], &["", "3"].map(str::to_owned)[..])
+    );
+    assert!((1..=60_000).contains(&full[2].parse::<i64>().unwrap()), "{full:?}");
+    assert_eq!(words(&shown[2]), ["other"]);
+    assert_eq!(shown[3], Frame::Array(Vec::new()));
+    assert_eq!(server.cli_text(&["DEBUG", "DIGEST"]), before);
+}
+
+#[test]
+fn a_lock_alone_is_taken_looked_at_or_refused() {
+    let server = RedisServer::start();
+    let take = |args: &[&str]| eval(&server, TAKE, &["k"], args);
+    assert_eq!(words(&take(&["me", "60000", "look"])), ["free"]);
+    assert!(!exists(&server, "k"));
+    assert_eq!(take(&["me", "60000", "take"]), Said::Yes);
+    assert_eq!(take(&["me", "60000", "take"]), Said::Yes);
+    for how in ["take", "look"] {
+        let refused = words(&take(&["other", "60000", how]));
+        assert_eq!((&refused[0][..], &refused[1][..], refused.len()), ("held", "me", 5));
+    }
+    assert_eq!(take(&["next", "90000", "take", "me"]), Said::Yes);
+    assert_eq!(get(&server, "k"), "next");
+    assert!(pttl(&server, "k") > 60_000);
+}
+
+#[test]
+fn a_counter_alone_accepts_what_is_above_it() {
+    let server = RedisServer::start();
+    let mint = |token: &str, decides: &str| eval(&server, MINT, &["{k}:fence"], &[token, decides]);
+    assert_eq!(mint("1763700000000000", "vote"), Said::Yes);
+    assert_eq!(words(&mint("1763700000000000", "vote")), ["stale", "1763700000000000"]);
+    assert_eq!(mint("7", "mint"), granted(1_763_700_000_000_001));
+    assert_eq!(get(&server, "{k}:fence"), "1763700000000001", "no exponent");
+    assert!(pttl(&server, "{k}:fence") > 6 * 24 * 3_600_000);
+    let last = "9007199254740990";
+    assert_eq!(words(&mint(last, "vote"))[0], "ahead");
+    let before = micros(&server);
+    let token = chosen(&mint(last, "mint"));
+    assert!((before..=micros(&server)).contains(&token), "{token}");
+    assert_eq!(mint(last, "outbid"), Said::Yes);
+    for broken in ["9007199254740991", "x"] {
+        server.cli(&["SET", "{k}:fence", broken]);
+        let Said::Error(text) = mint("7", "mint") else { panic!("{broken}") };
+        assert!(text.starts_with("FENCE"), "{text:?}");
+    }
+}

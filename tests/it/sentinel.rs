@@ -1,0 +1,204 @@
+//! Locks on a master that real Sentinels watch over, while another is promoted.
+
+#![allow(clippy::disallowed_methods, reason = "what real servers do takes real time")]
+#![allow(clippy::print_stdout, reason = "a long run says what it saw")]
+
+mod history;
+mod open;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use leasehold::{Builder, Guard, Locker};
+use leasehold_resp::Frame;
+use leasehold_testing::sentinel::{Passwords, SERVICE};
+use leasehold_testing::{Action, ScriptedServer, Sentinels, eventually, scripted::greeting, soon};
+use tokio::task::JoinSet;
+
+const TTL: Duration = Duration::from_secs(30);
+const SHORT: Duration = Duration::from_secs(1);
+
+fn locker(sentinels: &Sentinels) -> Builder {
+    Locker::builder().node(sentinels.url()).ttl(TTL)
+}
+
+async fn follows(locker: &Locker, master: u16) {
+    let address = format!("127.0.0.1:{master}");
+    eventually("it is followed", || locker.stats().servers[0].server == address).await;
+}
+
+async fn take(locker: &Locker, name: &str) -> Guard {
+    soon("it is granted", locker.lock(name).into_future()).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locks_go_on_with_the_server_that_was_promoted() {
+    let mut sentinels = Sentinels::start();
+    let locker = soon("it connects", locker(&sentinels).connect()).await.unwrap();
+    let first = sentinels.master_port();
+    let held = take(&locker, "held").await;
+    let token = held.fence();
+    eventually("the replicas have it", || {
+        sentinels.server(first).cli_text(&["WAIT", "2", "100"]) == "2"
+    })
+    .await;
+
+    // Nothing is lost in a failover that is asked for: the lease goes on.
+    sentinels.failover().await;
+    let second = sentinels.wait_for_master_other_than(first).await;
+    // Until the Sentinels have told it, the server that was the master takes writes that are lost.
+    follows(&locker, second).await;
+    held.extend().await.unwrap();
+    assert_eq!(sentinels.server(second).cli_text(&["EXISTS", "held"]), "1");
+    held.release().await.unwrap();
+    assert_eq!(sentinels.server(second).cli_text(&["EXISTS", "held"]), "0");
+    assert!(take(&locker, "held").await.fence() > token);
+
+    // One that is killed is followed too.
+    let dropped = take(&locker, "dropped").await;
+    eventually("the replicas are linked again", || {
+        sentinels.server(second).cli_text(&["WAIT", "2", "100"]) == "2"
+    })
+    .await;
+    sentinels.kill_master();
+    drop(dropped);
+    let third = sentinels.wait_for_master_other_than(second).await;
+    let guard = take(&locker, "new").await;
+    assert_eq!(sentinels.server(third).cli_text(&["EXISTS", "new"]), "1");
+    guard.release().await.unwrap();
+    eventually("what was owed to the one that is gone is paid", || {
+        sentinels.server(third).cli_text(&["EXISTS", "dropped"]) == "0"
+    })
+    .await;
+}
+
+/// Tasks that take locks all the while, and say how often they were granted one.
+struct Load {
+    granted: Arc<AtomicU64>,
+    _tasks: JoinSet<()>,
+}
+
+impl Load {
+    fn start(locker: &Locker) -> Self {
+        let granted = Arc::<AtomicU64>::default();
+        let mut tasks = JoinSet::new();
+        for task in 0..8 {
+            let (locker, granted) = (locker.clone(), Arc::clone(&granted));
+            tasks.spawn(async move {
+                loop {
+                    let request = locker.lock(format!("load:{}", task % 4)).ttl(SHORT);
+                    let Ok(guard) = request.wait_at_most(SHORT).await else { continue };
+                    granted.fetch_add(1, Ordering::Relaxed);
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    let _ = guard.release().await;
+                }
+            });
+        }
+        Self { granted, _tasks: tasks }
+    }
+
+    async fn goes_on(&self) {
+        let before = self.granted.load(Ordering::Relaxed);
+        eventually("locks are granted", || self.granted.load(Ordering::Relaxed) > before + 50)
+            .await;
+    }
+}
+
+/// Servers and Sentinels have passwords of their own; a Sentinel is away, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn under_load_a_failover_costs_no_more_than_itself() {
+    let passwords =
+        Passwords { servers: Some("forservers".into()), sentinels: Some("forthem".into()) };
+    let mut sentinels = Sentinels::start_with(passwords);
+    let without = locker(&sentinels).connect();
+    let error = soon("it is refused", without).await.map(|_| ()).unwrap_err();
+    assert!(error.is_auth(), "{error}");
+    assert!(!error.to_string().contains("forservers"), "{error}");
+    let builder = locker(&sentinels).sentinel_credentials(None::<&str>, "forthem");
+    let locker = soon("it connects", builder.connect()).await.unwrap();
+    let load = Load::start(&locker);
+    load.goes_on().await;
+    sentinels.kill_sentinel(0);
+    let first = sentinels.kill_master();
+    let second = sentinels.wait_for_master_other_than(first).await;
+    follows(&locker, second).await;
+    load.goes_on().await;
+    // The one that was killed comes back as a replica, and is asked for nothing.
+    sentinels.restart(first);
+    eventually("it follows", || sentinels.replication_shows(first, "role:slave")).await;
+    load.goes_on().await;
+    follows(&locker, second).await;
+}
+
+#[tokio::test]
+async fn a_service_that_no_sentinel_knows_and_sentinels_that_are_none_are_named() {
+    let sentinels = Sentinels::start();
+    let unknown = sentinels.url().replace(&format!("/{SERVICE}"), "/another");
+    let connecting = Locker::builder().node(unknown).connect();
+    let error = soon("it is refused", connecting).await.map(|_| ()).unwrap_err();
+    assert!(error.is_misuse(), "{error}");
+    assert!(error.to_string().contains("No such master"), "{error}");
+
+    let server = sentinels.server(sentinels.master_port()).address();
+    let url = format!("redis-sentinel://{server}/{SERVICE}");
+    let connecting = Locker::builder().node(url).connect();
+    let error = soon("it is refused", connecting).await.map(|_| ()).unwrap_err();
+    assert!(error.is_misuse(), "{error}");
+    assert!(error.to_string().contains("SENTINEL MASTER"), "{error}");
+
+    let nobody = "redis-sentinel://127.0.0.1:1,127.0.0.1:2/main";
+    let connecting = Locker::builder().node(nobody).connect();
+    let error = soon("it ends", connecting).await.map(|_| ()).unwrap_err();
+    assert!(error.is_unavailable(), "{error}");
+    assert!(["127.0.0.1:1", "127.0.0.1:2"].iter().all(|it| error.to_string().contains(it)));
+}
+
+/// One that was cut off still names the master of before; so does one that announces a promotion
+/// too early name a server that is none yet.
+#[tokio::test]
+async fn the_newest_word_counts_and_only_a_master_is_believed() {
+    let sentinels = Sentinels::start();
+    let master = sentinels.master_port();
+    let mut ports = sentinels.servers().iter().map(leasehold_testing::RedisServer::port);
+    let replica = ports.find(|port| *port != master).unwrap();
+    let stale = sentinel_that_names(replica, 0);
+    let early = sentinel_that_names(replica, 1_000_000);
+    let real = sentinels.sentinel_ports();
+    let url = |ports: &[u16]| {
+        let hosts: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        format!("redis-sentinel://{}/{SERVICE}", hosts.join(","))
+    };
+    let builder = Locker::builder().node(url(&[stale.port(), real[0], real[1]])).ttl(TTL);
+    let locker = soon("it connects", builder.connect()).await.unwrap();
+    follows(&locker, master).await;
+    take(&locker, "a").await.release().await.unwrap();
+
+    let builder = Locker::builder().node(url(&[early.port()])).ttl(TTL);
+    let error = soon("it is refused", builder.connect()).await.map(|_| ()).unwrap_err();
+    assert!(error.is_unavailable(), "{error}");
+    let said = error.to_string();
+    assert!(said.contains("though Sentinels name it") && !said.contains("give"), "{said}");
+}
+
+fn sentinel_that_names(port: u16, epoch: u32) -> ScriptedServer {
+    ScriptedServer::start(move |command| match command.name().as_str() {
+        "SENTINEL" if command.is(&["SENTINEL", "MASTER", SERVICE]) => {
+            Action::Reply(fields(port, epoch))
+        }
+        "SENTINEL" => Action::Reply(texts(["127.0.0.1".to_owned(), port.to_string()])),
+        "SUBSCRIBE" => Action::Silence,
+        _ => greeting(command).unwrap(),
+    })
+}
+
+fn fields(port: u16, epoch: u32) -> Frame {
+    let fields = [("ip", "127.0.0.1".to_owned()), ("port", port.to_string())];
+    let fields = fields.into_iter().chain([("config-epoch", epoch.to_string())]);
+    let fields = fields.chain([("flags", "master".to_owned())]);
+    texts(fields.flat_map(|(name, value)| [name.to_owned(), value]))
+}
+
+fn texts(texts: impl IntoIterator<Item = String>) -> Frame {
+    Frame::Array(texts.into_iter().map(|text| Frame::Bulk(text.into())).collect())
+}

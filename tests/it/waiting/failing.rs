@@ -1,0 +1,51 @@
+//! Servers that fail those in a line, who do not all put up with the same.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use leasehold::{LockRequest, Locker, Retry};
+
+use super::{LONG, until_waiting};
+use leasehold_testing::scripted::greeting;
+use leasehold_testing::{Action, ScriptedServer, soon};
+
+/// The lock is another's until the server begins to fail, and to be had once it has recovered.
+fn server(fails: &Arc<AtomicBool>, is_free: &Arc<AtomicBool>) -> ScriptedServer {
+    let (fails, is_free) = (Arc::clone(fails), Arc::clone(is_free));
+    ScriptedServer::start(move |command| {
+        greeting(command).unwrap_or_else(|| {
+            if is_free.load(Ordering::Relaxed) {
+                return Action::Reply(command.stamp());
+            }
+            if fails.load(Ordering::Relaxed) {
+                return Action::error("LOADING Redis is loading the dataset in memory");
+            }
+            Action::held(command, "x", 5)
+        })
+    })
+}
+
+#[tokio::test]
+async fn who_puts_up_with_less_does_not_end_the_wait_of_the_patient() {
+    let hasty: [fn(LockRequest) -> LockRequest; 2] = [
+        |request| request.ttl(Duration::from_millis(50)),
+        |request| request.retry(Retry::fixed(Duration::from_millis(20)).attempts(40)),
+    ];
+    for hasty in hasty {
+        let (fails, is_free) = (Arc::default(), Arc::default());
+        let server = server(&fails, &is_free);
+        let builder = Locker::builder().node(server.url()).ttl(LONG);
+        let locker = builder.connect().await.unwrap();
+        let first = tokio::spawn(hasty(locker.lock("a")).into_future());
+        until_waiting(&locker, 1).await;
+        let patient = tokio::spawn(locker.lock("a").into_future());
+        until_waiting(&locker, 2).await;
+        fails.store(true, Ordering::Relaxed);
+        let error = soon("its end", first).await.unwrap().unwrap_err();
+        assert!(error.is_unavailable(), "{error}");
+        is_free.store(true, Ordering::Relaxed);
+        let guard = soon("the lock", patient).await.unwrap().unwrap();
+        guard.release().await.ok();
+    }
+}

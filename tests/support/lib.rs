@@ -1,0 +1,90 @@
+//! What the tests need of the world: real Redis servers, a proxy that does harm, a server that
+//! answers from a script.
+//!
+//! A crate of the workspace that is never published. Nothing here names the crate under test, so that
+//! its unit tests can use it as well.
+
+#![forbid(unsafe_code)]
+#![allow(
+    missing_docs,
+    clippy::missing_panics_doc,
+    clippy::new_without_default,
+    reason = "for tests"
+)]
+#![allow(clippy::disallowed_methods, reason = "tests measure and wait in real time")]
+
+pub mod binary;
+pub mod certificates;
+pub mod client;
+pub mod cluster;
+pub mod fleet;
+pub mod leases;
+pub mod old;
+pub mod ports;
+pub mod program;
+pub mod proxy;
+pub mod recorded;
+pub mod rights;
+pub mod scripted;
+pub mod sentinel;
+pub mod server;
+pub mod wall_clock;
+pub mod watchdog;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+pub use certificates::{Authority, Identity};
+pub use client::Client;
+pub use cluster::Cluster;
+pub use fleet::Fleet;
+pub use program::Program;
+pub use proxy::{Fault, FaultProxy};
+pub use scripted::{Action, Command, ScriptedServer};
+pub use sentinel::Sentinels;
+pub use server::RedisServer;
+
+/// How long anything may take before a test calls it stuck. Generous: it decides how long a broken
+/// test hangs, and never whether a sound one passes.
+pub const STUCK: Duration = Duration::from_secs(20);
+
+/// A path of the repository, from its root.
+pub fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+/// A name that no other call, and no other test process, gives.
+pub fn unique_name(prefix: &str) -> String {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("{prefix}-{}-{count}", std::process::id())
+}
+
+/// Waits for a condition that has no event to wait for; panics with `what` after [`STUCK`].
+#[track_caller]
+pub fn eventually(what: &str, condition: impl FnMut() -> bool) -> impl Future<Output = ()> {
+    let caller = std::panic::Location::caller();
+    let what = what.to_owned();
+    let mut condition = condition;
+    async move {
+        let started = Instant::now();
+        while !condition() {
+            assert!(started.elapsed() < STUCK, "{caller}: still not true: {what}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+/// Awaits `event`; panics with `what` after [`STUCK`].
+#[track_caller]
+pub fn soon<T>(what: &str, event: impl Future<Output = T>) -> impl Future<Output = T> {
+    let caller = std::panic::Location::caller();
+    let what = what.to_owned();
+    async move {
+        match tokio::time::timeout(STUCK, event).await {
+            Ok(output) => output,
+            Err(_) => panic!("{caller}: did not happen in {STUCK:?}: {what}"),
+        }
+    }
+}
