@@ -14,7 +14,8 @@ use std::task::Poll;
 
 use allocation_counter::{AllocationInfo, measure};
 use leasehold::{Fencing, LockRequest, Locker};
-use leasehold_testing::{RedisServer, STUCK};
+use leasehold_testing::scripted::greeting;
+use leasehold_testing::{Action, RedisServer, STUCK, ScriptedServer};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
@@ -124,6 +125,39 @@ fn crowd(runtime: &Runtime, locker: &Locker, callers: u64) -> AllocationInfo {
             assert_eq!(succeeded, callers);
         });
     })
+}
+
+/// Errors of 3 MB, which no reply may be, and of 60 kB, which nobody would read.
+#[test]
+fn fifty_callers_of_a_server_with_endless_errors_take_no_more_than_people_read() {
+    const SERVER_AND_SOCKETS_BYTES: u64 = 2 * 1024 * 1024;
+    let servers = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    for length in [3_000_000, 60_000] {
+        let server = servers.block_on(async {
+            let error = format!("!{length}\r\n{}\r\n", "x".repeat(length));
+            ScriptedServer::start(move |command| {
+                greeting(command).unwrap_or_else(|| Action::raw(&error))
+            })
+        });
+        let runtime = current_thread();
+        let builder = Locker::builder().node(server.url()).command_timeout(STUCK);
+        let locker = runtime.block_on(builder.connect()).expect("the server greets");
+        let info = measure(|| {
+            let errors = runtime.block_on(async {
+                let mut callers = JoinSet::new();
+                for caller in 0..50 {
+                    callers.spawn(locker.try_lock(format!("{caller}")).into_future());
+                }
+                callers.join_all().await
+            });
+            for error in errors {
+                let error = error.map(|_| ()).expect_err("it is refused");
+                assert!(error.to_string().len() < 2000, "{}", error.to_string().len());
+            }
+        });
+        println!("50 callers, errors of {length} bytes: {} bytes at the most", info.bytes_max);
+        assert!(info.bytes_max < SERVER_AND_SOCKETS_BYTES, "{info:?}");
+    }
 }
 
 #[test]

@@ -112,6 +112,16 @@ impl Frame {
         frame
     }
 
+    /// As [`Frame::value`], to be changed.
+    #[must_use]
+    pub fn value_mut(&mut self) -> &mut Self {
+        let mut frame = self;
+        while let Self::Attributed { value, .. } = frame {
+            frame = value;
+        }
+        frame
+    }
+
     /// The value without the attributes that precede it; they are dropped.
     #[must_use]
     #[inline]

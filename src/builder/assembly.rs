@@ -13,6 +13,7 @@ use crate::lock::order::Replicas;
 use crate::lock::owner::check_label;
 use crate::lock::scripts;
 use crate::net::connection::Settings;
+use crate::net::limits::{self, Limits};
 use crate::net::tls::Client;
 use crate::policy::{Quorum, Term};
 use crate::server::backlog::Backlog;
@@ -161,13 +162,19 @@ impl Builder {
         places > 1 || self.restart_guard == Some(true) || self.strict || is_service
     }
 
-    pub(super) fn node_settings(&self, tls: Option<Client>, rules: Option<Rules>) -> NodeSettings {
+    pub(super) fn node_settings(
+        &self,
+        tls: Option<Client>,
+        rules: Option<Rules>,
+        limits: Limits,
+    ) -> NodeSettings {
         NodeSettings {
             connect_timeout: self.connect_timeout,
             lanes: self.connections,
             connection: Settings {
                 command_timeout: self.command_timeout_or_default(),
                 write_inline: WRITE_INLINE,
+                limits,
             },
             tls,
             rules,
@@ -188,7 +195,11 @@ impl Builder {
             in_cluster: matches!(servers, Servers::Cluster(_)),
             by_sentinels: is_service,
         };
-        let settings = self.node_settings(tls, is_judged.then_some(rules));
+        let limits = match servers {
+            Servers::Fixed(_) => limits::OF_LOCKS,
+            Servers::Cluster(_) | Servers::Service { .. } => limits::OF_LISTS,
+        };
+        let settings = self.node_settings(tls, is_judged.then_some(rules), limits);
         let addresses: Vec<String> = match &servers {
             Servers::Fixed(endpoints) => endpoints.iter().map(|e| e.address.to_string()).collect(),
             Servers::Cluster(_) | Servers::Service { .. } => vec![String::new()],

@@ -4,6 +4,7 @@ use super::Builder;
 use super::assembly::Servers;
 use crate::error::Error;
 use crate::examine::{Candidates, Examination, Plan, Scratch, Standard, examine};
+use crate::net::limits;
 use crate::policy::Quorum;
 use crate::server::endpoint::{Endpoint, Target};
 
@@ -78,7 +79,7 @@ impl Builder {
         let plan = Plan {
             votes,
             quorum: Quorum::new(votes, self.quorum).map_err(|error| error.to_string()),
-            settings: self.node_settings(tls, None),
+            settings: self.node_settings(tls, None, limits::OF_LISTS),
             standard,
             scratch: Scratch::new(&self.defaults.prefix)?,
             replicas: self.defaults.replicas.is_some(),

@@ -9,6 +9,9 @@ use crate::net::transport::Address;
 use crate::server::fitness::Refusal;
 use crate::server::node::Node;
 
+/// Of so many servers of one place an error says what is wrong with each: a Cluster may name thousands.
+const TOLD_MAX: usize = 16;
+
 /// Waits until every place has been tried; there has to be so many of them, and no server that
 /// could never serve.
 pub(super) async fn all(core: &Core, lanes: usize, least: usize) -> Result<(), Error> {
@@ -27,13 +30,17 @@ pub(super) async fn all(core: &Core, lanes: usize, least: usize) -> Result<(), E
     Ok(())
 }
 
-/// Waits until one of the servers of one place has been met, or all have been tried.
+/// Waits until one of the servers of one place has been met, or all have been tried: then what is
+/// wrong with the first of them.
 async fn any(nodes: &[Arc<Node>], lanes: usize) -> Result<(), Vec<(Address, Reason)>> {
     let mut failed = Vec::new();
     for node in nodes {
         match one(node, lanes).await {
             Ok(()) => return Ok(()),
-            Err(reason) => failed.push((node.endpoint().address.clone(), reason)),
+            Err(reason) if failed.len() < TOLD_MAX => {
+                failed.push((node.endpoint().address.clone(), reason));
+            }
+            Err(_) => {}
         }
     }
     Err(failed)

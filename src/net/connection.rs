@@ -19,7 +19,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use bytes::Bytes;
-use leasehold_resp::Frame;
+use leasehold_resp::{Frame, Limits};
 
 use super::acknowledged::Waiting;
 use super::outcome::Fault;
@@ -32,6 +32,7 @@ use super::sync::{Mutex, MutexGuard, Semaphore};
 use super::tasks::{self, Signals};
 use super::tls::Client;
 use super::transport::{Address, ReadHalf, WriteHalf, open};
+use super::words::Words;
 use crate::clock;
 
 /// A command's timeout is noticed within this part of it.
@@ -46,6 +47,8 @@ pub struct Settings {
     pub command_timeout: Duration,
     /// Up to how many commands in flight the caller writes for itself.
     pub write_inline: usize,
+    /// The most that a reply may be.
+    pub limits: Limits,
 }
 
 /// How long a command with this timeout takes at the most, while threads are not blocked.
@@ -71,6 +74,8 @@ pub struct Connection {
     prepared: OnceLock<Prepared>,
     /// The first right that the user turned out to lack where nobody waited to be told.
     refused: OnceLock<ServerError>,
+    /// What its errors must not say.
+    pub(super) words: Words,
     /// Who wants replicas to have what was written.
     pub(super) waiting: Arc<Waiting>,
 }
@@ -118,7 +123,7 @@ impl Connection {
         let connection = Arc::new(Self::without_tasks(write, settings, listeners));
         let signals = Arc::clone(&connection.signals);
         let weak = Arc::downgrade(&connection);
-        clock::spawn(tasks::read(weak.clone(), read));
+        clock::spawn(tasks::read(weak.clone(), read, settings.limits));
         clock::spawn(tasks::flush(weak.clone(), Arc::clone(&signals)));
         let interval = settings.command_timeout / SWEEPS_PER_TIMEOUT;
         clock::spawn(tasks::sweep(weak, signals, interval));
@@ -135,6 +140,7 @@ impl Connection {
             listeners,
             prepared: OnceLock::new(),
             refused: OnceLock::new(),
+            words: Words::default(),
             waiting: Arc::default(),
         }
     }
@@ -190,6 +196,11 @@ impl Connection {
         if error.code() == Code::Permission {
             let _ = self.refused.set(error);
         }
+    }
+
+    /// From here on no error of the server says anything of this password, which is about to be sent.
+    pub fn hide(&self, password: &str) {
+        self.words.hide(password);
     }
 
     /// Whether RESP3 is spoken on it, in which there are pushes.

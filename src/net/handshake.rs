@@ -185,13 +185,15 @@ async fn greet(
     within: Duration,
 ) -> Result<(Prepared, String), OpenError> {
     let database = Decimal::new(hello.database.into());
-    let secret = hello.password.unwrap_or_default();
+    if let Some(password) = hello.password {
+        connection.hide(password);
+    }
     let in_resp3 = resp3(hello, &database);
-    let greeting = exchange(connection, &in_resp3, secret, within).await?;
+    let greeting = exchange(connection, &in_resp3, within).await?;
     if let Greeting::Prepared(prepared, info) = greeting {
         return Ok((Prepared { is_resp3: true, ..prepared }, info));
     }
-    match exchange(connection, &resp2(hello, &database), secret, within).await? {
+    match exchange(connection, &resp2(hello, &database), within).await? {
         Greeting::Prepared(prepared, info) => Ok((prepared, info)),
         Greeting::OnlyResp2 => Err(OpenError::Unexpected { step: Step::Hello.name() }),
     }
@@ -258,7 +260,6 @@ fn scripts_within(within: Duration) -> Duration {
 async fn exchange(
     connection: &Arc<Connection>,
     steps: &[(Step, Command<'_>)],
-    secret: &str,
     within: Duration,
 ) -> Result<Greeting, OpenError> {
     let asked_at = clock::now();
@@ -285,7 +286,7 @@ async fn exchange(
         } else {
             reply.await
         };
-        match judge(*step, command, outcome, secret)? {
+        match judge(*step, command, outcome)? {
             Judgement::Done => {}
             Judgement::Digest(digest) => prepared.digests.push(digest),
             Judgement::Info(text) => info.push_str(&String::from_utf8_lossy(&text)),
@@ -308,15 +309,10 @@ enum Judgement {
 }
 
 /// What the reply to one step means.
-fn judge(
-    step: Step,
-    command: &[&[u8]],
-    outcome: Outcome,
-    secret: &str,
-) -> Result<Judgement, OpenError> {
+fn judge(step: Step, command: &[&[u8]], outcome: Outcome) -> Result<Judgement, OpenError> {
     let frame = outcome?;
     if let Some(text) = frame.error() {
-        let error = ServerError::new(text).without(secret);
+        let error = ServerError::new(text);
         // Servers name less than the smallest right: a whole command, and no section.
         let error = match (step, command) {
             (Step::Info, [_, section]) => {

@@ -5,7 +5,7 @@
 //! successor is a new one (a new generation) with a new queue.
 //!
 //! From the bottom: `transport` opens sockets, by `tls` where that is wanted; `proof` knows what can
-//! be the reply to a command; `outbox` holds what is to be written and `pipeline` matches replies to
+//! be the reply to a command, `limits` how large it may be, and `words` what of an error may be shown; `outbox` holds what is to be written and `pipeline` matches replies to
 //! what waits for them, both without I/O; `connection` joins these, with its `sending`, its `writing`
 //! and its `tasks`, and `pushes` hears what answers nothing; `muster` and `acknowledged` count the
 //! replicas that have what was written; `handshake` makes a connection usable; `pool` keeps several
@@ -14,6 +14,7 @@
 pub mod acknowledged;
 pub mod connection;
 pub mod handshake;
+pub mod limits;
 mod muster;
 pub mod outbox;
 pub mod outcome;
@@ -37,4 +38,5 @@ pub mod tls {
     pub enum Client {}
 }
 pub mod transport;
+mod words;
 mod writing;

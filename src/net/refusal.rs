@@ -3,12 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// So many bytes of a secret in a row are not there by chance, or might as well not be.
-const SECRET_WINDOW: usize = 4;
-
-/// Servers say what is wrong in less; what is kept of a longer text is its beginning.
-const TEXT_BYTES_MAX: usize = 1024;
-
 /// An error reply, kept as the server put it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerError(Arc<Said>);
@@ -48,10 +42,9 @@ pub enum Code {
 }
 
 impl ServerError {
-    /// Reads the text of an error reply.
+    /// Reads the text of an error reply, which the connection has made short and free of passwords.
     #[must_use]
     pub fn new(text: &[u8]) -> Self {
-        let text = &text[..text.len().min(TEXT_BYTES_MAX)];
         let text = String::from_utf8_lossy(text).into_owned();
         let code = Code::of(unwrapped(&text));
         let lacking = match code {
@@ -99,22 +92,6 @@ impl ServerError {
             }
             _ => self,
         }
-    }
-
-    /// The same, but only its code where its text repeats a part of `secret`: servers echo what
-    /// they do not understand.
-    #[must_use]
-    pub fn without(self, secret: &str) -> Self {
-        let window = SECRET_WINDOW.min(secret.len()).max(1);
-        let echoes = secret
-            .as_bytes()
-            .windows(window)
-            .any(|part| self.text().as_bytes().windows(window).any(|text| text == part));
-        if !echoes {
-            return self;
-        }
-        let code = self.code();
-        Self(Arc::new(Said { code, text: format!("{code:?}"), lacking: None }))
     }
 
     /// The server's words.
@@ -327,24 +304,6 @@ mod tests {
         }
         let other = ServerError::new(b"LOADING x").about(script, &[b"a"]).lacking("+get".into());
         assert_eq!(other.to_string(), "LOADING x");
-    }
-
-    #[test]
-    fn an_error_that_repeats_a_part_of_the_secret_is_cut_to_its_code() {
-        let echo = b"ERR unknown command 'AUTH', with args beginning with: 'hunt'...";
-        let error = ServerError::new(echo).without("hunter2");
-        assert_eq!(error.to_string(), "Unsupported");
-        assert_eq!(error.code(), Code::Unsupported);
-        let plain = ServerError::new(b"WRONGPASS invalid pair").without("hunter2");
-        assert_eq!(plain.to_string(), "WRONGPASS invalid pair");
-        assert_eq!(ServerError::new(b"ERR x").without("x").to_string(), "Other");
-        assert_eq!(ServerError::new(b"ERR x").without("").to_string(), "ERR x");
-    }
-
-    #[test]
-    fn an_error_is_kept_no_longer_than_people_read() {
-        let error = ServerError::new(&[b"LOADING ".to_vec(), vec![b'x'; 3 << 20]].concat());
-        assert_eq!((error.text().len(), error.code()), (TEXT_BYTES_MAX, Code::Later));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::outcome::Fault;
 use super::pipeline::Sweep;
 use super::sync::Notify;
 use super::transport::ReadHalf;
+use super::words::Words;
 use crate::clock;
 
 /// One read of the socket; replies of a lock are below 100 bytes.
@@ -22,15 +23,6 @@ const READ_BUFFER_BYTES: usize = 16 * 1024;
 const READ_ROOM_BYTES: usize = 4 * 1024;
 /// A sweep that comes by this factor too late is not the server's fault.
 const LATE: u32 = 4;
-
-/// What a lock's replies need at the most; a server that sends more is not answering a lock.
-const LIMITS: Limits = Limits {
-    depth: 16,
-    bulk_bytes: 4 * 1024 * 1024,
-    elements: 256 * 1024,
-    line_bytes: 16 * 1024,
-    frame_bytes: 8 * 1024 * 1024,
-};
 
 /// What wakes the tasks of a connection; it outlives the connection, so that they can wait on it
 /// without keeping the connection alive.
@@ -45,17 +37,18 @@ pub(super) struct Signals {
 pub(super) fn read(
     connection: Weak<Connection>,
     socket: ReadHalf,
+    limits: Limits,
 ) -> impl Future<Output = ()> + Send {
     // Made here and not in the future: a task may be dropped before it is polled at all.
     let unread = Unread(Weak::clone(&connection));
     async move {
-        read_until_the_end(connection, socket).await;
+        read_until_the_end(connection, socket, limits).await;
         drop(unread);
     }
 }
 
-async fn read_until_the_end(connection: Weak<Connection>, mut socket: ReadHalf) {
-    let mut decoder = Decoder::new(LIMITS);
+async fn read_until_the_end(connection: Weak<Connection>, mut socket: ReadHalf, limits: Limits) {
+    let mut decoder = Decoder::new(limits);
     let mut buffer = BytesMut::with_capacity(READ_BUFFER_BYTES);
     let mut frames = Vec::new();
     let mut woken = Vec::new();
@@ -69,7 +62,7 @@ async fn read_until_the_end(connection: Weak<Connection>, mut socket: ReadHalf) 
             Ok(0) => Err(Fault::ClosedByServer),
             Ok(_) => {
                 let unproved = frames.len();
-                match decode_all(&mut decoder, &mut buffer, &mut frames) {
+                match decode_all(&mut decoder, &mut buffer, &mut frames, &connection.words) {
                     Ok(()) if frames.len() > unproved => {
                         connection.receive(&mut frames, &mut woken)
                     }
@@ -106,8 +99,10 @@ fn decode_all(
     decoder: &mut Decoder,
     buffer: &mut BytesMut,
     frames: &mut Vec<Frame>,
+    words: &Words,
 ) -> Result<(), Fault> {
-    while let Some(frame) = decoder.decode(buffer)? {
+    while let Some(mut frame) = decoder.decode(buffer)? {
+        words.tame(&mut frame);
         frames.push(frame);
     }
     Ok(())

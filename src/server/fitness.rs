@@ -68,7 +68,7 @@ pub(crate) enum Unfit {
     ClusterNode,
     #[error("the same server as {0}: a quorum needs servers that fail by themselves")]
     SameAs(String),
-    #[error("may evict locks (maxmemory-policy {0}): set noeviction")]
+    #[error("may evict locks (maxmemory-policy {}): set noeviction", .0.escape_debug())]
     Evicts(String),
     #[error("its INFO lacks {0}, so it cannot be judged")]
     Unreadable(&'static str),

@@ -14,6 +14,7 @@ pub(crate) mod draft;
 pub mod endpoint;
 pub(crate) mod fitness;
 pub(crate) mod gate;
+mod host;
 pub(crate) mod kin;
 pub(crate) mod node;
 pub(crate) mod place;

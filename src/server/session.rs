@@ -174,16 +174,14 @@ impl Session {
         let asked_at = clock::now();
         let credentials = login.credentials(&endpoint.address, settings.provider_timeout()).await?;
         let password = credentials.password.expose();
+        self.opened.connection.hide(password);
         let mut words: Vec<&[u8]> = vec![b"AUTH"];
         words.extend(credentials.user.as_ref().map(String::as_bytes));
         words.push(password.as_bytes());
         match ask(&self.opened.connection, Command::Plain(&words)).await? {
             Frame::Simple(_) => Ok(Term::of(&credentials, asked_at)),
             reply => match reply.error() {
-                Some(text) => {
-                    let error = ServerError::new(text).without(password);
-                    Err(OpenError::Refused { step: STEP, error })
-                }
+                Some(text) => Err(OpenError::Refused { step: STEP, error: ServerError::new(text) }),
                 None => Err(OpenError::Unexpected { step: STEP }),
             },
         }

@@ -6,7 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use leasehold::{Builder, Credentials, Guard, Locker};
-use leasehold_testing::{Cluster, RedisServer, Sentinels, eventually, soon};
+use leasehold_testing::scripted::greeting;
+use leasehold_testing::{
+    Action, Cluster, Command, RedisServer, ScriptedServer, Sentinels, eventually, soon,
+};
 
 const USER: &str = "app";
 /// Of leases that are renewed several times while a test goes on.
@@ -219,6 +222,27 @@ async fn credentials_that_a_server_refuses_are_an_error_without_the_password() {
     let error = self::builder(with_password, &vault).connect().await.map(|_| ()).unwrap_err();
     assert!(error.is_misuse() && error.to_string().contains("Builder::credentials"), "{error}");
     assert!(!error.to_string().contains("of-the-url"), "{error}");
+}
+
+/// Servers repeat what they do not understand, and what stands between may repeat anything.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_password_that_a_server_repeats_later_is_in_no_error() {
+    let server = ScriptedServer::start(|command| match command.name().as_str() {
+        "EVALSHA" => Action::error("ERR after 'first-password' came 'second-password'"),
+        "EVAL" => Action::error("BUSY as ever, second-password"),
+        _ => greeting(command).unwrap_or_else(Action::ok),
+    });
+    let vault = Vault::with(Mood::Gives("first-password"), Some(VALID_FOR));
+    let locker = builder(server.url(), &vault).connect().await.unwrap();
+    let told = |error: leasehold::Error| format!("{error} {error:?}");
+    let error = told(locker.try_lock("a").await.map(|_| ()).unwrap_err());
+    assert!(error.contains("repeat a part of our password"), "{error}");
+    assert!(!error.contains("first-password"), "{error}");
+    vault.set(Mood::Gives("second-password"));
+    let is_second = |command: &Command| command.is(&["AUTH", USER, "second-password"]);
+    soon("it logs in anew", server.until(|all| all.iter().any(is_second))).await;
+    let error = told(locker.try_lock("a").await.map(|_| ()).unwrap_err());
+    assert!(!error.contains("-password"), "{error}");
 }
 
 /// A server keeps the login that it refuses to replace.

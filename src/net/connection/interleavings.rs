@@ -112,12 +112,16 @@ struct World {
 
 const AT_ONCE: usize = 4;
 const BY_THE_FLUSHER: usize = 0;
+const AN_HOUR: Duration = Duration::from_secs(3600);
+
+fn settings(command_timeout: Duration, write_inline: usize) -> Settings {
+    Settings { command_timeout, write_inline, limits: crate::net::limits::OF_LOCKS }
+}
 
 impl World {
     /// Callers write while at most `write_inline` commands are in flight.
     fn new(write_inline: usize, takes: &[Take]) -> Self {
-        let settings = Settings { command_timeout: Duration::from_secs(3600), write_inline };
-        let mut world = Self::idle(settings, takes);
+        let mut world = Self::idle(settings(AN_HOUR, write_inline), takes);
         let reader = world.reader();
         world.tasks.push(thread::spawn(|| block_on(reader)));
         world.spawn_flusher();
@@ -134,7 +138,7 @@ impl World {
 
     fn reader(&self) -> impl Future<Output = ()> + Send + 'static {
         let read = ReadHalf::Simulated(simulated::ReadHalf(Arc::clone(&self.server.inbox)));
-        tasks::read(Arc::downgrade(&self.connection), read)
+        tasks::read(Arc::downgrade(&self.connection), read, crate::net::limits::OF_LOCKS)
     }
 
     fn spawn_flusher(&mut self) {
@@ -321,8 +325,7 @@ fn who_waits_when_a_write_fails_is_told_the_truth() {
 fn who_waits_when_the_reader_goes_with_its_runtime_is_told_the_truth() {
     for write_inline in [AT_ONCE, BY_THE_FLUSHER] {
         explore(move || {
-            let settings = Settings { command_timeout: Duration::from_secs(3600), write_inline };
-            let world = World::idle(settings, &[]);
+            let world = World::idle(settings(AN_HOUR, write_inline), &[]);
             let other = world.caller("b", block_on);
             let reader = world.reader();
             let ending = thread::spawn(move || drop(reader));
@@ -353,8 +356,7 @@ fn what_was_sent_reaches_the_server_whoever_has_the_last_handle() {
 #[test]
 fn what_is_owed_is_sent_though_the_tasks_are_gone() {
     explore(|| {
-        let settings = Settings { command_timeout: Duration::from_secs(1), write_inline: 0 };
-        let world = World::idle(settings, &[]);
+        let world = World::idle(settings(AN_HOUR, 0), &[]);
         let owing = Arc::clone(&world.connection);
         let releasing = thread::spawn(move || {
             let mut command = BytesMut::new();
@@ -377,9 +379,7 @@ fn what_is_owed_is_sent_though_the_tasks_are_gone() {
 #[test]
 fn a_reply_that_races_with_its_timeout_is_no_later_commands() {
     explore(|| {
-        // What is asked for is late at once.
-        let settings = Settings { command_timeout: Duration::ZERO, write_inline: AT_ONCE };
-        let mut world = World::idle(settings, &[]);
+        let mut world = World::idle(settings(Duration::ZERO, AT_ONCE), &[]); // Late at once.
         let reader = world.reader();
         world.tasks.push(thread::spawn(|| block_on(reader)));
         let connection = Arc::clone(&world.connection);

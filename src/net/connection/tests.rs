@@ -10,9 +10,10 @@ use bytes::BytesMut;
 use tokio::sync::SemaphorePermit;
 use tokio::task::JoinSet;
 
-use leasehold_resp::encode_command;
+use leasehold_resp::{DecodeError, encode_command};
 
 use super::*;
+use crate::net::limits::OF_LOCKS;
 use crate::net::outcome::{Failure, Outcome};
 use crate::net::proof::{Expected, STAMP_ROOM};
 use crate::net::reply::Reply;
@@ -20,8 +21,10 @@ use crate::net::sending::COMMAND_OVERHEAD;
 use crate::policy::Redelivery;
 use crate::support::{Action, Fault as Harm, FaultProxy, RedisServer, STUCK, ScriptedServer, soon};
 
-const QUICK: Settings = Settings { command_timeout: Duration::from_millis(200), write_inline: 4 };
-const PATIENT: Settings = Settings { command_timeout: Duration::from_secs(20), write_inline: 4 };
+const QUICK: Settings =
+    Settings { command_timeout: Duration::from_millis(200), write_inline: 4, limits: OF_LOCKS };
+const PATIENT: Settings =
+    Settings { command_timeout: Duration::from_secs(20), write_inline: 4, limits: OF_LOCKS };
 
 async fn dial(address: SocketAddr, settings: Settings) -> Arc<Connection> {
     dial_heard(address, settings, None).await
@@ -406,6 +409,28 @@ async fn what_is_not_the_protocol_ends_the_connection_and_no_caller_believes_it(
             "{garbage:?}: {outcome:?}"
         );
         soon("the end", connection.ended()).await;
+    }
+}
+
+/// The bug of a client that took 286 MB for 50 callers: what a reply may be is bounded before it comes.
+#[tokio::test]
+async fn a_reply_that_is_larger_than_a_locks_ends_the_connection() {
+    let texts = |count: usize, length: usize| {
+        let text = format!("${length}\r\n{}\r\n", "x".repeat(length));
+        format!("*{count}\r\n{}", text.repeat(count))
+    };
+    let replies = [
+        ("!3000000\r\n".to_owned(), DecodeError::BulkTooLong { limit: 65_536 }),
+        ("$65537\r\n".to_owned(), DecodeError::BulkTooLong { limit: 65_536 }),
+        ("*8193\r\n".to_owned(), DecodeError::TooManyElements { limit: 8192 }),
+        (texts(100, 11_000), DecodeError::FrameTooLong { limit: 1_048_576 }),
+    ];
+    for (reply, fault) in replies {
+        let server = ScriptedServer::start(move |_| Action::raw(&reply));
+        let connection = dial(server.address(), PATIENT).await;
+        let outcome = soon("an outcome", call(&connection, &[b"PING"])).await;
+        let Err(Failure::Unknown(Fault::Decode(why))) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(why, fault);
     }
 }
 

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 
 use super::*;
+use crate::net::limits::OF_LOCKS;
 use crate::net::outcome::Failure;
 use crate::net::transport::names;
 use crate::support::{
@@ -11,7 +12,8 @@ use crate::support::{
     soon,
 };
 
-const SETTINGS: Settings = Settings { command_timeout: Duration::from_secs(20), write_inline: 4 };
+const SETTINGS: Settings =
+    Settings { command_timeout: Duration::from_secs(20), write_inline: 4, limits: OF_LOCKS };
 const WITHIN: Duration = Duration::from_secs(20);
 const SCRIPTS: &[&str] = &["return 1", "return 2"];
 const HELLO: Hello<'_> = Hello {

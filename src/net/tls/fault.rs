@@ -99,7 +99,7 @@ impl From<&rustls::Error> for TlsFault {
             }
             rustls::Error::AlertReceived(alert) => Self::Refused(name_of(*alert)),
             rustls::Error::InvalidMessage(_) => Self::NotTls,
-            other => Self::Other(other.to_string()),
+            other => Self::Other(shown(other)),
         }
     }
 }
@@ -113,8 +113,13 @@ fn of_certificate(error: &CertificateError) -> TlsFault {
         E::NotValidForNameContext { expected, presented } => {
             TlsFault::WrongHost { host: spelled(expected), presented: listed(presented) }
         }
-        other => TlsFault::Certificate(other.to_string()),
+        other => TlsFault::Certificate(shown(other)),
     }
+}
+
+/// Some of these errors have words of the server in them.
+fn shown(error: &impl std::fmt::Display) -> String {
+    error.to_string().escape_debug().to_string()
 }
 
 fn spelled(name: &ServerName<'_>) -> String {

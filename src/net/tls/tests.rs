@@ -1,6 +1,7 @@
 use super::*;
 use crate::clock;
 use crate::net::connection::{Connection, Settings};
+use crate::net::limits::OF_LOCKS;
 use crate::net::proof::Expected;
 use crate::net::pushes::Listeners;
 use crate::net::transport;
@@ -99,7 +100,7 @@ async fn a_server_that_stood_still_in_the_middle_of_a_record_gets_the_rest_of_it
         let client = Tls::new().ca_pem(authority.pem()).client().unwrap();
         let (read, write) =
             client.agree("127.0.0.1", stream, clock::now().after(STUCK)).await.unwrap();
-        let settings = Settings { command_timeout: STUCK, write_inline };
+        let settings = Settings { command_timeout: STUCK, write_inline, limits: OF_LOCKS };
         let (read, write) = (transport::ReadHalf::Tls(read), transport::WriteHalf::Tls(write));
         let connection = Connection::over(read, write, settings, Listeners::default());
 

@@ -10,6 +10,7 @@ use leasehold_resp::Frame;
 use super::*;
 use crate::net::connection::Settings;
 use crate::net::handshake::{Hello, connect};
+use crate::net::limits::OF_LOCKS;
 use crate::net::outcome::Fault;
 use crate::net::pushes::Listeners;
 use crate::net::transport::Address;
@@ -38,7 +39,7 @@ async fn open(address: SocketAddr, command_timeout: Duration) -> Arc<Connection>
         needs_info: false,
         tracking: false,
     };
-    let settings = Settings { command_timeout, write_inline: 4 };
+    let settings = Settings { command_timeout, write_inline: 4, limits: OF_LOCKS };
     let within = Duration::from_secs(20);
     connect(&address, None, hello, settings, Listeners::default(), within).await.unwrap().connection
 }

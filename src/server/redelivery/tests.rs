@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::net::connection::Settings;
+use crate::net::limits::OF_LOCKS;
 use crate::net::owed::{Owed, Refused};
 use crate::net::proof::Expected;
 use crate::net::refusal::ServerError;
@@ -33,7 +34,7 @@ impl Lost {
         let Ok(Target::Server(endpoint)) = Target::parse("redis://127.0.0.1:1") else {
             panic!("it is a server's URL");
         };
-        let connection = Settings { command_timeout: AWHILE, write_inline: 1 };
+        let connection = Settings { command_timeout: AWHILE, write_inline: 1, limits: OF_LOCKS };
         let settings =
             NodeSettings { connect_timeout: AWHILE, lanes: 1, connection, tls: None, rules: None };
         let registry = Arc::new(Registry::new(vec![String::new()]));

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::net::transport::Address;
 use crate::policy::{Role, Word};
+use crate::server::host;
 
 /// What a Sentinel knows of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +69,7 @@ fn pair(reply: &Frame) -> Option<Address> {
 
 fn address(host: &str, port: &str) -> Option<Address> {
     let port = port.parse().ok().filter(|port| *port != 0)?;
-    Some(Address::Tcp { host: host.to_owned(), port })
+    Some(Address::Tcp { host: host::read(host.as_bytes())?, port })
 }
 
 #[cfg(test)]
@@ -125,6 +126,11 @@ mod tests {
         assert!(with("1", "0").is_some_and(|known| !known.word.is_down));
         for (port, epoch) in [("0", "0"), ("65536", "0"), ("x", "0"), ("1", "-1"), ("1", "")] {
             assert_eq!(with(port, epoch), None, "{port} {epoch}");
+        }
+        // An error would show them, and a terminal obey.
+        for host in ["h\r\n", "h\x1b[2J", ""] {
+            let named = Frame::Array(vec![text(host), text("1")]);
+            assert_eq!(known(&flat(&FIELDS), &named), None, "{host:?}");
         }
         for other in [Frame::Null, named("0"), Frame::Array(vec![text("h")])] {
             assert_eq!(known(&flat(&FIELDS), &other), None);

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use super::*;
 use crate::clock;
 use crate::net::connection::{Connection, Settings};
+use crate::net::limits::OF_LOCKS;
 use crate::policy::{Agenda, Redelivery};
 use crate::server::call::Call;
 use crate::server::command::Command;
@@ -32,7 +33,7 @@ fn start(url: &str, watchers: &Arc<Watchers>) -> Node {
         tls: None,
         connect_timeout: PATIENT,
         lanes: LANES,
-        connection: Settings { command_timeout: PATIENT, write_inline: 4 },
+        connection: Settings { command_timeout: PATIENT, write_inline: 4, limits: OF_LOCKS },
         rules: None,
     };
     let watchers = Arc::clone(watchers);

@@ -1,7 +1,8 @@
 use bytes::BytesMut;
-use leasehold_resp::{Decoder, Limits};
+use leasehold_resp::{Decoder, Limits, encode_frame};
 
 use super::*;
+use crate::net::limits::OF_LISTS;
 
 fn asked() -> HostPort {
     HostPort::new("asked", 7)
@@ -298,6 +299,26 @@ fn each_slot_may_have_a_master_of_its_own() {
 }
 
 /// Many keys with equal names, and nothing inside of nothing: time and memory stay in proportion.
+/// As Redis 7 says it, with two replicas each; what a connection takes is enough for it.
+#[test]
+fn the_largest_map_there_can_be_is_read_and_not_shown() {
+    let id = "0123456789012345678901234567890123456789";
+    let node = |slot: i64, port: i64| {
+        let host = text(&format!("10.{}.{}.1", slot / 256, slot % 256));
+        Frame::Array(vec![host, Frame::Integer(port), text(id), Frame::Array(vec![])])
+    };
+    let ranges = (0..16_384).map(|slot| {
+        let [first, last] = [slot, slot].map(Frame::Integer);
+        Frame::Array(vec![first, last, node(slot, 1), node(slot, 2), node(slot, 3)])
+    });
+    let mut encoded = BytesMut::new();
+    encode_frame(&mut encoded, &Frame::Array(ranges.collect()));
+    let reply = Decoder::new(OF_LISTS).decode(&mut encoded).unwrap().unwrap();
+    let map = Map::from_slots(&reply, &asked()).unwrap();
+    assert_eq!((map.covered(), map.masters().len()), (16_384, 16_384));
+    assert_eq!(format!("{map:?}"), "Map(16384 slots of 16384 masters)");
+}
+
 #[test]
 fn a_huge_reply_is_refused_soon() {
     let ranges = vec![range(0, 16_383, node(text("?"), 1)); 10_000];
