@@ -1,6 +1,7 @@
 //! What a lock costs: latency beside a bare stream, throughput beside the server, allocations.
 //!
-//! `cargo bench --bench figures` takes about two minutes, `-- --quick` some seconds; `-- --redlock`
+//! `cargo bench --bench figures` takes about two minutes, `-- --quick` some seconds, and `-- --once` goes
+//! once through all of it, to see that it works; `-- --redlock`
 //! measures what there is of five servers alone, `-- --contention` who wants the same lock, and
 //! `-- --renewal` who keeps many, `-- --server` what a pair costs the server; `-- --cluster` alone
 //! measures a Cluster and Sentinels. It starts redis-servers of its own. Rounds are interleaved, so
@@ -26,6 +27,8 @@ mod checks;
 mod cluster;
 #[path = "figures/contention.rs"]
 mod contention;
+#[path = "figures/fan.rs"]
+mod fan;
 #[path = "figures/leases.rs"]
 mod leases;
 #[path = "figures/memory.rs"]
@@ -78,10 +81,11 @@ fn main() {
     if processes::contend_if_told() {
         return;
     }
-    // `cargo test --benches` runs this too, without `--bench`: then it is to work, not to measure.
     let given = |flag| std::env::args().any(|argument| argument == flag);
-    let rounds = match (given("--bench"), given("--quick")) {
-        (false, _) => Rounds {
+    // `cargo test --benches` runs this too, without `--bench`.
+    let is_once = given("--once") || !given("--bench");
+    let rounds = match (is_once, given("--quick")) {
+        (true, _) => Rounds {
             latency: 1,
             throughput: 1,
             redlock: 1,
@@ -95,7 +99,7 @@ fn main() {
                 time: MILLISECOND * 100,
             },
         },
-        (true, true) => Rounds {
+        (false, true) => Rounds {
             latency: 15,
             throughput: 2,
             redlock: 8,
@@ -105,7 +109,7 @@ fn main() {
             contention: MILLISECOND * 2000,
             renewal: renewal::Plan { leases: &[1_000, 10_000], ..renewal::PLAN },
         },
-        (true, false) => Rounds {
+        (false, false) => Rounds {
             latency: 100,
             throughput: 9,
             redlock: 40,
@@ -152,4 +156,7 @@ fn main() {
     server::run(rounds.server);
     contend();
     renew();
+    if is_once {
+        cluster::run(rounds.latency, rounds.failovers);
+    }
 }

@@ -11,28 +11,26 @@ use super::wire::{Keys, Pen};
 
 const NAMES: usize = 64;
 
-/// A pile of pairs for distinct locks, ready to be sent.
+/// A pile of pairs for distinct locks.
 pub struct Blast {
     stream: TcpStream,
+    pen: Pen,
+    keys: Vec<Keys>,
     bytes: BytesMut,
     pairs: usize,
 }
 
 impl Blast {
-    pub fn new(address: SocketAddr, mut pen: Pen, pairs: usize) -> Self {
+    pub fn new(address: SocketAddr, pen: Pen, pairs: usize) -> Self {
         let stream = TcpStream::connect(address).expect("the server is up");
         stream.set_nodelay(true).expect("a TCP stream has the option");
-        let mut bytes = BytesMut::new();
-        for pair in 0..pairs {
-            let keys = Keys::of(&format!("blast:{:02}", pair % NAMES));
-            pen.acquire(&mut bytes, &keys);
-            pen.release(&mut bytes, &keys);
-        }
-        Self { stream, bytes, pairs }
+        let keys = (0..NAMES).map(|name| Keys::of(&format!("blast:{name:02}"))).collect();
+        Self { stream, pen, keys, bytes: BytesMut::new(), pairs }
     }
 
     /// Sends it all and reads every reply; returns pairs a second.
-    pub fn run(&self) -> f64 {
+    pub fn run(&mut self) -> f64 {
+        self.write_down();
         let started = Instant::now();
         std::thread::scope(|scope| {
             scope.spawn(|| (&self.stream).write_all(&self.bytes).expect("the server reads"));
@@ -41,7 +39,16 @@ impl Blast {
         self.pairs as f64 / started.elapsed().as_secs_f64()
     }
 
-    /// Every reply is one line; an error begins with what no other reply of ours has.
+    /// Anew each time: the tokens of the last time are used up.
+    fn write_down(&mut self) {
+        self.bytes.clear();
+        for keys in self.keys.iter().cycle().take(self.pairs) {
+            self.pen.acquire(&mut self.bytes, keys);
+            self.pen.release(&mut self.bytes, keys);
+        }
+    }
+
+    /// Every reply is one line; one that begins otherwise has what no other reply of ours has.
     fn read_replies(&self) {
         let mut chunk = [0; 64 * 1024];
         let mut expected = 2 * self.pairs;
@@ -49,7 +56,8 @@ impl Blast {
             let read = (&self.stream).read(&mut chunk).expect("the server answers");
             assert_ne!(read, 0, "the server hung up");
             let text = &chunk[..read];
-            assert!(!text.contains(&b'-'), "{}", text.escape_ascii());
+            let is_yes = !text.iter().any(|byte| b"-*$".contains(byte));
+            assert!(is_yes, "{}", text.escape_ascii());
             expected -= text.iter().filter(|&&byte| byte == b'\n').count();
         }
     }

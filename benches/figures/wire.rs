@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::time::SystemTime;
 
 use bytes::BytesMut;
 use leasehold_resp::{Decimal, encode_command};
@@ -12,10 +13,11 @@ use crate::support::Client;
 
 /// Of all leases measured here: [`leasehold::Locker`]'s default.
 const TTL_MS: u64 = 10_000;
-/// With as many digits as a clock's microseconds have.
-const FIRST_TOKEN: u64 = 1_000_000_000_000_000;
-/// As long as Leasehold's.
-const STAMP: &[u8] = b"1234567890123456";
+/// The last word of each script's command, as long as Leasehold's.
+pub const STAMP: &str = "1234567890123456";
+/// Both replies that grant a lock, the second of which says also that it is given back.
+pub const YES: [&[u8]; 2] = [b"+OK\r\n", b":1234567890123456\r\n"];
+const OWNER_DIGITS: usize = 32;
 const READ_BUFFER_BYTES: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,20 +82,34 @@ impl Keys {
 pub struct Pen {
     kind: Kind,
     scripts: Scripts,
+    /// Who decides on the token.
+    rule: &'static [u8],
     serial: u64,
+    owner: Vec<u8>,
     token: u64,
 }
 
 impl Pen {
+    /// Of leases on one server.
     pub fn new(kind: Kind, scripts: &Scripts) -> Self {
-        Self { kind, scripts: scripts.clone(), serial: 0, token: FIRST_TOKEN }
+        let (rule, owner) = (b"mint", vec![b'0'; OWNER_DIGITS]);
+        Self { kind, scripts: scripts.clone(), rule, serial: 0, owner, token: 0 }
     }
 
-    /// The next owner asks for the lock; returns the start of a reply that grants it.
+    /// Of leases on several servers, of which their owners carry a fingerprint.
+    pub fn of_several(kind: Kind, scripts: &Scripts) -> Self {
+        let mut pen = Self { rule: b"vote", ..Self::new(kind, scripts) };
+        pen.owner.extend(b"@01234567");
+        pen
+    }
+
+    /// The next owner asks for the lock; returns the reply that grants it.
     pub fn acquire(&mut self, out: &mut BytesMut, keys: &Keys) -> &'static [u8] {
         self.serial += 1;
-        self.token += 1;
-        let (name, owner, ttl) = (keys.lock.as_bytes(), self.owner(), Decimal::new(TTL_MS));
+        // A server takes no token that is far from its clock for the first.
+        self.token = micros_of_the_clock().max(self.token + 1);
+        write!(&mut self.owner[..OWNER_DIGITS], "{:032x}", self.serial).expect("there is room");
+        let (name, owner, ttl) = (keys.lock.as_bytes(), &self.owner[..], Decimal::new(TTL_MS));
         match self.kind {
             Kind::Fenced => {
                 let (script, token) = (self.scripts.acquire.as_bytes(), Decimal::new(self.token));
@@ -106,39 +122,35 @@ impl Pen {
                         name,
                         keys.fence.as_bytes(),
                         keys.waiters.as_bytes(),
-                        &owner,
+                        owner,
                         &ttl,
                         &token,
-                        b"mint",
+                        self.rule,
                         b"turn",
                         b"",
-                        STAMP,
+                        STAMP.as_bytes(),
                     ],
                 );
-                b":"
+                YES[1]
             }
             Kind::Unfenced => {
-                encode_command(out, &[b"SET", name, &owner, b"NX", b"PX", &ttl]);
-                b"+OK\r\n"
+                encode_command(out, &[b"SET", name, owner, b"NX", b"PX", &ttl]);
+                YES[0]
             }
         }
     }
 
     /// The same owner gives the lock back; returns the reply that says so.
     pub fn release(&self, out: &mut BytesMut, keys: &Keys) -> &'static [u8] {
-        let script = self.scripts.release.as_bytes();
-        encode_command(
-            out,
-            &[b"EVALSHA", script, b"1", keys.lock.as_bytes(), &self.owner(), STAMP],
-        );
-        b":1234567890123456\r\n"
+        let (script, name) = (self.scripts.release.as_bytes(), keys.lock.as_bytes());
+        encode_command(out, &[b"EVALSHA", script, b"1", name, &self.owner, STAMP.as_bytes()]);
+        YES[1]
     }
+}
 
-    fn owner(&self) -> [u8; 32] {
-        let mut owner = [0; 32];
-        write!(&mut owner[..], "{:032x}", self.serial).expect("it has 32 digits");
-        owner
-    }
+fn micros_of_the_clock() -> u64 {
+    let since = SystemTime::UNIX_EPOCH.elapsed().expect("the clock is set");
+    u64::try_from(since.as_micros()).expect("it is not that late")
 }
 
 /// One lock over a bare tokio stream: what every client on tokio pays at the least.
@@ -174,6 +186,6 @@ impl Bare {
             let read = self.stream.read_buf(&mut self.received).await.expect("the server answers");
             assert_ne!(read, 0, "the server hung up");
         }
-        assert!(self.received.starts_with(expected), "{:?}", self.received);
+        assert_eq!(self.received, expected);
     }
 }

@@ -10,6 +10,8 @@ use crate::contenders::{Blocking, Deadpool, Fred, Manager, Multiplexed, Ours, Rs
 use crate::support::{Client, RedisServer};
 use crate::wire::{Bare, Kind, Pen, Scripts};
 
+/// What the release script says where all is well: the stamp.
+pub const RELEASED: i64 = 1_234_567_890_123_456;
 /// Of all leases here.
 pub const TTL_MS: u64 = 10_000;
 /// Who contends for nothing shares this lock: what one leaves behind, the next one stumbles over.

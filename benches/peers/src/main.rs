@@ -20,6 +20,7 @@ mod blast;
 mod chart;
 mod contender;
 mod contenders;
+#[path = "../../figures/fan.rs"]
 mod fan;
 #[path = "../../figures/leases.rs"]
 mod leases;

@@ -105,7 +105,7 @@ impl Report {
             "date": machine.date,
             "cpu": machine.cpu,
             "cores": machine.cores,
-            "redis": machine.redis,
+            "server": machine.server,
             "rustc": machine.rustc,
             "notes": self.notes,
             "rows": self.rows.iter().map(row).collect::<Vec<_>>(),

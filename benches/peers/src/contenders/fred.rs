@@ -2,7 +2,8 @@
 
 use fred::prelude::*;
 
-use crate::contender::{Contender, Owner, TTL_MS};
+use crate::contender::{Contender, Owner, RELEASED, TTL_MS};
+use crate::wire::STAMP;
 
 #[derive(Clone)]
 pub struct Fred {
@@ -33,10 +34,10 @@ impl Contender for Fred {
         assert_eq!(reply.as_deref(), Some("OK"));
         let released: i64 = self
             .client
-            .evalsha(self.release.as_str(), name, owner.as_str())
+            .evalsha(self.release.as_str(), name, [owner.as_str(), STAMP])
             .await
             .expect("the server answers");
-        assert_eq!(released, 1);
+        assert_eq!(released, RELEASED);
     }
 
     fn another(&self) -> Option<Self> {

@@ -5,7 +5,8 @@ use redis::aio::{ConnectionLike, ConnectionManager, MultiplexedConnection};
 use redis::io::tcp::TcpSettings;
 use redis::{Client, ConnectionInfo, IntoConnectionInfo, Value, cmd};
 
-use crate::contender::{Contender, Owner, TTL_MS};
+use crate::contender::{Contender, Owner, RELEASED, TTL_MS};
+use crate::wire::STAMP;
 
 /// redis-rs leaves Nagle's algorithm on unless told.
 pub fn without_delay(url: &str) -> ConnectionInfo {
@@ -27,9 +28,9 @@ async fn release(
     owner: &Owner,
 ) {
     let mut evalsha = cmd("EVALSHA");
-    evalsha.arg(script).arg(1).arg(name).arg(owner.as_str());
+    evalsha.arg(script).arg(1).arg(name).arg(owner.as_str()).arg(STAMP);
     let reply: i64 = evalsha.query_async(connection).await.expect("the server answers");
-    assert_eq!(reply, 1);
+    assert_eq!(reply, RELEASED);
 }
 
 /// One connection for all.

@@ -3,7 +3,8 @@
 use rustis::client::Client;
 use rustis::commands::{ScriptingCommands, SetCondition, SetExpiration, StringCommands};
 
-use crate::contender::{Contender, Owner, TTL_MS};
+use crate::contender::{Contender, Owner, RELEASED, TTL_MS};
+use crate::wire::STAMP;
 
 #[derive(Clone)]
 pub struct Rustis {
@@ -28,10 +29,10 @@ impl Contender for Rustis {
         assert!(is_set);
         let released: i64 = self
             .client
-            .evalsha(self.release.as_str(), name, owner.as_str())
+            .evalsha(self.release.as_str(), name, [owner.as_str(), STAMP])
             .await
             .expect("the server answers");
-        assert_eq!(released, 1);
+        assert_eq!(released, RELEASED);
     }
 
     fn another(&self) -> Option<Self> {

@@ -12,13 +12,14 @@ use redis::{Client, Value, cmd};
 use rslock::{LockGuard, LockManager};
 
 use crate::chart::{Bar, Chart, Kind, Role};
-use crate::contender::{NAME, Owner, TTL_MS};
+use crate::contender::{NAME, Owner, RELEASED, TTL_MS};
 use crate::contenders::without_delay;
 use crate::measure::monotonic;
 use crate::report::{Cell, Report};
 use crate::runtimes::{Shape, Stage};
 use crate::statistics::Samples;
 use crate::support::RedisServer;
+use crate::wire::STAMP;
 
 const CHILD: &str = "contend";
 const CONTENDERS: usize = 8;
@@ -107,9 +108,9 @@ impl Waiter {
             (Self::Polling(connection, release), Held::Polling(owner)) => {
                 let value = format!("{}-{}", owner.as_str(), std::process::id());
                 let mut evalsha = cmd("EVALSHA");
-                evalsha.arg(release.as_str()).arg(1).arg(NAME).arg(value);
+                evalsha.arg(release.as_str()).arg(1).arg(NAME).arg(value).arg(STAMP);
                 let reply: i64 = evalsha.query_async(connection).await.expect("it answers");
-                assert_eq!(reply, 1);
+                assert_eq!(reply, RELEASED);
             }
             (_, Held::Polling(_)) => unreachable!("it was taken by another kind of client"),
         }

@@ -212,9 +212,8 @@ impl Seat {
         let side: Box<dyn Side> = match who {
             Who::Fan(lease) => {
                 let ill = usize::from(condition != Condition::Healthy);
-                let (addresses, scripts) = Fan::prepare(fleet);
-                let live = SERVERS - ill;
-                Box::new(stage.run(Fan::connect(addresses, scripts, lease, live)))
+                let (addresses, pen) = Fan::prepare(fleet, lease);
+                Box::new(stage.run(Fan::connect(addresses, pen, SERVERS - ill)))
             }
             Who::Ours(lease) => {
                 let builder = Locker::builder().nodes(urls).restart_guard(false);
