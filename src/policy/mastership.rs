@@ -9,7 +9,7 @@
 //! So clients have to leave the old master for good, on the same evidence, within a short time:
 //!
 //! - A newer configuration counts once the server that it names says itself that it is a master.
-//!   While the old master says so too, the word of one Sentinel among several has to be confirmed
+//!   While the old master may be one too, the word of one Sentinel among several has to be confirmed
 //!   by more than half of them, by all that answer, or by lasting for [`LASTING`]: the Sentinel may
 //!   be gone before it has told the others, who would then keep the old master.
 //! - An equal or older configuration never ousts a server that says that it is a master. One that
@@ -17,9 +17,11 @@
 //!   Sentinels say.
 //! - A master that is silent, and down for a Sentinel too, gives way to the only one of its
 //!   replicas that says that it is a master: the Sentinels will say so up to a second later.
-//! - Where the server that was left still says that it is a master, the new one is given the time
-//!   in which all clients notice ([`SETTLING`]) before it grants anything new. Leases that are held
-//!   are renewed there at once, and are lost if it has never heard of them.
+//! - Where the server that was left may still be a master, the new one is given the time in which all
+//!   clients notice ([`SETTLING`]) before it grants anything new. Leases that are held are renewed
+//!   there at once, and are lost if it has never heard of them.
+//! - A server may be a master where it says so, and where it is silent though no Sentinel has said
+//!   that it is down: it may be silent for this client alone, or for half a second.
 //!
 //! Pure: words, roles and moments come in as arguments, what to do next comes out.
 
@@ -42,7 +44,7 @@ pub(crate) struct Word<A> {
     pub(crate) master: A,
     /// The server that it watches as the master: until a failover that it leads is over, the old one.
     pub(crate) watched: A,
-    /// Whether the server that it watches is down for it, or being replaced.
+    /// Whether the server that it watches is down for it.
     pub(crate) is_down: bool,
 }
 
@@ -75,7 +77,7 @@ pub(crate) enum Step<A> {
 pub(crate) struct Successor<A> {
     pub(crate) master: A,
     pub(crate) epoch: u64,
-    /// Another server says that it is the master, and others may still follow that one.
+    /// Another server may still be a master, and others may follow that one.
     pub(crate) has_rival: bool,
 }
 
@@ -96,6 +98,9 @@ pub(crate) struct Mastership<A> {
     /// How many Sentinels are named.
     sentinels: usize,
     followed: Option<(A, u64)>,
+    /// Whether the followed server was down for a Sentinel when one last watched it, and has not
+    /// answered since.
+    is_down: bool,
     /// A newer configuration's master that is not confirmed, and since when it has been named.
     unconfirmed: Option<(A, Moment)>,
 }
@@ -134,13 +139,13 @@ impl<A: Clone + Eq> Evidence<A> {
 impl<A: Clone + Eq> Mastership<A> {
     /// Of a service for which so many Sentinels are named.
     pub(crate) fn new(sentinels: usize) -> Self {
-        Self { sentinels, followed: None, unconfirmed: None }
+        Self { sentinels, followed: None, is_down: false, unconfirmed: None }
     }
 
     /// The server is followed from here on.
     pub(crate) fn follow(&mut self, successor: &Successor<A>) {
+        *self = Self::new(self.sentinels);
         self.followed = Some((successor.master.clone(), successor.epoch));
-        self.unconfirmed = None;
     }
 
     /// What to do next, by what is known at `now`: to be asked again with what that brings.
@@ -149,6 +154,7 @@ impl<A: Clone + Eq> Mastership<A> {
         let confirmed = evidence.words.iter().filter(|word| word.master == followed);
         let epoch = confirmed.map(|word| word.epoch).max().unwrap_or(0).max(epoch);
         self.followed = Some((followed.clone(), epoch));
+        self.note_whether_down(evidence, &followed);
         let other = evidence.newest(|word| word.master != followed);
         let is_newer = other.is_some_and(|other| other.epoch > epoch);
         #[cfg(test)]
@@ -169,6 +175,17 @@ impl<A: Clone + Eq> Mastership<A> {
         }
     }
 
+    /// Of the Sentinels, those that watch the followed server are asked; later they watch another.
+    fn note_whether_down(&mut self, evidence: &Evidence<A>, followed: &A) {
+        let mut watching =
+            evidence.words.iter().filter(|word| word.watched == *followed).peekable();
+        if let Some(Role::Master | Role::Replica) = evidence.role(followed) {
+            self.is_down = false;
+        } else if watching.peek().is_some() {
+            self.is_down = watching.any(|word| word.is_down);
+        }
+    }
+
     /// Whether a server that a Sentinel names takes the place of the followed one.
     fn judge(
         &mut self,
@@ -178,27 +195,30 @@ impl<A: Clone + Eq> Mastership<A> {
         is_newer: bool,
         now: Moment,
     ) -> Step<A> {
-        let is_followed_master = match evidence.role(followed) {
+        let has_rival = match evidence.role(followed) {
+            Some(Role::Master) if !is_newer => return Step::Stay,
             Some(Role::Master) => true,
             Some(Role::Replica) => false,
             // The Sentinel may be one that knows nothing of the newest failover.
             _ if !is_newer && 2 * evidence.votes(&other.master) <= self.sentinels => {
                 return Step::AskAgain;
             }
-            _ => false,
+            _ => !self.is_dead(),
         };
-        if !is_newer && is_followed_master {
-            return Step::Stay;
-        }
         let is_master = evidence.role(&other.master) == Some(Role::Master);
-        if !is_master || is_followed_master && !self.is_confirmed(evidence, &other.master, now) {
+        if !is_master || has_rival && !self.is_confirmed(evidence, &other.master, now) {
             return Step::AskAgain;
         }
-        Step::Follow(Successor {
-            master: other.master.clone(),
-            epoch: other.epoch,
-            has_rival: is_followed_master,
-        })
+        Step::Follow(Successor { master: other.master.clone(), epoch: other.epoch, has_rival })
+    }
+
+    /// Whether the followed server, which is silent, is so for others too.
+    fn is_dead(&self) -> bool {
+        #[cfg(test)]
+        if super::mutants::Mutant::SilentIsDead.is_on() {
+            return true;
+        }
+        self.is_down
     }
 
     /// Whether a newer configuration is known to more than the Sentinel that made it.
@@ -232,8 +252,10 @@ impl<A: Clone + Eq> Mastership<A> {
         if let Some(look) = evidence.look(replicas.iter().cloned()) {
             return Some(look);
         }
-        let is_master = |server: &&A| evidence.role(server) == Some(Role::Master);
-        let mut masters = replicas.iter().filter(is_master);
+        // Each Sentinel names each of them; each has said its role once.
+        let is_master =
+            |(server, role): &&(A, Role)| *role == Role::Master && replicas.contains(server);
+        let mut masters = evidence.roles.iter().filter(is_master).map(|(server, _)| server);
         match (masters.next(), masters.next()) {
             (Some(master), None) => {
                 Some(Step::Follow(Successor { master: master.clone(), epoch, has_rival: false }))
@@ -255,9 +277,17 @@ fn first<A: Clone + Eq>(evidence: &Evidence<A>) -> Step<A> {
     if let Some(look) = evidence.look(named.clone().cloned()) {
         return look;
     }
-    let is_master = |server: &A| evidence.role(server) == Some(Role::Master);
-    let chosen = evidence.newest(|word| is_master(&word.master)).unwrap_or(newest);
-    let has_rival = named.into_iter().any(|server| *server != chosen.master && is_master(server));
+    let is_master = |word: &Word<A>| evidence.role(&word.master) == Some(Role::Master);
+    let chosen = evidence.newest(is_master).unwrap_or(newest);
+    let is_down =
+        |server: &A| evidence.words.iter().any(|word| word.is_down && word.watched == *server);
+    let may_be_master = |server: &A| match evidence.role(server) {
+        Some(Role::Master) => true,
+        Some(Role::Silent) | None => !is_down(server),
+        Some(Role::Replica) => false,
+    };
+    let has_rival =
+        named.into_iter().any(|server| *server != chosen.master && may_be_master(server));
     let Word { master, epoch, .. } = chosen.clone();
     Step::Follow(Successor { master, epoch, has_rival })
 }

@@ -36,6 +36,7 @@ pub(crate) enum Mutant {
     OneSentinelIsEnough,
     WatchedIsFollowed,
     NotSettled,
+    SilentIsDead,
 }
 
 impl Mutant {
@@ -70,11 +71,12 @@ impl Mutant {
     ];
 
     /// Those that the search of failovers has to notice.
-    pub(crate) const OF_SENTINELS: [Self; 4] = [
+    pub(crate) const OF_SENTINELS: [Self; 5] = [
         Self::OlderOneReturns,
         Self::OneSentinelIsEnough,
         Self::WatchedIsFollowed,
         Self::NotSettled,
+        Self::SilentIsDead,
     ];
 
     /// Whether this thread's library has this bug.

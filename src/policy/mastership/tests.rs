@@ -59,6 +59,27 @@ fn a_server_that_is_no_master_any_more_gives_way_at_once() {
     }
 }
 
+/// A server may be silent for one client alone, or for a moment: others go on with it.
+#[test]
+fn a_silent_server_that_no_sentinel_calls_down_may_be_a_master() {
+    let silent = [(OLD, Role::Silent), (NEW, Role::Master)];
+    let leads = Word { is_down: false, ..leads(2) };
+    let mut mastership = following();
+    let words = [leads.clone(), word(1, OLD)];
+    assert_eq!(mastership.next(&evidence(&words, &silent), at(0)), Step::AskAgain);
+    assert_eq!(mastership.next(&evidence(&[leads, word(2, NEW)], &silent), at(1)), successor(true));
+    // It was called down while it was watched, and has not answered since.
+    let down = [Word { is_down: true, ..word(1, OLD) }];
+    let after = [word(2, NEW)];
+    let mut mastership = following();
+    assert_eq!(mastership.next(&evidence(&down, &silent[..1]), at(0)), Step::AskForReplicas);
+    assert_eq!(mastership.next(&evidence(&after, &silent), at(1)), successor(false));
+    let mut mastership = following();
+    mastership.next(&evidence(&down, &silent[..1]), at(0));
+    mastership.next(&evidence(&down, &BOTH), at(1));
+    assert_eq!(mastership.next(&evidence(&after, &silent), at(2)), successor(true));
+}
+
 #[test]
 fn a_server_that_is_announced_too_early_is_waited_for() {
     for new in [Role::Replica, Role::Silent] {
@@ -78,12 +99,12 @@ fn nothing_goes_back_to_a_master_of_the_same_epoch_or_an_older_one() {
         let words = [word(epoch, OLD), word(epoch, OLD), word(epoch, OLD)];
         assert_eq!(mastership.next(&evidence(&words, &BOTH), at(9000)), Step::Stay);
         let replica = [(OLD, Role::Master), (NEW, Role::Replica)];
-        let back = Step::Follow(Successor { master: OLD, epoch, has_rival: false });
-        assert_eq!(mastership.next(&evidence(&words[..1], &replica), at(9000)), back);
+        let back = |has_rival| Step::Follow(Successor { master: OLD, epoch, has_rival });
+        assert_eq!(mastership.next(&evidence(&words[..1], &replica), at(9000)), back(false));
         // One Sentinel may just have missed the failover; more than half have not.
         let silent = [(OLD, Role::Master), (NEW, Role::Silent)];
         assert_eq!(mastership.next(&evidence(&words[..1], &silent), at(9000)), Step::AskAgain);
-        assert_eq!(mastership.next(&evidence(&words, &silent), at(9000)), back);
+        assert_eq!(mastership.next(&evidence(&words, &silent), at(9000)), back(true));
     }
 }
 
@@ -95,7 +116,8 @@ fn the_only_replica_that_was_promoted_is_found_before_a_sentinel_names_it() {
     assert_eq!(mastership.next(&known, at(0)), Step::Look(vec![OLD]));
     known.roles.push((OLD, Role::Silent));
     assert_eq!(mastership.next(&known, at(0)), Step::AskForReplicas);
-    known.replicas = Some(vec!['a', NEW]);
+    // As two Sentinels name them.
+    known.replicas = Some(vec!['a', NEW, 'a', NEW]);
     assert_eq!(mastership.next(&known, at(0)), Step::Look(vec!['a', NEW]));
     known.roles.extend([('a', Role::Replica), (NEW, Role::Master)]);
     let found = Step::Follow(Successor { master: NEW, epoch: 1, has_rival: false });
@@ -115,17 +137,28 @@ fn who_comes_in_the_middle_of_a_failover_begins_with_the_new_master() {
     let words = [leads(2)];
     assert_eq!(new.next(&evidence(&words, &[]), at(0)), Step::Look(vec![NEW, OLD]));
     assert_eq!(new.next(&evidence(&words, &BOTH), at(0)), successor(true));
+    let silent = [(OLD, Role::Silent), (NEW, Role::Master)];
+    assert_eq!(new.next(&evidence(&words, &silent), at(0)), successor(false));
+    let words = [Word { is_down: false, ..leads(2) }];
+    assert_eq!(new.next(&evidence(&words, &silent), at(0)), successor(true));
     let early = [(OLD, Role::Master), (NEW, Role::Replica)];
     let words = [word(2, NEW), word(1, OLD)];
     assert_eq!(new.next(&evidence(&words, &early), at(0)), agreed);
 }
 
-const CASES: [Case; 5] = [
-    Case { named: Named::Leader, is_old_alive: true, leader_may_end: false },
-    Case { named: Named::Each, is_old_alive: true, leader_may_end: false },
-    Case { named: Named::All, is_old_alive: true, leader_may_end: true },
-    Case { named: Named::All, is_old_alive: false, leader_may_end: true },
-    Case { named: Named::Each, is_old_alive: false, leader_may_end: false },
+const CASES: [Case; 7] = [
+    Case {
+        named: Named::Leader,
+        is_old_alive: true,
+        leader_may_end: false,
+        may_seem_silent: false,
+    },
+    Case { named: Named::Each, is_old_alive: true, leader_may_end: false, may_seem_silent: false },
+    Case { named: Named::All, is_old_alive: true, leader_may_end: true, may_seem_silent: false },
+    Case { named: Named::All, is_old_alive: false, leader_may_end: true, may_seem_silent: false },
+    Case { named: Named::Each, is_old_alive: false, leader_may_end: false, may_seem_silent: false },
+    Case { named: Named::Leader, is_old_alive: true, leader_may_end: false, may_seem_silent: true },
+    Case { named: Named::All, is_old_alive: true, leader_may_end: true, may_seem_silent: true },
 ];
 
 #[test]

@@ -4,7 +4,8 @@
 //! Time goes in ticks of a quarter of a second. At tick 0 the replica has become a master. The
 //! leading Sentinel notices within a second, and tells the other within a quarter; it may end at any
 //! time, and then the other makes the promoted server a replica again if it was never told.
-//! Clients ask at least once a second, and in the next tick where something is changing.
+//! Clients ask at least once a second, and in the next tick where something is changing. Whenever one
+//! asks, the old master may be silent for this one alone.
 
 use std::collections::HashSet;
 
@@ -39,6 +40,8 @@ pub(super) struct Case {
     pub(super) named: Named,
     pub(super) is_old_alive: bool,
     pub(super) leader_may_end: bool,
+    /// A server that is well may be silent for one client.
+    pub(super) may_seem_silent: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -131,7 +134,7 @@ impl World {
     fn words(&self, case: Case, client: usize) -> Vec<Word<u8>> {
         let is_down = !case.is_old_alive;
         let old = Word { epoch: 1, master: OLD, watched: OLD, is_down };
-        let mut leader = Word { is_down: true, ..old.clone() };
+        let mut leader = old.clone();
         if self.noticed_at.is_some() {
             (leader.epoch, leader.master) = (2, NEW);
         }
@@ -159,10 +162,15 @@ impl World {
             world.clients[client].silent += 1;
             world.ask(case, tick, client + 1, worlds);
         }
-        self.asked(case, tick, client).ask(case, tick, client + 1, worlds);
+        let role = |server: u8| self.role(case, server);
+        self.asked(case, tick, client, role).ask(case, tick, client + 1, worlds);
+        if case.may_seem_silent {
+            let role = |server| if server == OLD { Role::Silent } else { self.role(case, server) };
+            self.asked(case, tick, client, role).ask(case, tick, client + 1, worlds);
+        }
     }
 
-    fn asked(mut self, case: Case, tick: u64, client: usize) -> Self {
+    fn asked(&self, case: Case, tick: u64, client: usize, role: impl Fn(u8) -> Role) -> Self {
         let mut evidence = Evidence::of(self.words(case, client));
         let now = Moment::from_nanos(0).after(TICK * u32::try_from(tick).unwrap());
         let mut asking = self.clients[client].clone();
@@ -170,10 +178,10 @@ impl World {
         loop {
             match asking.mastership.next(&evidence, now) {
                 Step::Look(servers) => {
-                    let roles = servers.iter().map(|server| (*server, self.role(case, *server)));
+                    let roles = servers.iter().map(|server| (*server, role(*server)));
                     evidence.roles.extend(roles);
                 }
-                Step::AskForReplicas => evidence.replicas = Some(vec![NEW]),
+                Step::AskForReplicas => evidence.replicas = Some(vec![NEW; evidence.words.len()]),
                 Step::Stay => break,
                 Step::AskAgain => {
                     asking.silent = ASKED_WITHIN - 1;
@@ -189,8 +197,9 @@ impl World {
                 }
             }
         }
-        self.clients[client] = asking;
-        self
+        let mut after = self.clone();
+        after.clients[client] = asking;
+        after
     }
 
     fn is_served(&self, case: Case, tick: u64, client: &Client) -> bool {

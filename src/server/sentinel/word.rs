@@ -20,7 +20,7 @@ pub(crate) struct Known {
 /// Reads the replies of `SENTINEL MASTER` and, from after it, `GET-MASTER-ADDR-BY-NAME`.
 pub(super) fn known(watched: &Frame, named: &Frame) -> Option<Known> {
     let flags = field(watched, "flags")?;
-    let is_down = ["s_down", "o_down", "failover_in_progress"];
+    let is_down = ["s_down", "o_down"];
     let word = Word {
         epoch: field(watched, "config-epoch")?.parse().ok()?,
         watched: address_in(watched)?,
