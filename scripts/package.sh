@@ -1,5 +1,5 @@
 #!/bin/bash
-# Packs both crates as they would be published, builds them from what was packed, with and without
+# Packs the crates as they would be published, builds them from what was packed, with and without
 # all features, and checks what is in them: all that they need, both licences, and nothing large.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -50,5 +50,6 @@ check_contents() {
 cargo package --workspace --exclude leasehold-testing --locked --allow-dirty --quiet
 cargo package --workspace --exclude leasehold-testing --locked --allow-dirty --quiet --all-features
 check_contents leasehold-resp src/lib.rs
+check_contents leasehold-cli src/main.rs
 check_contents leasehold README.md CHANGELOG.md src/guide.md docs/guarantees.md \
     $(git ls-files 'scripts/*.lua')

@@ -43,7 +43,7 @@
 //! None is on by default. `tls`: `rediss://` and `valkeys://` URLs, by rustls. `metrics`: counters, gauges and
 //! histograms by the crate `metrics`. `tracing`: spans for acquire, hold, renew and release by the
 //! crate `tracing`. `examine`: `Builder::examine`, whether servers are fit for locks. `inspect`:
-//! `Locker::inspect` and `Locker::list`, who holds what. `cli`: the command `leasehold`.
+//! `Locker::inspect` and `Locker::list`, who holds what. The command `leasehold` is the crate `leasehold-cli`.
 
 #![forbid(unsafe_code)]
 

@@ -67,6 +67,11 @@ fn sources(directory: &str) -> impl Iterator<Item = Source> {
     })
 }
 
+/// Of all crates that are published.
+fn crates() -> impl Iterator<Item = Source> {
+    ["src", "resp/src", "cli/src"].into_iter().flat_map(sources)
+}
+
 /// Holds every file against a rule and panics with all that was found.
 fn enforce<F: AsRef<str>>(files: impl IntoIterator<Item = (F, Vec<Finding>)>) {
     let mut report = String::new();
@@ -107,13 +112,13 @@ fn clocks_and_randomness_are_read_in_one_file() {
 
 #[test]
 fn every_crate_forbids_unsafe_code() {
-    let roots = sources("src").chain(sources("resp/src")).filter(Source::is_crate_root);
+    let roots = crates().filter(Source::is_crate_root);
     enforce_on_sources(roots, purity::check_unsafe_is_forbidden);
 }
 
 #[test]
 fn source_files_stay_readable_in_length() {
-    enforce_on_sources(sources("src").chain(sources("resp/src")), papers::check_length);
+    enforce_on_sources(crates(), papers::check_length);
 }
 
 #[test]

@@ -21,7 +21,7 @@ impl Builder {
     /// A URL that cannot be read, a server that cannot be reached and a quorum that cannot be are
     /// findings, and no errors.
     ///
-    /// Needs the feature `examine`, which adds no dependency and comes with `cli`.
+    /// Needs the feature `examine`, which adds no dependency.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), leasehold::Error> {

@@ -18,16 +18,13 @@ const LAYERS: [(&str, &[&str]); 8] = [
 /// What users meet, beside `lib.rs` and with it above every layer.
 const FRONT_DOOR: [&str; 4] = ["builder", "examine", "locker", "request"];
 
-/// Programs, which are users of the library as others are.
-const PROGRAMS: &str = "bin";
-
 /// Only there in tests: it may name everything, and nothing but tests may name it.
 const SIMULATION: &str = "sim";
 
 pub(crate) fn check(source: &Source) -> Vec<Finding> {
     let modules = module_path(&source.path);
     let is_above_all = FRONT_DOOR.contains(&modules[0]);
-    if source.is_crate_root() || is_above_all || [PROGRAMS, SIMULATION].contains(&modules[0]) {
+    if source.is_crate_root() || is_above_all || modules[0] == SIMULATION {
         return Vec::new();
     }
     let Some((layer, below)) = LAYERS.into_iter().find(|(layer, _)| modules[0] == *layer) else {

@@ -34,7 +34,7 @@ impl Source {
 
     pub(crate) fn is_crate_root(&self) -> bool {
         let file = self.path.rsplit('/').next().unwrap_or_default();
-        matches!(file, "lib.rs" | "main.rs") || self.path == format!("src/bin/{file}")
+        matches!(file, "lib.rs" | "main.rs")
     }
 
     /// Where `words` stand in a row.

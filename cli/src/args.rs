@@ -21,7 +21,7 @@ pub const TTL: &str = "10s";
 ///
 /// A lock is a lease: permission that ends at a known time, and is renewed until it is given back.
 #[derive(Debug, Parser)]
-#[command(version, propagate_version = true)]
+#[command(name = "leasehold", version, propagate_version = true)]
 pub struct Args {
     #[command(flatten)]
     pub servers: Servers,

@@ -99,8 +99,7 @@ async fn json_has_the_fields_that_the_page_promises_and_they_agree() {
     let server = RedisServer::start();
     let said = bench(&server.url(), &["--json", "-t", "5"]).await;
     let json = json(&said);
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/command.md");
-    let page = std::fs::read_to_string(page).unwrap();
+    let page = std::fs::read_to_string(leasehold_testing::repository("docs/command.md")).unwrap();
     let names =
         |value: &Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
     let all = [names(&json), names(&json["acquire"]), names(&json["histogram"][0])].concat();

@@ -29,7 +29,7 @@ pub struct Man {
 }
 
 fn command() -> Command {
-    let mut command = Args::command().name("leasehold");
+    let mut command = Args::command();
     command.build();
     command
 }

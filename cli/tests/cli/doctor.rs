@@ -325,8 +325,7 @@ async fn what_a_hostile_server_says_does_nothing_and_has_an_end() {
 async fn json_has_the_fields_that_the_page_promises() {
     let said = doctor(&fit().url(), &["--json"]).await;
     let json: Value = serde_json::from_str(&stdout(&said)).unwrap();
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/command.md");
-    let page = std::fs::read_to_string(page).unwrap();
+    let page = std::fs::read_to_string(leasehold_testing::repository("docs/command.md")).unwrap();
     let names =
         |value: &Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
     let (server, finding) = (&json["servers"][0], &json["servers"][0]["findings"][0]);

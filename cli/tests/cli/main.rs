@@ -1,5 +1,4 @@
 //! The command `leasehold`, against real servers.
-#![cfg(all(feature = "cli", feature = "tls"))]
 
 mod access;
 mod bench;
