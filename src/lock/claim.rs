@@ -174,7 +174,6 @@ impl Claim {
 
     /// Gives the locks back, and waits for what the servers say to it.
     pub(super) async fn release(&self) -> Round {
-        *self.hold.given_back() = true;
         let keys = self.counts();
         let shares = self.hold.shares().zip(keys.iter());
         let parameters: Few<Parameters<'_>> =
@@ -204,6 +203,10 @@ impl Claim {
         self.hold.shares().map(|names| count(names.len())).collect()
     }
 
+    pub(super) fn is_settled(&self) -> bool {
+        self.settled
+    }
+
     /// Nothing is left to give back.
     pub(super) fn settle(&mut self) {
         self.settled = true;
@@ -211,6 +214,7 @@ impl Claim {
 
     /// Queues the release now.
     pub(super) fn give_back(&mut self) {
+        self.hold.leave();
         give_back(&self.hold, &|_| true);
         self.settled = true;
     }
@@ -277,7 +281,6 @@ pub(super) fn give_back_predecessor(hold: &Hold, is_owed: &dyn Fn(usize) -> bool
 }
 
 fn free(hold: &Hold, is_owed: &dyn Fn(usize) -> bool, owner: Option<&[u8]>) {
-    *hold.given_back() = true;
     // The clock is not read where nothing is owed.
     let pointless_at = LazyCell::new(|| pointless_at(hold));
     for (server, post) in hold.posts.iter().enumerate() {

@@ -1,22 +1,22 @@
 //! One owner's hold on its locks: what a claim, its lease, and whoever keeps leases share.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use super::core::Core;
-use super::deadline::{Deadline, Standing};
 use super::ended::Ended;
 use super::few::Few;
+use super::life::Life;
 use super::names::Names;
 use super::order::{Order, Replicas};
 use super::owner::Owner;
 use super::post::{Post, Seat};
 use super::spans::HoldSpan;
 use crate::clock;
-use crate::policy::{Ballot, Entry, Loss, Moment, Quorum, Relay, Term, look_at};
+use crate::policy::{Ballot, Entry, LeaseState, Moment, Quorum, Relay, Term, look_at};
 use crate::server::place::Place;
 
 /// So many of several locks are named in an error.
@@ -33,7 +33,7 @@ pub(crate) struct Hold {
     /// Whether it is renewed until it is given back.
     pub(super) is_renewed: bool,
     rare: Option<Box<Rare>>,
-    deadline: Deadline,
+    pub(super) life: Life,
     /// The fencing token; 0 where there is none.
     token: AtomicU64,
     granted_at: AtomicU64,
@@ -42,11 +42,7 @@ pub(crate) struct Hold {
     /// Renewals in a row that came to nothing.
     failed_renewals: AtomicU32,
     /// Rung at its loss; there is one once somebody waits for that.
-    bell: Mutex<Option<Arc<Notify>>>,
-    /// It is counted no longer among those that are held.
-    has_ended: AtomicBool,
-    /// Nothing that could take the locks again is sent once this is set.
-    given_back: Mutex<bool>,
+    pub(super) bell: Mutex<Option<Arc<Notify>>>,
     /// The place with the keeper under which it is among those that servers tell of.
     told_as: OnceLock<Entry>,
     pub(super) span: HoldSpan,
@@ -87,14 +83,12 @@ impl Hold {
             posts,
             is_renewed,
             rare: replicas.map(|it| Box::new(Rare { replicas: Some(it), ..Rare::default() })),
-            deadline: Deadline::not_begun(),
+            life: Life::new(),
             token: AtomicU64::new(0),
             granted_at: AtomicU64::new(0),
             looked_at: AtomicU64::new(0),
             failed_renewals: AtomicU32::new(0),
             bell: Mutex::new(None),
-            has_ended: AtomicBool::new(false),
-            given_back: Mutex::new(false),
             told_as: OnceLock::new(),
             span: HoldSpan::default(),
         }
@@ -143,7 +137,7 @@ impl Hold {
     pub(super) fn begin(&self, until: Moment, token: Option<u64>, now: Moment) {
         self.token.store(token.unwrap_or(0), Ordering::Relaxed);
         self.granted_at.store(now.as_nanos(), Ordering::Relaxed);
-        self.deadline.begin(until);
+        self.grant(until, now);
     }
 
     pub(super) fn was_granted(&self) -> bool {
@@ -172,16 +166,6 @@ impl Hold {
         title(&self.names)
     }
 
-    /// How long it is to its end; once zero, it is lost.
-    pub(super) fn remaining(&self) -> Duration {
-        let now = clock::now();
-        let standing = self.deadline.check(now, || self.core.keeper().why_ended(now));
-        match self.settle(standing) {
-            None => self.deadline.remaining(now),
-            Some(_) => Duration::ZERO,
-        }
-    }
-
     /// A server tells at `now` that something happened to it: when to look after it, unless that is
     /// planned.
     pub(super) fn note_told(&self, now: Moment) -> Option<Moment> {
@@ -199,23 +183,6 @@ impl Hold {
         Moment::from_nanos(self.looked_at.load(Ordering::Relaxed))
     }
 
-    /// When it ends, as far as is known; none once lost.
-    pub(super) fn ends_at(&self) -> Option<Moment> {
-        self.deadline.moment()
-    }
-
-    /// Why it is lost, if it is.
-    pub(super) fn loss(&self) -> Option<Loss> {
-        let now = clock::now();
-        self.settle(self.deadline.check(now, || self.core.keeper().why_ended(now)))
-    }
-
-    /// Moves its end to `until`, if that is later; why it is lost, if it is.
-    pub(super) fn prolong(&self, until: Moment) -> Option<Loss> {
-        let now = clock::now();
-        self.settle(self.deadline.prolong(until, now, || self.core.keeper().why_ended(now)))
-    }
-
     pub(super) fn note_renewed(&self, round_trip: Duration) {
         self.failed_renewals.store(0, Ordering::Relaxed);
         self.core.meter().note_renewed(self.name(), round_trip);
@@ -227,72 +194,6 @@ impl Hold {
         self.failed_renewals.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// It is lost, if it was not before.
-    pub(super) fn lose(&self, why: Loss) {
-        self.settle(self.deadline.lose(why));
-    }
-
-    /// Tells those who wait for it, if the loss is new.
-    fn settle(&self, standing: Standing) -> Option<Loss> {
-        match standing {
-            Standing::Held => None,
-            Standing::Lost(loss) => Some(loss),
-            Standing::JustLost(loss) => {
-                self.ring();
-                self.note_ended();
-                self.core.meter().note_lost(self.name(), loss);
-                self.span.lost(self, loss);
-                self.core.lines().vacate(self);
-                Some(loss)
-            }
-        }
-    }
-
-    /// It is held no longer.
-    pub(super) fn note_ended(&self) {
-        if !self.has_ended.swap(true, Ordering::Relaxed) {
-            self.core.meter().note_lease_ended();
-        }
-    }
-
-    /// It was given back while it was held.
-    pub(super) fn note_released(&self) {
-        self.core.meter().note_released(self.name(), self.held_for(clock::now()));
-        self.span.close("released");
-    }
-
-    /// Tells those who wait for its loss: one who comes later finds it.
-    fn ring(&self) {
-        let bell = self.bell().clone();
-        if let Some(bell) = bell {
-            bell.notify_waiters();
-        }
-    }
-
-    fn bell(&self) -> MutexGuard<'_, Option<Arc<Notify>>> {
-        self.bell.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for its loss.
-    ///
-    /// The timer here needs no reply and nobody else; it is there for a locker whose runtime is
-    /// gone. A machine that was suspended is noticed by whoever keeps leases.
-    pub(super) async fn lost(&self) -> Loss {
-        let bell = Arc::clone(self.bell().get_or_insert_default());
-        loop {
-            let mut told = std::pin::pin!(bell.notified());
-            told.as_mut().enable();
-            if let Some(loss) = self.loss() {
-                #[cfg(test)]
-                if crate::policy::mutants::Mutant::LossWaitsForTheServer.is_on() {
-                    tokio::time::sleep(self.term.ttl() / 2).await;
-                }
-                return loss;
-            }
-            let _ = tokio::time::timeout(self.remaining(), told).await;
-        }
-    }
-
     /// From here on the keeper looks after it, as `entry`, once a server tells of its locks.
     pub(super) fn listen(&self, entry: Entry) {
         self.told_as.get_or_init(|| {
@@ -301,11 +202,6 @@ impl Hold {
                 .for_each(|names| self.core.watchers().kept().add(names.lock(), entry));
             entry
         });
-    }
-
-    /// Under this lock is sent what may only be sent before the locks are given back.
-    pub(super) fn given_back(&self) -> MutexGuard<'_, bool> {
-        self.given_back.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a server has said that it let the owner in, to all locks that are with it or to some.
@@ -383,7 +279,8 @@ impl Drop for Hold {
             self.names.iter().for_each(|names| kept.remove(names.lock(), *entry));
         }
         let Some(recently_ended) = self.core.recently_ended() else { return };
-        if *self.given_back() {
+        // What was refused everywhere left nothing to give back.
+        if self.state() != LeaseState::Acquiring {
             recently_ended.add(Ended {
                 owner: std::mem::replace(&mut self.owner, Owner::NOBODY),
                 names: std::mem::replace(&mut self.names, Few::Many(Vec::new())),

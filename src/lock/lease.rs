@@ -19,7 +19,9 @@ use super::round::Round;
 use super::spans::Step;
 use crate::clock;
 use crate::error::{Error, Kind, Report};
-use crate::policy::{Backoff, Entry, Loss, Moment, Relay, Setback, Verdict, renew_at};
+use crate::policy::{
+    Backoff, End, Entry, LeaseState, Loss, Moment, Relay, Setback, Verdict, renew_at,
+};
 
 /// Who waits for a loss for longer than this is to be told of it by a server: most leases are
 /// given back sooner, and cost it nothing.
@@ -30,10 +32,8 @@ const ARMING_TRIES: u32 = 8;
 
 pub(crate) struct Lease {
     claim: Claim,
-    /// Its place with the keeper; none once it is kept no longer.
-    entry: Option<Entry>,
-    /// It is being given back while it is held, and that has not been counted yet.
-    is_leaving: bool,
+    /// Its place with the keeper.
+    entry: Entry,
     granted_by: GrantedBy,
 }
 
@@ -51,7 +51,7 @@ impl Lease {
         let entry = hold.core.keeper().keep(hold.clone(), due);
         hold.core.meter().note_lease_began();
         let granted_by = GrantedBy::new(granted_by);
-        Self { claim, entry: Some(entry), is_leaving: false, granted_by }
+        Self { claim, entry, granted_by }
     }
 
     pub(super) fn hold(&self) -> &Hold {
@@ -108,7 +108,9 @@ impl Lease {
     /// does, it watches.
     async fn arm(&self) {
         let hold = self.hold();
-        let Some(entry) = self.entry.filter(|_| hold.is_renewed) else { return };
+        if !hold.is_renewed {
+            return;
+        }
         for tried in 0..ARMING_TRIES {
             tokio::time::sleep(ARMING.delay(tried, u64::MAX)).await;
             let unarmed: Vec<bool> = hold.posts.iter().filter_map(Post::unarmed).collect();
@@ -116,7 +118,7 @@ impl Lease {
                 return;
             }
             if unarmed.contains(&true) {
-                hold.core.keeper().hasten(entry);
+                hold.core.keeper().hasten(self.entry);
             }
         }
     }
@@ -142,50 +144,32 @@ impl Lease {
     }
 
     pub(crate) async fn release(mut self) -> Result<(), Error> {
-        let loss = self.loss();
         let mut step = self.hold().span.release();
-        self.end();
-        if loss == Some(Loss::ShutDown) {
-            self.claim.settle();
-        } else if loss.is_none() && self.hand_over() {
-            step.end("handed_over");
-            return Ok(());
-        } else {
-            self.is_leaving = loss.is_none();
-            let round = self.claim.release().await;
-            self.is_leaving = false;
-            self.conclude(&round, loss, step)?;
+        match self.end() {
+            LeaseState::Lost(Loss::ShutDown) => self.claim.settle(),
+            LeaseState::Releasing if self.hand_over() => step.end("handed_over"),
+            _ => {
+                let round = self.claim.release().await;
+                self.conclude(&round, step)?;
+            }
         }
-        loss.map_or(Ok(()), |loss| Err(self.lost_by(loss)))
+        self.loss().map_or(Ok(()), |loss| Err(self.lost_by(loss)))
     }
 
     /// What the servers' word on the release comes to.
-    fn conclude(&mut self, round: &Round, loss: Option<Loss>, mut step: Step) -> Result<(), Error> {
+    fn conclude(&mut self, round: &Round, mut step: Step) -> Result<(), Error> {
         let was_held = round.verdict == Verdict::Won;
         let hold = self.claim.hold().clone();
         if !was_held && !round.proves_lost(&hold) {
             // The claim is dropped unsettled: the release is queued once more.
             step.end("unconfirmed");
-            hold.span.close("unconfirmed");
-            if loss.is_none() {
-                hold.note_released();
-            }
+            hold.conclude(End::Unconfirmed);
             return Err(self.failed(round));
         }
         self.claim.settle_after(round);
         hold.core.lines().free(&hold);
-        match loss {
-            None if was_held => {
-                step.end("released");
-                hold.note_released();
-            }
-            None => {
-                step.end("lost");
-                hold.lose(hold.core.gone());
-                return Err(self.lost_by(hold.core.gone()));
-            }
-            Some(_) => {}
-        }
+        hold.conclude(if was_held { End::Released } else { End::Lost(hold.core.gone()) });
+        step.end(if hold.state().is_given_back() { "released" } else { "lost" });
         Ok(())
     }
 
@@ -198,17 +182,17 @@ impl Lease {
     pub(super) fn withdraw(mut self) {
         self.end();
         self.claim.give_back();
+        self.hold().conclude(End::Withdrawn);
     }
 
-    /// It is kept no longer.
-    fn end(&mut self) {
-        let Some(entry) = self.entry.take() else { return };
+    /// It is kept no longer, and held no longer: how it stands.
+    fn end(&self) -> LeaseState {
         #[cfg(test)]
         if crate::policy::mutants::Mutant::RenewalOutlivesRelease.is_on() {
-            return;
+            return self.hold().leave();
         }
-        self.hold().core.keeper().forget(entry);
-        self.hold().note_ended();
+        self.hold().core.keeper().forget(self.entry);
+        self.hold().leave()
     }
 
     /// Hands the lock to the next one in this process, if there is one and it is its turn.
@@ -240,16 +224,13 @@ impl Lease {
         let Some(place) = core.lines().next(names, fits) else { return false };
         let successor = Claim::successor(&hold, &place.order, relay);
         core.lines().occupy(names, successor.hold(), &place);
-        *hold.given_back() = true;
         if hold.predecessor().is_some() {
             // What the one before this left where this one was not let in, or may not have been, the
             // next knows nothing of.
             give_back_predecessor(&hold, &|server| !hold.seat(server).is_granted);
         }
         self.claim.settle();
-        core.meter().note_handed_over(hold.name());
-        hold.span.close("handed_over");
-        hold.note_released();
+        hold.conclude(End::HandedOver);
         let (is_fenced, limit) = (place.order.is_fenced, place.limit);
         let bid = Bid { is_fenced, is_fair: false, manner, lead: None, limit };
         let mut lock = attempt_aside(successor, bid);
@@ -262,13 +243,11 @@ impl Lease {
         true
     }
 
-    /// Queues its release; counts it, if it was held until now.
-    fn leave(&mut self) {
+    /// Queues its release.
+    fn give_back(&mut self) {
         self.claim.give_back();
         self.hold().core.lines().free(self.hold());
-        if std::mem::take(&mut self.is_leaving) {
-            self.hold().note_released();
-        }
+        self.hold().conclude(End::Released);
     }
 
     fn lost_by(&self, loss: Loss) -> Error {
@@ -286,23 +265,21 @@ impl Lease {
 /// Hands the lock over or queues its release; neither blocks nor panics, and needs no runtime.
 impl Drop for Lease {
     fn drop(&mut self) {
-        if self.is_leaving {
-            self.leave();
-        }
-        if self.entry.is_none() {
+        if self.claim.is_settled() {
             return;
         }
-        let loss = self.loss();
+        // A release whose reply is not known, or was not waited for, is queued once more.
+        if let LeaseState::Releasing | LeaseState::Released = self.hold().state() {
+            return self.give_back();
+        }
         let mut step = self.hold().span.release();
-        self.end();
-        if loss == Some(Loss::ShutDown) {
-            self.claim.settle();
-        } else if loss.is_some() || !self.hand_over() {
-            step.end("queued");
-            self.is_leaving = loss.is_none();
-            self.leave();
-        } else {
-            step.end("handed_over");
+        match self.end() {
+            LeaseState::Lost(Loss::ShutDown) => self.claim.settle(),
+            LeaseState::Releasing if self.hand_over() => step.end("handed_over"),
+            _ => {
+                step.end("queued");
+                self.give_back();
+            }
         }
     }
 }

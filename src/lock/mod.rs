@@ -13,7 +13,6 @@ mod ask;
 mod asked;
 mod claim;
 pub(crate) mod core;
-mod deadline;
 mod ended;
 mod fanout;
 pub(crate) mod few;
@@ -25,6 +24,7 @@ mod held;
 mod hold;
 pub(crate) mod keeper;
 pub(crate) mod lease;
+mod life;
 mod limit;
 mod lines;
 #[cfg(feature = "inspect")]

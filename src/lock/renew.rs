@@ -319,10 +319,8 @@ impl Go {
             tally.step.end(if is_extended { "renewed" } else { "lost" });
         }
         drop(tallies);
-        if *hold.given_back() {
-            // Its locks are gone because they were given back.
-        } else if is_extended {
-            if hold.prolong(hold.term.deadline(self.asked_at)).is_none() {
+        if is_extended {
+            if hold.prolong(hold.term.deadline(self.asked_at)) {
                 let now = clock::now();
                 hold.note_renewed(now.since(self.asked_at));
                 let again = renew_at(self.asked_at, hold.term.ttl());
@@ -337,13 +335,12 @@ impl Go {
     fn conclude(&self) {
         let mut tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
         for (Kept { entry, hold }, tally) in self.kept.iter().zip(&mut *tallies) {
-            if tally.is_decided || *hold.given_back() {
+            if tally.is_decided || hold.state().is_given_back() {
                 continue;
             }
             tally.step.end("failed");
-            let (Some(ends_at), failed) = (hold.ends_at(), hold.note_renewal_failed()) else {
-                continue;
-            };
+            let failed = hold.note_renewal_failed();
+            let Some(ends_at) = hold.ends_at() else { continue };
             let (now, random) = (clock::now(), clock::random_bits());
             let again = retry_at(now, failed, hold.term.ttl(), ends_at, random);
             self.core.keeper().schedule(*entry, hold.due(again.unwrap_or(ends_at), now));
@@ -378,15 +375,7 @@ impl Go {
         parameters.extend([hold.owner.value(), &ttl, &token]);
         let command = Command::Script(scripts::repair(), parameters.words());
         // Sent before a release or not at all: what came behind one would take the lock again.
-        let begun = {
-            let given_back = hold.given_back();
-            // Only looked at: a loss is told where no lock is held.
-            if *given_back || hold.ends_at().is_none_or(|ends_at| ends_at <= clock::now()) {
-                return;
-            }
-            send_whole(connection, command)
-        };
-        let Ok(reply) = begun else { return };
+        let Some(Ok(reply)) = hold.while_held(|| send_whole(connection, command)) else { return };
         let Ok(reply) = reply.await else { return };
         if let Some(text) = reply.error() {
             connection.note_refused(command.refusal(text));

@@ -41,8 +41,6 @@ pub(crate) async fn shut_down(core: &Arc<Core>, within: Duration) -> Shutdown {
     core.close();
     let held: Vec<Held> = core.keeper().all();
     for hold in &held {
-        // What could take the lock again is not sent any more.
-        *hold.given_back() = true;
         hold.lose(Loss::ShutDown);
     }
     let votes = Mutex::new(vec![Vote::default(); held.len()]);

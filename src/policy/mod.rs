@@ -11,6 +11,7 @@ mod breaker;
 #[cfg(feature = "examine")]
 mod failover;
 mod fence;
+mod lifecycle;
 mod loss;
 mod mastership;
 #[cfg(test)]
@@ -39,6 +40,7 @@ pub(crate) use breaker::Breaker;
 #[cfg(feature = "examine")]
 pub(crate) use failover::outliving;
 pub(crate) use fence::Ballot;
+pub(crate) use lifecycle::{End, LeaseEvent, LeaseState, Transition};
 pub(crate) use loss::BEAT;
 pub use loss::Loss;
 pub(crate) use mastership::{Evidence, Mastership, Role, SETTLING, Step, Successor, Word};

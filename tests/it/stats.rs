@@ -71,6 +71,8 @@ async fn events_are_told_in_order_under_the_names_that_servers_know() {
     first.release().await.unwrap();
     let next = soon("the next", next).await.unwrap().unwrap();
     let mut handed = heard.take();
+    // It may have asked once more before.
+    handed.retain(|event| event != "Contended app:a");
     handed.sort();
     assert_eq!(handed, ["Granted app:a", "HandedOver app:a", "Released app:a"]);
     drop(next);
