@@ -7,6 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 evidence=docs/evidence.md
+longer='## Failovers with two masters'
 length=${1:-6m}
 case $length in
 *m) unit=60 ;;
@@ -94,6 +95,9 @@ the bug, the same seed is quiet. By \`scripts/mutants.sh\`.
 
 END
     grep '^|' "$logs/mutants"
+    # What takes longer than this is brought by scripts/failovers.sh, and kept.
+    echo
+    sed -n "/^$longer/,\$p" "$evidence"
 } >"$logs/evidence"
 [ -n "$simulation" ] && [ -n "$states" ]
 mv "$logs/evidence" "$evidence"

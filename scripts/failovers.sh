@@ -1,7 +1,7 @@
 #!/bin/sh
 # Repeats a failover in which two servers are masters for ten seconds, so many times for each choice of
-# Sentinels, and prints which locks were held by two, and how long nothing was granted: see
-# tests/it/sentinel/open.rs.
+# Sentinels, and prints which locks were held by two, and how long nothing was granted, at last as rows
+# of the table in docs/evidence.md: see tests/it/sentinel/open.rs.
 #   scripts/failovers.sh 10
 #   LEASEHOLD_TEST_SERVER=/path/to/valkey-server scripts/failovers.sh 10
 set -eu

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use leasehold_resp::{Decoder, Frame, Limits};
+use leasehold_testing::recorded;
 
 /// When the servers answer what they were asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,11 +161,12 @@ fn reply(server: usize, words: &[Bytes], refuses: bool, out: &mut Vec<u8>) {
     let stamp = words.last().map(|word| String::from_utf8_lossy(word)).unwrap_or_default();
     let text = match &words[0][..] {
         b"HELLO" => "%1\r\n$5\r\nproto\r\n:3\r\n".to_owned(),
-        b"INFO" => bulk(&format!(
-            "redis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:{server:040x}\r\n\
-             uptime_in_seconds:86400\r\nmaxmemory_policy:noeviction\r\nloading:0\r\n\
-             aof_enabled:0\r\nrole:master\r\n"
-        )),
+        b"INFO" => {
+            let info = recorded::of("redis-7.0.15").info("standalone");
+            let run_id = format!("{server:040x}");
+            let changed = [("run_id", &run_id[..]), ("uptime_in_seconds", "86400")];
+            bulk(&recorded::with_each(&info, &changed))
+        }
         b"SCRIPT" => bulk(&digest_of(&words[2])),
         b"EVALSHA" if words.len() == 13 && refuses => format!(
             "*6\r\n:{stamp}\r\n$4\r\nheld\r\n{}:5000\r\n$1\r\n0\r\n:0\r\n",

@@ -205,7 +205,9 @@ mod tests {
 
     #[test]
     fn fields_are_read_from_info_and_from_pairs_of_either_protocol() {
-        let info = Fields::of_info(b"# Server\r\nredis_version:7.0.15\r\nuptime_in_seconds:-3\r\n");
+        let info = recorded::of("redis-7.0.15").info("standalone");
+        let info = recorded::with(&info, "uptime_in_seconds", "-3");
+        let info = Fields::of_info(info.as_bytes());
         assert!(info.is("redis_version", "7.0.15") && info.number("uptime_in_seconds") == Some(-3));
         assert_eq!(info.get("# Server"), None);
         let text = |text: &'static str| Frame::Bulk(Bytes::from_static(text.as_bytes()));

@@ -168,11 +168,8 @@ mod tests {
 
     /// What a server said in this mode, when it had run for so long and other things were so.
     fn info(of: &Recorded, mode: &str, changes: &[(&str, &str)]) -> String {
-        let mut text = of.info(mode);
-        for (name, value) in [("uptime_in_seconds", "500")].iter().chain(changes) {
-            text = recorded::with(&text, name, value);
-        }
-        text
+        let aged = recorded::with(&of.info(mode), "uptime_in_seconds", "500");
+        recorded::with_each(&aged, changes)
     }
 
     /// The same of every server that was recorded.

@@ -1,6 +1,7 @@
 //! A simulated server: a keyspace, a wall clock of its own, and what it knows of its clients.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use leasehold_resp::Frame;
 use super::keyspace::{Keyspace, Touch, error};
 use super::lua;
 use crate::clock::simulated::{elapsed, true_wall};
+use crate::support::recorded;
 
 /// How long servers have run when a simulation begins: no restart guard minds them.
 const UPTIME_MICROS: i64 = 30 * 24 * 3600 * 1_000_000;
@@ -209,17 +211,18 @@ impl Server {
     }
 
     fn info(&self, section: &[u8]) -> String {
-        match section {
-            b"server" => format!(
-                "# Server\r\nredis_mode:standalone\r\nrun_id:{:038x}{:02x}\r\nuptime_in_seconds:{}\r\n",
-                self.run,
-                self.number,
-                // The difference of whole seconds, which may be a second too many.
-                self.wall().div_euclid(1_000_000) - self.started_at.div_euclid(1_000_000)
-            ),
-            b"memory" => "# Memory\r\nmaxmemory_policy:noeviction\r\n".into(),
-            _ => "# Replication\r\nrole:master\r\n".into(),
+        static INFO: OnceLock<String> = OnceLock::new();
+        let info = INFO.get_or_init(|| recorded::of("redis-7.0.15").info("standalone"));
+        let name = String::from_utf8_lossy(section);
+        let section = recorded::section(info, &name);
+        if name != "server" {
+            return section;
         }
+        let run_id = format!("{:038x}{:02x}", self.run, self.number);
+        // The difference of whole seconds, which may be a second too many.
+        let uptime = self.wall().div_euclid(1_000_000) - self.started_at.div_euclid(1_000_000);
+        let changed = [("run_id", &run_id[..]), ("uptime_in_seconds", &uptime.to_string())];
+        recorded::with_each(&section, &changed)
     }
 
     /// Who is to be told of what was touched; the session that did it is not told of its own.

@@ -46,6 +46,23 @@ pub fn with(info: &str, name: &str, value: &str) -> String {
     format!("{lacking}{name}:{value}\r\n")
 }
 
+/// The same text with other values of several fields.
+#[track_caller]
+pub fn with_each(info: &str, changed: &[(&str, &str)]) -> String {
+    let change = |info: String, (name, value): &(&str, &str)| with(&info, name, value);
+    changed.iter().fold(info.to_owned(), change)
+}
+
+/// One section of the text, by the name that INFO takes.
+#[track_caller]
+pub fn section(info: &str, name: &str) -> String {
+    let mut sections = info.split("# ").skip(1);
+    let is_it = |section: &&str| {
+        section.lines().next().is_some_and(|title| title.eq_ignore_ascii_case(name))
+    };
+    format!("# {}", sections.find(is_it).expect("the section was recorded"))
+}
+
 /// The same text without a field.
 pub fn without(info: &str, name: &str) -> String {
     let is_it = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(':'));

@@ -122,8 +122,8 @@ pub fn greeting(command: &Command) -> Option<Action> {
 /// What Redis 7.0 says of itself after a day, each server of a run of its own.
 fn info(port: u16) -> String {
     let recorded = recorded::of("redis-7.0.15").info("standalone");
-    let aged = recorded::with(&recorded, "uptime_in_seconds", "86400");
-    recorded::with(&aged, "run_id", &format!("{port:040x}"))
+    let run_id = format!("{port:040x}");
+    recorded::with_each(&recorded, &[("uptime_in_seconds", "86400"), ("run_id", &run_id)])
 }
 
 /// Stands for SHA-1: as long, and the same for the same script.

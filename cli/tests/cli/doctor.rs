@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use crate::command::{code, end, leasehold, output, stderr, stdout};
 use leasehold::{Builder, Check, Examination, Finding, Locker, Severity};
-use leasehold_testing::binary;
 use leasehold_testing::old::{Age, OldServer};
 use leasehold_testing::rights::{self, PREFIX};
 use leasehold_testing::{
     Action, Authority, Cluster, Fleet, RedisServer, ScriptedServer, Sentinels, eventually, ports,
     scripted, soon,
 };
+use leasehold_testing::{binary, recorded};
 use serde_json::Value;
 
 async fn doctor(url: &str, words: &[&str]) -> Output {
@@ -300,10 +300,17 @@ async fn what_a_hostile_server_says_does_nothing_and_has_an_end() {
         let hostile = format!("\x1b[2J\u{202e}{}", "y".repeat(20_000));
         match command.name().as_str() {
             "HELLO" if command.index == 0 => scripted::greeting(command).unwrap(),
-            "INFO" => Action::bulk(format!(
-                "redis_version:{hostile}\nrun_id:{hostile}\nrole:master\nmaxmemory_policy:{hostile}\n\
-                 aof_enabled:1\nuptime_in_seconds:-5"
-            )),
+            "INFO" => {
+                let info = recorded::of("redis-7.0.15").info("standalone");
+                let changed = [
+                    ("redis_version", &hostile[..]),
+                    ("run_id", &hostile),
+                    ("maxmemory_policy", &hostile),
+                    ("aof_enabled", "1"),
+                    ("uptime_in_seconds", "-5"),
+                ];
+                Action::bulk(recorded::with_each(&info, &changed))
+            }
             "CONFIG" => Action::Sequence(vec![
                 Action::raw("*2\r\n$11\r\nappendfsync\r\n"),
                 Action::bulk(&hostile),

@@ -35,16 +35,31 @@ fn aged(name: &str) -> String {
     recorded::with(&recorded::of(name).info("standalone"), "uptime_in_seconds", "500")
 }
 
+/// The same of Redis 7.0, with other values of some fields.
+fn info(changed: &[(&str, &str)]) -> Reading<Fields> {
+    fields(&recorded::with_each(&aged("redis-7.0.15"), changed))
+}
+
+/// The same of a replica, which says more.
+fn info_of_replica(changed: &[(&str, &str)]) -> Reading<Fields> {
+    fields(&recorded::with_each(&recorded::of("redis-7.0.15").info("replica"), changed))
+}
+
+/// The same without a field.
+fn info_without(name: &str) -> Reading<Fields> {
+    fields(&recorded::without(&aged("redis-7.0.15"), name))
+}
+
 /// A server that nothing is wrong with.
 fn fit() -> Facts {
     Facts {
         is_resp3: true,
         round_trips: [1, 2, 30].map(Duration::from_millis).to_vec(),
         hello: Fields::default(),
-        server: fields(&aged("redis-7.0.15")),
-        memory: fields("maxmemory:0\nmaxmemory_policy:noeviction"),
-        persistence: fields("aof_enabled:1\naof_last_write_status:ok"),
-        replication: fields("role:master\nconnected_slaves:2"),
+        server: info(&[]),
+        memory: info(&[]),
+        persistence: info(&[("aof_enabled", "1")]),
+        replication: info(&[("connected_slaves", "2")]),
         settings: fields("appendfsync:always\nno-appendfsync-on-rewrite:no\nsave:"),
         clock: Reading::Known(ClockReading { ahead_micros: -300, within: Duration::ZERO }),
         trials: vec![tried(TrialOutcome::Allowed)],
@@ -102,9 +117,14 @@ fn each_fault_has_a_finding_of_its_own_with_a_cure() {
     type Change = fn(&mut Facts);
     let cases: [(Change, Check, Severity, &str); 14] = [
         (|it| it.broken_off = Some("silent".into()), Check::Reachable, Severity::Error, "silent"),
-        (|it| it.server = fields("redis_version:4.0.1"), Check::Version, Severity::Error, "4.0.1"),
+        (
+            |it| it.server = info(&[("redis_version", "4.0.1")]),
+            Check::Version,
+            Severity::Error,
+            "4.0.1",
+        ),
         (|it| it.is_resp3 = false, Check::Protocol, Severity::Warning, "RESP2"),
-        (|it| it.replication = fields("role:slave"), Check::Role, Severity::Error, "replica"),
+        (|it| it.replication = info_of_replica(&[]), Check::Role, Severity::Error, "replica"),
         (
             |it| it.server = fields(&recorded::of("valkey-9.1.2").info("sentinel")),
             Check::Role,
@@ -130,17 +150,12 @@ fn each_fault_has_a_finding_of_its_own_with_a_cure() {
             "OOM",
         ),
         (
-            |it| it.memory = fields("maxmemory_policy:allkeys-lru"),
+            |it| it.memory = info(&[("maxmemory_policy", "allkeys-lru")]),
             Check::Eviction,
             Severity::Warning,
             "allkeys-lru",
         ),
-        (
-            |it| it.persistence = fields("aof_enabled:0"),
-            Check::Persistence,
-            Severity::Warning,
-            "nothing is kept",
-        ),
+        (|it| it.persistence = info(&[]), Check::Persistence, Severity::Warning, "nothing is kept"),
         (
             |it| it.settings = fields("appendfsync:everysec"),
             Check::Persistence,
@@ -154,7 +169,7 @@ fn each_fault_has_a_finding_of_its_own_with_a_cure() {
             "rewritten",
         ),
         (
-            |it| it.persistence = fields("aof_enabled:1\naof_last_write_status:err"),
+            |it| it.persistence = info(&[("aof_enabled", "1"), ("aof_last_write_status", "err")]),
             Check::Persistence,
             Severity::Warning,
             "failed",
@@ -222,8 +237,8 @@ fn what_may_not_be_asked_is_unknown_and_no_fault() {
 #[test]
 fn a_server_that_has_to_say_how_it_is_and_does_not_is_refused() {
     let vague = |it: &mut Facts| {
-        it.memory = fields("maxmemory:0");
-        it.replication = fields("connected_slaves:0");
+        it.memory = info_without("maxmemory_policy");
+        it.replication = info_without("role");
     };
     let wrong = wrong(vague, &GUARDED);
     let [finding] = &wrong[..] else { panic!("{wrong:?}") };
@@ -234,16 +249,16 @@ fn a_server_that_has_to_say_how_it_is_and_does_not_is_refused() {
 
 #[test]
 fn a_strict_set_up_refuses_what_may_evict() {
-    let evicts = |it: &mut Facts| it.memory = fields("maxmemory_policy:volatile-ttl");
+    let evicts = |it: &mut Facts| it.memory = info(&[("maxmemory_policy", "volatile-ttl")]);
     let strict = Standard { strict: true, ..STANDARD };
     assert_eq!(about(Check::Eviction, evicts, &strict).severity, Severity::Error);
 }
 
 #[test]
 fn the_restart_guard_covers_what_is_not_kept_and_says_how_long_it_waits() {
-    let forgets = |it: &mut Facts| it.persistence = fields("aof_enabled:0");
+    let forgets = |it: &mut Facts| it.persistence = info(&[]);
     assert_eq!(about(Check::Persistence, forgets, &GUARDED).severity, Severity::Ok);
-    let young = |it: &mut Facts| it.server = fields("uptime_in_seconds:3");
+    let young = |it: &mut Facts| it.server = info(&[("uptime_in_seconds", "3")]);
     let finding = about(Check::RestartGuard, young, &GUARDED);
     assert_eq!(finding.severity, Severity::Warning);
     assert!(finding.reason.contains("3 s ago") && finding.reason.contains("another 8s"));
@@ -253,7 +268,7 @@ fn the_restart_guard_covers_what_is_not_kept_and_says_how_long_it_waits() {
 #[test]
 fn a_replica_names_its_master_and_is_asked_no_more() {
     let replica = |it: &mut Facts| {
-        it.replication = fields("role:slave\nmaster_host:h\x1b[2J\nmaster_port:1");
+        it.replication = info_of_replica(&[("master_host", "h\x1b[2J")]);
         it.trials.clear();
     };
     let mut facts = fit();
@@ -280,10 +295,10 @@ fn nodes_of_a_cluster_belong_into_one() {
 fn what_servers_say_cannot_write_to_a_terminal_and_has_an_end() {
     let hostile = format!("x\x1b[2J\u{202e}{}", "y".repeat(100_000));
     let facts = Facts {
-        server: fields(&format!("redis_version:{hostile}\nuptime_in_seconds:{hostile}")),
-        memory: fields(&format!("maxmemory_policy:{hostile}")),
+        server: info(&[("redis_version", &hostile), ("uptime_in_seconds", &hostile)]),
+        memory: info(&[("maxmemory_policy", &hostile)]),
         persistence: refused(&hostile),
-        replication: fields(&format!("role:{hostile}\nmaster_host:{hostile}\nmaster_port:1")),
+        replication: info_of_replica(&[("role", &hostile), ("master_host", &hostile)]),
         clock: refused(&hostile),
         broken_off: Some(hostile.escape_debug().to_string()),
         ..fit()
