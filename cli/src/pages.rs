@@ -56,3 +56,75 @@ impl Man {
         Ok(0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+
+    use clap::Arg;
+
+    use super::*;
+
+    /// Writes the tables of options anew where this is set.
+    const UPDATE: &str = "LEASEHOLD_UPDATE";
+    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/command.md");
+
+    #[test]
+    fn the_page_of_the_command_has_the_options_that_help_has() {
+        let page = std::fs::read_to_string(PAGE).unwrap();
+        let mut fresh = page.clone();
+        let root = Args::command();
+        with_options_of(&mut fresh, "leasehold", &root);
+        for command in root.get_subcommands() {
+            with_options_of(&mut fresh, &format!("leasehold {}", command.get_name()), command);
+        }
+        if std::env::var_os(UPDATE).is_some() {
+            return std::fs::write(PAGE, fresh).unwrap();
+        }
+        assert!(page == fresh, "docs/command.md is out of date: run this again with {UPDATE}=1");
+    }
+
+    /// Puts the command's table between its two marks.
+    fn with_options_of(page: &mut String, name: &str, command: &Command) {
+        let (mark, end) = (format!("<!-- options: {name} -->\n"), "<!-- end -->");
+        let start = page.find(&mark).unwrap_or_else(|| panic!("no {mark}")) + mark.len();
+        let length = page[start..].find(end).expect("the table ends");
+        let mut table = "\n| Option | |\n|---|---|\n".to_owned();
+        for arg in command.get_arguments() {
+            writeln!(table, "| {} | {} |", spelling(arg), meaning(arg)).unwrap();
+        }
+        page.replace_range(start..start + length, &(table + "\n"));
+    }
+
+    /// `-w`, `--wait`, `--timeout` `TIME`
+    fn spelling(arg: &Arg) -> String {
+        let short = arg.get_short().map(|short| format!("`-{short}`"));
+        let aliases = arg.get_visible_aliases().unwrap_or_default();
+        let long = arg.get_long().into_iter().chain(aliases).map(|long| format!("`--{long}`"));
+        let names = short.into_iter().chain(long).collect::<Vec<_>>().join(", ");
+        let takes_value = arg.get_action().takes_values();
+        let values = arg.get_value_names().filter(|_| takes_value).unwrap_or_default();
+        let values = values.iter().map(|value| format!("`{value}`"));
+        let names = (!names.is_empty()).then_some(names);
+        names.into_iter().chain(values).collect::<Vec<_>>().join(" ")
+    }
+
+    fn meaning(arg: &Arg) -> String {
+        let help = arg.get_help().expect("every option says what it is").to_string();
+        let mut text = help.replace('\n', " ").replace('|', "\\|");
+        let choices = arg.get_possible_values();
+        if !choices.is_empty() && arg.get_action().takes_values() {
+            let names: Vec<_> = choices.iter().map(|choice| choice.get_name()).collect();
+            write!(text, " [{}]", names.join(", ")).unwrap();
+        }
+        if let Some(variable) = arg.get_env() {
+            write!(text, " [`{}`]", variable.to_string_lossy()).unwrap();
+        }
+        let is_given = |value: &&clap::builder::OsStr| !value.is_empty();
+        let default = arg.get_default_values().iter().find(is_given);
+        if let Some(default) = default.filter(|_| arg.get_action().takes_values()) {
+            write!(text, " [default: {}]", default.to_string_lossy()).unwrap();
+        }
+        text
+    }
+}
