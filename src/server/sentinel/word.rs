@@ -77,6 +77,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+    use crate::support::recorded;
 
     fn text(text: &'static str) -> Frame {
         Frame::Bulk(Bytes::from_static(text.as_bytes()))
@@ -141,11 +142,12 @@ mod tests {
 
     #[test]
     fn a_server_says_its_role() {
-        assert_eq!(
-            role(&text("# Replication\r\nrole:master\r\nconnected_slaves:2\r\n")),
-            Role::Master
-        );
-        assert_eq!(role(&text("# Replication\r\nrole:slave\r\nmaster_host:h\r\n")), Role::Replica);
+        for server in recorded::all() {
+            for (mode, expected) in [("standalone", Role::Master), ("replica", Role::Replica)] {
+                let info = recorded::section(&server.info(mode), "replication");
+                assert_eq!(role(&Frame::Bulk(info.into())), expected, "{}", server.name);
+            }
+        }
         assert_eq!(role(&text("")), Role::Silent);
         assert_eq!(role(&Frame::Null), Role::Silent);
     }
