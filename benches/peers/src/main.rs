@@ -12,6 +12,7 @@
 
 use std::path::PathBuf;
 
+use leasehold_testing as support;
 use report::Report;
 
 mod alloc;
