@@ -13,8 +13,10 @@ use super::refusal::{Code, ServerError};
 
 /// Servers say what is wrong in less; what is kept of a longer text is its beginning.
 const TEXT_BYTES_MAX: usize = 1024;
-/// A part of a secret of so many bytes is not in a text by chance, or might as well not be.
-const PART_BYTES: usize = 4;
+/// A text that repeats a secret and is cut has at least this of its beginning.
+const BEGINNING_BYTES: usize = 4;
+/// Any other part of a secret of so many bytes is not in a text by chance; of fewer, it may be.
+const PART_BYTES: usize = 8;
 /// Where logins are renewed, the last passwords of a connection are hidden: those before have long
 /// ended.
 const SECRETS_MAX: usize = 8;
@@ -64,25 +66,25 @@ impl Words {
 
 /// The parts of a secret that no text may have.
 struct Parts {
-    length: usize,
+    beginning: Vec<u8>,
     all: HashSet<[u8; PART_BYTES]>,
 }
 
 impl Parts {
     fn of(secret: &[u8]) -> Self {
-        let length = secret.len().clamp(1, PART_BYTES);
-        Self { length, all: secret.windows(length).map(padded).collect() }
+        let beginning = secret[..secret.len().min(BEGINNING_BYTES)].to_vec();
+        Self { beginning, all: parts(secret).collect() }
     }
 
     fn is_in(&self, text: &[u8]) -> bool {
-        text.windows(self.length).any(|part| self.all.contains(&padded(part)))
+        let length = self.beginning.len();
+        length > 0 && text.windows(length).any(|part| part == self.beginning)
+            || parts(text).any(|part| self.all.contains(&part))
     }
 }
 
-fn padded(part: &[u8]) -> [u8; PART_BYTES] {
-    let mut padded = [0; PART_BYTES];
-    padded[..part.len()].copy_from_slice(part);
-    padded
+fn parts(text: &[u8]) -> impl Iterator<Item = [u8; PART_BYTES]> {
+    text.windows(PART_BYTES).filter_map(|part| part.try_into().ok())
 }
 
 /// Whether it is the word of a Cluster's node that another has the key. That is obeyed, and says no
@@ -142,6 +144,7 @@ mod tests {
             ("hunter2", "hunter2 is no word", "ERR"),
             ("hunter2", "MOVED to hunter2", "MOVED"),
             ("x", "ERR x", "ERR"),
+            ("correct-horse-battery", "ERR it was ..t-horse-batt..", "ERR"),
             ("pas", "ERR invalid password", "WRONGPASS"),
         ] {
             assert_eq!(tamed(&["before", secret], text), format!("{word} {HIDDEN}"));
@@ -156,6 +159,7 @@ mod tests {
             // Else a Cluster would not be found again from a host that is called like its password.
             ("node-1", "MOVED 3999 node-1.local:6381"),
             ("hunter2", "ERR hun ter"),
+            ("hunter2", "FENCE the fence counter of this lock holds no number below 2^53"),
         ] {
             assert_eq!(tamed(&[secret], text), text);
         }

@@ -163,7 +163,8 @@ async fn errors_in_scripts_are_understood_in_their_older_words() {
         assert!(refused(both.release().await).is_lost());
         assert!(!old.exists("b"), "and keeps nothing else from being free");
         old.server.cli(&["SET", "{c}:fence", "none"]);
-        assert!(refused(locker.try_lock("c").await).to_string().contains("fence counter"));
+        let error = refused(locker.try_lock("c").await).to_string();
+        assert!(error.contains("fence counter"), "{error}");
     }
     let old = Old::start(Age::Redis6);
     let rules = rights::of("waiting");
