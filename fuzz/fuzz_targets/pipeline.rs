@@ -343,7 +343,7 @@ impl Model {
             let Frame::Array(words) = frame else { panic!("no command") };
             let words: Vec<_> = words.iter().map(|word| word.as_bytes().unwrap().clone()).collect();
             if &words[0][..] == b"ECHO" {
-                assert!(std::mem::take(&mut pending), "a seal for nothing");
+                pending = false;
                 self.line.push_back(Waiting::Seal);
                 self.unsaid.push_back(Frame::Bulk(words[1].clone()));
                 continue;
@@ -369,7 +369,8 @@ impl Model {
             };
             pending = match command.kind {
                 Kind::Set | Kind::Wait => true,
-                Kind::Script | Kind::Question => pending,
+                Kind::Script => false,
+                Kind::Question => pending,
             };
             command.answer = Some(answer.clone());
             self.line.push_back(Waiting::Command(ordinal));
@@ -457,7 +458,7 @@ impl Model {
             }
         }
         if self.frames.is_empty() {
-            return self.pipeline.note_part();
+            return self.pipeline.note_part(self.decoder.is_in_push(&self.inbound));
         }
         match self.pipeline.judge(&self.frames) {
             Ok(proved) => {

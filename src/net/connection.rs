@@ -230,6 +230,10 @@ impl Connection {
     ) -> Result<(), Fault> {
         let mut pipeline = self.lock();
         let proved = pipeline.judge(frames)?;
+        if pipeline.take_asked() {
+            self.commit(pipeline);
+            pipeline = self.lock();
+        }
         let mut frames = frames.drain(..proved);
         while let Some((listener, push)) = self.deliver(pipeline, &mut frames, woken)? {
             listener.push(push);

@@ -22,7 +22,7 @@ use leasehold_resp::Frame;
 use super::outbox::Outbox;
 use super::outcome::{Failure, Fault, Outcome};
 use super::owed::{Owed, Refused};
-use super::proof::{Place, Stamps, Standing};
+use super::proof::{Pending, Seal, Stamps, Standing};
 use super::refusal::ServerError;
 use crate::policy::Moment;
 #[cfg(test)]
@@ -33,7 +33,7 @@ mod push;
 mod slots;
 
 pub use lateness::{Patience, Sweep};
-use slots::{Holder, Slot, Slots};
+use slots::{Holder, Slots};
 pub use slots::{Terms, Ticket};
 
 /// See the module's documentation.
@@ -42,10 +42,14 @@ pub struct Pipeline<W> {
     slots: Slots<W>,
     waiting: VecDeque<usize>,
     stamps: Stamps,
-    /// The terms of the last of those pushed whose replies need a proof, until there is a seal.
-    unsealed: Option<Terms>,
-    /// How many of those that wait are seals.
-    seals_waiting: usize,
+    /// Whether something was pushed whose reply needs a proof, and nothing behind it that would be one.
+    is_unsealed: bool,
+    /// Those whose replies have still to come.
+    seals: VecDeque<Seal>,
+    /// How many commands were answered.
+    answered: u64,
+    /// Whether a seal was pushed and not committed.
+    has_asked: bool,
     freed_weight: usize,
     /// What was owed and unanswered when the connection ended.
     unanswered: Vec<Owed>,
@@ -71,8 +75,10 @@ impl<W: Clone> Pipeline<W> {
             slots: Slots::default(),
             waiting: VecDeque::new(),
             stamps: Stamps::new(random),
-            unsealed: None,
-            seals_waiting: 0,
+            is_unsealed: false,
+            seals: VecDeque::new(),
+            answered: 0,
+            has_asked: false,
             freed_weight: 0,
             unanswered: Vec::new(),
             refused: Vec::new(),
@@ -100,7 +106,7 @@ impl<W: Clone> Pipeline<W> {
     /// Commands whose replies have still to come, abandoned ones included.
     #[cfg(any(test, fuzzing))]
     pub fn in_flight(&self) -> usize {
-        self.waiting.len()
+        self.waiting.len() + self.seals.len()
     }
 
     /// See [`Outbox::hand_over`].
@@ -138,26 +144,47 @@ impl<W: Clone> Pipeline<W> {
         if let Some(fault) = &self.fault {
             return Err(fault.clone());
         }
-        let mut waiting = self.waiting.iter();
-        let (mut proved, mut is_pending) = (0, false);
+        let (mut waiting, mut seals) = (self.waiting.iter(), self.seals.iter().peekable());
+        let (mut proved, mut pending, mut answered) = (0, Pending::Nothing, self.answered);
+        let mut is_refused = false;
         for (count, frame) in (1..).zip(frames) {
             if is_push(frame) {
                 self.pushed = true;
             } else {
-                let sent = |slot: &&Slot<W>| !self.outbox.is_unsent(slot.starts_at);
-                let slot = waiting.next().map(|index| &self.slots[*index]).filter(sent);
-                let standing = slot.ok_or(Fault::Unsolicited)?.place.judge(frame, is_pending)?;
-                is_pending = match standing {
-                    Standing::Proves => false,
-                    Standing::Pends => true,
-                    Standing::Passes => is_pending,
+                let standing = match seals.next_if(|seal| seal.behind == answered) {
+                    Some(seal) if self.outbox.is_unsent(seal.starts_at) => None,
+                    Some(seal) => Some(seal.judge(frame, pending)?),
+                    None => {
+                        let slot = waiting.next().map(|index| &self.slots[*index]);
+                        let slot = slot.filter(|slot| !self.outbox.is_unsent(slot.starts_at));
+                        answered += 1;
+                        slot.map(|slot| slot.place.judge(frame)).transpose()?
+                    }
                 };
+                match standing.ok_or(Fault::Unsolicited)? {
+                    Standing::Proves => (pending, is_refused) = (Pending::Nothing, false),
+                    Standing::Pends(as_what) => {
+                        pending = pending.max(as_what);
+                        is_refused |= as_what == Pending::Errors;
+                    }
+                    Standing::Passes => {}
+                }
             }
-            if !is_pending {
+            if pending == Pending::Nothing {
                 proved = count;
             }
         }
+        // The script behind it that was to prove it may have been refused, too.
+        if is_refused && seals.next().is_none() {
+            self.ask();
+            self.has_asked = true;
+        }
         Ok(proved)
+    }
+
+    /// Whether a seal was pushed while replies were judged, and has to be committed.
+    pub fn take_asked(&mut self) -> bool {
+        std::mem::take(&mut self.has_asked)
     }
 
     /// Matches one frame to the command that waits longest; returns whom to wake. The frame has
@@ -183,11 +210,16 @@ impl<W: Clone> Pipeline<W> {
         if Mutant::LateReplyToTheNext.is_on() {
             self.forget_those_who_timed_out();
         }
+        if self.seals.front().is_some_and(|seal| seal.behind == self.answered) {
+            self.seals.pop_front();
+            return Ok(None);
+        }
         let sent = |&index: &usize| !self.outbox.is_unsent(self.slots[index].starts_at);
         if !self.waiting.front().is_some_and(sent) {
             return Err(Fault::Unsolicited);
         }
         let index = self.waiting.pop_front().expect("there is a first");
+        self.answered += 1;
         let waker = self.answer(index, Ok(frame.into_value()));
         if waker.is_some() {
             self.outbox.expect_one();
@@ -210,9 +242,6 @@ impl<W: Clone> Pipeline<W> {
     fn answer(&mut self, index: usize, outcome: Outcome) -> Option<W> {
         let slot = &mut self.slots[index];
         slot.queued = false;
-        if let Place::Seal(_) = slot.place {
-            self.seals_waiting -= 1;
-        }
         self.freed_weight += slot.weight as usize;
         match &mut slot.holder {
             Holder::Waits(waker) => {
@@ -320,7 +349,8 @@ impl<W: Clone> Pipeline<W> {
 
     fn settle_all(&mut self, fault: Fault, unsent: fn(Fault) -> Failure, woken: &mut Vec<W>) {
         let fault = self.fault.get_or_insert(fault).clone();
-        self.unsealed = None;
+        self.is_unsealed = false;
+        self.seals.clear();
         while let Some(index) = self.waiting.pop_front() {
             self.unanswered.extend(self.slots[index].holder.owed().cloned());
             let is_unsent = self.outbox.is_unsent(self.slots[index].starts_at);

@@ -3,9 +3,9 @@
 //! A reply does not name its command: it belongs to the command at its place in the queue, as long
 //! as no reply was lost on the way and none was added. So every script is given a *stamp*, a number
 //! that no other command on the connection has, and gives it back in its reply. A reply that has no
-//! room for one counts only once a stamped reply behind it has come in its own place; a `seal`, an
-//! `ECHO` of a stamp, sees to it that there is one in every write. Error replies are the exception:
-//! they grant nothing, and pass without a proof.
+//! room for one, as an error, counts only once a stamped reply behind it has come in its own place.
+//! Where no script goes behind it in the same write, a [`Seal`] does, an `ECHO` of a stamp; and a seal
+//! is sent once a script has been refused.
 
 use leasehold_resp::Frame;
 
@@ -45,14 +45,12 @@ impl Expected {
     }
 }
 
-/// What a place in the queue of replies is for.
+/// What the reply to a command has to be.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
-    /// The reply to a command, which carries this stamp.
+    /// One that carries this stamp.
     Stamped(u64),
-    /// The reply to a seal of this stamp.
-    Seal(u64),
-    /// The reply to a command without a stamp.
+    /// One without a stamp.
     Unstamped(Expected),
 }
 
@@ -62,20 +60,28 @@ pub(super) enum Standing {
     /// They are all in their places, and so is it.
     Proves,
     /// Nothing; and it counts only once it is proved.
-    Pends,
+    Pends(Pending),
     /// Nothing; and it counts as it is.
     Passes,
 }
 
+/// What has come and waits for its proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Pending {
+    Nothing,
+    Errors,
+    /// Among them replies that may grant something.
+    Grants,
+}
+
 impl Place {
-    /// Whether `frame` can be the reply here, and what it says then. Some replies before it may
-    /// be `pending`.
+    /// Whether `frame` can be the reply here, and what it says then.
     ///
     /// # Errors
     ///
     /// When it cannot.
     #[inline]
-    pub(super) fn judge(self, frame: &Frame, is_pending: bool) -> Result<Standing, Fault> {
+    pub(super) fn judge(self, frame: &Frame) -> Result<Standing, Fault> {
         let value = frame.value();
         match (self, value) {
             (Self::Stamped(stamp), Frame::Integer(number)) if is_stamp(*number, stamp) => {
@@ -84,17 +90,41 @@ impl Place {
             (Self::Stamped(stamp), Frame::Array(items)) if matches!(items.first(), Some(Frame::Integer(n)) if is_stamp(*n, stamp)) => {
                 Ok(Standing::Proves)
             }
-            (Self::Seal(stamp), Frame::Bulk(text)) if is_text_of(text, stamp) => {
-                Ok(Standing::Proves)
+            (Self::Unstamped(Expected::Anything), _) => Ok(Standing::Passes),
+            (_, Frame::Error(_) | Frame::BlobError(_)) => Ok(Standing::Pends(Pending::Errors)),
+            (Self::Unstamped(expected), value) if expected.allows(value) => {
+                Ok(Standing::Pends(Pending::Grants))
             }
-            // Without the seal nothing before it is proved.
-            (Self::Seal(_), Frame::Error(text) | Frame::BlobError(text)) if is_pending => {
+            _ => Err(Fault::Misplaced),
+        }
+    }
+}
+
+/// An `ECHO` whose reply proves those before it.
+pub(super) struct Seal {
+    /// How many commands of the connection went before it.
+    pub(super) behind: u64,
+    /// The offset of its first byte in all that was ever appended.
+    pub(super) starts_at: u64,
+    pub(super) digits: [u8; STAMP_DIGITS],
+}
+
+impl Seal {
+    /// What `frame` in its place says of those before it, which are `pending`.
+    ///
+    /// An error proves nothing. Where all that waits for a proof are errors, it is taken for one: a
+    /// server that loads its data refuses the seal as well, and errors grant nothing.
+    ///
+    /// # Errors
+    ///
+    /// When it is not the reply to the seal; or it is an error, and there is more than errors.
+    pub(super) fn judge(&self, frame: &Frame, pending: Pending) -> Result<Standing, Fault> {
+        match frame.value() {
+            Frame::Bulk(text) if text[..] == self.digits => Ok(Standing::Proves),
+            Frame::Error(text) | Frame::BlobError(text) if pending == Pending::Grants => {
                 Err(Fault::Unsealed(ServerError::new(text).lacking("+echo".into())))
             }
-            (_, Frame::Error(_) | Frame::BlobError(_)) => Ok(Standing::Passes),
-            (Self::Unstamped(expected), value) if expected.allows(value) => {
-                Ok(if expected.is_pending() { Standing::Pends } else { Standing::Passes })
-            }
+            Frame::Error(_) | Frame::BlobError(_) => Ok(Standing::Proves),
             _ => Err(Fault::Misplaced),
         }
     }
@@ -107,8 +137,8 @@ impl Expected {
             Self::Count => {
                 matches!(value, Frame::Integer(n) if u64::try_from(*n).is_ok_and(|n| n < STAMP_MIN))
             }
-            Self::Sealed | Self::Anything => true,
-            Self::Stamp => false,
+            Self::Sealed => true,
+            Self::Stamp | Self::Anything => false,
         }
     }
 }
@@ -116,10 +146,6 @@ impl Expected {
 #[inline]
 fn is_stamp(number: i64, stamp: u64) -> bool {
     u64::try_from(number) == Ok(stamp)
-}
-
-fn is_text_of(text: &[u8], stamp: u64) -> bool {
-    std::str::from_utf8(text).is_ok_and(|text| text.parse() == Ok(stamp))
 }
 
 /// The stamps of one connection, each used once.
@@ -178,7 +204,7 @@ mod tests {
     }
 
     fn judge(place: Place, frame: &Frame) -> Option<Standing> {
-        place.judge(frame, false).ok()
+        place.judge(frame).ok()
     }
 
     #[test]
@@ -193,7 +219,8 @@ mod tests {
             value: Box::new(with(Frame::Integer(number))),
         };
         assert_eq!(judge(place, &attributed), Some(Standing::Proves));
-        assert_eq!(judge(place, &Frame::Error("ERR".into())), Some(Standing::Passes));
+        let error = Standing::Pends(Pending::Errors);
+        assert_eq!(judge(place, &Frame::Error("ERR".into())), Some(error));
         for strange in [
             Frame::Integer(number + 1),
             Frame::Integer(-number),
@@ -209,15 +236,18 @@ mod tests {
     }
 
     #[test]
-    fn a_seal_is_its_stamp_as_text_and_an_error_in_its_place_proves_nothing() {
-        let place = Place::Seal(STAMP_MIN);
-        assert_eq!(judge(place, &bulk("1000000000000000")), Some(Standing::Proves));
-        for strange in [bulk("1000000000000001"), bulk("x"), Frame::Null, Frame::Integer(1)] {
-            assert_eq!(judge(place, &strange), None, "{strange:?}");
-        }
+    fn a_seal_is_its_stamp_as_text_and_an_error_in_its_place_proves_no_grant() {
+        let seal = Seal { behind: 0, starts_at: 0, digits: *b"1000000000000000" };
+        let judge = |frame: &Frame, pending| seal.judge(frame, pending).ok();
         let error = Frame::Error("NOPERM this user has no permissions to run 'echo'".into());
-        assert_eq!(judge(place, &error), Some(Standing::Passes), "nothing waits for it");
-        let Err(Fault::Unsealed(error)) = place.judge(&error, true) else { panic!() };
+        for pending in [Pending::Nothing, Pending::Errors] {
+            assert_eq!(judge(&bulk("1000000000000000"), pending), Some(Standing::Proves));
+            assert_eq!(judge(&error, pending), Some(Standing::Proves));
+            for strange in [bulk("1000000000000001"), bulk("x"), Frame::Null, Frame::Integer(1)] {
+                assert_eq!(judge(&strange, pending), None, "{strange:?}");
+            }
+        }
+        let Err(Fault::Unsealed(error)) = seal.judge(&error, Pending::Grants) else { panic!() };
         assert!(error.to_string().ends_with("; grant the user +echo"), "{error}");
     }
 
@@ -226,17 +256,22 @@ mod tests {
         let flag = Place::Unstamped(Expected::Flag);
         let count = Place::Unstamped(Expected::Count);
         for (place, frame, expected) in [
-            (flag, Frame::Simple("OK".into()), Some(Standing::Pends)),
-            (flag, Frame::Null, Some(Standing::Pends)),
+            (flag, Frame::Simple("OK".into()), Some(Standing::Pends(Pending::Grants))),
+            (flag, Frame::Null, Some(Standing::Pends(Pending::Grants))),
             (flag, Frame::Integer(1), None),
             (flag, bulk("x"), None),
-            (count, Frame::Integer(0), Some(Standing::Pends)),
+            (count, Frame::Integer(0), Some(Standing::Pends(Pending::Grants))),
             (count, Frame::Integer(-1), None),
             (count, Frame::Integer(1_000_000_000_000_000), None),
             (count, Frame::Null, None),
-            (Place::Unstamped(Expected::Sealed), bulk("x"), Some(Standing::Pends)),
+            (Place::Unstamped(Expected::Sealed), bulk("x"), Some(Standing::Pends(Pending::Grants))),
             (Place::Unstamped(Expected::Anything), bulk("x"), Some(Standing::Passes)),
-            (flag, Frame::Error("ERR".into()), Some(Standing::Passes)),
+            (flag, Frame::Error("ERR".into()), Some(Standing::Pends(Pending::Errors))),
+            (
+                Place::Unstamped(Expected::Anything),
+                Frame::Error("ERR".into()),
+                Some(Standing::Passes),
+            ),
         ] {
             assert_eq!(judge(place, &frame), expected, "{place:?} {frame:?}");
         }

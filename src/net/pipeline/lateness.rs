@@ -60,7 +60,7 @@ impl<W: Clone> Pipeline<W> {
             self.silent_since = now;
             (self.pushed, self.asked) = (false, false);
         }
-        if self.waiting.is_empty() {
+        if self.waiting.is_empty() && self.seals.is_empty() {
             self.sweeping = stirred;
             return if stirred { Sweep::Busy } else { Sweep::Idle };
         }
@@ -84,7 +84,7 @@ impl<W: Clone> Pipeline<W> {
             return Sweep::Dead(Fault::Silent(silent_for));
         }
         if is_late && !std::mem::replace(&mut self.asked, true) {
-            self.ask(now);
+            self.ask();
             return Sweep::Asks;
         }
         Sweep::Busy

@@ -8,7 +8,7 @@ use super::{Pipeline, Terms, Ticket};
 use crate::net::outbox::{Commit, Turn};
 use crate::net::outcome::Fault;
 use crate::net::owed::Owed;
-use crate::net::proof::{Expected, Place};
+use crate::net::proof::{Expected, Place, Seal};
 use crate::policy::Moment;
 
 impl<W: Clone> Pipeline<W> {
@@ -99,14 +99,14 @@ impl<W: Clone> Pipeline<W> {
             Expected::Stamp => {
                 let (stamp, digits) = self.stamps.next();
                 self.outbox.stamp(digits);
+                self.is_unsealed = false;
                 Place::Stamped(stamp)
             }
-            expected => Place::Unstamped(expected),
+            expected => {
+                self.is_unsealed |= expected.is_pending();
+                Place::Unstamped(expected)
+            }
         };
-        // A script behind it may answer with an error, which proves nothing.
-        if terms.expected.is_pending() {
-            self.unsealed = Some(terms);
-        }
         self.stirred |= self.waiting.is_empty();
         let ticket = self.slots.take(holder, place, starts_at, terms);
         self.waiting.push_back(ticket.index);
@@ -117,8 +117,7 @@ impl<W: Clone> Pipeline<W> {
     ///
     /// [`Outbox::take_turn`]: crate::net::outbox::Outbox
     pub fn commit(&mut self, write_inline: usize) -> Commit {
-        let in_flight = self.waiting.len() - self.seals_waiting;
-        match self.outbox.take_turn(in_flight, write_inline) {
+        match self.outbox.take_turn(self.waiting.len(), write_inline) {
             Turn::Ours => {
                 self.seal();
                 Commit::Write(self.outbox.hand_out())
@@ -144,31 +143,24 @@ impl<W: Clone> Pipeline<W> {
         self.outbox.take_over()
     }
 
-    /// Puts a seal behind what was pushed, if a reply to any of it needs a proof: one a write, so
-    /// that it costs little where many write together.
+    /// Puts a seal behind what was pushed, if a reply to any of it needs a proof and nothing behind it
+    /// is one: one a write at the most, so that it costs little where many write together.
     #[inline]
     fn seal(&mut self) {
-        if let Some(terms) = self.unsealed.take() {
-            self.append_seal(terms);
+        if self.is_unsealed {
+            self.ask();
         }
     }
 
-    /// Puts a seal behind all that waits, whether a reply needs it or not.
-    pub(super) fn ask(&mut self, now: Moment) {
-        self.unsealed = None;
-        let expected = Expected::Anything;
-        self.append_seal(Terms { expected, asked_at: now, deadline: now, weight: 0 });
-    }
-
-    fn append_seal(&mut self, terms: Terms) {
+    /// Puts a seal behind all that waits.
+    pub(super) fn ask(&mut self) {
+        self.is_unsealed = false;
         if self.outbox.is_closed() {
             return;
         }
-        let (stamp, digits) = self.stamps.next();
+        let (_, digits) = self.stamps.next();
         let starts_at = self.outbox.append_seal(digits);
-        let terms = Terms { weight: 0, ..terms };
-        let ticket = self.slots.take(Holder::Gone, Place::Seal(stamp), starts_at, terms);
-        self.waiting.push_back(ticket.index);
-        self.seals_waiting += 1;
+        let behind = self.answered + self.waiting.len() as u64;
+        self.seals.push_back(Seal { behind, starts_at, digits: *digits });
     }
 }

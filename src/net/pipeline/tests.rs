@@ -367,30 +367,62 @@ fn what_is_owed_and_refused_comes_back_with_the_words_and_what_goes_ahead_of_it_
     assert_eq!(pipeline.deliver(Frame::Integer(1)).unwrap(), None);
     let refused = Refused { owed: owed("one"), error: ServerError::new(b"MOVED 1 h:2") };
     assert_eq!(pipeline.take_refused(), [refused]);
-    pipeline.deliver(Frame::Bulk("the seal".into())).unwrap();
     assert!(pipeline.is_unused());
 }
 
-/// A script that fails proves nothing of what went before it: there is a seal behind both.
+/// A script that is refused proves nothing of what went before it: a seal is sent then, where there is
+/// none.
 #[test]
-fn what_needs_a_proof_is_sealed_whatever_goes_behind_it() {
+fn what_needs_a_proof_has_one_whatever_goes_behind_it() {
     for behind in [Expected::Stamp, Expected::Anything] {
         let mut pipeline = Plain::new(0);
         let flag = Terms { expected: Expected::Flag, ..terms(0, 50) };
         let set = pipeline.push(&[b"SET"], flag).unwrap();
         let script = Terms { expected: behind, ..terms(0, 50) };
         let script = pipeline.push(&[b"EVALSHA", STAMP_ROOM], script).unwrap();
-        let seal = Frame::Bulk(last_word(&write_all(&mut pipeline)).into());
+        let mut sent = write_all(&mut pipeline);
+        let is_sealed = sent.windows(4).any(|word| word == b"ECHO");
+        assert_eq!(is_sealed, behind == Expected::Anything, "a script's reply is a proof");
         let mut frames = vec![Frame::Null, Frame::Error("NOSCRIPT x".into())];
         assert_eq!(pipeline.judge(&frames).unwrap(), 0, "nothing is proved");
-        frames.push(seal);
+        assert_eq!(pipeline.take_asked(), !is_sealed);
+        if !is_sealed {
+            sent = write_all(&mut pipeline);
+        }
+        assert_eq!(pipeline.judge(&frames).unwrap(), 0);
+        assert!(!pipeline.take_asked(), "there is one");
+        frames.push(Frame::Bulk(last_word(&sent).into()));
         assert_eq!(pipeline.judge(&frames).unwrap(), 3);
         for frame in frames {
             pipeline.deliver(frame).unwrap();
         }
         assert_eq!(settled(&mut pipeline, set).unwrap(), Frame::Null);
         assert!(settled(&mut pipeline, script).unwrap().error().is_some());
-        assert!(pipeline.is_unused());
+        assert!(pipeline.is_unused() && pipeline.in_flight() == 0);
+    }
+}
+
+/// What comes in the place of the seal tells a stray error from one that is meant.
+#[test]
+fn an_error_counts_once_what_comes_behind_it_is_in_its_place() {
+    let error = || Frame::Error("ERR x".into());
+    let proofs: [(fn(i64, String) -> Frame, bool); 3] = [
+        (|_, seal| Frame::Bulk(seal.into()), true),
+        // It refuses all that it is asked.
+        (|_, _| Frame::Error("LOADING x".into()), true),
+        // The error was nobody's, and this is the reply.
+        (|stamp, _| Frame::Integer(stamp), false),
+    ];
+    for (comes, is_proof) in proofs {
+        let mut pipeline = Plain::new(0);
+        let script = Terms { expected: Expected::Stamp, ..terms(0, 50) };
+        pipeline.push(&[b"EVALSHA", STAMP_ROOM], script).unwrap();
+        let stamp = last_word(&write_all(&mut pipeline)).parse().unwrap();
+        assert_eq!(pipeline.judge(&[error()]).unwrap(), 0);
+        assert!(pipeline.take_asked());
+        let seal = last_word(&write_all(&mut pipeline));
+        let judged = pipeline.judge(&[error(), comes(stamp, seal)]);
+        assert_eq!(judged.is_ok_and(|proved| proved == 2), is_proof);
     }
 }
 
