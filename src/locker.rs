@@ -16,11 +16,12 @@ use crate::clock;
 use crate::error::Error;
 use crate::lock::adaptive::AdaptiveTtl;
 use crate::lock::core::Core;
+use crate::lock::engine::Engine;
 use crate::lock::few::Few;
 use crate::lock::guard::Guard;
-use crate::lock::keeper::keep;
 use crate::lock::names::Names;
 use crate::lock::order::Replicas;
+use crate::lock::renewer::keep;
 use crate::lock::scripts;
 use crate::lock::shutdown::{Shutdown, shut_down};
 use crate::policy::{Retry, Tolerance, Wait};
@@ -35,7 +36,7 @@ use crate::stats::{BreakerState, Meter, ServerStats, Stats};
 /// Its connections close when the last clone and the last guard are gone.
 #[derive(Clone)]
 pub struct Locker {
-    core: Arc<Core>,
+    engine: Arc<Engine>,
     defaults: Arc<Defaults>,
 }
 
@@ -117,9 +118,9 @@ impl Locker {
 
     /// On the current runtime, which the keeper of its leases runs on.
     pub(crate) fn new(core: Core, defaults: Defaults) -> Self {
-        let core = Arc::new(core);
-        clock::spawn(keep(Arc::downgrade(&core)));
-        Self { core, defaults: Arc::new(defaults) }
+        let engine = Arc::new(Engine::new(core));
+        clock::spawn(keep(Arc::downgrade(&engine)));
+        Self { engine, defaults: Arc::new(defaults) }
     }
 
     /// A request for the lock `name`, which waits while another holds it.
@@ -186,7 +187,7 @@ impl Locker {
     pub fn lock_all<N: AsRef<[u8]>>(&self, names: impl IntoIterator<Item = N>) -> LockRequest {
         let made = names.into_iter().map(|name| self.name(name.as_ref()));
         let names = made.collect::<Result<Vec<Names>, Error>>().and_then(|mut names| {
-            self.core.arrange(&mut names);
+            self.engine.arrange(&mut names);
             if names.is_empty() {
                 return Err(Error::misuse("there is no lock in an empty list of names"));
             }
@@ -246,7 +247,7 @@ impl Locker {
     /// # }
     /// ```
     pub async fn shutdown(&self, within: Duration) -> Shutdown {
-        shut_down(&self.core, within).await
+        shut_down(&self.engine, within).await
     }
 
     /// What this locker and its clones have done so far, and how its servers are.
@@ -271,8 +272,8 @@ impl Locker {
             },
             connected: node.connection_now(0).is_ok(),
         };
-        let servers = self.core.nodes().iter().map(server).collect();
-        self.core.meter().snapshot(servers, self.core.backlog().dropped())
+        let servers = self.engine.nodes().iter().map(server).collect();
+        self.engine.meter().snapshot(servers, self.engine.backlog().dropped())
     }
 
     /// What this set of servers and its quorum withstand.
@@ -288,7 +289,7 @@ impl Locker {
     /// ```
     #[must_use]
     pub fn tolerance(&self) -> Tolerance {
-        self.core.quorum().tolerance()
+        self.engine.quorum().tolerance()
     }
 
     /// What is wrong with servers that take part all the same: one line each, with its address.
@@ -310,13 +311,13 @@ impl Locker {
             let lines = unfit.into_iter().chain(named);
             lines.map(|line| format!("{address}: {line}")).collect::<Vec<_>>()
         };
-        let directories = self.core.places().iter().filter_map(Place::directory);
+        let directories = self.engine.places().iter().filter_map(Place::directory);
         let listed = directories.flat_map(Directory::refused);
         let listed = listed.map(|(address, error)| format!("{address}: {error}"));
-        let overdue = self.core.meter().logins().overdue().into_iter();
+        let overdue = self.engine.meter().logins().overdue().into_iter();
         let overdue = overdue
             .map(|(server, why)| format!("{server}: a connection could not log in anew: {why}"));
-        self.core.nodes().iter().flat_map(of_node).chain(listed).chain(overdue).collect()
+        self.engine.nodes().iter().flat_map(of_node).chain(listed).chain(overdue).collect()
     }
 
     fn name(&self, name: &[u8]) -> Result<Names, Error> {
@@ -328,14 +329,14 @@ impl Locker {
     }
 
     fn request(&self, names: Result<Few<Names>, Error>, wait: Wait) -> LockRequest {
-        LockRequest::new(Arc::clone(&self.core), Arc::clone(&self.defaults), names, wait)
+        LockRequest::new(Arc::clone(&self.engine), Arc::clone(&self.defaults), names, wait)
     }
 }
 
 impl fmt::Debug for Locker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list()
-            .entries(self.core.nodes().iter().map(|node| node.endpoint().to_string()))
+            .entries(self.engine.nodes().iter().map(|node| node.endpoint().to_string()))
             .finish()
     }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::lock::acquirer::Acquiring;
 use crate::lock::core::Core;
+use crate::lock::engine::Engine;
 use crate::lock::few::Few;
 use crate::lock::guard::{Fenced, Fencing, Guard, Unfenced};
 use crate::lock::names::Names;
@@ -46,7 +47,7 @@ use crate::policy::{Retry, Term, Wait};
 /// given back, without blocking.
 #[must_use = "a lock is taken when its request is awaited"]
 pub struct LockRequest<F: Fencing = Fenced> {
-    core: Arc<Core>,
+    engine: Arc<Engine>,
     defaults: Arc<Defaults>,
     asked: Asked,
     fencing: PhantomData<fn() -> F>,
@@ -71,7 +72,7 @@ pub(crate) struct Asked {
 
 impl LockRequest<Fenced> {
     pub(crate) fn new(
-        core: Arc<Core>,
+        engine: Arc<Engine>,
         defaults: Arc<Defaults>,
         names: Result<Few<Names>, Error>,
         wait: Wait,
@@ -91,7 +92,7 @@ impl LockRequest<Fenced> {
             is_fair,
             replicas,
         };
-        Self { core, defaults, asked, fencing: PhantomData }
+        Self { engine, defaults, asked, fencing: PhantomData }
     }
 
     /// Takes the lock by a plain `SET NX PX`, which costs the server less, and without a fencing
@@ -108,8 +109,8 @@ impl LockRequest<Fenced> {
     /// # }
     /// ```
     pub fn unfenced(self) -> LockRequest<Unfenced> {
-        let Self { core, defaults, asked, .. } = self;
-        LockRequest { core, defaults, asked, fencing: PhantomData }
+        let Self { engine, defaults, asked, .. } = self;
+        LockRequest { engine, defaults, asked, fencing: PhantomData }
     }
 }
 
@@ -321,9 +322,9 @@ impl<F: Fencing> Future for Acquire<F> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Some(request) = self.request.take() {
-            let LockRequest { core, defaults, asked, .. } = request;
-            let wish = asked.wish(&core, &defaults, Guard::<F>::FENCED)?;
-            self.acquiring = Some(Acquiring::new(core, wish));
+            let LockRequest { engine, defaults, asked, .. } = request;
+            let wish = asked.wish(&engine, &defaults, Guard::<F>::FENCED)?;
+            self.acquiring = Some(Acquiring::new(engine, wish));
         }
         let acquiring = self.acquiring.as_mut().expect("a request is polled after it was ready");
         let outcome = ready!(acquiring.poll(context));

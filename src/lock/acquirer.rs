@@ -9,9 +9,8 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use super::acquire::{Bid, Refused, acquire, attempt};
-use super::claim::Claim;
-use super::core::Core;
+use super::acquire::acquire;
+use super::engine::Engine;
 use super::lease::Lease;
 use super::order::Wish;
 use crate::error::Error;
@@ -19,16 +18,15 @@ use crate::soon::Soon;
 
 /// So many are kept for acquires to come.
 const SPARE_MAX: usize = 1024;
+/// Workers with nothing to do.
+static SPARE: Mutex<Vec<Worker>> = Mutex::new(Vec::new());
 
 /// An acquire under way.
 ///
 /// # Cancel safety
 ///
 /// As [`acquire`].
-pub(crate) struct Acquiring {
-    core: Arc<Core>,
-    worker: Option<Worker>,
-}
+pub(crate) struct Acquiring(Option<Worker>);
 
 /// Who acquires, one lock after the other.
 struct Worker {
@@ -39,13 +37,9 @@ struct Worker {
 /// What a worker is to do next, and what came of what it did.
 #[derive(Default)]
 struct Desk {
-    wish: Option<(Arc<Core>, Wish)>,
+    wish: Option<(Arc<Engine>, Wish)>,
     outcome: Option<Result<Lease, Error>>,
 }
-
-/// Workers with nothing to do.
-#[derive(Default)]
-pub(super) struct Workers(Mutex<Vec<Worker>>);
 
 impl Worker {
     fn new() -> Self {
@@ -62,41 +56,31 @@ async fn work(desk: Arc<Mutex<Desk>>) -> Infallible {
     loop {
         // Whoever has a wish polls, so nobody has to be woken.
         let next = poll_fn(|_| lock(&desk).wish.take().map_or(Poll::Pending, Poll::Ready));
-        let (core, wish) = next.await;
-        let outcome = acquire(&core, &wish).await;
+        let (engine, wish) = next.await;
+        let outcome = acquire(&engine, &wish).await;
         lock(&desk).outcome = Some(outcome);
     }
 }
 
-/// One attempt by itself, of who waits or is next.
-///
-/// # Cancel safety
-///
-/// When the future is dropped, whatever may have been granted is given back.
-pub(super) fn attempt_aside(claim: Claim, bid: Bid) -> Soon<'static, Result<Lease, Refused>> {
-    Box::pin(attempt(claim, bid))
-}
-
 impl Acquiring {
-    pub(crate) fn new(core: Arc<Core>, wish: Wish) -> Self {
-        let spare = lock(&core.spare_workers().0).pop();
-        let worker = spare.unwrap_or_else(Worker::new);
-        lock(&worker.desk).wish = Some((Arc::clone(&core), wish));
-        Self { core, worker: Some(worker) }
+    pub(crate) fn new(engine: Arc<Engine>, wish: Wish) -> Self {
+        let worker = lock(&SPARE).pop().unwrap_or_else(Worker::new);
+        lock(&worker.desk).wish = Some((engine, wish));
+        Self(Some(worker))
     }
 
     /// # Panics
     ///
     /// When it was ready before.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Lease, Error>> {
-        let worker = self.worker.as_mut().expect("an acquire is polled after it was ready");
+        let worker = self.0.as_mut().expect("an acquire is polled after it was ready");
         if let Poll::Ready(never) = worker.work.as_mut().poll(context) {
             match never {}
         }
         let outcome = lock(&worker.desk).outcome.take();
         let Some(outcome) = outcome else { return Poll::Pending };
-        if let Some(worker) = self.worker.take() {
-            let mut spare = lock(&self.core.spare_workers().0);
+        if let Some(worker) = self.0.take() {
+            let mut spare = lock(&SPARE);
             if spare.len() < SPARE_MAX {
                 spare.push(worker);
             }

@@ -29,13 +29,14 @@ use super::owner::Owner;
 use super::parameters::Parameters;
 use super::post::{Lanes, Post};
 use super::question::Question;
+use super::rare::Vacate;
 use super::round::{Answered, Round};
 use super::scripts;
 use crate::clock;
 use crate::net::proof::Expected;
 #[cfg(test)]
 use crate::policy::mutants::Mutant;
-use crate::policy::{Ballot, Moment, Redelivery, Relay, Verdict};
+use crate::policy::{Ballot, End, Moment, Redelivery, Relay, Verdict};
 use crate::server::command::Command;
 use crate::server::script::Script;
 
@@ -74,12 +75,17 @@ impl Claim {
 
     /// A claim that takes over from `held`, whose claim it answers for from here on: with it, what
     /// `held` has on any server is given back too.
-    pub(super) fn successor(held: &Hold, order: &Order, relay: Relay) -> Self {
+    pub(super) fn successor(
+        held: &Hold,
+        order: &Order,
+        relay: Relay,
+        line: Arc<dyn Vacate>,
+    ) -> Self {
         let posts = held.posts.iter().map(Post::successor).collect();
         let owner = Owner::fresh(held.core.fingerprint(), order.label.as_deref());
         let (core, names) = (Arc::clone(&held.core), held.names.clone());
         let mut hold = Hold::new(core, names, owner, posts, order);
-        hold.succeed(held, relay);
+        hold.succeed(held, relay, line);
         #[cfg(test)]
         if Mutant::HandOverKeepsTheToken.is_on() {
             hold.keep_token_of(held);
@@ -212,11 +218,12 @@ impl Claim {
         self.settled = true;
     }
 
-    /// Queues the release now.
+    /// Queues the release now. Where nobody has said what became of the lease, nobody was told of it.
     pub(super) fn give_back(&mut self) {
         self.hold.leave();
         give_back(&self.hold, &|_| true);
         self.settled = true;
+        self.hold.conclude(End::Withdrawn);
     }
 
     /// Nothing is left to give back but on servers that have not said so in `round`, the release's.
@@ -369,6 +376,6 @@ impl Drop for Claim {
         if !self.settled {
             self.give_back();
         }
-        self.hold.core.lines().vacate(&self.hold);
+        self.hold.vacate();
     }
 }

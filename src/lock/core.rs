@@ -1,23 +1,19 @@
 //! What all leases of one locker share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use super::acquirer::Workers;
 use super::ended::RecentlyEnded;
 use super::fingerprint::rank;
-use super::held::Spare;
-use super::keeper::Keeper;
-use super::lines::Lines;
 use super::names::Names;
 use crate::clock;
 use crate::net::connection::noticed_within;
-use crate::policy::{Loss, Quorum};
+use crate::policy::{Loss, Moment, Quorum};
 use crate::server::backlog::Backlog;
 use crate::server::node::Node;
 use crate::server::place::{Directory, Place};
@@ -61,15 +57,13 @@ pub(crate) struct Core {
     backlog: Arc<Backlog>,
     redelivery: JoinHandle<()>,
     configuration: Configuration,
-    keeper: Arc<Keeper>,
-    lines: Lines,
     /// Where a server may take the place of another without having heard of all.
     recently_ended: Option<RecentlyEnded>,
-    spare_holds: Spare,
-    spare_workers: Workers,
     meter: Meter,
     /// The locker's own, on which its tasks run: it has timers.
     runtime: Handle,
+    /// When whoever keeps leases last looked at the clock.
+    beat: AtomicU64,
     is_shut_down: AtomicBool,
     shut_down: Notify,
 }
@@ -94,12 +88,9 @@ impl Core {
             backlog,
             redelivery: clock::spawn(again),
             configuration,
-            keeper: Arc::default(),
-            lines: Lines::default(),
-            spare_holds: Spare::default(),
-            spare_workers: Workers::default(),
             meter,
             runtime: Handle::current(),
+            beat: AtomicU64::new(0),
             is_shut_down: AtomicBool::new(false),
             shut_down: Notify::new(),
         }
@@ -157,25 +148,9 @@ impl Core {
         self.configuration.fingerprint.as_deref()
     }
 
-    pub(super) fn keeper(&self) -> &Arc<Keeper> {
-        &self.keeper
-    }
-
-    pub(super) fn lines(&self) -> &Lines {
-        &self.lines
-    }
-
     /// Leases that ended a moment ago, where a server may take over that has not heard of it.
     pub(super) fn recently_ended(&self) -> Option<&RecentlyEnded> {
         self.recently_ended.as_ref()
-    }
-
-    pub(super) fn spare_holds(&self) -> &Spare {
-        &self.spare_holds
-    }
-
-    pub(super) fn spare_workers(&self) -> &Workers {
-        &self.spare_workers
     }
 
     pub(crate) fn meter(&self) -> &Meter {
@@ -191,15 +166,24 @@ impl Core {
         &self.watchers
     }
 
+    /// Whoever keeps leases looks at the clock.
+    pub(super) fn note_beat(&self, now: Moment) {
+        self.beat.store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Why a lease has ended whose deadline has passed.
+    pub(super) fn why_ended(&self, now: Moment) -> Loss {
+        Loss::at_deadline(Moment::from_nanos(self.beat.load(Ordering::Relaxed)), now)
+    }
+
     pub(super) fn is_shut_down(&self) -> bool {
         self.is_shut_down.load(Ordering::Acquire)
     }
 
-    /// Nobody is let in any more, and who waits is told.
+    /// Nobody is let in any more.
     pub(super) fn close(&self) {
         self.is_shut_down.store(true, Ordering::Release);
         self.shut_down.notify_waiters();
-        self.lines.close();
     }
 
     /// Waits until it is shut down.
@@ -259,7 +243,6 @@ pub(super) fn patience(round_trip: Duration) -> Duration {
 
 impl Drop for Core {
     fn drop(&mut self) {
-        self.keeper.dismiss();
         self.redelivery.abort();
     }
 }

@@ -16,26 +16,12 @@ pub(super) struct Held(Option<Room>);
 pub(super) type Room = Arc<Option<Hold>>;
 
 /// Room that no hold is in.
-#[derive(Default)]
-pub(super) struct Spare(Mutex<Vec<Room>>);
-
-impl Spare {
-    fn take(&self) -> Room {
-        let spare = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        spare.unwrap_or_default()
-    }
-
-    fn put(&self, room: Room) {
-        let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if spare.len() < SPARE_MAX {
-            spare.push(room);
-        }
-    }
-}
+static SPARE: Mutex<Vec<Room>> = Mutex::new(Vec::new());
 
 impl Held {
     pub(super) fn new(hold: Hold) -> Self {
-        let mut room = hold.core.spare_holds().take();
+        let mut room =
+            SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
         match Arc::get_mut(&mut room) {
             Some(free) => *free = Some(hold),
             None => room = Arc::new(Some(hold)),
@@ -75,9 +61,11 @@ impl Drop for Held {
     fn drop(&mut self) {
         let Some(mut room) = self.0.take() else { return };
         let Some(last) = Arc::get_mut(&mut room) else { return };
-        let Some(core) = last.as_ref().map(|hold| Arc::clone(&hold.core)) else { return };
-        // Dropped where it is: a hold costs to move.
+        // Dropped where it is, and where no lock is held: a hold costs to move.
         *last = None;
-        core.spare_holds().put(room);
+        let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < SPARE_MAX {
+            spare.push(room);
+        }
     }
 }

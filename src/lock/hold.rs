@@ -1,26 +1,25 @@
 //! One owner's hold on its locks: what a claim, its lease, and whoever keeps leases share.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::Notify;
-
+use super::bell::Bell;
 use super::core::Core;
 use super::ended::Ended;
 use super::few::Few;
 use super::life::Life;
-use super::names::Names;
+use super::names::{Names, title};
 use super::order::{Order, Replicas};
 use super::owner::Owner;
 use super::post::{Post, Seat};
+use super::rare::{Rare, Succession, Vacate};
 use super::spans::HoldSpan;
 use crate::clock;
-use crate::policy::{Ballot, Entry, LeaseState, Moment, Quorum, Relay, Term, look_at};
+use crate::policy::{
+    Ballot, End, Entry, LeaseEvent, LeaseState, Loss, Moment, Quorum, Relay, Term, look_at,
+};
 use crate::server::place::Place;
-
-/// So many of several locks are named in an error.
-const TITLES_MAX: usize = 16;
 
 pub(crate) struct Hold {
     pub(super) core: Arc<Core>,
@@ -33,7 +32,7 @@ pub(crate) struct Hold {
     /// Whether it is renewed until it is given back.
     pub(super) is_renewed: bool,
     rare: Option<Box<Rare>>,
-    pub(super) life: Life,
+    life: Life,
     /// The fencing token; 0 where there is none.
     token: AtomicU64,
     granted_at: AtomicU64,
@@ -41,29 +40,11 @@ pub(crate) struct Hold {
     looked_at: AtomicU64,
     /// Renewals in a row that came to nothing.
     failed_renewals: AtomicU32,
-    /// Rung at its loss; there is one once somebody waits for that.
-    pub(super) bell: Mutex<Option<Arc<Notify>>>,
+    /// Rung at its loss.
+    bell: Bell,
     /// The place with the keeper under which it is among those that servers tell of.
     told_as: OnceLock<Entry>,
     pub(super) span: HoldSpan,
-}
-
-/// What few holds have.
-#[derive(Default)]
-struct Rare {
-    /// Whom it takes over from in this process, if anybody.
-    succession: Option<Succession>,
-    /// Who has to have it beside the servers themselves.
-    replicas: Option<Replicas>,
-    /// The value of an owner of this process that has some of the locks, and answers for itself.
-    part: Option<Box<[u8]>>,
-}
-
-/// That a lock went from hand to hand.
-struct Succession {
-    /// The value of the owner before, which servers may still have.
-    predecessor: Box<[u8]>,
-    relay: Relay,
 }
 
 impl Hold {
@@ -88,7 +69,7 @@ impl Hold {
             granted_at: AtomicU64::new(0),
             looked_at: AtomicU64::new(0),
             failed_renewals: AtomicU32::new(0),
-            bell: Mutex::new(None),
+            bell: Bell::default(),
             told_as: OnceLock::new(),
             span: HoldSpan::default(),
         }
@@ -100,9 +81,23 @@ impl Hold {
     }
 
     /// It takes over from this one.
-    pub(super) fn succeed(&mut self, before: &Self, relay: Relay) {
+    pub(super) fn succeed(&mut self, before: &Self, relay: Relay, line: Arc<dyn Vacate>) {
         let predecessor = before.owner.value().into();
-        self.rare.get_or_insert_default().succession = Some(Succession { predecessor, relay });
+        let succession = Succession { predecessor, relay, line };
+        self.rare.get_or_insert_default().succession = Some(succession);
+    }
+
+    /// What it is known by to those who wait for its lock.
+    pub(super) fn address(&self) -> usize {
+        std::ptr::from_ref(self) as usize
+    }
+
+    /// It has ended, or will not begin: where it was handed over, the next one in this process is to
+    /// ask the servers.
+    pub(super) fn vacate(&self) {
+        if let Some(succession) = self.succession() {
+            succession.line.vacate(&self.names[0], self.address());
+        }
     }
 
     /// The value of the owner that this one takes over from, which servers may still have.
@@ -137,7 +132,7 @@ impl Hold {
     pub(super) fn begin(&self, until: Moment, token: Option<u64>, now: Moment) {
         self.token.store(token.unwrap_or(0), Ordering::Relaxed);
         self.granted_at.store(now.as_nanos(), Ordering::Relaxed);
-        self.grant(until, now);
+        self.happens(LeaseEvent::Granted { until }, now);
     }
 
     pub(super) fn was_granted(&self) -> bool {
@@ -181,6 +176,109 @@ impl Hold {
 
     fn looked_at(&self) -> Moment {
         Moment::from_nanos(self.looked_at.load(Ordering::Relaxed))
+    }
+
+    /// How long it is to its end; once zero, it is lost.
+    pub(super) fn remaining(&self) -> Duration {
+        let now = clock::now();
+        let until = self.happens(LeaseEvent::Passed, now).until();
+        until.map_or(Duration::ZERO, |until| until.since(now))
+    }
+
+    /// When it ends, as far as is known; none where it is not held.
+    pub(super) fn ends_at(&self) -> Option<Moment> {
+        self.life.state().until()
+    }
+
+    pub(super) fn state(&self) -> LeaseState {
+        self.life.state()
+    }
+
+    /// Why it is lost, if it is.
+    pub(super) fn loss(&self) -> Option<Loss> {
+        self.happens(LeaseEvent::Passed, clock::now()).loss()
+    }
+
+    /// Moves its end to `until`, if that is later and it is held; whether it is.
+    pub(super) fn prolong(&self, until: Moment) -> bool {
+        self.happens(LeaseEvent::Extended { until }, clock::now()).is_held()
+    }
+
+    /// It is lost, if it is held.
+    pub(super) fn lose(&self, why: Loss) {
+        self.happens(LeaseEvent::Lost(why), clock::now());
+    }
+
+    /// Its holder gives it back, if it is held; how it stands then.
+    pub(super) fn leave(&self) -> LeaseState {
+        self.happens(LeaseEvent::Release, clock::now())
+    }
+
+    /// What became of giving it back.
+    pub(super) fn conclude(&self, end: End) {
+        self.happens(LeaseEvent::Ended(end), clock::now());
+    }
+
+    /// Sends what may be sent only while it is held: see [`Life::while_held`].
+    pub(super) fn while_held<T>(&self, send: impl FnOnce() -> T) -> Option<T> {
+        self.life.while_held(clock::now(), send)
+    }
+
+    /// The one way of its state: makes the transition, and tells of what is new.
+    fn happens(&self, event: LeaseEvent, now: Moment) -> LeaseState {
+        let overdue = || self.core.why_ended(now);
+        let (before, after) = self.life.happens(event, now, overdue);
+        match (before.is_held(), after.next.is_held()) {
+            (false, true) => self.core.meter().note_lease_began(),
+            (true, false) => self.core.meter().note_lease_ended(),
+            _ => {}
+        }
+        if let Some(end) = after.end {
+            self.tell(end, now);
+        }
+        after.next
+    }
+
+    fn tell(&self, end: End, now: Moment) {
+        let meter = self.core.meter();
+        match end {
+            End::Lost(why) => {
+                self.bell.ring();
+                meter.note_lost(self.name(), why);
+                self.span.lost(&self.names, why);
+                self.vacate();
+            }
+            End::Released => self.span.close("released"),
+            End::Unconfirmed => self.span.close("unconfirmed"),
+            End::HandedOver => {
+                meter.note_handed_over(self.name());
+                self.span.close("handed_over");
+            }
+            End::Withdrawn => self.span.close("withdrawn"),
+        }
+        if matches!(end, End::Released | End::Unconfirmed | End::HandedOver) {
+            meter.note_released(self.name(), self.held_for(now));
+        }
+    }
+
+    /// Waits for its loss.
+    ///
+    /// The timer here needs no reply and nobody else; it is there for a locker whose runtime is
+    /// gone. A machine that was suspended is noticed by whoever keeps leases.
+    pub(super) async fn lost(&self) -> Loss {
+        let bell = self.bell.heard();
+        loop {
+            let mut told = std::pin::pin!(bell.notified());
+            told.as_mut().enable();
+            if let Some(loss) = self.loss() {
+                #[cfg(test)]
+                if crate::policy::mutants::Mutant::LossWaitsForTheServer.is_on() {
+                    tokio::time::sleep(self.term.ttl() / 2).await;
+                }
+                return loss;
+            }
+            let _ = tokio::time::timeout(self.remaining(), told).await;
+        }
     }
 
     pub(super) fn note_renewed(&self, round_trip: Duration) {
@@ -289,12 +387,4 @@ impl Drop for Hold {
             });
         }
     }
-}
-
-/// Names of locks, for people.
-pub(super) fn title(names: &[Names]) -> String {
-    let shown = names.iter().take(TITLES_MAX).map(ToString::to_string);
-    let more = names.len().saturating_sub(TITLES_MAX);
-    let rest = (more > 0).then(|| format!("{more} more"));
-    shown.chain(rest).collect::<Vec<_>>().join(", ")
 }

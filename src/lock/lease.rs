@@ -1,13 +1,14 @@
 //! A lease that was granted: kept, given back, or handed to the next one in this process.
 
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::acquire::Bid;
-use super::acquirer::attempt_aside;
+use super::attempt::{Bid, Granted, attempt_aside};
 use super::claim::{Claim, give_back_predecessor};
+use super::engine::Engine;
 use super::granted_by::GrantedBy;
 use super::hold::Hold;
 use super::lines::Place;
@@ -31,6 +32,7 @@ const ARMING: Backoff =
 const ARMING_TRIES: u32 = 8;
 
 pub(crate) struct Lease {
+    engine: Arc<Engine>,
     claim: Claim,
     /// Its place with the keeper.
     entry: Entry,
@@ -39,7 +41,8 @@ pub(crate) struct Lease {
 
 impl Lease {
     /// From here on the lease is kept.
-    pub(super) fn begin(claim: Claim, granted_by: Round, asked_at: Moment) -> Self {
+    pub(super) fn begin(engine: &Arc<Engine>, granted: Granted) -> Self {
+        let Granted { claim, round, asked_at } = granted;
         let hold = claim.hold();
         let ends_at = hold.ends_at().unwrap_or(asked_at);
         let due = match hold.is_renewed {
@@ -48,10 +51,8 @@ impl Lease {
             true if hold.has_moved() => asked_at,
             true => renew_at(asked_at, hold.term.ttl()),
         };
-        let entry = hold.core.keeper().keep(hold.clone(), due);
-        hold.core.meter().note_lease_began();
-        let granted_by = GrantedBy::new(granted_by);
-        Self { claim, entry, granted_by }
+        let entry = engine.keeper().keep(hold.clone(), due);
+        Self { engine: Arc::clone(engine), claim, entry, granted_by: GrantedBy::new(round) }
     }
 
     pub(super) fn hold(&self) -> &Hold {
@@ -118,7 +119,7 @@ impl Lease {
                 return;
             }
             if unarmed.contains(&true) {
-                hold.core.keeper().hasten(self.entry);
+                self.engine.keeper().hasten(self.entry);
             }
         }
     }
@@ -167,7 +168,7 @@ impl Lease {
             return Err(self.failed(round));
         }
         self.claim.settle_after(round);
-        hold.core.lines().free(&hold);
+        self.engine.lines().free(&hold);
         hold.conclude(if was_held { End::Released } else { End::Lost(hold.core.gone()) });
         step.end(if hold.state().is_given_back() { "released" } else { "lost" });
         Ok(())
@@ -182,7 +183,6 @@ impl Lease {
     pub(super) fn withdraw(mut self) {
         self.end();
         self.claim.give_back();
-        self.hold().conclude(End::Withdrawn);
     }
 
     /// It is kept no longer, and held no longer: how it stands.
@@ -191,7 +191,7 @@ impl Lease {
         if crate::policy::mutants::Mutant::RenewalOutlivesRelease.is_on() {
             return self.hold().leave();
         }
-        self.hold().core.keeper().forget(self.entry);
+        self.engine.keeper().forget(self.entry);
         self.hold().leave()
     }
 
@@ -201,9 +201,9 @@ impl Lease {
     /// on for what this one has; what is left to do is to await the replies, which it does itself.
     fn hand_over(&mut self) -> bool {
         let hold = self.claim.hold().clone();
-        let core = &hold.core;
+        let (core, lines) = (&hold.core, self.engine.lines());
         let [names] = &hold.names[..] else { return false };
-        if core.lines().are_none() || core.is_shut_down() || !hold.is_connected() {
+        if lines.are_none() || core.is_shut_down() || !hold.is_connected() {
             return false;
         }
         if Handle::try_current().is_err() {
@@ -221,9 +221,9 @@ impl Lease {
         let has_replicas = hold.replicas().is_some();
         let fits =
             |place: &Place| place.is_handed && place.order.replicas.is_some() == has_replicas;
-        let Some(place) = core.lines().next(names, fits) else { return false };
-        let successor = Claim::successor(&hold, &place.order, relay);
-        core.lines().occupy(names, successor.hold(), &place);
+        let Some(place) = lines.next(names, fits) else { return false };
+        let successor = Claim::successor(&hold, &place.order, relay, lines.clone());
+        lines.occupy(names, successor.hold(), &place);
         if hold.predecessor().is_some() {
             // What the one before this left where this one was not let in, or may not have been, the
             // next knows nothing of.
@@ -245,9 +245,9 @@ impl Lease {
 
     /// Queues its release.
     fn give_back(&mut self) {
-        self.claim.give_back();
-        self.hold().core.lines().free(self.hold());
         self.hold().conclude(End::Released);
+        self.claim.give_back();
+        self.engine.lines().free(self.hold());
     }
 
     fn lost_by(&self, loss: Loss) -> Error {

@@ -11,21 +11,21 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::acquire::Refused;
+use super::attempt::{Granted, Refused};
 use super::core::Core;
 use super::hold::Hold;
-use super::lease::Lease;
 use super::limit::Limit;
 use super::names::Names;
 use super::order::Order;
+use super::rare::Vacate;
 use crate::error::Report;
 use crate::soon::Soon;
 
 /// A lock on its way to the one who is next: what remains to be awaited of it.
-pub(super) type HandOver = Soon<'static, Result<Lease, Refused>>;
+pub(super) type HandOver = Soon<'static, Result<Granted, Refused>>;
 
-#[derive(Default)]
 pub(crate) struct Lines {
+    core: Arc<Core>,
     /// How many there are, so that who finds none takes no lock.
     known: AtomicUsize,
     all: Mutex<All>,
@@ -96,12 +96,16 @@ pub(super) enum Turn {
 
 /// A place in a line; dropping it leaves the line.
 pub(super) struct Ticket {
-    core: Arc<Core>,
+    lines: Arc<Lines>,
     names: Names,
     place: Arc<Place>,
 }
 
 impl Lines {
+    pub(super) fn new(core: Arc<Core>) -> Self {
+        Self { core, known: AtomicUsize::new(0), all: Mutex::default() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, All> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -121,7 +125,7 @@ impl Lines {
 
     /// Takes the last place in the line.
     pub(super) fn join(
-        core: &Arc<Core>,
+        self: &Arc<Self>,
         names: &Names,
         order: &Order,
         limit: Limit,
@@ -134,8 +138,7 @@ impl Lines {
             state: Mutex::new(State::Waits),
             changed: Notify::new(),
         });
-        let lines = core.lines();
-        let mut all = lines.lock();
+        let mut all = self.lock();
         if all.is_closed {
             place.set(State::Closed);
         } else {
@@ -145,11 +148,11 @@ impl Lines {
                 // Nobody waits there yet, so nobody has to be called.
                 let _ = line.promote();
             }
-            lines.count(&all);
+            self.count(&all);
         }
         drop(all);
-        core.meter().note_waiter_joined();
-        Ticket { core: Arc::clone(core), names: names.clone(), place }
+        self.core.meter().note_waiter_joined();
+        Ticket { lines: Arc::clone(self), names: names.clone(), place }
     }
 
     /// Takes the first out of the line, to be handed the lock that `hold` is to be on; the line
@@ -169,31 +172,26 @@ impl Lines {
 
     /// The lock is on its way to `hold`, for whom waits at `place`.
     pub(super) fn occupy(&self, names: &Names, hold: &Hold, place: &Arc<Place>) {
-        let occupant = Occupant { hold: address(hold), place: Arc::clone(place) };
+        let occupant = Occupant { hold: hold.address(), place: Arc::clone(place) };
         let mut all = self.lock();
         all.lines.entry(names.clone()).or_default().occupant = Some(occupant);
         self.count(&all);
     }
 
-    /// `hold` has ended, or will not begin: where the lock was handed to it, the first in the line
-    /// is to ask the servers.
-    pub(super) fn vacate(&self, hold: &Hold) {
-        self.end(hold, false);
-    }
-
-    /// As [`Lines::vacate`]; the lock was given back, so who asks the servers asks at once.
+    /// `hold` was given back: who asks the servers asks at once.
     pub(super) fn free(&self, hold: &Hold) {
-        self.end(hold, true);
+        if let [names] = &hold.names[..] {
+            self.end(names, hold.address(), true);
+        }
     }
 
-    fn end(&self, hold: &Hold, is_freed: bool) {
-        let [names] = &hold.names[..] else { return };
+    fn end(&self, names: &Names, hold: usize, is_freed: bool) {
         if self.are_none() {
             return;
         }
         let mut all = self.lock();
         let Some(line) = all.lines.get_mut(names) else { return };
-        let occupant = line.occupant.take_if(|known| known.hold == address(hold));
+        let occupant = line.occupant.take_if(|known| known.hold == hold);
         // Who was to have it and waits still is the first again, and says so itself.
         let is_vacant = occupant.is_some_and(|occupant| occupant.place.has_gone());
         let promoted = if is_vacant { line.promote() } else { None };
@@ -217,15 +215,18 @@ impl Lines {
     }
 }
 
+impl Vacate for Lines {
+    /// The first in the line is to ask the servers.
+    fn vacate(&self, names: &Names, hold: usize) {
+        self.end(names, hold, false);
+    }
+}
+
 /// Wakes who waits there. To be called where no lock is held: what a waker does is its own affair.
 fn call(place: Option<Arc<Place>>) {
     if let Some(place) = place {
         place.changed.notify_one();
     }
-}
-
-fn address(hold: &Hold) -> usize {
-    std::ptr::from_ref(hold) as usize
 }
 
 impl All {
@@ -339,7 +340,7 @@ impl Ticket {
     /// The servers have failed this one for so long: those who put up with no more need not find
     /// out by themselves. Who does, or has set a limit, is next.
     pub(super) fn fail_all(&self, report: &Report, failed_for: Duration) {
-        let mut all = self.core.lines().lock();
+        let mut all = self.lines.lock();
         let Some(line) = all.lines.get_mut(&self.names) else { return };
         let has_enough = |place: &Arc<Place>| {
             let is_limited = matches!(place.limit, Limit::At(_)) && failed_for < Duration::MAX;
@@ -357,7 +358,7 @@ impl Ticket {
 
     /// What was handed over could not be had: this is the first in the line again.
     pub(super) fn rejoin(&self) {
-        let lines = self.core.lines();
+        let lines = &self.lines;
         let mut all = lines.lock();
         if all.is_closed {
             drop(all);
@@ -378,7 +379,7 @@ impl Drop for Ticket {
         let before = self.place.set(State::Gone);
         // What was handed over goes back, before the next one asks for it.
         drop(before);
-        let lines = self.core.lines();
+        let lines = &self.lines;
         let mut all = lines.lock();
         let mut promoted = None;
         if let Some(line) = all.lines.get_mut(&self.names) {
@@ -389,6 +390,6 @@ impl Drop for Ticket {
         }
         drop(all);
         call(promoted);
-        self.core.meter().note_waiter_left();
+        lines.core.meter().note_waiter_left();
     }
 }

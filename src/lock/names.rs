@@ -168,6 +168,17 @@ impl fmt::Debug for Names {
     }
 }
 
+/// Maximum locks that are named where there are several.
+const TITLES_MAX: usize = 16;
+
+/// Names of locks, for people.
+pub(super) fn title(names: &[Names]) -> String {
+    let shown = names.iter().take(TITLES_MAX).map(ToString::to_string);
+    let more = names.len().saturating_sub(TITLES_MAX);
+    let rest = (more > 0).then(|| format!("{more} more"));
+    shown.chain(rest).collect::<Vec<_>>().join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

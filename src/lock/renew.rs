@@ -15,10 +15,10 @@ use super::apart::{Apart, ask_apart};
 use super::ask::note;
 use super::asked::{Asked, reply_to};
 use super::claim::count;
-use super::core::Core;
+use super::engine::Engine;
 use super::follow::follow;
-use super::held::Held;
 use super::hold::Hold;
+use super::keeper::Kept;
 use super::names::Names;
 use super::order::Replicas;
 use super::parameters::Parameters;
@@ -37,12 +37,6 @@ use crate::server::command::Command;
 /// server for some tens of microseconds.
 const LOCKS_PER_COMMAND: usize = 16;
 
-/// A lease, and its place with the keeper.
-pub(super) struct Kept {
-    pub(super) entry: Entry,
-    pub(super) hold: Held,
-}
-
 /// What is known so far of one lease's renewal.
 #[derive(Default)]
 struct Tally {
@@ -57,7 +51,7 @@ struct Tally {
 }
 
 struct Go {
-    core: Arc<Core>,
+    engine: Arc<Engine>,
     kept: Vec<Kept>,
     /// Before the first byte was sent to any server (safety rule 6: a time of its own).
     asked_at: Moment,
@@ -65,11 +59,11 @@ struct Go {
 }
 
 /// Renews these leases; whatever comes of it, each has a next look with the keeper after it.
-pub(super) async fn renew(core: Arc<Core>, kept: Vec<Kept>) {
+pub(super) async fn renew(engine: Arc<Engine>, kept: Vec<Kept>) {
     let begun = |kept: &Kept| Tally { step: kept.hold.span.renew(), ..Tally::default() };
     let tallies = Mutex::new(kept.iter().map(begun).collect());
-    let go = Go { core, kept, asked_at: clock::now(), tallies };
-    let places = 0..go.core.places().len();
+    let go = Go { engine, kept, asked_at: clock::now(), tallies };
+    let places = 0..go.engine.places().len();
     all(places.map(|place| go.ask(place))).await;
     go.conclude();
     go.repair().await;
@@ -254,7 +248,7 @@ impl Go {
             }
             (reply, _) => reply,
         };
-        if !self.core.is_single() {
+        if !self.engine.is_single() {
             let Share { member, server } = shares[0];
             let node = Arc::clone(&self.kept[member].hold.seat(server).node);
             note(&node, reply.as_ref().err(), clock::now());
@@ -324,10 +318,10 @@ impl Go {
                 let now = clock::now();
                 hold.note_renewed(now.since(self.asked_at));
                 let again = renew_at(self.asked_at, hold.term.ttl());
-                self.core.keeper().schedule(*entry, hold.due(again, now));
+                self.engine.keeper().schedule(*entry, hold.due(again, now));
             }
         } else if is_lost {
-            hold.lose(self.core.gone());
+            hold.lose(self.engine.gone());
         }
     }
 
@@ -343,7 +337,7 @@ impl Go {
             let Some(ends_at) = hold.ends_at() else { continue };
             let (now, random) = (clock::now(), clock::random_bits());
             let again = retry_at(now, failed, hold.term.ttl(), ends_at, random);
-            self.core.keeper().schedule(*entry, hold.due(again.unwrap_or(ends_at), now));
+            self.engine.keeper().schedule(*entry, hold.due(again.unwrap_or(ends_at), now));
         }
     }
 
@@ -381,7 +375,7 @@ impl Go {
             connection.note_refused(command.refusal(text));
         }
         if let Some(Answer::Granted(_)) = Answer::of_owned(&reply) {
-            self.core.meter().note_repaired();
+            self.engine.meter().note_repaired();
         }
     }
 }

@@ -10,7 +10,7 @@ use super::answer::{Answer, Reason};
 use super::apart::{Apart, ask_apart};
 use super::asked::{Asked, reply_to};
 use super::claim::{count, give_back, release};
-use super::core::Core;
+use super::engine::Engine;
 use super::follow::follow;
 use super::held::Held;
 use super::parameters::Parameters;
@@ -37,9 +37,9 @@ pub struct Shutdown {
 /// # Cancel safety
 ///
 /// What no server has confirmed is given back when the future is dropped.
-pub(crate) async fn shut_down(core: &Arc<Core>, within: Duration) -> Shutdown {
-    core.close();
-    let held: Vec<Held> = core.keeper().all();
+pub(crate) async fn shut_down(engine: &Engine, within: Duration) -> Shutdown {
+    engine.close();
+    let held: Vec<Held> = engine.keeper().all();
     for hold in &held {
         hold.lose(Loss::ShutDown);
     }

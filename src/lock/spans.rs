@@ -20,7 +20,7 @@ use on::AcquireSpan;
 pub(super) use on::{HoldSpan, Step};
 
 use super::core::Core;
-use super::hold::Hold;
+use super::names::Names;
 use super::order::Wish;
 use crate::error::Error;
 
@@ -36,9 +36,15 @@ impl<'a> Asking<'a> {
         Self { core, span: AcquireSpan::open(core, wish), is_answered: false }
     }
 
-    pub(super) fn granted(mut self, hold: &Hold, waited: Duration) {
+    pub(super) fn granted(
+        mut self,
+        hold: &HoldSpan,
+        names: &[Names],
+        token: Option<u64>,
+        waited: Duration,
+    ) {
         self.is_answered = true;
-        self.span.granted(hold, waited);
+        self.span.granted(hold, names, token, waited);
     }
 
     pub(super) fn refused(mut self, error: &Error) {

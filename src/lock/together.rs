@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::acquire::Refused;
-use super::core::Core;
+use super::attempt::Refused;
+use super::engine::Engine;
 use super::lease::Lease;
 use super::order::{Order, Wish};
 use super::wait::{Outlook, Waiter};
@@ -36,23 +36,23 @@ const LONGEST_TURN: Duration = Duration::from_secs(32);
 ///
 /// When the future is dropped, what was granted is given back.
 pub(super) async fn together(
-    core: &Arc<Core>,
+    engine: &Arc<Engine>,
     wish: &Wish,
     patience: Patience,
     mut refused: Option<Refused>,
 ) -> Result<Lease, Error> {
     let mut outlook = Outlook::new(patience);
     // Where each is with another server, what has one of them cannot be taken over by all.
-    if core.is_spread(&wish.names) {
-        return Waiter::of_all(core, wish, &mut outlook).run(refused).await;
+    if engine.is_spread(&wish.names) {
+        return Waiter::of_all(engine, wish, &mut outlook).run(refused).await;
     }
     let mut turn = FIRST_TURN;
     loop {
-        let at_once = Waiter::of_all(core, wish, &mut outlook).run(refused.take());
+        let at_once = Waiter::of_all(engine, wish, &mut outlook).run(refused.take());
         if let Ok(outcome) = timeout(turn, Box::pin(at_once)).await {
             return outcome;
         }
-        if let Some(outcome) = one_by_one(core, wish, &mut outlook, turn).await {
+        if let Some(outcome) = one_by_one(engine, wish, &mut outlook, turn).await {
             return outcome;
         }
         turn = LONGEST_TURN.min(2 * turn);
@@ -61,7 +61,7 @@ pub(super) async fn together(
 
 /// One turn, from the first lock on; none where it was too short.
 async fn one_by_one(
-    core: &Arc<Core>,
+    engine: &Arc<Engine>,
     wish: &Wish,
     outlook: &mut Outlook,
     turn: Duration,
@@ -74,24 +74,24 @@ async fn one_by_one(
             order: Order { is_renewed: true, ..wish.order.clone() },
             ..*wish
         };
-        match next(core, &wanted, outlook, &part, ends_at).await? {
+        match next(engine, &wanted, outlook, &part, ends_at).await? {
             Ok(lease) => part.replace(lease),
             Err(error) => return Some(Err(error)),
         }
         ends_at.get_or_insert_with(|| clock::now().after(turn));
     }
-    next(core, wish, outlook, &part, ends_at).await
+    next(engine, wish, outlook, &part, ends_at).await
 }
 
 /// Takes all locks of a wish, of which `part` has all but the last.
 async fn next(
-    core: &Arc<Core>,
+    engine: &Arc<Engine>,
     wish: &Wish,
     outlook: &mut Outlook,
     part: &Part,
     ends_at: Option<Moment>,
 ) -> Option<Result<Lease, Error>> {
-    let waiter = Waiter::of_last(core, wish, outlook, part.owner());
+    let waiter = Waiter::of_last(engine, wish, outlook, part.owner());
     let taken = Box::pin(waiter.run(None));
     match ends_at {
         Some(ends_at) => timeout(ends_at.since(clock::now()), taken).await.ok(),

@@ -14,17 +14,16 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::acquire::{Bid, Refused, failed, shut_down};
-use super::acquirer::attempt_aside;
+use super::attempt::{Bid, Refused, attempt_aside, shut_down};
 use super::claim::Claim;
-use super::core::{Core, Lead};
+use super::core::Lead;
+use super::engine::Engine;
 use super::fingerprint::rank;
-use super::hold::title;
 use super::lease::Lease;
 use super::limit::Limit;
-use super::lines::{Lines, Ticket, Turn};
+use super::lines::{Failing, Ticket, Turn};
 use super::manner::{Manner, Taking, Waiting};
-use super::names::Names;
+use super::names::{Names, title};
 use super::order::Wish;
 use super::post::Lanes;
 use super::race::{First, any, race};
@@ -47,12 +46,12 @@ const LAST_LOOK_SHARE: u32 = 8;
 ///
 /// When the future is dropped, its place goes to the next one, and what was granted is given back.
 pub(super) async fn wait(
-    core: &Arc<Core>,
+    engine: &Arc<Engine>,
     wish: &Wish,
     patience: Patience,
     refused: Option<Refused>,
 ) -> Result<Lease, Error> {
-    Waiter::of_last(core, wish, &mut Outlook::new(patience), None).run(refused).await
+    Waiter::of_last(engine, wish, &mut Outlook::new(patience), None).run(refused).await
 }
 
 /// What a request has come to so far.
@@ -73,7 +72,7 @@ impl Outlook {
 }
 
 pub(super) struct Waiter<'a> {
-    core: &'a Arc<Core>,
+    engine: &'a Arc<Engine>,
     wish: &'a Wish,
     outlook: &'a mut Outlook,
     /// The owner that has all locks of the wish but the last, if this one has them already.
@@ -99,9 +98,13 @@ enum Asked {
 
 impl<'a> Waiter<'a> {
     /// For all locks of a wish, in no line: they are free together, or they are not.
-    pub(super) fn of_all(core: &'a Arc<Core>, wish: &'a Wish, outlook: &'a mut Outlook) -> Self {
+    pub(super) fn of_all(
+        engine: &'a Arc<Engine>,
+        wish: &'a Wish,
+        outlook: &'a mut Outlook,
+    ) -> Self {
         Self {
-            core,
+            engine,
             wish,
             outlook,
             part: None,
@@ -116,14 +119,14 @@ impl<'a> Waiter<'a> {
 
     /// For the last lock of a wish, in its line, with the others if there are any, which `part` has.
     pub(super) fn of_last(
-        core: &'a Arc<Core>,
+        engine: &'a Arc<Engine>,
         wish: &'a Wish,
         outlook: &'a mut Outlook,
         part: Option<&'a [u8]>,
     ) -> Self {
         let last = &wish.names[wish.names.len() - 1];
-        let ticket = Lines::join(core, last, &wish.order, outlook.limit(), part.is_none());
-        Self { part, ticket: Some(ticket), ..Self::of_all(core, wish, outlook) }
+        let ticket = engine.lines().join(last, &wish.order, outlook.limit(), part.is_none());
+        Self { part, ticket: Some(ticket), ..Self::of_all(engine, wish, outlook) }
     }
 
     /// # Cancel safety
@@ -147,7 +150,7 @@ impl<'a> Waiter<'a> {
                     continue;
                 }
                 Turn::Handed(lock) => match lock.await {
-                    Ok(lease) => return Ok(lease),
+                    Ok(granted) => return Ok(Lease::begin(self.engine, granted)),
                     Err(refused) => {
                         self.ticket.iter().for_each(Ticket::rejoin);
                         (refused, false)
@@ -166,7 +169,7 @@ impl<'a> Waiter<'a> {
     fn turn(&self) -> Turn {
         match &self.ticket {
             Some(ticket) => ticket.turn(),
-            None if self.core.is_shut_down() => Turn::Closed,
+            None if self.engine.is_shut_down() => Turn::Closed,
             None => Turn::First,
         }
     }
@@ -180,7 +183,7 @@ impl<'a> Waiter<'a> {
             return Ok(());
         };
         let reserve = match &self.outlook.known {
-            None => (left / LAST_LOOK_SHARE).min(self.core.command_timeout()),
+            None => (left / LAST_LOOK_SHARE).min(self.engine.command_timeout()),
             Some(_) => Duration::ZERO,
         };
         if timeout(left - reserve, ticket.called()).await.is_ok() {
@@ -198,7 +201,7 @@ impl<'a> Waiter<'a> {
 
     fn claim(&self, lanes: Lanes) -> Claim {
         let Wish { names, order, .. } = self.wish;
-        Claim::with(self.core, names.clone(), order, lanes, self.part)
+        Claim::with(self.engine.core(), names.clone(), order, lanes, self.part)
     }
 
     fn bid(&self, manner: Manner) -> Bid {
@@ -219,7 +222,9 @@ impl<'a> Waiter<'a> {
             let claim = self.claim(Lanes::Watching);
             let attempted = attempt_aside(claim, self.bid(self.manner(taking)));
             let refused = match race(attempted, self.interrupted()).await {
-                First::One(Ok(lease)) => return Asked::Granted(lease),
+                First::One(Ok(granted)) => {
+                    return Asked::Granted(Lease::begin(self.engine, granted));
+                }
                 First::One(Err(refused)) => refused,
                 First::Other(()) => return Asked::Interrupted,
             };
@@ -318,10 +323,10 @@ impl<'a> Waiter<'a> {
     fn begin_to_watch(&mut self) {
         let names = &self.wish.names[..];
         let awaited = if self.part.is_some() { &names[names.len() - 1..] } else { names };
-        let nodes = awaited.iter().flat_map(|names| self.core.nodes_for(names));
+        let nodes = awaited.iter().flat_map(|names| self.engine.nodes_for(names));
         nodes.for_each(|node| node.want(node.watch_lane()));
         if self.watches.is_empty() {
-            let watch = |names: &Names| self.core.watchers().watch(names.lock());
+            let watch = |names: &Names| self.engine.watchers().watch(names.lock());
             self.watches = awaited.iter().map(watch).collect();
         }
         self.watches.iter().for_each(Watch::rearm);
@@ -342,7 +347,7 @@ impl<'a> Waiter<'a> {
             let is_known = |server: &usize| !self.forgetful.contains(server);
             self.forgetful.extend(round.free_at.filter(is_known));
             let lock = self.wish.names[0].lock();
-            let lead = || self.core.leader(lock, round.slowest_answer(), &self.forgetful);
+            let lead = || self.engine.leader(lock, round.slowest_answer(), &self.forgetful);
             // One server's word of a holder hides that the others do not serve.
             self.lead = matches!(refused.setback, Setback::Held(_)).then(lead).flatten();
             self.turns.refused(rank(holder.owner.as_bytes(), ""), others, is_counted)
@@ -360,7 +365,7 @@ impl<'a> Waiter<'a> {
         let stirred = any(self.watches.iter().map(Watch::stirred));
         let woken = race(self.called(), stirred);
         if let First::One(First::Other(())) = race(woken, sleep(delay)).await {
-            self.core.meter().note_woken();
+            self.engine.meter().note_woken();
             if self.turns.is_far() {
                 race(self.called(), sleep(STAND_BACK)).await;
             }
@@ -371,14 +376,20 @@ impl<'a> Waiter<'a> {
     async fn interrupted(&self) {
         match &self.ticket {
             Some(ticket) => ticket.interrupted().await,
-            None => self.core.closed().await,
+            None => self.engine.closed().await,
         }
     }
 
     async fn called(&self) {
         match &self.ticket {
             Some(ticket) => ticket.called().await,
-            None => self.core.closed().await,
+            None => self.engine.closed().await,
         }
     }
+}
+
+/// Too few servers served another who waited for the same.
+fn failed(wish: &Wish, Failing { report, is_final }: Failing) -> Error {
+    let kind = Kind::NoQuorum { waited: None, is_final };
+    Error::new(kind, title(&wish.names), report)
 }

@@ -25,7 +25,7 @@ impl Locker {
     /// Dropping the future has no effect.
     pub async fn inspect(&self, name: impl AsRef<[u8]>) -> Result<LockView, Error> {
         let names = [self.name(name.as_ref())?];
-        let places = self.core.places().iter();
+        let places = self.engine.places().iter();
         let looked = all(places.map(|place| look(place, &names))).await;
         let looked: Vec<Looked> = looked.into_iter().flatten().collect();
         let view = self.view(&names[0], looked);
@@ -69,9 +69,9 @@ impl Locker {
                 Ok::<_, Reason>(is_freed)
             }
         };
-        let ended = all(self.core.places().iter().map(ends)).await;
+        let ended = all(self.engine.places().iter().map(ends)).await;
         let (mut freed, mut failures) = (Vec::new(), Vec::new());
-        for (place, ended) in self.core.places().iter().zip(ended) {
+        for (place, ended) in self.engine.places().iter().zip(ended) {
             let server = address(place, &names);
             match ended {
                 Ok(true) => freed.push(server),
@@ -79,15 +79,15 @@ impl Locker {
                 Err(reason) => failures.push(ServerFailure::new(server, &reason)),
             }
         }
-        Ok(Broken { freed, failures, quorum: self.core.quorum().needed() })
+        Ok(Broken { freed, failures, quorum: self.engine.quorum().needed() })
     }
 
     /// What the servers said of a lock, in their order.
     pub(super) fn view(&self, names: &Names, looked: Vec<Looked>) -> LockView {
-        let places = self.core.places().iter();
+        let places = self.engine.places().iter();
         let looked = places.map(|place| address(place, names)).zip(looked).collect();
         let name = names.lock()[self.defaults.prefix.len()..].to_vec();
-        merge(name, self.core.quorum(), self.core.fingerprint(), looked)
+        merge(name, self.engine.quorum(), self.engine.fingerprint(), looked)
     }
 }
 

@@ -58,7 +58,7 @@ impl Locker {
     /// What other libraries keep is not among them: by its value alone it cannot be told from
     /// anything else. [`Locker::inspect`] shows it by its name.
     pub fn list(&self, pattern: impl AsRef<[u8]>) -> LockList {
-        let places = self.core.places().iter().enumerate();
+        let places = self.engine.places().iter().enumerate();
         let ahead = places
             .flat_map(|(place, servers)| servers.nodes().into_iter().map(move |node| (place, node)))
             .collect();
@@ -133,8 +133,8 @@ impl LockList {
     #[must_use]
     pub fn is_complete(&self) -> bool {
         let whole = self.passages.iter().filter(|passage| **passage == Passage::Whole).count();
-        let core = &self.locker.core;
-        self.ahead.is_empty() && whole > core.places().len() - core.quorum().needed()
+        let engine = &self.locker.engine;
+        self.ahead.is_empty() && whole > engine.places().len() - engine.quorum().needed()
     }
 
     /// The next step with one server, and what is found in it. A lock is found at the first of its
@@ -143,7 +143,7 @@ impl LockList {
         let (cursor, keys) = scan(node, &self.cursor, &self.pattern).await?;
         let names: HashSet<Names> = keys.iter().filter_map(|key| self.name_of(key)).collect();
         let names = sift(node, names.into_iter().collect()).await?;
-        let places = self.locker.core.places();
+        let places = self.locker.engine.places();
         let here = look(&places[place], &names).await;
         if let Some(reason) = here.iter().find_map(silence) {
             return Err(reason.clone());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::core::Core;
-use super::super::hold::Hold;
+use super::super::names::Names;
 use super::super::order::Wish;
 use crate::error::Error;
 use crate::policy::Loss;
@@ -17,7 +17,14 @@ impl AcquireSpan {
     }
 
     #[inline(always)]
-    pub(in crate::lock) fn granted(&self, _hold: &Hold, _waited: Duration) {}
+    pub(in crate::lock) fn granted(
+        &self,
+        _hold: &HoldSpan,
+        _names: &[Names],
+        _token: Option<u64>,
+        _waited: Duration,
+    ) {
+    }
 
     #[inline(always)]
     pub(in crate::lock) fn refused(&self, _error: &Error) {}
@@ -34,7 +41,7 @@ impl HoldSpan {
     pub(in crate::lock) fn close(&self, _outcome: &'static str) {}
 
     #[inline(always)]
-    pub(in crate::lock) fn lost(&self, _hold: &Hold, _reason: Loss) {}
+    pub(in crate::lock) fn lost(&self, _names: &[Names], _reason: Loss) {}
 
     #[inline(always)]
     pub(in crate::lock) fn renew(&self) -> Step {

@@ -10,7 +10,7 @@ use tracing::field::{Empty, display};
 use tracing::{Span, debug, debug_span, info_span, warn};
 
 use super::super::core::Core;
-use super::super::hold::{Hold, title};
+use super::super::names::{Names, title};
 use super::super::order::Wish;
 use crate::error::{Error, ErrorKind};
 use crate::policy::Loss;
@@ -38,11 +38,17 @@ impl AcquireSpan {
     }
 
     /// The span of its hold begins, beside this one and not within it.
-    pub(in crate::lock) fn granted(&self, hold: &Hold, waited: Duration) {
+    pub(in crate::lock) fn granted(
+        &self,
+        hold: &HoldSpan,
+        names: &[Names],
+        token: Option<u64>,
+        waited: Duration,
+    ) {
         self.0.record("outcome", "granted");
-        self.0.record("token", hold.token());
+        self.0.record("token", token);
         self.0.record("waited_us", micros(waited));
-        hold.span.open(hold, &self.0);
+        hold.open(names, token, &self.0);
     }
 
     pub(in crate::lock) fn refused(&self, error: &Error) {
@@ -69,12 +75,12 @@ impl HoldSpan {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open(&self, hold: &Hold, acquire: &Span) {
+    fn open(&self, names: &[Names], token: Option<u64>, acquire: &Span) {
         let span = info_span!(
             target: "leasehold",
             "leasehold.hold",
-            lock = %hold.title(),
-            token = hold.token(),
+            lock = %title(names),
+            token = token,
             outcome = Empty,
             reason = Empty,
         );
@@ -88,15 +94,15 @@ impl HoldSpan {
         }
     }
 
-    pub(in crate::lock) fn lost(&self, hold: &Hold, reason: Loss) {
+    pub(in crate::lock) fn lost(&self, names: &[Names], reason: Loss) {
         let span = self.slot().take().unwrap_or_else(Span::none);
         span.record("outcome", "lost");
         span.record("reason", display(reason));
         if reason == Loss::ShutDown {
             // As it was meant to be.
-            debug!(target: "leasehold", parent: &span, lock = %hold.title(), "a lease is ended");
+            debug!(target: "leasehold", parent: &span, lock = %title(names), "a lease is ended");
         } else {
-            warn!(target: "leasehold", parent: &span, lock = %hold.title(), %reason, "a lease is lost");
+            warn!(target: "leasehold", parent: &span, lock = %title(names), %reason, "a lease is lost");
         }
     }
 

@@ -1,0 +1,28 @@
+//! How those who wait for a lease's loss are told.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// There is something to ring once somebody waits: most leases are given back before.
+#[derive(Default)]
+pub(super) struct Bell(Mutex<Option<Arc<Notify>>>);
+
+impl Bell {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Notify>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells those who wait; one who comes later finds the loss.
+    pub(super) fn ring(&self) {
+        let rung = self.lock().clone();
+        if let Some(rung) = rung {
+            rung.notify_waiters();
+        }
+    }
+
+    /// What those who wait listen to.
+    pub(super) fn heard(&self) -> Arc<Notify> {
+        Arc::clone(self.lock().get_or_insert_default())
+    }
+}

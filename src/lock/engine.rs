@@ -1,0 +1,54 @@
+//! What runs on a locker's core: the leases that are kept, and those who wait.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::core::Core;
+use super::keeper::Keeper;
+use super::lines::Lines;
+
+pub(crate) struct Engine {
+    core: Arc<Core>,
+    keeper: Arc<Keeper>,
+    lines: Arc<Lines>,
+}
+
+impl Engine {
+    pub(crate) fn new(core: Core) -> Self {
+        let core = Arc::new(core);
+        let keeper = Arc::new(Keeper::new(Arc::clone(&core)));
+        Self { lines: Arc::new(Lines::new(Arc::clone(&core))), keeper, core }
+    }
+
+    pub(super) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    pub(super) fn keeper(&self) -> &Arc<Keeper> {
+        &self.keeper
+    }
+
+    pub(super) fn lines(&self) -> &Arc<Lines> {
+        &self.lines
+    }
+
+    /// Nobody is let in any more, and who waits is told.
+    pub(super) fn close(&self) {
+        self.core.close();
+        self.lines.close();
+    }
+}
+
+impl Deref for Engine {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        &self.core
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.keeper.dismiss();
+    }
+}
