@@ -31,7 +31,7 @@ use crate::net::connection::Connection;
 use crate::net::handshake::OpenError;
 use crate::net::pushes::Listeners;
 use crate::policy::Quorum;
-use crate::server::endpoint::Endpoint;
+use crate::server::endpoint::{Endpoint, Seeds, Watched};
 use crate::server::kin::NodeSettings;
 
 /// Who is examined, and against what.
@@ -52,9 +52,9 @@ pub(crate) enum Candidates {
     /// Servers that stay; or what is wrong with a URL.
     Fixed(Vec<Result<Endpoint, String>>),
     /// Nodes of a Cluster, by which its masters are found.
-    Cluster(Vec<Endpoint>),
-    /// Sentinels, by which the master of a service is found.
-    Service { sentinels: Vec<Endpoint>, name: String, template: Endpoint },
+    Cluster(Seeds),
+    /// A service, whose master is found by its Sentinels.
+    Service(Watched),
 }
 
 /// One server, met or not.
@@ -193,7 +193,7 @@ fn find_same_runs(patients: &mut [Patient]) {
 fn voting(plan: &Plan, patients: &[Patient]) -> usize {
     match plan.candidates {
         Candidates::Fixed(_) => patients.iter().filter(|patient| patient.may_vote()).count(),
-        Candidates::Cluster(_) | Candidates::Service { .. } => {
+        Candidates::Cluster(_) | Candidates::Service(_) => {
             usize::from(!patients.is_empty() && patients.iter().all(Patient::may_vote))
         }
     }

@@ -40,12 +40,17 @@
 //!
 //! # Features
 //!
-//! None is on by default. `tls`: `rediss://` and `valkeys://` URLs, by rustls. `metrics`: counters, gauges and
+//! On by default: `cluster`, for `redis-cluster://` URLs, and `sentinel`, for `redis-sentinel://` URLs;
+//! without them nothing of either is in a program. Others are off: `tls`: `rediss://` and `valkeys://` URLs, by rustls. `metrics`: counters, gauges and
 //! histograms by the crate `metrics`. `tracing`: spans for acquire, hold, renew and release by the
 //! crate `tracing`. `examine`: `Builder::examine`, whether servers are fit for locks. `inspect`:
 //! `Locker::inspect` and `Locker::list`, who holds what. The command `leasehold` is the crate `leasehold-cli`.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(all(feature = "cluster", feature = "sentinel")),
+    allow(dead_code, reason = "what is there for servers that move alone: the compiler drops it")
+)]
 
 mod builder;
 mod clock;

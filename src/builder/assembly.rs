@@ -19,7 +19,7 @@ use crate::policy::{Quorum, Term};
 use crate::server::backlog::Backlog;
 use crate::server::cluster::Cluster;
 use crate::server::credentials::Login;
-use crate::server::endpoint::{Endpoint, Target};
+use crate::server::endpoint::{Endpoint, Seeds, Target, Watched};
 use crate::server::fitness::Rules;
 use crate::server::kin::{Kin, NodeSettings};
 use crate::server::node::Node;
@@ -55,10 +55,9 @@ pub(super) enum Servers {
     /// Servers that stay where they are, each with a vote.
     Fixed(Vec<Endpoint>),
     /// Some nodes of a Cluster, which has one vote.
-    Cluster(Vec<Endpoint>),
-    /// Sentinels, the service that they are asked for, and how its servers are reached; it has one
-    /// vote.
-    Service { sentinels: Vec<Endpoint>, name: String, template: Endpoint },
+    Cluster(Seeds),
+    /// A service that Sentinels watch, which has one vote.
+    Service(Watched),
 }
 
 impl Servers {
@@ -66,7 +65,7 @@ impl Servers {
     pub(super) fn places(&self) -> usize {
         match self {
             Self::Fixed(endpoints) => endpoints.len(),
-            Self::Cluster(_) | Self::Service { .. } => 1,
+            Self::Cluster(_) | Self::Service(_) => 1,
         }
     }
 }
@@ -77,26 +76,15 @@ impl Builder {
         for url in &self.urls {
             match Target::parse(url).map_err(Error::misuse)? {
                 Target::Server(endpoint) => endpoints.push(self.with_login(endpoint)?),
-                Target::Cluster { seeds } if self.urls.len() == 1 => {
-                    let seeds = seeds.into_iter().map(|seed| self.with_login(seed));
-                    return Ok(Servers::Cluster(seeds.collect::<Result<_, _>>()?));
+                Target::Cluster(seeds) if self.urls.len() == 1 => {
+                    return seeds.try_map(|seed| self.with_login(seed)).map(Servers::Cluster);
                 }
-                Target::Sentinel { sentinels, service, credentials, database, tls }
-                    if self.urls.len() == 1 =>
-                {
-                    let address = sentinels[0].clone();
-                    let login = credentials.map(Login::Fixed);
-                    let template = self.with_login(Endpoint { address, login, database, tls })?;
-                    let sentinel = |address| Endpoint {
-                        address,
-                        login: self.sentinel_login.clone(),
-                        database: 0,
-                        tls,
-                    };
-                    let sentinels = sentinels.into_iter().map(sentinel).collect();
-                    return Ok(Servers::Service { sentinels, name: service, template });
+                Target::Sentinel(watched) if self.urls.len() == 1 => {
+                    let login = self.sentinel_login.as_ref();
+                    let watched = watched.try_with(|server| self.with_login(server), login);
+                    return watched.map(Servers::Service);
                 }
-                Target::Cluster { .. } | Target::Sentinel { .. } => {
+                Target::Cluster(_) | Target::Sentinel(_) => {
                     return Err(Error::misuse(NOT_ALONE));
                 }
             }
@@ -128,8 +116,9 @@ impl Builder {
     /// What servers that want TLS are met with.
     pub(super) fn tls_client(&self, servers: &Servers) -> Result<Option<Client>, Error> {
         let endpoints = match servers {
-            Servers::Fixed(endpoints) | Servers::Cluster(endpoints) => &endpoints[..],
-            Servers::Service { sentinels, .. } => sentinels,
+            Servers::Fixed(endpoints) => endpoints,
+            Servers::Cluster(seeds) => seeds.endpoints(),
+            Servers::Service(watched) => watched.sentinels(),
         };
         #[cfg(feature = "tls")]
         return security::client(self.tls.as_ref(), endpoints);
@@ -187,7 +176,7 @@ impl Builder {
         quorum: Quorum,
         tls: Option<Client>,
     ) -> Result<Core, Error> {
-        let is_service = matches!(servers, Servers::Service { .. });
+        let is_service = matches!(servers, Servers::Service(_));
         let is_judged = self.is_judged(servers.places(), is_service);
         let rules = Rules {
             restart_guard: self.guarded_ttl(),
@@ -197,12 +186,12 @@ impl Builder {
         };
         let limits = match servers {
             Servers::Fixed(_) => limits::OF_LOCKS,
-            Servers::Cluster(_) | Servers::Service { .. } => limits::OF_LISTS,
+            Servers::Cluster(_) | Servers::Service(_) => limits::OF_LISTS,
         };
         let settings = self.node_settings(tls, is_judged.then_some(rules), limits);
         let addresses: Vec<String> = match &servers {
             Servers::Fixed(endpoints) => endpoints.iter().map(|e| e.address.to_string()).collect(),
-            Servers::Cluster(_) | Servers::Service { .. } => vec![String::new()],
+            Servers::Cluster(_) | Servers::Service(_) => vec![String::new()],
         };
         let fingerprint = (addresses.len() > 1).then(|| fingerprint(&addresses, quorum.needed()));
         let watchers = Arc::new(Watchers::default());
@@ -221,9 +210,8 @@ impl Builder {
             Servers::Cluster(seeds) => {
                 vec![Place::Listed(Cluster::find(seeds, kin).await.map_err(unheard)?)]
             }
-            Servers::Service { sentinels, name, template } => {
-                let found = Service::find(sentinels, name, template, kin).await;
-                vec![Place::Listed(found.map_err(unheard)?)]
+            Servers::Service(watched) => {
+                vec![Place::Listed(Service::find(watched, kin).await.map_err(unheard)?)]
             }
         };
         let guarded_ttl = self.guarded_ttl();

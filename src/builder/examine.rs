@@ -63,10 +63,10 @@ impl Builder {
             }
             Candidates::Cluster(seeds) => (Servers::Cluster(seeds.clone()), 1),
             // As the Sentinels are met, so is the server.
-            Candidates::Service { sentinels, .. } => (Servers::Fixed(sentinels.clone()), 1),
+            Candidates::Service(watched) => (Servers::Fixed(watched.sentinels().to_vec()), 1),
         };
         let in_cluster = matches!(candidates, Candidates::Cluster(_));
-        let is_service = matches!(candidates, Candidates::Service { .. });
+        let is_service = matches!(candidates, Candidates::Service(_));
         let standard = Standard {
             ttl: self.defaults.ttl,
             restart_guard: self.guarded_ttl(),
@@ -96,9 +96,7 @@ impl Builder {
                     Candidates::Fixed(endpoints.into_iter().map(Ok).collect())
                 }
                 Ok(Servers::Cluster(seeds)) => Candidates::Cluster(seeds),
-                Ok(Servers::Service { sentinels, name, template }) => {
-                    Candidates::Service { sentinels, name, template }
-                }
+                Ok(Servers::Service(watched)) => Candidates::Service(watched),
                 Err(error) => Candidates::Fixed(vec![Err(error.to_string())]),
             };
         }
@@ -107,9 +105,7 @@ impl Builder {
                 Target::Server(endpoint) => {
                     self.with_login(endpoint).map_err(|error| error.to_string())
                 }
-                Target::Cluster { .. } | Target::Sentinel { .. } => {
-                    Err(super::assembly::NOT_ALONE.into())
-                }
+                Target::Cluster(_) | Target::Sentinel(_) => Err(super::assembly::NOT_ALONE.into()),
             }
         };
         Candidates::Fixed(self.urls.iter().map(candidate).collect())

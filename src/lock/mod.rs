@@ -8,6 +8,7 @@ pub(crate) mod acquire;
 pub(crate) mod acquirer;
 pub(crate) mod adaptive;
 pub(crate) mod answer;
+#[cfg_attr(not(feature = "cluster"), path = "apart/off.rs")]
 mod apart;
 mod ask;
 mod asked;
@@ -20,6 +21,7 @@ pub(crate) mod engine;
 mod fanout;
 pub(crate) mod few;
 pub(crate) mod fingerprint;
+#[cfg_attr(not(any(feature = "cluster", feature = "sentinel")), path = "follow/off.rs")]
 mod follow;
 mod granted_by;
 pub(crate) mod guard;

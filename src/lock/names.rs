@@ -184,6 +184,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    #[cfg(feature = "cluster")]
     use crate::server::cluster::slot::slot_of;
 
     /// Redis Cluster specification, "Hash tags": what of a key is hashed, spelled out anew.
@@ -262,6 +263,7 @@ mod tests {
     }
 
     proptest! {
+        #[cfg(feature = "cluster")]
         #[test]
         fn keys_of_any_bytes_share_the_slot_that_we_send_them_to(
             name in prop::collection::vec(prop_oneof![Just(b'{'), Just(b'}'), any::<u8>()], 1..12),

@@ -115,6 +115,7 @@ impl Code {
             "NOSCRIPT" => Self::NoScript,
             "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "BUSY" | "OOM" | "MISCONF"
             | "NOREPLICAS" => Self::Later,
+            #[cfg(feature = "cluster")]
             "TRYAGAIN" => Self::Apart,
             "READONLY" => Self::ReadOnly,
             "MOVED" | "ASK" => Self::Elsewhere,
@@ -213,6 +214,7 @@ mod tests {
             (b"NOPERM this user has no permissions to run the 'eval' command", Code::Permission),
             (b"NOSCRIPT No matching script. Please use EVAL.", Code::NoScript),
             (b"LOADING Redis is loading the dataset in memory", Code::Later),
+            #[cfg(feature = "cluster")]
             (b"TRYAGAIN Multiple keys request during rehashing of slot", Code::Apart),
             (b"READONLY You can't write against a read only replica.", Code::ReadOnly),
             (b"MOVED 3999 127.0.0.1:6381", Code::Elsewhere),

@@ -13,6 +13,7 @@ mod failover;
 mod fence;
 mod lifecycle;
 mod loss;
+#[cfg(feature = "sentinel")]
 mod mastership;
 #[cfg(test)]
 mod model;
@@ -43,6 +44,7 @@ pub(crate) use fence::Ballot;
 pub(crate) use lifecycle::{End, LeaseEvent, LeaseState, Transition};
 pub(crate) use loss::BEAT;
 pub use loss::Loss;
+#[cfg(feature = "sentinel")]
 pub(crate) use mastership::{Evidence, Mastership, Role, SETTLING, Step, Successor, Word};
 pub use moment::Moment;
 pub(crate) use patience::{Next, Patience, Rest, Setback, Wait};

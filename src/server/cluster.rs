@@ -23,7 +23,7 @@ use self::map::{BadMap, Map};
 use self::redirect::{Kind, Redirect};
 use super::call::ask;
 use super::command::Command;
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, Seeds};
 use super::kin::Kin;
 use super::node::Node;
 use super::place::{Detour, Directory, Listing, Tasks, Unheard};
@@ -57,16 +57,15 @@ struct Routes {
 
 /// The nodes that are connected to, and what is needed for more.
 struct Nodes {
-    /// At least one. How it is reached is how the others are.
-    seeds: Vec<Endpoint>,
+    /// Every node is reached as these are.
+    seeds: Seeds,
     kin: Kin,
     connected: Mutex<Vec<Arc<Node>>>,
 }
 
 impl Cluster {
     /// Finds the cluster that these seeds are of; what each of them says, if none of them knows.
-    /// There is at least one.
-    pub(crate) async fn find(seeds: Vec<Endpoint>, kin: Kin) -> Result<Listing, Vec<Unheard>> {
+    pub(crate) async fn find(seeds: Seeds, kin: Kin) -> Result<Listing, Vec<Unheard>> {
         let nodes = Nodes { seeds, kin, connected: Mutex::default() };
         let routes = nodes.route(nodes.look_up().await?);
         let routes = ArcSwap::from_pointee(routes);
@@ -108,7 +107,7 @@ impl Nodes {
         if let Some(known) = connected.iter().find(|node| node.endpoint().address == address) {
             return Arc::clone(known);
         }
-        let endpoint = Endpoint { address, ..self.seeds[0].clone() };
+        let endpoint = Endpoint { address, ..self.seeds.endpoints()[0].clone() };
         let node = Arc::new(Node::start(0, endpoint, self.kin.clone()));
         connected.push(Arc::clone(&node));
         node
@@ -138,7 +137,7 @@ impl Nodes {
         let by_chance = usize::try_from(clock::random_bits() >> 32).unwrap_or(0);
         let first = by_chance % known.len().max(1);
         known.rotate_left(first);
-        known.extend(self.seeds.iter().map(|seed| seed.address.clone()));
+        known.extend(self.seeds.endpoints().iter().map(|seed| seed.address.clone()));
         let mut unheard = Vec::new();
         // Those that are connected first: one that is down is waited for only where all are.
         for is_patient in [false, true] {

@@ -6,14 +6,20 @@
 
 use std::fmt;
 
+#[cfg_attr(not(feature = "cluster"), path = "endpoint/cluster/off.rs")]
+mod cluster;
 mod invalid;
 mod percent;
 mod pieces;
+#[cfg_attr(not(feature = "sentinel"), path = "endpoint/sentinel/off.rs")]
+mod sentinel;
 mod target;
-#[cfg(test)]
+#[cfg(all(test, feature = "cluster", feature = "sentinel"))]
 mod tests;
 
+pub use cluster::Seeds;
 pub use invalid::{InvalidEndpoint, Part};
+pub use sentinel::Watched;
 pub use target::Target;
 
 pub use super::credentials::{Credentials, Login, Secret};

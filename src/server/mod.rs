@@ -6,6 +6,7 @@
 
 pub(crate) mod backlog;
 pub(crate) mod call;
+#[cfg_attr(not(feature = "cluster"), path = "cluster/off.rs")]
 pub mod cluster;
 pub(crate) mod command;
 pub mod credentials;
@@ -21,6 +22,7 @@ pub(crate) mod place;
 pub(crate) mod redelivery;
 pub(crate) mod registry;
 pub(crate) mod script;
+#[cfg_attr(not(feature = "sentinel"), path = "sentinel/off.rs")]
 pub(crate) mod sentinel;
 pub(crate) mod session;
 pub(crate) mod watch;

@@ -20,7 +20,7 @@ mod word;
 
 use self::inquiry::{Finding, Inquiry};
 use self::listening::Sentinel;
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, Watched};
 use super::fitness::Refusal;
 use super::kin::Kin;
 use super::node::Node;
@@ -50,15 +50,10 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Finds the master of the service `name` by these Sentinels; what each of them says, if there
-    /// is none to be found. There is at least one Sentinel. `template` is how the servers are
-    /// reached, whatever its address.
-    pub(crate) async fn find(
-        sentinels: Vec<Endpoint>,
-        name: String,
-        template: Endpoint,
-        kin: Kin,
-    ) -> Result<Listing, Vec<Unheard>> {
+    /// Finds the master of a service by its Sentinels; what each of them says, if there is none to be
+    /// found.
+    pub(crate) async fn find(watched: Watched, kin: Kin) -> Result<Listing, Vec<Unheard>> {
+        let Watched { sentinels, service: name, template } = watched;
         let wanted = Arc::new(Notify::new());
         let sentinels: Vec<_> =
             sentinels.into_iter().map(|endpoint| Arc::new(Sentinel::new(endpoint))).collect();

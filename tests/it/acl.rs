@@ -1,6 +1,7 @@
 //! The rights of `docs/acl.md`: a user with just these can do everything, and each of them taken
 //! away gives an error that names it, and no wait without an end.
 
+#[cfg(all(feature = "cluster", feature = "sentinel"))]
 mod moving;
 
 use std::future::IntoFuture;

@@ -43,3 +43,22 @@ async fn a_build_without_tls_does_not_fall_back_to_none() {
     let error = soon("an error", Locker::connect(&url)).await.map(|_| ()).unwrap_err();
     assert!(error.is_misuse() && error.to_string().contains("the feature `tls`"), "{error}");
 }
+
+#[cfg(not(all(feature = "cluster", feature = "sentinel")))]
+async fn assert_left_out(url: &str, feature: &str) {
+    let error = soon("an error", Locker::connect(url)).await.map(|_| ()).unwrap_err();
+    let remedy = format!("build leasehold with the feature `{feature}`");
+    assert!(error.is_misuse() && error.to_string().contains(&remedy), "{error}");
+}
+
+#[cfg(not(feature = "cluster"))]
+#[tokio::test]
+async fn a_build_without_clusters_says_which_feature_they_need() {
+    assert_left_out("rediss-cluster://127.0.0.1,127.0.0.2", "cluster").await;
+}
+
+#[cfg(not(feature = "sentinel"))]
+#[tokio::test]
+async fn a_build_without_sentinels_says_which_feature_they_need() {
+    assert_left_out("valkey-sentinel://127.0.0.1/main", "sentinel").await;
+}

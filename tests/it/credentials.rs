@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use leasehold::{Builder, Credentials, Guard, Locker};
 use leasehold_testing::scripted::greeting;
-use leasehold_testing::{
-    Action, Cluster, Command, RedisServer, ScriptedServer, Sentinels, eventually, soon,
-};
+use leasehold_testing::{Action, Command, RedisServer, ScriptedServer, eventually, soon};
 
 const USER: &str = "app";
 /// Of leases that are renewed several times while a test goes on.
@@ -283,9 +281,10 @@ fn ids(server: &RedisServer) -> BTreeSet<String> {
     ours.map(|line| line.split(' ').next().unwrap().to_owned()).collect()
 }
 
+#[cfg(feature = "cluster")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_nodes_of_a_cluster_are_logged_in_to_as_well() {
-    let cluster = Cluster::start();
+    let cluster = leasehold_testing::Cluster::start();
     cluster.nodes().for_each(|node| lets_in(node, "first-password"));
     let vault = Vault::with(Mood::Gives("first-password"), Some(VALID_FOR));
     let locker = builder(cluster.seed_url(1), &vault).connect().await.unwrap();
@@ -315,8 +314,11 @@ async fn the_nodes_of_a_cluster_are_logged_in_to_as_well() {
     assert_eq!(locker.stats().logins_failed, 0);
 }
 
+#[cfg(feature = "sentinel")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sentinels_and_their_master_are_logged_in_to_each_by_its_own() {
+    use leasehold_testing::Sentinels;
+
     let mut sentinels = Sentinels::start();
     sentinels.servers().iter().for_each(|server| lets_in(server, "servers-first"));
     let count = sentinels.sentinel_ports().len();

@@ -7,6 +7,7 @@ mod acl;
 mod addresses;
 mod backlog;
 mod cancel;
+#[cfg(feature = "cluster")]
 mod cluster;
 mod credentials;
 #[cfg(all(feature = "metrics", feature = "tracing"))]
@@ -29,6 +30,7 @@ mod renewal;
 mod repair;
 mod replicas;
 mod scripts;
+#[cfg(feature = "sentinel")]
 mod sentinel;
 mod shutdown;
 mod stats;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use leasehold::{Error, Guard, Locker, Loss, Tls};
-use leasehold_testing::{Authority, Cluster, Identity, RedisServer, binary, eventually, soon};
+use leasehold_testing::{Authority, Identity, RedisServer, eventually, soon};
 use tokio::task::JoinSet;
 
 /// So long that no renewal is needed.
@@ -284,8 +284,11 @@ async fn a_quorum_may_be_met_over_tls() {
 }
 
 /// A cluster's nodes name each other's ports for TLS to whoever asks over TLS.
+#[cfg(feature = "cluster")]
 #[tokio::test]
 async fn a_cluster_is_found_and_followed_over_tls() {
+    use leasehold_testing::binary;
+
     if binary::lacks(binary::is_seven(), "a choice of the port that nodes talk on over TLS") {
         return;
     }
@@ -294,7 +297,7 @@ async fn a_cluster_is_found_and_followed_over_tls() {
     // The nodes are clients of one another.
     let builder = RedisServer::builder().mutual_tls(&identity, &authority.pem());
     let builder = builder.arg("--tls-cluster").arg("yes").arg("--tls-replication").arg("yes");
-    let cluster = Cluster::start_as(&builder);
+    let cluster = leasehold_testing::Cluster::start_as(&builder);
     let url = cluster[0].tls_url("127.0.0.1").replace("rediss://", "rediss-cluster://");
     let tls = |authority: &Authority| {
         Tls::new().ca_pem(authority.pem()).client_certificate_pem(&*identity.chain, &*identity.key)

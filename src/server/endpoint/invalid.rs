@@ -18,6 +18,15 @@ pub enum InvalidEndpoint {
     /// A scheme that no server of ours is reached by.
     #[error("the URL's scheme {0}:// is unknown: it should be {schemes}", schemes = SCHEMES)]
     UnknownScheme(String),
+    /// A scheme of servers that this build leaves out.
+    #[cfg(not(all(feature = "cluster", feature = "sentinel")))]
+    #[error("the URL leads to {what}: build leasehold with the feature `{feature}`")]
+    LeftOut {
+        /// Who is met by it.
+        what: &'static str,
+        /// Which has to be on.
+        feature: &'static str,
+    },
     /// As before, where what stands in the scheme's place may be something else altogether.
     #[error("the URL's scheme is malformed: it should be {}", SCHEMES)]
     MalformedScheme,
@@ -63,15 +72,18 @@ pub enum InvalidEndpoint {
     )]
     UnexpectedList,
     /// Nothing between two commas, or before or behind one.
+    #[cfg(any(feature = "cluster", feature = "sentinel"))]
     #[error(
         "the URL's list of hosts has an empty place: write host:port,host:port with one comma \
          between two hosts, and none before the first or behind the last"
     )]
     GapInList,
     /// The same host and port again.
+    #[cfg(any(feature = "cluster", feature = "sentinel"))]
     #[error("the URL's list has the same host and port more than once: name each only once")]
     HostTwice,
     /// An `@` or a comma in what stands before a list.
+    #[cfg(any(feature = "cluster", feature = "sentinel"))]
     #[error(
         "the URL's user and password stand once, before the list of hosts, as in \
          user:password@host:port,host:port: in them write a ',' as %2C and an '@' as %40"
@@ -102,9 +114,11 @@ pub enum InvalidEndpoint {
     #[error("the URL has an unknown query parameter: there is only db, as in ?db=2")]
     UnknownParameter,
     /// A Sentinel URL that ends too soon.
+    #[cfg(feature = "sentinel")]
     #[error("the URL has no service name: write redis-sentinel://host:port,host:port/service")]
     MissingService,
     /// A database behind the service, or a service with a slash in it.
+    #[cfg(feature = "sentinel")]
     #[error(
         "the URL has a '/' behind or in its service name: write the database as in /service?db=2, \
          and a '/' of the name as %2F"
@@ -152,6 +166,7 @@ pub enum Part {
     /// Of a Unix socket.
     SocketPath,
     /// What Sentinels call the servers that they watch.
+    #[cfg(feature = "sentinel")]
     Service,
 }
 
@@ -161,6 +176,7 @@ impl std::fmt::Display for Part {
             Self::User => "user name",
             Self::Password => "password",
             Self::SocketPath => "socket path",
+            #[cfg(feature = "sentinel")]
             Self::Service => "service name",
         })
     }

@@ -46,6 +46,7 @@ impl<'a> Pieces<'a> {
     }
 
     /// One host or several, all different.
+    #[cfg(any(feature = "cluster", feature = "sentinel"))]
     pub(super) fn addresses(&self, default_port: u16) -> Result<Vec<Address>, InvalidEndpoint> {
         // In "h1:1,u:pw@h2" all before the '@' would be taken for a login, and a host be lost.
         if self.userinfo.is_some_and(|userinfo| userinfo.contains(['@', ','])) {
@@ -86,6 +87,7 @@ impl<'a> Pieces<'a> {
         Ok(Address::Unix { path: OsString::from_vec(path).into() })
     }
 
+    #[cfg(feature = "sentinel")]
     pub(super) fn service(&self) -> Result<String, InvalidEndpoint> {
         let name = self.path.strip_prefix('/').unwrap_or_default();
         if name.is_empty() {

@@ -3,11 +3,9 @@
 use std::fmt;
 
 use super::pieces::Pieces;
-use super::{Credentials, Endpoint, InvalidEndpoint, Login, percent, shown_user};
-use crate::net::transport::Address;
+use super::{Endpoint, InvalidEndpoint, Login, Seeds, Watched};
 
-const SERVER_PORT: u16 = 6379;
-const SENTINEL_PORT: u16 = 26379;
+pub(super) const SERVER_PORT: u16 = 6379;
 
 /// What a URL leads to:
 ///
@@ -25,23 +23,9 @@ pub enum Target {
     /// One server.
     Server(Endpoint),
     /// Some nodes of a cluster.
-    Cluster {
-        /// At least one, all with the same credentials, database and `tls`.
-        seeds: Vec<Endpoint>,
-    },
+    Cluster(Seeds),
     /// The server that is the primary of a service.
-    Sentinel {
-        /// At least one.
-        sentinels: Vec<Address>,
-        /// What the Sentinels call the primary and its replicas; never empty.
-        service: String,
-        /// For the service's servers, not for the Sentinels.
-        credentials: Option<Credentials>,
-        /// Which database of the service's servers to select.
-        database: u32,
-        /// Whether the Sentinels and the servers are reached over TLS.
-        tls: bool,
-    },
+    Sentinel(Watched),
 }
 
 impl Target {
@@ -61,25 +45,25 @@ impl Target {
             "rediss" => server(&pieces?, true),
             #[cfg(unix)]
             "redis+unix" | "unix" => socket(&pieces?),
-            "redis-cluster" => cluster(&pieces?, false),
-            "rediss-cluster" => cluster(&pieces?, true),
-            "redis-sentinel" => sentinel(&pieces?, false),
-            "rediss-sentinel" => sentinel(&pieces?, true),
+            "redis-cluster" => Seeds::parse(&pieces?, false).map(Self::Cluster),
+            "rediss-cluster" => Seeds::parse(&pieces?, true).map(Self::Cluster),
+            "redis-sentinel" => Watched::parse(&pieces?, false).map(Self::Sentinel),
+            "rediss-sentinel" => Watched::parse(&pieces?, true).map(Self::Sentinel),
             _ => Err(InvalidEndpoint::scheme(scheme)),
         }
     }
 }
 
-#[cfg(any(test, fuzzing))]
+#[cfg(all(any(test, fuzzing), feature = "cluster", feature = "sentinel"))]
 impl Target {
     /// What the URL said.
-    pub fn credentials(&self) -> Option<&Credentials> {
-        let login = match self {
-            Self::Server(endpoint) => &endpoint.login,
-            Self::Cluster { seeds } => &seeds[0].login,
-            Self::Sentinel { credentials, .. } => return credentials.as_ref(),
+    pub fn credentials(&self) -> Option<&super::Credentials> {
+        let endpoint = match self {
+            Self::Server(endpoint) => endpoint,
+            Self::Cluster(seeds) => &seeds.endpoints()[0],
+            Self::Sentinel(watched) => &watched.template,
         };
-        let Some(Login::Fixed(credentials)) = login else { return None };
+        let Some(Login::Fixed(credentials)) = &endpoint.login else { return None };
         Some(credentials)
     }
 }
@@ -108,56 +92,21 @@ fn socket(pieces: &Pieces<'_>) -> Result<Target, InvalidEndpoint> {
     Ok(Target::Server(Endpoint { address, login, database, tls: false }))
 }
 
-fn cluster(pieces: &Pieces<'_>, tls: bool) -> Result<Target, InvalidEndpoint> {
-    let addresses = pieces.addresses(SERVER_PORT)?;
-    let database = pieces.database()?;
-    let login = pieces.credentials()?.map(Login::Fixed);
-    let seed = |address| Endpoint { address, login: login.clone(), database, tls };
-    Ok(Target::Cluster { seeds: addresses.into_iter().map(seed).collect() })
-}
-
-fn sentinel(pieces: &Pieces<'_>, tls: bool) -> Result<Target, InvalidEndpoint> {
-    Ok(Target::Sentinel {
-        sentinels: pieces.addresses(SENTINEL_PORT)?,
-        service: pieces.service()?,
-        database: pieces.database_in_query()?.unwrap_or(0),
-        credentials: pieces.credentials()?,
-        tls,
-    })
-}
-
 /// As a URL without the password.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Server(endpoint) => endpoint.fmt(f),
-            Self::Cluster { seeds } => {
-                let first = seeds.first();
-                let tls = if first.is_some_and(|seed| seed.tls) { "s" } else { "" };
-                let user = shown_user(first.and_then(|seed| seed.login.as_ref()?.user()));
-                write!(f, "redis{tls}-cluster://{user}")?;
-                write_list(f, seeds.iter().map(|seed| &seed.address))?;
-                match first.map_or(0, |seed| seed.database) {
-                    0 => Ok(()),
-                    database => write!(f, "/{database}"),
-                }
-            }
-            Self::Sentinel { sentinels, service, credentials, database, tls } => {
-                let tls = if *tls { "s" } else { "" };
-                let user = credentials.as_ref().and_then(|it| it.user.as_deref());
-                write!(f, "redis{tls}-sentinel://{}", shown_user(user))?;
-                write_list(f, sentinels)?;
-                write!(f, "/{}?db={database}", percent::encode(service.as_bytes()))
-            }
+            Self::Cluster(seeds) => seeds.fmt(f),
+            Self::Sentinel(watched) => watched.fmt(f),
         }
     }
 }
 
-fn write_list<'a>(
-    f: &mut fmt::Formatter<'_>,
-    addresses: impl IntoIterator<Item = &'a Address>,
-) -> fmt::Result {
-    for (index, address) in addresses.into_iter().enumerate() {
+/// The addresses that a URL lists.
+#[cfg(any(feature = "cluster", feature = "sentinel"))]
+pub(super) fn write_list(f: &mut fmt::Formatter<'_>, endpoints: &[Endpoint]) -> fmt::Result {
+    for (index, Endpoint { address, .. }) in endpoints.iter().enumerate() {
         let comma = if index == 0 { "" } else { "," };
         write!(f, "{comma}{address}")?;
     }

@@ -35,18 +35,13 @@ fn tls(endpoint: Endpoint) -> Endpoint {
 }
 
 fn cluster<const N: usize>(seeds: [Endpoint; N]) -> Target {
-    Target::Cluster { seeds: seeds.into() }
+    Target::Cluster(Vec::from(seeds).into())
 }
 
 /// Of the service "main".
 fn sentinel<const N: usize>(sentinels: [Endpoint; N]) -> Target {
-    Target::Sentinel {
-        sentinels: sentinels.map(|sentinel| sentinel.address).into(),
-        service: "main".into(),
-        credentials: None,
-        database: 0,
-        tls: false,
-    }
+    let template = Endpoint { login: None, ..sentinels[0].clone() };
+    Target::Sentinel(Watched { sentinels: sentinels.into(), service: "main".into(), template })
 }
 
 fn database(endpoint: Endpoint, database: u32) -> Endpoint {
@@ -130,13 +125,9 @@ fn right_sentinel_urls_give_the_sentinels_and_the_service() {
     for (url, target) in table {
         assert_eq!(Target::parse(url), Ok(target), "{url}");
     }
-    let all = Target::Sentinel {
-        sentinels: vec![tcp("h", 26379).address, tcp("i", 7).address],
-        service: "a/b@é".into(),
-        credentials: Some(credentials(Some("u"), "p:w")),
-        database: 3,
-        tls: true,
-    };
+    let sentinels = vec![tls(tcp("h", 26379)), tls(tcp("i", 7))];
+    let template = database(login(sentinels[0].clone(), Some("u"), "p:w"), 3);
+    let all = Target::Sentinel(Watched { sentinels, service: "a/b@é".into(), template });
     assert_eq!(Target::parse("rediss-sentinel://u:p:w@h,i:7/a%2Fb%40%C3%A9?db=3"), Ok(all));
 }
 

@@ -174,6 +174,7 @@ async fn a_connection_that_is_never_made_keeps_nobody_past_the_limit() {
 }
 
 /// A node of a Cluster that sends on whoever asks it for a lock.
+#[cfg(feature = "cluster")]
 fn sending_on(to: impl Fn(&Command) -> u16 + Send + 'static) -> ScriptedServer {
     ScriptedServer::start(move |command| {
         greeting(command).unwrap_or_else(|| match command.name().as_str() {
@@ -186,6 +187,7 @@ fn sending_on(to: impl Fn(&Command) -> u16 + Send + 'static) -> ScriptedServer {
     })
 }
 
+#[cfg(feature = "cluster")]
 #[tokio::test]
 async fn a_redirect_to_nowhere_or_in_a_circle_keeps_nobody_past_the_limit() {
     let nowhere = ScriptedServer::start(|_| Action::Silence);

@@ -74,16 +74,16 @@ fn targets() -> impl Strategy<Value = Target> {
         |(list, credentials, database, tls)| {
             let login = credentials.map(Login::Fixed);
             let seed = |address| Endpoint { address, login: login.clone(), database, tls };
-            Target::Cluster { seeds: list.into_iter().map(seed).collect() }
+            Target::Cluster(list.into_iter().map(seed).collect::<Vec<_>>().into())
         },
     );
     let sentinel = (lists(), ".{1,10}", logins(), any::<u32>(), any::<bool>()).prop_map(
-        |(sentinels, service, credentials, database, tls)| Target::Sentinel {
-            sentinels,
-            service,
-            credentials,
-            database,
-            tls,
+        |(list, service, credentials, database, tls)| {
+            let (address, login) = (list[0].clone(), credentials.map(Login::Fixed));
+            let template = Endpoint { address, login, database, tls };
+            let sentinel = |address| Endpoint { address, login: None, database: 0, tls };
+            let sentinels = list.into_iter().map(sentinel).collect();
+            Target::Sentinel(Watched { sentinels, service, template })
         },
     );
     prop_oneof![server, cluster, sentinel]

@@ -1,0 +1,40 @@
+//! Asking all who know which servers there are.
+
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+
+use crate::examine::Plan;
+use crate::examine::report::{ServerExamination, Severity};
+use crate::net::handshake::OpenError;
+use crate::server::endpoint::Endpoint;
+
+/// What one who was asked said, in the order in which they were given.
+pub(super) async fn ask_all<T: Send + 'static, F>(
+    plan: &Arc<Plan>,
+    endpoints: &[Endpoint],
+    ask: impl Fn(Arc<Plan>, Endpoint) -> F,
+) -> Vec<(String, Result<T, OpenError>)>
+where
+    F: Future<Output = Result<T, OpenError>> + Send + 'static,
+{
+    let mut asking = JoinSet::new();
+    for (index, endpoint) in endpoints.iter().enumerate() {
+        let (server, answer) =
+            (endpoint.address.to_string(), ask(Arc::clone(plan), endpoint.clone()));
+        asking.spawn(async move { (index, server, answer.await) });
+    }
+    let mut answers = Vec::new();
+    while let Some(answer) = asking.join_next().await {
+        answers.extend(answer.ok());
+    }
+    answers.sort_by_key(|(index, ..)| *index);
+    answers.into_iter().map(|(_, server, answer)| (server, answer)).collect()
+}
+
+/// Where others could say it, one who could not keeps nobody from locks.
+pub(super) fn make_light_of(asked: &mut [ServerExamination]) {
+    for finding in asked.iter_mut().flat_map(|one| &mut one.findings) {
+        finding.severity = finding.severity.min(Severity::Warning);
+    }
+}

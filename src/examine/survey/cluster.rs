@@ -1,0 +1,64 @@
+//! Which masters the nodes of a Cluster name.
+
+use std::sync::Arc;
+
+use super::Survey;
+use super::ask_all::{ask_all, make_light_of};
+use crate::examine::report::{Check, Finding, ServerKind};
+use crate::examine::{Plan, asked, open, unmet};
+use crate::server::cluster::ask_for_map;
+use crate::server::cluster::map::Map;
+use crate::server::cluster::slot::SLOTS;
+use crate::server::endpoint::{Endpoint, Seeds};
+
+pub(super) async fn survey(plan: &Arc<Plan>, seeds: &Seeds) -> Survey {
+    let seeds = seeds.endpoints();
+    let answers = ask_all(plan, seeds, |plan, seed| async move {
+        let connection = open(&plan, &seed).await?;
+        ask_for_map(&connection, &seed).await
+    });
+    let mut survey = Survey::default();
+    let mut best: Option<Map> = None;
+    for (server, answer) in answers.await {
+        match answer {
+            Ok(map) => {
+                let covered = best.as_ref().map_or(0, Map::covered);
+                best = if map.covered() > covered { Some(map) } else { best };
+            }
+            Err(error) => survey.asked.push(asked(&server, ServerKind::Seed, unmet(error))),
+        }
+    }
+    if best.is_some() {
+        make_light_of(&mut survey.asked);
+    }
+    survey.findings.push(topology(best.as_ref()));
+    let masters = best.iter().flat_map(Map::masters);
+    survey.servers =
+        masters.map(|master| Ok(Endpoint { address: master.into(), ..seeds[0].clone() })).collect();
+    survey
+}
+
+fn topology(map: Option<&Map>) -> Finding {
+    const CHECK: Check = Check::Topology;
+    let Some(map) = map else {
+        return Finding::error(CHECK, "no node could say which masters the Cluster has")
+            .cured_by("mend the nodes named above, or name others");
+    };
+    let (masters, missing) = (map.masters().len(), SLOTS - map.covered());
+    if missing == 0 {
+        return Finding::ok(CHECK, format!("{masters} masters serve all slots"));
+    }
+    let reason = format!("{missing} slots have no master that can be reached: no locks in them");
+    Finding::error(CHECK, reason).cured_by("redis-cli --cluster check, and fix")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::examine::report::Severity;
+
+    #[test]
+    fn a_cluster_without_a_map_has_no_masters() {
+        assert_eq!(topology(None).severity, Severity::Error);
+    }
+}

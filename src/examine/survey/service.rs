@@ -1,0 +1,112 @@
+//! Which server the Sentinels of a service name.
+
+use std::sync::Arc;
+
+use super::Survey;
+use super::ask_all::{ask_all, make_light_of};
+use crate::examine::failover::{DOWN_AFTER, failover};
+use crate::examine::report::{Check, Finding, ServerKind};
+use crate::examine::{Plan, asked, open, unmet};
+use crate::net::transport::Address;
+use crate::policy::Evidence;
+use crate::server::endpoint::{Endpoint, Watched};
+use crate::server::sentinel::{self, Known};
+
+pub(super) async fn survey(plan: &Arc<Plan>, watched: &Watched) -> Survey {
+    let Watched { sentinels, service: name, template } = watched;
+    let answers = ask_all(plan, sentinels, |plan, sentinel| {
+        let name = name.clone();
+        async move {
+            let connection = open(&plan, &sentinel).await?;
+            let known = sentinel::ask(&connection, &name).await?;
+            Ok((known, connection.is_resp3(), sentinel::subscribe(&connection).await))
+        }
+    });
+    let mut survey = Survey::default();
+    let mut all: Vec<Known> = Vec::new();
+    for (server, answer) in answers.await {
+        let finding = match answer {
+            Ok((known, is_resp3, untold)) => {
+                let named = format!("it names {} as the master", known.word.master);
+                all.push(known);
+                match untold {
+                    Some(error) if is_resp3 => {
+                        let reason = format!("it does not tell of a new master: {error}");
+                        Finding::warning(Check::Rights, reason)
+                            .cured_by("without it, a new master is found some seconds later")
+                    }
+                    _ => Finding::ok(Check::Reachable, named.escape_debug().to_string()),
+                }
+            }
+            Err(error) => unmet(error),
+        };
+        survey.asked.push(asked(&server, ServerKind::Sentinel, finding));
+    }
+    if !all.is_empty() {
+        make_light_of(&mut survey.asked);
+    }
+    let others = all.iter().filter_map(|known| known.others).max();
+    let silence = all.iter().filter_map(|known| known.down_after).max();
+    let said = Evidence::of(all.into_iter().map(|known| known.word).collect());
+    survey.findings.push(agreement(&said, sentinels.len()));
+    survey.findings.extend(others.and_then(|others| unnamed(others + 1, sentinels.len())));
+    survey.findings.extend(silence.map(|silence| failover(DOWN_AFTER, silence, plan.standard.ttl)));
+    let master = said.newest(|_| true).map(|word| word.master.clone());
+    survey.servers.extend(master.map(|address| Ok(Endpoint { address, ..template.clone() })));
+    survey
+}
+
+/// Sentinels that the URL does not name.
+fn unnamed(known: usize, named: usize) -> Option<Finding> {
+    (known > named).then(|| {
+        let reason =
+            format!("the URL names {named} of {known} Sentinels: it depends on them alone");
+        Finding::note(Check::Topology, reason).cured_by("name them all")
+    })
+}
+
+fn agreement(said: &Evidence<Address>, sentinels: usize) -> Finding {
+    const CHECK: Check = Check::Topology;
+    let masters = &said.words;
+    let Some(newest) = said.newest(|_| true) else {
+        return Finding::error(CHECK, "no Sentinel could say which server is the master")
+            .cured_by("mend the Sentinels named above, or check the service's name");
+    };
+    let address = newest.master.to_string().escape_debug().to_string();
+    let agreeing = masters.iter().filter(|word| word.master == newest.master).count();
+    let reason = format!("{agreeing} of {sentinels} Sentinels name {address} as the master");
+    if agreeing == masters.len() {
+        Finding::ok(CHECK, reason)
+    } else {
+        Finding::warning(CHECK, format!("{reason}, others do not"))
+            .cured_by("wait for a failover to end; where there is none, see SENTINEL CKQUORUM")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::examine::report::Severity;
+    use crate::policy::Word;
+
+    #[test]
+    fn sentinels_that_disagree_are_warned_of_and_the_newest_is_believed() {
+        let master = |epoch, host: &str| {
+            let master = Address::Tcp { host: host.to_owned(), port: 1 };
+            Word { epoch, watched: master.clone(), master, is_down: false }
+        };
+        let agreement = |words: &[_]| agreement(&Evidence::of(words.to_vec()), 3);
+        let severity = |words: &[_]| agreement(words).severity;
+        assert_eq!(severity(&[]), Severity::Error);
+        assert_eq!(severity(&[master(1, "a"), master(1, "a")]), Severity::Ok);
+        let split = [master(1, "a"), master(2, "b"), master(1, "a")];
+        assert_eq!(severity(&split), Severity::Warning);
+        assert!(agreement(&split).reason.contains("1 of 3 Sentinels name b:1"));
+    }
+
+    #[test]
+    fn sentinels_that_the_url_does_not_name_are_counted() {
+        assert!(unnamed(3, 3).is_none() && unnamed(2, 3).is_none());
+        assert!(unnamed(3, 1).unwrap().reason.contains("1 of 3 Sentinels"));
+    }
+}

@@ -1,0 +1,30 @@
+//! Without the feature `cluster` a server has all keys or none, and is asked for all at once.
+
+use std::time::Duration;
+
+use super::answer::{Answer, Reason};
+use super::hold::Hold;
+use super::manner::Taking;
+use super::order::Replicas;
+use crate::clock;
+use crate::net::handshake::OpenError;
+use crate::policy::{Ballot, Moment};
+
+/// What is asked of the keys.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Apart {
+    Take { ballot: Ballot, taking: Taking },
+    Extend,
+    Release,
+}
+
+/// No refusal is read as one that leads here.
+pub(super) async fn ask_apart(
+    _: &Hold,
+    _: usize,
+    _: Apart,
+    _: Option<Replicas>,
+    _: Duration,
+) -> (Result<Answer, Reason>, Moment) {
+    (Err(Reason::NoConnection(OpenError::Connecting)), clock::now())
+}

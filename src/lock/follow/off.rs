@@ -1,0 +1,63 @@
+//! Without the features `cluster` and `sentinel` every server stays where it is, and nothing is
+//! followed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::answer::Reason;
+use super::asked::{Asked, Replied};
+use super::hold::Hold;
+use super::post::Post;
+use crate::net::connection::Connection;
+use crate::net::handshake::OpenError;
+use crate::net::refusal::ServerError;
+use crate::policy::Moment;
+use crate::server::node::Node;
+use crate::soon::Soon;
+
+/// Nobody waits for another server.
+pub(super) const NOT_NOW_FOR: Duration = Duration::ZERO;
+
+/// # Cancel safety
+///
+/// As [`Node::connection`].
+pub(super) async fn reach(
+    _: &Hold,
+    post: &Post,
+) -> Result<(Arc<Node>, Arc<Connection>), OpenError> {
+    let (node, lane) = {
+        let seat = post.seat();
+        (Arc::clone(&seat.node), seat.lane())
+    };
+    let connection = node.connection(lane).await?;
+    post.seat().take(Arc::clone(&connection));
+    Ok((node, connection))
+}
+
+/// Asks one question at the server of the post.
+///
+/// # Cancel safety
+///
+/// When the future is dropped, the question may have been sent.
+pub(super) async fn ask_one(
+    hold: &Hold,
+    server: usize,
+    question: Asked<'_>,
+    _: Duration,
+) -> Result<Replied, Reason> {
+    let seated = hold.posts[server].seat().connection();
+    let connection = seated.ok_or(Reason::NoConnection(OpenError::Connecting))?;
+    question.send(&connection, false).await?.reply().await
+}
+
+/// The refusal, as it is.
+pub(super) fn follow<'a>(
+    _: &'a Hold,
+    _: usize,
+    _: Asked<'a>,
+    error: ServerError,
+    _: Duration,
+    _: &'a mut Option<Moment>,
+) -> Soon<'a, Result<Replied, Reason>> {
+    Box::pin(std::future::ready(Err(Reason::Refused(error))))
+}

@@ -1,0 +1,55 @@
+//! The URL of a Cluster.
+
+use std::fmt;
+
+use super::pieces::Pieces;
+use super::target::{SERVER_PORT, write_list};
+use super::{Endpoint, InvalidEndpoint, Login, shown_user};
+
+/// Some nodes of a Cluster: at least one, all with the same credentials, database and `tls`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seeds(Vec<Endpoint>);
+
+impl Seeds {
+    pub(super) fn parse(pieces: &Pieces<'_>, tls: bool) -> Result<Self, InvalidEndpoint> {
+        let addresses = pieces.addresses(SERVER_PORT)?;
+        let database = pieces.database()?;
+        let login = pieces.credentials()?.map(Login::Fixed);
+        let seed = |address| Endpoint { address, login: login.clone(), database, tls };
+        Ok(Self(addresses.into_iter().map(seed).collect()))
+    }
+
+    pub(crate) fn endpoints(&self) -> &[Endpoint] {
+        &self.0
+    }
+
+    /// The same, each as `complete` has it.
+    pub(crate) fn try_map<E>(
+        self,
+        complete: impl FnMut(Endpoint) -> Result<Endpoint, E>,
+    ) -> Result<Self, E> {
+        self.0.into_iter().map(complete).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+#[cfg(test)]
+impl From<Vec<Endpoint>> for Seeds {
+    fn from(endpoints: Vec<Endpoint>) -> Self {
+        Self(endpoints)
+    }
+}
+
+/// As a URL without the password.
+impl fmt::Display for Seeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let first = &self.0[0];
+        let tls = if first.tls { "s" } else { "" };
+        let user = shown_user(first.login.as_ref().and_then(Login::user));
+        write!(f, "redis{tls}-cluster://{user}")?;
+        write_list(f, &self.0)?;
+        match first.database {
+            0 => Ok(()),
+            database => write!(f, "/{database}"),
+        }
+    }
+}
