@@ -9,7 +9,7 @@ use crate::net::transport::Address;
 use crate::server::fitness::Refusal;
 use crate::server::node::Node;
 
-/// Of so many servers of one place an error says what is wrong with each: a Cluster may name thousands.
+/// Maximum servers of one place that an error names: a Cluster may have thousands.
 const TOLD_MAX: usize = 16;
 
 /// Waits until every place has been tried; there has to be so many of them, and no server that

@@ -10,8 +10,8 @@ pub(super) const NODE_TIMEOUT: &str = "cluster-node-timeout";
 /// That of Sentinels.
 pub(super) const DOWN_AFTER: &str = "down-after-milliseconds";
 
-/// What is to be said of leases of `ttl` where, by `setting`, a master is silent for so long before
-/// another takes its place.
+/// What is to be said of leases of `ttl` where, by `setting`, another takes the place of a master
+/// after `silence`.
 pub(super) fn failover(setting: &str, silence: Duration, ttl: Duration) -> Finding {
     let least = outliving(silence);
     let reason =

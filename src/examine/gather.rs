@@ -15,7 +15,7 @@ use crate::net::outcome::Failure;
 use crate::net::proof::Expected;
 use crate::net::refusal::ServerError;
 
-/// So many round trips are measured: their median is not misled by one that was disturbed.
+/// Round trips that are measured: one that was disturbed does not mislead their median.
 const ROUND_TRIPS: usize = 5;
 /// What CONFIG is asked for, one by one: servers before Redis 7 take no list.
 /// The last of them where there is a Cluster.

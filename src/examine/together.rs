@@ -41,7 +41,7 @@ pub(super) fn clocks(readings: &[(&str, ClockReading)]) -> Option<Finding> {
     Some(finding.cured_by("have all of them keep time by NTP, set to slew and not to step"))
 }
 
-/// What this quorum withstands, now that so many servers may vote.
+/// What this quorum withstands, now that `voting` of its servers may vote.
 pub(super) fn tolerance(quorum: Quorum, servers: usize, voting: usize) -> Finding {
     const CHECK: Check = Check::Tolerance;
     let needed = quorum.needed();

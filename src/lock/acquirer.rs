@@ -16,7 +16,7 @@ use super::order::Wish;
 use crate::error::Error;
 use crate::soon::Soon;
 
-/// So many are kept for acquires to come.
+/// Maximum idle workers that are kept for later acquires.
 const SPARE_MAX: usize = 1024;
 /// Workers with nothing to do.
 static SPARE: Mutex<Vec<Worker>> = Mutex::new(Vec::new());

@@ -33,7 +33,7 @@ pub(super) enum Answer {
     Free,
     /// No: the lock is another's, of whom nothing is known.
     Taken,
-    /// No: the lock is not, or no longer, the one who asks's.
+    /// No: the lock is not, or no longer, the asking owner's.
     NotOwned,
     /// No: the server has accepted this token, which is not below the one proposed.
     Stale { counter: u64 },
@@ -49,13 +49,13 @@ pub(crate) enum Reason {
     NoConnection(OpenError),
     NoReply(Failure),
     Refused(ServerError),
-    /// The nodes of a Cluster send one another whoever asks.
+    /// The nodes of a Cluster redirect to one another in a circle.
     Unsettled(ServerError),
     /// A reply that the question does not have.
     Unexpected,
     /// None within the caller's limit.
     Unanswered,
-    /// It was not asked, because it did not answer before; for so long still.
+    /// It was not asked, because it did not answer before; how much longer it is not asked.
     BreakerOpen(Duration),
     /// It was not asked, because it may not vote.
     Refusal(Refusal),
@@ -192,7 +192,7 @@ impl Extended {
         }
     }
 
-    /// Whether it can be that for so many locks.
+    /// Whether it can be the reply for this many locks.
     pub(super) fn is_of(&self, locks: usize) -> bool {
         match self {
             Self::All => true,

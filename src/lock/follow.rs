@@ -20,15 +20,15 @@ use crate::server::node::Node;
 use crate::server::place::Detour;
 use crate::soon::Soon;
 
-/// So often a question is sent on before servers are taken to send it in a circle.
+/// Maximum redirects of one question: after these, servers send it in a circle.
 const REDIRECTS_MAX: u32 = 16;
-/// From here on it seems to be a circle: a pause lets the servers agree.
+/// Redirects that are followed at once. Before each further one, a pause lets the servers agree.
 const REDIRECTS_AT_ONCE: u32 = 4;
 /// Between two tries where the servers say that they cannot serve now: a slot takes milliseconds
 /// to move, a new master seconds to be agreed on.
 const NOT_NOW: Backoff =
     Backoff { first: Duration::from_millis(8), longest: Duration::from_millis(128) };
-/// So long an acquire or a release waits for that. Who waits for the lock tries again after it.
+/// How long an acquire or a release waits for that. A waiter tries again after it.
 pub(super) const NOT_NOW_FOR: Duration = Duration::from_millis(400);
 
 /// A connection to whichever server serves the slot of a post: to the one that is known, or to

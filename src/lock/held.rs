@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::hold::Hold;
 
-/// So much room is kept for holds to come; what is more goes back to the allocator.
+/// Maximum empty rooms that are kept for later holds; further ones go back to the allocator.
 const SPARE_MAX: usize = 1024;
 
 /// One of the handles on a hold. When the last one goes, the hold goes, and its room is spare.
@@ -29,8 +29,8 @@ impl Held {
         Self(Some(room))
     }
 
-    /// The handle for who keeps very many. Made one again before it is dropped, it leaves room that
-    /// is used again.
+    /// The pointer without the handle, for the keeper of many leases. It is made a handle again before
+    /// it is dropped, so that its room is used again.
     pub(super) fn into_room(mut self) -> Room {
         self.0.take().expect("it is emptied when it is dropped")
     }

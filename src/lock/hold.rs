@@ -42,7 +42,7 @@ pub(crate) struct Hold {
     failed_renewals: AtomicU32,
     /// Rung at its loss.
     bell: Bell,
-    /// The place with the keeper under which it is among those that servers tell of.
+    /// Its entry with the keeper, once servers tell of changes to its keys.
     told_as: OnceLock<Entry>,
     pub(super) span: HoldSpan,
 }

@@ -11,8 +11,8 @@ use crate::clock;
 use crate::policy::{Agenda, BEAT, Entry, Moment};
 use crate::server::watch::kept;
 
-/// So many leases are renewed in one go, at most: each server is asked for all of them in a few
-/// commands, and the next go need not wait for this one.
+/// Maximum leases renewed in one batch. Each server is asked for all of them in a few commands, and
+/// the next batch need not wait for this one.
 pub(super) const BATCH_MAX: usize = 1024;
 /// Nothing is planned: the task sleeps until it is called.
 const NEVER: u64 = u64::MAX;

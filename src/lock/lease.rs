@@ -24,11 +24,11 @@ use crate::policy::{
     Backoff, End, Entry, LeaseState, Loss, Moment, Relay, Setback, Verdict, renew_at,
 };
 
-/// Who waits for a loss for longer than this is to be told of it by a server: most leases are
-/// given back sooner, and cost it nothing.
+/// A caller that waits longer than this for a loss is told of it by a server. Most leases are given
+/// back sooner, and cost the server nothing.
 const ARMING: Backoff =
     Backoff { first: Duration::from_millis(40), longest: Duration::from_millis(640) };
-/// So often it is asked whether the servers do.
+/// Maximum looks at whether the servers watch the lease.
 const ARMING_TRIES: u32 = 8;
 
 pub(crate) struct Lease {

@@ -337,8 +337,8 @@ impl Ticket {
         }
     }
 
-    /// The servers have failed this one for so long: those who put up with no more need not find
-    /// out by themselves. Who does, or has set a limit, is next.
+    /// The servers have failed this waiter for `failed_for`. Each waiter behind it whose patience is
+    /// no longer ends with the same error; one that is more patient, or has a limit, is next.
     pub(super) fn fail_all(&self, report: &Report, failed_for: Duration) {
         let mut all = self.lines.lock();
         let Some(line) = all.lines.get_mut(&self.names) else { return };

@@ -23,15 +23,15 @@ use crate::server::fitness::Refusal;
 use crate::server::node::Node;
 use crate::server::place::{Detour, Place};
 
-/// So many bytes of a holder's value are asked for: those of our own have at most 297.
+/// Maximum bytes of a holder's value that are asked for: our own values have at most 297.
 const VALUE_BYTES_MAX: &[u8] = b"4096";
-/// So many `holder.lua` says at the most.
+/// Maximum bytes in a reply of `holder.lua`.
 const HOLDER_BYTES_MAX: usize = 320;
 /// So many locks, and so many bytes of their keys, are asked for in one script: no server is kept
 /// from its other work for longer than some hundred microseconds.
 const PORTION_LOCKS_MAX: usize = 64;
 const PORTION_BYTES_MAX: usize = 128 * 1024;
-/// So often a question is sent on before nodes are taken to send it in a circle.
+/// Maximum redirects of one question: after these, nodes send it in a circle.
 const DETOURS_MAX: u32 = 8;
 /// What servers say of such keys themselves.
 const NO_LOCK: &[u8] = b"WRONGTYPE Operation against a key holding the wrong kind of value";
@@ -330,7 +330,7 @@ async fn connected(node: &Node) -> Result<Arc<Connection>, Reason> {
     }
 }
 
-/// The reply of `inspect.lua` for so many locks.
+/// The reply of `inspect.lua` for this many locks.
 fn read(reply: &Frame, locks: usize) -> Option<Vec<Looked>> {
     let Frame::Array(items) = reply else { return None };
     let (_stamp, said) = items.split_first()?;

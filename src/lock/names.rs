@@ -14,7 +14,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-/// So many characters of a name are shown to people.
+/// Maximum characters of a name that are shown to people.
 const SHOWN_MAX: usize = 128;
 
 /// Longer names are a mistake more often than a name, and each command carries them.

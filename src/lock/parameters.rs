@@ -11,7 +11,7 @@ pub(super) struct Parameters<'a> {
 }
 
 impl<'a> Parameters<'a> {
-    /// Those of a script for so many keys, which are to be pushed next.
+    /// Those of a script for `count` keys, which are to be pushed next.
     pub(super) fn of_keys(count: &'a [u8]) -> Self {
         let mut few: [&[u8]; FEW] = [b""; FEW];
         few[0] = count;

@@ -96,8 +96,8 @@ impl Post {
         posts.into_iter().collect()
     }
 
-    /// None where the server tells of the lease's end once it is renewed; else whether it would
-    /// by now if the lease were renewed.
+    /// None where the lease is on the lane that tells of its end. Else whether that lane is ready, so
+    /// that a renewal would move the lease there.
     pub(super) fn unarmed(&self) -> Option<bool> {
         let (node, lane, told_on) = {
             let seat = self.seat();

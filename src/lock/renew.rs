@@ -33,8 +33,8 @@ use crate::policy::{Entry, Moment, Verdict, renew_at, retry_at};
 use crate::server::call::{Call, begin_all, send_whole};
 use crate::server::command::Command;
 
-/// So many locks are extended by one command: it saves most of a command's cost, and keeps a
-/// server for some tens of microseconds.
+/// Maximum locks extended by one command: it saves most of a command's cost, and keeps a server
+/// busy for some tens of microseconds.
 const LOCKS_PER_COMMAND: usize = 16;
 
 /// What is known so far of one lease's renewal.

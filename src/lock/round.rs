@@ -204,7 +204,7 @@ impl Round {
         })
     }
 
-    /// So many servers said that the lease is gone that no quorum can hold it.
+    /// No quorum can hold the lease any more: the other servers said that it is gone.
     pub(super) fn proves_lost(&self, hold: &Hold) -> bool {
         let gone = self.given().filter(|answered| answered.answer.is_proof_of_loss()).count();
         hold.quorum().verdict(0, gone) == Verdict::Lost
@@ -223,7 +223,7 @@ impl Round {
         self.given().any(|answered| matches!(answered.answer, Answer::Free))
     }
 
-    /// The lock is free at a server, and so many wait for it.
+    /// How many wait for the lock, where a server has it free for them.
     pub(super) fn queued(&self) -> Option<u64> {
         self.given().find_map(|answered| match answered.answer {
             Answer::Queued { waiting } => Some(waiting),
@@ -245,8 +245,8 @@ impl Round {
             .map(|(server, _)| server)
     }
 
-    /// Nobody refused, and so many servers left it open whether they granted that they could make
-    /// the quorum: the question is worth repeating.
+    /// No server refused, and those that granted and those that were late could make the quorum
+    /// together: the question is worth repeating.
     pub(super) fn is_open(&self, quorum: Quorum) -> bool {
         if self.verdict != Verdict::Lost || !self.given().any(Answered::is_late) {
             return false;
@@ -257,8 +257,8 @@ impl Round {
 
     /// What stood in the way of an acquire.
     ///
-    /// Where so many servers failed that the others could not have granted it, that is what stood in
-    /// the way, whoever holds the lock: no end of its lease would help.
+    /// Where the servers that did not fail are fewer than a quorum, the failures stood in the way,
+    /// and not the holder: the end of its lease would not help.
     pub(super) fn setback(&self, quorum: Quorum) -> Setback {
         let held = self.given().filter_map(|answered| match &answered.answer {
             Answer::Held { holder, .. } => Some(holder.remaining),

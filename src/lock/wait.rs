@@ -308,7 +308,7 @@ impl<'a> Waiter<'a> {
         }
     }
 
-    /// Ends the wait of those who need not ask to know that the servers fail them too.
+    /// Ends the wait of every waiter behind this one that the same failure would end.
     fn tell_others(&self, error: &Error, setback: Setback) {
         let failed_for = match setback {
             Setback::Hopeless => Duration::MAX,
@@ -388,7 +388,7 @@ impl<'a> Waiter<'a> {
     }
 }
 
-/// Too few servers served another who waited for the same.
+/// Another waiter for the same lock found too few servers that serve.
 fn failed(wish: &Wish, Failing { report, is_final }: Failing) -> Error {
     let kind = Kind::NoQuorum { waited: None, is_final };
     Error::new(kind, title(&wish.names), report)

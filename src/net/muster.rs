@@ -56,8 +56,8 @@ impl<W> Default for Muster<W> {
 }
 
 impl<W> Muster<W> {
-    /// Whoever has sent a write before this call wants it on so many replicas, at least one, and gives
-    /// them this time from when they are asked. Its number here.
+    /// A caller that sent a write before this call wants it on `needed` replicas, at least one, and
+    /// gives them `within` from when they are asked. Returns the caller's number here.
     pub fn join(&mut self, needed: u32, within: Duration) -> u64 {
         let number = self.joined;
         self.joined += 1;

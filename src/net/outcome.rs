@@ -28,7 +28,7 @@ pub enum Fault {
     /// The server did not answer one command in time; the connection may still be good.
     #[error("the server gave no reply within {0:?}")]
     Timeout(Duration),
-    /// The server read or wrote nothing for so long that the connection was given up.
+    /// The server read and wrote nothing for this long, and the connection was given up.
     #[error("the server was silent for {0:?} with commands waiting")]
     Silent(Duration),
     /// The server sent pushes, and not the reply that was due.

@@ -15,7 +15,7 @@ use super::refusal::{Code, ServerError};
 const TEXT_BYTES_MAX: usize = 1024;
 /// A text that repeats a secret and is cut has at least this of its beginning.
 const BEGINNING_BYTES: usize = 4;
-/// Any other part of a secret of so many bytes is not in a text by chance; of fewer, it may be.
+/// Shortest part of a secret, other than its beginning, that is in no text by chance.
 const PART_BYTES: usize = 8;
 /// Where logins are renewed, the last passwords of a connection are hidden: those before have long
 /// ended.

@@ -6,8 +6,8 @@ use std::time::Duration;
 /// successor: they agree and elect for up to three seconds, and clients notice and connect.
 const BEYOND_SILENCE: Duration = Duration::from_secs(5);
 
-/// The TTL of leases that outlive the death of a master which is replaced once it has been `silent`
-/// for so long: whole seconds.
+/// The TTL, in whole seconds, of leases that outlive the death of a master, where another takes its
+/// place once it has been silent for `silent`.
 ///
 /// A lease is renewed after a third of its TTL, so that it may have only two thirds of it left when
 /// the master dies.

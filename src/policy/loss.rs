@@ -16,7 +16,7 @@ pub enum Loss {
     Expired,
     /// The server said that its key is gone or another's.
     Gone,
-    /// So many servers said so that no quorum can hold it.
+    /// Too many servers said so: no quorum can hold it.
     NoQuorum,
     /// Its time was over when this process went on: the process, its runtime or the machine had
     /// stood still, for more than a second.

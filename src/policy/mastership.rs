@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use super::Moment;
 
-/// A newer configuration that a Sentinel stands by for so long is believed without the others.
+/// How long one Sentinel has to stand by a newer configuration before it is believed alone.
 pub(crate) const LASTING: Duration = Duration::from_millis(500);
 /// How much later than the first client the last one may notice a new master: clients are told of
 /// it, or ask each second; Sentinels tell each other within some hundred milliseconds.
@@ -137,7 +137,7 @@ impl<A: Clone + Eq> Evidence<A> {
 }
 
 impl<A: Clone + Eq> Mastership<A> {
-    /// Of a service for which so many Sentinels are named.
+    /// Of a service for which this many Sentinels are named.
     pub(crate) fn new(sentinels: usize) -> Self {
         Self { sentinels, followed: None, is_down: false, unconfirmed: None }
     }

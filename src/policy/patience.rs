@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::{Moment, Retry};
 
-/// A lock of which a server tells is asked for at its TTL's end too, and at least so often: a
+/// How often a watched lock is asked for, beside the server's word and the end of its TTL: a
 /// connection can have died without a word.
 const WATCHED: Retry = Retry::exponential(Duration::from_millis(4), Duration::from_secs(5));
 

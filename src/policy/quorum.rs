@@ -42,7 +42,7 @@ pub(crate) enum QuorumError {
         servers: usize,
         needed: usize,
     },
-    /// So many servers there are not.
+    /// The quorum is larger than the number of servers.
     TooMany {
         servers: usize,
         needed: usize,

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::Moment;
 
-/// So many times in a row a lock goes from hand to hand within a process.
+/// Maximum hand-overs in a row within a process.
 const HANDS_MAX: u32 = 16;
 /// And for no longer than this, so that others are not kept waiting by long holds.
 const RELAY_MAX: Duration = Duration::from_secs(1);

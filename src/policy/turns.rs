@@ -1,4 +1,4 @@
-/// With no more than so many before it, a waiter keeps close.
+/// Maximum waiters before a waiter that keeps close.
 const NEAR: u64 = 2;
 
 /// How one waiter takes its turn among those of other processes.
@@ -20,7 +20,7 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// It was refused, with so many waiting beside it; `is_counted` if it is one of the server's
+    /// It was refused, with `others` waiting beside it; `is_counted` if it is one of the server's
     /// number now. Whether the holder is not the one that refused it before.
     pub(crate) fn refused(&mut self, holder: u64, others: u64, is_counted: bool) -> bool {
         self.others = self.others.max(others);

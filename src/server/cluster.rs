@@ -35,7 +35,7 @@ use crate::net::transport::Address;
 use crate::policy::Backoff;
 use crate::soon::Soon;
 
-/// The map is asked for again after so long, with nobody having noticed that it is old.
+/// Longest time between two questions for the map where no reply shows that it is old.
 const REFRESH_EVERY: Duration = Duration::from_secs(30);
 /// Between two goes at the map, more or less, so that a fleet does not ask in step.
 const REFRESH_GAP: Backoff =

@@ -12,7 +12,7 @@ const SHORT_BYTES: usize = 512;
 /// One command to any number of servers.
 pub(crate) struct Draft<'a> {
     command: Command<'a>,
-    /// What the script is called in what is encoded, if it is called by anything.
+    /// The name or text by which the encoded command calls its script, if it calls one.
     digest: Option<Bytes>,
     short: [u8; SHORT_BYTES],
     /// Used where the command is too long for that.

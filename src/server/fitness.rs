@@ -47,10 +47,10 @@ pub(crate) enum Standing {
 #[derive(Clone, Debug)]
 pub(crate) enum Refusal {
     Unfit(Unfit),
-    /// It may have forgotten leases, for so long still.
+    /// It may have forgotten leases; how much longer.
     Quarantined(Duration),
-    /// It was promoted while the master before it still granted leases, of which it knows nothing:
-    /// for so long still, not all clients have noticed.
+    /// It was promoted while the master before it still granted leases, of which it knows nothing;
+    /// how much longer clients may take to notice.
     Settling(Duration),
 }
 
@@ -166,7 +166,7 @@ mod tests {
         Facts::parse(info).unwrap().judge(rules, now, None, now)
     }
 
-    /// What a server said in this mode, when it had run for so long and other things were so.
+    /// What a server said in this mode, with its age fixed and these changes.
     fn info(of: &Recorded, mode: &str, changes: &[(&str, &str)]) -> String {
         let aged = recorded::with(&of.info(mode), "uptime_in_seconds", "500");
         recorded::with_each(&aged, changes)

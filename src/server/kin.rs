@@ -1,4 +1,4 @@
-//! What the servers of one set have in common: how they are met, and who hears of them.
+//! What the servers of one set share: settings, listeners and meters.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -33,7 +33,7 @@ use crate::policy::{Backoff, Mastership, SETTLING, Successor};
 #[cfg(feature = "examine")]
 pub(crate) use self::{inquiry::ask, listening::subscribe, word::Known};
 
-/// The Sentinels are asked after so long, with nobody having told of a change.
+/// Longest time between two questions to the Sentinels where none tells of a change.
 const ASK_EVERY: Duration = Duration::from_secs(5);
 /// The same where they do not tell: a client is not to notice a new master long after the others.
 const ASK_EVERY_MUTE: Duration = Duration::from_secs(1);

@@ -152,8 +152,8 @@ fn comparable(reply: &Frame) -> BytesMut {
     out
 }
 
-/// Of when exactly a server read its clock, more is possible the slower the machine is. What keeps
-/// so many possibilities open is given up, and both begin anew.
+/// Maximum possibilities kept open of when a server read its clock, which grow with the slowness of
+/// the machine. Beyond these, both begin anew.
 const MODELS_MAX: usize = 100;
 
 #[test]

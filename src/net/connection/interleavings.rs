@@ -28,7 +28,7 @@ const PREEMPTIONS_MAX: usize = 1;
 /// What the socket does with a write.
 #[derive(Clone, Copy)]
 enum Take {
-    /// Takes no more than so many bytes.
+    /// Takes this many bytes at the most.
     AtMost(usize),
     /// Takes nothing until it is asked again.
     Nothing,

@@ -19,7 +19,7 @@ const CIPHER_BYTES: usize = 17 * 1024;
 /// What both halves share, under a lock that is never held over an await.
 struct Session {
     connection: ClientConnection,
-    /// So many bytes of what the writer offers are encrypted already, and not yet all sent.
+    /// Bytes of what the writer offers that are encrypted already, and not yet all sent.
     begun: usize,
 }
 
