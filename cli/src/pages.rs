@@ -114,7 +114,8 @@ mod tests {
         let mut text = help.replace('\n', " ").replace('|', "\\|");
         let choices = arg.get_possible_values();
         if !choices.is_empty() && arg.get_action().takes_values() {
-            let names: Vec<_> = choices.iter().map(|choice| choice.get_name()).collect();
+            let names: Vec<_> =
+                choices.iter().map(clap::builder::PossibleValue::get_name).collect();
             write!(text, " [{}]", names.join(", ")).unwrap();
         }
         if let Some(variable) = arg.get_env() {

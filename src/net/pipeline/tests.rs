@@ -406,7 +406,8 @@ fn what_needs_a_proof_has_one_whatever_goes_behind_it() {
 #[test]
 fn an_error_counts_once_what_comes_behind_it_is_in_its_place() {
     let error = || Frame::Error("ERR x".into());
-    let proofs: [(fn(i64, String) -> Frame, bool); 3] = [
+    type Comes = fn(i64, String) -> Frame;
+    let proofs: [(Comes, bool); 3] = [
         (|_, seal| Frame::Bulk(seal.into()), true),
         // It refuses all that it is asked.
         (|_, _| Frame::Error("LOADING x".into()), true),
