@@ -5,4 +5,4 @@
 set -eu
 cd "$(dirname "$0")/.."
 exec cargo test --release --locked --lib -- --ignored --nocapture --exact \
-    sim::tests::every_mutant_is_caught
+    sim::hunt::every_mutant_is_caught

@@ -29,10 +29,14 @@ use crate::policy::Moment;
 use crate::policy::mutants::Mutant;
 
 mod lateness;
+#[cfg(test)]
+mod mutated;
 mod push;
 mod slots;
 
 pub use lateness::{Patience, Sweep};
+#[cfg(test)]
+use mutated::is_borne;
 use slots::{Holder, Slots};
 pub use slots::{Terms, Ticket};
 
@@ -150,18 +154,28 @@ impl<W: Clone> Pipeline<W> {
         for (count, frame) in (1..).zip(frames) {
             if is_push(frame) {
                 self.pushed = true;
+                #[cfg(test)]
+                {
+                    self.stirred |= Mutant::PushIsASignOfLife.is_on();
+                }
             } else {
-                let standing = match seals.next_if(|seal| seal.behind == answered) {
-                    Some(seal) if self.outbox.is_unsent(seal.starts_at) => None,
-                    Some(seal) => Some(seal.judge(frame, pending)?),
+                let judged = match seals.next_if(|seal| seal.behind == answered) {
+                    Some(seal) if self.outbox.is_unsent(seal.starts_at) => Err(Fault::Unsolicited),
+                    Some(seal) => seal.judge(frame, pending),
                     None => {
                         let slot = waiting.next().map(|index| &self.slots[*index]);
                         let slot = slot.filter(|slot| !self.outbox.is_unsent(slot.starts_at));
                         answered += 1;
-                        slot.map(|slot| slot.place.judge(frame)).transpose()?
+                        slot.ok_or(Fault::Unsolicited).and_then(|slot| slot.place.judge(frame))
                     }
                 };
-                match standing.ok_or(Fault::Unsolicited)? {
+                #[cfg(test)]
+                let judged = match judged {
+                    Err(_) if Mutant::BelievedUpToTheMisplaced.is_on() && proved > 0 => break,
+                    Err(fault) if is_borne(&fault) => Ok(Standing::Passes),
+                    judged => judged,
+                };
+                match judged? {
                     Standing::Proves => (pending, is_refused) = (Pending::Nothing, false),
                     Standing::Pends(as_what) => {
                         pending = pending.max(as_what);
@@ -216,26 +230,23 @@ impl<W: Clone> Pipeline<W> {
         }
         let sent = |&index: &usize| !self.outbox.is_unsent(self.slots[index].starts_at);
         if !self.waiting.front().is_some_and(sent) {
+            #[cfg(test)]
+            if is_borne(&Fault::Unsolicited) {
+                return Ok(None);
+            }
             return Err(Fault::Unsolicited);
         }
         let index = self.waiting.pop_front().expect("there is a first");
         self.answered += 1;
+        #[cfg(test)]
+        if is_borne(&Fault::Misplaced) && self.slots[index].place.judge(&frame).is_err() {
+            return Ok(self.answer(index, Err(Failure::Unknown(Fault::Misplaced))));
+        }
         let waker = self.answer(index, Ok(frame.into_value()));
         if waker.is_some() {
             self.outbox.expect_one();
         }
         Ok(waker)
-    }
-
-    #[cfg(test)]
-    fn forget_those_who_timed_out(&mut self) {
-        let is_over =
-            |slot: &slots::Slot<W>| matches!(slot.holder, Holder::Settled(_) | Holder::Gone);
-        while let Some(&index) = self.waiting.front().filter(|index| is_over(&self.slots[**index]))
-        {
-            self.waiting.pop_front();
-            self.answer(index, Ok(Frame::Null));
-        }
     }
 
     /// The slot has left the queue: settles it if somebody waits, frees it if nobody does.
@@ -369,5 +380,7 @@ fn is_push(frame: &Frame) -> bool {
     frame.is_push()
 }
 
+#[cfg(test)]
+mod harms;
 #[cfg(test)]
 mod tests;

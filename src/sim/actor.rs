@@ -12,7 +12,7 @@ use super::register::Register;
 use super::run::{command_timeout, connect};
 use super::world::World;
 use crate::clock::simulated::{Client, elapsed};
-use crate::lock::guard::Guard;
+use crate::lock::guard::{Fencing, Guard};
 use crate::locker::Locker;
 use crate::net::connection::noticed_within;
 use crate::policy::Moment;
@@ -58,7 +58,10 @@ impl Actor {
             if self.world.plan.has(Fault::Newcomer) && self.prng.percent(8) {
                 self.start_anew().await;
             }
-            self.turn().await;
+            match self.world.plan.unfenced() {
+                Some(name) if self.prng.percent(50) => self.turn_unfenced(name).await,
+                _ => self.turn().await,
+            }
         }
     }
 
@@ -103,6 +106,30 @@ impl Actor {
             Ok(Err(_)) => self.count("acquires refused"),
             Ok(Ok(guard)) => self.hold(guard, name, ttl, begun).await,
         }
+    }
+
+    /// Takes a lock without a token, in one try, and holds it for a while.
+    async fn turn_unfenced(&mut self, name: usize) {
+        let ttl = self.world.plan.longest_ttl;
+        let begun = elapsed();
+        let Ok(guard) = self.locker.try_lock(key(name)).unfenced().ttl(ttl).await else {
+            return self.count("unfenced acquires refused");
+        };
+        self.count("unfenced grants");
+        let granted = elapsed();
+        // In the order of the grants, as tokens would be.
+        let token = self.world.history().next_number();
+        let (deadline, until) = (Moment::from_nanos(0), granted);
+        let mut held = Held { name, token, ttl, deadline, until };
+        for _ in 0..=self.prng.index(3) {
+            self.look(&guard, &mut held);
+            sleep(self.up_to(ttl / 4)).await;
+        }
+        let until = if guard.is_lost() { held.until.min(elapsed()) } else { elapsed() };
+        let client = self.client.number;
+        let lease = Lease { name, client, token, begun, granted, until };
+        self.world.history().leases.push(lease);
+        let _ = guard.release().await;
     }
 
     /// Safety rule 14: who waits is back by its limit, and who does not wait within one command's
@@ -199,7 +226,7 @@ impl Actor {
     }
 
     /// Notes what the guard claims.
-    fn look(&self, guard: &Guard, held: &mut Held) {
+    fn look<F: Fencing>(&self, guard: &Guard<F>, held: &mut Held) {
         let remaining = guard.remaining();
         if remaining.is_zero() {
             return;
@@ -220,7 +247,8 @@ impl Actor {
     }
 
     fn grant(&self, name: usize, token: u64) -> Grant {
-        (key(name).into_bytes(), token, self.client.number)
+        let is_unfenced = Some(name) == self.world.plan.unfenced();
+        (key(name).into_bytes(), if is_unfenced { 0 } else { token }, self.client.number)
     }
 
     fn note_signal(&self, held: &Held) {

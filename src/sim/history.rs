@@ -95,6 +95,7 @@ pub(crate) struct History {
     /// The latest wall clock that any server had, and the largest number of each counter.
     latest_wall: u64,
     counters: BTreeMap<Vec<u8>, u64>,
+    numbers: u64,
 }
 
 /// A lock, a token and a client.
@@ -138,6 +139,12 @@ impl History {
 }
 
 impl History {
+    /// One more than the last.
+    pub(crate) fn next_number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
     /// No counter may be raised above this: a second more than any server's clock has shown, or any server
     /// has accepted. A server has `counter` there now.
     pub(crate) fn token_bound(&mut self, key: &[u8], wall: u64, counter: u64) -> u64 {

@@ -50,6 +50,9 @@ impl Injector {
             .note(format!("{fault:?} of server {server}, client {client}, {length:?}"));
         match fault {
             Fault::Delay | Fault::Ghost | Fault::Drift | Fault::Outage | Fault::Newcomer => {}
+            Fault::Lost | Fault::Stray | Fault::Twice | Fault::OnlyPushes => {
+                self.world.harm_one(server, fault);
+            }
             Fault::Cut => self.world.cut_one(server),
             Fault::Partition => self.world.block(client, server, elapsed() + length),
             Fault::Restart | Fault::Forget if self.world.server(server).is_down() => {}

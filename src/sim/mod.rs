@@ -12,10 +12,13 @@
 mod actor;
 mod checks;
 mod differential;
+mod harm;
 #[allow(dead_code, reason = "a breach shows all that is known")]
 mod history;
+mod hunt;
 mod injector;
 mod keyspace;
+mod link;
 mod lua;
 mod plan;
 #[path = "../../tests/soak/prng.rs"]

@@ -42,6 +42,14 @@ pub(crate) enum Fault {
     Newcomer,
     /// A server refuses scripts for a while, as it does while one of them keeps it busy.
     Refuse,
+    /// A reply is lost on its way.
+    Lost,
+    /// A reply comes that answers nothing.
+    Stray,
+    /// A reply comes twice.
+    Twice,
+    /// From some reply on only pushes come on a connection.
+    OnlyPushes,
 }
 
 const FAULTS: [Fault; 14] = [
@@ -75,6 +83,8 @@ pub(crate) struct Plan {
     /// A message takes up to this long when nothing is wrong.
     pub(crate) latency: Duration,
     pub(crate) faults: Vec<Fault>,
+    /// One more lock is taken without tokens, by plain commands.
+    pub(crate) has_unfenced: bool,
     /// More servers lose keys than the quorum allows for, and nothing guards against restarts.
     pub(crate) is_beyond: bool,
 }
@@ -99,11 +109,21 @@ impl Plan {
             // No run has many more round trips in a lease's life than another.
             latency: prng.pick(&[0, 1, 2, 10].map(Duration::from_millis)).max(longest_ttl / 4000),
             faults,
+            has_unfenced: false,
             is_beyond,
         };
         // Last, so that what was decided before them stays as it was when a seed found something.
-        let more = [Fault::Outage, Fault::Newcomer, Fault::Refuse];
+        let more = [
+            Fault::Outage,
+            Fault::Newcomer,
+            Fault::Refuse,
+            Fault::Lost,
+            Fault::Stray,
+            Fault::Twice,
+            Fault::OnlyPushes,
+        ];
         plan.faults.extend(more.iter().filter(|_| prng.percent(30)));
+        plan.has_unfenced = prng.percent(40);
         plan
     }
 
@@ -117,6 +137,11 @@ impl Plan {
         silences.into_iter().any(|fault| self.has(fault))
     }
 
+    /// The lock that is taken without tokens, if there is one: none of the others.
+    pub(crate) fn unfenced(&self) -> Option<usize> {
+        self.has_unfenced.then_some(self.names)
+    }
+
     /// How many servers may lose keys within a lease's life.
     pub(crate) fn losses_max(&self) -> usize {
         if self.is_beyond { self.servers } else { 2 * self.quorum - self.servers - 1 }
@@ -128,8 +153,9 @@ impl fmt::Display for Plan {
         let Self { seed, servers, quorum, clients, tasks, names, longest_ttl, .. } = self;
         write!(
             f,
-            "seed {seed}: {quorum} of {servers}, {clients} clients of {tasks}, {names} locks, \
+            "seed {seed}: {quorum} of {servers}, {clients} clients of {tasks}, {names} locks{}, \
              TTL up to {longest_ttl:?}, {:?} long, latency {:?}, {:?}{}",
+            if self.has_unfenced { " and an unfenced one" } else { "" },
             self.length,
             self.latency,
             self.faults,

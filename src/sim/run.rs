@@ -137,6 +137,7 @@ pub(crate) async fn connect(world: Arc<World>) -> Result<Locker, Error> {
         .ttl(plan.longest_ttl)
         .longest_ttl(plan.longest_ttl)
         .command_timeout(command_timeout(plan))
+        .connect_timeout(CONNECT_TIMEOUT)
         .restart_guard(!plan.is_beyond);
     builder.connect().await
 }
@@ -146,6 +147,8 @@ pub(crate) fn command_timeout(plan: &Plan) -> Duration {
     (plan.longest_ttl / 20).clamp(MIN_TIMEOUT, MAX_TIMEOUT)
 }
 
+/// What is the default.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const MIN_TIMEOUT: Duration = Duration::from_millis(50);
 const MAX_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -164,6 +167,7 @@ fn install(world: &Arc<World>) {
 fn heal(world: &Arc<World>, clients: &[Arc<Client>]) {
     world.is_over.store(true, Ordering::Relaxed);
     world.unblock();
+    world.harm_no_more();
     (0..world.plan.servers).for_each(|server| {
         world.start(server, 0);
         world.thaw(server);
@@ -188,7 +192,7 @@ fn nothing_is_left(world: &World) {
         return;
     }
     for server in 0..world.plan.servers {
-        for name in 0..world.plan.names {
+        for name in (0..world.plan.names).chain(world.plan.unfenced()) {
             let left = world.server(server).peek(key(name).as_bytes());
             if let Some(owner) = left {
                 let text = format!("lock {name} on server {server}, of {owner:?}");

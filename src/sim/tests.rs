@@ -1,7 +1,5 @@
 //! Seeds, few or many.
 
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{available_parallelism, scope};
 use std::time::{Duration, Instant};
@@ -9,13 +7,12 @@ use std::time::{Duration, Instant};
 use super::plan::Plan;
 use super::run::{Outcome, run};
 use super::world::lock;
-use crate::policy::mutants::{self, Mutant};
 
 /// Without a wish of the caller's.
 const SHORT: Duration = Duration::from_secs(6);
 
 /// Seeds that failed once, each with what was wrong: with the library, or with a check.
-const FOUND: [(u64, &str); 10] = [
+const FOUND: [(u64, &str); 11] = [
     (456_467_028, "a lease between two connections was not given back to that server"),
     (947_951_785, "nor was one that was handed over just then, to one who gave up"),
     (14_660_893, "of two hand-overs in a row, the first was not given back where it had no answer"),
@@ -26,13 +23,14 @@ const FOUND: [(u64, &str); 10] = [
     (279_534_884, "each renewal woke who waited, who was let in by a server, which had it renewed"),
     (142, "a release that was answered on a second connection settled an acquire of the first"),
     (655_954_956, "a renewal repeated for want of its script was taken for one after the release"),
+    (346_525_479, "renewal left for another connection one on which an acquire was unanswered"),
 ];
 
-fn number(name: &str) -> Option<u64> {
+pub(crate) fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-fn show(outcome: &Outcome) -> String {
+pub(crate) fn show(outcome: &Outcome) -> String {
     let mut text = format!("{}\n", outcome.plan);
     for breach in outcome.breaches.iter().take(5) {
         text += &format!("{}: {}\n", breach.check, breach.text);
@@ -62,7 +60,7 @@ fn what_was_found_once_stays_mended() {
 }
 
 /// Does the same on every core, until each has come to an end.
-fn on_all_cores(work: impl Fn() + Sync) {
+pub(crate) fn on_all_cores(work: impl Fn() + Sync) {
     scope(|scope| {
         for _ in 0..available_parallelism().map_or(1, usize::from) {
             scope.spawn(&work);
@@ -152,55 +150,4 @@ fn promises_are_broken_beyond_the_budget() {
         (0..40).any(|seed| is_broken(&seed)),
         "no two held a lock that was taken from the first"
     );
-}
-
-/// Which checks notice a bug in the first seed in which one does, and the number of seeds tried.
-/// Without the bug, that seed is quiet.
-fn hunt(mutant: Mutant, seeds_max: u64) -> Option<(String, u64)> {
-    let attempt = |seed, mutant| {
-        mutants::set(mutant);
-        let outcome = run(Plan::new(seed, false));
-        mutants::set(None);
-        outcome
-    };
-    let caught = (0..seeds_max)
-        .map(|seed| attempt(seed, Some(mutant)))
-        .find(|outcome| !outcome.breaches.is_empty())?;
-    let seed = caught.plan.seed;
-    let sound = attempt(seed, None);
-    assert!(sound.breaches.is_empty(), "without {mutant:?}:\n{}", show(&sound));
-    let checks: BTreeSet<_> = caught.breaches.iter().map(|breach| breach.check).collect();
-    Some((checks.into_iter().collect::<Vec<_>>().join(", "), seed + 1))
-}
-
-/// Every known bug is noticed by a check. It takes a while: `scripts/mutants.sh` asks for it.
-#[test]
-#[ignore = "minutes: scripts/mutants.sh"]
-#[expect(clippy::print_stdout, reason = "the table is what it is for")]
-fn every_mutant_is_caught() {
-    let seeds_max = number("LEASEHOLD_MUTANT_SEEDS").unwrap_or(400);
-    let wished = std::env::var("LEASEHOLD_MUTANT").ok();
-    let is_wished = |name: &str| wished.as_ref().is_none_or(|wished| wished == name);
-    let mutants = Mutant::ALL.into_iter().filter(|mutant| is_wished(&format!("{mutant:?}")));
-    let mutants: Vec<Mutant> = mutants.collect();
-    assert!(!mutants.is_empty(), "there is no such mutant");
-    let (taken, found) = (AtomicUsize::new(0), Mutex::new(vec![None; mutants.len()]));
-    on_all_cores(|| {
-        while let Some(mutant) = mutants.get(taken.fetch_add(1, Ordering::Relaxed)) {
-            let caught = hunt(*mutant, seeds_max);
-            let place = mutants.iter().position(|other| other == mutant).expect("it is there");
-            lock(&found)[place] = caught;
-        }
-    });
-    let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-    println!("| Mutant | Caught by | Seeds |\n|---|---|---:|");
-    for (mutant, caught) in mutants.iter().zip(&found) {
-        match caught {
-            Some((checks, seeds)) => println!("| {mutant:?} | {checks} | {seeds} |"),
-            None => println!("| {mutant:?} | **nothing** | {seeds_max} |"),
-        }
-    }
-    let caught = found.iter().flatten().count();
-    println!("mutants: {caught} of {} caught", mutants.len());
-    assert_eq!(caught, mutants.len(), "some went unnoticed");
 }

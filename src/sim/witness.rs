@@ -6,9 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use leasehold_resp::Frame;
 
+use super::link::Asked;
 use super::plan::Fault;
 use super::server::Session;
-use super::world::{Asked, World};
+use super::world::World;
 use crate::lock::scripts;
 
 /// A renewal that was on its way when the lock was given back may come this much later.
@@ -63,7 +64,7 @@ fn deed<'a>(script: &Bytes, words: &'a [Bytes]) -> Option<Deed<'a>> {
     Some(Deed { what, is_repeat: false, locks, counters, argv })
 }
 
-/// The token that an acquire was granted with.
+/// The token that an acquire was granted with; 0 where it asked for none.
 fn granted(reply: &Frame, deed: &Deed<'_>) -> Option<u64> {
     let token = |text: &Bytes| std::str::from_utf8(text).ok()?.parse().ok();
     match (deed.what, reply) {
@@ -74,6 +75,7 @@ fn granted(reply: &Frame, deed: &Deed<'_>) -> Option<u64> {
             }
             _ => None,
         },
+        (What::Set, Frame::Simple(_)) => (!deed.locks.is_empty()).then_some(0),
         _ => None,
     }
 }
@@ -180,7 +182,7 @@ pub(crate) fn run(
     // A wall clock that is set forward may be believed, at the cost of the budget.
     let guards = !world.plan.is_beyond && !world.plan.has(Fault::StepForward);
     let is_vote = match deed.what {
-        What::Acquire => granted(&reply, &deed).is_some(),
+        What::Acquire | What::Set => granted(&reply, &deed).is_some(),
         What::Repair => matches!(reply, Frame::Integer(_)),
         _ => false,
     };

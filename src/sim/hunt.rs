@@ -1,0 +1,101 @@
+//! Known bugs, given to the library one by one: each breaks the promise that it is about.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::plan::Plan;
+use super::run::run;
+use super::tests::{number, on_all_cores, show};
+use super::world::lock;
+use crate::policy::mutants::{self, Mutant};
+
+/// The checks of who holds what that he does not hold.
+const FALSE_GRANT: &[&str] = &["granted by nobody", "two holders", "deadline"];
+
+/// Each bug, and which checks are about it: another check alone does not count.
+const KNOWN: [(Mutant, &[&str]); 32] = [
+    (Mutant::ValidityFromTheReply, &["deadline"]),
+    (Mutant::NoDrift, &["deadline"]),
+    (Mutant::OwnerReused, &["owner reused"]),
+    (Mutant::ReleasedOnlyWhereGranted, &["never given back"]),
+    (Mutant::ReleasedOverAnotherConnection, &["release overtook"]),
+    (Mutant::ExtensionRecreatesALostKey, &["extension took a lock"]),
+    (Mutant::ExtensionShortens, &["extension shortened"]),
+    (Mutant::ExtensionWithoutAQuorum, &["deadline"]),
+    (Mutant::WallClockDeadline, &["deadline"]),
+    (Mutant::ClockStopsInSuspension, &["deadline"]),
+    (Mutant::CountersPerServer, &["one token twice", "token out of order"]),
+    (Mutant::MaximumWrittenBackUnowned, &["counter fell"]),
+    (Mutant::QuarantineShort, &["voted too soon"]),
+    (Mutant::UptimeUnsigned, &["voted too soon"]),
+    (Mutant::LossWaitsForTheServer, &["late loss"]),
+    (Mutant::RenewalOutlivesRelease, &["renewed after release"]),
+    (Mutant::HandOverKeepsTheToken, &["one token twice"]),
+    (Mutant::TimedOutCountsAsHeld, FALSE_GRANT),
+    (Mutant::PushMatchedAsReply, &["hung up for nothing"]),
+    (Mutant::LateReplyToTheNext, FALSE_GRANT),
+    (Mutant::RefusedReleaseForgotten, &["never given back"]),
+    (Mutant::AnAnswerSettlesEveryRelease, &["left late"]),
+    (Mutant::LimitOnlyBetweenTries, &["limit"]),
+    (Mutant::ExtensionKeepsALaterEnd, &["extension left it longer"]),
+    (Mutant::AnyClockIsBelieved, &["token ahead of all clocks"]),
+    (Mutant::LateMeansNothingGranted, &["never given back"]),
+    (Mutant::StampNotCompared, FALSE_GRANT),
+    (Mutant::SealNotWaitedFor, FALSE_GRANT),
+    (Mutant::StrayReplyIsDropped, &["read on", "kept"]),
+    (Mutant::MisplacedReplyEndsNothing, &["read on"]),
+    (Mutant::BelievedUpToTheMisplaced, &["read on"]),
+    (Mutant::PushIsASignOfLife, &["kept"]),
+];
+
+/// Which checks notice a bug in the first seed in which one does that is about it, and the number of
+/// seeds tried. Without the bug, that seed is quiet.
+fn hunt((mutant, about): (Mutant, &[&str]), seeds_max: u64) -> Option<(String, u64)> {
+    let attempt = |seed, mutant| {
+        mutants::set(mutant);
+        let outcome = run(Plan::new(seed, false));
+        mutants::set(None);
+        outcome
+    };
+    let caught = (0..seeds_max)
+        .map(|seed| attempt(seed, Some(mutant)))
+        .find(|outcome| outcome.breaches.iter().any(|breach| about.contains(&breach.check)))?;
+    let seed = caught.plan.seed;
+    let sound = attempt(seed, None);
+    assert!(sound.breaches.is_empty(), "without {mutant:?}:\n{}", show(&sound));
+    let checks: BTreeSet<_> = caught.breaches.iter().map(|breach| breach.check).collect();
+    Some((checks.into_iter().collect::<Vec<_>>().join(", "), seed + 1))
+}
+
+/// Every known bug is noticed by a check that is about it. It takes a while: `scripts/mutants.sh` asks for it.
+#[test]
+#[ignore = "minutes: scripts/mutants.sh"]
+#[expect(clippy::print_stdout, reason = "the table is what it is for")]
+fn every_mutant_is_caught() {
+    let seeds_max = number("LEASEHOLD_MUTANT_SEEDS").unwrap_or(400);
+    let wished = std::env::var("LEASEHOLD_MUTANT").ok();
+    let is_wished = |name: &str| wished.as_ref().is_none_or(|wished| wished == name);
+    let mutants = KNOWN.into_iter().filter(|(mutant, _)| is_wished(&format!("{mutant:?}")));
+    let mutants: Vec<_> = mutants.collect();
+    assert!(!mutants.is_empty(), "there is no such mutant");
+    let (taken, found) = (AtomicUsize::new(0), Mutex::new(vec![None; mutants.len()]));
+    on_all_cores(|| {
+        let next = || taken.fetch_add(1, Ordering::Relaxed);
+        for place in std::iter::from_fn(|| Some(next()).filter(|place| *place < mutants.len())) {
+            let caught = hunt(mutants[place], seeds_max);
+            lock(&found)[place] = caught;
+        }
+    });
+    let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    println!("| Mutant | Caught by | Seeds |\n|---|---|---:|");
+    for ((mutant, _), caught) in mutants.iter().zip(&found) {
+        match caught {
+            Some((checks, seeds)) => println!("| {mutant:?} | {checks} | {seeds} |"),
+            None => println!("| {mutant:?} | **nothing** | {seeds_max} |"),
+        }
+    }
+    let caught = found.iter().flatten().count();
+    println!("mutants: {caught} of {} caught", mutants.len());
+    assert_eq!(caught, mutants.len(), "some went unnoticed");
+}
