@@ -164,7 +164,9 @@ impl Go {
         let told_on = seat.told_on();
         node.want(told_on);
         let is_watching = node.is_watching(told_on);
-        if is_watching && seat.is_granted {
+        // On another connection, what is asked now could overtake an acquire that is unanswered.
+        let may_change = seat.lane() == told_on || !seat.is_unanswered;
+        if is_watching && seat.is_granted && may_change {
             if seat.lane() != told_on {
                 seat.change_to(told_on);
             }
