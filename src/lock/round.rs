@@ -99,17 +99,12 @@ impl Round {
     }
 
     /// Whether an acquire is lost, and only a server that has not answered can tell what stood in the
-    /// way: neither those that refused nor those that failed are enough by themselves. An outage must
-    /// not pass for contention because one server named a holder.
+    /// way, as [`Quorum::leaves_open_why`] says.
     pub(super) fn leaves_open_why(&self, quorum: Quorum) -> bool {
         let given = self.given().count();
         let failed = self.failures().count();
-        let refused = given - failed - self.given().filter(|answered| answered.is_grant()).count();
-        let decides = |count| quorum.verdict(0, count) == Verdict::Lost;
-        given < self.answers.len()
-            && decides(failed + refused)
-            && !decides(failed)
-            && !decides(refused)
+        let granted = self.given().filter(|answered| answered.is_grant()).count();
+        quorum.leaves_open_why(given - failed - granted, failed, self.answers.len() - given)
     }
 
     /// Before the first byte of the question was sent to any server that answered; none where

@@ -80,6 +80,14 @@ impl Quorum {
         }
     }
 
+    /// Whether an acquire is lost, and `open` votes can still tell why: neither those who refused nor
+    /// those who failed were enough by themselves, and with some of the open ones, those who failed
+    /// would be. An outage must not pass for contention because one server named a holder.
+    pub(crate) fn leaves_open_why(self, refused: usize, failed: usize, open: usize) -> bool {
+        let decides = |denied| self.verdict(0, denied) == Verdict::Lost;
+        decides(refused + failed) && !decides(refused) && !decides(failed) && decides(failed + open)
+    }
+
     pub(crate) fn needed(self) -> usize {
         self.needed
     }
@@ -164,5 +172,57 @@ mod tests {
         assert_eq!(tolerance(5, 4), Tolerance { memory_losses: 2, outages: 1 });
         assert_eq!(tolerance(4, 3), Tolerance { memory_losses: 1, outages: 1 });
         assert_eq!(tolerance(1, 1), Tolerance { memory_losses: 0, outages: 0 });
+    }
+
+    #[derive(Clone, Copy, PartialEq)]
+    enum Vote {
+        Granted,
+        Refused,
+        Failed,
+        Open,
+    }
+
+    const VOTES: [Vote; 4] = [Vote::Granted, Vote::Refused, Vote::Failed, Vote::Open];
+
+    /// All ways in which so many servers can have voted.
+    fn all_votes(servers: usize) -> Vec<Vec<Vote>> {
+        (0..servers).fold(vec![Vec::new()], |all, _| {
+            let and_one = |votes: &Vec<Vote>| VOTES.map(|vote| [&votes[..], &[vote]].concat());
+            all.iter().flat_map(and_one).collect()
+        })
+    }
+
+    /// Whether those who voted so are enough for an acquire to be lost, had all others granted it.
+    fn is_enough(kind: Vote, votes: &[Vote], needed: usize) -> bool {
+        votes.iter().filter(|vote| **vote != kind).count() < needed
+    }
+
+    fn plainly_leaves_open_why(votes: &[Vote], needed: usize) -> bool {
+        let all_fail = |vote: &Vote| if *vote == Vote::Open { Vote::Failed } else { *vote };
+        let failed: Vec<Vote> = votes.iter().map(all_fail).collect();
+        let could_win = |vote: &&Vote| matches!(vote, Vote::Granted | Vote::Open);
+        votes.iter().filter(could_win).count() < needed
+            && !is_enough(Vote::Refused, votes, needed)
+            && !is_enough(Vote::Failed, votes, needed)
+            && is_enough(Vote::Failed, &failed, needed)
+    }
+
+    #[test]
+    fn what_an_acquire_was_lost_for_is_waited_for_exactly_where_that_is_open() {
+        for servers in 1..=6 {
+            for needed in servers / 2 + 1..=servers {
+                let quorum = Quorum::new(servers, Some(needed)).unwrap();
+                for votes in all_votes(servers) {
+                    let count = |kind| votes.iter().filter(|vote| **vote == kind).count();
+                    let [refused, failed, open] =
+                        [Vote::Refused, Vote::Failed, Vote::Open].map(count);
+                    assert_eq!(
+                        quorum.leaves_open_why(refused, failed, open),
+                        plainly_leaves_open_why(&votes, needed),
+                        "{needed} of {servers}: {refused} refused, {failed} failed, {open} open"
+                    );
+                }
+            }
+        }
     }
 }
