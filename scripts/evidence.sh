@@ -53,6 +53,7 @@ try model cargo test --release --locked --lib -- --nocapture policy::model
 # shellcheck disable=SC2086
 try fuzzing env FUZZ_SANITIZER=none \
     fuzz/run.sh $((seconds / 4 / $(wc -w <<<"$targets"))) $targets
+try attack scripts/attack.sh
 try soak scripts/soak.sh $((soak_minutes > 0 ? soak_minutes : 1))
 
 simulation=$(grep '^simulation: ' "$logs/simulation")
@@ -63,6 +64,7 @@ executions=$(awk '/^== / { sum += last; last = 0 }
     END { printf "%d", sum + last }' "$logs/fuzzing")
 executions_before=$(sed -n 's/^| Fuzz executions, in all runs so far | \([0-9]*\) |$/\1/p' \
     "$evidence" 2>/dev/null || true)
+attack=$(grep '^attack: ' "$logs/attack")
 faults=$(awk '$2 == "fault:" { sum += $1 } END { print sum + 0 }' "$logs/soak")
 
 {
@@ -81,17 +83,20 @@ $(nproc) cores of an $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1),
 | Model: states searched | $states |
 | Fuzz executions, in this run | $executions |
 | Fuzz executions, in all runs so far | $((${executions_before:-0} + executions)) |
+| Attempts at held locks after replies went wrong | $(number attack attempts) |
+| Replies that were lost, repeated or added | $(number attack faults) |
+| Locks granted that another held | $(number attack 'false grants') |
 | Real servers: leases granted | $(number soak acquisitions) |
 | Real servers: faults injected | $faults |
 
 The command that repeats one row: \`scripts/simulate.sh\`, \`cargo test policy::model\`, \`fuzz/run.sh\`,
-\`scripts/soak.sh\`.
+\`scripts/attack.sh\`, \`scripts/soak.sh\`.
 
 ## Known bugs, given to the library one by one
 
 Each is a bug that a lock library has had or could have, behind a switch that is there in tests only
-(\`src/policy/mutants.rs\`): which checks of the simulation noticed it, and after how many seeds. Without
-the bug, the same seed is quiet. By \`scripts/mutants.sh\`.
+(\`src/policy/mutants.rs\`): which checks of the simulation noticed it, and after how many seeds. One of them
+is about what the bug breaks (\`src/sim/hunt.rs\`). Without the bug, the same seed is quiet. By \`scripts/mutants.sh\`.
 
 END
     grep '^|' "$logs/mutants"
@@ -99,6 +104,6 @@ END
     echo
     sed -n "/^$longer/,\$p" "$evidence"
 } >"$logs/evidence"
-[ -n "$simulation" ] && [ -n "$states" ]
+[ -n "$simulation" ] && [ -n "$states" ] && [ -n "$attack" ]
 mv "$logs/evidence" "$evidence"
 printf '== %s, in %d s\n' "$evidence" "$SECONDS"

@@ -10,6 +10,8 @@
 #![allow(clippy::disallowed_methods, reason = "servers fail in real time")]
 #![allow(clippy::print_stdout, reason = "a long run is watched")]
 
+#[path = "soak/attack.rs"]
+mod attack;
 #[path = "soak/budget.rs"]
 mod budget;
 #[path = "soak/checks.rs"]

@@ -39,7 +39,7 @@ pub use client::Client;
 pub use cluster::Cluster;
 pub use fleet::Fleet;
 pub use program::Program;
-pub use proxy::{Fault, FaultProxy};
+pub use proxy::{Fault, FaultProxy, Harm};
 pub use scripted::{Action, Command, ScriptedServer};
 pub use sentinel::Sentinels;
 pub use server::RedisServer;

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 mod lane;
 
 use super::{STUCK, ports};
-pub use lane::{Fault, Lane};
+pub use lane::{Fault, Harm, Lane};
 
 /// Listens on a loopback port and forwards to one upstream. Ends with all its connections on drop.
 pub struct FaultProxy {

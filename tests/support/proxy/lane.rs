@@ -8,6 +8,11 @@ use rustix::net::{Shutdown, shutdown, sockopt::set_socket_linger};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 
+mod replies;
+
+pub use replies::Harm;
+use replies::Replies;
+
 /// How much one read takes in, and how many reads may wait for delivery: a delayed direction holds
 /// this much before it stops reading.
 const CHUNK_BYTES: usize = 16 * 1024;
@@ -46,6 +51,10 @@ struct State {
     reset_after: Option<usize>,
     duplicate_next: bool,
     lose_next: bool,
+    /// New connections carry replies one by one.
+    knows_replies: bool,
+    /// What becomes of the next reply, on whichever connection it comes.
+    harm: Option<Harm>,
     /// How many connections were opened so far.
     opened: u64,
     /// Of connections opened before this one nothing is delivered.
@@ -71,6 +80,8 @@ impl Lane {
             reset_after: None,
             duplicate_next: false,
             lose_next: false,
+            knows_replies: false,
+            harm: None,
             opened: 0,
             detained_before: 0,
         };
@@ -101,6 +112,21 @@ impl Lane {
     /// Throws the next chunk away, which holds one reply where one is waited for.
     pub fn lose_next_chunk(&self) {
         self.state.send_modify(|state| state.lose_next = true);
+    }
+
+    /// Connections that open from here on carry replies, and each of them whole.
+    pub fn know_replies(&self) {
+        self.state.send_modify(|state| state.knows_replies = true);
+    }
+
+    /// Does harm to the next reply, on whichever connection it comes that knows replies.
+    pub fn harm_next_reply(&self, harm: Harm) {
+        self.state.send_modify(|state| state.harm = Some(harm));
+    }
+
+    /// Whether that harm has still to be done.
+    pub fn is_to_harm(&self) -> bool {
+        self.state.borrow().harm.is_some()
     }
 
     /// Holds back what comes on the connections that are open now, also once their sender has closed
@@ -149,6 +175,7 @@ impl Lane {
     async fn take_in(&self, from: &TcpStream, held: mpsc::Sender<Chunk>) -> io::Result<()> {
         let mut state = self.state.subscribe();
         let mut buffer = vec![0; CHUNK_BYTES];
+        let mut replies = state.borrow().knows_replies.then(Replies::default);
         loop {
             until(&mut state, |state| state.fault != Fault::Stall).await;
             from.readable().await?;
@@ -163,12 +190,25 @@ impl Lane {
                 until(&mut state, |state| state.fault != Fault::Blackhole).await;
                 return Ok(());
             }
-            let chunk = Chunk { bytes: buffer[..count].to_vec(), arrived: Instant::now() };
+            let bytes = match &mut replies {
+                Some(replies) => replies.pass(&buffer[..count], || self.take_harm()),
+                None => buffer[..count].to_vec(),
+            };
+            let chunk = Chunk { bytes, arrived: Instant::now() };
             if held.send(chunk).await.is_err() {
                 // The direction was half-closed: there is nobody to deliver to.
                 return Ok(());
             }
         }
+    }
+
+    fn take_harm(&self) -> Option<Harm> {
+        let mut harm = None;
+        self.state.send_if_modified(|state| {
+            harm = state.harm.take();
+            harm.is_some()
+        });
+        harm
     }
 
     async fn give_out(
