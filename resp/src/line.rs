@@ -158,6 +158,9 @@ pub(crate) fn common_leaf(buf: &[u8], limits: &Limits) -> Option<(Leaf, usize)> 
 #[inline]
 fn short_number(text: &[u8]) -> Option<(i64, usize)> {
     const DIGITS_MAX: usize = 18;
+    if let Some(number) = stamp(text) {
+        return Some((number, STAMP_DIGITS));
+    }
     let mut number = 0;
     for (count, &byte) in text.iter().enumerate().take(DIGITS_MAX + 1) {
         match byte {
@@ -169,6 +172,40 @@ fn short_number(text: &[u8]) -> Option<(i64, usize)> {
         }
     }
     None
+}
+
+/// What the most frequent of long numbers have: tokens, and what a script gives back.
+const STAMP_DIGITS: usize = 16;
+
+/// A number of as many digits: read at once, because a digit at a time would take as long as all the
+/// rest of such a reply.
+#[inline]
+fn stamp(text: &[u8]) -> Option<i64> {
+    let (digits, behind) = text.split_first_chunk::<STAMP_DIGITS>()?;
+    if !behind.starts_with(CRLF) {
+        return None;
+    }
+    let (high, low) = digits.split_at(STAMP_DIGITS / 2);
+    Some(eight_digits(*high.first_chunk()?)? * 100_000_000 + eight_digits(*low.first_chunk()?)?)
+}
+
+/// What eight bytes say, if all of them are digits: at once, as the bytes of one number, of which
+/// each step joins neighbours.
+#[inline]
+fn eight_digits(text: [u8; 8]) -> Option<i64> {
+    const HIGH: u64 = 0xF0F0_F0F0_F0F0_F0F0;
+    const THREES: u64 = 0x3030_3030_3030_3030;
+    const SIXES: u64 = 0x0606_0606_0606_0606;
+    let bytes = u64::from_le_bytes(text);
+    // Digits are 0x30 to 0x39: from 0x3A on, six more is 0x40.
+    if bytes & HIGH != THREES || bytes.wrapping_add(SIXES) & HIGH != THREES {
+        return None;
+    }
+    let ones = bytes & 0x0F0F_0F0F_0F0F_0F0F;
+    let pairs = (ones * 10 + (ones >> 8)) & 0x00FF_00FF_00FF_00FF;
+    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_FFFF_0000_FFFF;
+    let eight = (fours * 10_000 + (fours >> 32)) & 0xFFFF_FFFF;
+    i64::try_from(eight).ok()
 }
 
 #[cfg(test)]
@@ -194,6 +231,24 @@ mod tests {
             let content = b"x".repeat(bound + 1);
             assert!(matches!(find_end(&content, 0, bound), LineEnd::BeyondBound));
             assert!(matches!(find_end(&content[1..], 0, bound), LineEnd::NotIn(_)));
+        }
+    }
+
+    #[test]
+    fn numbers_of_any_length_are_read_and_nothing_but_digits_is() {
+        for digits in 1..=18 {
+            for number in ["123456789098765432", "999999999999999999", "000000000000000000"] {
+                let text = &number[..digits];
+                let wire = format!("{text}\r\n:1");
+                assert_eq!(short_number(wire.as_bytes()), Some((text.parse().unwrap(), digits)));
+                for place in 0..digits {
+                    for strange in [b'0' - 1, b'9' + 1, 0, b' ', 0xB5, 0xFF] {
+                        let mut wire = wire.clone().into_bytes();
+                        wire[place] = strange;
+                        assert_eq!(short_number(&wire), None, "{strange} at {place} of {text}");
+                    }
+                }
+            }
         }
     }
 

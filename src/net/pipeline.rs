@@ -148,9 +148,8 @@ impl<W: Clone> Pipeline<W> {
         if let Some(fault) = &self.fault {
             return Err(fault.clone());
         }
-        let (mut waiting, mut seals) = (self.waiting.iter(), self.seals.iter().peekable());
-        let (mut proved, mut pending, mut answered) = (0, Pending::Nothing, self.answered);
-        let mut is_refused = false;
+        let (mut commands, mut seals) = (0, 0);
+        let (mut proved, mut pending, mut is_refused) = (0, Pending::Nothing, false);
         for (count, frame) in (1..).zip(frames) {
             if is_push(frame) {
                 self.pushed = true;
@@ -159,15 +158,17 @@ impl<W: Clone> Pipeline<W> {
                     self.stirred |= Mutant::PushIsASignOfLife.is_on();
                 }
             } else {
-                let judged = match seals.next_if(|seal| seal.behind == answered) {
-                    Some(seal) if self.outbox.is_unsent(seal.starts_at) => Err(Fault::Unsolicited),
-                    Some(seal) => seal.judge(frame, pending),
-                    None => {
-                        let slot = waiting.next().map(|index| &self.slots[*index]);
-                        let slot = slot.filter(|slot| !self.outbox.is_unsent(slot.starts_at));
-                        answered += 1;
-                        slot.ok_or(Fault::Unsolicited).and_then(|slot| slot.place.judge(frame))
-                    }
+                let seal = self.seals.get(seals);
+                let seal = seal.filter(|seal| seal.behind == self.answered + commands as u64);
+                let judged = if let Some(seal) = seal {
+                    seals += 1;
+                    let is_sent = !self.outbox.is_unsent(seal.starts_at);
+                    if is_sent { seal.judge(frame, pending) } else { Err(Fault::Unsolicited) }
+                } else {
+                    let slot = self.waiting.get(commands).map(|index| &self.slots[*index]);
+                    commands += 1;
+                    let slot = slot.filter(|slot| !self.outbox.is_unsent(slot.starts_at));
+                    slot.ok_or(Fault::Unsolicited).and_then(|slot| slot.place.judge(frame))
                 };
                 #[cfg(test)]
                 let judged = match judged {
@@ -189,7 +190,7 @@ impl<W: Clone> Pipeline<W> {
             }
         }
         // The script behind it that was to prove it may have been refused, too.
-        if is_refused && seals.next().is_none() {
+        if is_refused && seals == self.seals.len() {
             self.ask();
             self.has_asked = true;
         }
