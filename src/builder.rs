@@ -1,6 +1,7 @@
 //! How a locker is made: which servers, how many of them have to agree, and within what limits.
 
 mod assembly;
+mod entry;
 #[cfg(feature = "examine")]
 mod examine;
 mod meet;
@@ -10,10 +11,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::defaults::Defaults;
 use crate::error::Error;
 use crate::lock::adaptive::AdaptiveTtl;
 use crate::lock::order::Replicas;
-use crate::locker::{Defaults, Locker};
+use crate::locker::Locker;
 #[cfg(feature = "tls")]
 use crate::net::tls::Tls;
 use crate::policy::{Adaptive, Quorum, Retry};

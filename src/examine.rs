@@ -8,6 +8,8 @@ mod facts;
 mod failover;
 mod gather;
 mod judge;
+mod met;
+mod plan;
 mod report;
 mod scratch;
 mod survey;
@@ -21,41 +23,14 @@ use self::facts::{ClockReading, Facts, shown};
 use self::gather::{Questions, gather};
 pub(crate) use self::judge::Standard;
 use self::judge::judge;
+use self::met::{asked, unmet};
+pub(crate) use self::plan::{Candidates, Plan};
 pub use self::report::{Check, Examination, Finding, ServerExamination, ServerKind, Severity};
 pub(crate) use self::scratch::Scratch;
 use self::survey::Survey;
 use crate::clock;
-use crate::error::FailureKind;
-use crate::lock::answer::Reason;
-use crate::net::connection::Connection;
-use crate::net::handshake::OpenError;
 use crate::net::pushes::Listeners;
-use crate::policy::Quorum;
-use crate::server::endpoint::{Endpoint, Seeds, Watched};
-use crate::server::kin::NodeSettings;
-
-/// Who is examined, and against what.
-pub(crate) struct Plan {
-    pub(crate) candidates: Candidates,
-    /// How many votes there are, and how many of them are needed; or why that cannot be.
-    pub(crate) votes: usize,
-    pub(crate) quorum: Result<Quorum, String>,
-    pub(crate) settings: NodeSettings,
-    pub(crate) standard: Standard,
-    pub(crate) scratch: Scratch,
-    /// Whether leases are to be acknowledged by replicas.
-    pub(crate) replicas: bool,
-}
-
-/// What the URLs lead to.
-pub(crate) enum Candidates {
-    /// Servers that stay; or what is wrong with a URL.
-    Fixed(Vec<Result<Endpoint, String>>),
-    /// Nodes of a Cluster, by which its masters are found.
-    Cluster(Seeds),
-    /// A service, whose master is found by its Sentinels.
-    Service(Watched),
-}
+use crate::server::endpoint::Endpoint;
 
 /// One server, met or not.
 struct Patient {
@@ -134,25 +109,6 @@ async fn examine_one(plan: &Plan, endpoint: &Endpoint) -> Patient {
     Patient { report: ServerExamination { server, kind, version, round_trip, findings }, facts }
 }
 
-async fn open(plan: &Plan, endpoint: &Endpoint) -> Result<Arc<Connection>, OpenError> {
-    let opened = plan.settings.open_bare(endpoint, Listeners::default()).await;
-    opened.map(|session| session.opened.connection)
-}
-
-/// What is to be said of a server that cannot be connected to.
-fn unmet(error: OpenError) -> Finding {
-    let reason = Reason::NoConnection(error);
-    let text = shown(&reason.to_string());
-    match reason.kind() {
-        FailureKind::Auth => Finding::error(Check::Login, text)
-            .cured_by("check the URL's user and password, its rights, and both certificates"),
-        FailureKind::Misuse => Finding::error(Check::Login, text)
-            .cured_by("check the URL: its scheme, its port and its database"),
-        _ => Finding::error(Check::Reachable, text)
-            .cured_by("check that it runs, its address, and what is on the way"),
-    }
-}
-
 impl Patient {
     fn unmet(server: &str, finding: Finding) -> Self {
         Self { report: asked(server, ServerKind::Server, finding), facts: Facts::default() }
@@ -169,12 +125,6 @@ impl Patient {
         };
         self.report.severity() < Severity::Error && !self.report.findings.iter().any(waits)
     }
-}
-
-/// One of whom there is one thing to say.
-fn asked(server: &str, kind: ServerKind, finding: Finding) -> ServerExamination {
-    let (server, findings) = (shown(server), vec![finding]);
-    ServerExamination { server, kind, version: None, round_trip: None, findings }
 }
 
 fn find_same_runs(patients: &mut [Patient]) {

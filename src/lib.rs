@@ -54,6 +54,7 @@
 
 mod builder;
 mod clock;
+mod defaults;
 mod error;
 #[cfg(feature = "examine")]
 mod examine;

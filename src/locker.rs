@@ -11,24 +11,22 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::builder::Builder;
 use crate::clock;
+use crate::defaults::Defaults;
 use crate::error::Error;
-use crate::lock::adaptive::AdaptiveTtl;
 use crate::lock::core::Core;
 use crate::lock::engine::Engine;
 use crate::lock::few::Few;
 use crate::lock::guard::Guard;
 use crate::lock::names::Names;
-use crate::lock::order::Replicas;
 use crate::lock::renewer::keep;
 use crate::lock::scripts;
 use crate::lock::shutdown::{Shutdown, shut_down};
-use crate::policy::{Retry, Tolerance, Wait};
+use crate::policy::{Tolerance, Wait};
 use crate::request::LockRequest;
 use crate::server::node::Node;
 use crate::server::place::{Directory, Place};
-use crate::stats::{BreakerState, Meter, ServerStats, Stats};
+use crate::stats::{BreakerState, ServerStats, Stats};
 
 /// Takes locks on a server, or on a quorum of several. Cloning it is cheap; all clones share its
 /// connections.
@@ -40,82 +38,7 @@ pub struct Locker {
     defaults: Arc<Defaults>,
 }
 
-/// What a request starts with.
-pub(crate) struct Defaults {
-    pub(crate) prefix: Vec<u8>,
-    pub(crate) ttl: Duration,
-    /// Where the TTL follows what was observed.
-    pub(crate) adaptive: Option<AdaptiveTtl>,
-    pub(crate) min_validity: Option<Duration>,
-    pub(crate) label: Option<Arc<str>>,
-    pub(crate) retry: Retry,
-    pub(crate) is_renewed: bool,
-    pub(crate) replicas: Option<Replicas>,
-}
-
-impl Defaults {
-    /// The TTL of a lease that is given none.
-    pub(crate) fn ttl(&self, meter: &Meter, expected: Option<Duration>) -> Result<Duration, Error> {
-        match (&self.adaptive, expected) {
-            (Some(adaptive), _) => Ok(adaptive.ttl(meter, expected)),
-            (None, None) => Ok(self.ttl),
-            (None, Some(_)) => Err(Error::misuse(
-                "an expected duration chooses a TTL within the bounds of Builder::adaptive_ttl, \
-                 which were not given",
-            )),
-        }
-    }
-}
-
 impl Locker {
-    /// Connects to one server, with the defaults of [`Locker::builder`].
-    ///
-    /// # Errors
-    ///
-    /// As [`Builder::connect`].
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime with I/O and time enabled.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future closes what was opened.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), leasehold::Error> {
-    /// let locker = leasehold::Locker::connect("redis://127.0.0.1:6379").await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn connect(url: &str) -> Result<Self, Error> {
-        Self::builder().node(url).connect().await
-    }
-
-    /// A locker with settings of your own; it needs a [`Builder::node`] or several.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), leasehold::Error> {
-    /// use std::time::Duration;
-    /// use leasehold::Locker;
-    ///
-    /// let locker = Locker::builder()
-    ///     .nodes(["redis://a", "redis://b", "redis://c"])
-    ///     .ttl(Duration::from_secs(5))
-    ///     .label("billing-7")
-    ///     .connect()
-    ///     .await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn builder() -> Builder {
-        Builder::new()
-    }
-
     /// On the current runtime, which the keeper of its leases runs on.
     pub(crate) fn new(core: Core, defaults: Defaults) -> Self {
         let engine = Arc::new(Engine::new(core));
@@ -141,7 +64,7 @@ impl Locker {
     }
 
     /// A request for the lock `name`, which does not wait: it is answered within the time of one
-    /// command ([`Builder::command_timeout`], noticed within an eighth of that), whatever the server
+    /// command ([`Builder::command_timeout`](crate::Builder::command_timeout), noticed within an eighth of that), whatever the server
     /// does. It takes a lock that is free also where others wait for it, unless it is
     /// [fair](LockRequest::fair).
     ///
@@ -298,7 +221,7 @@ impl Locker {
     /// evicted is lost before its time. So is
     /// one that has refused, for want of a right, what nobody waited for: client tracking (whoever
     /// waits has to poll), a renewal, the release of a dropped guard. And one with a connection that
-    /// could not log in anew before its credentials end ([`Builder::credentials`]).
+    /// could not log in anew before its credentials end ([`Builder::credentials`](crate::Builder::credentials)).
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let of_node = |node: &Arc<Node>| {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use crate::defaults::Defaults;
 use crate::error::Error;
 use crate::lock::acquirer::Acquiring;
 use crate::lock::core::Core;
@@ -17,7 +18,6 @@ use crate::lock::guard::{Fenced, Fencing, Guard, Unfenced};
 use crate::lock::names::Names;
 use crate::lock::order::{Order, Replicas, Wish};
 use crate::lock::owner::check_label;
-use crate::locker::Defaults;
 use crate::policy::{Retry, Term, Wait};
 
 /// A lock that is about to be taken: `.await` it, after setting what differs from the locker's

@@ -3,6 +3,7 @@
 //! The lock layer notes what happens; this layer counts it and tells the observer, if there is one.
 //! It must never know how any of it came about, and it reads no clock: durations come in.
 
+mod counters;
 mod export;
 mod histogram;
 mod logins;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use counters::{LOSSES, count, index_of};
 pub(crate) use export::AtServer;
 #[cfg(feature = "metrics")]
 pub use export::SECONDS_BUCKETS;
@@ -25,9 +27,6 @@ pub use observer::{Event, Observer};
 pub use snapshot::{BreakerState, ServerStats, Stats};
 
 use crate::policy::{Loss, OBSERVED_QUANTILE, Observed};
-
-/// How many reasons of a loss there are.
-const LOSSES: usize = 5;
 
 /// Counts what happens in one locker.
 ///
@@ -261,22 +260,8 @@ impl Meter {
     }
 }
 
-fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Relaxed);
-}
-
 fn level(gauge: &AtomicI64) -> u64 {
     u64::try_from(gauge.load(Relaxed)).unwrap_or(0)
-}
-
-fn index_of(loss: Loss) -> usize {
-    match loss {
-        Loss::Expired => 0,
-        Loss::Gone => 1,
-        Loss::NoQuorum => 2,
-        Loss::Suspended => 3,
-        Loss::ShutDown => 4,
-    }
 }
 
 impl fmt::Debug for Meter {

@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+#[path = "tidy/circles.rs"]
+mod circles;
 #[path = "tidy/layers.rs"]
 mod layers;
 #[path = "tidy/papers.rs"]
@@ -67,9 +69,11 @@ fn sources(directory: &str) -> impl Iterator<Item = Source> {
     })
 }
 
-/// Of all crates that are published.
+/// The crates that are published.
+const CRATES: [&str; 3] = ["src", "resp/src", "cli/src"];
+
 fn crates() -> impl Iterator<Item = Source> {
-    ["src", "resp/src", "cli/src"].into_iter().flat_map(sources)
+    CRATES.into_iter().flat_map(sources)
 }
 
 /// Holds every file against a rule and panics with all that was found.
@@ -96,6 +100,18 @@ fn enforce_on_sources(
 #[test]
 fn no_layer_names_a_higher_layer() {
     enforce_on_sources(sources("src"), layers::check);
+}
+
+#[test]
+fn no_files_name_one_another_in_a_circle() {
+    let of_crate = |directory| circles::check(&sources(directory).collect::<Vec<_>>());
+    enforce(CRATES.into_iter().flat_map(of_crate));
+}
+
+#[test]
+fn circles_that_were_cut_are_off_the_list() {
+    let all: Vec<Source> = sources("src").collect();
+    enforce(circles::gone(&all));
 }
 
 #[test]

@@ -13,12 +13,12 @@ use leasehold::{Error, Fencing, Guard, Locker, Unfenced};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use self::tally::{Sample, Tally};
-use crate::args::{TTL, duration};
+use self::tally::{Outcome, Sample, Tally};
 use crate::exit::{End, Failure};
 use crate::output::report;
 use crate::servers::Servers;
 use crate::signals::Signals;
+use crate::times::{TTL, duration};
 use crate::words::{hint, host, label_of, plain};
 
 /// More tasks than that measure the queue in this process, and no server.
@@ -74,15 +74,6 @@ pub struct Bench {
     /// Draw the latencies by percentile into this file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-}
-
-/// What was measured, and how.
-struct Outcome {
-    servers: usize,
-    tasks: u32,
-    is_fenced: bool,
-    elapsed: Duration,
-    tally: Tally,
 }
 
 /// What all tasks share.

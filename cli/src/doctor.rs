@@ -7,11 +7,11 @@ use std::time::Duration;
 use leasehold::{Examination, Finding, ServerExamination, Severity};
 use serde_json::{Value, json};
 
-use crate::args::{TTL, duration};
 use crate::exit::Failure;
 use crate::json::escape;
 use crate::output::report;
 use crate::servers::Servers;
+use crate::times::{TTL, duration};
 use crate::words::harmless;
 
 /// As monitoring plugins have them.

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use leasehold::{Locker, ServerFailure};
 
-use crate::args::{TTL, duration};
 use crate::exit::Failure;
 use crate::servers::Servers;
+use crate::times::{TTL, duration};
 use crate::words::complain;
 
 /// How patient we are.

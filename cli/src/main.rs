@@ -24,6 +24,7 @@ mod secret;
 mod servers;
 mod show;
 mod signals;
+mod times;
 mod watch;
 mod words;
 
@@ -31,7 +32,7 @@ use std::env;
 use std::process::ExitCode;
 
 use args::{Args, Command};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use exit::{End, Failure};
 
 fn main() -> ExitCode {
@@ -65,8 +66,8 @@ async fn perform(Args { servers, command }: Args) -> Result<End, Failure> {
         Command::Doctor(doctor) => doctor::doctor(&servers, doctor).await,
         Command::Inspect(inspect) => inspect.perform(&servers).await,
         Command::List(list) => list.perform(&servers).await,
-        Command::Completions(completions) => completions.perform(),
-        Command::Man(man) => man.perform(),
+        Command::Completions(completions) => completions.perform(Args::command()),
+        Command::Man(man) => man.perform(Args::command()),
     };
     code.map(End::Code)
 }

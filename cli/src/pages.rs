@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man as Page;
 
-use crate::args::Args;
 use crate::exit::Failure;
 use crate::output::put;
 
@@ -28,30 +27,26 @@ pub struct Man {
     directory: Option<PathBuf>,
 }
 
-fn command() -> Command {
-    let mut command = Args::command();
-    command.build();
-    command
-}
-
 impl Completions {
-    pub fn perform(self) -> Result<u8, Failure> {
+    pub fn perform(self, mut command: Command) -> Result<u8, Failure> {
+        command.build();
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut command(), "leasehold", &mut script);
+        clap_complete::generate(self.shell, &mut command, "leasehold", &mut script);
         put(&script)?;
         Ok(0)
     }
 }
 
 impl Man {
-    pub fn perform(self) -> Result<u8, Failure> {
+    pub fn perform(self, mut command: Command) -> Result<u8, Failure> {
         if let Some(directory) = self.directory {
-            let written = clap_mangen::generate_to(Args::command(), directory);
+            let written = clap_mangen::generate_to(command, directory);
             written.map_err(|error| Failure::System("the manual cannot be written", error))?;
             return Ok(0);
         }
+        command.build();
         let mut page = Vec::new();
-        Page::new(command()).render(&mut page).map_err(Failure::Output)?;
+        Page::new(command).render(&mut page).map_err(Failure::Output)?;
         put(&page)?;
         Ok(0)
     }
@@ -63,7 +58,10 @@ mod tests {
 
     use clap::Arg;
 
+    use clap::CommandFactory;
+
     use super::*;
+    use crate::args::Args;
 
     /// Writes the tables of options anew where this is set.
     const UPDATE: &str = "LEASEHOLD_UPDATE";

@@ -14,7 +14,6 @@ use tokio::signal::unix::{Signal as Caught, SignalKind, signal};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::sleep;
 
-use crate::args::duration;
 use crate::exit::{End, Failure};
 use crate::look::Look;
 use crate::output::say;
@@ -23,6 +22,7 @@ use crate::screen::{Screen, keys};
 use crate::servers::Servers;
 use crate::show;
 use crate::signals::Signals;
+use crate::times::duration;
 use crate::words::{complain, plain};
 
 /// Shows the locks that are held, live; q or Ctrl-C ends it, and j, k, b, space, g, G and the arrows

@@ -10,9 +10,9 @@ use bytes::{Buf, BytesMut};
 
 use crate::leaf::{FORMAT_LEN, Leaf, TextType};
 use crate::limits::Budget;
-use crate::line::{self, CRLF, LineEnd};
+use crate::line::{self, LineEnd};
 use crate::open::{Aggregate, Left, List, Open, Pairs};
-use crate::scalar::Length;
+use crate::scalar::{CRLF, Length};
 use crate::{DecodeError, Frame, Limits};
 
 /// Turns what a peer sends into frames.

@@ -6,7 +6,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 
 use crate::Frame;
-use crate::line::CRLF;
+use crate::scalar::CRLF;
 
 /// The bytes of a verbatim string in front of its text: the format and a colon.
 pub(crate) const FORMAT_LEN: usize = 4;

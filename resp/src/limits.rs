@@ -1,7 +1,7 @@
 //! What a peer may make a decoder hold, and what a frame has used of it.
 
 use crate::DecodeError;
-use crate::line::CRLF;
+use crate::scalar::CRLF;
 
 /// Bounds on one top-level frame.
 ///

@@ -5,10 +5,8 @@
 use bytes::{Buf, BytesMut};
 
 use crate::leaf::{Leaf, TextType};
-use crate::scalar::{self, INTEGER_BYTES_MAX, Length};
+use crate::scalar::{self, CRLF, INTEGER_BYTES_MAX, Length};
 use crate::{DecodeError, Limits};
-
-pub(crate) const CRLF: &[u8; 2] = b"\r\n";
 
 pub(crate) enum LineEnd {
     /// The content has this many bytes, and CRLF is behind it.

@@ -1,5 +1,7 @@
 //! The text of single lines, judged and read. Nothing here knows of buffers or of nesting.
 
+/// What every line ends with.
+pub(crate) const CRLF: &[u8; 2] = b"\r\n";
 /// The longest text of an integer or a length: `i64::MIN` has a sign and 19 digits.
 pub(crate) const INTEGER_BYTES_MAX: usize = 20;
 

@@ -2,24 +2,15 @@
 
 use std::sync::Arc;
 
-#[cfg(any(feature = "cluster", feature = "sentinel"))]
-mod ask_all;
+mod answers;
 #[cfg_attr(not(feature = "cluster"), path = "survey/no_cluster.rs")]
 mod cluster;
 #[cfg_attr(not(feature = "sentinel"), path = "survey/no_service.rs")]
 mod service;
 
-use super::report::{Check, Finding, ServerExamination};
-use super::{Candidates, Plan};
-use crate::server::endpoint::Endpoint;
-
-/// Who was found, who was asked for it, and what is to be said of all.
-#[derive(Default)]
-pub(super) struct Survey {
-    pub(super) servers: Vec<Result<Endpoint, Finding>>,
-    pub(super) asked: Vec<ServerExamination>,
-    pub(super) findings: Vec<Finding>,
-}
+pub(super) use self::answers::Survey;
+use super::plan::{Candidates, Plan};
+use super::report::{Check, Finding};
 
 pub(super) async fn survey(plan: &Arc<Plan>) -> Survey {
     match &plan.candidates {

@@ -27,14 +27,16 @@ use super::owed::Owed;
 use super::pipeline::{Patience, Pipeline, Sweep};
 use super::pushes::{Listeners, Pushes};
 use super::refusal::{Code, ServerError};
-use super::sending::IN_FLIGHT_BYTES;
-use super::sync::{Mutex, MutexGuard, Semaphore};
-use super::tasks::{self, Signals};
+use super::sync::{Mutex, MutexGuard, Notify, Semaphore};
 use super::tls::Client;
-use super::transport::{Address, ReadHalf, WriteHalf, open};
+use super::transport::{Address, WriteHalf, open};
 use super::words::Words;
 use crate::clock;
 
+/// What may be in flight on one connection, each command counted with its bytes and
+/// [`COMMAND_OVERHEAD`]: some 4,000 lock commands, which is more than a server answers in a
+/// round trip, so that more would only wait longer with its validity running.
+pub(super) const IN_FLIGHT_BYTES: usize = 1024 * 1024;
 /// A command's timeout is noticed within this part of it.
 const SWEEPS_PER_TIMEOUT: u32 = 8;
 /// A connection on which commands wait and no reply was read for this many timeouts is dead.
@@ -57,10 +59,23 @@ pub fn noticed_within(command_timeout: Duration) -> Duration {
 }
 
 impl Settings {
+    pub(super) fn sweep_interval(&self) -> Duration {
+        self.command_timeout / SWEEPS_PER_TIMEOUT
+    }
+
     fn patience(&self) -> Patience {
         let until_late = self.command_timeout;
         Patience { until_late, until_dead: until_late * TIMEOUTS_UNTIL_DEAD }
     }
+}
+
+/// What wakes the tasks of a connection; it outlives the connection, so that they can wait on it
+/// without keeping the connection alive.
+#[derive(Default)]
+pub(super) struct Signals {
+    pub(super) flush: Notify,
+    pub(super) sweep: Notify,
+    pub(super) ended: Notify,
 }
 
 /// See the module's documentation.
@@ -114,23 +129,11 @@ impl Connection {
         Ok(Self::over(read, write, settings, listeners))
     }
 
-    pub(super) fn over(
-        read: ReadHalf,
+    pub(super) fn without_tasks(
         write: WriteHalf,
         settings: Settings,
         listeners: Listeners,
-    ) -> Arc<Self> {
-        let connection = Arc::new(Self::without_tasks(write, settings, listeners));
-        let signals = Arc::clone(&connection.signals);
-        let weak = Arc::downgrade(&connection);
-        clock::spawn(tasks::read(weak.clone(), read, settings.limits));
-        clock::spawn(tasks::flush(weak.clone(), Arc::clone(&signals)));
-        let interval = settings.command_timeout / SWEEPS_PER_TIMEOUT;
-        clock::spawn(tasks::sweep(weak, signals, interval));
-        connection
-    }
-
-    fn without_tasks(write: WriteHalf, settings: Settings, listeners: Listeners) -> Self {
+    ) -> Self {
         Self {
             pipeline: Mutex::new(Pipeline::new(clock::random_bits())),
             credit: Semaphore::new(IN_FLIGHT_BYTES),

@@ -31,12 +31,13 @@ use crate::policy::mutants::Mutant;
 mod lateness;
 #[cfg(test)]
 mod mutated;
+mod patience;
 mod push;
 mod slots;
 
-pub use lateness::{Patience, Sweep};
 #[cfg(test)]
 use mutated::is_borne;
+pub use patience::{Patience, Sweep};
 use slots::{Holder, Slots};
 pub use slots::{Terms, Ticket};
 

@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use tokio::sync::SemaphorePermit;
 use tokio::time::timeout;
 
-use super::connection::Connection;
+use super::connection::{Connection, IN_FLIGHT_BYTES};
 use super::outcome::{Failure, Fault};
 use super::owed::Owed;
 use super::pipeline::{Terms, Ticket};
@@ -18,10 +18,6 @@ use super::reply::Reply;
 use crate::clock;
 use crate::policy::Moment;
 
-/// What may be in flight on one connection, each command counted with its bytes and
-/// [`COMMAND_OVERHEAD`]: some 4,000 lock commands, which is more than a server answers in a
-/// round trip, so that more would only wait longer with its validity running.
-pub(super) const IN_FLIGHT_BYTES: usize = 1024 * 1024;
 /// What a command in flight takes beside its bytes: its slot, its place in the queue, its reply.
 pub(super) const COMMAND_OVERHEAD: usize = 160;
 

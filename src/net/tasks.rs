@@ -9,11 +9,11 @@ use bytes::BytesMut;
 use leasehold_resp::{Decoder, Frame, Limits};
 use tokio::task::yield_now;
 
-use super::connection::Connection;
+use super::connection::{Connection, Settings, Signals};
 use super::outcome::Fault;
 use super::pipeline::Sweep;
-use super::sync::Notify;
-use super::transport::ReadHalf;
+use super::pushes::Listeners;
+use super::transport::{ReadHalf, WriteHalf};
 use super::words::Words;
 use crate::clock;
 
@@ -24,13 +24,22 @@ const READ_ROOM_BYTES: usize = 4 * 1024;
 /// A sweep that comes by this factor too late is not the server's fault.
 const LATE: u32 = 4;
 
-/// What wakes the tasks of a connection; it outlives the connection, so that they can wait on it
-/// without keeping the connection alive.
-#[derive(Default)]
-pub(super) struct Signals {
-    pub(super) flush: Notify,
-    pub(super) sweep: Notify,
-    pub(super) ended: Notify,
+impl Connection {
+    /// Starts its tasks on the current runtime.
+    pub(super) fn over(
+        socket: ReadHalf,
+        write: WriteHalf,
+        settings: Settings,
+        listeners: Listeners,
+    ) -> Arc<Self> {
+        let connection = Arc::new(Self::without_tasks(write, settings, listeners));
+        let signals = Arc::clone(&connection.signals);
+        let weak = Arc::downgrade(&connection);
+        clock::spawn(read(weak.clone(), socket, settings.limits));
+        clock::spawn(flush(weak.clone(), Arc::clone(&signals)));
+        clock::spawn(sweep(weak, signals, settings.sweep_interval()));
+        connection
+    }
 }
 
 /// Who reads: one task per connection. It never waits for a writer.

@@ -22,7 +22,7 @@ pub(super) use halves::{ReadHalf, WriteHalf};
 
 use crate::clock;
 use crate::policy::Moment;
-use trust::InvalidTls;
+use trust::{Identity, InvalidTls, Pem};
 
 /// How servers with `rediss://` URLs are met: whom to trust, and who we are.
 ///
@@ -46,20 +46,6 @@ pub struct Tls {
     identity: Option<Identity>,
     server_name: Option<String>,
     accepts_any: bool,
-}
-
-/// Where certificates come from.
-#[derive(Clone)]
-enum Pem {
-    Text(Vec<u8>),
-    File(PathBuf),
-}
-
-/// Who we are.
-#[derive(Clone)]
-struct Identity {
-    chain: Vec<u8>,
-    key: Vec<u8>,
 }
 
 impl Tls {

@@ -1,15 +1,13 @@
 //! The same figures for the crate `metrics`, which feeds Prometheus among others; nothing where the
 //! feature is off.
 
+mod figure;
 #[cfg(not(feature = "metrics"))]
 mod off;
 #[cfg(feature = "metrics")]
 mod on;
 
-use std::time::Duration;
-
-use crate::policy::Loss;
-
+pub(super) use figure::Figure;
 #[cfg(not(feature = "metrics"))]
 pub(crate) use off::AtServer;
 #[cfg(not(feature = "metrics"))]
@@ -20,30 +18,3 @@ pub(crate) use on::AtServer;
 pub use on::SECONDS_BUCKETS;
 #[cfg(feature = "metrics")]
 pub(super) use on::{describe, export};
-
-/// What is added to a counter, a gauge or a histogram.
-#[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "nobody is told"))]
-#[derive(Clone, Copy)]
-pub(super) enum Figure {
-    Attempt,
-    Contended,
-    Unknown,
-    Granted(Duration),
-    Refused,
-    TimedOut,
-    Failed,
-    Cancelled,
-    LeaseBegan,
-    LeaseEnded,
-    Released(Duration),
-    HandedOver,
-    Renewed(Duration),
-    RenewalFailed,
-    Repaired,
-    LoginRenewed,
-    LoginFailed,
-    Lost(Loss),
-    WaiterJoined,
-    WaiterLeft,
-    Woken,
-}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::count;
+use super::counters::count;
 use super::export::{Figure, export};
 
 /// See the module's documentation.

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use super::counters::{LOSSES, index_of};
 use super::histogram::Latencies;
-use super::{LOSSES, index_of};
 use crate::policy::Loss;
 
 /// What a [`Locker`](crate::Locker) has done since it was connected, and how it stands now.

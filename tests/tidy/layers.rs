@@ -16,7 +16,7 @@ const LAYERS: [(&str, &[&str]); 8] = [
 ];
 
 /// What users meet, beside `lib.rs` and with it above every layer.
-const FRONT_DOOR: [&str; 4] = ["builder", "examine", "locker", "request"];
+const FRONT_DOOR: [&str; 5] = ["builder", "defaults", "examine", "locker", "request"];
 
 /// Only there in tests: it may name everything, and nothing but tests may name it.
 const SIMULATION: &str = "sim";

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use plotters::prelude::*;
 
-use super::Outcome;
 use super::show::{headline, shown};
-use super::tally::Times;
+use super::tally::{Outcome, Times};
 
 const SIZE: (u32, u32) = (900, 480);
 const INK: RGBColor = RGBColor(0x1f, 0x29, 0x37);

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Outcome;
-use super::tally::Times;
+use super::tally::{Outcome, Times};
 use crate::json::escape;
 use crate::words::harmless;
 

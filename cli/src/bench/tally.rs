@@ -130,6 +130,15 @@ fn kind(error: &Error) -> &'static str {
     kinds.iter().find(|(is_it, _)| *is_it).map_or("other", |(_, name)| name)
 }
 
+/// What was measured, and how.
+pub struct Outcome {
+    pub servers: usize,
+    pub tasks: u32,
+    pub is_fenced: bool,
+    pub elapsed: Duration,
+    pub tally: Tally,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::Survey;
-use super::ask_all::{ask_all, make_light_of};
+use super::answers::{Survey, ask_all, make_light_of};
+use crate::examine::met::{asked, open, unmet};
+use crate::examine::plan::Plan;
 use crate::examine::report::{Check, Finding, ServerKind};
-use crate::examine::{Plan, asked, open, unmet};
 use crate::server::cluster::ask_for_map;
 use crate::server::cluster::map::Map;
 use crate::server::cluster::slot::SLOTS;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::Survey;
-use crate::examine::Plan;
+use super::answers::Survey;
+use crate::examine::plan::Plan;
 use crate::server::endpoint::Watched;
 
 pub(super) async fn survey(_: &Arc<Plan>, watched: &Watched) -> Survey {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::Survey;
-use super::ask_all::{ask_all, make_light_of};
+use super::answers::{Survey, ask_all, make_light_of};
 use crate::examine::failover::{DOWN_AFTER, failover};
+use crate::examine::met::{asked, open, unmet};
+use crate::examine::plan::Plan;
 use crate::examine::report::{Check, Finding, ServerKind};
-use crate::examine::{Plan, asked, open, unmet};
 use crate::net::transport::Address;
 use crate::policy::Evidence;
 use crate::server::endpoint::{Endpoint, Watched};

@@ -13,7 +13,19 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-use super::{Identity, Pem};
+/// Where certificates come from.
+#[derive(Clone)]
+pub(super) enum Pem {
+    Text(Vec<u8>),
+    File(PathBuf),
+}
+
+/// Who we are.
+#[derive(Clone)]
+pub(super) struct Identity {
+    pub(super) chain: Vec<u8>,
+    pub(super) key: Vec<u8>,
+}
 
 /// What is wrong with what the caller gave. No key is ever shown.
 #[derive(Debug, thiserror::Error)]

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::pieces::Pieces;
-use super::target::{SERVER_PORT, write_list};
-use super::{Endpoint, InvalidEndpoint, Login, shown_user};
+use super::server::{PORT, shown_user, write_list};
+use super::{Endpoint, InvalidEndpoint, Login};
 
 /// Some nodes of a Cluster: at least one, all with the same credentials, database and `tls`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub struct Seeds(Vec<Endpoint>);
 
 impl Seeds {
     pub(super) fn parse(pieces: &Pieces<'_>, tls: bool) -> Result<Self, InvalidEndpoint> {
-        let addresses = pieces.addresses(SERVER_PORT)?;
+        let addresses = pieces.addresses(PORT)?;
         let database = pieces.database()?;
         let login = pieces.credentials()?.map(Login::Fixed);
         let seed = |address| Endpoint { address, login: login.clone(), database, tls };

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::pieces::Pieces;
-use super::target::write_list;
-use super::{Endpoint, InvalidEndpoint, Login, percent, shown_user};
+use super::server::{shown_user, write_list};
+use super::{Endpoint, InvalidEndpoint, Login, percent};
 
 const PORT: u16 = 26379;
 

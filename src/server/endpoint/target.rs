@@ -3,9 +3,8 @@
 use std::fmt;
 
 use super::pieces::Pieces;
+use super::server::PORT;
 use super::{Endpoint, InvalidEndpoint, Login, Seeds, Watched};
-
-pub(super) const SERVER_PORT: u16 = 6379;
 
 /// What a URL leads to:
 ///
@@ -78,7 +77,7 @@ fn canonical(scheme: &str) -> String {
 }
 
 fn server(pieces: &Pieces<'_>, tls: bool) -> Result<Target, InvalidEndpoint> {
-    let address = pieces.address(SERVER_PORT)?;
+    let address = pieces.address(PORT)?;
     let database = pieces.database()?;
     let login = pieces.credentials()?.map(Login::Fixed);
     Ok(Target::Server(Endpoint { address, login, database, tls }))
@@ -101,14 +100,4 @@ impl fmt::Display for Target {
             Self::Sentinel(watched) => watched.fmt(f),
         }
     }
-}
-
-/// The addresses that a URL lists.
-#[cfg(any(feature = "cluster", feature = "sentinel"))]
-pub(super) fn write_list(f: &mut fmt::Formatter<'_>, endpoints: &[Endpoint]) -> fmt::Result {
-    for (index, Endpoint { address, .. }) in endpoints.iter().enumerate() {
-        let comma = if index == 0 { "" } else { "," };
-        write!(f, "{comma}{address}")?;
-    }
-    Ok(())
 }

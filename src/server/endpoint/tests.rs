@@ -1,4 +1,5 @@
 use super::*;
+use crate::net::transport::Address;
 
 mod properties;
 

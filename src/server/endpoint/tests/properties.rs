@@ -4,6 +4,7 @@ use std::net::Ipv6Addr;
 
 use proptest::prelude::*;
 
+use crate::net::transport::Address;
 use crate::server::endpoint::*;
 
 /// [`Target`]'s `Display` with the password put back in.

@@ -4,10 +4,18 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use crate::examine::Plan;
-use crate::examine::report::{ServerExamination, Severity};
+use crate::examine::plan::Plan;
+use crate::examine::report::{Finding, ServerExamination, Severity};
 use crate::net::handshake::OpenError;
 use crate::server::endpoint::Endpoint;
+
+/// Who was found, who was asked for it, and what is to be said of all.
+#[derive(Default)]
+pub(in crate::examine) struct Survey {
+    pub(in crate::examine) servers: Vec<Result<Endpoint, Finding>>,
+    pub(in crate::examine) asked: Vec<ServerExamination>,
+    pub(in crate::examine) findings: Vec<Finding>,
+}
 
 /// What one who was asked said, in the order in which they were given.
 pub(super) async fn ask_all<T: Send + 'static, F>(

@@ -1,0 +1,38 @@
+//! What is to be said of a server that was asked, or that could not be.
+
+use std::sync::Arc;
+
+use super::facts::shown;
+use super::plan::Plan;
+use super::report::{Check, Finding, ServerExamination, ServerKind};
+use crate::error::FailureKind;
+use crate::lock::answer::Reason;
+use crate::net::connection::Connection;
+use crate::net::handshake::OpenError;
+use crate::net::pushes::Listeners;
+use crate::server::endpoint::Endpoint;
+
+pub(super) async fn open(plan: &Plan, endpoint: &Endpoint) -> Result<Arc<Connection>, OpenError> {
+    let opened = plan.settings.open_bare(endpoint, Listeners::default()).await;
+    opened.map(|session| session.opened.connection)
+}
+
+/// What is to be said of a server that cannot be connected to.
+pub(super) fn unmet(error: OpenError) -> Finding {
+    let reason = Reason::NoConnection(error);
+    let text = shown(&reason.to_string());
+    match reason.kind() {
+        FailureKind::Auth => Finding::error(Check::Login, text)
+            .cured_by("check the URL's user and password, its rights, and both certificates"),
+        FailureKind::Misuse => Finding::error(Check::Login, text)
+            .cured_by("check the URL: its scheme, its port and its database"),
+        _ => Finding::error(Check::Reachable, text)
+            .cured_by("check that it runs, its address, and what is on the way"),
+    }
+}
+
+/// One of whom there is one thing to say.
+pub(super) fn asked(server: &str, kind: ServerKind, finding: Finding) -> ServerExamination {
+    let (server, findings) = (shown(server), vec![finding]);
+    ServerExamination { server, kind, version: None, round_trip: None, findings }
+}

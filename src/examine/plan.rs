@@ -1,0 +1,30 @@
+//! Who is examined, and against what.
+
+use super::judge::Standard;
+use super::scratch::Scratch;
+use crate::policy::Quorum;
+use crate::server::endpoint::{Endpoint, Seeds, Watched};
+use crate::server::kin::NodeSettings;
+
+/// Who is examined, and against what.
+pub(crate) struct Plan {
+    pub(crate) candidates: Candidates,
+    /// How many votes there are, and how many of them are needed; or why that cannot be.
+    pub(crate) votes: usize,
+    pub(crate) quorum: Result<Quorum, String>,
+    pub(crate) settings: NodeSettings,
+    pub(crate) standard: Standard,
+    pub(crate) scratch: Scratch,
+    /// Whether leases are to be acknowledged by replicas.
+    pub(crate) replicas: bool,
+}
+
+/// What the URLs lead to.
+pub(crate) enum Candidates {
+    /// Servers that stay; or what is wrong with a URL.
+    Fixed(Vec<Result<Endpoint, String>>),
+    /// Nodes of a Cluster, by which its masters are found.
+    Cluster(Seeds),
+    /// A service, whose master is found by its Sentinels.
+    Service(Watched),
+}

@@ -1,0 +1,55 @@
+//! One server.
+
+use std::fmt;
+
+use super::percent;
+use crate::net::transport::Address;
+use crate::server::credentials::Login;
+
+/// Where servers listen that nobody has told otherwise.
+pub(super) const PORT: u16 = 6379;
+
+/// One server, and how to be let in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Where to connect to.
+    pub address: Address,
+    /// How to log in; none where the URL has no password, and there is no provider of one.
+    pub login: Option<Login>,
+    /// Which database to select.
+    pub database: u32,
+    /// Whether to connect over TLS; never to a Unix socket.
+    pub tls: bool,
+}
+
+/// As a `redis` URL without the password.
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { address, login, database, tls } = self;
+        let user = shown_user(login.as_ref().and_then(Login::user));
+        let tls = if *tls { "s" } else { "" };
+        match address {
+            Address::Tcp { .. } => write!(f, "redis{tls}://{user}{address}/{database}"),
+            #[cfg(unix)]
+            Address::Unix { path } => {
+                let path = percent::encode_path(path.as_os_str().as_encoded_bytes());
+                write!(f, "redis+unix://{user}{path}?db={database}")
+            }
+        }
+    }
+}
+
+/// The user, percent-encoded and with the `@` behind it; empty for the default user.
+pub(super) fn shown_user(user: Option<&str>) -> String {
+    user.map(|user| percent::encode(user.as_bytes()) + "@").unwrap_or_default()
+}
+
+/// The addresses that a URL lists.
+#[cfg(any(feature = "cluster", feature = "sentinel"))]
+pub(super) fn write_list(f: &mut fmt::Formatter<'_>, endpoints: &[Endpoint]) -> fmt::Result {
+    for (index, Endpoint { address, .. }) in endpoints.iter().enumerate() {
+        let comma = if index == 0 { "" } else { "," };
+        write!(f, "{comma}{address}")?;
+    }
+    Ok(())
+}
