@@ -47,7 +47,8 @@ pub(crate) struct Ballot {
 }
 
 impl Ballot {
-    /// A proposal from the wall clock in microseconds.
+    /// A proposal from the wall clock in microseconds. Two of one process may be the same: replies are
+    /// told apart by their stamps, and a count of proposals would keep a clock's jump ahead for good.
     pub(crate) fn new(wall_micros: u64) -> Self {
         Self { proposal: wall_micros.clamp(1, TOKEN_MAX), is_outbid: false }
     }
