@@ -1,7 +1,8 @@
 #!/bin/sh
 # Lets one reply go wrong, again and again (lost, repeated, joined by a stray, followed by nothing but
 # pushes), while callers ask a real server for locks that another holds, until so many attempts were
-# made after faults; fails if one was granted: see tests/soak/attack.rs.
+# made after faults; prints what came of them, as rows of the table in docs/evidence.md, and fails if one
+# was granted: see tests/soak/attack.rs.
 #   scripts/attack.sh              a million attempts
 #   scripts/attack.sh 100000
 set -eu

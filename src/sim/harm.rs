@@ -21,6 +21,8 @@ use crate::clock::simulated::elapsed;
 const TIMEOUTS_UNTIL_ENDED: u32 = 3;
 /// All that can be done at once is done by then.
 const TICK: Duration = Duration::from_millis(1);
+/// Where locks are taken without tokens, a stray passes by so many of all replies but refusals.
+const STRAYS_WAIT_PERCENT: u64 = 95;
 /// Where only pushes come, this many come in the time of one command.
 const PUSHES_PER_TIMEOUT: u32 = 3;
 
@@ -52,9 +54,16 @@ impl Harm {
         is_of_one && self.is_done() && self.is_greeted.load(Ordering::Relaxed)
     }
 
-    fn take(&self) -> Option<Fault> {
+    /// The harm that is wanted. A stray is more likely to come where a plain command is refused: with no
+    /// seal it would pass for a grant.
+    fn take(&self, world: &World, reply: &Frame) -> Option<Fault> {
         let mut wanted = lock(&self.wanted);
         let harm = *wanted;
+        let is_refusal = matches!(reply, Frame::Null);
+        let waits = harm == Some(Fault::Stray) && world.plan.has_unfenced && !is_refusal;
+        if waits && world.prng().percent(STRAYS_WAIT_PERCENT) {
+            return None;
+        }
         *wanted = harm.filter(|harm| *harm == Fault::OnlyPushes);
         harm
     }
@@ -109,7 +118,7 @@ impl World {
 impl Link {
     /// Sends a reply on its way, and does it the harm that is wanted.
     pub(super) fn answer(&self, reply: &Frame) {
-        let Some(harm) = self.harm.take() else { return self.send(reply) };
+        let Some(harm) = self.harm.take(&self.world, reply) else { return self.send(reply) };
         if harm == Fault::Twice {
             // The first of the two is in its place.
             self.send(reply);

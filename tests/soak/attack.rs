@@ -5,9 +5,10 @@
 //! Some ten thousand attempts are a test; `scripts/attack.sh ATTEMPTS` makes more, as
 //! `LEASEHOLD_ATTACK_ATTEMPTS` says.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold::{Error, ErrorKind, Locker};
 use leasehold_testing::{FaultProxy, Harm, RedisServer, soon};
@@ -20,7 +21,9 @@ const CALLERS: usize = 64;
 const OWNERS: usize = 16;
 const HELD: usize = 8;
 const ATTEMPTS_DEFAULT: u64 = 10_000;
-const ATTEMPTS_PER_FAULT: u64 = 500;
+/// No more attempts than this between two faults, and fewer where each fault would not be had once
+/// else. A locker whose connections do not last waits longer and longer before the next one.
+const ATTEMPTS_PER_FAULT_MAX: u64 = 2000;
 /// Short, because a connection on which only pushes come lasts as long.
 const COMMAND_TIMEOUT: Duration = Duration::from_millis(250);
 
@@ -37,19 +40,20 @@ const HARMS: [Harm; 9] = [
     Harm::OnlyPushes,
 ];
 
-/// What came of attempts at locks that another holds.
+/// What came of attempts at locks that another holds, of one kind of callers.
 #[derive(Default)]
 struct Tally {
     faults: AtomicU64,
     is_over: AtomicBool,
     /// Those that were sent.
     attempts: AtomicU64,
+    /// Granted, though another holds it.
     false_grants: AtomicU64,
     /// Of those that were in flight at a fault.
     unknown: AtomicU64,
     refused: AtomicU64,
     unsent: AtomicU64,
-    /// They were told the words of a stray error.
+    /// They were told a stray error, which no proof was behind.
     misled: AtomicU64,
     /// They were told what no fault explains.
     unexplained: AtomicU64,
@@ -125,6 +129,16 @@ enum Manner {
     Mixed,
 }
 
+impl fmt::Display for Manner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fenced => "with tokens",
+            Self::Unfenced => "without",
+            Self::Mixed => "half with, half without",
+        })
+    }
+}
+
 impl Manner {
     const ALL: [Self; 3] = [Self::Fenced, Self::Unfenced, Self::Mixed];
 
@@ -137,14 +151,9 @@ impl Manner {
     }
 }
 
-/// How many attempts were made after faults, at least as many as wished, and how many connections
-/// were replaced.
-async fn attack(
-    server: &RedisServer,
-    manner: Manner,
-    wished: u64,
-    tally: &Arc<Tally>,
-) -> (u64, u64) {
+/// Harms one reply after the other, until so many attempts were made after that.
+async fn attack(server: &RedisServer, manner: Manner, wished: u64) -> Arc<Tally> {
+    let tally = Arc::new(Tally::default());
     let proxy = FaultProxy::start(server.address());
     proxy.to_client().know_replies();
     let builder = Locker::builder().nodes([proxy.url()]).command_timeout(COMMAND_TIMEOUT);
@@ -152,35 +161,39 @@ async fn attack(
     let mut callers = JoinSet::new();
     for caller in 0..CALLERS {
         let is_fenced = manner.is_fenced(caller);
-        callers.spawn(Arc::clone(tally).ask(locker.clone(), caller, is_fenced));
+        callers.spawn(Arc::clone(&tally).ask(locker.clone(), caller, is_fenced));
     }
     for owner in 0..OWNERS {
-        callers.spawn(Arc::clone(tally).own(locker.clone(), owner, manner.is_fenced(owner)));
+        callers.spawn(Arc::clone(&tally).own(locker.clone(), owner, manner.is_fenced(owner)));
     }
-    let (first, mut made) = (proxy.accepted(), 0);
+    let until_made = |wished: u64| {
+        let tally = Arc::clone(&tally);
+        async move {
+            while get(&tally.attempts) < wished {
+                sleep(Duration::from_millis(1)).await;
+            }
+        }
+    };
+    soon("callers begin", until_made(1)).await;
+    let per_fault = (wished / HARMS.len() as u64).clamp(1, ATTEMPTS_PER_FAULT_MAX);
+    let first = get(&tally.attempts);
     for harm in HARMS.iter().cycle() {
         let (before, accepted) = (get(&tally.attempts), proxy.accepted());
+        if before >= first + wished {
+            break;
+        }
         proxy.to_client().harm_next_reply(*harm);
         add(&tally.faults);
         let what = format!("{manner:?}: the connection is replaced after {harm:?}");
         soon(&what, proxy.until_accepted(accepted + 1)).await;
-        let all_made = async {
-            while get(&tally.attempts) < before + ATTEMPTS_PER_FAULT {
-                sleep(Duration::from_millis(1)).await;
-            }
-        };
-        soon("callers go on", all_made).await;
-        made += get(&tally.attempts) - before;
-        if made >= wished {
-            break;
-        }
+        soon("callers go on", until_made(before + per_fault)).await;
     }
     tally.is_over.store(true, Ordering::Relaxed);
     while let Some(ended) = soon("all callers end", callers.join_next()).await {
         ended.expect("no caller panics");
     }
-    tally.is_over.store(false, Ordering::Relaxed);
-    (made, proxy.accepted() - first)
+    tally.attempts.fetch_sub(first, Ordering::SeqCst);
+    tally
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -190,28 +203,19 @@ async fn replies_that_are_lost_repeated_or_added_grant_nothing() {
     for number in 0..HELD {
         server.client().call(&["SET", &format!("held-{number}"), "another"]);
     }
-    let tally = Arc::new(Tally::default());
-    let (started, mut made, mut replaced) = (Instant::now(), 0, 0);
-    for (manners_left, manner) in (1..=3).rev().zip(Manner::ALL) {
-        let share = wished.saturating_sub(made).div_ceil(manners_left);
-        let (attempts, connections) = attack(&server, manner, share, &tally).await;
-        (made, replaced) = (made + attempts, replaced + connections);
+    for manner in Manner::ALL {
+        let tally = attack(&server, manner, wished.div_ceil(3)).await;
+        println!(
+            "| {manner} | {} | {} | {} | {} | {} | {} |",
+            get(&tally.faults),
+            get(&tally.attempts),
+            get(&tally.false_grants),
+            get(&tally.unknown),
+            get(&tally.unsent),
+            get(&tally.refused),
+        );
+        assert_eq!(get(&tally.false_grants), 0, "granted what another holds");
+        assert_eq!((get(&tally.misled), get(&tally.unexplained)), (0, 0));
+        assert!(get(&tally.unknown) > 0, "no fault met anybody");
     }
-    println!(
-        "attack: {made} attempts after {} faults in {:.0?}, {} false grants; {replaced} connections \
-         replaced; in flight at a fault: {} unknown, {} refused for certain, {} not sent, {} told a \
-         stray error, {} unexplained",
-        get(&tally.faults),
-        started.elapsed(),
-        get(&tally.false_grants),
-        get(&tally.unknown),
-        get(&tally.refused),
-        get(&tally.unsent),
-        get(&tally.misled),
-        get(&tally.unexplained),
-    );
-    assert_eq!(get(&tally.false_grants), 0, "granted what another holds");
-    assert_eq!(get(&tally.unexplained), 0);
-    assert!(get(&tally.misled) <= get(&tally.faults));
-    assert!(get(&tally.unknown) > 0, "no fault met anybody");
 }
