@@ -16,9 +16,9 @@ use loom::thread::{self, JoinHandle};
 
 use super::*;
 use crate::net::outcome::{Failure, Outcome};
-use crate::net::proof::Expected;
-use crate::net::reply::Reply;
+use crate::net::transport::ReadHalf;
 use crate::net::transport::simulated::{self, Inbox, Wire};
+use crate::net::{proof::Expected, reply::Reply, tasks};
 use crate::policy::{Moment, Redelivery};
 
 /// How many times a thread may be interrupted where it could go on: where it has to wait, any other
