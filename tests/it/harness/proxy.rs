@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::{end_of, receive};
-use leasehold_testing::{Fault, FaultProxy, soon};
+use leasehold_testing::{Fault, FaultProxy, Harm, soon};
 
 /// An upstream which hands its accepted sockets to the test.
 struct Upstream(TcpListener);
@@ -222,6 +222,33 @@ async fn one_chunk_is_duplicated_on_request() {
     drop(server);
     assert_eq!(receive(&mut client, 4).await, b":1\r\n");
     assert_eq!(end_of(&mut client).await.expect("a FIN"), 0);
+}
+
+#[tokio::test]
+async fn one_reply_is_lost_repeated_or_joined_wherever_reads_fall_and_pushes_are_none() {
+    const PUSH: &[u8] = b">1\r\n+p\r\n";
+    const REPLACED: &[u8] = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$7\r\nnothing\r\n";
+    let harms: [(Harm, &[&[u8]]); 4] = [
+        (Harm::Lost, &[b":2\r\n"]),
+        (Harm::Twice, &[b":1\r\n", b":1\r\n", b":2\r\n"]),
+        (Harm::Stray(b"+OK\r\n"), &[b"+OK\r\n", b":1\r\n", b":2\r\n"]),
+        (Harm::OnlyPushes, &[REPLACED, REPLACED]),
+    ];
+    for (harm, expected) in harms {
+        let (upstream, proxy) = Upstream::start().await;
+        proxy.to_client().know_replies();
+        let (mut client, mut server) = upstream.connect(&proxy).await;
+        server.write_all(b":0\r\n").await.expect("open");
+        assert_eq!(receive(&mut client, 4).await, b":0\r\n", "{harm:?}");
+        proxy.to_client().harm_next_reply(harm);
+        server.write_all(&[PUSH, b":"].concat()).await.expect("open");
+        assert_eq!(receive(&mut client, PUSH.len()).await, PUSH, "{harm:?}");
+        server.write_all(b"1\r\n:2\r\n").await.expect("open");
+        drop(server);
+        let expected = expected.concat();
+        assert_eq!(receive(&mut client, expected.len()).await, expected, "{harm:?}");
+        assert_eq!(end_of(&mut client).await.expect("a FIN"), 0, "{harm:?}");
+    }
 }
 
 #[tokio::test]

@@ -124,11 +124,6 @@ impl Lane {
         self.state.send_modify(|state| state.harm = Some(harm));
     }
 
-    /// Whether that harm has still to be done.
-    pub fn is_to_harm(&self) -> bool {
-        self.state.borrow().harm.is_some()
-    }
-
     /// Holds back what comes on the connections that are open now, also once their sender has closed
     /// them; new connections are not held up.
     pub fn detain(&self) {
