@@ -11,6 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::box_future::BoxFuture;
 use crate::defaults::Defaults;
 use crate::error::Error;
 use crate::lock::adaptive::AdaptiveTtl;
@@ -20,7 +21,6 @@ use crate::locker::Locker;
 use crate::net::tls::Tls;
 use crate::policy::{Adaptive, Quorum, Retry};
 use crate::server::credentials::{Credentials, Login, Provider};
-use crate::soon::Soon;
 use crate::stats::Observer;
 
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -352,7 +352,7 @@ impl Builder {
         self.connect_to(|_| 1).await
     }
 
-    fn connect_to(self, least: fn(Quorum) -> usize) -> Soon<'static, Result<Locker, Error>> {
+    fn connect_to(self, least: fn(Quorum) -> usize) -> BoxFuture<'static, Result<Locker, Error>> {
         Box::pin(self.met(least))
     }
 

@@ -7,8 +7,8 @@ use std::time::SystemTime;
 
 use tokio::task::JoinHandle;
 
+use crate::box_future::BoxFuture;
 use crate::policy::Moment;
-use crate::soon::Soon;
 
 /// The present, on a clock that goes on while the machine is suspended.
 ///
@@ -83,7 +83,7 @@ pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) -> JoinHand
     #[cfg(test)]
     let task = simulated::owned(task);
     // One kind of task for all: each kind has tokio compiled anew.
-    let task: Soon<'static, ()> = Box::pin(task);
+    let task: BoxFuture<'static, ()> = Box::pin(task);
     tokio::spawn(task)
 }
 

@@ -52,6 +52,7 @@
     allow(dead_code, reason = "what is there for servers that move alone: the compiler drops it")
 )]
 
+mod box_future;
 mod builder;
 mod clock;
 mod defaults;
@@ -66,7 +67,6 @@ mod request;
 mod server;
 #[cfg(test)]
 mod sim;
-mod soon;
 mod stats;
 
 #[cfg(test)]

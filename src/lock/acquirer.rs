@@ -13,8 +13,8 @@ use super::acquire::acquire;
 use super::engine::Engine;
 use super::lease::Lease;
 use super::order::Wish;
+use crate::box_future::BoxFuture;
 use crate::error::Error;
-use crate::soon::Soon;
 
 /// Maximum idle workers that are kept for later acquires.
 const SPARE_MAX: usize = 1024;
@@ -31,7 +31,7 @@ pub(crate) struct Acquiring(Option<Worker>);
 /// Who acquires, one lock after the other.
 struct Worker {
     desk: Arc<Mutex<Desk>>,
-    work: Soon<'static, Infallible>,
+    work: BoxFuture<'static, Infallible>,
 }
 
 /// What a worker is to do next, and what came of what it did.

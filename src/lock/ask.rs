@@ -15,6 +15,7 @@ use super::hold::Hold;
 use super::post::{Post, Seat};
 use super::question::Question;
 use super::round::Answered;
+use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::net::connection::Connection;
 use crate::net::handshake::OpenError;
@@ -24,7 +25,6 @@ use crate::server::call::Call;
 use crate::server::command::Command;
 use crate::server::draft::Draft;
 use crate::server::node::Node;
-use crate::soon::Soon;
 
 /// A question to one server: on its way before the first poll, if nothing has to be waited for.
 ///
@@ -47,7 +47,7 @@ enum Stage<'a> {
 }
 
 /// On the heap, so that who need not wait does not carry the room for it.
-type Aside<'a> = Soon<'a, Answered>;
+type Aside<'a> = BoxFuture<'a, Answered>;
 
 impl<'a> Ask<'a> {
     /// `draft` is of this question to this server; its reply wakes `waker`, until the first poll.

@@ -11,12 +11,12 @@ use super::manner::{Manner, Taking, Waiting};
 use super::names::title;
 use super::order::Wish;
 use super::round::Round;
+use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::{Error, Kind, Report};
 #[cfg(test)]
 use crate::policy::mutants::Mutant;
 use crate::policy::{Ballot, Moment, Setback, Verdict};
-use crate::soon::Soon;
 
 /// How often one attempt proposes a token: contenders outbid one another only while they overlap.
 const PROPOSALS_MAX: usize = 4;
@@ -71,7 +71,10 @@ pub(super) struct Granted {
 /// # Cancel safety
 ///
 /// When the future is dropped, whatever may have been granted is given back.
-pub(super) fn attempt_aside(claim: Claim, bid: Bid) -> Soon<'static, Result<Granted, Refused>> {
+pub(super) fn attempt_aside(
+    claim: Claim,
+    bid: Bid,
+) -> BoxFuture<'static, Result<Granted, Refused>> {
     Box::pin(attempt(claim, bid))
 }
 

@@ -14,8 +14,8 @@ use super::hold::Hold;
 use super::limit::Limit;
 use super::question::Question;
 use super::round::Round;
+use crate::box_future::BoxFuture;
 use crate::policy::Verdict;
-use crate::soon::Soon;
 
 /// What ended the wait for answers.
 #[derive(PartialEq)]
@@ -69,7 +69,7 @@ pub(super) async fn ask_all(hold: &Hold, question: &Question<'_>, mut round: Rou
         if timer.is_none() {
             timer = timer_for(hold, question, asked);
         }
-        let is_over = |timer: &mut Soon<'_, ()>| timer.as_mut().poll(context).is_ready();
+        let is_over = |timer: &mut BoxFuture<'_, ()>| timer.as_mut().poll(context).is_ready();
         if timer.as_mut().is_some_and(is_over) { Poll::Ready(Ended::Limit) } else { Poll::Pending }
     })
     .await;
@@ -97,7 +97,7 @@ fn timer_for(
     hold: &Hold,
     question: &Question<'_>,
     asked: &[Option<Ask<'_>>],
-) -> Option<Soon<'static, ()>> {
+) -> Option<BoxFuture<'static, ()>> {
     if matches!(question.limit, Limit::None) {
         return None;
     }

@@ -10,6 +10,7 @@ use super::answer::Reason;
 use super::asked::{Asked, Replied};
 use super::hold::Hold;
 use super::post::Post;
+use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::net::connection::Connection;
 use crate::net::handshake::OpenError;
@@ -18,7 +19,6 @@ use crate::net::refusal::{Code, ServerError};
 use crate::policy::{Backoff, Moment};
 use crate::server::node::Node;
 use crate::server::place::Detour;
-use crate::soon::Soon;
 
 /// Maximum redirects of one question: after these, servers send it in a circle.
 const REDIRECTS_MAX: u32 = 16;
@@ -119,7 +119,7 @@ pub(super) fn follow<'a>(
     error: ServerError,
     patience: Duration,
     asked_at: &'a mut Option<Moment>,
-) -> Soon<'a, Result<Replied, Reason>> {
+) -> BoxFuture<'a, Result<Replied, Reason>> {
     Box::pin(ask_around(hold, server, question, error, patience, asked_at))
 }
 

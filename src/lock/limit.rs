@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::policy::Moment;
 #[cfg(test)]
 use crate::policy::mutants::Mutant;
-use crate::soon::Soon;
 
 /// A timer is no more exact than this, so it is not set for less.
 const TICK: Duration = Duration::from_millis(1);
@@ -56,7 +56,7 @@ impl Limit {
         self,
         asked_at: Option<Moment>,
         command_max: Duration,
-    ) -> Option<Soon<'static, ()>> {
+    ) -> Option<BoxFuture<'static, ()>> {
         #[cfg(test)]
         if Mutant::LimitOnlyBetweenTries.is_on() {
             return None;

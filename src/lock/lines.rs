@@ -18,11 +18,11 @@ use super::limit::Limit;
 use super::names::Names;
 use super::order::Order;
 use super::rare::Vacate;
+use crate::box_future::BoxFuture;
 use crate::error::Report;
-use crate::soon::Soon;
 
 /// A lock on its way to the one who is next: what remains to be awaited of it.
-pub(super) type HandOver = Soon<'static, Result<Granted, Refused>>;
+pub(super) type HandOver = BoxFuture<'static, Result<Granted, Refused>>;
 
 pub(crate) struct Lines {
     core: Arc<Core>,

@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-use crate::soon::Soon;
+use crate::box_future::BoxFuture;
 
 pub(super) enum First<A, B> {
     One(A),
@@ -27,7 +27,7 @@ pub(super) async fn race<A: Future, B: Future>(one: A, other: B) -> First<A::Out
 pub(super) async fn any<'a>(
     futures: impl IntoIterator<Item = impl Future<Output = ()> + Send + 'a>,
 ) {
-    let mut running: Vec<Soon<'a, ()>> =
+    let mut running: Vec<BoxFuture<'a, ()>> =
         futures.into_iter().map(|future| Box::pin(future) as _).collect();
     poll_fn(|context| {
         match running.iter_mut().any(|future| future.as_mut().poll(context).is_ready()) {
@@ -46,7 +46,7 @@ pub(super) async fn any<'a>(
 pub(crate) async fn all<'a, T>(
     futures: impl IntoIterator<Item = impl Future<Output = T> + Send + 'a>,
 ) -> Vec<T> {
-    let mut running: Vec<(Soon<'a, T>, Option<T>)> =
+    let mut running: Vec<(BoxFuture<'a, T>, Option<T>)> =
         futures.into_iter().map(|future| (Box::pin(future) as _, None)).collect();
     poll_fn(|context| {
         let mut is_over = true;

@@ -14,15 +14,15 @@ use super::engine::Engine;
 use super::keeper::{BATCH_MAX, Keeper};
 use super::renew::renew;
 use super::resend::give_back_again;
+use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::server::watch::kept;
-use crate::soon::Soon;
 
 /// Keeps the leases of a locker for as long as it is there.
 pub(crate) async fn keep(engine: Weak<Engine>) {
     let shared = |it: Arc<Engine>| (Arc::clone(it.keeper()), Arc::clone(it.watchers()));
     let Some((keeper, watchers)) = engine.upgrade().map(shared) else { return };
-    let mut batches: Vec<Soon<'static, ()>> = Vec::new();
+    let mut batches: Vec<BoxFuture<'static, ()>> = Vec::new();
     loop {
         let now = clock::now();
         {
@@ -50,7 +50,7 @@ pub(crate) async fn keep(engine: Weak<Engine>) {
 }
 
 /// Waits until something is due, somebody calls, a server tells of something, or a batch is done.
-async fn rest(keeper: &Keeper, told: &kept::Kept, batches: &mut Vec<Soon<'static, ()>>) {
+async fn rest(keeper: &Keeper, told: &kept::Kept, batches: &mut Vec<BoxFuture<'static, ()>>) {
     let now = clock::now();
     let planned = keeper.plan(now);
     let mut called = pin!(keeper.called.notified());

@@ -27,8 +27,8 @@ use super::pushes::Listeners;
 use super::refusal::{Code, ServerError};
 use super::tls::Client;
 use super::transport::Address;
+use crate::box_future::BoxFuture;
 use crate::clock;
-use crate::soon::Soon;
 
 mod error;
 
@@ -94,7 +94,7 @@ pub fn connect<'a>(
     settings: Settings,
     listeners: Listeners,
     within: Duration,
-) -> Soon<'a, Result<Opened, OpenError>> {
+) -> BoxFuture<'a, Result<Opened, OpenError>> {
     Box::pin(async move {
         let mut why = OpenError::Timeout(within);
         let opening = open(address, tls, hello, settings, listeners, within, &mut why);

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::connection::Connection;
 use super::handshake::OpenError;
-use crate::soon::Soon;
+use crate::box_future::BoxFuture;
 
 /// What a lane holds.
 #[derive(Clone)]
@@ -83,7 +83,7 @@ impl Lane {
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    pub fn tried(&self) -> Soon<'_, Result<Arc<Connection>, OpenError>> {
+    pub fn tried(&self) -> BoxFuture<'_, Result<Arc<Connection>, OpenError>> {
         Box::pin(async {
             let mut link = self.link.subscribe();
             // The sender lives as long as `self`, so there is always another change.
@@ -101,7 +101,7 @@ impl Lane {
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    pub fn settled(&self) -> Soon<'_, Result<Arc<Connection>, OpenError>> {
+    pub fn settled(&self) -> BoxFuture<'_, Result<Arc<Connection>, OpenError>> {
         Box::pin(async {
             let mut link = self.link.subscribe();
             loop {

@@ -14,6 +14,7 @@ use tokio::sync::SemaphorePermit;
 
 use super::command::{Command, Spelled};
 use super::draft::Draft;
+use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::net::connection::Connection;
 use crate::net::outcome::{Failure, Outcome};
@@ -21,7 +22,6 @@ use crate::net::proof::Expected;
 use crate::net::refusal::{Code, ServerError};
 use crate::net::reply::Reply;
 use crate::policy::{Moment, Redelivery};
-use crate::soon::Soon;
 
 /// A command under way.
 ///
@@ -229,7 +229,10 @@ async fn send_portion(
 /// # Cancel safety
 ///
 /// When the future is dropped, it may have been sent.
-pub(crate) fn ask<'a>(connection: &'a Arc<Connection>, command: Command<'a>) -> Soon<'a, Outcome> {
+pub(crate) fn ask<'a>(
+    connection: &'a Arc<Connection>,
+    command: Command<'a>,
+) -> BoxFuture<'a, Outcome> {
     Box::pin(async move { Call::begin(connection, command).await?.await })
 }
 

@@ -27,13 +27,13 @@ use super::endpoint::{Endpoint, Seeds};
 use super::kin::Kin;
 use super::node::Node;
 use super::place::{Detour, Directory, Listing, Tasks, Unheard};
+use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::net::connection::Connection;
 use crate::net::handshake::OpenError;
 use crate::net::refusal::{Code, ServerError};
 use crate::net::transport::Address;
 use crate::policy::Backoff;
-use crate::soon::Soon;
 
 /// Longest time between two questions for the map where no reply shows that it is old.
 const REFRESH_EVERY: Duration = Duration::from_secs(30);
@@ -126,7 +126,7 @@ impl Nodes {
     }
 
     /// Asks one node after the other for the map, until one knows it.
-    fn look_up(&self) -> Soon<'_, Result<Map, Vec<Unheard>>> {
+    fn look_up(&self) -> BoxFuture<'_, Result<Map, Vec<Unheard>>> {
         Box::pin(self.ask_each())
     }
 

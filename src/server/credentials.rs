@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use crate::box_future::BoxFuture;
 use crate::net::handshake::OpenError;
 use crate::net::transport::Address;
-use crate::soon::Soon;
 
 /// A user and a password, as a provider of credentials gives them:
 /// [`Builder::credentials`](crate::Builder::credentials). `Debug` does not show the password.
@@ -125,7 +125,7 @@ impl Login {
     }
 }
 
-type Provide = dyn Fn(String) -> Soon<'static, Result<Credentials, String>> + Send + Sync;
+type Provide = dyn Fn(String) -> BoxFuture<'static, Result<Credentials, String>> + Send + Sync;
 
 /// The caller's own source of credentials.
 #[derive(Clone)]

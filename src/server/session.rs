@@ -20,12 +20,12 @@ use super::command::Command;
 use super::credentials::{Credentials, Login};
 use super::endpoint::Endpoint;
 use super::kin::{CLIENT_NAME, NodeSettings};
+use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::net::handshake::{Hello, OpenError, Opened, connect};
 use crate::net::pushes::Listeners;
 use crate::net::refusal::ServerError;
 use crate::policy::{Moment, RELOGIN, relogin_at};
-use crate::soon::Soon;
 use crate::stats::Logins;
 
 /// A provider of credentials may take all the time to connect but this part of it.
@@ -128,7 +128,7 @@ impl Session {
         };
         let mut ended = pin!(ended);
         let server = endpoint.address.to_string();
-        let mut staying: Soon<'_, Infallible> = Box::pin(async {
+        let mut staying: BoxFuture<'_, Infallible> = Box::pin(async {
             let mut term = Some(term);
             while let Some(Term { from, valid_for }) = term {
                 let due = relogin_at(from, valid_for, clock::random_bits());

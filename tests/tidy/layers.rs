@@ -6,13 +6,13 @@ use crate::source::{Source, Token};
 /// Each layer and what it may name besides itself, from the bottom to the top.
 const LAYERS: [(&str, &[&str]); 8] = [
     ("policy", &[]),
-    ("soon", &[]),
-    ("clock", &["policy", "soon", "error"]),
+    ("box_future", &[]),
+    ("clock", &["policy", "box_future", "error"]),
     ("error", &["policy", "clock"]),
     ("stats", &["policy"]),
-    ("net", &["policy", "soon", "clock", "error", "stats"]),
-    ("server", &["policy", "soon", "clock", "error", "stats", "net"]),
-    ("lock", &["policy", "soon", "clock", "error", "stats", "net", "server"]),
+    ("net", &["policy", "box_future", "clock", "error", "stats"]),
+    ("server", &["policy", "box_future", "clock", "error", "stats", "net"]),
+    ("lock", &["policy", "box_future", "clock", "error", "stats", "net", "server"]),
 ];
 
 /// What users meet, beside `lib.rs` and with it above every layer.

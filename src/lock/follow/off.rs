@@ -8,12 +8,12 @@ use super::answer::Reason;
 use super::asked::{Asked, Replied};
 use super::hold::Hold;
 use super::post::Post;
+use crate::box_future::BoxFuture;
 use crate::net::connection::Connection;
 use crate::net::handshake::OpenError;
 use crate::net::refusal::ServerError;
 use crate::policy::Moment;
 use crate::server::node::Node;
-use crate::soon::Soon;
 
 /// Nobody waits for another server.
 pub(super) const NOT_NOW_FOR: Duration = Duration::ZERO;
@@ -58,6 +58,6 @@ pub(super) fn follow<'a>(
     error: ServerError,
     _: Duration,
     _: &'a mut Option<Moment>,
-) -> Soon<'a, Result<Replied, Reason>> {
+) -> BoxFuture<'a, Result<Replied, Reason>> {
     Box::pin(std::future::ready(Err(Reason::Refused(error))))
 }

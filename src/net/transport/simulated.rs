@@ -9,10 +9,10 @@ use std::task::{Poll, Waker};
 use bytes::BytesMut;
 
 use super::Address;
+use crate::box_future::BoxFuture;
 use crate::net::sync::{Mutex, MutexGuard};
-use crate::soon::Soon;
 
-type Opening = Soon<'static, io::Result<(ReadHalf, WriteHalf)>>;
+type Opening = BoxFuture<'static, io::Result<(ReadHalf, WriteHalf)>>;
 type Dialer = Box<dyn Fn(&Address) -> Opening>;
 
 thread_local! {

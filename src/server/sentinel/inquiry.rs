@@ -11,6 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use super::listening::Sentinel;
 use super::word::{self, Known};
+use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::net::connection::Connection;
 use crate::net::handshake::OpenError;
@@ -25,7 +26,6 @@ use crate::server::endpoint::Endpoint;
 use crate::server::kin::NodeSettings;
 use crate::server::place::Unheard;
 use crate::server::session::Session;
-use crate::soon::Soon;
 
 /// Once one Sentinel has answered, the others are waited for no longer than this.
 const OTHERS_WITHIN: Duration = Duration::from_millis(500);
@@ -73,7 +73,7 @@ impl Inquiry {
     pub(super) fn ask<'a>(
         &'a self,
         mastership: &'a mut Mastership<Address>,
-    ) -> Soon<'a, Result<Finding, Vec<Unheard>>> {
+    ) -> BoxFuture<'a, Result<Finding, Vec<Unheard>>> {
         Box::pin(async {
             let mut evidence = Evidence::of(self.words().await?);
             loop {
@@ -107,7 +107,7 @@ impl Inquiry {
                 let asked = sentinel.endpoint.address.clone();
                 answer.map(|known| known.word).map_err(|why| Unheard { asked, why })
             };
-            Box::pin(answer) as Soon<'_, _>
+            Box::pin(answer) as BoxFuture<'_, _>
         };
         let mut asked: Vec<_> = self.sentinels.iter().map(ask).collect();
         let (mut words, mut unheard) = (Vec::new(), Vec::new());
@@ -151,7 +151,7 @@ impl Inquiry {
             Box::pin(async move {
                 let asked = timeout(within, self.role(&endpoint));
                 asked.await.ok().flatten().unwrap_or(Role::Silent)
-            }) as Soon<'_, _>
+            }) as BoxFuture<'_, _>
         };
         together(servers.iter().map(ask).collect()).await
     }
@@ -190,7 +190,7 @@ impl Inquiry {
                     connection.note_refused(error.lacking("+sentinel|replicas".to_owned()));
                 }
                 reply.map_or(Vec::new(), |reply| word::replicas(&reply))
-            }) as Soon<'_, _>
+            }) as BoxFuture<'_, _>
         };
         let connected = self.sentinels.iter().filter_map(|sentinel| sentinel.lane.ready());
         together(connected.map(ask).collect()).await.concat()
@@ -198,7 +198,7 @@ impl Inquiry {
 }
 
 /// What all of them come to, in their order.
-async fn together<T: Send>(mut asked: Vec<Soon<'_, T>>) -> Vec<T> {
+async fn together<T: Send>(mut asked: Vec<BoxFuture<'_, T>>) -> Vec<T> {
     let mut answers: Vec<Option<T>> = asked.iter().map(|_| None).collect();
     poll_fn(|context| {
         for (asked, answer) in asked.iter_mut().zip(&mut answers) {

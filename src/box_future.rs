@@ -7,4 +7,4 @@
 use std::pin::Pin;
 
 /// See the module's documentation.
-pub(crate) type Soon<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
