@@ -16,9 +16,9 @@ use crate::defaults::Defaults;
 use crate::error::Error;
 use crate::lock::core::Core;
 use crate::lock::engine::Engine;
-use crate::lock::few::Few;
 use crate::lock::guard::Guard;
 use crate::lock::names::Names;
+use crate::lock::one_or_many::OneOrMany;
 use crate::lock::renewer::keep;
 use crate::lock::scripts;
 use crate::lock::shutdown::{Shutdown, shut_down};
@@ -247,11 +247,11 @@ impl Locker {
         Names::new(&self.defaults.prefix, name).map_err(Error::misuse)
     }
 
-    fn one(&self, name: &[u8]) -> Result<Few<Names>, Error> {
-        self.name(name).map(|names| Few::One([names]))
+    fn one(&self, name: &[u8]) -> Result<OneOrMany<Names>, Error> {
+        self.name(name).map(|names| OneOrMany::One([names]))
     }
 
-    fn request(&self, names: Result<Few<Names>, Error>, wait: Wait) -> LockRequest {
+    fn request(&self, names: Result<OneOrMany<Names>, Error>, wait: Wait) -> LockRequest {
         LockRequest::new(Arc::clone(&self.engine), Arc::clone(&self.defaults), names, wait)
     }
 }

@@ -13,9 +13,9 @@ use crate::error::Error;
 use crate::lock::acquirer::Acquiring;
 use crate::lock::core::Core;
 use crate::lock::engine::Engine;
-use crate::lock::few::Few;
 use crate::lock::guard::{Fenced, Fencing, Guard, Unfenced};
 use crate::lock::names::Names;
+use crate::lock::one_or_many::OneOrMany;
 use crate::lock::order::{Order, Replicas, Wish};
 use crate::lock::owner::check_label;
 use crate::policy::{Retry, Term, Wait};
@@ -57,7 +57,7 @@ pub struct LockRequest<F: Fencing = Fenced> {
 #[derive(Debug)]
 pub(crate) struct Asked {
     /// Or what is wrong with a name.
-    names: Result<Few<Names>, Error>,
+    names: Result<OneOrMany<Names>, Error>,
     /// Where it is not the locker's.
     ttl: Option<Duration>,
     expected: Option<Duration>,
@@ -74,7 +74,7 @@ impl LockRequest<Fenced> {
     pub(crate) fn new(
         engine: Arc<Engine>,
         defaults: Arc<Defaults>,
-        names: Result<Few<Names>, Error>,
+        names: Result<OneOrMany<Names>, Error>,
         wait: Wait,
     ) -> Self {
         let Defaults { min_validity, ref label, retry, is_renewed, replicas, .. } = *defaults;

@@ -18,12 +18,12 @@ use super::apart::Apart;
 use super::ask::Ask;
 use super::core::{Core, Lead};
 use super::fanout::ask_all;
-use super::few::Few;
 use super::held::Held;
 use super::hold::Hold;
 use super::limit::Limit;
 use super::manner::Manner;
 use super::names::{Key, Names};
+use super::one_or_many::OneOrMany;
 use super::order::Order;
 use super::owner::Owner;
 use super::parameters::Parameters;
@@ -51,14 +51,19 @@ pub(super) struct Claim {
 
 impl Claim {
     /// A claim of nothing yet, with a lane on each server.
-    pub(super) fn new(core: &Arc<Core>, names: Few<Names>, order: &Order, lanes: Lanes) -> Self {
+    pub(super) fn new(
+        core: &Arc<Core>,
+        names: OneOrMany<Names>,
+        order: &Order,
+        lanes: Lanes,
+    ) -> Self {
         Self::with(core, names, order, lanes, None)
     }
 
     /// The same of one that has some of the locks already, as another owner: as a `part`.
     pub(super) fn with(
         core: &Arc<Core>,
-        names: Few<Names>,
+        names: OneOrMany<Names>,
         order: &Order,
         lanes: Lanes,
         part: Option<&[u8]>,
@@ -115,10 +120,10 @@ impl Claim {
         let apart = Apart::Take { ballot, taking: manner.taking };
         let who_decides = hold.who_decides(ballot, hold.is_alone());
         let manner = manner.words();
-        let keys: Few<Decimal> = hold.shares().map(|names| count(3 * names.len())).collect();
-        let waiters: Few<Key> = hold.names.iter().map(Names::waiters).collect();
+        let keys: OneOrMany<Decimal> = hold.shares().map(|names| count(3 * names.len())).collect();
+        let waiters: OneOrMany<Key> = hold.names.iter().map(Names::waiters).collect();
         let mut waiters = waiters.iter();
-        let parameters: Few<Parameters<'_>> = hold
+        let parameters: OneOrMany<Parameters<'_>> = hold
             .shares()
             .zip(keys.iter())
             .map(|(names, keys)| {
@@ -169,7 +174,7 @@ impl Claim {
         let ttl = Decimal::new(term.ttl_ms());
         let keys = self.counts();
         let shares = self.hold.shares().zip(keys.iter());
-        let parameters: Few<Parameters<'_>> =
+        let parameters: OneOrMany<Parameters<'_>> =
             shares.map(|(names, keys)| extension(names, keys, owner.value(), &ttl)).collect();
         let commands = scripted(scripts::extend(), &parameters);
         let awaits = self.hold.replicas();
@@ -182,7 +187,7 @@ impl Claim {
     pub(super) async fn release(&self) -> Round {
         let keys = self.counts();
         let shares = self.hold.shares().zip(keys.iter());
-        let parameters: Few<Parameters<'_>> =
+        let parameters: OneOrMany<Parameters<'_>> =
             shares.map(|(names, keys)| release(&self.hold, names, keys)).collect();
         let commands = scripted(scripts::release(), &parameters);
         let owed_until = Some(pointless_at(&self.hold));
@@ -205,7 +210,7 @@ impl Claim {
     }
 
     /// How many locks each share has.
-    fn counts(&self) -> Few<Decimal> {
+    fn counts(&self) -> OneOrMany<Decimal> {
         self.hold.shares().map(|names| count(names.len())).collect()
     }
 
@@ -238,7 +243,7 @@ pub(super) fn count(number: usize) -> Decimal {
     Decimal::new(number as u64)
 }
 
-fn scripted<'a>(script: &'a Script, parameters: &'a [Parameters<'a>]) -> Few<Command<'a>> {
+fn scripted<'a>(script: &'a Script, parameters: &'a [Parameters<'a>]) -> OneOrMany<Command<'a>> {
     parameters.iter().map(|parameters| Command::Script(script, parameters.words())).collect()
 }
 

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::few::Few;
 use super::names::Names;
+use super::one_or_many::OneOrMany;
 use super::owner::Owner;
 use crate::policy::Moment;
 
@@ -21,7 +21,7 @@ const REMEMBERED_MAX: usize = 2048;
 /// A lease that was given back, or an acquire that may have been one.
 pub(super) struct Ended {
     pub(super) owner: Owner,
-    pub(super) names: Few<Names>,
+    pub(super) names: OneOrMany<Names>,
     pub(super) ttl: Duration,
     pub(super) at: Moment,
 }

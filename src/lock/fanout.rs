@@ -9,9 +9,9 @@ use tokio::time::sleep;
 
 use super::ask::Ask;
 use super::core::patience;
-use super::few::Few;
 use super::hold::Hold;
 use super::limit::Limit;
+use super::one_or_many::OneOrMany;
 use super::question::Question;
 use super::round::Round;
 use crate::box_future::BoxFuture;
@@ -43,7 +43,7 @@ pub(super) async fn ask_all(hold: &Hold, question: &Question<'_>, mut round: Rou
     let (mut asked, mut timer, mut grace) = (None, None, None);
     let ended = poll_fn(|context| {
         let is_first = asked.is_none();
-        let asked: &mut Few<_> =
+        let asked: &mut OneOrMany<_> =
             asked.get_or_insert_with(|| begin_all(hold, question, &round, context.waker()));
         for (asked, answer) in asked.iter_mut().zip(round.answers.iter_mut()) {
             let Some(pending) = asked else { continue };
@@ -115,7 +115,7 @@ fn begin_all<'a>(
     question: &'a Question<'a>,
     round: &Round,
     waker: &Waker,
-) -> Few<Option<Ask<'a>>> {
+) -> OneOrMany<Option<Ask<'a>>> {
     let mut draft = question.draft(0);
     let servers = round.answers.iter().enumerate();
     servers

@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::bell::Bell;
 use super::core::Core;
 use super::ended::Ended;
-use super::few::Few;
 use super::life::Life;
 use super::names::{Names, title};
+use super::one_or_many::OneOrMany;
 use super::order::{Order, Replicas};
 use super::owner::Owner;
 use super::post::{Post, Seat};
@@ -24,11 +24,11 @@ use crate::server::place::Place;
 pub(crate) struct Hold {
     pub(super) core: Arc<Core>,
     /// The locks: one, nearly always.
-    pub(super) names: Few<Names>,
+    pub(super) names: OneOrMany<Names>,
     pub(super) owner: Owner,
     pub(super) term: Term,
     /// Where it is with each server.
-    pub(super) posts: Few<Post>,
+    pub(super) posts: OneOrMany<Post>,
     /// Whether it is renewed until it is given back.
     pub(super) is_renewed: bool,
     rare: Option<Box<Rare>>,
@@ -50,9 +50,9 @@ pub(crate) struct Hold {
 impl Hold {
     pub(super) fn new(
         core: Arc<Core>,
-        names: Few<Names>,
+        names: OneOrMany<Names>,
         owner: Owner,
-        posts: Few<Post>,
+        posts: OneOrMany<Post>,
         order: &Order,
     ) -> Self {
         let Order { term, is_renewed, replicas, .. } = *order;
@@ -381,7 +381,7 @@ impl Drop for Hold {
         if self.state() != LeaseState::Acquiring {
             recently_ended.add(Ended {
                 owner: std::mem::replace(&mut self.owner, Owner::NOBODY),
-                names: std::mem::replace(&mut self.names, Few::Many(Vec::new())),
+                names: std::mem::replace(&mut self.names, OneOrMany::Many(Vec::new())),
                 ttl: self.term.ttl(),
                 at: clock::now(),
             });

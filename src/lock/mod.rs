@@ -19,7 +19,6 @@ pub(crate) mod core;
 mod ended;
 pub(crate) mod engine;
 mod fanout;
-pub(crate) mod few;
 pub(crate) mod fingerprint;
 #[cfg_attr(not(any(feature = "cluster", feature = "sentinel")), path = "follow/off.rs")]
 mod follow;
@@ -36,6 +35,7 @@ mod lines;
 pub(crate) mod look;
 mod manner;
 pub(crate) mod names;
+pub(crate) mod one_or_many;
 pub(crate) mod order;
 pub(crate) mod owner;
 mod parameters;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::few::Few;
 use super::names::Names;
+use super::one_or_many::OneOrMany;
 use crate::policy::{Retry, Term, Wait};
 
 /// What a lease is to be like, whoever grants it.
@@ -37,7 +37,7 @@ impl Replicas {
 pub(crate) struct NoReplicas;
 
 pub(crate) struct Wish {
-    pub(crate) names: Few<Names>,
+    pub(crate) names: OneOrMany<Names>,
     pub(crate) order: Order,
     pub(crate) wait: Wait,
     pub(crate) retry: Retry,

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::core::Core;
-use super::few::Few;
 use super::names::Names;
+use super::one_or_many::OneOrMany;
 use crate::net::connection::Connection;
 use crate::server::node::Node;
 use crate::server::place::Place;
@@ -65,7 +65,7 @@ impl Post {
     /// One post at each place, or as many at the only place as the locks have slots there.
     ///
     /// Locks of one slot stand next to each other in `names`: see [`Core::arrange`].
-    pub(super) fn of(core: &Core, names: &[Names], lanes: Lanes) -> Few<Self> {
+    pub(super) fn of(core: &Core, names: &[Names], lanes: Lanes) -> OneOrMany<Self> {
         let at = |place: usize, first_name: usize, slot: u16| {
             let node = core.places()[place].node(slot);
             let seat = Seat {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::answer::{Answer, Reason};
-use super::few::Few;
 use super::hold::Hold;
+use super::one_or_many::OneOrMany;
 use crate::error::{FailureKind, Holder, Report, ServerReport, Vote};
 use crate::net::outcome::{Failure, Fault};
 #[cfg(test)]
@@ -63,7 +63,7 @@ impl Answered {
 /// The answers to one question, one place per server, in the order of the servers.
 pub(super) struct Round {
     pub(super) verdict: Verdict,
-    pub(super) answers: Few<Option<Answered>>,
+    pub(super) answers: OneOrMany<Option<Answered>>,
     /// The server that was asked before the others, and found the lock free.
     pub(super) free_at: Option<usize>,
     /// The caller's limit ended it before the verdict.

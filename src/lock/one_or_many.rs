@@ -3,12 +3,12 @@
 use std::ops::{Deref, DerefMut};
 
 #[derive(Clone, Debug)]
-pub(crate) enum Few<T> {
+pub(crate) enum OneOrMany<T> {
     One([T; 1]),
     Many(Vec<T>),
 }
 
-impl<T> FromIterator<T> for Few<T> {
+impl<T> FromIterator<T> for OneOrMany<T> {
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
         let mut items = items.into_iter();
         // What does not know that it has only one is taken for several.
@@ -21,7 +21,7 @@ impl<T> FromIterator<T> for Few<T> {
     }
 }
 
-impl<T> Deref for Few<T> {
+impl<T> Deref for OneOrMany<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -32,7 +32,7 @@ impl<T> Deref for Few<T> {
     }
 }
 
-impl<T> DerefMut for Few<T> {
+impl<T> DerefMut for OneOrMany<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         match self {
             Self::One(one) => one,
@@ -48,9 +48,9 @@ mod tests {
     #[test]
     fn it_holds_what_was_collected_in_order() {
         for count in 0..4 {
-            let mut few: Few<usize> = (0..count).collect();
+            let mut few: OneOrMany<usize> = (0..count).collect();
             assert_eq!(*few, (0..count).collect::<Vec<_>>());
-            assert_eq!(matches!(few, Few::One(_)), count == 1);
+            assert_eq!(matches!(few, OneOrMany::One(_)), count == 1);
             few.iter_mut().for_each(|item| *item += 1);
             assert_eq!(*few, (1..=count).collect::<Vec<_>>());
         }
