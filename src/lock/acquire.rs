@@ -9,7 +9,7 @@ use super::lease::Lease;
 use super::limit::Limit;
 use super::manner::Manner;
 use super::order::Wish;
-use super::post::Lanes;
+use super::participant::Lanes;
 use super::spans::Asking;
 use super::together::together;
 use super::wait::wait;

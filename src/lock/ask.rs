@@ -12,7 +12,7 @@ use super::apart::ask_apart;
 use super::asked::{Asked, Replied, read_reply, understood};
 use super::follow::{NOT_NOW_FOR, ask_one, follow, reach};
 use super::hold::Hold;
-use super::post::{Post, Seat};
+use super::participant::{Participant, Seat};
 use super::question::Question;
 use super::round::Answered;
 use crate::box_future::BoxFuture;
@@ -100,10 +100,10 @@ impl<'a> Ask<'a> {
     /// The release is seen through without anybody waiting for it.
     pub(super) fn leave_owed(self, pointless_at: Moment) {
         let Stage::Sent(call) = self.stage else { return };
-        let post = &self.hold.posts[self.server];
-        let again = Redelivery::new(pointless_at, post.seat().is_unanswered);
-        if call.leave_owed(post.slot, again) {
-            post.seat().is_released = true;
+        let participant = &self.hold.participants[self.server];
+        let again = Redelivery::new(pointless_at, participant.seat().is_unanswered);
+        if call.leave_owed(participant.slot, again) {
+            participant.seat().is_released = true;
         }
     }
 
@@ -166,17 +166,17 @@ fn put_now<'a>(
     draft: &mut Draft<'a>,
     waker: &Waker,
 ) -> Result<Option<Call<'a>>, Reason> {
-    let post = &hold.posts[server];
-    let mut seat = post.seat();
+    let participant = &hold.participants[server];
+    let mut seat = participant.seat();
     if question.is_vote {
         admit(hold, &seat)?;
     }
-    seat.follow(hold.place_of(post), post.slot);
+    seat.follow(hold.place_of(participant), participant.slot);
     let connection = match seat.connection() {
         Some(connection) => connection,
         None => match seat.node.connection_now(seat.lane()) {
             Ok(connection) => connection,
-            Err(_) if waits_for_connection(hold, post, &seat) => return Ok(None),
+            Err(_) if waits_for_connection(hold, participant, &seat) => return Ok(None),
             Err(error) => return Err(Reason::NoConnection(error)),
         },
     };
@@ -204,8 +204,8 @@ fn admit(hold: &Hold, seat: &Seat) -> Result<(), Reason> {
 
 /// Whether a server that is away is waited for: among several it is a vote that is missing. A lane
 /// beside the others is connected once it is wanted, and the first to want it waits.
-fn waits_for_connection(hold: &Hold, post: &Post, seat: &Seat) -> bool {
-    let is_listed = hold.place_of(post).directory().is_some();
+fn waits_for_connection(hold: &Hold, participant: &Participant, seat: &Seat) -> bool {
+    let is_listed = hold.place_of(participant).directory().is_some();
     is_listed || hold.core.is_single() || seat.lane() == seat.node.sync_lane()
 }
 
@@ -222,11 +222,11 @@ async fn reply_later(
     question: &Question<'_>,
     asked_at: &mut Option<Moment>,
 ) -> Result<Replied, Reason> {
-    let post = &hold.posts[server];
-    let seated = take_seat(hold, post, question.is_vote).await;
+    let participant = &hold.participants[server];
+    let seated = take_seat(hold, participant, question.is_vote).await;
     let (node, connection) = seated.map_err(Reason::NoConnection)?;
     if question.is_vote {
-        let mut seat = post.seat();
+        let mut seat = participant.seat();
         node.check(seat.lane()).map_err(Reason::Refusal)?;
         seat.is_unanswered = true;
     }
@@ -238,11 +238,11 @@ async fn reply_later(
 /// The connection that the hold is on while it lives, else the lane's next.
 async fn take_seat(
     hold: &Hold,
-    post: &Post,
+    participant: &Participant,
     is_vote: bool,
 ) -> Result<(Arc<Node>, Arc<Connection>), OpenError> {
     let (node, lane, seated) = {
-        let seat = post.seat();
+        let seat = participant.seat();
         // As it was admitted: its connection may have ended since.
         if is_vote && seat.is_unseated() {
             return Err(OpenError::Connecting);
@@ -253,11 +253,11 @@ async fn take_seat(
         return Ok((node, connection));
     }
     // Where its server may be another by now, that is looked up while it is waited for.
-    if hold.place_of(post).directory().is_some() {
-        return Box::pin(reach(hold, post)).await;
+    if hold.place_of(participant).directory().is_some() {
+        return Box::pin(reach(hold, participant)).await;
     }
     let connection = node.connection(lane).await?;
-    post.seat().take(Arc::clone(&connection));
+    participant.seat().take(Arc::clone(&connection));
     Ok((node, connection))
 }
 
@@ -320,7 +320,7 @@ fn conclude(
     asked_at: Option<Moment>,
 ) -> Answered {
     if let Err(Reason::NoConnection(_) | Reason::Refusal(_)) = &answer {
-        hold.place_of(&hold.posts[server]).look_again();
+        hold.place_of(&hold.participants[server]).look_again();
     }
     let answered_at = clock::now();
     if !hold.core.is_single() {

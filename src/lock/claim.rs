@@ -27,7 +27,7 @@ use super::one_or_many::OneOrMany;
 use super::order::Order;
 use super::owner::Owner;
 use super::parameters::Parameters;
-use super::post::{Lanes, Post};
+use super::participant::{Lanes, Participant};
 use super::question::Question;
 use super::rare::Vacate;
 use super::round::{Answered, Round};
@@ -69,9 +69,9 @@ impl Claim {
         part: Option<&[u8]>,
     ) -> Self {
         let lanes = if order.replicas.is_some() { Lanes::Synced } else { lanes };
-        let posts = Post::of(core, &names, lanes);
+        let participants = Participant::of(core, &names, lanes);
         let owner = Owner::fresh(core.fingerprint(), order.label.as_deref());
-        let mut hold = Hold::new(Arc::clone(core), names, owner, posts, order);
+        let mut hold = Hold::new(Arc::clone(core), names, owner, participants, order);
         if let Some(part) = part {
             hold.include(part);
         }
@@ -86,10 +86,10 @@ impl Claim {
         relay: Relay,
         line: Arc<dyn Vacate>,
     ) -> Self {
-        let posts = held.posts.iter().map(Post::successor).collect();
+        let participants = held.participants.iter().map(Participant::successor).collect();
         let owner = Owner::fresh(held.core.fingerprint(), order.label.as_deref());
         let (core, names) = (Arc::clone(&held.core), held.names.clone());
-        let mut hold = Hold::new(core, names, owner, posts, order);
+        let mut hold = Hold::new(core, names, owner, participants, order);
         hold.succeed(held, relay, line);
         #[cfg(test)]
         if Mutant::HandOverKeepsTheToken.is_on() {
@@ -202,10 +202,10 @@ impl Claim {
         let token = Decimal::new(token);
         let again = Redelivery::new(clock::now().after(FROZEN_MAX), false);
         let words: [&[u8]; 5] = [b"SET", self.hold.names[0].fence(), &token, b"PX", b"604800000"];
-        for post in self.hold.posts.iter() {
-            let seat = post.seat().clone();
+        for participant in self.hold.participants.iter() {
+            let seat = participant.seat().clone();
             let began_on = seat.connection.as_deref();
-            seat.node.owe(seat.lane(), began_on, post.slot, Command::Plain(&words), again);
+            seat.node.owe(seat.lane(), began_on, participant.slot, Command::Plain(&words), again);
         }
     }
 
@@ -295,9 +295,9 @@ pub(super) fn give_back_predecessor(hold: &Hold, is_owed: &dyn Fn(usize) -> bool
 fn free(hold: &Hold, is_owed: &dyn Fn(usize) -> bool, owner: Option<&[u8]>) {
     // The clock is not read where nothing is owed.
     let pointless_at = LazyCell::new(|| pointless_at(hold));
-    for (server, post) in hold.posts.iter().enumerate() {
+    for (server, participant) in hold.participants.iter().enumerate() {
         let is_owed = is_owed(server);
-        let mut seat = post.seat();
+        let mut seat = participant.seat();
         let is_doubtful = seat.is_doubtful();
         if !is_owed && !is_doubtful {
             continue;
@@ -314,7 +314,7 @@ fn free(hold: &Hold, is_owed: &dyn Fn(usize) -> bool, owner: Option<&[u8]>) {
             continue;
         }
         let again = Redelivery::new(*pointless_at, seat.is_unanswered || is_doubtful);
-        let is_moved = seat.follow(hold.place_of(post), post.slot);
+        let is_moved = seat.follow(hold.place_of(participant), participant.slot);
         let (node, lane) = (Arc::clone(&seat.node), seat.lane());
         drop(seat);
         let names = hold.names_at(server);
@@ -329,7 +329,7 @@ fn free(hold: &Hold, is_owed: &dyn Fn(usize) -> bool, owner: Option<&[u8]>) {
         } else {
             (lane, began_on)
         };
-        node.owe(lane, began_on, post.slot, release, again);
+        node.owe(lane, began_on, participant.slot, release, again);
     }
 }
 
@@ -347,7 +347,7 @@ async fn vote(hold: &Hold, question: &Question<'_>, lead: Option<Lead>) -> Round
     let Some(Lead { server: leader, patience, shunned }) = lead else {
         return ask_all(hold, question, round).await;
     };
-    let servers = (leader..hold.posts.len()).chain(0..leader);
+    let servers = (leader..hold.participants.len()).chain(0..leader);
     for server in servers.filter(|server| !shunned.contains(server)) {
         if question.limit.is_over() {
             return round.cut();

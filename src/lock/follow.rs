@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 use super::answer::Reason;
 use super::asked::{Asked, Replied};
 use super::hold::Hold;
-use super::post::Post;
+use super::participant::Participant;
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::net::connection::Connection;
@@ -31,7 +31,7 @@ const NOT_NOW: Backoff =
 /// How long an acquire or a release waits for that. A waiter tries again after it.
 pub(super) const NOT_NOW_FOR: Duration = Duration::from_millis(400);
 
-/// A connection to whichever server serves the slot of a post: to the one that is known, or to
+/// A connection to whichever server serves the slot of a participant: to the one that is known, or to
 /// another, should the directory find that it is another now.
 ///
 /// # Cancel safety
@@ -39,19 +39,19 @@ pub(super) const NOT_NOW_FOR: Duration = Duration::from_millis(400);
 /// As [`Node::connection`].
 pub(super) async fn reach(
     hold: &Hold,
-    post: &Post,
+    participant: &Participant,
 ) -> Result<(Arc<Node>, Arc<Connection>), OpenError> {
-    let place = hold.place_of(post);
+    let place = hold.place_of(participant);
     let (began_at, mut tried) = (clock::now(), 0);
     loop {
         let (node, lane) = {
-            let mut seat = post.seat();
-            seat.follow(place, post.slot);
+            let mut seat = participant.seat();
+            seat.follow(place, participant.slot);
             (Arc::clone(&seat.node), seat.lane())
         };
         let error = match node.connection_now(lane) {
             Ok(connection) => {
-                post.seat().take(Arc::clone(&connection));
+                participant.seat().take(Arc::clone(&connection));
                 return Ok((node, connection));
             }
             Err(error) => error,
@@ -72,7 +72,7 @@ pub(super) async fn reach(
     }
 }
 
-/// Asks one question of one key, at the server of the post or wherever that sends it.
+/// Asks one question of one key, at the server of the participant or wherever that sends it.
 ///
 /// # Cancel safety
 ///
@@ -83,18 +83,18 @@ pub(super) async fn ask_one(
     question: Asked<'_>,
     patience: Duration,
 ) -> Result<Replied, Reason> {
-    let post = &hold.posts[server];
+    let participant = &hold.participants[server];
     let seated = {
-        let mut seat = post.seat();
+        let mut seat = participant.seat();
         seat.is_away = false;
         seat.connection()
     };
     let connection = match seated {
         Some(connection) => connection,
-        None if hold.place_of(post).directory().is_none() => {
+        None if hold.place_of(participant).directory().is_none() => {
             return Err(Reason::NoConnection(OpenError::Connecting));
         }
-        None => reach(hold, post).await.map_err(Reason::NoConnection)?.1,
+        None => reach(hold, participant).await.map_err(Reason::NoConnection)?.1,
     };
     match question.send(&connection, false).await?.reply().await {
         Err(Reason::Refused(error)) => {
@@ -131,8 +131,8 @@ async fn ask_around(
     patience: Duration,
     asked_at: &mut Option<Moment>,
 ) -> Result<Replied, Reason> {
-    let post = &hold.posts[server];
-    let Some(directory) = hold.place_of(post).directory() else {
+    let participant = &hold.participants[server];
+    let Some(directory) = hold.place_of(participant).directory() else {
         return Err(Reason::Refused(error));
     };
     let began_at = clock::now();
@@ -141,7 +141,7 @@ async fn ask_around(
         if !matches!(refused.code(), Code::Elsewhere | Code::Later | Code::ReadOnly) {
             break;
         }
-        let asked = post.seat().node.endpoint().address.clone();
+        let asked = participant.seat().node.endpoint().address.clone();
         let detour = match directory.detour(&refused, &asked) {
             Some(detour) if tried < REDIRECTS_AT_ONCE => detour,
             Some(detour) if clock::now().since(began_at) < patience => {
@@ -151,7 +151,7 @@ async fn ask_around(
             }
             None if clock::now().since(began_at) < patience => {
                 sleep(NOT_NOW.delay(tried, clock::random_bits())).await;
-                Detour { node: directory.serves(post.slot), is_asking: false }
+                Detour { node: directory.serves(participant.slot), is_asking: false }
             }
             _ => break,
         };
@@ -177,9 +177,9 @@ async fn ask_at(
     question: Asked<'_>,
     asked_at: &mut Option<Moment>,
 ) -> Result<Replied, Reason> {
-    let post = &hold.posts[server];
+    let participant = &hold.participants[server];
     let lane = {
-        let mut seat = post.seat();
+        let mut seat = participant.seat();
         seat.is_away = is_asking;
         if is_asking {
             seat.lane_at(&node)
@@ -196,7 +196,7 @@ async fn ask_at(
     let connection = node.connection(lane).await.map_err(Reason::NoConnection)?;
     node.check(lane).map_err(Reason::Refusal)?;
     if !is_asking {
-        post.seat().take(Arc::clone(&connection));
+        participant.seat().take(Arc::clone(&connection));
     }
     let sent = question.send(&connection, is_asking).await?;
     *asked_at = Some(sent.asked_at());

@@ -12,7 +12,7 @@ use super::names::{Names, title};
 use super::one_or_many::OneOrMany;
 use super::order::{Order, Replicas};
 use super::owner::Owner;
-use super::post::{Post, Seat};
+use super::participant::{Participant, Seat};
 use super::rare::{Rare, Succession, Vacate};
 use super::spans::HoldSpan;
 use crate::clock;
@@ -28,7 +28,7 @@ pub(crate) struct Hold {
     pub(super) owner: Owner,
     pub(super) term: Term,
     /// Where it is with each server.
-    pub(super) posts: OneOrMany<Post>,
+    pub(super) participants: OneOrMany<Participant>,
     /// Whether it is renewed until it is given back.
     pub(super) is_renewed: bool,
     rare: Option<Box<Rare>>,
@@ -52,7 +52,7 @@ impl Hold {
         core: Arc<Core>,
         names: OneOrMany<Names>,
         owner: Owner,
-        posts: OneOrMany<Post>,
+        participants: OneOrMany<Participant>,
         order: &Order,
     ) -> Self {
         let Order { term, is_renewed, replicas, .. } = *order;
@@ -61,7 +61,7 @@ impl Hold {
             names,
             owner,
             term,
-            posts,
+            participants,
             is_renewed,
             rare: replicas.map(|it| Box::new(Rare { replicas: Some(it), ..Rare::default() })),
             life: Life::new(),
@@ -304,33 +304,35 @@ impl Hold {
 
     /// Whether a server has said that it let the owner in, to all locks that are with it or to some.
     pub(super) fn is_let_in(&self) -> bool {
-        self.posts.iter().any(|post| post.seat().is_granted)
+        self.participants.iter().any(|participant| participant.seat().is_granted)
     }
 
     /// Whether every server that it is with can be told something right now.
     pub(super) fn is_connected(&self) -> bool {
-        (0..self.posts.len()).all(|server| {
+        (0..self.participants.len()).all(|server| {
             self.seat(server).connection.as_ref().is_none_or(|connection| connection.is_alive())
         })
     }
 
     /// Whether a server that it is with does not serve its keys any more.
     pub(super) fn has_moved(&self) -> bool {
-        self.posts.iter().any(|post| post.has_moved(self.place_of(post)))
+        self.participants
+            .iter()
+            .any(|participant| participant.has_moved(self.place_of(participant)))
     }
 
     pub(super) fn seat(&self, server: usize) -> MutexGuard<'_, Seat> {
-        self.posts[server].seat()
+        self.participants[server].seat()
     }
 
     /// How many of its servers have to agree: where its locks are spread over several, all.
     pub(super) fn quorum(&self) -> Quorum {
-        if self.is_spread() { Quorum::all(self.posts.len()) } else { self.core.quorum() }
+        if self.is_spread() { Quorum::all(self.participants.len()) } else { self.core.quorum() }
     }
 
     /// Whether each server has only some of its locks.
     pub(super) fn is_spread(&self) -> bool {
-        self.posts.len() > self.core.places().len()
+        self.participants.len() > self.core.places().len()
     }
 
     /// Whether one server decides about its locks alone.
@@ -353,18 +355,18 @@ impl Hold {
         if names.len() == 1 || !self.is_spread() {
             return names;
         }
-        let end = self.posts.get(server + 1).map_or(names.len(), Post::first_name);
-        &names[self.posts[server].first_name()..end]
+        let end = self.participants.get(server + 1).map_or(names.len(), Participant::first_name);
+        &names[self.participants[server].first_name()..end]
     }
 
-    /// Where the server of a post is to be found.
-    pub(super) fn place_of(&self, post: &Post) -> &Place {
-        &self.core.places()[post.place()]
+    /// Where the server of a participant is to be found.
+    pub(super) fn place_of(&self, participant: &Participant) -> &Place {
+        &self.core.places()[participant.place()]
     }
 
     /// The locks of each server that has its own; of one of them where all have the same.
     pub(super) fn shares(&self) -> impl Iterator<Item = &[Names]> {
-        let shares = if self.is_spread() { self.posts.len() } else { 1 };
+        let shares = if self.is_spread() { self.participants.len() } else { 1 };
         (0..shares).map(|server| self.names_at(server))
     }
 }

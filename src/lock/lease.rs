@@ -14,7 +14,7 @@ use super::hold::Hold;
 use super::lines::Place;
 use super::manner::Manner;
 use super::names::Names;
-use super::post::Post;
+use super::participant::Participant;
 use super::race::{First, race};
 use super::round::Round;
 use super::spans::Step;
@@ -114,7 +114,8 @@ impl Lease {
         }
         for tried in 0..ARMING_TRIES {
             tokio::time::sleep(ARMING.delay(tried, u64::MAX)).await;
-            let unarmed: Vec<bool> = hold.posts.iter().filter_map(Post::unarmed).collect();
+            let unarmed: Vec<bool> =
+                hold.participants.iter().filter_map(Participant::unarmed).collect();
             if unarmed.is_empty() {
                 return;
             }

@@ -39,7 +39,7 @@ pub(crate) mod one_or_many;
 pub(crate) mod order;
 pub(crate) mod owner;
 mod parameters;
-mod post;
+mod participant;
 mod question;
 pub(crate) mod race;
 mod rare;

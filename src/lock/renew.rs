@@ -22,7 +22,7 @@ use super::keeper::Kept;
 use super::names::Names;
 use super::order::Replicas;
 use super::parameters::Parameters;
-use super::post::Post;
+use super::participant::Participant;
 use super::race::all;
 use super::scripts;
 use super::spans::Step;
@@ -138,12 +138,12 @@ impl Go {
         let mut groups: Vec<Group> = Vec::new();
         let mut unreachable = Vec::new();
         for (member, Kept { entry, hold }) in self.kept.iter().enumerate() {
-            for (server, post) in hold.posts.iter().enumerate() {
-                if post.place() != place {
+            for (server, participant) in hold.participants.iter().enumerate() {
+                if participant.place() != place {
                     continue;
                 }
                 let share = Share { member, server };
-                let Some(connection) = self.seat(*entry, hold, post) else {
+                let Some(connection) = self.seat(*entry, hold, participant) else {
                     unreachable.push(share);
                     continue;
                 };
@@ -156,10 +156,15 @@ impl Go {
         (groups, unreachable)
     }
 
-    fn seat(&self, entry: Entry, hold: &Hold, post: &Post) -> Option<Arc<Connection>> {
-        let mut seat = post.seat();
-        let place = hold.place_of(post);
-        seat.follow(place, post.slot);
+    fn seat(
+        &self,
+        entry: Entry,
+        hold: &Hold,
+        participant: &Participant,
+    ) -> Option<Arc<Connection>> {
+        let mut seat = participant.seat();
+        let place = hold.place_of(participant);
+        seat.follow(place, participant.slot);
         let node = Arc::clone(&seat.node);
         let told_on = seat.told_on();
         node.want(told_on);
@@ -198,7 +203,7 @@ impl Go {
         while !rest.is_empty() {
             let mut taken = 1;
             // What is in another slot cannot be in the same command.
-            let slot = |share: Share| self.kept[share.member].hold.posts[share.server].slot;
+            let slot = |share: Share| self.kept[share.member].hold.participants[share.server].slot;
             while taken < rest.len()
                 && slot(rest[taken]) == slot(rest[0])
                 && self.locks(&rest[..=taken]) <= LOCKS_PER_COMMAND

@@ -73,7 +73,7 @@ pub(super) struct Round {
 impl Round {
     /// Nobody has answered yet.
     pub(super) fn new(hold: &Hold) -> Self {
-        let answers = hold.posts.iter().map(|_| None).collect();
+        let answers = hold.participants.iter().map(|_| None).collect();
         Self { verdict: Verdict::Pending, answers, free_at: None, is_cut: false }
     }
 
@@ -288,9 +288,9 @@ impl Round {
 
     /// What each server said.
     pub(super) fn report(&self, hold: &Hold) -> Report {
-        let servers = hold.posts.iter().zip(self.answers.iter());
-        let servers = servers.map(|(post, answered)| ServerReport {
-            server: post.seat().node.endpoint().address.to_string(),
+        let servers = hold.participants.iter().zip(self.answers.iter());
+        let servers = servers.map(|(participant, answered)| ServerReport {
+            server: participant.seat().node.endpoint().address.to_string(),
             vote: answered
                 .as_ref()
                 .map_or(Vote::Pending, |answered| answered.answer.vote(hold.core.fingerprint())),

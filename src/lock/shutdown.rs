@@ -157,8 +157,8 @@ impl Drop for Ending {
 fn by_connection(held: &[Held]) -> Vec<(Arc<Connection>, Vec<Share>)> {
     let mut groups: Vec<(Arc<Connection>, Vec<Share>)> = Vec::new();
     for (member, hold) in held.iter().enumerate() {
-        for (server, post) in hold.posts.iter().enumerate() {
-            let seat = post.seat().clone();
+        for (server, participant) in hold.participants.iter().enumerate() {
+            let seat = participant.seat().clone();
             let next = || seat.node.connection_now(seat.lane()).ok();
             let Some(connection) = seat.connection().or_else(next) else { continue };
             match groups.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &connection)) {

@@ -25,7 +25,7 @@ use super::lines::{Failing, Ticket, Turn};
 use super::manner::{Manner, Taking, Waiting};
 use super::names::{Names, title};
 use super::order::Wish;
-use super::post::Lanes;
+use super::participant::Lanes;
 use super::race::{First, any, race};
 use super::round::Round;
 use crate::clock;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::answer::Reason;
 use super::asked::{Asked, Replied};
 use super::hold::Hold;
-use super::post::Post;
+use super::participant::Participant;
 use crate::box_future::BoxFuture;
 use crate::net::connection::Connection;
 use crate::net::handshake::OpenError;
@@ -23,18 +23,18 @@ pub(super) const NOT_NOW_FOR: Duration = Duration::ZERO;
 /// As [`Node::connection`].
 pub(super) async fn reach(
     _: &Hold,
-    post: &Post,
+    participant: &Participant,
 ) -> Result<(Arc<Node>, Arc<Connection>), OpenError> {
     let (node, lane) = {
-        let seat = post.seat();
+        let seat = participant.seat();
         (Arc::clone(&seat.node), seat.lane())
     };
     let connection = node.connection(lane).await?;
-    post.seat().take(Arc::clone(&connection));
+    participant.seat().take(Arc::clone(&connection));
     Ok((node, connection))
 }
 
-/// Asks one question at the server of the post.
+/// Asks one question at the server of the participant.
 ///
 /// # Cancel safety
 ///
@@ -45,7 +45,7 @@ pub(super) async fn ask_one(
     question: Asked<'_>,
     _: Duration,
 ) -> Result<Replied, Reason> {
-    let seated = hold.posts[server].seat().connection();
+    let seated = hold.participants[server].seat().connection();
     let connection = seated.ok_or(Reason::NoConnection(OpenError::Connecting))?;
     question.send(&connection, false).await?.reply().await
 }

@@ -10,7 +10,7 @@ use crate::server::node::Node;
 use crate::server::place::Place;
 
 /// One server's part of a hold.
-pub(super) struct Post {
+pub(super) struct Participant {
     /// Which of the core's places the server is found at.
     place: u16,
     /// The first of the hold's locks that are with it: see [`Hold::names_at`].
@@ -61,8 +61,8 @@ impl Lanes {
     }
 }
 
-impl Post {
-    /// One post at each place, or as many at the only place as the locks have slots there.
+impl Participant {
+    /// One participant at each place, or as many at the only place as the locks have slots there.
     ///
     /// Locks of one slot stand next to each other in `names`: see [`Core::arrange`].
     pub(super) fn of(core: &Core, names: &[Names], lanes: Lanes) -> OneOrMany<Self> {
@@ -85,15 +85,15 @@ impl Post {
         if names.len() == 1 || !core.is_single() {
             return (0..core.places().len()).map(|place| at(place, 0, slot(place, 0))).collect();
         }
-        let mut posts = Vec::new();
+        let mut participants = Vec::new();
         let mut first = 0;
         for end in 1..=names.len() {
             if end == names.len() || slot(0, end) != slot(0, first) {
-                posts.push(at(0, first, slot(0, first)));
+                participants.push(at(0, first, slot(0, first)));
                 first = end;
             }
         }
-        posts.into_iter().collect()
+        participants.into_iter().collect()
     }
 
     /// None where the lease is on the lane that tells of its end. Else whether that lane is ready, so
@@ -113,7 +113,7 @@ impl Post {
         !Arc::ptr_eq(&self.seat().node, &directory.serves(self.slot))
     }
 
-    /// The same post for whoever comes next on the same connection.
+    /// The same participant for whoever comes next on the same connection.
     pub(super) fn successor(&self) -> Self {
         let seat = Seat { is_granted: false, ..self.seat().clone() };
         Self {
@@ -137,7 +137,7 @@ impl Post {
     }
 }
 
-/// A number of servers, lanes or locks, as every post has some.
+/// A number of servers, lanes or locks, as every participant has some.
 ///
 /// # Panics
 ///
