@@ -112,7 +112,7 @@ impl Pieces<'_> {
             last = self.ask(scripts::take(), names.lock(), arguments, Answer::of_acquire).await?;
             match last {
                 // From here on there is something to give back.
-                Answer::Granted(_) => hold.seat(self.server).is_granted = true,
+                Answer::Granted(_) => hold.binding(self.server).is_granted = true,
                 Answer::Free => {}
                 _ => break,
             }

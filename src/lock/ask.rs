@@ -12,7 +12,7 @@ use super::apart::ask_apart;
 use super::asked::{Asked, Replied, read_reply, understood};
 use super::follow::{NOT_NOW_FOR, ask_one, follow, reach};
 use super::hold::Hold;
-use super::participant::{Participant, Seat};
+use super::participant::{Binding, Participant};
 use super::question::Question;
 use super::round::Answered;
 use crate::box_future::BoxFuture;
@@ -30,7 +30,7 @@ use crate::server::node::Node;
 ///
 /// # Cancel safety
 ///
-/// When the future is dropped, the question may have been sent to the server, if its seat has a
+/// When the future is dropped, the question may have been sent to the server, if its binding has a
 /// connection.
 pub(super) struct Ask<'a> {
     hold: &'a Hold,
@@ -86,12 +86,12 @@ impl<'a> Ask<'a> {
         if let Stage::Sent(call) = &self.stage {
             return Answered::late(call.asked_at(), now.since(call.asked_at()));
         }
-        let seat = self.hold.seat(self.server);
-        let why = match seat.connection() {
+        let binding = self.hold.binding(self.server);
+        let why = match binding.connection() {
             // Whether anything was sent is not known: it is given back as if it had been.
             Some(_) => Reason::Unanswered,
             None => Reason::NoConnection(
-                seat.node.connection_now(seat.lane()).err().unwrap_or(OpenError::Connecting),
+                binding.node.connection_now(binding.lane()).err().unwrap_or(OpenError::Connecting),
             ),
         };
         Answered { answer: Answer::Failed(Box::new(why)), asked_at: None, answered_at: now }
@@ -101,9 +101,9 @@ impl<'a> Ask<'a> {
     pub(super) fn leave_owed(self, pointless_at: Moment) {
         let Stage::Sent(call) = self.stage else { return };
         let participant = &self.hold.participants[self.server];
-        let again = Redelivery::new(pointless_at, participant.seat().is_unanswered);
+        let again = Redelivery::new(pointless_at, participant.binding().is_unanswered);
         if call.leave_owed(participant.slot, again) {
-            participant.seat().is_released = true;
+            participant.binding().is_released = true;
         }
     }
 
@@ -167,25 +167,25 @@ fn put_now<'a>(
     waker: &Waker,
 ) -> Result<Option<Call<'a>>, Reason> {
     let participant = &hold.participants[server];
-    let mut seat = participant.seat();
+    let mut binding = participant.binding();
     if question.is_vote {
-        admit(hold, &seat)?;
+        admit(hold, &binding)?;
     }
-    seat.follow(hold.place_of(participant), participant.slot);
-    let connection = match seat.connection() {
+    binding.follow(hold.place_of(participant), participant.slot);
+    let connection = match binding.connection() {
         Some(connection) => connection,
-        None => match seat.node.connection_now(seat.lane()) {
+        None => match binding.node.connection_now(binding.lane()) {
             Ok(connection) => connection,
-            Err(_) if waits_for_connection(hold, participant, &seat) => return Ok(None),
+            Err(_) if waits_for_connection(hold, participant, &binding) => return Ok(None),
             Err(error) => return Err(Reason::NoConnection(error)),
         },
     };
-    seat.take(Arc::clone(&connection));
+    binding.take(Arc::clone(&connection));
     if question.is_vote {
-        seat.node.check(seat.lane()).map_err(Reason::Refusal)?;
-        seat.is_unanswered = true;
+        binding.node.check(binding.lane()).map_err(Reason::Refusal)?;
+        binding.is_unanswered = true;
     }
-    drop(seat);
+    drop(binding);
     if question.awaits.is_some() {
         return Ok(None);
     }
@@ -194,19 +194,19 @@ fn put_now<'a>(
 }
 
 /// Whether the server may be asked for a vote of this owner's.
-fn admit(hold: &Hold, seat: &Seat) -> Result<(), Reason> {
+fn admit(hold: &Hold, binding: &Binding) -> Result<(), Reason> {
     if !hold.core.is_single() {
-        seat.node.gate().admit().map_err(Reason::BreakerOpen)?;
+        binding.node.gate().admit().map_err(Reason::BreakerOpen)?;
     }
     // What was asked on a connection that has ended is never asked again by the same owner.
-    if seat.is_unseated() { Err(Reason::NoConnection(OpenError::Connecting)) } else { Ok(()) }
+    if binding.is_unbound() { Err(Reason::NoConnection(OpenError::Connecting)) } else { Ok(()) }
 }
 
 /// Whether a server that is away is waited for: among several it is a vote that is missing. A lane
 /// beside the others is connected once it is wanted, and the first to want it waits.
-fn waits_for_connection(hold: &Hold, participant: &Participant, seat: &Seat) -> bool {
+fn waits_for_connection(hold: &Hold, participant: &Participant, binding: &Binding) -> bool {
     let is_listed = hold.place_of(participant).directory().is_some();
-    is_listed || hold.core.is_single() || seat.lane() == seat.node.sync_lane()
+    is_listed || hold.core.is_single() || binding.lane() == binding.node.sync_lane()
 }
 
 /// Sends the question once it can be, and reads the answer.
@@ -223,12 +223,12 @@ async fn reply_later(
     asked_at: &mut Option<Moment>,
 ) -> Result<Replied, Reason> {
     let participant = &hold.participants[server];
-    let seated = take_seat(hold, participant, question.is_vote).await;
-    let (node, connection) = seated.map_err(Reason::NoConnection)?;
+    let bound = bind(hold, participant, question.is_vote).await;
+    let (node, connection) = bound.map_err(Reason::NoConnection)?;
     if question.is_vote {
-        let mut seat = participant.seat();
-        node.check(seat.lane()).map_err(Reason::Refusal)?;
-        seat.is_unanswered = true;
+        let mut binding = participant.binding();
+        node.check(binding.lane()).map_err(Reason::Refusal)?;
+        binding.is_unanswered = true;
     }
     let sent = question.to(server).send(&connection, false).await?;
     *asked_at = Some(sent.asked_at());
@@ -236,20 +236,20 @@ async fn reply_later(
 }
 
 /// The connection that the hold is on while it lives, else the lane's next.
-async fn take_seat(
+async fn bind(
     hold: &Hold,
     participant: &Participant,
     is_vote: bool,
 ) -> Result<(Arc<Node>, Arc<Connection>), OpenError> {
-    let (node, lane, seated) = {
-        let seat = participant.seat();
+    let (node, lane, bound) = {
+        let binding = participant.binding();
         // As it was admitted: its connection may have ended since.
-        if is_vote && seat.is_unseated() {
+        if is_vote && binding.is_unbound() {
             return Err(OpenError::Connecting);
         }
-        (Arc::clone(&seat.node), seat.lane(), seat.connection())
+        (Arc::clone(&binding.node), binding.lane(), binding.connection())
     };
-    if let Some(connection) = seated {
+    if let Some(connection) = bound {
         return Ok((node, connection));
     }
     // Where its server may be another by now, that is looked up while it is waited for.
@@ -257,7 +257,7 @@ async fn take_seat(
         return Box::pin(reach(hold, participant)).await;
     }
     let connection = node.connection(lane).await?;
-    participant.seat().take(Arc::clone(&connection));
+    participant.binding().take(Arc::clone(&connection));
     Ok((node, connection))
 }
 
@@ -306,9 +306,9 @@ async fn holder(hold: &Hold, server: usize, whose: Command<'_>) -> Result<Answer
 /// What the server has said when it was asked for the lease, if it has answered.
 fn note_vote(hold: &Hold, server: usize, answer: Result<&Answer, &Reason>) {
     if let Ok(_) | Err(Reason::Refused(_) | Reason::Unsettled(_)) = answer {
-        let mut seat = hold.seat(server);
-        seat.is_unanswered = false;
-        seat.is_granted |= matches!(answer, Ok(Answer::Granted(_)));
+        let mut binding = hold.binding(server);
+        binding.is_unanswered = false;
+        binding.is_granted |= matches!(answer, Ok(Answer::Granted(_)));
     }
 }
 
@@ -324,7 +324,7 @@ fn conclude(
     }
     let answered_at = clock::now();
     if !hold.core.is_single() {
-        note(&hold.seat(server).node, answer.as_ref().err(), answered_at);
+        note(&hold.binding(server).node, answer.as_ref().err(), answered_at);
     }
     let answer = answer.unwrap_or_else(|reason| Answer::Failed(Box::new(reason)));
     Answered { answer, asked_at, answered_at }

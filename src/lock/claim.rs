@@ -203,9 +203,15 @@ impl Claim {
         let again = Redelivery::new(clock::now().after(FROZEN_MAX), false);
         let words: [&[u8]; 5] = [b"SET", self.hold.names[0].fence(), &token, b"PX", b"604800000"];
         for participant in self.hold.participants.iter() {
-            let seat = participant.seat().clone();
-            let began_on = seat.connection.as_deref();
-            seat.node.owe(seat.lane(), began_on, participant.slot, Command::Plain(&words), again);
+            let binding = participant.binding().clone();
+            let began_on = binding.connection.as_deref();
+            binding.node.owe(
+                binding.lane(),
+                began_on,
+                participant.slot,
+                Command::Plain(&words),
+                again,
+            );
         }
     }
 
@@ -234,7 +240,7 @@ impl Claim {
     /// Nothing is left to give back but on servers that have not said so in `round`, the release's.
     pub(super) fn settle_after(&mut self, round: &Round) {
         let hold = &self.hold;
-        give_back(hold, &|server| !round.is_free_on(server) && !hold.seat(server).is_released);
+        give_back(hold, &|server| !round.is_free_on(server) && !hold.binding(server).is_released);
         self.settled = true;
     }
 }
@@ -297,12 +303,12 @@ fn free(hold: &Hold, is_owed: &dyn Fn(usize) -> bool, owner: Option<&[u8]>) {
     let pointless_at = LazyCell::new(|| pointless_at(hold));
     for (server, participant) in hold.participants.iter().enumerate() {
         let is_owed = is_owed(server);
-        let mut seat = participant.seat();
-        let is_doubtful = seat.is_doubtful();
+        let mut binding = participant.binding();
+        let is_doubtful = binding.is_doubtful();
         if !is_owed && !is_doubtful {
             continue;
         }
-        let began_on = seat.connection.clone();
+        let began_on = binding.connection.clone();
         // A lease that was granted, or the one before it, may have left the connection that it was
         // on, and have no other.
         let was_held = hold.was_granted() || hold.predecessor().is_some();
@@ -310,13 +316,13 @@ fn free(hold: &Hold, is_owed: &dyn Fn(usize) -> bool, owner: Option<&[u8]>) {
             continue;
         }
         #[cfg(test)]
-        if Mutant::ReleasedOnlyWhereGranted.is_on() && !seat.is_granted {
+        if Mutant::ReleasedOnlyWhereGranted.is_on() && !binding.is_granted {
             continue;
         }
-        let again = Redelivery::new(*pointless_at, seat.is_unanswered || is_doubtful);
-        let is_moved = seat.follow(hold.place_of(participant), participant.slot);
-        let (node, lane) = (Arc::clone(&seat.node), seat.lane());
-        drop(seat);
+        let again = Redelivery::new(*pointless_at, binding.is_unanswered || is_doubtful);
+        let is_moved = binding.follow(hold.place_of(participant), participant.slot);
+        let (node, lane) = (Arc::clone(&binding.node), binding.lane());
+        drop(binding);
         let names = hold.names_at(server);
         let keys = count(names.len());
         let parameters = release_of([owner, hold.predecessor()], names, &keys);

@@ -33,7 +33,7 @@ enum Ended {
 ///
 /// # Cancel safety
 ///
-/// When the future is dropped, the question may have been sent to every server whose seat has a
+/// When the future is dropped, the question may have been sent to every server whose binding has a
 /// connection.
 pub(super) async fn ask_all(hold: &Hold, question: &Question<'_>, mut round: Round) -> Round {
     if question.limit.is_over() {

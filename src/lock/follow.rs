@@ -45,13 +45,13 @@ pub(super) async fn reach(
     let (began_at, mut tried) = (clock::now(), 0);
     loop {
         let (node, lane) = {
-            let mut seat = participant.seat();
-            seat.follow(place, participant.slot);
-            (Arc::clone(&seat.node), seat.lane())
+            let mut binding = participant.binding();
+            binding.follow(place, participant.slot);
+            (Arc::clone(&binding.node), binding.lane())
         };
         let error = match node.connection_now(lane) {
             Ok(connection) => {
-                participant.seat().take(Arc::clone(&connection));
+                participant.binding().take(Arc::clone(&connection));
                 return Ok((node, connection));
             }
             Err(error) => error,
@@ -84,12 +84,12 @@ pub(super) async fn ask_one(
     patience: Duration,
 ) -> Result<Replied, Reason> {
     let participant = &hold.participants[server];
-    let seated = {
-        let mut seat = participant.seat();
-        seat.is_away = false;
-        seat.connection()
+    let bound = {
+        let mut binding = participant.binding();
+        binding.is_away = false;
+        binding.connection()
     };
-    let connection = match seated {
+    let connection = match bound {
         Some(connection) => connection,
         None if hold.place_of(participant).directory().is_none() => {
             return Err(Reason::NoConnection(OpenError::Connecting));
@@ -110,8 +110,8 @@ pub(super) async fn ask_one(
 ///
 /// # Cancel safety
 ///
-/// When the future is dropped, the question may have been sent to the server of the seat, or to
-/// one that the seat's server sends on to.
+/// When the future is dropped, the question may have been sent to the server of the binding, or to
+/// one that the binding's server sends on to.
 pub(super) fn follow<'a>(
     hold: &'a Hold,
     server: usize,
@@ -141,7 +141,7 @@ async fn ask_around(
         if !matches!(refused.code(), Code::Elsewhere | Code::Later | Code::ReadOnly) {
             break;
         }
-        let asked = participant.seat().node.endpoint().address.clone();
+        let asked = participant.binding().node.endpoint().address.clone();
         let detour = match directory.detour(&refused, &asked) {
             Some(detour) if tried < REDIRECTS_AT_ONCE => detour,
             Some(detour) if clock::now().since(began_at) < patience => {
@@ -179,24 +179,24 @@ async fn ask_at(
 ) -> Result<Replied, Reason> {
     let participant = &hold.participants[server];
     let lane = {
-        let mut seat = participant.seat();
-        seat.is_away = is_asking;
+        let mut binding = participant.binding();
+        binding.is_away = is_asking;
         if is_asking {
-            seat.lane_at(&node)
+            binding.lane_at(&node)
         } else {
-            if !Arc::ptr_eq(&seat.node, &node) {
-                seat.move_to(Arc::clone(&node));
+            if !Arc::ptr_eq(&binding.node, &node) {
+                binding.move_to(Arc::clone(&node));
             } else if is_elsewhere {
                 // It sends on to itself: its address leads to several servers, or did.
-                seat.connection.take().inspect(|connection| connection.fail(Fault::ClosedByUs));
+                binding.connection.take().inspect(|connection| connection.fail(Fault::ClosedByUs));
             }
-            seat.lane()
+            binding.lane()
         }
     };
     let connection = node.connection(lane).await.map_err(Reason::NoConnection)?;
     node.check(lane).map_err(Reason::Refusal)?;
     if !is_asking {
-        participant.seat().take(Arc::clone(&connection));
+        participant.binding().take(Arc::clone(&connection));
     }
     let sent = question.send(&connection, is_asking).await?;
     *asked_at = Some(sent.asked_at());

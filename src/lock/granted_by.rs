@@ -28,7 +28,7 @@ impl GrantedBy {
     pub(super) fn report(&self, hold: &Hold) -> Report {
         match self {
             Self::One { round_trip } => {
-                let server = hold.participants[0].seat().node.endpoint().address.to_string();
+                let server = hold.participants[0].binding().node.endpoint().address.to_string();
                 let vote = Vote::Granted;
                 Report { servers: vec![ServerReport { server, vote, round_trip: *round_trip }] }
             }

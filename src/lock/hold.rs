@@ -12,7 +12,7 @@ use super::names::{Names, title};
 use super::one_or_many::OneOrMany;
 use super::order::{Order, Replicas};
 use super::owner::Owner;
-use super::participant::{Participant, Seat};
+use super::participant::{Binding, Participant};
 use super::rare::{Rare, Succession, Vacate};
 use super::spans::HoldSpan;
 use crate::clock;
@@ -304,13 +304,13 @@ impl Hold {
 
     /// Whether a server has said that it let the owner in, to all locks that are with it or to some.
     pub(super) fn is_let_in(&self) -> bool {
-        self.participants.iter().any(|participant| participant.seat().is_granted)
+        self.participants.iter().any(|participant| participant.binding().is_granted)
     }
 
     /// Whether every server that it is with can be told something right now.
     pub(super) fn is_connected(&self) -> bool {
         (0..self.participants.len()).all(|server| {
-            self.seat(server).connection.as_ref().is_none_or(|connection| connection.is_alive())
+            self.binding(server).connection.as_ref().is_none_or(|connection| connection.is_alive())
         })
     }
 
@@ -321,8 +321,8 @@ impl Hold {
             .any(|participant| participant.has_moved(self.place_of(participant)))
     }
 
-    pub(super) fn seat(&self, server: usize) -> MutexGuard<'_, Seat> {
-        self.participants[server].seat()
+    pub(super) fn binding(&self, server: usize) -> MutexGuard<'_, Binding> {
+        self.participants[server].binding()
     }
 
     /// How many of its servers have to agree: where its locks are spread over several, all.

@@ -228,7 +228,7 @@ impl Lease {
         if hold.predecessor().is_some() {
             // What the one before this left where this one was not let in, or may not have been, the
             // next knows nothing of.
-            give_back_predecessor(&hold, &|server| !hold.seat(server).is_granted);
+            give_back_predecessor(&hold, &|server| !hold.binding(server).is_granted);
         }
         self.claim.settle();
         hold.conclude(End::HandedOver);

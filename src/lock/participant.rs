@@ -19,12 +19,12 @@ pub(super) struct Participant {
     first_name: u32,
     /// The slot that all their keys are in.
     pub(super) slot: u16,
-    seat: Mutex<Seat>,
+    binding: Mutex<Binding>,
 }
 
 /// The server, its lane, and the connection that the hold is on.
 #[derive(Clone)]
-pub(super) struct Seat {
+pub(super) struct Binding {
     pub(super) node: Arc<Node>,
     lane: u32,
     pub(super) connection: Option<Arc<Connection>>,
@@ -68,7 +68,7 @@ impl Participant {
     pub(super) fn of(core: &Core, names: &[Names], lanes: Lanes) -> OneOrMany<Self> {
         let at = |place: usize, first_name: usize, slot: u16| {
             let node = core.places()[place].node(slot);
-            let seat = Seat {
+            let binding = Binding {
                 lane: small(lanes.pick(&node)),
                 node,
                 connection: None,
@@ -79,7 +79,7 @@ impl Participant {
                 is_released: false,
             };
             let (place, first_name) = (small(place), small(first_name));
-            Self { place, first_name, slot, seat: Mutex::new(seat) }
+            Self { place, first_name, slot, binding: Mutex::new(binding) }
         };
         let slot = |place: usize, name: usize| core.places()[place].slot(names[name].lock());
         if names.len() == 1 || !core.is_single() {
@@ -100,8 +100,8 @@ impl Participant {
     /// that a renewal would move the lease there.
     pub(super) fn unarmed(&self) -> Option<bool> {
         let (node, lane, told_on) = {
-            let seat = self.seat();
-            (Arc::clone(&seat.node), seat.lane(), seat.told_on())
+            let binding = self.binding();
+            (Arc::clone(&binding.node), binding.lane(), binding.told_on())
         };
         node.want(told_on);
         (lane != told_on).then(|| node.is_watching(told_on))
@@ -110,17 +110,17 @@ impl Participant {
     /// Whether another server serves its slot by now.
     pub(super) fn has_moved(&self, place: &Place) -> bool {
         let Some(directory) = place.directory() else { return false };
-        !Arc::ptr_eq(&self.seat().node, &directory.serves(self.slot))
+        !Arc::ptr_eq(&self.binding().node, &directory.serves(self.slot))
     }
 
     /// The same participant for whoever comes next on the same connection.
     pub(super) fn successor(&self) -> Self {
-        let seat = Seat { is_granted: false, ..self.seat().clone() };
+        let binding = Binding { is_granted: false, ..self.binding().clone() };
         Self {
             place: self.place,
             first_name: self.first_name,
             slot: self.slot,
-            seat: Mutex::new(seat),
+            binding: Mutex::new(binding),
         }
     }
 
@@ -132,8 +132,8 @@ impl Participant {
         self.first_name as usize
     }
 
-    pub(super) fn seat(&self) -> MutexGuard<'_, Seat> {
-        self.seat.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn binding(&self) -> MutexGuard<'_, Binding> {
+        self.binding.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -146,7 +146,7 @@ fn small<N: TryFrom<usize>>(number: usize) -> N {
     N::try_from(number).ok().expect("no process has so many")
 }
 
-impl Seat {
+impl Binding {
     pub(super) fn lane(&self) -> usize {
         self.lane as usize
     }
@@ -166,11 +166,11 @@ impl Seat {
     /// An acquire was unanswered when its connection ended: it may still be carried out, whatever the
     /// server answers on another.
     pub(super) fn is_doubtful(&self) -> bool {
-        self.was_left_unanswered || self.is_unanswered && self.is_unseated()
+        self.was_left_unanswered || self.is_unanswered && self.is_unbound()
     }
 
     /// The connection that it was on has ended.
-    pub(super) fn is_unseated(&self) -> bool {
+    pub(super) fn is_unbound(&self) -> bool {
         self.connection.as_ref().is_some_and(|connection| !connection.is_alive())
     }
 

@@ -85,7 +85,7 @@ struct Group {
 impl Go {
     /// Asks the servers of one place for all leases.
     async fn ask(&self, place: usize) {
-        let (groups, unreachable) = self.seat_all(place);
+        let (groups, unreachable) = self.bind_all(place);
         unreachable.into_iter().for_each(|share| self.count(share, None));
         all(groups.iter().map(|group| self.ask_on(group))).await;
     }
@@ -134,7 +134,7 @@ impl Go {
     ///
     /// A lease of which the server has told that it granted it goes over to a connection on which
     /// the server tells of its end: nothing of it is under way that could be overtaken.
-    fn seat_all(&self, place: usize) -> (Vec<Group>, Vec<Share>) {
+    fn bind_all(&self, place: usize) -> (Vec<Group>, Vec<Share>) {
         let mut groups: Vec<Group> = Vec::new();
         let mut unreachable = Vec::new();
         for (member, Kept { entry, hold }) in self.kept.iter().enumerate() {
@@ -143,7 +143,7 @@ impl Go {
                     continue;
                 }
                 let share = Share { member, server };
-                let Some(connection) = self.seat(*entry, hold, participant) else {
+                let Some(connection) = self.binding(*entry, hold, participant) else {
                     unreachable.push(share);
                     continue;
                 };
@@ -156,35 +156,35 @@ impl Go {
         (groups, unreachable)
     }
 
-    fn seat(
+    fn binding(
         &self,
         entry: Entry,
         hold: &Hold,
         participant: &Participant,
     ) -> Option<Arc<Connection>> {
-        let mut seat = participant.seat();
+        let mut binding = participant.binding();
         let place = hold.place_of(participant);
-        seat.follow(place, participant.slot);
-        let node = Arc::clone(&seat.node);
-        let told_on = seat.told_on();
+        binding.follow(place, participant.slot);
+        let node = Arc::clone(&binding.node);
+        let told_on = binding.told_on();
         node.want(told_on);
         let is_watching = node.is_watching(told_on);
         // On another connection, what is asked now could overtake an acquire that is unanswered.
-        let may_change = seat.lane() == told_on || !seat.is_unanswered;
-        if is_watching && seat.is_granted && may_change {
-            if seat.lane() != told_on {
-                seat.change_to(told_on);
+        let may_change = binding.lane() == told_on || !binding.is_unanswered;
+        if is_watching && binding.is_granted && may_change {
+            if binding.lane() != told_on {
+                binding.change_to(told_on);
             }
             hold.listen(entry);
-        } else if seat.lane() == node.watch_lane() && !is_watching {
-            seat.change_to(node.pick_lane());
+        } else if binding.lane() == node.watch_lane() && !is_watching {
+            binding.change_to(node.pick_lane());
         }
-        let connection = seat.connection().or_else(|| node.connection_now(seat.lane()).ok());
+        let connection = binding.connection().or_else(|| node.connection_now(binding.lane()).ok());
         let Some(connection) = connection else {
             place.look_again();
             return None;
         };
-        seat.take(Arc::clone(&connection));
+        binding.take(Arc::clone(&connection));
         Some(connection)
     }
 
@@ -257,7 +257,7 @@ impl Go {
         };
         if !self.engine.is_single() {
             let Share { member, server } = shares[0];
-            let node = Arc::clone(&self.kept[member].hold.seat(server).node);
+            let node = Arc::clone(&self.kept[member].hold.binding(server).node);
             note(&node, reply.as_ref().err(), clock::now());
         }
         if matches!(&reply, Err(Reason::Refused(error)) if error.code() == Code::Apart) {
@@ -296,8 +296,8 @@ impl Go {
             Some(Answer::Granted(_)) => {
                 tally.extended += 1;
                 // So its acquire, which was sent before, has been carried out too.
-                let mut seat = hold.seat(server);
-                (seat.is_granted, seat.is_unanswered) = (true, false);
+                let mut binding = hold.binding(server);
+                (binding.is_granted, binding.is_unanswered) = (true, false);
             }
             Some(Answer::NotOwned) => {
                 tally.gone += 1;
@@ -363,9 +363,9 @@ impl Go {
 
     /// The answer is no vote; whether the server has the lease again, the next renewal finds out.
     async fn repair_at(&self, server: usize, hold: &Hold) {
-        let seat = hold.seat(server).clone();
-        let Some(connection) = &seat.connection else { return };
-        if seat.node.check(seat.lane()).is_err() {
+        let binding = hold.binding(server).clone();
+        let Some(connection) = &binding.connection else { return };
+        if binding.node.check(binding.lane()).is_err() {
             return;
         }
         let keys = count(2 * hold.names.len());

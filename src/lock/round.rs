@@ -290,7 +290,7 @@ impl Round {
     pub(super) fn report(&self, hold: &Hold) -> Report {
         let servers = hold.participants.iter().zip(self.answers.iter());
         let servers = servers.map(|(participant, answered)| ServerReport {
-            server: participant.seat().node.endpoint().address.to_string(),
+            server: participant.binding().node.endpoint().address.to_string(),
             vote: answered
                 .as_ref()
                 .map_or(Vote::Pending, |answered| answered.answer.vote(hold.core.fingerprint())),

@@ -158,9 +158,9 @@ fn by_connection(held: &[Held]) -> Vec<(Arc<Connection>, Vec<Share>)> {
     let mut groups: Vec<(Arc<Connection>, Vec<Share>)> = Vec::new();
     for (member, hold) in held.iter().enumerate() {
         for (server, participant) in hold.participants.iter().enumerate() {
-            let seat = participant.seat().clone();
-            let next = || seat.node.connection_now(seat.lane()).ok();
-            let Some(connection) = seat.connection().or_else(next) else { continue };
+            let binding = participant.binding().clone();
+            let next = || binding.node.connection_now(binding.lane()).ok();
+            let Some(connection) = binding.connection().or_else(next) else { continue };
             match groups.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &connection)) {
                 Some((_, shares)) => shares.push((member, server)),
                 None => groups.push((connection, vec![(member, server)])),

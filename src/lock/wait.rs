@@ -270,7 +270,7 @@ impl<'a> Waiter<'a> {
     /// How long to rest after a refusal; or the error that ends the wait.
     fn consider(&mut self, mut refused: Refused, is_counted: bool) -> Result<Rest, Error> {
         let is_news = self.learn(&refused, is_counted);
-        let is_watched = |server: usize| refused.hold.seat(server).is_watched();
+        let is_watched = |server: usize| refused.hold.binding(server).is_watched();
         if let Setback::Held(frees_in) = refused.setback {
             if !self.watches.is_empty() && refused.round.refused_by().any(is_watched) {
                 refused.setback = Setback::Watched(frees_in);

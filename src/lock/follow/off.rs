@@ -26,11 +26,11 @@ pub(super) async fn reach(
     participant: &Participant,
 ) -> Result<(Arc<Node>, Arc<Connection>), OpenError> {
     let (node, lane) = {
-        let seat = participant.seat();
-        (Arc::clone(&seat.node), seat.lane())
+        let binding = participant.binding();
+        (Arc::clone(&binding.node), binding.lane())
     };
     let connection = node.connection(lane).await?;
-    participant.seat().take(Arc::clone(&connection));
+    participant.binding().take(Arc::clone(&connection));
     Ok((node, connection))
 }
 
@@ -45,8 +45,8 @@ pub(super) async fn ask_one(
     question: Asked<'_>,
     _: Duration,
 ) -> Result<Replied, Reason> {
-    let seated = hold.participants[server].seat().connection();
-    let connection = seated.ok_or(Reason::NoConnection(OpenError::Connecting))?;
+    let bound = hold.participants[server].binding().connection();
+    let connection = bound.ok_or(Reason::NoConnection(OpenError::Connecting))?;
     question.send(&connection, false).await?.reply().await
 }
 
