@@ -17,7 +17,7 @@ use super::rare::{Rare, Succession, Vacate};
 use super::spans::HoldSpan;
 use crate::clock;
 use crate::policy::{
-    Ballot, End, Entry, LeaseEvent, LeaseState, Loss, Moment, Quorum, Relay, Term, look_at,
+    Ballot, End, LeaseEvent, LeaseState, Loss, Moment, Quorum, Relay, Term, TimerKey, look_at,
 };
 use crate::server::place::Place;
 
@@ -43,7 +43,7 @@ pub(crate) struct Hold {
     /// Rung at its loss.
     bell: Bell,
     /// Its entry with the keeper, once servers tell of changes to its keys.
-    told_as: OnceLock<Entry>,
+    told_as: OnceLock<TimerKey>,
     pub(super) span: HoldSpan,
 }
 
@@ -293,7 +293,7 @@ impl Hold {
     }
 
     /// From here on the keeper looks after it, as `entry`, once a server tells of its locks.
-    pub(super) fn listen(&self, entry: Entry) {
+    pub(super) fn listen(&self, entry: TimerKey) {
         self.told_as.get_or_init(|| {
             self.names
                 .iter()

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use super::core::Core;
 use super::held::{Held, Room};
 use crate::clock;
-use crate::policy::{Agenda, BEAT, Entry, Moment};
+use crate::policy::{BEAT, Moment, TimerKey, TimerWheel};
 use crate::server::watch::kept;
 
 /// Maximum leases renewed in one batch. Each server is asked for all of them in a few commands, and
@@ -19,13 +19,13 @@ const NEVER: u64 = u64::MAX;
 
 /// A lease, and its place with the keeper.
 pub(super) struct Kept {
-    pub(super) entry: Entry,
+    pub(super) entry: TimerKey,
     pub(super) hold: Held,
 }
 
 pub(crate) struct Keeper {
     core: Arc<Core>,
-    agenda: Mutex<Agenda<Room>>,
+    timers: Mutex<TimerWheel<Room>>,
     /// When the task will wake by itself.
     planned: AtomicU64,
     /// Whether a lease was begun since the task last woke.
@@ -38,27 +38,27 @@ impl Keeper {
     pub(super) fn new(core: Arc<Core>) -> Self {
         Self {
             core,
-            agenda: Mutex::new(Agenda::new(clock::now())),
+            timers: Mutex::new(TimerWheel::new(clock::now())),
             planned: AtomicU64::new(NEVER),
             has_begun: AtomicBool::new(false),
             called: Notify::new(),
         }
     }
 
-    fn agenda(&self) -> MutexGuard<'_, Agenda<Room>> {
-        self.agenda.lock().unwrap_or_else(PoisonError::into_inner)
+    fn timers(&self) -> MutexGuard<'_, TimerWheel<Room>> {
+        self.timers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps a lease of which something is due then.
-    pub(super) fn keep(&self, hold: Held, due: Moment) -> Entry {
-        let mut agenda = self.agenda();
-        let entry = agenda.insert(hold.into_room(), due);
+    pub(super) fn keep(&self, hold: Held, due: Moment) -> TimerKey {
+        let mut timers = self.timers();
+        let entry = timers.insert(hold.into_room(), due);
         self.has_begun.store(true, Ordering::Relaxed);
         self.note_due(due);
         entry
     }
 
-    /// Something is due then: the task is called if it would sleep longer. Under the agenda's lock.
+    /// Something is due then: the task is called if it would sleep longer. Under the lock of the timers.
     fn note_due(&self, due: Moment) {
         let planned = self.planned.load(Ordering::Relaxed);
         if planned == NEVER {
@@ -70,28 +70,28 @@ impl Keeper {
         }
     }
 
-    pub(super) fn schedule(&self, entry: Entry, due: Moment) {
-        let mut agenda = self.agenda();
-        if agenda.reschedule(entry, due) {
+    pub(super) fn schedule(&self, entry: TimerKey, due: Moment) {
+        let mut timers = self.timers();
+        if timers.reschedule(entry, due) {
             self.note_due(due);
         }
     }
 
     /// Has the lease renewed now.
-    pub(super) fn hasten(&self, entry: Entry) {
+    pub(super) fn hasten(&self, entry: TimerKey) {
         self.schedule(entry, Moment::from_nanos(0));
     }
 
     /// It is not kept any more.
-    pub(super) fn forget(&self, entry: Entry) {
+    pub(super) fn forget(&self, entry: TimerKey) {
         // Dropped where no lock is held.
-        let room = self.agenda().remove(entry);
+        let room = self.timers().remove(entry);
         drop(room.map(Held::from));
     }
 
     /// All leases that are kept.
     pub(super) fn all(&self) -> Vec<Held> {
-        self.agenda().iter().map(|(_, room)| Held::from(Arc::clone(room))).collect()
+        self.timers().iter().map(|(_, room)| Held::from(Arc::clone(room))).collect()
     }
 
     /// The locker is gone: the task has nothing to do any more.
@@ -102,11 +102,11 @@ impl Keeper {
     /// When to wake by itself: for one more beat where leases came and went, so that the next ones
     /// need not call.
     pub(super) fn plan(&self, now: Moment) -> Option<Moment> {
-        let agenda = self.agenda();
+        let timers = self.timers();
         let has_begun = self.has_begun.swap(false, Ordering::Relaxed);
-        let next = (has_begun || agenda.len() > 0).then(|| {
+        let next = (has_begun || timers.len() > 0).then(|| {
             let beat = now.after(BEAT);
-            agenda.next_at().map_or(beat, |due| due.min(beat))
+            timers.next_at().map_or(beat, |due| due.min(beat))
         });
         self.planned.store(next.map_or(NEVER, Moment::as_nanos), Ordering::Relaxed);
         next
@@ -114,18 +114,18 @@ impl Keeper {
 
     /// Has all leases renewed now.
     pub(super) fn hasten_all(&self, now: Moment) {
-        let mut agenda = self.agenda();
-        let all: Vec<Entry> = agenda.iter().map(|(entry, _)| entry).collect();
-        all.into_iter().for_each(|entry| _ = agenda.reschedule(entry, now));
+        let mut timers = self.timers();
+        let all: Vec<TimerKey> = timers.iter().map(|(entry, _)| entry).collect();
+        all.into_iter().for_each(|entry| _ = timers.reschedule(entry, now));
     }
 
     /// Has leases renewed soon of which a server said that something happened to them.
     pub(super) fn hear(&self, told: &kept::Kept, now: Moment) {
-        let mut agenda = self.agenda();
+        let mut timers = self.timers();
         for entry in told.take_stirred() {
-            let hold = agenda.get(entry).and_then(|room| Option::as_ref(room));
+            let hold = timers.get(entry).and_then(|room| Option::as_ref(room));
             if let Some(due) = hold.and_then(|hold| hold.note_told(now)) {
-                agenda.reschedule(entry, due);
+                timers.reschedule(entry, due);
             }
         }
     }
@@ -134,16 +134,16 @@ impl Keeper {
     pub(super) fn look_after(&self, now: Moment) -> Vec<Kept> {
         let mut due = Vec::new();
         let holds: Vec<Kept> = {
-            let mut agenda = self.agenda();
-            agenda.take_due(now, BATCH_MAX, &mut due);
-            let hold = |entry| Some(Held::from(Arc::clone(agenda.get(entry)?)));
+            let mut timers = self.timers();
+            timers.take_due(now, BATCH_MAX, &mut due);
+            let hold = |entry| Some(Held::from(Arc::clone(timers.get(entry)?)));
             let kept = |entry| Some(Kept { entry, hold: hold(entry)? });
             due.into_iter().filter_map(kept).collect()
         };
         let held = holds.into_iter().filter(|kept| match (kept.hold.loss(), kept.hold.ends_at()) {
             (None, Some(ends_at)) => {
                 // Whatever becomes of a renewal, its end is looked at.
-                self.agenda().reschedule(kept.entry, ends_at);
+                self.timers().reschedule(kept.entry, ends_at);
                 kept.hold.is_renewed
             }
             _ => false,

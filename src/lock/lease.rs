@@ -21,7 +21,7 @@ use super::spans::Step;
 use crate::clock;
 use crate::error::{Error, Kind, Report};
 use crate::policy::{
-    Backoff, End, Entry, LeaseState, Loss, Moment, Relay, Setback, Verdict, renew_at,
+    Backoff, End, LeaseState, Loss, Moment, Relay, Setback, TimerKey, Verdict, renew_at,
 };
 
 /// A caller that waits longer than this for a loss is told of it by a server. Most leases are given
@@ -35,7 +35,7 @@ pub(crate) struct Lease {
     engine: Arc<Engine>,
     claim: Claim,
     /// Its place with the keeper.
-    entry: Entry,
+    entry: TimerKey,
     granted_by: GrantedBy,
 }
 

@@ -29,7 +29,7 @@ use super::spans::Step;
 use crate::clock;
 use crate::net::connection::Connection;
 use crate::net::refusal::Code;
-use crate::policy::{Entry, Moment, Verdict, renew_at, retry_at};
+use crate::policy::{Moment, TimerKey, Verdict, renew_at, retry_at};
 use crate::server::call::{Call, begin_all, send_whole};
 use crate::server::command::Command;
 
@@ -158,7 +158,7 @@ impl Go {
 
     fn binding(
         &self,
-        entry: Entry,
+        entry: TimerKey,
         hold: &Hold,
         participant: &Participant,
     ) -> Option<Arc<Connection>> {

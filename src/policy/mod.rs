@@ -5,7 +5,6 @@
 //! crate. That is what lets a model checker and a simulator run the same code as production.
 
 mod adapt;
-mod agenda;
 mod backoff;
 mod breaker;
 #[cfg(feature = "examine")]
@@ -31,11 +30,11 @@ mod retry;
 mod sets;
 #[cfg(feature = "inspect")]
 mod state;
+mod timer_wheel;
 mod turns;
 mod validity;
 
 pub(crate) use adapt::{Adaptive, OBSERVED_QUANTILE, Observed};
-pub(crate) use agenda::{Agenda, Entry};
 pub(crate) use backoff::Backoff;
 pub(crate) use breaker::Breaker;
 #[cfg(feature = "examine")]
@@ -61,5 +60,6 @@ pub use sets::{CoexistenceError, may_coexist};
 pub use state::LockState;
 #[cfg(feature = "inspect")]
 pub(crate) use state::time_left;
+pub(crate) use timer_wheel::{TimerKey, TimerWheel};
 pub(crate) use turns::Turns;
 pub(crate) use validity::Term;

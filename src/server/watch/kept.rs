@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::policy::Entry;
+use crate::policy::TimerKey;
 
 /// The keys of leases that are kept; a tree, as that of the watches is, and for the same reason.
 #[derive(Default)]
@@ -23,8 +23,8 @@ pub(crate) struct Kept {
 
 #[derive(Default)]
 struct State {
-    keys: BTreeSet<(u32, Entry)>,
-    stirred: Vec<Entry>,
+    keys: BTreeSet<(u32, TimerKey)>,
+    stirred: Vec<TimerKey>,
     have_moved: bool,
 }
 
@@ -39,11 +39,11 @@ impl Kept {
     }
 
     /// From here on the lease is stirred with this key, which is to be read after this.
-    pub(crate) fn add(&self, key: &[u8], lease: Entry) {
+    pub(crate) fn add(&self, key: &[u8], lease: TimerKey) {
         self.lock().keys.insert((self.hash(key), lease));
     }
 
-    pub(crate) fn remove(&self, key: &[u8], lease: Entry) {
+    pub(crate) fn remove(&self, key: &[u8], lease: TimerKey) {
         self.lock().keys.remove(&(self.hash(key), lease));
     }
 
@@ -52,7 +52,7 @@ impl Kept {
         let mut state = self.lock();
         let State { keys: known, stirred, .. } = &mut *state;
         for hash in keys.map(|key| self.hash(key)) {
-            let from_here = known.range((hash, Entry::FIRST)..);
+            let from_here = known.range((hash, TimerKey::FIRST)..);
             stirred.extend(from_here.take_while(|known| known.0 == hash).map(|known| known.1));
         }
         self.ring(state);
@@ -60,7 +60,7 @@ impl Kept {
 
     pub(super) fn stir_all(&self) {
         let mut state = self.lock();
-        let mut all: Vec<Entry> = state.keys.iter().map(|(_, lease)| *lease).collect();
+        let mut all: Vec<TimerKey> = state.keys.iter().map(|(_, lease)| *lease).collect();
         // Not in the order of the hashes, which is another one in each process.
         all.sort_unstable();
         state.stirred.append(&mut all);
@@ -83,7 +83,7 @@ impl Kept {
     }
 
     /// The leases that were stirred since this was called before.
-    pub(crate) fn take_stirred(&self) -> Vec<Entry> {
+    pub(crate) fn take_stirred(&self) -> Vec<TimerKey> {
         std::mem::take(&mut self.lock().stirred)
     }
 
@@ -112,12 +112,12 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use crate::policy::{Agenda, Moment};
+    use crate::policy::{Moment, TimerWheel};
 
-    fn leases<const N: usize>() -> [Entry; N] {
+    fn leases<const N: usize>() -> [TimerKey; N] {
         let start = Moment::from_nanos(0);
-        let mut agenda = Agenda::new(start);
-        [(); N].map(|()| agenda.insert((), start))
+        let mut timers = TimerWheel::new(start);
+        [(); N].map(|()| timers.insert((), start))
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::*;
 use crate::clock;
 use crate::net::connection::{Connection, Settings};
 use crate::net::limits::OF_LOCKS;
-use crate::policy::{Agenda, Redelivery};
+use crate::policy::{Redelivery, TimerWheel};
 use crate::server::call::Call;
 use crate::server::command::Command;
 use crate::server::endpoint::Target;
@@ -309,8 +309,8 @@ async fn who_waits_before_a_stir_and_who_comes_after_it_both_see_it() {
 fn leases_that_are_kept_are_stirred_as_watches_are() {
     let watchers = Watchers::default();
     let start = clock::now();
-    let mut agenda = Agenda::new(start);
-    let [one, two] = ["one", "two"].map(|name| agenda.insert(name, start));
+    let mut timers = TimerWheel::new(start);
+    let [one, two] = ["one", "two"].map(|name| timers.insert(name, start));
     watchers.kept().add(b"a", one);
     watchers.kept().add(b"b", two);
     watchers.push(invalidate(&["unknown", "b"]));

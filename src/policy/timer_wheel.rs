@@ -14,14 +14,14 @@ const TICK_NANOS: u64 = 1_000_000;
 const GROWTH_SHARE: usize = 4;
 const GROWTH_MIN: usize = 64;
 
-/// Names an item of an [`Agenda`]; of no other item after that one was removed.
+/// Names an item of a [`TimerWheel`]; of no other item after that one was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Entry {
+pub(crate) struct TimerKey {
     index: u32,
     generation: NonZeroU32,
 }
 
-impl Entry {
+impl TimerKey {
     /// None comes before it.
     pub(crate) const FIRST: Self = Self { index: 0, generation: NonZeroU32::MIN };
 }
@@ -33,7 +33,7 @@ impl Entry {
 /// are, and allocate only when there are more items than ever before. The schedule is a hierarchy
 /// of timing wheels: see [`wheel`].
 #[derive(Debug)]
-pub(crate) struct Agenda<T> {
+pub(crate) struct TimerWheel<T> {
     slots: Vec<Slot<T>>,
     wheel: Wheel,
     /// The head of the list of vacant slots, linked by their `next`.
@@ -56,7 +56,7 @@ impl<T> wheel::Places for Vec<Slot<T>> {
     }
 }
 
-impl<T> Agenda<T> {
+impl<T> TimerWheel<T> {
     pub(crate) fn new(now: Moment) -> Self {
         let wheel = Wheel::new(now.as_nanos() / TICK_NANOS);
         Self { slots: Vec::new(), wheel, vacant: NONE, len: 0 }
@@ -67,7 +67,7 @@ impl<T> Agenda<T> {
     /// # Panics
     ///
     /// With more than 4 billion items.
-    pub(crate) fn insert(&mut self, item: T, at: Moment) -> Entry {
+    pub(crate) fn insert(&mut self, item: T, at: Moment) -> TimerKey {
         let index = self.vacant;
         let index = if index == NONE {
             let index = u32::try_from(self.slots.len()).ok().filter(|index| *index != NONE);
@@ -86,11 +86,11 @@ impl<T> Agenda<T> {
         };
         self.len += 1;
         self.wheel.insert(&mut self.slots, index, tick_at(at));
-        Entry { index, generation: self.slots[index as usize].generation }
+        TimerKey { index, generation: self.slots[index as usize].generation }
     }
 
     /// Makes an item due at `at` and at no other moment; `false` when it is gone.
-    pub(crate) fn reschedule(&mut self, entry: Entry, at: Moment) -> bool {
+    pub(crate) fn reschedule(&mut self, entry: TimerKey, at: Moment) -> bool {
         let is_there = self.get(entry).is_some();
         if is_there {
             self.wheel.remove(&mut self.slots, entry.index);
@@ -99,7 +99,7 @@ impl<T> Agenda<T> {
         is_there
     }
 
-    pub(crate) fn remove(&mut self, entry: Entry) -> Option<T> {
+    pub(crate) fn remove(&mut self, entry: TimerKey) -> Option<T> {
         self.get(entry)?;
         self.wheel.remove(&mut self.slots, entry.index);
         self.len -= 1;
@@ -113,7 +113,7 @@ impl<T> Agenda<T> {
         slot.item.take()
     }
 
-    pub(crate) fn get(&self, entry: Entry) -> Option<&T> {
+    pub(crate) fn get(&self, entry: TimerKey) -> Option<&T> {
         let slot = self.slots.get(entry.index as usize)?;
         if slot.generation == entry.generation { slot.item.as_ref() } else { None }
     }
@@ -122,24 +122,24 @@ impl<T> Agenda<T> {
         self.len
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Entry, &T)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (TimerKey, &T)> {
         (0_u32..).zip(&self.slots).filter_map(|(index, slot)| {
-            let entry = Entry { index, generation: slot.generation };
+            let entry = TimerKey { index, generation: slot.generation };
             slot.item.as_ref().map(|item| (entry, item))
         })
     }
 
     /// Appends to `due` what is due at `now` or before, at most `most`, the earlier first. These
     /// items stay, and are due again only once they are rescheduled.
-    pub(crate) fn take_due(&mut self, now: Moment, most: usize, due: &mut Vec<Entry>) {
+    pub(crate) fn take_due(&mut self, now: Moment, most: usize, due: &mut Vec<TimerKey>) {
         let now = now.as_nanos() / TICK_NANOS;
         for _ in 0..most {
             let Some(index) = self.wheel.pop(&mut self.slots, now) else { break };
-            due.push(Entry { index, generation: self.slots[index as usize].generation });
+            due.push(TimerKey { index, generation: self.slots[index as usize].generation });
         }
     }
 
-    /// When to call [`Agenda::take_due`] next: never later than the first item is due, rounded up
+    /// When to call [`TimerWheel::take_due`] next: never later than the first item is due, rounded up
     /// to the tick. Nothing may be due yet then, but the next answer is later.
     pub(crate) fn next_at(&self) -> Option<Moment> {
         self.wheel.next().map(|tick| Moment::from_nanos(tick.saturating_mul(TICK_NANOS)))

@@ -9,29 +9,29 @@ fn at(nanos: u64) -> Moment {
     Moment::from_nanos(nanos)
 }
 
-fn taken(agenda: &mut Agenda<u32>, now: Moment, most: usize) -> Vec<Entry> {
+fn taken(timers: &mut TimerWheel<u32>, now: Moment, most: usize) -> Vec<TimerKey> {
     let mut due = Vec::new();
-    agenda.take_due(now, most, &mut due);
+    timers.take_due(now, most, &mut due);
     due
 }
 
 #[test]
 fn an_item_far_off_costs_one_look_per_level_and_a_jump_of_hours_one_pass() {
     let day = at(0).after(Duration::from_secs(86_400));
-    let mut agenda = Agenda::new(at(0));
-    let entry = agenda.insert(1, day);
+    let mut timers = TimerWheel::new(at(0));
+    let entry = timers.insert(1, day);
     let mut looks = 0;
-    let mut look_at = agenda.next_at().unwrap();
-    while taken(&mut agenda, look_at, 9).is_empty() {
-        let next = agenda.next_at().unwrap();
+    let mut look_at = timers.next_at().unwrap();
+    while taken(&mut timers, look_at, 9).is_empty() {
+        let next = timers.next_at().unwrap();
         assert!(next > look_at);
         look_at = next;
         looks += 1;
     }
     assert!(looks < 6, "{looks}");
-    assert_eq!(agenda.next_at(), None);
-    assert!(agenda.reschedule(entry, day.after(Duration::from_secs(7200))));
-    assert_eq!(taken(&mut agenda, day.after(Duration::from_secs(9000)), 9), [entry]);
+    assert_eq!(timers.next_at(), None);
+    assert!(timers.reschedule(entry, day.after(Duration::from_secs(7200))));
+    assert_eq!(taken(&mut timers, day.after(Duration::from_secs(9000)), 9), [entry]);
 }
 
 #[derive(Clone, Debug)]
@@ -65,8 +65,8 @@ proptest! {
         start in spans(), steps in proptest::collection::vec(steps(), 1..STEPS_MAX),
     ) {
         let mut now = start;
-        let mut agenda = Agenda::new(at(now));
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut timers = TimerWheel::new(at(now));
+        let mut entries: Vec<TimerKey> = Vec::new();
         let mut model: BTreeMap<usize, Option<u64>> = BTreeMap::new();
         for step in steps {
             match step {
@@ -74,12 +74,12 @@ proptest! {
                     // Some are overdue already.
                     let due = (now + span).saturating_sub(1 << 30);
                     let number = entries.len();
-                    entries.push(agenda.insert(u32::try_from(number).unwrap(), at(due)));
+                    entries.push(timers.insert(u32::try_from(number).unwrap(), at(due)));
                     model.insert(number, Some(due));
                 }
                 Step::Reschedule(which, span) if !entries.is_empty() => {
                     let number = which % entries.len();
-                    let is_there = agenda.reschedule(entries[number], at(now + span));
+                    let is_there = timers.reschedule(entries[number], at(now + span));
                     prop_assert_eq!(is_there, model.contains_key(&number));
                     if is_there {
                         model.insert(number, Some(now + span));
@@ -87,7 +87,7 @@ proptest! {
                 }
                 Step::Remove(which) if !entries.is_empty() => {
                     let number = which % entries.len();
-                    let item = agenda.remove(entries[number]).map(|item| item as usize);
+                    let item = timers.remove(entries[number]).map(|item| item as usize);
                     prop_assert_eq!(item, model.remove(&number).map(|_| number));
                 }
                 Step::Pass(span, most) => {
@@ -97,29 +97,29 @@ proptest! {
                         due.is_some_and(|due| due.div_ceil(TICK_NANOS) <= tick)
                     };
                     let expected = model.values().filter(|due| is_due(due)).count().min(most);
-                    let due = taken(&mut agenda, at(now), most);
+                    let due = taken(&mut timers, at(now), most);
                     prop_assert_eq!(due.len(), expected);
                     for entry in due {
-                        let number = *agenda.get(entry).unwrap() as usize;
+                        let number = *timers.get(entry).unwrap() as usize;
                         prop_assert!(is_due(&model[&number]), "early, or twice");
                         model.insert(number, None);
                     }
                 }
                 _ => {}
             }
-            prop_assert_eq!(agenda.len(), model.len());
+            prop_assert_eq!(timers.len(), model.len());
             let first = model.values().flatten().min().map(|due| due.div_ceil(TICK_NANOS));
-            let next = agenda.next_at().map(|next| next.as_nanos() / TICK_NANOS);
+            let next = timers.next_at().map(|next| next.as_nanos() / TICK_NANOS);
             prop_assert_eq!(next.is_some(), first.is_some());
             if let (Some(next), Some(first)) = (next, first) {
                 prop_assert!(next <= first.max(now / TICK_NANOS));
             }
             for (number, entry) in entries.iter().enumerate() {
-                let item = agenda.get(*entry).map(|item| *item as usize);
+                let item = timers.get(*entry).map(|item| *item as usize);
                 prop_assert_eq!(item, model.contains_key(&number).then_some(number));
             }
         }
-        let mut there: Vec<usize> = agenda.iter().map(|(_, item)| *item as usize).collect();
+        let mut there: Vec<usize> = timers.iter().map(|(_, item)| *item as usize).collect();
         there.sort_unstable();
         prop_assert!(there.iter().eq(model.keys()));
     }
