@@ -6,6 +6,7 @@
 
 pub(crate) mod backlog;
 pub(crate) mod call;
+pub(crate) mod circuit_breaker;
 #[cfg_attr(not(feature = "cluster"), path = "cluster/off.rs")]
 pub mod cluster;
 pub(crate) mod command;
@@ -14,7 +15,6 @@ mod desk;
 pub(crate) mod draft;
 pub mod endpoint;
 pub(crate) mod fitness;
-pub(crate) mod gate;
 mod host;
 pub(crate) mod kin;
 pub(crate) mod node;

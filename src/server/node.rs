@@ -20,11 +20,11 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::backlog::{self, Backlog};
+use super::circuit_breaker::CircuitBreaker;
 use super::command::Command;
 use super::desk::Desk;
 use super::endpoint::Endpoint;
 use super::fitness::{Facts, Refusal, SECTIONS, Standing, Unfit, WARNING_SECTIONS, warning};
-use super::gate::Gate;
 use super::kin::{Kin, RECONNECT};
 use super::script::Script;
 use super::session::Session;
@@ -47,7 +47,7 @@ struct Shared {
     endpoint: Endpoint,
     pool: Pool,
     desks: Box<[Desk]>,
-    gate: Gate,
+    gate: CircuitBreaker,
     last_seen: Mutex<Option<Sighting>>,
     /// What it last said of itself that is wrong.
     warning: Mutex<Option<Unfit>>,
@@ -86,7 +86,7 @@ impl Node {
             endpoint,
             pool,
             desks,
-            gate: Gate::default(),
+            gate: CircuitBreaker::default(),
             last_seen: Mutex::new(None),
             warning: Mutex::new(None),
             settled_at: AtomicU64::new(0),
@@ -201,7 +201,7 @@ impl Node {
     }
 
     /// Whether it is asked at all.
-    pub(crate) fn gate(&self) -> &Gate {
+    pub(crate) fn gate(&self) -> &CircuitBreaker {
         &self.shared.gate
     }
 

@@ -10,7 +10,7 @@ use crate::policy::{Breaker, Moment};
 use crate::stats::AtServer;
 
 #[derive(Default)]
-pub(crate) struct Gate {
+pub(crate) struct CircuitBreaker {
     /// Whether anything has failed since the last answer: nearly always nothing has, and then no
     /// lock is taken.
     has_failed: AtomicBool,
@@ -24,7 +24,7 @@ struct State {
     open: Option<AtServer>,
 }
 
-impl Gate {
+impl CircuitBreaker {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
