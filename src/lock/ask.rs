@@ -23,7 +23,7 @@ use crate::net::refusal::Code;
 use crate::policy::{Moment, Redelivery};
 use crate::server::call::Call;
 use crate::server::command::Command;
-use crate::server::draft::Draft;
+use crate::server::encoded::EncodedCommand;
 use crate::server::node::Node;
 
 /// A question to one server: on its way before the first poll, if nothing has to be waited for.
@@ -50,15 +50,15 @@ enum Stage<'a> {
 type Aside<'a> = BoxFuture<'a, Answered>;
 
 impl<'a> Ask<'a> {
-    /// `draft` is of this question to this server; its reply wakes `waker`, until the first poll.
+    /// `encoded` is of this question to this server; its reply wakes `waker`, until the first poll.
     pub(super) fn begin(
         hold: &'a Hold,
         server: usize,
         question: &'a Question<'a>,
-        draft: &mut Draft<'a>,
+        encoded: &mut EncodedCommand<'a>,
         waker: &Waker,
     ) -> Self {
-        let stage = match put_now(hold, server, question, draft, waker) {
+        let stage = match put_now(hold, server, question, encoded, waker) {
             Ok(Some(call)) => Stage::Sent(call),
             Ok(None) => Stage::Aside(Box::pin(put_later(hold, server, question))),
             Err(reason) => Stage::Unsent(Some(reason)),
@@ -163,7 +163,7 @@ fn put_now<'a>(
     hold: &Hold,
     server: usize,
     question: &Question<'a>,
-    draft: &mut Draft<'a>,
+    encoded: &mut EncodedCommand<'a>,
     waker: &Waker,
 ) -> Result<Option<Call<'a>>, Reason> {
     let participant = &hold.participants[server];
@@ -189,7 +189,7 @@ fn put_now<'a>(
     if question.awaits.is_some() {
         return Ok(None);
     }
-    let Some(call) = Call::begin_now(&connection, draft, waker) else { return Ok(None) };
+    let Some(call) = Call::begin_now(&connection, encoded, waker) else { return Ok(None) };
     call.map(Some).map_err(Reason::NoReply)
 }
 

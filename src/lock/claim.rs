@@ -359,7 +359,7 @@ async fn vote(hold: &Hold, question: &Question<'_>, lead: Option<Lead>) -> Round
             return round.cut();
         }
         let (asked_at, patience) = (clock::now(), question.limit.cap(patience));
-        let ask = Ask::begin(hold, server, question, &mut question.draft(server), Waker::noop());
+        let ask = Ask::begin(hold, server, question, &mut question.encoded(server), Waker::noop());
         let asked = timeout(patience, ask).await;
         let answered = asked.unwrap_or_else(|_| Answered::late(asked_at, patience));
         let (is_settled, is_late) = (!answered.is_failure(), answered.is_late());

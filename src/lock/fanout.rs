@@ -116,7 +116,7 @@ fn begin_all<'a>(
     round: &Round,
     waker: &Waker,
 ) -> OneOrMany<Option<Ask<'a>>> {
-    let mut draft = question.draft(0);
+    let mut encoded = question.encoded(0);
     let servers = round.answers.iter().enumerate();
     servers
         .map(|(server, answer)| {
@@ -124,9 +124,9 @@ fn begin_all<'a>(
                 return None;
             }
             if question.commands.len() > 1 {
-                draft = question.draft(server);
+                encoded = question.encoded(server);
             }
-            Some(Ask::begin(hold, server, question, &mut draft, waker))
+            Some(Ask::begin(hold, server, question, &mut encoded, waker))
         })
         .collect()
 }

@@ -9,7 +9,7 @@ use super::limit::Limit;
 use super::order::Replicas;
 use crate::policy::Moment;
 use crate::server::command::Command;
-use crate::server::draft::Draft;
+use crate::server::encoded::EncodedCommand;
 
 /// What is asked, and how the reply is read.
 #[derive(Clone, Copy)]
@@ -51,7 +51,7 @@ impl<'a> Question<'a> {
     }
 
     /// What goes to this server, to be encoded.
-    pub(super) fn draft(&self, server: usize) -> Draft<'a> {
-        Draft::new(self.command(server))
+    pub(super) fn encoded(&self, server: usize) -> EncodedCommand<'a> {
+        EncodedCommand::new(self.command(server))
     }
 }

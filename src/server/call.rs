@@ -13,7 +13,7 @@ use leasehold_resp::command_len;
 use tokio::sync::SemaphorePermit;
 
 use super::command::{Command, Spelled};
-use super::draft::Draft;
+use super::encoded::EncodedCommand;
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::net::connection::Connection;
@@ -45,26 +45,28 @@ impl<'a> Call<'a> {
         connection: &Arc<Connection>,
         command: Command<'a>,
     ) -> Result<Self, Failure> {
-        if let Some(begun) = Self::begin_now(connection, &mut Draft::new(command), Waker::noop()) {
+        if let Some(begun) =
+            Self::begin_now(connection, &mut EncodedCommand::new(command), Waker::noop())
+        {
             return begun;
         }
         // Measured and encoded anew once there is room: kept meanwhile, it would make this future
         // larger for all who need not wait.
-        let length = Draft::new(command).encoded(connection).len();
+        let length = EncodedCommand::new(command).encoded(connection).len();
         let permit = connection.admit(length).await?;
-        let mut draft = Draft::new(command);
-        Self::send(connection, command, draft.encoded(connection), permit, Waker::noop())
+        let mut encoded = EncodedCommand::new(command);
+        Self::send(connection, command, encoded.encoded(connection), permit, Waker::noop())
     }
 
     /// Sends the command if there is room for it now. Its reply wakes `waker`, until the first
     /// poll.
     pub(crate) fn begin_now(
         connection: &Arc<Connection>,
-        draft: &mut Draft<'a>,
+        encoded: &mut EncodedCommand<'a>,
         waker: &Waker,
     ) -> Option<Result<Self, Failure>> {
-        let command = draft.command();
-        let encoded = draft.encoded(connection);
+        let command = encoded.command();
+        let encoded = encoded.encoded(connection);
         let permit = connection.try_admit(encoded.len())?;
         Some(Self::send(connection, command, encoded, permit, waker))
     }

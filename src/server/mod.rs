@@ -12,7 +12,7 @@ pub mod cluster;
 pub(crate) mod command;
 pub mod credentials;
 mod desk;
-pub(crate) mod draft;
+pub(crate) mod encoded;
 pub mod endpoint;
 pub(crate) mod fitness;
 mod host;

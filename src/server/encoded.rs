@@ -10,7 +10,7 @@ use crate::net::connection::Connection;
 const SHORT_BYTES: usize = 512;
 
 /// One command to any number of servers.
-pub(crate) struct Draft<'a> {
+pub(crate) struct EncodedCommand<'a> {
     command: Command<'a>,
     /// The name or text by which the encoded command calls its script, if it calls one.
     digest: Option<Bytes>,
@@ -21,7 +21,7 @@ pub(crate) struct Draft<'a> {
     len: usize,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> EncodedCommand<'a> {
     pub(crate) fn new(command: Command<'a>) -> Self {
         Self { command, digest: None, short: [0; SHORT_BYTES], long: Vec::new(), len: 0 }
     }
@@ -31,7 +31,7 @@ impl<'a> Draft<'a> {
     }
 
     /// The command as it is to be sent on `connection`.
-    pub(super) fn encoded(&mut self, connection: &Connection) -> &[u8] {
+    pub(super) fn bytes_of(&mut self, connection: &Connection) -> &[u8] {
         self.encoded_with(self.command.digest(connection))
     }
 
@@ -66,7 +66,7 @@ mod tests {
     use crate::net::proof::STAMP_ROOM;
     use crate::server::script::Script;
 
-    fn encoded(words: &[&[u8]]) -> BytesMut {
+    fn bytes_of(words: &[&[u8]]) -> BytesMut {
         let mut out = BytesMut::new();
         encode_command(&mut out, words);
         out
@@ -79,14 +79,14 @@ mod tests {
         for length in [1, SHORT_BYTES, 2 * SHORT_BYTES] {
             let key = vec![b'k'; length];
             let parameters: [&[u8]; 2] = [b"1", &key];
-            let mut draft = Draft::new(Command::Script(&script, &parameters));
-            let whole = encoded(&[b"EVAL", b"return 1", b"1", &key, STAMP_ROOM]);
+            let mut encoded = EncodedCommand::new(Command::Script(&script, &parameters));
+            let whole = bytes_of(&[b"EVAL", b"return 1", b"1", &key, STAMP_ROOM]);
             for digest in [None, Some(0), Some(0), Some(1), None, Some(1)] {
                 let digest = digest.map(|number: usize| &digests[number]);
-                let by = |digest: &Bytes| encoded(&[b"EVALSHA", digest, b"1", &key, STAMP_ROOM]);
+                let by = |digest: &Bytes| bytes_of(&[b"EVALSHA", digest, b"1", &key, STAMP_ROOM]);
                 let expected = digest.map(by);
                 let expected = expected.as_ref().unwrap_or(&whole);
-                assert_eq!(draft.encoded_with(digest), expected);
+                assert_eq!(encoded.encoded_with(digest), expected);
             }
         }
     }
@@ -94,8 +94,8 @@ mod tests {
     #[test]
     fn a_plain_command_is_the_same_everywhere() {
         let words: [&[u8]; 2] = [b"GET", b"k"];
-        let mut draft = Draft::new(Command::Plain(&words));
-        assert_eq!(draft.encoded_with(None), encoded(&words));
-        assert_eq!(draft.encoded_with(None), encoded(&words));
+        let mut encoded = EncodedCommand::new(Command::Plain(&words));
+        assert_eq!(encoded.encoded_with(None), bytes_of(&words));
+        assert_eq!(encoded.encoded_with(None), bytes_of(&words));
     }
 }
