@@ -15,7 +15,7 @@ use super::together::together;
 use super::wait::wait;
 use crate::clock;
 use crate::error::{Error, ErrorKind};
-use crate::policy::{Moment, Patience};
+use crate::policy::{Moment, RetryState};
 
 /// Takes the locks, or says why they cannot be had.
 ///
@@ -54,7 +54,7 @@ pub(crate) async fn acquire(engine: &Arc<Engine>, wish: &Wish) -> Result<Lease, 
 /// Tries once, unless others wait already in this process; then waits, if it is to.
 async fn take(engine: &Arc<Engine>, wish: &Wish, asked_at: Moment) -> Result<Lease, Error> {
     let (grace, attempt_max) = (wish.order.term.ttl(), engine.command_max());
-    let patience = Patience::new(wish.wait, wish.retry, grace, attempt_max, asked_at);
+    let patience = RetryState::new(wish.wait, wish.retry, grace, attempt_max, asked_at);
     let limit = patience.ends_at().map_or(Limit::None, Limit::At);
     let waits = patience.waits();
     let mut refused = None;

@@ -22,7 +22,7 @@ use super::order::{Order, Wish};
 use super::wait::{Outlook, Waiter};
 use crate::clock;
 use crate::error::Error;
-use crate::policy::{Moment, Patience};
+use crate::policy::{Moment, RetryState};
 
 /// How long the first turn lasts, and what comes before it: longer than a process may keep a lock to
 /// itself by handing it on.
@@ -38,7 +38,7 @@ const LONGEST_TURN: Duration = Duration::from_secs(32);
 pub(super) async fn together(
     engine: &Arc<Engine>,
     wish: &Wish,
-    patience: Patience,
+    patience: RetryState,
     mut refused: Option<Refused>,
 ) -> Result<Lease, Error> {
     let mut outlook = Outlook::new(patience);

@@ -30,7 +30,7 @@ use super::race::{First, any, race};
 use super::round::Round;
 use crate::clock;
 use crate::error::{Error, Kind, Report};
-use crate::policy::{Next, Patience, Rest, Setback, Turns};
+use crate::policy::{Next, Rest, RetryState, Setback, Turns};
 use crate::server::watch::Watch;
 
 /// Who is far from its turn lets the others go first when all are woken: the least that a timer
@@ -48,7 +48,7 @@ const LAST_LOOK_SHARE: u32 = 8;
 pub(super) async fn wait(
     engine: &Arc<Engine>,
     wish: &Wish,
-    patience: Patience,
+    patience: RetryState,
     refused: Option<Refused>,
 ) -> Result<Lease, Error> {
     Waiter::of_last(engine, wish, &mut Outlook::new(patience), None).run(refused).await
@@ -56,13 +56,13 @@ pub(super) async fn wait(
 
 /// What a request has come to so far.
 pub(super) struct Outlook {
-    patience: Patience,
+    patience: RetryState,
     /// What servers said last.
     known: Option<Refused>,
 }
 
 impl Outlook {
-    pub(super) fn new(patience: Patience) -> Self {
+    pub(super) fn new(patience: RetryState) -> Self {
         Self { patience, known: None }
     }
 

@@ -19,7 +19,6 @@ mod model;
 mod moment;
 #[cfg(test)]
 pub(crate) mod mutants;
-mod patience;
 mod quorum;
 mod redelivery;
 mod relay;
@@ -27,6 +26,7 @@ mod relogin;
 mod renewal;
 mod restart;
 mod retry;
+mod retry_state;
 mod sets;
 #[cfg(feature = "inspect")]
 mod state;
@@ -46,7 +46,6 @@ pub use loss::Loss;
 #[cfg(feature = "sentinel")]
 pub(crate) use mastership::{Evidence, Mastership, Role, SETTLING, Step, Successor, Word};
 pub use moment::Moment;
-pub(crate) use patience::{Next, Patience, Rest, Setback, Wait};
 pub use quorum::Tolerance;
 pub(crate) use quorum::{Quorum, Verdict};
 pub use redelivery::Redelivery;
@@ -55,6 +54,7 @@ pub(crate) use relogin::{RELOGIN, relogin_at};
 pub(crate) use renewal::{look_at, renew_at, retry_at};
 pub(crate) use restart::{Run, quarantine};
 pub use retry::Retry;
+pub(crate) use retry_state::{Next, Rest, RetryState, Setback, Wait};
 pub use sets::{CoexistenceError, may_coexist};
 #[cfg(feature = "inspect")]
 pub use state::LockState;

@@ -53,7 +53,7 @@ pub(crate) struct Rest {
 /// before, or the last try was long ago. Any other try waits for as long as the [`Retry`] says,
 /// whatever a server tells: so no server can have a caller ask faster than it set out to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct RetryState {
     began_at: Moment,
     ends_at: Option<Moment>,
     waits: bool,
@@ -72,7 +72,7 @@ pub(crate) enum Wait {
     Forever,
 }
 
-impl Patience {
+impl RetryState {
     /// A request that does not wait has one attempt, which may take `attempt_max`.
     pub(crate) fn new(
         wait: Wait,
@@ -183,8 +183,8 @@ mod tests {
         Moment::from_nanos(0).after(ms(n))
     }
 
-    fn patience(wait: Wait, retry: Retry, grace: Duration) -> Patience {
-        Patience::new(wait, retry, grace, ms(500), at(0))
+    fn patience(wait: Wait, retry: Retry, grace: Duration) -> RetryState {
+        RetryState::new(wait, retry, grace, ms(500), at(0))
     }
 
     fn rest(next: Next) -> Rest {
