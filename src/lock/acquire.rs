@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use super::acquire_mode::AcquireMode;
 use super::attempt::{Bid, attempt, shut_down};
 use super::claim::Claim;
 use super::engine::Engine;
 use super::lease::Lease;
 use super::limit::Limit;
-use super::manner::Manner;
 use super::order::Wish;
 use super::participant::Lanes;
 use super::spans::Asking;
@@ -63,9 +63,9 @@ async fn take(engine: &Arc<Engine>, wish: &Wish, asked_at: Moment) -> Result<Lea
         if engine.is_shut_down() {
             return Err(shut_down(wish));
         }
-        let manner = if waits || wish.is_fair { Manner::TURN } else { Manner::TAKE };
+        let mode = if waits || wish.is_fair { AcquireMode::TURN } else { AcquireMode::TAKE };
         let (is_fenced, is_fair) = (wish.order.is_fenced, wish.is_fair);
-        let bid = Bid { is_fenced, is_fair, manner, lead: None, limit };
+        let bid = Bid { is_fenced, is_fair, mode, lead: None, limit };
         let claim = Claim::new(engine.core(), wish.names.clone(), &wish.order, Lanes::Shared);
         match attempt(claim, bid).await {
             Ok(granted) => return Ok(Lease::begin(engine, granted)),

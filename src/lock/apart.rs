@@ -18,11 +18,11 @@ use std::time::Duration;
 
 use leasehold_resp::{Decimal, Frame};
 
+use super::acquire_mode::Taking;
 use super::answer::{Answer, Reason};
 use super::asked::Asked;
 use super::follow::ask_one;
 use super::hold::Hold;
-use super::manner::Taking;
 use super::order::Replicas;
 use super::parameters::Parameters;
 use super::scripts;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use super::acquire_mode::{AcquireMode, Taking, Waiting};
 use super::claim::Claim;
 use super::core::Lead;
 use super::held::Held;
 use super::hold::Hold;
 use super::limit::Limit;
-use super::manner::{Manner, Taking, Waiting};
 use super::names::title;
 use super::order::Wish;
 use super::round::Round;
@@ -53,7 +53,7 @@ pub(super) struct Bid {
     pub(super) is_fenced: bool,
     /// Whether nobody who waits may be overtaken, at the price of a script.
     pub(super) is_fair: bool,
-    pub(super) manner: Manner,
+    pub(super) mode: AcquireMode,
     pub(super) lead: Option<Lead>,
     pub(super) limit: Limit,
 }
@@ -85,18 +85,18 @@ pub(super) fn attempt_aside(
 /// Where servers were late, they are asked once more, over the same connections: the answer says
 /// what became of the first question too. Anything else that is not known is given back.
 pub(super) async fn attempt(mut claim: Claim, bid: Bid) -> Result<Granted, Refused> {
-    let Bid { is_fenced, is_fair, manner, lead, limit } = bid;
+    let Bid { is_fenced, is_fair, mode, lead, limit } = bid;
     let hold = claim.hold().clone();
     let quorum = hold.quorum();
     hold.core.meter().note_attempt();
     let is_plain = !is_fenced
         && !is_fair
-        && manner.waiting == Waiting::No
-        && manner.taking != Taking::Look
+        && mode.waiting == Waiting::No
+        && mode.taking != Taking::Look
         && hold.predecessor().is_none()
         && hold.names.len() == 1;
     let mut ballot = (!is_plain).then(|| Ballot::new(clock::wall_micros()));
-    let mut round = claim.acquire(ballot, manner, lead, limit).await;
+    let mut round = claim.acquire(ballot, mode, lead, limit).await;
     let (mut proposals, mut has_insisted) = (1, false);
     let command_max = hold.core.command_max();
     while proposals < PROPOSALS_MAX {
@@ -111,7 +111,7 @@ pub(super) async fn attempt(mut claim: Claim, bid: Bid) -> Result<Granted, Refus
         };
         ballot = Some(next);
         let free_at = round.free_at;
-        round = Round { free_at, ..claim.acquire(ballot, manner, None, limit).await };
+        round = Round { free_at, ..claim.acquire(ballot, mode, None, limit).await };
         proposals += 1;
     }
     let is_over = proposals == 1 && hold.predecessor().is_none();

@@ -13,6 +13,7 @@ use std::time::Duration;
 use leasehold_resp::Decimal;
 use tokio::time::timeout;
 
+use super::acquire_mode::AcquireMode;
 use super::answer::Answer;
 use super::apart::Apart;
 use super::ask::Ask;
@@ -21,7 +22,6 @@ use super::fanout::ask_all;
 use super::held::Held;
 use super::hold::Hold;
 use super::limit::Limit;
-use super::manner::Manner;
 use super::names::{Key, Names};
 use super::one_or_many::OneOrMany;
 use super::order::Order;
@@ -107,7 +107,7 @@ impl Claim {
     pub(super) async fn acquire(
         &self,
         ballot: Option<Ballot>,
-        manner: Manner,
+        mode: AcquireMode,
         lead: Option<Lead>,
         limit: Limit,
     ) -> Round {
@@ -117,9 +117,9 @@ impl Claim {
             return self.acquire_plainly(&ttl, lead, limit).await;
         };
         let token = Decimal::new(ballot.proposal());
-        let apart = Apart::Take { ballot, taking: manner.taking };
+        let apart = Apart::Take { ballot, taking: mode.taking };
         let who_decides = hold.who_decides(ballot, hold.is_alone());
-        let manner = manner.words();
+        let mode = mode.words();
         let keys: OneOrMany<Decimal> = hold.shares().map(|names| count(3 * names.len())).collect();
         let waiters: OneOrMany<Key> = hold.names.iter().map(Names::waiters).collect();
         let mut waiters = waiters.iter();
@@ -131,7 +131,7 @@ impl Claim {
                 let locks = names.iter().zip(waiters.by_ref());
                 parameters.extend(locks.flat_map(|(n, waiters)| [n.lock(), n.fence(), waiters]));
                 parameters.extend([hold.owner.value(), &ttl, &token, who_decides]);
-                parameters.extend(manner);
+                parameters.extend(mode);
                 parameters.extend(hold.replaces());
                 parameters
             })

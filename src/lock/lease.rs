@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use super::acquire_mode::AcquireMode;
 use super::attempt::{Bid, Granted, attempt_aside};
 use super::claim::{Claim, give_back_predecessor};
 use super::engine::Engine;
 use super::granted_by::GrantedBy;
 use super::hold::Hold;
 use super::lines::Place;
-use super::manner::Manner;
 use super::names::Names;
 use super::participant::Participant;
 use super::race::{First, race};
@@ -212,10 +212,10 @@ impl Lease {
         }
         // What is awaited may need a timer, which the runtime of who releases may not have.
         let _timers = core.runtime().enter();
-        let (relay, manner) = match hold.relay().next(clock::now()) {
-            Some(relay) => (relay, Manner::TAKE),
+        let (relay, mode) = match hold.relay().next(clock::now()) {
+            Some(relay) => (relay, AcquireMode::TAKE),
             // Goes on if nobody waits elsewhere: a single server knows.
-            None if core.is_single() => (Relay::default(), Manner::TURN),
+            None if core.is_single() => (Relay::default(), AcquireMode::TURN),
             None => return false,
         };
         // What replicas acknowledge goes out on connections of its own.
@@ -233,7 +233,7 @@ impl Lease {
         self.claim.settle();
         hold.conclude(End::HandedOver);
         let (is_fenced, limit) = (place.order.is_fenced, place.limit);
-        let bid = Bid { is_fenced, is_fair: false, manner, lead: None, limit };
+        let bid = Bid { is_fenced, is_fair: false, mode, lead: None, limit };
         let mut lock = attempt_aside(successor, bid);
         // The first poll sends; whoever is handed the rest polls it again.
         if let Poll::Ready(done) = lock.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

@@ -5,6 +5,7 @@
 //! wire, or how a server is found. What it decides, it decides in [`crate::policy`].
 
 pub(crate) mod acquire;
+mod acquire_mode;
 pub(crate) mod acquirer;
 pub(crate) mod adaptive;
 pub(crate) mod answer;
@@ -33,7 +34,6 @@ mod limit;
 mod lines;
 #[cfg(feature = "inspect")]
 pub(crate) mod look;
-mod manner;
 pub(crate) mod names;
 pub(crate) mod one_or_many;
 pub(crate) mod order;

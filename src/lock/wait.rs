@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
+use super::acquire_mode::{AcquireMode, Taking, Waiting};
 use super::attempt::{Bid, Refused, attempt_aside, shut_down};
 use super::claim::Claim;
 use super::core::Lead;
@@ -22,7 +23,6 @@ use super::fingerprint::rank;
 use super::lease::Lease;
 use super::limit::Limit;
 use super::lines::{Failing, Ticket, Turn};
-use super::manner::{Manner, Taking, Waiting};
 use super::names::{Names, title};
 use super::order::Wish;
 use super::participant::Lanes;
@@ -192,7 +192,7 @@ impl<'a> Waiter<'a> {
         if reserve.is_zero() {
             return Err(self.out_of_time());
         }
-        let looked = attempt_aside(self.claim(Lanes::Shared), self.bid(Manner::LOOK));
+        let looked = attempt_aside(self.claim(Lanes::Shared), self.bid(AcquireMode::LOOK));
         if let First::One(Err(refused)) = race(looked, ticket.called()).await {
             self.outlook.known = (!refused.round.is_empty()).then_some(refused);
         }
@@ -204,9 +204,9 @@ impl<'a> Waiter<'a> {
         Claim::with(self.engine.core(), names.clone(), order, lanes, self.part)
     }
 
-    fn bid(&self, manner: Manner) -> Bid {
+    fn bid(&self, mode: AcquireMode) -> Bid {
         let (is_fenced, lead) = (self.wish.order.is_fenced, self.lead.clone());
-        Bid { is_fenced, is_fair: false, manner, lead, limit: self.outlook.limit() }
+        Bid { is_fenced, is_fair: false, mode, lead, limit: self.outlook.limit() }
     }
 
     /// Asks the servers for the lock, as the first in the line: a newcomer takes it unless others
@@ -220,7 +220,7 @@ impl<'a> Waiter<'a> {
                 self.begin_to_watch();
             }
             let claim = self.claim(Lanes::Watching);
-            let attempted = attempt_aside(claim, self.bid(self.manner(taking)));
+            let attempted = attempt_aside(claim, self.bid(self.mode(taking)));
             let refused = match race(attempted, self.interrupted()).await {
                 First::One(Ok(granted)) => {
                     return Asked::Granted(Lease::begin(self.engine, granted));
@@ -332,9 +332,9 @@ impl<'a> Waiter<'a> {
         self.watches.iter().for_each(Watch::rearm);
     }
 
-    fn manner(&self, taking: Taking) -> Manner {
+    fn mode(&self, taking: Taking) -> AcquireMode {
         let waiting = if self.turns.is_counted() { Waiting::Counted } else { Waiting::Uncounted };
-        Manner { taking, waiting }
+        AcquireMode { taking, waiting }
     }
 
     /// Keeps what a refusal says of others, among whom this one `is_counted`. Whether it is news:

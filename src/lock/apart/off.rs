@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use super::acquire_mode::Taking;
 use super::answer::{Answer, Reason};
 use super::hold::Hold;
-use super::manner::Taking;
 use super::order::Replicas;
 use crate::clock;
 use crate::net::handshake::OpenError;

@@ -2,7 +2,7 @@
 
 /// What an acquire does about others who want the lock: see `acquire.lua`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Manner {
+pub(super) struct AcquireMode {
     pub(super) taking: Taking,
     pub(super) waiting: Waiting,
 }
@@ -26,7 +26,7 @@ pub(super) enum Waiting {
     Counted,
 }
 
-impl Manner {
+impl AcquireMode {
     /// For one who neither waits nor minds those who do.
     pub(super) const TAKE: Self = Self { taking: Taking::Take, waiting: Waiting::No };
     /// For one who wants to know who has it.
