@@ -31,7 +31,7 @@ impl<'a> EncodedCommand<'a> {
     }
 
     /// The command as it is to be sent on `connection`.
-    pub(super) fn bytes_of(&mut self, connection: &Connection) -> &[u8] {
+    pub(super) fn encoded(&mut self, connection: &Connection) -> &[u8] {
         self.encoded_with(self.command.digest(connection))
     }
 
