@@ -10,6 +10,7 @@
 
 use std::future::{Future, IntoFuture, poll_fn};
 use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
 use allocation_counter::{AllocationInfo, measure};
@@ -33,6 +34,12 @@ const IN_FLIGHT_BYTES: u64 = 1024 * 1024;
 const GROWTH: u64 = 4;
 /// What it takes to wait for room, which one alone need not.
 const WAIT_BYTES: u64 = 1024;
+
+/// What leases leave for later ones is the process's: one test at a time takes of it.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn current_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().expect("a runtime starts")
@@ -82,17 +89,20 @@ fn assert_no_allocations<F: Fencing>(what: &str, ask: impl Fn(&Locker) -> LockRe
 
 #[test]
 fn a_fenced_pair_allocates_nothing() {
+    let _turn = turn();
     assert_no_allocations("fenced", |locker| locker.lock("fenced"));
 }
 
 #[test]
 fn an_unfenced_pair_allocates_nothing() {
+    let _turn = turn();
     assert_no_allocations("unfenced", |locker| locker.lock("unfenced").unfenced());
 }
 
 /// The premise of this file: tasks of a current_thread runtime are counted by who blocks on it.
 #[test]
 fn what_other_tasks_of_the_runtime_allocate_is_counted() {
+    let _turn = turn();
     let runtime = current_thread();
     let (wake, woken) = tokio::sync::oneshot::channel();
     let task = runtime.spawn(async move {
@@ -131,6 +141,7 @@ fn crowd(runtime: &Runtime, locker: &Locker, callers: u64) -> AllocationInfo {
 #[test]
 fn fifty_callers_of_a_server_with_endless_errors_take_no_more_than_people_read() {
     const SERVER_AND_SOCKETS_BYTES: u64 = 2 * 1024 * 1024;
+    let _turn = turn();
     let servers = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     for length in [3_000_000, 60_000] {
         let server = servers.block_on(async {
@@ -162,6 +173,7 @@ fn fifty_callers_of_a_server_with_endless_errors_take_no_more_than_people_read()
 
 #[test]
 fn ten_thousand_callers_on_one_connection_cost_what_each_needs_and_a_bounded_rest() {
+    let _turn = turn();
     let server = RedisServer::start();
     let runtime = current_thread();
     let locker = connect(&runtime, &server);

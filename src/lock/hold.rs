@@ -214,9 +214,9 @@ impl Hold {
         self.happens(LeaseEvent::Release, clock::now())
     }
 
-    /// What became of giving it back.
-    pub(super) fn conclude(&self, end: End) {
-        self.happens(LeaseEvent::Ended(end), clock::now());
+    /// What became of giving it back; how it stands then.
+    pub(super) fn conclude(&self, end: End) -> LeaseState {
+        self.happens(LeaseEvent::Ended(end), clock::now())
     }
 
     /// Sends what may be sent only while it is held: see [`Life::while_held`].

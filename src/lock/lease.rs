@@ -155,7 +155,7 @@ impl Lease {
                 self.conclude(&round, step)?;
             }
         }
-        self.loss().map_or(Ok(()), |loss| Err(self.lost_by(loss)))
+        self.hold().state().loss().map_or(Ok(()), |loss| Err(self.lost_by(loss)))
     }
 
     /// What the servers' word on the release comes to.
@@ -170,8 +170,8 @@ impl Lease {
         }
         self.claim.settle_after(round);
         self.engine.lines().free(&hold);
-        hold.conclude(if was_held { End::Released } else { End::Lost(hold.core.gone()) });
-        step.end(if hold.state().is_given_back() { "released" } else { "lost" });
+        let end = if was_held { End::Released } else { End::Lost(hold.core.gone()) };
+        step.end(if hold.conclude(end).is_given_back() { "released" } else { "lost" });
         Ok(())
     }
 
