@@ -47,7 +47,6 @@ check_contents() {
 }
 
 # What is not committed is packed as well, so that it can be tried before.
-cargo package --workspace --exclude leasehold-testing --locked --allow-dirty --quiet
 cargo package --workspace --exclude leasehold-testing --locked --allow-dirty --quiet --all-features
 check_contents leasehold-resp src/lib.rs
 check_contents leasehold-cli src/main.rs

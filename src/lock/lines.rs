@@ -1,8 +1,7 @@
 //! Who waits for which lock in this process, first come, first served.
 //!
-//! Only the first in a line asks the servers; and while the lock is held by this process, having
-//! gone from hand to hand, nobody does. Who leaves, for whatever reason, leaves no gap: the next
-//! one is told.
+//! Only the first in a line asks the servers; while this process holds the lock by hand-over, no
+//! waiter does. A waiter that leaves, for whatever reason, leaves no gap: the next one is told.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,11 +14,11 @@ use super::attempt::{Granted, Refused};
 use super::core::Core;
 use super::hold::Hold;
 use super::limit::Limit;
-use super::names::Names;
-use super::order::Order;
+use super::names::{Names, title};
+use super::order::{Order, Wish};
 use super::rare::Vacate;
 use crate::box_future::BoxFuture;
-use crate::error::Report;
+use crate::error::{Error, Kind, Report};
 
 /// A lock on its way to the one who is next: what remains to be awaited of it.
 pub(super) type HandOver = BoxFuture<'static, Result<Granted, Refused>>;
@@ -83,6 +82,13 @@ enum State {
 pub(super) struct Failing {
     pub(super) report: Report,
     pub(super) is_final: bool,
+}
+
+impl Failing {
+    pub(super) fn error(self, wish: &Wish) -> Error {
+        let Self { report, is_final } = self;
+        Error::new(Kind::NoQuorum { waited: None, is_final }, title(&wish.names), report)
+    }
 }
 
 /// What one who waits finds.
@@ -155,8 +161,7 @@ impl Lines {
         Ticket { lines: Arc::clone(self), names: names.clone(), place }
     }
 
-    /// Takes the first out of the line, to be handed the lock that `hold` is to be on; the line
-    /// stays, for those who come meanwhile.
+    /// Takes the first out of the line, to be handed the lock; the line stays, for later waiters.
     pub(super) fn next(
         &self,
         names: &Names,

@@ -37,6 +37,7 @@ pub(crate) mod look;
 pub(crate) mod names;
 pub(crate) mod one_or_many;
 pub(crate) mod order;
+mod outlook;
 pub(crate) mod owner;
 mod parameters;
 mod participant;

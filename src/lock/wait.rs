@@ -9,6 +9,7 @@
 //! way from one to the next but through [`Waiter::rest`], which sees to the caller's limits and to
 //! the pause that the retry policy wants: whatever servers answer, they are asked no faster.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,14 +18,14 @@ use tokio::time::{sleep, timeout};
 use super::acquire_mode::{AcquireMode, Taking, Waiting};
 use super::attempt::{Bid, Refused, attempt_aside, shut_down};
 use super::claim::Claim;
-use super::core::Lead;
+use super::core::{Lead, patience};
 use super::engine::Engine;
 use super::fingerprint::rank;
 use super::lease::Lease;
-use super::limit::Limit;
-use super::lines::{Failing, Ticket, Turn};
+use super::lines::{Ticket, Turn};
 use super::names::{Names, title};
 use super::order::Wish;
+use super::outlook::Outlook;
 use super::participant::Lanes;
 use super::race::{First, any, race};
 use super::round::Round;
@@ -54,23 +55,6 @@ pub(super) async fn wait(
     Waiter::of_last(engine, wish, &mut Outlook::new(patience), None).run(refused).await
 }
 
-/// What a request has come to so far.
-pub(super) struct Outlook {
-    patience: RetryState,
-    /// What servers said last.
-    known: Option<Refused>,
-}
-
-impl Outlook {
-    pub(super) fn new(patience: RetryState) -> Self {
-        Self { patience, known: None }
-    }
-
-    fn limit(&self) -> Limit {
-        self.patience.ends_at().map_or(Limit::None, Limit::At)
-    }
-}
-
 pub(super) struct Waiter<'a> {
     engine: &'a Arc<Engine>,
     wish: &'a Wish,
@@ -94,6 +78,8 @@ enum Asked {
     Refused(Refused),
     /// Something came meanwhile that changes what to ask.
     Interrupted,
+    /// Servers have changed what they said, and one that is slow keeps the attempt open.
+    Overtaken,
 }
 
 impl<'a> Waiter<'a> {
@@ -144,7 +130,7 @@ impl<'a> Waiter<'a> {
         loop {
             let (refused, is_counted) = match self.turn() {
                 Turn::Closed => return Err(shut_down(self.wish)),
-                Turn::Failed(failing) => return Err(failed(self.wish, failing)),
+                Turn::Failed(failing) => return Err(failing.error(self.wish)),
                 Turn::NotYet => {
                     self.wait_for_turn().await?;
                     continue;
@@ -160,6 +146,12 @@ impl<'a> Waiter<'a> {
                     Asked::Granted(lease) => return Ok(lease),
                     Asked::Refused(refused) => (refused, true),
                     Asked::Interrupted => continue,
+                    Asked::Overtaken => {
+                        let setback = self.outlook.known.as_ref().map(|known| known.setback);
+                        let rest = self.pause(setback.unwrap_or(Setback::Failing), false)?;
+                        race(self.interrupted(), sleep(rest.least)).await;
+                        continue;
+                    }
                 },
             };
             self.rest(refused, is_counted).await?;
@@ -221,11 +213,13 @@ impl<'a> Waiter<'a> {
             }
             let claim = self.claim(Lanes::Watching);
             let attempted = attempt_aside(claim, self.bid(self.mode(taking)));
+            let attempted = race(attempted, self.overtaken());
             let refused = match race(attempted, self.interrupted()).await {
-                First::One(Ok(granted)) => {
+                First::One(First::One(Ok(granted))) => {
                     return Asked::Granted(Lease::begin(self.engine, granted));
                 }
-                First::One(Err(refused)) => refused,
+                First::One(First::One(Err(refused))) => refused,
+                First::One(First::Other(())) => return Asked::Overtaken,
                 First::Other(()) => return Asked::Interrupted,
             };
             match self.step(taking, &refused.round).filter(|next| *next > taking) {
@@ -233,6 +227,17 @@ impl<'a> Waiter<'a> {
                 None => return Asked::Refused(refused),
             }
         }
+    }
+
+    /// Waits until servers tell of a change to what they said in this attempt, where one that is slow
+    /// keeps the attempt open: that one is not waited for, and all are asked anew.
+    async fn overtaken(&self) {
+        let round_trip = match &self.outlook.known {
+            Some(known) if !self.engine.is_single() => known.round.slowest_answer(),
+            _ => return pending().await,
+        };
+        sleep(patience(round_trip)).await;
+        any(self.watches.iter().map(Watch::stirred)).await;
     }
 
     /// How to begin a turn.
@@ -281,6 +286,10 @@ impl<'a> Waiter<'a> {
         if self.outlook.known.is_none() || !refused.round.is_cut {
             self.outlook.known = Some(refused);
         }
+        self.pause(setback, is_news)
+    }
+
+    fn pause(&mut self, setback: Setback, is_news: bool) -> Result<Rest, Error> {
         match self.outlook.patience.after(setback, is_news, clock::now(), clock::random_bits()) {
             Next::Rest(rest) => Ok(rest),
             Next::OutOfTime => Err(self.out_of_time()),
@@ -386,10 +395,4 @@ impl<'a> Waiter<'a> {
             None => self.engine.closed().await,
         }
     }
-}
-
-/// Another waiter for the same lock found too few servers that serve.
-fn failed(wish: &Wish, Failing { report, is_final }: Failing) -> Error {
-    let kind = Kind::NoQuorum { waited: None, is_final };
-    Error::new(kind, title(&wish.names), report)
 }

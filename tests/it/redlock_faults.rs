@@ -155,6 +155,34 @@ async fn nobody_waits_for_a_frozen_server_while_the_lock_is_contended() {
     }
 }
 
+/// Two grant, two refuse, and the frozen one keeps it open: until the two that refused have it free.
+#[tokio::test]
+async fn an_attempt_that_a_frozen_server_keeps_open_is_begun_anew_once_others_have_the_lock_free() {
+    let fleet = Fleet::start(5);
+    let holding = builder(fleet.urls()).connect().await.unwrap();
+    let waiting = builder(fleet.urls()).command_timeout(NEVER).connect().await.unwrap();
+    // Each server is the leader of some.
+    for number in 0..12 {
+        let name = format!("n{number}");
+        let held = take(&holding, &name).await;
+        eventually("every server has the lease", || fleet.holding(&name) == 5).await;
+        fleet[0].stop();
+        let before = waiting.stats().contended;
+        let (waiter, asked) = (waiting.clone(), name.clone());
+        let waits = tokio::spawn(async move { waiter.lock(&asked).await });
+        eventually("it is refused and asks again", || waiting.stats().contended >= before + 2)
+            .await;
+        (3..5).for_each(|up| _ = fleet[up].cli(&["DEL", &name]));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        (1..3).for_each(|up| _ = fleet[up].cli(&["DEL", &name]));
+        let granted = soon("it is granted", waits).await.unwrap().unwrap();
+        fleet[0].cont();
+        soon("a release", granted.release()).await.unwrap();
+        drop(held);
+        until_free(&fleet, &name).await;
+    }
+}
+
 /// Two refuse and two fail at once: the lock cannot be had, whatever the frozen one would say.
 #[tokio::test]
 async fn nobody_waits_for_a_frozen_server_to_learn_why_a_lock_cannot_be_had() {
