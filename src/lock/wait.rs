@@ -6,7 +6,7 @@
 //! straight to the first in the line, wherever that one is in all this.
 //!
 //! A wait is a loop of turns. A turn puts a few questions at most ([`Waiter::ask`]), and there is no
-//! way from one to the next but through [`Waiter::rest`], which sees to the caller's limits and to
+//! way from one to the next but through [`Waiter::pay`], which sees to the caller's limits and to
 //! the pause that the retry policy wants: whatever servers answer, they are asked no faster.
 
 use std::future::pending;
@@ -23,14 +23,14 @@ use super::engine::Engine;
 use super::fingerprint::rank;
 use super::lease::Lease;
 use super::lines::{Ticket, Turn};
-use super::names::{Names, title};
+use super::names::Names;
 use super::order::Wish;
 use super::outlook::Outlook;
 use super::participant::Lanes;
 use super::race::{First, any, race};
 use super::round::Round;
 use crate::clock;
-use crate::error::{Error, Kind, Report};
+use crate::error::Error;
 use crate::policy::{Next, Rest, RetryState, Setback, Turns};
 use crate::server::watch::Watch;
 
@@ -64,10 +64,12 @@ pub(super) struct Waiter<'a> {
     ticket: Option<Ticket>,
     turns: Turns,
     lead: Option<Lead>,
-    /// Servers that had the lock free while others named its holder: they have lost its lease, and to
-    /// begin with them would only disturb all who watch them, the holder too, again and again.
+    /// Servers that lost the holder's lease (others name the holder): to begin with them would disturb
+    /// all who watch them, again and again.
     forgetful: Vec<usize>,
     watches: Vec<Watch>,
+    /// Attempts in a row that a slow server kept open: each next one is given twice the time.
+    overtaken: u32,
     /// Others know of it: it is a newcomer no longer.
     has_come: bool,
 }
@@ -78,8 +80,8 @@ enum Asked {
     Refused(Refused),
     /// Something came meanwhile that changes what to ask.
     Interrupted,
-    /// Servers have changed what they said, and one that is slow keeps the attempt open.
-    Overtaken,
+    /// A slow server keeps the attempt open; what stood in the way before.
+    Overtaken(Setback),
 }
 
 impl<'a> Waiter<'a> {
@@ -99,6 +101,7 @@ impl<'a> Waiter<'a> {
             lead: None,
             forgetful: Vec::new(),
             watches: Vec::new(),
+            overtaken: 0,
             has_come: false,
         }
     }
@@ -146,10 +149,9 @@ impl<'a> Waiter<'a> {
                     Asked::Granted(lease) => return Ok(lease),
                     Asked::Refused(refused) => (refused, true),
                     Asked::Interrupted => continue,
-                    Asked::Overtaken => {
-                        let setback = self.outlook.known.as_ref().map(|known| known.setback);
-                        let rest = self.pause(setback.unwrap_or(Setback::Failing), false)?;
-                        race(self.interrupted(), sleep(rest.least)).await;
+                    Asked::Overtaken(setback) => {
+                        let pause = self.pause(setback, false)?;
+                        self.pay(pause).await?;
                         continue;
                     }
                 },
@@ -182,7 +184,7 @@ impl<'a> Waiter<'a> {
             return Ok(());
         }
         if reserve.is_zero() {
-            return Err(self.out_of_time());
+            return Err(self.outlook.out_of_time(self.wish));
         }
         let looked = attempt_aside(self.claim(Lanes::Shared), self.bid(AcquireMode::LOOK));
         if let First::One(Err(refused)) = race(looked, ticket.called()).await {
@@ -192,8 +194,7 @@ impl<'a> Waiter<'a> {
     }
 
     fn claim(&self, lanes: Lanes) -> Claim {
-        let Wish { names, order, .. } = self.wish;
-        Claim::with(self.engine.core(), names.clone(), order, lanes, self.part)
+        Claim::with(self.engine.core(), self.wish.names.clone(), &self.wish.order, lanes, self.part)
     }
 
     fn bid(&self, mode: AcquireMode) -> Bid {
@@ -201,9 +202,8 @@ impl<'a> Waiter<'a> {
         Bid { is_fenced, is_fair: false, mode, lead, limit: self.outlook.limit() }
     }
 
-    /// Asks the servers for the lock, as the first in the line: a newcomer takes it unless others
-    /// wait for it, who is far from its turn looks before it takes. Each of these comes once at most,
-    /// in this order.
+    /// Asks the servers for the lock, as the first in the line: a newcomer takes it unless others wait
+    /// for it, a waiter far from its turn looks before it takes. Each comes once at most, in this order.
     async fn ask(&mut self) -> Asked {
         let mut taking = self.taking();
         loop {
@@ -219,7 +219,10 @@ impl<'a> Waiter<'a> {
                     return Asked::Granted(Lease::begin(self.engine, granted));
                 }
                 First::One(First::One(Err(refused))) => refused,
-                First::One(First::Other(())) => return Asked::Overtaken,
+                First::One(First::Other(setback)) => {
+                    self.overtaken += 1;
+                    return Asked::Overtaken(setback);
+                }
                 First::Other(()) => return Asked::Interrupted,
             };
             match self.step(taking, &refused.round).filter(|next| *next > taking) {
@@ -229,15 +232,20 @@ impl<'a> Waiter<'a> {
         }
     }
 
-    /// Waits until servers tell of a change to what they said in this attempt, where one that is slow
-    /// keeps the attempt open: that one is not waited for, and all are asked anew.
-    async fn overtaken(&self) {
-        let round_trip = match &self.outlook.known {
-            Some(known) if !self.engine.is_single() => known.round.slowest_answer(),
+    /// Waits until it is time to ask all servers anew, where one that is slow keeps the attempt open:
+    /// until others tell of a change to what they said, or, where they tell of none, for some of their
+    /// round trips. A slow server whose vote is needed has twice the time in each next attempt.
+    async fn overtaken(&self) -> Setback {
+        let known = match &self.outlook.known {
+            Some(known) if !self.engine.is_single() => known,
             _ => return pending().await,
         };
-        sleep(patience(round_trip)).await;
-        any(self.watches.iter().map(Watch::stirred)).await;
+        let patience = patience(known.round.slowest_answer());
+        sleep(patience.saturating_mul(1 << self.overtaken.min(16))).await;
+        if !matches!(known.setback, Setback::Held(_)) {
+            any(self.watches.iter().map(Watch::stirred)).await;
+        }
+        known.setback
     }
 
     /// How to begin a turn.
@@ -264,16 +272,26 @@ impl<'a> Waiter<'a> {
         }
     }
 
-    /// The one way from a turn to the next: sees whether there is to be one, and pays its pause.
+    /// Sees whether there is to be a next turn after a refusal, and pays its pause.
     async fn rest(&mut self, refused: Refused, is_counted: bool) -> Result<(), Error> {
         let rest = self.consider(refused, is_counted)?;
+        self.pay(rest).await
+    }
+
+    /// The one way from a turn to the next.
+    async fn pay(&mut self, rest: Rest) -> Result<(), Error> {
         race(self.interrupted(), sleep(rest.least)).await;
         self.sleep(rest.most - rest.least).await;
-        if self.outlook.patience.is_over(clock::now()) { Err(self.out_of_time()) } else { Ok(()) }
+        if self.outlook.patience.is_over(clock::now()) {
+            Err(self.outlook.out_of_time(self.wish))
+        } else {
+            Ok(())
+        }
     }
 
     /// How long to rest after a refusal; or the error that ends the wait.
     fn consider(&mut self, mut refused: Refused, is_counted: bool) -> Result<Rest, Error> {
+        self.overtaken = 0;
         let is_news = self.learn(&refused, is_counted);
         let is_watched = |server: usize| refused.hold.binding(server).is_watched();
         if let Setback::Held(frees_in) = refused.setback {
@@ -292,27 +310,11 @@ impl<'a> Waiter<'a> {
     fn pause(&mut self, setback: Setback, is_news: bool) -> Result<Rest, Error> {
         match self.outlook.patience.after(setback, is_news, clock::now(), clock::random_bits()) {
             Next::Rest(rest) => Ok(rest),
-            Next::OutOfTime => Err(self.out_of_time()),
+            Next::OutOfTime => Err(self.outlook.out_of_time(self.wish)),
             Next::GiveUp => {
-                let error = self.error(None);
+                let error = self.outlook.error(self.wish, None);
                 self.tell_others(&error, setback);
                 Err(error)
-            }
-        }
-    }
-
-    fn out_of_time(&self) -> Error {
-        self.error(Some(self.outlook.patience.waited(clock::now())))
-    }
-
-    /// The error of what servers said last. Who was never the first in the line, and could not look
-    /// in time either, knows that others of this process were before it.
-    fn error(&self, waited: Option<Duration>) -> Error {
-        match &self.outlook.known {
-            Some(refused) => refused.error(self.wish, waited),
-            None => {
-                let title = title(&self.wish.names);
-                Error::new(Kind::Contended { waited }, title, Report::default())
             }
         }
     }
