@@ -25,19 +25,12 @@ use super::follow::ask_one;
 use super::hold::Hold;
 use super::order::Replicas;
 use super::parameters::Parameters;
+use super::question::Apart;
 use super::scripts;
 use crate::clock;
 use crate::policy::{Ballot, Moment};
 use crate::server::command::Command;
 use crate::server::script::Script;
-
-/// What is asked of the keys.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Apart {
-    Take { ballot: Ballot, taking: Taking },
-    Extend,
-    Release,
-}
 
 /// Asks for the keys of all locks that a hold has at one server, each for at most `patience` where
 /// nodes only say that they cannot serve now. Beside the answer, when a grant counts from.

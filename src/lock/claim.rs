@@ -15,7 +15,6 @@ use tokio::time::timeout;
 
 use super::acquire_mode::AcquireMode;
 use super::answer::Answer;
-use super::apart::Apart;
 use super::ask::Ask;
 use super::core::{Core, Lead};
 use super::fanout::ask_all;
@@ -28,7 +27,7 @@ use super::order::Order;
 use super::owner::Owner;
 use super::parameters::Parameters;
 use super::participant::{Lanes, Participant};
-use super::question::Question;
+use super::question::{Apart, Question};
 use super::rare::Vacate;
 use super::round::{Answered, Round};
 use super::scripts;
@@ -36,7 +35,7 @@ use crate::clock;
 use crate::net::proof::Expected;
 #[cfg(test)]
 use crate::policy::mutants::Mutant;
-use crate::policy::{Ballot, End, Moment, Redelivery, Relay, Verdict};
+use crate::policy::{Ballot, Moment, Redelivery, Relay, Verdict};
 use crate::server::command::Command;
 use crate::server::script::Script;
 
@@ -229,12 +228,10 @@ impl Claim {
         self.settled = true;
     }
 
-    /// Queues the release now. Where nobody has said what became of the lease, nobody was told of it.
+    /// Queues the release now.
     pub(super) fn give_back(&mut self) {
-        self.hold.leave();
         give_back(&self.hold, &|_| true);
         self.settled = true;
-        self.hold.conclude(End::Withdrawn);
     }
 
     /// Nothing is left to give back but on servers that have not said so in `round`, the release's.
@@ -385,6 +382,7 @@ async fn vote(hold: &Hold, question: &Question<'_>, lead: Option<Lead>) -> Round
 impl Drop for Claim {
     fn drop(&mut self) {
         if !self.settled {
+            self.hold.withdraw();
             self.give_back();
         }
         self.hold.vacate();

@@ -219,6 +219,13 @@ impl Hold {
         self.happens(LeaseEvent::Ended(end), clock::now())
     }
 
+    /// It is given back by a request that told nobody of it.
+    pub(super) fn withdraw(&self) {
+        let now = clock::now();
+        self.happens(LeaseEvent::Release, now);
+        self.happens(LeaseEvent::Ended(End::Withdrawn), now);
+    }
+
     /// Sends what may be sent only while it is held: see [`Life::while_held`].
     pub(super) fn while_held<T>(&self, send: impl FnOnce() -> T) -> Option<T> {
         self.life.while_held(clock::now(), send)

@@ -183,6 +183,7 @@ impl Lease {
     /// Gives back what nobody was told of, wherever it still is its owner's.
     pub(super) fn withdraw(mut self) {
         self.end();
+        self.hold().conclude(End::Withdrawn);
         self.claim.give_back();
     }
 

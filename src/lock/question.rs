@@ -2,14 +2,22 @@
 
 use leasehold_resp::Frame;
 
+use super::acquire_mode::Taking;
 use super::answer::Answer;
-use super::apart::Apart;
 use super::asked::Asked;
 use super::limit::Limit;
 use super::order::Replicas;
-use crate::policy::Moment;
+use crate::policy::{Ballot, Moment};
 use crate::server::command::Command;
 use crate::server::encoded::EncodedCommand;
+
+/// What is asked of the keys of a lock that are on two nodes, one by one.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Apart {
+    Take { ballot: Ballot, taking: Taking },
+    Extend,
+    Release,
+}
 
 /// What is asked, and how the reply is read.
 #[derive(Clone, Copy)]

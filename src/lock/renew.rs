@@ -11,7 +11,7 @@ use std::time::Duration;
 use leasehold_resp::Decimal;
 
 use super::answer::{Answer, Extended, Reason};
-use super::apart::{Apart, ask_apart};
+use super::apart::ask_apart;
 use super::ask::note;
 use super::asked::{Asked, reply_to};
 use super::claim::count;
@@ -23,6 +23,7 @@ use super::names::Names;
 use super::order::Replicas;
 use super::parameters::Parameters;
 use super::participant::Participant;
+use super::question::Apart;
 use super::race::all;
 use super::scripts;
 use super::spans::Step;

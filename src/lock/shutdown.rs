@@ -7,13 +7,14 @@ use leasehold_resp::Decimal;
 use tokio::time::timeout;
 
 use super::answer::{Answer, Reason};
-use super::apart::{Apart, ask_apart};
+use super::apart::ask_apart;
 use super::asked::{Asked, reply_to};
 use super::claim::{count, give_back, release};
 use super::engine::Engine;
 use super::follow::follow;
 use super::held::Held;
 use super::parameters::Parameters;
+use super::question::Apart;
 use super::race::all;
 use super::scripts;
 use crate::net::connection::Connection;

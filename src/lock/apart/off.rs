@@ -2,21 +2,13 @@
 
 use std::time::Duration;
 
-use super::acquire_mode::Taking;
 use super::answer::{Answer, Reason};
 use super::hold::Hold;
 use super::order::Replicas;
+use super::question::Apart;
 use crate::clock;
 use crate::net::handshake::OpenError;
-use crate::policy::{Ballot, Moment};
-
-/// What is asked of the keys.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Apart {
-    Take { ballot: Ballot, taking: Taking },
-    Extend,
-    Release,
-}
+use crate::policy::Moment;
 
 /// No refusal is read as one that leads here.
 pub(super) async fn ask_apart(
