@@ -5,17 +5,18 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Wake, Waker, ready};
+use std::sync::{Arc, MutexGuard};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use leasehold_resp::Decimal;
 
 use super::connection::Connection;
-use super::muster::{Muster, Wait};
+use super::muster::Wait;
 use super::outcome::{Failure, Outcome};
+use super::pipeline::Ticket;
 use super::proof::Expected;
-use super::reply::Reply;
+use super::waiting::{State, Waiting};
 use crate::clock;
 
 /// A `WAIT` takes at most this, because what is sent behind it is carried out after it: a crowd that
@@ -23,36 +24,6 @@ use crate::clock;
 const SLICE_MAX: Duration = Duration::from_millis(50);
 /// And at most this part of the time that a command may take, of which the commands behind it lose it.
 const SLICES_PER_TIMEOUT: u32 = 8;
-
-/// Those who wait on one connection.
-#[derive(Default)]
-pub(super) struct Waiting(Mutex<State>);
-
-#[derive(Default)]
-struct State {
-    muster: Muster<Waker>,
-    /// Of the `WAIT` under way. It keeps the connection, so there is none once nobody waits for it.
-    reply: Option<Reply>,
-}
-
-impl Waiting {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Has all look, as any of them may be dropped before it does.
-    fn wake_all(&self) {
-        let all = self.state().muster.wake_all();
-        all.into_iter().for_each(Waker::wake);
-    }
-}
-
-/// The reply to the `WAIT` under way has come.
-impl Wake for Waiting {
-    fn wake(self: Arc<Self>) {
-        self.wake_all();
-    }
-}
 
 impl Connection {
     /// Asks how many replicas have all that was sent on this connection before this call: until
@@ -66,10 +37,10 @@ impl Connection {
         joined
     }
 
-    fn send_wait(self: &Arc<Self>, Wait { replicas, within }: Wait) -> Result<Reply, Failure> {
+    fn send_wait(self: &Arc<Self>, Wait { replicas, within }: Wait) -> Result<Ticket, Failure> {
         let millis = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
         let (replicas, millis) = (Decimal::new(replicas.into()), Decimal::new(millis));
-        self.send_unbounded(&[b"WAIT", &replicas, &millis], Expected::Count, clock::now())
+        self.send_for_ticket(&[b"WAIT", &replicas, &millis], Expected::Count, clock::now())
     }
 
     fn slice(&self) -> Duration {
@@ -114,7 +85,7 @@ impl Acknowledged {
     fn see_to_wait(&self) -> Poll<()> {
         let for_all = Waker::from(Arc::clone(self.waiting()));
         let mut state = self.waiting().state();
-        if state.reply.is_none() {
+        if state.ticket.is_none() {
             let Some(wait) = state.muster.next(clock::now(), self.connection.slice()) else {
                 // Another is about to send one, and sees to it.
                 return Poll::Pending;
@@ -123,17 +94,17 @@ impl Acknowledged {
             let sent = self.connection.send_wait(wait);
             state = self.waiting().state();
             match sent {
-                Ok(reply) => state.reply = Some(reply),
+                Ok(ticket) => state.ticket = Some(ticket),
                 Err(failure) => return self.settle(state, &Err(failure)),
             }
         }
-        let Some(reply) = &mut state.reply else { return Poll::Pending };
-        let outcome = ready!(Pin::new(reply).poll(&mut Context::from_waker(&for_all)));
+        let Some(ticket) = state.ticket else { return Poll::Pending };
+        let outcome = ready!(self.connection.poll_reply(ticket, &for_all));
         self.settle(state, &outcome)
     }
 
     fn settle(&self, mut state: MutexGuard<'_, State>, outcome: &Outcome) -> Poll<()> {
-        state.reply = None;
+        state.ticket = None;
         state.muster.settle(outcome, clock::now());
         drop(state);
         self.waiting().wake_all();
@@ -158,8 +129,11 @@ impl Drop for Acknowledged {
     fn drop(&mut self) {
         let mut state = self.connection.waiting.state();
         let waker = state.muster.leave(self.number);
-        let left = if state.muster.is_over() { state.reply.take() } else { None };
+        let left = if state.muster.is_over() { state.ticket.take() } else { None };
         drop(state);
-        drop((waker, left));
+        drop(waker);
+        if let Some(ticket) = left {
+            self.connection.abandon_reply(ticket);
+        }
     }
 }

@@ -21,7 +21,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use leasehold_resp::{Frame, Limits};
 
-use super::acknowledged::Waiting;
 use super::outcome::Fault;
 use super::owed::Owed;
 use super::pipeline::{Patience, Pipeline, Sweep};
@@ -30,6 +29,7 @@ use super::refusal::{Code, ServerError};
 use super::sync::{Mutex, MutexGuard, Notify, Semaphore};
 use super::tls::Client;
 use super::transport::{Address, WriteHalf, open};
+use super::waiting::Waiting;
 use super::words::Words;
 use crate::clock;
 

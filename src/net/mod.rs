@@ -5,11 +5,11 @@
 //! successor is a new one (a new generation) with a new queue.
 //!
 //! From the bottom: `transport` opens sockets, by `tls` where that is wanted; `proof` knows what can
-//! be the reply to a command, `limits` how large it may be, and `words` what of an error may be shown; `outbox` holds what is to be written and `pipeline` matches replies to
-//! what waits for them, both without I/O; `connection` joins these, with its `sending`, its `writing`
-//! and its `tasks`, and `pushes` hears what answers nothing; `muster` and `acknowledged` count the
-//! replicas that have what was written; `handshake` makes a connection usable; `pool` keeps several
-//! per server.
+//! be the reply to a command, `limits` how large it may be, and `words` what of an error may be shown;
+//! `outbox` holds what is to be written and `pipeline` matches replies to what waits for them, both
+//! without I/O; `connection` joins these, with its `sending`, its `writing` and its `tasks`, and
+//! `pushes` hears what answers nothing; `muster`, `waiting` and `acknowledged` count the replicas that
+//! have what was written; `handshake` makes a connection usable; `pool` keeps several per server.
 
 pub mod acknowledged;
 pub mod connection;
@@ -38,5 +38,6 @@ pub mod tls {
     pub enum Client {}
 }
 pub mod transport;
+mod waiting;
 mod words;
 mod writing;

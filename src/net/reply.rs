@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use super::connection::Connection;
 use super::outcome::Outcome;
@@ -45,20 +45,33 @@ impl Reply {
     }
 }
 
+impl Connection {
+    /// The reply that `ticket` claims, or `waker` is woken when it has come.
+    #[inline]
+    pub(super) fn poll_reply(&self, ticket: Ticket, waker: &Waker) -> Poll<Outcome> {
+        // Dropped where no lock is held: what goes with a waker is its own affair.
+        let mut displaced = None;
+        self.lock().poll(ticket, |kept| {
+            if kept.as_ref().is_none_or(|kept| !kept.will_wake(waker)) {
+                displaced = kept.replace(waker.clone());
+            }
+        })
+    }
+
+    /// The reply that `ticket` claims is thrown away when it comes.
+    pub(super) fn abandon_reply(&self, ticket: Ticket) {
+        let waker = self.lock().abandon(ticket);
+        drop(waker);
+    }
+}
+
 impl Future for Reply {
     type Output = Outcome;
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
         let ticket = self.ticket.expect("a reply is polled after it was ready");
-        let waker = context.waker();
-        let mut displaced = None;
-        let outcome = self.connection.lock().poll(ticket, |kept| {
-            if kept.as_ref().is_none_or(|kept| !kept.will_wake(waker)) {
-                displaced = kept.replace(waker.clone());
-            }
-        });
-        drop(displaced);
+        let outcome = self.connection.poll_reply(ticket, context.waker());
         if outcome.is_ready() {
             self.ticket = None;
         }
@@ -69,8 +82,7 @@ impl Future for Reply {
 impl Drop for Reply {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
-            let waker = self.connection.lock().abandon(ticket);
-            drop(waker);
+            self.connection.abandon_reply(ticket);
         }
     }
 }
