@@ -6,12 +6,12 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 use super::history::{At, Claim, Grant, Lease, Signal};
-use super::plan::Fault;
+use super::plan::{CONNECT_TIMEOUT, Fault, command_timeout, host, key};
 use super::prng::Prng;
 use super::register::Register;
-use super::run::{command_timeout, connect};
 use super::world::World;
 use crate::clock::simulated::{Client, elapsed};
+use crate::error::Error;
 use crate::lock::guard::{Fencing, Guard};
 use crate::locker::Locker;
 use crate::net::connection::noticed_within;
@@ -21,10 +21,6 @@ use crate::policy::Moment;
 const TICKS: Duration = Duration::from_millis(2);
 /// A resource that writes reach late, now and then far later than their sender's lease.
 const WRITES_LATE_PERCENT: u64 = 15;
-
-pub(crate) fn key(name: usize) -> String {
-    format!("lock-{name}")
-}
 
 pub(crate) struct Actor {
     pub(crate) world: Arc<World>,
@@ -261,4 +257,20 @@ impl Actor {
             history.signals.push(Signal { name, token, ttl, at, asked_by });
         }
     }
+}
+
+/// A process that has just started.
+pub(crate) async fn connect(world: Arc<World>) -> Result<Locker, Error> {
+    let plan = &world.plan;
+    let urls: Vec<String> =
+        (0..plan.servers).map(|number| format!("redis://{}", host(number))).collect();
+    let builder = Locker::builder()
+        .nodes(urls)
+        .quorum(plan.quorum)
+        .ttl(plan.longest_ttl)
+        .longest_ttl(plan.longest_ttl)
+        .command_timeout(command_timeout(plan))
+        .connect_timeout(CONNECT_TIMEOUT)
+        .restart_guard(!plan.is_beyond);
+    builder.connect().await
 }

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::actor::key;
 use super::history::At;
-use super::plan::Fault;
+use super::plan::{Fault, key};
 use super::prng::Prng;
 use super::world::{World, lock};
 use crate::clock::simulated::{Client, elapsed};

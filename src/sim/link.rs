@@ -1,24 +1,35 @@
 //! One connection of a client to a server, and what is on its way in both directions.
+//!
+//! A client to which replies came out of place has to end the connection, since no reply on it can be
+//! told from another's (safety rule 13).
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use leasehold_resp::{Decoder, Frame, Limits, encode_frame};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::sleep;
 
-use super::harm::Harm;
+use super::harm::{Harm, stray};
 use super::history::At;
-use super::plan::Fault;
+use super::plan::{CONNECT_TIMEOUT, Fault, command_timeout, key};
 use super::server::Session;
-use super::witness;
-use super::world::{World, lock};
+use super::witness::{self, Asked, Stamp};
+use super::world::{Line, World, lock};
 use crate::clock;
 use crate::clock::simulated::{Client, elapsed};
-use crate::net::transport::simulated::{Inbox, ReadHalf, Wire};
-use crate::policy::Moment;
+use crate::net::transport::simulated::{Inbox, ReadHalf, Wire, WriteHalf};
+
+/// A connection that gets no reply to what waits ends after two timeouts, by a timer that goes off
+/// eight times in each; and then come the ticks of that timer, and the time that a message takes.
+const TIMEOUTS_UNTIL_ENDED: u32 = 3;
+/// All that can be done at once is done by then.
+const TICK: Duration = Duration::from_millis(1);
+/// Where only pushes come, this many come in the time of one command.
+const PUSHES_PER_TIMEOUT: u32 = 3;
 
 /// Bytes on their way to a server.
 struct Sent {
@@ -35,38 +46,21 @@ struct Told {
     is_proof_of_harm: bool,
 }
 
-/// When bytes were written: by the client's clock and in truth.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stamp {
-    pub(crate) by_client: Moment,
-    pub(crate) at: At,
-}
-
-/// By whom a command was sent, and how.
-#[derive(Clone, Copy)]
-pub(crate) struct Asked {
-    pub(crate) server: usize,
-    pub(crate) client: usize,
-    pub(crate) stamp: Stamp,
-    /// Its connection has ended meanwhile.
-    pub(crate) is_cut: bool,
-}
-
 /// One connection of a client to a server.
 pub(crate) struct Link {
-    pub(super) number: u64,
+    number: u64,
     client: usize,
-    pub(super) server: usize,
+    server: usize,
     run: u64,
-    pub(super) world: Arc<World>,
+    world: Arc<World>,
     inbox: Arc<Inbox>,
     /// Nothing is delivered to the client any more.
     is_cut: AtomicBool,
     /// What is still under way to the server is lost.
     is_void: AtomicBool,
     last_arrival: Mutex<At>,
-    pub(super) last_delivery: Mutex<At>,
-    pub(super) harm: Harm,
+    last_delivery: Mutex<At>,
+    harm: Harm,
     to_server: Mutex<Option<UnboundedSender<Sent>>>,
     to_client: UnboundedSender<Told>,
 }
@@ -95,8 +89,7 @@ async fn serve(link: Arc<Link>, mut sent: UnboundedReceiver<Sent>) {
             link.answer(&reply);
         }
     }
-    link.world.server(link.server).forget_link(link.number);
-    lock(&link.world.links).remove(&link.number);
+    link.world.forget_link(link.server, link.number);
 }
 
 async fn deliver(link: Weak<Link>, mut replies: UnboundedReceiver<Told>) {
@@ -131,13 +124,23 @@ async fn deliver(link: Weak<Link>, mut replies: UnboundedReceiver<Told>) {
 }
 
 impl Link {
-    /// One that a client has opened, and what the client reads of it.
-    pub(super) fn open(
+    /// A client connects.
+    pub(super) async fn dial(
         world: Arc<World>,
-        client: usize,
+        client: Arc<Client>,
         server: usize,
-        number: u64,
-    ) -> (Arc<Self>, ReadHalf) {
+    ) -> io::Result<(ReadHalf, WriteHalf)> {
+        let until = elapsed() + world.latency() * 2;
+        let until = until.max(world.blocked_until(client.number, server));
+        sleep(until - elapsed()).await;
+        if world.server(server).is_down() {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        Ok(Self::open(&world, client.number, server))
+    }
+
+    fn open(world: &Arc<World>, client: usize, server: usize) -> (ReadHalf, WriteHalf) {
+        let number = world.next_link();
         let (to_server, sent) = unbounded_channel();
         let (to_client, replies) = unbounded_channel();
         let run = world.server(server).run;
@@ -147,7 +150,7 @@ impl Link {
             client,
             server,
             run,
-            world,
+            world: Arc::clone(world),
             inbox: Arc::clone(&inbox),
             is_cut: AtomicBool::new(false),
             is_void: AtomicBool::new(false),
@@ -159,22 +162,104 @@ impl Link {
         });
         tokio::spawn(serve(Arc::clone(&link), sent));
         tokio::spawn(deliver(Arc::downgrade(&link), replies));
-        (link, ReadHalf(inbox))
+        let line: Weak<dyn Line> = Arc::downgrade(&link) as _;
+        world.add_link(number, line);
+        (ReadHalf(inbox), WriteHalf(link))
     }
 
-    pub(super) fn is_cut(&self) -> bool {
+    /// Sends a reply on its way, and does it the harm that is wanted.
+    fn answer(self: &Arc<Self>, reply: &Frame) {
+        let Some(harm) = self.harm.take(&self.world, reply) else { return self.send(reply) };
+        if harm == Fault::Twice {
+            // The first of the two is in its place.
+            self.send(reply);
+        }
+        if self.harm.begin() {
+            tokio::spawn(expect_end(Arc::downgrade(self)));
+            if harm == Fault::OnlyPushes {
+                tokio::spawn(push_until_the_end(Arc::downgrade(self)));
+            }
+        }
+        let what = match harm {
+            Fault::Twice => {
+                self.send(reply);
+                "replies repeated"
+            }
+            Fault::Stray => {
+                let stray = stray(&mut self.world.prng(), reply);
+                self.send(&stray);
+                self.send(reply);
+                "replies joined by a stray"
+            }
+            Fault::OnlyPushes => "replies swallowed",
+            _ => "replies lost",
+        };
+        self.world.history().count(what);
+    }
+
+    /// What has come shows that replies are out of place: the connection ends before more is read.
+    async fn expect_end_now(&self) {
+        sleep(TICK).await;
+        if !self.is_cut() && !self.world.plan.has(Fault::Pause) {
+            let text = format!("of connection {} more is read", self.number);
+            self.world.history().breach("read on", text);
+        }
+    }
+}
+
+/// Tells a client that locks have changed, again and again, of which some have.
+async fn push_until_the_end(link: Weak<Link>) {
+    while let Some(link) = link.upgrade().filter(|link| !link.is_cut()) {
+        let name = link.world.prng().index(link.world.plan.names);
+        let keys = Frame::Array(vec![Frame::Bulk(key(name).into())]);
+        link.send(&Frame::Push(vec![Frame::Bulk("invalidate".into()), keys]));
+        let pause = command_timeout(&link.world.plan) / PUSHES_PER_TIMEOUT;
+        drop(link);
+        sleep(pause).await;
+    }
+}
+
+/// A connection that was harmed just now is not kept for long.
+async fn expect_end(link: Weak<Link>) {
+    let Some(harmed) = link.upgrade() else { return };
+    let most = command_timeout(&harmed.world.plan) * TIMEOUTS_UNTIL_ENDED;
+    let arrives = *lock(&harmed.last_delivery);
+    drop(harmed);
+    sleep(arrives.saturating_sub(elapsed()) + most + CONNECT_TIMEOUT).await;
+    // A client that stands still cannot end it.
+    let is_kept = |link: &Arc<Link>| !link.is_cut() && !link.world.plan.has(Fault::Pause);
+    if let Some(link) = link.upgrade().filter(is_kept) {
+        let text =
+            format!("connection {} is kept, though its replies are out of place", link.number);
+        link.world.history().breach("kept", text);
+    }
+}
+
+impl Line for Link {
+    fn server(&self) -> usize {
+        self.server
+    }
+
+    fn is_cut(&self) -> bool {
         self.is_cut.load(Ordering::Relaxed)
     }
 
-    pub(super) fn cut(&self, is_void: bool) {
+    fn cut(&self, is_void: bool) {
         self.is_cut.store(true, Ordering::Relaxed);
         self.is_void.fetch_or(is_void, Ordering::Relaxed);
         self.inbox.end();
         lock(&self.to_server).take();
     }
 
-    /// Sends a reply or a push to the client.
-    pub(super) fn send(&self, frame: &Frame) {
+    fn is_harmed(&self) -> bool {
+        self.harm.is_done()
+    }
+
+    fn wish_harm(&self, fault: Option<Fault>) {
+        self.harm.wish(fault);
+    }
+
+    fn send(&self, frame: &Frame) {
         let mut bytes = BytesMut::new();
         encode_frame(&mut bytes, frame);
         let at = elapsed() + self.world.latency();

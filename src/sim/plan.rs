@@ -163,3 +163,23 @@ impl fmt::Display for Plan {
         )
     }
 }
+
+/// The name of a lock.
+pub(crate) fn key(name: usize) -> String {
+    format!("lock-{name}")
+}
+
+/// The host of a server.
+pub(crate) fn host(server: usize) -> String {
+    format!("server-{server}")
+}
+
+/// What is the default among several servers.
+pub(crate) fn command_timeout(plan: &Plan) -> Duration {
+    (plan.longest_ttl / 20).clamp(MIN_TIMEOUT, MAX_TIMEOUT)
+}
+
+/// What is the default.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+const MIN_TIMEOUT: Duration = Duration::from_millis(50);
+const MAX_TIMEOUT: Duration = Duration::from_millis(500);

@@ -8,16 +8,16 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::actor::{Actor, key};
+use super::actor::{Actor, connect};
 use super::checks;
 use super::history::{At, Breach};
 use super::injector::Injector;
-use super::plan::{Fault, Plan};
+use super::link::Link;
+use super::plan::{Fault, Plan, host, key};
 use super::prng::Prng;
 use super::register::Register;
-use super::world::{World, drift, host, lock};
+use super::world::{World, drift, lock};
 use crate::clock::simulated::{Client, Simulation, elapsed};
-use crate::error::Error;
 use crate::locker::Locker;
 use crate::net::transport::Address;
 use crate::net::transport::simulated::set_dialer;
@@ -127,31 +127,6 @@ async fn simulate(plan: Plan) -> Outcome {
     verdict(&world, &registers)
 }
 
-pub(crate) async fn connect(world: Arc<World>) -> Result<Locker, Error> {
-    let plan = &world.plan;
-    let urls: Vec<String> =
-        (0..plan.servers).map(|number| format!("redis://{}", host(number))).collect();
-    let builder = Locker::builder()
-        .nodes(urls)
-        .quorum(plan.quorum)
-        .ttl(plan.longest_ttl)
-        .longest_ttl(plan.longest_ttl)
-        .command_timeout(command_timeout(plan))
-        .connect_timeout(CONNECT_TIMEOUT)
-        .restart_guard(!plan.is_beyond);
-    builder.connect().await
-}
-
-/// What is the default among several servers.
-pub(crate) fn command_timeout(plan: &Plan) -> Duration {
-    (plan.longest_ttl / 20).clamp(MIN_TIMEOUT, MAX_TIMEOUT)
-}
-
-/// What is the default.
-pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-const MIN_TIMEOUT: Duration = Duration::from_millis(50);
-const MAX_TIMEOUT: Duration = Duration::from_millis(500);
-
 /// Sockets of this thread are this world's.
 fn install(world: &Arc<World>) {
     let world = Arc::clone(world);
@@ -159,7 +134,7 @@ fn install(world: &Arc<World>) {
         let Address::Tcp { host: name, .. } = address else { panic!("there are no others") };
         let server = (0..world.plan.servers).find(|number| host(*number) == *name);
         let client = Client::current().expect("a client dials");
-        Box::pin(Arc::clone(&world).dial(client, server.expect("it is a server")))
+        Box::pin(Link::dial(Arc::clone(&world), client, server.expect("it is a server")))
     })));
 }
 

@@ -6,14 +6,32 @@ use std::time::Duration;
 use bytes::Bytes;
 use leasehold_resp::Frame;
 
-use super::link::Asked;
+use super::history::At;
 use super::plan::Fault;
 use super::server::Session;
 use super::world::World;
 use crate::lock::scripts;
+use crate::policy::Moment;
 
 /// A renewal that was on its way when the lock was given back may come this much later.
 const RENEWAL_SLACK: Duration = Duration::from_millis(100);
+
+/// When bytes were written: by the client's clock and in truth.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stamp {
+    pub(crate) by_client: Moment,
+    pub(crate) at: At,
+}
+
+/// By whom a command was sent, and how.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) server: usize,
+    pub(crate) client: usize,
+    pub(crate) stamp: Stamp,
+    /// Its connection has ended meanwhile.
+    pub(crate) is_cut: bool,
+}
 
 /// What a command is, as far as locks go.
 struct Deed<'a> {

@@ -1,22 +1,17 @@
 //! Servers, and what is wrong with the network between them and the clients.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use leasehold_resp::Frame;
 use tokio::sync::Notify;
-use tokio::time::sleep;
 
 use super::history::{At, History};
-use super::link::Link;
 use super::plan::{Fault, Plan};
 use super::prng::Prng;
 use super::server::{Server, Told};
-use crate::clock::simulated::{Client, elapsed};
-use crate::net::transport::simulated::{ReadHalf, WriteHalf};
 
 pub(crate) struct World {
     pub(crate) plan: Plan,
@@ -25,7 +20,7 @@ pub(crate) struct World {
     thawed: Vec<Notify>,
     /// Wakes whoever expires keys.
     awaited: Vec<Notify>,
-    pub(super) links: Mutex<BTreeMap<u64, Weak<Link>>>,
+    links: Mutex<BTreeMap<u64, Weak<dyn Line>>>,
     links_made: AtomicU64,
     /// Up to when nothing gets through between a client and a server.
     blocked: Mutex<BTreeMap<(usize, usize), At>>,
@@ -40,13 +35,20 @@ pub(crate) struct World {
     pub(crate) is_verbose: bool,
 }
 
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// A connection, as the world sees it.
+pub(super) trait Line: Send + Sync {
+    fn server(&self) -> usize;
+    fn is_cut(&self) -> bool;
+    fn cut(&self, is_void: bool);
+    fn is_harmed(&self) -> bool;
+    /// What becomes of the next reply.
+    fn wish_harm(&self, fault: Option<Fault>);
+    /// Sends a reply or a push to the client.
+    fn send(&self, frame: &Frame);
 }
 
-/// The host of a server, and back.
-pub(crate) fn host(server: usize) -> String {
-    format!("server-{server}")
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl World {
@@ -132,14 +134,24 @@ impl World {
         }
     }
 
-    pub(super) fn link(&self, number: u64) -> Option<Arc<Link>> {
-        lock(&self.links).get(&number).and_then(Weak::upgrade)
+    /// A number for a connection.
+    pub(super) fn next_link(&self) -> u64 {
+        self.links_made.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(super) fn links_of(&self, server: usize) -> Vec<Arc<Link>> {
+    pub(super) fn add_link(&self, number: u64, link: Weak<dyn Line>) {
+        lock(&self.links).insert(number, link);
+    }
+
+    pub(super) fn forget_link(&self, server: usize, number: u64) {
+        self.server(server).forget_link(number);
+        lock(&self.links).remove(&number);
+    }
+
+    fn links_of(&self, server: usize) -> Vec<Arc<dyn Line>> {
         let links = lock(&self.links);
         let links = links.values().filter_map(Weak::upgrade);
-        links.filter(|link| link.server == server).collect()
+        links.filter(|link| link.server() == server).collect()
     }
 
     /// Ends one connection of a server; what is under way is carried out all the same, or not.
@@ -154,6 +166,24 @@ impl World {
             (prng.index(links.len()), !(self.plan.has(Fault::Ghost) && prng.percent(60)))
         };
         links[index].cut(is_void);
+    }
+
+    /// The next reply on one connection to a server is lost, repeated or joined by another; or from it
+    /// on only pushes come.
+    pub(crate) fn harm_one(&self, server: usize, fault: Fault) {
+        let mut links = self.links_of(server);
+        links.retain(|link| !link.is_cut() && !link.is_harmed());
+        if !links.is_empty() {
+            let index = self.prng().index(links.len());
+            links[index].wish_harm(Some(fault));
+        }
+    }
+
+    /// No further reply is harmed.
+    pub(crate) fn harm_no_more(&self) {
+        for server in 0..self.plan.servers {
+            self.links_of(server).iter().for_each(|link| link.wish_harm(None));
+        }
     }
 
     pub(crate) fn stop(&self, server: usize, remembers: bool) {
@@ -173,7 +203,8 @@ impl World {
 
     pub(crate) fn tell(&self, told: Vec<Told>) {
         for (number, key) in told {
-            let Some(link) = self.link(number) else { continue };
+            let link = lock(&self.links).get(&number).and_then(Weak::upgrade);
+            let Some(link) = link else { continue };
             let keys = match key {
                 Some(key) => Frame::Array(vec![Frame::Bulk(key)]),
                 None => Frame::Null,
@@ -199,24 +230,6 @@ impl World {
 
     pub(crate) fn look_at_expiry(&self, server: usize) {
         self.awaited[server].notify_one();
-    }
-
-    /// A client connects.
-    pub(crate) async fn dial(
-        self: Arc<Self>,
-        client: Arc<Client>,
-        server: usize,
-    ) -> io::Result<(ReadHalf, WriteHalf)> {
-        let until = elapsed() + self.latency() * 2;
-        let until = until.max(self.blocked_until(client.number, server));
-        sleep(until - elapsed()).await;
-        if self.server(server).is_down() {
-            return Err(io::ErrorKind::ConnectionRefused.into());
-        }
-        let number = self.links_made.fetch_add(1, Ordering::Relaxed);
-        let (link, read) = Link::open(Arc::clone(&self), client.number, server, number);
-        lock(&self.links).insert(number, Arc::downgrade(&link));
-        Ok((read, WriteHalf(link)))
     }
 }
 

@@ -8,21 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::Finding;
 use crate::source::Source;
 
-/// Circles that are left, each a set of files in order. They may only shrink.
-const LEFT: [&[&str]; 2] = [
-    // A connection has who waits for replicas, and they keep the reply under way, which keeps it.
-    &["src/net/acknowledged.rs", "src/net/connection.rs", "src/net/reply.rs"],
-    &[
-        "src/sim/actor.rs",
-        "src/sim/harm.rs",
-        "src/sim/injector.rs",
-        "src/sim/link.rs",
-        "src/sim/run.rs",
-        "src/sim/witness.rs",
-        "src/sim/world.rs",
-    ],
-];
-
 type Module = Vec<String>;
 
 /// The modules of one crate, and the file that each is in.
@@ -35,15 +20,7 @@ struct Crate<'a> {
 
 /// The findings on one crate's files, each beside its path.
 pub(crate) fn check(sources: &[Source]) -> Vec<(String, Vec<Finding>)> {
-    judge(&circles(sources), &LEFT)
-}
-
-fn judge(found: &[Circle], left: &[&[&str]]) -> Vec<(String, Vec<Finding>)> {
-    let is_left = |circle: &&Circle| {
-        let files: Vec<&str> = circle.keys().map(String::as_str).collect();
-        left.iter().any(|left| *left == files)
-    };
-    let new = found.iter().filter(|circle| !is_left(circle)).map(|circle| {
+    let told = circles(sources).into_iter().map(|circle| {
         let arrows: Vec<String> = circle
             .iter()
             .map(|(file, names)| format!("{file} names {}", names.join(", ")))
@@ -51,22 +28,7 @@ fn judge(found: &[Circle], left: &[&[&str]]) -> Vec<(String, Vec<Finding>)> {
         let rule = format!("a circle of {} files: {}", circle.len(), arrows.join("; "));
         (circle.keys().next().cloned().unwrap_or_default(), vec![Finding::new(1, rule)])
     });
-    new.collect()
-}
-
-/// The circles of the list that are there no more, or have other files by now.
-pub(crate) fn gone(sources: &[Source]) -> Vec<(String, Vec<Finding>)> {
-    let found = circles(sources);
-    let is_there = |files: &&[&str]| {
-        found.iter().any(|circle| circle.keys().map(String::as_str).eq(files.iter().copied()))
-    };
-    let gone = LEFT.iter().filter(|files| !is_there(files));
-    gone.map(|files| {
-        let rule =
-            format!("LEFT in tests/tidy/circles.rs lists a circle that is not there: {files:?}");
-        (files[0].to_owned(), vec![Finding::new(1, rule)])
-    })
-    .collect()
+    told.collect()
 }
 
 /// The files of a circle, and what each names of it.
@@ -333,14 +295,14 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_told_unless_it_is_on_the_list() {
+    fn a_circle_is_told_with_its_arrows() {
         let sources = [
             Source::parse("src/a.rs", "use crate::b;"),
             Source::parse("src/b.rs", "use crate::a;"),
         ];
-        let found = circles(&sources);
-        assert_eq!(judge(&found, &[]).len(), 1);
-        assert_eq!(judge(&found, &[&["src/a.rs", "src/b.rs"]]), []);
-        assert_eq!(judge(&found, &[&["src/a.rs"]]).len(), 1, "it may only shrink");
+        let told = check(&sources);
+        assert_eq!(told.len(), 1);
+        let text = "a circle of 2 files: src/a.rs names src/b.rs; src/b.rs names src/a.rs";
+        assert_eq!(told[0].1, [Finding::new(1, text)]);
     }
 }
