@@ -33,6 +33,8 @@ mod state;
 mod timer_wheel;
 mod turns;
 mod validity;
+#[cfg(test)]
+mod waiter;
 
 pub(crate) use adapt::{Adaptive, OBSERVED_QUANTILE, Observed};
 pub(crate) use backoff::Backoff;
@@ -63,3 +65,5 @@ pub(crate) use state::time_left;
 pub(crate) use timer_wheel::{TimerKey, TimerWheel};
 pub(crate) use turns::Turns;
 pub(crate) use validity::Term;
+#[cfg(test)]
+pub(crate) use waiter::{QueueAnswer, WaiterAction, WaiterEvent, WaiterState};

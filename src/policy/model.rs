@@ -50,7 +50,26 @@
 //! - P3: no release deletes and no extension prolongs a lock that another attempt set; a lock is
 //!   never held for longer than its TTL after the last message that set it.
 //!
-//! With a rule switched off (`Mutant`, `Rule`) the search has to find a breach.
+//! With a rule switched off (`Mutant`, `Rule`, `Weakness`) the search has to find a breach.
+//!
+//! # Hand-over by queue and push
+//!
+//! [`queue`] searches what processes do that wait in a queue at one server, which hands the lock to the
+//! first of them by a push. Real there are `Term` and `WaiterState`. Nothing in it ships yet but the
+//! rules: the waiter stands in `policy/waiter.rs`, and is built in tests alone. The adversary loses
+//! questions, answers and pushes, ends subscriptions, lets questions of an ended connection arrive at
+//! any later time, crashes processes, has waiters leave, has a client of another library take the lock,
+//! loses the counter, expires keys as early as the drift allows, and restarts the server without memory
+//! under the guard. What must hold:
+//!
+//! - A process that holds has the key, and no other process holds. (But for the first half after a
+//!   restart without memory: there the guard keeps the second half.)
+//! - Each token is above all tokens that a holder had before.
+//! - Nobody is overtaken in the queue, unless its entry went with a late question or a lost subscription.
+//! - Once nothing fails any more, one of those who wait has the lock within six TTLs.
+//!
+//! Not covered there: the bound on entries that one release passes over, a relay within a process,
+//! several servers, a Cluster, a failover.
 //!
 //! # Bounds
 //!
@@ -76,7 +95,7 @@
 //!
 //! # Not covered
 //!
-//! Waiting, the retry policy, and how often a lock is handed over; TTLs that differ between
+//! The retry policy, and how often a lock is handed over; TTLs that differ between
 //! clients, and a longest TTL that is configured too small; clocks that run apart by more than the
 //! drift; memory that comes back older than it was (a restored snapshot), but for what a loss of it
 //! shows; replicas, Cluster and failover; the counters' idle expiry; tokens beyond 2^53; a user's
@@ -87,6 +106,7 @@ mod arrive;
 mod explore;
 mod fence;
 mod lease;
+mod queue;
 mod redis;
 mod tests;
 mod world;

@@ -3,6 +3,7 @@ mod exclusion;
 mod fencing;
 mod handover;
 mod mutants;
+mod queue;
 mod repair;
 
 use std::time::Duration;

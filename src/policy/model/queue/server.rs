@@ -1,0 +1,124 @@
+//! The server: what the scripts of the queue do, copied by hand.
+
+use super::keys::{ENTRIES, ENTRY_LIFE, Entry, Owner, Server};
+use super::world::{Ask, Mail, Queues, Weakness, World};
+
+/// What an answer says.
+pub(super) const YOURS: u8 = 1;
+pub(super) const WAITING: u8 = 2;
+pub(super) const WAITING_FIRST: u8 = 3;
+pub(super) const GONE: u8 = 4;
+pub(super) const REFUSED: u8 = 5;
+pub(super) const EXTENDED: u8 = 6;
+
+pub(super) const ASKS: [Ask; 5] = [Ask::Take, Ask::Enqueue, Ask::Beat, Ask::Leave, Ask::Extend];
+
+impl Queues {
+    fn mint(&self, server: &mut Server) -> u8 {
+        server.counter = match server.counter {
+            // The clock is above all tokens before.
+            0 if !self.is(Weakness::LostCounterGoesOn) => server.minted + 1,
+            counter => counter + 1,
+        };
+        server.minted = server.minted.max(server.counter);
+        server.counter
+    }
+
+    /// Carries out a question of a process's; its answer, if it has one.
+    pub(super) fn carry_out(&self, world: &mut World, process: usize, mail: Mail) -> Option<Mail> {
+        let owner = mail.owner;
+        let server = &mut world.server;
+        if server.guarded > 0 {
+            return None;
+        }
+        let answer = |what: u8, token: u8| Some(Mail { what, token, ..mail });
+        match ASKS[usize::from(mail.what)] {
+            Ask::Take => {
+                server.purge();
+                let is_overtaking = server.len > 0 && !self.is(Weakness::NewcomerOvertakes);
+                if server.owner != 0 || is_overtaking {
+                    return answer(REFUSED, 0);
+                }
+                let token = self.grant(world, process, owner);
+                answer(YOURS, token)
+            }
+            Ask::Leave => {
+                server.remove(owner);
+                if server.owner == owner {
+                    self.hand_on(world);
+                }
+                None
+            }
+            Ask::Extend if server.owner == owner => {
+                server.left = self.ttl(process);
+                answer(EXTENDED, 0)
+            }
+            Ask::Extend => None,
+            Ask::Enqueue => self.wait(world, process, mail, true),
+            Ask::Beat => self.wait(world, process, mail, false),
+        }
+    }
+
+    /// A waiter's question; with the first of an owner it enters the queue.
+    fn wait(&self, world: &mut World, process: usize, mail: Mail, enters: bool) -> Option<Mail> {
+        let answer = |what: u8, token: u8| Some(Mail { what, token, ..mail });
+        let (owner, ttl) = (mail.owner, self.ttl(process));
+        let server = &mut world.server;
+        server.purge();
+        if server.owner == owner {
+            if !self.is(Weakness::YoursWithoutRearming) {
+                server.left = ttl;
+            }
+            let token = if server.counter == 0 { self.mint(server) } else { server.counter };
+            return answer(YOURS, token);
+        }
+        let place = server.place(owner);
+        if place.is_none() && !enters && !self.is(Weakness::HeartbeatQueuesAgain) {
+            return answer(GONE, 0);
+        }
+        let is_first = place.unwrap_or(usize::from(server.len)) == 0;
+        let takes = enters || !self.is(Weakness::BeatsDoNotTake);
+        if server.owner == 0 && is_first && takes {
+            let token = self.grant(world, process, owner);
+            return answer(YOURS, token);
+        }
+        let at = place.unwrap_or(usize::from(server.len));
+        if at < ENTRIES {
+            server.queue[at] = Entry { owner, left: ENTRY_LIFE };
+            server.len += u8::from(place.is_none());
+            self.note_queued(world, process, owner);
+        }
+        answer(if is_first { WAITING_FIRST } else { WAITING }, 0)
+    }
+
+    /// The holder has gone: the first in the queue whom a push reaches has the lock.
+    pub(super) fn hand_on(&self, world: &mut World) {
+        world.server.free();
+        while world.server.len > 0 {
+            let Entry { owner, left } = world.server.queue[0];
+            world.server.remove(owner);
+            let process = self.process_of(owner);
+            let is_heard = world.processes[process].is_subscribed;
+            if left == 0 || !is_heard {
+                continue;
+            }
+            let token = if self.is(Weakness::HandsOverWithoutMinting) {
+                world.server.take(owner, self.ttl(process));
+                world.server.counter
+            } else {
+                self.grant(world, process, owner)
+            };
+            let process = &mut world.processes[process];
+            if !process.pushes.is_full() {
+                process.pushes.push(Mail { owner, token, ..Mail::default() });
+            }
+            return;
+        }
+    }
+
+    fn grant(&self, world: &mut World, process: usize, owner: Owner) -> u8 {
+        world.server.take(owner, self.ttl(process));
+        self.note_granted(world, process, owner);
+        self.mint(&mut world.server)
+    }
+}

@@ -1,0 +1,165 @@
+//! One process that waits in the queue of a lock: what it may believe, and when.
+//!
+//! ```text
+//!             Answered(Waiting)             Pushed, or
+//!   Asking ─────────────────────▶ Waiting ───────────────▶ held, from a moment
+//!      │                           │   ▲    Answered(Yours)   that is known
+//!      │ Answered(Yours)           ╰───╯
+//!      ╰───▶ held                Answered(Waiting)
+//! ```
+//!
+//! A waiter has one owner for all of its wait, which the server grants at most once. The server hands
+//! the lock to the first in the queue by a push. A push travels on another connection than the
+//! questions, so its arrival says nothing of when the lease began. What says it is the last question
+//! that the server answered with "still waiting": the grant came after that answer, so the lease ends
+//! no earlier than a TTL after that question was sent. Where there is no such answer, or too little is
+//! left of the lease by then, the waiter asks: a server that finds the lock to be the asking owner's
+//! gives it a whole TTL anew, which counts from before that question was sent.
+
+use std::time::Duration;
+
+use super::{Moment, Term};
+
+/// The longest that an entry of the queue lives without a word from its waiter: so nothing of the queue
+/// is left a minute after the last waiter has gone.
+const ENTRY_MAX: Duration = Duration::from_secs(30);
+/// Questions within the life of an entry: one may be lost, and another one late.
+const BEATS: u32 = 3;
+
+/// Where a waiter stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum WaiterState {
+    /// The server has answered no question of this owner's.
+    Asking,
+    /// The server has answered a question that was sent at `since`: the owner waits still.
+    Waiting { since: Moment },
+}
+
+/// What the waiter hears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaiterEvent {
+    /// The answer to the question that was sent at `asked_at`.
+    Answered { answer: QueueAnswer, asked_at: Moment },
+    /// The lock was handed to this owner.
+    Pushed,
+}
+
+/// What a server says to a question of a waiter's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QueueAnswer {
+    /// The lock is the owner's, for a whole TTL.
+    Yours,
+    /// The owner is in the queue.
+    Waiting,
+    /// The owner is not in the queue, and is not granted the lock any more.
+    Gone,
+}
+
+/// What the waiter does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaiterAction {
+    Wait,
+    /// Ask at once.
+    Ask,
+    /// Enter the queue anew, with a fresh owner.
+    ComeBack,
+    /// The lock is held; the lease counts from then.
+    Hold {
+        counts_from: Moment,
+    },
+}
+
+impl WaiterState {
+    /// Makes the transition, and says what to do.
+    pub(crate) fn happens(&mut self, event: WaiterEvent, term: Term, now: Moment) -> WaiterAction {
+        let counts_from = match (event, *self) {
+            (WaiterEvent::Answered { answer: QueueAnswer::Gone, .. }, _) => {
+                return WaiterAction::ComeBack;
+            }
+            (WaiterEvent::Answered { answer: QueueAnswer::Waiting, asked_at }, _) => {
+                *self = Self::Waiting { since: asked_at };
+                return WaiterAction::Wait;
+            }
+            (WaiterEvent::Answered { answer: QueueAnswer::Yours, asked_at }, _) => asked_at,
+            (WaiterEvent::Pushed, Self::Waiting { since }) => since,
+            (WaiterEvent::Pushed, Self::Asking) => return WaiterAction::Ask,
+        };
+        if term.is_worthwhile(term.deadline(counts_from), now) {
+            WaiterAction::Hold { counts_from }
+        } else {
+            WaiterAction::Ask
+        }
+    }
+}
+
+/// How long an entry of the queue lives without a word from its waiter.
+pub(crate) fn entry_life(term: Term) -> Duration {
+    term.ttl().min(ENTRY_MAX)
+}
+
+/// How long after one question a waiter asks the next.
+pub(crate) fn beat(term: Term) -> Duration {
+    entry_life(term) / BEATS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(6);
+
+    fn at(ms: u64) -> Moment {
+        Moment::from_nanos(0).after(Duration::from_millis(ms))
+    }
+
+    fn term() -> Term {
+        Term::new(TTL, None).unwrap()
+    }
+
+    fn answered(answer: QueueAnswer, ms: u64) -> WaiterEvent {
+        WaiterEvent::Answered { answer, asked_at: at(ms) }
+    }
+
+    #[test]
+    fn a_pushed_lease_counts_from_the_last_question_that_was_answered() {
+        let mut state = WaiterState::Asking;
+        let waits = answered(QueueAnswer::Waiting, 10);
+        assert_eq!(state.happens(waits, term(), at(12)), WaiterAction::Wait);
+        let waits = answered(QueueAnswer::Waiting, 2010);
+        assert_eq!(state.happens(waits, term(), at(2012)), WaiterAction::Wait);
+        let pushed = state.happens(WaiterEvent::Pushed, term(), at(3000));
+        assert_eq!(pushed, WaiterAction::Hold { counts_from: at(2010) });
+    }
+
+    #[test]
+    fn a_push_is_confirmed_where_no_answer_dates_it_or_too_little_is_left() {
+        let mut state = WaiterState::Asking;
+        assert_eq!(state.happens(WaiterEvent::Pushed, term(), at(1)), WaiterAction::Ask);
+        state.happens(answered(QueueAnswer::Waiting, 10), term(), at(12));
+        assert_eq!(state.happens(WaiterEvent::Pushed, term(), at(5900)), WaiterAction::Ask);
+        let yours = state.happens(answered(QueueAnswer::Yours, 5901), term(), at(5902));
+        assert_eq!(yours, WaiterAction::Hold { counts_from: at(5901) });
+    }
+
+    #[test]
+    fn an_answer_that_comes_too_late_is_asked_for_again() {
+        let mut state = WaiterState::Asking;
+        let late = state.happens(answered(QueueAnswer::Yours, 0), term(), at(5990));
+        assert_eq!(late, WaiterAction::Ask);
+    }
+
+    #[test]
+    fn an_owner_that_is_gone_is_never_used_again() {
+        let mut state = WaiterState::Waiting { since: at(1) };
+        let gone = state.happens(answered(QueueAnswer::Gone, 5), term(), at(6));
+        assert_eq!(gone, WaiterAction::ComeBack);
+    }
+
+    #[test]
+    fn entries_outlive_two_late_questions_and_no_minute() {
+        assert_eq!((entry_life(term()), beat(term())), (TTL, TTL / 3));
+        let long = Term::new(Duration::from_secs(3600), None).unwrap();
+        assert_eq!(entry_life(long), ENTRY_MAX);
+        assert!(beat(long) * BEATS <= ENTRY_MAX);
+    }
+}
