@@ -1,5 +1,7 @@
 //! One lock, as it is asked for.
 
+mod holding;
+
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
@@ -18,7 +20,7 @@ use crate::lock::names::Names;
 use crate::lock::one_or_many::OneOrMany;
 use crate::lock::order::{Order, Replicas, Wish};
 use crate::lock::owner::check_label;
-use crate::policy::{Retry, Term, Wait};
+use crate::policy::{Bounds, Retry, Term, Wait};
 
 /// A lock that is about to be taken: `.await` it, after setting what differs from the locker's
 /// defaults.
@@ -68,6 +70,7 @@ pub(crate) struct Asked {
     is_renewed: bool,
     is_fair: bool,
     replicas: Option<Replicas>,
+    bounds: Bounds,
 }
 
 impl LockRequest<Fenced> {
@@ -91,6 +94,7 @@ impl LockRequest<Fenced> {
             is_renewed,
             is_fair,
             replicas,
+            bounds: Bounds::default(),
         };
         Self { engine, defaults, asked, fencing: PhantomData }
     }
@@ -272,7 +276,7 @@ impl Asked {
     /// What is asked for, if it can be.
     fn wish(self, core: &Core, defaults: &Defaults, is_fenced: bool) -> Result<Wish, Error> {
         let Self { names, ttl, expected, min_validity, label, is_renewed, replicas, .. } = self;
-        let (wait, retry, is_fair) = (self.wait, self.retry, self.is_fair);
+        let (wait, retry, is_fair, bounds) = (self.wait, self.retry, self.is_fair, self.bounds);
         let names = names?;
         let fitting = || defaults.ttl(core.meter(), expected);
         let ttl = match (ttl, expected) {
@@ -290,7 +294,8 @@ impl Asked {
         label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;
         retry.check().map_err(Error::misuse)?;
         replicas.map_or(Ok(()), Replicas::check).map_err(Error::misuse)?;
-        let order = Order { term, label, is_fenced, is_renewed, replicas };
+        bounds.check().map_err(Error::misuse)?;
+        let order = Order { term, label, is_fenced, is_renewed, replicas, bounds };
         Ok(Wish { names, order, wait, retry, is_fair })
     }
 }

@@ -75,6 +75,11 @@ pub struct Run {
     #[arg(long, value_name = "TIME", default_value = TTL, value_parser = duration)]
     pub ttl: Duration,
 
+    /// End the command, and give the lock back, when the lock has been held for this long; TERM comes a
+    /// third of the TTL before
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub hold_at_most: Option<Duration>,
+
     /// Who we are, for those who wait; without it the host's name and our process
     #[arg(long, value_name = "TEXT")]
     pub label: Option<String>,

@@ -1,5 +1,7 @@
 //! One owner's hold on its locks: what a claim, its lease, and whoever keeps leases share.
 
+mod origin;
+
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
@@ -13,11 +15,12 @@ use super::one_or_many::OneOrMany;
 use super::order::{Order, Replicas};
 use super::owner::Owner;
 use super::participant::{Binding, Participant};
-use super::rare::{Rare, Succession, Vacate};
+use super::rare::Rare;
 use super::spans::HoldSpan;
 use crate::clock;
 use crate::policy::{
-    Ballot, End, LeaseEvent, LeaseState, Loss, Moment, Quorum, Relay, Term, TimerKey, look_at,
+    Ballot, Bounds, End, LeaseEvent, LeaseState, Loss, Moment, Quorum, Term, TimerKey, look_at,
+    renew_at,
 };
 use crate::server::place::Place;
 
@@ -55,7 +58,8 @@ impl Hold {
         participants: OneOrMany<Participant>,
         order: &Order,
     ) -> Self {
-        let Order { term, is_renewed, replicas, .. } = *order;
+        let Order { term, is_renewed, replicas, bounds, .. } = *order;
+        let is_rare = replicas.is_some() || !bounds.are_none();
         Self {
             core,
             names,
@@ -63,7 +67,7 @@ impl Hold {
             term,
             participants,
             is_renewed,
-            rare: replicas.map(|it| Box::new(Rare { replicas: Some(it), ..Rare::default() })),
+            rare: is_rare.then(|| Box::new(Rare { replicas, bounds, ..Rare::default() })),
             life: Life::new(),
             token: AtomicU64::new(0),
             granted_at: AtomicU64::new(0),
@@ -80,50 +84,6 @@ impl Hold {
         self.token.store(held.token.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// It takes over from this one.
-    pub(super) fn succeed(&mut self, before: &Self, relay: Relay, line: Arc<dyn Vacate>) {
-        let predecessor = before.owner.value().into();
-        let succession = Succession { predecessor, relay, line };
-        self.rare.get_or_insert_default().succession = Some(succession);
-    }
-
-    /// What it is known by to those who wait for its lock.
-    pub(super) fn address(&self) -> usize {
-        std::ptr::from_ref(self) as usize
-    }
-
-    /// It has ended, or will not begin: where it was handed over, the next one in this process is to
-    /// ask the servers.
-    pub(super) fn vacate(&self) {
-        if let Some(succession) = self.succession() {
-            succession.line.vacate(&self.names[0], self.address());
-        }
-    }
-
-    /// The value of the owner that this one takes over from, which servers may still have.
-    pub(super) fn predecessor(&self) -> Option<&[u8]> {
-        self.succession().map(|succession| &*succession.predecessor)
-    }
-
-    /// It takes what this owner has too, who gives it back by itself.
-    pub(super) fn include(&mut self, part: &[u8]) {
-        self.rare.get_or_insert_default().part = Some(part.into());
-    }
-
-    /// The value of the owner whose locks it finds as good as free.
-    pub(super) fn replaces(&self) -> Option<&[u8]> {
-        let part = || self.rare.as_ref()?.part.as_deref();
-        self.predecessor().or_else(part)
-    }
-
-    fn succession(&self) -> Option<&Succession> {
-        self.rare.as_ref()?.succession.as_ref()
-    }
-
-    pub(super) fn relay(&self) -> Relay {
-        self.succession().map_or_else(Relay::default, |succession| succession.relay)
-    }
-
     pub(super) fn replicas(&self) -> Option<Replicas> {
         self.rare.as_ref()?.replicas
     }
@@ -132,7 +92,18 @@ impl Hold {
     pub(super) fn begin(&self, until: Moment, token: Option<u64>, now: Moment) {
         self.token.store(token.unwrap_or(0), Ordering::Relaxed);
         self.granted_at.store(now.as_nanos(), Ordering::Relaxed);
-        self.happens(LeaseEvent::Granted { until }, now);
+        self.happens(LeaseEvent::Granted { until: self.bounds().cut(now, until) }, now);
+    }
+
+    fn bounds(&self) -> Bounds {
+        self.rare.as_ref().map_or_else(Bounds::default, |rare| rare.bounds)
+    }
+
+    /// When to renew it that was last asked for at `asked_at`: not before its end, where it may last
+    /// no longer.
+    pub(super) fn renew_at(&self, asked_at: Moment) -> Moment {
+        let last = |until: &Moment| self.bounds().are_reached(self.granted_at(), *until);
+        self.ends_at().filter(last).unwrap_or_else(|| renew_at(asked_at, self.term.ttl()))
     }
 
     pub(super) fn was_granted(&self) -> bool {
@@ -201,6 +172,7 @@ impl Hold {
 
     /// Moves its end to `until`, if that is later and it is held; whether it is.
     pub(super) fn prolong(&self, until: Moment) -> bool {
+        let until = self.bounds().cut(self.granted_at(), until);
         self.happens(LeaseEvent::Extended { until }, clock::now()).is_held()
     }
 
@@ -233,7 +205,10 @@ impl Hold {
 
     /// The one way of its state: makes the transition, and tells of what is new.
     fn happens(&self, event: LeaseEvent, now: Moment) -> LeaseState {
-        let overdue = || self.core.why_ended(now);
+        let overdue = |until| match self.bounds().are_reached(self.granted_at(), until) {
+            true => Loss::HeldLongest,
+            false => self.core.why_ended(now),
+        };
         let (before, after) = self.life.happens(event, now, overdue);
         match (before.is_held(), after.next.is_held()) {
             (false, true) => self.core.meter().note_lease_began(),

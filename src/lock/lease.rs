@@ -20,9 +20,7 @@ use super::round::Round;
 use super::spans::Step;
 use crate::clock;
 use crate::error::{Error, Kind, Report};
-use crate::policy::{
-    Backoff, End, LeaseState, Loss, Moment, Relay, Setback, TimerKey, Verdict, renew_at,
-};
+use crate::policy::{Backoff, End, LeaseState, Loss, Moment, Relay, Setback, TimerKey, Verdict};
 
 /// A caller that waits longer than this for a loss is told of it by a server. Most leases are given
 /// back sooner, and cost the server nothing.
@@ -49,7 +47,7 @@ impl Lease {
             false => ends_at,
             // What was granted by a server whose place another has taken is asked for there.
             true if hold.has_moved() => asked_at,
-            true => renew_at(asked_at, hold.term.ttl()),
+            true => hold.renew_at(asked_at),
         };
         let entry = engine.keeper().keep(hold.clone(), due);
         Self { engine: Arc::clone(engine), claim, entry, granted_by: GrantedBy::new(round) }

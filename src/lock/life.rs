@@ -30,7 +30,7 @@ impl Life {
         &self,
         event: LeaseEvent,
         now: Moment,
-        overdue: impl FnOnce() -> Loss,
+        overdue: impl FnOnce(Moment) -> Loss,
     ) -> (LeaseState, Transition) {
         let mut state = self.lock();
         let (before, transition) = (*state, state.transition(event, now, overdue));
@@ -64,7 +64,7 @@ mod interleavings {
     }
 
     fn happens(life: &Life, event: LeaseEvent, now: u64) -> Option<End> {
-        life.happens(event, at(now), || Loss::Expired).1.end
+        life.happens(event, at(now), |_| Loss::Expired).1.end
     }
 
     fn held_until_10() -> Arc<Life> {

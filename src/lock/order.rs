@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::names::Names;
 use super::one_or_many::OneOrMany;
-use crate::policy::{Retry, Term, Wait};
+use crate::policy::{Bounds, Retry, Term, Wait};
 
 /// What a lease is to be like, whoever grants it.
 #[derive(Clone)]
@@ -15,6 +15,7 @@ pub(crate) struct Order {
     pub(crate) is_fenced: bool,
     pub(crate) is_renewed: bool,
     pub(crate) replicas: Option<Replicas>,
+    pub(crate) bounds: Bounds,
 }
 
 /// How many replicas have to have a lease before it counts, and how long they may take.

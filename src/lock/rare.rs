@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::names::Names;
 use super::order::Replicas;
-use crate::policy::Relay;
+use crate::policy::{Bounds, Relay};
 
 /// See the module's documentation.
 #[derive(Default)]
@@ -13,6 +13,8 @@ pub(super) struct Rare {
     pub(super) succession: Option<Succession>,
     /// Replicas that must have the lease beside the servers themselves.
     pub(super) replicas: Option<Replicas>,
+    /// How long it is to be held beside what its TTL says.
+    pub(super) bounds: Bounds,
     /// The value of an owner of this process that has some of the locks, and answers for itself.
     pub(super) part: Option<Box<[u8]>>,
 }

@@ -30,7 +30,7 @@ use super::spans::Step;
 use crate::clock;
 use crate::net::connection::Connection;
 use crate::net::refusal::Code;
-use crate::policy::{Moment, TimerKey, Verdict, renew_at, retry_at};
+use crate::policy::{Moment, TimerKey, Verdict, retry_at};
 use crate::server::call::{Call, begin_all, send_whole};
 use crate::server::command::Command;
 
@@ -325,7 +325,7 @@ impl Go {
             if hold.prolong(hold.term.deadline(self.asked_at)) {
                 let now = clock::now();
                 hold.note_renewed(now.since(self.asked_at));
-                let again = renew_at(self.asked_at, hold.term.ttl());
+                let again = hold.renew_at(self.asked_at);
                 self.engine.keeper().schedule(*entry, hold.due(again, now));
             }
         } else if is_lost {

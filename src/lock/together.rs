@@ -23,7 +23,7 @@ use super::outlook::Outlook;
 use super::wait::Waiter;
 use crate::clock;
 use crate::error::Error;
-use crate::policy::{Moment, RetryState};
+use crate::policy::{Bounds, Moment, RetryState};
 
 /// How long the first turn lasts, and what comes before it: longer than a process may keep a lock to
 /// itself by handing it on.
@@ -72,7 +72,7 @@ async fn one_by_one(
     for count in 1..wish.names.len() {
         let wanted = Wish {
             names: wish.names[..count].iter().cloned().collect(),
-            order: Order { is_renewed: true, ..wish.order.clone() },
+            order: Order { is_renewed: true, bounds: Bounds::default(), ..wish.order.clone() },
             ..*wish
         };
         match next(engine, &wanted, outlook, &part, ends_at).await? {

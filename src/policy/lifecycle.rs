@@ -73,18 +73,19 @@ pub(crate) struct Transition {
 }
 
 impl LeaseState {
-    /// What `event` makes of it at `now`; `overdue` says why it is lost if its time is over.
+    /// What `event` makes of it at `now`; `overdue` says why it is lost if its time is over, by the
+    /// moment of its end.
     pub(crate) fn transition(
         self,
         event: LeaseEvent,
         now: Moment,
-        overdue: impl FnOnce() -> Loss,
+        overdue: impl FnOnce(Moment) -> Loss,
     ) -> Transition {
         let to = |next| Transition { next, end: None };
         let lost = |why| Transition { next: Self::Lost(why), end: Some(End::Lost(why)) };
         match (self, event) {
             (Self::Held { .. }, LeaseEvent::Lost(why)) => lost(why),
-            (Self::Held { until }, _) if until <= now => lost(overdue()),
+            (Self::Held { until }, _) if until <= now => lost(overdue(until)),
             (Self::Held { until: known }, LeaseEvent::Extended { until }) => {
                 #[cfg(test)]
                 if super::mutants::Mutant::ExtensionShortens.is_on() {
@@ -133,7 +134,7 @@ mod tests {
     }
 
     fn step(state: LeaseState, event: LeaseEvent, now: u64) -> Transition {
-        state.transition(event, at(now), || Loss::Expired)
+        state.transition(event, at(now), |_| Loss::Expired)
     }
 
     const fn ended(end: End) -> LeaseEvent {

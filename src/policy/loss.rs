@@ -23,9 +23,22 @@ pub enum Loss {
     Suspended,
     /// [`Locker::shutdown`](crate::Locker::shutdown) gave it back.
     ShutDown,
+    /// The longest time for which its request wanted it held is over
+    /// ([`LockRequest::hold_at_most`](crate::LockRequest::hold_at_most)).
+    HeldLongest,
 }
 
 impl Loss {
+    /// Every reason there is.
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Expired,
+        Self::Gone,
+        Self::NoQuorum,
+        Self::Suspended,
+        Self::ShutDown,
+        Self::HeldLongest,
+    ];
+
     /// Why a lease was lost whose deadline has passed at `now`, when the last beat of whoever
     /// keeps it was at `beat`.
     pub(crate) fn at_deadline(beat: Moment, now: Moment) -> Self {
@@ -41,6 +54,7 @@ impl fmt::Display for Loss {
             Self::NoQuorum => "too few servers still hold it",
             Self::Suspended => "its time was over after this process had stood still",
             Self::ShutDown => "the locker was shut down",
+            Self::HeldLongest => "the longest time for which its request wanted it held is over",
         })
     }
 }

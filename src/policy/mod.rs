@@ -6,6 +6,7 @@
 
 mod adapt;
 mod backoff;
+mod bounds;
 mod breaker;
 #[cfg(feature = "examine")]
 mod failover;
@@ -38,6 +39,7 @@ mod waiter;
 
 pub(crate) use adapt::{Adaptive, OBSERVED_QUANTILE, Observed};
 pub(crate) use backoff::Backoff;
+pub(crate) use bounds::Bounds;
 pub(crate) use breaker::Breaker;
 #[cfg(feature = "examine")]
 pub(crate) use failover::outliving;

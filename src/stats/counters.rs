@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::policy::Loss;
 
 /// How many reasons of a loss there are.
-pub(super) const LOSSES: usize = 5;
+pub(super) const LOSSES: usize = Loss::ALL.len();
 
 pub(super) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Relaxed);
@@ -18,5 +18,6 @@ pub(super) fn index_of(loss: Loss) -> usize {
         Loss::NoQuorum => 2,
         Loss::Suspended => 3,
         Loss::ShutDown => 4,
+        Loss::HeldLongest => 5,
     }
 }

@@ -126,8 +126,7 @@ struct Reasons<'a>(&'a Stats);
 
 impl fmt::Display for Reasons<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all = [Loss::Expired, Loss::Gone, Loss::NoQuorum, Loss::Suspended, Loss::ShutDown];
-        let some = all.map(|reason| (reason, self.0.losses(reason)));
+        let some = Loss::ALL.map(|reason| (reason, self.0.losses(reason)));
         let mut before = " (";
         for (reason, count) in some.into_iter().filter(|&(_, count)| count > 0) {
             write!(f, "{before}{count}: {reason}")?;

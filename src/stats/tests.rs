@@ -3,8 +3,6 @@ use std::sync::Mutex;
 use super::*;
 
 const NAME: &[u8] = b"invoice:42";
-const ALL_LOSSES: [Loss; LOSSES] =
-    [Loss::Expired, Loss::Gone, Loss::NoQuorum, Loss::Suspended, Loss::ShutDown];
 
 const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -29,7 +27,7 @@ fn noted(meter: &Meter) {
     repeat(&|| meter.note_woken());
     repeat(&|| meter.note_waiter_joined());
     repeat(&|| meter.note_lease_began());
-    for reason in ALL_LOSSES {
+    for reason in Loss::ALL {
         repeat(&|| meter.note_lost(NAME, reason));
     }
 }
@@ -49,7 +47,7 @@ fn everything_that_is_noted_is_in_its_own_figure() {
         [renewed, renewals_failed, repaired, handed_over, woken, waiting, held],
         [8, 9, 10, 11, 12, 13, 14]
     );
-    assert_eq!(ALL_LOSSES.map(|reason| stats.losses(reason)), [15, 16, 17, 18, 19]);
+    assert_eq!(Loss::ALL.map(|reason| stats.losses(reason)), [15, 16, 17, 18, 19, 20]);
     assert_eq!(stats.lost(), 85);
     let longest = [&stats.wait, &stats.hold, &stats.renewal_round_trip].map(Latencies::max);
     assert_eq!(longest, [Some(ms(1)), Some(ms(3)), Some(ms(4))]);

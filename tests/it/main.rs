@@ -14,6 +14,7 @@ mod credentials;
 mod examples;
 mod faults;
 mod harness;
+mod holding;
 mod lease;
 mod lock;
 mod lock_all;

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::pin::pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leasehold::{Error, Guard, Locker, Loss, ServerFailure};
+use leasehold::{Error, Guard, LockRequest, Locker, Loss, ServerFailure};
 use nix::sys::signal::Signal;
 use nix::unistd::{getppid, setsid};
 use rustix::process::Pid;
@@ -82,7 +82,8 @@ async fn serve(
     let (locker, wait) = connected?;
     let outcome = match unless_closed(front, take(&locker, run, wait)).await {
         Some(Ok(guard)) => {
-            let held = Held { locker: &locker, guard, run };
+            let ends_at = run.hold_at_most.map(|limit| now() + limit);
+            let held = Held { locker: &locker, guard, run, ends_at };
             hold(held, front, tree, command).await
         }
         Some(Err(failure)) => Err(failure),
@@ -130,7 +131,7 @@ async fn connect(servers: &Servers, run: &Run) -> Result<(Locker, Option<Duratio
 /// Takes the lock, and says so if it has to be waited for.
 async fn take(locker: &Locker, run: &Run, wait: Option<Duration>) -> Result<Guard, Failure> {
     let name = run.name.as_bytes();
-    let refused = match locker.try_lock(name).await {
+    let refused = match held(locker.try_lock(name), run).await {
         Err(error) if error.is_contended() && run.nonblock => {
             return Err(Failure::Conflict(error, run.conflict_exit_code));
         }
@@ -139,7 +140,7 @@ async fn take(locker: &Locker, run: &Run, wait: Option<Duration>) -> Result<Guar
         Err(error) if error.is_unavailable() && !run.nonblock => error,
         other => return Ok(other?),
     };
-    let request = locker.lock(name);
+    let request = held(locker.lock(name), run);
     let request = match wait {
         Some(limit) => request.wait_at_most(limit),
         None => request,
@@ -163,6 +164,14 @@ async fn take(locker: &Locker, run: &Run, wait: Option<Duration>) -> Result<Guar
     unreachable!("there is no end to counting")
 }
 
+/// For as long as it is to be held.
+fn held(request: LockRequest, run: &Run) -> LockRequest {
+    match run.hold_at_most {
+        Some(limit) => request.hold_at_most(limit),
+        None => request,
+    }
+}
+
 fn conflict(error: Error, run: &Run) -> Failure {
     if error.is_contended() {
         return Failure::Conflict(error, run.conflict_exit_code);
@@ -175,6 +184,8 @@ struct Held<'a> {
     locker: &'a Locker,
     guard: Guard,
     run: &'a Run,
+    /// When it has been held for as long as it may be.
+    ends_at: Option<Duration>,
 }
 
 /// Has the command run while the lease holds, and gives it back.
@@ -249,13 +260,17 @@ async fn attend(
 
 /// Ends all of a command whose lease is lost, or is about to be.
 async fn lose(
-    Held { locker, guard, run }: &Held<'_>,
+    Held { locker, guard, run, ends_at }: &Held<'_>,
     kill_in: Duration,
     front: &mut Channel,
     tree: &mut Tree,
 ) -> Failure {
     let killed_at = now() + kill_in.max(FAREWELL) + run.ttl / FRONT_KILLS_AT;
     let left = || killed_at.saturating_sub(now());
+    // One that is renewed comes near its end only at its limit.
+    let nearly = now() + run.ttl / TERM_AT + SECOND;
+    let reason =
+        if ends_at.is_some_and(|end| end <= nearly) { Loss::HeldLongest } else { Loss::Expired };
     // The command gets its time, and meanwhile the servers say why the lease cannot be renewed.
     let ended = async { tokio::join!(tree.end(kill_in), why(locker, &run.name)).1 };
     let why = tokio::select! {
@@ -264,7 +279,7 @@ async fn lose(
         why = ended => why,
     };
     tree.kill().await;
-    match (guard.loss().unwrap_or(Loss::Expired), why) {
+    match (guard.loss().unwrap_or(reason), why) {
         (Loss::Expired | Loss::NoQuorum, Some(why)) => Failure::NotRenewed(why),
         (loss, _) => Failure::Lost(loss),
     }

@@ -95,6 +95,17 @@ async fn signals_end_a_wait_at_once_and_are_passed_on_to_the_command() {
 }
 
 /// All that a command has started ends with its lease, also what does not want to.
+/// TERM comes while the lease is still held, so that its lock is given back.
+#[tokio::test]
+async fn a_command_is_ended_once_it_has_held_the_lock_for_as_long_as_it_may() {
+    let server = RedisServer::start();
+    let words = ["run", "--ttl", "1s", "--hold-at-most", "1500ms", "job", "sleep", "60"];
+    let done = output(&mut leasehold(&server.url(), &words)).await;
+    assert_eq!(code(&done), 75, "{done:?}");
+    assert!(stderr(&done).contains("the longest time for which its request"), "{done:?}");
+    assert!(is_free(&server, "job"));
+}
+
 #[tokio::test]
 async fn a_lost_lease_ends_all_that_the_command_has_started() {
     let server = RedisServer::start();

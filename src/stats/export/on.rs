@@ -49,7 +49,7 @@ const HISTOGRAMS: [(&str, &str); 3] = [
 ];
 
 /// Everything that a counter counts.
-const COUNTED: [Figure; 21] = [
+const COUNTED: [Figure; 22] = [
     Figure::Attempt,
     Figure::Contended,
     Figure::Unknown,
@@ -70,6 +70,7 @@ const COUNTED: [Figure; 21] = [
     Figure::Lost(Loss::NoQuorum),
     Figure::Lost(Loss::Suspended),
     Figure::Lost(Loss::ShutDown),
+    Figure::Lost(Loss::HeldLongest),
     Figure::Woken,
 ];
 
@@ -138,6 +139,7 @@ fn losses(reason: Loss) -> Counter {
         Loss::NoQuorum => counter!("leasehold_losses_total", "reason" => "no_quorum"),
         Loss::Suspended => counter!("leasehold_losses_total", "reason" => "suspended"),
         Loss::ShutDown => counter!("leasehold_losses_total", "reason" => "shut_down"),
+        Loss::HeldLongest => counter!("leasehold_losses_total", "reason" => "held_longest"),
     }
 }
 

@@ -1,0 +1,53 @@
+//! What a hold takes over from others of this process.
+
+use std::sync::Arc;
+
+use super::Hold;
+use crate::lock::rare::{Succession, Vacate};
+use crate::policy::Relay;
+
+impl Hold {
+    /// It takes over from this one.
+    pub(in crate::lock) fn succeed(&mut self, before: &Self, relay: Relay, line: Arc<dyn Vacate>) {
+        let predecessor = before.owner.value().into();
+        let succession = Succession { predecessor, relay, line };
+        self.rare.get_or_insert_default().succession = Some(succession);
+    }
+
+    /// What it is known by to those who wait for its lock.
+    pub(in crate::lock) fn address(&self) -> usize {
+        std::ptr::from_ref(self) as usize
+    }
+
+    /// It has ended, or will not begin: where it was handed over, the next one in this process is to
+    /// ask the servers.
+    pub(in crate::lock) fn vacate(&self) {
+        if let Some(succession) = self.succession() {
+            succession.line.vacate(&self.names[0], self.address());
+        }
+    }
+
+    /// The value of the owner that this one takes over from, which servers may still have.
+    pub(in crate::lock) fn predecessor(&self) -> Option<&[u8]> {
+        self.succession().map(|succession| &*succession.predecessor)
+    }
+
+    /// It takes what this owner has too, who gives it back by itself.
+    pub(in crate::lock) fn include(&mut self, part: &[u8]) {
+        self.rare.get_or_insert_default().part = Some(part.into());
+    }
+
+    /// The value of the owner whose locks it finds as good as free.
+    pub(in crate::lock) fn replaces(&self) -> Option<&[u8]> {
+        let part = || self.rare.as_ref()?.part.as_deref();
+        self.predecessor().or_else(part)
+    }
+
+    fn succession(&self) -> Option<&Succession> {
+        self.rare.as_ref()?.succession.as_ref()
+    }
+
+    pub(in crate::lock) fn relay(&self) -> Relay {
+        self.succession().map_or_else(Relay::default, |succession| succession.relay)
+    }
+}

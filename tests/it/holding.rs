@@ -1,0 +1,96 @@
+//! Leases that are held for a while that their request sets, whatever their TTL.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+use leasehold::{Event, Locker, Loss};
+use leasehold_testing::{Cluster, Fleet, RedisServer, eventually, soon};
+
+/// Renewed often; longer than a busy machine keeps a process waiting.
+const SHORT: Duration = Duration::from_millis(900);
+/// So long that no key is ever free because of it.
+const LONG: Duration = Duration::from_secs(3600);
+/// Longer than a lease of [`SHORT`] that is not renewed.
+const LIMIT: Duration = Duration::from_secs(2);
+
+async fn connect(urls: impl IntoIterator<Item = String>) -> Locker {
+    soon("it connects", Locker::builder().nodes(urls).connect()).await.unwrap()
+}
+
+/// Held for longer than its TTL, renewed until then, lost at its limit, and free once it is dropped.
+async fn is_held_for_its_limit(locker: &Locker, name: &str, is_there: impl Fn() -> bool) {
+    let request = locker.lock(name).ttl(SHORT).hold_at_most(LIMIT);
+    let guard = soon("a lock", request.into_future()).await.unwrap();
+    assert!(guard.remaining() <= SHORT);
+    assert_eq!(soon("its limit", guard.lost()).await, Loss::HeldLongest);
+    assert!(locker.stats().renewed >= 2, "it lasted beyond its TTL");
+    assert_eq!((guard.loss(), guard.remaining()), (Some(Loss::HeldLongest), Duration::ZERO));
+    assert_eq!(locker.stats().losses(Loss::HeldLongest), 1);
+    let error = guard.release().await.unwrap_err();
+    assert!(error.is_lost() && error.loss() == Some(Loss::HeldLongest), "{error}");
+    eventually("it is free", || !is_there()).await;
+}
+
+#[tokio::test]
+async fn a_lease_ends_at_its_limit_although_it_is_renewed() {
+    let server = RedisServer::start();
+    let locker = connect([server.url()]).await;
+    is_held_for_its_limit(&locker, "a", || server.cli_text(&["EXISTS", "a"]) == "1").await;
+}
+
+#[tokio::test]
+async fn a_quorums_lease_ends_at_its_limit_although_it_is_renewed() {
+    let fleet = Fleet::start(3);
+    let locker = connect(fleet.urls()).await;
+    is_held_for_its_limit(&locker, "a", || fleet.holding("a") > 0).await;
+}
+
+#[cfg(feature = "cluster")]
+#[tokio::test]
+async fn a_clusters_lease_ends_at_its_limit_although_it_is_renewed() {
+    let cluster = Cluster::start();
+    let locker = connect([cluster.seed_url(3)]).await;
+    is_held_for_its_limit(&locker, "a", || cluster.holding("a")).await;
+}
+
+/// A holder that does not end keeps its key for no longer than the TTL that ran at the limit: what
+/// would only last beyond the limit is not asked for.
+#[tokio::test]
+async fn a_limit_is_moved_by_nothing_and_nothing_is_renewed_for_what_comes_behind_it() {
+    let server = RedisServer::start();
+    let heard = Arc::new(AtomicU32::new(0));
+    let observer = {
+        let heard = Arc::clone(&heard);
+        move |event: &Event<'_>| {
+            if matches!(event, Event::Lost { reason: Loss::HeldLongest, .. }) {
+                heard.fetch_add(1, Relaxed);
+            }
+        }
+    };
+    let builder = Locker::builder().node(server.url()).observer(observer);
+    let locker = builder.connect().await.unwrap();
+    let limit = Duration::from_millis(400);
+    let guard = locker.lock("a").ttl(LONG).hold_at_most(limit).await.unwrap();
+    assert!(guard.remaining() <= limit);
+    guard.extend().await.unwrap();
+    assert!(guard.remaining() <= limit);
+    let error = soon("its end", guard.run(std::future::pending::<()>())).await.unwrap_err();
+    assert_eq!(error.loss(), Some(Loss::HeldLongest));
+    assert!(guard.extend().await.unwrap_err().is_lost());
+    assert_eq!(heard.load(Relaxed), 1);
+    // Its holder has not let go of it.
+    assert_eq!(server.cli_text(&["EXISTS", "a"]), "1");
+    drop(guard);
+    eventually("it is free", || server.cli_text(&["EXISTS", "a"]) == "0").await;
+    // Its TTL lasts until its limit, so that there is nothing to renew it for.
+    let renewed = locker.stats().renewed;
+    let guard = locker.lock("b").ttl(limit * 6).hold_at_most(limit * 4).await.unwrap();
+    eventually("its end", || guard.is_lost()).await;
+    assert_eq!((guard.loss(), locker.stats().renewed), (Some(Loss::HeldLongest), renewed));
+    // What ends before its limit ends as ever.
+    let guard = locker.lock("a").ttl(SHORT).hold_at_most(LONG).no_renewal().await.unwrap();
+    assert_eq!(soon("its end", guard.lost()).await, Loss::Expired);
+    let error = locker.lock("a").hold_at_most(Duration::ZERO).await.map(|_| ()).unwrap_err();
+    assert!(error.is_misuse(), "{error}");
+}
