@@ -37,12 +37,14 @@ struct Scenario {
     run: fn(turns: u32),
 }
 
-const SCENARIOS: [Scenario; 10] = [
+const SCENARIOS: [Scenario; 12] = [
     Scenario { name: "encode-set-nx-px", turns: 1000, run: encode_set },
     Scenario { name: "encode-evalsha", turns: 1000, run: encode_evalsha },
     Scenario { name: "decode-1000-replies", turns: 10, run: decode_replies },
     Scenario { name: "pair-unfenced", turns: 300, run: |turns| pairs(turns, ONE, &unfenced) },
     Scenario { name: "pair-fenced", turns: 300, run: |turns| pairs(turns, ONE, &fenced) },
+    Scenario { name: "crowd-unfenced", turns: 640, run: |turns| crowd(turns, unfenced_of) },
+    Scenario { name: "crowd-fenced", turns: 640, run: |turns| crowd(turns, fenced_of) },
     Scenario { name: "pair-dropped", turns: 300, run: |turns| pairs(turns, ONE, &dropped) },
     Scenario { name: "five-unfenced", turns: 200, run: |turns| pairs(turns, FIVE, &unfenced) },
     Scenario { name: "five-fenced", turns: 200, run: |turns| pairs(turns, FIVE, &fenced) },
@@ -55,6 +57,8 @@ type Setting = (usize, Answers);
 const ONE: Setting = (1, Answers::AtOnce);
 const FIVE: Setting = (5, Answers::AtOnce);
 const IN_TURN: Setting = (5, Answers::InTurn);
+/// How many tasks share a connection.
+const CROWD: u32 = 64;
 
 fn main() {
     let wanted: Vec<String> =
@@ -150,6 +154,52 @@ fn pairs(turns: u32, setting: Setting, pair: &impl AsyncFn(&Locker)) {
     let (runtime, mut servers, locker) = connect(setting);
     repeat(&runtime, (&mut servers, Servers::serve), turns / 10, &locker, pair);
     client_part(&mut || repeat(&runtime, (&mut servers, server_part), turns, &locker, pair));
+}
+
+async fn unfenced_of(locker: Locker, name: String, pairs: u32) {
+    for _ in 0..pairs {
+        let guard = locker.lock(&name).unfenced().await.expect("it is granted");
+        guard.release().await.expect("it is held");
+    }
+}
+
+async fn fenced_of(locker: Locker, name: String, pairs: u32) {
+    for _ in 0..pairs {
+        let guard = locker.lock(&name).await.expect("it is granted");
+        guard.release().await.expect("it is held");
+    }
+}
+
+/// Pairs of many tasks on one connection.
+fn crowd<F: Future<Output = ()> + Send + 'static>(turns: u32, pairs: fn(Locker, String, u32) -> F) {
+    let (runtime, mut servers, locker) = connect(ONE);
+    gather(&runtime, (&mut servers, Servers::serve), turns / CROWD, &locker, pairs);
+    client_part(&mut || {
+        gather(&runtime, (&mut servers, server_part), turns / CROWD, &locker, pairs);
+    });
+}
+
+fn gather<F: Future<Output = ()> + Send + 'static>(
+    runtime: &Runtime,
+    (servers, serve): (&mut Servers, fn(&mut Servers)),
+    each: u32,
+    locker: &Locker,
+    pairs: fn(Locker, String, u32) -> F,
+) {
+    runtime.block_on(async {
+        let mut tasks = tokio::task::JoinSet::new();
+        for task in 0..CROWD {
+            tasks.spawn(pairs(locker.clone(), format!("crowd:{task}"), each));
+        }
+        let mut doing = pin!(tasks.join_all());
+        poll_fn(|context| {
+            let done = doing.as_mut().poll(context);
+            serve(servers);
+            context.waker().wake_by_ref();
+            done.map(drop)
+        })
+        .await;
+    });
 }
 
 fn refused(turns: u32) {

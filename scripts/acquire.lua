@@ -42,7 +42,7 @@
 -- overtake them; a second after the holder's TTL the number is forgotten. One who waits for one lock
 -- is refused before its counter is read.
 
-local stamp, predecessor = tonumber(ARGV[#ARGV]), ARGV[8] and ARGV[7]
+local stamp, predecessor = ARGV[#ARGV], ARGV[8] and ARGV[7]
 local counter = '0'
 for lock = 1, #KEYS, 3 do
   local holder = redis.call('GET', KEYS[lock])

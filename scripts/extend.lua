@@ -17,19 +17,19 @@
 -- other error of GET, such as a right that the user lacks, says nothing of the lock: it is raised by
 -- a second GET, which has the server say on which line.
 
-local stamp, all = tonumber(ARGV[#ARGV]), true
+local stamp, all = ARGV[#ARGV], true
 local kept = {stamp}
 for lock = 1, #KEYS do
   kept[lock + 1] = 0
   local holder = redis.pcall('GET', KEYS[lock])
-  if type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true) then
-    redis.call('GET', KEYS[lock])
-  end
   if holder == ARGV[2 * lock - 1] then
     redis.call('PEXPIRE', KEYS[lock], ARGV[2 * lock])
     redis.call('GET', KEYS[lock])
     kept[lock + 1] = 1
   else
+    if type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true) then
+      redis.call('GET', KEYS[lock])
+    end
     all = false
   end
 end

@@ -6,7 +6,7 @@
 --         where it has none}; {stamp} where nobody holds the lock
 -- Atomic  because a server runs a script whole: the value and the TTL are of the same lease.
 
-local stamp = tonumber(ARGV[1])
+local stamp = ARGV[1]
 local holder = redis.call('GET', KEYS[1])
 if not holder then
   return {stamp}

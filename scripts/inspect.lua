@@ -12,7 +12,7 @@
 -- Of WRONGTYPE it is said that the key is no lock; any other error, such as a right that the user
 -- lacks, is raised by a second GET, which has the server say on which line.
 
-local shown = {tonumber(ARGV[2])}
+local shown = {ARGV[2]}
 for lock = 1, #KEYS, 3 do
   local holder = redis.pcall('GET', KEYS[lock])
   if type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true) then

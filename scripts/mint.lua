@@ -16,7 +16,7 @@
 -- else had it when the token was accepted, and tokens rise in the order in which the lock is held.
 -- Of numbers, of clocks and of the counter's expiry, what stands at the head of acquire.lua holds here.
 
-local stamp = tonumber(ARGV[3])
+local stamp = ARGV[3]
 local accepted = redis.call('GET', KEYS[1])
 local counter = tonumber(accepted or '0')
 if not counter or counter >= 9007199254740991 then

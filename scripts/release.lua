@@ -13,16 +13,16 @@
 -- GET, such as a right that the user lacks, is raised by a second GET: so the server says on which
 -- line.
 
-local stamp, predecessor = tonumber(ARGV[#ARGV]), ARGV[3] and ARGV[2]
+local owner, stamp, predecessor = ARGV[1], ARGV[#ARGV], ARGV[3] and ARGV[2]
 local reply = stamp
 for lock = 1, #KEYS do
   local holder = redis.pcall('GET', KEYS[lock])
-  if type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true) then
-    redis.call('GET', KEYS[lock])
-  end
-  if holder and (holder == ARGV[1] or holder == predecessor) then
+  if holder == owner or holder == predecessor then
     redis.call('DEL', KEYS[lock])
   else
+    if type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true) then
+      redis.call('GET', KEYS[lock])
+    end
     reply = {stamp, 0}
   end
 end

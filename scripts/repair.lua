@@ -14,7 +14,7 @@
 -- was accepted here later. The lock is read once more after it was written: what a server tracks
 -- for a connection, it forgets at a write.
 
-local stamp = tonumber(ARGV[#ARGV])
+local stamp = ARGV[#ARGV]
 for lock = 1, #KEYS, 2 do
   local holder = redis.call('GET', KEYS[lock])
   if holder and holder ~= ARGV[1] then

@@ -16,7 +16,7 @@
 -- script's keys. The lock is not the owner's to use yet: it has no token, and mint.lua may come too
 -- late.
 
-local stamp, predecessor = tonumber(ARGV[#ARGV]), ARGV[5] and ARGV[4]
+local stamp, predecessor = ARGV[#ARGV], ARGV[5] and ARGV[4]
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] and holder ~= predecessor then
   return {stamp, 'held', string.sub(holder, 1, 320), redis.call('PTTL', KEYS[1]), '0', 0}

@@ -48,17 +48,17 @@ impl Blast {
         }
     }
 
-    /// Every reply is one line; one that begins otherwise has what no other reply of ours has.
+    /// A reply that is not a yes has what no yes has, or is shorter, and leaves the rest to wait for.
     fn read_replies(&self) {
         let mut chunk = [0; 64 * 1024];
-        let mut expected = 2 * self.pairs;
+        let mut expected = self.pairs * self.pen.bytes_of_replies();
         while expected > 0 {
             let read = (&self.stream).read(&mut chunk).expect("the server answers");
             assert_ne!(read, 0, "the server hung up");
             let text = &chunk[..read];
-            let is_yes = !text.iter().any(|byte| b"-*$".contains(byte));
+            let is_yes = !text.iter().any(|byte| b"-*".contains(byte));
             assert!(is_yes, "{}", text.escape_ascii());
-            expected -= text.iter().filter(|&&byte| byte == b'\n').count();
+            expected = expected.checked_sub(read).expect("the server says no more than yes");
         }
     }
 }

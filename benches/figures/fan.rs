@@ -93,7 +93,7 @@ impl Fan {
 }
 
 impl Line {
-    /// A reply is one line, and short enough to come whole. All that may come say yes.
+    /// A reply is short enough to come whole. All that may come say yes.
     fn poll_replies(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while self.owed > 0 {
             let mut bytes = [0; 256];
@@ -103,8 +103,10 @@ impl Line {
                 self.is_broken = true;
                 return Poll::Pending;
             }
-            for reply in buffer.filled().split_inclusive(|&byte| byte == b'\n') {
-                assert!(YES.contains(&reply), "{}", reply.escape_ascii());
+            let mut said = buffer.filled();
+            while !said.is_empty() {
+                let yes = YES.iter().find(|yes| said.starts_with(yes));
+                said = &said[yes.unwrap_or_else(|| panic!("{}", said.escape_ascii())).len()..];
                 self.owed -= 1;
             }
         }

@@ -16,7 +16,7 @@ const TTL_MS: u64 = 10_000;
 /// The last word of each script's command, as long as Leasehold's.
 pub const STAMP: &str = "1234567890123456";
 /// Both replies that grant a lock, the second of which says also that it is given back.
-pub const YES: [&[u8]; 2] = [b"+OK\r\n", b":1234567890123456\r\n"];
+pub const YES: [&[u8]; 2] = [b"+OK\r\n", b"$16\r\n1234567890123456\r\n"];
 const OWNER_DIGITS: usize = 32;
 const READ_BUFFER_BYTES: usize = 4096;
 
@@ -140,6 +140,12 @@ impl Pen {
         }
     }
 
+    /// Of the two replies of a pair that is granted.
+    pub fn bytes_of_replies(&self) -> usize {
+        let acquired = if self.kind == Kind::Fenced { YES[1] } else { YES[0] };
+        acquired.len() + YES[1].len()
+    }
+
     /// The same owner gives the lock back; returns the reply that says so.
     pub fn release(&self, out: &mut BytesMut, keys: &Keys) -> &'static [u8] {
         let (script, name) = (self.scripts.release.as_bytes(), keys.lock.as_bytes());
@@ -182,7 +188,7 @@ impl Bare {
     async fn round_trip(&mut self, expected: &[u8]) {
         self.stream.write_all(&self.out).await.expect("the server reads");
         self.received.clear();
-        while !self.received.ends_with(b"\r\n") {
+        while self.received.len() < expected.len() {
             let read = self.stream.read_buf(&mut self.received).await.expect("the server answers");
             assert_ne!(read, 0, "the server hung up");
         }

@@ -169,11 +169,10 @@ fn reply(server: usize, words: &[Bytes], refuses: bool, out: &mut Vec<u8>) {
         }
         b"SCRIPT" => bulk(&digest_of(&words[2])),
         b"EVALSHA" if words.len() == 13 && refuses => format!(
-            "*6\r\n:{stamp}\r\n$4\r\nheld\r\n{}:5000\r\n$1\r\n0\r\n:0\r\n",
+            "*6\r\n$16\r\n{stamp}\r\n$4\r\nheld\r\n{}:5000\r\n$1\r\n0\r\n:0\r\n",
             bulk("0123456789abcdef0123456789abcdef")
         ),
-        b"EVALSHA" | b"EVAL" => format!(":{stamp}\r\n"),
-        b"ECHO" => bulk(&stamp),
+        b"EVALSHA" | b"EVAL" | b"ECHO" => bulk(&stamp),
         _ => "+OK\r\n".to_owned(),
     };
     out.extend_from_slice(text.as_bytes());

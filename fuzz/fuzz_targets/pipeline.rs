@@ -115,6 +115,17 @@ enum Waiting {
     Seal,
 }
 
+/// A reply as its caller gets it: a script's stamp as a number.
+fn told(kind: Kind, reply: Frame) -> Frame {
+    match reply {
+        Frame::Bulk(stamp) if kind == Kind::Script => {
+            let stamp = std::str::from_utf8(&stamp).ok().and_then(|stamp| stamp.parse().ok());
+            Frame::Integer(stamp.expect("it was judged to be a stamp"))
+        }
+        reply => reply,
+    }
+}
+
 struct Model {
     pipeline: Pipeline<u32>,
     decoder: Decoder,
@@ -352,10 +363,10 @@ impl Model {
             let command = &mut self.commands[ordinal];
             let answer = match command.kind {
                 Kind::Script => {
-                    let stamp = std::str::from_utf8(words.last().unwrap()).unwrap();
+                    let stamp = words.last().unwrap();
                     assert!(stamp.len() == STAMP_ROOM.len() && words.len() == 3);
                     assert_eq!(words[1], command.words[1], "in order, once");
-                    Frame::Integer(stamp.parse().unwrap())
+                    Frame::Bulk(stamp.clone())
                 }
                 kind => {
                     assert_eq!(words, command.words, "in order, once");
@@ -495,7 +506,7 @@ impl Model {
                 };
                 assert!(is_proved || frame.error().is_some(), "{frame:?} is another's reply");
                 assert!(is_own || !self.is_sound);
-                command.reply = Some(frame);
+                command.reply = Some(told(command.kind, frame));
                 self.answered += 1;
             }
         }

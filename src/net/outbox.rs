@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 
-use super::proof::STAMP_DIGITS;
+use super::proof::{Digits, STAMP_DIGITS};
 
 /// An `ECHO`, with room for a stamp.
 const SEAL: &[u8] = b"*2\r\n$4\r\nECHO\r\n$16\r\n0000000000000000\r\n";
@@ -79,13 +79,13 @@ impl Outbox {
     }
 
     /// Writes a stamp into the room for it at the end of what was appended last.
-    pub(super) fn stamp(&mut self, digits: &[u8; STAMP_DIGITS]) {
+    pub(super) fn stamp(&mut self, digits: &Digits) {
         let end = self.outgoing.len() - CRLF_BYTES;
         self.outgoing[end - STAMP_DIGITS..end].copy_from_slice(digits);
     }
 
     /// Appends a seal; returns the offset at which it begins.
-    pub(super) fn append_seal(&mut self, digits: &[u8; STAMP_DIGITS]) -> u64 {
+    pub(super) fn append_seal(&mut self, digits: &Digits) -> u64 {
         let (starts_at, before) = (self.appended, self.outgoing.len());
         self.outgoing.extend_from_slice(SEAL);
         self.stamp(digits);

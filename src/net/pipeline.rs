@@ -244,7 +244,8 @@ impl<W: Clone> Pipeline<W> {
         if is_borne(&Fault::Misplaced) && self.slots[index].place.judge(&frame).is_err() {
             return Ok(self.answer(index, Err(Failure::Unknown(Fault::Misplaced))));
         }
-        let waker = self.answer(index, Ok(frame.into_value()));
+        let reply = self.slots[index].place.told(frame);
+        let waker = self.answer(index, Ok(reply));
         if waker.is_some() {
             self.outbox.expect_one();
         }

@@ -2,8 +2,9 @@
 //!
 //! A reply does not name its command: it belongs to the command at its place in the queue, as long
 //! as no reply was lost on the way and none was added. So every script is given a *stamp*, a number
-//! that no other command on the connection has, and gives it back in its reply. A reply that has no
-//! room for one, as an error, counts only once a stamped reply behind it has come in its own place.
+//! that no other command on the connection has, and gives it back in its reply, as the text that came:
+//! it would cost the server a tenth of a release to read that as a number and to spell it again. A reply
+//! that has no room for one, as an error, counts only once a stamped reply behind it has come in its own place.
 //! Where no script goes behind it in the same write, a [`Seal`] does, an `ECHO` of a stamp; and a seal
 //! is sent once a script has been refused.
 
@@ -14,15 +15,15 @@ use super::refusal::ServerError;
 #[cfg(test)]
 use crate::policy::mutants::Mutant;
 
-/// A stamp's digits. All have as many, so that one can be written over another; Lua counts exactly
-/// up to 9,007,199,254,740,992.
+pub(super) type Digits = [u8; STAMP_DIGITS];
+/// A stamp's digits. All have as many, so that one can be written over another.
 pub const STAMP_DIGITS: usize = 16;
 /// As the last word of a command: the room for its stamp.
-pub const STAMP_ROOM: &[u8; STAMP_DIGITS] = b"0000000000000000";
-/// The smallest stamp: no count of anything is as large.
-const STAMP_MIN: u64 = 1_000_000_000_000_000;
+pub const STAMP_ROOM: &Digits = b"0000000000000000";
+/// The first stamps of connections lie from here on.
+const FIRST_STAMP_MIN: i64 = 1_000_000_000_000_000;
 /// A connection's first stamp is below this; how many more there are, no connection can need.
-const FIRST_STAMP_MAX: u64 = 8_000_000_000_000_000;
+const FIRST_STAMP_MAX: i64 = 8_000_000_000_000_000;
 
 /// What the reply to a command can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,11 +48,18 @@ impl Expected {
     }
 }
 
+/// A number, and how it is spelt: so neither is made from the other where many replies come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stamp {
+    number: i64,
+    pub(super) digits: Digits,
+}
+
 /// What the reply to a command has to be.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
     /// One that carries this stamp.
-    Stamped(u64),
+    Stamped(Stamp),
     /// One without a stamp.
     Unstamped(Expected),
 }
@@ -86,10 +94,10 @@ impl Place {
     pub(super) fn judge(self, frame: &Frame) -> Result<Standing, Fault> {
         let value = frame.value();
         match (self, value) {
-            (Self::Stamped(stamp), Frame::Integer(number)) if is_stamp(*number, stamp) => {
+            (Self::Stamped(stamp), Frame::Bulk(text)) if stamp.is_spelt(text) => {
                 Ok(Standing::Proves)
             }
-            (Self::Stamped(stamp), Frame::Array(items)) if matches!(items.first(), Some(Frame::Integer(n)) if is_stamp(*n, stamp)) => {
+            (Self::Stamped(stamp), Frame::Array(items)) if matches!(items.first(), Some(Frame::Bulk(text)) if stamp.is_spelt(text)) => {
                 Ok(Standing::Proves)
             }
             (Self::Unstamped(Expected::Anything), _) => Ok(Standing::Passes),
@@ -108,6 +116,16 @@ impl Place {
             _ => Err(Fault::Misplaced),
         }
     }
+
+    /// A reply that can be the one here, as its caller is told it: a stamp alone as a number, which holds
+    /// on to no buffer that others are read into.
+    #[inline]
+    pub(super) fn told(self, frame: Frame) -> Frame {
+        match (self, frame.into_value()) {
+            (Self::Stamped(stamp), Frame::Bulk(_)) => Frame::Integer(stamp.number),
+            (_, value) => value,
+        }
+    }
 }
 
 /// An `ECHO` whose reply proves those before it.
@@ -116,7 +134,7 @@ pub(super) struct Seal {
     pub(super) behind: u64,
     /// The offset of its first byte in all that was ever appended.
     pub(super) starts_at: u64,
-    pub(super) digits: [u8; STAMP_DIGITS],
+    pub(super) digits: Digits,
 }
 
 impl Seal {
@@ -144,52 +162,51 @@ impl Expected {
     fn allows(self, value: &Frame) -> bool {
         match self {
             Self::Flag => matches!(value, Frame::Simple(_) | Frame::Null),
-            Self::Count => {
-                matches!(value, Frame::Integer(n) if u64::try_from(*n).is_ok_and(|n| n < STAMP_MIN))
-            }
+            Self::Count => matches!(value, Frame::Integer(number) if *number >= 0),
             Self::Sealed => true,
             Self::Stamp | Self::Anything => false,
         }
     }
 }
 
-#[inline]
-fn is_stamp(number: i64, stamp: u64) -> bool {
-    #[cfg(test)]
-    if Mutant::StampNotCompared.is_on() {
-        return true;
+impl Stamp {
+    #[inline]
+    fn is_spelt(&self, text: &[u8]) -> bool {
+        #[cfg(test)]
+        if Mutant::StampNotCompared.is_on() {
+            return true;
+        }
+        text == self.digits
     }
-    u64::try_from(number) == Ok(stamp)
 }
 
 /// The stamps of one connection, each used once.
 pub(super) struct Stamps {
-    number: u64,
-    digits: [u8; STAMP_DIGITS],
+    last: Stamp,
 }
 
 impl Stamps {
     /// Those that begin at `random`, so that two connections hardly have one in common: what
     /// stands between us and the server may mix up connections too.
     pub(super) fn new(random: u64) -> Self {
-        let number = STAMP_MIN + random % (FIRST_STAMP_MAX - STAMP_MIN);
+        let spread = random % FIRST_STAMP_MAX.abs_diff(FIRST_STAMP_MIN);
+        let number = FIRST_STAMP_MIN.saturating_add_unsigned(spread);
         let mut digits = *STAMP_ROOM;
-        digits.copy_from_slice(&leasehold_resp::Decimal::new(number));
-        Self { number, digits }
+        digits.copy_from_slice(&leasehold_resp::Decimal::new(number.unsigned_abs()));
+        Self { last: Stamp { number, digits } }
     }
 
-    /// The next one, and how it is spelt.
     #[inline]
-    pub(super) fn next(&mut self) -> (u64, &[u8; STAMP_DIGITS]) {
-        self.number += 1;
-        for digit in self.digits.iter_mut().rev() {
+    pub(super) fn next(&mut self) -> Stamp {
+        self.last.number += 1;
+        for digit in self.last.digits.iter_mut().rev() {
             if *digit < b'9' {
                 *digit += 1;
                 break;
             }
             *digit = b'0';
         }
-        (self.number, &self.digits)
+        self.last
     }
 }
 
@@ -201,12 +218,12 @@ mod tests {
 
     #[test]
     fn stamps_differ_have_all_their_digits_and_are_spelt_as_they_count() {
-        for random in [0, 999, 8_999, u64::MAX, FIRST_STAMP_MAX - STAMP_MIN - 1] {
+        for random in [0, 999, 8_999, u64::MAX, FIRST_STAMP_MAX.abs_diff(FIRST_STAMP_MIN) - 1] {
             let mut stamps = Stamps::new(random);
             let mut last = 0;
             for _ in 0..2000 {
-                let (number, digits) = stamps.next();
-                assert!(number > last && number < 1 << 53);
+                let Stamp { number, digits } = stamps.next();
+                assert!(number > last);
                 assert_eq!(digits[..], number.to_string().as_bytes()[..]);
                 last = number;
             }
@@ -223,25 +240,25 @@ mod tests {
 
     #[test]
     fn a_stamped_place_takes_its_stamp_and_errors_and_nothing_else() {
-        let (stamp, number) = (STAMP_MIN + 7, 1_000_000_000_000_007);
-        let place = Place::Stamped(stamp);
-        let with = |first| Frame::Array(vec![first, Frame::Integer(number)]);
-        assert_eq!(judge(place, &Frame::Integer(number)), Some(Standing::Proves));
-        assert_eq!(judge(place, &with(Frame::Integer(number))), Some(Standing::Proves));
-        let attributed = Frame::Attributed {
-            attributes: Vec::new(),
-            value: Box::new(with(Frame::Integer(number))),
-        };
+        let stamp = "1000000000000007";
+        let place =
+            Place::Stamped(Stamp { number: 7, digits: stamp.as_bytes().try_into().unwrap() });
+        let with = |first| Frame::Array(vec![first, bulk(stamp)]);
+        assert_eq!(judge(place, &bulk(stamp)), Some(Standing::Proves));
+        assert_eq!(judge(place, &with(bulk(stamp))), Some(Standing::Proves));
+        let attributed =
+            Frame::Attributed { attributes: Vec::new(), value: Box::new(with(bulk(stamp))) };
         assert_eq!(judge(place, &attributed), Some(Standing::Proves));
         let error = Standing::Pends(Pending::Errors);
         assert_eq!(judge(place, &Frame::Error("ERR".into())), Some(error));
         for strange in [
-            Frame::Integer(number + 1),
-            Frame::Integer(-number),
-            with(Frame::Integer(number - 1)),
+            bulk("1000000000000008"),
+            bulk("-1000000000000007"),
+            bulk(""),
+            with(bulk("1000000000000006")),
             with(Frame::Null),
             Frame::Array(Vec::new()),
-            bulk("1000000000000007"),
+            Frame::Integer(1_000_000_000_000_007),
             Frame::Null,
             Frame::Simple("OK".into()),
         ] {
@@ -276,7 +293,7 @@ mod tests {
             (flag, bulk("x"), None),
             (count, Frame::Integer(0), Some(Standing::Pends(Pending::Grants))),
             (count, Frame::Integer(-1), None),
-            (count, Frame::Integer(1_000_000_000_000_000), None),
+            (count, bulk("1000000000000000"), None),
             (count, Frame::Null, None),
             (Place::Unstamped(Expected::Sealed), bulk("x"), Some(Standing::Pends(Pending::Grants))),
             (Place::Unstamped(Expected::Anything), bulk("x"), Some(Standing::Passes)),

@@ -70,11 +70,11 @@ impl Harm {
 pub(super) fn stray(prng: &mut Prng, reply: &Frame) -> Frame {
     let error = |text: &'static str| Frame::Error(text.into());
     // As scripts say it on another connection.
-    let stamp = Frame::Integer(1_234_567_890_123_456);
+    let stamp = Frame::Bulk("1234567890123456".into());
     let granted = [stamp.clone(), Frame::Bulk("granted".into()), Frame::Integer(2_000_000)];
     let kind = match reply {
         Frame::Simple(_) | Frame::Null => 0,
-        Frame::Integer(_) => 1,
+        Frame::Bulk(_) => 1,
         _ => 2,
     };
     let is_of_kind = prng.percent(50);

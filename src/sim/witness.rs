@@ -86,7 +86,7 @@ fn deed<'a>(script: &Bytes, words: &'a [Bytes]) -> Option<Deed<'a>> {
 fn granted(reply: &Frame, deed: &Deed<'_>) -> Option<u64> {
     let token = |text: &Bytes| std::str::from_utf8(text).ok()?.parse().ok();
     match (deed.what, reply) {
-        (What::Acquire, Frame::Integer(_stamp)) => deed.argv.get(2).and_then(token),
+        (What::Acquire, Frame::Bulk(_stamp)) => deed.argv.get(2).and_then(token),
         (What::Acquire, Frame::Array(items)) => match &items[1..] {
             [Frame::Bulk(word), Frame::Integer(token)] if word == "granted" => {
                 u64::try_from(*token).ok()

@@ -93,7 +93,7 @@ async fn every_attempt_has_an_owner_of_its_own() {
 /// A refusal of the token that was proposed, to be sent later.
 fn stale(acquire: &Command) -> String {
     let (stamp, token) = (acquire.word(acquire.words.len() - 1), acquire.word(8));
-    format!("*3\r\n:{stamp}\r\n$5\r\nstale\r\n${}\r\n{token}\r\n", token.len())
+    format!("*3\r\n$16\r\n{stamp}\r\n$5\r\nstale\r\n${}\r\n{token}\r\n", token.len())
 }
 
 /// Safety rules 1 and 4: one server ends its connection with an acquire unanswered, and is connected

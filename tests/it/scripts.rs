@@ -36,7 +36,7 @@ fn granted(token: i64) -> Said {
 
 fn eval(server: &RedisServer, script: &str, keys: &[&str], args: &[&str]) -> Said {
     let count = keys.len().to_string();
-    let stamp = Frame::Integer(STAMP.parse().unwrap());
+    let stamp = Frame::Bulk(STAMP.into());
     match server.cli(&[&["EVAL", script, &count], keys, args, &[STAMP]].concat()) {
         Frame::Array(mut items) => {
             assert_eq!(items.remove(0), stamp);

@@ -42,8 +42,7 @@ impl Command {
 
     /// The last word of a script's call, which its reply begins with.
     pub fn stamp(&self) -> Frame {
-        let text = self.word(self.words.len() - 1);
-        Frame::Integer(text.parse().expect("a call of a script ends with its stamp"))
+        Frame::Bulk(self.words.last().expect("a call of a script ends with its stamp").clone())
     }
 
     /// Whether the command begins with these words, in any case.

@@ -205,7 +205,7 @@ async fn a_timeout_alone_does_not_end_a_connection_that_still_answers() {
 
 /// The outcome of a script that gives back its stamp, and leaves a mark.
 async fn give_back(connection: &Arc<Connection>) -> Outcome {
-    let script = b"redis.call('INCR', 'runs') return tonumber(ARGV[1])";
+    let script = b"redis.call('INCR', 'runs') return ARGV[1]";
     let words: [&[u8]; 4] = [b"EVAL", script, b"0", STAMP_ROOM];
     connection.send_unbounded(&words, Expected::Stamp, clock::now())?.await
 }
@@ -450,7 +450,7 @@ async fn one_reply_that_is_out_of_place_ends_the_connection_before_anybody_belie
         for at_once in [true, false] {
             let mut replies: Vec<Vec<u8>> = Vec::new();
             let server = ScriptedServer::start(move |command| {
-                let reply = format!(":{}\r\n", command.word(2)).into_bytes();
+                let reply = format!("$16\r\n{}\r\n", command.word(2)).into_bytes();
                 if command.index == WRONG {
                     let stray = ["*0\r\n", "-ERR stray\r\n", ":1\r\n", "+OK\r\n"];
                     match fault {

@@ -85,9 +85,20 @@ fn stray(number: usize) -> Frame {
         0 => Frame::Array(Vec::new()),
         1 => Frame::Error("ERR stray".into()),
         2 => Frame::Simple("OK".into()),
-        3 => Frame::Integer(1_234_567_890_123_456),
-        4 => Frame::Array(vec![Frame::Integer(1_234_567_890_123_456), Frame::Integer(0)]),
+        3 => Frame::Bulk("1234567890123456".into()),
+        4 => Frame::Array(vec![Frame::Bulk("1234567890123456".into()), Frame::Integer(0)]),
         _ => Frame::Null,
+    }
+}
+
+/// A reply as its caller gets it.
+fn told(reply: &Frame) -> Frame {
+    match reply {
+        Frame::Bulk(stamp) => {
+            let stamp = std::str::from_utf8(stamp).ok().and_then(|stamp| stamp.parse().ok());
+            Frame::Integer(stamp.expect("a stamp is a number"))
+        }
+        reply => reply.clone(),
     }
 }
 
@@ -142,7 +153,7 @@ impl Exchange {
                 Frame::Bulk(stamp)
             } else {
                 let answer = commands[self.answers.len()].answer(&stamp);
-                self.answers.push(answer.clone());
+                self.answers.push(told(&answer));
                 answer
             };
             if !self.is_silent {
@@ -229,8 +240,7 @@ impl Exchange {
 
 impl Command {
     fn answer(self, stamp: &Bytes) -> Frame {
-        let stamp = std::str::from_utf8(stamp).ok().and_then(|stamp| stamp.parse().ok());
-        let stamp = || Frame::Integer(stamp.expect("a script has its stamp"));
+        let stamp = || Frame::Bulk(stamp.clone());
         match self {
             Self::GrantedScript => stamp(),
             Self::RefusedScript => Frame::Array(vec![stamp(), Frame::Integer(0)]),

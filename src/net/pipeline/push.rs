@@ -97,8 +97,8 @@ impl<W: Clone> Pipeline<W> {
         let starts_at = self.outbox.append(encode);
         let place = match terms.expected {
             Expected::Stamp => {
-                let (stamp, digits) = self.stamps.next();
-                self.outbox.stamp(digits);
+                let stamp = self.stamps.next();
+                self.outbox.stamp(&stamp.digits);
                 self.is_unsealed = false;
                 Place::Stamped(stamp)
             }
@@ -158,9 +158,9 @@ impl<W: Clone> Pipeline<W> {
         if self.outbox.is_closed() {
             return;
         }
-        let (_, digits) = self.stamps.next();
-        let starts_at = self.outbox.append_seal(digits);
+        let digits = self.stamps.next().digits;
+        let starts_at = self.outbox.append_seal(&digits);
         let behind = self.answered + self.waiting.len() as u64;
-        self.seals.push_back(Seal { behind, starts_at, digits: *digits });
+        self.seals.push_back(Seal { behind, starts_at, digits });
     }
 }

@@ -406,19 +406,19 @@ fn what_needs_a_proof_has_one_whatever_goes_behind_it() {
 #[test]
 fn an_error_counts_once_what_comes_behind_it_is_in_its_place() {
     let error = || Frame::Error("ERR x".into());
-    type Comes = fn(i64, String) -> Frame;
+    type Comes = fn(String, String) -> Frame;
     let proofs: [(Comes, bool); 3] = [
         (|_, seal| Frame::Bulk(seal.into()), true),
         // It refuses all that it is asked.
         (|_, _| Frame::Error("LOADING x".into()), true),
         // The error was nobody's, and this is the reply.
-        (|stamp, _| Frame::Integer(stamp), false),
+        (|stamp, _| Frame::Bulk(stamp.into()), false),
     ];
     for (comes, is_proof) in proofs {
         let mut pipeline = Plain::new(0);
         let script = Terms { expected: Expected::Stamp, ..terms(0, 50) };
         pipeline.push(&[b"EVALSHA", STAMP_ROOM], script).unwrap();
-        let stamp = last_word(&write_all(&mut pipeline)).parse().unwrap();
+        let stamp = last_word(&write_all(&mut pipeline));
         assert_eq!(pipeline.judge(&[error()]).unwrap(), 0);
         assert!(pipeline.take_asked());
         let seal = last_word(&write_all(&mut pipeline));
@@ -548,15 +548,15 @@ fn a_lost_reply_is_found_out_by_asking_and_a_slow_server_answers_both() {
         let mut pipeline = Plain::new(0);
         let script = Terms { expected: Expected::Stamp, ..terms(0, 50) };
         let ticket = pipeline.push(&[b"EVALSHA", STAMP_ROOM], script).unwrap();
-        let number = last_word(&write_all(&mut pipeline)).parse().unwrap();
+        let reply = Frame::Bulk(last_word(&write_all(&mut pipeline)).into());
         sweep(&mut pipeline, 10);
         assert!(matches!(sweep(&mut pipeline, 60), Sweep::Asks));
         let seal = Frame::Bulk(last_word(&write_all(&mut pipeline)).into());
         if is_lost {
             assert!(matches!(pipeline.judge(&[seal]), Err(Fault::Misplaced)));
         } else {
-            assert_eq!(pipeline.judge(&[Frame::Integer(number), seal]).unwrap(), 2);
-            pipeline.deliver(Frame::Integer(number)).unwrap();
+            assert_eq!(pipeline.judge(&[reply.clone(), seal]).unwrap(), 2);
+            pipeline.deliver(reply).unwrap();
             assert!(settled(&mut pipeline, ticket).is_err(), "it was too late");
         }
     }

@@ -22,9 +22,8 @@ use crate::support::{Action, RedisServer, ScriptedServer, scripted::greeting, so
 const LARGE: usize = 100 * 1024;
 const MANY: usize = 30;
 
-static SCRIPTS: LazyLock<[Script; 1]> = LazyLock::new(|| {
-    [Script::new(0, "return {tonumber(ARGV[#ARGV]), #ARGV - 1, ARGV[#ARGV - 1]}")]
-});
+static SCRIPTS: LazyLock<[Script; 1]> =
+    LazyLock::new(|| [Script::new(0, "return {ARGV[#ARGV], #ARGV - 1, ARGV[#ARGV - 1]}")]);
 
 async fn open(address: SocketAddr, command_timeout: Duration) -> Arc<Connection> {
     let address = Address::Tcp { host: address.ip().to_string(), port: address.port() };
