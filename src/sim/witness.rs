@@ -171,7 +171,7 @@ pub(crate) fn run(
             }
             let is_kept = match &reply {
                 Frame::Array(kept) => kept.get(1 + index) == Some(&Frame::Integer(1)),
-                reply => matches!(reply, Frame::Integer(_)),
+                reply => matches!(reply, Frame::Bulk(_)),
             };
             if is_kept && *now > ttl {
                 history.breach("extension left it longer", text());
@@ -201,7 +201,7 @@ pub(crate) fn run(
     let guards = !world.plan.is_beyond && !world.plan.has(Fault::StepForward);
     let is_vote = match deed.what {
         What::Acquire | What::Set => granted(&reply, &deed).is_some(),
-        What::Repair => matches!(reply, Frame::Integer(_)),
+        What::Repair => matches!(reply, Frame::Bulk(_)),
         _ => false,
     };
     if let (true, Some(forgot_at)) = (guards && is_vote, forgot_at) {
@@ -243,7 +243,7 @@ pub(crate) fn run(
                 }
                 let is_kept = match &reply {
                     Frame::Array(kept) => kept.get(1 + index) == Some(&Frame::Integer(1)),
-                    reply => matches!(reply, Frame::Integer(_)),
+                    reply => matches!(reply, Frame::Bulk(_)),
                 };
                 if is_kept {
                     history.questions.note_grant(held, number, stamp.by_client);
@@ -253,7 +253,7 @@ pub(crate) fn run(
                 if is_after(Duration::ZERO) {
                     breach("repaired after release");
                 }
-                if let Frame::Integer(_) = reply {
+                if let Frame::Bulk(_) = reply {
                     history.questions.note_repaired(&held, number);
                 }
             }
