@@ -51,6 +51,8 @@ struct Inner {
 pub(crate) enum Kind {
     /// Another holds the lock, until the wait ran out if there was one.
     Contended { waited: Option<Duration> },
+    /// A guard of the same locker holds the lock, and the caller wanted that refused.
+    HeldHere,
     /// It was granted with too little validity left, and given back.
     TooLate,
     /// The servers that would have had to agree did not, until the wait ran out if there was one;
@@ -108,7 +110,7 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self.0.kind {
-            Kind::Contended { .. } => ErrorKind::Contended,
+            Kind::Contended { .. } | Kind::HeldHere => ErrorKind::Contended,
             Kind::TooLate => ErrorKind::TooLate,
             Kind::NoQuorum { is_final: false, .. } => ErrorKind::Unavailable,
             Kind::NoQuorum { .. } if self.0.report.has_failure(FailureKind::Auth) => {
@@ -124,7 +126,17 @@ impl Error {
     /// [`ErrorKind::Contended`].
     #[must_use]
     pub fn is_contended(&self) -> bool {
-        matches!(self.0.kind, Kind::Contended { .. })
+        matches!(self.0.kind, Kind::Contended { .. } | Kind::HeldHere)
+    }
+
+    /// A guard of the same locker, or of a clone of it, holds the lock: the caller waits for itself, or
+    /// for another task of this process.
+    ///
+    /// It is known where the request asked for the check
+    /// ([`LockRequest::unless_held_here`](crate::LockRequest::unless_held_here)), and where a wait ran out.
+    #[must_use]
+    pub fn is_held_here(&self) -> bool {
+        matches!(self.0.kind, Kind::HeldHere) || self.0.report.holders().any(|it| it.is_here)
     }
 
     /// Time ran out: the wait that was allowed, or the validity of what was granted. It does not say
@@ -226,6 +238,10 @@ impl Error {
         &self.0.report
     }
 
+    pub(crate) fn report_mut(&mut self) -> &mut Report {
+        &mut self.0.report
+    }
+
     fn is_failure_of(&self, kind: FailureKind) -> bool {
         self.is_no_quorum() && self.0.report.has_failure(kind)
     }
@@ -240,6 +256,7 @@ impl fmt::Display for Error {
             Kind::Misuse(what) => return f.write_str(what),
             Kind::Lost(why) => return write!(f, "the lease is lost: {why}"),
             Kind::ShutDown => return f.write_str("the locker was shut down"),
+            Kind::HeldHere => return f.write_str("held by a guard of this same locker"),
             Kind::Contended { waited: None } => f.write_str("held by another")?,
             Kind::Contended { waited: Some(waited) } => {
                 write!(f, "held by another for all of the {waited:.1?} that were waited")?;

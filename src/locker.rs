@@ -48,6 +48,15 @@ impl Locker {
 
     /// A request for the lock `name`, which waits while another holds it.
     ///
+    /// # Re-entrancy
+    ///
+    /// Locks are not re-entrant: a task that asks again for a lock that it holds waits for itself. An
+    /// async task has no identity that this crate could compare, it may hold a guard that another task
+    /// made, and a second fencing token would have the resource refuse writes under the first. Pass
+    /// `&Guard` to functions that need the lock, so that the compiler sees who holds it.
+    /// [`LockRequest::unless_held_here`] finds out who waits for itself, and the error of a wait that ran
+    /// out says so ([`Error::is_held_here`](crate::Error::is_held_here)).
+    ///
     /// # Examples
     ///
     /// ```no_run

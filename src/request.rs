@@ -69,6 +69,7 @@ pub(crate) struct Asked {
     retry: Retry,
     is_renewed: bool,
     is_fair: bool,
+    refuses_own: bool,
     replicas: Option<Replicas>,
     bounds: Bounds,
 }
@@ -93,6 +94,7 @@ impl LockRequest<Fenced> {
             retry,
             is_renewed,
             is_fair,
+            refuses_own: false,
             replicas,
             bounds: Bounds::default(),
         };
@@ -275,7 +277,17 @@ impl<F: Fencing> LockRequest<F> {
 impl Asked {
     /// What is asked for, if it can be.
     fn wish(self, core: &Core, defaults: &Defaults, is_fenced: bool) -> Result<Wish, Error> {
-        let Self { names, ttl, expected, min_validity, label, is_renewed, replicas, .. } = self;
+        let Self {
+            names,
+            ttl,
+            expected,
+            min_validity,
+            label,
+            is_renewed,
+            replicas,
+            refuses_own,
+            ..
+        } = self;
         let (wait, retry, is_fair, bounds) = (self.wait, self.retry, self.is_fair, self.bounds);
         let names = names?;
         let fitting = || defaults.ttl(core.meter(), expected);
@@ -296,7 +308,7 @@ impl Asked {
         replicas.map_or(Ok(()), Replicas::check).map_err(Error::misuse)?;
         bounds.check().map_err(Error::misuse)?;
         let order = Order { term, label, is_fenced, is_renewed, replicas, bounds };
-        Ok(Wish { names, order, wait, retry, is_fair })
+        Ok(Wish { names, order, wait, retry, is_fair, refuses_own })
     }
 }
 

@@ -76,6 +76,8 @@ pub struct Holder {
     pub label: Option<String>,
     /// How long its lease still lasted when the server was asked; none where it never ends.
     pub remaining: Option<Duration>,
+    /// It is a guard of the locker that asked. Only the error of a wait that ran out says so.
+    pub is_here: bool,
     /// It was given other servers, or another quorum, than the one who asks. Unless the change of
     /// servers is one that [`crate::may_coexist`] allows, the two do not exclude each other.
     pub other_configuration: bool,
@@ -123,6 +125,13 @@ impl Report {
     pub fn holders(&self) -> impl Iterator<Item = &Holder> {
         self.servers.iter().filter_map(|server| match &server.vote {
             Vote::Held(holder) => holder.as_ref(),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn holders_mut(&mut self) -> impl Iterator<Item = &mut Holder> {
+        self.servers.iter_mut().filter_map(|server| match &mut server.vote {
+            Vote::Held(holder) => holder.as_mut(),
             _ => None,
         })
     }
@@ -182,6 +191,9 @@ impl fmt::Display for Holder {
             Some(remaining) => write!(f, " for another {remaining:.1?}")?,
             None => f.write_str(" without an end")?,
         }
+        if self.is_here {
+            f.write_str(", a guard of this same locker")?;
+        }
         if self.other_configuration {
             f.write_str(", who was given other servers or another quorum than this client")?;
         }
@@ -201,6 +213,7 @@ mod tests {
                 owner,
                 label: None,
                 remaining: None,
+                is_here: false,
                 other_configuration: false,
                 configuration,
             };
@@ -219,6 +232,7 @@ mod tests {
             owner: "00ff".into(),
             label: Some("billing\x1b[31m".into()),
             remaining: Some(Duration::from_millis(3200)),
+            is_here: true,
             other_configuration: false,
             configuration: Configured::Single,
         }));
@@ -238,7 +252,7 @@ mod tests {
         };
         assert_eq!(
             report.to_string(),
-            "a:1: held by \"billing\\u{1b}[31m\" for another 3.2s (120.0µs); b:2: no reply"
+            "a:1: held by \"billing\\u{1b}[31m\" for another 3.2s, a guard of this same locker (120.0µs); b:2: no reply"
         );
         assert!(report.has_failure(FailureKind::Unknown));
         assert!(!report.has_failure(FailureKind::Auth));

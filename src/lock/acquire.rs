@@ -9,6 +9,7 @@ use super::engine::Engine;
 use super::lease::Lease;
 use super::limit::Limit;
 use super::order::Wish;
+use super::own::{mark_own, refuse_own};
 use super::participant::Lanes;
 use super::spans::Asking;
 use super::together::together;
@@ -25,12 +26,15 @@ use crate::policy::{Moment, RetryState};
 pub(crate) async fn acquire(engine: &Arc<Engine>, wish: &Wish) -> Result<Lease, Error> {
     let asking = Asking::begin(engine.core(), wish);
     let asked_at = clock::now();
-    let taken = take(engine, wish, asked_at).await;
+    let taken = match refuse_own(engine, wish) {
+        Ok(()) => take(engine, wish, asked_at).await,
+        Err(error) => Err(error),
+    };
     // A lease that was begun before the locker was shut down is known to whoever did that; any
     // other is given back here.
-    let outcome = if engine.is_shut_down() { Err(shut_down(wish)) } else { taken };
+    let mut outcome = if engine.is_shut_down() { Err(shut_down(wish)) } else { taken };
     let (meter, name) = (engine.meter(), wish.names[0].lock());
-    match &outcome {
+    match &mut outcome {
         Ok(lease) => {
             let waited = lease.granted_at().since(asked_at);
             meter.note_granted(name, waited);
@@ -40,6 +44,7 @@ pub(crate) async fn acquire(engine: &Arc<Engine>, wish: &Wish) -> Result<Lease, 
         Err(error) => {
             match error.kind() {
                 ErrorKind::Contended if error.is_timeout() => {
+                    mark_own(engine, error);
                     meter.note_timed_out(name, clock::now().since(asked_at));
                 }
                 ErrorKind::Contended => meter.note_refused(),

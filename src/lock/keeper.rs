@@ -7,6 +7,7 @@ use tokio::sync::Notify;
 
 use super::core::Core;
 use super::held::{Held, Room};
+use super::hold::Hold;
 use crate::clock;
 use crate::policy::{BEAT, Moment, TimerKey, TimerWheel};
 use crate::server::watch::kept;
@@ -92,6 +93,11 @@ impl Keeper {
     /// All leases that are kept.
     pub(super) fn all(&self) -> Vec<Held> {
         self.timers().iter().map(|(_, room)| Held::from(Arc::clone(room))).collect()
+    }
+
+    /// Whether any lease that is kept is such a one.
+    pub(super) fn any(&self, is_such: impl Fn(&Hold) -> bool) -> bool {
+        self.timers().iter().filter_map(|(_, room)| Option::as_ref(room)).any(is_such)
     }
 
     /// The locker is gone: the task has nothing to do any more.

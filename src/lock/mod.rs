@@ -38,6 +38,7 @@ pub(crate) mod names;
 pub(crate) mod one_or_many;
 pub(crate) mod order;
 mod outlook;
+mod own;
 pub(crate) mod owner;
 mod parameters;
 mod participant;

@@ -44,4 +44,6 @@ pub(crate) struct Wish {
     pub(crate) retry: Retry,
     /// Whether a lock is left to those who wait for it.
     pub(crate) is_fair: bool,
+    /// Whether a lock is refused at once that a guard of the same locker holds.
+    pub(crate) refuses_own: bool,
 }

@@ -82,7 +82,7 @@ pub(crate) fn holder_of(value: &[u8], pttl_ms: i64) -> Holder {
         None => (&*text, Configured::Unknown, None),
     };
     let (owner, label) = (owner.to_owned(), label.map(str::to_owned));
-    Holder { owner, label, remaining, other_configuration: false, configuration }
+    Holder { owner, label, remaining, is_here: false, other_configuration: false, configuration }
 }
 
 /// Whether a value that begins so may be one of ours.

@@ -1,4 +1,4 @@
-//! How long a lock is to be held, whatever its TTL.
+//! How long a lock is to be held, whatever its TTL; and whether it is one that is held here already.
 
 use std::time::Duration;
 
@@ -38,6 +38,34 @@ impl<F: Fencing> LockRequest<F> {
     /// ```
     pub fn hold_at_most(mut self, limit: Duration) -> Self {
         self.asked.bounds.at_most = Some(limit);
+        self
+    }
+
+    /// Refuses at once a lock that a guard of the same locker, or of a clone of it, holds at that moment,
+    /// in the place of waiting for it: no server is asked.
+    ///
+    /// Locks are not re-entrant ([`Locker::lock`](crate::Locker::lock) says why, and what to do instead):
+    /// a task that waits for a lock that it holds itself waits until its limit, or for ever. The locker
+    /// does not know which task holds a guard. So this is for locks that no two tasks of the process are
+    /// meant to want at the same time; a holder in another task is refused as well.
+    ///
+    /// # Errors
+    ///
+    /// Awaiting the request is [`Error::is_held_here`](crate::Error::is_held_here), of the kind
+    /// [`ErrorKind::Contended`](crate::ErrorKind::Contended), as the lock is to be had once the guard is gone.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// let guard = locker.lock("invoice:42").await?;
+    /// let error = locker.lock("invoice:42").unless_held_here().await.map(|_| ()).unwrap_err();
+    /// assert!(error.is_held_here() && error.is_contended());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn unless_held_here(mut self) -> Self {
+        self.asked.refuses_own = true;
         self
     }
 }

@@ -256,3 +256,31 @@ async fn one_server_that_may_evict_locks_is_warned_of_and_serves() {
     assert!(warnings[0].contains("allkeys-lru"), "{warnings:?}");
     locker.lock("a").await.unwrap().release().await.unwrap();
 }
+
+/// Locks are not re-entrant: who waits for itself can find out at once, and is told at its limit.
+#[tokio::test]
+async fn who_waits_for_itself_is_told() {
+    let fleet = leasehold_testing::Fleet::start(3);
+    let builder = || Locker::builder().nodes(fleet.urls()).restart_guard(false);
+    let (locker, other) = (builder().connect().await.unwrap(), builder().connect().await.unwrap());
+    let guard = locker.lock_all(["a", "b"]).await.unwrap();
+    let attempts = locker.stats().attempts;
+    for request in [locker.lock("b"), locker.try_lock("a"), locker.clone().lock_all(["x", "b"])] {
+        let error = request.unless_held_here().await.map(|_| ()).unwrap_err();
+        assert!(error.is_held_here() && error.is_contended() && !error.is_timeout(), "{error}");
+        assert_eq!(error.kind(), leasehold::ErrorKind::Contended);
+    }
+    assert_eq!(locker.stats().attempts, attempts, "no server was asked");
+    let limit = Duration::from_millis(50);
+    let at_limit = |locker: &Locker| locker.lock("b").wait_at_most(limit).into_future();
+    let error = at_limit(&locker).await.map(|_| ()).unwrap_err();
+    assert!(error.is_held_here() && error.is_timeout(), "{error}");
+    assert!(error.to_string().contains("a guard of this same locker"), "{error}");
+    // Another locker's guard is another's.
+    let error = at_limit(&other).await.map(|_| ()).unwrap_err();
+    assert!(!error.is_held_here() && error.is_timeout(), "{error}");
+    let error = other.try_lock("b").unless_held_here().await.map(|_| ()).unwrap_err();
+    assert!(!error.is_held_here() && error.is_contended(), "{error}");
+    guard.release().await.unwrap();
+    locker.lock("b").unless_held_here().await.unwrap().release().await.unwrap();
+}
