@@ -29,8 +29,7 @@ impl Defaults {
             (Some(adaptive), _) => Ok(adaptive.ttl(meter, expected)),
             (None, None) => Ok(self.ttl),
             (None, Some(_)) => Err(Error::misuse(
-                "an expected duration chooses a TTL within the bounds of Builder::adaptive_ttl, \
-                 which were not given",
+                "LockRequest::expect needs Builder::adaptive_ttl, which bounds the TTL that it chooses",
             )),
         }
     }

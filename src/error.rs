@@ -2,15 +2,19 @@
 
 mod kind;
 mod report;
+mod shown;
+#[cfg(all(test, unix, feature = "cluster", feature = "sentinel", feature = "tls"))]
+mod texts;
 
 use std::fmt;
 use std::time::Duration;
 
-use crate::policy::Loss;
+use crate::policy::{Loss, Units};
 
 pub use kind::ErrorKind;
 pub(crate) use report::Configured;
 pub use report::{FailureKind, Holder, Report, ServerReport, Vote};
+pub(crate) use shown::Shown;
 
 /// Why a lock could not be taken, kept or given back.
 ///
@@ -242,6 +246,24 @@ impl Error {
         &mut self.0.report
     }
 
+    /// A locker that could not be connected says only what is wrong with each server: the others may
+    /// be well.
+    fn fmt_no_quorum(&self, waited: Option<Duration>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { lock, report, .. } = &*self.0;
+        if let Some(waited) = waited {
+            write!(f, "could not be acquired within {:.1}", Units(waited))?;
+        }
+        let shortfall = lock.as_ref().and_then(|_| report.shortfall());
+        let is_silent = report.servers().is_empty();
+        let parts = [shortfall, (!is_silent).then(|| report.to_string())];
+        let mut separator = if waited.is_some() { ": " } else { "" };
+        for part in parts.into_iter().flatten() {
+            write!(f, "{separator}{part}")?;
+            separator = ": ";
+        }
+        if separator.is_empty() { f.write_str("no server answered") } else { Ok(()) }
+    }
+
     fn is_failure_of(&self, kind: FailureKind) -> bool {
         self.is_no_quorum() && self.0.report.has_failure(kind)
     }
@@ -257,15 +279,16 @@ impl fmt::Display for Error {
             Kind::Lost(why) => return write!(f, "the lease is lost: {why}"),
             Kind::ShutDown => return f.write_str("the locker was shut down"),
             Kind::HeldHere => return f.write_str("held by a guard of this same locker"),
-            Kind::Contended { waited: None } => f.write_str("held by another")?,
+            Kind::Contended { waited: None } => f.write_str("held by another client")?,
             Kind::Contended { waited: Some(waited) } => {
-                write!(f, "held by another for all of the {waited:.1?} that were waited")?;
+                let within = Units(*waited);
+                write!(f, "could not be acquired within {within:.1}: held by another client")?;
             }
-            Kind::TooLate => f.write_str("granted too late to be of use, and given back")?,
-            Kind::NoQuorum { waited: None, .. } => f.write_str("too few servers served")?,
-            Kind::NoQuorum { waited: Some(waited), .. } => {
-                write!(f, "too few servers served within {waited:.1?}")?;
-            }
+            Kind::TooLate => f.write_str(
+                "granted with too little validity left, and given back: the servers are slow, or the \
+                 TTL is too short",
+            )?,
+            Kind::NoQuorum { waited, .. } => return self.fmt_no_quorum(*waited, f),
         }
         if self.0.report.servers().is_empty() {
             return Ok(());

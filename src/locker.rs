@@ -121,7 +121,7 @@ impl Locker {
         let names = made.collect::<Result<Vec<Names>, Error>>().and_then(|mut names| {
             self.engine.arrange(&mut names);
             if names.is_empty() {
-                return Err(Error::misuse("there is no lock in an empty list of names"));
+                return Err(Error::misuse("lock_all needs at least one name"));
             }
             Ok(names.into_iter().collect())
         });

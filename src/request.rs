@@ -20,7 +20,7 @@ use crate::lock::names::Names;
 use crate::lock::one_or_many::OneOrMany;
 use crate::lock::order::{Order, Replicas, Wish};
 use crate::lock::owner::check_label;
-use crate::policy::{Bounds, Retry, Term, Wait};
+use crate::policy::{Bounds, Retry, Term, Units, Wait};
 
 /// A lock that is about to be taken: `.await` it, after setting what differs from the locker's
 /// defaults.
@@ -299,8 +299,10 @@ impl Asked {
         let term = Term::new(ttl, min_validity).map_err(Error::misuse)?;
         if let Some(longest) = core.longest_ttl().filter(|longest| ttl > *longest) {
             return Err(Error::misuse(format_args!(
-                "a TTL of {ttl:?} is longer than the longest, {longest:?}, that servers which \
-                 restarted are kept from voting for: raise Builder::longest_ttl on every client"
+                "TTL {} exceeds the longest TTL, {}, for which restarted servers may not vote: raise \
+                 Builder::longest_ttl on every client",
+                Units(ttl),
+                Units(longest)
             )));
         }
         label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;

@@ -17,7 +17,7 @@ use crate::watch::Watch;
 
 /// Distributed locks on Redis.
 ///
-/// A lock is a lease: permission that ends at a known time, and is renewed until it is given back.
+/// A lock is a lease: it ends at a known time unless it is renewed.
 #[derive(Debug, Parser)]
 #[command(name = "leasehold", version, propagate_version = true)]
 pub struct Args {
@@ -42,61 +42,62 @@ pub enum Command {
 
 /// Runs a command while holding a lock.
 ///
-/// The lease is renewed while the command runs, and given back when it ends. The command finds
-/// LEASEHOLD_NAME, LEASEHOLD_FENCE (a number that grows with every lease: give it to what the
-/// command writes to) and LEASEHOLD_DEADLINE_MS (until when the lease was good when the command
-/// began, in milliseconds since 1970; it is renewed) in its environment.
+/// leasehold renews the lease while the command runs, and releases the lock when the command ends.
+/// The command's environment has LEASEHOLD_NAME, LEASEHOLD_FENCE (the fencing token, which grows with
+/// every lease: pass it to the resource that the command writes to) and LEASEHOLD_DEADLINE_MS (when
+/// the first lease ends unless it is renewed, in milliseconds since 1970).
 ///
-/// If the lease cannot be kept, the command and all that it started get TERM while a third of the
-/// TTL is left, and KILL before it ends. So does what it leaves behind when it ends by itself,
-/// without -o. A job that is stopped at the terminal keeps its lock.
+/// If the lease cannot be renewed, the command and all processes that it started get TERM when a
+/// third of the TTL is left, and KILL before the lease ends. Background processes that the command
+/// leaves get both when it ends, unless -o is given. A job that is stopped at the terminal keeps its
+/// lock.
 ///
-/// The exit code is the command's, and a signal that ended it ends leasehold; 1 (or what -E says)
-/// where the lock is another's; 75 where the lease was lost; 69 where too few servers can be
-/// reached, 77 where they refuse us, 78 where what was given makes no sense; 126 and 127 where the
-/// command cannot be run or found; 64 for a command line that cannot be read.
+/// Exit code: the command's, and a signal that ended the command ends leasehold too; 1 (or the code
+/// of -E) if another client holds the lock; 75 if the lease was lost; 69 if too few servers answer,
+/// 77 if they refuse the login or a right, 78 if an option or URL is wrong; 126 or 127 if the command
+/// cannot be run or found; 64 for a wrong command line.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Run {
-    /// Fail at once if another holds the lock
+    /// Fail at once if another client holds the lock
     #[arg(short, long, visible_alias = "nb", conflicts_with = "wait")]
     pub nonblock: bool,
 
-    /// Fail if the lock cannot be had within this time: seconds, or with a unit: 500ms, 5m. Servers
-    /// that are down may come back until then
+    /// Fail if the lock cannot be acquired within this time: seconds, or with a unit: 500ms, 5m.
+    /// Servers that are down may come back until then
     #[arg(short, long, visible_alias = "timeout", value_name = "TIME", value_parser = duration)]
     pub wait: Option<Duration>,
 
-    /// The exit code where the lock cannot be had (-n, -w)
+    /// Exit code if another client holds the lock (-n, -w)
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = 1)]
     pub conflict_exit_code: u8,
 
-    /// How long the lock stays taken if all of our processes end at once; it is renewed before
+    /// How long the lock stays taken if this host fails; leasehold renews it before that
     #[arg(long, value_name = "TIME", default_value = TTL, value_parser = duration)]
     pub ttl: Duration,
 
-    /// End the command, and give the lock back, when the lock has been held for this long; TERM comes a
-    /// third of the TTL before
+    /// End the command and release the lock when it has been held for this long; TERM comes a third of
+    /// the TTL before
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub hold_at_most: Option<Duration>,
 
-    /// Who we are, for those who wait; without it the host's name and our process
+    /// Who holds the lock, as others see it; without it the host name and process id
     #[arg(long, value_name = "TEXT")]
     pub label: Option<String>,
 
-    /// Say nothing while waiting, nor that the lock could not be had (-n, -w)
+    /// Print nothing while waiting, nor if the lock could not be acquired (-n, -w)
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// Leave alone what COMMAND leaves running in the background, without the lock; else it is ended
+    /// Let background processes of COMMAND run on without the lock, instead of ending them
     #[arg(short = 'o', long)]
     pub close: bool,
 
-    /// A command for the shell, in the place of COMMAND
+    /// Run this line in the shell, instead of COMMAND
     #[arg(short = 'c', long, value_name = "LINE", conflicts_with = "words")]
     pub command: Option<OsString>,
 
-    /// The lock
+    /// Name of the lock
     pub name: OsString,
 
     /// The command and its arguments

@@ -31,27 +31,27 @@ const RUNS_MAX: u32 = 100;
 /// After an error, so that servers that are down are not asked as fast as can be.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(20);
 
-/// Measures how fast locks are taken and given back on the servers.
+/// Measures how fast the servers grant and release locks.
 ///
-/// Each task takes a lock of its own, gives it back, and begins again: nobody waits for another. The
-/// locks' names begin with --name-prefix, our host's name and a number that no other measurement has,
-/// so that no other lock is touched. All of it runs on one thread, over one connection to each
-/// server. What stays is one fence counter per task, which ends after a week; with --unfenced, none.
+/// Each task acquires a lock of its own, releases it, and begins again: no task waits for another.
+/// The locks' names begin with --name-prefix, the host name and a number that no other measurement
+/// has, so no other lock is touched. All tasks run on one thread, over one connection to each server.
+/// One fence counter per task stays for a week; with --unfenced, none.
 ///
-/// Errors are counted and named. Ctrl-C ends the measurement; what was measured until then is shown.
+/// Errors are counted and named. Ctrl-C ends the measurement and prints the figures so far.
 ///
-/// The exit code is 0 where anything could be measured; otherwise as for run: 69 where too few
-/// servers can be reached, 77 where they refuse us, 78 where what was given makes no sense; 73 where
-/// the chart cannot be written; 128 and the signal's number where one ended it.
+/// Exit code: 0 if anything could be measured; else as for run: 69 if too few servers answer, 77 if
+/// they refuse the login or a right, 78 if an option or URL is wrong; 73 if the chart cannot be
+/// written; 128 and the signal's number if a signal ended it.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Bench {
-    /// How many locks are taken at once
+    /// Number of tasks that hold locks at the same time
     #[arg(short, long, value_name = "TASKS", default_value_t = 16,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(TASKS_MAX)))]
     pub tasks: u32,
 
-    /// How long it is measured
+    /// Duration of the measurement
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     pub duration: Duration,
 
@@ -59,19 +59,19 @@ pub struct Bench {
     #[arg(long)]
     pub unfenced: bool,
 
-    /// The TTL of the locks
+    /// TTL of the locks
     #[arg(long, value_name = "TIME", default_value = TTL, value_parser = duration)]
     pub ttl: Duration,
 
-    /// What the locks' names begin with, behind the key prefix
+    /// Prefix of the locks' names, after the key prefix
     #[arg(long, value_name = "TEXT", default_value = "leasehold-bench:")]
     pub name_prefix: String,
 
-    /// Say it in JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 
-    /// Draw the latencies by percentile into this file
+    /// Draw latencies by percentile into this SVG file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 }

@@ -23,27 +23,26 @@ const ERRORS: u8 = 2;
 const TOGETHER: &str = "(together)";
 const HEAD: [&str; 4] = ["SERVER", "CHECK", "FOUND", "WHY"];
 
-/// Says whether the servers are fit for locks, what is not, why, and what to do about it.
+/// Checks whether the servers are fit for locks, and says how to fix them.
 ///
-/// Each server is connected to, all at once, and asked what it is. Rights are tried on a key that no
-/// lock has, under the key prefix, which is deleted again. What may not be asked is said to be
-/// unknown. One that hangs keeps the others from nothing.
+/// leasehold connects to all servers at once and asks each for its state. It tries the user's rights
+/// on a scratch key under the key prefix, which it deletes again. What the user may not ask is
+/// reported as unknown. A server that hangs does not delay the others.
 ///
-/// The exit code is 0 where all is fit, 1 where there are warnings, 2 where there are errors; 78
-/// where what was given makes no sense, 71 where the output cannot be written, and 64 for a command
-/// line that cannot be read.
+/// Exit code: 0 if all servers are fit, 1 for warnings, 2 for errors; 78 if an option is wrong, 71 if
+/// the output cannot be written, 64 for a wrong command line.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Doctor {
-    /// Say it in JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 
-    /// Leave out what is as it should be
+    /// Print only what is not as it should be
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// The longest TTL in use, which the restart guard waits for
+    /// Longest TTL in use, for which the restart guard waits
     #[arg(long, value_name = "TIME", default_value = TTL, value_parser = duration)]
     pub ttl: Duration,
 }

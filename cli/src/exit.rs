@@ -73,11 +73,11 @@ pub enum Failure {
     Conflict(Error, u8),
     #[error("{0}")]
     Lock(#[from] Error),
-    #[error("the lease was lost ({0}) and the command was ended")]
+    #[error("the lease was lost ({0}), so the command was ended")]
     Lost(Loss),
-    #[error("the lease could not be renewed, and the command was ended: {0}")]
+    #[error("the lease could not be renewed, so the command was ended: {0}")]
     NotRenewed(String),
-    #[error("the process that keeps the lease {0}: the command was ended")]
+    #[error("the process that renews the lease {0}, so the command was ended")]
     Unkept(&'static str),
     #[error("{0}: {1}")]
     Command(String, io::Error),
@@ -128,4 +128,46 @@ pub fn of_usage(error: &clap::Error) -> ExitCode {
     // Where nobody reads it, there is nobody to tell.
     let _ = error.print();
     if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_testing::texts;
+
+    use super::*;
+
+    macro_rules! each {
+        ($($pattern:pat => $value:expr),+ $(,)?) => {{
+            let values = [$($value),+];
+            if let Some(value) = values.first() {
+                match value { $($pattern => {})+ }
+            }
+            values.map(|value| value.to_string()).to_vec()
+        }};
+    }
+
+    fn misuse() -> Error {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(leasehold::Locker::connect("http://h")).map(|_| ()).unwrap_err()
+    }
+
+    #[test]
+    fn error_texts_change_only_on_purpose() {
+        let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
+        let failures = each![
+            Failure::Conflict(..) => Failure::Conflict(misuse(), CONFLICT),
+            Failure::Lock(_) => Failure::Lock(misuse()),
+            Failure::Lost(_) => Failure::Lost(Loss::Gone),
+            Failure::NotRenewed(_) =>
+                Failure::NotRenewed("10.0.0.1:6379: cannot connect: Connection refused".into()),
+            Failure::Unkept(_) => Failure::Unkept("does not answer"),
+            Failure::Command(..) => Failure::Command("report.sh".into(), denied()),
+            Failure::File(..) => Failure::File("chart.svg".into(), denied()),
+            Failure::Unread(..) => Failure::Unread("password".into(), denied()),
+            Failure::Options(_) => Failure::Options("--user needs --password-file"),
+            Failure::System(..) => Failure::ourselves(denied()),
+            Failure::Output(_) => Failure::Output(denied()),
+        ];
+        texts::hold("command.txt", &[("How leasehold fails, after \"leasehold: \"", failures)]);
+    }
 }

@@ -11,21 +11,21 @@ use crate::output::say;
 use crate::servers::Servers;
 use crate::{json, show};
 
-/// Shows who holds a lock, on how many servers, with which token and for how long still.
+/// Shows who holds a lock, on how many servers, with which token, and how long the lease lasts.
 ///
-/// Nothing is changed on any server. The exit code is 0 where somebody holds the lock, 1 where
-/// nobody does, and 69 where too few servers answer to tell.
+/// Changes nothing on any server. Exit code: 0 if the lock is held, 1 if it is free, 69 if too few
+/// servers answer to tell.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Inspect {
     #[command(flatten)]
     look: Look,
 
-    /// Say it as one JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 
-    /// The lock
+    /// Name of the lock
     name: OsString,
 }
 

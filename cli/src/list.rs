@@ -10,28 +10,28 @@ use crate::servers::Servers;
 use crate::words::complain;
 use crate::{json, show};
 
-/// Lists the locks that are held, as they are found.
+/// Lists the locks that are held.
 ///
-/// Every server's keys are gone through, some hundred at a time (SCAN): nothing is changed, and
-/// nobody is kept waiting, however many there are. What other libraries keep is left out, because
-/// by its value alone it cannot be told from anything else; `inspect` shows it.
+/// Scans the keys of every server, 256 at a time (SCAN): this changes nothing and blocks no other
+/// client. Locks of other libraries are left out, because their values look like any other value;
+/// `inspect` shows them.
 ///
-/// The exit code is 69 where too few servers could be gone through to have found all.
+/// Exit code: 69 if too few servers could be scanned to find all locks.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct List {
     #[command(flatten)]
     look: Look,
 
-    /// Say it as one JSON object for each lock, each on a line
+    /// Print one JSON object per lock, one per line
     #[arg(long)]
     json: bool,
 
-    /// Stop after so many locks
+    /// Maximum number of locks to list
     #[arg(long, value_name = "LOCKS")]
     limit: Option<usize>,
 
-    /// Which names: * is any text, ? one character, [a-c] one of these, \ takes the next for itself
+    /// Which names: * is any text, ? one character, [a-c] one of these, \ quotes the next character
     #[arg(default_value = "*")]
     pattern: OsString,
 }

@@ -12,12 +12,12 @@ use crate::words::complain;
 /// How patient we are.
 #[derive(Debug, clap::Args)]
 pub struct Look {
-    /// How long a server may take to connect, and to answer each question
+    /// How long a server may take to connect, and to answer each command
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
     timeout: Duration,
 
-    /// The longest TTL in use: for so long, one of several servers that has restarted may have
-    /// forgotten leases, and that it shows none says nothing
+    /// Longest TTL in use: of several servers, one that restarted less than that ago may have forgotten
+    /// leases, so its word that a lock is free does not count
     #[arg(long, value_name = "TIME", default_value = TTL, value_parser = duration)]
     ttl: Duration,
 }

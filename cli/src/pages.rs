@@ -9,21 +9,21 @@ use clap_mangen::Man as Page;
 use crate::exit::Failure;
 use crate::output::put;
 
-/// Writes what completes command lines of leasehold in a shell.
+/// Prints a shell's completions for leasehold.
 ///
 /// For bash: leasehold completions bash > ~/.local/share/bash-completion/completions/leasehold
 #[derive(Debug, clap::Args)]
 pub struct Completions {
-    /// The shell
+    /// Name of the shell
     shell: Shell,
 }
 
-/// Writes the manual: its first page, or all pages into a directory.
+/// Prints the manual page, or writes all pages into a directory.
 ///
 /// To read it: leasehold man | man -l -
 #[derive(Debug, clap::Args)]
 pub struct Man {
-    /// Where to put leasehold.1 and a page for each of its commands
+    /// Directory for leasehold.1 and a page per command
     directory: Option<PathBuf>,
 }
 

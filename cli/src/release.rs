@@ -16,38 +16,37 @@ use crate::show;
 use crate::signals::Signals;
 use crate::words::{complain, plain};
 
-/// Ends somebody else's lease, after it has shown whose and asked.
+/// Ends another client's lease, after showing whose it is and asking.
 ///
-/// This is for a holder that is known to be dead or stuck. Others can take the lock at once, and
-/// the holder, if it lives, may still be at work: it learns that it has lost its lease at its next
-/// renewal (it tries that well before the lease's end), and one that does not renew never does.
-/// Writes of both can mix then, unless what they write to refuses smaller fencing tokens.
+/// Use it for a holder that is known to be dead or stuck. Others can acquire the lock at once. A
+/// holder that still runs learns of the loss at its next renewal, and one that does not renew never
+/// does. Until then the writes of both can mix, unless the resource refuses smaller fencing tokens.
 ///
-/// What was shown is ended and nothing else: whoever takes the lock in the meantime keeps it. The
-/// fence counter stays, so that the next token is larger.
+/// leasehold ends only the lease that it showed: a client that acquires the lock meanwhile keeps it.
+/// The fence counter stays, so that the next token is larger.
 ///
-/// The exit code is 0 once the lease is ended, or where nobody held the lock; 1 where it was not
-/// confirmed, or had ended before; 64 where there is nobody to ask and no --yes; 69 where too few
-/// servers could be reached to end it; 78 where what is under the name is no lease.
+/// Exit code: 0 if the lease was ended, or nobody held the lock; 1 if the answer was no, or the lease
+/// had ended before; 64 without --yes if there is no terminal; 69 if too few servers answered to end
+/// it; 78 if the value under the name is no lease.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Release {
     #[command(flatten)]
     look: Look,
 
-    /// Say that you mean it: there is no release of another's lease without it
+    /// Required: confirms that the lease is another client's
     #[arg(long, required = true)]
     force: bool,
 
-    /// Do not ask
+    /// Release without asking
     #[arg(short, long)]
     yes: bool,
 
-    /// Delete what is under the name even where it is no lease of Leasehold's, by its form
+    /// Delete the value under the name even if it has not the form of a Leasehold lease
     #[arg(long)]
     foreign: bool,
 
-    /// The lock
+    /// Name of the lock
     name: OsString,
 }
 
@@ -88,7 +87,9 @@ impl Release {
         }
         if !self.foreign && !view.holders.iter().all(HolderView::is_lease) {
             complain_of_all(&view);
-            complain("nothing was released: that is no lease of Leasehold's (see --foreign)");
+            complain(
+                "nothing was released: the value has not the form of a Leasehold lease (see --foreign)",
+            );
             return Ok(Decision::Leave(CONFIGURATION));
         }
         if self.yes {
@@ -96,7 +97,7 @@ impl Release {
         }
         complain_of_all(&view);
         if !stdin().is_terminal() {
-            complain("nothing was released: there is no terminal to ask at, and no --yes");
+            complain("nothing was released: without a terminal, --yes is required");
             return Ok(Decision::Leave(USAGE));
         }
         if !is_meant().await? {
@@ -115,13 +116,13 @@ fn complain_of_all(view: &LockView) {
 
 async fn is_meant() -> Result<bool, Failure> {
     const WHAT_HAPPENS: &str = "
-If you go on, this lease ends now, and others can take the lock at once.
-The holder learns of it at its next renewal; if it does not renew, it does not learn of it.
-It may still be writing. Its fencing token keeps it out only of what checks tokens.
+If you go on, this lease ends now, and others can acquire the lock at once.
+The holder learns of it at its next renewal; a holder that does not renew never learns of it.
+Until then the holder may write. Only a resource that checks fencing tokens refuses its writes.
 End the lease? [y/N] ";
     let mut stderr = stderr();
     let asked = stderr.write_all(WHAT_HAPPENS.as_bytes()).and_then(|()| stderr.flush());
-    asked.map_err(|error| Failure::System("nobody can be asked", error))?;
+    asked.map_err(|error| Failure::System("cannot ask at the terminal", error))?;
     let (told, answer) = oneshot::channel();
     // Not the runtime's: it would wait for the answer though a signal has ended us.
     thread::spawn(move || {
@@ -129,7 +130,7 @@ End the lease? [y/N] ";
         let _ = told.send(stdin().read_line(&mut line).map(|_| line));
     });
     let answer = answer.await.unwrap_or_else(|_| Ok(String::new()));
-    let answer = answer.map_err(|error| Failure::System("the answer cannot be read", error))?;
+    let answer = answer.map_err(|error| Failure::System("cannot read the answer", error))?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes" | "Yes" | "YES"))
 }
 
@@ -149,11 +150,11 @@ async fn end(locker: &Locker, view: &LockView) -> Result<u8, Failure> {
         say(&format!("{name}: released on {}; it was held by {whose}", freed.join(", ")))?;
     }
     if !broken.is_complete() {
-        complain("too few servers could be reached: the lease may go on to its end");
+        complain("too few servers answered: the lease may last until its TTL ends");
         return Ok(UNAVAILABLE);
     }
     if freed.is_empty() {
-        complain(&format!("{name}: that lease had ended before; nothing was released"));
+        complain(&format!("{name}: nothing was released, because that lease had ended before"));
         return Ok(CONFLICT);
     }
     Ok(0)

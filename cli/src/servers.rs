@@ -14,9 +14,9 @@ use crate::words::plain;
 /// Which servers, and how they are met.
 #[derive(Debug, clap::Args)]
 pub struct Servers {
-    /// A server: redis://, rediss://, redis+unix://, redis-cluster:// or redis-sentinel://, or the
-    /// same with valkey for redis. Given several times, it is a Redlock over all of them; several
-    /// in LEASEHOLD_URL are separated by spaces. A password in it is hidden from ps
+    /// URL of a server: redis://, rediss://, redis+unix://, redis-cluster:// or redis-sentinel://, or
+    /// the same with valkey for redis. Several URLs make a Redlock; in LEASEHOLD_URL, separate them
+    /// with spaces. leasehold hides a URL's password from ps
     #[arg(
         long = "url",
         short = 'u',
@@ -29,16 +29,16 @@ pub struct Servers {
     )]
     pub urls: Vec<String>,
 
-    /// How many of several servers have to agree; without it a majority
+    /// Number of servers that must grant a lock; without it a majority
     #[arg(long, value_name = "SERVERS", global = true)]
     quorum: Option<usize>,
 
-    /// What every lock's key begins with
+    /// Prefix of every lock's key
     #[arg(long, value_name = "PREFIX", default_value = "", global = true)]
     key_prefix: OsString,
 
-    /// Whether a server that has restarted is kept from voting until all leases that it may have
-    /// forgotten have ended; without it only where there are several
+    /// Whether a restarted server must not vote until all leases that it may have forgotten have
+    /// ended; without it on with several servers, off with one
     #[arg(long, value_name = "WHETHER", global = true)]
     restart_guard: Option<Switch>,
 
@@ -46,25 +46,25 @@ pub struct Servers {
     #[arg(long, global = true)]
     pub strict: bool,
 
-    /// The user to log in as, with --password-file, where a URL names none
+    /// User to log in as, with --password-file, for URLs without a user
     #[arg(long, value_name = "NAME", global = true)]
     user: Option<String>,
 
-    /// The password of servers whose URLs have none: the first line of this file, which is read at
-    /// every connection; or of a descriptor, such as /dev/fd/3, which is read once
+    /// File with the password for URLs without one, in its first line. leasehold reads a file at every
+    /// connection, and a descriptor, such as /dev/fd/3, once
     #[arg(long, value_name = "FILE", global = true)]
     password_file: Option<PathBuf>,
 
-    /// The CAs to trust instead of the platform's: a PEM file; may be given several times
+    /// PEM file of CAs to trust instead of the platform's; may be given several times
     #[arg(long, value_name = "FILE", global = true)]
     ca: Vec<PathBuf>,
 
-    /// The certificate to show to servers that ask for one, with --key: a PEM file that has those of
-    /// its issuers behind it
+    /// PEM file of the client certificate for servers that ask for one, followed by its issuers'
+    /// certificates; needs --key
     #[arg(long, value_name = "FILE", global = true)]
     cert: Option<PathBuf>,
 
-    /// The private key of --cert: a PEM file
+    /// PEM file of the private key of --cert
     #[arg(long, value_name = "FILE", global = true)]
     key: Option<PathBuf>,
 }
@@ -105,7 +105,7 @@ impl Servers {
                     |file: &PathBuf| std::fs::read(file).map_err(|error| unread(file, error));
                 Ok(Some(tls.client_certificate_pem(read(cert)?, read(key)?)))
             }
-            _ => Err(Failure::Options("--cert and --key are given together, or neither is")),
+            _ => Err(Failure::Options("--cert and --key must be given together")),
         }
     }
 
@@ -113,7 +113,7 @@ impl Servers {
         let Some(file) = self.password_file.clone() else {
             return match self.user {
                 None => Ok(builder),
-                Some(_) => Err(Failure::Options("--user is given with --password-file")),
+                Some(_) => Err(Failure::Options("--user needs --password-file")),
             };
         };
         let first = first_line(&file).map_err(|error| unread(&file, error))?;

@@ -32,10 +32,13 @@ fn of_holder(view: &HolderView, servers: usize) -> Vec<String> {
         lines.push(format!("  owner    {}", plain(holder.owner.as_bytes())));
     }
     if !view.is_lease() {
-        lines.push("           this is no lease of Leasehold's, by its form".to_owned());
+        lines.push("           the value has not the form of a Leasehold lease".to_owned());
     }
     if holder.other_configuration {
-        lines.push("           it was given other servers, or another quorum, than we".to_owned());
+        lines.push(
+            "           this holder has other servers or another quorum than this command"
+                .to_owned(),
+        );
     }
     lines.push(format!("  token    {}", tokens(view)));
     lines.push(format!("  left     {}", left(holder.remaining)));
@@ -104,13 +107,15 @@ fn state(view: &LockView) -> String {
         LockState::Held => format!("held on {most} of {servers} servers"),
         LockState::Free => "free".to_owned(),
         LockState::Partial => {
-            format!("held by nobody: taken on {most} of {servers} servers, where it takes {quorum}")
+            format!(
+                "held by nobody: taken on {most} of {servers} servers, and the quorum is {quorum}"
+            )
         }
         _ => {
             let answered = servers - view.failures.len();
             format!(
-                "unknown: only {answered} of {servers} servers answered; taken on {most}, where it \
-                 takes {quorum}"
+                "unknown: only {answered} of {servers} servers answered; taken on {most}, and the \
+                 quorum is {quorum}"
             )
         }
     }

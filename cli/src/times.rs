@@ -13,9 +13,10 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         "" | "s" => 1.0,
         "m" => 60.0,
         "h" => 3600.0,
-        unit => return Err(format!("{unit} is no unit: ms, s, m or h")),
+        unit => return Err(format!("unknown unit {unit}: use ms, s, m or h")),
     };
-    let number: f64 = digits.parse().map_err(|_| "it begins with a number".to_owned())?;
+    let number: f64 =
+        digits.parse().map_err(|_| "a time begins with a number, as in 500ms or 5m".to_owned())?;
     Duration::try_from_secs_f64(number * factor).map_err(|error| error.to_string())
 }
 

@@ -25,26 +25,26 @@ use crate::signals::Signals;
 use crate::times::duration;
 use crate::words::{complain, plain};
 
-/// Shows the locks that are held, live; q or Ctrl-C ends it, and j, k, b, space, g, G and the arrows
-/// move it as they move a pager.
+/// Shows the locks that are held, live: q or Ctrl-C ends it; j, k, b, space, g, G and the arrows
+/// scroll as in a pager.
 ///
-/// Every server's keys are gone through again and again, as `list` does it once. Without a terminal
-/// it says one line with the time (UTC) for every change that it sees: what comes and goes between two looks is missed.
+/// Scans the keys of every server again and again, as `list` does once. If its output is no terminal,
+/// prints one line with the time (UTC) for every change between two scans.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Watch {
     #[command(flatten)]
     look: Look,
 
-    /// How long to wait between two looks
+    /// Pause between two scans
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     interval: Duration,
 
-    /// Look at so many locks at the most
+    /// Maximum number of locks to show
     #[arg(long, value_name = "LOCKS", default_value_t = 1000)]
     limit: usize,
 
-    /// Which names: * is any text, ? one character, [a-c] one of these, \ takes the next for itself
+    /// Which names: * is any text, ? one character, [a-c] one of these, \ quotes the next character
     #[arg(default_value = "*")]
     pattern: OsString,
 }
@@ -160,10 +160,10 @@ impl Watch {
     fn fill(&self, page: &mut Page, looked: &Looked) {
         let count = looked.locks.len();
         let what = match (&looked.error, looked.is_all) {
-            (Some(_), _) => "no server can be gone through".to_owned(),
+            (Some(_), _) => "no server can be scanned".to_owned(),
             (None, true) => format!("{count} held"),
             (None, false) if looked.is_cut_off => format!("more than {count} held"),
-            (None, false) => format!("{count} seen, too few servers could be gone through"),
+            (None, false) => format!("{count} seen, but too few servers could be scanned"),
         };
         let failures = looked.failures.iter();
         let failures = failures.map(|failure| format!("{}: {}", failure.server, failure.reason));

@@ -52,12 +52,12 @@ fn is_formatting(c: char) -> bool {
 
 /// Who holds a lock that another wants.
 pub fn holder(error: &Error) -> String {
-    let Some(holder) = error.report().holder() else { return "another".to_owned() };
+    let Some(holder) = error.report().holder() else { return "another client".to_owned() };
     let Holder { owner, label, remaining, .. } = holder;
     let who = label.as_deref().unwrap_or(owner);
     let lasts = match remaining {
-        Some(remaining) => format!("for {} s more unless it is renewed", remaining.as_secs()),
-        None => "without an end".to_owned(),
+        Some(remaining) => format!("for another {} s unless it is renewed", remaining.as_secs()),
+        None => "with no expiry".to_owned(),
     };
     format!("{}, {lasts}", plain(who.as_bytes()))
 }
@@ -84,7 +84,7 @@ impl Waiting {
         let text = if error.is_contended() {
             format!("leasehold: waiting for {}, held by {}", plain(name), holder(error))
         } else {
-            format!("leasehold: waiting: {error}")
+            format!("leasehold: waiting for servers: {error}")
         };
         let waiting = Self { text, is_live: stderr().is_terminal() };
         if !waiting.is_live {

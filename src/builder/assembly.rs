@@ -15,7 +15,7 @@ use crate::lock::scripts;
 use crate::net::connection::Settings;
 use crate::net::limits::{self, Limits};
 use crate::net::tls::Client;
-use crate::policy::{Quorum, Term};
+use crate::policy::{Quorum, Term, Units};
 use crate::server::backlog::Backlog;
 use crate::server::cluster::Cluster;
 use crate::server::credentials::Login;
@@ -46,9 +46,8 @@ const LANES_MAX: usize = 64;
 const WRITE_INLINE: usize = 4;
 
 /// What is said of the URL of a Cluster or a service beside others.
-pub(super) const NOT_ALONE: &str = "a Cluster, or a service that Sentinels watch, is not one of \
-                                    several servers: give its URL alone, or independent servers by \
-                                    redis:// URLs";
+pub(super) const NOT_ALONE: &str = "a redis-cluster:// or redis-sentinel:// URL must be given \
+                                    alone: a quorum needs independent servers, by redis:// URLs";
 
 /// What the URLs lead to.
 pub(super) enum Servers {
@@ -92,7 +91,9 @@ impl Builder {
         for (index, endpoint) in endpoints.iter().enumerate() {
             if endpoints[..index].iter().any(|other| other.address == endpoint.address) {
                 let address = &endpoint.address;
-                return Err(Error::misuse(format_args!("the server {address} is given twice")));
+                return Err(Error::misuse(format_args!(
+                    "server {address} is given twice: a quorum needs independent servers"
+                )));
             }
         }
         Ok(Servers::Fixed(endpoints))
@@ -106,8 +107,8 @@ impl Builder {
                 Ok(Endpoint { login: Some(Login::Provided(provider.clone())), ..endpoint })
             }
             (Some(_), Some(_)) => Err(Error::misuse(format_args!(
-                "the URL of {} has a password, and Builder::credentials provides one as well: \
-                 leave one of them out",
+                "the URL of {} has a password, and a credentials provider was given: leave \
+                 one of them out",
                 endpoint.address
             ))),
         }
@@ -234,14 +235,15 @@ impl Builder {
             Term::new(longest, None).map_err(Error::misuse)?;
             if longest < self.longest_of_defaults() {
                 return Err(Error::misuse(format_args!(
-                    "a longest TTL of {longest:?} is shorter than the TTL of {:?}",
-                    self.longest_of_defaults()
+                    "longest TTL {} is shorter than the TTL, {}: raise Builder::longest_ttl",
+                    Units(longest),
+                    Units(self.longest_of_defaults())
                 )));
             }
         }
         if !(1..=LANES_MAX).contains(&self.connections) {
             return Err(Error::misuse(format_args!(
-                "{} connections cannot be kept: it has to be 1 to {LANES_MAX}",
+                "connections per server must be 1 to {LANES_MAX}, not {}",
                 self.connections
             )));
         }
@@ -251,8 +253,10 @@ impl Builder {
         ] {
             if !(TIMEOUT_MIN..=TIMEOUT_MAX).contains(&timeout) {
                 return Err(Error::misuse(format_args!(
-                    "a {what} of {timeout:?} cannot be kept: \
-                     it has to be {TIMEOUT_MIN:?} to {TIMEOUT_MAX:?}"
+                    "{what} must be {} to {}, not {}",
+                    Units(TIMEOUT_MIN),
+                    Units(TIMEOUT_MAX),
+                    Units(timeout)
                 )));
             }
         }

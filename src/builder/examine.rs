@@ -52,7 +52,7 @@ impl Builder {
     /// Dropping the future closes what was opened. A scratch key may stay for 5 s.
     pub async fn examine(&self) -> Result<Examination, Error> {
         if self.urls.is_empty() {
-            return Err(Error::misuse("there is no server to examine"));
+            return Err(Error::misuse("no server was given: give at least one URL"));
         }
         self.check()?;
         let candidates = self.candidates();

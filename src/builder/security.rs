@@ -15,7 +15,7 @@ pub(super) fn client(tls: Option<&Tls>, endpoints: &[Endpoint]) -> Result<Option
     let plain = endpoints.iter().find(|endpoint| !endpoint.tls);
     if let (Some(plain), Some(_)) = (plain, tls) {
         return Err(Error::misuse(format_args!(
-            "TLS was asked for, and the URL of {} is one without: use rediss://",
+            "TLS options were given, but the URL of {} has no TLS: use rediss://",
             plain.address
         )));
     }
@@ -37,7 +37,7 @@ pub(super) fn client(endpoints: &[Endpoint]) -> Result<Option<Client>, Error> {
     match endpoints.iter().find(|endpoint| endpoint.tls) {
         None => Ok(None),
         Some(endpoint) => Err(Error::misuse(format_args!(
-            "{}: rediss:// needs TLS: build leasehold with the feature `tls`",
+            "{}: rediss:// needs the feature `tls`: build leasehold with it",
             endpoint.address
         ))),
     }

@@ -1,6 +1,9 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::shown::Shown;
+use crate::policy::Units;
+
 /// What each server that was asked said, in the order in which the servers were configured.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
@@ -136,6 +139,27 @@ impl Report {
         })
     }
 
+    /// What the servers' answers lack for a quorum, in words; nothing to say of a single server.
+    pub(crate) fn shortfall(&self) -> Option<String> {
+        let all = self.servers.len();
+        let gave_none =
+            |server: &&ServerReport| matches!(server.vote, Vote::Pending | Vote::Failed { .. });
+        let refused = |server: &&ServerReport| match &server.vote {
+            Vote::Failed { kind, .. } => {
+                !matches!(kind, FailureKind::Unavailable | FailureKind::Unknown)
+            }
+            _ => false,
+        };
+        let votes = all - self.servers.iter().filter(gave_none).count();
+        let did = if self.servers.iter().any(|it| refused(&it)) { "can vote" } else { "answered" };
+        match (all, votes) {
+            (0 | 1, _) => None,
+            (_, 0) => Some(format!("none of {all} servers {did}")),
+            (_, votes) if votes == all => Some(format!("the {all} servers do not agree")),
+            (_, votes) => Some(format!("only {votes} of {all} servers {did}")),
+        }
+    }
+
     pub(crate) fn has_failure(&self, wanted: FailureKind) -> bool {
         self.servers
             .iter()
@@ -159,7 +183,7 @@ impl fmt::Display for ServerReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.server, self.vote)?;
         match self.round_trip {
-            Some(round_trip) => write!(f, " ({round_trip:.1?})"),
+            Some(round_trip) => write!(f, " ({:.1})", Units(round_trip)),
             None => Ok(()),
         }
     }
@@ -170,11 +194,11 @@ impl fmt::Display for Vote {
         match self {
             Self::Granted => f.write_str("granted"),
             Self::Held(Some(holder)) => write!(f, "held by {holder}"),
-            Self::Held(None) => f.write_str("held by another, who has released it since"),
-            Self::Queued { waiting } => write!(f, "free, and others wait for it ({waiting})"),
-            Self::NotOwned => f.write_str("not held by this lease any more"),
-            Self::Stale => f.write_str("has seen a larger token"),
-            Self::Pending => f.write_str("has not answered yet"),
+            Self::Held(None) => f.write_str("held by another client, which has released it since"),
+            Self::Queued { waiting } => write!(f, "free, but waiters come first ({waiting})"),
+            Self::NotOwned => f.write_str("no longer held by this lease"),
+            Self::Stale => f.write_str("has accepted a larger fencing token"),
+            Self::Pending => f.write_str("no answer yet"),
             Self::Failed { reason, .. } => f.write_str(reason),
         }
     }
@@ -184,18 +208,18 @@ impl fmt::Display for Vote {
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.label {
-            Some(label) => write!(f, "\"{}\"", label.escape_debug())?,
-            None => write!(f, "owner {}", self.owner.escape_debug())?,
+            Some(label) => write!(f, "\"{}\"", Shown(label))?,
+            None => write!(f, "owner {}", Shown(&self.owner))?,
         }
         match self.remaining {
-            Some(remaining) => write!(f, " for another {remaining:.1?}")?,
-            None => f.write_str(" without an end")?,
+            Some(remaining) => write!(f, " for another {:.1}", Units(remaining))?,
+            None => f.write_str(" with no expiry")?,
         }
         if self.is_here {
             f.write_str(", a guard of this same locker")?;
         }
         if self.other_configuration {
-            f.write_str(", who was given other servers or another quorum than this client")?;
+            f.write_str(", which has other servers or another quorum than this client")?;
         }
         Ok(())
     }
@@ -253,6 +277,9 @@ mod tests {
         assert_eq!(
             report.to_string(),
             "a:1: held by \"billing\\u{1b}[31m\" for another 3.2s, a guard of this same locker (120.0µs); b:2: no reply"
+    }
+
+            "a:1: held by \"billing\\u{1b}[31m\" for another 3.2 s (120 µs); b:2: no reply"
         );
         assert!(report.has_failure(FailureKind::Unknown));
         assert!(!report.has_failure(FailureKind::Auth));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::report::{Check, Finding};
-use crate::policy::outliving;
+use crate::policy::{Units, outliving};
 
 /// The setting of a Cluster's nodes that says how long a master is silent before it is replaced.
 pub(super) const NODE_TIMEOUT: &str = "cluster-node-timeout";
@@ -14,13 +14,15 @@ pub(super) const DOWN_AFTER: &str = "down-after-milliseconds";
 /// after `silence`.
 pub(super) fn failover(setting: &str, silence: Duration, ttl: Duration) -> Finding {
     let least = outliving(silence);
-    let reason =
-        format!("a dead master is replaced once it has been silent for {silence:?} ({setting})");
+    let reason = format!("a master that is silent for {} is replaced ({setting})", Units(silence));
     if ttl >= least {
-        return Finding::ok(Check::Failover, format!("{reason}: leases of {ttl:?} outlive that"));
+        return Finding::ok(
+            Check::Failover,
+            format!("{reason}: leases of {} outlive that", Units(ttl)),
+        );
     }
-    let reason = format!("{reason}: leases of {ttl:?} may end before, and are lost");
-    let cure = format!("a TTL of {least:?} (Builder::ttl), or a shorter {setting}");
+    let reason = format!("{reason}: leases of {} may end before, and be lost", Units(ttl));
+    let cure = format!("use a TTL of {} (Builder::ttl), or a shorter {setting}", Units(least));
     Finding::note(Check::Failover, reason).cured_by(cure)
 }
 
@@ -31,5 +33,5 @@ fn a_ttl_that_does_not_outlive_a_failover_is_noted_with_one_that_does() {
     assert_eq!(of(30).severity, super::report::Severity::Ok);
     let short = of(10);
     assert_eq!(short.severity, super::report::Severity::Note);
-    assert!(short.cure.unwrap().contains("a TTL of 30s"));
+    assert!(short.cure.unwrap().contains("a TTL of 30 s"));
 }

@@ -6,7 +6,7 @@ use super::facts::{ClockReading, Facts, Fields, Reading, TrialOutcome, shown};
 use super::failover::{NODE_TIMEOUT, failover};
 use super::report::{Check, Finding, Severity};
 use crate::net::refusal::Code;
-use crate::policy::{Moment, Run, quarantine};
+use crate::policy::{Moment, Run, Units, quarantine};
 use crate::server::fitness::MODE_FIELD;
 
 /// Older ones lack commands that the scripts use.
@@ -58,12 +58,12 @@ pub(super) fn judge(facts: &Facts, standard: &Standard, user: &str, now: Moment)
 
 fn reachable(facts: &Facts) -> Finding {
     match &facts.broken_off {
-        None => Finding::ok(Check::Reachable, "it answers"),
+        None => Finding::ok(Check::Reachable, "answers"),
         Some(why) => Finding::error(
             Check::Reachable,
-            format!("connected, and not everything was answered: {}", shown(why)),
+            format!("connected, but left questions without an answer: {}", shown(why)),
         )
-        .cured_by("see whether it hangs, is overloaded, or a network between drops packets"),
+        .cured_by("check whether it hangs or is overloaded, and whether the network drops packets"),
     }
 }
 
@@ -80,7 +80,8 @@ fn unknown<T>(check: Check, reading: &Reading<T>, right: &str) -> Option<Finding
 fn version(facts: &Facts) -> Finding {
     let (Some(version), Some(software)) = (facts.version(), facts.software()) else {
         let unknown = unknown(Check::Version, &facts.server, "+info|server");
-        return unknown.unwrap_or_else(|| Finding::note(Check::Version, "the server does not say"));
+        return unknown
+            .unwrap_or_else(|| Finding::note(Check::Version, "unknown: INFO names no version"));
     };
     let major = version.split('.').next().and_then(|major| major.parse::<u64>().ok());
     if major.is_some_and(|major| major < MAJOR_VERSION_MIN) {
@@ -106,9 +107,9 @@ fn legible(facts: &Facts, is_judged: bool) -> Option<Finding> {
         missing.push(MODE_FIELD);
     }
     (is_judged && !missing.is_empty()).then(|| {
-        let reason = format!("its INFO lacks {}: it cannot be judged", missing.join(", "));
+        let reason = format!("its INFO lacks {}", missing.join(", "));
         Finding::error(Check::Version, reason)
-            .cured_by("give the address of the server itself, with no proxy before it")
+            .cured_by("give the address of the server itself, not of a proxy")
     })
 }
 
@@ -118,15 +119,14 @@ fn protocol(facts: &Facts) -> Finding {
     }
     Finding::warning(
         Check::Protocol,
-        "RESP2 only: who waits has to ask now and then, and a lock that was deleted is noticed at \
-         the next renewal",
+        "RESP2 only: waiters poll, and a deleted lock is noticed only at the next renewal",
     )
-    .cured_by("use Redis 6 or later, with no proxy before it that speaks RESP2")
+    .cured_by("use Redis 6 or later, without a proxy that speaks RESP2")
 }
 
 fn role(facts: &Facts) -> Option<Finding> {
     if facts.mode() == Some("sentinel") {
-        let finding = Finding::error(Check::Role, "a Sentinel, which keeps no locks");
+        let finding = Finding::error(Check::Role, "a Sentinel, which cannot grant locks");
         return Some(finding.cured_by("give redis-sentinel://host:port/service"));
     }
     match facts.role() {
@@ -144,7 +144,7 @@ fn role(facts: &Facts) -> Option<Finding> {
             ))
         }
         Some(_) => {
-            let finding = Finding::error(Check::Role, "a replica, which takes no locks");
+            let finding = Finding::error(Check::Role, "a replica, which cannot grant locks");
             let master = facts
                 .replication
                 .known()
@@ -153,7 +153,7 @@ fn role(facts: &Facts) -> Option<Finding> {
                 Some((host, port)) => {
                     finding.cured_by(format!("give its master, {}:{}", shown(host), shown(port)))
                 }
-                None => finding.cured_by("give its master"),
+                None => finding.cured_by("give its master's address"),
             })
         }
     }
@@ -164,13 +164,12 @@ fn kind_of_server(facts: &Facts, in_cluster: bool) -> Option<Finding> {
         ("cluster", false) => Some(
             Finding::error(
                 Check::Independence,
-                "a node of a Redis Cluster: it serves only some of all keys, and is no \
-                 independent server",
+                "a Redis Cluster node, which serves only some keys and is no independent server",
             )
-            .cured_by("give redis-cluster://host:port alone, or servers of their own"),
+            .cured_by("give redis-cluster://host:port alone, or independent servers"),
         ),
         (mode, true) if mode != "cluster" => Some(
-            Finding::error(Check::Independence, "no node of a Cluster")
+            Finding::error(Check::Independence, "not a Redis Cluster node")
                 .cured_by("give redis://host:port"),
         ),
         _ => None,
@@ -202,7 +201,7 @@ fn rights(facts: &Facts, is_judged: bool, user: &str) -> Option<Finding> {
     lacking.sort();
     lacking.dedup();
     if lacking.is_empty() {
-        let tried = "all that locks need: tried on a key of its own";
+        let tried = "all that locks need, tried on a scratch key";
         return Some(Finding::ok(Check::Rights, tried));
     }
     let rights = lacking.join(" ").escape_debug().to_string();
@@ -210,7 +209,7 @@ fn rights(facts: &Facts, is_judged: bool, user: &str) -> Option<Finding> {
     let finding = if is_essential {
         Finding::error(Check::Rights, format!("the user {user} lacks {rights}"))
     } else {
-        let without = "who waits has to ask now and then";
+        let without = "waiters poll";
         Finding::warning(Check::Rights, format!("the user {user} lacks {rights}: {without}"))
     };
     Some(finding.cured_by(format!("ACL SETUSER {user} {rights}")))
@@ -225,18 +224,18 @@ fn writes(facts: &Facts) -> Option<Finding> {
         let is_all_allowed =
             facts.trials.iter().all(|tried| tried.outcome == TrialOutcome::Allowed);
         return (is_all_allowed && !facts.trials.is_empty())
-            .then(|| Finding::ok(Check::Writes, "it takes them"));
+            .then(|| Finding::ok(Check::Writes, "accepted"));
     };
     let cure = match words.split(' ').next().unwrap_or_default() {
-        "OOM" => "raise maxmemory, or delete what is not needed",
-        "MISCONF" => "let it save again: its log says what failed, such as a full disk",
+        "OOM" => "raise maxmemory, or delete keys",
+        "MISCONF" => "make it save again: its log says what failed, such as a full disk",
         "NOREPLICAS" => "bring its replicas back, or lower min-replicas-to-write",
-        "READONLY" => "give its master",
+        "READONLY" => "give its master's address",
         "LOADING" => "wait until it has loaded its data",
-        "CLUSTERDOWN" => "bring the masters back that serve the missing slots",
-        _ => "see what the server means",
+        "CLUSTERDOWN" => "bring back the masters of the missing slots",
+        _ => "check the server's log and settings",
     };
-    Some(Finding::error(Check::Writes, format!("it refuses them: {words}")).cured_by(cure))
+    Some(Finding::error(Check::Writes, format!("refused: {words}")).cured_by(cure))
 }
 
 fn eviction(facts: &Facts, strict: bool) -> Option<Finding> {
@@ -244,16 +243,16 @@ fn eviction(facts: &Facts, strict: bool) -> Option<Finding> {
         return unknown(Check::Eviction, &facts.memory, "+info|memory");
     };
     let Some(policy) = memory.get("maxmemory_policy") else {
-        return Some(Finding::note(Check::Eviction, "unknown: INFO does not name a policy"));
+        return Some(Finding::note(Check::Eviction, "unknown: INFO names no policy"));
     };
     if policy == "noeviction" {
         return Some(Finding::ok(Check::Eviction, "none (noeviction)"));
     }
     let severity = if strict { Severity::Error } else { Severity::Warning };
-    let yet = if memory.is("maxmemory", "0") { ", once a maxmemory is set" } else { "" };
+    let yet = if memory.is("maxmemory", "0") { " once maxmemory is set" } else { "" };
     let reason = format!("it may evict locks (maxmemory-policy {}){yet}", shown(policy));
     let finding = Finding::new(Check::Eviction, severity, reason);
-    Some(finding.cured_by("CONFIG SET maxmemory-policy noeviction, and in redis.conf"))
+    Some(finding.cured_by("run CONFIG SET maxmemory-policy noeviction, and set it in redis.conf"))
 }
 
 fn persistence(facts: &Facts, is_guarded: bool) -> Option<Finding> {
@@ -264,28 +263,29 @@ fn persistence(facts: &Facts, is_guarded: bool) -> Option<Finding> {
     let failed = ["aof_last_write_status", "rdb_last_bgsave_status"];
     if let Some(which) = failed.into_iter().find(|name| state.is(name, "err")) {
         let finding = Finding::warning(CHECK, format!("the last save failed ({which}:err)"));
-        return Some(finding.cured_by("see the server's log: is its disk full?"));
+        return Some(finding.cured_by("check the server's log, and whether its disk is full"));
     }
     let (reason, is_kept) = match (state.is("aof_enabled", "1"), &facts.settings) {
         (false, settings) => (snapshots(settings.known()), false),
         (true, Reading::Known(settings)) => log(settings),
         (true, settings) => {
             let finding = unknown(CHECK, settings, "+config|get")?;
-            let reason = format!("appendonly yes; how it is synced is {}", finding.reason);
+            let reason = format!("appendonly yes; appendfsync {}", finding.reason);
             return Some(Finding { reason, ..finding });
         }
     };
     if is_kept {
-        return Some(Finding::ok(CHECK, format!("{reason}: it remembers locks over a restart")));
+        return Some(Finding::ok(CHECK, format!("{reason}: a restart keeps locks")));
     }
     Some(if is_guarded {
-        let reason = format!("{reason}: the restart guard covers what it forgets at a restart");
+        let reason =
+            format!("{reason}: a restart may forget locks, which the restart guard makes up for");
         Finding::ok(CHECK, reason)
     } else {
-        let reason = format!("{reason}: a restart may forget locks that are held");
+        let reason = format!("{reason}: a restart may forget held locks");
         Finding::warning(CHECK, reason).cured_by(
-            "set appendonly yes and appendfsync always, or have the restart guard on \
-             (Builder::restart_guard)",
+            "set appendonly yes and appendfsync always, or turn on the restart guard \
+             (Builder::restart_guard, --restart-guard on)",
         )
     })
 }
@@ -293,8 +293,8 @@ fn persistence(facts: &Facts, is_guarded: bool) -> Option<Finding> {
 /// What it keeps that writes no log.
 fn snapshots(settings: Option<&Fields>) -> String {
     match settings.and_then(|settings| settings.get("save")) {
-        Some("") => "nothing is kept on disk".to_owned(),
-        Some(save) => format!("only snapshots are kept on disk (save {})", shown(save)),
+        Some("") => "nothing is saved to disk".to_owned(),
+        Some(save) => format!("only snapshots are saved to disk (save {})", shown(save)),
         None => "appendonly no".to_owned(),
     }
 }
@@ -303,7 +303,7 @@ fn snapshots(settings: Option<&Fields>) -> String {
 fn log(settings: &Fields) -> (String, bool) {
     match settings.get("appendfsync") {
         Some("always") if settings.is("no-appendfsync-on-rewrite", "yes") => {
-            ("appendfsync always, but not while the log is rewritten".to_owned(), false)
+            ("appendfsync always, except while the AOF is rewritten".to_owned(), false)
         }
         Some("always") => ("appendfsync always".to_owned(), true),
         other => (format!("appendfsync {}", shown(other.unwrap_or("unknown"))), false),
@@ -313,25 +313,27 @@ fn log(settings: &Fields) -> (String, bool) {
 fn restart_guard(facts: &Facts, longest_ttl: Option<Duration>, now: Moment) -> Option<Finding> {
     const CHECK: Check = Check::RestartGuard;
     let Some(longest_ttl) = longest_ttl else {
-        return Some(Finding::ok(CHECK, "off: after a restart it votes at once"));
+        return Some(Finding::ok(CHECK, "off: the server votes at once after a restart"));
     };
     let Reading::Known(server) = &facts.server else {
         return unknown(CHECK, &facts.server, "+info|server");
     };
     let Some(uptime_secs) = server.number("uptime_in_seconds") else {
-        return Some(Finding::note(CHECK, "unknown: INFO does not say how long it runs"));
+        return Some(Finding::note(CHECK, "unknown: INFO names no uptime"));
     };
     let run = Run { uptime_secs, first_seen: now, not_before: None };
     Some(match quarantine(longest_ttl, run, now) {
-        Duration::ZERO => Finding::ok(CHECK, format!("it may vote: up for {uptime_secs} s")),
+        Duration::ZERO => Finding::ok(CHECK, format!("may vote: up for {uptime_secs} s")),
         wait => Finding::warning(
             CHECK,
             format!(
-                "it restarted {uptime_secs} s ago and may not vote for another {wait:.0?}: it may \
-                 have forgotten leases of up to {longest_ttl:?}"
+                "restarted {uptime_secs} s ago, so it may not vote for another {:.0}: it may have \
+                 forgotten leases of up to {}",
+                Units(wait),
+                Units(longest_ttl)
             ),
         )
-        .cured_by("wait"),
+        .cured_by("wait, or shorten the longest TTL"),
     })
 }
 
@@ -349,10 +351,10 @@ fn clock(facts: &Facts) -> Option<Finding> {
     };
     let apart = Duration::from_micros(ahead_micros.unsigned_abs());
     let side = if *ahead_micros < 0 { "behind" } else { "ahead of" };
-    let reason = format!("{apart:.1?} {side} this machine's (within {within:.1?})");
+    let reason = format!("{:.1} {side} this machine's (± {:.1})", Units(apart), Units(*within));
     Some(if apart.saturating_sub(*within) > CLOCKS_APART_MAX {
-        let reason = format!("{reason}: leases are measured, and suffer only when a clock is set");
-        Finding::note(Check::Clock, reason).cured_by("see that both keep time, by NTP or the like")
+        let reason = format!("{reason}: harmless until a clock is stepped");
+        Finding::note(Check::Clock, reason).cured_by("run NTP on both")
     } else {
         Finding::ok(Check::Clock, reason)
     })
@@ -361,11 +363,12 @@ fn clock(facts: &Facts) -> Option<Finding> {
 fn round_trip(facts: &Facts, command_timeout: Duration) -> Option<Finding> {
     let (median, longest) = (facts.round_trip()?, facts.round_trips.iter().max()?);
     let count = facts.round_trips.len();
-    let reason = format!("{median:.1?} (median of {count}, the longest {longest:.1?})");
+    let reason =
+        format!("{:.1} (median of {count}, maximum {:.1})", Units(median), Units(*longest));
     Some(if median > command_timeout / ROUND_TRIP_SHARE {
-        let reason = format!("{reason}: commands are given up after {command_timeout:?}");
+        let reason = format!("{reason}: commands time out after {}", Units(command_timeout));
         Finding::warning(Check::RoundTrip, reason)
-            .cured_by("use servers that are nearer, or a longer Builder::command_timeout")
+            .cured_by("use nearer servers, or a longer Builder::command_timeout")
     } else {
         Finding::ok(Check::RoundTrip, reason)
     })

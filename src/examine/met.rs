@@ -23,11 +23,12 @@ pub(super) fn unmet(error: OpenError) -> Finding {
     let text = shown(&reason.to_string());
     match reason.kind() {
         FailureKind::Auth => Finding::error(Check::Login, text)
-            .cured_by("check the URL's user and password, its rights, and both certificates"),
-        FailureKind::Misuse => Finding::error(Check::Login, text)
-            .cured_by("check the URL: its scheme, its port and its database"),
+            .cured_by("check the user, the password, the user's rights, and both certificates"),
+        FailureKind::Misuse => {
+            Finding::error(Check::Login, text).cured_by("check the URL's scheme, port and database")
+        }
         _ => Finding::error(Check::Reachable, text)
-            .cured_by("check that it runs, its address, and what is on the way"),
+            .cured_by("check its address, that it runs, and the network between"),
     }
 }
 

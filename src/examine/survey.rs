@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 mod answers;
 #[cfg_attr(not(feature = "cluster"), path = "survey/no_cluster.rs")]
-mod cluster;
+pub(in crate::examine) mod cluster;
 #[cfg_attr(not(feature = "sentinel"), path = "survey/no_service.rs")]
-mod service;
+pub(in crate::examine) mod service;
 
 pub(super) use self::answers::Survey;
 use super::plan::{Candidates, Plan};

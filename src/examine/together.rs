@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::facts::ClockReading;
 use super::judge::CLOCKS_APART_MAX;
 use super::report::{Check, Finding};
-use crate::policy::Quorum;
+use crate::policy::{Quorum, Units};
 
 /// The first server of the same run, for each that is not the first of its run.
 pub(super) fn same_run<'a>(runs: &[(&'a str, Option<&str>)], index: usize) -> Option<&'a str> {
@@ -15,9 +15,9 @@ pub(super) fn same_run<'a>(runs: &[(&'a str, Option<&str>)], index: usize) -> Op
 }
 
 pub(super) fn given_twice(other: &str) -> Finding {
-    let reason = format!("the same server as {other}: its votes would count twice");
+    let reason = format!("the same server as {other}: its vote would count twice");
     let finding = Finding::error(Check::Independence, reason);
-    finding.cured_by("give each server once: a quorum needs servers that fail by themselves")
+    finding.cured_by("give each server once: a quorum needs independent servers")
 }
 
 /// What servers with these clocks say of one another; nothing of fewer than two.
@@ -29,16 +29,24 @@ pub(super) fn clocks(readings: &[(&str, ClockReading)]) -> Option<Finding> {
     }
     let apart = Duration::from_micros(latest.ahead_micros.abs_diff(earliest.ahead_micros));
     let within = earliest.within + latest.within;
-    let reason = format!("the servers' clocks are at most {apart:.1?} apart (within {within:.1?})");
+    let reason = format!(
+        "the servers' clocks differ by at most {:.1} (± {:.1})",
+        Units(apart),
+        Units(within)
+    );
     if apart.saturating_sub(within) <= CLOCKS_APART_MAX {
         return Some(Finding::ok(Check::Clock, reason));
     }
     let reason = format!(
-        "the clock of {last} is {apart:.1?} ahead of that of {first}: where a clock is set right \
-         at once, leases end early or late"
+        "the clock of {last} is {:.1} ahead of the clock of {first}: leases end early or late when a \
+         clock is stepped",
+        Units(apart)
     );
     let finding = Finding::warning(Check::Clock, reason);
-    Some(finding.cured_by("have all of them keep time by NTP, set to slew and not to step"))
+    Some(
+        finding
+            .cured_by("run NTP on all of them, and have it slew clocks instead of stepping them"),
+    )
 }
 
 /// What this quorum withstands, now that `voting` of its servers may vote.
@@ -47,27 +55,32 @@ pub(super) fn tolerance(quorum: Quorum, servers: usize, voting: usize) -> Findin
     let needed = quorum.needed();
     if servers == 1 {
         return match voting {
-            0 => Finding::error(CHECK, "the one server cannot take part: there are no locks")
-                .cured_by("mend it, as said above"),
-            _ => Finding::ok(CHECK, "one vote: k = 0 may lose its memory, f = 0 may be down"),
+            0 => Finding::error(CHECK, "the only server cannot grant locks")
+                .cured_by("no lock can be taken until the error above is fixed"),
+            _ => Finding::ok(CHECK, "one server: k = 0 may lose its memory, f = 0 may be down"),
         };
     }
     let tolerance = quorum.tolerance();
     let (losses, outages) = (tolerance.memory_losses, tolerance.outages);
     let reason = format!(
-        "{needed} of {servers} have to grant a lease: k = {losses} may lose their memory within \
-         its life, f = {outages} may be down"
+        "quorum {needed} of {servers}: k = {losses} may lose their memory within a lease's life, \
+         f = {outages} may be down"
     );
-    let mend = "mend the servers that cannot take part now, or wait for those that restarted";
+    let mend = "fix the servers that cannot vote now, or wait for those that restarted";
     match voting.checked_sub(needed) {
-        None => Finding::error(CHECK, format!("{reason}; only {voting} can take part: no locks"))
-            .cured_by(mend),
+        None => Finding::error(
+            CHECK,
+            format!("{reason}; only {voting} can vote now, so no lock can be taken"),
+        )
+        .cured_by(mend),
         Some(spare) if voting < servers => {
-            let reason = format!("{reason}; {voting} can take part now, so {spare} more may fail");
+            let reason = format!("{reason}; {voting} can vote now, so {spare} more may fail");
             Finding::warning(CHECK, reason).cured_by(mend)
         }
-        Some(0) => Finding::note(CHECK, format!("{reason}: any outage ends all locking"))
-            .cured_by("more servers, or a smaller quorum"),
+        Some(0) => {
+            Finding::note(CHECK, format!("{reason}; no lock can be taken while a server is down"))
+                .cured_by("add servers, or use a smaller quorum")
+        }
         Some(_) => Finding::ok(CHECK, reason),
     }
 }
@@ -100,7 +113,7 @@ mod tests {
         assert_eq!(severity(&[reading(-900, 1), reading(900, 1)]), Some(Severity::Warning));
         assert_eq!(severity(&[reading(-900, 400), reading(900, 500)]), Some(Severity::Ok));
         let named = [("a", reading(0, 1)), ("b", reading(9000, 1)), ("c", reading(20, 1))];
-        assert!(clocks(&named).unwrap().reason.contains("of b is 9.0s ahead of that of a"));
+        assert!(clocks(&named).unwrap().reason.contains("of b is 9 s ahead of the clock of a"));
     }
 
     #[test]

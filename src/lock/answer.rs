@@ -12,6 +12,7 @@ use crate::net::outcome::{Failure, Fault};
 use crate::net::refusal::{Code, ServerError};
 #[cfg(feature = "tls")]
 use crate::net::tls::TlsFault;
+use crate::policy::Units;
 use crate::server::fitness::{Refusal, Unfit};
 
 /// What one server said to one question. What is rare is on the heap, so that a grant is short.
@@ -271,37 +272,44 @@ impl std::fmt::Display for Reason {
         match self {
             Self::NoConnection(error) => error.fmt(f),
             Self::NoReply(failure) => failure.fmt(f),
-            Self::Unexpected => f.write_str("the server's reply makes no sense for a lock"),
-            Self::Unanswered => f.write_str("outcome unknown: no answer within the caller's limit"),
+            Self::Unexpected => f.write_str("the server sent a reply that no lock command has"),
+            Self::Unanswered => {
+                f.write_str("outcome unknown: no reply within the caller's time limit")
+            }
             Self::BreakerOpen(wait) => {
-                write!(f, "not asked: it did not answer before; next try in {wait:.1?}")
+                write!(f, "not asked, as it did not answer before: next try in {:.1}", Units(*wait))
             }
             Self::Refusal(Refusal::Unfit(unfit)) => unfit.fmt(f),
             Self::Refusal(Refusal::Quarantined(wait)) => write!(
                 f,
-                "not asked: it restarted and may have forgotten leases; it may vote in {wait:.1?}"
+                "not asked, as it restarted and may have forgotten leases: it may vote in {:.1}",
+                Units(*wait)
             ),
             Self::Refusal(Refusal::Settling(wait)) => write!(
                 f,
-                "not asked: it has just become the master, while the one before it still grants \
-                 leases to who does not know; it may grant in {wait:.1?}"
+                "not asked, as it was just promoted and the old master may still grant leases: it may \
+                 grant in {:.1}",
+                Units(*wait)
             ),
             Self::TooFewReplicas { acknowledged, needed } => write!(
                 f,
-                "granted, but only {acknowledged} of {needed} replicas have acknowledged it in time"
+                "granted, but only {acknowledged} of {needed} replicas acknowledged the lease in time"
             ),
             Self::Unsettled(error) if error.code() == Code::ReadOnly => {
                 write!(
                     f,
-                    "it is a replica by now, and no server is known yet that took its place ({error})"
+                    "it was demoted to a replica, and its successor is not known yet ({error})"
                 )
             }
             Self::Unsettled(error) => {
-                write!(f, "the Cluster's nodes do not agree on who has the key ({error})")
+                write!(f, "the Cluster's nodes disagree on which of them has the key ({error})")
             }
             Self::Refused(error) => match error.code() {
                 Code::ReadOnly => {
-                    write!(f, "a replica, which takes no locks; give the master ({error})")
+                    write!(
+                        f,
+                        "a replica, which cannot grant locks: give the master's address ({error})"
+                    )
                 }
                 Code::Elsewhere => {
                     write!(
@@ -319,7 +327,10 @@ impl std::fmt::Display for Reason {
                     "the Redis Cluster does not serve, because a slot has no master or too few \
                      masters are up ({error})"
                 ),
-                Code::WrongType => write!(f, "the key holds something that is no lock ({error})"),
+                Code::WrongType => write!(
+                    f,
+                    "the key holds a value that is no lock: use another name or prefix ({error})"
+                ),
                 _ => error.fmt(f),
             },
         }

@@ -85,18 +85,18 @@ impl Hash for Names {
 /// Why a name cannot be a lock's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidName {
-    #[error("a lock's name may not be empty")]
+    #[error("lock name must not be empty")]
     Empty,
-    #[error("a lock's name may have at most {NAME_BYTES_MAX} bytes with its prefix, not {0}")]
+    #[error("lock name and key prefix must be at most {NAME_BYTES_MAX} bytes together, not {0}")]
     TooLong(usize),
     #[error(
-        "a lock's key may not end in \":fence\" or \":waiters\": what belongs to a lock is kept \
-         under such keys"
+        "lock name must not end in \":fence\" or \":waiters\": Leasehold keeps its counters under such \
+         keys"
     )]
     Reserved,
     #[error(
-        "a lock's name with a `}}` needs a hash tag, as in \"{{user:7}}:cart\": without one its \
-         fence counter cannot be kept in the same Redis Cluster slot"
+        "lock name with a `}}` needs a hash tag, as in \"{{user:7}}:cart\", so that its fence counter \
+         is in the same Redis Cluster slot"
     )]
     Braces,
 }

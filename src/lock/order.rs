@@ -34,7 +34,9 @@ impl Replicas {
 
 /// Why replicas cannot be awaited like that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no replica is to acknowledge the lease: ask for one at least, or not for replicas")]
+#[error(
+    "number of replicas must be at least 1: leave `replicas` out where none has to acknowledge"
+)]
 pub(crate) struct NoReplicas;
 
 pub(crate) struct Wish {

@@ -24,7 +24,7 @@ pub(crate) enum Owner {
 
 /// Why a text cannot be a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a label may have at most {LABEL_BYTES_MAX} bytes, not {0}")]
+#[error("label must be at most {LABEL_BYTES_MAX} bytes, not {0}")]
 pub(crate) struct InvalidLabel(usize);
 
 pub(crate) fn check_label(label: &str) -> Result<(), InvalidLabel> {

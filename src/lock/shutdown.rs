@@ -47,8 +47,8 @@ pub(crate) async fn shut_down(engine: &Engine, within: Duration) -> Shutdown {
     let votes = Mutex::new(vec![Vote::default(); held.len()]);
     let ending = Ending { held, votes };
     let why = match timeout(within, ending.release_all()).await {
-        Ok(()) => "too few servers answered",
-        Err(_) => "too few servers answered in time",
+        Ok(()) => "fewer servers than its quorum answered",
+        Err(_) => "fewer servers than its quorum answered in time",
     };
     ending.report(why)
 }

@@ -55,9 +55,10 @@ impl Locker {
     pub async fn break_lease(&self, seen: &LockView) -> Result<Broken, Error> {
         let names = self.name(&seen.name)?;
         let values: Option<Vec<_>> = seen.holders.iter().map(HolderView::value).collect();
-        let values = values.ok_or_else(|| Error::misuse("the key holds too much for a lease"))?;
+        let values =
+            values.ok_or_else(|| Error::misuse("the key's value is too long for a lease"))?;
         if values.is_empty() {
-            return Err(Error::misuse("nobody is seen to hold the lock"));
+            return Err(Error::misuse("the view shows no holder"));
         }
         let ends = |place| {
             let (names, values) = (&names, &values);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use leasehold_resp::{DecodeError, Frame};
 
 use super::refusal::ServerError;
+use crate::policy::Units;
 
 /// The end of one command: its reply (an error reply included), or why there is none.
 pub type Outcome = Result<Frame, Failure>;
@@ -26,25 +27,25 @@ pub enum Failure {
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Fault {
     /// The server did not answer one command in time; the connection may still be good.
-    #[error("the server gave no reply within {0:?}")]
+    #[error("the server did not reply within {}", Units(*.0))]
     Timeout(Duration),
     /// The server read and wrote nothing for this long, and the connection was given up.
-    #[error("the server was silent for {0:?} with commands waiting")]
+    #[error("the server sent nothing for {} while commands waited", Units(*.0))]
     Silent(Duration),
     /// The server sent pushes, and not the reply that was due.
-    #[error("the server sent pushes and no reply for {0:?}, with commands waiting")]
+    #[error("the server sent pushes but no reply for {} while commands waited", Units(*.0))]
     OnlyPushes(Duration),
     /// The server closed the connection.
     #[error("the server closed the connection")]
     ClosedByServer,
     /// We closed the connection.
-    #[error("the connection was closed by this process")]
+    #[error("this process closed the connection")]
     ClosedByUs,
     /// The runtime that the connection was made on has ended, so nobody reads replies.
-    #[error("the tokio runtime that the connection was made on has ended")]
+    #[error("the tokio runtime that opened the connection has ended")]
     RuntimeGone,
     /// Too much was in flight for too long.
-    #[error("no room on the connection within {0:?}: too many commands wait for their replies")]
+    #[error("the connection had no room within {}: too many commands wait for replies", Units(*.0))]
     Full(Duration),
     /// The operating system reported an error of the socket.
     #[error("the connection failed: {0}")]
@@ -53,19 +54,19 @@ pub enum Fault {
     #[error("the server broke the protocol: {0}")]
     Decode(#[from] DecodeError),
     /// The server answered a command that nobody sent.
-    #[error("the server sent a reply that no command was waiting for")]
+    #[error("the server sent a reply to no command")]
     Unsolicited,
     /// A reply was lost on the way or added to the others: none can be told from another's.
-    #[error("the server's replies are not those to the commands that wait for them")]
+    #[error("the server's replies do not match the commands that wait for them")]
     Misplaced,
     /// The server did not give what tells its replies apart.
     #[error("the server's replies cannot be told apart: {0}")]
     Unsealed(ServerError),
     /// The reply to a command was none that this command has.
-    #[error("the server sent a reply that makes no sense for its command")]
+    #[error("the server sent a reply that the command cannot have")]
     Unexpected,
     /// The command is larger than all that may be in flight on a connection.
-    #[error("a command of {bytes} bytes is larger than the {most} that may be in flight")]
+    #[error("a command of {bytes} bytes exceeds the {most} bytes that may be in flight")]
     TooLarge {
         /// Its size.
         bytes: usize,

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::error::Shown;
+
 /// An error reply, kept as the server put it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerError(Arc<Said>);
@@ -184,9 +186,9 @@ fn between<'a>(text: &'a str, before: &str, behind: &str) -> Option<&'a str> {
 impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Said { code, text, lacking } = &*self.0;
-        write!(f, "{}", text.trim_end().escape_debug())?;
+        write!(f, "{}", Shown(text.trim_end()))?;
         match (lacking, code) {
-            (Some(rights), _) => write!(f, "; grant the user {}", rights.escape_debug()),
+            (Some(rights), _) => write!(f, "; grant the user {}", Shown(rights)),
             (None, Code::Permission) => f.write_str("; grant the user what docs/acl.md lists"),
             (None, _) => Ok(()),
         }
@@ -300,7 +302,7 @@ mod tests {
         ];
         for (text, right) in cases {
             let error = ServerError::new(text.as_bytes()).about(script, &[b"a", b"{a}:fence"]);
-            let expected = format!("{}; grant the user {right}", text.trim_end().escape_debug());
+            let expected = format!("{}; grant the user {right}", Shown(text.trim_end()));
             assert_eq!(error.to_string(), expected);
             assert_eq!(error.code(), Code::Permission);
         }

@@ -22,7 +22,8 @@ pub(super) use halves::{ReadHalf, WriteHalf};
 
 use crate::clock;
 use crate::policy::Moment;
-use trust::{Identity, InvalidTls, Pem};
+pub(crate) use trust::InvalidTls;
+use trust::{Identity, Pem};
 
 /// How servers with `rediss://` URLs are met: whom to trust, and who we are.
 ///

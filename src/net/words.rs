@@ -60,7 +60,7 @@ impl Words {
         let first = text.split(|byte| *byte == b' ').next().unwrap_or_default();
         let says_it = ServerError::new(first).code() == error.code() && !repeats(first);
         let word = if says_it { first } else { word_of(error.code()).as_bytes() };
-        *text = [word, b" (in words that repeat a part of our password)"].concat().into();
+        *text = [word, b" (text hidden: it repeats a part of the password)"].concat().into();
     }
 }
 
@@ -116,7 +116,7 @@ fn word_of(code: Code) -> &'static str {
 mod tests {
     use super::*;
 
-    const HIDDEN: &str = "(in words that repeat a part of our password)";
+    const HIDDEN: &str = "(text hidden: it repeats a part of the password)";
 
     fn tamed(secrets: &[&str], text: &str) -> String {
         let words = Words::default();

@@ -10,8 +10,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::Term;
 use super::validity::TermError;
+use super::{Term, Units};
 
 /// The quantile of what was observed that a TTL has to fit. A higher one would follow single
 /// outliers; what lies above this one is covered by renewal.
@@ -58,10 +58,12 @@ pub(crate) enum AdaptiveError {
 impl fmt::Display for AdaptiveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Bound(error) => write!(f, "a bound of the adaptive TTL cannot be: {error}"),
+            Self::Bound(error) => write!(f, "adaptive TTL: {error}"),
             Self::Inverted { shortest, longest } => write!(
                 f,
-                "a shortest adaptive TTL of {shortest:?} is longer than the longest, {longest:?}"
+                "shortest adaptive TTL {} exceeds the longest, {}",
+                Units(*shortest),
+                Units(*longest)
             ),
         }
     }
@@ -171,7 +173,7 @@ mod tests {
         let too_long = AdaptiveError::Bound(TermError::TtlTooLong(ms(day + 1)));
         assert_eq!(new(10, day + 1), Err(too_long));
         assert!(new(10, 10).is_ok() && new(day, day).is_ok());
-        assert!(inverted.to_string().contains("21ms") && too_long.to_string().contains("too long"));
+        assert!(inverted.to_string().contains("21 ms") && too_long.to_string().contains("at most"));
     }
 
     proptest! {

@@ -49,10 +49,10 @@ impl Loss {
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Expired => "its time was over",
-            Self::Gone => "its key is gone or another's",
-            Self::NoQuorum => "too few servers still hold it",
-            Self::Suspended => "its time was over after this process had stood still",
+            Self::Expired => "it expired",
+            Self::Gone => "its key was deleted, or taken by another client",
+            Self::NoQuorum => "fewer servers than its quorum still hold it",
+            Self::Suspended => "it expired while this process was suspended",
             Self::ShutDown => "the locker was shut down",
             Self::HeldLongest => "the longest time for which its request wanted it held is over",
         })

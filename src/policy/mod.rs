@@ -33,10 +33,13 @@ mod sets;
 mod state;
 mod timer_wheel;
 mod turns;
+mod units;
 mod validity;
 #[cfg(test)]
 mod waiter;
 
+#[cfg(test)]
+pub(crate) use adapt::AdaptiveError;
 pub(crate) use adapt::{Adaptive, OBSERVED_QUANTILE, Observed};
 pub(crate) use backoff::Backoff;
 pub(crate) use bounds::Bounds;
@@ -50,6 +53,8 @@ pub use loss::Loss;
 #[cfg(feature = "sentinel")]
 pub(crate) use mastership::{Evidence, Mastership, Role, SETTLING, Step, Successor, Word};
 pub use moment::Moment;
+#[cfg(test)]
+pub(crate) use quorum::QuorumError;
 pub use quorum::Tolerance;
 pub(crate) use quorum::{Quorum, Verdict};
 pub use redelivery::Redelivery;
@@ -58,6 +63,8 @@ pub(crate) use relogin::{RELOGIN, relogin_at};
 pub(crate) use renewal::{look_at, renew_at, retry_at};
 pub(crate) use restart::{Run, quarantine};
 pub use retry::Retry;
+#[cfg(test)]
+pub(crate) use retry::RetryError;
 pub(crate) use retry_state::{Next, Rest, RetryState, Setback, Wait};
 pub use sets::{CoexistenceError, may_coexist};
 #[cfg(feature = "inspect")]
@@ -66,6 +73,9 @@ pub use state::LockState;
 pub(crate) use state::time_left;
 pub(crate) use timer_wheel::{TimerKey, TimerWheel};
 pub(crate) use turns::Turns;
+pub(crate) use units::Units;
 pub(crate) use validity::Term;
+#[cfg(test)]
+pub(crate) use validity::TermError;
 #[cfg(test)]
 pub(crate) use waiter::{QueueAnswer, WaiterAction, WaiterEvent, WaiterState};

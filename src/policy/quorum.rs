@@ -103,15 +103,16 @@ impl Quorum {
 impl fmt::Display for QuorumError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoServer => f.write_str("a locker needs at least one server"),
+            Self::NoServer => f.write_str("no server was given: give at least one URL"),
             Self::NoMajority { servers, needed } => write!(
                 f,
-                "a quorum of {needed} out of {servers} servers is no majority: two callers could \
-                 hold the same lock; it has to be at least {}",
+                "quorum {needed} is no majority of {servers} servers, so two clients could hold the \
+                 same lock: use at least {}",
                 servers / 2 + 1
             ),
             Self::TooMany { servers, needed } => {
-                write!(f, "a quorum of {needed} cannot be had from {servers} servers")
+                let plural = if *servers == 1 { "" } else { "s" };
+                write!(f, "quorum {needed} exceeds the {servers} server{plural} given")
             }
         }
     }

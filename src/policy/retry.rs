@@ -1,8 +1,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::Backoff;
 use super::backoff::jittered;
+use super::{Backoff, Units};
 
 /// The most that is waited behind the end of a lease that is waited for, so that waiters do not
 /// all come at once.
@@ -61,14 +61,16 @@ pub(crate) enum RetryError {
 impl fmt::Display for RetryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoDelay => {
-                f.write_str("retries without a delay would flood the servers: it has to be above 0")
-            }
+            Self::NoDelay => f.write_str(
+                "retry delay must be above 0: retries without one would flood the servers",
+            ),
             Self::LongestBelowFirst { first, longest } => write!(
                 f,
-                "a longest retry delay of {longest:?} is shorter than the first, {first:?}"
+                "longest retry delay {} is shorter than the first, {}",
+                Units(*longest),
+                Units(*first)
             ),
-            Self::NoAttempt => f.write_str("no attempt is allowed: it has to be at least 1"),
+            Self::NoAttempt => f.write_str("attempts must be at least 1"),
         }
     }
 }
@@ -200,10 +202,7 @@ mod tests {
         assert_eq!(Retry::default().check(), Ok(()));
         assert_eq!(Retry::fixed(Duration::ZERO).check(), Err(RetryError::NoDelay));
         let error = Retry::linear(ms(9), ms(8)).check().unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "a longest retry delay of 8ms is shorter than the first, 9ms"
-        );
+        assert_eq!(error.to_string(), "longest retry delay 8 ms is shorter than the first, 9 ms");
         assert_eq!(Retry::default().attempts(0).check(), Err(RetryError::NoAttempt));
         assert_eq!(Retry::default().attempts(1).check(), Ok(()));
     }

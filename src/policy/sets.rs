@@ -61,8 +61,9 @@ impl fmt::Display for CoexistenceError {
         let Self { servers, grants } = self;
         write!(
             f,
-            "quorums of {grants} servers together can be found apart among {servers}: \
-             change one server at a time, or raise a quorum"
+            "clients of the two configurations could hold the same lock: their quorums have \
+             {grants} servers together and fit side by side into {servers}; change one server at a \
+             time, or raise a quorum"
         )
     }
 }

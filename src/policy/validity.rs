@@ -1,7 +1,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::Moment;
+use super::{Moment, Units};
 
 /// The shortest TTL that is accepted: below it, drift and a round trip leave nothing to hold.
 const TTL_MIN: Duration = Duration::from_millis(10);
@@ -39,16 +39,20 @@ impl fmt::Display for TermError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TtlTooShort(ttl) => {
-                write!(f, "a TTL of {ttl:?} is too short: it has to be at least {TTL_MIN:?}")
+                write!(f, "TTL must be at least {}, not {}", Units(TTL_MIN), Units(*ttl))
             }
             Self::TtlTooLong(ttl) => write!(
                 f,
-                "a TTL of {ttl:?} is too long: it may be at most {TTL_MAX:?}; extend the lease instead"
+                "TTL must be at most {}, not {}: renewal keeps a lease for longer",
+                Units(TTL_MAX),
+                Units(*ttl)
             ),
             Self::ValidityOutOfReach { ttl, min_validity, worth } => write!(
                 f,
-                "a least validity of {min_validity:?} can never be met by a TTL of {ttl:?}, \
-                 which is worth {worth:?} after drift"
+                "minimum validity {} exceeds what a TTL of {} is good for after drift, {}",
+                Units(*min_validity),
+                Units(*ttl),
+                Units(*worth)
             ),
         }
     }

@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use crate::box_future::BoxFuture;
 use crate::net::handshake::OpenError;
 use crate::net::transport::Address;
+use crate::policy::Units;
 
 /// A user and a password, as a provider of credentials gives them:
 /// [`Builder::credentials`](crate::Builder::credentials). `Debug` does not show the password.
@@ -159,7 +160,7 @@ impl Provider {
             }
         });
         let answer = timeout(within, guarded).await;
-        let answer = answer.unwrap_or_else(|_| Err(format!("gave none within {within:?}")));
+        let answer = answer.unwrap_or_else(|_| Err(format!("gave none within {}", Units(within))));
         answer.map_err(|what| OpenError::NoCredentials(what.into()))
     }
 }

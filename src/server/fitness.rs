@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use crate::error::Shown;
 use crate::policy::{Moment, Run, quarantine};
 
 /// What INFO is asked for: each a section that an ACL can allow by itself.
@@ -57,20 +58,25 @@ pub(crate) enum Refusal {
 /// What is wrong with a server.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unfit {
-    #[error("a replica, which takes no locks: give the master's address")]
+    #[error("a replica, which cannot grant locks: give the master's address")]
     Replica,
     #[error(
-        "a replica, though Sentinels name it as the master: a failover is under way, or they do not \
-         agree (SENTINEL CKQUORUM)"
+        "a replica, though Sentinels name it as the master: wait for the failover to end, or see what \
+         SENTINEL CKQUORUM says"
     )]
     NamedReplica,
-    #[error("a node of a Redis Cluster, which is no independent server: give servers of their own")]
+    #[error(
+        "a Redis Cluster node, not an independent server: give redis-cluster://host:port alone, or \
+         independent servers"
+    )]
     ClusterNode,
-    #[error("the same server as {0}: a quorum needs servers that fail by themselves")]
+    #[error(
+        "the same server as {0}: give each server once, because a quorum needs independent servers"
+    )]
     SameAs(String),
-    #[error("may evict locks (maxmemory-policy {}): set noeviction", .0.escape_debug())]
+    #[error("may evict locks (maxmemory-policy {}): set noeviction", Shown(.0))]
     Evicts(String),
-    #[error("its INFO lacks {0}, so it cannot be judged")]
+    #[error("its INFO lacks {0}: give the address of the server itself, not of a proxy")]
     Unreadable(&'static str),
 }
 

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use crate::policy::Units;
+
 /// Each power of two is cut into this many buckets (as a power of two): eight, so that a bucket is
 /// at most an eighth, 12.5 %, wider than what is in it.
 const SPLIT_BITS: u32 = 3;
@@ -150,8 +152,9 @@ impl fmt::Display for Latencies {
             return f.write_str("none");
         };
         let count = self.count;
-        write!(f, "{count}, mean {mean:.1?}, half up to {half:.1?}, 99 % up to {most:.1?}, ")?;
-        write!(f, "longest {max:.1?}")
+        let [mean, half, most, max] = [mean, half, most, max].map(Units);
+        write!(f, "{count}, mean {mean:.1}, median at most {half:.1}, 99 % at most {most:.1}, ")?;
+        write!(f, "maximum {max:.1}")
     }
 }
 
@@ -226,7 +229,7 @@ mod tests {
     #[test]
     fn a_summary_names_the_middle_and_the_end() {
         let text = recorded(&[100_000, 100_000, 3_000_000]).to_string();
-        let expected = "3, mean 1.1ms, half up to 106.5µs, 99 % up to 3.0ms, longest 3.0ms";
+        let expected = "3, mean 1.1 ms, median at most 106.5 µs, 99 % at most 3 ms, maximum 3 ms";
         assert_eq!(text, expected);
     }
 

@@ -144,10 +144,10 @@ fn the_text_is_a_few_lines_for_a_log() {
         server("10.0.0.2:6379", BreakerState::HalfOpen, false),
     ];
     let expected = "\
-leases: 1 held, 1 granted, 0 released (0 handed over), 3 lost (2: its time was over; 1: its key is gone or another's)
+leases: 1 held, 1 granted, 0 released (0 handed over), 3 lost (2: it expired; 1: its key was deleted, or taken by another client)
 requests: 0 waiting, 1 attempts, 0 contended, 0 timed out, 0 unknown, 0 failed, 0 woken
 renewals: 0, 0 failed, 0 repairs
-wait: 1, mean 1.0ms, half up to 1.0ms, 99 % up to 1.0ms, longest 1.0ms
+wait: 1, mean 1 ms, median at most 1 ms, 99 % at most 1 ms, maximum 1 ms
 hold: none
 renewal round trip: none
 server 10.0.0.1:6379: connected, breaker closed

@@ -234,7 +234,7 @@ async fn a_password_that_a_server_repeats_later_is_in_no_error() {
     let locker = builder(server.url(), &vault).connect().await.unwrap();
     let told = |error: leasehold::Error| format!("{error} {error:?}");
     let error = told(locker.try_lock("a").await.map(|_| ()).unwrap_err());
-    assert!(error.contains("repeat a part of our password"), "{error}");
+    assert!(error.contains("repeats a part of the password"), "{error}");
     assert!(!error.contains("first-password"), "{error}");
     vault.set(Mood::Gives("second-password"));
     let is_second = |command: &Command| command.is(&["AUTH", USER, "second-password"]);

@@ -28,6 +28,7 @@ pub mod rights;
 pub mod scripted;
 pub mod sentinel;
 pub mod server;
+pub mod texts;
 pub mod wall_clock;
 pub mod watchdog;
 

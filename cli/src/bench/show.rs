@@ -39,7 +39,7 @@ pub fn in_words(outcome: &Outcome) -> String {
             let all: String = all.map(|time| format!("{time:>10}")).collect();
             let _ = writeln!(text, "{name:10}{all}");
         }
-        text.push_str("\nboth together, and how many of all:\n");
+        text.push_str("\nacquire and release together, by share of all:\n");
         histogram(&mut text, &tally.pair);
     }
     let mut errors = tally.errors().peekable();
@@ -48,7 +48,7 @@ pub fn in_words(outcome: &Outcome) -> String {
     }
     for (kind, errors) in errors {
         let first = harmless(&errors.first.to_string());
-        let _ = writeln!(text, "{:>10} {kind}, such as: {first}", errors.count);
+        let _ = writeln!(text, "{:>10} {kind}, for example: {first}", errors.count);
     }
     text
 }
@@ -58,8 +58,8 @@ pub fn headline(outcome: &Outcome) -> String {
     let plural = |count| if count == 1 { "" } else { "s" };
     let fenced = if *is_fenced { "fenced" } else { "unfenced" };
     format!(
-        "{servers} URL{}, {tasks} task{}, {fenced}, {elapsed:.1?}: {} locks taken and given back, \
-         {:.0} a second",
+        "{servers} URL{}, {tasks} task{}, {fenced}, {elapsed:.1?}: {} locks acquired and released, \
+         {:.0} per second",
         plural(*servers),
         plural(usize::try_from(*tasks).unwrap_or(0)),
         tally.pairs(),
@@ -207,7 +207,7 @@ mod tests {
         let outcome = outcome(tally);
         let text = in_words(&outcome);
         assert!(text.starts_with("3 URLs, 1 task, fenced, 2.0s: 1000 locks"), "{text}");
-        assert!(text.contains("500 a second") && text.contains("100.00 % ####"), "{text}");
+        assert!(text.contains("500 per second") && text.contains("100.00 % ####"), "{text}");
         let json: Value = serde_json::from_str(&in_json(&outcome)).unwrap();
         assert_eq!((&json["pairs"], &json["pairs_per_second"]), (&1000.into(), &500.0.into()));
         let p50 = json["acquire"]["p50_us"].as_f64().unwrap();

@@ -41,8 +41,9 @@ impl Prepared {
 pub fn become_it(run: &Run) -> Result<End, Failure> {
     // The keeper's main thread started us: this is its end, however it comes.
     #[cfg(target_os = "linux")]
-    nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)
-        .map_err(|error| Failure::System("the command cannot be tied to us", error.into()))?;
+    nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL).map_err(|error| {
+        Failure::System("the command cannot be tied to leasehold", error.into())
+    })?;
     let (orders, input) = given().map_err(Failure::ourselves)?;
     let mut order = String::new();
     let heard = BufReader::new(orders).read_line(&mut order);

@@ -118,7 +118,7 @@ async fn connect(servers: &Servers, run: &Run) -> Result<(Locker, Option<Duratio
             (Ok(locker), _) => return Ok((locker, left)),
             (Err(error), Some(left)) if error.is_unavailable() && !left.is_zero() => {
                 if ends_at.is_none() && !run.quiet {
-                    complain(&format!("waiting: {error}"));
+                    complain(&format!("waiting for servers: {error}"));
                 }
                 ends_at.get_or_insert(now() + left);
                 sleep(RECONNECT.min(left)).await;

@@ -197,7 +197,7 @@ async fn a_keeper_that_is_killed_takes_the_command_along() {
     send("KILL", &[&keeper(&scene)]);
     let front = end(front).await;
     assert_eq!(code(&front), 75, "{front:?}");
-    assert!(stderr(&front).contains("the process that keeps the lease has ended"), "{front:?}");
+    assert!(stderr(&front).contains("the process that renews the lease has ended"), "{front:?}");
     assert!(scene.is_all_gone());
     assert_eq!(code(&end(second).await), 0);
     scene.assert_never_both();
@@ -241,7 +241,7 @@ async fn a_keeper_that_is_stopped_has_its_command_ended_before_its_lease() {
     send("STOP", &[&keeper(&scene)]);
     let front = end(front).await;
     assert_eq!(code(&front), 75, "{front:?}");
-    assert!(stderr(&front).contains("the process that keeps the lease does not answer"));
+    assert!(stderr(&front).contains("the process that renews the lease does not answer"));
     assert!(scene.is_all_gone());
     assert_eq!(code(&end(second).await), 0);
     scene.assert_never_both();

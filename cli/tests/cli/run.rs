@@ -144,10 +144,7 @@ async fn a_lease_that_cannot_be_renewed_ends_the_command_before_its_end() {
     let done = end(running).await;
     server.cont();
     assert_eq!((code(&done), &*stdout(&done)), (75, "asked\n"), "{done:?}");
-    assert!(
-        stderr(&done).contains("could not be renewed, and the command was ended: "),
-        "{done:?}"
-    );
+    assert!(stderr(&done).contains("could not be renewed, so the command was ended: "), "{done:?}");
     assert!(stderr(&done).contains("127.0.0.1:"), "{done:?}");
 }
 
@@ -159,7 +156,7 @@ async fn one_who_waits_waits_for_a_server_as_well() {
     let mut waiting = { waiting }.spawn().unwrap();
     let mut said = tokio::io::BufReader::new(waiting.stderr.take().unwrap()).lines();
     let line = leasehold_testing::soon("it waits", said.next_line()).await.unwrap().unwrap();
-    assert!(line.contains("waiting: ") && line.contains("refused"), "{line}");
+    assert!(line.contains("waiting for servers: ") && line.contains("refused"), "{line}");
     server.restart();
     let done = end(waiting).await;
     assert_eq!((code(&done), &*stdout(&done)), (0, "mine\n"), "{done:?}");

@@ -29,7 +29,7 @@ async fn a_release_shows_whose_lease_it_is_and_asks() {
         assert_eq!(code, 1, "{shown}");
         assert!(shown.contains(r"the \u{1b}[31mother\n") && shown.contains(&fence), "{shown}");
         assert!(shown.contains("nothing was released"), "{shown}");
-        assert!(shown.contains("may still be writing"), "{shown}");
+        assert!(shown.contains("holder may write"), "{shown}");
     }
     assert!(!guard.is_lost() && !is_free(&server, "job"));
 
@@ -155,7 +155,7 @@ async fn a_watch_outlives_its_server() {
     let mut terminal = watch(&server);
     terminal.shows("0 held").await;
     server.kill();
-    terminal.shows("no server can be gone through").await;
+    terminal.shows("no server can be scanned").await;
     server.restart();
     server.cli(&["SET", "job", ANOTHER]);
     terminal.shows("1 held").await;
@@ -169,7 +169,7 @@ async fn a_watch_of_a_server_that_hangs_can_be_left() {
     let mut terminal = watch(&server);
     terminal.shows("0 held").await;
     server.stop();
-    terminal.shows("no server can be gone through").await;
+    terminal.shows("no server can be scanned").await;
     terminal.press("q");
     let (code, shown) = terminal.end().await;
     server.cont();

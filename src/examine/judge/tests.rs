@@ -1,3 +1,6 @@
+#[cfg(all(feature = "cluster", feature = "sentinel"))]
+mod texts;
+
 use super::super::facts::Tried;
 use super::*;
 use crate::net::refusal::ServerError;
@@ -155,7 +158,12 @@ fn each_fault_has_a_finding_of_its_own_with_a_cure() {
             Severity::Warning,
             "allkeys-lru",
         ),
-        (|it| it.persistence = info(&[]), Check::Persistence, Severity::Warning, "nothing is kept"),
+        (
+            |it| it.persistence = info(&[]),
+            Check::Persistence,
+            Severity::Warning,
+            "nothing is saved",
+        ),
         (
             |it| it.settings = fields("appendfsync:everysec"),
             Check::Persistence,
@@ -261,7 +269,7 @@ fn the_restart_guard_covers_what_is_not_kept_and_says_how_long_it_waits() {
     let young = |it: &mut Facts| it.server = info(&[("uptime_in_seconds", "3")]);
     let finding = about(Check::RestartGuard, young, &GUARDED);
     assert_eq!(finding.severity, Severity::Warning);
-    assert!(finding.reason.contains("3 s ago") && finding.reason.contains("another 8s"));
+    assert!(finding.reason.contains("3 s ago") && finding.reason.contains("another 8 s"));
     assert_eq!(about(Check::RestartGuard, young, &STANDARD).severity, Severity::Ok);
 }
 

@@ -38,18 +38,19 @@ pub(super) async fn survey(plan: &Arc<Plan>, seeds: &Seeds) -> Survey {
     survey
 }
 
-fn topology(map: Option<&Map>) -> Finding {
+pub(in crate::examine) fn topology(map: Option<&Map>) -> Finding {
     const CHECK: Check = Check::Topology;
     let Some(map) = map else {
-        return Finding::error(CHECK, "no node could say which masters the Cluster has")
-            .cured_by("mend the nodes named above, or name others");
+        return Finding::error(CHECK, "no node named the Cluster's masters")
+            .cured_by("fix the nodes named above, or give others");
     };
     let (masters, missing) = (map.masters().len(), SLOTS - map.covered());
     if missing == 0 {
         return Finding::ok(CHECK, format!("{masters} masters serve all slots"));
     }
-    let reason = format!("{missing} slots have no master that can be reached: no locks in them");
-    Finding::error(CHECK, reason).cured_by("redis-cli --cluster check, and fix")
+    let reason = format!("{missing} slots have no reachable master: no lock in them can be taken");
+    Finding::error(CHECK, reason)
+        .cured_by("run redis-cli --cluster check, and redis-cli --cluster fix")
 }
 
 #[cfg(test)]

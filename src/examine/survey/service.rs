@@ -27,13 +27,15 @@ pub(super) async fn survey(plan: &Arc<Plan>, watched: &Watched) -> Survey {
     for (server, answer) in answers.await {
         let finding = match answer {
             Ok((known, is_resp3, untold)) => {
-                let named = format!("it names {} as the master", known.word.master);
+                let named = format!("names {} as the master", known.word.master);
                 all.push(known);
                 match untold {
                     Some(error) if is_resp3 => {
-                        let reason = format!("it does not tell of a new master: {error}");
+                        let reason = format!(
+                            "it announces no new master: {error}; a new one is found some seconds later"
+                        );
                         Finding::warning(Check::Rights, reason)
-                            .cured_by("without it, a new master is found some seconds later")
+                            .cured_by("grant the user what docs/acl.md lists for Sentinels")
                     }
                     _ => Finding::ok(Check::Reachable, named.escape_debug().to_string()),
                 }
@@ -57,20 +59,20 @@ pub(super) async fn survey(plan: &Arc<Plan>, watched: &Watched) -> Survey {
 }
 
 /// Sentinels that the URL does not name.
-fn unnamed(known: usize, named: usize) -> Option<Finding> {
+pub(in crate::examine) fn unnamed(known: usize, named: usize) -> Option<Finding> {
     (known > named).then(|| {
         let reason =
-            format!("the URL names {named} of {known} Sentinels: it depends on them alone");
+            format!("the URL names only {named} of {known} Sentinels, and depends on them");
         Finding::note(Check::Topology, reason).cured_by("name them all")
     })
 }
 
-fn agreement(said: &Evidence<Address>, sentinels: usize) -> Finding {
+pub(in crate::examine) fn agreement(said: &Evidence<Address>, sentinels: usize) -> Finding {
     const CHECK: Check = Check::Topology;
     let masters = &said.words;
     let Some(newest) = said.newest(|_| true) else {
-        return Finding::error(CHECK, "no Sentinel could say which server is the master")
-            .cured_by("mend the Sentinels named above, or check the service's name");
+        return Finding::error(CHECK, "no Sentinel named a master")
+            .cured_by("fix the Sentinels named above, or check the service's name");
     };
     let address = newest.master.to_string().escape_debug().to_string();
     let agreeing = masters.iter().filter(|word| word.master == newest.master).count();
@@ -78,8 +80,8 @@ fn agreement(said: &Evidence<Address>, sentinels: usize) -> Finding {
     if agreeing == masters.len() {
         Finding::ok(CHECK, reason)
     } else {
-        Finding::warning(CHECK, format!("{reason}, others do not"))
-            .cured_by("wait for a failover to end; where there is none, see SENTINEL CKQUORUM")
+        Finding::warning(CHECK, format!("{reason}, the others name another"))
+            .cured_by("wait for the failover to end; if there is none, run SENTINEL CKQUORUM")
     }
 }
 

@@ -10,6 +10,7 @@ use crate::net::outcome::{Failure, Fault};
 use crate::net::refusal::ServerError;
 #[cfg(feature = "tls")]
 use crate::net::tls::TlsFault;
+use crate::policy::Units;
 
 /// What a server of TLS begins its answer with to who does not speak it.
 const TLS_ALERT: u8 = 0x15;
@@ -18,12 +19,13 @@ const TLS_ALERT: u8 = 0x15;
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum OpenError {
     /// Dial and handshake together took too long.
-    #[error("no connection within {0:?}")]
+    #[error("could not connect within {}", Units(*.0))]
     Timeout(Duration),
     /// The server answered what was said before the scripts, and not them.
     #[error(
-        "the server answered HELLO, and not SCRIPT LOAD within {0:?}: it is held up by a slow script, by \
-         CLIENT PAUSE (CLIENT UNPAUSE ends that), or because it was demoted; name its successor too"
+        "the server answered HELLO but not SCRIPT LOAD within {}: a slow script or CLIENT PAUSE holds it \
+         up (end it by SCRIPT KILL or CLIENT UNPAUSE), or it was demoted (give its successor too)",
+        Units(*.0)
     )]
     ScriptsHeldUp(Duration),
     /// There is no socket to be had.
@@ -37,28 +39,30 @@ pub enum OpenError {
     #[error("{0}")]
     Tls(TlsFault),
     /// The server is to be met over TLS, and there is nothing here that could.
-    #[error("TLS needs the feature `tls` of leasehold")]
+    #[error("TLS needs the feature `tls`: build leasehold with it")]
     NoTls,
     /// The server speaks TLS, and we did not.
     #[error("the server speaks TLS on this port: use rediss://")]
     WantsTls,
     /// The server may speak TLS, and we did not; or be about to end.
     #[error(
-        "the server hung up in the handshake ({0}): \
+        "the server closed the connection during the handshake ({0}): \
          if it speaks TLS on this port, use rediss://"
     )]
     HungUp(Failure),
     /// There is none yet.
-    #[error("not connected: a connection is being made")]
+    #[error("not connected yet")]
     Connecting,
     /// There will be none any more.
-    #[error("another server has taken the place of this one")]
+    #[error("another server has replaced this one")]
     Replaced,
     /// The runtime that was to keep the connection has ended.
-    #[error("the tokio runtime that this locker was connected on has ended: connect on this one")]
+    #[error(
+        "the tokio runtime on which this locker connected has ended: connect again on this one"
+    )]
     RuntimeGone,
     /// The connection broke in the handshake.
-    #[error("the connection broke in the handshake: {0}")]
+    #[error("the connection broke during the handshake: {0}")]
     Broken(Failure),
     /// The server refused a step of the handshake.
     #[error("the server refused {step}: {error}")]
@@ -72,7 +76,7 @@ pub enum OpenError {
     #[error("{0}")]
     Topology(String),
     /// The server answered a step with something else than that step's reply.
-    #[error("the server answered {step} with something that is not its reply")]
+    #[error("the server sent a reply to {step} that this command cannot have")]
     Unexpected {
         /// The step.
         step: &'static str,

@@ -264,7 +264,7 @@ async fn a_server_that_holds_up_the_scripts_is_given_up_long_before_the_rest() {
     let opening = connect(&address, None, HELLO, SETTINGS, Listeners::default(), within);
     let error = soon("it is given up", opening).await.map(|_| ()).unwrap_err();
     assert!(matches!(error, OpenError::ScriptsHeldUp(SCRIPTS_WITHIN)), "{error}");
-    assert!(error.to_string().contains("answered HELLO, and not SCRIPT LOAD within 1s"), "{error}");
+    assert!(error.to_string().contains("answered HELLO but not SCRIPT LOAD within 1 s"), "{error}");
 }
 
 #[tokio::test]

@@ -10,6 +10,8 @@ use tokio_rustls::rustls;
 
 use rustls::{AlertDescription, CertificateError, pki_types::ServerName};
 
+use crate::policy::Units;
+
 /// Why there is no connection over TLS.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum TlsFault {
@@ -37,19 +39,19 @@ pub enum TlsFault {
     #[error("the server's TLS certificate is not acceptable: {0}")]
     Certificate(String),
     /// The server wants another certificate of ours, or one at all.
-    #[error("the server wants a client certificate that it accepts (its TLS alert: {0})")]
+    #[error("the server refused the client certificate, or wants one (its TLS alert: {0})")]
     ClientCertificate(String),
     /// The server ended the handshake for another reason.
-    #[error("the server refused TLS as we speak it (its alert: {0})")]
+    #[error("the server refused this client's TLS (its alert: {0})")]
     Refused(String),
     /// What came is no TLS.
-    #[error("the server's answer is not TLS: is this its TLS port?")]
+    #[error("the server's answer is not TLS: give its TLS port, or use redis://")]
     NotTls,
     /// Nothing came.
-    #[error("the server did not answer the TLS handshake within {0:.1?}: is this its TLS port?")]
+    #[error("the server did not answer the TLS handshake within {:.1}: give its TLS port", Units(*.0))]
     Silent(Duration),
     /// No certificate could be for this host.
-    #[error("\"{0}\" cannot be the name of a TLS server")]
+    #[error("\"{0}\" is no valid host name for TLS")]
     ServerName(String),
     /// Anything else.
     #[error("TLS failed: {0}")]

@@ -15,9 +15,9 @@ fn complaint(tls: &Tls) -> String {
 fn what_is_wrong_with_a_ca_is_said_and_where() {
     let authority = Authority::new();
     assert!(Tls::new().ca_pem(authority.pem()).client().is_ok());
-    assert!(complaint(&Tls::new().ca_pem("")).contains("the CA holds no certificate"));
+    assert!(complaint(&Tls::new().ca_pem("")).contains("the CA has no usable certificate"));
     let twice = Tls::new().ca_pem(authority.pem()).ca_pem("no PEM");
-    assert!(complaint(&twice).contains("there is none"), "{}", complaint(&twice));
+    assert!(complaint(&twice).contains("none was found"), "{}", complaint(&twice));
     let torn = authority.pem().replace("-----END", "-----");
     assert!(complaint(&Tls::new().ca_pem(torn)).contains("malformed"));
 
@@ -33,7 +33,10 @@ fn what_is_wrong_with_a_ca_is_said_and_where() {
     std::fs::write(&path, authority.pem()).unwrap();
     let made = from_file.client();
     std::fs::remove_file(&path).unwrap();
-    assert!(text.contains(&path.display().to_string()) && text.contains("there is none"), "{text}");
+    assert!(
+        text.contains(&path.display().to_string()) && text.contains("none was found"),
+        "{text}"
+    );
     assert!(made.is_ok());
 }
 
@@ -54,9 +57,9 @@ fn a_key_is_never_shown() {
         (with(&ours.chain, &torn), "private key is not in PEM form"),
         (with(&ours.chain, &garbled), "private key is not in PEM form"),
         (with(&ours.chain, &other.key), "cannot be used with its private key"),
-        (with(&ours.key, &ours.key), "the client certificate holds no certificate"),
-        (with(&garbled, &ours.key), "the client certificate holds no certificate"),
-        (with("", &ours.key), "the client certificate holds no certificate"),
+        (with(&ours.key, &ours.key), "the client certificate has no usable certificate"),
+        (with(&garbled, &ours.key), "the client certificate has no usable certificate"),
+        (with("", &ours.key), "the client certificate has no usable certificate"),
     ];
     for (tls, expected) in wrong {
         let text = complaint(&tls);

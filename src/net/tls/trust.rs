@@ -39,7 +39,7 @@ pub enum InvalidTls {
         error: io::Error,
     },
     /// There are no certificates in what should hold some, or broken ones.
-    #[error("{whose} holds no certificate in PEM form that can be used: {why}")]
+    #[error("{whose} has no usable certificate in PEM form: {why}")]
     Certificates {
         /// What was read.
         whose: String,
@@ -58,7 +58,7 @@ pub enum InvalidTls {
     #[error("the client certificate cannot be used with its private key: {0}")]
     Identity(rustls::Error),
     /// No server can have this name.
-    #[error("\"{0}\" cannot be the name of a TLS server")]
+    #[error("\"{0}\" is no valid host name for TLS")]
     ServerName(String),
     /// What should not happen.
     #[error("TLS cannot be set up: {0}")]
@@ -110,7 +110,7 @@ pub(super) fn identity(given: &Identity) -> Result<(Chain, PrivateKeyDer<'static
 fn certificates(text: &[u8]) -> Result<Chain, String> {
     let read: Result<Chain, _> = CertificateDer::pem_slice_iter(text).collect();
     match read {
-        Ok(chain) if chain.is_empty() => Err("there is none".to_owned()),
+        Ok(chain) if chain.is_empty() => Err("none was found".to_owned()),
         Ok(chain) => Ok(chain),
         // A key may have been given in the certificate's place: its text is not repeated.
         Err(_) => Err("it is malformed".to_owned()),

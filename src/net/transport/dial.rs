@@ -9,7 +9,7 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
 use crate::clock;
-use crate::policy::Moment;
+use crate::policy::{Moment, Units};
 
 /// Resolves `host` anew and tries its addresses in turn, but for those in `but`, until one accepts.
 ///
@@ -40,7 +40,7 @@ async fn resolve(host: &str, port: u16, left: Duration) -> io::Result<Vec<Socket
     }
     let resolving = timeout(left, lookup_host((host, port)));
     let resolved = resolving.await.unwrap_or_else(|_| Err(no_answer(left)));
-    let resolved = resolved.map_err(|error| explained(&error, "the name was not resolved"))?;
+    let resolved = resolved.map_err(|error| explained(&error, "the host name was not resolved"))?;
     let mut addresses = Vec::new();
     for address in resolved {
         if !addresses.contains(&address) {
@@ -67,7 +67,7 @@ async fn try_each(addresses: &[SocketAddr], until: Moment) -> io::Result<TcpStre
             }
         }
     }
-    let what = if tried.is_empty() { "the name has no address".to_owned() } else { tried };
+    let what = if tried.is_empty() { "the host name has no address".to_owned() } else { tried };
     Err(io::Error::new(kind, what))
 }
 
@@ -76,7 +76,7 @@ async fn connect(address: SocketAddr, within: Duration) -> io::Result<TcpStream>
 }
 
 fn no_answer(within: Duration) -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {within:.1?}"))
+    io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {:.1}", Units(within)))
 }
 
 fn explained(error: &io::Error, what: &str) -> io::Error {
@@ -158,6 +158,6 @@ mod tests {
         let error = soon("an error", dial("nobody.invalid", 1, clock::now().after(STUCK), &[]))
             .await
             .unwrap_err();
-        assert!(error.to_string().starts_with("the name was not resolved: "), "{error}");
+        assert!(error.to_string().starts_with("the host name was not resolved: "), "{error}");
     }
 }

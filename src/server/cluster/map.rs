@@ -26,14 +26,14 @@ pub struct Map {
 pub enum BadMap {
     /// Something is missing or of the wrong type.
     #[error(
-        "the node's answer to CLUSTER SLOTS has a malformed {0}: name the Cluster's own nodes, not \
-         what stands before them"
+        "the node's answer to CLUSTER SLOTS has a malformed {0}: give the addresses of the Cluster's \
+         own nodes, not of a proxy"
     )]
     Malformed(&'static str),
     /// The same slot twice.
     #[error(
-        "the node's answer to CLUSTER SLOTS gives slot {0} to two masters: redis-cli --cluster check \
-         says what is wrong"
+        "the node's answer to CLUSTER SLOTS gives slot {0} to two masters: run redis-cli --cluster \
+         check"
     )]
     Overlap(u16),
     /// A node says this while it knows no other.
