@@ -3,8 +3,6 @@
 mod kind;
 mod report;
 mod shown;
-#[cfg(all(test, unix, feature = "cluster", feature = "sentinel", feature = "tls"))]
-mod texts;
 
 use std::fmt;
 use std::time::Duration;
@@ -18,10 +16,10 @@ pub(crate) use shown::Shown;
 
 /// Why a lock could not be taken, kept or given back.
 ///
-/// [`Error::kind`] says what to do about it: exactly one kind is true of an error. The predicates say
-/// more of it, and several can be true: a wait that ran out is [`Error::is_timeout`], whether another
-/// held the lock until then or the servers were down. Its text names the lock, the server and the
-/// party at fault, and never a password.
+/// [`Error::kind`] says what to do about it: an error has exactly one kind. Several predicates can be
+/// true of it: a wait that ran out is [`Error::is_timeout`], whether another client held the lock until
+/// then or the servers were down. The text names the lock, the server and the party at fault, and never
+/// a password.
 ///
 /// # Examples
 ///
@@ -33,10 +31,10 @@ pub(crate) use shown::Shown;
 ///     Ok(guard) => guard.release().await?,
 ///     Err(error) => match error.kind() {
 ///         ErrorKind::Contended => match error.report().holder() {
-///             Some(holder) => println!("{} has it for {:?}", holder.owner, holder.remaining),
-///             None => println!("another has it"),
+///             Some(holder) => println!("held by {holder}"), // "billing-7" for another 3.2 s
+///             None => println!("held by another client"),
 ///         },
-///         ErrorKind::Unavailable => eprintln!("later, perhaps: {error}"),
+///         ErrorKind::Unavailable => eprintln!("try again later: {error}"),
 ///         _ => return Err(error),
 ///     },
 /// }
@@ -96,7 +94,7 @@ impl Error {
         Self::of_no_lock(Kind::unserved(&report), report)
     }
 
-    /// What it is at bottom, and so what to do about it.
+    /// The cause, and so what to do about it.
     ///
     /// # Examples
     ///
@@ -126,7 +124,7 @@ impl Error {
         }
     }
 
-    /// Another holds the lock; [`Error::report`] says who, where that is known. It is
+    /// Another client holds the lock; [`Error::report`] names it if it is known. The kind is
     /// [`ErrorKind::Contended`].
     #[must_use]
     pub fn is_contended(&self) -> bool {
@@ -143,8 +141,22 @@ impl Error {
         matches!(self.0.kind, Kind::HeldHere) || self.0.report.holders().any(|it| it.is_here)
     }
 
-    /// Time ran out: the wait that was allowed, or the validity of what was granted. It does not say
-    /// why the lock was not to be had in time: [`Error::kind`] does.
+    /// Time ran out: the limit of the wait, or the validity of the grant. [`Error::kind`] says why the
+    /// lock could not be acquired in time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use leasehold::{Error, ErrorKind};
+    ///
+    /// fn retry_after_secs(error: &Error) -> Option<u64> {
+    ///     match (error.is_timeout(), error.kind()) {
+    ///         (true, ErrorKind::Contended) => Some(1), // held all the time: soon again
+    ///         (true, _) => Some(10), // the servers are slow or down
+    ///         (false, _) => None,
+    ///     }
+    /// }
+    /// ```
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         matches!(
@@ -155,7 +167,7 @@ impl Error {
         )
     }
 
-    /// The lease ended before this call did: work under it may no longer be exclusive.
+    /// The lease ended before this call did: work under it may not have been exclusive.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         matches!(self.0.kind, Kind::Lost(_))
@@ -170,22 +182,22 @@ impl Error {
         }
     }
 
-    /// The locker was shut down: it takes no locks any more.
+    /// The locker was shut down, and acquires no locks any more.
     #[must_use]
     pub fn is_shut_down(&self) -> bool {
         matches!(self.0.kind, Kind::ShutDown | Kind::Lost(Loss::ShutDown))
     }
 
-    /// Too few servers answered as they would have had to.
+    /// Too few servers agreed for a quorum.
     #[must_use]
     pub fn is_no_quorum(&self) -> bool {
         matches!(self.0.kind, Kind::NoQuorum { .. })
     }
 
-    /// A command was sent and no answer came: it may have been carried out.
+    /// A command was sent and no reply came: the server may have carried it out.
     ///
-    /// An acquire that ends so does not hold the lock, and has asked the servers to take back
-    /// what they may have granted; at the worst the lock stays taken for one TTL.
+    /// The caller does not hold the lock, and a release of whatever the servers may have granted is
+    /// queued; at worst the lock stays taken for one TTL.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         self.is_failure_of(FailureKind::Unknown)
@@ -198,45 +210,43 @@ impl Error {
         self.is_failure_of(FailureKind::Unavailable)
     }
 
-    /// One side was not satisfied with who the other is: a server refused the credentials or the
-    /// client certificate, or the user lacks a right; or the server's own certificate was refused,
-    /// because it has expired, is for another host or was issued by an unknown CA.
+    /// A server refused the credentials or the client certificate, or its user lacks a right; or this
+    /// client refused the server's certificate, because it has expired, is for another host, or has an
+    /// unknown issuer.
     #[must_use]
     pub fn is_auth(&self) -> bool {
         self.is_failure_of(FailureKind::Auth)
     }
 
-    /// Servers that restarted may not vote until the leases that they may have forgotten have
-    /// ended; the report says how long that is.
+    /// Restarted servers may not vote until all leases that they may have forgotten have ended; the
+    /// report says how long that takes.
     #[must_use]
     pub fn is_restart_guard(&self) -> bool {
         self.is_failure_of(FailureKind::RestartGuard)
     }
 
-    /// The call itself was wrong: a name, a TTL, a URL, a key that holds something else, a server
-    /// that does not speak TLS where it is wanted, or does where it is not. Trying again will not
-    /// help.
+    /// The call or the configuration is wrong: a name, a TTL, a URL, a key that holds something else,
+    /// `rediss://` to a port without TLS, or the other way round. Trying again does not help.
     #[must_use]
     pub fn is_misuse(&self) -> bool {
         matches!(self.0.kind, Kind::Misuse(_)) || self.is_failure_of(FailureKind::Misuse)
     }
 
-    /// Too few replicas acknowledged the lease in time, so it was given back: see
+    /// Too few replicas acknowledged the lease in time, so the lease was given back: see
     /// [`LockRequest::replicas`](crate::LockRequest::replicas).
     #[must_use]
     pub fn is_unreplicated(&self) -> bool {
         self.is_failure_of(FailureKind::Unreplicated)
     }
 
-    /// The lock is held by a client that was given other servers, or another quorum: unless that
-    /// is a change under way that [`crate::may_coexist`] allows, the two do not exclude each
-    /// other, and one of them has to be put right.
+    /// The holder has other servers, or another quorum, than this client. Unless that is a change under
+    /// way that [`crate::may_coexist`] allows, the two do not exclude each other: correct one of them.
     #[must_use]
     pub fn is_other_configuration(&self) -> bool {
         self.0.report.holders().any(|holder| holder.other_configuration)
     }
 
-    /// What each server said, where servers were asked.
+    /// Each server's answer, if servers were asked.
     #[must_use]
     pub fn report(&self) -> &Report {
         &self.0.report
@@ -304,3 +314,6 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(all(test, unix, feature = "cluster", feature = "sentinel", feature = "tls"))]
+mod tests;

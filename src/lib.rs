@@ -1,7 +1,7 @@
 //! Distributed locks on Redis, with no Redis client underneath.
 //!
-//! A lock in Redis is a *lease*: permission that ends at a known time. This crate takes, keeps,
-//! proves and gives back such leases.
+//! A lock in Redis is a *lease*: it ends at a known time unless it is renewed. This crate acquires,
+//! renews and releases leases, and gives each a fencing token.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), leasehold::Error> {
@@ -10,7 +10,7 @@
 //!
 //! let locker = Locker::connect("redis://127.0.0.1:6379").await?;
 //! let guard = locker.lock("invoice:42").ttl(Duration::from_secs(10)).await?;
-//! // Give the token to what the lock protects: it refuses a smaller one than it has seen.
+//! // Pass the token to the resource, which refuses a smaller one than it has seen.
 //! println!("token {}, for another {:?}", guard.fence(), guard.remaining());
 //! guard.release().await?;
 //! # Ok(())
@@ -19,19 +19,19 @@
 //!
 //! # What holds, and what does not
 //!
-//! A lease ends by itself, [`Guard::is_lost`] says so at its end at the latest, and nobody is
+//! A lease ends by itself, [`Guard::is_lost`] is true at its end at the latest, and no other client is
 //! granted the lock before that, as long as the server keeps its memory and its clock runs within
-//! 1 % and 2 ms of ours for one TTL. A process can still be paused right after it asked, so work
+//! 1 % and 2 ms of this machine's for one TTL. A process can be paused right after the check, so work
 //! that must never be done twice needs [`Guard::fence`] and a resource that refuses old tokens.
-//! [`guide::guarantees`] has each guarantee, its condition and the tests that show it; the
-//! [`guide`] is on choosing servers, quorums and TTLs, on what goes wrong, and on when to use
-//! something else.
+//! [`guide::guarantees`] lists each guarantee, its condition and the tests that show it. The
+//! [`guide`] says how to choose servers, quorum and TTL, what goes wrong, and when to use something
+//! else.
 //!
 //! # Cancel safety
 //!
 //! In this crate, *cancel safe* means: a future may be dropped at any of its await points; no
-//! other caller's reply is affected, and nothing stays held. Each async method says what may have
-//! been sent by then. An acquire that is dropped queues a release of whatever it may have taken.
+//! other caller's reply is affected, and nothing stays held. Each async method says what it may have
+//! sent by then. A dropped acquire queues the release of whatever it may have been granted.
 //!
 //! # Runtimes
 //!
@@ -40,13 +40,21 @@
 //!
 //! # Features
 //!
-//! On by default: `cluster`, for `redis-cluster://` URLs, and `sentinel`, for `redis-sentinel://` URLs;
-//! without them nothing of either is in a program. Others are off: `tls`: `rediss://` and `valkeys://` URLs, by rustls. `metrics`: counters, gauges and
-//! histograms by the crate `metrics`. `tracing`: spans for acquire, hold, renew and release by the
-//! crate `tracing`. `examine`: `Builder::examine`, whether servers are fit for locks. `inspect`:
-//! `Locker::inspect` and `Locker::list`, who holds what. The command `leasehold` is the crate `leasehold-cli`.
+//! | Feature | Adds |
+//! |---|---|
+//! | `cluster` (on by default) | `redis-cluster://` URLs |
+//! | `sentinel` (on by default) | `redis-sentinel://` URLs |
+//! | `tls` | `rediss://` and `valkeys://` URLs, by rustls |
+//! | `metrics` | counters, gauges and histograms by the crate `metrics` |
+//! | `tracing` | spans for acquire, hold, renew and release by the crate `tracing` |
+//! | `examine` | `Builder::examine`: checks whether servers are fit for locks |
+//! | `inspect` | `Locker::inspect`, `list` and `break_lease`: who holds which lock |
+//! | `serde` | `FencingToken` is `Serialize` and `Deserialize` |
+//!
+//! The command `leasehold` is the crate `leasehold-cli`.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
     not(all(feature = "cluster", feature = "sentinel")),
     allow(dead_code, reason = "what is there for servers that move alone: the compiler drops it")
@@ -93,7 +101,8 @@ pub use builder::Builder;
 pub use error::{Error, ErrorKind, FailureKind, Holder, Report, ServerReport, Vote};
 #[cfg(feature = "examine")]
 pub use examine::{Check, Examination, Finding, ServerExamination, ServerKind, Severity};
-pub use lock::guard::{Fenced, Fencing, FencingToken, Guard, Unfenced};
+pub use lock::fencing::{Fenced, Fencing, FencingToken, Unfenced};
+pub use lock::guard::Guard;
 pub use lock::shutdown::Shutdown;
 pub use locker::Locker;
 #[cfg(feature = "inspect")]

@@ -28,10 +28,10 @@ use crate::server::node::Node;
 use crate::server::place::{Directory, Place};
 use crate::stats::{BreakerState, ServerStats, Stats};
 
-/// Takes locks on a server, or on a quorum of several. Cloning it is cheap; all clones share its
+/// Acquires locks on one server, or on a quorum of several. Clones are cheap and share their
 /// connections.
 ///
-/// Its connections close when the last clone and the last guard are gone.
+/// The connections close when the last clone and the last guard are gone.
 #[derive(Clone)]
 pub struct Locker {
     engine: Arc<Engine>,
@@ -46,16 +46,25 @@ impl Locker {
         Self { engine, defaults: Arc::new(defaults) }
     }
 
-    /// A request for the lock `name`, which waits while another holds it.
+    /// A request for the lock `name`, which waits while another client holds it.
     ///
-    /// # Re-entrancy
+    /// # Names
     ///
-    /// Locks are not re-entrant: a task that asks again for a lock that it holds waits for itself. An
-    /// async task has no identity that this crate could compare, it may hold a guard that another task
-    /// made, and a second fencing token would have the resource refuse writes under the first. Pass
-    /// `&Guard` to functions that need the lock, so that the compiler sees who holds it.
-    /// [`LockRequest::unless_held_here`] finds out who waits for itself, and the error of a wait that ran
-    /// out says so ([`Error::is_held_here`](crate::Error::is_held_here)).
+    /// A name is any bytes, 1 to 16,384 of them together with
+    /// [`Builder::key_prefix`](crate::Builder::key_prefix). The lock's key is the prefix and the name,
+    /// byte for byte. A name must not end in `:fence` or `:waiters`, which are the keys of other locks'
+    /// counters; and a name with a `}` needs a hash tag, as in `{user:7}:cart`, so that its counters
+    /// are in the same slot of a Cluster. A name that breaks these rules is
+    /// [`Error::is_misuse`](crate::Error::is_misuse) when the request is awaited.
+    ///
+    /// # No re-entrancy
+    ///
+    /// A lock belongs to its guard, not to a task or a thread: a task that holds a lock and requests it
+    /// again waits for itself. An async task has no identity that this crate could compare, the guard
+    /// may come from another task, and with a second fencing token the resource would refuse writes
+    /// under the first. Pass `&Guard` to functions that need the lock, so that the compiler checks who
+    /// holds it. [`LockRequest::unless_held_here`] finds such a wait at once, and the error of a wait
+    /// that ran out tells ([`Error::is_held_here`](crate::Error::is_held_here)).
     ///
     /// # Examples
     ///
@@ -72,10 +81,10 @@ impl Locker {
         self.request(self.one(name.as_ref()), Wait::Forever)
     }
 
-    /// A request for the lock `name`, which does not wait: it is answered within the time of one
-    /// command ([`Builder::command_timeout`](crate::Builder::command_timeout), noticed within an eighth of that), whatever the server
-    /// does. It takes a lock that is free also where others wait for it, unless it is
-    /// [fair](LockRequest::fair).
+    /// A request for the lock `name`, which does not wait: it returns within one
+    /// [`Builder::command_timeout`](crate::Builder::command_timeout) and an eighth of that, whatever the
+    /// server does. It acquires a free lock even if others wait for it, unless it is
+    /// [fair](LockRequest::fair). [`Locker::lock`] says which names are valid.
     ///
     /// # Examples
     ///
@@ -93,19 +102,18 @@ impl Locker {
         self.request(self.one(name.as_ref()), Wait::Never)
     }
 
-    /// A request for all of these locks at once, which waits while another holds any of them: all
-    /// are taken, or none.
+    /// A request for all of these locks at once, which waits while another client holds any of them.
+    /// It acquires all, or none.
     ///
-    /// Each server takes them in one script, so callers who want the same locks in another order
-    /// cannot block each other. The guard has one fencing token, which is good for each of them.
+    /// Each server grants them in one script, so callers that want the same locks in another order
+    /// cannot block each other. The guard has one fencing token, which is good for each lock.
     ///
-    /// Who asks for several waits until all are free at the same moment, and keeps none of them from
-    /// anybody meanwhile. Where that does not come within two seconds, its turn does: it takes them
-    /// one after the other, in the order of their bytes, each in the line of that lock, and keeps those
-    /// that it has for at most two seconds while it waits for the next (then twice as long at each turn,
-    /// up to 32 seconds, with as long a pause between two turns in which it keeps none). So it is served
-    /// beside callers who want single ones of them. In a Cluster there is such a turn only for locks of
-    /// one hash slot.
+    /// The request waits until all locks are free at the same moment, and keeps none of them from others
+    /// meanwhile. If that takes more than two seconds, the request acquires the locks one by one, in
+    /// byte order, waiting in line for each, and keeps those that it has for at most two seconds while it
+    /// waits for the next. If it fails, it pauses for as long with no lock, and tries again with twice
+    /// the time, up to 32 seconds. So it is served although others want single locks. In a Cluster it
+    /// acquires locks one by one only within one hash slot.
     ///
     /// # Examples
     ///
@@ -128,7 +136,7 @@ impl Locker {
         self.request(names, Wait::Forever)
     }
 
-    /// Takes the lock `name`, does `work` while the lease holds, and gives the lock back: see
+    /// Acquires the lock `name`, does `work` while the lease holds, and releases the lock: see
     /// [`LockRequest::with`].
     ///
     /// # Errors
@@ -155,15 +163,16 @@ impl Locker {
         self.lock(name).with(work).await
     }
 
-    /// Ends this locker and all its clones: requests are refused from now on and those that wait
-    /// end ([`Error::is_shut_down`]), every lease is lost ([`Loss::ShutDown`](crate::Loss)), and
-    /// all of them are given back, to each server in one write. Waits for the servers' word for at
-    /// most `within`.
+    /// Ends this locker and all its clones, and releases all locks.
+    ///
+    /// New and waiting requests fail ([`Error::is_shut_down`]), every lease is lost
+    /// ([`Loss::ShutDown`](crate::Loss)), and all leases are released, in one write per server. Waits
+    /// for the servers' confirmation for at most `within`.
     ///
     /// # Cancel safety
     ///
-    /// Once polled, nothing is admitted any more, and every lease is lost; what no server has said
-    /// to be free when the future is dropped is given back then, without blocking.
+    /// Once polled, the locker admits no request, and every lease is lost. Dropping the future queues
+    /// the releases that no server has confirmed, without blocking.
     ///
     /// # Examples
     ///
@@ -172,8 +181,9 @@ impl Locker {
     /// use std::time::Duration;
     ///
     /// let ended = locker.shutdown(Duration::from_secs(2)).await;
+    /// println!("{ended}"); // released 3 locks
     /// for (name, reason) in ended.unreleased {
-    ///     eprintln!("{name} stays taken until its TTL is over: {reason}");
+    ///     eprintln!("{name} stays locked until its TTL is over: {reason}");
     /// }
     /// # Ok(())
     /// # }
@@ -182,7 +192,7 @@ impl Locker {
         shut_down(&self.engine, within).await
     }
 
-    /// What this locker and its clones have done so far, and how its servers are.
+    /// Counters, latencies and the servers' state, of this locker and its clones.
     ///
     /// # Examples
     ///
@@ -208,14 +218,14 @@ impl Locker {
         self.engine.meter().snapshot(servers, self.engine.backlog().dropped())
     }
 
-    /// What this set of servers and its quorum withstand.
+    /// How many servers may be down, and how many may lose their memory, with this quorum.
     ///
     /// # Examples
     ///
     /// ```no_run
     /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
-    /// let withstands = locker.tolerance();
-    /// println!("{} may be down, {} may forget", withstands.outages, withstands.memory_losses);
+    /// let tolerance = locker.tolerance();
+    /// println!("{} may be down, {} may forget", tolerance.outages, tolerance.memory_losses);
     /// # Ok(())
     /// # }
     /// ```
@@ -224,13 +234,23 @@ impl Locker {
         self.engine.quorum().tolerance()
     }
 
-    /// What is wrong with servers that take part all the same: one line each, with its address.
+    /// Problems of servers that are used anyway, one line each, with the server's address:
     ///
-    /// A server that may evict keys is one, where its user may ask for `INFO memory`: a lock that is
-    /// evicted is lost before its time. So is
-    /// one that has refused, for want of a right, what nobody waited for: client tracking (whoever
-    /// waits has to poll), a renewal, the release of a dropped guard. And one with a connection that
-    /// could not log in anew before its credentials end ([`Builder::credentials`](crate::Builder::credentials)).
+    /// - a server that may evict keys, and with them locks (if its user may call `INFO memory`);
+    /// - a right that the user lacks for a command whose answer no caller waits for: client tracking
+    ///   (without it waiters poll), a renewal, the release of a dropped guard;
+    /// - a connection that could not log in again before its credentials expire
+    ///   ([`Builder::credentials`](crate::Builder::credentials)).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) {
+    /// for warning in locker.warnings() {
+    ///     eprintln!("{warning}"); // 10.0.0.1:6379: may evict locks (..): set noeviction
+    /// }
+    /// # }
+    /// ```
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let of_node = |node: &Arc<Node>| {

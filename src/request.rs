@@ -1,5 +1,6 @@
 //! One lock, as it is asked for.
 
+mod asked;
 mod holding;
 
 use std::fmt;
@@ -10,32 +11,30 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use self::asked::Asked;
 use crate::defaults::Defaults;
 use crate::error::Error;
 use crate::lock::acquirer::Acquiring;
-use crate::lock::core::Core;
 use crate::lock::engine::Engine;
-use crate::lock::guard::{Fenced, Fencing, Guard, Unfenced};
+use crate::lock::fencing::{Fenced, Fencing, Unfenced};
+use crate::lock::guard::Guard;
 use crate::lock::names::Names;
 use crate::lock::one_or_many::OneOrMany;
-use crate::lock::order::{Order, Replicas, Wish};
-use crate::lock::owner::check_label;
-use crate::policy::{Bounds, Retry, Term, Units, Wait};
+use crate::lock::order::Replicas;
+use crate::policy::{Bounds, Retry, Wait};
 
-/// A lock that is about to be taken: `.await` it, after setting what differs from the locker's
-/// defaults.
+/// A request for a lock: set what differs from the locker's defaults, then `.await` it.
 ///
 /// # Errors
 ///
 /// By [`Error::kind`]:
 ///
-/// - [`ErrorKind::Contended`]: another holds the lock (only when not waiting, or when the wait ran
-///   out, which is [`Error::is_timeout`] too).
-/// - [`ErrorKind::Unavailable`]: the server did not serve. A waiting request rides such failures
-///   out until its wait runs out, which is [`Error::is_timeout`] too, or for one TTL where it has
-///   set no limit.
+/// - [`ErrorKind::Contended`]: another client holds the lock (only without waiting, or when the wait
+///   ran out, which is [`Error::is_timeout`] too).
+/// - [`ErrorKind::Unavailable`]: too few servers served. A waiting request tries again until its wait
+///   runs out, which is [`Error::is_timeout`] too, or for one TTL without a limit.
 /// - [`ErrorKind::TooLate`]: the lock was granted with too little validity left.
-/// - [`ErrorKind::Auth`], [`ErrorKind::Misuse`]: no further try would help.
+/// - [`ErrorKind::Auth`], [`ErrorKind::Misuse`]: trying again would not help.
 ///
 /// [`ErrorKind::Contended`]: crate::ErrorKind::Contended
 /// [`ErrorKind::Unavailable`]: crate::ErrorKind::Unavailable
@@ -45,33 +44,14 @@ use crate::policy::{Bounds, Retry, Term, Units, Wait};
 ///
 /// # Cancel safety
 ///
-/// A request that is dropped while it waits holds nothing: whatever the server may have granted is
-/// given back, without blocking.
+/// Dropping a request while it waits gives back whatever the servers may have granted, without
+/// blocking.
 #[must_use = "a lock is taken when its request is awaited"]
 pub struct LockRequest<F: Fencing = Fenced> {
     engine: Arc<Engine>,
     defaults: Arc<Defaults>,
     asked: Asked,
     fencing: PhantomData<fn() -> F>,
-}
-
-/// What is asked for, unchecked: what is wrong with it is said when the request is awaited.
-#[derive(Debug)]
-pub(crate) struct Asked {
-    /// Or what is wrong with a name.
-    names: Result<OneOrMany<Names>, Error>,
-    /// Where it is not the locker's.
-    ttl: Option<Duration>,
-    expected: Option<Duration>,
-    min_validity: Option<Duration>,
-    label: Option<Arc<str>>,
-    wait: Wait,
-    retry: Retry,
-    is_renewed: bool,
-    is_fair: bool,
-    refuses_own: bool,
-    replicas: Option<Replicas>,
-    bounds: Bounds,
 }
 
 impl LockRequest<Fenced> {
@@ -101,10 +81,10 @@ impl LockRequest<Fenced> {
         Self { engine, defaults, asked, fencing: PhantomData }
     }
 
-    /// Takes the lock by a plain `SET NX PX`, which costs the server less, and without a fencing
-    /// token: a guard that outlives its lease unnoticed has nothing that a resource could refuse.
-    /// Such a first try overtakes who waits in other processes, unless it is
-    /// [fair](LockRequest::fair), which costs what a fenced one does.
+    /// Acquires the lock by a plain `SET NX PX`, which costs the server less, without a fencing token:
+    /// if the holder outlives its lease unnoticed, a resource has nothing to refuse. The first try
+    /// overtakes waiters in other processes, unless the request is [fair](LockRequest::fair), which
+    /// costs as much as a fenced one.
     ///
     /// # Examples
     ///
@@ -121,15 +101,29 @@ impl LockRequest<Fenced> {
 }
 
 impl<F: Fencing> LockRequest<F> {
-    /// How long the lease lasts: from 10 ms to a day, in whole milliseconds; with a restart guard
-    /// at most [`Builder::longest_ttl`](crate::Builder::longest_ttl).
+    /// Sets the TTL of the lease: 10 ms to 24 h, in whole milliseconds; with a restart guard at most
+    /// [`Builder::longest_ttl`](crate::Builder::longest_ttl).
+    ///
+    /// The library renews the lease at a third of it, so the TTL need not cover the work: the guide
+    /// says [how to choose it](crate::guide#the-ttl).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    ///
+    /// let guard = locker.lock("job").ttl(Duration::from_secs(3)).await?; // free 3 s after a crash
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.asked.ttl = Some(ttl);
         self
     }
 
-    /// How long the lock is likely to be held: the TTL is chosen to fit, within the bounds of
-    /// [`Builder::adaptive_ttl`](crate::Builder::adaptive_ttl), which it needs.
+    /// Sets how long the lock will probably be held, which chooses the TTL within the bounds of
+    /// [`Builder::adaptive_ttl`](crate::Builder::adaptive_ttl); without those it is misuse.
     ///
     /// # Examples
     ///
@@ -149,43 +143,84 @@ impl<F: Fencing> LockRequest<F> {
         self
     }
 
-    /// Leaves the lease to end at its TTL, unless it is extended by hand.
+    /// Does not renew the lease: it ends at its TTL unless [`Guard::extend`] is called.
+    ///
+    /// # Examples
+    ///
+    /// For a lock that must be free after a fixed time, whatever its holder does:
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    ///
+    /// let guard = locker.lock("slot").ttl(Duration::from_secs(30)).no_renewal().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn no_renewal(mut self) -> Self {
         self.asked.is_renewed = false;
         self
     }
 
-    /// When to try again, where no server tells that the lock is free, and how often to try at
-    /// all.
+    /// Sets the pauses between tries if no server can tell that the lock is free, and the maximum
+    /// number of tries.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    /// use leasehold::Retry;
+    ///
+    /// let retry = Retry::fixed(Duration::from_millis(50)).attempts(3);
+    /// let guard = locker.lock("job").retry(retry).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn retry(mut self, retry: Retry) -> Self {
         self.asked.retry = retry;
         self
     }
 
-    /// How much of the lease has to be left when it is granted; a later grant is given back. A
-    /// tenth of the TTL by default.
+    /// Sets the minimum validity that the lease must have left when it is granted: a tenth of the TTL
+    /// by default. A grant with less left is given back ([`ErrorKind::TooLate`](crate::ErrorKind::TooLate)).
     pub fn min_validity(mut self, min_validity: Duration) -> Self {
         self.asked.min_validity = Some(min_validity);
         self
     }
 
-    /// How long to wait while another holds the lock, or the server does not serve: the request is
-    /// answered within this time, whatever servers do. What an attempt that is under way then may
-    /// still be granted is given back, without blocking. A limit of zero is one attempt, as of
+    /// Limits the wait while another client holds the lock, or too few servers serve: the request
+    /// returns within this time, whatever servers do. If an attempt is under way then, whatever it is
+    /// still granted is given back, without blocking. A limit of zero allows one attempt, like
     /// [`Locker::try_lock`](crate::Locker::try_lock).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    ///
+    /// match locker.lock("report").wait_at_most(Duration::from_secs(3)).await {
+    ///     Ok(guard) => guard.release().await?,
+    ///     Err(error) if error.is_contended() => eprintln!("busy: {error}"),
+    ///     Err(error) => return Err(error),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn wait_at_most(mut self, limit: Duration) -> Self {
         self.asked.wait = Wait::AtMost(limit);
         self
     }
 
-    /// Leaves a lock that is free to those who wait for it.
+    /// Leaves a free lock to its waiters.
     ///
     /// By default a request that does not wait ([`Locker::try_lock`](crate::Locker::try_lock)) barges:
-    /// it takes a lock that is free at that moment, also before those who wait for it, as does the
-    /// first try of an [unfenced](LockRequest::unfenced) request. A process that tries again and
-    /// again can so keep waiters from the lock for long. A fair one is refused then
-    /// ([`Error::is_contended`], with [`Vote::Queued`](crate::Vote::Queued)). With several servers only
-    /// one of them counts who waits: there it is a courtesy, which may fail.
+    /// it acquires a free lock before its waiters do, as does the first try of an
+    /// [unfenced](LockRequest::unfenced) request. A process that tries again and again can keep waiters
+    /// from the lock for long. A fair request is refused instead ([`Error::is_contended`], with
+    /// [`Vote::Queued`](crate::Vote::Queued)). With several servers only one of them counts waiters:
+    /// there fairness is a courtesy, which may fail.
     ///
     /// # Examples
     ///
@@ -204,17 +239,15 @@ impl<F: Fencing> LockRequest<F> {
         self
     }
 
-    /// Has `count` replicas of the server acknowledge the lease, and each of its renewals, within
-    /// this time (Redis' `WAIT`); one that too few have acknowledged is given back, or is not
-    /// renewed ([`Error::is_unreplicated`]).
+    /// Waits until `count` replicas of the server have acknowledged the lease, and each of its
+    /// renewals, for at most `within` (Redis's `WAIT`). If fewer do, the lease is given back, or not
+    /// renewed ([`Error::is_unreplicated`]); the error says how many did.
     ///
-    /// This is best effort: it makes it less likely that a replica is promoted that does not know
-    /// of the lease, and does not rule it out, because whoever promotes one does not ask which knew
-    /// most. It costs a round trip to the replicas, on a connection that such requests share: one
-    /// question to the replicas answers for all that was written before it, so a crowd is told
-    /// hardly later than a single caller: at `within` and two tenths of a second where replicas are
-    /// away. The error says how many acknowledged the lease. Leases of this kind are handed
-    /// over only among themselves.
+    /// This is best effort: it makes it less likely, but not impossible, that a failover promotes a
+    /// replica that does not know of the lease. It costs a round trip to the replicas, on a connection
+    /// that such requests share. One `WAIT` answers for all earlier writes, so many callers wait hardly
+    /// longer than one: at most `within` and 0.2 s. Such a lease is handed over only to a request that
+    /// asks for replicas, too.
     ///
     /// # Examples
     ///
@@ -235,23 +268,32 @@ impl<F: Fencing> LockRequest<F> {
         self
     }
 
-    /// Who takes the lock, for people: others see it in their errors. At most 256 bytes.
-    pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
-        self.asked.label = Some(label.into());
+    /// Names the holder for people, who see it in other clients' errors. At most 256 bytes.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker, user: String) -> Result<(), leasehold::Error> {
+    /// let guard = locker.lock("invoice:42").label(&user).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn label(mut self, label: impl AsRef<str>) -> Self {
+        self.asked.label = Some(Arc::from(label.as_ref()));
         self
     }
 
-    /// Takes the lock, does `work` while the lease holds, and gives the lock back.
+    /// Acquires the lock, does `work` while the lease holds, and releases the lock.
     ///
     /// # Errors
     ///
-    /// As awaiting the request; and [`Error::is_lost`] when the lease was lost before `work` was
-    /// done, which is dropped then. A release that no server confirmed is no error: it has been
-    /// queued once more.
+    /// As awaiting the request; and [`Error::is_lost`] if the lease was lost before `work` was
+    /// done, which cancels `work` as [`Guard::run`] does. A release that no server confirmed is no
+    /// error: it has been queued once more.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops `work` and gives the lock back, without blocking.
+    /// Dropping the future drops `work` and releases the lock, without blocking.
     ///
     /// # Examples
     ///
@@ -274,46 +316,6 @@ impl<F: Fencing> LockRequest<F> {
     }
 }
 
-impl Asked {
-    /// What is asked for, if it can be.
-    fn wish(self, core: &Core, defaults: &Defaults, is_fenced: bool) -> Result<Wish, Error> {
-        let Self {
-            names,
-            ttl,
-            expected,
-            min_validity,
-            label,
-            is_renewed,
-            replicas,
-            refuses_own,
-            ..
-        } = self;
-        let (wait, retry, is_fair, bounds) = (self.wait, self.retry, self.is_fair, self.bounds);
-        let names = names?;
-        let fitting = || defaults.ttl(core.meter(), expected);
-        let ttl = match (ttl, expected) {
-            (Some(ttl), None) => ttl,
-            (Some(ttl), Some(_)) => fitting().map(|_| ttl)?,
-            (None, _) => fitting()?,
-        };
-        let term = Term::new(ttl, min_validity).map_err(Error::misuse)?;
-        if let Some(longest) = core.longest_ttl().filter(|longest| ttl > *longest) {
-            return Err(Error::misuse(format_args!(
-                "TTL {} exceeds the longest TTL, {}, for which restarted servers may not vote: raise \
-                 Builder::longest_ttl on every client",
-                Units(ttl),
-                Units(longest)
-            )));
-        }
-        label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;
-        retry.check().map_err(Error::misuse)?;
-        replicas.map_or(Ok(()), Replicas::check).map_err(Error::misuse)?;
-        bounds.check().map_err(Error::misuse)?;
-        let order = Order { term, label, is_fenced, is_renewed, replicas, bounds };
-        Ok(Wish { names, order, wait, retry, is_fair, refuses_own })
-    }
-}
-
 impl<F: Fencing> IntoFuture for LockRequest<F> {
     type Output = Result<Guard<F>, Error>;
     type IntoFuture = Acquire<F>;
@@ -323,7 +325,7 @@ impl<F: Fencing> IntoFuture for LockRequest<F> {
     }
 }
 
-/// A lock that is being taken: what a [`LockRequest`] is when it is awaited.
+/// A lock that is being acquired: the future of a [`LockRequest`].
 ///
 /// # Cancel safety
 ///

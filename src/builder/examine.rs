@@ -9,19 +9,17 @@ use crate::policy::Quorum;
 use crate::server::endpoint::{Endpoint, Target};
 
 impl Builder {
-    /// Connects to each server and says what of it is fit for locks and what is not, with the reason
-    /// and the cure: for people, for a health check, and before a deployment.
+    /// Checks whether the servers are fit for locks, and says how to fix them: for people, for a health
+    /// check, and before a deployment.
     ///
-    /// All servers are examined at once, on connections of their own. Each is given the time to
-    /// connect ([`Builder::connect_timeout`]) and a few of those that a command may take
-    /// ([`Builder::command_timeout`]); one that hangs keeps nobody from being reported. Rights are
-    /// tried on a key of a lock that nobody else has, under the prefix, which is deleted and ends
-    /// after 5 s in any case; where a right is missing, the server may note that in its ACL LOG.
+    /// All servers are checked at once, on connections of their own. Each may take
+    /// [`Builder::connect_timeout`] and a few times [`Builder::command_timeout`]; a server that hangs
+    /// does not delay the others. Rights are tried on scratch keys under the prefix, which are deleted,
+    /// and expire after 5 s in any case; a server with an ACL records refused commands in its ACL LOG.
     ///
-    /// A URL that cannot be read, a server that cannot be reached and a quorum that cannot be are
-    /// findings, and no errors.
+    /// A wrong URL, a server that cannot be reached and an impossible quorum are findings, not errors.
     ///
-    /// Needs the feature `examine`, which adds no dependency.
+    /// # Examples
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), leasehold::Error> {
@@ -39,9 +37,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`] for no server at all, and for settings with which
-    /// [`Builder::connect`] would fail whatever the servers are: a TTL, a prefix, a timeout, a CA or
-    /// a certificate.
+    /// [`Error::is_misuse`] without any URL, and for settings with which [`Builder::connect`] would fail
+    /// with any server: a TTL, a prefix, a timeout, a CA or a certificate.
     ///
     /// # Panics
     ///

@@ -4,13 +4,13 @@ use std::time::Duration;
 use super::shown::Shown;
 use crate::policy::Units;
 
-/// What each server that was asked said, in the order in which the servers were configured.
+/// Each server's answer, in the order of the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     pub(crate) servers: Vec<ServerReport>,
 }
 
-/// What one server said.
+/// One server's answer.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerReport {
@@ -18,7 +18,7 @@ pub struct ServerReport {
     pub server: String,
     /// Its vote.
     pub vote: Vote,
-    /// From before the first byte of the question was sent until its answer was seen.
+    /// From before the first byte of the command was sent until its reply was read.
     pub round_trip: Option<Duration>,
 }
 
@@ -26,50 +26,50 @@ pub struct ServerReport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Vote {
-    /// It granted the lease.
+    /// The server granted the lease.
     Granted,
-    /// Another holds the lock; nobody knows who where it was released since.
+    /// Another client holds the lock; without a holder, it has released the lock since.
     Held(Option<Holder>),
-    /// Nobody holds the lock, and others wait for it.
+    /// The lock is free, and others wait for it.
     Queued {
-        /// How many do.
+        /// How many wait.
         waiting: u64,
     },
-    /// The lock is not, or no longer, the one who asks's.
+    /// This client does not hold the lock any more.
     NotOwned,
-    /// It has accepted a fencing token that is not below the one proposed.
+    /// The server has accepted a fencing token as large as the proposed one, or larger.
     Stale,
-    /// It had not answered when the others had decided.
+    /// The server had not answered when the others had decided.
     Pending,
-    /// It gave no answer that could be used.
+    /// The server gave no usable answer.
     Failed {
-        /// What kind of failure it was.
+        /// The kind of failure.
         kind: FailureKind,
-        /// The server's or the system's words.
+        /// The server's or the system's error text.
         reason: String,
     },
 }
 
-/// What kind of failure a server's was.
+/// Why a server gave no usable answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FailureKind {
-    /// It could not be reached or cannot serve now; nothing was carried out.
+    /// The server could not be reached or cannot serve now; it carried out nothing.
     Unavailable,
-    /// The question was sent, no answer came: it may have been carried out.
+    /// The command was sent and no reply came: the server may have carried it out.
     Unknown,
-    /// It refused the credentials or our certificate, or the user lacks a right; or we refused its
-    /// certificate.
+    /// The server refused the credentials or the client certificate, or its user lacks a right; or this
+    /// client refused the server's certificate.
     Auth,
-    /// It said that what was asked cannot be, now or later; or it is no server for locks.
+    /// The server can never carry out the command, or is not fit for locks.
     Misuse,
-    /// It restarted and may have forgotten leases that still run, so it may not vote yet.
+    /// The server restarted and may have forgotten leases that still run, so it may not vote yet.
     RestartGuard,
-    /// It granted, but too few of its replicas acknowledged that in time; it was given back.
+    /// The server granted the lease, but too few replicas acknowledged it in time, so it was given back.
     Unreplicated,
 }
 
-/// Who holds a lock.
+/// The holder of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
@@ -77,12 +77,12 @@ pub struct Holder {
     pub owner: String,
     /// The label that the holder gave itself.
     pub label: Option<String>,
-    /// How long its lease still lasted when the server was asked; none where it never ends.
+    /// The time left of its lease when the server answered; none if the key has no expiry.
     pub remaining: Option<Duration>,
-    /// It is a guard of the locker that asked. Only the error of a wait that ran out says so.
+    /// The holder is a guard of this same locker. Only the error of a wait that ran out says so.
     pub is_here: bool,
-    /// It was given other servers, or another quorum, than the one who asks. Unless the change of
-    /// servers is one that [`crate::may_coexist`] allows, the two do not exclude each other.
+    /// Whether the holder has other servers, or another quorum, than this client. Unless
+    /// [`crate::may_coexist`] allows both, the two do not exclude each other.
     pub other_configuration: bool,
     /// What it says of its servers and quorum, if it is one of ours.
     pub(crate) configuration: Configured,
@@ -118,7 +118,7 @@ impl Report {
         &self.servers
     }
 
-    /// The holder that the first server with one named.
+    /// The holder, as the first server names it that names one.
     #[must_use]
     pub fn holder(&self) -> Option<&Holder> {
         self.holders().next()
@@ -216,7 +216,7 @@ impl fmt::Display for Holder {
             None => f.write_str(" with no expiry")?,
         }
         if self.is_here {
-            f.write_str(", a guard of this same locker")?;
+            f.write_str(", by a guard of this same locker")?;
         }
         if self.other_configuration {
             f.write_str(", which has other servers or another quorum than this client")?;

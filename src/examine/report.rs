@@ -88,7 +88,7 @@ pub enum Check {
     Login,
     /// Which server it is.
     Version,
-    /// Whether it speaks RESP3, which wakes who waits.
+    /// Whether the server speaks RESP3, by which it wakes waiters.
     Protocol,
     /// Whether it is a master.
     Role,

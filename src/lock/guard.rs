@@ -3,92 +3,25 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::fencing::{Fenced, Fencing, FencingToken};
 use super::lease::Lease;
 use crate::error::{Error, Report};
 use crate::policy::Loss;
 
-/// A number that rises with every lease on a lock: give it to whatever the lock protects, and let
-/// that refuse a smaller one than the largest it has seen.
+/// A held lease, until it is released, lost, or dropped.
 ///
-/// Tokens of one lock are unique and follow the order in which its leases were granted; they are
-/// not consecutive, and stay below 2^53. That holds whatever clocks do, for as long as the server
-/// keeps the lock's counter. Where it forgets one (it lost its memory, evicted the key, or nobody
-/// took the lock for seven days), tokens still rise if the callers' wall clocks have moved on from
-/// the last proposal: proposals are microseconds since 1970.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FencingToken(u64);
-
-impl FencingToken {
-    /// The number.
-    #[must_use]
-    pub fn get(self) -> u64 {
-        self.0
-    }
-}
-
-impl From<FencingToken> for u64 {
-    fn from(token: FencingToken) -> Self {
-        token.0
-    }
-}
-
-impl fmt::Display for FencingToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-mod sealed {
-    pub trait Sealed: Sized + Send + Sync + Unpin + 'static {
-        const FENCED: bool;
-        fn from_token(token: Option<u64>) -> Self;
-    }
-}
-
-/// Whether a guard has a fencing token: [`Fenced`] or [`Unfenced`].
-pub trait Fencing: sealed::Sealed {}
-
-/// A guard with a fencing token.
-#[derive(Clone, Copy, Debug)]
-pub struct Fenced(FencingToken);
-
-/// A guard without one.
-#[derive(Clone, Copy, Debug)]
-pub struct Unfenced(());
-
-impl Fencing for Fenced {}
-impl Fencing for Unfenced {}
-
-impl sealed::Sealed for Fenced {
-    const FENCED: bool = true;
-
-    fn from_token(token: Option<u64>) -> Self {
-        Self(FencingToken(token.expect("a fenced lease is granted with its token")))
-    }
-}
-
-impl sealed::Sealed for Unfenced {
-    const FENCED: bool = false;
-
-    fn from_token(_: Option<u64>) -> Self {
-        Self(())
-    }
-}
-
-/// A lease that is held, until it is released, lost, or dropped.
-///
-/// It is renewed in the background until it is released or dropped (unless
-/// [`LockRequest::no_renewal`](crate::LockRequest::no_renewal) was asked for), and lost when that
-/// comes to nothing: [`Guard::run`] ends work then, [`Guard::lost`] waits for it, and
-/// [`Guard::is_lost`] is to be checked before each step that only the holder may take. For what
-/// must never happen twice, give [`Guard::fence`] to the resource and let the resource refuse older
-/// tokens. No lock service can do without that, because any process can be paused right after any
+/// The library renews the lease in the background (unless
+/// [`LockRequest::no_renewal`](crate::LockRequest::no_renewal) was called). If renewal fails, the
+/// lease is lost at its deadline: [`Guard::run`] cancels work then, [`Guard::lost`] resolves, and
+/// [`Guard::is_lost`] turns true; call it before each step that only the holder may take. For work
+/// that must never happen twice, pass [`Guard::fence`] to the resource and have it refuse older
+/// tokens. No lock service makes this unnecessary, because any process can be paused right after any
 /// check.
 ///
-/// Dropping a guard queues its release: that neither blocks nor panics, and needs no runtime. The
-/// release may be lost with the connection; then the lock is free when its TTL is over. Where
-/// another task of this process waits for the lock, it is handed over to the first of them
-/// instead, in one round trip.
+/// Dropping a guard queues its release, which neither blocks nor panics and needs no runtime. If the
+/// connection ends first, the release is sent again on the next one; at the latest the lock is free
+/// when its TTL is over. If another task of this process waits for the lock, the first such task gets
+/// it instead, in one round trip.
 #[must_use = "a guard that is dropped gives its lock back"]
 pub struct Guard<F: Fencing = Fenced> {
     lease: Lease,
@@ -103,29 +36,38 @@ impl<F: Fencing> Guard<F> {
         Self { lease, fencing }
     }
 
-    /// The lock key: the configured prefix and the name. Of several locks, the first by order of
-    /// their bytes.
+    /// The lock's key: the configured prefix and the name. Of several locks, the first in byte order.
     #[must_use]
     pub fn name(&self) -> &[u8] {
         self.lease.name()
     }
 
-    /// The keys of all locks that are held: several only for
+    /// The keys of all locks that this guard holds: several only from
     /// [`Locker::lock_all`](crate::Locker::lock_all).
     pub fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.lease.names()
     }
 
-    /// What each server said when the lease was granted.
+    /// What each server answered when the lease was granted, with its round trip.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(guard: leasehold::Guard) {
+    /// for server in guard.report().servers() {
+    ///     println!("{server}"); // 10.0.0.1:6379: granted (210 µs)
+    /// }
+    /// # }
+    /// ```
     #[must_use]
     pub fn report(&self) -> Report {
         self.lease.report()
     }
 
-    /// How long the lease still holds, on the safe side; zero once it is lost.
+    /// The time left of the lease, on the safe side; zero once it is lost.
     ///
-    /// It is counted from before the acquire was sent, less the drift that clocks are allowed,
-    /// on a clock that goes on while the machine sleeps.
+    /// It counts from before the acquire was sent, less the allowed clock drift, on a clock that
+    /// counts while the machine sleeps.
     ///
     /// # Examples
     ///
@@ -146,30 +88,59 @@ impl<F: Fencing> Guard<F> {
 
     /// Whether the lease has ended. Once true, it stays true.
     ///
-    /// It asks no server: it is true at the lease's end, and once a renewal or a watch has found the
-    /// lease gone. Before its first renewal a lease is watched only while somebody waits in
+    /// This asks no server: it is true from the lease's end on, and once a renewal or a watch has found
+    /// the lease gone. Before its first renewal a lease is watched only while a task waits in
     /// [`Guard::lost`] or [`Guard::run`].
+    ///
+    /// # Examples
+    ///
+    /// In work that computes for long without an `.await`, which [`Guard::run`] cannot cancel:
+    ///
+    /// ```no_run
+    /// # fn example(guard: leasehold::Guard, parts: Vec<u32>) {
+    /// # fn rebuild(part: u32, token: leasehold::FencingToken) {}
+    /// for part in parts {
+    ///     if guard.is_lost() {
+    ///         return;
+    ///     }
+    ///     rebuild(part, guard.fence());
+    /// }
+    /// # }
+    /// ```
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.loss().is_some()
     }
 
-    /// Why the lease has ended, once it has.
+    /// Why the lease was lost, once it is.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn example(guard: leasehold::Guard) {
+    /// use leasehold::Loss;
+    ///
+    /// match guard.loss() {
+    ///     None => println!("held for another {:?}", guard.remaining()),
+    ///     Some(Loss::Gone) => eprintln!("the key was deleted, or taken by another client"),
+    ///     Some(reason) => eprintln!("{reason}"),
+    /// }
+    /// # }
+    /// ```
     #[must_use]
     pub fn loss(&self) -> Option<Loss> {
         self.lease.loss()
     }
 
-    /// Waits until the lease is lost, and says why.
+    /// Waits until the lease is lost, and returns the reason.
     ///
-    /// At the latest that is its deadline, by a timer that needs no reply. It is at once when so
-    /// many servers say that the lease is gone that no quorum can hold it. A lease that is renewed in
-    /// the background is watched, where the servers allow it (RESP3 and client tracking), from its
-    /// first renewal on (a third of its TTL after the grant), and from some 40 ms after somebody began
-    /// to wait here or in [`Guard::run`]: then a key that is deleted is known within a round trip
-    /// (within 200 ms, where that key changes again and again), and else at the next renewal. A guard
-    /// that is only asked ([`Guard::is_lost`]) is not watched before its first renewal: most leases are
-    /// over by then, and cost the server nothing.
+    /// It resolves at the lease's deadline at the latest, by a timer that needs no reply, and at once
+    /// when no quorum of servers can hold the lease any more. If the servers allow it (RESP3 and client
+    /// tracking), a renewed lease is watched from its first renewal on (a third of its TTL after the
+    /// grant), or from some 40 ms after a task began to wait here or in [`Guard::run`]. Then a deleted
+    /// key is known within a round trip (within 200 ms if that key changes again and again), and
+    /// otherwise at the next renewal. A guard of which only [`Guard::is_lost`] is called is not watched
+    /// before its first renewal: most leases are over by then, and cost the server nothing.
     ///
     /// # Panics
     ///
@@ -195,12 +166,16 @@ impl<F: Fencing> Guard<F> {
         self.lease.lost().await
     }
 
-    /// Does `work` while the lease holds; drops it when the lease is lost.
+    /// Does `work` while the lease holds; cancels `work` if the lease is lost.
+    ///
+    /// To cancel means to drop the future, so `work` ends at its next `.await`. A task from
+    /// `tokio::spawn` or `spawn_blocking` that `work` waits for runs on: the guide says
+    /// [what `run` can end](crate::guide#holding).
     ///
     /// # Errors
     ///
-    /// [`Error::is_lost`], with its reason in [`Error::loss`]. What `work` had begun elsewhere is
-    /// not taken back.
+    /// [`Error::is_lost`], with the reason in [`Error::loss`]. What `work` had begun elsewhere is
+    /// not undone.
     ///
     /// # Panics
     ///
@@ -216,7 +191,7 @@ impl<F: Fencing> Guard<F> {
     /// # async fn example(guard: leasehold::Guard) -> Result<(), leasehold::Error> {
     /// match guard.run(rebuild()).await {
     ///     Ok(()) => guard.release().await?,
-    ///     Err(error) => eprintln!("the rest is another's: {error}"),
+    ///     Err(error) => eprintln!("stopped: {error}"),
     /// }
     /// # async fn rebuild() {}
     /// # Ok(())
@@ -226,15 +201,15 @@ impl<F: Fencing> Guard<F> {
         self.lease.run(work).await
     }
 
-    /// Makes the lease last for its TTL from now. It never shortens a lease, and never takes a
-    /// lock again that was lost.
+    /// Extends the lease to its TTL from now. It never shortens a lease, and never acquires a lost
+    /// lock again.
     ///
     /// # Errors
     ///
-    /// [`Error::is_lost`] when the lease has ended, or its key is gone or another's: from then on
-    /// the guard is lost. Any other error leaves the lease as it was, to its old end:
+    /// [`Error::is_lost`] if the lease has ended, or its key was deleted or taken by another client:
+    /// from then on the guard is lost. Any other error leaves the lease to its old end:
     /// [`Error::is_unknown`], [`Error::is_unavailable`], [`Error::is_auth`]; [`Error::is_misuse`]
-    /// where the locker's runtime has ended.
+    /// if the locker's runtime has ended.
     ///
     /// # Cancel safety
     ///
@@ -253,16 +228,15 @@ impl<F: Fencing> Guard<F> {
         self.lease.extend().await
     }
 
-    /// Gives the lock back and waits for the server's word.
+    /// Releases the lock and waits for the servers' confirmation.
     ///
-    /// Where another task of this process waits for the lock, it is handed over to the first of
-    /// them, and this returns when that is on its way: should the key be gone, the next one finds
-    /// out.
+    /// If another task of this process waits for the lock, the first such task gets it, and this
+    /// returns once that command is sent: if the key is gone, the next holder finds out.
     ///
     /// # Errors
     ///
-    /// [`Error::is_lost`] when the lease ended before: the work under it may not have been
-    /// exclusive. Otherwise the server did not say that it is free: the release has been queued
+    /// [`Error::is_lost`] if the lease ended before: the work under it may not have been
+    /// exclusive. Any other error means that no quorum confirmed the release: it has been queued
     /// once more, and at the latest the lock is free when its TTL is over.
     ///
     /// # Cancel safety
@@ -274,7 +248,7 @@ impl<F: Fencing> Guard<F> {
     /// ```no_run
     /// # async fn example(guard: leasehold::Guard) -> Result<(), leasehold::Error> {
     /// if let Err(error) = guard.release().await {
-    ///     // The work may have been done by another too, if the lease was lost before its end.
+    ///     // If the lease was lost before the work ended, another client may have done the work too.
     ///     assert!(error.is_lost() || error.is_unknown() || error.is_unavailable());
     /// }
     /// # Ok(())
@@ -284,17 +258,29 @@ impl<F: Fencing> Guard<F> {
         self.lease.release().await
     }
 
-    /// Gives the lock back without waiting for the server's word: so a lock costs its caller one
-    /// round trip.
+    /// Releases the lock without waiting for the servers' confirmation, so that the lock costs its
+    /// caller one round trip.
     ///
-    /// It is what dropping the guard does: the release is sent, or owed to the server until it is
-    /// answered, and a lock that another task of this process waits for is handed over. What is
-    /// not found out is whether the key was still there: [`Guard::release`] tells.
+    /// Dropping the guard does the same: the release is sent, and repeated until the server answers;
+    /// or the first waiting task of this process gets the lock. Only [`Guard::release`] tells whether
+    /// the key was still there.
     ///
     /// # Errors
     ///
-    /// [`Error::is_lost`] when the lease ended before: the work under it may not have been
+    /// [`Error::is_lost`] if the lease ended before: the work under it may not have been
     /// exclusive.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// # async fn warm_cache() {}
+    /// let guard = locker.lock("cache:warm").await?;
+    /// warm_cache().await;
+    /// guard.release_later()?; // sent by now, or kept until the server can be reached
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn release_later(self) -> Result<(), Error> {
         self.lease.release_later()
     }
@@ -333,8 +319,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::Locker;
     use crate::support::{RedisServer, eventually, soon};
+    use crate::{Locker, Unfenced};
 
     fn travels<T: Send + Sync + Unpin + 'static>() {}
 

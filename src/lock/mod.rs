@@ -20,6 +20,7 @@ pub(crate) mod core;
 mod ended;
 pub(crate) mod engine;
 mod fanout;
+pub(crate) mod fencing;
 pub(crate) mod fingerprint;
 #[cfg_attr(not(any(feature = "cluster", feature = "sentinel")), path = "follow/off.rs")]
 mod follow;

@@ -1,5 +1,6 @@
 //! The end of a locker: nobody is let in, and all that is held is given back.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,14 +24,25 @@ use crate::policy::{Loss, Verdict};
 use crate::server::call::{Call, begin_all};
 use crate::server::command::Command;
 
-/// What became of the leases that were held when a locker was shut down.
+/// What [`Locker::shutdown`](crate::Locker::shutdown) released, and what it could not.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Shutdown {
-    /// The locks that are free now, or were no longer held by us: their names.
+    /// Names of the locks that are free now, or were no longer held by this locker.
     pub released: Vec<String>,
-    /// The locks that may still be taken until their TTL is over, and why.
+    /// Names of the locks that may stay locked until their TTL is over, each with the reason.
     pub unreleased: Vec<(String, String)>,
+}
+
+/// In one line, for a log: `released 2 locks; job may stay locked until its TTL is over: ..`.
+impl fmt::Display for Shutdown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.released.len();
+        write!(f, "released {count} lock{}", if count == 1 { "" } else { "s" })?;
+        let each =
+            |(name, reason)| write!(f, "; {name} may stay locked until its TTL is over: {reason}");
+        self.unreleased.iter().map(|(name, reason)| (name, reason)).try_for_each(each)
+    }
 }
 
 /// Ends the locker, and waits for the servers' word for at most `within`.

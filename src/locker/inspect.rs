@@ -10,15 +10,27 @@ use crate::lock::race::all;
 use crate::server::place::Place;
 
 impl Locker {
-    /// Who holds the lock `name`, as every server says that can be asked. It changes nothing on
-    /// them. One that may not vote yet, because it has restarted, is asked too: what it shows counts,
-    /// and that it shows nothing is no answer.
+    /// Shows who holds the lock `name`, from the answers of all reachable servers. Changes nothing on
+    /// them. A restarted server that may not vote yet is asked too: a lease that it shows counts, and
+    /// that it shows none counts as no answer.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// let view = locker.inspect("invoice:42").await?;
+    /// if let Some(first) = view.holders.first() {
+    ///     println!("held by {} on {} of {} servers", first.holder, first.servers.len(), view.servers);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`] for a name that cannot be, and where the key holds something that is no
-    /// lock; else as a request for the lock, where no server at all gave an answer. Some that gave
-    /// none are in [`LockView::failures`].
+    /// [`Error::is_misuse`] for an invalid name, or if the key holds a value that is no lock; as a
+    /// request for the lock, if no server answered. Single servers without an answer are in
+    /// [`LockView::failures`].
     ///
     /// # Cancel safety
     ///
@@ -37,17 +49,29 @@ impl Locker {
         Ok(view)
     }
 
-    /// Ends the leases that `seen` shows, on every server: each only where it is still that one's.
-    /// Whoever has taken the lock since then keeps it, and the fence counter keeps its number.
+    /// Ends the leases that `seen` shows, on every server, and no others: a client that has acquired
+    /// the lock since keeps it, and the fence counter keeps its number.
     ///
-    /// This is for a holder that is known to be gone or stuck. One that lives learns of its loss
-    /// at its next renewal at the latest, unless it does not renew; whatever it does until then, and
-    /// does not guard by its fencing token, it does beside the next holder.
+    /// This is for a holder that is known to be dead or stuck. A holder that still runs learns of its
+    /// loss at its next renewal, unless it does not renew. Until then it works beside the next holder,
+    /// and only a resource that checks fencing tokens refuses its writes.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// let seen = locker.inspect("nightly").await?;
+    /// // After a person has confirmed that this holder is dead:
+    /// let broken = locker.break_lease(&seen).await?;
+    /// assert!(broken.is_complete());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`] where nobody is shown, or a value that is too long to be a lease's.
-    /// Servers that gave no answer are in [`Broken::failures`].
+    /// [`Error::is_misuse`] if `seen` shows no holder, or a value that is too long for a lease.
+    /// Servers without an answer are in [`Broken::failures`].
     ///
     /// # Cancel safety
     ///

@@ -47,16 +47,28 @@ enum Passage {
 }
 
 impl Locker {
-    /// The locks of this library that are held and whose names match `pattern`, in no order: `*`
-    /// is any bytes, `?` any one, `[a-c]` one of these, and `\` takes the next for itself.
+    /// Lists the held locks of this library whose names match `pattern`, in no order: `*` is any
+    /// bytes, `?` any one, `[a-c]` one of these, and `\` quotes the next.
     ///
-    /// It goes through all keys of every server, some hundred at a time (`SCAN`), and so takes
-    /// seconds for a million keys; memory, and a server's time for each step, are bounded. Nothing
-    /// is changed on the servers. What is held all the while is found; what is taken or released
-    /// meanwhile may be, and a lock may be found twice.
+    /// This scans all keys of every server, 256 at a time (`SCAN`), which takes seconds for a million
+    /// keys; memory, and a server's time for each step, are bounded. It changes nothing on the servers.
+    /// A lock that is held all the time is found; one that is acquired or released meanwhile may be, and
+    /// a lock may be found twice.
     ///
-    /// What other libraries keep is not among them: by its value alone it cannot be told from
-    /// anything else. [`Locker::inspect`] shows it by its name.
+    /// Locks of other libraries are left out, because their values look like any other value;
+    /// [`Locker::inspect`] shows them by name.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// let mut held = locker.list("invoice:*");
+    /// while let Some(view) = held.next().await? {
+    ///     println!("{}: {:?}", String::from_utf8_lossy(&view.name), view.state);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn list(&self, pattern: impl AsRef<[u8]>) -> LockList {
         let places = self.engine.places().iter().enumerate();
         let ahead = places

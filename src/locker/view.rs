@@ -19,26 +19,26 @@ use crate::policy::{LockState, Quorum, time_left};
 pub struct LockView {
     /// Its name, without the prefix of its key.
     pub name: Vec<u8>,
-    /// What the answers amount to.
+    /// Whether the lock is held, by all answers together.
     pub state: LockState,
-    /// Who has it, on however few servers: first the one who has it on most.
+    /// All owners that any server names, the one with most servers first.
     pub holders: Vec<HolderView>,
-    /// How many processes wait for it; 0 where nobody holds it.
+    /// How many processes wait for the lock; 0 if it is free.
     pub waiting: u64,
     /// How many servers were asked; a Cluster, or a service of Sentinels, is one.
     pub servers: usize,
-    /// How many of them make a holder.
+    /// How many servers a holder needs.
     pub quorum: usize,
-    /// Servers that gave no usable answer, or show nothing and may have forgotten leases.
+    /// Servers without a usable answer, or that show no lease and may have forgotten some.
     pub failures: Vec<ServerFailure>,
 }
 
-/// One who has a lock on some servers.
+/// An owner that has a lock on some servers.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HolderView {
-    /// Who it is. Its lease lasts for as long as it has a quorum; where it has none, for as long as
-    /// it is on any server.
+    /// The owner. Its time left is how long it has a quorum, or without a quorum, how long it is on
+    /// any server.
     pub holder: Holder,
     /// The addresses of the servers that say so.
     pub servers: Vec<String>,

@@ -27,7 +27,7 @@ pub enum Failure {
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Fault {
     /// The server did not answer one command in time; the connection may still be good.
-    #[error("the server did not reply within {}", Units(*.0))]
+    #[error("the server did not reply within {:.1}", Units(*.0))]
     Timeout(Duration),
     /// The server read and wrote nothing for this long, and the connection was given up.
     #[error("the server sent nothing for {} while commands waited", Units(*.0))]
@@ -45,7 +45,7 @@ pub enum Fault {
     #[error("the tokio runtime that opened the connection has ended")]
     RuntimeGone,
     /// Too much was in flight for too long.
-    #[error("the connection had no room within {}: too many commands wait for replies", Units(*.0))]
+    #[error("the connection had no room within {:.1}: too many commands wait for replies", Units(*.0))]
     Full(Duration),
     /// The operating system reported an error of the socket.
     #[error("the connection failed: {0}")]

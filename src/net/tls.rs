@@ -25,11 +25,10 @@ use crate::policy::Moment;
 pub(crate) use trust::InvalidTls;
 use trust::{Identity, Pem};
 
-/// How servers with `rediss://` URLs are met: whom to trust, and who we are.
+/// TLS settings for `rediss://` URLs: the CAs to trust, and a client certificate.
 ///
-/// A server has to present a certificate for the host in its URL (a name or an IP address), issued
-/// by a CA that is trusted: one of the platform's, unless others are given. TLS 1.2 and 1.3 are
-/// spoken.
+/// A server must present a certificate for the host in its URL (a name or an IP address), issued
+/// by a trusted CA: one of the platform's, unless others are given. The library speaks TLS 1.2 and 1.3.
 ///
 /// ```
 /// # fn example(chain: &[u8], key: &[u8]) {
@@ -50,25 +49,25 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Trusts the CAs that the platform trusts, and shows no certificate.
+    /// Trusts the platform's CAs, and presents no client certificate.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Trusts the CAs in this PEM text, and those of other such calls, instead of the platform's.
+    /// Trusts the CAs in this PEM text, and those of further calls, instead of the platform's.
     pub fn ca_pem(mut self, certificates: impl Into<Vec<u8>>) -> Self {
         self.roots.push(Pem::Text(certificates.into()));
         self
     }
 
-    /// As [`Tls::ca_pem`], from a file, which is read once when the locker connects.
+    /// As [`Tls::ca_pem`], from a file, which the locker reads once when it connects.
     pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.roots.push(Pem::File(path.into()));
         self
     }
 
-    /// Shows this certificate to servers that ask for one. Both are PEM texts: the certificate
-    /// with those of its issuers behind it, and its private key.
+    /// Presents this certificate to servers that ask for one. Both are PEM texts: the certificate,
+    /// followed by its issuers' certificates, and its private key.
     pub fn client_certificate_pem(
         mut self,
         chain: impl Into<Vec<u8>>,
@@ -78,18 +77,17 @@ impl Tls {
         self
     }
 
-    /// Expects (and asks for, by SNI) certificates for this name rather than for the host in each
-    /// URL.
+    /// Expects certificates for this name, and asks for them by SNI, instead of the host in each URL.
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
         self.server_name = Some(name.into());
         self
     }
 
-    /// Accepts whatever certificate a server presents: expired, for another host, from nobody.
+    /// Accepts any server certificate: expired, for another host, self-signed.
     ///
-    /// Whoever can reach the network between can then read the password and every lock's name, and
-    /// answer in the server's place. It is for trying things out. Nothing else switches the check
-    /// off, no part of a URL above all.
+    /// An attacker on the network can then read the password and every lock's name, and answer in the
+    /// server's place. Use it for experiments only. Nothing else turns the check off, least of all a
+    /// part of a URL.
     pub fn danger_accept_any_certificate(mut self) -> Self {
         self.accepts_any = true;
         self

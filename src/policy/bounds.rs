@@ -19,9 +19,7 @@ pub(crate) enum BoundsError {
 impl fmt::Display for BoundsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::AtMostZero => {
-                f.write_str("a lease that is held for no time at most has ended when it begins")
-            }
+            Self::AtMostZero => f.write_str("hold_at_most must be above 0"),
         }
     }
 }
@@ -67,7 +65,7 @@ mod tests {
         let none = Bounds::default();
         assert_eq!(none.cut(at(5), at(900)), at(900));
         assert!(none.are_none() && !none.are_reached(at(5), at(900)));
-        let bounds = Bounds { at_most: Some(Duration::from_millis(100)), ..none };
+        let bounds = Bounds { at_most: Some(Duration::from_millis(100)) };
         assert!(!bounds.are_none());
         for (until, ends, is_reached) in [(104, 104, false), (105, 105, true), (106, 105, true)] {
             assert_eq!(bounds.cut(at(5), at(until)), at(ends));

@@ -8,22 +8,22 @@ pub(crate) const BEAT: Duration = Duration::from_millis(500);
 /// A beat that comes this much later was kept from coming.
 const STOOD_STILL: Duration = Duration::from_secs(1);
 
-/// Why a lease ended before it was given back.
+/// Why a lease ended before it was released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Loss {
-    /// Its time was over: it was not renewed, or could not be.
+    /// The lease expired: it was not renewed, or could not be.
     Expired,
-    /// The server said that its key is gone or another's.
+    /// The server reported that the key was deleted, or taken by another client.
     Gone,
-    /// Too many servers said so: no quorum can hold it.
+    /// So many servers reported this that no quorum can hold the lease.
     NoQuorum,
-    /// Its time was over when this process went on: the process, its runtime or the machine had
-    /// stood still, for more than a second.
+    /// The lease expired while the process, its runtime or the machine was suspended, for more than a
+    /// second.
     Suspended,
-    /// [`Locker::shutdown`](crate::Locker::shutdown) gave it back.
+    /// [`Locker::shutdown`](crate::Locker::shutdown) released the lease.
     ShutDown,
-    /// The longest time for which its request wanted it held is over
+    /// The lease was held for as long as its request allows
     /// ([`LockRequest::hold_at_most`](crate::LockRequest::hold_at_most)).
     HeldLongest,
 }
@@ -54,7 +54,7 @@ impl fmt::Display for Loss {
             Self::NoQuorum => "fewer servers than its quorum still hold it",
             Self::Suspended => "it expired while this process was suspended",
             Self::ShutDown => "the locker was shut down",
-            Self::HeldLongest => "the longest time for which its request wanted it held is over",
+            Self::HeldLongest => "it was held for as long as its request allows",
         })
     }
 }

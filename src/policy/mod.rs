@@ -43,6 +43,8 @@ pub(crate) use adapt::AdaptiveError;
 pub(crate) use adapt::{Adaptive, OBSERVED_QUANTILE, Observed};
 pub(crate) use backoff::Backoff;
 pub(crate) use bounds::Bounds;
+#[cfg(test)]
+pub(crate) use bounds::BoundsError;
 pub(crate) use breaker::Breaker;
 #[cfg(feature = "examine")]
 pub(crate) use failover::outliving;

@@ -20,16 +20,16 @@ pub(crate) enum Verdict {
     Lost,
 }
 
-/// What a set of N servers with a quorum of q withstands.
+/// How many of N servers with a quorum of q may fail, and how.
 ///
 /// Two quorums of q share at least 2q - N servers. As long as one of these still knows of the
 /// first lease, the second cannot be granted: so 2q - N - 1 of them may forget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tolerance {
     /// k = 2q - N - 1: how many servers may lose their memory, or expire keys early, within a
-    /// lease's life without two holders becoming possible.
+    /// lease's life before two holders become possible.
     pub memory_losses: usize,
-    /// f = N - q: how many servers may be down without leases becoming impossible to take.
+    /// f = N - q: how many servers may be down before no lock can be taken.
     pub outages: usize,
 }
 

@@ -8,18 +8,17 @@ use super::{Backoff, Units};
 /// all come at once.
 const BEHIND_END_MAX: Duration = Duration::from_millis(4);
 
-/// How long a waiting request pauses between its tries, and how many there may be.
+/// How long a waiting request pauses between its tries, and how many tries it has.
 ///
-/// It governs the tries by the clock: those of a request that waits for another holder when no
-/// server can tell it that the lock is free, and those while servers fail. Where the end of the
-/// holder's lease is known and sooner than the next pause, the try comes right behind that end.
-/// A request that does not wait has one attempt, whatever this says. A server that tells of the lock
-/// ends a pause early where that may lead on: another holds the lock than before, or the last try was
-/// longer ago than the pause. No server can have a request try more often than that.
+/// The policy governs tries by the clock: while another client holds the lock and no server can tell
+/// that it is free, and while servers fail. If the holder's lease ends sooner than the next pause, the
+/// try comes right after that end. A request that does not wait has one attempt. A server's message
+/// ends a pause early if the lock has a new holder, or the last try was longer ago than the pause; no
+/// server can make a request try more often than that.
 ///
-/// Delays are of any unit; below a millisecond they are rounded up to one by the timer. The default
-/// is [`Retry::exponential`] from 4 ms to 128 ms, with no limit on attempts: most locks are held
-/// briefly, and a poller should cost the server little.
+/// The timer rounds delays below a millisecond up to one. The default is [`Retry::exponential`] from 4
+/// ms to 128 ms, with no limit on attempts: most locks are held briefly, and polling should cost the
+/// server little.
 ///
 /// A delay of zero, a longest below the first and a limit of no attempt are misuse: the request
 /// says so when it is awaited.
@@ -95,18 +94,17 @@ impl Retry {
         Self { growth, first, longest, attempts: None, jitter: true }
     }
 
-    /// At most this many attempts in all, the first one included; no limit by default. What stood
-    /// in the way of the last is the request's error.
+    /// Sets the maximum number of attempts, the first one included; no limit by default. The request's
+    /// error is that of the last attempt.
     pub const fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = Some(attempts);
         self
     }
 
-    /// Whether each delay is drawn at random from half of itself to the whole, as by default.
+    /// Sets whether each delay is drawn at random, from half of it to all of it. On by default.
     ///
-    /// It is drawn after the delay was held to the longest: otherwise a fleet that has reached the
-    /// longest delay would come all at once, at every try. Turn it off for tests and for a single
-    /// client.
+    /// The random part is drawn after the delay was limited to the longest: otherwise clients that have
+    /// reached the longest delay would all try at once. Turn it off for tests and for a single client.
     pub const fn jitter(mut self, on: bool) -> Self {
         self.jitter = on;
         self

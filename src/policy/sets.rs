@@ -47,7 +47,7 @@ pub fn may_coexist<S: AsRef<str>>(
     Err(CoexistenceError { servers: union.len(), grants })
 }
 
-/// Two configurations whose clients could hold the same lock at once.
+/// Clients of the two configurations could hold the same lock at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoexistenceError {
     /// How many different servers the two have together.

@@ -3,17 +3,16 @@
 use std::time::Duration;
 
 use super::LockRequest;
-use crate::lock::guard::Fencing;
+use crate::lock::fencing::Fencing;
 
 impl<F: Fencing> LockRequest<F> {
-    /// Ends the lease this long after its grant, although it is renewed: for work that must have an
-    /// end, whatever becomes of it.
+    /// Ends the lease this long after its grant, although it is renewed: for work that must end.
     ///
-    /// Renewal stops in time, and the guard is lost at that moment ([`Loss::HeldLongest`]), also to
-    /// [`Guard::run`], which drops its work then. [`Guard::remaining`] knows of the limit,
+    /// Renewal stops in time, and the guard is lost at that moment ([`Loss::HeldLongest`]);
+    /// [`Guard::run`] cancels its work then. [`Guard::remaining`] includes the limit, and
     /// [`Guard::extend`] does not move it. The lock is free once the guard is dropped or released; a
-    /// holder that does neither keeps it from others until the last TTL is over, which is at most one
-    /// TTL after the limit.
+    /// holder that does neither blocks others until the last TTL is over, at most one TTL after the
+    /// limit.
     ///
     /// [`Loss::HeldLongest`]: crate::Loss::HeldLongest
     ///
@@ -41,18 +40,19 @@ impl<F: Fencing> LockRequest<F> {
         self
     }
 
-    /// Refuses at once a lock that a guard of the same locker, or of a clone of it, holds at that moment,
-    /// in the place of waiting for it: no server is asked.
+    /// Refuses the request at once, without asking a server, if a guard of the same locker or of a clone
+    /// holds the lock.
     ///
     /// Locks are not re-entrant ([`Locker::lock`](crate::Locker::lock) says why, and what to do instead):
     /// a task that waits for a lock that it holds itself waits until its limit, or for ever. The locker
-    /// does not know which task holds a guard. So this is for locks that no two tasks of the process are
-    /// meant to want at the same time; a holder in another task is refused as well.
+    /// does not know which task holds a guard, so this is for locks that no two tasks of the process
+    /// should want at the same time.
     ///
     /// # Errors
     ///
     /// Awaiting the request is [`Error::is_held_here`](crate::Error::is_held_here), of the kind
-    /// [`ErrorKind::Contended`](crate::ErrorKind::Contended), as the lock is to be had once the guard is gone.
+    /// [`ErrorKind::Contended`](crate::ErrorKind::Contended), because the lock is free once the guard is
+    /// gone.
     ///
     /// # Examples
     ///

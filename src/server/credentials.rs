@@ -39,19 +39,19 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Of an ACL user.
+    /// Credentials of an ACL user.
     pub fn new(user: impl Into<String>, password: impl Into<String>) -> Self {
         Self { user: Some(user.into()), ..Self::password(password) }
     }
 
-    /// Of the server's default user, who has no name at the login.
+    /// Credentials of the server's default user, which logs in without a name.
     pub fn password(password: impl Into<String>) -> Self {
         Self { user: None, password: Secret::new(password), valid_for: None }
     }
 
-    /// For how long a login by them lasts, counted from before the provider was asked. After 5/8 to
-    /// 6/8 of that time the provider is asked again, and the connection logs in anew. Without it a
-    /// login lasts as long as its connection.
+    /// Sets how long these credentials are valid, from before the provider was called. After 5/8 to 6/8
+    /// of that time the provider is called again, and the connection logs in again. By default a login
+    /// lasts as long as its connection.
     #[must_use]
     pub fn valid_for(self, time: Duration) -> Self {
         Self { valid_for: Some(time), ..self }

@@ -44,7 +44,9 @@ async fn a_lock_is_taken_refused_to_others_and_given_back() {
 async fn the_keys_are_what_other_tools_expect() {
     let server = RedisServer::start();
     let locker = Locker::builder().node(server.url()).key_prefix("app:").connect().await.unwrap();
-    let guard = locker.lock("job").label("worker 7").await.unwrap();
+    let label = String::from("worker 7");
+    let guard = locker.lock("job").label(&label).await.unwrap();
+    assert!(!label.is_empty(), "it is still the caller's");
     assert_eq!(guard.name(), b"app:job");
     let value = server.cli_text(&["GET", "app:job"]);
     let (id, label) = value.split_at(32);
@@ -283,4 +285,16 @@ async fn who_waits_for_itself_is_told() {
     assert!(!error.is_held_here() && error.is_contended(), "{error}");
     guard.release().await.unwrap();
     locker.lock("b").unless_held_here().await.unwrap().release().await.unwrap();
+}
+
+/// The guide plans 135 bytes for each counter, the server's tables included.
+#[tokio::test]
+async fn a_fence_counter_takes_no_more_memory_than_the_guide_says() {
+    let server = RedisServer::start();
+    let locker = Locker::builder().node(server.url()).connect().await.unwrap();
+    let name = "invoice:000000000042";
+    locker.lock(name).await.unwrap().release().await.unwrap();
+    let counter = format!("{{{name}}}:fence");
+    let bytes: u64 = server.cli_text(&["MEMORY", "USAGE", &counter]).parse().unwrap();
+    assert!((20..=72).contains(&bytes), "{bytes}");
 }

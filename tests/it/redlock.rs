@@ -130,8 +130,8 @@ async fn a_report_has_each_server_in_order_with_its_vote_and_time() {
     assert!(granted.clone().count() >= 3, "{report}");
     for server in report.servers() {
         match (&server.vote, server.round_trip) {
-            (Vote::Granted, Some(took)) => {
-                let line = format!("{}: granted ({took:.1?})", server.server);
+            (Vote::Granted, Some(_)) => {
+                let line = format!("{}: granted (", server.server);
                 assert!(report.to_string().contains(&line), "{report}");
             }
             (Vote::Pending, None) => {
@@ -209,7 +209,7 @@ async fn a_quorum_that_cannot_be_is_refused() {
         let builder = builder(urls.iter().take(servers).cloned()).quorum(quorum);
         let error = builder.connect().await.unwrap_err();
         assert!(error.is_misuse() && !error.is_unavailable(), "{error}");
-        assert!(error.to_string().contains(&format!("quorum of {quorum}")), "{error}");
+        assert!(error.to_string().contains(&format!("quorum {quorum} ")), "{error}");
     }
     assert!(builder([]).connect().await.unwrap_err().is_misuse());
 }

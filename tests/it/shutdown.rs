@@ -28,6 +28,7 @@ async fn a_shutdown_gives_everything_back_and_lets_nobody_in() {
     assert_eq!(report.released.len(), 100);
     assert!(report.released.contains(&"n7".to_owned()));
     assert!(report.unreleased.is_empty(), "{report:?}");
+    assert_eq!(report.to_string(), "released 100 locks");
     assert_eq!(server.cli_text(&["EXISTS", "n0", "n7", "n99"]), "0");
     let error = soon("it is told", waiting).await.unwrap().unwrap_err();
     assert!(error.is_shut_down(), "{error}");

@@ -142,7 +142,7 @@ async fn a_loss_is_a_warning_and_ends_the_hold() {
     guard.extend().await.unwrap_err();
     let hold = capture.span("leasehold.hold");
     assert_eq!((hold.outcome(), hold.is_closed), ("lost", true));
-    assert!(hold.field("reason").contains("gone"), "{hold:?}");
+    assert!(hold.field("reason").contains("deleted"), "{hold:?}");
     assert_eq!(capture.span("leasehold.renew").outcome(), "lost");
     let [warning] = &capture.events()[..] else { panic!("{:?}", capture.events()) };
     assert_eq!((warning.name, warning.field("lock")), ("WARN", "a"));

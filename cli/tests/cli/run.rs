@@ -102,7 +102,7 @@ async fn a_command_is_ended_once_it_has_held_the_lock_for_as_long_as_it_may() {
     let words = ["run", "--ttl", "1s", "--hold-at-most", "1500ms", "job", "sleep", "60"];
     let done = output(&mut leasehold(&server.url(), &words)).await;
     assert_eq!(code(&done), 75, "{done:?}");
-    assert!(stderr(&done).contains("the longest time for which its request"), "{done:?}");
+    assert!(stderr(&done).contains("held for as long as its request allows"), "{done:?}");
     assert!(is_free(&server, "job"));
 }
 

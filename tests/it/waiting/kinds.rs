@@ -113,7 +113,7 @@ async fn a_fair_try_takes_no_lock_that_others_wait_for() {
     {
         let error = request.await.unwrap_err();
         check(&error, ErrorKind::Contended);
-        assert!(error.to_string().contains("others wait for it (1)"), "{error}");
+        assert!(error.to_string().contains("waiters come first (1)"), "{error}");
     }
     assert!(other.try_lock("a").unfenced().fair().await.unwrap_err().is_contended());
     other.try_lock("a").await.unwrap().release().await.unwrap();

@@ -12,12 +12,15 @@ use crate::lock::answer::Reason;
 use crate::lock::names::InvalidName;
 use crate::lock::order::NoReplicas;
 use crate::lock::owner::check_label;
+use crate::lock::shutdown::Shutdown;
 use crate::locker::Locker;
 use crate::net::handshake::OpenError;
 use crate::net::outcome::{Failure, Fault};
 use crate::net::refusal::ServerError;
 use crate::net::tls::{InvalidTls, TlsFault};
-use crate::policy::{AdaptiveError, Loss, QuorumError, RetryError, TermError, may_coexist};
+use crate::policy::{
+    AdaptiveError, BoundsError, Loss, QuorumError, RetryError, TermError, may_coexist,
+};
 use crate::server::cluster::map::BadMap;
 use crate::server::endpoint::{InvalidEndpoint, Part};
 use crate::server::fitness::{Refusal, Unfit};
@@ -56,6 +59,7 @@ fn error_texts_change_only_on_purpose() {
             ("Why one server gave no vote", reasons()),
             ("Why a server is not fit", unfit()),
             ("Why a lease was lost: leasehold::Loss", losses()),
+            ("What a shutdown released: leasehold::Shutdown", shutdowns()),
             ("Why there is no connection", connections()),
             ("Why there is no connection over TLS", tls_faults()),
             ("Why a command has no reply", outcomes()),
@@ -75,6 +79,7 @@ fn holder(label: Option<&str>, remaining: Option<Duration>, other: bool) -> Vote
         owner: "5c9bbd27a3f0e6b1c9a6f8f2b7d1e402".into(),
         label: label.map(Into::into),
         remaining,
+        is_here: false,
         other_configuration: other,
         configuration: Configured::Unknown,
     }))
@@ -113,6 +118,7 @@ fn errors() -> Vec<String> {
         of(no_quorum(None), report([down(), down(), down()])),
         of(no_quorum(None), report([Vote::Stale, Vote::Granted, Vote::NotOwned])),
         of(no_quorum(None), Report::default()),
+        of(Kind::HeldHere, Report::default()),
         Error::connect(report([down(), down()])),
         of(Kind::Lost(Loss::Expired), Report::default()),
         of(Kind::ShutDown, Report::default()),
@@ -124,6 +130,7 @@ fn errors() -> Vec<String> {
         | Kind::NoQuorum { .. }
         | Kind::Lost(_)
         | Kind::ShutDown
+        | Kind::HeldHere
         | Kind::Misuse(_) => error.to_string(),
     };
     all.iter().map(named).collect()
@@ -155,7 +162,17 @@ fn losses() -> Vec<String> {
         Loss::NoQuorum => Loss::NoQuorum,
         Loss::Suspended => Loss::Suspended,
         Loss::ShutDown => Loss::ShutDown,
+        Loss::HeldLongest => Loss::HeldLongest,
     ]
+}
+
+fn shutdowns() -> Vec<String> {
+    let mut shutdown = Shutdown::default();
+    shutdown.released.push("invoice:42".into());
+    let whole = shutdown.to_string();
+    shutdown.released.push("invoice:43".into());
+    shutdown.unreleased.push(("job".into(), "no quorum of servers answered in time".into()));
+    vec![whole, shutdown.to_string()]
 }
 
 fn reasons() -> Vec<String> {
@@ -338,6 +355,7 @@ fn misuse() -> Vec<String> {
             RetryError::LongestBelowFirst { first: ms(200), longest: ms(100) },
         RetryError::NoAttempt => RetryError::NoAttempt,
     ]);
+    all.extend(each![BoundsError::AtMostZero => BoundsError::AtMostZero]);
     let two_of_three_and_three_of_five =
         may_coexist(&["a", "b", "c"], 2, &["a", "b", "c", "d", "e"], 3);
     all.push(two_of_three_and_three_of_five.unwrap_err().to_string());

@@ -1,0 +1,223 @@
+//! Which servers a locker uses, and how it logs in to them.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::Builder;
+#[cfg(feature = "tls")]
+use crate::net::tls::Tls;
+use crate::server::credentials::{Credentials, Login, Provider};
+
+impl Builder {
+    /// Adds a server, by its URL:
+    ///
+    /// - `redis://[[user]:password@]host[:port][/database]`
+    /// - `rediss://`, with the same parts: over TLS, with the feature `tls`
+    /// - `redis+unix://[[user]:password@]/path/to/socket[?db=database]`
+    /// - `redis-cluster://[[user]:password@]host[:port][,host[:port]..][/database]`: some nodes of a
+    ///   Redis Cluster, which name the others; only Valkey with `cluster-databases` has a database
+    ///   other than 0
+    /// - `redis-sentinel://[[user]:password@]host[:port][,host[:port]..]/service[?db=database]`:
+    ///   Sentinels, which name the master of the service
+    ///
+    /// `valkey` may stand for `redis`, and `valkeys` for `rediss`: `valkey://`, `valkeys-cluster://`
+    /// and so on. Percent-encode user, password, path and service; put an IPv6 address in brackets. A
+    /// Cluster or a service counts as one server that moves: its failovers promote replicas that may
+    /// lack the last writes, and with them a lease.
+    ///
+    /// Several servers make a Redlock: a quorum of them has to grant a lease. They must be independent
+    /// masters, neither replicas of one another nor nodes of a Cluster. All clients must have the same
+    /// servers, by the same addresses.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), leasehold::Error> {
+    /// use leasehold::Locker;
+    ///
+    /// let one = Locker::builder().node("redis://user:p%40ss@redis.internal:6379/2").connect().await?;
+    /// let cluster = Locker::builder().node("redis-cluster://10.0.0.1,10.0.0.2").connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn node(mut self, url: impl Into<String>) -> Self {
+        self.urls.push(url.into());
+        self
+    }
+
+    /// Adds several servers, for a Redlock: see [`Builder::node`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), leasehold::Error> {
+    /// let servers = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
+    /// let locker = leasehold::Locker::builder().nodes(servers).connect().await?;
+    /// assert_eq!(locker.tolerance().outages, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn nodes<U: Into<String>>(mut self, urls: impl IntoIterator<Item = U>) -> Self {
+        self.urls.extend(urls.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets the quorum: how many servers must grant a lease. By default more than half, which is also
+    /// the minimum, because with fewer two clients could hold the same lock.
+    ///
+    /// All clients must use the same quorum. A larger one tolerates more servers that lose their
+    /// memory and fewer that are down ([`Locker::tolerance`](crate::Locker::tolerance)). An even number
+    /// of servers works: 3 of 4 tolerates one lost memory and one outage.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), leasehold::Error> {
+    /// let servers = ["redis://a", "redis://b", "redis://c", "redis://d", "redis://e"];
+    /// // These servers run without persistence: two may forget, and one may be down.
+    /// let locker = leasehold::Locker::builder().nodes(servers).quorum(4).connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn quorum(mut self, servers: usize) -> Self {
+        self.quorum = Some(servers);
+        self
+    }
+
+    /// Sets the longest TTL that any client of these servers uses: by default this locker's TTL, or
+    /// its longest adaptive one.
+    ///
+    /// The restart guard waits that long, so with it a request for a longer TTL is refused.
+    pub fn longest_ttl(mut self, ttl: Duration) -> Self {
+        self.longest_ttl = Some(ttl);
+        self
+    }
+
+    /// Sets whether a restarted server must not vote until every lease that it may have forgotten has
+    /// ended. On by default with several servers.
+    ///
+    /// With one server the default is off, because a restart that forgets leases would stop all
+    /// locking for the longest TTL. Turn the guard on if that is better than two holders, unless the
+    /// server writes every command to disk (`appendfsync always`).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    ///
+    /// let builder = leasehold::Locker::builder().node("redis://127.0.0.1:6379");
+    /// let guarded = builder.restart_guard(true).longest_ttl(Duration::from_secs(30));
+    /// let locker = guarded.connect().await?; // after a restart: no locks for up to 30 s
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn restart_guard(mut self, on: bool) -> Self {
+        self.restart_guard = Some(on);
+        self
+    }
+
+    /// Refuses servers that may evict keys. By default they are used, and
+    /// [`Locker::warnings`](crate::Locker::warnings) reports them.
+    pub fn strict(mut self) -> Self {
+        self.strict = true;
+        self
+    }
+
+    /// Sets how to meet servers with `rediss://` URLs: [`Tls::new`] by default. With this setting a URL
+    /// without TLS is refused.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), leasehold::Error> {
+    /// use leasehold::{Locker, Tls};
+    ///
+    /// let tls = Tls::new().ca_file("/etc/redis/ca.pem");
+    /// let locker = Locker::builder().node("rediss://redis.internal").tls(tls).connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Calls `provide` for the credentials of servers whose URLs have none: a token that expires after
+    /// some minutes, a password that is rotated.
+    ///
+    /// The library calls it for each connection, with the server's address: `host:port`, or the path of
+    /// a socket. That includes nodes of a Cluster and the master of a service; Sentinels have
+    /// [`Builder::sentinel_credentials_from`]. A locker opens up to three connections to a server
+    /// besides those of [`Builder::connections`], so a slow provider should cache its answer. If
+    /// credentials expire ([`Credentials::valid_for`]), `provide` is called again in time, and live
+    /// connections log in again by `AUTH`, between other commands; leases go on.
+    ///
+    /// `provide` must answer within nine tenths of [`Builder::connect_timeout`], and must not block the
+    /// thread. If it fails, panics or takes longer, the server is unavailable
+    /// ([`Error::is_unavailable`](crate::Error::is_unavailable)), and the error has the provider's text;
+    /// credentials that the server refuses are [`Error::is_auth`](crate::Error::is_auth). Both are tried
+    /// again like any connection. On a live connection both are counted
+    /// ([`Stats::logins_failed`](crate::Stats::logins_failed)), reported by
+    /// [`Locker::warnings`](crate::Locker::warnings), and tried again after a pause; the connection stays
+    /// until the server closes it.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn sign(server: &str) -> std::io::Result<String> { Ok(String::new()) }
+    /// # async fn example() -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    /// use leasehold::{Credentials, Locker};
+    ///
+    /// let locker = Locker::builder()
+    ///     .node("rediss://cache.internal")
+    ///     .credentials(async |server: String| {
+    ///         let token = sign(&server).await?;
+    ///         let credentials = Credentials::new("billing", token);
+    ///         Ok::<_, std::io::Error>(credentials.valid_for(Duration::from_secs(15 * 60)))
+    ///     })
+    ///     .connect()
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn credentials<A, E>(
+        mut self,
+        provide: impl Fn(String) -> A + Send + Sync + 'static,
+    ) -> Self
+    where
+        A: Future<Output = Result<Credentials, E>> + Send + 'static,
+        E: fmt::Display,
+    {
+        self.credentials = Some(Provider::new(provide));
+        self
+    }
+
+    /// Sets the login for the Sentinels of a `redis-sentinel://` URL; without a user, the default
+    /// user's. None by default. The URL's own credentials are for the servers.
+    pub fn sentinel_credentials(
+        mut self,
+        user: Option<impl Into<String>>,
+        password: impl Into<String>,
+    ) -> Self {
+        let user = user.map(Into::into);
+        let credentials = Credentials { user, ..Credentials::password(password) };
+        self.sentinel_login = Some(Login::Fixed(credentials));
+        self
+    }
+
+    /// Calls `provide` for the credentials of Sentinels, as [`Builder::credentials`] does for servers.
+    pub fn sentinel_credentials_from<A, E>(
+        mut self,
+        provide: impl Fn(String) -> A + Send + Sync + 'static,
+    ) -> Self
+    where
+        A: Future<Output = Result<Credentials, E>> + Send + 'static,
+        E: fmt::Display,
+    {
+        self.sentinel_login = Some(Login::Provided(Provider::new(provide)));
+        self
+    }
+}

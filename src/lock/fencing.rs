@@ -1,0 +1,101 @@
+//! Fencing tokens, and which guards have one.
+
+use std::fmt;
+
+/// A number that rises with every lease of a lock. Pass it to the resource that the lock protects, and
+/// have the resource refuse a token that is smaller than the largest it has seen.
+///
+/// Tokens of one lock are unique and follow the order in which its leases were granted; they are
+/// not consecutive, and stay below 2^53. That holds whatever clocks do, for as long as the server
+/// keeps the lock's counter. If the server forgets one (it lost its memory, evicted the key, or nobody
+/// took the lock for seven days), tokens still rise if the callers' wall clocks have moved on from
+/// the last proposal: proposals are microseconds since 1970.
+///
+/// With the feature `serde` a token is serialized as its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FencingToken(u64);
+
+impl FencingToken {
+    /// The number.
+    #[must_use]
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl From<FencingToken> for u64 {
+    fn from(token: FencingToken) -> Self {
+        token.0
+    }
+}
+
+impl fmt::Display for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for FencingToken {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.0)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for FencingToken {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        serde::Deserialize::deserialize(deserializer).map(Self)
+    }
+}
+
+pub(super) mod sealed {
+    pub trait Sealed: Sized + Send + Sync + Unpin + 'static {
+        const FENCED: bool;
+        fn from_token(token: Option<u64>) -> Self;
+    }
+}
+
+/// Whether a guard has a fencing token: [`Fenced`] or [`Unfenced`].
+pub trait Fencing: sealed::Sealed {}
+
+/// A guard with a fencing token.
+#[derive(Clone, Copy, Debug)]
+pub struct Fenced(pub(super) FencingToken);
+
+/// A guard without a fencing token.
+#[derive(Clone, Copy, Debug)]
+pub struct Unfenced(());
+
+impl Fencing for Fenced {}
+impl Fencing for Unfenced {}
+
+impl sealed::Sealed for Fenced {
+    const FENCED: bool = true;
+
+    fn from_token(token: Option<u64>) -> Self {
+        Self(FencingToken(token.expect("a fenced lease is granted with its token")))
+    }
+}
+
+impl sealed::Sealed for Unfenced {
+    const FENCED: bool = false;
+
+    fn from_token(_: Option<u64>) -> Self {
+        Self(())
+    }
+}
+
+#[cfg(all(test, feature = "serde"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_a_number_in_json() {
+        let token = FencingToken(1_763_740_000_000_000);
+        let text = serde_json::to_string(&token).unwrap();
+        assert_eq!(text, "1763740000000000");
+        assert_eq!(serde_json::from_str::<FencingToken>(&text).unwrap(), token);
+        assert!(serde_json::from_str::<FencingToken>("-1").is_err());
+    }
+}

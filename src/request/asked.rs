@@ -1,0 +1,68 @@
+//! What a request asks for, and whether it can be.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::defaults::Defaults;
+use crate::error::Error;
+use crate::lock::core::Core;
+use crate::lock::names::Names;
+use crate::lock::one_or_many::OneOrMany;
+use crate::lock::order::{Order, Replicas, Wish};
+use crate::lock::owner::check_label;
+use crate::policy::{Bounds, Retry, Term, Units, Wait};
+
+/// What is asked for, unchecked: what is wrong with it is said when the request is awaited.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// Or what is wrong with a name.
+    pub(super) names: Result<OneOrMany<Names>, Error>,
+    /// Where it is not the locker's.
+    pub(super) ttl: Option<Duration>,
+    pub(super) expected: Option<Duration>,
+    pub(super) min_validity: Option<Duration>,
+    pub(super) label: Option<Arc<str>>,
+    pub(super) wait: Wait,
+    pub(super) retry: Retry,
+    pub(super) is_renewed: bool,
+    pub(super) is_fair: bool,
+    pub(super) refuses_own: bool,
+    pub(super) replicas: Option<Replicas>,
+    pub(super) bounds: Bounds,
+}
+
+impl Asked {
+    /// What is asked for, if it can be.
+    pub(super) fn wish(
+        self,
+        core: &Core,
+        defaults: &Defaults,
+        is_fenced: bool,
+    ) -> Result<Wish, Error> {
+        let Self { names, ttl, expected, min_validity, label, is_renewed, replicas, .. } = self;
+        let (wait, retry, is_fair, bounds) = (self.wait, self.retry, self.is_fair, self.bounds);
+        let refuses_own = self.refuses_own;
+        let names = names?;
+        let fitting = || defaults.ttl(core.meter(), expected);
+        let ttl = match (ttl, expected) {
+            (Some(ttl), None) => ttl,
+            (Some(ttl), Some(_)) => fitting().map(|_| ttl)?,
+            (None, _) => fitting()?,
+        };
+        let term = Term::new(ttl, min_validity).map_err(Error::misuse)?;
+        if let Some(longest) = core.longest_ttl().filter(|longest| ttl > *longest) {
+            return Err(Error::misuse(format_args!(
+                "TTL {} exceeds the longest TTL, {}, for which restarted servers may not vote: raise \
+                 Builder::longest_ttl on every client",
+                Units(ttl),
+                Units(longest)
+            )));
+        }
+        label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;
+        retry.check().map_err(Error::misuse)?;
+        replicas.map_or(Ok(()), Replicas::check).map_err(Error::misuse)?;
+        bounds.check().map_err(Error::misuse)?;
+        let order = Order { term, label, is_fenced, is_renewed, replicas, bounds };
+        Ok(Wish { names, order, wait, retry, is_fair, refuses_own })
+    }
+}
