@@ -276,10 +276,8 @@ mod tests {
         };
         assert_eq!(
             report.to_string(),
-            "a:1: held by \"billing\\u{1b}[31m\" for another 3.2s, a guard of this same locker (120.0µs); b:2: no reply"
-    }
-
-            "a:1: held by \"billing\\u{1b}[31m\" for another 3.2 s (120 µs); b:2: no reply"
+            "a:1: held by \"billing\\u{1b}[31m\" for another 3.2 s, by a guard of this same locker (120 µs); \
+             b:2: no reply"
         );
         assert!(report.has_failure(FailureKind::Unknown));
         assert!(!report.has_failure(FailureKind::Auth));
