@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use super::LockRequest;
 use crate::lock::fencing::Fencing;
+#[cfg(doc)]
+use crate::{Error, Guard};
 
 impl<F: Fencing> LockRequest<F> {
     /// Ends the lease this long after its grant, although it is renewed: for work that must end.
