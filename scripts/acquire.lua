@@ -38,6 +38,9 @@
 -- second ahead. What servers led to is accepted: their counters may have been driven ahead before. TIME makes no difference to replicas: servers
 -- before Redis 5 replicate scripts, and have to be asked for their effects.
 --
+-- A counter of fewer digits than any clock has was lost, and begun anew by INCRBY, without an expiry
+-- (src/lock/direct.rs): who is refused gives it one, and who is granted sets it anew.
+--
 -- Who waits is counted until one of them is granted the lock, so that who comes anew does not
 -- overtake them; a second after the holder's TTL the number is forgotten. One who waits for one lock
 -- is refused before its counter is read.
@@ -51,6 +54,9 @@ for lock = 1, #KEYS, 3 do
     if ARGV[6] == '' then
       local waiting = redis.call('GET', KEYS[lock + 2]) or '0'
       counter = redis.call('GET', KEYS[lock + 1]) or '0'
+      if counter ~= '0' and #counter < 16 then
+        redis.call('PEXPIRE', KEYS[lock + 1], '604800000')
+      end
       return {stamp, 'held', string.sub(holder, 1, 320), left, counter, tonumber(waiting) or 1}
     end
     local waiting = redis.call('INCRBY', KEYS[lock + 2], ARGV[6])

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::acquire_mode::{AcquireMode, Taking, Waiting};
 use super::claim::Claim;
 use super::core::Lead;
+use super::direct::{self, may_draw, note_seeded};
 use super::held::Held;
 use super::hold::Hold;
 use super::limit::Limit;
@@ -96,7 +97,17 @@ pub(super) async fn attempt(mut claim: Claim, bid: Bid) -> Result<Granted, Refus
         && hold.predecessor().is_none()
         && hold.names.len() == 1;
     let mut ballot = (!is_plain).then(|| Ballot::new(clock::wall_micros()));
-    let mut round = claim.acquire(ballot, mode, lead, limit).await;
+    let drawn = match ballot {
+        Some(ballot) if is_fenced && lead.is_none() && may_draw(&hold, mode) => {
+            direct::take(&hold, ballot, mode.taking, limit).await
+        }
+        _ => None,
+    };
+    let is_drawn = drawn.is_some();
+    let mut round = match drawn {
+        Some(round) => round,
+        None => claim.acquire(ballot, mode, lead, limit).await,
+    };
     let (mut proposals, mut has_insisted) = (1, false);
     let command_max = hold.core.command_max();
     while proposals < PROPOSALS_MAX {
@@ -125,6 +136,10 @@ pub(super) async fn attempt(mut claim: Claim, bid: Bid) -> Result<Granted, Refus
             #[cfg(test)]
             if Mutant::MaximumWrittenBackUnowned.is_on() {
                 claim.write_back(token.unwrap_or(0));
+            }
+            let is_near = |token| ballot.is_some_and(|ballot| ballot.believes(token));
+            if !is_drawn && token.is_some_and(is_near) {
+                note_seeded(&hold);
             }
             hold.begin(deadline, token.filter(|_| is_fenced), clock::now());
             Ok(Granted { claim, round, asked_at })

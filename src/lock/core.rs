@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use super::ended::RecentlyEnded;
 use super::fingerprint::rank;
 use super::names::Names;
+use super::seeded::Seeded;
 use crate::clock;
 use crate::net::connection::noticed_within;
 use crate::policy::{Loss, Moment, Quorum};
@@ -60,6 +61,7 @@ pub(crate) struct Core {
     /// Where a server may take the place of another without having heard of all.
     recently_ended: Option<RecentlyEnded>,
     meter: Meter,
+    seeded: Seeded,
     /// The locker's own, on which its tasks run: it has timers.
     runtime: Handle,
     /// When whoever keeps leases last looked at the clock.
@@ -89,6 +91,7 @@ impl Core {
             redelivery: clock::spawn(again),
             configuration,
             meter,
+            seeded: Seeded::default(),
             runtime: Handle::current(),
             beat: AtomicU64::new(0),
             is_shut_down: AtomicBool::new(false),
@@ -155,6 +158,11 @@ impl Core {
 
     pub(crate) fn meter(&self) -> &Meter {
         &self.meter
+    }
+
+    /// Names whose counters are known to live.
+    pub(super) fn seeded(&self) -> &Seeded {
+        &self.seeded
     }
 
     pub(super) fn runtime(&self) -> &Handle {

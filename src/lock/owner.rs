@@ -66,6 +66,14 @@ impl Owner {
     }
 }
 
+impl Owner {
+    /// What nobody else has: the value begins with it.
+    pub(super) fn id(&self) -> [u8; ID_LENGTH] {
+        let id = self.value().first_chunk();
+        *id.expect("a value begins with its id")
+    }
+}
+
 impl fmt::Debug for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Owner({})", self.value().escape_ascii())

@@ -21,6 +21,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use leasehold_resp::{Frame, Limits};
 
+use super::dialect::{DeleteIfEqual, Shortcut, Shortcuts};
 use super::outcome::Fault;
 use super::owed::Owed;
 use super::pipeline::{Patience, Pipeline, Sweep};
@@ -87,6 +88,10 @@ pub struct Connection {
     pub(super) settings: Settings,
     listeners: Listeners,
     prepared: OnceLock<Prepared>,
+    /// Tells it from every other connection.
+    id: u64,
+    /// What may be asked of it without a script.
+    pub shortcuts: Shortcuts,
     /// The first right that the user turned out to lack where nobody waited to be told.
     refused: OnceLock<ServerError>,
     /// What its errors must not say.
@@ -104,6 +109,8 @@ pub(super) struct Prepared {
     pub(super) is_tracking: bool,
     /// Whether RESP3 is spoken.
     pub(super) is_resp3: bool,
+    /// How a key is deleted if it has a value.
+    pub(super) delete_if_equal: Option<DeleteIfEqual>,
 }
 
 impl Connection {
@@ -134,8 +141,11 @@ impl Connection {
         settings: Settings,
         listeners: Listeners,
     ) -> Self {
+        let id = clock::random_bits();
         Self {
-            pipeline: Mutex::new(Pipeline::new(clock::random_bits())),
+            pipeline: Mutex::new(Pipeline::new(id)),
+            id,
+            shortcuts: Shortcuts::default(),
             credit: Semaphore::new(IN_FLIGHT_BYTES),
             write,
             signals: Arc::default(),
@@ -186,6 +196,17 @@ impl Connection {
     /// Whether the server tells of changes, made by others, to what was read on this connection.
     pub fn is_tracking(&self) -> bool {
         self.prepared.get().is_some_and(|prepared| prepared.is_tracking)
+    }
+
+    /// What tells it from every other connection.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// How its server deletes a key if it has a value, without a script.
+    pub fn delete_if_equal(&self) -> Option<DeleteIfEqual> {
+        let known = self.prepared.get()?.delete_if_equal;
+        known.filter(|_| self.shortcuts.has(Shortcut::DeleteIfEqual))
     }
 
     /// What the server refused for want of a right where nobody waited to be told: what was owed,

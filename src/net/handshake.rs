@@ -20,6 +20,7 @@ use leasehold_resp::{Decimal, Frame};
 use tokio::time::timeout;
 
 use super::connection::{Connection, Prepared, Settings};
+use super::dialect::DeleteIfEqual;
 use super::outcome::Outcome;
 use super::pipeline::Terms;
 use super::proof::Expected;
@@ -289,6 +290,7 @@ async fn exchange(
         match judge(*step, command, outcome)? {
             Judgement::Done => {}
             Judgement::Digest(digest) => prepared.digests.push(digest),
+            Judgement::Introduced(delete) => prepared.delete_if_equal = delete,
             Judgement::Info(text) => info.push_str(&String::from_utf8_lossy(&text)),
             Judgement::Tracks => prepared.is_tracking = true,
             Judgement::Untracked(error) => connection.note_refused(error),
@@ -302,6 +304,7 @@ async fn exchange(
 enum Judgement {
     Done,
     Digest(Bytes),
+    Introduced(Option<DeleteIfEqual>),
     Info(Bytes),
     Tracks,
     Untracked(ServerError),
@@ -340,7 +343,9 @@ fn judge(step: Step, command: &[&[u8]], outcome: Outcome) -> Result<Judgement, O
             Ok(Judgement::Info(text))
         }
         (Step::Track, Frame::Simple(_)) => Ok(Judgement::Tracks),
-        (Step::Hello, Frame::Map(_)) => Ok(Judgement::Done),
+        (Step::Hello, hello @ Frame::Map(_)) => {
+            Ok(Judgement::Introduced(DeleteIfEqual::of_hello(&hello)))
+        }
         (Step::Auth | Step::SetName | Step::SetLibrary | Step::Select, Frame::Simple(_)) => {
             Ok(Judgement::Done)
         }

@@ -13,6 +13,7 @@
 
 pub mod acknowledged;
 pub mod connection;
+pub mod dialect;
 pub mod handshake;
 pub mod limits;
 mod muster;

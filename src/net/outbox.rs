@@ -69,12 +69,17 @@ pub enum Commit {
 impl Outbox {
     /// Appends what `encode` writes; returns the offset at which it begins.
     pub(super) fn append(&mut self, encode: impl FnOnce(&mut BytesMut)) -> u64 {
+        self.gathered += 1;
+        self.expected = self.expected.saturating_sub(1);
+        self.append_part(encode)
+    }
+
+    /// The same of a part of what another command is counted for.
+    pub(super) fn append_part(&mut self, encode: impl FnOnce(&mut BytesMut)) -> u64 {
         let starts_at = self.appended;
         let before = self.outgoing.len();
         encode(&mut self.outgoing);
         self.appended += (self.outgoing.len() - before) as u64;
-        self.gathered += 1;
-        self.expected = self.expected.saturating_sub(1);
         starts_at
     }
 

@@ -46,6 +46,8 @@ pub struct Pipeline<W> {
     outbox: Outbox,
     slots: Slots<W>,
     waiting: VecDeque<usize>,
+    /// How many of those that wait are parts of what another one is counted for.
+    parts: usize,
     stamps: Stamps,
     /// Whether something was pushed whose reply needs a proof, and nothing behind it that would be one.
     is_unsealed: bool,
@@ -79,6 +81,7 @@ impl<W: Clone> Pipeline<W> {
             outbox: Outbox::default(),
             slots: Slots::default(),
             waiting: VecDeque::new(),
+            parts: 0,
             stamps: Stamps::new(random),
             is_unsealed: false,
             seals: VecDeque::new(),
@@ -256,6 +259,7 @@ impl<W: Clone> Pipeline<W> {
     fn answer(&mut self, index: usize, outcome: Outcome) -> Option<W> {
         let slot = &mut self.slots[index];
         slot.queued = false;
+        self.parts -= usize::from(slot.place.is_part());
         self.freed_weight += slot.weight as usize;
         match &mut slot.holder {
             Holder::Waits(waker) => {

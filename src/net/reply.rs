@@ -65,6 +65,75 @@ impl Connection {
     }
 }
 
+/// The replies to several commands that were sent as one.
+///
+/// # Cancel safety
+///
+/// As [`Reply`].
+#[must_use = "replies that are dropped are thrown away when they come"]
+pub struct Replies<const N: usize> {
+    connection: Arc<Connection>,
+    tickets: Option<[Ticket; N]>,
+}
+
+impl<const N: usize> Replies<N> {
+    pub(super) fn new(connection: Arc<Connection>, tickets: [Ticket; N]) -> Self {
+        Self { connection, tickets: Some(tickets) }
+    }
+
+    /// What the commands went out on.
+    pub fn connection(&self) -> &Arc<Connection> {
+        &self.connection
+    }
+}
+
+/// Ready once the last of them has come: so have the others, because replies come in order, and all
+/// that waits together ends together.
+impl<const N: usize> Future for Replies<N> {
+    type Output = [Outcome; N];
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<[Outcome; N]> {
+        let tickets = self.tickets.expect("replies are polled after they were ready");
+        let waker = context.waker();
+        let mut displaced = None;
+        let mut pipeline = self.connection.lock();
+        let last = pipeline.poll(tickets[N - 1], |kept| {
+            if kept.as_ref().is_none_or(|kept| !kept.will_wake(waker)) {
+                displaced = kept.replace(waker.clone());
+            }
+        });
+        let outcomes = last.map(|last| {
+            let mut last = Some(last);
+            std::array::from_fn(|place| {
+                if place + 1 == N {
+                    return last.take().expect("it is the last");
+                }
+                match pipeline.poll(tickets[place], |_| ()) {
+                    Poll::Ready(outcome) => outcome,
+                    Poll::Pending => unreachable!("it came before the last"),
+                }
+            })
+        });
+        drop(pipeline);
+        drop(displaced);
+        if outcomes.is_ready() {
+            self.tickets = None;
+        }
+        outcomes
+    }
+}
+
+impl<const N: usize> Drop for Replies<N> {
+    fn drop(&mut self) {
+        let Some(tickets) = self.tickets.take() else { return };
+        let mut pipeline = self.connection.lock();
+        let wakers = tickets.map(|ticket| pipeline.abandon(ticket));
+        drop(pipeline);
+        drop(wakers);
+    }
+}
+
 impl Future for Reply {
     type Output = Outcome;
 

@@ -14,7 +14,7 @@ use super::outcome::{Failure, Fault};
 use super::owed::Owed;
 use super::pipeline::{Terms, Ticket};
 use super::proof::Expected;
-use super::reply::Reply;
+use super::reply::{Replies, Reply};
 use crate::clock;
 use crate::policy::Moment;
 
@@ -143,6 +143,33 @@ impl Connection {
         let commands =
             commands.into_iter().map(|(args, expected, bytes)| (args, terms(expected, bytes)));
         self.send_together(commands)
+    }
+
+    /// Sends commands that are one for their caller and were admitted as one: in one write, and nothing
+    /// comes between them. The reply to the last wakes `waker`, until they are polled for.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::NotSent`], when the connection has ended: none of them is sent.
+    #[inline]
+    pub fn send_as_one<const N: usize>(
+        self: &Arc<Self>,
+        permit: SemaphorePermit<'_>,
+        commands: [(&[&[u8]], Expected); N],
+        asked_at: Moment,
+        waker: &Waker,
+    ) -> Result<Replies<N>, Failure> {
+        let weight = narrow(permit.num_permits());
+        permit.forget();
+        // What all of them weigh is given back with the last reply.
+        let commands = commands.map(|(args, expected)| {
+            let weight = if expected.is_part() { 0 } else { weight };
+            (args, self.terms(expected, asked_at, weight))
+        });
+        let mut pipeline = self.lock();
+        let tickets = pipeline.push_all(commands, waker).map_err(Failure::NotSent)?;
+        self.commit(pipeline);
+        Ok(Replies::new(Arc::clone(self), tickets))
     }
 
     /// Sends one command whatever else is in flight: for what stands in for an admitted command,

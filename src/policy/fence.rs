@@ -4,6 +4,13 @@ const TOKEN_MAX: u64 = (1 << 53) - 1;
 /// The numbers that answer other questions are below.
 const TOKEN_MIN: u64 = 1_000_000;
 
+/// No server's clock is before this in microseconds, the year 2020: what a counter has that began anew
+/// is far below.
+const DRAWN_MIN: u64 = 1_577_836_800_000_000;
+/// A token that was drawn from a counter is believed this far from the drawer's own clock, in
+/// microseconds: a day.
+const DRAWN_OFF_MAX: u64 = 24 * 3600 * 1_000_000;
+
 /// The token that one attempt proposes.
 ///
 /// The rules (safety rule 8, `scripts/acquire.lua`):
@@ -39,6 +46,33 @@ const TOKEN_MIN: u64 = 1_000_000;
 /// off its clock: one more than the counter, or its clock. Then it is the one who proposes, and the claim holds with
 /// q = N = 1. An owner that was outbid proposes again:
 /// its second proposal is a ballot of its own, and only what q servers accept in one round counts.
+///
+/// # A token that is drawn
+///
+/// One server alone can do without the script (`lock/direct.rs`): the owner takes the lock by `SET NX`
+/// and draws its token by `INCRBY fence 1`. While the counter lives, the claim holds as it does above:
+/// each number is drawn once, and a later draw gives a larger one, whatever clocks say. Draws that lead
+/// to no lease leave gaps. What is left is a counter that does not live, or lives on borrowed time:
+///
+/// - A counter that is *lost* (evicted, flushed, expired) begins anew at 1, far below [`DRAWN_MIN`].
+/// - A counter *expires* seven days after a script has set it, and a draw does not renew that. So a
+///   draw is believed only up to [`DRAWN_OFF_MAX`] from the drawer's own clock. That clock goes on and
+///   the counter hardly does (it would take a million draws a second): after two days at most the
+///   drawer asks the script, which sets the counter anew.
+/// - A counter that is *set back* (a server that begins with an old snapshot, a replica that is
+///   promoted and had not heard all) looks like one that is well. But it is set back where the server's
+///   connections end. So a name is drawn for on a connection only once the script has accepted a token
+///   for it on that connection: this proposes the clock, as ever, which has moved on past all that was
+///   drawn before.
+///
+/// In each case the lock is the owner's already when it asks the script, and the token is given out
+/// only once that has accepted one: a token that is not believed is never seen by anybody.
+/// `policy/model/draw.rs` searches this, and finds a breach without each of the three.
+///
+/// Not covered are clocks of many drawers that are wrong by different days, one after the other, so
+/// that each believes the counter in its turn until it expires, with a server's clock that was
+/// set back meanwhile; and a counter that is set back behind the connections' backs: by hand, or by a
+/// proxy that keeps them while the server behind it changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ballot {
     proposal: u64,
@@ -80,11 +114,22 @@ impl Ballot {
         self.proposal
     }
 
+    /// Whether `token`, which was drawn from a counter, is of a counter that lives: see above.
+    pub(crate) fn believes(self, token: u64) -> bool {
+        #[cfg(test)]
+        if super::mutants::Mutant::LostCounterIsBelieved.is_on() {
+            return true;
+        }
+        token >= DRAWN_MIN && token.abs_diff(self.proposal) <= DRAWN_OFF_MAX
+    }
+
     /// Whether `token`, as servers say that they issued it, can answer this proposal: what several
     /// servers accept is the proposal; one that decides alone chooses the token.
     pub(crate) fn accepts(self, token: u64, is_alone: bool) -> bool {
         #[cfg(test)]
-        if super::mutants::Mutant::CountersPerServer.is_on() {
+        if super::mutants::Mutant::CountersPerServer.is_on()
+            || super::mutants::Mutant::LostCounterIsBelieved.is_on()
+        {
             return true;
         }
         if is_alone { (TOKEN_MIN..=TOKEN_MAX).contains(&token) } else { token == self.proposal }
@@ -122,6 +167,20 @@ mod tests {
         }
         assert!(!ballot.accepts(1, true));
         assert!(!ballot.accepts(1 << 53, true));
+    }
+
+    #[test]
+    fn a_token_that_was_drawn_has_to_be_of_this_time() {
+        let now = 1_763_800_000_000_000;
+        let ballot = Ballot::new(now);
+        for near in [now - DRAWN_OFF_MAX, now, now + DRAWN_OFF_MAX] {
+            assert!(ballot.believes(near), "{near}");
+        }
+        for far in [0, 1, 2, now - DRAWN_OFF_MAX - 1, now + DRAWN_OFF_MAX + 1, 1 << 53, u64::MAX] {
+            assert!(!ballot.believes(far), "{far}");
+        }
+        // Of a clock that has never been set, or is set back to its beginning.
+        assert!(!Ballot::new(0).believes(1) && !Ballot::new(DRAWN_MIN).believes(DRAWN_MIN - 1));
     }
 
     /// Safety rule 16: a clock that is far ahead harms nobody else.

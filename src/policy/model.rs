@@ -1,7 +1,8 @@
 //! Two exhaustive models of Redlock: every behaviour within small bounds, on the policy's own code.
 //!
 //! *Exclusion* ([`lease`], on the [`world`]): two clients, one lock, N servers, time in ticks.
-//! *Fencing* ([`fence`]): attempts and tokens alone, without time. Both are searched breadth first
+//! *Fencing* ([`fence`]): attempts and tokens alone, without time; and tokens that are drawn without
+//! the script ([`draw`]). All are searched breadth first
 //! ([`explore`]), so that a breach comes with a shortest way to it. Real here are `Quorum`, `Term`,
 //! `Ballot` and `quarantine`; the scripts are copied by hand ([`redis`]), and so is the life of a
 //! lease (`src/lock`): ask, hold, extend, end.
@@ -103,6 +104,7 @@
 
 mod apart;
 mod arrive;
+mod draw;
 mod explore;
 mod fence;
 mod lease;

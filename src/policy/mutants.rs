@@ -38,6 +38,8 @@ pub(crate) enum Mutant {
     BelievedUpToTheMisplaced,
     ErrorNotProved,
     PushIsASignOfLife,
+    LostCounterIsBelieved,
+    DrawnWithoutTheLock,
     // What `mastership` has to withstand: it is searched beside the simulation.
     OlderOneReturns,
     OneSentinelIsEnough,

@@ -14,7 +14,7 @@ use crate::policy::mutants::{self, Mutant};
 const FALSE_GRANT: &[&str] = &["granted by nobody", "two holders", "deadline"];
 
 /// Each bug, and which checks are about it: another check alone does not count.
-const KNOWN: [(Mutant, &[&str]); 32] = [
+const KNOWN: [(Mutant, &[&str]); 34] = [
     (Mutant::ValidityFromTheReply, &["deadline"]),
     (Mutant::NoDrift, &["deadline"]),
     (Mutant::OwnerReused, &["owner reused"]),
@@ -47,6 +47,8 @@ const KNOWN: [(Mutant, &[&str]); 32] = [
     (Mutant::MisplacedReplyEndsNothing, &["read on"]),
     (Mutant::BelievedUpToTheMisplaced, &["read on"]),
     (Mutant::PushIsASignOfLife, &["kept"]),
+    (Mutant::LostCounterIsBelieved, &["token out of order"]),
+    (Mutant::DrawnWithoutTheLock, FALSE_GRANT),
 ];
 
 /// Which checks notice a bug in the first seed in which one does that is about it, and the number of

@@ -93,6 +93,9 @@ impl Keyspace {
             ("GET", [key]) => self.get(key),
             ("SET", [key, value, options @ ..]) => self.set(key, value, options),
             ("DEL", [_, ..]) => Ok(count(arguments.iter().filter(|key| self.delete(key)).count())),
+            ("DELEX", [key, condition, value]) if condition.eq_ignore_ascii_case(b"IFEQ") => {
+                self.delete_if_equal(key, value)
+            }
             ("EXISTS", [_, ..]) => {
                 Ok(count(arguments.iter().filter(|key| self.read(key).is_some()).count()))
             }
@@ -107,7 +110,8 @@ impl Keyspace {
                 Ok(Frame::Simple("OK".into()))
             }
             (
-                "GET" | "SET" | "DEL" | "EXISTS" | "PTTL" | "PEXPIRE" | "INCRBY" | "RPUSH" | "TIME",
+                "GET" | "SET" | "DEL" | "DELEX" | "EXISTS" | "PTTL" | "PEXPIRE" | "INCRBY"
+                | "RPUSH" | "TIME",
                 _,
             ) => Err(format!(
                 "ERR wrong number of arguments for '{}' command",
@@ -159,6 +163,16 @@ impl Keyspace {
             self.change(key);
         }
         is_there
+    }
+
+    fn delete_if_equal(&mut self, key: &Bytes, value: &Bytes) -> Reply {
+        match self.live(key).map(|entry| &entry.value) {
+            Some(Value::Text(text)) if text == value => Ok(count(usize::from(self.delete(key)))),
+            Some(Value::List(_)) => {
+                Err("ERR Key should be of string type if conditions are specified".into())
+            }
+            _ => Ok(count(0)),
+        }
     }
 
     fn ttl_of(&mut self, key: &Bytes) -> Frame {

@@ -85,6 +85,8 @@ pub(crate) struct Plan {
     pub(crate) faults: Vec<Fault>,
     /// One more lock is taken without tokens, by plain commands.
     pub(crate) has_unfenced: bool,
+    /// Servers compare and delete without a script.
+    pub(crate) deletes_if_equal: bool,
     /// More servers lose keys than the quorum allows for, and nothing guards against restarts.
     pub(crate) is_beyond: bool,
 }
@@ -110,6 +112,7 @@ impl Plan {
             latency: prng.pick(&[0, 1, 2, 10].map(Duration::from_millis)).max(longest_ttl / 4000),
             faults,
             has_unfenced: false,
+            deletes_if_equal: false,
             is_beyond,
         };
         // Last, so that what was decided before them stays as it was when a seed found something.
@@ -124,6 +127,7 @@ impl Plan {
         ];
         plan.faults.extend(more.iter().filter(|_| prng.percent(30)));
         plan.has_unfenced = prng.percent(40);
+        plan.deletes_if_equal = prng.percent(40);
         plan
     }
 
@@ -142,6 +146,12 @@ impl Plan {
         self.has_unfenced.then_some(self.names)
     }
 
+    /// Whether all clocks are right, and stay so.
+    pub(crate) fn has_right_clocks(&self) -> bool {
+        let wrongs = [Fault::ClientStep, Fault::StepBack, Fault::StepForward, Fault::Drift];
+        !wrongs.into_iter().any(|fault| self.has(fault))
+    }
+
     /// How many servers may lose keys within a lease's life.
     pub(crate) fn losses_max(&self) -> usize {
         if self.is_beyond { self.servers } else { 2 * self.quorum - self.servers - 1 }
@@ -154,11 +164,12 @@ impl fmt::Display for Plan {
         write!(
             f,
             "seed {seed}: {quorum} of {servers}, {clients} clients of {tasks}, {names} locks{}, \
-             TTL up to {longest_ttl:?}, {:?} long, latency {:?}, {:?}{}",
+             TTL up to {longest_ttl:?}, {:?} long, latency {:?}, {:?}{}{}",
             if self.has_unfenced { " and an unfenced one" } else { "" },
             self.length,
             self.latency,
             self.faults,
+            if self.deletes_if_equal { ", with DELEX" } else { "" },
             if self.is_beyond { ", beyond the budget" } else { "" }
         )
     }

@@ -32,6 +32,8 @@ pub(crate) struct Server {
     pub(crate) is_frozen: bool,
     /// It refuses scripts.
     pub(crate) is_busy: bool,
+    /// It compares and deletes without a script.
+    deletes_if_equal: bool,
     /// It does not run; whether it will remember when it starts.
     down: Option<bool>,
     /// When it lost all that it knew, in true time.
@@ -39,17 +41,19 @@ pub(crate) struct Server {
 }
 
 /// What a server keeps of a connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Session {
     pub(crate) link: u64,
     pub(crate) is_tracking: bool,
+    /// The lock that it took last without a script, and for whom.
+    pub(crate) taken: Option<(Bytes, Bytes)>,
 }
 
 /// To be told to a connection: the key that changed; none for all keys.
 pub(crate) type Told = (u64, Option<Bytes>);
 
 impl Server {
-    pub(crate) fn new(number: usize, drift_ppm: i64) -> Self {
+    pub(crate) fn new(number: usize, drift_ppm: i64, deletes_if_equal: bool) -> Self {
         let mut server = Self {
             number,
             keyspace: Keyspace::default(),
@@ -61,6 +65,7 @@ impl Server {
             trackers: BTreeMap::new(),
             is_frozen: false,
             is_busy: false,
+            deletes_if_equal,
             down: None,
             forgot_at: None,
         };
@@ -165,7 +170,7 @@ impl Server {
         let verb = words.first().map(|verb| verb.to_ascii_uppercase()).unwrap_or_default();
         let ok = || Frame::Simple("OK".into());
         let reply = match (&verb[..], &words[1..]) {
-            (b"HELLO", _) => Frame::Map(vec![(Frame::Bulk("proto".into()), Frame::Integer(3))]),
+            (b"HELLO", _) => self.hello(),
             (b"SELECT", _) => ok(),
             (b"ECHO", [text]) => Frame::Bulk(text.clone()),
             (b"CLIENT", [what, ..]) => {
@@ -174,7 +179,10 @@ impl Server {
             }
             (b"INFO", [section]) => Frame::Bulk(self.info(section).into()),
             (b"SCRIPT", [_, text]) => Frame::Bulk(self.load(text)),
-            (b"EVAL" | b"EVALSHA" | b"SET", _) if self.is_busy => error(BUSY),
+            (b"EVAL" | b"EVALSHA" | b"SET" | b"GET" | b"INCRBY" | b"DELEX", _) if self.is_busy => {
+                error(BUSY)
+            }
+            (b"DELEX", _) if !self.deletes_if_equal => error("ERR unknown command 'DELEX'"),
             (b"EVAL", [text, rest @ ..]) => {
                 self.load(text);
                 self.eval(&text.clone(), rest)
@@ -187,6 +195,14 @@ impl Server {
         };
         let told = self.tell(Some(session));
         (reply, told)
+    }
+
+    fn hello(&self) -> Frame {
+        let version = if self.deletes_if_equal { "8.4.0" } else { "7.0.15" };
+        let fields = [("server", "redis"), ("version", version)];
+        let fields =
+            fields.map(|(name, text)| (Frame::Bulk(name.into()), Frame::Bulk(text.into())));
+        Frame::Map([&fields[..], &[(Frame::Bulk("proto".into()), Frame::Integer(3))]].concat())
     }
 
     fn eval(&mut self, text: &Bytes, words: &[Bytes]) -> Frame {

@@ -50,6 +50,7 @@ enum What {
     Release,
     Repair,
     Set,
+    Draw,
 }
 
 impl What {
@@ -60,6 +61,7 @@ impl What {
             Self::Release => "commands: release",
             Self::Repair => "commands: repair",
             Self::Set => "commands: set",
+            Self::Draw => "commands: draw",
         }
     }
 }
@@ -117,6 +119,14 @@ pub(crate) fn run(
         (b"SET", [_, key, argv @ ..]) => {
             let (counters, locks) = [key].into_iter().partition(|key| key.ends_with(b":fence"));
             Some(Deed { what: What::Set, is_repeat: false, locks, counters, argv })
+        }
+        (b"INCRBY", [_, counter, argv @ ..]) => {
+            let (what, counters) = (What::Draw, vec![counter]);
+            Some(Deed { what, is_repeat: false, locks: Vec::new(), counters, argv })
+        }
+        (b"DELEX", [_, key, _, argv @ ..]) => {
+            let (what, locks) = (What::Release, vec![key]);
+            Some(Deed { what, is_repeat: false, locks, counters: Vec::new(), argv })
         }
         _ => None,
     };
@@ -189,6 +199,21 @@ pub(crate) fn run(
             history.breach("token ahead of all clocks", text);
         }
     }
+    match (deed.what, &reply) {
+        (What::Set, _) => {
+            let is_taken = matches!(reply, Frame::Simple(_));
+            let taken = deed.locks.first().filter(|_| is_taken);
+            session.taken = taken.map(|key| (Bytes::clone(key), deed.argv[0].clone()));
+        }
+        (What::Draw, Frame::Integer(token)) => {
+            // It is the token of whoever took the lock right before.
+            if let Some((key, owner)) = session.taken.take() {
+                let token = u64::try_from(*token).unwrap_or(0);
+                history.questions.note_owner((key.to_vec(), token, client), &owner);
+            }
+        }
+        _ => {}
+    }
     if deed.what == What::Acquire {
         for key in &deed.locks {
             let held = (key.to_vec(), deed.argv[0].to_vec());
@@ -237,6 +262,7 @@ pub(crate) fn run(
                     }
                 }
             }
+            What::Draw => {}
             What::Extend => {
                 if is_after(RENEWAL_SLACK) && !deed.is_repeat {
                     breach("renewed after release");

@@ -55,7 +55,9 @@ impl World {
     pub(crate) fn new(plan: Plan, mut prng: Prng) -> Arc<Self> {
         let drifts = plan.has(Fault::Drift);
         let servers = (0..plan.servers)
-            .map(|number| Mutex::new(Server::new(number, drift(&mut prng, drifts))))
+            .map(|number| {
+                Mutex::new(Server::new(number, drift(&mut prng, drifts), plan.deletes_if_equal))
+            })
             .collect();
         let notifies = || (0..plan.servers).map(|_| Notify::new()).collect();
         Arc::new(Self {

@@ -10,6 +10,7 @@ mod cancel;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod credentials;
+mod direct;
 #[cfg(all(feature = "metrics", feature = "tracing"))]
 mod examples;
 mod faults;

@@ -1,5 +1,6 @@
 //! Replies that are lost, repeated or added on the way: nobody is granted what the server refuses.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,25 +12,43 @@ use tokio::task::JoinSet;
 
 const CALLERS: usize = 64;
 const ATTEMPTS_EACH: usize = 40;
-/// Among the calls of scripts, the one whose reply goes wrong.
-const WRONG: usize = 500;
+/// Among the commands, those of which one has a reply that goes wrong: a script's, and each of those by
+/// which a lock is taken without one.
+const WRONG: std::ops::Range<usize> = 500..505;
+
+fn wall_micros() -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    i64::try_from(now.as_micros()).unwrap()
+}
 
 /// Half of the callers want a lock that another holds, and half take and release their own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_reply_out_of_place_grants_nothing_and_costs_one_connection() {
-    for harm in ["lost", "twice", "array", "error"] {
-        let mut calls = 0;
+    let harms = ["lost", "twice", "array", "error"];
+    for (harm, wrong) in harms.into_iter().flat_map(|harm| WRONG.map(move |wrong| (harm, wrong))) {
+        let (mut calls, mut locks, mut token) = (0, HashMap::new(), wall_micros());
         let server = ScriptedServer::start(move |command| {
             if let Some(answer) = greeting(command) {
                 return answer;
             }
             calls += 1;
-            let answer = match command.word(3).as_str() {
-                "held" => Action::held(command, "another", 60_000),
+            let answer = match command.name().as_str() {
+                "SET" => {
+                    locks.insert(command.word(1), command.word(2));
+                    Action::ok()
+                }
+                "INCRBY" => {
+                    token += 1;
+                    Action::Reply(Frame::Integer(token))
+                }
+                "GET" => locks
+                    .get(&command.word(1))
+                    .map_or(Action::Reply(Frame::Null), |value| Action::bulk(value)),
+                _ if command.word(3) == "held" => Action::held(command, "another", 60_000),
                 _ => Action::Reply(command.stamp()),
             };
             match harm {
-                _ if calls != WRONG => answer,
+                _ if calls != wrong => answer,
                 "lost" => Action::Silence,
                 "twice" => Action::Sequence(vec![answer.clone(), answer]),
                 "array" => Action::Sequence(vec![Action::Reply(Frame::Array(vec![])), answer]),
@@ -55,7 +74,7 @@ async fn one_reply_out_of_place_grants_nothing_and_costs_one_connection() {
         while let Some(ended) = soon("all callers end", callers.join_next()).await {
             ended.unwrap();
         }
-        assert_eq!(false_grants.load(Ordering::Relaxed), 0, "{harm}");
-        assert_eq!(server.accepted(), 2, "{harm}: one connection is replaced");
+        assert_eq!(false_grants.load(Ordering::Relaxed), 0, "{harm}, {wrong}");
+        assert_eq!(server.accepted(), 2, "{harm}, {wrong}: one connection is replaced");
     }
 }

@@ -118,6 +118,18 @@ pub fn greeting(command: &Command) -> Option<Action> {
     Some(action)
 }
 
+/// What a server says to the plain commands by which a lock is taken without a script, where another
+/// has the lock.
+pub fn refused_plainly(command: &Command) -> Option<Action> {
+    match command.name().as_str() {
+        "SET" => Some(Action::Reply(Frame::Null)),
+        "GET" if command.word(1).ends_with(":waiters") => Some(Action::Reply(Frame::Null)),
+        "GET" => Some(Action::bulk("another")),
+        "INCRBY" => Some(Action::Reply(Frame::Integer(1))),
+        _ => None,
+    }
+}
+
 /// What Redis 7.0 says of itself after a day, each server of a run of its own.
 fn info(port: u16) -> String {
     let recorded = recorded::of("redis-7.0.15").info("standalone");

@@ -35,6 +35,27 @@ impl<W: Clone> Pipeline<W> {
         self.append(|out| out.extend_from_slice(command), terms, Some(waker))
     }
 
+    /// As [`Pipeline::push`], of several commands that are one for their caller: nothing comes between
+    /// them, and whom the last of their replies wakes, the others need not.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pipeline::push`].
+    #[inline]
+    pub fn push_all<const N: usize>(
+        &mut self,
+        commands: [(&[&[u8]], Terms); N],
+        waker: &W,
+    ) -> Result<[Ticket; N], Fault> {
+        if let Some(fault) = &self.fault {
+            return Err(fault.clone());
+        }
+        Ok(commands.map(|(args, terms)| {
+            let waker = (!terms.expected.is_part()).then(|| waker.clone());
+            self.enqueue(|out| encode_command(out, args), Holder::Waits(waker), terms)
+        }))
+    }
+
     #[inline]
     fn append(
         &mut self,
@@ -94,7 +115,12 @@ impl<W: Clone> Pipeline<W> {
         holder: Holder<W>,
         terms: Terms,
     ) -> Ticket {
-        let starts_at = self.outbox.append(encode);
+        let starts_at = if terms.expected.is_part() {
+            self.parts += 1;
+            self.outbox.append_part(encode)
+        } else {
+            self.outbox.append(encode)
+        };
         let place = match terms.expected {
             Expected::Stamp => {
                 let stamp = self.stamps.next();
@@ -117,7 +143,7 @@ impl<W: Clone> Pipeline<W> {
     ///
     /// [`Outbox::take_turn`]: crate::net::outbox::Outbox
     pub fn commit(&mut self, write_inline: usize) -> Commit {
-        match self.outbox.take_turn(self.waiting.len(), write_inline) {
+        match self.outbox.take_turn(self.waiting.len() - self.parts, write_inline) {
             Turn::Ours => {
                 self.seal();
                 Commit::Write(self.outbox.hand_out())

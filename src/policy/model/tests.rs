@@ -1,4 +1,5 @@
 mod apart;
+mod draw;
 mod exclusion;
 mod fencing;
 mod handover;

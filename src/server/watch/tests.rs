@@ -24,7 +24,7 @@ const PATIENT: Duration = Duration::from_secs(20);
 const LANES: usize = 2;
 
 static SCRIPTS: LazyLock<[Script; 1]> =
-    LazyLock::new(|| [Script::new(0, "redis.call('GET', KEYS[1])\nreturn tonumber(ARGV[1])")]);
+    LazyLock::new(|| [Script::new(0, "redis.call('GET', KEYS[1])\nreturn ARGV[1]")]);
 
 fn start(url: &str, watchers: &Arc<Watchers>) -> Node {
     let Ok(Target::Server(endpoint)) = Target::parse(url) else { panic!("{url} is no server's") };

@@ -14,7 +14,7 @@ use leasehold::{Builder, ErrorKind, Locker, Retry};
 use leasehold_resp::Frame;
 
 use super::{take, until_waiting};
-use leasehold_testing::scripted::{Command, greeting};
+use leasehold_testing::scripted::{Command, greeting, refused_plainly};
 use leasehold_testing::{Action, RedisServer, ScriptedServer, eventually, soon};
 
 pub(crate) const LIMIT: Duration = Duration::from_millis(300);
@@ -206,8 +206,11 @@ async fn a_redirect_to_nowhere_or_in_a_circle_keeps_nobody_past_the_limit() {
 /// one that the lock is being handed to.
 #[tokio::test]
 async fn the_limit_holds_in_the_line_and_for_what_is_handed_over() {
+    fn refused(command: &Command) -> Action {
+        refused_plainly(command).unwrap_or_else(|| held(command))
+    }
     const SAID: [fn(&Command) -> Action; 3] =
-        [|command| Action::Reply(command.stamp()), held, silent];
+        [|command| Action::Reply(command.stamp()), refused, silent];
     let mood = Arc::new(AtomicUsize::new(0));
     let now = Arc::clone(&mood);
     // Once it is silent, it is so to releases too: a reply that is left out ends its connection.

@@ -1,0 +1,281 @@
+//! What goes without a script where one server decides alone and nobody else wants the lock: taking a
+//! fenced lock, and giving one back. Either is decided by a plain reply, or is left to the script,
+//! which is sent behind it on the same connection.
+//!
+//! # Taking
+//!
+//! `SET lock owner NX PX ttl`, `GET waiters`, `INCRBY fence 1` and `GET lock` go in one write, and
+//! nothing of this connection comes between. They are no transaction, and need none:
+//!
+//! - *Exclusion* is the `SET`'s alone, as of any lock. The lease counts from before the write.
+//! - *Whose reply it is* (safety rule 13): the last reply has to be the owner's value, which nobody has
+//!   sent but this attempt. So it is this attempt's, and by their types so are those before it; the
+//!   connection ends where one is of another type.
+//! - *Tokens*: the number was drawn behind the `SET`, and before the owner was told of either. So one
+//!   who asks later draws later, and a larger one. `policy/fence.rs` says when a number is believed.
+//! - *Order*: who comes anew does not take a lock that is free for those who wait. If there are any,
+//!   it gives the lock back and waits as they do.
+//!
+//! Whatever else comes (the lock is another's, a number that is not believed, an error of any command,
+//! also one that sends to another server) decides nothing. Then `acquire.lua` is asked, as if nothing
+//! had been asked before: what this owner has already is as good as free to it, and its grant counts
+//! from before it was sent. Where there is no reply, the outcome is unknown, as that of any acquire.
+//!
+//! It is tried only where it is likely to do: on a name for which the script has accepted a token on
+//! this connection, and not again after a refusal until the script has granted. So a name that is used
+//! once, and a lock that many want, cost one round trip, as ever.
+//!
+//! A draw that leads to no lock may make a counter that never expires: where the counter had been lost.
+//! The script, which is asked then, mends that; where its caller has died, the next to ask does.
+//!
+//! # Giving back
+//!
+//! `DELIFEQ` and `DELEX .. IFEQ` compare the whole value. Where it is another, or gone, the script says
+//! what is true. Their reply has room for no stamp, and counts once a seal behind it has come.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+use leasehold_resp::{Decimal, Frame, command_len};
+
+use super::acquire_mode::{AcquireMode, Taking, Waiting};
+use super::answer::{Answer, Reason};
+use super::hold::Hold;
+use super::limit::Limit;
+use super::one_or_many::OneOrMany;
+use super::round::{Answered, Round};
+use crate::clock;
+use crate::net::connection::Connection;
+use crate::net::dialect::{DeleteIfEqual, Shortcut};
+use crate::net::outcome::Failure;
+use crate::net::proof::{Expected, Shape};
+use crate::net::refusal::ServerError;
+use crate::net::reply::Replies;
+#[cfg(test)]
+use crate::policy::mutants::Mutant;
+use crate::policy::{Ballot, Moment, Verdict};
+
+/// What was sent, and when it was asked for: before its first byte.
+struct Sent<const N: usize> {
+    replies: Replies<N>,
+    asked_at: Moment,
+}
+
+/// Whether the first question for a token may be asked without the script.
+pub(super) fn may_draw(hold: &Hold, mode: AcquireMode) -> bool {
+    decides_alone(hold)
+        && mode.waiting == Waiting::No
+        && mode.taking != Taking::Look
+        && hold.replaces().is_none()
+        && hold.replicas().is_none()
+}
+
+/// One server has the one lock.
+fn decides_alone(hold: &Hold) -> bool {
+    hold.core.is_single() && hold.names.len() == 1
+}
+
+/// The script has accepted a token for this owner: from here on its name's counter is known to live.
+pub(super) fn note_seeded(hold: &Hold) {
+    if !decides_alone(hold) {
+        return;
+    }
+    if let Some(connection) = hold.binding(0).connection() {
+        hold.core.seeded().add(hold.name(), connection.id());
+    }
+}
+
+/// Asks for the one lock, and draws a token; none where the script is to be asked.
+///
+/// # Cancel safety
+///
+/// When the future is dropped, the lock may have been taken, if its binding has a connection.
+pub(super) async fn take(
+    hold: &Hold,
+    ballot: Ballot,
+    taking: Taking,
+    limit: Limit,
+) -> Option<Round> {
+    if limit.is_over() {
+        return None;
+    }
+    let (mut sent, mut timer) = (None, None);
+    let outcomes = poll_fn(|context| {
+        let Some(Sent { replies, asked_at }) = &mut sent else {
+            // The reply to what is sent just now wakes this task: it need not be looked for.
+            sent = send_take(hold, context.waker());
+            return if sent.is_some() { Poll::Pending } else { Poll::Ready(None) };
+        };
+        if let Poll::Ready(outcomes) = Pin::new(replies).poll(context) {
+            return Poll::Ready(Some(outcomes));
+        }
+        if timer.is_none() {
+            timer = limit.timer(Some(*asked_at), hold.core.command_max());
+        }
+        let is_over = timer.as_mut().is_some_and(|timer| timer.as_mut().poll(context).is_ready());
+        if is_over { Poll::Ready(None) } else { Poll::Pending }
+    })
+    .await;
+    let Sent { asked_at, replies } = sent?;
+    let Some([set, waiting, token, holder]) = outcomes else {
+        let answered = Answered::late(asked_at, clock::now().since(asked_at));
+        return Some(round(Verdict::Lost, answered).cut());
+    };
+    let replied = match (set, waiting, token, holder) {
+        (Ok(set), Ok(waiting), Ok(token), Ok(holder)) => [set, waiting, token, holder],
+        // Where the last of them has come, so have the others.
+        (.., Err(failure)) | (.., Err(failure), _) | (_, Err(failure), ..) | (Err(failure), ..) => {
+            return Some(unanswered(failure, asked_at));
+        }
+    };
+    read(hold, ballot, taking, &replied, replies.connection()).map(|answer| {
+        let is_granted = matches!(answer, Answer::Granted(_));
+        let verdict = if is_granted { Verdict::Won } else { Verdict::Lost };
+        let answered = Answered { answer, asked_at: Some(asked_at), answered_at: clock::now() };
+        round(verdict, answered)
+    })
+}
+
+/// Sends the question if the name's counter is known to live, and nothing has to be waited for.
+fn send_take(hold: &Hold, waker: &Waker) -> Option<Sent<4>> {
+    let participant = &hold.participants[0];
+    let mut binding = participant.binding();
+    if binding.is_unbound() {
+        return None;
+    }
+    binding.follow(hold.place_of(participant), participant.slot);
+    let bound = binding.connection();
+    let connection = bound.or_else(|| binding.node.connection_now(binding.lane()).ok())?;
+    let is_likely = connection.shortcuts.has(Shortcut::Together)
+        && hold.core.seeded().has(hold.name(), connection.id());
+    if !is_likely || binding.node.check(binding.lane()).is_err() {
+        return None;
+    }
+    let (names, ttl) = (&hold.names[0], Decimal::new(hold.term.ttl_ms()));
+    let (lock, waiters) = (names.lock(), names.waiters());
+    let set: [&[u8]; 6] = [b"SET", lock, hold.owner.value(), b"NX", b"PX", &ttl];
+    let draw: [&[u8]; 3] = [b"INCRBY", names.fence(), b"1"];
+    let (wait, get): ([&[u8]; 2], [&[u8]; 2]) = ([b"GET", &waiters], [b"GET", lock]);
+    let commands: [(&[&[u8]], Expected); 4] = [
+        (&set, Expected::Vouched(Shape::Flag)),
+        (&wait, Expected::Vouched(Shape::Text)),
+        (&draw, Expected::Vouched(Shape::Number)),
+        (&get, Expected::Voucher(hold.owner.id())),
+    ];
+    let sent = send(&connection, commands, waker)?;
+    binding.take(connection);
+    binding.is_unanswered = true;
+    Some(sent)
+}
+
+fn send<const N: usize>(
+    connection: &Arc<Connection>,
+    commands: [(&[&[u8]], Expected); N],
+    waker: &Waker,
+) -> Option<Sent<N>> {
+    let length = commands.iter().map(|(words, _)| command_len(words)).sum();
+    let permit = connection.try_admit(length)?;
+    // Safety rule 2: the lease is counted from here, before the first byte is sent.
+    let asked_at = clock::now();
+    let replies = connection.send_as_one(permit, commands, asked_at, waker).ok()?;
+    Some(Sent { replies, asked_at })
+}
+
+/// What the token, those who wait and the holder come to; none where the script is to be asked.
+fn read(
+    hold: &Hold,
+    ballot: Ballot,
+    taking: Taking,
+    replied: &[Frame; 4],
+    connection: &Connection,
+) -> Option<Answer> {
+    let [_, waiting, token, holder] = replied;
+    let is_own = *holder == Frame::Integer(1);
+    #[cfg(test)]
+    let is_own = is_own || Mutant::DrawnWithoutTheLock.is_on() && *holder == Frame::Integer(0);
+    {
+        let mut binding = hold.binding(0);
+        binding.is_unanswered = false;
+        binding.is_granted |= is_own;
+    }
+    let token = token.as_integer().and_then(|token| u64::try_from(token).ok());
+    if is_own {
+        match (waiting, token.filter(|token| ballot.believes(*token))) {
+            (Frame::Integer(_), _) if taking == Taking::Turn => {
+                return Some(Answer::Queued { waiting: 1 });
+            }
+            (Frame::Integer(_) | Frame::Null, Some(token)) => {
+                return Some(Answer::Granted(Some(token)));
+            }
+            _ => {}
+        }
+    }
+    for error in replied.iter().filter_map(Frame::error) {
+        connection.shortcuts.note_refused(Shortcut::Together, &ServerError::new(error));
+    }
+    hold.core.seeded().remove(hold.name(), connection.id());
+    None
+}
+
+/// Gives the one lock back, if the server can compare and delete; none where the script is to be asked.
+///
+/// # Cancel safety
+///
+/// When the future is dropped, the lock may have been given back.
+pub(super) async fn release(hold: &Hold) -> Option<Round> {
+    let mut sent = None;
+    let outcome = poll_fn(|context| match &mut sent {
+        None => {
+            sent = send_release(hold, context.waker());
+            if sent.is_some() { Poll::Pending } else { Poll::Ready(None) }
+        }
+        Some(Sent { replies, .. }) => Pin::new(replies).poll(context).map(Some),
+    })
+    .await;
+    let ([outcome], Sent { asked_at, replies }) = (outcome?, sent?);
+    let reply = match outcome {
+        Ok(reply) => reply,
+        Err(failure) => return Some(unanswered(failure, asked_at)),
+    };
+    if let Some(text) = reply.error() {
+        let shortcuts = &replies.connection().shortcuts;
+        shortcuts.note_refused(Shortcut::DeleteIfEqual, &ServerError::new(text));
+    }
+    (reply == Frame::Integer(1)).then(|| {
+        let (answer, answered_at) = (Answer::Granted(None), clock::now());
+        round(Verdict::Won, Answered { answer, asked_at: Some(asked_at), answered_at })
+    })
+}
+
+fn send_release(hold: &Hold, waker: &Waker) -> Option<Sent<1>> {
+    if !decides_alone(hold) || hold.predecessor().is_some() {
+        return None;
+    }
+    let participant = &hold.participants[0];
+    let connection = {
+        let mut binding = participant.binding();
+        binding.follow(hold.place_of(participant), participant.slot);
+        binding.connection().filter(|_| !binding.is_away)?
+    };
+    let (lock, owner) = (hold.name(), hold.owner.value());
+    let (delifeq, delex): ([&[u8]; 3], [&[u8]; 4]) =
+        ([b"DELIFEQ", lock, owner], [b"DELEX", lock, b"IFEQ", owner]);
+    let words: &[&[u8]] = match connection.delete_if_equal()? {
+        DeleteIfEqual::Delifeq => &delifeq,
+        DeleteIfEqual::Delex => &delex,
+    };
+    send(&connection, [(words, Expected::Count)], waker)
+}
+
+fn unanswered(failure: Failure, asked_at: Moment) -> Round {
+    let answer = Answer::Failed(Box::new(Reason::NoReply(failure)));
+    let answered = Answered { answer, asked_at: Some(asked_at), answered_at: clock::now() };
+    round(Verdict::Lost, answered)
+}
+
+fn round(verdict: Verdict, answered: Answered) -> Round {
+    let answers = OneOrMany::One([Some(answered)]);
+    Round { verdict, answers, free_at: None, is_cut: false }
+}

@@ -1,0 +1,161 @@
+//! Locks that are taken and given back without a script, where one server decides alone.
+
+use std::time::Duration;
+
+use leasehold::{Guard, Locker, Vote};
+use leasehold_resp::Frame;
+use leasehold_testing::{RedisServer, binary, eventually, soon};
+
+const TTL: Duration = Duration::from_secs(60);
+const WEEK_SECS: i64 = 7 * 24 * 3600;
+
+async fn locker(server: &RedisServer) -> Locker {
+    Locker::builder().node(server.url()).ttl(TTL).connect().await.unwrap()
+}
+
+async fn take(locker: &Locker) -> Guard {
+    soon("a grant", locker.lock("a").into_future()).await.unwrap()
+}
+
+/// Takes the lock by the script, and gives it back: its counter is known to live from here on.
+async fn seed(locker: &Locker) -> u64 {
+    let guard = take(locker).await;
+    let token = guard.fence().get();
+    guard.release().await.unwrap();
+    token
+}
+
+/// How often a command was carried out.
+fn calls(server: &RedisServer, command: &str) -> u64 {
+    let statistics = server.cli_text(&["INFO", "commandstats"]);
+    let begins = format!("cmdstat_{command}:calls=");
+    let line = statistics.lines().find_map(|line| line.strip_prefix(&begins));
+    line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
+}
+
+fn scripts(server: &RedisServer) -> u64 {
+    calls(server, "evalsha") + calls(server, "eval")
+}
+
+fn seconds_left(server: &RedisServer, key: &str) -> i64 {
+    let Frame::Integer(left) = server.cli(&["TTL", key]) else { panic!("a TTL is a number") };
+    left
+}
+
+#[tokio::test]
+async fn a_name_that_is_used_again_is_taken_without_a_script() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    let mut last = seed(&locker).await;
+    let before = scripts(&server);
+    for drawn in 1..=20 {
+        let guard = take(&locker).await;
+        assert_eq!(guard.fence().get(), last + 1, "it is drawn");
+        assert_eq!(server.cli_text(&["GET", "{a}:fence"]), guard.fence().to_string());
+        assert!((1..=60).contains(&seconds_left(&server, "a")));
+        last = guard.fence().get();
+        guard.release().await.unwrap();
+        assert_eq!(server.cli(&["EXISTS", "a"]), Frame::Integer(0));
+        let releases = if deletes_if_equal() { 0 } else { drawn };
+        assert_eq!(scripts(&server), before + releases);
+    }
+    assert!(seconds_left(&server, "{a}:fence") > WEEK_SECS - 3600);
+}
+
+fn is_valkey() -> bool {
+    !binary::is_redis()
+}
+
+fn deletes_if_equal() -> bool {
+    binary::has_at_least((8, 4), (9, 0))
+}
+
+/// Whatever was lost, a token is above all before it, and is not shown before that is so.
+#[tokio::test]
+async fn a_counter_that_was_lost_is_set_anew_before_its_token_is_given_out() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    let first = seed(&locker).await;
+    for lost in [vec!["DEL", "{a}:fence"], vec!["SET", "{a}:fence", "1600000000000000"]] {
+        server.cli(&lost);
+        let guard = take(&locker).await;
+        assert!(guard.fence().get() > first, "{} after {lost:?}", guard.fence());
+        assert!(guard.remaining() > TTL / 2);
+        assert!(seconds_left(&server, "{a}:fence") > WEEK_SECS - 3600);
+        guard.release().await.unwrap();
+        let before = scripts(&server);
+        take(&locker).await.release().await.unwrap();
+        let most = before + u64::from(!deletes_if_equal());
+        assert_eq!(scripts(&server), most, "it is drawn from again");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_draw_from_a_lost_counter_leaves_none_that_stays_for_ever() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    seed(&locker).await;
+    server.cli(&["SET", "a", "another"]);
+    server.cli(&["DEL", "{a}:fence"]);
+    let error = locker.try_lock("a").await.unwrap_err();
+    assert_eq!(error.report().holder().unwrap().owner, "another");
+    assert_eq!(server.cli_text(&["GET", "{a}:fence"]), "1");
+    assert!(seconds_left(&server, "{a}:fence") > WEEK_SECS - 3600);
+    let draws = calls(&server, "incrby");
+    assert!(locker.try_lock("a").await.unwrap_err().is_contended());
+    assert_eq!(calls(&server, "incrby"), draws, "what was refused is asked by the script next");
+}
+
+/// Who waits is ahead of who comes anew, also where the lock is free.
+#[tokio::test]
+async fn a_newcomer_gives_back_what_others_wait_for() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    let last = seed(&locker).await;
+    server.cli(&["SET", "{a}:waiters", "1"]);
+    let error = locker.try_lock("a").fair().await.unwrap_err();
+    assert!(error.is_contended(), "{error}");
+    assert!(matches!(error.report().servers()[0].vote, Vote::Queued { waiting: 1 }), "{error}");
+    assert_eq!(calls(&server, "incrby"), 1, "it was tried without a script");
+    eventually("it is given back", || server.cli(&["EXISTS", "a"]) == Frame::Integer(0)).await;
+    let guard = locker.try_lock("a").await.unwrap();
+    assert!(guard.fence().get() > last, "one that does not mind takes it");
+}
+
+/// The value is compared whole: what was changed is not this owner's to delete.
+#[tokio::test]
+async fn a_lock_whose_value_was_changed_is_left_alone_and_lost() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    seed(&locker).await;
+    let guard = take(&locker).await;
+    server.cli(&["APPEND", "a", "x"]);
+    assert!(guard.release().await.unwrap_err().is_lost());
+    assert_eq!(server.cli(&["EXISTS", "a"]), Frame::Integer(1));
+}
+
+#[tokio::test]
+async fn who_may_not_draw_asks_the_script_and_tries_no_more() {
+    let server = RedisServer::start();
+    if binary::lacks(binary::has_at_least((6, 2), (7, 2)), "counts of refused commands") {
+        return;
+    }
+    let mut rules = vec!["ACL", "SETUSER", "worker", "on", ">pw", "~*", "&*", "+@all", "-incrby"];
+    rules.extend(deletes_if_equal().then(|| if is_valkey() { "-delifeq" } else { "-delex" }));
+    assert_eq!(server.cli_text(&rules), "OK");
+    let url = format!("redis://worker:pw@{}", server.address());
+    let locker = Locker::builder().node(url).ttl(TTL).connect().await.unwrap();
+    let mut last = seed(&locker).await;
+    for _ in 0..3 {
+        let guard = take(&locker).await;
+        assert!(guard.fence().get() > last);
+        last = guard.fence().get();
+        guard.release().await.unwrap();
+    }
+    let statistics = server.cli_text(&["INFO", "commandstats"]);
+    let refused = ["incrby:", "delifeq:", "delex:"].map(|command| format!("cmdstat_{command}"));
+    let lines = statistics.lines().filter(|line| refused.iter().any(|it| line.starts_with(it)));
+    let lines: Vec<&str> = lines.collect();
+    assert_eq!(lines.len(), 1 + usize::from(deletes_if_equal()), "{statistics}");
+    assert!(lines.iter().all(|line| line.contains("rejected_calls=1,")), "{lines:?}");
+}
