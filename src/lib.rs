@@ -95,6 +95,31 @@ pub mod guide {
     pub mod guarantees {
         #![doc = include_str!("../docs/guarantees.md")]
     }
+
+    pub mod pictures {
+        //! A lease's life, a quorum, and a hand-over, in pictures.
+        //!
+        //! # A lease
+        //!
+        //! The client counts from before it sent the request, and takes clock drift off. So the lease
+        //! ends for its holder before the key expires on the server, whenever replies come.
+        //!
+        #![doc = include_str!("../docs/pictures/lease.svg")]
+        //!
+        //! # A quorum
+        //!
+        //! Any two quorums share servers. A larger quorum shares more of them, so more may forget a
+        //! lease; and fewer may be down ([`Builder::quorum`](crate::Builder::quorum)).
+        //!
+        #![doc = include_str!("../docs/pictures/quorum.svg")]
+        //!
+        //! # A hand-over
+        //!
+        //! Within a process the lock passes from one task to the next in one round trip, because the
+        //! release is the next task's acquire. Other processes are told by the server.
+        //!
+        #![doc = include_str!("../docs/pictures/hand-over.svg")]
+    }
 }
 
 pub use builder::Builder;

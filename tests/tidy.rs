@@ -152,6 +152,16 @@ fn every_guarantee_names_tests_that_are_there() {
 }
 
 #[test]
+fn pictures_are_as_they_are_described() {
+    let script = root().join("scripts/pictures.py");
+    let Ok(checked) = Command::new("python3").arg(script).arg("--check").output() else {
+        println!("NOT TRIED without python3");
+        return;
+    };
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+}
+
+#[test]
 fn the_default_dependency_tree_is_small() {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "-p", "leasehold", "-e", "normal", "--prefix", "none"])

@@ -5,4 +5,5 @@
 mod dashboard;
 mod fencing;
 mod first;
+mod queries;
 mod services;

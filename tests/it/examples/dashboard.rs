@@ -10,7 +10,7 @@ use leasehold_testing::{Program, RedisServer, eventually};
 const PASSWORD: &str = "correct-horse-battery";
 
 /// The queries of a dashboard, wherever they stand.
-fn queries(value: &Value, found: &mut Vec<String>) {
+pub fn queries(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
@@ -41,12 +41,13 @@ fn samples(exposition: &str) -> BTreeSet<String> {
     samples.map(name).filter(|name| !name.is_empty()).collect()
 }
 
-fn dashboard() -> Value {
+pub fn dashboard() -> Value {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/grafana.json");
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-async fn exposition(redis: &str) -> (Program, String) {
+/// The example, where its metrics are, and what they are once locks have been taken.
+pub async fn exposition(redis: &str) -> (Program, String, String) {
     let environment = [("LEASEHOLD_URL", redis), ("LEASEHOLD_LISTEN", "127.0.0.1:0")];
     let program = Program::example("prometheus", &environment);
     let address = program.said("metrics at http://").await.replace("/metrics", "");
@@ -58,13 +59,13 @@ async fn exposition(redis: &str) -> (Program, String) {
     let read = || get(&address, "/metrics").unwrap();
     eventually("locks are taken, renewed and given back", || has_all(&read())).await;
     let text = read();
-    (program, text)
+    (program, address, text)
 }
 
 #[tokio::test]
 async fn every_query_of_the_dashboard_names_metrics_that_are_exported() {
     let server = RedisServer::start();
-    let (mut program, exposition) = exposition(&server.url()).await;
+    let (mut program, _, exposition) = exposition(&server.url()).await;
     let exported = samples(&exposition);
 
     let mut asked = Vec::new();
@@ -90,7 +91,7 @@ async fn every_query_of_the_dashboard_names_metrics_that_are_exported() {
 async fn what_prometheus_is_given_is_described_and_has_neither_locks_nor_passwords() {
     let server = RedisServer::builder().arg("--requirepass").arg(PASSWORD).start();
     let url = format!("redis://default:{PASSWORD}@{}", server.address());
-    let (_program, exposition) = exposition(&url).await;
+    let (_program, _, exposition) = exposition(&url).await;
     for name in ["attempts_total", "held_leases", "wait_seconds", "breaker_open"] {
         assert!(exposition.contains(&format!("# HELP leasehold_{name} ")), "{name}:\n{exposition}");
     }

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""Draws docs/pictures/*.svg from the descriptions below, with Python alone.
+
+    scripts/pictures.py           draws them
+    scripts/pictures.py --check   says which differ from their description, and fails then
+
+Each picture is readable on light and dark pages. As an image it follows the reader's colour scheme; inside
+a page, as in the crate's documentation, it takes the page's text colour. No line may be blank: in Markdown
+that would end the picture.
+"""
+
+import sys
+from pathlib import Path
+
+DIRECTORY = Path(__file__).resolve().parent.parent / "docs" / "pictures"
+
+BLUE, GREEN, RED, GREY = "#3b82c4", "#3a9d5d", "#d1603d", "#8a8f98"
+
+
+class Picture:
+    def __init__(self, title, width, height):
+        self.title, self.width, self.height = title, width, height
+        self.parts = []
+
+    def add(self, part):
+        self.parts.append(part)
+
+    def text(self, x, y, words, anchor="middle", colour="currentColor", size=13):
+        words = words.replace("&", "&amp;").replace("<", "&lt;")
+        self.add(
+            f'<text x="{x}" y="{y}" text-anchor="{anchor}" font-size="{size}" fill="{colour}">{words}</text>'
+        )
+
+    def bar(self, x, y, width, height, colour, words=None, dashed=False):
+        dashes = ' stroke-dasharray="5 4"' if dashed else ""
+        self.add(
+            f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="5" fill="{colour}" '
+            f'fill-opacity="0.18" stroke="{colour}" stroke-width="1.5"{dashes}></rect>'
+        )
+        if words:
+            self.text(x + width / 2, y + height / 2 + 4.5, words)
+
+    def circle(self, x, y, radius, colour, words):
+        self.add(
+            f'<circle cx="{x}" cy="{y}" r="{radius}" fill="{colour}" fill-opacity="0.18" '
+            f'stroke="{colour}" stroke-width="1.5"></circle>'
+        )
+        self.text(x, y + 4.5, words)
+
+    def line(self, x1, y1, x2, y2, colour=GREY, dashed=False):
+        dashes = ' stroke-dasharray="5 4"' if dashed else ""
+        self.add(
+            f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{colour}" stroke-width="1.5"{dashes}></line>'
+        )
+
+    def arrow(self, x1, y1, x2, y2, colour="currentColor", dashed=False):
+        self.line(x1, y1, x2, y2, colour, dashed)
+        length = ((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5
+        ux, uy = (x2 - x1) / length, (y2 - y1) / length
+        corners = [
+            (x2, y2),
+            (x2 - 9 * ux + 4 * uy, y2 - 9 * uy - 4 * ux),
+            (x2 - 9 * ux - 4 * uy, y2 - 9 * uy + 4 * ux),
+        ]
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in corners)
+        self.add(f'<polygon points="{points}" fill="{colour}"></polygon>')
+
+    def svg(self):
+        head = (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" '
+            f'width="{self.width}" style="max-width:100%" font-family="sans-serif" role="img" '
+            f'aria-label="{self.title}">'
+        )
+        # The colours are those of an image; inside a page the picture is not the root.
+        style = (
+            "<style>svg:root { color: #1f2328 } "
+            "@media (prefers-color-scheme: dark) { svg:root { color: #e6edf3 } }</style>"
+        )
+        lines = [head, f"<title>{self.title}</title>", style, *self.parts, "</svg>"]
+        return "\n".join(lines) + "\n"
+
+
+def lease():
+    """Two clocks: the client's deadline comes before the server's expiry, whatever replies do."""
+    it = Picture("A lease: the client counts from before it asked, so it stops before the key expires", 760, 330)
+    sent, set_, granted, renewal, deadline, expiry = 90, 125, 160, 300, 560, 655
+    client, server = 70, 150
+    it.text(80, client + 20, "client", "end")
+    it.text(80, server + 20, "server", "end")
+    it.bar(granted, client, deadline - granted, 32, GREEN, "lease is valid for its holder")
+    it.bar(set_, server, expiry - set_, 32, BLUE, "key exists: no other client is granted the lock")
+    it.arrow(sent, client + 32, set_, server, GREY)
+    it.arrow(set_, server, granted, client + 32, GREY)
+    it.text(sent, client - 30, "T1: acquire sent", "start")
+    it.line(sent, client - 24, sent, client + 32, GREY, True)
+    it.arrow(renewal, client + 32, renewal + 35, server, GREY)
+    it.text(renewal, client - 10, "TTL/3: renewal moves both ends on")
+    it.line(deadline, client - 6, deadline, server + 54, RED, True)
+    it.text(deadline, client - 12, "deadline = T1 + TTL - drift", colour=RED)
+    it.line(expiry, server, expiry, server + 54, BLUE, True)
+    it.text(expiry, server + 70, "key expires", colour=BLUE)
+    it.text(deadline - 6, server + 52, "lost() resolves here", "end", RED)
+    it.text(deadline - 6, server + 70, "at the latest, without a reply", "end", RED)
+    y = 270
+    boxes = [(60, "acquiring"), (230, "held"), (400, "releasing"), (570, "released")]
+    for x, words in boxes:
+        it.bar(x, y, 110, 34, GREEN if words == "held" else GREY, words)
+    for x, _ in boxes[:-1]:
+        it.arrow(x + 112, y + 17, x + 168, y + 17)
+    it.text(285, y + 52, "or lost: expired, gone, no quorum, suspended, shut down, held longest", colour=RED)
+    return it
+
+
+def quorum():
+    """Two leases on five servers, with the default quorum and a larger one."""
+    it = Picture("Two quorums of five servers: how many they share decides how many may forget", 760, 330)
+    for top, needed in [(20, 3), (180, 4)]:
+        shared = 2 * needed - 5
+        first, last = range(needed), range(5 - needed, 5)
+        for server in range(5):
+            both = server in first and server in last
+            it.circle(200 + 85 * server, top + 70, 26, RED if both else GREY, f"s{server + 1}")
+        it.bar(165, top + 26, 85 * (needed - 1) + 70, 88, GREEN, dashed=True)
+        it.bar(165 + 85 * (5 - needed), top + 18, 85 * (needed - 1) + 70, 104, BLUE, dashed=True)
+        it.text(20, top + 64, "N = 5", "start")
+        it.text(20, top + 84, f"q = {needed}", "start")
+        it.text(165, top + 16, "grants of lease A", "start", GREEN, 12)
+        it.text(575, top + 12, "grants of lease B", "end", BLUE, 12)
+        it.text(610, top + 54, f"2q - N = {shared} shared", "start", RED)
+        it.text(610, top + 76, f"k = {shared - 1} may forget", "start")
+        it.text(610, top + 98, f"f = {5 - needed} may be down", "start")
+    it.text(380, 322, "While one shared server remembers lease A, lease B cannot be granted.")
+    return it
+
+
+# From whom, to whom, what is said, and whether it is a push or reply. Change this list with the mechanism.
+HAND_OVER = [
+    ("waiter 1", "line", "joins the line: no command", True),
+    ("waiter 2", "line", "joins the line: no command", True),
+    ("holder", "server", "release = acquire for waiter 1, instead of the holder", False),
+    ("server", "waiter 1", "granted, with its token: one round trip", False),
+    ("waiter 1", "server", "release = acquire for waiter 2", False),
+    ("server", "waiter 2", "granted, with its token", False),
+    ("waiter 2", "server", "release: nobody is in line", False),
+    ("server", "other", "push: the key has changed", True),
+    ("other", "server", "acquire, by one waiter of that process", False),
+]
+
+
+def hand_over():
+    it = Picture("Hand-over: within a process in one round trip, between processes by a push", 760, 430)
+    places = {"holder": 70, "waiter 1": 190, "waiter 2": 310, "line": 250, "server": 520, "other": 690}
+    names = {"other": "other process"}
+    for name, x in places.items():
+        if name != "line":
+            it.bar(x - 52, 34, 104, 30, BLUE if name == "server" else GREY, names.get(name, name))
+            it.line(x, 64, x, 420, GREY, True)
+    it.text(190, 22, "one process", colour=GREY)
+    it.line(18, 28, 362, 28)
+    y = 92
+    for sender, receiver, words, is_light in HAND_OVER:
+        x1, x2 = places[sender], places[receiver]
+        if receiver == "line":
+            it.text(x1 + 8, y + 4, words, "start", GREY, 12)
+        else:
+            it.arrow(x1, y, x2, y, BLUE if is_light else "currentColor", is_light)
+            it.text((x1 + x2) / 2, y - 5, words, size=12)
+        y += 38
+    return it
+
+
+PICTURES = {"lease": lease, "quorum": quorum, "hand-over": hand_over}
+
+
+def main(arguments):
+    stale = []
+    for name, draw in PICTURES.items():
+        path = DIRECTORY / f"{name}.svg"
+        fresh = draw().svg()
+        if arguments == ["--check"]:
+            if not path.exists() or path.read_text() != fresh:
+                stale.append(path.name)
+        else:
+            path.write_text(fresh)
+    if stale:
+        print("not as described: " + ", ".join(stale) + " (run scripts/pictures.py)", file=sys.stderr)
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
