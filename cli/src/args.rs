@@ -76,6 +76,11 @@ pub struct Run {
     #[arg(long, value_name = "TIME", default_value = TTL, value_parser = duration)]
     pub ttl: Duration,
 
+    /// Keep the lock from others until this long after it was acquired, even if the command ends sooner:
+    /// with -n, one of many hosts runs a line that all of them have in their crontab
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub hold_at_least: Option<Duration>,
+
     /// End the command and release the lock when it has been held for this long; TERM comes a third of
     /// the TTL before
     #[arg(long, value_name = "TIME", value_parser = duration)]

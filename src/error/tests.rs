@@ -355,7 +355,12 @@ fn misuse() -> Vec<String> {
             RetryError::LongestBelowFirst { first: ms(200), longest: ms(100) },
         RetryError::NoAttempt => RetryError::NoAttempt,
     ]);
-    all.extend(each![BoundsError::AtMostZero => BoundsError::AtMostZero]);
+    all.extend(each![
+        BoundsError::NoTimeAtMost => BoundsError::NoTimeAtMost,
+        BoundsError::TooLongAtLeast(_) =>
+            BoundsError::TooLongAtLeast(Duration::from_secs(172_800)),
+        BoundsError::Crossed { .. } => BoundsError::Crossed { at_least: ttl, at_most: worth },
+    ]);
     let two_of_three_and_three_of_five =
         may_coexist(&["a", "b", "c"], 2, &["a", "b", "c", "d", "e"], 3);
     all.push(two_of_three_and_three_of_five.unwrap_err().to_string());

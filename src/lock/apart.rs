@@ -25,6 +25,7 @@ use super::follow::ask_one;
 use super::hold::Hold;
 use super::order::Replicas;
 use super::parameters::Parameters;
+use super::parting::Parting;
 use super::question::Apart;
 use super::scripts;
 use crate::clock;
@@ -146,9 +147,9 @@ impl Pieces<'_> {
     async fn release(&mut self) -> Result<Answer, Reason> {
         let mut all = Answer::Granted(None);
         for names in self.hold.names_at(self.server) {
-            let owners = [self.hold.owner.value()].into_iter().chain(self.hold.predecessor());
-            let answer =
-                self.ask(scripts::release(), names.lock(), owners, Answer::of_owned).await?;
+            let parting = Parting::of(self.hold);
+            let (script, arguments) = (parting.script(), parting.arguments());
+            let answer = self.ask(script, names.lock(), arguments, Answer::of_owned).await?;
             if !matches!(answer, Answer::Granted(_)) {
                 all = answer;
             }

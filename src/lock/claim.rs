@@ -28,6 +28,7 @@ use super::order::Order;
 use super::owner::Owner;
 use super::parameters::Parameters;
 use super::participant::{Lanes, Participant};
+use super::parting::Parting;
 use super::question::{Apart, Question};
 use super::rare::Vacate;
 use super::round::{Answered, Round};
@@ -190,9 +191,10 @@ impl Claim {
         }
         let keys = self.counts();
         let shares = self.hold.shares().zip(keys.iter());
+        let parting = Parting::of(&self.hold);
         let parameters: OneOrMany<Parameters<'_>> =
-            shares.map(|(names, keys)| release(&self.hold, names, keys)).collect();
-        let commands = scripted(scripts::release(), &parameters);
+            shares.map(|(names, keys)| parting.parameters(names, keys)).collect();
+        let commands = scripted(parting.script(), &parameters);
         let owed_until = Some(pointless_at(&self.hold));
         let question =
             Question { owed_until, ..Question::own(&commands, Answer::of_owned, Apart::Release) };
@@ -267,22 +269,6 @@ pub(super) fn extension<'a>(
     parameters
 }
 
-/// What a release of these locks of a hold says, for which nothing has to be known of its success.
-pub(super) fn release<'a>(hold: &'a Hold, names: &'a [Names], keys: &'a [u8]) -> Parameters<'a> {
-    release_of([Some(hold.owner.value()), hold.predecessor()], names, keys)
-}
-
-pub(super) fn release_of<'a>(
-    owners: [Option<&'a [u8]>; 2],
-    names: &'a [Names],
-    keys: &'a [u8],
-) -> Parameters<'a> {
-    let mut parameters = Parameters::of_keys(keys);
-    parameters.extend(names.iter().map(Names::lock));
-    parameters.extend(owners.into_iter().flatten());
-    parameters
-}
-
 /// From when on there is nothing left to release.
 fn pointless_at(hold: &Hold) -> Moment {
     clock::now().after(hold.term.ttl() + FROZEN_MAX)
@@ -291,15 +277,15 @@ fn pointless_at(hold: &Hold) -> Moment {
 /// Queues the release on servers that may have been asked and are owed it, and where an acquire may
 /// still arrive behind the release that was answered.
 pub(super) fn give_back(hold: &Hold, is_owed: &dyn Fn(usize) -> bool) {
-    free(hold, is_owed, Some(hold.owner.value()));
+    free(hold, is_owed, &Parting::of(hold));
 }
 
 /// The same of what the one before it had.
 pub(super) fn give_back_predecessor(hold: &Hold, is_owed: &dyn Fn(usize) -> bool) {
-    free(hold, is_owed, None);
+    free(hold, is_owed, &Parting::of_owners([None, hold.predecessor()], None));
 }
 
-fn free(hold: &Hold, is_owed: &dyn Fn(usize) -> bool, owner: Option<&[u8]>) {
+fn free(hold: &Hold, is_owed: &dyn Fn(usize) -> bool, parting: &Parting<'_>) {
     // The clock is not read where nothing is owed.
     let pointless_at = LazyCell::new(|| pointless_at(hold));
     for (server, participant) in hold.participants.iter().enumerate() {
@@ -326,8 +312,8 @@ fn free(hold: &Hold, is_owed: &dyn Fn(usize) -> bool, owner: Option<&[u8]>) {
         drop(binding);
         let names = hold.names_at(server);
         let keys = count(names.len());
-        let parameters = release_of([owner, hold.predecessor()], names, &keys);
-        let release = Command::Script(scripts::release(), parameters.words());
+        let parameters = parting.parameters(names, &keys);
+        let release = Command::Script(parting.script(), parameters.words());
         let began_on = began_on.as_deref().filter(|_| !is_moved && !is_doubtful);
         #[cfg(test)]
         let (lane, began_on) = if Mutant::ReleasedOverAnotherConnection.is_on() {

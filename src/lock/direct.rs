@@ -250,7 +250,7 @@ pub(super) async fn release(hold: &Hold) -> Option<Round> {
 }
 
 fn send_release(hold: &Hold, waker: &Waker) -> Option<Sent<1>> {
-    if !decides_alone(hold) || hold.predecessor().is_some() {
+    if !decides_alone(hold) || hold.predecessor().is_some() || hold.rest().is_some() {
         return None;
     }
     let participant = &hold.participants[0];

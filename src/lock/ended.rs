@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::names::Names;
 use super::one_or_many::OneOrMany;
 use super::owner::Owner;
+use super::rare::Rest;
 use crate::policy::Moment;
 
 /// A successor that serves for longer than this is followed by then.
@@ -23,6 +24,8 @@ pub(super) struct Ended {
     pub(super) owner: Owner,
     pub(super) names: OneOrMany<Names>,
     pub(super) ttl: Duration,
+    /// Where its locks are to stay taken for a while.
+    pub(super) rest: Option<Rest>,
     pub(super) at: Moment,
 }
 
@@ -63,7 +66,7 @@ mod tests {
         let add = |ms| {
             let names = [Names::new(b"", b"a").unwrap()].into_iter().collect();
             let (owner, ttl) = (Owner::fresh(None, None), Duration::from_secs(10));
-            recently.add(Ended { owner, names, ttl, at: at(ms) });
+            recently.add(Ended { owner, names, ttl, rest: None, at: at(ms) });
         };
         let taken = |ms| recently.take(at(ms)).map(|ended| ended.at).collect::<Vec<_>>();
         add(0);

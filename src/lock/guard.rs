@@ -32,6 +32,7 @@ impl<F: Fencing> Guard<F> {
     pub(crate) const FENCED: bool = F::FENCED;
 
     pub(crate) fn new(lease: Lease) -> Self {
+        lease.begin_rest();
         let fencing = F::from_token(lease.token());
         Self { lease, fencing }
     }

@@ -65,6 +65,11 @@ impl Lease {
         self.granted_by.report(self.hold())
     }
 
+    /// Its holder knows of it.
+    pub(crate) fn begin_rest(&self) {
+        self.hold().begin_rest();
+    }
+
     pub(crate) fn token(&self) -> Option<u64> {
         self.hold().token()
     }
@@ -203,7 +208,8 @@ impl Lease {
         let hold = self.claim.hold().clone();
         let (core, lines) = (&hold.core, self.engine.lines());
         let [names] = &hold.names[..] else { return false };
-        if lines.are_none() || core.is_shut_down() || !hold.is_connected() {
+        if lines.are_none() || core.is_shut_down() || !hold.is_connected() || hold.rest().is_some()
+        {
             return false;
         }
         if Handle::try_current().is_err() {

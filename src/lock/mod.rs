@@ -44,6 +44,7 @@ mod own;
 pub(crate) mod owner;
 mod parameters;
 mod participant;
+mod parting;
 mod question;
 pub(crate) mod race;
 mod rare;

@@ -15,6 +15,7 @@ pub(crate) struct Order {
     pub(crate) is_fenced: bool,
     pub(crate) is_renewed: bool,
     pub(crate) replicas: Option<Replicas>,
+    /// How long it is to be held beside what its TTL says.
     pub(crate) bounds: Bounds,
 }
 

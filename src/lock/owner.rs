@@ -39,15 +39,7 @@ impl Owner {
     pub(super) const NOBODY: Self = Self::Plain([b'0'; ID_LENGTH]);
 
     pub(crate) fn fresh(fingerprint: Option<&str>, label: Option<&str>) -> Self {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut id = [0; ID_LENGTH];
-        let random = clock::random_id();
-        #[cfg(test)]
-        let random = clock::simulated::reused_id().unwrap_or(random);
-        for (digits, byte) in id.chunks_exact_mut(2).zip(random) {
-            digits[0] = DIGITS[usize::from(byte >> 4)];
-            digits[1] = DIGITS[usize::from(byte & 15)];
-        }
+        let id = fresh_id();
         let part = |mark, text: Option<_>| text.map_or(["", ""], |text| [mark, text]);
         let parts = [part("@", fingerprint), part(":", label)].map(|part| part.map(str::as_bytes));
         let [[at, print], [colon, label]] = parts;
@@ -55,6 +47,15 @@ impl Owner {
             return Self::Plain(id);
         }
         Self::Extended([&id[..], at, print, colon, label].concat().into())
+    }
+
+    /// One with another id, and the same text for people: a lock whose value it is has no owner.
+    pub(super) fn another(&self) -> Self {
+        let id = fresh_id();
+        match self {
+            Self::Plain(_) => Self::Plain(id),
+            Self::Extended(value) => Self::Extended([&id, &value[ID_LENGTH..]].concat().into()),
+        }
     }
 
     /// What stands under the lock key while this owner holds it.
@@ -72,6 +73,19 @@ impl Owner {
         let id = self.value().first_chunk();
         *id.expect("a value begins with its id")
     }
+}
+
+fn fresh_id() -> [u8; ID_LENGTH] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut id = [0; ID_LENGTH];
+    let random = clock::random_id();
+    #[cfg(test)]
+    let random = clock::simulated::reused_id().unwrap_or(random);
+    for (digits, byte) in id.chunks_exact_mut(2).zip(random) {
+        digits[0] = DIGITS[usize::from(byte >> 4)];
+        digits[1] = DIGITS[usize::from(byte & 15)];
+    }
+    id
 }
 
 impl fmt::Debug for Owner {

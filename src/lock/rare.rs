@@ -1,10 +1,13 @@
 //! What few holds have.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use super::names::Names;
 use super::order::Replicas;
-use crate::policy::{Bounds, Relay};
+use super::owner::Owner;
+use crate::clock;
+use crate::policy::{Bounds, Moment, Relay};
 
 /// See the module's documentation.
 #[derive(Default)]
@@ -15,8 +18,23 @@ pub(super) struct Rare {
     pub(super) replicas: Option<Replicas>,
     /// How long it is to be held beside what its TTL says.
     pub(super) bounds: Bounds,
+    /// Until when its locks stay taken, once its holder knows of it.
+    pub(super) rest: OnceLock<Rest>,
     /// The value of an owner of this process that has some of the locks, and answers for itself.
     pub(super) part: Option<Box<[u8]>>,
+}
+
+/// Until when locks stay taken that are given back, and the value under their keys meanwhile.
+pub(super) struct Rest {
+    pub(super) until: Moment,
+    pub(super) value: Owner,
+}
+
+impl Rest {
+    /// How long the locks are still to stay taken, unless that is over.
+    pub(super) fn left(&self) -> Option<Duration> {
+        Some(self.until.since(clock::now())).filter(|left| !left.is_zero())
+    }
 }
 
 /// That a lock went from hand to hand.

@@ -1,8 +1,8 @@
 //! What was given back to a master is given back to its successor as well.
 
-use super::claim::{FROZEN_MAX, count, release_of};
+use super::claim::{FROZEN_MAX, count};
 use super::core::Core;
-use super::scripts;
+use super::parting::Parting;
 use crate::clock;
 use crate::policy::Redelivery;
 use crate::server::command::Command;
@@ -17,8 +17,9 @@ pub(super) fn give_back_again(core: &Core) {
         };
         let keys = count(ended.names.len());
         let owner = [Some(ended.owner.value()), None];
-        let parameters = release_of(owner, &ended.names, &keys);
-        let release = Command::Script(scripts::release(), parameters.words());
+        let parting = Parting::of_owners(owner, ended.rest.as_ref());
+        let parameters = parting.parameters(&ended.names, &keys);
+        let release = Command::Script(parting.script(), parameters.words());
         let node = place.node(slot);
         let again = Redelivery::new(ended.at.after(ended.ttl + FROZEN_MAX), false);
         node.owe(node.pick_lane(), None, slot, release, again);

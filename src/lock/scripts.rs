@@ -16,6 +16,7 @@ static CATALOG: LazyLock<[Script; 5]> = LazyLock::new(|| {
 
 static TAKE: LazyLock<Script> = LazyLock::new(|| rare(include_str!("../../scripts/take.lua")));
 static MINT: LazyLock<Script> = LazyLock::new(|| rare(include_str!("../../scripts/mint.lua")));
+static KEEP: LazyLock<Script> = LazyLock::new(|| rare(include_str!("../../scripts/keep.lua")));
 #[cfg(feature = "inspect")]
 static INSPECT: LazyLock<Script> =
     LazyLock::new(|| rare(include_str!("../../scripts/inspect.lua")));
@@ -56,6 +57,10 @@ pub(crate) fn take() -> &'static Script {
 
 pub(crate) fn mint() -> &'static Script {
     &MINT
+}
+
+pub(crate) fn keep() -> &'static Script {
+    &KEEP
 }
 
 #[cfg(feature = "inspect")]

@@ -10,14 +10,14 @@ use tokio::time::timeout;
 use super::answer::{Answer, Reason};
 use super::apart::ask_apart;
 use super::asked::{Asked, reply_to};
-use super::claim::{count, give_back, release};
+use super::claim::{count, give_back};
 use super::engine::Engine;
 use super::follow::follow;
 use super::held::Held;
 use super::parameters::Parameters;
+use super::parting::Parting;
 use super::question::Apart;
 use super::race::all;
-use super::scripts;
 use crate::net::connection::Connection;
 use crate::net::refusal::Code;
 use crate::policy::{Loss, Verdict};
@@ -28,7 +28,8 @@ use crate::server::command::Command;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Shutdown {
-    /// Names of the locks that are free now, or were no longer held by this locker.
+    /// Names of the locks that are free now, stay locked until their
+    /// [`hold_at_least`](crate::LockRequest::hold_at_least) is over, or were no longer held by this locker.
     pub released: Vec<String>,
     /// Names of the locks that may stay locked until their TTL is over, each with the reason.
     pub unreleased: Vec<(String, String)>,
@@ -108,14 +109,17 @@ impl Ending {
     async fn release_on(&self, connection: Arc<Connection>, shares: Vec<Share>) {
         let names = |&(member, server): &Share| self.held[member].names_at(server);
         let counts: Vec<Decimal> = shares.iter().map(|share| count(names(share).len())).collect();
-        let parameters: Vec<Parameters<'_>> = shares
+        let partings: Vec<Parting<'_>> =
+            shares.iter().map(|share| Parting::of(&self.held[share.0])).collect();
+        let parameters: Vec<Parameters<'_>> = partings
             .iter()
-            .zip(&counts)
-            .map(|(share, count)| release(&self.held[share.0], names(share), count))
+            .zip(shares.iter().zip(&counts))
+            .map(|(parting, (share, count))| parting.parameters(names(share), count))
             .collect();
-        let commands: Vec<Command<'_>> = parameters
+        let commands: Vec<Command<'_>> = partings
             .iter()
-            .map(|parameters| Command::Script(scripts::release(), parameters.words()))
+            .zip(&parameters)
+            .map(|(parting, parameters)| Command::Script(parting.script(), parameters.words()))
             .collect();
         match begin_all(&connection, &commands).await {
             Ok(calls) => {

@@ -40,6 +40,7 @@ pub(crate) enum Mutant {
     PushIsASignOfLife,
     LostCounterIsBelieved,
     DrawnWithoutTheLock,
+    RestIsForgotten,
     // What `mastership` has to withstand: it is searched beside the simulation.
     OlderOneReturns,
     OneSentinelIsEnough,

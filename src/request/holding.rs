@@ -8,6 +8,49 @@ use crate::lock::fencing::Fencing;
 use crate::{Error, Guard};
 
 impl<F: Fencing> LockRequest<F> {
+    /// Keeps the lock from others until this long after its grant, even if it is released sooner.
+    ///
+    /// Many processes that want to do the same short work at the same moment then do it once: a process
+    /// that comes late by less than this time finds the lock held. A release, a dropped guard and
+    /// [`Locker::shutdown`](crate::Locker::shutdown) end the lease as usual and leave its key until then;
+    /// the process need not wait for that, nor live that long. Others see a holder with the label of this
+    /// request. The lock is not handed over before then;
+    /// [`Locker::break_lease`](crate::Locker::break_lease) can free it.
+    ///
+    /// A server that loses its data, and a guard that is lost, end this time too. A killed process releases
+    /// nothing: its lock is free when its TTL is over, so choose a TTL as long as this time if that
+    /// matters. If a release reaches a server late, the lock stays locked there for as much longer, at
+    /// most for one TTL. At most 24 hours.
+    ///
+    /// # Errors
+    ///
+    /// Awaiting the request is [`Error::is_misuse`] for more than 24 hours, and for more
+    /// than [`LockRequest::hold_at_most`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    ///
+    /// // On each of many hosts, at two in the morning by its own clock.
+    /// match locker.try_lock("nightly").hold_at_least(Duration::from_secs(50)).await {
+    ///     Ok(guard) => {
+    ///         report().await;
+    ///         guard.release().await?;
+    ///     }
+    ///     Err(error) if error.is_contended() => {}
+    ///     Err(error) => return Err(error),
+    /// }
+    /// # async fn report() {}
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn hold_at_least(mut self, time: Duration) -> Self {
+        self.asked.bounds.at_least = Some(time);
+        self
+    }
+
     /// Ends the lease this long after its grant, although it is renewed: for work that must end.
     ///
     /// Renewal stops in time, and the guard is lost at that moment ([`Loss::HeldLongest`]);

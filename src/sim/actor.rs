@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::history::{At, Claim, Grant, Lease, Signal};
+use super::history::{At, Claim, Grant, Lease, Rest, Signal};
 use super::plan::{CONNECT_TIMEOUT, Fault, command_timeout, host, key};
 use super::prng::Prng;
 use super::register::Register;
@@ -20,6 +20,8 @@ use crate::policy::Moment;
 
 /// Timers go off at whole milliseconds.
 const TICKS: Duration = Duration::from_millis(2);
+/// Maximum time that a lock stays taken after its grant: less than what is waited for at the end of a run.
+const REST_MAX: Duration = Duration::from_secs(3);
 /// A resource that writes reach late, now and then far later than their sender's lease.
 const WRITES_LATE_PERCENT: u64 = 15;
 
@@ -92,6 +94,11 @@ impl Actor {
         let is_renewed = self.prng.percent(60);
         let request = if is_renewed { request } else { request.no_renewal() };
         let request = request.ttl(ttl);
+        let rest = match self.world.plan.has_rests && self.prng.percent(40) {
+            true => self.up_to(REST_MAX.min(longest / 2)),
+            false => Duration::ZERO,
+        };
+        let request = if rest.is_zero() { request } else { request.hold_at_least(rest) };
         let patience = if self.prng.percent(15) { self.up_to(longest / 4) } else { Duration::MAX };
         let (begun, stood_still) = (elapsed(), self.client.stood_still());
         let outcome = timeout(patience, request.into_future()).await;
@@ -101,7 +108,7 @@ impl Actor {
         match outcome {
             Err(_) => self.count("acquires cancelled"),
             Ok(Err(_)) => self.count("acquires refused"),
-            Ok(Ok(guard)) => self.hold(guard, name, ttl, begun).await,
+            Ok(Ok(guard)) => self.hold(guard, name, ttl, begun, rest).await,
         }
     }
 
@@ -141,7 +148,7 @@ impl Actor {
         }
     }
 
-    async fn hold(&mut self, guard: Guard, name: usize, ttl: Duration, begun: At) {
+    async fn hold(&mut self, guard: Guard, name: usize, ttl: Duration, begun: At, rest: Duration) {
         let granted = elapsed();
         let token = guard.fence().get();
         let mut held = Held { name, token, ttl, deadline: Moment::from_nanos(0), until: granted };
@@ -174,11 +181,24 @@ impl Actor {
         self.world.history().leases.push(lease);
         match end {
             End::Release => match guard.release().await {
-                Ok(()) => self.count("releases"),
+                Ok(()) => {
+                    self.count("releases");
+                    self.note_rest(name, begun, rest);
+                }
                 Err(_) => self.count("releases unconfirmed"),
             },
             End::Drop => drop(guard),
             End::Lost => self.count("losses"),
+        }
+    }
+
+    /// A lock was given back that is to stay taken for `rest` after its grant, which came after `begun`;
+    /// less what clocks may be apart.
+    fn note_rest(&self, name: usize, begun: At, rest: Duration) {
+        let (from, until) = (elapsed(), begun + rest * 98 / 100);
+        if from < until && !self.world.plan.is_beyond {
+            self.count("rests");
+            self.world.history().rests.push(Rest { name, from, until });
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::history::{Breach, Claim, Lease, Signal};
+use super::history::{Breach, Claim, Lease, Rest, Signal};
 use crate::support::leases;
 
 /// A timer may be this much late: tokio's count in milliseconds, and by the wrong rate.
@@ -48,6 +48,17 @@ pub(crate) fn signals_too_late(signals: &[Signal]) -> Vec<Breach> {
     };
     let late = signals.iter().filter(|signal| signal.at > latest(signal));
     late.map(|signal| Breach { check: "late loss", text: format!("{signal:?}") }).collect()
+}
+
+/// Nobody is granted a lock that is to stay taken.
+pub(crate) fn rests_are_broken(rests: &[Rest], leases: &[Lease]) -> Vec<Breach> {
+    let breaks = |rest: &Rest, lease: &Lease| {
+        lease.name == rest.name && rest.from < lease.granted && lease.granted < rest.until
+    };
+    let pairs = rests.iter().flat_map(|rest| leases.iter().map(move |lease| (rest, lease)));
+    let broken = pairs.filter(|(rest, lease)| breaks(rest, lease));
+    let text = |(rest, lease)| format!("{lease:?} in {rest:?}");
+    broken.map(|pair| Breach { check: "taken too soon", text: text(pair) }).collect()
 }
 
 mod tests {
@@ -109,5 +120,16 @@ mod tests {
             signals_too_late(&[Signal { name: 0, token: 1, ttl, at: at(moment), asked_by }]).len()
         };
         assert_eq!((found(50 + 988 + 8), found(50 + 988 + 9)), (0, 1));
+    }
+
+    #[test]
+    fn a_grant_in_the_time_that_a_lock_stays_taken_is_found() {
+        let rest = Rest { name: 0, from: ms(20), until: ms(30) };
+        let found = |name, granted| {
+            let taken = lease(name, 1, (0, granted, 40));
+            rests_are_broken(std::slice::from_ref(&rest), &[taken]).len()
+        };
+        assert_eq!([found(0, 20), found(0, 21), found(0, 29), found(0, 30)], [0, 1, 1, 0]);
+        assert_eq!(found(1, 25), 0, "another name");
     }
 }

@@ -72,6 +72,14 @@ pub(crate) struct Signal {
     pub(crate) asked_by: Moment,
 }
 
+/// A lock that was given back for certain before its time, and was to stay taken until then.
+#[derive(Clone, Debug)]
+pub(crate) struct Rest {
+    pub(crate) name: usize,
+    pub(crate) from: At,
+    pub(crate) until: At,
+}
+
 /// A broken promise that shows where it is broken.
 #[derive(Clone, Debug)]
 pub(crate) struct Breach {
@@ -84,6 +92,7 @@ pub(crate) struct History {
     pub(crate) leases: Vec<Lease>,
     pub(crate) claims: Vec<Claim>,
     pub(crate) signals: Vec<Signal>,
+    pub(crate) rests: Vec<Rest>,
     pub(crate) breaches: Vec<Breach>,
     pub(crate) counts: BTreeMap<&'static str, u64>,
     pub(crate) notes: Vec<(At, String)>,

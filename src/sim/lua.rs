@@ -117,6 +117,8 @@ fn mutated(script: &Bytes) -> Bytes {
               redis.call('PEXPIRE', KEYS[lock], ARGV[2 * lock])
             end",
         )
+    } else if Mutant::RestIsForgotten.is_on() {
+        ("redis.call('SET', KEYS[lock], ARGV[3], 'PX', ARGV[2])", "redis.call('DEL', KEYS[lock])")
     } else if Mutant::AnyClockIsBelieved.is_on() {
         ("if token > tonumber(counter) + 1000000 and", "if false and")
     } else if Mutant::CountersPerServer.is_on() {

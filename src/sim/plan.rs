@@ -87,6 +87,8 @@ pub(crate) struct Plan {
     pub(crate) has_unfenced: bool,
     /// Servers compare and delete without a script.
     pub(crate) deletes_if_equal: bool,
+    /// Some locks stay taken for a while after their release.
+    pub(crate) has_rests: bool,
     /// More servers lose keys than the quorum allows for, and nothing guards against restarts.
     pub(crate) is_beyond: bool,
 }
@@ -113,6 +115,7 @@ impl Plan {
             faults,
             has_unfenced: false,
             deletes_if_equal: false,
+            has_rests: false,
             is_beyond,
         };
         // Last, so that what was decided before them stays as it was when a seed found something.
@@ -128,6 +131,7 @@ impl Plan {
         plan.faults.extend(more.iter().filter(|_| prng.percent(30)));
         plan.has_unfenced = prng.percent(40);
         plan.deletes_if_equal = prng.percent(40);
+        plan.has_rests = prng.percent(30);
         plan
     }
 
@@ -165,7 +169,10 @@ impl fmt::Display for Plan {
             f,
             "seed {seed}: {quorum} of {servers}, {clients} clients of {tasks}, {names} locks{}, \
              TTL up to {longest_ttl:?}, {:?} long, latency {:?}, {:?}{}{}",
+            "seed {seed}: {quorum} of {servers}, {clients} clients of {tasks}, {names} locks{}{}, \
+             TTL up to {longest_ttl:?}, {:?} long, latency {:?}, {:?}{}",
             if self.has_unfenced { " and an unfenced one" } else { "" },
+            if self.has_rests { ", at rest for a while" } else { "" },
             self.length,
             self.latency,
             self.faults,

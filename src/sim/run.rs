@@ -234,6 +234,7 @@ fn verdict(world: &World, registers: &[Register]) -> Outcome {
         }
     }
     breaches.extend(checks::claims_too_long(&history.claims));
+    breaches.extend(checks::rests_are_broken(&history.rests, &history.leases));
     breaches.extend(checks::signals_too_late(&history.signals));
     Outcome {
         plan: plan.clone(),

@@ -12,6 +12,7 @@ use super::server::Session;
 use super::world::World;
 use crate::lock::scripts;
 use crate::policy::Moment;
+use crate::server::script::Script;
 
 /// A renewal that was on its way when the lock was given back may come this much later.
 const RENEWAL_SLACK: Duration = Duration::from_millis(100);
@@ -67,7 +68,10 @@ impl What {
 }
 
 fn deed<'a>(script: &Bytes, words: &'a [Bytes]) -> Option<Deed<'a>> {
-    let number = scripts::catalog().iter().position(|known| known.text().as_bytes() == script)?;
+    let is_known = |known: &Script| known.text().as_bytes() == script;
+    let number = scripts::catalog().iter().position(is_known);
+    // What keeps a lock from others gives it back too.
+    let number = number.or_else(|| is_known(scripts::keep()).then_some(2))?;
     let count: usize = std::str::from_utf8(words.first()?).ok()?.parse().ok()?;
     let (keys, argv) = words[1..].split_at_checked(count)?;
     let (_stamp, argv) = argv.split_last()?;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use leasehold::{Event, Locker, Loss};
+use leasehold_resp::Frame;
 use leasehold_testing::{Cluster, Fleet, RedisServer, eventually, soon};
 
 /// Renewed often; longer than a busy machine keeps a process waiting.
@@ -13,6 +14,11 @@ const SHORT: Duration = Duration::from_millis(900);
 const LONG: Duration = Duration::from_secs(3600);
 /// Longer than a lease of [`SHORT`] that is not renewed.
 const LIMIT: Duration = Duration::from_secs(2);
+
+fn pttl(server: &RedisServer, key: &str) -> i64 {
+    let Frame::Integer(left) = server.cli(&["PTTL", key]) else { panic!("no PTTL") };
+    left
+}
 
 async fn connect(urls: impl IntoIterator<Item = String>) -> Locker {
     // Servers that have just started would be kept from voting for a TTL.
@@ -32,6 +38,86 @@ async fn is_held_for_its_limit(locker: &Locker, name: &str, is_there: impl Fn() 
     let error = guard.release().await.unwrap_err();
     assert!(error.is_lost() && error.loss() == Some(Loss::HeldLongest), "{error}");
     eventually("it is free", || !is_there()).await;
+}
+
+/// Taken until its time and not longer, by nobody, however it is given back.
+async fn stays_taken(urls: Vec<String>, keys: impl Fn(&str) -> Vec<i64>) {
+    let (locker, other) = (connect(urls.clone()).await, connect(urls).await);
+    let take = async |name: &str| {
+        let request = locker.lock(name).ttl(SHORT).hold_at_least(LONG).label("nightly");
+        soon("a lock", request.into_future()).await.unwrap()
+    };
+    let (released, dropped, shut) = (take("a").await, take("b").await, take("c").await);
+    released.release().await.unwrap();
+    drop(dropped);
+    let ended = locker.shutdown(SHORT).await;
+    assert!(ended.unreleased.is_empty(), "{ended:?}");
+    drop(shut);
+    assert_eq!(locker.stats().held, 0);
+    let hour = i64::try_from(LONG.as_millis()).unwrap();
+    for name in ["a", "b", "c"] {
+        eventually("it stays taken, on every server, beyond its TTL", || {
+            let lasting = |left: &i64| (hour / 2..=hour).contains(left);
+            keys(name).iter().all(lasting)
+        })
+        .await;
+        let error = other.try_lock(name).await.map(|_| ()).unwrap_err();
+        let holder = error.report().holder().expect("it says so");
+        assert_eq!((error.is_contended(), holder.label.as_deref()), (true, Some("nightly")));
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_is_held_at_least_stays_taken_however_it_is_given_back() {
+    let server = RedisServer::start();
+    stays_taken(vec![server.url()], |key| vec![pttl(&server, key)]).await;
+}
+
+#[tokio::test]
+async fn a_quorums_lock_that_is_held_at_least_stays_taken_on_each_server() {
+    let fleet = Fleet::start(3);
+    stays_taken(fleet.urls(), |key| fleet.iter().map(|it| pttl(it, key)).collect()).await;
+}
+
+#[cfg(feature = "cluster")]
+#[tokio::test]
+async fn a_clusters_lock_that_is_held_at_least_stays_taken() {
+    let cluster = Cluster::start();
+    let master = |key: &str| cluster.master_of(cluster.slot(key));
+    let left = |key: &str| vec![pttl(cluster.nodes().nth(master(key)).unwrap(), key)];
+    stays_taken(vec![cluster.seed_url(3)], left).await;
+}
+
+/// Those who wait in this process and in another get it then: it is not handed over before, and the time
+/// is over by itself.
+#[tokio::test]
+async fn who_waits_gets_a_lock_once_it_has_been_held_for_long_enough() {
+    let server = RedisServer::start();
+    let (locker, other) = (connect([server.url()]).await, connect([server.url()]).await);
+    let at_least = Duration::from_secs(3);
+    let guard = locker.lock("a").ttl(LONG).hold_at_least(at_least).await.unwrap();
+    let waiting = [&locker, &other].map(|locker| {
+        let request = locker.lock("a").into_future();
+        tokio::spawn(async move { request.await.unwrap().release().await.unwrap() })
+    });
+    for locker in [&locker, &other] {
+        eventually("it waits", || locker.stats().waiting == 1).await;
+    }
+    let first = server.cli_text(&["GET", "a"]);
+    guard.release().await.unwrap();
+    assert_eq!(locker.stats().handed_over, 0);
+    let kept = server.cli_text(&["GET", "a"]);
+    assert!(!kept.is_empty() && kept != first && pttl(&server, "a") <= 3000, "{kept}");
+    for waits in waiting {
+        soon("its turn", waits).await.unwrap();
+    }
+    // One that is over when the lock is given back leaves nothing.
+    let guard = locker.lock("b").ttl(LONG).hold_at_least(Duration::from_millis(1)).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    guard.release().await.unwrap();
+    assert_eq!(server.cli_text(&["EXISTS", "b"]), "0");
+    let request = locker.lock("a").hold_at_least(LONG).hold_at_most(LIMIT);
+    assert!(request.await.map(|_| ()).unwrap_err().is_misuse());
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use leasehold_testing::RedisServer;
 const ACQUIRE: &str = include_str!("../../scripts/acquire.lua");
 const EXTEND: &str = include_str!("../../scripts/extend.lua");
 const RELEASE: &str = include_str!("../../scripts/release.lua");
+const KEEP: &str = include_str!("../../scripts/keep.lua");
 const HOLDER: &str = include_str!("../../scripts/holder.lua");
 const INSPECT: &str = include_str!("../../scripts/inspect.lua");
 const REPAIR: &str = include_str!("../../scripts/repair.lua");
@@ -369,6 +370,25 @@ fn extend_and_release_serve_the_owner_alone() {
     assert!(!exists(&server, "k"));
     server.cli(&["SET", "k", "before"]);
     assert_eq!(release(&["me", "before"]), Said::Yes, "what it took over from");
+}
+
+#[test]
+fn keep_has_a_lock_stay_taken_by_nobody_and_a_second_delivery_does_nothing() {
+    let server = RedisServer::start();
+    let keep = |args: &[&str]| eval(&server, KEEP, &["k"], args);
+    assert_eq!(keep(&["me", "60000", "nobody"]), no());
+    server.cli(&["SET", "k", "me", "PX", "1000"]);
+    assert_eq!(keep(&["you", "60000", "nobody"]), no());
+    assert_eq!(keep(&["you", "60000", "nobody", "they"]), no());
+    assert_eq!(get(&server, "k"), "me");
+    assert_eq!(keep(&["me", "60000", "nobody"]), Said::Yes);
+    assert_eq!(get(&server, "k"), "nobody");
+    assert!(pttl(&server, "k") > 1000, "longer than the lease's own end");
+    assert_eq!(keep(&["me", "3600000", "nobody"]), no());
+    assert!(pttl(&server, "k") <= 60_000);
+    server.cli(&["SET", "k", "before", "PX", "3600000"]);
+    assert_eq!(keep(&["me", "60000", "nobody", "before"]), Said::Yes, "what it took over from");
+    assert!(pttl(&server, "k") <= 60_000, "sooner than the lease's own end");
 }
 
 #[test]

@@ -166,6 +166,10 @@ async fn take(locker: &Locker, run: &Run, wait: Option<Duration>) -> Result<Guar
 
 /// For as long as it is to be held.
 fn held(request: LockRequest, run: &Run) -> LockRequest {
+    let request = match run.hold_at_least {
+        Some(time) => request.hold_at_least(time),
+        None => request,
+    };
     match run.hold_at_most {
         Some(limit) => request.hold_at_most(limit),
         None => request,

@@ -95,6 +95,19 @@ async fn signals_end_a_wait_at_once_and_are_passed_on_to_the_command() {
 }
 
 /// All that a command has started ends with its lease, also what does not want to.
+/// As cron does it on two hosts whose clocks are a little apart.
+#[tokio::test]
+async fn two_runs_that_begin_a_moment_apart_run_the_command_once() {
+    let server = RedisServer::start();
+    let words = ["run", "-n", "--hold-at-least", "1h", "job", "echo", "done"];
+    let first = output(&mut leasehold(&server.url(), &words)).await;
+    assert_eq!((code(&first), &*stdout(&first)), (0, "done\n"), "{first:?}");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let second = output(&mut leasehold(&server.url(), &words)).await;
+    assert_eq!((code(&second), &*stdout(&second)), (1, ""), "{second:?}");
+    assert!(!is_free(&server, "job"));
+}
+
 /// TERM comes while the lease is still held, so that its lock is given back.
 #[tokio::test]
 async fn a_command_is_ended_once_it_has_held_the_lock_for_as_long_as_it_may() {

@@ -1,0 +1,29 @@
+-- keep: gives locks back, if they are still the owner's, and keeps them from everybody for a while.
+--
+-- KEYS    the locks
+-- ARGV    1 the owner's value; 2 for how long the locks stay taken, in milliseconds; 3 the value that
+--         stands under them meanwhile, which is no owner's; 4 where the owner took over from another,
+--         that one's value; last the stamp
+-- Reply   the stamp when every lock was the owner's; {stamp, 0} when one of them was not
+-- Atomic  because a server runs a script whole: a lock cannot expire and be taken by another
+--         between the look at its owner and the writing.
+--
+-- It stands in the place of release.lua. Nobody holds the locks from here on, and nobody can take them
+-- before their time is over. A second delivery finds another value than the owner's and does nothing:
+-- so the locks do not stay taken for longer. Of a key that is no lock any more, and of errors of GET,
+-- what stands at the head of release.lua holds here.
+
+local owner, stamp, predecessor = ARGV[1], ARGV[#ARGV], ARGV[5] and ARGV[4]
+local reply = stamp
+for lock = 1, #KEYS do
+  local holder = redis.pcall('GET', KEYS[lock])
+  if holder == owner or holder == predecessor then
+    redis.call('SET', KEYS[lock], ARGV[3], 'PX', ARGV[2])
+  else
+    if type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true) then
+      redis.call('GET', KEYS[lock])
+    end
+    reply = {stamp, 0}
+  end
+end
+return reply
