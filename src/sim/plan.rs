@@ -167,10 +167,8 @@ impl fmt::Display for Plan {
         let Self { seed, servers, quorum, clients, tasks, names, longest_ttl, .. } = self;
         write!(
             f,
-            "seed {seed}: {quorum} of {servers}, {clients} clients of {tasks}, {names} locks{}, \
-             TTL up to {longest_ttl:?}, {:?} long, latency {:?}, {:?}{}{}",
             "seed {seed}: {quorum} of {servers}, {clients} clients of {tasks}, {names} locks{}{}, \
-             TTL up to {longest_ttl:?}, {:?} long, latency {:?}, {:?}{}",
+             TTL up to {longest_ttl:?}, {:?} long, latency {:?}, {:?}{}{}",
             if self.has_unfenced { " and an unfenced one" } else { "" },
             if self.has_rests { ", at rest for a while" } else { "" },
             self.length,
