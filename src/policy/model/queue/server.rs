@@ -100,6 +100,9 @@ impl Queues {
             let process = self.process_of(owner);
             let is_heard = world.processes[process].is_subscribed;
             if left == 0 || !is_heard {
+                if self.is(Weakness::TellsWhomItPassesOver) {
+                    world.processes[process].pushes.push(Mail { owner, ..Mail::default() });
+                }
                 continue;
             }
             let token = if self.is(Weakness::HandsOverWithoutMinting) {

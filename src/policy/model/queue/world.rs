@@ -60,6 +60,8 @@ pub(in super::super) enum Weakness {
     PushWithoutOwner,
     YoursWithoutRearming,
     HeartbeatQueuesAgain,
+    /// Replicas and other nodes of a Cluster pass a message on that the server's own count says nobody heard.
+    TellsWhomItPassesOver,
     EntriesNeverExpire,
     BeatsDoNotTake,
     NewcomerOvertakes,

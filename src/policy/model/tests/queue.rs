@@ -149,6 +149,15 @@ fn a_heartbeat_that_queues_an_owner_again() {
     breaks("queues again", bounds, Weakness::HeartbeatQueuesAgain, KEYLESS);
 }
 
+/// A message that the server counts nobody for reaches a process all the same, through a replica or another
+/// node of a Cluster.
+#[test]
+fn a_push_to_one_who_is_passed_over() {
+    let faults = Faults { drops: 1, ..NO_FAULTS };
+    let bounds = Bounds { faults, questions: 0, ..TWO };
+    breaks("tells whom it passes over", bounds, Weakness::TellsWhomItPassesOver, KEYLESS);
+}
+
 #[test]
 fn a_dead_waiter_whose_entry_stays_and_a_heartbeat_that_takes_nothing() {
     let faults = Faults { crashes: 1, foreign: 1, ..NO_FAULTS };
