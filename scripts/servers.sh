@@ -32,7 +32,7 @@ declare -A left_out=(
     ["redis-5 Sentinel"]="its Sentinels have no passwords for one another, which a test gives them"
     ["redis-5 TLS"]="it has none"
     ["redis-5 ACL"]="it has no users"
-    ["redis-5 wake-up"]="it has no client tracking: who waits asks now and then"
+    ["redis-5 wake-up"]="it has no client tracking: waiters poll"
     ["redis-5 doctor"]="it speaks RESP2, of which the doctor warns in every report"
 )
 

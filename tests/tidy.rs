@@ -153,6 +153,19 @@ fn every_guarantee_names_tests_that_are_there() {
 }
 
 #[test]
+fn pages_and_errors_are_in_plain_words() {
+    let pages = ["docs", "examples", "fuzz", "proofs"].into_iter();
+    let pages = pages.flat_map(|directory| files(directory, ".md"));
+    let at_root =
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"];
+    let own = at_root.into_iter().chain(["src/guide.md"]).map(str::to_owned);
+    enforce(pages.chain(own).chain(files("tests/texts", ".txt")).map(|path| {
+        let findings = papers::check_phrases(&read(&path));
+        (path, findings)
+    }));
+}
+
+#[test]
 fn pictures_are_as_they_are_described() {
     let script = root().join("scripts/pictures.py");
     let Ok(checked) = Command::new("python3").arg(script).arg("--check").output() else {

@@ -107,6 +107,39 @@ pub(crate) fn check_guarantees(table: &str, read: impl Fn(&str) -> String) -> Ve
     findings
 }
 
+/// Phrases that strangers stumble over, each with what to write. Held where users read.
+const AVOIDED: [(&str, &str); 10] = [
+    ("so many", "the number, or its noun"),
+    ("for so long", "the time, or its noun"),
+    ("all the same", "anyway"),
+    ("whoever", "the noun"),
+    ("whom", "the noun"),
+    ("who waits", "a waiter"),
+    ("who comes", "a newcomer"),
+    ("who asks", "the caller"),
+    ("be had", "acquired, or available"),
+    ("anew", "again"),
+];
+
+pub(crate) fn check_phrases(text: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let is_word = |character: char| character.is_alphanumeric() || character == '_';
+    for (line, text) in (1..).zip(text.lines()) {
+        // Names of tests, of files and of commands are not prose.
+        let prose: String = text.split('`').step_by(2).collect::<Vec<_>>().join(" ");
+        for (phrase, instead) in AVOIDED {
+            let stands_alone = prose.match_indices(phrase).any(|(at, _)| {
+                let (before, behind) = (&prose[..at], &prose[at + phrase.len()..]);
+                !before.ends_with(is_word) && !behind.starts_with(is_word)
+            });
+            if stands_alone {
+                findings.push(Finding::new(line, format!("\"{phrase}\": write {instead}")));
+            }
+        }
+    }
+    findings
+}
+
 /// `tree` is what `cargo tree --prefix none` prints.
 pub(crate) fn check_dependencies(tree: &str) -> Vec<Finding> {
     let crates: BTreeSet<String> = tree
@@ -167,6 +200,16 @@ mod tests {
         assert_eq!(lines("Rust 1.85, on Redis 7.0, for rust users of tokio 1.45"), [0; 0]);
         let long = "Rust 1.85\n".to_owned() + &"\n".repeat(README_LINES_MAX);
         assert_eq!(lines(&long), [README_LINES_MAX]);
+    }
+
+    #[test]
+    fn a_phrase_to_avoid_is_found_in_prose_alone() {
+        let rule = |phrase: &str, instead: &str| format!("\"{phrase}\": write {instead}");
+        let found =
+            check_phrases("Fine.\nWho holds it? Ends all the same, and who waits asks anew.");
+        let rules = [("all the same", "anyway"), ("who waits", "a waiter"), ("anew", "again")];
+        assert_eq!(found, rules.map(|(phrase, instead)| Finding::new(2, rule(phrase, instead))));
+        assert_eq!(check_phrases("`tests/a.rs: who_waits_asks_anew`, be hadron"), []);
     }
 
     #[test]

@@ -25,22 +25,28 @@ pub const SECONDS_BUCKETS: [f64; 18] = [
 
 const COUNTERS: [(&str, &str); 11] = [
     ("leasehold_attempts_total", "Attempts put to the servers; a request may make several"),
-    ("leasehold_contentions_total", "Attempts that were refused since another held the lock"),
-    ("leasehold_unknown_attempts_total", "Attempts of which nobody knows what came of them"),
+    (
+        "leasehold_contentions_total",
+        "Attempts that were refused because another client held the lock",
+    ),
+    ("leasehold_unknown_attempts_total", "Attempts with an unknown outcome"),
     ("leasehold_acquisitions_total", "Requests that have ended, by outcome"),
     ("leasehold_wake_ups_total", "Waiters that a server's message woke"),
     ("leasehold_releases_total", "Leases given back by their holders"),
-    ("leasehold_hand_overs_total", "Leases of those that went straight to another waiter here"),
+    ("leasehold_hand_overs_total", "Releases that handed the lease to a waiter of this process"),
     ("leasehold_renewals_total", "Renewals in the background, by outcome"),
-    ("leasehold_repairs_total", "Times that a server which had lost a lease was given it again"),
-    ("leasehold_logins_total", "Logins anew on a connection whose credentials end, by outcome"),
+    ("leasehold_repairs_total", "Times that a lease was given back to a server that had lost it"),
+    (
+        "leasehold_logins_total",
+        "Repeated logins on a connection whose credentials expire, by outcome",
+    ),
     ("leasehold_losses_total", "Leases that ended before they were given back, by reason"),
 ];
 const GAUGES: [(&str, &str); 4] = [
     ("leasehold_waiting_requests", "Requests that wait for their turn in this process"),
     ("leasehold_held_leases", "Leases held"),
     ("leasehold_connections", "Connections to the server"),
-    ("leasehold_breaker_open", "Lockers that do not ask the server, as it did not answer"),
+    ("leasehold_breaker_open", "Lockers that do not ask the server, because it did not answer"),
 ];
 const HISTOGRAMS: [(&str, &str); 3] = [
     ("leasehold_wait_seconds", "From the request to the grant"),

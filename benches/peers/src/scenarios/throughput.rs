@@ -143,7 +143,7 @@ fn report(seats: &[Seat], ceilings: &[Ceiling], rounds: u32) -> Report {
         notes: vec![
             format!("Tasks with a lock each, one connection; {rounds} rounds, in turns. Median (10th to"),
             "90th percentile). The ceiling is a pile of the same commands written without waiting".into(),
-            "for replies, measured anew before each crowd.".into(),
+            "for replies, measured again before each crowd.".into(),
         ],
         columns: vec!["runtime", "contender", "tasks", "pairs a second", "of the ceiling", "CPU, µs a pair"],
         rows,
