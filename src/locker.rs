@@ -136,6 +136,51 @@ impl Locker {
         self.request(names, Wait::Forever)
     }
 
+    /// A request for one of these locks: the first that is free, in the order given. [`Guard::name`] says
+    /// which it is.
+    ///
+    /// The request tries the locks one by one, a round trip each, and leaves those alone that others wait
+    /// for. If none is free, it waits in the line of each of them, and keeps the first that is granted; if
+    /// another is granted at the same moment, the request gives it back. Statistics count a request for
+    /// each lock. With
+    /// [`wait_at_most`](LockRequest::wait_at_most) of zero the request only tries.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockRequest`], if none of the locks can be acquired: of their errors the first that is not
+    /// contention, or else the first of all.
+    ///
+    /// # Cancel safety
+    ///
+    /// A request that is dropped while it waits holds none of the locks: whatever servers may have granted
+    /// is given back, without blocking.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// let printer = locker.lock_any(["printer:1", "printer:2", "printer:3"]).await?;
+    /// println!("printing on {}", String::from_utf8_lossy(printer.name()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lock_any<N: AsRef<[u8]>>(&self, names: impl IntoIterator<Item = N>) -> LockRequest {
+        let mut wanted: Vec<Names> = Vec::new();
+        let made = names.into_iter().try_for_each(|name| {
+            let name = self.name(name.as_ref())?;
+            if !wanted.contains(&name) {
+                wanted.push(name);
+            }
+            Ok(())
+        });
+        let names = match made {
+            Ok(()) if wanted.is_empty() => Err(Error::misuse("lock_any needs at least one name")),
+            Ok(()) => Ok(wanted.into_iter().collect()),
+            Err(error) => Err(error),
+        };
+        self.request(names, Wait::Forever).any()
+    }
+
     /// Acquires the lock `name`, does `work` while the lease holds, and releases the lock: see
     /// [`LockRequest::with`].
     ///

@@ -75,6 +75,7 @@ impl LockRequest<Fenced> {
             is_renewed,
             is_fair,
             refuses_own: false,
+            is_any: false,
             replicas,
             bounds: Bounds::default(),
         };

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use super::acquire::acquire;
+use super::any::acquire_any;
 use super::engine::Engine;
 use super::lease::Lease;
 use super::order::Wish;
@@ -57,7 +58,11 @@ async fn work(desk: Arc<Mutex<Desk>>) -> Infallible {
         // Whoever has a wish polls, so nobody has to be woken.
         let next = poll_fn(|_| lock(&desk).wish.take().map_or(Poll::Pending, Poll::Ready));
         let (engine, wish) = next.await;
-        let outcome = acquire(&engine, &wish).await;
+        let outcome = match wish.is_any {
+            false => acquire(&engine, &wish).await,
+            // On the heap, so that who wants one lock does not carry the room for it.
+            true => Box::pin(acquire_any(&engine, &wish)).await,
+        };
         lock(&desk).outcome = Some(outcome);
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod acquirer;
 pub(crate) mod adaptive;
 pub(crate) mod answer;
 #[cfg_attr(not(feature = "cluster"), path = "apart/off.rs")]
+mod any;
 mod apart;
 mod ask;
 mod asked;

@@ -27,6 +27,8 @@ pub(super) struct Asked {
     pub(super) is_renewed: bool,
     pub(super) is_fair: bool,
     pub(super) refuses_own: bool,
+    /// Whether one of the locks is enough.
+    pub(super) is_any: bool,
     pub(super) replicas: Option<Replicas>,
     pub(super) bounds: Bounds,
 }
@@ -41,7 +43,7 @@ impl Asked {
     ) -> Result<Wish, Error> {
         let Self { names, ttl, expected, min_validity, label, is_renewed, replicas, .. } = self;
         let (wait, retry, is_fair, bounds) = (self.wait, self.retry, self.is_fair, self.bounds);
-        let refuses_own = self.refuses_own;
+        let (refuses_own, is_any) = (self.refuses_own, self.is_any);
         let names = names?;
         let fitting = || defaults.ttl(core.meter(), expected);
         let ttl = match (ttl, expected) {
@@ -63,6 +65,6 @@ impl Asked {
         replicas.map_or(Ok(()), Replicas::check).map_err(Error::misuse)?;
         bounds.check().map_err(Error::misuse)?;
         let order = Order { term, label, is_fenced, is_renewed, replicas, bounds };
-        Ok(Wish { names, order, wait, retry, is_fair, refuses_own })
+        Ok(Wish { names, order, wait, retry, is_fair, refuses_own, is_any })
     }
 }

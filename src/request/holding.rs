@@ -8,6 +8,12 @@ use crate::lock::fencing::Fencing;
 use crate::{Error, Guard};
 
 impl<F: Fencing> LockRequest<F> {
+    /// One of the locks is enough.
+    pub(crate) fn any(mut self) -> Self {
+        self.asked.is_any = true;
+        self
+    }
+
     /// Keeps the lock from others until this long after its grant, even if it is released sooner.
     ///
     /// Many processes that want to do the same short work at the same moment then do it once: a process

@@ -19,6 +19,7 @@ mod holding;
 mod lease;
 mod lock;
 mod lock_all;
+mod lock_any;
 mod loss;
 #[cfg(feature = "metrics")]
 mod metrics;

@@ -1,0 +1,88 @@
+//! One of several locks: the first that is free.
+//!
+//! Each lock is asked for by itself, so whatever is granted beside the one that is kept is a lease of its
+//! own, which is given back where it is dropped: also where the whole future is.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use super::acquire::acquire;
+use super::engine::Engine;
+use super::lease::Lease;
+use super::names::Names;
+use super::one_or_many::OneOrMany;
+use super::order::Wish;
+use crate::box_future::BoxFuture;
+use crate::clock;
+use crate::error::Error;
+use crate::policy::Wait;
+
+/// Takes one of the locks, or says why none of them can be had. Tries one after the other first, so that
+/// nothing is taken that is not kept where one of them is free; then waits for all of them.
+///
+/// # Cancel safety
+///
+/// When the future is dropped, whatever may have been granted is given back.
+pub(super) async fn acquire_any(engine: &Arc<Engine>, wish: &Wish) -> Result<Lease, Error> {
+    let asked_at = clock::now();
+    let mut failures = Vec::new();
+    for names in wish.names.iter() {
+        // Who would wait does not take what others wait for already.
+        let is_fair = wish.is_fair || wish.wait != Wait::Never;
+        let once = Wish { wait: Wait::Never, is_fair, ..one(wish, names) };
+        match acquire(engine, &once).await {
+            Ok(lease) => return Ok(lease),
+            Err(error) => failures.push(error),
+        }
+    }
+    let wait = match wish.wait {
+        Wait::Never => return Err(worst(failures)),
+        Wait::Forever => Wait::Forever,
+        Wait::AtMost(limit) => Wait::AtMost(limit.saturating_sub(clock::now().since(asked_at))),
+    };
+    let wishes: Vec<Wish> =
+        wish.names.iter().map(|names| Wish { wait, ..one(wish, names) }).collect();
+    first(wishes.iter().map(|wish| Box::pin(acquire(engine, wish)) as _).collect()).await
+}
+
+/// The same for one of the locks.
+fn one(wish: &Wish, names: &Names) -> Wish {
+    let Wish { wait, retry, is_fair, refuses_own, .. } = *wish;
+    let (names, order) = (OneOrMany::One([names.clone()]), wish.order.clone());
+    Wish { names, order, wait, retry, is_fair, refuses_own, is_any: false }
+}
+
+/// The first that is granted; the others are dropped. Where none is, why.
+async fn first(mut running: Vec<BoxFuture<'_, Result<Lease, Error>>>) -> Result<Lease, Error> {
+    let mut failures = Vec::new();
+    poll_fn(|context| {
+        let mut lease = None;
+        running.retain_mut(|acquiring| {
+            if lease.is_some() {
+                return true;
+            }
+            match acquiring.as_mut().poll(context) {
+                Poll::Pending => return true,
+                Poll::Ready(Ok(granted)) => lease = Some(granted),
+                Poll::Ready(Err(error)) => failures.push(error),
+            }
+            false
+        });
+        match lease {
+            Some(lease) => Poll::Ready(Ok(lease)),
+            None if running.is_empty() => Poll::Ready(Err(worst(std::mem::take(&mut failures)))),
+            None => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// What to say where each failed: an outage says more than that another holds one of the locks.
+fn worst(failures: Vec<Error>) -> Error {
+    let worst = failures.into_iter().reduce(|first, other| match first.is_contended() {
+        true if !other.is_contended() => other,
+        _ => first,
+    });
+    worst.unwrap_or_else(|| Error::misuse("lock_any needs at least one name"))
+}
