@@ -168,6 +168,18 @@ impl Error {
     }
 
     /// The lease ended before this call did: work under it may not have been exclusive.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(guard: leasehold::Guard) -> Result<(), leasehold::Error> {
+    /// match guard.release().await {
+    ///     Err(error) if error.is_lost() => eprintln!("another client may have done it too: {error}"),
+    ///     released => released?,
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn is_lost(&self) -> bool {
         matches!(self.0.kind, Kind::Lost(_))
@@ -198,6 +210,20 @@ impl Error {
     ///
     /// The caller does not hold the lock, and a release of whatever the servers may have granted is
     /// queued; at worst the lock stays taken for one TTL.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// match locker.try_lock("nightly").await {
+    ///     Ok(guard) => guard.release().await?,
+    ///     // Nothing is held here, and nothing has to be released by hand.
+    ///     Err(error) if error.is_unknown() => eprintln!("no reply in time: {error}"),
+    ///     Err(error) => return Err(error),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         self.is_failure_of(FailureKind::Unknown)
@@ -241,12 +267,35 @@ impl Error {
 
     /// The holder has other servers, or another quorum, than this client. Unless that is a change under
     /// way that [`crate::may_coexist`] allows, the two do not exclude each other: correct one of them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// fn complain(error: &leasehold::Error) {
+    ///     if error.is_other_configuration() {
+    ///         eprintln!("two clients have other servers or quorums: {}", error.report());
+    ///     }
+    /// }
+    /// ```
     #[must_use]
     pub fn is_other_configuration(&self) -> bool {
         self.0.report.holders().any(|holder| holder.other_configuration)
     }
 
     /// Each server's answer, if servers were asked.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use leasehold::{Error, Vote};
+    ///
+    /// /// The servers that gave no usable answer.
+    /// fn failed(error: &Error) -> Vec<String> {
+    ///     let servers = error.report().servers().iter();
+    ///     let failed = servers.filter(|it| matches!(it.vote, Vote::Failed { .. }));
+    ///     failed.map(|it| it.server.clone()).collect()
+    /// }
+    /// ```
     #[must_use]
     pub fn report(&self) -> &Report {
         &self.0.report

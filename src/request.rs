@@ -185,6 +185,19 @@ impl<F: Fencing> LockRequest<F> {
 
     /// Sets the minimum validity that the lease must have left when it is granted: a tenth of the TTL
     /// by default. A grant with less left is given back ([`ErrorKind::TooLate`](crate::ErrorKind::TooLate)).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    ///
+    /// // The work takes 2 s, and is not renewed: begin only with that much left.
+    /// let request = locker.lock("job").ttl(Duration::from_secs(5)).no_renewal();
+    /// let guard = request.min_validity(Duration::from_secs(2)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn min_validity(mut self, min_validity: Duration) -> Self {
         self.asked.min_validity = Some(min_validity);
         self

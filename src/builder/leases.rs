@@ -12,6 +12,20 @@ impl Builder {
     /// [`Builder::DEFAULT_TTL`], 10 s.
     ///
     /// The guide says [how to choose it](crate::guide#the-ttl).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    /// use leasehold::Locker;
+    ///
+    /// let builder = Locker::builder().node("redis://127.0.0.1:6379");
+    /// // A crashed holder blocks others for up to 3 s.
+    /// let locker = builder.ttl(Duration::from_secs(3)).connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.defaults.ttl = ttl;
         self
@@ -71,6 +85,20 @@ impl Builder {
 
     /// Sets the minimum validity that a granted lease must have left, for requests that set none: a
     /// tenth of the TTL by default. A grant with less left is given back.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    /// use leasehold::Locker;
+    ///
+    /// let builder = Locker::builder().node("redis://127.0.0.1:6379");
+    /// // Work begins only with at least 8 of 10 s left.
+    /// let locker = builder.min_validity(Duration::from_secs(8)).connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn min_validity(mut self, min_validity: Duration) -> Self {
         self.defaults.min_validity = Some(min_validity);
         self
@@ -78,6 +106,19 @@ impl Builder {
 
     /// Sets how many replicas must acknowledge a lease, and within what time, for requests that don't
     /// say: none by default. See [`LockRequest::replicas`](crate::LockRequest::replicas).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    /// use leasehold::Locker;
+    ///
+    /// let builder = Locker::builder().node("redis://127.0.0.1:6379");
+    /// let locker = builder.replicas(1, Duration::from_millis(50)).connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn replicas(mut self, count: u32, within: Duration) -> Self {
         self.defaults.replicas = Some(Replicas { count, within });
         self
@@ -107,6 +148,18 @@ impl Builder {
     ///
     /// With a prefix the server's user needs rights to the keys below it only (docs/acl.md). A prefix
     /// with a hash tag, such as `{billing}:`, puts all locks into one slot of a Cluster.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), leasehold::Error> {
+    /// let builder = leasehold::Locker::builder().node("redis://127.0.0.1:6379");
+    /// let locker = builder.key_prefix("billing:").connect().await?;
+    /// let guard = locker.lock("invoice:42").await?;
+    /// assert_eq!(guard.name(), b"billing:invoice:42");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn key_prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
         self.defaults.prefix = prefix.as_ref().to_vec();
         self

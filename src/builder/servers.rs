@@ -88,6 +88,21 @@ impl Builder {
     /// its longest adaptive one.
     ///
     /// The restart guard waits that long, so with it a request for a longer TTL is refused.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    /// use leasehold::Locker;
+    ///
+    /// let servers = ["redis://a", "redis://b", "redis://c"];
+    /// let builder = Locker::builder().nodes(servers).longest_ttl(Duration::from_secs(60));
+    /// let locker = builder.connect().await?;
+    /// let guard = locker.lock("report").ttl(Duration::from_secs(60)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn longest_ttl(mut self, ttl: Duration) -> Self {
         self.longest_ttl = Some(ttl);
         self
@@ -119,6 +134,17 @@ impl Builder {
 
     /// Refuses servers that may evict keys. By default they are used, and
     /// [`Locker::warnings`](crate::Locker::warnings) reports them.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), leasehold::Error> {
+    /// let builder = leasehold::Locker::builder().node("redis://127.0.0.1:6379");
+    /// // An error for a server with `maxmemory-policy allkeys-lru`.
+    /// let locker = builder.strict().connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn strict(mut self) -> Self {
         self.strict = true;
         self
@@ -197,6 +223,17 @@ impl Builder {
 
     /// Sets the login for the Sentinels of a `redis-sentinel://` URL; without a user, the default
     /// user's. None by default. The URL's own credentials are for the servers.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), leasehold::Error> {
+    /// let url = "redis-sentinel://app:secret@10.0.0.1,10.0.0.2,10.0.0.3/locks";
+    /// let builder = leasehold::Locker::builder().node(url);
+    /// let locker = builder.sentinel_credentials(Some("watcher"), "other secret").connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn sentinel_credentials(
         mut self,
         user: Option<impl Into<String>>,

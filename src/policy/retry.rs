@@ -76,6 +76,17 @@ impl fmt::Display for RetryError {
 
 impl Retry {
     /// The same delay before every try.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use leasehold::Retry;
+    ///
+    /// // The same load on the servers however long it lasts.
+    /// let retry = Retry::fixed(Duration::from_millis(100));
+    /// # let _ = retry;
+    /// ```
     pub const fn fixed(delay: Duration) -> Self {
         Self::growing(Growth::Linear, delay, delay)
     }
@@ -86,6 +97,17 @@ impl Retry {
     }
 
     /// A delay that begins with `first` and doubles at each try, up to `longest`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use leasehold::Retry;
+    ///
+    /// // Quick where locks are held briefly, cheap where they are not.
+    /// let retry = Retry::exponential(Duration::from_millis(5), Duration::from_secs(1));
+    /// # let _ = retry;
+    /// ```
     pub const fn exponential(first: Duration, longest: Duration) -> Self {
         Self::growing(Growth::Exponential, first, longest)
     }
@@ -96,6 +118,16 @@ impl Retry {
 
     /// Sets the maximum number of attempts, the first one included; no limit by default. The request's
     /// error is that of the last attempt.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use leasehold::Retry;
+    ///
+    /// let retry = Retry::fixed(Duration::from_millis(100)).attempts(3); // at most 200 ms of pauses
+    /// # let _ = retry;
+    /// ```
     pub const fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = Some(attempts);
         self

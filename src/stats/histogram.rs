@@ -123,6 +123,15 @@ impl Latencies {
     ///
     /// It is never below the true quantile, and at most 12.5 % above it. A share outside of 0 to 1
     /// counts as the nearer of the two.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn example(locker: leasehold::Locker) {
+    /// let wait = locker.stats().wait;
+    /// println!("99 % of grants came within {:?}", wait.quantile(0.99));
+    /// # }
+    /// ```
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let rank = rank_of(share, self.count);

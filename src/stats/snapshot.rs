@@ -64,6 +64,19 @@ pub struct Stats {
 
 impl Stats {
     /// Leases that ended for this reason before they were given back.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn example(locker: leasehold::Locker) {
+    /// use leasehold::Loss;
+    ///
+    /// let stats = locker.stats();
+    /// if stats.lost() > stats.losses(Loss::ShutDown) {
+    ///     eprintln!("work ran without its lock: {stats}");
+    /// }
+    /// # }
+    /// ```
     #[must_use]
     pub fn losses(&self, reason: Loss) -> u64 {
         self.losses[index_of(reason)]
