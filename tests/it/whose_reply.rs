@@ -16,6 +16,7 @@ const ATTEMPTS_EACH: usize = 40;
 /// which a lock is taken without one.
 const WRONG: std::ops::Range<usize> = 500..505;
 
+#[expect(clippy::disallowed_methods, reason = "the server says what clock it has")]
 fn wall_micros() -> i64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     i64::try_from(now.as_micros()).unwrap()
@@ -41,9 +42,9 @@ async fn one_reply_out_of_place_grants_nothing_and_costs_one_connection() {
                     token += 1;
                     Action::Reply(Frame::Integer(token))
                 }
-                "GET" => locks
-                    .get(&command.word(1))
-                    .map_or(Action::Reply(Frame::Null), |value| Action::bulk(value)),
+                "GET" => {
+                    locks.get(&command.word(1)).map_or(Action::Reply(Frame::Null), Action::bulk)
+                }
                 _ if command.word(3) == "held" => Action::held(command, "another", 60_000),
                 _ => Action::Reply(command.stamp()),
             };
