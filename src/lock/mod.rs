@@ -9,8 +9,8 @@ mod acquire_mode;
 pub(crate) mod acquirer;
 pub(crate) mod adaptive;
 pub(crate) mod answer;
-#[cfg_attr(not(feature = "cluster"), path = "apart/off.rs")]
 mod any;
+#[cfg_attr(not(feature = "cluster"), path = "apart/off.rs")]
 mod apart;
 mod ask;
 mod asked;
