@@ -101,7 +101,7 @@ fn resident_bytes() -> u64 {
 }
 
 /// Seconds of user and system time that a process has used.
-fn cpu(process: u32) -> f64 {
+pub fn cpu(process: u32) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
     let ticks: f64 = fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();

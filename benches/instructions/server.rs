@@ -1,5 +1,6 @@
 //! Servers that answer from a script whenever they are told to look, in the caller's thread.
 
+use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -33,6 +34,14 @@ struct Server {
     path: PathBuf,
     listener: UnixListener,
     lines: Vec<Line>,
+    keys: Keys,
+}
+
+/// What plain commands set, and the token that was proposed or drawn last.
+#[derive(Default)]
+struct Keys {
+    values: HashMap<Bytes, Bytes>,
+    token: u64,
 }
 
 struct Line {
@@ -67,7 +76,7 @@ impl Servers {
         for server in &mut self.servers {
             server.accept();
             for line in &mut server.lines {
-                self.took |= line.take(server.number, self.refuses);
+                self.took |= line.take(server.number, self.refuses, &mut server.keys);
             }
         }
         match self.answers {
@@ -99,7 +108,7 @@ impl Server {
         let path = std::env::temp_dir().join(file);
         let listener = UnixListener::bind(&path).expect("the socket is new");
         listener.set_nonblocking(true).expect("a socket has the option");
-        Self { number, path, listener, lines: Vec::new() }
+        Self { number, path, listener, lines: Vec::new(), keys: Keys::default() }
     }
 
     fn accept(&mut self) {
@@ -132,7 +141,7 @@ impl Drop for Server {
 
 impl Line {
     /// Whether anything had come.
-    fn take(&mut self, server: usize, refuses: bool) -> bool {
+    fn take(&mut self, server: usize, refuses: bool, keys: &mut Keys) -> bool {
         let mut bytes = [0; 64 * 1024];
         let before = self.received.len();
         loop {
@@ -150,15 +159,18 @@ impl Line {
                 Frame::Bulk(word) => word,
                 other => panic!("no word: {other:?}"),
             });
-            reply(server, &words.collect::<Vec<_>>(), refuses, &mut self.replies);
+            reply(server, &words.collect::<Vec<_>>(), refuses, keys, &mut self.replies);
         }
         took
     }
 }
 
-fn reply(server: usize, words: &[Bytes], refuses: bool, out: &mut Vec<u8>) {
+fn reply(server: usize, words: &[Bytes], refuses: bool, keys: &mut Keys, out: &mut Vec<u8>) {
     let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
     let stamp = words.last().map(|word| String::from_utf8_lossy(word)).unwrap_or_default();
+    if let (b"EVALSHA", Some(token), 13) = (&words[0][..], words.get(8), words.len()) {
+        keys.token = String::from_utf8_lossy(token).parse().expect("a token is a number");
+    }
     let text = match &words[0][..] {
         b"HELLO" => "%1\r\n$5\r\nproto\r\n:3\r\n".to_owned(),
         b"INFO" => {
@@ -173,6 +185,18 @@ fn reply(server: usize, words: &[Bytes], refuses: bool, out: &mut Vec<u8>) {
             bulk("0123456789abcdef0123456789abcdef")
         ),
         b"EVALSHA" | b"EVAL" | b"ECHO" => bulk(&stamp),
+        b"SET" => {
+            keys.values.insert(words[1].clone(), words[2].clone());
+            "+OK\r\n".to_owned()
+        }
+        b"GET" => match keys.values.get(&words[1]) {
+            Some(value) => bulk(&String::from_utf8_lossy(value)),
+            None => "_\r\n".to_owned(),
+        },
+        b"INCRBY" => {
+            keys.token += 1;
+            format!(":{}\r\n", keys.token)
+        }
         _ => "+OK\r\n".to_owned(),
     };
     out.extend_from_slice(text.as_bytes());

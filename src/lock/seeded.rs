@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Each has room for two names: 32 kB in all, once the first is known.
-const BUCKETS: usize = 4096;
+const BUCKETS: u64 = 4096;
 const TAG_BITS: u32 = u32::BITS;
 
 /// See the module's documentation.
@@ -23,7 +23,8 @@ impl Seeded {
     fn place(&self, name: &[u8], connection: u64) -> (usize, u64) {
         let hash = self.hashing.hash_one((connection, name));
         // No tag is 0, which is an empty place's.
-        (hash as usize % BUCKETS, (hash >> TAG_BITS) | 1)
+        let bucket = usize::try_from(hash % BUCKETS).expect("it is less than that");
+        (bucket, (hash >> TAG_BITS) | 1)
     }
 
     /// Whether the name's counter was set on this connection.

@@ -123,13 +123,8 @@ impl Who {
         Self::ALL.into_iter().find(|who| who.name() == name)
     }
 
-    /// What this one is measured against: the same commands over a bare stream.
-    pub fn floor(self) -> Self {
-        match self {
-            Self::BareFenced | Self::OursFenced => Self::BareFenced,
-            _ => Self::Bare,
-        }
-    }
+    /// What all are measured against: a plain lock's commands over a bare stream.
+    pub const FLOOR: Self = Self::Bare;
 
     pub fn is_ours(self) -> bool {
         matches!(self, Self::Ours | Self::OursFenced)
@@ -140,7 +135,10 @@ impl Who {
     }
 
     pub fn kind(self) -> Kind {
-        if self.floor() == Self::BareFenced { Kind::Fenced } else { Kind::Unfenced }
+        match self {
+            Self::BareFenced | Self::OursFenced => Kind::Fenced,
+            _ => Kind::Unfenced,
+        }
     }
 
     /// Connected, in the runtime that this is called in.

@@ -35,6 +35,7 @@ mod scenarios;
 #[path = "../../figures/statistics.rs"]
 mod statistics;
 #[path = "../../figures/wire.rs"]
+#[allow(dead_code, reason = "the figures use all of it")]
 mod wire;
 
 #[global_allocator]

@@ -91,7 +91,7 @@ fn report(seats: &[Vec<Seat>], rounds: u32) -> Report {
     for seats in seats {
         let mut bars = Vec::new();
         for seat in seats {
-            let floor = seats.iter().find(|other| other.who == seat.who.floor());
+            let floor = seats.iter().find(|other| other.who == Who::FLOOR);
             let floor = floor.expect("all take part");
             let ratio = seat.wall.over(&floor.wall);
             let role = match seat.who {
@@ -120,9 +120,9 @@ fn report(seats: &[Vec<Seat>], rounds: u32) -> Report {
                 "One task takes a lock (SET NX PX) and gives it back (EVALSHA); {rounds} rounds"
             ),
             format!("of {PAIRS} pairs each, in turns. Median (10th to 90th percentile) of the"),
-            "rounds' means. Ratios are round by round, over the same commands on a bare tokio"
-                .into(),
-            "stream; fenced contenders send Leasehold's fencing script instead of the SET.".into(),
+            "rounds' means. Ratios are round by round, over the commands of a plain lock on a bare".into(),
+            "tokio stream, also those of fenced contenders. The bare fenced one sends Leasehold's".into(),
+            "fencing script instead of the SET.".into(),
         ],
         columns: vec![
             "runtime",
