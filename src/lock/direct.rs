@@ -82,7 +82,9 @@ pub(super) fn note_seeded(hold: &Hold) {
     if !decides_alone(hold) {
         return;
     }
-    if let Some(connection) = hold.binding(0).connection() {
+    // Where another server was asked this once, the connection is not the one that the script ran on.
+    let binding = hold.binding(0);
+    if let Some(connection) = binding.connection().filter(|_| !binding.is_away) {
         hold.core.seeded().add(hold.name(), connection.id());
     }
 }
