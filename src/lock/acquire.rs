@@ -1,5 +1,6 @@
 //! From a wish to a lease: attempts, each by a new owner, until one holds or patience ends.
 
+use std::future::Future;
 use std::sync::Arc;
 
 use super::acquire_mode::AcquireMode;
@@ -23,9 +24,20 @@ use crate::policy::{Moment, RetryState};
 /// # Cancel safety
 ///
 /// When the future is dropped, whatever may have been granted is given back.
-pub(crate) async fn acquire(engine: &Arc<Engine>, wish: &Wish) -> Result<Lease, Error> {
+pub(crate) fn acquire(
+    engine: &Arc<Engine>,
+    wish: &Wish,
+) -> impl Future<Output = Result<Lease, Error>> {
+    acquire_since(engine, wish, clock::now())
+}
+
+/// The same, for a caller that has waited since `asked_at`.
+pub(super) async fn acquire_since(
+    engine: &Arc<Engine>,
+    wish: &Wish,
+    asked_at: Moment,
+) -> Result<Lease, Error> {
     let asking = Asking::begin(engine.core(), wish);
-    let asked_at = clock::now();
     let taken = match refuse_own(engine, wish) {
         Ok(()) => take(engine, wish, asked_at).await,
         Err(error) => Err(error),

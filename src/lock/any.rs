@@ -6,8 +6,11 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
-use super::acquire::acquire;
+use tokio::time::timeout;
+
+use super::acquire::{acquire, acquire_since};
 use super::engine::Engine;
 use super::lease::Lease;
 use super::names::Names;
@@ -26,9 +29,36 @@ use crate::policy::Wait;
 /// When the future is dropped, whatever may have been granted is given back.
 pub(super) async fn acquire_any(engine: &Arc<Engine>, wish: &Wish) -> Result<Lease, Error> {
     let asked_at = clock::now();
+    let tries = try_each(engine, wish);
+    let tried = match wish.wait {
+        Wait::AtMost(limit) if !limit.is_zero() => timeout(limit, tries).await.ok(),
+        _ => Some(tries.await),
+    };
+    let failures = match tried {
+        Some(Ok(lease)) => return Ok(lease),
+        Some(Err(failures)) => failures,
+        None => Vec::new(),
+    };
+    let wait = match wish.wait {
+        Wait::Never | Wait::AtMost(Duration::ZERO) => return Err(worst(failures)),
+        Wait::Forever => Wait::Forever,
+        // For a millisecond at the least, which is enough to say what stands in the way.
+        Wait::AtMost(limit) => {
+            let waited = clock::now().since(asked_at);
+            Wait::AtMost(limit.max(waited + Duration::from_millis(1)))
+        }
+    };
+    let wishes: Vec<Wish> =
+        wish.names.iter().map(|names| Wish { wait, ..one(wish, names) }).collect();
+    first(wishes.iter().map(|wish| Box::pin(acquire_since(engine, wish, asked_at)) as _).collect())
+        .await
+}
+
+/// Tries one after the other, once.
+async fn try_each(engine: &Arc<Engine>, wish: &Wish) -> Result<Lease, Vec<Error>> {
     let mut failures = Vec::new();
     for names in wish.names.iter() {
-        // Who would wait does not take what others wait for already.
+        // A request that would wait does not take what others wait for already.
         let is_fair = wish.is_fair || wish.wait != Wait::Never;
         let once = Wish { wait: Wait::Never, is_fair, ..one(wish, names) };
         match acquire(engine, &once).await {
@@ -36,14 +66,7 @@ pub(super) async fn acquire_any(engine: &Arc<Engine>, wish: &Wish) -> Result<Lea
             Err(error) => failures.push(error),
         }
     }
-    let wait = match wish.wait {
-        Wait::Never => return Err(worst(failures)),
-        Wait::Forever => Wait::Forever,
-        Wait::AtMost(limit) => Wait::AtMost(limit.saturating_sub(clock::now().since(asked_at))),
-    };
-    let wishes: Vec<Wish> =
-        wish.names.iter().map(|names| Wish { wait, ..one(wish, names) }).collect();
-    first(wishes.iter().map(|wish| Box::pin(acquire(engine, wish)) as _).collect()).await
+    Err(failures)
 }
 
 /// The same for one of the locks.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Guard, Locker};
+use leasehold::{ErrorKind, Guard, Locker};
 use leasehold_testing::{Cluster, Fleet, RedisServer, eventually, soon};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -122,4 +122,20 @@ async fn names_that_cannot_be_are_refused_and_one_that_is_given_twice_is_one() {
     let request = locker.lock_any(["a", "a"]).unless_held_here();
     assert!(request.await.map(|_| ()).unwrap_err().is_held_here());
     guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_limit_holds_for_all_tries_together_where_a_server_is_silent() {
+    let server = RedisServer::start();
+    let builder = Locker::builder().node(server.url()).command_timeout(TTL);
+    let locker = builder.connect().await.unwrap();
+    locker.lock("a").await.unwrap().release().await.unwrap();
+    server.stop();
+    let request = locker.lock_any(NAMES).wait_at_most(Duration::from_millis(50));
+    let error = soon("it gives up", request.into_future()).await.map(|_| ()).unwrap_err();
+    assert_eq!((error.is_timeout(), error.kind()), (true, ErrorKind::Unavailable), "{error}");
+    server.cont();
+    for name in NAMES {
+        eventually("nothing is left", || server.cli_text(&["EXISTS", name]) == "0").await;
+    }
 }
