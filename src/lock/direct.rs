@@ -105,13 +105,16 @@ pub(super) async fn take(
     }
     let (mut sent, mut timer) = (None, None);
     let outcomes = poll_fn(|context| {
-        let Some(Sent { replies, asked_at }) = &mut sent else {
-            // The reply to what is sent just now wakes this task: it need not be looked for.
+        let is_first = sent.is_none();
+        if is_first {
             sent = send_take(hold, context.waker());
-            return if sent.is_some() { Poll::Pending } else { Poll::Ready(None) };
-        };
-        if let Poll::Ready(outcomes) = Pin::new(replies).poll(context) {
-            return Poll::Ready(Some(outcomes));
+        }
+        let Some(Sent { replies, asked_at }) = &mut sent else { return Poll::Ready(None) };
+        // The reply to what is sent just now wakes this task: it need not be looked for.
+        if !is_first {
+            if let Poll::Ready(outcomes) = Pin::new(replies).poll(context) {
+                return Poll::Ready(Some(outcomes));
+            }
         }
         if timer.is_none() {
             timer = limit.timer(Some(*asked_at), hold.core.command_max());
