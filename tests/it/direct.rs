@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Guard, Locker, Vote};
+use leasehold::{ErrorKind, Guard, Locker, Vote};
 use leasehold_resp::Frame;
 use leasehold_testing::{RedisServer, binary, eventually, soon};
 
@@ -158,4 +158,18 @@ async fn who_may_not_draw_asks_the_script_and_tries_no_more() {
     let lines: Vec<&str> = lines.collect();
     assert_eq!(lines.len(), 1 + usize::from(deletes_if_equal()), "{statistics}");
     assert!(lines.iter().all(|line| line.contains("rejected_calls=1,")), "{lines:?}");
+}
+
+#[tokio::test]
+async fn a_draw_that_is_not_answered_keeps_nobody_past_the_limit() {
+    let server = RedisServer::start();
+    let builder = Locker::builder().node(server.url()).ttl(TTL);
+    let locker = builder.command_timeout(Duration::from_secs(3600)).connect().await.unwrap();
+    seed(&locker).await;
+    server.stop();
+    let request = locker.lock("a").wait_at_most(Duration::from_millis(50));
+    let error = soon("the limit", request.into_future()).await.unwrap_err();
+    assert_eq!((error.is_timeout(), error.kind()), (true, ErrorKind::Unavailable), "{error}");
+    server.cont();
+    take(&locker).await.release().await.unwrap();
 }
