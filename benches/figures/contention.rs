@@ -16,7 +16,7 @@ use tokio::net::TcpStream;
 use super::runtimes::{Shape, Stage};
 use super::statistics::Samples;
 use super::way::{Network, Way};
-use super::wire::{Keys, Kind, Pen, Scripts};
+use super::wire::{Keys, Pen, Scripts};
 use crate::support::RedisServer;
 
 pub const NAME: &str = "contended";
@@ -81,7 +81,7 @@ struct Bare {
 
 impl Yardstick {
     pub fn new(stage: &Stage, server: &RedisServer, address: SocketAddr) -> Self {
-        let pen = Pen::new(Kind::Fenced, &Scripts::load(&mut server.client()));
+        let pen = Pen::new(&Scripts::load(&mut server.client()));
         let bare = stage.run(async move {
             let stream = TcpStream::connect(address).await.expect("the server is up");
             stream.set_nodelay(true).expect("a TCP stream has the option");

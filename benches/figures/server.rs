@@ -22,7 +22,7 @@ pub fn run(pairs: u32) {
     let server = RedisServer::start();
     let (stage, url) = (Stage::new(Shape::CurrentThread), server.url());
     let locker = stage.run(async move { Locker::connect(&url).await }).expect("the server is up");
-    let pen = Pen::new(Kind::Unfenced, &Scripts::load(&mut server.client()));
+    let pen = Pen::new(&Scripts::load(&mut server.client()));
     let mut plain = Blast::new(server.address(), pen, (TASKS * pairs) as usize);
     let measure = |work: &mut dyn FnMut()| {
         let before = cpu(server.pid());

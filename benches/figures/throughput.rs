@@ -38,7 +38,7 @@ pub fn run(server: &RedisServer, scripts: &Scripts, rounds: usize) {
         (stage, locker.expect("the server is up"))
     });
     let mut ceilings = Kind::ALL.map(|kind| {
-        let blast = Blast::new(server.address(), Pen::new(kind, scripts), BLAST_PAIRS);
+        let blast = Blast::new(server.address(), Pen::new(scripts), BLAST_PAIRS);
         Ceiling { kind, blast, samples: Samples::default() }
     });
     let mut cells: Vec<Cell> = Vec::new();

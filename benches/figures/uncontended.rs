@@ -57,7 +57,7 @@ pub fn run(server: &RedisServer, scripts: &Scripts, rounds: usize) {
 
 impl Cell {
     fn new(stage: &Stage, server: &RedisServer, scripts: &Scripts, kind: Kind) -> Self {
-        let (url, address, pen) = (server.url(), server.address(), Pen::new(kind, scripts));
+        let (url, address, pen) = (server.url(), server.address(), Pen::new(scripts));
         let (locker, bare) = stage.run(async move {
             let locker = Locker::connect(&url).await.expect("the server is up");
             (locker, Bare::connect(address, pen, NAME).await)

@@ -82,23 +82,21 @@ impl Keys {
 pub struct Pen {
     kind: Kind,
     scripts: Scripts,
-    /// Who decides on the token.
-    rule: &'static [u8],
     serial: u64,
     owner: Vec<u8>,
     token: u64,
 }
 
 impl Pen {
-    /// Of leases on one server.
-    pub fn new(kind: Kind, scripts: &Scripts) -> Self {
-        let (rule, owner) = (b"mint", vec![b'0'; OWNER_DIGITS]);
-        Self { kind, scripts: scripts.clone(), rule, serial: 0, owner, token: 0 }
+    /// Of plain locks on one server, which ours are measured against, fenced or not.
+    pub fn new(scripts: &Scripts) -> Self {
+        let (kind, owner) = (Kind::Unfenced, vec![b'0'; OWNER_DIGITS]);
+        Self { kind, scripts: scripts.clone(), serial: 0, owner, token: 0 }
     }
 
     /// Of leases on several servers, of which their owners carry a fingerprint.
     pub fn of_several(kind: Kind, scripts: &Scripts) -> Self {
-        let mut pen = Self { rule: b"vote", ..Self::new(kind, scripts) };
+        let mut pen = Self { kind, ..Self::new(scripts) };
         pen.owner.extend(b"@01234567");
         pen
     }
@@ -125,7 +123,7 @@ impl Pen {
                         owner,
                         &ttl,
                         &token,
-                        self.rule,
+                        b"vote",
                         b"turn",
                         b"",
                         STAMP.as_bytes(),
