@@ -20,6 +20,6 @@ pub(super) fn refuse_own(engine: &Engine, wish: &Wish) -> Result<(), Error> {
 pub(super) fn mark_own(engine: &Engine, error: &mut Error) {
     for holder in error.report_mut().holders_mut() {
         let owner = holder.owner.as_bytes();
-        holder.is_here = engine.keeper().any(|hold| hold.owner.value().starts_with(owner));
+        holder.is_here = engine.keeper().any(|hold| hold.owner.id() == *owner);
     }
 }

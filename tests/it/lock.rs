@@ -287,6 +287,24 @@ async fn who_waits_for_itself_is_told() {
     locker.lock("b").unless_held_here().await.unwrap().release().await.unwrap();
 }
 
+/// Every value begins with nothing, and many of ours with one digit or another.
+#[tokio::test]
+async fn another_librarys_value_is_never_taken_for_a_guard_of_this_locker() {
+    let server = RedisServer::start();
+    let locker = Locker::builder().node(server.url()).connect().await.unwrap();
+    let mut guards = Vec::new();
+    for number in 0..64 {
+        guards.push(locker.lock(format!("held:{number}")).await.unwrap());
+    }
+    for value in ["", "1", "a"] {
+        server.cli(&["SET", "foreign", value]);
+        let request = locker.lock("foreign").wait_at_most(Duration::from_millis(20));
+        let error = request.await.map(|_| ()).unwrap_err();
+        assert!(error.is_timeout() && !error.is_held_here(), "{value:?}: {error}");
+    }
+    drop(guards);
+}
+
 /// The guide plans 135 bytes for each counter, the server's tables included.
 #[tokio::test]
 async fn a_fence_counter_takes_no_more_memory_than_the_guide_says() {
