@@ -49,6 +49,12 @@ impl Owner {
         Self::Extended([&id[..], at, print, colon, label].concat().into())
     }
 
+    /// What nobody else has: the value begins with it.
+    pub(super) fn id(&self) -> [u8; ID_LENGTH] {
+        let id = self.value().first_chunk();
+        *id.expect("a value begins with its id")
+    }
+
     /// One with another id, and the same text for people: a lock whose value it is has no owner.
     pub(super) fn another(&self) -> Self {
         let id = fresh_id();
@@ -64,14 +70,6 @@ impl Owner {
             Self::Plain(id) => id,
             Self::Extended(value) => value,
         }
-    }
-}
-
-impl Owner {
-    /// What nobody else has: the value begins with it.
-    pub(super) fn id(&self) -> [u8; ID_LENGTH] {
-        let id = self.value().first_chunk();
-        *id.expect("a value begins with its id")
     }
 }
 

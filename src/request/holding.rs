@@ -97,7 +97,8 @@ impl<F: Fencing> LockRequest<F> {
     /// Locks are not re-entrant ([`Locker::lock`](crate::Locker::lock) says why, and what to do instead):
     /// a task that waits for a lock that it holds itself waits until its limit, or for ever. The locker
     /// does not know which task holds a guard, so this is for locks that no two tasks of the process
-    /// should want at the same time.
+    /// should want at the same time. It looks through all leases of the locker, which takes a time in
+    /// proportion to their number.
     ///
     /// # Errors
     ///
