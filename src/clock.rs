@@ -1,5 +1,7 @@
 //! The only file that reads clocks and randomness.
 
+#[cfg(feature = "testing")]
+pub(crate) mod movable;
 #[cfg(test)]
 pub(crate) mod simulated;
 
@@ -16,17 +18,26 @@ use crate::policy::Moment;
 /// sleep; elsewhere the standard library's monotonic clock, which may stop in sleep.
 // What finds the kernel's clock is larger than the call, and is not wanted at every place.
 #[inline(never)]
-#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
 pub(crate) fn now() -> Moment {
+    #[cfg(test)]
+    if let Some(now) = simulated::now() {
+        return now;
+    }
+    #[cfg(feature = "testing")]
+    if let Some(now) = movable::now() {
+        return now;
+    }
+    of_the_system()
+}
+
+#[inline]
+#[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+fn of_the_system() -> Moment {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     const COUNTS_SUSPENSION: rustix::time::ClockId = rustix::time::ClockId::Boottime;
     #[cfg(target_vendor = "apple")]
     const COUNTS_SUSPENSION: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
 
-    #[cfg(test)]
-    if let Some(now) = simulated::now() {
-        return now;
-    }
     let time = rustix::time::clock_gettime(COUNTS_SUSPENSION);
     let nanos = i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec);
     Moment::from_nanos(u64::try_from(nanos).unwrap_or(0))
@@ -34,7 +45,7 @@ pub(crate) fn now() -> Moment {
 
 #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
 #[expect(clippy::disallowed_methods, reason = "the one place that may read the clock")]
-pub(crate) fn now() -> Moment {
+fn of_the_system() -> Moment {
     use std::sync::OnceLock;
     use std::time::Instant;
 
@@ -49,6 +60,10 @@ pub(crate) fn now() -> Moment {
 pub(crate) fn wall_micros() -> u64 {
     #[cfg(test)]
     if let Some(micros) = simulated::wall_micros() {
+        return micros;
+    }
+    #[cfg(feature = "testing")]
+    if let Some(micros) = movable::wall_micros() {
         return micros;
     }
     SystemTime::now()
@@ -87,16 +102,29 @@ pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) -> JoinHand
     tokio::spawn(task)
 }
 
+/// The clock of the current tokio runtime, which a test may have paused; outside a runtime the system's.
+#[cfg(any(test, feature = "testing"))]
+#[expect(clippy::disallowed_methods, reason = "the one place that may read the clock")]
+fn of_the_runtime() -> tokio::time::Instant {
+    tokio::time::Instant::now()
+}
+
+/// The clock that no runtime has paused.
+#[cfg(feature = "testing")]
+#[expect(clippy::disallowed_methods, reason = "the one place that may read the clock")]
+fn never_paused() -> tokio::time::Instant {
+    std::time::Instant::now().into()
+}
+
 /// Tokio's clock, which a simulation pauses; since the thread first asked.
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "the one place that may read the clock")]
 fn true_time() -> std::time::Duration {
     use tokio::time::Instant;
 
     thread_local! {
         static ORIGIN: std::cell::Cell<Option<Instant>> = const { std::cell::Cell::new(None) };
     }
-    let now = Instant::now();
+    let now = of_the_runtime();
     let origin = ORIGIN.get().filter(|origin| *origin <= now).unwrap_or(now);
     ORIGIN.set(Some(origin));
     now - origin

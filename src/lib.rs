@@ -49,6 +49,7 @@
 //! | `tracing` | spans for acquire, hold, renew and release by the crate `tracing` |
 //! | `examine` | `Builder::examine`: checks whether servers are fit for locks |
 //! | `inspect` | `Locker::inspect`, `list` and `break_lease`: who holds which lock |
+//! | `testing` | [`testing`]: servers in memory, for tests of your own code |
 //! | `serde` | `FencingToken` is `Serialize` and `Deserialize` |
 //!
 //! The command `leasehold` is the crate `leasehold-cli`.
@@ -73,9 +74,11 @@ mod net;
 mod policy;
 mod request;
 mod server;
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 mod sim;
 mod stats;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 #[cfg(test)]
 use leasehold_testing as support;

@@ -1,7 +1,7 @@
 //! Sockets: TCP, TLS over TCP, and Unix, behind one pair of halves.
 
 mod dial;
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub(crate) mod simulated;
 
 use std::fmt;
@@ -64,7 +64,7 @@ pub(super) async fn open(
     dead_after: Duration,
     within: Duration,
 ) -> io::Result<(ReadHalf, WriteHalf)> {
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     if let Some(opening) = simulated::dial(address) {
         let (read, write) = opening.await?;
         return Ok((ReadHalf::Simulated(read), WriteHalf::Simulated(write)));
@@ -133,7 +133,7 @@ pub(super) enum ReadHalf {
     Tls(tls::ReadHalf),
     #[cfg(unix)]
     Unix(unix::OwnedReadHalf),
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     Simulated(simulated::ReadHalf),
 }
 
@@ -146,7 +146,7 @@ impl ReadHalf {
             Self::Tls(half) => half.read(buffer).await,
             #[cfg(unix)]
             Self::Unix(half) => half.read_buf(buffer).await,
-            #[cfg(test)]
+            #[cfg(any(test, feature = "testing"))]
             Self::Simulated(half) => half.read(buffer).await,
         }
     }
@@ -159,7 +159,7 @@ pub(super) enum WriteHalf {
     Tls(tls::WriteHalf),
     #[cfg(unix)]
     Unix(unix::OwnedWriteHalf),
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     Simulated(simulated::WriteHalf),
 }
 
@@ -173,7 +173,7 @@ impl WriteHalf {
             Self::Tls(half) => half.try_write(bytes),
             #[cfg(unix)]
             Self::Unix(half) => half.try_write(bytes),
-            #[cfg(test)]
+            #[cfg(any(test, feature = "testing"))]
             Self::Simulated(half) => half.try_write(bytes),
         }
     }
@@ -186,7 +186,7 @@ impl WriteHalf {
             Self::Tls(half) => half.writable().await,
             #[cfg(unix)]
             Self::Unix(half) => half.writable().await,
-            #[cfg(test)]
+            #[cfg(any(test, feature = "testing"))]
             Self::Simulated(_) => Ok(()),
         }
     }
@@ -199,7 +199,7 @@ impl WriteHalf {
             Self::Tls(half) => half.peer(),
             #[cfg(unix)]
             Self::Unix(_) => None,
-            #[cfg(test)]
+            #[cfg(any(test, feature = "testing"))]
             Self::Simulated(_) => None,
         }
     }
@@ -214,7 +214,7 @@ impl WriteHalf {
                 #[cfg(feature = "tls")]
                 Self::Tls(half) => shut_down_both(half.say_farewell()),
                 Self::Unix(half) => shut_down_both(half.as_ref()),
-                #[cfg(test)]
+                #[cfg(any(test, feature = "testing"))]
                 Self::Simulated(half) => {
                     half.shut_down();
                     Ok(())

@@ -69,7 +69,7 @@ pub(crate) struct Link {
 async fn serve(link: Arc<Link>, mut sent: UnboundedReceiver<Sent>) {
     let mut decoder = Decoder::new(Limits::default());
     let mut buffer = BytesMut::new();
-    let mut session = Session { link: link.number, is_tracking: false, taken: None };
+    let mut session = Session::new(link.number);
     while let Some(Sent { arrives, stamp, bytes }) = sent.recv().await {
         sleep(arrives.saturating_sub(elapsed())).await;
         buffer.extend_from_slice(&bytes);

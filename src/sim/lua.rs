@@ -11,6 +11,7 @@ use leasehold_resp::Frame;
 use mlua::{Function, Lua, Table, Value, Variadic};
 
 use super::keyspace::{Keyspace, error};
+#[cfg(test)]
 use crate::policy::mutants::Mutant;
 
 /// What Redis gives scripts, as far as ours use it. Numbers become strings, and errors tables, as
@@ -85,6 +86,7 @@ pub(crate) fn run(
     keys: &[Bytes],
     argv: &[Bytes],
 ) -> Frame {
+    #[cfg(test)]
     let script = &mutated(script);
     ENGINE.with(|engine| {
         std::mem::swap(&mut *engine.keyspace.borrow_mut(), keyspace);
@@ -95,6 +97,7 @@ pub(crate) fn run(
 }
 
 /// The script, or what it would be with a known bug.
+#[cfg(test)]
 fn mutated(script: &Bytes) -> Bytes {
     let (from, to) = if Mutant::ExtensionRecreatesALostKey.is_on() {
         (

@@ -1,7 +1,8 @@
 //! The library in simulated time, on simulated servers, from one printed seed.
 //!
 //! Servers are models: a keyspace with its own wall clock, and the shipped scripts in a real Lua
-//! 5.1. They are held against a real redis-server (`differential`), and so can stand in for one.
+//! 5.1. They are held against a real redis-server (`differential`), and so can stand in for one. The
+//! feature `testing` gives these servers to users (`crate::testing`); all else here is for tests alone.
 //! Clients are the whole library: connections, handshakes, tracking, renewal and hand-over, over
 //! sockets in memory (`world`), each with clocks of its own (`clock::simulated`).
 //!
@@ -9,25 +10,40 @@
 //! servers, network and clocks fail (`injector`), and what happened is judged (`checks`, and
 //! `witness` for what shows at the servers).
 
+#[cfg(test)]
 mod actor;
+#[cfg(test)]
 mod checks;
+#[cfg(test)]
 mod differential;
+#[cfg(test)]
 mod harm;
+#[cfg(test)]
 #[allow(dead_code, reason = "a breach shows all that is known")]
 mod history;
+#[cfg(test)]
 mod hunt;
+#[cfg(test)]
 mod injector;
 mod keyspace;
+#[cfg(test)]
 mod link;
 mod lua;
+#[cfg(test)]
 mod plan;
+#[cfg(test)]
 #[path = "../../tests/soak/prng.rs"]
 #[allow(dead_code, reason = "the soak uses all of it")]
 mod prng;
+#[cfg(test)]
 #[path = "../../tests/soak/register.rs"]
 mod register;
+#[cfg(test)]
 mod run;
-mod server;
+pub(crate) mod server;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
 mod witness;
+#[cfg(test)]
 mod world;

@@ -1,7 +1,6 @@
 //! A simulated server: a keyspace, a wall clock of its own, and what it knows of its clients.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,9 +8,9 @@ use leasehold_resp::Frame;
 
 use super::keyspace::{Keyspace, Touch, error};
 use super::lua;
-use crate::clock::simulated::{elapsed, true_wall};
-use crate::support::recorded;
 
+/// What Redis 7.0.15 says of itself, as far as a client looks.
+const INFO: &str = include_str!("info.txt");
 /// How long servers have run when a simulation begins: no restart guard minds them.
 const UPTIME_MICROS: i64 = 30 * 24 * 3600 * 1_000_000;
 
@@ -21,6 +20,9 @@ const BUSY: &str =
 pub(crate) struct Server {
     number: usize,
     keyspace: Keyspace,
+    /// A wall clock that is right, in microseconds, and what it showed when this was made.
+    true_wall: fn() -> i64,
+    made_at: i64,
     drift_ppm: i64,
     wall_ahead_micros: i64,
     /// By its own wall clock.
@@ -36,7 +38,8 @@ pub(crate) struct Server {
     deletes_if_equal: bool,
     /// It does not run; whether it will remember when it starts.
     down: Option<bool>,
-    /// When it lost all that it knew, in true time.
+    /// When it lost all that it knew, in true time since it was made.
+    #[cfg(test)]
     pub(crate) forgot_at: Option<Duration>,
 }
 
@@ -46,17 +49,36 @@ pub(crate) struct Session {
     pub(crate) link: u64,
     pub(crate) is_tracking: bool,
     /// The lock that it took last without a script, and for whom.
+    #[cfg(test)]
     pub(crate) taken: Option<(Bytes, Bytes)>,
+}
+
+impl Session {
+    pub(crate) fn new(link: u64) -> Self {
+        Self {
+            link,
+            is_tracking: false,
+            #[cfg(test)]
+            taken: None,
+        }
+    }
 }
 
 /// To be told to a connection: the key that changed; none for all keys.
 pub(crate) type Told = (u64, Option<Bytes>);
 
 impl Server {
-    pub(crate) fn new(number: usize, drift_ppm: i64, deletes_if_equal: bool) -> Self {
+    pub(crate) fn new(
+        number: usize,
+        true_wall: fn() -> i64,
+        drift_ppm: i64,
+        deletes_if_equal: bool,
+    ) -> Self {
         let mut server = Self {
             number,
             keyspace: Keyspace::default(),
+            true_wall,
+            made_at: true_wall(),
             drift_ppm,
             wall_ahead_micros: 0,
             started_at: 0,
@@ -67,6 +89,7 @@ impl Server {
             is_busy: false,
             deletes_if_equal,
             down: None,
+            #[cfg(test)]
             forgot_at: None,
         };
         server.started_at = server.wall() - UPTIME_MICROS;
@@ -75,15 +98,11 @@ impl Server {
 
     /// Its wall clock, in microseconds.
     pub(crate) fn wall(&self) -> i64 {
-        let span = i64::try_from(elapsed().as_micros()).expect("a simulation is short");
-        true_wall()
-            + self.wall_ahead_micros
+        let now = (self.true_wall)();
+        let span = now - self.made_at;
+        now + self.wall_ahead_micros
             + span / 1_000_000 * self.drift_ppm
             + span % 1_000_000 * self.drift_ppm / 1_000_000
-    }
-
-    pub(crate) fn step_wall(&mut self, micros: i64) {
-        self.wall_ahead_micros += micros;
     }
 
     pub(crate) fn is_down(&self) -> bool {
@@ -104,14 +123,14 @@ impl Server {
         self.is_frozen = false;
         self.is_busy = false;
         if !remembers {
-            self.forgot_at = Some(elapsed());
+            #[cfg(test)]
+            {
+                let since = (self.true_wall)() - self.made_at;
+                self.forgot_at = Some(Duration::from_micros(u64::try_from(since).unwrap_or(0)));
+            }
             self.keyspace = Keyspace::default();
         }
         true
-    }
-
-    pub(crate) fn flush_scripts(&mut self) {
-        self.scripts.clear();
     }
 
     pub(crate) fn forget_link(&mut self, link: u64) {
@@ -131,18 +150,6 @@ impl Server {
         self.keyspace.peek(key)
     }
 
-    /// The numbers under keys; 0 where there is none.
-    pub(crate) fn numbers(&mut self, keys: &[&Bytes]) -> Vec<u64> {
-        let number = |text: Bytes| std::str::from_utf8(&text).ok()?.parse().ok();
-        keys.iter().map(|key| self.peek(key).and_then(number).unwrap_or(0)).collect()
-    }
-
-    /// How long a key still lasts, in milliseconds.
-    pub(crate) fn lasts_ms(&mut self, key: &[u8]) -> Option<u64> {
-        self.catch_up();
-        self.keyspace.ends_in_ms(key)
-    }
-
     /// Deletes what has expired, and how long it is to the next key's end that somebody waits for.
     pub(crate) fn expire(&mut self) -> (Vec<Told>, Option<Duration>) {
         self.catch_up();
@@ -158,10 +165,6 @@ impl Server {
         self.catch_up();
         self.keyspace.run(&[Bytes::from_static(b"DEL"), Bytes::copy_from_slice(key)]);
         self.tell(None)
-    }
-
-    pub(crate) fn script(&self, digest: &Bytes) -> Option<&Bytes> {
-        self.scripts.get(digest)
     }
 
     /// Runs a command of a client's.
@@ -227,18 +230,20 @@ impl Server {
     }
 
     fn info(&self, section: &[u8]) -> String {
-        static INFO: OnceLock<String> = OnceLock::new();
-        let info = INFO.get_or_init(|| recorded::of("redis-7.0.15").info("standalone"));
         let name = String::from_utf8_lossy(section);
-        let section = recorded::section(info, &name);
-        if name != "server" {
-            return section;
-        }
+        let is_it = |section: &&str| {
+            section.lines().next().is_some_and(|title| title.eq_ignore_ascii_case(&name))
+        };
+        let Some(section) = INFO.split("# ").find(is_it) else { return String::new() };
         let run_id = format!("{:038x}{:02x}", self.run, self.number);
         // The difference of whole seconds, which may be a second too many.
         let uptime = self.wall().div_euclid(1_000_000) - self.started_at.div_euclid(1_000_000);
-        let changed = [("run_id", &run_id[..]), ("uptime_in_seconds", &uptime.to_string())];
-        recorded::with_each(&section, &changed)
+        let lines = section.lines().map(|line| match line.split_once(':') {
+            Some(("run_id", _)) => format!("run_id:{run_id}\r\n"),
+            Some(("uptime_in_seconds", _)) => format!("uptime_in_seconds:{uptime}\r\n"),
+            _ => format!("{line}\r\n"),
+        });
+        ["# "].into_iter().map(str::to_owned).chain(lines).collect()
     }
 
     /// Who is to be told of what was touched; the session that did it is not told of its own.
@@ -264,5 +269,33 @@ impl Server {
             }
         }
         told
+    }
+}
+
+/// What a simulation does to it, and sees of it.
+#[cfg(test)]
+impl Server {
+    pub(crate) fn step_wall(&mut self, micros: i64) {
+        self.wall_ahead_micros += micros;
+    }
+
+    pub(crate) fn flush_scripts(&mut self) {
+        self.scripts.clear();
+    }
+
+    pub(crate) fn script(&self, digest: &Bytes) -> Option<&Bytes> {
+        self.scripts.get(digest)
+    }
+
+    /// The numbers under keys; 0 where there is none.
+    pub(crate) fn numbers(&mut self, keys: &[&Bytes]) -> Vec<u64> {
+        let number = |text: Bytes| std::str::from_utf8(&text).ok()?.parse().ok();
+        keys.iter().map(|key| self.peek(key).and_then(number).unwrap_or(0)).collect()
+    }
+
+    /// How long a key still lasts, in milliseconds.
+    pub(crate) fn lasts_ms(&mut self, key: &[u8]) -> Option<u64> {
+        self.catch_up();
+        self.keyspace.ends_in_ms(key)
     }
 }

@@ -12,6 +12,7 @@ use super::history::{At, History};
 use super::plan::{Fault, Plan};
 use super::prng::Prng;
 use super::server::{Server, Told};
+use crate::clock::simulated::true_wall;
 
 pub(crate) struct World {
     pub(crate) plan: Plan,
@@ -56,7 +57,7 @@ impl World {
         let drifts = plan.has(Fault::Drift);
         let servers = (0..plan.servers)
             .map(|number| {
-                Mutex::new(Server::new(number, drift(&mut prng, drifts), plan.deletes_if_equal))
+                Mutex::new(Server::new(number, true_wall, drift(&mut prng, drifts), plan.deletes_if_equal))
             })
             .collect();
         let notifies = || (0..plan.servers).map(|_| Notify::new()).collect();

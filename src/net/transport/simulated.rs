@@ -1,8 +1,13 @@
-//! Sockets of a simulation: what is written goes to it, and what is read comes from it.
+//! Sockets in memory: what is written goes to a server in this process, and what is read comes from it.
 
+#[cfg(test)]
 use std::cell::RefCell;
+#[cfg(feature = "testing")]
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io;
+#[cfg(feature = "testing")]
+use std::sync::Weak;
 use std::sync::{Arc, PoisonError};
 use std::task::{Poll, Waker};
 
@@ -12,20 +17,74 @@ use super::Address;
 use crate::box_future::BoxFuture;
 use crate::net::sync::{Mutex, MutexGuard};
 
-type Opening = BoxFuture<'static, io::Result<(ReadHalf, WriteHalf)>>;
+pub(crate) type Opening = BoxFuture<'static, io::Result<(ReadHalf, WriteHalf)>>;
+#[cfg(test)]
 type Dialer = Box<dyn Fn(&Address) -> Opening>;
 
+/// The domain of the servers in memory. It has no dot in front, so that it is a host name by itself.
+#[cfg(feature = "testing")]
+pub(crate) const DOMAIN: &str = "in-memory";
+
+#[cfg(feature = "testing")]
+static HOSTS: std::sync::Mutex<BTreeMap<String, Weak<dyn Host>>> =
+    std::sync::Mutex::new(BTreeMap::new());
+
+/// A server in memory.
+#[cfg(feature = "testing")]
+pub(crate) trait Host: Send + Sync {
+    /// A process dials, by the name that stands before the server's in the address, if there is one.
+    fn dial(self: Arc<Self>, process: Option<&str>) -> Opening;
+}
+
+/// Whoever dials `<name>.in-memory`, or a host below it, gets to `host`, as long as that lives.
+#[cfg(feature = "testing")]
+pub(crate) fn listen(name: &str, host: Weak<dyn Host>) {
+    let mut hosts = HOSTS.lock().unwrap_or_else(PoisonError::into_inner);
+    hosts.retain(|_, host| host.strong_count() > 0);
+    hosts.insert(name.to_owned(), host);
+}
+
+/// A host of the domain of servers in memory; none of another domain.
+#[cfg(feature = "testing")]
+fn dial_in_memory(address: &Address) -> Option<Opening> {
+    let Address::Tcp { host, .. } = address else { return None };
+    let name = host.strip_suffix(DOMAIN)?.strip_suffix('.')?;
+    let (process, name) = match name.rsplit_once('.') {
+        Some((process, name)) => (Some(process), name),
+        None => (None, name),
+    };
+    let hosts = HOSTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let host = hosts.get(name).and_then(Weak::upgrade);
+    drop(hosts);
+    Some(match host {
+        Some(host) => host.dial(process),
+        None => Box::pin(async {
+            let why = "this in-memory server is gone: keep its Server as long as it is used";
+            Err(io::Error::new(io::ErrorKind::ConnectionRefused, why))
+        }),
+    })
+}
+
+#[cfg(test)]
 thread_local! {
     static DIALER: RefCell<Option<Dialer>> = const { RefCell::new(None) };
 }
 
 /// Every socket that this thread opens from here on is the simulation's; or none, any more.
+#[cfg(test)]
 pub(crate) fn set_dialer(dialer: Option<Dialer>) {
     DIALER.set(dialer);
 }
 
 pub(super) fn dial(address: &Address) -> Option<Opening> {
-    DIALER.with_borrow(|dialer| dialer.as_ref().map(|dial| dial(address)))
+    #[cfg(test)]
+    if let Some(opening) = DIALER.with_borrow(|dialer| dialer.as_ref().map(|dial| dial(address))) {
+        return Some(opening);
+    }
+    #[cfg(feature = "testing")]
+    return dial_in_memory(address);
+    #[cfg(not(feature = "testing"))]
+    None
 }
 
 /// Where what is written goes.

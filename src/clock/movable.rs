@@ -1,0 +1,51 @@
+//! A clock that tests move: from a program's first in-memory server on, tokio's clock is the library's.
+//!
+//! Each runtime has a clock of its own, which a test may pause. The library's clock goes on where it was,
+//! so that leases from before the switch keep their deadlines.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::policy::Moment;
+
+static ORIGIN: OnceLock<Origin> = OnceLock::new();
+
+/// What all clocks showed at the switch.
+struct Origin {
+    instant: Instant,
+    moment: Moment,
+    wall_micros: u64,
+}
+
+/// Switches to tokio's clock, for good.
+pub(crate) fn begin() {
+    ORIGIN.get_or_init(|| Origin {
+        instant: super::never_paused(),
+        moment: super::now(),
+        wall_micros: super::wall_micros(),
+    });
+}
+
+pub(super) fn now() -> Option<Moment> {
+    let origin = ORIGIN.get()?;
+    Some(Moment::from_nanos(origin.shifted(origin.moment.as_nanos(), |span| span.as_nanos())))
+}
+
+pub(super) fn wall_micros() -> Option<u64> {
+    let origin = ORIGIN.get()?;
+    Some(origin.shifted(origin.wall_micros, |span| span.as_micros()))
+}
+
+impl Origin {
+    /// What a clock shows now that showed `shown` at the switch, in its units.
+    fn shifted(&self, shown: u64, in_units: impl Fn(Duration) -> u128) -> u64 {
+        let now = super::of_the_runtime();
+        let span = |span| u64::try_from(in_units(span)).unwrap_or(u64::MAX);
+        // A runtime that was paused before the switch may be behind it.
+        let ahead = span(now.saturating_duration_since(self.instant));
+        let behind = span(self.instant.saturating_duration_since(now));
+        shown.saturating_add(ahead).saturating_sub(behind)
+    }
+}
