@@ -1,7 +1,7 @@
 //! The only file that reads clocks and randomness.
 
 #[cfg(feature = "testing")]
-pub(crate) mod movable;
+mod movable;
 #[cfg(test)]
 pub(crate) mod simulated;
 
@@ -24,7 +24,7 @@ pub(crate) fn now() -> Moment {
         return now;
     }
     #[cfg(feature = "testing")]
-    if let Some(now) = movable::now() {
+    if let Some(now) = movable::moment(of_the_runtime) {
         return now;
     }
     of_the_system()
@@ -63,7 +63,7 @@ pub(crate) fn wall_micros() -> u64 {
         return micros;
     }
     #[cfg(feature = "testing")]
-    if let Some(micros) = movable::wall_micros() {
+    if let Some(micros) = movable::wall_micros(of_the_runtime) {
         return micros;
     }
     SystemTime::now()
@@ -109,11 +109,16 @@ fn of_the_runtime() -> tokio::time::Instant {
     tokio::time::Instant::now()
 }
 
-/// The clock that no runtime has paused.
+/// From here on the clock is that of the current tokio runtime, in the whole program and for good.
 #[cfg(feature = "testing")]
 #[expect(clippy::disallowed_methods, reason = "the one place that may read the clock")]
-fn never_paused() -> tokio::time::Instant {
-    std::time::Instant::now().into()
+pub(crate) fn go_by_the_runtime() {
+    movable::begin(|| movable::Origin {
+        // No runtime has paused this one.
+        instant: std::time::Instant::now().into(),
+        moment: now(),
+        wall_micros: wall_micros(),
+    });
 }
 
 /// Tokio's clock, which a simulation pauses; since the thread first asked.

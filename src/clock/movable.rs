@@ -13,39 +13,53 @@ use crate::policy::Moment;
 static ORIGIN: OnceLock<Origin> = OnceLock::new();
 
 /// What all clocks showed at the switch.
-struct Origin {
-    instant: Instant,
-    moment: Moment,
-    wall_micros: u64,
+pub(super) struct Origin {
+    pub(super) instant: Instant,
+    pub(super) moment: Moment,
+    pub(super) wall_micros: u64,
 }
 
 /// Switches to tokio's clock, for good.
-pub(crate) fn begin() {
-    ORIGIN.get_or_init(|| Origin {
-        instant: super::never_paused(),
-        moment: super::now(),
-        wall_micros: super::wall_micros(),
-    });
+pub(super) fn begin(origin: impl FnOnce() -> Origin) {
+    ORIGIN.get_or_init(origin);
 }
 
-pub(super) fn now() -> Option<Moment> {
+pub(super) fn moment(now: impl FnOnce() -> Instant) -> Option<Moment> {
     let origin = ORIGIN.get()?;
-    Some(Moment::from_nanos(origin.shifted(origin.moment.as_nanos(), |span| span.as_nanos())))
+    let nanos = origin.shifted(origin.moment.as_nanos(), now(), |span| span.as_nanos());
+    Some(Moment::from_nanos(nanos))
 }
 
-pub(super) fn wall_micros() -> Option<u64> {
+pub(super) fn wall_micros(now: impl FnOnce() -> Instant) -> Option<u64> {
     let origin = ORIGIN.get()?;
-    Some(origin.shifted(origin.wall_micros, |span| span.as_micros()))
+    Some(origin.shifted(origin.wall_micros, now(), |span| span.as_micros()))
 }
 
 impl Origin {
-    /// What a clock shows now that showed `shown` at the switch, in its units.
-    fn shifted(&self, shown: u64, in_units: impl Fn(Duration) -> u128) -> u64 {
-        let now = super::of_the_runtime();
+    /// What a clock shows at `now` that showed `shown` at the switch, in its units.
+    fn shifted(&self, shown: u64, now: Instant, in_units: impl Fn(Duration) -> u128) -> u64 {
         let span = |span| u64::try_from(in_units(span)).unwrap_or(u64::MAX);
         // A runtime that was paused before the switch may be behind it.
         let ahead = span(now.saturating_duration_since(self.instant));
         let behind = span(self.instant.saturating_duration_since(now));
         shown.saturating_add(ahead).saturating_sub(behind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::of_the_runtime;
+
+    #[test]
+    fn clocks_go_on_where_they_were_and_as_the_runtime_does() {
+        let instant = of_the_runtime();
+        let origin = Origin { instant, moment: Moment::from_nanos(7), wall_micros: 5_000_000 };
+        let span = Duration::from_secs(2);
+        let nanos = |now| origin.shifted(5_000_000_000, now, |span| span.as_nanos());
+        let micros = |now| origin.shifted(origin.wall_micros, now, |span| span.as_micros());
+        assert_eq!((nanos(instant), micros(instant)), (5_000_000_000, 5_000_000));
+        assert_eq!((nanos(instant + span), micros(instant + span)), (7_000_000_000, 7_000_000));
+        assert_eq!((nanos(instant - span), micros(instant - span)), (3_000_000_000, 3_000_000));
     }
 }

@@ -65,9 +65,11 @@ pub(super) async fn open(
     within: Duration,
 ) -> io::Result<(ReadHalf, WriteHalf)> {
     #[cfg(any(test, feature = "testing"))]
-    if let Some(opening) = simulated::dial(address) {
-        let (read, write) = opening.await?;
-        return Ok((ReadHalf::Simulated(read), WriteHalf::Simulated(write)));
+    if let Address::Tcp { host, .. } = address {
+        if let Some(opening) = simulated::dial(host) {
+            let (read, write) = opening.await?;
+            return Ok((ReadHalf::Simulated(read), WriteHalf::Simulated(write)));
+        }
     }
     match address {
         Address::Tcp { host, port } => {

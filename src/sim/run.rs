@@ -19,7 +19,6 @@ use super::register::Register;
 use super::world::{World, drift, lock};
 use crate::clock::simulated::{Client, Simulation, elapsed};
 use crate::locker::Locker;
-use crate::net::transport::Address;
 use crate::net::transport::simulated::set_dialer;
 
 /// Reconnection, and what is owed, take less than this once all is well.
@@ -130,9 +129,8 @@ async fn simulate(plan: Plan) -> Outcome {
 /// Sockets of this thread are this world's.
 fn install(world: &Arc<World>) {
     let world = Arc::clone(world);
-    set_dialer(Some(Box::new(move |address| {
-        let Address::Tcp { host: name, .. } = address else { panic!("there are no others") };
-        let server = (0..world.plan.servers).find(|number| host(*number) == *name);
+    set_dialer(Some(Box::new(move |name| {
+        let server = (0..world.plan.servers).find(|number| host(*number) == name);
         let client = Client::current().expect("a client dials");
         Box::pin(Link::dial(Arc::clone(&world), client, server.expect("it is a server")))
     })));

@@ -57,7 +57,12 @@ impl World {
         let drifts = plan.has(Fault::Drift);
         let servers = (0..plan.servers)
             .map(|number| {
-                Mutex::new(Server::new(number, true_wall, drift(&mut prng, drifts), plan.deletes_if_equal))
+                Mutex::new(Server::new(
+                    number,
+                    true_wall,
+                    drift(&mut prng, drifts),
+                    plan.deletes_if_equal,
+                ))
             })
             .collect();
         let notifies = || (0..plan.servers).map(|_| Notify::new()).collect();

@@ -13,13 +13,12 @@ use std::task::{Poll, Waker};
 
 use bytes::BytesMut;
 
-use super::Address;
 use crate::box_future::BoxFuture;
 use crate::net::sync::{Mutex, MutexGuard};
 
 pub(crate) type Opening = BoxFuture<'static, io::Result<(ReadHalf, WriteHalf)>>;
 #[cfg(test)]
-type Dialer = Box<dyn Fn(&Address) -> Opening>;
+type Dialer = Box<dyn Fn(&str) -> Opening>;
 
 /// The domain of the servers in memory. It has no dot in front, so that it is a host name by itself.
 #[cfg(feature = "testing")]
@@ -46,8 +45,7 @@ pub(crate) fn listen(name: &str, host: Weak<dyn Host>) {
 
 /// A host of the domain of servers in memory; none of another domain.
 #[cfg(feature = "testing")]
-fn dial_in_memory(address: &Address) -> Option<Opening> {
-    let Address::Tcp { host, .. } = address else { return None };
+fn dial_in_memory(host: &str) -> Option<Opening> {
     let name = host.strip_suffix(DOMAIN)?.strip_suffix('.')?;
     let (process, name) = match name.rsplit_once('.') {
         Some((process, name)) => (Some(process), name),
@@ -76,13 +74,13 @@ pub(crate) fn set_dialer(dialer: Option<Dialer>) {
     DIALER.set(dialer);
 }
 
-pub(super) fn dial(address: &Address) -> Option<Opening> {
+pub(super) fn dial(host: &str) -> Option<Opening> {
     #[cfg(test)]
-    if let Some(opening) = DIALER.with_borrow(|dialer| dialer.as_ref().map(|dial| dial(address))) {
+    if let Some(opening) = DIALER.with_borrow(|dialer| dialer.as_ref().map(|dial| dial(host))) {
         return Some(opening);
     }
     #[cfg(feature = "testing")]
-    return dial_in_memory(address);
+    return dial_in_memory(host);
     #[cfg(not(feature = "testing"))]
     None
 }
