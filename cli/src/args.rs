@@ -86,6 +86,11 @@ pub struct Run {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub hold_at_most: Option<Duration>,
 
+    /// Keep the lock from others for this long after a lease that leasehold could not release, because it
+    /// was killed or cut off: for resources that check no fencing token
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub lock_delay: Option<Duration>,
+
     /// Who holds the lock, as others see it; without it the host name and process id
     #[arg(long, value_name = "TEXT")]
     pub label: Option<String>,

@@ -1,5 +1,7 @@
 //! Who holds what, for programs.
 
+use std::time::Duration;
+
 use leasehold::{HolderView, LockView, ServerFailure};
 use serde_json::{Value, json};
 
@@ -31,10 +33,15 @@ fn of_holder(view: &HolderView) -> Value {
         "label": holder.label,
         "is_lease": view.is_lease(),
         "other_configuration": holder.other_configuration,
-        "left_ms": holder.remaining.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX)),
+        "left_ms": holder.remaining.map(millis),
+        "lock_delay_ms": holder.lock_delay.map(millis),
         "tokens": tokens,
         "servers": servers,
     })
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn of_failure(failure: &ServerFailure) -> Value {

@@ -42,6 +42,11 @@ fn of_holder(view: &HolderView, servers: usize) -> Vec<String> {
     }
     lines.push(format!("  token    {}", tokens(view)));
     lines.push(format!("  left     {}", left(holder.remaining)));
+    if holder.is_delay() {
+        lines.push(
+            "           the lease ended without a release: this is its lock-delay".to_owned(),
+        );
+    }
     if servers > 1 {
         lines.push(format!("  on       {}", view.servers.join(", ")));
     }

@@ -77,8 +77,12 @@ pub struct Holder {
     pub owner: String,
     /// The label that the holder gave itself.
     pub label: Option<String>,
-    /// The time left of its lease when the server answered; none if the key has no expiry.
+    /// The time after which the lock is free unless the lease is renewed, from when the server answered;
+    /// none if the key has no expiry. It includes the lock-delay.
     pub remaining: Option<Duration>,
+    /// How long the lock stays taken after the lease if nobody releases it
+    /// ([`LockRequest::lock_delay`](crate::LockRequest::lock_delay)).
+    pub lock_delay: Option<Duration>,
     /// The holder is a guard of this same locker. Only the error of a wait that ran out says so.
     pub is_here: bool,
     /// Whether the holder has other servers, or another quorum, than this client. Unless
@@ -100,6 +104,13 @@ pub(crate) enum Configured {
 }
 
 impl Holder {
+    /// The lease has ended, nobody released it, and the lock stays taken for the rest of its lock-delay,
+    /// which [`Holder::remaining`] says.
+    #[must_use]
+    pub fn is_delay(&self) -> bool {
+        self.remaining.zip(self.lock_delay).is_some_and(|(left, delay)| left <= delay)
+    }
+
     /// The holder as a client with this fingerprint of its own sees it.
     pub(crate) fn seen_from(mut self, fingerprint: Option<&str>) -> Self {
         self.other_configuration = match &self.configuration {
@@ -212,6 +223,13 @@ impl fmt::Display for Holder {
             None => write!(f, "owner {}", Shown(&self.owner))?,
         }
         match self.remaining {
+            Some(remaining) if self.is_delay() => {
+                let left = Units(remaining);
+                write!(
+                    f,
+                    ", whose lease ended without a release: lock-delay for another {left:.1}"
+                )?;
+            }
             Some(remaining) => write!(f, " for another {:.1}", Units(remaining))?,
             None => f.write_str(" with no expiry")?,
         }
@@ -237,6 +255,7 @@ mod tests {
                 owner,
                 label: None,
                 remaining: None,
+                lock_delay: None,
                 is_here: false,
                 other_configuration: false,
                 configuration,
@@ -256,6 +275,7 @@ mod tests {
             owner: "00ff".into(),
             label: Some("billing\x1b[31m".into()),
             remaining: Some(Duration::from_millis(3200)),
+            lock_delay: Some(Duration::from_millis(3199)),
             is_here: true,
             other_configuration: false,
             configuration: Configured::Single,

@@ -79,6 +79,7 @@ fn holder(label: Option<&str>, remaining: Option<Duration>, other: bool) -> Vote
         owner: "5c9bbd27a3f0e6b1c9a6f8f2b7d1e402".into(),
         label: label.map(Into::into),
         remaining,
+        lock_delay: label.filter(|label| *label == "printer-3").map(|_| ms(15_000)),
         is_here: false,
         other_configuration: other,
         configuration: Configured::Unknown,
@@ -150,6 +151,7 @@ fn votes() -> Vec<String> {
         holder(Some("billing-7"), Some(ms(3_200)), false),
         holder(None, Some(ms(80)), true),
         holder(Some("another library's"), None, false),
+        holder(Some("printer-3"), Some(ms(14_200)), false),
     ];
     all.extend(holders.iter().map(ToString::to_string));
     all
@@ -357,8 +359,10 @@ fn misuse() -> Vec<String> {
     ]);
     all.extend(each![
         BoundsError::NoTimeAtMost => BoundsError::NoTimeAtMost,
-        BoundsError::TooLongAtLeast(_) =>
-            BoundsError::TooLongAtLeast(Duration::from_secs(172_800)),
+        BoundsError::TooLong { .. } => BoundsError::TooLong {
+            what: "hold_at_least",
+            time: Duration::from_secs(172_800),
+        },
         BoundsError::Crossed { .. } => BoundsError::Crossed { at_least: ttl, at_most: worth },
     ]);
     let two_of_three_and_three_of_five =

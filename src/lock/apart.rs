@@ -98,7 +98,7 @@ impl Pieces<'_> {
 
     async fn take(&mut self, taking: Taking) -> Result<Answer, Reason> {
         let hold = self.hold;
-        let ttl = Decimal::new(hold.term.ttl_ms());
+        let ttl = hold.key_ms();
         let how: &[u8] = if taking == Taking::Look { b"look" } else { b"take" };
         let mut last = Answer::Free;
         for names in hold.names_at(self.server) {
@@ -132,7 +132,7 @@ impl Pieces<'_> {
     }
 
     async fn extend(&mut self) -> Result<Answer, Reason> {
-        let ttl = Decimal::new(self.hold.term.ttl_ms());
+        let ttl = self.hold.key_ms();
         for names in self.hold.names_at(self.server) {
             let arguments = [self.hold.owner.value(), &ttl];
             let answer =

@@ -71,7 +71,7 @@ impl Claim {
     ) -> Self {
         let lanes = if order.replicas.is_some() { Lanes::Synced } else { lanes };
         let participants = Participant::of(core, &names, lanes);
-        let owner = Owner::fresh(core.fingerprint(), order.label.as_deref());
+        let owner = Owner::fresh(order.mark(core.fingerprint()));
         let mut hold = Hold::new(Arc::clone(core), names, owner, participants, order);
         if let Some(part) = part {
             hold.include(part);
@@ -88,7 +88,7 @@ impl Claim {
         line: Arc<dyn Vacate>,
     ) -> Self {
         let participants = held.participants.iter().map(Participant::successor).collect();
-        let owner = Owner::fresh(held.core.fingerprint(), order.label.as_deref());
+        let owner = Owner::fresh(order.mark(held.core.fingerprint()));
         let (core, names) = (Arc::clone(&held.core), held.names.clone());
         let mut hold = Hold::new(core, names, owner, participants, order);
         hold.succeed(held, relay, line);
@@ -113,7 +113,7 @@ impl Claim {
         limit: Limit,
     ) -> Round {
         let hold = &*self.hold;
-        let ttl = Decimal::new(hold.term.ttl_ms());
+        let ttl = hold.key_ms();
         let Some(ballot) = ballot else {
             return self.acquire_plainly(&ttl, lead, limit).await;
         };
@@ -171,8 +171,8 @@ impl Claim {
 
     /// Asks for another TTL from now.
     pub(super) async fn extend(&self) -> Round {
-        let Hold { owner, term, .. } = &*self.hold;
-        let ttl = Decimal::new(term.ttl_ms());
+        let owner = &self.hold.owner;
+        let ttl = self.hold.key_ms();
         let keys = self.counts();
         let shares = self.hold.shares().zip(keys.iter());
         let parameters: OneOrMany<Parameters<'_>> =
@@ -271,12 +271,15 @@ pub(super) fn extension<'a>(
 
 /// From when on there is nothing left to release.
 fn pointless_at(hold: &Hold) -> Moment {
-    clock::now().after(hold.term.ttl() + FROZEN_MAX)
+    clock::now().after(hold.key_life() + FROZEN_MAX)
 }
 
 /// Queues the release on servers that may have been asked and are owed it, and where an acquire may
 /// still arrive behind the release that was answered.
 pub(super) fn give_back(hold: &Hold, is_owed: &dyn Fn(usize) -> bool) {
+    if hold.is_left_to_expire() {
+        return;
+    }
     free(hold, is_owed, &Parting::of(hold));
 }
 

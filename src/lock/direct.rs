@@ -38,7 +38,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use leasehold_resp::{Decimal, Frame, command_len};
+use leasehold_resp::{Frame, command_len};
 
 use super::acquire_mode::{AcquireMode, Taking, Waiting};
 use super::answer::{Answer, Reason};
@@ -158,7 +158,7 @@ fn send_take(hold: &Hold, waker: &Waker) -> Option<Sent<4>> {
     if !is_likely || binding.node.check(binding.lane()).is_err() {
         return None;
     }
-    let (names, ttl) = (&hold.names[0], Decimal::new(hold.term.ttl_ms()));
+    let (names, ttl) = (&hold.names[0], hold.key_ms());
     let (lock, waiters) = (names.lock(), names.waiters());
     let set: [&[u8]; 6] = [b"SET", lock, hold.owner.value(), b"NX", b"PX", &ttl];
     let draw: [&[u8]; 3] = [b"INCRBY", names.fence(), b"1"];

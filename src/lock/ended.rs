@@ -23,7 +23,8 @@ const REMEMBERED_MAX: usize = 2048;
 pub(super) struct Ended {
     pub(super) owner: Owner,
     pub(super) names: OneOrMany<Names>,
-    pub(super) ttl: Duration,
+    /// Its keys' longest life.
+    pub(super) key_life: Duration,
     /// Where its locks are to stay taken for a while.
     pub(super) rest: Option<Rest>,
     pub(super) at: Moment,
@@ -58,6 +59,7 @@ impl RecentlyEnded {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lock::owner::Mark;
 
     #[test]
     fn what_ended_lately_is_remembered_up_to_a_bound_and_taken_once() {
@@ -65,8 +67,8 @@ mod tests {
         let at = |ms: u64| Moment::from_nanos(0).after(Duration::from_millis(ms));
         let add = |ms| {
             let names = [Names::new(b"", b"a").unwrap()].into_iter().collect();
-            let (owner, ttl) = (Owner::fresh(None, None), Duration::from_secs(10));
-            recently.add(Ended { owner, names, ttl, rest: None, at: at(ms) });
+            let (owner, key_life) = (Owner::fresh(Mark::default()), Duration::from_secs(10));
+            recently.add(Ended { owner, names, key_life, rest: None, at: at(ms) });
         };
         let taken = |ms| recently.take(at(ms)).map(|ended| ended.at).collect::<Vec<_>>();
         add(0);

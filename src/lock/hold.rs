@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
 
+use leasehold_resp::Decimal;
+
 use super::bell::Bell;
 use super::core::Core;
 use super::ended::Ended;
@@ -105,6 +107,28 @@ impl Hold {
     /// For how long its locks stay taken once it is given back, if they do.
     pub(super) fn rest(&self) -> Option<&Rest> {
         self.rare.as_ref()?.rest.get().filter(|rest| rest.left().is_some())
+    }
+
+    /// How long its keys live on servers: longer than its TTL where there is a lock-delay, which its
+    /// holder does not count on.
+    pub(super) fn key_life(&self) -> Duration {
+        self.bounds().key_life(self.term.ttl())
+    }
+
+    /// The same in milliseconds.
+    pub(super) fn key_ms(&self) -> Decimal {
+        Decimal::new(u64::try_from(self.key_life().as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// Whether nobody gives back its locks, because its time was over before: they stay taken for the
+    /// lock-delay.
+    pub(super) fn is_left_to_expire(&self) -> bool {
+        #[cfg(test)]
+        if crate::policy::mutants::Mutant::LostGuardEndsTheDelay.is_on() {
+            return false;
+        }
+        let is_over = |why| matches!(why, Loss::Expired | Loss::Suspended | Loss::HeldLongest);
+        self.bounds().lock_delay.is_some() && self.state().loss().is_some_and(is_over)
     }
 
     fn bounds(&self) -> Bounds {
@@ -374,11 +398,11 @@ impl Drop for Hold {
         }
         let Some(recently_ended) = self.core.recently_ended() else { return };
         // What was refused everywhere left nothing to give back.
-        if self.state() != LeaseState::Acquiring {
+        if self.state() != LeaseState::Acquiring && !self.is_left_to_expire() {
             recently_ended.add(Ended {
                 owner: std::mem::replace(&mut self.owner, Owner::NOBODY),
                 names: std::mem::replace(&mut self.names, OneOrMany::Many(Vec::new())),
-                ttl: self.term.ttl(),
+                key_life: self.key_life(),
                 rest: self.rare.take().and_then(|rare| rare.rest.into_inner()),
                 at: clock::now(),
             });

@@ -152,6 +152,7 @@ impl Lease {
         let mut step = self.hold().span.release();
         match self.end() {
             LeaseState::Lost(Loss::ShutDown) => self.claim.settle(),
+            LeaseState::Lost(_) if self.hold().is_left_to_expire() => self.claim.settle(),
             LeaseState::Releasing if self.hand_over() => step.end("handed_over"),
             _ => {
                 let round = self.claim.release().await;

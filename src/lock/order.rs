@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::names::Names;
 use super::one_or_many::OneOrMany;
+use super::owner::Mark;
 use crate::policy::{Bounds, Retry, Term, Wait};
 
 /// What a lease is to be like, whoever grants it.
@@ -15,8 +16,16 @@ pub(crate) struct Order {
     pub(crate) is_fenced: bool,
     pub(crate) is_renewed: bool,
     pub(crate) replicas: Option<Replicas>,
-    /// How long it is to be held beside what its TTL says.
+    /// How long it is to be held or kept from others, beside what its TTL says.
     pub(crate) bounds: Bounds,
+}
+
+impl Order {
+    /// What the values of its owners say beside their ids, where its servers have this fingerprint.
+    pub(super) fn mark<'a>(&'a self, fingerprint: Option<&'a str>) -> Mark<'a> {
+        let (label, lock_delay) = (self.label.as_deref(), self.bounds.lock_delay);
+        Mark { lock_delay, fingerprint, label }
+    }
 }
 
 /// How many replicas have to have a lease before it counts, and how long they may take.

@@ -1,7 +1,8 @@
 //! Who holds a lock: a fresh random id for every attempt, and a label for people.
 //!
-//! The lock key's value is the id in hexadecimal; `@` and the fingerprint of the configuration,
-//! where there are several servers; and `:` and the label, where there is one.
+//! The lock key's value is the id in hexadecimal; `+` and the lock-delay in milliseconds, where there is
+//! one; `@` and the fingerprint of the configuration, where there are several servers; and `:` and the
+//! label, where there is one.
 
 use std::fmt;
 use std::time::Duration;
@@ -22,6 +23,14 @@ pub(crate) enum Owner {
     Extended(Box<[u8]>),
 }
 
+/// What an owner's value says beside its id.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Mark<'a> {
+    pub(crate) lock_delay: Option<Duration>,
+    pub(crate) fingerprint: Option<&'a str>,
+    pub(crate) label: Option<&'a str>,
+}
+
 /// Why a text cannot be a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("label must be at most {LABEL_BYTES_MAX} bytes, not {0}")]
@@ -38,15 +47,16 @@ impl Owner {
     /// Takes the place of one that is taken out.
     pub(super) const NOBODY: Self = Self::Plain([b'0'; ID_LENGTH]);
 
-    pub(crate) fn fresh(fingerprint: Option<&str>, label: Option<&str>) -> Self {
+    pub(crate) fn fresh(Mark { lock_delay, fingerprint, label }: Mark<'_>) -> Self {
         let id = fresh_id();
+        let delay = lock_delay.map(|delay| delay.as_millis().to_string());
         let part = |mark, text: Option<_>| text.map_or(["", ""], |text| [mark, text]);
-        let parts = [part("@", fingerprint), part(":", label)].map(|part| part.map(str::as_bytes));
-        let [[at, print], [colon, label]] = parts;
-        if at.is_empty() && colon.is_empty() {
+        let parts = [part("+", delay.as_deref()), part("@", fingerprint), part(":", label)];
+        if parts.iter().all(|[mark, _]| mark.is_empty()) {
             return Self::Plain(id);
         }
-        Self::Extended([&id[..], at, print, colon, label].concat().into())
+        let text = parts.as_flattened().concat();
+        Self::Extended([&id[..], text.as_bytes()].concat().into())
     }
 
     /// What nobody else has: the value begins with it.
@@ -55,12 +65,16 @@ impl Owner {
         *id.expect("a value begins with its id")
     }
 
-    /// One with another id, and the same text for people: a lock whose value it is has no owner.
+    /// One with another id, and the same text for people: a lock whose value it is has no owner, and no
+    /// lock-delay.
     pub(super) fn another(&self) -> Self {
         let id = fresh_id();
         match self {
             Self::Plain(_) => Self::Plain(id),
-            Self::Extended(value) => Self::Extended([&id, &value[ID_LENGTH..]].concat().into()),
+            Self::Extended(value) => {
+                let (_, rest) = split_delay(&value[ID_LENGTH..]);
+                Self::Extended([&id, rest].concat().into())
+            }
         }
     }
 
@@ -96,13 +110,22 @@ impl fmt::Debug for Owner {
 pub(crate) fn holder_of(value: &[u8], pttl_ms: i64) -> Holder {
     let text = String::from_utf8_lossy(value);
     let remaining = u64::try_from(pttl_ms).ok().map(Duration::from_millis);
-    let (owner, configuration, label) = match parts_of(&text) {
-        Some((id, None, label)) => (id, Configured::Single, label),
-        Some((id, Some(print), label)) => (id, Configured::Several(print.into()), label),
-        None => (&*text, Configured::Unknown, None),
+    let (owner, configuration, mark) = match parts_of(&text) {
+        Some((id, mark)) => {
+            let several = mark.fingerprint.map(|print| Configured::Several(print.into()));
+            (id, several.unwrap_or(Configured::Single), mark)
+        }
+        None => (&*text, Configured::Unknown, Mark::default()),
     };
-    let (owner, label) = (owner.to_owned(), label.map(str::to_owned));
-    Holder { owner, label, remaining, is_here: false, other_configuration: false, configuration }
+    Holder {
+        owner: owner.to_owned(),
+        label: mark.label.map(str::to_owned),
+        remaining,
+        lock_delay: mark.lock_delay,
+        is_here: false,
+        other_configuration: false,
+        configuration,
+    }
 }
 
 /// Whether a value that begins so may be one of ours.
@@ -111,10 +134,28 @@ pub(super) fn begins_as_ours(value: &[u8]) -> bool {
     value.len() >= ID_LENGTH && value[..ID_LENGTH].iter().all(u8::is_ascii_hexdigit)
 }
 
-/// The id, the fingerprint and the label of a value, if it is one of ours.
-fn parts_of(text: &str) -> Option<(&str, Option<&str>, Option<&str>)> {
+/// The lock-delay in milliseconds at the beginning of what follows an id, and what comes behind it.
+fn split_delay(rest: &[u8]) -> (Option<&[u8]>, &[u8]) {
+    match rest.split_first() {
+        Some((b'+', rest)) => {
+            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let (delay, rest) = rest.split_at(digits);
+            (Some(delay), rest)
+        }
+        _ => (None, rest),
+    }
+}
+
+/// The id and what is said beside it, if the value is one of ours.
+fn parts_of(text: &str) -> Option<(&str, Mark<'_>)> {
     let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let (id, rest) = text.split_at_checked(ID_LENGTH)?;
+    let (delay, behind) = split_delay(rest.as_bytes());
+    let lock_delay = match delay.map(|digits| std::str::from_utf8(digits).ok()?.parse().ok()) {
+        Some(delay) => Some(Duration::from_millis(delay?)),
+        None => None,
+    };
+    let rest = &rest[rest.len() - behind.len()..];
     let (fingerprint, rest) = match rest.strip_prefix('@') {
         Some(rest) => {
             let (print, rest) = rest.split_at_checked(fingerprint::LENGTH)?;
@@ -125,16 +166,41 @@ fn parts_of(text: &str) -> Option<(&str, Option<&str>, Option<&str>)> {
     let label = rest.strip_prefix(':');
     let is_ours =
         is_hex(id) && fingerprint.is_none_or(is_hex) && (rest.is_empty() || label.is_some());
-    is_ours.then_some((id, fingerprint, label))
+    is_ours.then_some((id, Mark { lock_delay, fingerprint, label }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn fresh(fingerprint: Option<&str>, label: Option<&str>) -> Owner {
+        Owner::fresh(Mark { lock_delay: None, fingerprint, label })
+    }
+
+    #[test]
+    fn a_lock_delay_stands_behind_the_id_and_a_lock_at_rest_has_none() {
+        let lock_delay = Some(Duration::from_millis(1500));
+        for (fingerprint, label) in [(None, None), (Some("0a1b2c3d"), Some("+7")), (None, Some(""))]
+        {
+            let owner = Owner::fresh(Mark { lock_delay, fingerprint, label });
+            assert!(owner.value()[ID_LENGTH..].starts_with(b"+1500"));
+            let holder = holder_of(owner.value(), 1);
+            assert_eq!((holder.lock_delay, holder.label.as_deref()), (lock_delay, label));
+            assert_eq!(holder.owner.as_bytes(), owner.id());
+            let rest = holder_of(owner.another().value(), 1);
+            assert_eq!((rest.lock_delay, rest.label.as_deref()), (None, label));
+            assert_eq!(rest.configuration, holder.configuration);
+        }
+        let id = "0123456789abcdef0123456789abcdef";
+        for other in ["+", "+x", "+-1", "+1x:label", "+99999999999999999999"] {
+            let holder = holder_of(format!("{id}{other}").as_bytes(), 1);
+            assert_eq!((holder.configuration, holder.lock_delay), (Configured::Unknown, None));
+        }
+    }
+
     #[test]
     fn a_value_begins_with_the_id_and_ends_with_the_label() {
-        let owner = Owner::fresh(None, Some("billing:1"));
+        let owner = fresh(None, Some("billing:1"));
         assert_eq!(&owner.value()[ID_LENGTH..], b":billing:1");
         let holder = holder_of(owner.value(), 1500);
         assert_eq!(holder.label.as_deref(), Some("billing:1"));
@@ -145,20 +211,20 @@ mod tests {
     #[test]
     fn a_fingerprint_stands_between_id_and_label() {
         for label in [None, Some("a@b:c")] {
-            let owner = Owner::fresh(Some("0a1b2c3d"), label);
+            let owner = fresh(Some("0a1b2c3d"), label);
             let holder = holder_of(owner.value(), 1);
             assert_eq!(holder.owner.as_bytes(), &owner.value()[..ID_LENGTH]);
             assert_eq!(holder.label.as_deref(), label);
             assert_eq!(holder.configuration, Configured::Several("0a1b2c3d".into()));
         }
-        let single = holder_of(Owner::fresh(None, Some("@0a1b2c3d")).value(), 1);
+        let single = holder_of(fresh(None, Some("@0a1b2c3d")).value(), 1);
         assert_eq!(single.configuration, Configured::Single);
     }
 
     #[test]
     fn owners_are_never_alike() {
-        assert_ne!(Owner::fresh(None, None).value(), Owner::fresh(None, None).value());
-        assert_eq!(Owner::fresh(None, None).value().len(), ID_LENGTH);
+        assert_ne!(fresh(None, None).value(), fresh(None, None).value());
+        assert_eq!(fresh(None, None).value().len(), ID_LENGTH);
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub(super) struct Rare {
     pub(super) succession: Option<Succession>,
     /// Replicas that must have the lease beside the servers themselves.
     pub(super) replicas: Option<Replicas>,
-    /// How long it is to be held beside what its TTL says.
+    /// How long it is to be held or kept from others, beside what its TTL says.
     pub(super) bounds: Bounds,
     /// Until when its locks stay taken, once its holder knows of it.
     pub(super) rest: OnceLock<Rest>,

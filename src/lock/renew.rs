@@ -95,8 +95,7 @@ impl Go {
         let portions = self.portions(shares);
         let counts: Vec<Decimal> =
             portions.iter().map(|shares| count(self.locks(shares))).collect();
-        let ttls: Vec<Decimal> =
-            self.kept.iter().map(|kept| Decimal::new(kept.hold.term.ttl_ms())).collect();
+        let ttls: Vec<Decimal> = self.kept.iter().map(|kept| kept.hold.key_ms()).collect();
         let spelled = portions.iter().zip(&counts);
         let parameters: Vec<Parameters<'_>> =
             spelled.map(|(shares, count)| self.spell(shares, count, &ttls)).collect();
@@ -370,8 +369,7 @@ impl Go {
             return;
         }
         let keys = count(2 * hold.names.len());
-        let (ttl, token) =
-            (Decimal::new(hold.term.ttl_ms()), Decimal::new(hold.token().unwrap_or(0)));
+        let (ttl, token) = (hold.key_ms(), Decimal::new(hold.token().unwrap_or(0)));
         let mut parameters = Parameters::of_keys(&keys);
         parameters.extend(hold.names.iter().flat_map(|names| [names.lock(), names.fence()]));
         parameters.extend([hold.owner.value(), &ttl, &token]);

@@ -21,7 +21,7 @@ pub(super) fn give_back_again(core: &Core) {
         let parameters = parting.parameters(&ended.names, &keys);
         let release = Command::Script(parting.script(), parameters.words());
         let node = place.node(slot);
-        let again = Redelivery::new(ended.at.after(ended.ttl + FROZEN_MAX), false);
+        let again = Redelivery::new(ended.at.after(ended.key_life + FROZEN_MAX), false);
         node.owe(node.pick_lane(), None, slot, release, again);
     }
 }

@@ -53,10 +53,11 @@ impl fmt::Display for Shutdown {
 /// What no server has confirmed is given back when the future is dropped.
 pub(crate) async fn shut_down(engine: &Engine, within: Duration) -> Shutdown {
     engine.close();
-    let held: Vec<Held> = engine.keeper().all();
+    let mut held: Vec<Held> = engine.keeper().all();
     for hold in &held {
         hold.lose(Loss::ShutDown);
     }
+    held.retain(|hold| !hold.is_left_to_expire());
     let votes = Mutex::new(vec![Vote::default(); held.len()]);
     let ending = Ending { held, votes };
     let why = match timeout(within, ending.release_all()).await {

@@ -3,23 +3,25 @@ use std::time::Duration;
 
 use super::{Moment, Units};
 
-/// The longest time that a lock is kept from others whose lease was given back: as for a TTL.
-const AT_LEAST_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// The longest time that a lock is kept from others whose lease has ended: as for a TTL.
+const KEPT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long a lease is to be held, counted from its grant, beside what its TTL says.
+/// How long a lock is to be held or kept from others, beside what its TTL says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bounds {
     /// The lock stays taken for this long after its grant, though its lease is given back before.
     pub(crate) at_least: Option<Duration>,
     /// The lease ends this long after its grant, though it is renewed.
     pub(crate) at_most: Option<Duration>,
+    /// The lock stays taken for this long after a lease that nobody gave back.
+    pub(crate) lock_delay: Option<Duration>,
 }
 
 /// Why bounds cannot be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BoundsError {
     NoTimeAtMost,
-    TooLongAtLeast(Duration),
+    TooLong { what: &'static str, time: Duration },
     Crossed { at_least: Duration, at_most: Duration },
 }
 
@@ -27,13 +29,8 @@ impl fmt::Display for BoundsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoTimeAtMost => f.write_str("hold_at_most must be above 0"),
-            Self::TooLongAtLeast(at_least) => {
-                write!(
-                    f,
-                    "hold_at_least must be at most {}, not {}",
-                    Units(AT_LEAST_MAX),
-                    Units(*at_least)
-                )
+            Self::TooLong { what, time } => {
+                write!(f, "{what} must be at most {}, not {}", Units(KEPT_MAX), Units(*time))
             }
             Self::Crossed { at_least, at_most } => write!(
                 f,
@@ -47,11 +44,13 @@ impl fmt::Display for BoundsError {
 
 impl Bounds {
     pub(crate) fn check(self) -> Result<(), BoundsError> {
+        let kept = [("hold_at_least", self.at_least), ("lock_delay", self.lock_delay)];
+        let too_long = kept.into_iter().find_map(|(what, time)| {
+            Some(BoundsError::TooLong { what, time: time.filter(|time| *time > KEPT_MAX)? })
+        });
         match (self.at_least, self.at_most) {
             (_, Some(Duration::ZERO)) => Err(BoundsError::NoTimeAtMost),
-            (Some(at_least), _) if at_least > AT_LEAST_MAX => {
-                Err(BoundsError::TooLongAtLeast(at_least))
-            }
+            _ if too_long.is_some() => too_long.map_or(Ok(()), Err),
             (Some(at_least), Some(at_most)) if at_least > at_most => {
                 Err(BoundsError::Crossed { at_least, at_most })
             }
@@ -62,6 +61,15 @@ impl Bounds {
     /// Whether the lease is an ordinary one.
     pub(crate) fn are_none(self) -> bool {
         self == Self::default()
+    }
+
+    /// How long a key lives of a lease that is asked for with this TTL.
+    pub(crate) fn key_life(self, ttl: Duration) -> Duration {
+        #[cfg(test)]
+        if super::mutants::Mutant::LockDelayIsForgotten.is_on() {
+            return ttl;
+        }
+        ttl + self.lock_delay.unwrap_or_default()
     }
 
     /// When a lease ends that was granted at `granted_at` and whose TTL lasts until `until`.
@@ -92,7 +100,7 @@ mod tests {
         let none = Bounds::default();
         assert_eq!(none.cut(at(5), at(900)), at(900));
         assert!(none.are_none() && !none.are_reached(at(5), at(900)));
-        let bounds = Bounds { at_least: None, at_most: Some(Duration::from_millis(100)) };
+        let bounds = Bounds { at_most: Some(Duration::from_millis(100)), ..none };
         assert!(!bounds.are_none());
         for (until, ends, is_reached) in [(104, 104, false), (105, 105, true), (106, 105, true)] {
             assert_eq!(bounds.cut(at(5), at(until)), at(ends));
@@ -104,7 +112,8 @@ mod tests {
     fn bounds_that_cannot_be_kept_are_refused() {
         let ms = Duration::from_millis;
         let of = |at_least: Option<u64>, at_most: Option<u64>| {
-            Bounds { at_least: at_least.map(ms), at_most: at_most.map(ms) }.check()
+            let (at_least, at_most) = (at_least.map(ms), at_most.map(ms));
+            Bounds { at_least, at_most, lock_delay: None }.check()
         };
         assert_eq!(of(None, Some(0)), Err(BoundsError::NoTimeAtMost));
         assert_eq!(
@@ -114,8 +123,11 @@ mod tests {
         let (at_least, at_most) = (ms(6), ms(5));
         let crossed = BoundsError::Crossed { at_least, at_most };
         assert_eq!(of(Some(6), Some(5)), Err(crossed));
-        let day = u64::try_from(AT_LEAST_MAX.as_millis()).unwrap();
+        let day = u64::try_from(KEPT_MAX.as_millis()).unwrap();
         assert_eq!(of(Some(day), None), Ok(()));
-        assert_eq!(of(Some(day + 1), None), Err(BoundsError::TooLongAtLeast(ms(day + 1))));
+        let too_long = |what| Err(BoundsError::TooLong { what, time: ms(day + 1) });
+        assert_eq!(of(Some(day + 1), None), too_long("hold_at_least"));
+        let delayed = |days| Bounds { lock_delay: Some(ms(days)), ..Bounds::default() }.check();
+        assert_eq!((delayed(day), delayed(day + 1)), (Ok(()), too_long("lock_delay")));
     }
 }

@@ -41,6 +41,8 @@ pub(crate) enum Mutant {
     LostCounterIsBelieved,
     DrawnWithoutTheLock,
     RestIsForgotten,
+    LockDelayIsForgotten,
+    LostGuardEndsTheDelay,
     // What `mastership` has to withstand: it is searched beside the simulation.
     OlderOneReturns,
     OneSentinelIsEnough,

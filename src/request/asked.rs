@@ -52,18 +52,22 @@ impl Asked {
             (None, _) => fitting()?,
         };
         let term = Term::new(ttl, min_validity).map_err(Error::misuse)?;
-        if let Some(longest) = core.longest_ttl().filter(|longest| ttl > *longest) {
+        bounds.check().map_err(Error::misuse)?;
+        let (kept, what) = match bounds.lock_delay {
+            None => (ttl, "TTL"),
+            Some(delay) => (ttl + delay, "TTL with lock_delay"),
+        };
+        if let Some(longest) = core.longest_ttl().filter(|longest| kept > *longest) {
             return Err(Error::misuse(format_args!(
-                "TTL {} exceeds the longest TTL, {}, for which restarted servers may not vote: raise \
+                "{what} {} exceeds the longest TTL, {}, for which restarted servers may not vote: raise \
                  Builder::longest_ttl on every client",
-                Units(ttl),
+                Units(kept),
                 Units(longest)
             )));
         }
         label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;
         retry.check().map_err(Error::misuse)?;
         replicas.map_or(Ok(()), Replicas::check).map_err(Error::misuse)?;
-        bounds.check().map_err(Error::misuse)?;
         let order = Order { term, label, is_fenced, is_renewed, replicas, bounds };
         Ok(Wish { names, order, wait, retry, is_fair, refuses_own, is_any })
     }

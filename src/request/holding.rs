@@ -91,6 +91,51 @@ impl<F: Fencing> LockRequest<F> {
         self
     }
 
+    /// Keeps the lock from others for this long after the lease, unless the guard is released or dropped while
+    /// the lease holds.
+    ///
+    /// This is for a resource that checks no fencing tokens: when a holder crashes, hangs or is cut off, what
+    /// it sent last may still be under way, and has this time to arrive before another client can acquire the
+    /// lock. Chubby and Consul call this lock-delay. A guard that is released, dropped or ended by
+    /// [`Locker::shutdown`](crate::Locker::shutdown) frees the lock at once. A guard that is lost
+    /// ([`Guard::is_lost`]) does not: dropping it leaves the key to its expiry.
+    ///
+    /// On the servers the key lives for TTL and lock-delay together, and is renewed to both, so clients of
+    /// other versions and libraries respect the delay. The holder counts on the TTL alone. Errors and
+    /// [`Locker::inspect`](crate::Locker::inspect) say when a lock is in its delay ([`Holder::is_delay`]).
+    ///
+    /// The delay ends early if the servers lose the key, or by
+    /// [`Locker::break_lease`](crate::Locker::break_lease). With a restart guard, TTL and delay together are
+    /// at most [`Builder::longest_ttl`](crate::Builder::longest_ttl), so that a restart does not shorten it.
+    /// At most 24 hours; fractions of a millisecond count as a whole one.
+    ///
+    /// [`Holder::is_delay`]: crate::Holder::is_delay
+    ///
+    /// # Errors
+    ///
+    /// Awaiting the request is [`Error::is_misuse`] for more than 24 hours, and for more than the restart
+    /// guard allows.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    ///
+    /// // A printer that prints whatever it is sent: 15 s after a crash nothing more will come.
+    /// let request = locker.lock("printer").lock_delay(Duration::from_secs(15));
+    /// let guard = request.await?;
+    /// guard.release().await?; // free at once
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lock_delay(mut self, delay: Duration) -> Self {
+        let whole_ms = delay.as_nanos().div_ceil(1_000_000);
+        let whole = Duration::from_millis(u64::try_from(whole_ms).unwrap_or(u64::MAX));
+        self.asked.bounds.lock_delay = Some(whole).filter(|delay| !delay.is_zero());
+        self
+    }
+
     /// Refuses the request at once, without asking a server, if a guard of the same locker or of a clone
     /// holds the lock.
     ///

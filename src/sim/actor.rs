@@ -16,7 +16,7 @@ use crate::lock::fencing::Fencing;
 use crate::lock::guard::Guard;
 use crate::locker::Locker;
 use crate::net::connection::noticed_within;
-use crate::policy::Moment;
+use crate::policy::{Loss, Moment};
 
 /// Timers go off at whole milliseconds.
 const TICKS: Duration = Duration::from_millis(2);
@@ -99,6 +99,11 @@ impl Actor {
             false => Duration::ZERO,
         };
         let request = if rest.is_zero() { request } else { request.hold_at_least(rest) };
+        let delay = match self.world.plan.has_delays && self.prng.percent(60) {
+            true => self.up_to(longest - ttl),
+            false => Duration::ZERO,
+        };
+        let request = request.lock_delay(delay);
         let patience = if self.prng.percent(15) { self.up_to(longest / 4) } else { Duration::MAX };
         let (begun, stood_still) = (elapsed(), self.client.stood_still());
         let outcome = timeout(patience, request.into_future()).await;
@@ -108,7 +113,7 @@ impl Actor {
         match outcome {
             Err(_) => self.count("acquires cancelled"),
             Ok(Err(_)) => self.count("acquires refused"),
-            Ok(Ok(guard)) => self.hold(guard, name, ttl, begun, rest).await,
+            Ok(Ok(guard)) => self.hold(guard, (name, ttl, delay), begun, rest).await,
         }
     }
 
@@ -148,7 +153,13 @@ impl Actor {
         }
     }
 
-    async fn hold(&mut self, guard: Guard, name: usize, ttl: Duration, begun: At, rest: Duration) {
+    async fn hold(
+        &mut self,
+        guard: Guard,
+        (name, ttl, delay): (usize, Duration, Duration),
+        begun: At,
+        rest: Duration,
+    ) {
         let granted = elapsed();
         let token = guard.fence().get();
         let mut held = Held { name, token, ttl, deadline: Moment::from_nanos(0), until: granted };
@@ -159,7 +170,7 @@ impl Actor {
         let end = tokio::select! {
             biased;
             loss = lost => {
-                let _: crate::policy::Loss = loss;
+                let _: Loss = loss;
                 End::Lost
             }
             end = work => end,
@@ -179,6 +190,9 @@ impl Actor {
         let client = self.client.number;
         let lease = Lease { name, client, token, begun, granted, until };
         self.world.history().leases.push(lease);
+        if let Some(Loss::Expired | Loss::Suspended) = guard.loss() {
+            self.note_delay(&held, delay);
+        }
         match end {
             End::Release => match guard.release().await {
                 Ok(()) => {
@@ -199,6 +213,20 @@ impl Actor {
         if from < until && !self.world.plan.is_beyond {
             self.count("rests");
             self.world.history().rests.push(Rest { name, from, until });
+        }
+    }
+
+    /// A lease was lost whose lock is to stay taken for `delay`; less what clocks may be apart.
+    fn note_delay(&self, held: &Held, delay: Duration) {
+        if delay.is_zero() {
+            return;
+        }
+        let Held { name, token, until: from, .. } = *held;
+        let mut history = self.world.history();
+        history.questions.note_left(&self.grant(name, token));
+        if !self.world.plan.is_beyond {
+            history.count("delays");
+            history.rests.push(Rest { name, from, until: from + delay * 98 / 100 });
         }
     }
 

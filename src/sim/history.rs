@@ -127,6 +127,8 @@ pub(crate) struct Questions {
     pub(crate) kept: BTreeSet<(Held, usize)>,
     /// What servers granted after they were told to free it, and were not told so again.
     pub(crate) left_late: BTreeSet<(Held, usize)>,
+    /// Leases that were lost, and whose locks are left to expire.
+    left: BTreeSet<Held>,
     /// The connection on which each owner asked each server.
     links: BTreeMap<(Held, usize), u64>,
 }
@@ -199,6 +201,17 @@ impl Questions {
         self.kept.remove(&(held.clone(), server));
         self.left_late.remove(&(held.clone(), server));
         self.freed.insert((held, server));
+    }
+
+    /// Nobody gives back what this one had.
+    pub(crate) fn note_left(&mut self, grant: &Grant) {
+        let owners = self.owners.get(grant).into_iter().flatten();
+        self.left.extend(owners.map(|owner| (grant.0.clone(), owner.clone())));
+    }
+
+    /// Whether that is so of a lock and an owner.
+    pub(crate) fn is_left(&self, held: &Held) -> bool {
+        self.left.contains(held)
     }
 
     pub(crate) fn note_release(&mut self, held: Held, written: At) {

@@ -89,6 +89,8 @@ pub(crate) struct Plan {
     pub(crate) deletes_if_equal: bool,
     /// Some locks stay taken for a while after their release.
     pub(crate) has_rests: bool,
+    /// Some locks stay taken for a while after a lease that was lost.
+    pub(crate) has_delays: bool,
     /// More servers lose keys than the quorum allows for, and nothing guards against restarts.
     pub(crate) is_beyond: bool,
 }
@@ -116,6 +118,7 @@ impl Plan {
             has_unfenced: false,
             deletes_if_equal: false,
             has_rests: false,
+            has_delays: false,
             is_beyond,
         };
         // Last, so that what was decided before them stays as it was when a seed found something.
@@ -132,6 +135,7 @@ impl Plan {
         plan.has_unfenced = prng.percent(40);
         plan.deletes_if_equal = prng.percent(40);
         plan.has_rests = prng.percent(30);
+        plan.has_delays = prng.percent(30);
         plan
     }
 
@@ -167,10 +171,11 @@ impl fmt::Display for Plan {
         let Self { seed, servers, quorum, clients, tasks, names, longest_ttl, .. } = self;
         write!(
             f,
-            "seed {seed}: {quorum} of {servers}, {clients} clients of {tasks}, {names} locks{}{}, \
+            "seed {seed}: {quorum} of {servers}, {clients} clients of {tasks}, {names} locks{}{}{}, \
              TTL up to {longest_ttl:?}, {:?} long, latency {:?}, {:?}{}{}",
             if self.has_unfenced { " and an unfenced one" } else { "" },
             if self.has_rests { ", at rest for a while" } else { "" },
+            if self.has_delays { ", delayed after a loss" } else { "" },
             self.length,
             self.latency,
             self.faults,

@@ -182,3 +182,89 @@ async fn a_limit_is_moved_by_nothing_and_nothing_is_renewed_for_what_comes_behin
     let error = locker.lock("a").hold_at_most(Duration::ZERO).await.map(|_| ()).unwrap_err();
     assert!(error.is_misuse(), "{error}");
 }
+
+/// A lease that nobody gave back keeps its lock for the delay, on every server, whether its holder was
+/// killed or let go of it later; and one that was given back does not.
+async fn is_delayed(urls: Vec<String>, keys: impl Fn(&str) -> Vec<i64>) {
+    let (locker, other) = (connect(urls.clone()).await, connect(urls).await);
+    let is_free = |name: &str| keys(name).iter().all(|left| *left == -2);
+    let request = |name: &str| locker.lock(name).ttl(SHORT).lock_delay(LONG).label("printer");
+    let guard = request("a").await.unwrap();
+    assert!(guard.remaining() <= SHORT);
+    let error = other.try_lock("a").await.map(|_| ()).unwrap_err();
+    let holder = error.report().holder().expect("it says so");
+    assert!(holder.lock_delay == Some(LONG) && !holder.is_delay(), "{error}");
+    guard.extend().await.unwrap();
+    guard.release().await.unwrap();
+    assert!(is_free("a"));
+    drop(request("a").await.unwrap());
+    eventually("what is dropped in time is free", || is_free("a")).await;
+
+    let guard = request("b").no_renewal().await.unwrap();
+    assert_eq!(soon("its end", guard.lost()).await, Loss::Expired);
+    let is_delayed = |name: &str| {
+        let hour = i64::try_from(LONG.as_millis()).unwrap();
+        keys(name).iter().all(|left| (hour / 2..=hour).contains(left))
+    };
+    assert!(guard.release().await.unwrap_err().is_lost());
+    let lost = request("c").no_renewal().await.unwrap();
+    soon("its end", lost.lost()).await;
+    drop(lost);
+    let shut = request("d").await.unwrap();
+    let lost = request("e").no_renewal().await.unwrap();
+    soon("its end", lost.lost()).await;
+    let ended = locker.shutdown(LIMIT).await;
+    assert_eq!(ended.released, ["d"], "{ended:?}");
+    drop((shut, lost));
+    for name in ["b", "c", "e"] {
+        eventually("only the delay is left", || is_delayed(name)).await;
+        let error = other.try_lock(name).await.map(|_| ()).unwrap_err();
+        let holder = error.report().holder().expect("it says so");
+        assert!(error.is_contended() && holder.is_delay(), "{name}: {error}");
+        assert!(error.to_string().contains("lock-delay for another"), "{error}");
+    }
+    assert!(is_free("d"));
+}
+
+#[tokio::test]
+async fn a_lock_whose_lease_nobody_gave_back_stays_taken_for_its_delay() {
+    let server = RedisServer::start();
+    is_delayed(vec![server.url()], |key| vec![pttl(&server, key)]).await;
+}
+
+#[tokio::test]
+async fn a_quorums_lock_whose_lease_nobody_gave_back_stays_taken_for_its_delay() {
+    let fleet = Fleet::start(3);
+    is_delayed(fleet.urls(), |key| fleet.iter().map(|it| pttl(it, key)).collect()).await;
+}
+
+/// Renewal keeps the delay behind the lease, and an unfenced lock, whose key is written by one plain
+/// command, has it as well. Who waits has the lock once the delay is over.
+#[tokio::test]
+async fn a_delay_is_renewed_and_waited_out() {
+    let server = RedisServer::start();
+    let (locker, other) = (connect([server.url()]).await, connect([server.url()]).await);
+    let request = locker.lock("a").ttl(SHORT).lock_delay(LONG);
+    let guard = soon("a lock", request.unfenced().into_future()).await.unwrap();
+    let hour = i64::try_from(LONG.as_millis()).unwrap();
+    assert!(pttl(&server, "a") > hour);
+    eventually("it is renewed", || locker.stats().renewed >= 2).await;
+    assert!(pttl(&server, "a") > hour && guard.remaining() <= SHORT);
+    guard.release().await.unwrap();
+    let request = locker.lock("a").ttl(SHORT).no_renewal().lock_delay(SHORT);
+    let guard = soon("a lock", request.into_future()).await.unwrap();
+    let waiting = other.lock("a").into_future();
+    let waiting = tokio::spawn(async move { waiting.await.unwrap().release().await });
+    eventually("it waits", || other.stats().waiting == 1).await;
+    soon("its end", guard.lost()).await;
+    assert_eq!(other.stats().waiting, 1, "the lease is over, and the lock is not free");
+    soon("its turn", waiting).await.unwrap().unwrap();
+    let most = Duration::from_secs(24 * 3600);
+    let request = locker.lock("a").lock_delay(most + Duration::from_nanos(1));
+    assert!(request.await.map(|_| ()).unwrap_err().is_misuse());
+    let guarded = Locker::builder().node(server.url()).restart_guard(true);
+    let guarded = guarded.ttl(SHORT).longest_ttl(SHORT * 2).connect().await.unwrap();
+    let request = guarded.lock("a").ttl(SHORT).lock_delay(SHORT + Duration::from_millis(1));
+    let error = request.await.map(|_| ()).unwrap_err();
+    assert!(error.is_misuse() && error.to_string().contains("with lock_delay"), "{error}");
+}

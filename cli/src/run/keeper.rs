@@ -164,16 +164,17 @@ async fn take(locker: &Locker, run: &Run, wait: Option<Duration>) -> Result<Guar
     unreachable!("there is no end to counting")
 }
 
-/// For as long as it is to be held.
+/// For as long as it is to be held and kept from others.
 fn held(request: LockRequest, run: &Run) -> LockRequest {
     let request = match run.hold_at_least {
         Some(time) => request.hold_at_least(time),
         None => request,
     };
-    match run.hold_at_most {
+    let request = match run.hold_at_most {
         Some(limit) => request.hold_at_most(limit),
         None => request,
-    }
+    };
+    request.lock_delay(run.lock_delay.unwrap_or_default())
 }
 
 fn conflict(error: Error, run: &Run) -> Failure {

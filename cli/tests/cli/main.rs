@@ -5,6 +5,7 @@ mod bench;
 mod command;
 mod doctor;
 mod jobs;
+mod kept;
 mod looks;
 mod processes;
 mod run;
