@@ -6,7 +6,7 @@
 //! `-- --renewal` who keeps many, `-- --server` what a pair costs the server; `-- --cluster` alone
 //! measures a Cluster and Sentinels. It starts redis-servers of its own. Rounds are interleaved, so
 //! that what disturbs the machine disturbs all sides, and the ratios are what to read: the
-//! microseconds are this machine's.
+//! microseconds are this machine's. `--table DIRECTORY` writes tables as JSON, too.
 //!
 //! The allocations are counted in the same process; the counting costs each side some nanoseconds
 //! per allocation.
@@ -15,9 +15,11 @@
 #![allow(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 #![allow(clippy::cast_possible_truncation, reason = "small numbers of samples")]
 
+use std::path::Path;
 use std::time::Duration;
 
 use leasehold_testing::{self as support, RedisServer};
+use report::Report;
 
 #[path = "figures/blast.rs"]
 mod blast;
@@ -41,6 +43,8 @@ mod processes;
 mod redlock;
 #[path = "figures/renewal.rs"]
 mod renewal;
+#[path = "figures/report.rs"]
+mod report;
 #[path = "figures/runtimes.rs"]
 mod runtimes;
 #[path = "figures/server.rs"]
@@ -120,26 +124,29 @@ fn main() {
             renewal: renewal::PLAN,
         },
     };
+    let directory = std::env::args().skip_while(|argument| argument != "--table").nth(1);
+    let tell = |report: Report| {
+        report.publish(directory.as_deref().map(Path::new), is_once || given("--quick"));
+    };
     let renew = || renewal::run(&rounds.renewal);
     let contend = || {
-        contention::run(rounds.contention);
-        processes::run(rounds.contention);
-        waiters::run(rounds.throughput);
+        tell(contention::run(rounds.contention));
+        tell(waiters::run(rounds.throughput));
     };
     if given("--contention") {
         return contend();
     }
     if given("--cluster") {
-        return cluster::run(rounds.latency, rounds.failovers);
+        return cluster::run(rounds.latency, rounds.failovers).into_iter().for_each(tell);
     }
     if given("--renewal") {
         return renew();
     }
     if given("--server") {
-        return server::run(rounds.server);
+        return tell(server::run(rounds.server));
     }
     if given("--redlock") {
-        redlock::run(rounds.redlock);
+        tell(redlock::run(rounds.redlock));
         split::run(rounds.split);
         return;
     }
@@ -150,13 +157,13 @@ fn main() {
     println!("{}", support::binary::version());
     uncontended::run(&server, &scripts, rounds.latency);
     throughput::run(&server, &scripts, rounds.throughput);
-    redlock::run(rounds.redlock);
+    tell(redlock::run(rounds.redlock));
     split::run(rounds.split);
     memory::run(&server);
-    server::run(rounds.server);
+    tell(server::run(rounds.server));
     contend();
     renew();
     if is_once {
-        cluster::run(rounds.latency, rounds.failovers);
+        cluster::run(rounds.latency, rounds.failovers).into_iter().for_each(tell);
     }
 }

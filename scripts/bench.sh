@@ -1,14 +1,23 @@
 #!/bin/sh
 # Pits Leasehold against other clients and against the least that could be done, on redis-servers
-# that it starts itself; writes target/bench/SCENARIO.{json,svg,md}.
-#   scripts/bench.sh                  all of it, some fifteen minutes
+# that it starts itself; writes target/bench/SCENARIO.json, and the tables on stdout.
+#   scripts/bench.sh                  all of it, some half an hour
 #   scripts/bench.sh uncontended      or: syscalls throughput redlock contention renewal codec adoption
-#   scripts/bench.sh --quick          all but adoption in less than a minute, to see that it works
+#   scripts/bench.sh uncontended-pinned    also redlock-pinned, contention-pinned: on one CPU, and on two
+#   scripts/bench.sh --quick          all but adoption in two minutes, to see that it works
+#   scripts/bench.sh --record ..      into docs/bench, and makes from it what the documents say
 set -eu
 cd "$(dirname "$0")/.."
+
+directory=target/bench
+if [ "${1:-}" = --record ]; then
+    directory=docs/bench
+    shift
+fi
 
 scripts/setup.sh
 # Apart from the project's own, unless told: another workspace, with other versions.
 target=${CARGO_TARGET_DIR:-$PWD/target/peers}
 cargo build --release --locked --manifest-path benches/peers/Cargo.toml --target-dir "$target"
-exec "$target/release/leasehold-peers" --out target/bench "$@"
+"$target/release/leasehold-peers" --out "$directory" "$@"
+[ "$directory" = target/bench ] || scripts/figures.py

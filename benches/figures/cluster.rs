@@ -12,6 +12,7 @@ use leasehold::Locker;
 use leasehold_resp::Frame;
 
 use super::ours;
+use super::report::{Cell as Told, Report};
 use super::runtimes::{Shape, Stage};
 use super::statistics::Samples;
 use super::uncontended::{Micros, PAIRS_PER_BLOCK, Start};
@@ -19,9 +20,6 @@ use super::wire::Kind;
 use crate::support::sentinel::SERVICE;
 use crate::support::{Client, Cluster, Sentinels};
 
-const RATIO_MAX: f64 = 1.03;
-/// The longest pause between two goes at the map, or at the Sentinels.
-const REFRESH: Duration = Duration::from_millis(200);
 /// Between two looks at the servers from the side.
 const LOOK: Duration = Duration::from_millis(1);
 const SHORT: Duration = Duration::from_secs(1);
@@ -37,15 +35,32 @@ struct Cell {
     cpu: [Samples; 2],
 }
 
-pub fn run(rounds: usize, failovers: usize) {
-    routing(rounds);
+pub fn run(rounds: usize, failovers: usize) -> [Report; 2] {
+    let routing = routing(rounds);
     let of_cluster: Vec<_> = (0..failovers).map(|_| cluster_failover()).collect();
-    print_outages("Cluster", &of_cluster);
     let of_service: Vec<_> = (0..failovers).map(|_| service_failover()).collect();
-    print_outages("Sentinel", &of_service);
+    let rows = vec![outage_row("Cluster", &of_cluster), outage_row("Sentinel", &of_service)];
+    let failover = Report {
+        scenario: "failover",
+        notes: vec![
+            format!("A master is killed under load, {failovers} times each; milliseconds, median (10th to 90th"),
+            "percentile). Its word: when other servers, or more than half of the Sentinels, name the".into(),
+            "successor.".into(),
+        ],
+        columns: vec![
+            "what",
+            "successor's role after the kill",
+            "its word after the kill",
+            "our first grant after the kill",
+            "our first grant after the role",
+            "our first grant after the word",
+        ],
+        rows,
+    };
+    [routing, failover]
 }
 
-fn routing(rounds: usize) {
+fn routing(rounds: usize) -> Report {
     let cluster = Cluster::start();
     let name = name_at(&cluster, 0);
     let mut stages: Vec<(Stage, Vec<Cell>)> = Shape::ALL
@@ -61,14 +76,26 @@ fn routing(rounds: usize) {
             cells.iter_mut().for_each(|cell| cell.round(stage, &name, round));
         }
     }
-    println!("\nThe same pair to the same node of a Cluster, routed and direct, microseconds:");
-    println!("median (10th to 90th percentile) of {rounds} rounds of {PAIRS_PER_BLOCK} pairs\n");
-    println!(
-        "{:<26} {:<9} {:>23} {:>5} {:>23} {:>5} {:>22}",
-        "runtime", "lease", "direct", "cpu", "routed", "cpu", "ratio"
-    );
-    for (stage, cells) in &stages {
-        cells.iter().for_each(|cell| cell.print(stage));
+    let rows = stages
+        .iter()
+        .flat_map(|(stage, cells)| cells.iter().map(|cell| cell.row(stage)).collect::<Vec<_>>());
+    Report {
+        scenario: "cluster-routing",
+        notes: vec![
+            "The same pair to the same node of a Cluster, routed and direct, microseconds: median"
+                .into(),
+            format!("(10th to 90th percentile) of {rounds} rounds of {PAIRS_PER_BLOCK} pairs."),
+        ],
+        columns: vec![
+            "runtime",
+            "lease",
+            "direct, µs",
+            "CPU, µs",
+            "routed, µs",
+            "CPU routed, µs",
+            "routed over direct",
+        ],
+        rows: rows.collect(),
     }
 }
 
@@ -108,19 +135,18 @@ impl Cell {
         }
     }
 
-    fn print(&self, stage: &Stage) {
+    fn row(&self, stage: &Stage) -> Vec<Told> {
         let [direct, routed] = &self.latency;
-        let [direct_cpu, routed_cpu] = self.cpu.each_ref().map(|cpu| cpu.summary().median);
-        let ratio = routed.over(direct).summary();
-        println!(
-            "{:<26} {:<9} {:>23.1} {direct_cpu:>5.1} {:>23.1} {routed_cpu:>5.1} {ratio:>22.3}  \
-             at most {RATIO_MAX}: {}",
-            stage.shape().name(),
-            self.kind.name(),
-            direct.summary(),
-            routed.summary(),
-            if ratio.median <= RATIO_MAX { "yes" } else { "NO" },
-        );
+        let [direct_cpu, routed_cpu] = &self.cpu;
+        vec![
+            Told::text(stage.shape().name()),
+            Told::text(self.kind.name()),
+            Told::spread(direct, 1),
+            Told::spread(direct_cpu, 1),
+            Told::spread(routed, 1),
+            Told::spread(routed_cpu, 1),
+            Told::spread(&routed.over(direct), 3),
+        ]
     }
 }
 
@@ -132,25 +158,16 @@ struct Outage {
     ours: Duration,
 }
 
-fn print_outages(what: &str, outages: &[Outage]) {
-    println!("\n{what}, its master killed under load, ms after the kill:\n");
-    println!(
-        "{:>14} {:>10} {:>16} {:>16} {:>16}",
-        "successor role", "its word", "our first grant", "behind its role", "behind its word"
-    );
-    let (mut behind_role, mut behind_word) = (Samples::default(), Samples::default());
+fn outage_row(what: &str, outages: &[Outage]) -> Vec<Told> {
+    let mut columns: [Samples; 5] = Default::default();
     for Outage { role, word, ours } in outages {
         let [role, word, ours] = [role, word, ours].map(|it| it.as_secs_f64() * 1e3);
-        let (of_role, of_word) = (ours - role, ours - word);
-        behind_role.push(of_role);
-        behind_word.push(of_word);
-        println!("{role:>14.0} {word:>10.0} {ours:>16.0} {of_role:>16.0} {of_word:>16.0}");
+        let figures = [role, word, ours, ours - role, ours - word];
+        columns.iter_mut().zip(figures).for_each(|(column, figure)| column.push(figure));
     }
-    println!("median {:.0} behind its word", behind_word.summary());
-    let behind = behind_role.summary();
-    let is_soon = behind.median <= REFRESH.as_secs_f64() * 1e3;
-    let verdict = if is_soon { "yes" } else { "NO" };
-    println!("median {behind:.0} behind its role, at most one refresh ({REFRESH:?}): {verdict}");
+    let mut row = vec![Told::text(what)];
+    row.extend(columns.iter().map(|column| Told::spread(column, 0)));
+    row
 }
 
 fn cluster_failover() -> Outage {

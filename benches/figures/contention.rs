@@ -13,6 +13,8 @@ use leasehold::Locker;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::processes;
+use super::report::{Cell, Report};
 use super::runtimes::{Shape, Stage};
 use super::statistics::Samples;
 use super::way::{Network, Way};
@@ -27,22 +29,51 @@ const TASKS: usize = 8;
 const ROUND: Duration = Duration::from_millis(500);
 const ROUND_TRIPS: usize = 60;
 const READ_BUFFER_BYTES: usize = 4096;
-const GAP_MAX: f64 = 1.2;
-const UNFAIRNESS_MAX: f64 = 1.1;
 
 /// When one holder had the lock, in microseconds of one clock.
 pub type Held = (f64, f64);
 
-pub fn run(time: Duration) {
+/// One crowd that wants the lock, for the table of hand-overs.
+pub const COLUMNS: [&str; 9] = [
+    "who",
+    "way",
+    "bare round trip, µs",
+    "gap, round trips",
+    "means of the rounds",
+    "a lone acquire, round trips",
+    "scripts a hand-over",
+    "to the same again, %",
+    "most over least",
+];
+
+pub fn run(time: Duration) -> Report {
+    let mut rows = tasks(time);
+    rows.extend(processes::rows(time));
+    Report {
+        scenario: "hand-over",
+        notes: vec![
+            format!(
+                "Contention for one lock, held for {} ms: how long it lies idle between two",
+                HOLD.as_millis()
+            ),
+            "holders, in bare round trips on the same way and in the same rhythm; median (10th to"
+                .into(),
+            "90th percentile) of the hands, and of the means of the rounds.".into(),
+        ],
+        columns: COLUMNS.into(),
+        rows,
+    }
+}
+
+fn tasks(time: Duration) -> Vec<Vec<Cell>> {
     let server = RedisServer::start();
     let network = Network::before(&server);
-    println!("\nContention of {TASKS} tasks for one lock, held for {} ms;", HOLD.as_millis());
-    println!("in bare round trips, median (10th to 90th percentile) of the hands:\n");
-    for (shape, way) in [
+    let crowds = [
         (Shape::CurrentThread, Way::direct(&server)),
         (Shape::Worker, Way::direct(&server)),
         (Shape::CurrentThread, network.way()),
-    ] {
+    ];
+    let rows = crowds.map(|(shape, way)| {
         let stage = Stage::new(shape);
         let mut yardstick = Yardstick::new(&stage, &server, way.address);
         let url = way.url();
@@ -50,14 +81,18 @@ pub fn run(time: Duration) {
         let locker = locker.expect("the server is up");
         let (mut lone, mut tally) = (Samples::default(), Tally::new(TASKS));
         let (rounds, round) = rounds_in(time);
+        let mut scripts = 0;
         for _ in 0..rounds {
             let round_trip = yardstick.measure(&stage);
             lone.push(stage.run(lone_acquire(locker.clone())) / round_trip);
+            let before = processes::scripts_run(&server);
             tally.add(&stage.run(contend(locker.clone(), TASKS, round)), round_trip);
+            scripts += processes::scripts_run(&server) - before;
         }
-        println!("{}, {}: a lone acquire {:.2}", shape.name(), way.name, lone.summary());
-        tally.print(GAP_MAX, UNFAIRNESS_MAX);
-    }
+        let who = format!("{TASKS} tasks, {}", shape.name());
+        tally.row(who, way.name, Cell::spread(&lone, 2), scripts)
+    });
+    rows.into()
 }
 
 /// How many rounds, and how long each is.
@@ -178,7 +213,7 @@ pub struct Tally {
     counts: Vec<usize>,
     round_trips: Samples,
     again: usize,
-    pub hands: usize,
+    hands: usize,
 }
 
 impl Tally {
@@ -207,22 +242,20 @@ impl Tally {
         self.hands += all.len();
     }
 
-    pub fn print(&self, gap_max: f64, unfairness_max: f64) {
-        let judge = |is_met| if is_met { "yes" } else { "NO" };
-        let (gaps, means) = (self.gaps.summary(), self.means.summary());
-        println!("  bare round trip {:.0} µs", self.round_trips.summary());
-        println!("  gap {gaps:.2}; means of the rounds {means:.2}");
-        println!("  at most {gap_max}: median {}", judge(gaps.median <= gap_max));
-        println!("  at most {gap_max}: mean {}", judge(means.median <= gap_max));
+    pub fn row(&self, who: String, way: &str, lone: Cell, scripts: u64) -> Vec<Cell> {
         let most = self.counts.iter().max().unwrap_or(&0);
         let least = self.counts.iter().min().unwrap_or(&0);
-        let unfairness = *most as f64 / *least as f64;
-        println!(
-            "  {} hands, {} of them to the same again; most {most} and least {least}: \
-             {unfairness:.2}, at most {unfairness_max}: {}",
-            self.hands,
-            self.again,
-            judge(unfairness <= unfairness_max),
-        );
+        let hands = self.hands.max(1) as f64;
+        vec![
+            Cell::Text(who),
+            Cell::text(way),
+            Cell::spread(&self.round_trips, 0),
+            Cell::spread(&self.gaps, 2),
+            Cell::spread(&self.means, 2),
+            lone,
+            Cell::Number(scripts as f64 / hands, 2),
+            Cell::Number(100.0 * self.again as f64 / hands, 0),
+            Cell::Number(*most as f64 / *least as f64, 2),
+        ]
     }
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use leasehold::Locker;
 
-use super::contention::{HOLD, Held, Tally, Yardstick, contend, micros, rounds_in};
+use super::contention::{Held, Tally, Yardstick, contend, micros, rounds_in};
+use super::report::Cell;
 use super::runtimes::{Shape, Stage};
 use super::way::{Network, Way};
 use crate::support::RedisServer;
@@ -18,38 +19,32 @@ use crate::support::RedisServer;
 const CHILD: &str = "LEASEHOLD_BENCH_CONTENDER";
 /// Until then all have started and are connected.
 const START: Duration = Duration::from_millis(200);
-const GAP_MAX: f64 = 3.0;
-const UNFAIRNESS_MAX: f64 = 3.0;
+const CROWDS: [usize; 3] = [2, 4, 8];
 
-pub fn run(time: Duration) {
+pub fn rows(time: Duration) -> Vec<Vec<Cell>> {
     let server = RedisServer::start();
     let network = Network::before(&server);
-    println!("\nContention of processes for one lock, held for {} ms,", HOLD.as_millis());
-    println!("in bare round trips, median (10th to 90th percentile):\n");
-    for way in [Way::direct(&server), network.way()] {
-        on_the_way(&server, way, time);
-    }
+    let ways = [Way::direct(&server), network.way()];
+    ways.into_iter().flat_map(|way| on_the_way(&server, way, time)).collect()
 }
 
-fn on_the_way(server: &RedisServer, way: Way, time: Duration) {
+fn on_the_way(server: &RedisServer, way: Way, time: Duration) -> Vec<Vec<Cell>> {
     let stage = Stage::new(Shape::CurrentThread);
     let mut yardstick = Yardstick::new(&stage, server, way.address);
     let (rounds, round) = rounds_in(time);
-    let crowds = [2, 4, 8];
-    let mut tallies = crowds.map(|processes| (Tally::new(processes), 0));
+    let mut tallies = CROWDS.map(|processes| (Tally::new(processes), 0));
     for _ in 0..rounds {
-        for (processes, (tally, commands)) in crowds.iter().zip(&mut tallies) {
+        for (processes, (tally, scripts)) in CROWDS.iter().zip(&mut tallies) {
             let round_trip = yardstick.measure(&stage);
             let before = scripts_run(server);
             tally.add(&between(way, *processes, round), round_trip);
-            *commands += scripts_run(server) - before;
+            *scripts += scripts_run(server) - before;
         }
     }
-    for (processes, (tally, commands)) in crowds.iter().zip(&tallies) {
-        let each = *commands as f64 / tally.hands as f64;
-        println!("{processes} processes, {}: {each:.2} commands a hand-over", way.name);
-        tally.print(GAP_MAX, UNFAIRNESS_MAX);
-    }
+    let rows = CROWDS.iter().zip(&tallies).map(|(processes, (tally, scripts))| {
+        tally.row(format!("{processes} processes"), way.name, Cell::Nothing, *scripts)
+    });
+    rows.collect()
 }
 
 /// Scripts that clients had the server run.

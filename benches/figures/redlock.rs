@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use leasehold::Locker;
 
 use super::fan::Fan;
+use super::report::{Cell as Told, Report};
 use super::runtimes::{Shape, Stage};
 use super::statistics::Samples;
 use super::wire::Kind;
@@ -19,9 +20,6 @@ const ACQUIRES_PER_BLOCK: usize = 50;
 const WARM_UP_BLOCKS: usize = 2;
 const NAME: &str = "invoice:42";
 const REST: Duration = Duration::from_millis(1);
-
-const OVER_BARE_MAX: f64 = 1.15;
-const FROZEN_OVER_HEALTHY_MAX: f64 = 1.2;
 
 /// One runtime and one kind of lease, and what was measured of it.
 struct Cell {
@@ -60,7 +58,7 @@ fn quantile(samples: &[f64], share: f64) -> f64 {
     sorted.get(place.min(sorted.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
 }
 
-pub fn run(rounds: usize) {
+pub fn run(rounds: usize) -> Report {
     let healthy = Fleet::start(SERVERS);
     let with_a_frozen = Fleet::start(SERVERS);
     let mut stages: Vec<(Stage, Vec<Cell>)> = [Shape::CurrentThread, Shape::Worker]
@@ -77,7 +75,7 @@ pub fn run(rounds: usize) {
             cells.iter_mut().for_each(|cell| cell.round(stage, round));
         }
     }
-    print(&stages, rounds);
+    report(&stages, rounds)
 }
 
 impl Cell {
@@ -155,31 +153,46 @@ fn micros_since(started: Instant) -> f64 {
     started.elapsed().as_secs_f64() * 1e6
 }
 
-fn print(stages: &[(Stage, Vec<Cell>)], rounds: usize) {
-    println!("\nRedlock over {SERVERS}, uncontended acquire, one task, microseconds:");
-    println!("median (10th to 90th percentile) of the medians of {rounds} rounds of");
-    println!("{ACQUIRES_PER_BLOCK}, and the 99th percentile of all; frozen: one by SIGSTOP\n");
+fn report(stages: &[(Stage, Vec<Cell>)], rounds: usize) -> Report {
+    let mut rows = Vec::new();
     for (stage, cells) in stages {
-        for cell in cells {
-            let Cell { kind, of_healthy, of_frozen, of_bare, .. } = cell;
-            println!("{}, {}", stage.shape().name(), kind.name());
+        for Cell { kind, of_healthy, of_frozen, of_bare, .. } in cells {
             for (name, side) in
                 [("bare fan-out", of_bare), ("leasehold", of_healthy), ("one frozen", of_frozen)]
             {
-                println!("  {name:<14}{:>24.1}   p99 {:>7.1}", side.medians.summary(), side.p99());
+                let over = |other: &Side| Told::spread(&side.medians.over(&other.medians), 2);
+                rows.push(vec![
+                    Told::text(stage.shape().name()),
+                    Told::text(kind.name()),
+                    Told::text(name),
+                    Told::spread(&side.medians, 1),
+                    Told::Number(side.p99(), 1),
+                    over(of_bare),
+                    if name == "one frozen" { over(of_healthy) } else { Told::Nothing },
+                ]);
             }
-            let over_bare = of_healthy.medians.over(&of_bare.medians).summary();
-            let frozen = of_frozen.medians.over(&of_healthy.medians).summary();
-            let p99 = of_frozen.p99() / of_healthy.p99();
-            let bare_p99 = of_healthy.p99() / of_bare.p99();
-            println!("  over bare     {over_bare:>24.2}   p99 {bare_p99:>7.2}");
-            println!("    {}", judge(over_bare.median, OVER_BARE_MAX));
-            println!("  frozen / all  {frozen:>24.2}   p99 {p99:>7.2}");
-            println!("    {}", judge(frozen.median.max(p99), FROZEN_OVER_HEALTHY_MAX));
         }
     }
-}
-
-fn judge(ratio: f64, max: f64) -> String {
-    format!("at most {max}: {}", if ratio <= max { "yes" } else { "NO" })
+    Report {
+        scenario: "redlock-acquire",
+        notes: vec![
+            format!(
+                "Redlock over {SERVERS}, uncontended acquire, one task, microseconds: median (10th to"
+            ),
+            format!(
+                "90th percentile) of the medians of {rounds} rounds of {ACQUIRES_PER_BLOCK}, and the 99th"
+            ),
+            "percentile of all. One frozen: Leasehold, with one server stopped by SIGSTOP.".into(),
+        ],
+        columns: vec![
+            "runtime",
+            "lease",
+            "who",
+            "acquire, µs",
+            "p99, µs",
+            "over fan-out",
+            "over five healthy",
+        ],
+        rows,
+    }
 }

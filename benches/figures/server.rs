@@ -6,19 +6,18 @@ use tokio::task::JoinSet;
 use super::blast::Blast;
 use super::ours;
 use super::renewal::cpu;
+use super::report::{Cell, Report};
 use super::runtimes::{Shape, Stage};
+use super::statistics::Samples;
 use super::wire::{Kind, Pen, Scripts};
 use crate::support::RedisServer;
 
 /// So many at once that the server's caches stay warm.
 const TASKS: u32 = 64;
-/// The least of these rounds counts: other work on the machine only adds.
-const ROUNDS: u32 = 5;
+const ROUNDS: u32 = 9;
 
 /// With so many pairs of each kind, for each task and round.
-pub fn run(pairs: u32) {
-    println!("\nThe server's CPU a pair, in microseconds, {TASKS} tasks at once:\n");
-    println!("{:<24} {:>6} {:>10}", "lease", "each", "over plain");
+pub fn run(pairs: u32) -> Report {
     let server = RedisServer::start();
     let (stage, url) = (Stage::new(Shape::CurrentThread), server.url());
     let locker = stage.run(async move { Locker::connect(&url).await }).expect("the server is up");
@@ -29,19 +28,40 @@ pub fn run(pairs: u32) {
         work();
         (cpu(server.pid()) - before) * 1e6 / f64::from(TASKS * pairs)
     };
-    let mut least = [f64::MAX; 3];
+    let mut rounds: [Samples; 3] = Default::default();
     for _ in 0..ROUNDS {
-        let each = [
-            measure(&mut || {
-                plain.run();
-            }),
-            measure(&mut || crowd(&stage, &locker, Kind::Unfenced, pairs)),
-            measure(&mut || crowd(&stage, &locker, Kind::Fenced, pairs)),
-        ];
-        least = std::array::from_fn(|place| least[place].min(each[place]));
+        rounds[0].push(measure(&mut || {
+            plain.run();
+        }));
+        rounds[1].push(measure(&mut || crowd(&stage, &locker, Kind::Unfenced, pairs)));
+        rounds[2].push(measure(&mut || crowd(&stage, &locker, Kind::Fenced, pairs)));
     }
-    for (name, each) in ["plain, without waiting", "unfenced", "fenced"].iter().zip(least) {
-        println!("{name:<24} {each:>6.2} {:>10.2}", each / least[0]);
+    let row = |(name, samples): (&str, &Samples)| {
+        vec![
+            Cell::text(name),
+            Cell::spread(samples, 2),
+            Cell::spread(&samples.over(&rounds[0]), 2),
+            Cell::spread(&samples.over(&rounds[1]), 2),
+        ]
+    };
+    Report {
+        scenario: "server",
+        notes: vec![
+            format!(
+                "The server's CPU a pair, in microseconds: {TASKS} tasks at once, {pairs} pairs each in"
+            ),
+            format!(
+                "each of {ROUNDS} rounds; median (10th to 90th percentile), ratios round by round."
+            ),
+            "Plain: SET NX PX and the releasing script, all sent without waiting for replies."
+                .into(),
+        ],
+        columns: vec!["lease", "CPU, µs a pair", "over plain", "over unfenced"],
+        rows: ["plain, without waiting", "unfenced", "fenced"]
+            .into_iter()
+            .zip(&rounds)
+            .map(row)
+            .collect(),
     }
 }
 

@@ -7,6 +7,7 @@ use tokio::task::JoinHandle;
 
 use super::contention::{HOLD, NAME, Yardstick};
 use super::processes::scripts_run;
+use super::report::{Cell, Report};
 use super::runtimes::{Shape, Stage};
 use super::statistics::Samples;
 use crate::support::RedisServer;
@@ -22,12 +23,10 @@ struct Crowd {
     round_trips: Samples,
 }
 
-pub fn run(rounds: usize) {
+pub fn run(rounds: usize) -> Report {
     let server = RedisServer::start();
     let stage = Stage::new(Shape::CurrentThread);
     let mut yardstick = Yardstick::new(&stage, &server, server.address());
-    println!("\nWaiters in one process that give the lock on at once,");
-    println!("a hand-over, median (10th to 90th percentile) of {rounds} rounds:\n");
     let mut crowds = CROWDS.map(|_| Crowd::default());
     for _ in 0..rounds {
         for (&waiters, crowd) in CROWDS.iter().zip(&mut crowds) {
@@ -37,12 +36,20 @@ pub fn run(rounds: usize) {
             crowd.round_trips.push(micros / round_trip);
         }
     }
-    for (waiters, crowd) in CROWDS.iter().zip(&crowds) {
-        println!(
-            "{waiters:>5} waiters: {:>20.2} commands, {:>20.2} bare round trips",
-            crowd.commands.summary(),
-            crowd.round_trips.summary()
-        );
+    let row = |(waiters, crowd): (&usize, &Crowd)| {
+        vec![
+            Cell::Number(*waiters as f64, 0),
+            Cell::spread(&crowd.commands, 2),
+            Cell::spread(&crowd.round_trips, 2),
+        ]
+    };
+    Report {
+        scenario: "hand-over-crowd",
+        notes: vec![format!(
+            "Waiters in one process that give the lock on at once: a hand-over, {rounds} rounds."
+        )],
+        columns: vec!["waiters", "scripts", "bare round trips"],
+        rows: CROWDS.iter().zip(&crowds).map(row).collect(),
     }
 }
 

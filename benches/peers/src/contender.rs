@@ -84,12 +84,11 @@ pub enum Who {
     Rslock,
     Fred,
     Deadpool,
-    BareFenced,
     OursFenced,
 }
 
 impl Who {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 10] = [
         Self::Blocking,
         Self::Bare,
         Self::Ours,
@@ -99,7 +98,6 @@ impl Who {
         Self::Rslock,
         Self::Fred,
         Self::Deadpool,
-        Self::BareFenced,
         Self::OursFenced,
     ];
 
@@ -114,7 +112,6 @@ impl Who {
             Self::Rslock => "rslock",
             Self::Fred => "fred",
             Self::Deadpool => "deadpool-redis",
-            Self::BareFenced => "bare tokio stream, fenced",
             Self::OursFenced => "leasehold, fenced",
         }
     }
@@ -126,17 +123,9 @@ impl Who {
     /// What all are measured against: a plain lock's commands over a bare stream.
     pub const FLOOR: Self = Self::Bare;
 
-    pub fn is_ours(self) -> bool {
-        matches!(self, Self::Ours | Self::OursFenced)
-    }
-
-    pub fn is_floor(self) -> bool {
-        matches!(self, Self::Blocking | Self::Bare | Self::BareFenced)
-    }
-
     pub fn kind(self) -> Kind {
         match self {
-            Self::BareFenced | Self::OursFenced => Kind::Fenced,
+            Self::OursFenced => Kind::Fenced,
             _ => Kind::Unfenced,
         }
     }
@@ -144,10 +133,10 @@ impl Who {
     /// Connected, in the runtime that this is called in.
     pub async fn connect(self, site: Site) -> BoxedSide {
         let Site { url, address, scripts, release } = site;
-        let pen = Pen::new(self.kind(), &scripts);
+        let pen = Pen::new(&scripts);
         match self {
             Self::Blocking => named(Blocking::connect(address, pen)),
-            Self::Bare | Self::BareFenced => named(Bare::connect(address, pen, NAME).await),
+            Self::Bare => named(Bare::connect(address, pen, NAME).await),
             Self::Ours | Self::OursFenced => named(Ours::connect(&url, self.kind()).await),
             Self::Multiplexed => named(Multiplexed::connect(&url, release).await),
             Self::Manager => named(Manager::connect(&url, release).await),

@@ -18,7 +18,6 @@ use report::Report;
 mod alloc;
 #[path = "../../figures/blast.rs"]
 mod blast;
-mod chart;
 mod contender;
 mod contenders;
 #[path = "../../figures/fan.rs"]
@@ -26,6 +25,8 @@ mod fan;
 #[path = "../../figures/leases.rs"]
 mod leases;
 mod measure;
+mod placement;
+#[path = "../../figures/report.rs"]
 mod report;
 #[path = "../../figures/runtimes.rs"]
 mod runtimes;
@@ -44,12 +45,15 @@ static ALLOCATOR: alloc::Counting = alloc::Counting;
 /// None where the machine lacks what it takes.
 type Scenario = fn(quick: bool) -> Option<Report>;
 
-const SCENARIOS: [(&str, Scenario); 8] = [
+const SCENARIOS: [(&str, Scenario); 11] = [
     ("uncontended", |quick| Some(scenarios::uncontended::run(quick))),
+    ("uncontended-pinned", |quick| Some(scenarios::uncontended::pinned(quick))),
     ("syscalls", scenarios::syscalls::run),
     ("throughput", |quick| Some(scenarios::throughput::run(quick))),
     ("redlock", |quick| Some(scenarios::redlock::run(quick))),
+    ("redlock-pinned", |quick| Some(scenarios::redlock::pinned(quick))),
     ("contention", |quick| Some(scenarios::contention::run(quick))),
+    ("contention-pinned", |quick| Some(scenarios::contention::pinned(quick))),
     ("renewal", |quick| Some(scenarios::renewal::run(quick))),
     ("codec", |quick| Some(scenarios::codec::run(quick))),
     ("adoption", |_| Some(scenarios::adoption::run())),
@@ -79,7 +83,7 @@ fn main() {
     }
     for (_, run) in wanted {
         if let Some(report) = run(quick) {
-            report.publish(&directory, quick);
+            report.publish(Some(&directory), quick);
         }
     }
 }

@@ -46,6 +46,14 @@ fn micros(clock: ClockId) -> f64 {
     time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
 }
 
+/// Microseconds for which the first thread of another process has had a CPU: a redis-server does all of a
+/// command's work there. NaN where the kernel does not count it.
+pub fn cpu_micros_of(process: u32) -> f64 {
+    let text = std::fs::read_to_string(format!("/proc/{process}/schedstat")).unwrap_or_default();
+    let nanos = text.split(' ').next().and_then(|nanos| nanos.parse::<f64>().ok());
+    nanos.map_or(f64::NAN, |nanos| nanos / 1e3)
+}
+
 /// Seconds of CPU that another process has used.
 pub fn cpu_seconds_of(process: u32) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();

@@ -5,16 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use crate::chart::{Bar, Chart, Kind, Role};
 use crate::report::{Cell, Report};
-use crate::statistics::Summary;
 
 const TOKIO: &str = r#"tokio = { version = "1.45", default-features = false, features = ["io-util", "net", "rt", "sync", "time"] }"#;
 const SITE: &str = "redis://127.0.0.1";
 
 struct Library {
     name: &'static str,
-    role: Role,
     dependencies: String,
     /// Takes a lock, and gives it back if that is a call of its own.
     program: &'static str,
@@ -23,17 +20,15 @@ struct Library {
 fn libraries() -> [Library; 7] {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let root = root.canonicalize().expect("the project has a path");
-    let library = |name, role, dependencies: &str, program| Library {
+    let library = |name, dependencies: &str, program| Library {
         name,
-        role,
         dependencies: dependencies.to_owned(),
         program,
     };
     [
-        library("tokio alone", Role::Floor, "", "let _ = url;"),
+        library("tokio alone", "", "let _ = url;"),
         library(
             "tokio, a socket",
-            Role::Floor,
             "",
             r#"use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
                let address = url.trim_start_matches("redis://");
@@ -47,7 +42,6 @@ fn libraries() -> [Library; 7] {
         ),
         library(
             "leasehold",
-            Role::Ours,
             &format!("leasehold = {{ path = {:?} }}", root.display().to_string()),
             r#"let locker = leasehold::Locker::connect(&url).await.unwrap();
                let guard = locker.lock("invoice:42").await.unwrap();
@@ -55,7 +49,6 @@ fn libraries() -> [Library; 7] {
         ),
         library(
             "redis-rs",
-            Role::Peer,
             r#"redis = { version = "1", features = ["connection-manager", "tokio-comp"] }"#,
             r#"let client = redis::Client::open(url).unwrap();
                let mut connection = client.get_connection_manager().await.unwrap();
@@ -66,7 +59,6 @@ fn libraries() -> [Library; 7] {
         ),
         library(
             "rustis",
-            Role::Peer,
             r#"rustis = "0.27""#,
             r#"use rustis::commands::*;
                let client = rustis::client::Client::connect(url).await.unwrap();
@@ -77,7 +69,6 @@ fn libraries() -> [Library; 7] {
         ),
         library(
             "fred",
-            Role::Peer,
             r#"fred = { version = "10", features = ["i-keys", "i-scripts"] }"#,
             r#"use fred::prelude::*;
                let client = Builder::from_config(Config::from_url(&url).unwrap()).build().unwrap();
@@ -89,7 +80,6 @@ fn libraries() -> [Library; 7] {
         ),
         library(
             "rslock",
-            Role::Peer,
             r#"rslock = { version = "0.10", features = ["tokio-comp"] }"#,
             r#"let manager = rslock::LockManager::new(vec![url]);
                let lock = manager.lock("invoice:42".as_bytes(),
@@ -107,7 +97,7 @@ struct Adopted {
 
 pub fn run() -> Report {
     let scratch = Scratch::new();
-    let (mut rows, mut bars) = (Vec::new(), Vec::new());
+    let mut rows = Vec::new();
     let libraries = libraries().map(|library| {
         let adopted = adopt(&library, &scratch.0);
         (library, adopted)
@@ -123,9 +113,6 @@ pub fn run() -> Report {
             Cell::Number(more_than(alone), 0),
             Cell::Number(more_than(socket), 0),
         ]);
-        let seconds = adopted.seconds;
-        let value = Summary { median: seconds, tenth: seconds, ninetieth: seconds };
-        bars.push(Bar { label: library.name.to_owned(), role: library.role, value });
     }
     Report {
         scenario: "adoption",
@@ -146,11 +133,6 @@ pub fn run() -> Report {
             "over a socket",
         ],
         rows,
-        chart: Chart {
-            title: "Seconds of a clean release build (less is better)".into(),
-            kind: Kind::Bars(vec![("two jobs".into(), bars)]),
-            digits: 0,
-        },
     }
 }
 

@@ -8,7 +8,6 @@ use leasehold_resp::{Decoder, Frame, Limits, encode_command};
 use redis_protocol::resp2::{decode, encode, types::BorrowedFrame};
 
 use crate::alloc;
-use crate::chart::{Bar, Chart, Kind, Role};
 use crate::report::{Cell, Report};
 use crate::scan::scan_all;
 use crate::statistics::Samples;
@@ -45,7 +44,6 @@ fn timed(work: impl FnOnce() -> usize) -> (usize, Duration) {
 struct Entry {
     job: &'static str,
     who: &'static str,
-    role: Role,
     /// Whose time is the unit; by its name, within the job.
     floor: &'static str,
     work: Work,
@@ -92,28 +90,28 @@ fn mixed() -> Vec<u8> {
 
 fn add_decoders(entries: &mut Vec<Entry>, job: &'static str, wire: &[u8]) {
     let floor = "bare scan";
-    let mut add = |who, role, mut work: Work| {
+    let mut add = |who, mut work: Work| {
         assert_eq!(work().0, REPLY_COUNT, "{who}: {job}");
         let nanos = Samples::default();
-        entries.push(Entry { job, who, role, floor, work, nanos, allocations: 0.0 });
+        entries.push(Entry { job, who, floor, work, nanos, allocations: 0.0 });
     };
     let input = wire.to_vec();
-    add(floor, Role::Floor, Box::new(move || timed(|| scan_all(black_box(&input)))));
+    add(floor, Box::new(move || timed(|| scan_all(black_box(&input)))));
     let input = wire.to_vec();
     let ours = move || {
         // To fill the buffer is the socket's work.
         let mut received = BytesMut::from(&input[..]);
         timed(|| decode_all(&mut received))
     };
-    add("leasehold-resp", Role::Ours, Box::new(ours));
+    add("leasehold-resp", Box::new(ours));
     let input = wire.to_vec();
-    add("redis-rs", Role::Peer, Box::new(move || timed(|| parse_all(&input))));
+    add("redis-rs", Box::new(move || timed(|| parse_all(&input))));
     let input = Bytes::from(wire.to_vec());
     let bytes = move || timed(|| decode_all_bytes(input.clone()));
-    add("redis-protocol, Bytes", Role::Peer, Box::new(bytes));
+    add("redis-protocol, Bytes", Box::new(bytes));
     let input = wire.to_vec();
     let ranges = move || timed(|| decode_all_ranges(&input));
-    add("redis-protocol, ranges", Role::Peer, Box::new(ranges));
+    add("redis-protocol, ranges", Box::new(ranges));
 }
 
 /// The parser reads ahead, and so does not show when it is through.
@@ -165,11 +163,11 @@ fn add_encoders(entries: &mut Vec<Entry>, job: &'static str, words: &'static [&'
     let mut expected = BytesMut::new();
     encode_command(&mut expected, &words.iter().map(|word| word.as_bytes()).collect::<Vec<_>>());
     let expected = expected.freeze();
-    let mut add = |who, role, mut one: Box<dyn FnMut() -> Bytes>, mut many: Work| {
+    let mut add = |who, mut one: Box<dyn FnMut() -> Bytes>, mut many: Work| {
         assert_eq!(one(), expected, "{who}: {job}");
         many();
         let nanos = Samples::default();
-        entries.push(Entry { job, who, role, floor, work: many, nanos, allocations: 0.0 });
+        entries.push(Entry { job, who, floor, work: many, nanos, allocations: 0.0 });
     };
     let ours = move |out: &mut BytesMut| {
         out.clear();
@@ -188,7 +186,6 @@ fn add_encoders(entries: &mut Vec<Entry>, job: &'static str, words: &'static [&'
     let mut out = BytesMut::with_capacity(1024);
     add(
         floor,
-        Role::Ours,
         Box::new(move || {
             let mut out = BytesMut::new();
             ours(&mut out);
@@ -208,7 +205,6 @@ fn add_encoders(entries: &mut Vec<Entry>, job: &'static str, words: &'static [&'
     };
     add(
         "redis-rs",
-        Role::Peer,
         Box::new(move || theirs().into()),
         repeat(move || {
             black_box(theirs());
@@ -225,7 +221,6 @@ fn add_encoders(entries: &mut Vec<Entry>, job: &'static str, words: &'static [&'
     let mut out = vec![0; 1024];
     add(
         "redis-protocol, borrowed",
-        Role::Peer,
         Box::new(move || {
             let mut out = vec![0; 1024];
             let length = protocol(&mut out);
@@ -249,7 +244,6 @@ fn repeat(mut one: impl FnMut() + 'static) -> Work {
 
 fn report(entries: &[Entry], rounds: usize) -> Report {
     let mut rows = Vec::new();
-    let mut groups: Vec<(String, Vec<Bar>)> = Vec::new();
     for entry in entries {
         let mut job = entries.iter().filter(|other| other.job == entry.job);
         let floor = job.find(|other| other.who == entry.floor).expect("the floor takes part");
@@ -260,12 +254,6 @@ fn report(entries: &[Entry], rounds: usize) -> Report {
             Cell::spread(&entry.nanos.over(&floor.nanos), 2),
             Cell::Number(entry.allocations, 2),
         ]);
-        if groups.last().is_none_or(|(job, _)| job != entry.job) {
-            groups.push((entry.job.to_owned(), Vec::new()));
-        }
-        let (label, value) = (entry.who.to_owned(), entry.nanos.summary());
-        let bar = Bar { label, role: entry.role, value };
-        groups.last_mut().expect("it was pushed").1.push(bar);
     }
     Report {
         scenario: "codec",
@@ -279,10 +267,5 @@ fn report(entries: &[Entry], rounds: usize) -> Report {
         ],
         columns: vec!["job", "codec", "ns each", "ratio", "allocations each"],
         rows,
-        chart: Chart {
-            title: "Codec: nanoseconds a reply or a command (less is better)".into(),
-            kind: Kind::Bars(groups),
-            digits: 0,
-        },
     }
 }

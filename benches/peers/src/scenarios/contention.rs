@@ -11,10 +11,10 @@ use redis::aio::MultiplexedConnection;
 use redis::{Client, Value, cmd};
 use rslock::{LockGuard, LockManager};
 
-use crate::chart::{Bar, Chart, Kind, Role};
 use crate::contender::{NAME, Owner, RELEASED, TTL_MS};
 use crate::contenders::without_delay;
-use crate::measure::monotonic;
+use crate::measure::{Start, cpu_micros_of, monotonic};
+use crate::placement::Placement;
 use crate::report::{Cell, Report};
 use crate::runtimes::{Shape, Stage};
 use crate::statistics::Samples;
@@ -199,6 +199,9 @@ struct Tally {
     /// How often the lock went to the one that had just given it back.
     again: usize,
     seconds: f64,
+    /// Microseconds, as below.
+    cpu: f64,
+    server_cpu: f64,
 }
 
 impl Tally {
@@ -218,74 +221,101 @@ impl Tally {
     }
 }
 
-pub fn run(quick: bool) -> Report {
-    let (rounds, time) =
-        if quick { (1, Duration::from_millis(500)) } else { (5, Duration::from_secs(2)) };
-    let server = RedisServer::start();
-    let places = ["tasks, current_thread", "tasks, two workers", "processes"];
-    let stages = [Shape::CurrentThread, Shape::Worker].map(Stage::new);
-    let mut tallies: Vec<(&str, Who, Tally)> = Vec::new();
-    for place in places {
-        tallies.extend(Who::ALL.map(|who| (place, who, Tally::default())));
-    }
-    for _ in 0..rounds {
-        for (place, who, tally) in &mut tallies {
-            let spans = match places.iter().position(|known| known == place) {
-                Some(stage @ 0..2) => tasks(&stages[stage], &server, *who, time),
-                _ => processes(&server, *who, time),
-            };
-            tally.add(&spans, time);
-            assert_eq!(server.cli_text(&["EXISTS", NAME]), "0", "a lock was left behind");
-        }
-    }
-    report(&tallies, rounds, time)
+/// Where contenders are: tasks of one process, or processes.
+const PLACES: [&str; 3] = ["tasks, current_thread", "tasks, two workers", "processes"];
+
+/// A server and runtimes, each on its CPUs, and what came of each contender in each place.
+struct Room {
+    placement: Placement,
+    server: RedisServer,
+    stages: [Stage; 2],
+    tallies: Vec<(&'static str, Who, Tally)>,
 }
 
-fn report(tallies: &[(&str, Who, Tally)], rounds: u32, time: Duration) -> Report {
-    let mut rows = Vec::new();
-    let mut groups: Vec<(String, Vec<Bar>)> = Vec::new();
-    for (place, who, tally) in tallies {
-        let hands: usize = tally.hands.iter().sum();
-        let (most, least) = (tally.hands.iter().max(), tally.hands.iter().min());
-        rows.push(vec![
-            Cell::text(*place),
-            Cell::text(who.name()),
-            Cell::spread(&tally.gaps, 0),
-            Cell::Number(hands as f64 / tally.seconds, 0),
-            Cell::Number(100.0 * tally.again as f64 / hands.max(1) as f64, 0),
-            Cell::Text(format!("{} / {}", most.unwrap_or(&0), least.unwrap_or(&0))),
-        ]);
-        if groups.last().is_none_or(|(heading, _)| heading != place) {
-            groups.push(((*place).to_owned(), Vec::new()));
+pub fn run(quick: bool) -> Report {
+    report("contention", quick, &[Placement::Anywhere])
+}
+
+pub fn pinned(quick: bool) -> Report {
+    report("contention-pinned", quick, &Placement::pinned())
+}
+
+impl Room {
+    fn new(placement: Placement) -> Self {
+        let server = placement.start_servers(RedisServer::start);
+        let stages = [Shape::CurrentThread, Shape::Worker].map(Stage::new);
+        let tally = |place| Who::ALL.map(|who| (place, who, Tally::default()));
+        let tallies = PLACES.into_iter().flat_map(tally).collect();
+        Self { placement, server, stages, tallies }
+    }
+
+    fn round(&mut self, time: Duration) {
+        self.placement.enter();
+        for (place, who, tally) in &mut self.tallies {
+            let (client, server) = (Start::now(), cpu_micros_of(self.server.pid()));
+            let spans = match PLACES.iter().position(|known| known == place) {
+                Some(stage @ 0..2) => tasks(&self.stages[stage], &self.server, *who, time),
+                _ => processes(&self.server, *who, time),
+            };
+            tally.cpu += client.cost().cpu;
+            tally.server_cpu += cpu_micros_of(self.server.pid()) - server;
+            tally.add(&spans, time);
+            let exists = self.server.cli_text(&["EXISTS", NAME]);
+            assert_eq!(exists, "0", "a lock was left behind");
         }
-        let role = if *who == Who::Ours { Role::Ours } else { Role::Peer };
-        let value = tally.gaps.summary();
-        let bar = Bar { label: who.name().to_owned(), role, value };
-        groups.last_mut().expect("it was pushed").1.push(bar);
+    }
+}
+
+fn report(scenario: &'static str, quick: bool, placements: &[Placement]) -> Report {
+    let (rounds, time) =
+        if quick { (1, Duration::from_millis(500)) } else { (5, Duration::from_secs(2)) };
+    let mut rooms: Vec<Room> = placements.iter().map(|placement| Room::new(*placement)).collect();
+    for _ in 0..rounds {
+        rooms.iter_mut().for_each(|room| room.round(time));
     }
     Report {
-        scenario: "contention",
+        scenario,
         notes: vec![
             format!(
                 "{CONTENDERS} that want one lock and hold it for {HOLD:?}; {rounds} rounds of {time:?}, in"
             ),
             "turns. Gap: from before a release to after the next acquire, median (10th to 90th"
                 .into(),
-            "percentile).".into(),
+            "percentile). CPU of clients is told where all are tasks of one process.".into(),
         ],
         columns: vec![
+            "placement",
             "who",
             "contender",
             "gap, µs",
             "hands a second",
             "to the same again, %",
             "most / least",
+            "CPU, µs a hand",
+            "server CPU, µs a hand",
         ],
-        rows,
-        chart: Chart {
-            title: "A contended lock: µs idle between two holders (less is better)".into(),
-            kind: Kind::Bars(groups),
-            digits: 0,
-        },
+        rows: rooms.iter().flat_map(Room::rows).collect(),
+    }
+}
+
+impl Room {
+    fn rows(&self) -> Vec<Vec<Cell>> {
+        let rows = self.tallies.iter().map(|(place, who, tally)| {
+            let hands: usize = tally.hands.iter().sum();
+            let (most, least) = (tally.hands.iter().max(), tally.hands.iter().min());
+            let a_hand = |micros: f64| Cell::Number(micros / hands.max(1) as f64, 0);
+            vec![
+                Cell::text(self.placement.name()),
+                Cell::text(*place),
+                Cell::text(who.name()),
+                Cell::spread(&tally.gaps, 0),
+                Cell::Number(hands as f64 / tally.seconds, 0),
+                Cell::Number(100.0 * tally.again as f64 / hands.max(1) as f64, 0),
+                Cell::Text(format!("{} / {}", most.unwrap_or(&0), least.unwrap_or(&0))),
+                if *place == PLACES[2] { Cell::Nothing } else { a_hand(tally.cpu) },
+                a_hand(tally.server_cpu),
+            ]
+        });
+        rows.collect()
     }
 }

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use leasehold::Locker;
 use rslock::LockManager;
 
-use crate::chart::{Bar, Chart, Kind, Role};
 use crate::contender::{NAME, TTL_MS};
 use crate::contenders::Rslock;
 use crate::fan::Fan;
+use crate::measure::Start;
+use crate::placement::Placement;
 use crate::report::{Cell, Report};
 use crate::runtimes::{Shape, Stage};
 use crate::statistics::Samples;
@@ -23,6 +24,7 @@ use crate::wire::Kind as Lease;
 const SERVERS: usize = 5;
 /// rslock waits 500 ms for a server that does not answer, twice a pair.
 const PAIRS_OF_RSLOCK_FROZEN: usize = 2;
+const SHAPES: [Shape; 2] = [Shape::CurrentThread, Shape::Worker];
 const REST: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -161,30 +163,51 @@ struct Seat {
     side: Option<Box<dyn Side>>,
     acquire: Samples,
     release: Samples,
+    /// Of this process, with the rests between.
+    cpu: Samples,
+}
+
+/// Servers under each condition, and all contenders, each on its CPUs.
+struct Room {
+    placement: Placement,
+    fleets: Vec<(Condition, Fleet)>,
+    seats: Vec<Seat>,
 }
 
 pub fn run(quick: bool) -> Report {
-    let (rounds, pairs) = if quick { (3, 10) } else { (30, 40) };
-    let mut fleets: Vec<(Condition, Fleet)> =
-        Condition::ALL.map(|condition| (condition, Fleet::start(SERVERS))).into();
-    let mut seats = Vec::new();
-    for shape in [Shape::CurrentThread, Shape::Worker] {
-        for (condition, fleet) in &fleets {
-            seats.extend(Who::ALL.map(|who| Seat::new(shape, who, *condition, fleet)));
+    report("redlock", quick, &[Placement::Anywhere])
+}
+
+pub fn pinned(quick: bool) -> Report {
+    report("redlock-pinned", quick, &Placement::pinned())
+}
+
+impl Room {
+    fn new(placement: Placement) -> Self {
+        let start = || Condition::ALL.map(|condition| (condition, Fleet::start(SERVERS)));
+        let mut fleets: Vec<(Condition, Fleet)> = placement.start_servers(start).into();
+        let mut seats = Vec::new();
+        for shape in SHAPES {
+            for (condition, fleet) in &fleets {
+                seats.extend(Who::ALL.map(|who| Seat::new(shape, who, *condition, fleet)));
+            }
         }
-    }
-    // All have met five healthy servers before one falls ill.
-    seats.iter_mut().for_each(|seat| seat.block(2, false));
-    for (condition, fleet) in &mut fleets {
-        match condition {
-            Condition::Healthy => {}
-            Condition::Frozen => fleet[0].stop(),
-            Condition::Dead => fleet[0].kill(),
+        // All have met five healthy servers before one falls ill.
+        seats.iter_mut().for_each(|seat| seat.block(2, false));
+        for (condition, fleet) in &mut fleets {
+            match condition {
+                Condition::Healthy => {}
+                Condition::Frozen => fleet[0].stop(),
+                Condition::Dead => fleet[0].kill(),
+            }
         }
+        Self { placement, fleets, seats }
     }
-    for round in 0..=rounds {
-        seats.rotate_left(1);
-        for seat in &mut seats {
+
+    fn round(&mut self, round: usize, Plan { rounds, pairs }: Plan) {
+        self.placement.enter();
+        self.seats.rotate_left(1);
+        for seat in &mut self.seats {
             let is_slow = seat.who == Who::Rslock && seat.condition == Condition::Frozen;
             match is_slow {
                 // A few say as much as many, and take a second each.
@@ -194,12 +217,14 @@ pub fn run(quick: bool) -> Report {
             }
         }
     }
-    for (condition, fleet) in &fleets {
-        let alive = usize::from(*condition != Condition::Healthy);
-        let exists = |server: &RedisServer| server.cli_text(&["EXISTS", NAME]);
-        assert!(fleet.iter().skip(alive).all(|server| exists(server) == "0"), "a lock was left");
+
+    fn assert_is_free(&self) {
+        for (condition, fleet) in &self.fleets {
+            let ill = usize::from(*condition != Condition::Healthy);
+            let exists = |server: &RedisServer| server.cli_text(&["EXISTS", NAME]);
+            assert!(fleet.iter().skip(ill).all(|server| exists(server) == "0"), "a lock was left");
+        }
     }
-    report(&seats, rounds, pairs)
 }
 
 impl Seat {
@@ -218,15 +243,18 @@ impl Seat {
             }
             Who::Rslock => Box::new(Theirs(Rslock::connect(&urls).manager)),
         };
-        let (acquire, release) = Default::default();
-        Self { who, condition, stage, side: Some(side), acquire, release }
+        let (acquire, release, cpu) = Default::default();
+        Self { who, condition, stage, side: Some(side), acquire, release, cpu }
     }
 
     fn block(&mut self, pairs: usize, keep: bool) {
         let side = self.side.take().expect("it is put back");
+        let start = Start::now();
         let (side, micros) = self.stage.run(side.block(pairs));
+        let cost = start.each(pairs as u32);
         self.side = Some(side);
         if keep {
+            self.cpu.push(cost.cpu);
             let median = |of: fn(&(f64, f64)) -> f64| {
                 let mut samples = Samples::default();
                 micros.iter().for_each(|pair| samples.push(of(pair)));
@@ -238,54 +266,71 @@ impl Seat {
     }
 }
 
-fn report(seats: &[Seat], rounds: usize, pairs: usize) -> Report {
-    let mut rows = Vec::new();
-    let mut groups = Vec::new();
-    for shape in [Shape::CurrentThread, Shape::Worker] {
-        for condition in Condition::ALL {
-            let is_here = |seat: &&Seat| seat.stage.shape() == shape && seat.condition == condition;
-            let find = |who| seats.iter().filter(is_here).find(|seat| seat.who == who);
-            let mut bars = Vec::new();
-            for who in Who::ALL {
-                let seat = find(who).expect("all take part");
-                let floor = find(Who::FLOOR).expect("all take part");
-                let ratio = seat.acquire.over(&floor.acquire);
-                rows.push(vec![
-                    Cell::text(shape.name()),
-                    Cell::text(condition.name()),
-                    Cell::Text(who.name()),
-                    Cell::spread(&seat.acquire, 1),
-                    Cell::spread(&ratio, 2),
-                    Cell::spread(&seat.release, 1),
-                    Cell::spread(&seat.release.over(&floor.release), 2),
-                ]);
-                let role = match who {
-                    Who::Fan(_) => Role::Floor,
-                    Who::Ours(_) => Role::Ours,
-                    Who::Rslock => Role::Peer,
-                };
-                // A bar of half a second would leave nothing of the others.
-                if !(who == Who::Rslock && condition == Condition::Frozen) {
-                    bars.push(Bar { label: who.name(), role, value: seat.acquire.summary() });
-                }
-            }
-            groups.push((format!("{}, {}", shape.name(), condition.name()), bars));
-        }
+#[derive(Clone, Copy)]
+struct Plan {
+    rounds: usize,
+    /// Of each contender in a round.
+    pairs: usize,
+}
+
+fn report(scenario: &'static str, quick: bool, placements: &[Placement]) -> Report {
+    let plan =
+        if quick { Plan { rounds: 3, pairs: 10 } } else { Plan { rounds: 30, pairs: 40 } };
+    let mut rooms: Vec<Room> = placements.iter().map(|placement| Room::new(*placement)).collect();
+    // Round 0 warms up.
+    for round in 0..=plan.rounds {
+        rooms.iter_mut().for_each(|room| room.round(round, plan));
     }
+    rooms.iter().for_each(Room::assert_is_free);
+    let Plan { rounds, pairs } = plan;
     Report {
-        scenario: "redlock",
+        scenario,
         notes: vec![
             format!("One task takes a lock over {SERVERS} servers and gives it back; {rounds} rounds of {pairs}"),
             "pairs each, in turns (rslock with one frozen: fewer). Median (10th to 90th percentile)".into(),
             "of the rounds' medians. The fan-out writes to five bare streams and returns at three".into(),
             "replies.".into(),
         ],
-        columns: vec!["runtime", "servers", "contender", "acquire, µs", "over fan-out", "release, µs", "over fan-out, release"],
-        rows,
-        chart: Chart {
-            title: "Redlock over five: µs to acquire (less is better; rslock with one frozen: see the table)".into(),
-            kind: Kind::Bars(groups),
-            digits: 0,
-        },
+        columns: vec![
+            "placement",
+            "runtime",
+            "servers",
+            "contender",
+            "acquire, µs",
+            "over fan-out",
+            "release, µs",
+            "over fan-out, release",
+            "CPU, µs a pair",
+        ],
+        rows: rooms.iter().flat_map(Room::rows).collect(),
+    }
+}
+
+impl Room {
+    fn rows(&self) -> Vec<Vec<Cell>> {
+        let mut rows = Vec::new();
+        for shape in SHAPES {
+            for condition in Condition::ALL {
+                let is_here =
+                    |seat: &&Seat| seat.stage.shape() == shape && seat.condition == condition;
+                let find = |who| self.seats.iter().filter(is_here).find(|seat| seat.who == who);
+                let floor = find(Who::FLOOR).expect("all take part");
+                for who in Who::ALL {
+                    let seat = find(who).expect("all take part");
+                    rows.push(vec![
+                        Cell::text(self.placement.name()),
+                        Cell::text(shape.name()),
+                        Cell::text(condition.name()),
+                        Cell::Text(who.name()),
+                        Cell::spread(&seat.acquire, 1),
+                        Cell::spread(&seat.acquire.over(&floor.acquire), 2),
+                        Cell::spread(&seat.release, 1),
+                        Cell::spread(&seat.release.over(&floor.release), 2),
+                        Cell::spread(&seat.cpu, 1),
+                    ]);
+                }
+            }
+        }
+        rows
     }
 }

@@ -6,12 +6,10 @@ use std::time::Duration;
 use leasehold::Locker;
 
 use crate::alloc;
-use crate::chart::{Bar, Chart, Kind, Role};
 use crate::leases::take;
 use crate::measure::{Start, cpu_seconds_of};
 use crate::report::{Cell, Report};
 use crate::runtimes::{Shape, Stage};
-use crate::statistics::Summary;
 use crate::support::RedisServer;
 
 pub fn run(quick: bool) -> Report {
@@ -20,12 +18,9 @@ pub fn run(quick: bool) -> Report {
     } else {
         (&[10_000, 100_000], Duration::from_secs(30), Duration::from_secs(30))
     };
-    let (mut rows, mut bars) = (Vec::new(), Vec::new());
+    let mut rows = Vec::new();
     for &leases in leases {
         let kept = keep(leases, ttl, time);
-        let share = kept.cpu;
-        let value = Summary { median: share, tenth: share, ninetieth: share };
-        bars.push(Bar { label: format!("{leases} leases"), role: Role::Ours, value });
         rows.push(vec![
             Cell::Number(leases as f64, 0),
             Cell::Number(kept.bytes, 0),
@@ -50,11 +45,6 @@ pub fn run(quick: bool) -> Report {
             "renewals a second",
         ],
         rows,
-        chart: Chart {
-            title: "CPU to keep leases renewed, percent of one core (less is better)".into(),
-            kind: Kind::Bars(vec![("leasehold".into(), bars)]),
-            digits: 2,
-        },
     }
 }
 

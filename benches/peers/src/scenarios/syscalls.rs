@@ -4,11 +4,9 @@
 use std::net::SocketAddr;
 use std::process::Command;
 
-use crate::chart::{Bar, Chart, Kind, Role};
 use crate::contender::{Site, Who};
 use crate::report::{Cell, Report};
 use crate::runtimes::{Shape, Stage};
-use crate::statistics::Summary;
 use crate::support::RedisServer;
 
 const CHILD: &str = "pairs-for-strace";
@@ -29,27 +27,17 @@ pub fn run(quick: bool) -> Option<Report> {
 fn count(pairs: u32) -> Report {
     let server = RedisServer::start();
     let site = Site::of(&server);
-    let (mut rows, mut groups) = (Vec::new(), Vec::new());
+    let mut rows = Vec::new();
     for shape in Shape::ALL {
-        let mut bars = Vec::new();
         for who in Who::ALL {
             let few = Calls::of(&server, &site, shape, who, WARM_UP);
             let many = Calls::of(&server, &site, shape, who, WARM_UP + pairs);
             let per_pair = |name: &str| (many.named(name) - few.named(name)) / f64::from(pairs);
-            let total = per_pair("total");
             let mut row = vec![Cell::text(shape.name()), Cell::text(who.name())];
-            row.push(Cell::Number(total, 2));
+            row.push(Cell::Number(per_pair("total"), 2));
             row.extend(TOLD.map(|name| Cell::Number(per_pair(name), 2)));
             rows.push(row);
-            let role = match who {
-                who if who.is_ours() => Role::Ours,
-                who if who.is_floor() => Role::Floor,
-                _ => Role::Peer,
-            };
-            let value = Summary { median: total, tenth: total, ninetieth: total };
-            bars.push(Bar { label: who.name().to_owned(), role, value });
         }
-        groups.push((shape.name().to_owned(), bars));
     }
     let mut columns = vec!["runtime", "contender", "system calls a pair"];
     columns.extend(TOLD);
@@ -61,11 +49,6 @@ fn count(pairs: u32) -> Report {
         ],
         columns,
         rows,
-        chart: Chart {
-            title: "System calls of a lock and unlock, one task (less is better)".into(),
-            kind: Kind::Bars(groups),
-            digits: 1,
-        },
     }
 }
 

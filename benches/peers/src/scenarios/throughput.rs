@@ -2,14 +2,13 @@
 //! the server does when everything is sent at once.
 
 use crate::blast::Blast;
-use crate::chart::{Chart, Kind, Line, Role};
 use crate::contender::{BoxedSide, Site, Who};
 use crate::measure::{Cost, Start};
 use crate::report::{Cell, Report};
 use crate::runtimes::{Shape, Stage};
 use crate::statistics::Samples;
 use crate::support::RedisServer;
-use crate::wire::{Kind as Lease, Pen};
+use crate::wire::Pen;
 
 const WHO: [Who; 8] = [
     Who::Ours,
@@ -44,7 +43,7 @@ pub fn run(quick: bool) -> Report {
     let (rounds, pairs) = if quick { (1, 1_000) } else { (9, 8_000) };
     let server = RedisServer::start();
     let site = Site::of(&server);
-    let pen = Pen::new(Lease::Unfenced, &site.scripts);
+    let pen = Pen::new(&site.scripts);
     let blast = Blast::new(server.address(), pen, pairs as usize);
     let mut ceiling = Ceiling { blast, rate: Samples::default() };
     let mut seats: Vec<Seat> =
@@ -107,12 +106,9 @@ fn report(seats: &[Seat], ceiling: &Ceiling, rounds: u32) -> Report {
     let mut row = vec![Cell::text("-"), Cell::text("the server's ceiling"), Cell::Nothing];
     row.extend([Cell::spread(&ceiling.rate, 0), Cell::Number(1.0, 2), Cell::Nothing]);
     let mut rows = vec![row];
-    let mut panels: Vec<(String, Vec<Line>)> = Vec::new();
     for seat in seats {
         let shape = seat.stage.shape().name();
-        let mut points = Vec::new();
         for (place, &tasks) in TASKS.iter().enumerate() {
-            points.push((tasks, seat.of_ceiling[place].summary().median));
             rows.push(vec![
                 Cell::text(shape),
                 Cell::text(seat.who.name()),
@@ -122,12 +118,6 @@ fn report(seats: &[Seat], ceiling: &Ceiling, rounds: u32) -> Report {
                 Cell::spread(&seat.cpu[place], 1),
             ]);
         }
-        if panels.last().is_none_or(|(heading, _)| heading != shape) {
-            panels.push((shape.to_owned(), Vec::new()));
-        }
-        let role = if seat.who.is_ours() { Role::Ours } else { Role::Peer };
-        let line = Line { label: seat.who.name().into(), role, points };
-        panels.last_mut().expect("it was pushed").1.push(line);
     }
     Report {
         scenario: "throughput",
@@ -138,11 +128,5 @@ fn report(seats: &[Seat], ceiling: &Ceiling, rounds: u32) -> Report {
         ],
         columns: vec!["runtime", "contender", "tasks", "pairs a second", "of the ceiling", "CPU, µs a pair"],
         rows,
-        chart: Chart {
-            title: "Locks a second on one connection, in shares of the server's ceiling (more is better)"
-                .into(),
-            kind: Kind::Lines(panels),
-            digits: 2,
-        },
     }
 }

@@ -1,9 +1,9 @@
 //! One task that takes and gives back one lock: time, CPU and allocations a pair.
 
 use crate::alloc;
-use crate::chart::{Bar, Chart, Kind, Role};
 use crate::contender::{BoxedSide, NAME, Site, Who};
-use crate::measure::{Cost, Start};
+use crate::measure::{Cost, Start, cpu_micros_of};
+use crate::placement::Placement;
 use crate::report::{Cell, Report};
 use crate::runtimes::{Shape, Stage};
 use crate::statistics::Samples;
@@ -18,37 +18,62 @@ struct Seat {
     side: Option<BoxedSide>,
     wall: Samples,
     cpu: Samples,
+    server_cpu: Samples,
     allocations: f64,
     bytes: f64,
 }
 
+/// A server, and all clients, each on its CPUs.
+struct Room {
+    placement: Placement,
+    server: RedisServer,
+    client: Client,
+    seats: Vec<Vec<Seat>>,
+}
+
 pub fn run(quick: bool) -> Report {
-    let rounds = if quick { 5 } else { 100 };
-    let server = RedisServer::start();
-    let (site, mut client) = (Site::of(&server), server.client());
-    let mut seats: Vec<Vec<Seat>> = Shape::ALL
-        .into_iter()
-        .map(|shape| Who::ALL.into_iter().map(|who| Seat::new(shape, who, &site)).collect())
-        .collect();
-    // Round 0 warms up. Who begins changes from round to round.
-    for round in 0..=rounds {
-        for seats in &mut seats {
+    report("uncontended", quick, &[Placement::Anywhere])
+}
+
+pub fn pinned(quick: bool) -> Report {
+    report("uncontended-pinned", quick, &Placement::pinned())
+}
+
+impl Room {
+    fn new(placement: Placement) -> Self {
+        let server = placement.start_servers(RedisServer::start);
+        let (site, client) = (Site::of(&server), server.client());
+        let seats = |shape| Who::ALL.map(|who| Seat::new(shape, who, &site)).into();
+        let seats = Shape::ALL.into_iter().map(seats).collect();
+        Self { placement, server, client, seats }
+    }
+
+    /// Who begins changes from round to round.
+    fn round(&mut self, is_kept: bool) {
+        self.placement.enter();
+        for seats in &mut self.seats {
             seats.rotate_left(1);
             for seat in &mut *seats {
+                let before = cpu_micros_of(self.server.pid());
                 let cost = seat.block();
-                assert_is_free(&mut client);
-                if round > 0 {
+                let server_cpu = cpu_micros_of(self.server.pid()) - before;
+                assert_is_free(&mut self.client);
+                if is_kept {
                     seat.wall.push(cost.wall);
                     seat.cpu.push(cost.cpu);
+                    seat.server_cpu.push(server_cpu / f64::from(PAIRS));
                 }
             }
         }
     }
-    for seats in &mut seats {
-        seats.iter_mut().for_each(Seat::count_allocations);
-        seats.sort_by_key(|seat| seat.who as u8);
+
+    fn finish(&mut self) {
+        self.placement.enter();
+        for seats in &mut self.seats {
+            seats.iter_mut().for_each(Seat::count_allocations);
+            seats.sort_by_key(|seat| seat.who as u8);
+        }
     }
-    report(&seats, rounds)
 }
 
 fn assert_is_free(client: &mut Client) {
@@ -59,8 +84,8 @@ impl Seat {
     fn new(shape: Shape, who: Who, site: &Site) -> Self {
         let (stage, site) = (Stage::new(shape), site.clone());
         let side = Some(stage.run(who.connect(site)));
-        let (wall, cpu) = Default::default();
-        Self { who, stage, side, wall, cpu, allocations: 0.0, bytes: 0.0 }
+        let (wall, cpu, server_cpu) = Default::default();
+        Self { who, stage, side, wall, cpu, server_cpu, allocations: 0.0, bytes: 0.0 }
     }
 
     fn block(&mut self) -> Cost {
@@ -85,62 +110,61 @@ impl Seat {
     }
 }
 
-fn report(seats: &[Vec<Seat>], rounds: u32) -> Report {
-    let mut rows = Vec::new();
-    let mut groups = Vec::new();
-    for seats in seats {
-        let mut bars = Vec::new();
-        for seat in seats {
-            let floor = seats.iter().find(|other| other.who == Who::FLOOR);
-            let floor = floor.expect("all take part");
-            let ratio = seat.wall.over(&floor.wall);
-            let role = match seat.who {
-                who if who.is_ours() => Role::Ours,
-                who if who.is_floor() => Role::Floor,
-                _ => Role::Peer,
-            };
-            bars.push(Bar { label: seat.who.name().into(), role, value: ratio.summary() });
-            rows.push(vec![
-                Cell::text(seat.stage.shape().name()),
-                Cell::text(seat.who.name()),
-                Cell::spread(&seat.wall, 1),
-                Cell::spread(&ratio, 2),
-                Cell::spread(&seat.cpu, 1),
-                Cell::spread(&seat.cpu.over(&floor.cpu), 2),
-                Cell::Number(seat.allocations, 2),
-                Cell::Number(seat.bytes, 0),
-            ]);
-        }
-        groups.push((seats[0].stage.shape().name().to_owned(), bars));
+fn report(scenario: &'static str, quick: bool, placements: &[Placement]) -> Report {
+    let rounds = if quick { 5 } else { 100 };
+    let mut rooms: Vec<Room> = placements.iter().map(|placement| Room::new(*placement)).collect();
+    // Round 0 warms up.
+    for round in 0..=rounds {
+        rooms.iter_mut().for_each(|room| room.round(round > 0));
     }
+    rooms.iter_mut().for_each(Room::finish);
     Report {
-        scenario: "uncontended",
+        scenario,
         notes: vec![
             format!(
                 "One task takes a lock (SET NX PX) and gives it back (EVALSHA); {rounds} rounds"
             ),
             format!("of {PAIRS} pairs each, in turns. Median (10th to 90th percentile) of the"),
             "rounds' means. Ratios are round by round, over the commands of a plain lock on a bare".into(),
-            "tokio stream, also those of fenced contenders. The bare fenced one sends Leasehold's".into(),
-            "fencing script instead of the SET.".into(),
+            "tokio stream, also those of the fenced contender.".into(),
         ],
         columns: vec![
+            "placement",
             "runtime",
             "contender",
             "µs a pair",
             "over bare",
             "CPU, µs a pair",
             "CPU over bare",
+            "server CPU, µs a pair",
             "allocations a pair",
             "bytes a pair",
         ],
-        rows,
-        chart: Chart {
-            title:
-                "Lock and unlock, one task, in multiples of a bare tokio stream (less is better)"
-                    .into(),
-            kind: Kind::Bars(groups),
-            digits: 2,
-        },
+        rows: rooms.iter().flat_map(Room::rows).collect(),
+    }
+}
+
+impl Room {
+    fn rows(&self) -> Vec<Vec<Cell>> {
+        let mut rows = Vec::new();
+        for seats in &self.seats {
+            let floor = seats.iter().find(|seat| seat.who == Who::FLOOR);
+            let floor = floor.expect("all take part");
+            rows.extend(seats.iter().map(|seat| {
+                vec![
+                    Cell::text(self.placement.name()),
+                    Cell::text(seat.stage.shape().name()),
+                    Cell::text(seat.who.name()),
+                    Cell::spread(&seat.wall, 1),
+                    Cell::spread(&seat.wall.over(&floor.wall), 2),
+                    Cell::spread(&seat.cpu, 1),
+                    Cell::spread(&seat.cpu.over(&floor.cpu), 2),
+                    Cell::spread(&seat.server_cpu, 1),
+                    Cell::Number(seat.allocations, 2),
+                    Cell::Number(seat.bytes, 0),
+                ]
+            }));
+        }
+        rows
     }
 }

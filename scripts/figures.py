@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""Makes what documents say of measurements from the recorded tables (docs/bench/*.json), with Python alone.
+
+    scripts/figures.py           writes docs/bench/*.{md,svg}, and the marked blocks of docs/figures.md and README.md
+    scripts/figures.py --check   says which of them say something else than the tables, and fails then
+
+`scripts/bench.sh --record` and `cargo bench --bench figures -- --table docs/bench` record the tables. A block
+stands between `<!-- figures: NAME -->` and `<!-- /figures -->`. In the parts of a page that tell of tables, no
+figure may stand outside of a block.
+"""
+
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+
+import aims  # noqa: E402
+import charts  # noqa: E402
+from tables import DIRECTORY, Table, names  # noqa: E402
+
+ROOT = Path(__file__).resolve().parent.parent
+HEAD = "| | Aim | Is | Best other client | Table |\n|---|---:|---:|---|---|"
+# What tells of tables ends at this heading, if it is there: what is behind it was measured by hand.
+BY_HAND = "\n## Measured once"
+# 1.05, 12 µs, 90 %, 3.5 times: but no version, and no date.
+LOOSE = re.compile(r"(?<![\d.-])\d[\d,]*(?:\.\d+(?![\d.])|\s?(?:µs|ns|ms|kB|%|times\b))")
+
+
+def verdicts(wanted):
+    rows = [aim.row() for aim in aims.all_aims() if aim.verdict() == wanted]
+    return "\n".join([HEAD, *rows])
+
+
+def beside_peers():
+    table = Table("throughput")
+    rows = ["| Runtime | Tasks | Leasehold | Best other client | Leasehold over it |", "|---|---:|---:|---|---:|"]
+    for runtime, tasks, ours, (name, peer) in throughput_cells(table):
+        rows.append(f"| {aims.RUNTIMES[runtime]} | {tasks} | {ours} | {name}: {peer} | {ours.over(peer)} |")
+    return "\n".join(rows)
+
+
+def throughput_cells(table):
+    for runtime in ["current_thread", "multi_thread, on a worker"]:
+        for tasks in [1, 8, 16, 64, 256, 1024]:
+            where, column = {"runtime": runtime, "tasks": tasks}, "pairs a second"
+            ours = table.figure(column, contender="leasehold", **where)
+            yield runtime, tasks, ours, table.best(column, "contender", aims.PEERS, least=False, **where)
+
+
+def span(figures):
+    """From the least median to the largest."""
+    medians = [figure.median for figure in figures]
+    digits = max(figure.digits for figure in figures)
+    return f"{min(medians):.{digits}f} to {max(medians):.{digits}f}"
+
+
+def where_measured():
+    tables = [Table(name) for name in names()]
+    lines = ["| Table | Recorded | Where | Of what |", "|---|---|---|---|"]
+    for table in tables:
+        where = f"{table.cores} cores of {table.cpu}, {table.server}" + ("; a quick run" if table.is_quick else "")
+        first = " ".join(table.notes).split(". ")[0].split("; ")[0].rstrip(".")
+        lines.append(f"| [{table.name}](bench/{table.name}.md) | {table.date} | {where} | {first} |")
+    return "\n".join(lines)
+
+
+def measured():
+    """The README's paragraph."""
+    pair, crowd, redlock = Table("uncontended"), Table("throughput"), Table("redlock")
+    where = {"runtime": "current_thread"}
+    ours = pair.figure("over bare", contender="leasehold", **where)
+    name, best = pair.best("over bare", "contender", aims.PEERS, **where)
+    ratios = {}
+    for _, tasks, mine, (_, theirs) in throughput_cells(crowd):
+        ratios.setdefault(tasks >= 64, []).append(mine.over(theirs))
+    column = "over fan-out"
+    ill = [redlock.figure(column, contender=f"leasehold, {lease}", runtime=runtime, servers=servers)
+           for lease in ["unfenced", "fenced"]
+           for runtime in ["current_thread", "multi_thread, on a worker"]
+           for servers in ["five healthy", "one frozen", "one dead"]]  # fmt: skip
+    frozen = aims.frozen_over_healthy(redlock, "leasehold, unfenced")
+    hands = Table("hand-over")
+
+    def gaps(crowd, way):
+        rows = [row for row in hands.rows(way=way) if crowd in row[0]]
+        figures = [hands.cell(row, "gap, round trips") for row in rows]
+        return span(figures) if len(figures) > 1 else figures[0].plain()
+
+    keeping = Table("renewal")
+    heap = keeping.figure("bytes a lease", leases=100_000).plain()
+    cpu = keeping.figure("CPU here, %", leases=100_000).plain()
+    text = f"""
+        `scripts/bench.sh` on {pair.cores} cores of {pair.cpu}, {pair.date} (hand-overs {hands.date}); medians, in brackets the
+        middle 80 % of rounds. On one thread a lock and its release take {ours} times what a bare stream takes, with {name}, the best
+        other client, {best}. On one connection Leasehold makes {span(ratios[False])} times the pairs a second of the
+        best other client with up to 16 tasks, with more {span(ratios[True])}. An acquire over five servers takes
+        {span(ill)} times a bare five-socket fan-out, and with one frozen {frozen.plain()} times what it takes with all.
+        Between two of eight tasks a lock is idle for {gaps("tasks", "on loopback")} round trips on loopback and
+        {gaps("tasks", "over a network")} over a network; between two of 2 to 8 processes for
+        {gaps("processes", "on loopback")} and {gaps("processes", "over a network")}. A lease that is held and renewed,
+        of 100,000, takes {heap} bytes, and all of them {cpu} % of a core. [docs/figures.md](docs/figures.md) has all
+        figures, and the targets that were missed.
+    """
+    return textwrap.fill(" ".join(text.split()), 134, break_on_hyphens=False, break_long_words=False)
+
+
+BLOCKS = {
+    "reached": lambda: verdicts(0),
+    "by the median": lambda: verdicts(1),
+    "not reached": lambda: verdicts(2),
+    "beside peers": beside_peers,
+    "where": where_measured,
+    "measured": measured,
+}
+BLOCK = re.compile(r"<!-- figures: ([^>]+) -->\n(.*?)<!-- /figures -->", re.DOTALL)
+
+
+def with_blocks(text):
+    return BLOCK.sub(lambda found: f"<!-- figures: {found[1]} -->\n{BLOCKS[found[1]]()}\n<!-- /figures -->", text)
+
+
+def loose_figures(page, text):
+    """In figures.md down to what was measured by hand; in the README, under its heading."""
+    if page.name == "README.md":
+        told = text.split("\n## Measured\n")[1].split("\n## ")[0]
+    else:
+        told = text.split(BY_HAND)[0]
+    for line in BLOCK.sub("", told).splitlines():
+        if not line.startswith("!["):
+            yield from (f"{page.name}: {found[0]!r} stands outside of a block: {line}" for found in LOOSE.finditer(line))
+
+
+def documents():
+    """Each file, and what it has to say."""
+    for name in names():
+        yield DIRECTORY / f"{name}.md", Table(name).markdown()
+    title = "A lock and its release, one task, in multiples of a bare tokio stream (less is better)"
+    yield DIRECTORY / "uncontended.svg", charts.bars(Table("uncontended"), title, "runtime", "contender", "over bare", 2.2)
+    title = "Locks a second on one connection, in shares of the server's ceiling (more is better)"
+    chart = charts.lines(Table("throughput"), title, "runtime", "contender", "tasks", "of the ceiling")
+    yield DIRECTORY / "throughput.svg", chart
+    for page in [ROOT / "docs" / "figures.md", ROOT / "README.md"]:
+        yield page, with_blocks(page.read_text())
+
+
+def main(arguments):
+    if arguments not in ([], ["--check"]):
+        raise SystemExit(__doc__)
+    wrong = []
+    for path, fresh in documents():
+        if path.suffix == ".md" and path.parent != DIRECTORY:
+            wrong.extend(loose_figures(path, fresh))
+        if arguments:
+            if not path.exists() or path.read_text() != fresh:
+                wrong.append(f"{path.relative_to(ROOT)} says something else than the tables (run scripts/figures.py)")
+        else:
+            path.write_text(fresh)
+    for problem in wrong:
+        print(problem, file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
