@@ -47,7 +47,7 @@ check_contents() {
 }
 
 # What is not committed is packed as well, so that it can be tried before.
-cargo package --workspace --exclude leasehold-testing --locked --allow-dirty --quiet --all-features
+cargo package --workspace --exclude leasehold-testing --exclude leasehold-checker --locked --allow-dirty --quiet --all-features
 check_contents leasehold-resp src/lib.rs
 check_contents leasehold-cli src/main.rs
 check_contents leasehold README.md CHANGELOG.md src/guide.md docs/guarantees.md \

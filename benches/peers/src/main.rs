@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use leasehold_testing as support;
 use report::Report;
 
+mod adapter;
 mod alloc;
 #[path = "../../figures/blast.rs"]
 mod blast;
@@ -63,6 +64,11 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if scenarios::syscalls::is_child(&arguments) || scenarios::contention::is_child(&arguments) {
         return;
+    }
+    if let [name, urls @ ..] = &arguments[..] {
+        if name == adapter::NAME {
+            return adapter::serve(urls);
+        }
     }
     let (mut quick, mut wanted) = (false, Vec::new());
     let mut directory = PathBuf::from("target/bench");

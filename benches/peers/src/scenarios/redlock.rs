@@ -274,8 +274,7 @@ struct Plan {
 }
 
 fn report(scenario: &'static str, quick: bool, placements: &[Placement]) -> Report {
-    let plan =
-        if quick { Plan { rounds: 3, pairs: 10 } } else { Plan { rounds: 30, pairs: 40 } };
+    let plan = if quick { Plan { rounds: 3, pairs: 10 } } else { Plan { rounds: 30, pairs: 40 } };
     let mut rooms: Vec<Room> = placements.iter().map(|placement| Room::new(*placement)).collect();
     // Round 0 warms up.
     for round in 0..=plan.rounds {

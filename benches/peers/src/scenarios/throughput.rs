@@ -122,11 +122,22 @@ fn report(seats: &[Seat], ceiling: &Ceiling, rounds: u32) -> Report {
     Report {
         scenario: "throughput",
         notes: vec![
-            format!("Tasks with a lock each, one connection; {rounds} rounds, in turns. Median (10th to"),
-            "90th percentile). The ceiling is a pile of a plain lock's commands written without".into(),
-            "waiting for replies, also for the fenced one, measured again before each crowd.".into(),
+            format!(
+                "Tasks with a lock each, one connection; {rounds} rounds, in turns. Median (10th to"
+            ),
+            "90th percentile). The ceiling is a pile of a plain lock's commands written without"
+                .into(),
+            "waiting for replies, also for the fenced one, measured again before each crowd."
+                .into(),
         ],
-        columns: vec!["runtime", "contender", "tasks", "pairs a second", "of the ceiling", "CPU, µs a pair"],
+        columns: vec![
+            "runtime",
+            "contender",
+            "tasks",
+            "pairs a second",
+            "of the ceiling",
+            "CPU, µs a pair",
+        ],
         rows,
     }
 }

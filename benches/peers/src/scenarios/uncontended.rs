@@ -125,7 +125,8 @@ fn report(scenario: &'static str, quick: bool, placements: &[Placement]) -> Repo
                 "One task takes a lock (SET NX PX) and gives it back (EVALSHA); {rounds} rounds"
             ),
             format!("of {PAIRS} pairs each, in turns. Median (10th to 90th percentile) of the"),
-            "rounds' means. Ratios are round by round, over the commands of a plain lock on a bare".into(),
+            "rounds' means. Ratios are round by round, over the commands of a plain lock on a bare"
+                .into(),
             "tokio stream, also those of the fenced contender.".into(),
         ],
         columns: vec![

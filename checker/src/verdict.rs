@@ -1,0 +1,157 @@
+//! What a history shows, kind by kind.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::checks::{self, Violation};
+use crate::client::{STUCK, Stage};
+use crate::history::{At, Lease};
+use crate::run::Plan;
+
+/// This many of each kind are shown.
+const SHOWN_MAX: usize = 1;
+
+pub(crate) struct Verdict {
+    library: String,
+    seed: u64,
+    counts: Vec<(&'static str, u64)>,
+    /// Each kind of fault: how often, and the first of them.
+    faults: Vec<(&'static str, usize, Vec<String>)>,
+}
+
+impl Verdict {
+    pub(crate) fn of(
+        plan: &Plan,
+        library: String,
+        stage: &Stage,
+        leases: &[(Lease, Duration)],
+    ) -> Self {
+        let mut history = std::mem::take(&mut *stage.recorder.history());
+        let told: Vec<Lease> = leases.iter().map(|(lease, _)| lease.clone()).collect();
+        history.leases.clone_from(&told);
+        let within: Vec<Lease> =
+            leases.iter().map(|(lease, ttl)| within_ttl(lease, *ttl)).collect();
+        let fenced: Vec<Lease> = told.iter().filter(|lease| lease.token != 0).cloned().collect();
+        let violations = [
+            ("more holders than permits, each within its TTL", crowded(&within, plan.permits)),
+            ("more holders than permits, as the library told them", crowded(&told, plan.permits)),
+            ("one token twice", checks::tokens_repeat(&fenced)),
+            ("a later lease with no larger token", checks::tokens_disobey_time(&fenced)),
+            ("a claim longer than the TTL", checks::claims_too_long(&history.claims)),
+            (
+                "a release that finds the lock gone, while its holder is told that it holds",
+                checks::lost_undisturbed(&history.answers, &[]),
+            ),
+        ];
+        let mut faults = Vec::new();
+        for (kind, found) in violations {
+            let shown = found.iter().take(SHOWN_MAX);
+            let show = |found: &Violation| {
+                format!(
+                    "lock {}: {}\n{}",
+                    found.name,
+                    found.text,
+                    history.slice(found.name, found.from, found.to)
+                )
+            };
+            faults.push((kind, found.len(), shown.map(show).collect()));
+        }
+        let outlived = history.surprises.iter().take(SHOWN_MAX).map(|note| note.text.clone());
+        let kind = "a guard that outlived its lease unnoticed";
+        faults.push((kind, history.surprises.len(), outlived.collect()));
+        let stuck = history.counts.remove(STUCK).unwrap_or_default();
+        faults.push((STUCK, usize::try_from(stuck).expect("it fits"), Vec::new()));
+        if plan.permits == 1 {
+            let lost = |cell: fn(&crate::register::Register) -> u64| {
+                usize::try_from(stage.registers.iter().map(cell).sum::<u64>()).expect("it fits")
+            };
+            // Nothing but a token protects from a holder that stands still before it writes.
+            let work = if fenced.is_empty() {
+                ("work lost: a write over somebody else's", lost(|it| it.control().lost()))
+            } else {
+                ("work lost in spite of tokens", lost(|it| it.fenced().lost()))
+            };
+            faults.push((work.0, work.1, Vec::new()));
+        }
+        let counts = history.counts.into_iter().collect();
+        Self { library, seed: plan.seed, counts, faults }
+    }
+
+    pub(crate) fn is_clean(&self) -> bool {
+        self.faults.iter().all(|(_, count, _)| *count == 0)
+    }
+}
+
+/// A lease ends with its TTL at the latest, whatever its holder is told.
+fn within_ttl(lease: &Lease, ttl: Duration) -> Lease {
+    Lease { until: lease.until.min(lease.begun + ttl), ..lease.clone() }
+}
+
+/// Leases that began while all permits of the same name were held.
+fn crowded(leases: &[Lease], permits: usize) -> Vec<Violation> {
+    if permits == 1 {
+        return checks::windows_overlap(leases);
+    }
+    let holds = |lease: &Lease, at: At| lease.granted <= at && at < lease.until;
+    let mut found = Vec::new();
+    for lease in leases.iter().filter(|lease| lease.until > lease.granted) {
+        let at = lease.granted;
+        let holders = leases.iter().filter(|other| other.name == lease.name && holds(other, at));
+        let holders: Vec<String> =
+            holders.map(|other| format!("client {}", other.client)).collect();
+        if holders.len() > permits {
+            let text = format!("{} hold {permits} permits: {}", holders.len(), holders.join(", "));
+            found.push(Violation { name: lease.name, from: at, to: at, text });
+        }
+    }
+    found
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}, --seed {}", self.library, self.seed)?;
+        for (what, count) in &self.counts {
+            writeln!(f, "{count:8} {what}")?;
+        }
+        for (kind, count, shown) in &self.faults {
+            let mark = if *count == 0 { "  " } else { "!!" };
+            writeln!(f, "{mark} {count:5} {kind}")?;
+            for text in shown {
+                for line in text.lines() {
+                    writeln!(f, "           {line}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lease(client: usize, granted: u64, until: u64) -> Lease {
+        let [begun, granted, until] = [0, granted, until].map(Duration::from_millis);
+        Lease { name: 0, client, token: 0, begun, granted, until, extended: 0, end: "" }
+    }
+
+    #[test]
+    fn three_holders_of_two_permits_are_found_and_two_are_not() {
+        let two = [lease(1, 10, 30), lease(2, 20, 40)];
+        assert_eq!(crowded(&two, 2).len(), 0);
+        assert_eq!(crowded(&two, 1).len(), 1);
+        let third = |granted| [two[0].clone(), two[1].clone(), lease(3, granted, 50)];
+        assert_eq!(crowded(&third(29), 2).len(), 1);
+        assert_eq!(crowded(&third(30), 2).len(), 0, "the first has ended");
+    }
+
+    #[test]
+    fn what_a_holder_is_told_counts_no_longer_than_the_ttl() {
+        let kept = within_ttl(&lease(1, 10, 500), Duration::from_millis(200));
+        assert_eq!(kept.until, Duration::from_millis(200));
+        assert_eq!(
+            within_ttl(&lease(1, 10, 50), Duration::from_millis(200)).until,
+            Duration::from_millis(50)
+        );
+    }
+}
