@@ -103,7 +103,7 @@ def measured():
         of 100,000, takes {heap} bytes, and all of them {cpu} % of a core. [docs/figures.md](docs/figures.md) has all
         figures, and the targets that were missed.
     """
-    return textwrap.fill(" ".join(text.split()), 134, break_on_hyphens=False, break_long_words=False)
+    return textwrap.fill(" ".join(text.split()), 156, break_on_hyphens=False, break_long_words=False)
 
 
 BLOCKS = {
