@@ -27,14 +27,19 @@ impl Decimal {
         let mut digits = [b'0'; DIGITS_MAX as usize];
         let mut start = DIGITS_MAX;
         let mut rest = n;
-        loop {
+        // Two at a time, as a division of such a number takes longest.
+        while rest >= 10 {
+            let two = (rest % 100) as u8;
+            rest /= 100;
+            start -= 2;
+            digits[usize::from(start)] = b'0' + two / 10;
+            digits[usize::from(start) + 1] = b'0' + two % 10;
+        }
+        if rest > 0 || start == DIGITS_MAX {
             start -= 1;
             digits[usize::from(start)] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                return Self { digits, start };
-            }
         }
+        Self { digits, start }
     }
 
     /// How many digits `n` has.

@@ -29,39 +29,69 @@ pub fn encode_command(out: &mut BytesMut, args: &[&[u8]]) {
     let start = out.len();
     // Made long enough once: pieces are then stored without a look at the room for each.
     out.resize(start + command_len(args), 0);
-    store_command(&mut out[start..], args);
+    let stored = store_command(&mut out[start..], args);
+    debug_assert_eq!(stored, Some(out.len() - start));
 }
 
-/// Stores at the start of `room` what [`encode_command`] appends.
-///
-/// # Panics
-///
-/// When `room` is shorter than [`command_len`].
-pub fn store_command(room: &mut [u8], args: &[&[u8]]) {
-    let mut room = store_header(room, b'*', args.len());
+/// Stores at the start of `room` what [`encode_command`] appends, and returns its length; nothing
+/// where `room` is shorter than [`command_len`], and then `room` may have the beginning of it.
+pub fn store_command(room: &mut [u8], args: &[&[u8]]) -> Option<usize> {
+    let whole = room.len();
+    let mut rest = store_header(room, b'*', args.len())?;
     for arg in args {
-        room = store_header(room, b'$', arg.len());
-        room = store(room, arg);
-        room = store(room, CRLF);
+        rest = store_bulk(rest, arg)?;
     }
+    Some(whole - rest.len())
+}
+
+/// Stores one bulk string at the start of `room`, and returns the room behind it.
+#[inline]
+fn store_bulk<'a>(room: &'a mut [u8], text: &[u8]) -> Option<&'a mut [u8]> {
+    match u8::try_from(text.len()) {
+        Ok(ones @ 0..10) => store_behind([b'$', b'0' + ones, b'\r', b'\n'], text, room),
+        Ok(n @ 10..100) => {
+            store_behind([b'$', b'0' + n / 10, b'0' + n % 10, b'\r', b'\n'], text, room)
+        }
+        _ => {
+            let room = store_header(room, b'$', text.len())?;
+            let room = store(room, text)?;
+            store(room, CRLF)
+        }
+    }
+}
+
+/// Stores a short header, the text behind it, and a line's end: with one look at the room for all.
+#[inline]
+fn store_behind<'a, const N: usize>(
+    header: [u8; N],
+    text: &[u8],
+    room: &'a mut [u8],
+) -> Option<&'a mut [u8]> {
+    let (taken, rest) = room.split_at_mut_checked(N + text.len() + CRLF.len())?;
+    let (head, taken) = taken.split_at_mut(N);
+    head.copy_from_slice(&header);
+    let (body, end) = taken.split_at_mut(text.len());
+    body.copy_from_slice(text);
+    end.copy_from_slice(CRLF);
+    Some(rest)
 }
 
 /// Stores `bytes` at the start of `room`, and returns the room behind them.
 #[inline]
-fn store<'a>(room: &'a mut [u8], bytes: &[u8]) -> &'a mut [u8] {
-    let (head, rest) = room.split_at_mut(bytes.len());
+fn store<'a>(room: &'a mut [u8], bytes: &[u8]) -> Option<&'a mut [u8]> {
+    let (head, rest) = room.split_at_mut_checked(bytes.len())?;
     head.copy_from_slice(bytes);
-    rest
+    Some(rest)
 }
 
 #[inline]
-fn store_header(room: &mut [u8], kind: u8, length: usize) -> &mut [u8] {
+fn store_header(room: &mut [u8], kind: u8, length: usize) -> Option<&mut [u8]> {
     match u8::try_from(length) {
         Ok(ones @ 0..10) => store(room, &[kind, b'0' + ones, b'\r', b'\n']),
         Ok(n @ 10..100) => store(room, &[kind, b'0' + n / 10, b'0' + n % 10, b'\r', b'\n']),
         _ => {
-            let room = store(room, &[kind]);
-            let room = store(room, &Decimal::new(length as u64));
+            let room = store(room, &[kind])?;
+            let room = store(room, &Decimal::new(length as u64))?;
             store(room, CRLF)
         }
     }

@@ -99,9 +99,10 @@ proptest! {
         encode_command(&mut out, &args);
         prop_assert_eq!(out.len(), command_len(&args));
         prop_assert_eq!(out.capacity(), room, "and nothing more is reserved");
-        let mut stored = vec![0; out.len()];
-        store_command(&mut stored, &args);
-        prop_assert_eq!(&stored[..], &out[..]);
+        let mut stored = vec![0; out.len() + 1];
+        prop_assert_eq!(store_command(&mut stored, &args), Some(out.len()));
+        prop_assert_eq!(&stored[..out.len()], &out[..]);
+        prop_assert_eq!(store_command(&mut stored[..out.len() - 1], &args), None);
     }
 
     #[test]

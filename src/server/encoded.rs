@@ -45,14 +45,12 @@ impl<'a> EncodedCommand<'a> {
     fn encode(&mut self, digest: Option<&Bytes>) {
         let spelled = self.command.spell(digest);
         let words = spelled.words();
-        self.len = command_len(words);
-        let room = if self.len <= SHORT_BYTES {
-            &mut self.short[..]
-        } else {
-            self.long.resize(self.len, 0);
-            &mut self.long[..]
-        };
-        store_command(room, words);
+        self.len = store_command(&mut self.short, words).unwrap_or_else(|| {
+            let len = command_len(words);
+            self.long.resize(len, 0);
+            store_command(&mut self.long, words);
+            len
+        });
         self.digest = digest.cloned();
     }
 }
