@@ -22,6 +22,7 @@ use tokio::task::JoinSet;
 
 const WARM_UP: u64 = 200;
 const PAIRS: u64 = 1000;
+const CROWD: u64 = 64;
 
 const CALLERS: u64 = 10_000;
 /// Long, so that commands which no bound kept back would stand out beside the callers: all of them
@@ -97,6 +98,36 @@ fn a_fenced_pair_allocates_nothing() {
 fn an_unfenced_pair_allocates_nothing() {
     let _turn = turn();
     assert_no_allocations("unfenced", |locker| locker.lock("unfenced").unfenced());
+}
+
+/// With so many callers the flusher writes, too.
+#[test]
+fn pairs_of_many_callers_keep_the_buffers_that_they_have() {
+    let _turn = turn();
+    let server = RedisServer::start();
+    let runtime = current_thread();
+    let locker = connect(&runtime, &server);
+    let pairs = |count: u64| {
+        let pairs = |name: String| {
+            let locker = &locker;
+            Box::pin(async move {
+                for _ in 0..count {
+                    pair(locker.lock(&name).unfenced()).await;
+                }
+            })
+        };
+        let mut all: Vec<_> = (0..CROWD).map(|caller| pairs(caller.to_string())).collect();
+        measure(|| {
+            runtime.block_on(poll_fn(|context| {
+                all.retain_mut(|pairs| pairs.as_mut().poll(context).is_pending());
+                if all.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+            }));
+        })
+    };
+    pairs(WARM_UP);
+    let info = pairs(WARM_UP);
+    // A queue may grow once more, where more replies than before come together.
+    assert!(info.count_total < CROWD, "{info:?}");
 }
 
 /// The premise of this file: tasks of a current_thread runtime are counted by who blocks on it.

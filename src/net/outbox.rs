@@ -149,7 +149,9 @@ impl Outbox {
     /// The writer has sent all it had and gives the buffer back: more to write, or the role ends.
     pub(super) fn next_chunk(&mut self, mut sent: BytesMut) -> Option<BytesMut> {
         sent.clear();
-        if sent.capacity() <= KEPT_BUFFER_BYTES {
+        // What the flusher gives back may be the empty buffer that called it.
+        let is_larger = sent.capacity() > self.spare.capacity();
+        if is_larger && sent.capacity() <= KEPT_BUFFER_BYTES {
             self.spare = sent;
         }
         if self.outgoing.is_empty() {
