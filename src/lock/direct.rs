@@ -44,7 +44,6 @@ use super::acquire_mode::{AcquireMode, Taking, Waiting};
 use super::answer::{Answer, Reason};
 use super::hold::Hold;
 use super::limit::Limit;
-use super::one_or_many::OneOrMany;
 use super::round::{Answered, Round};
 use crate::clock;
 use crate::net::connection::Connection;
@@ -55,7 +54,7 @@ use crate::net::refusal::ServerError;
 use crate::net::reply::Replies;
 #[cfg(test)]
 use crate::policy::mutants::Mutant;
-use crate::policy::{Ballot, Moment, Verdict};
+use crate::policy::{Ballot, Moment};
 
 /// What was sent, and when it was asked for: before its first byte.
 struct Sent<const N: usize> {
@@ -126,7 +125,7 @@ pub(super) async fn take(
     let Sent { asked_at, replies } = sent?;
     let Some([set, waiting, token, holder]) = outcomes else {
         let answered = Answered::late(asked_at, clock::now().since(asked_at));
-        return Some(round(Verdict::Lost, answered).cut());
+        return Some(Round::of_one(answered).cut());
     };
     let replied = match (set, waiting, token, holder) {
         (Ok(set), Ok(waiting), Ok(token), Ok(holder)) => [set, waiting, token, holder],
@@ -136,10 +135,8 @@ pub(super) async fn take(
         }
     };
     read(hold, ballot, taking, &replied, replies.connection()).map(|answer| {
-        let is_granted = matches!(answer, Answer::Granted(_));
-        let verdict = if is_granted { Verdict::Won } else { Verdict::Lost };
         let answered = Answered { answer, asked_at: Some(asked_at), answered_at: clock::now() };
-        round(verdict, answered)
+        Round::of_one(answered)
     })
 }
 
@@ -250,7 +247,7 @@ pub(super) async fn release(hold: &Hold) -> Option<Round> {
     }
     (reply == Frame::Integer(1)).then(|| {
         let (answer, answered_at) = (Answer::Granted(None), clock::now());
-        round(Verdict::Won, Answered { answer, asked_at: Some(asked_at), answered_at })
+        Round::of_one(Answered { answer, asked_at: Some(asked_at), answered_at })
     })
 }
 
@@ -262,6 +259,8 @@ fn send_release(hold: &Hold, waker: &Waker) -> Option<Sent<1>> {
     let connection = {
         let mut binding = participant.binding();
         binding.follow(hold.place_of(participant), participant.slot);
+        // Nearly every server that has no such command is known not to, before a handle is made.
+        binding.connection.as_deref().and_then(Connection::delete_if_equal)?;
         binding.connection().filter(|_| !binding.is_away)?
     };
     let (lock, owner) = (hold.name(), hold.owner.value());
@@ -276,11 +275,5 @@ fn send_release(hold: &Hold, waker: &Waker) -> Option<Sent<1>> {
 
 fn unanswered(failure: Failure, asked_at: Moment) -> Round {
     let answer = Answer::Failed(Box::new(Reason::NoReply(failure)));
-    let answered = Answered { answer, asked_at: Some(asked_at), answered_at: clock::now() };
-    round(Verdict::Lost, answered)
-}
-
-fn round(verdict: Verdict, answered: Answered) -> Round {
-    let answers = OneOrMany::One([Some(answered)]);
-    Round { verdict, answers, free_at: None, is_cut: false }
+    Round::of_one(Answered { answer, asked_at: Some(asked_at), answered_at: clock::now() })
 }

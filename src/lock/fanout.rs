@@ -15,7 +15,7 @@ use super::one_or_many::OneOrMany;
 use super::question::Question;
 use super::round::Round;
 use crate::box_future::BoxFuture;
-use crate::policy::Verdict;
+use crate::policy::{Moment, Verdict};
 
 /// What ended the wait for answers.
 #[derive(PartialEq)]
@@ -38,6 +38,9 @@ enum Ended {
 pub(super) async fn ask_all(hold: &Hold, question: &Question<'_>, mut round: Round) -> Round {
     if question.limit.is_over() {
         return round.cut();
+    }
+    if let [None] = *round.answers {
+        return ask_only(hold, question).await;
     }
     let quorum = hold.quorum();
     let (mut asked, mut timer, mut grace) = (None, None, None);
@@ -67,7 +70,9 @@ pub(super) async fn ask_all(hold: &Hold, question: &Question<'_>, mut round: Rou
             }
         }
         if timer.is_none() {
-            timer = timer_for(hold, question, asked);
+            let timed_from = asked.iter().flatten().map(Ask::timed_from);
+            let last = timed_from.reduce(|one, other| Some(one?.max(other?)));
+            timer = timer_for(hold, question, last.flatten());
         }
         let is_over = |timer: &mut BoxFuture<'_, ()>| timer.as_mut().poll(context).is_ready();
         if timer.as_mut().is_some_and(is_over) { Poll::Ready(Ended::Limit) } else { Poll::Pending }
@@ -84,28 +89,58 @@ pub(super) async fn ask_all(hold: &Hold, question: &Question<'_>, mut round: Rou
     if ended == Ended::Limit {
         round = round.cut();
     }
-    if let Some(pointless_at) = question.owed_until {
+    if let Some(owed_until) = question.owed_until {
         let late = asked.iter_mut().flat_map(|asked| asked.iter_mut()).filter_map(Option::take);
-        late.for_each(|asked| asked.leave_owed(pointless_at));
+        late.for_each(|asked| asked.leave_owed(owed_until(hold)));
     }
     round
 }
 
+/// The same of the only server: its answer decides.
+async fn ask_only(hold: &Hold, question: &Question<'_>) -> Round {
+    let (mut asked, mut timer) = (None, None);
+    let answered = poll_fn(|context| {
+        let is_first = asked.is_none();
+        let pending = asked.get_or_insert_with(|| {
+            Ask::begin(hold, 0, question, &mut question.encoded(0), context.waker())
+        });
+        // The reply to what was sent just now wakes this task: it need not be looked for.
+        if !is_first || !pending.is_sent() {
+            if let Poll::Ready(answered) = Pin::new(&mut *pending).poll(context) {
+                return Poll::Ready(Some(answered));
+            }
+        }
+        if timer.is_none() {
+            timer = timer_for(hold, question, pending.timed_from());
+        }
+        let is_over = |timer: &mut BoxFuture<'_, ()>| timer.as_mut().poll(context).is_ready();
+        if timer.as_mut().is_some_and(is_over) { Poll::Ready(None) } else { Poll::Pending }
+    })
+    .await;
+    let Some(answered) = answered else {
+        let asked = asked.expect("it was begun when it was first polled");
+        let round = Round::of_one(asked.cut()).cut();
+        if let Some(owed_until) = question.owed_until {
+            asked.leave_owed(owed_until(hold));
+        }
+        return round;
+    };
+    Round::of_one(answered)
+}
+
 /// What ends the wait at the question's limit, where nothing else would: a timer costs something,
-/// and the connection ends what was sent by itself.
+/// and the connection ends what was sent by itself, the last of which it counts from `timed_from`.
 fn timer_for(
     hold: &Hold,
     question: &Question<'_>,
-    asked: &[Option<Ask<'_>>],
+    timed_from: Option<Moment>,
 ) -> Option<BoxFuture<'static, ()>> {
     if matches!(question.limit, Limit::None) {
         return None;
     }
-    let timed_from = asked.iter().flatten().map(Ask::timed_from);
-    let last = timed_from.reduce(|one, other| Some(one?.max(other?)));
     let for_replicas = question.awaits.map_or(Duration::ZERO, |replicas| replicas.within);
     let command_max = hold.core.command_max().saturating_add(for_replicas);
-    question.limit.timer(last.flatten(), command_max)
+    question.limit.timer(timed_from, command_max)
 }
 
 /// Sends the question to every server that has not answered yet, encoded once where it is the same

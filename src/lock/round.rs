@@ -77,6 +77,13 @@ impl Round {
         Self { verdict: Verdict::Pending, answers, free_at: None, is_cut: false }
     }
 
+    /// The answer of the only server, which decides.
+    pub(super) fn of_one(answered: Answered) -> Self {
+        let verdict = if answered.is_grant() { Verdict::Won } else { Verdict::Lost };
+        let answers = OneOrMany::One([Some(answered)]);
+        Self { verdict, answers, free_at: None, is_cut: false }
+    }
+
     /// What it comes to where the caller's limit ends it.
     pub(super) fn cut(self) -> Self {
         Self { verdict: Verdict::Lost, is_cut: true, ..self }
