@@ -175,12 +175,14 @@ fn put_now<'a>(
     let connection = match binding.connection() {
         Some(connection) => connection,
         None => match binding.node.connection_now(binding.lane()) {
-            Ok(connection) => connection,
+            Ok(connection) => {
+                binding.take(Arc::clone(&connection));
+                connection
+            }
             Err(_) if waits_for_connection(hold, participant, &binding) => return Ok(None),
             Err(error) => return Err(Reason::NoConnection(error)),
         },
     };
-    binding.take(Arc::clone(&connection));
     if question.is_vote {
         binding.node.check(binding.lane()).map_err(Reason::Refusal)?;
         binding.is_unanswered = true;
@@ -189,7 +191,7 @@ fn put_now<'a>(
     if question.awaits.is_some() {
         return Ok(None);
     }
-    let Some(call) = Call::begin_now(&connection, encoded, waker) else { return Ok(None) };
+    let Some(call) = Call::begin_now(connection, encoded, waker) else { return Ok(None) };
     call.map(Some).map_err(Reason::NoReply)
 }
 

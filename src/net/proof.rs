@@ -113,7 +113,7 @@ pub(super) enum Pending {
 
 impl Place {
     /// See [`Expected::is_part`].
-    pub(super) fn is_part(self) -> bool {
+    pub(super) fn is_part(&self) -> bool {
         matches!(self, Self::Unstamped(expected) if expected.is_part())
     }
 
@@ -123,7 +123,7 @@ impl Place {
     ///
     /// When it cannot.
     #[inline]
-    pub(super) fn judge(self, frame: &Frame) -> Result<Standing, Fault> {
+    pub(super) fn judge(&self, frame: &Frame) -> Result<Standing, Fault> {
         let value = frame.value();
         match (self, value) {
             (Self::Stamped(stamp), Frame::Bulk(text)) if stamp.is_spelt(text) => {
@@ -143,7 +143,7 @@ impl Place {
                 Ok(Standing::Passes)
             }
             (Self::Unstamped(expected), value) if expected.allows(value) => match expected {
-                Expected::Voucher(token) if is_of(&token, value) => Ok(Standing::Proves),
+                Expected::Voucher(token) if is_of(token, value) => Ok(Standing::Proves),
                 Expected::Vouched(_) | Expected::Voucher(_) => Ok(Standing::Passes),
                 _ => Ok(Standing::Pends(Pending::Grants)),
             },
@@ -154,11 +154,11 @@ impl Place {
     /// A reply that can be the one here, as its caller is told it: a stamp alone, and what is only looked
     /// at, as a number, which holds on to no buffer that others are read into.
     #[inline]
-    pub(super) fn told(self, frame: Frame) -> Frame {
+    pub(super) fn told(&self, frame: Frame) -> Frame {
         match (self, frame.into_value()) {
             (Self::Stamped(stamp), Frame::Bulk(_)) => Frame::Integer(stamp.number),
             (Self::Unstamped(Expected::Voucher(token)), value @ Frame::Bulk(_)) => {
-                Frame::Integer(is_of(&token, &value).into())
+                Frame::Integer(is_of(token, &value).into())
             }
             (Self::Unstamped(Expected::Vouched(Shape::Text)), Frame::Bulk(_)) => Frame::Integer(1),
             (_, value) => value,
@@ -201,7 +201,7 @@ impl Seal {
 }
 
 impl Expected {
-    fn allows(self, value: &Frame) -> bool {
+    fn allows(&self, value: &Frame) -> bool {
         match self {
             Self::Flag | Self::Vouched(Shape::Flag) => {
                 matches!(value, Frame::Simple(_) | Frame::Null)

@@ -118,12 +118,41 @@ impl Connection {
         asked_at: Moment,
         waker: &Waker,
     ) -> Result<Reply, Failure> {
+        let ticket = self.enqueue(permit, command, expected, asked_at, waker)?;
+        Ok(self.reply(ticket))
+    }
+
+    /// Sends one encoded command if there is room for it now, and returns when it was asked for, too:
+    /// before its first byte was sent, from which a lease is counted (safety rule 2). Its reply wakes
+    /// `waker`, until it is polled for.
+    #[inline]
+    pub fn try_send(
+        self: Arc<Self>,
+        command: &[u8],
+        expected: Expected,
+        waker: &Waker,
+    ) -> Option<Result<(Moment, Reply), Failure>> {
+        let permit = self.try_admit(command.len())?;
+        let asked_at = clock::now();
+        let sent = self.enqueue(permit, command, expected, asked_at, waker);
+        Some(sent.map(|ticket| (asked_at, Reply::new(self, ticket))))
+    }
+
+    #[inline]
+    fn enqueue(
+        &self,
+        permit: SemaphorePermit<'_>,
+        command: &[u8],
+        expected: Expected,
+        asked_at: Moment,
+        waker: &Waker,
+    ) -> Result<Ticket, Failure> {
         let terms = self.terms(expected, asked_at, narrow(permit.num_permits()));
         permit.forget();
         let mut pipeline = self.lock();
         let ticket = pipeline.push_encoded(command, terms, waker).map_err(Failure::NotSent)?;
         self.commit(pipeline);
-        Ok(self.reply(ticket))
+        Ok(ticket)
     }
 
     /// Sends commands that were admitted together at `asked_at` or later, each with what its reply

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
 use leasehold_resp::command_len;
-use tokio::sync::SemaphorePermit;
 
 use super::command::{Command, Spelled};
 use super::encoded::EncodedCommand;
@@ -45,9 +44,9 @@ impl<'a> Call<'a> {
         connection: &Arc<Connection>,
         command: Command<'a>,
     ) -> Result<Self, Failure> {
-        if let Some(begun) =
-            Self::begin_now(connection, &mut EncodedCommand::new(command), Waker::noop())
-        {
+        let now = Arc::clone(connection);
+        let begun = Self::begin_now(now, &mut EncodedCommand::new(command), Waker::noop());
+        if let Some(begun) = begun {
             return begun;
         }
         // Measured and encoded anew once there is room: kept meanwhile, it would make this future
@@ -55,33 +54,25 @@ impl<'a> Call<'a> {
         let length = EncodedCommand::new(command).encoded(connection).len();
         let permit = connection.admit(length).await?;
         let mut encoded = EncodedCommand::new(command);
-        Self::send(connection, command, encoded.encoded(connection), permit, Waker::noop())
+        let encoded = encoded.encoded(connection);
+        // Safety rule 2: the lease is counted from here, before the first byte is sent.
+        let asked_at = clock::now();
+        let expected = command.expected();
+        let reply = connection.send(permit, encoded, expected, asked_at, Waker::noop())?;
+        Ok(Self::new(command, asked_at, reply))
     }
 
     /// Sends the command if there is room for it now. Its reply wakes `waker`, until the first
     /// poll.
     pub(crate) fn begin_now(
-        connection: &Arc<Connection>,
+        connection: Arc<Connection>,
         encoded: &mut EncodedCommand<'a>,
         waker: &Waker,
     ) -> Option<Result<Self, Failure>> {
         let command = encoded.command();
-        let encoded = encoded.encoded(connection);
-        let permit = connection.try_admit(encoded.len())?;
-        Some(Self::send(connection, command, encoded, permit, waker))
-    }
-
-    fn send(
-        connection: &Arc<Connection>,
-        command: Command<'a>,
-        encoded: &[u8],
-        permit: SemaphorePermit<'_>,
-        waker: &Waker,
-    ) -> Result<Self, Failure> {
-        // Safety rule 2: the lease is counted from here, before the first byte is sent.
-        let asked_at = clock::now();
-        let reply = connection.send(permit, encoded, command.expected(), asked_at, waker)?;
-        Ok(Self::new(command, asked_at, reply))
+        let encoded = encoded.encoded(&connection);
+        let sent = connection.try_send(encoded, command.expected(), waker)?;
+        Some(sent.map(|(asked_at, reply)| Self::new(command, asked_at, reply)))
     }
 
     fn new(command: Command<'a>, asked_at: Moment, reply: Reply) -> Self {

@@ -85,15 +85,19 @@ impl<W> Slots<W> {
         terms: Terms,
     ) -> Ticket {
         let Terms { asked_at, deadline, weight, .. } = terms;
-        let index = self.free.pop().unwrap_or(self.slots.len());
-        let generation = self.slots.get(index).map_or(0, |slot| slot.generation);
-        let queued = true;
+        let (queued, generation) = (true, 0);
+        if let Some(index) = self.free.pop() {
+            // Piece by piece, as a slot takes longer to move.
+            let slot = &mut self.slots[index];
+            (slot.queued, slot.holder, slot.place) = (queued, holder, place);
+            (slot.starts_at, slot.asked_at) = (starts_at, asked_at);
+            (slot.deadline, slot.weight) = (deadline, weight);
+            return Ticket { index, generation: slot.generation };
+        }
+        let index = self.slots.len();
         let slot =
             Slot { generation, queued, holder, place, starts_at, asked_at, deadline, weight };
-        match self.slots.get_mut(index) {
-            Some(free) => *free = slot,
-            None => self.slots.push(slot),
-        }
+        self.slots.push(slot);
         Ticket { index, generation }
     }
 
