@@ -6,6 +6,7 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
@@ -31,20 +32,22 @@ pub(crate) struct Acquiring(Option<Worker>);
 
 /// Who acquires, one lock after the other.
 struct Worker {
-    desk: Arc<Mutex<Desk>>,
+    desk: Arc<Desk>,
     work: BoxFuture<'static, Infallible>,
 }
 
 /// What a worker is to do next, and what came of what it did.
 #[derive(Default)]
 struct Desk {
-    wish: Option<(Arc<Engine>, Wish)>,
-    outcome: Option<Result<Lease, Error>>,
+    wish: Mutex<Option<(Arc<Engine>, Wish)>>,
+    outcome: Mutex<Option<Result<Lease, Error>>>,
+    /// Whether there is an outcome: looked at after every poll, where a lock would cost more.
+    is_done: AtomicBool,
 }
 
 impl Worker {
     fn new() -> Self {
-        let desk = Arc::<Mutex<Desk>>::default();
+        let desk = Arc::<Desk>::default();
         Self { work: Box::pin(work(Arc::clone(&desk))), desk }
     }
 }
@@ -53,24 +56,25 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn work(desk: Arc<Mutex<Desk>>) -> Infallible {
+async fn work(desk: Arc<Desk>) -> Infallible {
     loop {
         // Whoever has a wish polls, so nobody has to be woken.
-        let next = poll_fn(|_| lock(&desk).wish.take().map_or(Poll::Pending, Poll::Ready));
+        let next = poll_fn(|_| lock(&desk.wish).take().map_or(Poll::Pending, Poll::Ready));
         let (engine, wish) = next.await;
         let outcome = match wish.is_any {
             false => acquire(&engine, &wish).await,
             // On the heap, so that who wants one lock does not carry the room for it.
             true => Box::pin(acquire_any(&engine, &wish)).await,
         };
-        lock(&desk).outcome = Some(outcome);
+        *lock(&desk.outcome) = Some(outcome);
+        desk.is_done.store(true, Ordering::Release);
     }
 }
 
 impl Acquiring {
     pub(crate) fn new(engine: Arc<Engine>, wish: Wish) -> Self {
         let worker = lock(&SPARE).pop().unwrap_or_else(Worker::new);
-        lock(&worker.desk).wish = Some((engine, wish));
+        *lock(&worker.desk.wish) = Some((engine, wish));
         Self(Some(worker))
     }
 
@@ -82,7 +86,11 @@ impl Acquiring {
         if let Poll::Ready(never) = worker.work.as_mut().poll(context) {
             match never {}
         }
-        let outcome = lock(&worker.desk).outcome.take();
+        if !worker.desk.is_done.load(Ordering::Acquire) {
+            return Poll::Pending;
+        }
+        worker.desk.is_done.store(false, Ordering::Relaxed);
+        let outcome = lock(&worker.desk.outcome).take();
         let Some(outcome) = outcome else { return Poll::Pending };
         if let Some(worker) = self.0.take() {
             let mut spare = lock(&SPARE);

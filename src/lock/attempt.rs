@@ -87,7 +87,7 @@ pub(super) fn attempt_aside(
 /// what became of the first question too. Anything else that is not known is given back.
 pub(super) async fn attempt(mut claim: Claim, bid: Bid) -> Result<Granted, Refused> {
     let Bid { is_fenced, is_fair, mode, lead, limit } = bid;
-    let hold = claim.hold().clone();
+    let hold = claim.hold();
     let quorum = hold.quorum();
     hold.core.meter().note_attempt();
     let is_plain = !is_fenced
@@ -98,8 +98,8 @@ pub(super) async fn attempt(mut claim: Claim, bid: Bid) -> Result<Granted, Refus
         && hold.names.len() == 1;
     let mut ballot = (!is_plain).then(|| Ballot::new(clock::wall_micros()));
     let drawn = match ballot {
-        Some(ballot) if is_fenced && lead.is_none() && may_draw(&hold, mode) => {
-            direct::take(&hold, ballot, mode.taking, limit).await
+        Some(ballot) if is_fenced && lead.is_none() && may_draw(hold, mode) => {
+            direct::take(hold, ballot, mode.taking, limit).await
         }
         _ => None,
     };
@@ -129,8 +129,9 @@ pub(super) async fn attempt(mut claim: Claim, bid: Bid) -> Result<Granted, Refus
     if is_over && round.proves_nothing_granted() && !hold.is_let_in() {
         claim.settle();
     }
-    match granted(&round, &hold, ballot) {
-        Ok(Grant { asked_at, deadline, token }) => {
+    let hold = claim.hold();
+    match granted(&round, hold, ballot) {
+        Ok(Grant { asked_at, answered_at, deadline, token }) => {
             #[cfg(test)]
             let token = hold.token().filter(|_| Mutant::HandOverKeepsTheToken.is_on()).or(token);
             #[cfg(test)]
@@ -139,9 +140,9 @@ pub(super) async fn attempt(mut claim: Claim, bid: Bid) -> Result<Granted, Refus
             }
             let is_near = |token| ballot.is_some_and(|ballot| ballot.believes(token));
             if !is_drawn && token.is_some_and(is_near) {
-                note_seeded(&hold);
+                note_seeded(hold);
             }
-            hold.begin(deadline, token.filter(|_| is_fenced), clock::now());
+            hold.begin(deadline, token.filter(|_| is_fenced), answered_at);
             Ok(Granted { claim, round, asked_at })
         }
         Err(setback) => {
@@ -151,13 +152,14 @@ pub(super) async fn attempt(mut claim: Claim, bid: Bid) -> Result<Granted, Refus
             if matches!(setback, Setback::Held(_)) {
                 hold.core.meter().note_contended(hold.name());
             }
-            Err(Refused { setback, round, hold })
+            Err(Refused { setback, round, hold: hold.clone() })
         }
     }
 }
 
 struct Grant {
     asked_at: Moment,
+    answered_at: Moment,
     deadline: Moment,
     token: Option<u64>,
 }
@@ -182,5 +184,5 @@ fn granted(round: &Round, hold: &Hold, ballot: Option<Ballot>) -> Result<Grant, 
         Some(None) => return Err(Setback::Failing),
         token => token.flatten(),
     };
-    Ok(Grant { asked_at, deadline, token })
+    Ok(Grant { asked_at, answered_at, deadline, token })
 }

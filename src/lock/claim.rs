@@ -195,9 +195,10 @@ impl Claim {
         let parameters: OneOrMany<Parameters<'_>> =
             shares.map(|(names, keys)| parting.parameters(names, keys)).collect();
         let commands = scripted(parting.script(), &parameters);
-        let owed_until = Some(pointless_at(&self.hold));
-        let question =
-            Question { owed_until, ..Question::own(&commands, Answer::of_owned, Apart::Release) };
+        let question = Question {
+            owed_until: Some(pointless_at),
+            ..Question::own(&commands, Answer::of_owned, Apart::Release)
+        };
         ask_all(&self.hold, &question, Round::new(&self.hold)).await
     }
 

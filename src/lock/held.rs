@@ -19,11 +19,12 @@ pub(super) type Room = Arc<Option<Hold>>;
 static SPARE: Mutex<Vec<Room>> = Mutex::new(Vec::new());
 
 impl Held {
+    #[inline]
     pub(super) fn new(hold: Hold) -> Self {
         let mut room =
             SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
         match Arc::get_mut(&mut room) {
-            Some(free) => *free = Some(hold),
+            Some(free) => _ = free.insert(hold),
             None => room = Arc::new(Some(hold)),
         }
         Self(Some(room))
@@ -60,6 +61,10 @@ impl Deref for Held {
 impl Drop for Held {
     fn drop(&mut self) {
         let Some(mut room) = self.0.take() else { return };
+        // Only looked at: where two handles that go at once both see the other, the room is dropped.
+        if Arc::strong_count(&room) > 1 {
+            return;
+        }
         let Some(last) = Arc::get_mut(&mut room) else { return };
         // Dropped where it is, and where no lock is held: a hold costs to move.
         *last = None;

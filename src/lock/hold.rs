@@ -139,7 +139,8 @@ impl Hold {
     /// no longer.
     pub(super) fn renew_at(&self, asked_at: Moment) -> Moment {
         let last = |until: &Moment| self.bounds().are_reached(self.granted_at(), *until);
-        self.ends_at().filter(last).unwrap_or_else(|| renew_at(asked_at, self.term.ttl()))
+        let ends_at = if self.bounds().are_none() { None } else { self.ends_at() };
+        ends_at.filter(last).unwrap_or_else(|| renew_at(asked_at, self.term.ttl()))
     }
 
     pub(super) fn was_granted(&self) -> bool {

@@ -150,33 +150,41 @@ impl Lease {
 
     pub(crate) async fn release(mut self) -> Result<(), Error> {
         let mut step = self.hold().span.release();
-        match self.end() {
-            LeaseState::Lost(Loss::ShutDown) => self.claim.settle(),
-            LeaseState::Lost(_) if self.hold().is_left_to_expire() => self.claim.settle(),
-            LeaseState::Releasing if self.hand_over() => step.end("handed_over"),
+        let state = match self.end() {
+            state @ LeaseState::Lost(why)
+                if why == Loss::ShutDown || self.hold().is_left_to_expire() =>
+            {
+                self.claim.settle();
+                state
+            }
+            LeaseState::Releasing if self.hand_over() => {
+                step.end("handed_over");
+                self.hold().state()
+            }
             _ => {
                 let round = self.claim.release().await;
-                self.conclude(&round, step)?;
+                self.conclude(&round, step)?
             }
-        }
-        self.hold().state().loss().map_or(Ok(()), |loss| Err(self.lost_by(loss)))
+        };
+        state.loss().map_or(Ok(()), |loss| Err(self.lost_by(loss)))
     }
 
-    /// What the servers' word on the release comes to.
-    fn conclude(&mut self, round: &Round, mut step: Step) -> Result<(), Error> {
+    /// What the servers' word on the release comes to: how the lease stands then.
+    fn conclude(&mut self, round: &Round, mut step: Step) -> Result<LeaseState, Error> {
         let was_held = round.verdict == Verdict::Won;
-        let hold = self.claim.hold().clone();
-        if !was_held && !round.proves_lost(&hold) {
+        if !was_held && !round.proves_lost(self.hold()) {
             // The claim is dropped unsettled: the release is queued once more.
             step.end("unconfirmed");
-            hold.conclude(End::Unconfirmed);
+            self.hold().conclude(End::Unconfirmed);
             return Err(self.failed(round));
         }
         self.claim.settle_after(round);
-        self.engine.lines().free(&hold);
+        let hold = self.hold();
+        self.engine.lines().free(hold);
         let end = if was_held { End::Released } else { End::Lost(hold.core.gone()) };
-        step.end(if hold.conclude(end).is_given_back() { "released" } else { "lost" });
-        Ok(())
+        let state = hold.conclude(end);
+        step.end(if state.is_given_back() { "released" } else { "lost" });
+        Ok(state)
     }
 
     /// The release is queued where the lease is dropped.
@@ -206,11 +214,14 @@ impl Lease {
     /// Its acquire is sent from here, in the place of the release, and its claim answers from here
     /// on for what this one has; what is left to do is to await the replies, which it does itself.
     fn hand_over(&mut self) -> bool {
+        let lines = self.engine.lines();
+        if lines.are_none() {
+            return false;
+        }
         let hold = self.claim.hold().clone();
-        let (core, lines) = (&hold.core, self.engine.lines());
+        let core = &hold.core;
         let [names] = &hold.names[..] else { return false };
-        if lines.are_none() || core.is_shut_down() || !hold.is_connected() || hold.rest().is_some()
-        {
+        if core.is_shut_down() || !hold.is_connected() || hold.rest().is_some() {
             return false;
         }
         if Handle::try_current().is_err() {

@@ -118,10 +118,15 @@ impl Names {
         if ends_in(FENCE_SUFFIX) || ends_in(WAITERS_SUFFIX) {
             return Err(InvalidName::Reserved);
         }
-        let key = || prefix.iter().chain(name).copied();
-        let is_tagged = has_hash_tag(key());
-        if !is_tagged && key().any(|byte| byte == b'}') {
-            return Err(InvalidName::Braces);
+        // Nearly no name has any: only then a byte is looked at by itself.
+        let has_braces = |part: &[u8]| part.iter().any(|byte| matches!(byte, b'{' | b'}'));
+        let mut is_tagged = false;
+        if has_braces(prefix) || has_braces(name) {
+            let key = || prefix.iter().chain(name).copied();
+            is_tagged = has_hash_tag(key());
+            if !is_tagged && key().any(|byte| byte == b'}') {
+                return Err(InvalidName::Braces);
+            }
         }
         let (open, close): (&[u8], &[u8]) = if is_tagged { (b"", b"") } else { (b"{", b"}") };
         let fence = Key::new(&[open, prefix, name, close, FENCE_SUFFIX]);

@@ -82,7 +82,10 @@ impl Participant {
             Self { place, first_name, slot, binding: Mutex::new(binding) }
         };
         let slot = |place: usize, name: usize| core.places()[place].slot(names[name].lock());
-        if names.len() == 1 || !core.is_single() {
+        if names.len() == 1 && core.is_single() {
+            return OneOrMany::One([at(0, 0, slot(0, 0))]);
+        }
+        if !core.is_single() {
             return (0..core.places().len()).map(|place| at(place, 0, slot(place, 0))).collect();
         }
         let mut participants = Vec::new();

@@ -5,6 +5,7 @@ use leasehold_resp::Frame;
 use super::acquire_mode::Taking;
 use super::answer::Answer;
 use super::asked::Asked;
+use super::hold::Hold;
 use super::limit::Limit;
 use super::order::Replicas;
 use crate::policy::{Ballot, Moment};
@@ -30,7 +31,7 @@ pub(super) struct Question<'a> {
     /// Who has to have what a grant wrote before it counts.
     pub(super) awaits: Option<Replicas>,
     /// Until when it is owed to servers that have not answered by the verdict, if it is.
-    pub(super) owed_until: Option<Moment>,
+    pub(super) owed_until: Option<fn(&Hold) -> Moment>,
     /// What is asked next where the lock is another's and the reply does not say whose.
     pub(super) whose: Option<Command<'a>>,
     /// What it is to keys that are on two nodes, where it has several.
