@@ -6,6 +6,8 @@ pub(crate) mod inspect;
 pub(crate) mod list;
 #[cfg(feature = "inspect")]
 pub(crate) mod view;
+#[cfg(feature = "inspect")]
+pub(crate) mod watch;
 
 use std::fmt;
 use std::sync::Arc;

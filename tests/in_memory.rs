@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use leasehold::testing::{Process, Server};
-use leasehold::{Error, Locker, Loss};
+use leasehold::{Error, LockState, Locker, Loss};
 use leasehold_testing::{eventually, soon};
 use tokio::time::{Instant, advance, sleep, timeout};
 
@@ -285,4 +285,24 @@ async fn on_a_clock_that_is_not_paused_everything_works_in_real_time() {
     let guard = locker.lock("name").ttl(ttl).no_renewal().await.unwrap();
     soon("the end of the lease", guard.lost()).await;
     eventually("the key expires", || !server.has("name")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_watches_is_told_without_a_timer() {
+    let server = Server::new();
+    let (ours, theirs) = (Process::new(), Process::new());
+    let locker = ours.locker(&server).await.unwrap();
+    let other = theirs.locker(&server).await.unwrap();
+    let mut watch = locker.watch("name").unwrap();
+    assert_eq!(watch.changed().await.unwrap().state, LockState::Free);
+    sleep(SECOND).await;
+    let before = Instant::now();
+    let guard = other.lock("name").await.unwrap();
+    assert_eq!(watch.changed().await.unwrap().state, LockState::Held);
+    assert_eq!(Instant::now(), before);
+    sleep(HOUR).await;
+    theirs.crash();
+    drop(guard);
+    watch.until_free().await.unwrap();
+    assert!(!server.has("name"));
 }

@@ -68,6 +68,11 @@ pub struct Run {
     #[arg(short, long, visible_alias = "timeout", value_name = "TIME", value_parser = duration)]
     pub wait: Option<Duration>,
 
+    /// Another lock that will do if NAME is held; may be given several times. The command runs under the
+    /// first that is free: LEASEHOLD_NAME says which
+    #[arg(long = "or", value_name = "OTHER")]
+    pub or: Vec<OsString>,
+
     /// Exit code if another client holds the lock (-n, -w)
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = 1)]
     pub conflict_exit_code: u8,
@@ -118,6 +123,13 @@ pub struct Run {
         required_unless_present = "command"
     )]
     pub words: Vec<OsString>,
+}
+
+impl Run {
+    /// The locks of which one will do, in the order in which they are tried.
+    pub fn names(&self) -> impl Iterator<Item = &OsString> {
+        [&self.name].into_iter().chain(&self.or)
+    }
 }
 
 #[cfg(test)]

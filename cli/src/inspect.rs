@@ -14,7 +14,7 @@ use crate::{json, show};
 /// Shows who holds a lock, on how many servers, with which token, and how long the lease lasts.
 ///
 /// Changes nothing on any server. Exit code: 0 if the lock is held, 1 if it is free, 69 if too few
-/// servers answer to tell.
+/// servers answer to tell. With --wait, 0 once it is free.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Inspect {
@@ -25,6 +25,11 @@ pub struct Inspect {
     #[arg(long)]
     json: bool,
 
+    /// Wait until nobody holds the lock, without a place in its line; servers that are down may come back
+    /// meanwhile
+    #[arg(short, long)]
+    wait: bool,
+
     /// Name of the lock
     name: OsString,
 }
@@ -32,13 +37,18 @@ pub struct Inspect {
 impl Inspect {
     pub async fn perform(self, servers: &Servers) -> Result<u8, Failure> {
         let locker = self.look.connect(servers).await?;
-        let view = locker.inspect(self.name.as_bytes()).await?;
+        let name = self.name.as_bytes();
+        let view = match self.wait {
+            true => locker.watch(name)?.until_free().await?,
+            false => locker.inspect(name).await?,
+        };
         if self.json {
             say(&json::of(&view))?;
         } else {
             say(&show::whole(&view).join("\n"))?;
         }
         Ok(match view.state {
+            _ if self.wait => 0,
             LockState::Held => 0,
             LockState::Free | LockState::Partial => CONFLICT,
             _ => UNAVAILABLE,

@@ -35,7 +35,7 @@ pub struct Servers {
 
     /// Prefix of every lock's key
     #[arg(long, value_name = "PREFIX", default_value = "", global = true)]
-    key_prefix: OsString,
+    pub key_prefix: OsString,
 
     /// Whether a restarted server must not vote until all leases that it may have forgotten have
     /// ended; without it on with several servers, off with one

@@ -8,11 +8,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::pin::pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leasehold::{Error, LockView, Locker, ServerFailure};
+use leasehold::{Error, LockState, LockView, LockWatch, Locker, ServerFailure};
 use nix::sys::signal::{Signal, raise};
 use tokio::signal::unix::{Signal as Caught, SignalKind, signal};
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::exit::{End, Failure};
 use crate::look::Look;
@@ -28,15 +28,16 @@ use crate::words::{complain, plain};
 /// Shows the locks that are held, live: q or Ctrl-C ends it; j, k, b, space, g, G and the arrows
 /// scroll as in a pager.
 ///
-/// Scans the keys of every server again and again, as `list` does once. If its output is no terminal,
-/// prints one line with the time (UTC) for every change between two scans.
+/// Scans the keys of every server again and again, as `list` does once. Of one name, without * ? [ or \,
+/// servers tell of changes instead, and nothing is scanned. If its output is no terminal, prints one line
+/// with the time (UTC) for every change that it sees.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Watch {
     #[command(flatten)]
     look: Look,
 
-    /// Pause between two scans
+    /// Pause between two scans; of one name, how often the time left is shown
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     interval: Duration,
 
@@ -49,7 +50,16 @@ pub struct Watch {
     pattern: OsString,
 }
 
+/// Where locks are looked for.
+enum Source {
+    /// Among all keys.
+    Scan(Locker),
+    /// There is one.
+    One(LockWatch, Locker),
+}
+
 /// What one look came to.
+#[derive(Default)]
 struct Looked {
     /// In the order of their names.
     locks: BTreeMap<Vec<u8>, LockView>,
@@ -60,6 +70,23 @@ struct Looked {
     error: Option<Error>,
 }
 
+impl Looked {
+    fn one(seen: Result<LockView, Error>) -> Self {
+        let mut looked = Self::default();
+        match seen {
+            Ok(view) => {
+                looked.failures.clone_from(&view.failures);
+                looked.is_all = view.state != LockState::Unknown;
+                if !view.holders.is_empty() {
+                    looked.locks.insert(view.name.clone(), view);
+                }
+            }
+            Err(error) => looked.error = Some(error),
+        }
+        looked
+    }
+}
+
 impl Watch {
     pub async fn perform(self, servers: &Servers) -> Result<End, Failure> {
         let mut events = Events::catch()?;
@@ -68,22 +95,32 @@ impl Watch {
             end = events.end() => return Ok(end),
             connected = self.look.connect(servers) => connected?,
         };
+        let source = self.source(locker)?;
         if Screen::is_there() {
-            return self.live(&locker, &mut events).await;
+            return self.live(source, &mut events).await;
         }
         tokio::select! {
             biased;
             end = events.end() => Ok(end),
-            Err(failure) = self.by_line(&locker) => Err(failure),
+            Err(failure) = self.by_line(source) => Err(failure),
         }
     }
 
-    async fn live(&self, locker: &Locker, events: &mut Events) -> Result<End, Failure> {
+    fn source(&self, locker: Locker) -> Result<Source, Failure> {
+        let name = self.pattern.as_bytes();
+        let is_pattern = name.iter().any(|byte| b"*?[\\".contains(byte));
+        Ok(match is_pattern {
+            true => Source::Scan(locker),
+            false => Source::One(locker.watch(name)?, locker),
+        })
+    }
+
+    async fn live(&self, source: Source, events: &mut Events) -> Result<End, Failure> {
         let mut screen = Screen::enter()?;
         events.keys = Some(keys());
         let mut page = Page::default();
         page.set(vec![self.heading("looking ..")], Vec::new());
-        let mut looking = pin!(self.look_after(Duration::ZERO, locker));
+        let mut looking = pin!(self.look_after(Duration::ZERO, source));
         loop {
             screen.draw(&mut page)?;
             tokio::select! {
@@ -99,19 +136,22 @@ impl Watch {
                     Event::Key(key) => page.press(key),
                     Event::Other => {}
                 },
-                looked = &mut looking => {
+                (looked, source) = &mut looking => {
                     self.fill(&mut page, &looked);
-                    looking.set(self.look_after(self.interval, locker));
+                    looking.set(self.look_after(self.interval, source));
                 }
             }
         }
     }
 
-    async fn by_line(&self, locker: &Locker) -> Result<Infallible, Failure> {
-        let (mut known, mut pause, mut was_failing) = (BTreeMap::new(), Duration::ZERO, false);
+    async fn by_line(&self, mut source: Source) -> Result<Infallible, Failure> {
+        let is_told = matches!(source, Source::One(..));
+        let mut pause = if is_told { Duration::MAX } else { Duration::ZERO };
+        let (mut known, mut was_failing) = (BTreeMap::new(), false);
         loop {
-            let looked = self.look_after(pause, locker).await;
-            pause = self.interval;
+            let looked;
+            (looked, source) = self.look_after(pause, source).await;
+            pause = if is_told { Duration::MAX } else { self.interval };
             if let (Some(error), false) = (&looked.error, was_failing) {
                 complain(&error.to_string());
             }
@@ -123,15 +163,25 @@ impl Watch {
         }
     }
 
-    async fn look_after(&self, pause: Duration, locker: &Locker) -> Looked {
-        sleep(pause).await;
-        let mut looked = Looked {
-            locks: BTreeMap::new(),
-            is_all: false,
-            is_cut_off: false,
-            failures: Vec::new(),
-            error: None,
-        };
+    /// After a pause, which a change ends of which servers tell.
+    async fn look_after(&self, pause: Duration, source: Source) -> (Looked, Source) {
+        match source {
+            Source::Scan(locker) => {
+                sleep(pause).await;
+                (self.scan(&locker).await, Source::Scan(locker))
+            }
+            Source::One(mut watch, locker) => {
+                let seen = match timeout(pause, watch.changed()).await {
+                    Ok(seen) => seen,
+                    Err(_) => locker.inspect(self.pattern.as_bytes()).await,
+                };
+                (Looked::one(seen), Source::One(watch, locker))
+            }
+        }
+    }
+
+    async fn scan(&self, locker: &Locker) -> Looked {
+        let mut looked = Looked::default();
         let mut list = locker.list(self.pattern.as_bytes());
         while !looked.is_cut_off {
             match list.next().await {
@@ -160,10 +210,10 @@ impl Watch {
     fn fill(&self, page: &mut Page, looked: &Looked) {
         let count = looked.locks.len();
         let what = match (&looked.error, looked.is_all) {
-            (Some(_), _) => "no server can be scanned".to_owned(),
+            (Some(_), _) => "no server can be asked".to_owned(),
             (None, true) => format!("{count} held"),
             (None, false) if looked.is_cut_off => format!("more than {count} held"),
-            (None, false) => format!("{count} seen, but too few servers could be scanned"),
+            (None, false) => format!("{count} seen, but too few servers could be asked"),
         };
         let failures = looked.failures.iter();
         let failures = failures.map(|failure| format!("{}: {}", failure.server, failure.reason));

@@ -80,9 +80,11 @@ pub struct Waiting {
 
 impl Waiting {
     /// Shows for what we wait, and for whom, or why.
-    pub fn begin(name: &[u8], error: &Error) -> Self {
+    pub fn begin(names: &[&[u8]], error: &Error) -> Self {
         let text = if error.is_contended() {
-            format!("leasehold: waiting for {}, held by {}", plain(name), holder(error))
+            let all: Vec<String> = names.iter().map(|name| plain(name)).collect();
+            let what = if names.len() > 1 { all.join(" or ") } else { all.concat() };
+            format!("leasehold: waiting for {what}, held by {}", holder(error))
         } else {
             format!("leasehold: waiting for servers: {error}")
         };

@@ -2,22 +2,46 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+#[cfg(feature = "inspect")]
+use std::sync::{Mutex, PoisonError, Weak};
 
 use super::core::Core;
 use super::keeper::Keeper;
 use super::lines::Lines;
+#[cfg(feature = "inspect")]
+use crate::server::lookout::Lookout;
 
 pub(crate) struct Engine {
     core: Arc<Core>,
     keeper: Arc<Keeper>,
     lines: Arc<Lines>,
+    /// Of those who look at locks from outside, while there are any.
+    #[cfg(feature = "inspect")]
+    lookout: Mutex<Weak<Lookout>>,
 }
 
 impl Engine {
     pub(crate) fn new(core: Core) -> Self {
         let core = Arc::new(core);
         let keeper = Arc::new(Keeper::new(Arc::clone(&core)));
-        Self { lines: Arc::new(Lines::new(Arc::clone(&core))), keeper, core }
+        Self {
+            lines: Arc::new(Lines::new(Arc::clone(&core))),
+            keeper,
+            core,
+            #[cfg(feature = "inspect")]
+            lookout: Mutex::default(),
+        }
+    }
+
+    /// What all share who look at locks from outside.
+    #[cfg(feature = "inspect")]
+    pub(super) fn lookout(&self) -> Arc<Lookout> {
+        let mut shared = self.lookout.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.upgrade().unwrap_or_else(|| {
+            let lookout = Arc::new(Lookout::default());
+            *shared = Arc::downgrade(&lookout);
+            lookout
+        })
     }
 
     pub(super) fn core(&self) -> &Arc<Core> {

@@ -20,6 +20,7 @@ use crate::net::refusal::{Code, ServerError};
 use crate::server::call::{Call, begin_all};
 use crate::server::command::Command;
 use crate::server::fitness::Refusal;
+use crate::server::lookout::Lookout;
 use crate::server::node::Node;
 use crate::server::place::{Detour, Place};
 
@@ -52,6 +53,24 @@ pub(crate) struct Seen {
 /// What a server says of a lock: none where nobody holds it, which counts only from a server that
 /// has forgotten nothing.
 pub(crate) type Looked = Result<Option<Seen>, Reason>;
+
+/// Over whose connections servers are asked.
+#[derive(Clone, Copy)]
+pub(crate) enum Through<'a> {
+    /// Those that leases share.
+    Leases,
+    /// Those on which servers tell of changes to what they are asked for, where there are such.
+    Lookout(&'a Arc<Lookout>),
+}
+
+impl Through<'_> {
+    fn connection(self, node: &Node) -> Option<Arc<Connection>> {
+        match self {
+            Self::Leases => None,
+            Self::Lookout(lookout) => lookout.connection(node),
+        }
+    }
+}
 
 /// Locks whose keys are in one slot, in one script call.
 struct Portion<'a> {
@@ -105,13 +124,13 @@ fn portions<'a>(place: &Place, names: &'a [Names], waiters: &'a [Key]) -> Vec<Po
 /// # Cancel safety
 ///
 /// Nothing is changed anywhere.
-pub(crate) async fn look(place: &Place, names: &[Names]) -> Vec<Looked> {
+pub(crate) async fn look(place: &Place, names: &[Names], through: Through<'_>) -> Vec<Looked> {
     let waiters: Vec<Key> = names.iter().map(Names::waiters).collect();
     let portions = portions(place, names, &waiters);
     let parameters: Vec<_> = portions.iter().map(Portion::parameters).collect();
     let mut asked = Vec::with_capacity(portions.len());
     for (portion, parameters) in portions.iter().zip(&parameters) {
-        asked.push(begin(place, portion.slot, script(parameters)).await);
+        asked.push(begin(place, portion.slot, script(parameters), through).await);
     }
     let mut looked: Vec<Option<Looked>> = names.iter().map(|_| None).collect();
     for (asked, (portion, parameters)) in asked.into_iter().zip(portions.iter().zip(&parameters)) {
@@ -273,16 +292,25 @@ pub(crate) async fn sift(node: &Node, names: Vec<Names>) -> Result<Vec<Names>, R
 }
 
 async fn ask(place: &Place, slot: u16, command: Command<'_>) -> Result<Replied, Reason> {
-    let begun = begin(place, slot, command).await;
+    let begun = begin(place, slot, command, Through::Leases).await;
     settle(place, command, begun).await
 }
 
 /// A command that is on its way, and to whom.
 type Begun<'a> = Result<(Arc<Node>, Call<'a>), Reason>;
 
-async fn begin<'a>(place: &Place, slot: u16, command: Command<'a>) -> Begun<'a> {
+async fn begin<'a>(
+    place: &Place,
+    slot: u16,
+    command: Command<'a>,
+    through: Through<'_>,
+) -> Begun<'a> {
     let node = place.node(slot);
-    let connection = connected(&node).await.inspect_err(|_| place.look_again())?;
+    let connected = match through.connection(&node) {
+        Some(connection) => Ok(connection),
+        None => connected(&node).await,
+    };
+    let connection = connected.inspect_err(|_| place.look_again())?;
     let call = Call::begin(&connection, command).await.map_err(Reason::NoReply)?;
     Ok((node, call))
 }

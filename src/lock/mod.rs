@@ -39,6 +39,8 @@ mod lines;
 pub(crate) mod look;
 pub(crate) mod names;
 pub(crate) mod one_or_many;
+#[cfg(feature = "inspect")]
+pub(crate) mod onlooker;
 pub(crate) mod order;
 mod outlook;
 mod own;

@@ -4,7 +4,7 @@ use super::Locker;
 use super::view::{Broken, HolderView, LockView, ServerFailure, merge, report};
 use crate::error::{Error, Kind};
 use crate::lock::answer::Reason;
-use crate::lock::look::{Looked, end, look};
+use crate::lock::look::{Looked, Through, end, look};
 use crate::lock::names::Names;
 use crate::lock::race::all;
 use crate::server::place::Place;
@@ -38,15 +38,8 @@ impl Locker {
     pub async fn inspect(&self, name: impl AsRef<[u8]>) -> Result<LockView, Error> {
         let names = [self.name(name.as_ref())?];
         let places = self.engine.places().iter();
-        let looked = all(places.map(|place| look(place, &names))).await;
-        let looked: Vec<Looked> = looked.into_iter().flatten().collect();
-        let view = self.view(&names[0], looked);
-        if view.failures.len() == view.servers {
-            let [names] = names;
-            let report = report(&view.failures);
-            return Err(Error::new(Kind::unserved(&report), names.to_string(), report));
-        }
-        Ok(view)
+        let looked = all(places.map(|place| look(place, &names, Through::Leases))).await;
+        self.seen(&names[0], looked.into_iter().flatten().collect())
     }
 
     /// Ends the leases that `seen` shows, on every server, and no others: a client that has acquired
@@ -105,6 +98,16 @@ impl Locker {
             }
         }
         Ok(Broken { freed, failures, quorum: self.engine.quorum().needed() })
+    }
+
+    /// What the servers said of a lock, in their order, of which one has to have answered.
+    pub(super) fn seen(&self, names: &Names, looked: Vec<Looked>) -> Result<LockView, Error> {
+        let view = self.view(names, looked);
+        if view.failures.len() == view.servers {
+            let report = report(&view.failures);
+            return Err(Error::new(Kind::unserved(&report), names.to_string(), report));
+        }
+        Ok(view)
     }
 
     /// What the servers said of a lock, in their order.

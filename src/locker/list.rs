@@ -10,7 +10,7 @@ use super::Locker;
 use super::view::{LockView, ServerFailure, is_lease, report};
 use crate::error::Error;
 use crate::lock::answer::Reason;
-use crate::lock::look::{Looked, look, quarantine, scan, sift};
+use crate::lock::look::{Looked, Through, look, quarantine, scan, sift};
 use crate::lock::names::Names;
 use crate::lock::race::all;
 use crate::net::refusal::Code;
@@ -156,14 +156,14 @@ impl LockList {
         let names: HashSet<Names> = keys.iter().filter_map(|key| self.name_of(key)).collect();
         let names = sift(node, names.into_iter().collect()).await?;
         let places = self.locker.engine.places();
-        let here = look(&places[place], &names).await;
+        let here = look(&places[place], &names, Through::Leases).await;
         if let Some(reason) = here.iter().find_map(silence) {
             return Err(reason.clone());
         }
         let leases = names.into_iter().zip(here).filter(|(_, looked)| shows_a_lease(looked));
         let (names, here): (Vec<Names>, Vec<Looked>) = leases.unzip();
         let others = places.iter().enumerate().filter(|(other, _)| *other != place);
-        let elsewhere = all(others.map(|(_, other)| look(other, &names))).await;
+        let elsewhere = all(others.map(|(_, other)| look(other, &names, Through::Leases))).await;
         let mut elsewhere: Vec<_> = elsewhere.into_iter().map(Vec::into_iter).collect();
         let mut found = VecDeque::new();
         for (names, here) in names.iter().zip(here) {

@@ -17,6 +17,8 @@ pub mod endpoint;
 pub(crate) mod fitness;
 mod host;
 pub(crate) mod kin;
+#[cfg(feature = "inspect")]
+pub(crate) mod lookout;
 pub(crate) mod node;
 pub(crate) mod place;
 pub(crate) mod redelivery;

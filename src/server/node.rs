@@ -103,6 +103,12 @@ impl Node {
         &self.shared.endpoint
     }
 
+    /// What it shares with the other servers of its set.
+    #[cfg(feature = "inspect")]
+    pub(super) fn kin(&self) -> &Kin {
+        &self.shared.kin
+    }
+
     /// The lane for the next lease.
     pub(crate) fn pick_lane(&self) -> usize {
         self.shared.pool.pick()

@@ -44,4 +44,6 @@ mod tls;
 #[cfg(feature = "tracing")]
 mod tracing;
 mod waiting;
+#[cfg(feature = "inspect")]
+mod watching;
 mod whose_reply;

@@ -32,8 +32,10 @@ impl Prepared {
     }
 
     /// Runs the command, which is told what lease it has.
-    pub fn go(mut self, fence: FencingToken, deadline_ms: u128) -> io::Result<()> {
-        writeln!(self.orders, "{fence} {deadline_ms}")
+    ///
+    /// `lock` is which of the locks that would do.
+    pub fn go(mut self, fence: FencingToken, deadline_ms: u128, lock: usize) -> io::Result<()> {
+        writeln!(self.orders, "{fence} {deadline_ms} {lock}")
     }
 }
 
@@ -47,16 +49,18 @@ pub fn become_it(run: &Run) -> Result<End, Failure> {
     let (orders, input) = given().map_err(Failure::ourselves)?;
     let mut order = String::new();
     let heard = BufReader::new(orders).read_line(&mut order);
-    let (Ok(1..), Some((fence, deadline))) = (heard, order.trim().split_once(' ')) else {
+    let words: Vec<&str> = order.split_whitespace().collect();
+    let (Ok(1..), [fence, deadline, lock]) = (heard, &words[..]) else {
         return Ok(End::Code(0));
     };
+    let name = lock.parse().ok().and_then(|lock| run.names().nth(lock)).unwrap_or(&run.name);
     let shell_line = run.command.as_ref().map(|line| [OsString::from("-c"), line.clone()]);
     let (program, arguments) = match (&shell_line, run.words.split_first()) {
         (None, Some((program, arguments))) => (&**program, arguments),
         (line, _) => (OsStr::new("/bin/sh"), line.as_ref().map_or(&[][..], |line| &line[..])),
     };
     let mut command = Command::new(program);
-    command.args(arguments).stdin(input).env("LEASEHOLD_NAME", &run.name);
+    command.args(arguments).stdin(input).env("LEASEHOLD_NAME", name);
     command.env("LEASEHOLD_FENCE", fence).env("LEASEHOLD_DEADLINE_MS", deadline);
     secret::keep_from(&mut command);
     signals::let_all_through();

@@ -2,7 +2,7 @@
 //!
 //! It is in a session of its own, so that nothing at a terminal can stop it.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::future::Future;
 use std::os::unix::ffi::OsStrExt;
 use std::pin::pin;
@@ -83,7 +83,8 @@ async fn serve(
     let outcome = match unless_closed(front, take(&locker, run, wait)).await {
         Some(Ok(guard)) => {
             let ends_at = run.hold_at_most.map(|limit| now() + limit);
-            let held = Held { locker: &locker, guard, run, ends_at };
+            let prefix = servers.key_prefix.as_bytes();
+            let held = Held { locker: &locker, guard, prefix, run, ends_at };
             hold(held, front, tree, command).await
         }
         Some(Err(failure)) => Err(failure),
@@ -130,8 +131,12 @@ async fn connect(servers: &Servers, run: &Run) -> Result<(Locker, Option<Duratio
 
 /// Takes the lock, and says so if it has to be waited for.
 async fn take(locker: &Locker, run: &Run, wait: Option<Duration>) -> Result<Guard, Failure> {
-    let name = run.name.as_bytes();
-    let refused = match held(locker.try_lock(name), run).await {
+    let names = || run.names().map(|name| name.as_bytes());
+    let (at_once, waiting) = match run.or.is_empty() {
+        true => (locker.try_lock(run.name.as_bytes()), locker.lock(run.name.as_bytes())),
+        false => (locker.lock_any(names()).wait_at_most(Duration::ZERO), locker.lock_any(names())),
+    };
+    let refused = match held(at_once, run).await {
         Err(error) if error.is_contended() && run.nonblock => {
             return Err(Failure::Conflict(error, run.conflict_exit_code));
         }
@@ -140,12 +145,12 @@ async fn take(locker: &Locker, run: &Run, wait: Option<Duration>) -> Result<Guar
         Err(error) if error.is_unavailable() && !run.nonblock => error,
         other => return Ok(other?),
     };
-    let request = held(locker.lock(name), run);
+    let request = held(waiting, run);
     let request = match wait {
         Some(limit) => request.wait_at_most(limit),
         None => request,
     };
-    let waiting = (!run.quiet).then(|| Waiting::begin(name, &refused));
+    let waiting = (!run.quiet).then(|| Waiting::begin(&names().collect::<Vec<_>>(), &refused));
     let mut lock = pin!(request.into_future());
     let mut second = interval(SECOND);
     for waited in 0.. {
@@ -188,9 +193,20 @@ fn conflict(error: Error, run: &Run) -> Failure {
 struct Held<'a> {
     locker: &'a Locker,
     guard: Guard,
+    /// Of the lock's key.
+    prefix: &'a [u8],
     run: &'a Run,
     /// When it has been held for as long as it may be.
     ends_at: Option<Duration>,
+}
+
+impl Held<'_> {
+    /// Which of the locks that would do it is.
+    fn number(&self) -> usize {
+        let held = self.guard.name().strip_prefix(self.prefix);
+        let is_it = |name: &OsString| held == Some(name.as_bytes());
+        self.run.names().position(is_it).unwrap_or(0)
+    }
 }
 
 /// Has the command run while the lease holds, and gives it back.
@@ -207,7 +223,8 @@ async fn hold(
     }
     front.say(ToFront::Held);
     let id = command.id;
-    command.go(guard.fence(), deadline_ms(guard.remaining())).map_err(Failure::ourselves)?;
+    let deadline = deadline_ms(guard.remaining());
+    command.go(guard.fence(), deadline, held.number()).map_err(Failure::ourselves)?;
     let end = attend(&held, front, tree, id).await?;
     front.say(ToFront::Ended(end));
     if let Err(error) = held.guard.release().await {
@@ -265,7 +282,7 @@ async fn attend(
 
 /// Ends all of a command whose lease is lost, or is about to be.
 async fn lose(
-    Held { locker, guard, run, ends_at }: &Held<'_>,
+    held @ Held { locker, guard, run, ends_at, .. }: &Held<'_>,
     kill_in: Duration,
     front: &mut Channel,
     tree: &mut Tree,
@@ -276,8 +293,9 @@ async fn lose(
     let nearly = now() + run.ttl / TERM_AT + SECOND;
     let reason =
         if ends_at.is_some_and(|end| end <= nearly) { Loss::HeldLongest } else { Loss::Expired };
+    let name = run.names().nth(held.number()).unwrap_or(&run.name);
     // The command gets its time, and meanwhile the servers say why the lease cannot be renewed.
-    let ended = async { tokio::join!(tree.end(kill_in), why(locker, &run.name)).1 };
+    let ended = async { tokio::join!(tree.end(kill_in), why(locker, name)).1 };
     let why = tokio::select! {
         biased;
         () = answer(front, left, None) => None,

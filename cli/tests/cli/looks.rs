@@ -373,7 +373,36 @@ async fn a_release_without_a_terminal_needs_a_yes() {
 #[tokio::test]
 async fn a_watch_without_a_terminal_says_a_line_for_each_change() {
     let server = RedisServer::start();
-    let mut command = leasehold(&server.url(), &["watch", "--interval", "20ms", "j*"]);
+    says_a_line_for_each_change(&server, "j*").await;
+    assert!(server.cli_text(&["INFO", "commandstats"]).contains("cmdstat_scan:"));
+}
+
+#[tokio::test]
+async fn a_watch_of_one_name_says_each_change_and_scans_nothing() {
+    let server = RedisServer::start();
+    says_a_line_for_each_change(&server, "job").await;
+    assert!(!server.cli_text(&["INFO", "commandstats"]).contains("cmdstat_scan:"));
+}
+
+#[tokio::test]
+async fn inspect_waits_until_nobody_holds_the_lock() {
+    let server = RedisServer::start();
+    let (_locker, guard) = hold(&server, "job").await;
+    let mut waiting = leasehold(&server.url(), &["inspect", "--wait", "job"]).spawn().unwrap();
+    let tracked = || !server.cli_text(&["INFO", "stats"]).contains("tracking_total_keys:0");
+    eventually("it is told", tracked).await;
+    assert!(waiting.try_wait().unwrap().is_none());
+    guard.release().await.unwrap();
+    let done = end(waiting).await;
+    assert_eq!((code(&done), &*stdout(&done)), (0, "job: free\n"), "{done:?}");
+    // It takes no place in the line.
+    assert_eq!(server.cli_text(&["EXISTS", "{job}:waiters"]), "0");
+    let done = output(&mut leasehold(&server.url(), &["inspect", "-w", "job"])).await;
+    assert_eq!((code(&done), &*stdout(&done)), (0, "job: free\n"), "{done:?}");
+}
+
+async fn says_a_line_for_each_change(server: &RedisServer, pattern: &str) {
+    let mut command = leasehold(&server.url(), &["watch", "--interval", "20ms", pattern]);
     let mut watching = command.spawn().unwrap();
     let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
     let mut line = async || {
@@ -382,7 +411,7 @@ async fn a_watch_without_a_terminal_says_a_line_for_each_change() {
         assert!(time.starts_with("20") && time.ends_with('Z') && time.len() == 20, "{time}");
         line.to_owned()
     };
-    let (_locker, guard) = hold(&server, "job").await;
+    let (_locker, guard) = hold(server, "job").await;
     let taken = line().await;
     assert!(taken.starts_with(r"job: held by the \u{1b}[31mother\n, token "), "{taken}");
     server.cli(&["SET", "other", ONE]);

@@ -58,6 +58,35 @@ async fn a_lock_that_cannot_be_had_is_refused_with_its_holder_and_the_wished_cod
 }
 
 #[tokio::test]
+async fn of_several_locks_that_will_do_the_first_that_is_free_is_had() {
+    let server = RedisServer::start();
+    let run = |url: &str, options: &[&str]| {
+        let line = "echo $LEASEHOLD_NAME";
+        leasehold(url, &[&["run"], options, &["--or", "b", "--or", "c", "-c", line, "a"]].concat())
+    };
+    let first = output(&mut run(&server.url(), &[])).await;
+    assert_eq!((code(&first), &*stdout(&first)), (0, "a\n"), "{first:?}");
+    let (locker, a) = hold(&server, "a").await;
+    let b = locker.lock("b").await.unwrap();
+    let third = output(&mut run(&server.url(), &["-n"])).await;
+    assert_eq!((code(&third), &*stdout(&third)), (0, "c\n"), "{third:?}");
+    let c = locker.lock("c").await.unwrap();
+    let refused = output(&mut run(&server.url(), &["-n", "-E", "9"])).await;
+    assert_eq!((code(&refused), &*stdout(&refused)), (9, ""), "{refused:?}");
+    let waiting = run(&server.url(), &[]).spawn().unwrap();
+    eventually("it waits", || server.cli_text(&["EXISTS", "{b}:waiters"]) == "1").await;
+    b.release().await.unwrap();
+    let second = end(waiting).await;
+    assert_eq!((code(&second), &*stdout(&second)), (0, "b\n"), "{second:?}");
+    assert!(stderr(&second).contains("waiting for a or b or c, held by"), "{second:?}");
+    assert!(is_free(&server, "b"));
+    // A prefix belongs to the key, and not to the name.
+    let prefixed = output(&mut run(&server.url(), &["--key-prefix", "x"])).await;
+    assert_eq!((code(&prefixed), &*stdout(&prefixed)), (0, "a\n"), "{prefixed:?}");
+    drop((a, c));
+}
+
+#[tokio::test]
 async fn one_who_waits_says_for_whom_and_gets_its_turn() {
     let server = RedisServer::start();
     let (_locker, guard) = hold(&server, "job").await;

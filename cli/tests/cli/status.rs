@@ -155,7 +155,7 @@ async fn a_watch_outlives_its_server() {
     let mut terminal = watch(&server);
     terminal.shows("0 held").await;
     server.kill();
-    terminal.shows("no server can be scanned").await;
+    terminal.shows("no server can be asked").await;
     server.restart();
     server.cli(&["SET", "job", ANOTHER]);
     terminal.shows("1 held").await;
@@ -169,7 +169,7 @@ async fn a_watch_of_a_server_that_hangs_can_be_left() {
     let mut terminal = watch(&server);
     terminal.shows("0 held").await;
     server.stop();
-    terminal.shows("no server can be scanned").await;
+    terminal.shows("no server can be asked").await;
     terminal.press("q");
     let (code, shown) = terminal.end().await;
     server.cont();

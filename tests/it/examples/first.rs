@@ -16,6 +16,21 @@ async fn the_quickstart_takes_a_lock_and_gives_it_back() {
 }
 
 #[tokio::test]
+async fn who_follows_a_lock_says_each_holder_and_ends_when_nobody_wants_it() {
+    let server = RedisServer::start();
+    let value = |label| format!("0123456789abcdef0123456789abcde{label}:{label}");
+    server.cli(&["SET", "leader", &value("1")]);
+    let mut program = Program::example("follow", &[("LEASEHOLD_URL", &server.url())]);
+    program.said(r#"leader is held by "1""#).await;
+    server.cli(&["SET", "leader", &value("2")]);
+    program.said(r#"leader is held by "2""#).await;
+    server.cli(&["DEL", "leader"]);
+    let (status, lines) = program.end().await;
+    assert!(status.success(), "{lines:?}");
+    assert_eq!(lines.last().map(String::as_str), Some("leader is free"));
+}
+
+#[tokio::test]
 async fn a_worker_that_is_told_to_end_gives_its_lock_back() {
     let server = RedisServer::start();
     let mut program = Program::example("shutdown", &[("LEASEHOLD_URL", &server.url())]);

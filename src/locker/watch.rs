@@ -1,0 +1,162 @@
+//! A lock that is watched from outside.
+
+use std::fmt;
+
+use super::Locker;
+use super::view::LockView;
+use crate::error::{Error, ErrorKind, Kind, Report};
+use crate::lock::onlooker::Onlooker;
+use crate::policy::{LockState, Setback};
+
+/// A lock that is watched, without being acquired: see [`Locker::watch`].
+#[must_use = "nothing is watched until a change is awaited"]
+pub struct LockWatch {
+    locker: Locker,
+    onlooker: Onlooker,
+    known: Option<Standing>,
+}
+
+/// What counts as a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Standing {
+    HeldBy(String),
+    NotHeld,
+    /// Too few servers say.
+    Unknown,
+    /// No server says.
+    Failed(ErrorKind),
+}
+
+impl Standing {
+    fn of(view: &LockView) -> Self {
+        match view.state {
+            LockState::Held => Self::HeldBy(view.holders[0].holder.owner.clone()),
+            LockState::Free | LockState::Partial => Self::NotHeld,
+            LockState::Unknown => Self::Unknown,
+        }
+    }
+}
+
+impl Locker {
+    /// Watches who holds the lock `name`, without acquiring it and without a place in its line.
+    ///
+    /// Servers tell of changes, by client tracking (RESP3) on a connection that lockers and their clones
+    /// share for this purpose. A renewal costs a look: one script per server. Otherwise each server is
+    /// asked once when the TTL ends, and every 5 s. Where a server cannot tell of changes, it is asked as
+    /// [`Builder::retry`](crate::Builder::retry) says. Changes in quick succession may be seen as one:
+    /// a lock that changes its holder all the time is looked at once in a pause of that policy.
+    ///
+    /// Of several servers it counts what a quorum says: a lock that nobody has on a quorum is not held.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_misuse`] for an invalid name.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// let mut leader = locker.watch("leader")?;
+    /// loop {
+    ///     match leader.changed().await?.holders.first() {
+    ///         Some(leader) => println!("{} leads", leader.holder),
+    ///         None => println!("nobody leads"),
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub fn watch(&self, name: impl AsRef<[u8]>) -> Result<LockWatch, Error> {
+        let names = self.name(name.as_ref())?;
+        let onlooker = Onlooker::new(&self.engine, names, self.defaults.retry);
+        Ok(LockWatch { locker: self.clone(), onlooker, known: None })
+    }
+}
+
+impl LockWatch {
+    /// Waits for a change, and shows the lock as it is now: another holder, none any more, or servers that
+    /// answer no longer or again. The first call shows the lock at once.
+    ///
+    /// A renewal is no change.
+    ///
+    /// # Errors
+    ///
+    /// As [`Locker::inspect`] if no server answers, once: the next call waits until servers answer, or
+    /// fail in another way. [`Error::is_shut_down`] after [`Locker::shutdown`].
+    ///
+    /// # Cancel safety
+    ///
+    /// No change is lost when the future is dropped: the next call shows it.
+    pub async fn changed(&mut self) -> Result<LockView, Error> {
+        loop {
+            let seen = self.look().await;
+            let standing = match &seen {
+                Ok(view) => Standing::of(view),
+                Err(error) if error.is_shut_down() => return seen,
+                Err(error) => Standing::Failed(error.kind()),
+            };
+            if self.known.as_ref() != Some(&standing) {
+                self.known = Some(standing);
+                return seen;
+            }
+        }
+    }
+
+    /// Waits until nobody holds the lock, which may be so at once, and shows it as it is then.
+    ///
+    /// Another client may acquire the lock before you do: to get it, request it. While no server
+    /// answers, or too few do, this waits on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Locker::inspect`], but for servers that are unavailable; [`Error::is_shut_down`] after
+    /// [`Locker::shutdown`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// // Another process migrates the database, under this lock.
+    /// locker.watch("migration")?.until_free().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn until_free(&mut self) -> Result<LockView, Error> {
+        self.onlooker.hasten();
+        loop {
+            match self.look().await {
+                Ok(view) if Standing::of(&view) == Standing::NotHeld => return Ok(view),
+                Err(error) if error.kind() != ErrorKind::Unavailable => return Err(error),
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+
+    /// The lock at the next look.
+    async fn look(&mut self) -> Result<LockView, Error> {
+        let looked = self.onlooker.look().await;
+        let name = || self.onlooker.names().to_string();
+        let Some(looked) = looked else {
+            return Err(Error::new(Kind::ShutDown, name(), Report::default()));
+        };
+        let seen = self.locker.seen(self.onlooker.names(), looked);
+        self.onlooker.rest(match &seen {
+            Ok(view) if view.state == LockState::Unknown => Setback::Failing,
+            Ok(view) => {
+                Setback::Held(view.holders.first().and_then(|first| first.holder.remaining))
+            }
+            Err(_) => Setback::Failing,
+        });
+        seen
+    }
+}
+
+impl fmt::Debug for LockWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.onlooker.names().to_string();
+        f.debug_struct("LockWatch").field("name", &name).field("known", &self.known).finish()
+    }
+}
