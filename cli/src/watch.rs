@@ -55,7 +55,7 @@ enum Source {
     /// Among all keys.
     Scan(Locker),
     /// There is one.
-    One(LockWatch, Locker),
+    One(Box<LockWatch>, Locker),
 }
 
 /// What one look came to.
@@ -111,7 +111,7 @@ impl Watch {
         let is_pattern = name.iter().any(|byte| b"*?[\\".contains(byte));
         Ok(match is_pattern {
             true => Source::Scan(locker),
-            false => Source::One(locker.watch(name)?, locker),
+            false => Source::One(Box::new(locker.watch(name)?), locker),
         })
     }
 
