@@ -45,7 +45,8 @@ pub struct Error(Box<Inner>);
 
 struct Inner {
     kind: Kind,
-    lock: Option<String>,
+    /// What it is about, and its name.
+    about: Option<(&'static str, String)>,
     report: Report,
 }
 
@@ -78,7 +79,12 @@ impl Kind {
 
 impl Error {
     pub(crate) fn new(kind: Kind, lock: String, report: Report) -> Self {
-        Self(Box::new(Inner { kind, lock: Some(lock), report }))
+        Self::of("lock", kind, lock, report)
+    }
+
+    /// As [`Error::new`], about something else than a lock.
+    pub(crate) fn of(what: &'static str, kind: Kind, name: String, report: Report) -> Self {
+        Self(Box::new(Inner { kind, about: Some((what, name)), report }))
     }
 
     pub(crate) fn misuse(what: impl fmt::Display) -> Self {
@@ -86,7 +92,7 @@ impl Error {
     }
 
     fn of_no_lock(kind: Kind, report: Report) -> Self {
-        Self(Box::new(Inner { kind, lock: None, report }))
+        Self(Box::new(Inner { kind, about: None, report }))
     }
 
     /// There is no locker, because a server could not be connected to.
@@ -308,11 +314,11 @@ impl Error {
     /// A locker that could not be connected says only what is wrong with each server: the others may
     /// be well.
     fn fmt_no_quorum(&self, waited: Option<Duration>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { lock, report, .. } = &*self.0;
+        let Inner { about, report, .. } = &*self.0;
         if let Some(waited) = waited {
             write!(f, "could not be acquired within {:.1}", Units(waited))?;
         }
-        let shortfall = lock.as_ref().and_then(|_| report.shortfall());
+        let shortfall = about.as_ref().and_then(|_| report.shortfall());
         let is_silent = report.servers().is_empty();
         let parts = [shortfall, (!is_silent).then(|| report.to_string())];
         let mut separator = if waited.is_some() { ": " } else { "" };
@@ -330,8 +336,8 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(lock) = &self.0.lock {
-            write!(f, "lock \"{lock}\": ")?;
+        if let Some((what, name)) = &self.0.about {
+            write!(f, "{what} \"{name}\": ")?;
         }
         match &self.0.kind {
             Kind::Misuse(what) => return f.write_str(what),

@@ -68,6 +68,7 @@ mod defaults;
 mod error;
 #[cfg(feature = "examine")]
 mod examine;
+mod family;
 mod lock;
 mod locker;
 mod net;
@@ -129,6 +130,10 @@ pub use builder::Builder;
 pub use error::{Error, ErrorKind, FailureKind, Holder, Report, ServerReport, Vote};
 #[cfg(feature = "examine")]
 pub use examine::{Check, Examination, Finding, ServerExamination, ServerKind, Severity};
+pub use family::{
+    limit::{Allowance, Booking, Limit},
+    rate::Rate,
+};
 pub use lock::fencing::{Fenced, Fencing, FencingToken, Unfenced};
 pub use lock::guard::Guard;
 pub use lock::shutdown::Shutdown;
@@ -148,4 +153,4 @@ pub use request::{Acquire, LockRequest};
 pub use server::credentials::Credentials;
 #[cfg(feature = "metrics")]
 pub use stats::SECONDS_BUCKETS;
-pub use stats::{BreakerState, Event, Latencies, Observer, ServerStats, Stats};
+pub use stats::{BreakerState, Event, Latencies, Observer, Primitive, ServerStats, Stats};

@@ -8,6 +8,7 @@ mod export;
 mod histogram;
 mod logins;
 mod observer;
+mod primitive;
 mod snapshot;
 
 use std::fmt;
@@ -24,6 +25,7 @@ use histogram::Histogram;
 pub use histogram::Latencies;
 pub(crate) use logins::Logins;
 pub use observer::{Event, Observer};
+pub use primitive::Primitive;
 pub use snapshot::{BreakerState, ServerStats, Stats};
 
 use crate::policy::{Loss, OBSERVED_QUANTILE, Observed};
@@ -176,6 +178,18 @@ impl Meter {
         count(&self.handed_over);
         export(Figure::HandedOver);
         self.tell(Event::HandedOver { name });
+    }
+
+    /// A primitive beside locks has its answer, or has none.
+    pub(crate) fn note_answered(
+        &self,
+        primitive: Primitive,
+        name: &[u8],
+        outcome: &'static str,
+        took: Duration,
+    ) {
+        export(Figure::Answered(primitive, outcome));
+        self.tell(Event::Answered { primitive, name, outcome, took });
     }
 
     /// A server's push woke a waiter.

@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 use crate::bench::Bench;
 use crate::doctor::Doctor;
 use crate::inspect::Inspect;
+use crate::limit::Limit;
 use crate::list::List;
 use crate::pages::{Completions, Man};
 use crate::release::Release;
@@ -30,6 +31,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Run(Run),
+    Limit(Limit),
     Doctor(Doctor),
     Bench(Bench),
     Inspect(Inspect),

@@ -12,6 +12,7 @@ mod doctor;
 mod exit;
 mod inspect;
 mod json;
+mod limit;
 mod list;
 mod look;
 mod output;
@@ -24,6 +25,7 @@ mod secret;
 mod servers;
 mod show;
 mod signals;
+mod succeed;
 mod times;
 mod watch;
 mod words;
@@ -65,6 +67,7 @@ async fn perform(Args { servers, command }: Args) -> Result<End, Failure> {
         Command::Release(release) => return release.perform(&servers).await,
         Command::Doctor(doctor) => doctor::doctor(&servers, doctor).await,
         Command::Inspect(inspect) => inspect.perform(&servers).await,
+        Command::Limit(limit) => limit.perform(&servers).await,
         Command::List(list) => list.perform(&servers).await,
         Command::Completions(completions) => completions.perform(Args::command()),
         Command::Man(man) => man.perform(Args::command()),

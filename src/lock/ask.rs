@@ -333,7 +333,7 @@ fn conclude(
 }
 
 /// Lets the server's breaker know whether it answered.
-pub(super) fn note(node: &Node, failure: Option<&Reason>, now: Moment) {
+pub(crate) fn note(node: &Node, failure: Option<&Reason>, now: Moment) {
     match failure {
         Some(Reason::NoReply(_) | Reason::NoConnection(_)) => {
             node.gate().note_failure(&node.endpoint().address, now);

@@ -184,7 +184,7 @@ impl Core {
         Loss::at_deadline(Moment::from_nanos(self.beat.load(Ordering::Relaxed)), now)
     }
 
-    pub(super) fn is_shut_down(&self) -> bool {
+    pub(crate) fn is_shut_down(&self) -> bool {
         self.is_shut_down.load(Ordering::Acquire)
     }
 

@@ -10,19 +10,19 @@ use bytes::Bytes;
 use leasehold_resp::Frame;
 
 use super::answer::{Answer, Reason};
-use super::asked::{Asked, Replied, reply_to};
+use super::asked::{Replied, reply_to};
+use super::errand::{Errand, Purpose, connected};
 use super::names::{Key, Names};
 use super::owner::{ID_LENGTH, begins_as_ours};
 use super::scripts;
 use crate::net::connection::Connection;
-use crate::net::handshake::OpenError;
 use crate::net::refusal::{Code, ServerError};
 use crate::server::call::{Call, begin_all};
 use crate::server::command::Command;
 use crate::server::fitness::Refusal;
 use crate::server::lookout::Lookout;
 use crate::server::node::Node;
-use crate::server::place::{Detour, Place};
+use crate::server::place::Place;
 
 /// Maximum bytes of a holder's value that are asked for: our own values have at most 297.
 const VALUE_BYTES_MAX: &[u8] = b"4096";
@@ -32,8 +32,6 @@ const HOLDER_BYTES_MAX: usize = 320;
 /// from its other work for longer than some hundred microseconds.
 const PORTION_LOCKS_MAX: usize = 64;
 const PORTION_BYTES_MAX: usize = 128 * 1024;
-/// Maximum redirects of one question: after these, nodes send it in a circle.
-const DETOURS_MAX: u32 = 8;
 /// What servers say of such keys themselves.
 const NO_LOCK: &[u8] = b"WRONGTYPE Operation against a key holding the wrong kind of value";
 
@@ -130,11 +128,12 @@ pub(crate) async fn look(place: &Place, names: &[Names], through: Through<'_>) -
     let parameters: Vec<_> = portions.iter().map(Portion::parameters).collect();
     let mut asked = Vec::with_capacity(portions.len());
     for (portion, parameters) in portions.iter().zip(&parameters) {
-        asked.push(begin(place, portion.slot, script(parameters), through).await);
+        let question = errand(place, portion.slot, script(parameters));
+        asked.push(question.begin(|node| through.connection(node)).await);
     }
     let mut looked: Vec<Option<Looked>> = names.iter().map(|_| None).collect();
     for (asked, (portion, parameters)) in asked.into_iter().zip(portions.iter().zip(&parameters)) {
-        let reply = settle(place, script(parameters), asked).await;
+        let reply = errand(place, portion.slot, script(parameters)).settle(asked).await;
         if matches!(&reply, Err(Reason::Refused(error)) if error.code() == Code::Apart) {
             for &lock in &portion.locks {
                 looked[lock] = Some(look_apart(place, &names[lock]).await);
@@ -239,7 +238,7 @@ pub(crate) async fn scan(
     // So many keys are gone through in one step: as long as keys may be, the reply is not too large.
     let words: [&[u8]; 8] =
         [b"SCAN", cursor, b"MATCH", pattern, b"COUNT", b"256", b"TYPE", b"string"];
-    let connection = connected(node).await?;
+    let connection = connected(node, Purpose::Look).await?;
     let mut reply = ask_on(&connection, &words).await;
     // Servers before Redis 6 do not tell types apart here.
     if matches!(&reply, Err(Reason::Refused(error)) if error.code() == Code::Other) {
@@ -264,7 +263,7 @@ async fn ask_on(connection: &Arc<Connection>, words: &[&[u8]]) -> Result<Replied
 ///
 /// Nothing is changed anywhere.
 pub(crate) async fn sift(node: &Node, names: Vec<Names>) -> Result<Vec<Names>, Reason> {
-    let connection = connected(node).await?;
+    let connection = connected(node, Purpose::Look).await?;
     let last = (ID_LENGTH - 1).to_string();
     let words: Vec<[&[u8]; 4]> =
         names.iter().map(|names| [b"GETRANGE", names.lock(), b"0", last.as_bytes()]).collect();
@@ -291,71 +290,12 @@ pub(crate) async fn sift(node: &Node, names: Vec<Names>) -> Result<Vec<Names>, R
         .collect())
 }
 
+fn errand<'a>(place: &'a Place, slot: u16, command: Command<'a>) -> Errand<'a> {
+    Errand { place, slot, purpose: Purpose::Look, command }
+}
+
 async fn ask(place: &Place, slot: u16, command: Command<'_>) -> Result<Replied, Reason> {
-    let begun = begin(place, slot, command, Through::Leases).await;
-    settle(place, command, begun).await
-}
-
-/// A command that is on its way, and to whom.
-type Begun<'a> = Result<(Arc<Node>, Call<'a>), Reason>;
-
-async fn begin<'a>(
-    place: &Place,
-    slot: u16,
-    command: Command<'a>,
-    through: Through<'_>,
-) -> Begun<'a> {
-    let node = place.node(slot);
-    let connected = match through.connection(&node) {
-        Some(connection) => Ok(connection),
-        None => connected(&node).await,
-    };
-    let connection = connected.inspect_err(|_| place.look_again())?;
-    let call = Call::begin(&connection, command).await.map_err(Reason::NoReply)?;
-    Ok((node, call))
-}
-
-/// The reply, from wherever the key is.
-async fn settle(place: &Place, command: Command<'_>, begun: Begun<'_>) -> Result<Replied, Reason> {
-    let (mut node, call) = begun?;
-    let mut reply = reply_to(call).await;
-    let Some(directory) = place.directory() else { return reply };
-    for _ in 0..DETOURS_MAX {
-        let Err(Reason::Refused(refused)) = &reply else { return reply };
-        let Some(detour) = directory.detour(refused, &node.endpoint().address) else {
-            return reply;
-        };
-        reply = ask_at(&detour, command).await;
-        node = detour.node;
-    }
-    match reply {
-        Err(Reason::Refused(refused)) => Err(Reason::Unsettled(refused)),
-        reply => reply,
-    }
-}
-
-async fn ask_at(
-    Detour { node, is_asking }: &Detour,
-    command: Command<'_>,
-) -> Result<Replied, Reason> {
-    let connection = connected(node).await?;
-    let question = Asked { command, awaits: None };
-    question.send(&connection, *is_asking).await?.reply().await
-}
-
-/// A connection to a server that is what it was taken for. One that is away is not waited for.
-async fn connected(node: &Node) -> Result<Arc<Connection>, Reason> {
-    let lane = node.pick_lane();
-    let connection = match node.connection_now(lane) {
-        Err(OpenError::Connecting) => node.connection(lane).await,
-        known => known,
-    };
-    match (node.check(lane), connection) {
-        (_, Err(error)) => Err(Reason::NoConnection(error)),
-        (Err(Refusal::Unfit(why)), _) => Err(Reason::Refusal(Refusal::Unfit(why))),
-        // What it has not forgotten counts: see `quarantine`.
-        (_, Ok(connection)) => Ok(connection),
-    }
+    errand(place, slot, command).run().await
 }
 
 /// The reply of `inspect.lua` for this many locks.

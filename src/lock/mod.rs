@@ -12,7 +12,7 @@ pub(crate) mod answer;
 mod any;
 #[cfg_attr(not(feature = "cluster"), path = "apart/off.rs")]
 mod apart;
-mod ask;
+pub(crate) mod ask;
 mod asked;
 mod attempt;
 mod bell;
@@ -21,6 +21,7 @@ pub(crate) mod core;
 mod direct;
 mod ended;
 pub(crate) mod engine;
+pub(crate) mod errand;
 mod fanout;
 pub(crate) mod fencing;
 pub(crate) mod fingerprint;

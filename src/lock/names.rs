@@ -21,6 +21,8 @@ const SHOWN_MAX: usize = 128;
 const NAME_BYTES_MAX: usize = 16 * 1024;
 const FENCE_SUFFIX: &[u8] = b":fence";
 const WAITERS_SUFFIX: &[u8] = b":waiters";
+/// What keys of other primitives end in: a name with a hash tag could be such a key.
+const OTHER_SUFFIXES: [&[u8]; 5] = [b":limit", b":once", b":idempotent", b":latch", b":open"];
 /// A key that takes no more than this costs no allocation: with names of up to 44 bytes, none does.
 const SHORT_BYTES: usize = 54;
 
@@ -90,8 +92,8 @@ pub(crate) enum InvalidName {
     #[error("lock name and key prefix must be at most {NAME_BYTES_MAX} bytes together, not {0}")]
     TooLong(usize),
     #[error(
-        "lock name must not end in \":fence\" or \":waiters\": Leasehold keeps its counters under such \
-         keys"
+        "lock name must not end in \":fence\" or \":waiters\", nor, with a hash tag, in \":limit\", \
+         \":once\", \":idempotent\", \":latch\" or \":open\": Leasehold keeps its own data under such keys"
     )]
     Reserved,
     #[error(
@@ -124,6 +126,9 @@ impl Names {
         if has_braces(prefix) || has_braces(name) {
             let key = || prefix.iter().chain(name).copied();
             is_tagged = has_hash_tag(key());
+            if is_tagged && OTHER_SUFFIXES.into_iter().any(ends_in) {
+                return Err(InvalidName::Reserved);
+            }
             if !is_tagged && key().any(|byte| byte == b'}') {
                 return Err(InvalidName::Braces);
             }
@@ -146,8 +151,13 @@ impl Names {
 
     /// The key of the number of those who wait for the lock.
     pub(crate) fn waiters(&self) -> Key {
+        self.beside(WAITERS_SUFFIX)
+    }
+
+    /// Another key in the same slot, which ends in this.
+    pub(crate) fn beside(&self, suffix: &[u8]) -> Key {
         let tagged = &self.fence[..self.fence.len() - FENCE_SUFFIX.len()];
-        Key::new(&[tagged, WAITERS_SUFFIX])
+        Key::new(&[tagged, suffix])
     }
 }
 

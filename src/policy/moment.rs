@@ -3,7 +3,7 @@ use std::time::Duration;
 /// A point in time that counts suspension: nanoseconds since the machine booted.
 ///
 /// Moments of two machines, or from before and after a reboot, have nothing to do with each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u64);
 
 impl Moment {

@@ -64,9 +64,12 @@ impl<'a> Spelled<'a> {
 
 impl<'a> Command<'a> {
     /// What a script is called on `connection`, where it can be called by that.
-    pub(super) fn digest(self, connection: &Connection) -> Option<&Bytes> {
+    pub(super) fn digest<'c>(self, connection: &'c Connection) -> Option<&'c Bytes>
+    where
+        'a: 'c,
+    {
         match self {
-            Self::Script(script, _) => connection.digest(script.number()),
+            Self::Script(script, _) => script.digest(connection),
             Self::Plain(_) | Self::Unstamped(..) | Self::Whole(..) => None,
         }
     }

@@ -25,10 +25,10 @@ mod history;
 mod hunt;
 #[cfg(test)]
 mod injector;
-mod keyspace;
+pub(crate) mod keyspace;
 #[cfg(test)]
 mod link;
-mod lua;
+pub(crate) mod lua;
 #[cfg(test)]
 mod plan;
 #[cfg(test)]

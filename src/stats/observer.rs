@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use super::primitive::Primitive;
 use crate::policy::Loss;
 
 /// Is told what happens to the leases of a locker: for logs, traces and metrics of your own.
@@ -97,6 +98,18 @@ pub enum Event<'a> {
         /// The lock.
         name: &'a [u8],
     },
+    /// A limit, or another primitive beside locks, has answered.
+    Answered {
+        /// Which primitive.
+        primitive: Primitive,
+        /// Its name, with the locker's prefix.
+        name: &'a [u8],
+        /// What it answered, in a word: `allowed` or `refused` of a limit, and `failed` of any that got
+        /// no usable answer from its servers.
+        outcome: &'static str,
+        /// From the question to the answer.
+        took: Duration,
+    },
 }
 
 impl<'a> Event<'a> {
@@ -112,7 +125,8 @@ impl<'a> Event<'a> {
             | Self::RenewalFailed { name }
             | Self::Lost { name, .. }
             | Self::TimedOut { name, .. }
-            | Self::Failed { name } => name,
+            | Self::Failed { name }
+            | Self::Answered { name, .. } => name,
         }
     }
 }
@@ -190,6 +204,7 @@ mod tests {
             Event::Lost { name, reason: Loss::Gone },
             Event::TimedOut { name, waited: time },
             Event::Failed { name },
+            Event::Answered { primitive: Primitive::Limit, name, outcome: "allowed", took: time },
         ];
         assert!(all.iter().all(|event| event.name() == name));
     }

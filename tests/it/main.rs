@@ -17,6 +17,7 @@ mod faults;
 mod harness;
 mod holding;
 mod lease;
+mod limit;
 mod lock;
 mod lock_all;
 mod lock_any;

@@ -4,7 +4,7 @@ use crate::Finding;
 use crate::source::{Source, Token};
 
 /// Each layer and what it may name besides itself, from the bottom to the top.
-const LAYERS: [(&str, &[&str]); 8] = [
+const LAYERS: [(&str, &[&str]); 9] = [
     ("policy", &[]),
     ("box_future", &[]),
     ("clock", &["policy", "box_future", "error"]),
@@ -13,6 +13,7 @@ const LAYERS: [(&str, &[&str]); 8] = [
     ("net", &["policy", "box_future", "clock", "error", "stats"]),
     ("server", &["policy", "box_future", "clock", "error", "stats", "net"]),
     ("lock", &["policy", "box_future", "clock", "error", "stats", "net", "server"]),
+    ("family", &["policy", "clock", "error", "stats", "server", "lock"]),
 ];
 
 /// What users meet, beside `lib.rs` and with it above every layer.

@@ -6,6 +6,7 @@ mod command;
 mod doctor;
 mod jobs;
 mod kept;
+mod limits;
 mod looks;
 mod processes;
 mod run;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::policy::Loss;
+use crate::stats::Primitive;
 
 /// What is added to a counter, a gauge or a histogram.
 #[cfg_attr(not(feature = "metrics"), allow(dead_code, reason = "nobody is told"))]
@@ -29,4 +30,5 @@ pub(in crate::stats) enum Figure {
     WaiterJoined,
     WaiterLeft,
     Woken,
+    Answered(Primitive, &'static str),
 }

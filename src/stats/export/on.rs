@@ -23,7 +23,7 @@ pub const SECONDS_BUCKETS: [f64; 18] = [
     5.0, 10.0, 60.0, 600.0,
 ];
 
-const COUNTERS: [(&str, &str); 11] = [
+const COUNTERS: [(&str, &str); 12] = [
     ("leasehold_attempts_total", "Attempts put to the servers; a request may make several"),
     (
         "leasehold_contentions_total",
@@ -41,6 +41,7 @@ const COUNTERS: [(&str, &str); 11] = [
         "Repeated logins on a connection whose credentials expire, by outcome",
     ),
     ("leasehold_losses_total", "Leases that ended before they were given back, by reason"),
+    ("leasehold_answers_total", "Answers of limits and other primitives, by primitive and outcome"),
 ];
 const GAUGES: [(&str, &str); 4] = [
     ("leasehold_waiting_requests", "Requests that wait for their turn in this process"),
@@ -132,6 +133,10 @@ fn counter_of(figure: Figure) -> Counter {
         Figure::LoginFailed => counter!("leasehold_logins_total", "outcome" => "failed"),
         Figure::Lost(reason) => losses(reason),
         Figure::Woken => counter!("leasehold_wake_ups_total"),
+        Figure::Answered(primitive, outcome) => {
+            let primitive = primitive.name();
+            counter!("leasehold_answers_total", "primitive" => primitive, "outcome" => outcome)
+        }
         Figure::WaiterJoined | Figure::WaiterLeft | Figure::LeaseBegan | Figure::LeaseEnded => {
             Counter::noop()
         }

@@ -1,0 +1,48 @@
+//! `leasehold limit`, against real servers.
+
+use leasehold_testing::RedisServer;
+
+use crate::command::{code, leasehold, output, stderr, stdout};
+
+#[tokio::test]
+async fn a_command_runs_while_there_are_tokens_and_a_refusal_says_when_there_are_more() {
+    let server = RedisServer::start();
+    let words = ["limit", "mails", "2/1h", "--", "sh", "-c", "echo ran; exit 7"];
+    for _ in 0..2 {
+        let done = output(&mut leasehold(&server.url(), &words)).await;
+        assert_eq!((code(&done), stdout(&done)), (7, "ran\n".to_owned()), "{done:?}");
+    }
+    let refused = output(&mut leasehold(&server.url(), &words)).await;
+    assert_eq!((code(&refused), stdout(&refused)), (1, String::new()), "{refused:?}");
+    let said = stderr(&refused);
+    assert!(said.starts_with("leasehold: limit reached: there are enough tokens in 1"), "{said}");
+    let quiet = ["limit", "-q", "-E", "42", "mails", "2/1h"];
+    let refused = output(&mut leasehold(&server.url(), &quiet)).await;
+    assert_eq!((code(&refused), stderr(&refused)), (42, String::new()));
+}
+
+#[tokio::test]
+async fn without_a_command_the_exit_code_is_the_answer_and_a_wait_is_one() {
+    let server = RedisServer::start();
+    for _ in 0..3 {
+        let words = ["limit", "--burst", "1", "-w", "1h", "pace", "100/1s"];
+        assert_eq!(code(&output(&mut leasehold(&server.url(), &words)).await), 0);
+    }
+}
+
+#[tokio::test]
+async fn another_rate_and_a_wrong_command_line_have_codes_of_their_own() {
+    let server = RedisServer::start();
+    output(&mut leasehold(&server.url(), &["limit", "x", "2/1h"])).await;
+    let cases: [(&[&str], i32); 5] = [
+        (&["limit", "x", "3/1h"], 78),
+        (&["limit", "x", "0/1h"], 78),
+        (&["limit", "-n", "9", "x", "2/1h"], 78),
+        (&["limit", "x", "2"], 64),
+        (&["limit", "y", "2/1h", "/nowhere/to/be/found"], 127),
+    ];
+    for (words, expected) in cases {
+        let done = output(&mut leasehold(&server.url(), words)).await;
+        assert_eq!(code(&done), expected, "{words:?}: {done:?}");
+    }
+}

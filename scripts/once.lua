@@ -1,0 +1,64 @@
+-- once: claims a slot of a schedule for a run, if it is due and nobody has claimed it or a later one.
+--
+-- KEYS    1 the job
+-- ARGV    1 the run's owner; 2 the slot in milliseconds since 1970, or '' for the latest one of a grid;
+--         3 the period of the grid in milliseconds, '0' for a slot that is given; 4 the TTL of the run in
+--         milliseconds where an unfinished slot is run again, '0' where a claim is all; 5 the stamp
+-- Reply   claimed: {stamp, 'claimed', the slot, how often it has been claimed, an unfinished slot before it
+--         or -1, in how many milliseconds the grid has its next slot or -1}
+--         not due: {stamp, 'early', in how many milliseconds it is}
+--         claimed before, or too old: {stamp, 'taken', the last slot that was claimed or -1, the next as
+--         above}
+--         a run of the job is not finished: {stamp, 'running', for how many milliseconds its lease is
+--         good, its slot}
+-- Atomic  because a server runs a script whole: no other run can claim the slot between the look and the
+--         writing.
+--
+-- The value is the owner, when its lease ends (0 of a run that is finished, or whose claim was all), the
+-- slot, and how often that was claimed. A slot that is seven days old is never claimed, and the key lasts
+-- for seven days from the last claim: so what was forgotten is too old. A second delivery finds its own
+-- claim, and says the same. TIME makes no difference to replicas: servers before Redis 5 replicate
+-- scripts, and have to be asked for their effects.
+
+local owner, ttl, stamp = ARGV[1], tonumber(ARGV[4]), ARGV[5]
+if redis.replicate_commands then
+  redis.replicate_commands()
+end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local slot, period, next_in = tonumber(ARGV[2]), tonumber(ARGV[3]), -1
+if period > 0 then
+  slot = now - now % period
+  next_in = slot + period - now
+end
+if slot > now then
+  return {stamp, 'early', slot - now}
+end
+
+local last, count, unfinished = -1, 0, -1
+local kept = redis.call('GET', KEYS[1])
+if kept then
+  local its, ends, number, claims = string.match(kept, '^(%S+) (%d+) (%d+) (%d+)$')
+  if not its then
+    return redis.error_reply('ONCE the key holds a value that is no job')
+  end
+  last, ends = tonumber(number), tonumber(ends)
+  if its == owner and last == slot then
+    count = tonumber(claims) - 1
+  elseif ends > now then
+    return {stamp, 'running', ends - now, last}
+  elseif slot < last or slot == last and ends == 0 then
+    return {stamp, 'taken', last, next_in}
+  elseif slot == last then
+    count = tonumber(claims)
+  elseif ends > 0 then
+    unfinished = last
+  end
+end
+if slot <= now - 604800000 then
+  return {stamp, 'taken', last, next_in}
+end
+local ends = ttl > 0 and now + ttl or 0
+local value = string.format('%s %.0f %.0f %.0f', owner, ends, slot, count + 1)
+redis.call('SET', KEYS[1], value, 'PX', '604800000')
+return {stamp, 'claimed', slot, count + 1, unfinished, next_in}

@@ -1,0 +1,378 @@
+//! A rate limit: tokens that come back evenly, taken by one script (`scripts/limit.lua` says how).
+//!
+//! Several servers do not count together: each gives its share of the rate and of the burst, and a caller
+//! asks them one after the other, from a random one on, until one of them has tokens. So all of them
+//! together never give more than the whole, whoever is asked.
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use leasehold_resp::Frame;
+use tokio::sync::Mutex;
+use tokio::time::sleep;
+
+use super::rate::Rate;
+use super::site::Site;
+use crate::clock;
+use crate::error::Error;
+use crate::lock::answer::Reason;
+use crate::lock::engine::Engine;
+use crate::lock::errand::Purpose;
+use crate::lock::names::Names;
+use crate::policy::{Moment, Units};
+use crate::server::script::Script;
+use crate::stats::Primitive;
+
+static SCRIPT: LazyLock<Script> =
+    LazyLock::new(|| Script::on_demand(include_str!("../../scripts/limit.lua")));
+const SUFFIX: &[u8] = b":limit";
+/// Longer waits for tokens are a queue that nobody sees.
+const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A rate limit that all processes share, by [`Locker::limit`](crate::Locker::limit). Clones are cheap, and
+/// share the tokens that were taken ahead.
+#[derive(Clone)]
+pub struct Limit {
+    site: Site,
+    /// The rate of the whole, and what each server gives of it.
+    rate: Rate,
+    share: Rate,
+    /// Tokens that are taken at once, where that is more than what is asked for.
+    ahead: u32,
+    stock: Arc<Mutex<Stock>>,
+}
+
+/// What a limit answers to a caller that does not wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Allowance {
+    /// The tokens are taken: go on.
+    Allowed {
+        /// How many tokens could be taken at once now: of several servers, from the one that was asked.
+        left: u32,
+    },
+    /// There are too few tokens, and none were taken.
+    Refused {
+        /// In what time there are enough, if nobody else takes any.
+        retry_after: Duration,
+    },
+}
+
+impl Allowance {
+    /// Whether the tokens are taken.
+    #[must_use]
+    pub fn is_allowed(self) -> bool {
+        matches!(self, Self::Allowed { .. })
+    }
+}
+
+/// What a limit answers to a caller that would wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Booking {
+    /// The tokens are taken, for a moment that is still to come.
+    Booked {
+        /// How long to wait before what the tokens are for.
+        starts_in: Duration,
+    },
+    /// The tokens would take longer to come back than the caller would wait, and none were taken.
+    Refused {
+        /// In what time there are enough to go on at once, if nobody else takes any.
+        retry_after: Duration,
+    },
+}
+
+/// Tokens of this process, taken ahead of their use.
+#[derive(Default)]
+struct Stock {
+    tokens: u32,
+    /// They are good until then: older ones would add to a later burst.
+    good_until: Moment,
+    /// The server has refused this many, and has no more until then.
+    refused: u32,
+    refused_until: Moment,
+}
+
+/// What is asked of a server.
+#[derive(Clone, Copy)]
+struct Wish {
+    least: u32,
+    most: u32,
+    within: Duration,
+}
+
+/// What a server says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Said {
+    Taken { tokens: u32, starts_in: Duration, left: u32 },
+    Refused { after: Duration },
+    Other(Rate),
+}
+
+impl Limit {
+    pub(crate) fn new(engine: Arc<Engine>, names: Names, rate: Rate) -> Result<Self, Error> {
+        let site = Site::new(engine, names, Primitive::Limit);
+        let share = rate.shared_by(site.servers()).map_err(|what| site.misuse(what))?;
+        Ok(Self { site, rate, share, ahead: 1, stock: Arc::default() })
+    }
+
+    /// Takes up to `tokens` at once from the server, and serves later calls of this process from them: a
+    /// hot limit then costs one command for that many calls. A refusal is remembered likewise, until there
+    /// can be tokens again.
+    ///
+    /// Tokens taken ahead are good for as long as as many take to come back. So, in any span of time, at
+    /// most these are let through beside the burst and the rate's share of the span.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_misuse`] for 0, or for more than the limit's burst.
+    pub fn taken_ahead(mut self, tokens: u32) -> Result<Self, Error> {
+        self.check(tokens)?;
+        self.ahead = tokens;
+        self.stock = Arc::default();
+        Ok(self)
+    }
+
+    /// Takes tokens if there are enough, and says otherwise when there will be. It does not wait.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_misuse`] for 0 tokens or more than the burst, and where another rate is kept under the
+    /// same name: the error names both. Without an answer, as a request for a lock:
+    /// [`Error::is_unavailable`], or [`Error::is_unknown`] if the tokens may have been taken. Whether such a
+    /// call is let through is for the caller to decide.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the tokens may have been taken.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// use leasehold::{Allowance, Rate};
+    ///
+    /// let limit = locker.limit("mails", Rate::new(100, std::time::Duration::from_secs(1)))?;
+    /// match limit.take(1).await? {
+    ///     Allowance::Allowed { left } => println!("go on, {left} left"),
+    ///     Allowance::Refused { retry_after } => println!("429, Retry-After: {retry_after:?}"),
+    ///     _ => {}
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn take(&self, tokens: u32) -> Result<Allowance, Error> {
+        self.check(tokens)?;
+        if self.ahead > 1 {
+            return self.take_from_stock(tokens).await;
+        }
+        let wish = Wish { least: tokens, most: tokens, within: Duration::ZERO };
+        Ok(match self.ask(wish).await? {
+            Said::Taken { left, .. } => Allowance::Allowed { left },
+            said => Allowance::Refused { retry_after: said.retry_after() },
+        })
+    }
+
+    /// Takes tokens that may still have to come back, if that takes at most `within`: the caller waits for
+    /// as long as the answer says, and goes on. Callers are served in the order in which they ask.
+    ///
+    /// # Errors
+    ///
+    /// As [`Limit::take`]; and [`Error::is_misuse`] if `within` is longer than 24 h.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the tokens may have been taken: they are not given back.
+    pub async fn reserve(&self, tokens: u32, within: Duration) -> Result<Booking, Error> {
+        self.check(tokens)?;
+        if within > WAIT_MAX {
+            let (longest, within) = (Units(WAIT_MAX), Units(within));
+            let what = format!("tokens can be reserved for at most {longest} ahead, not {within}");
+            return Err(self.site.misuse(what));
+        }
+        Ok(match self.ask(Wish { least: tokens, most: tokens, within }).await? {
+            Said::Taken { starts_in, .. } => Booking::Booked { starts_in },
+            said => Booking::Refused { retry_after: said.retry_after() },
+        })
+    }
+
+    /// Takes tokens, and waits until they are there: for at most `within`. One command, no polling.
+    ///
+    /// # Errors
+    ///
+    /// As [`Limit::reserve`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Limit::reserve`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    /// use leasehold::Rate;
+    ///
+    /// // One request every 200 ms over all processes.
+    /// let pace = locker.limit("crawler:example.org", Rate::new(5, Duration::from_secs(1)).burst(1))?;
+    /// while pace.pace(1, Duration::from_secs(60)).await?.is_allowed() {
+    ///     // fetch a page
+    /// #   break;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn pace(&self, tokens: u32, within: Duration) -> Result<Allowance, Error> {
+        match self.reserve(tokens, within).await? {
+            Booking::Booked { starts_in } => {
+                if !starts_in.is_zero() {
+                    sleep(starts_in).await;
+                }
+                Ok(Allowance::Allowed { left: 0 })
+            }
+            Booking::Refused { retry_after } => Ok(Allowance::Refused { retry_after }),
+        }
+    }
+
+    fn check(&self, tokens: u32) -> Result<(), Error> {
+        self.site.admit()?;
+        let most = self.share.tokens_max();
+        if (1..=most).contains(&tokens) {
+            return Ok(());
+        }
+        let each = if self.site.servers() > 1 { ", the share of each server" } else { "" };
+        Err(self.site.misuse(format!("between 1 and {most} tokens can be taken{each}, not {tokens}")))
+    }
+
+    /// One caller at a time, so that all callers wait for the same tokens.
+    async fn take_from_stock(&self, tokens: u32) -> Result<Allowance, Error> {
+        let mut stock = self.stock.lock().await;
+        let now = clock::now();
+        if stock.tokens >= tokens && now < stock.good_until {
+            stock.tokens -= tokens;
+            return Ok(Allowance::Allowed { left: stock.tokens });
+        }
+        let refused_for = stock.refused_until.since(now);
+        if stock.refused > 0 && tokens >= stock.refused && !refused_for.is_zero() {
+            return Ok(Allowance::Refused { retry_after: refused_for });
+        }
+        let most = self.ahead.max(tokens);
+        Ok(match self.ask(Wish { least: tokens, most, within: Duration::ZERO }).await? {
+            Said::Taken { tokens: taken, .. } => {
+                let good_for = self.rate.time_of(self.ahead).unwrap_or_default();
+                *stock = Stock {
+                    tokens: taken - tokens,
+                    good_until: now.after(good_for),
+                    ..Stock::default()
+                };
+                Allowance::Allowed { left: taken - tokens }
+            }
+            said => {
+                let retry_after = said.retry_after();
+                stock.refused = tokens;
+                stock.refused_until = now.after(retry_after);
+                Allowance::Refused { retry_after }
+            }
+        })
+    }
+
+    /// Asks servers one after the other until one of them has tokens; of their refusals the one that is
+    /// over first.
+    async fn ask(&self, wish: Wish) -> Result<Said, Error> {
+        let (asked_at, servers) = (clock::now(), self.site.servers());
+        let first = if servers > 1 { random_below(servers) } else { 0 };
+        let (mut refused, mut failures) = (None, Vec::new());
+        for server in (first..servers).chain(0..first) {
+            match self.ask_one(server, wish).await {
+                Ok(said @ Said::Taken { .. }) => {
+                    self.site.note("allowed", asked_at);
+                    return Ok(said);
+                }
+                Ok(Said::Other(rate)) => return Err(self.other(rate)),
+                Ok(said @ Said::Refused { after }) => {
+                    let is_sooner = |said: &Said| after < said.retry_after();
+                    refused = refused.filter(|before| !is_sooner(before)).or(Some(said));
+                }
+                Err(reason) => failures.push((server, reason)),
+            }
+        }
+        let Some(refused) = refused else {
+            self.site.note("failed", asked_at);
+            return Err(self.site.unserved(failures));
+        };
+        self.site.note("refused", asked_at);
+        Ok(refused)
+    }
+
+    async fn ask_one(&self, server: usize, wish: Wish) -> Result<Said, Reason> {
+        let key = self.site.key(SUFFIX);
+        let [count, period, burst] = self.share.arguments();
+        let [least, most] = [wish.least, wish.most].map(|tokens| tokens.to_string());
+        let within = wish.within.as_micros().to_string();
+        let words = [&count, &period, &burst, &least, &most, &within].map(String::as_bytes);
+        let [count, period, burst, least, most, within] = words;
+        let parameters = [b"1", &*key, count, period, burst, least, most, within];
+        self.site.ask(server, Purpose::Act, &SCRIPT, &parameters, |reply| Said::read(reply, wish)).await
+    }
+
+    fn other(&self, other: Rate) -> Error {
+        let (share, each) = match self.site.servers() {
+            1 => (self.share, ""),
+            _ => (self.share, ", as each server's share"),
+        };
+        self.site.misuse(format!(
+            "another limit is kept under this name, {other}, and not {share}{each}: give one rate \
+             everywhere, or another name"
+        ))
+    }
+}
+
+impl Said {
+    /// The reply of `limit.lua` to this wish; none where it cannot have it.
+    fn read(reply: &Frame, wish: Wish) -> Option<Self> {
+        let Frame::Array(items) = reply else { return None };
+        match items.get(1..)? {
+            [Frame::Bulk(word), Frame::Integer(tokens), Frame::Integer(wait), Frame::Integer(left)]
+                if word == "taken" =>
+            {
+                let tokens = u32::try_from(*tokens).ok()?;
+                let starts_in = micros(*wait).filter(|wait| *wait <= wish.within)?;
+                let left = u32::try_from(*left).ok()?;
+                let is_wanted = (wish.least..=wish.most).contains(&tokens);
+                is_wanted.then_some(Self::Taken { tokens, starts_in, left })
+            }
+            [Frame::Bulk(word), Frame::Integer(after)] if word == "refused" => {
+                Some(Self::Refused { after: micros(*after).filter(|after| !after.is_zero())? })
+            }
+            [Frame::Bulk(word), Frame::Bulk(rate)] if word == "other" => {
+                Some(Self::Other(Rate::parse(std::str::from_utf8(rate).ok()?)?))
+            }
+            _ => None,
+        }
+    }
+
+    fn retry_after(&self) -> Duration {
+        match self {
+            Self::Refused { after } => *after,
+            Self::Taken { .. } | Self::Other(_) => Duration::ZERO,
+        }
+    }
+}
+
+fn micros(number: i64) -> Option<Duration> {
+    u64::try_from(number).ok().map(Duration::from_micros)
+}
+
+fn random_below(end: usize) -> usize {
+    let random = usize::try_from(clock::random_bits() >> 32).unwrap_or(0);
+    random % end
+}
+
+impl std::fmt::Debug for Limit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Limit").field("rate", &self.rate).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

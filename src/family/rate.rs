@@ -1,0 +1,155 @@
+//! How many tokens come back in what time, and how many there are at most.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::policy::Units;
+
+/// Shorter periods are a mistake more often than a rate; the scripts count microseconds.
+const PERIOD_MIN: Duration = Duration::from_millis(1);
+/// How long it may take until all tokens are back: the longest that a key of a limit lasts.
+const REFILL_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// A rate of tokens: how many come back in a period, evenly over it, and how many there are at most.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use leasehold::Rate;
+///
+/// // One every 600 ms, and up to 20 at once after 12 s without any.
+/// let rate = Rate::new(100, Duration::from_secs(60)).burst(20);
+/// assert_eq!(rate.to_string(), "100 per 1 min with bursts of 20");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rate {
+    count: u32,
+    period: Duration,
+    burst: u32,
+}
+
+impl Rate {
+    /// `count` tokens per `period`, at least 1 and 1 ms. All of them may be taken at once after a period
+    /// without any: [`Rate::burst`] makes that fewer.
+    #[must_use]
+    pub const fn new(count: u32, period: Duration) -> Self {
+        Self { count, period, burst: count }
+    }
+
+    /// Sets how many tokens may be taken at once, after enough time without any: at least 1. In any span
+    /// of time, at most these and the rate's share of the span are let through.
+    #[must_use]
+    pub const fn burst(mut self, tokens: u32) -> Self {
+        self.burst = tokens;
+        self
+    }
+
+    /// How many tokens may be taken at once.
+    #[must_use]
+    pub const fn tokens_max(&self) -> u32 {
+        self.burst
+    }
+
+    /// What each of `servers` gives, so that all of them together give no more than this.
+    pub(super) fn shared_by(self, servers: usize) -> Result<Self, String> {
+        let servers = u32::try_from(servers).unwrap_or(u32::MAX);
+        if self.count == 0 || self.burst == 0 {
+            return Err(format!("a rate of {self} lets nothing through: both must be at least 1"));
+        }
+        if self.period < PERIOD_MIN {
+            let (least, period) = (Units(PERIOD_MIN), Units(self.period));
+            return Err(format!("the period of a rate must be at least {least}, not {period}"));
+        }
+        if self.burst < servers {
+            return Err(format!(
+                "a burst of {} cannot be shared by {servers} servers, which each decide alone: it must \
+                 be at least {servers}",
+                self.burst
+            ));
+        }
+        let period = self.period.saturating_mul(servers);
+        let share = Self { period, burst: self.burst / servers, ..self };
+        let refill = share.time_of(share.burst).filter(|refill| *refill <= REFILL_MAX);
+        if refill.is_none() || period > REFILL_MAX {
+            let longest = Units(REFILL_MAX);
+            return Err(format!("a rate of {self} takes longer than {longest} to refill"));
+        }
+        Ok(share)
+    }
+
+    /// In what time this many tokens come back, unless that is too long to be told.
+    pub(super) fn time_of(self, tokens: u32) -> Option<Duration> {
+        let nanos = self.period.as_nanos().checked_mul(tokens.into())?.div_ceil(self.count.into());
+        Some(Duration::from_nanos(u64::try_from(nanos).ok()?))
+    }
+
+    /// As scripts have it: count, period in microseconds (a fraction counts as a whole one), burst.
+    pub(super) fn arguments(self) -> [String; 3] {
+        let micros = self.period.as_nanos().div_ceil(1000);
+        [self.count.to_string(), micros.to_string(), self.burst.to_string()]
+    }
+
+    /// What a script says of another rate.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let mut numbers = text.split('/').map(str::parse::<u64>);
+        let mut next = || numbers.next()?.ok();
+        let (count, micros, burst) = (next()?, next()?, next()?);
+        let period = Duration::from_micros(micros);
+        let is_whole = numbers.next().is_none();
+        let small = |number| u32::try_from(number).ok();
+        is_whole.then_some(Self { count: small(count)?, period, burst: small(burst)? })
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { count, period, burst } = self;
+        write!(f, "{count} per {} with bursts of {burst}", Units(*period))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn what_servers_share_is_no_more_than_the_whole() {
+        let rate = Rate::new(10, SECOND).burst(7);
+        assert_eq!(rate.shared_by(1), Ok(rate));
+        assert_eq!(rate.shared_by(3), Ok(Rate { count: 10, period: SECOND * 3, burst: 2 }));
+        assert_eq!(Rate::parse("10/3000000/2"), rate.shared_by(3).ok());
+        assert_eq!(rate.arguments().join("/"), "10/1000000/7");
+        assert_eq!(rate.time_of(5), Some(SECOND / 2));
+    }
+
+    #[test]
+    fn rates_that_cannot_be_kept_are_refused_with_what_would_do() {
+        let refused = |rate: Rate, servers| rate.shared_by(servers).unwrap_err();
+        let nothing = " lets nothing through: both must be at least 1";
+        assert!(refused(Rate::new(0, SECOND), 1).ends_with(nothing));
+        assert!(refused(Rate::new(5, SECOND).burst(0), 1).ends_with(nothing));
+        assert_eq!(
+            refused(Rate::new(5, Duration::from_micros(999)), 1),
+            "the period of a rate must be at least 1 ms, not 999 µs"
+        );
+        assert_eq!(
+            refused(Rate::new(5, SECOND).burst(2), 3),
+            "a burst of 2 cannot be shared by 3 servers, which each decide alone: it must be at least 3"
+        );
+        let year = SECOND * 366 * 24 * 60 * 60;
+        assert!(Rate::new(1, year).shared_by(1).is_ok());
+        for rate in [Rate::new(1, year).burst(2), Rate::new(1, Duration::MAX), Rate::new(9, year * 2)] {
+            assert!(refused(rate, 1).ends_with("takes longer than 8784 h to refill"), "{rate}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_rate_is_not_read_as_one() {
+        for text in ["", "1/2", "1/2/3/4", "1/2/x", "-1/2/3", "5000000000/1/1"] {
+            assert_eq!(Rate::parse(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Where one primitive of one name is kept, and how its servers are asked.
+
+use std::sync::Arc;
+
+use leasehold_resp::Frame;
+
+use crate::clock;
+use crate::error::{Error, Kind, Report, ServerReport, Vote};
+use crate::lock::answer::Reason;
+use crate::lock::ask::note;
+use crate::lock::engine::Engine;
+use crate::lock::errand::{Errand, Purpose};
+use crate::lock::names::{Key, Names};
+use crate::policy::Moment;
+use crate::server::command::Command;
+use crate::server::place::Place;
+use crate::server::script::Script;
+use crate::stats::Primitive;
+
+/// See the module's documentation.
+#[derive(Clone)]
+pub(super) struct Site {
+    engine: Arc<Engine>,
+    names: Names,
+    primitive: Primitive,
+}
+
+impl Site {
+    pub(super) fn new(engine: Arc<Engine>, names: Names, primitive: Primitive) -> Self {
+        Self { engine, names, primitive }
+    }
+
+    /// How many servers there are.
+    pub(super) fn servers(&self) -> usize {
+        self.engine.places().len()
+    }
+
+    /// A key of the name, in its slot.
+    pub(super) fn key(&self, suffix: &[u8]) -> Key {
+        self.names.beside(suffix)
+    }
+
+    /// What `read` makes of one server's reply to a script; `parameters` are as
+    /// [`Command::Script`] has them.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the script may have been sent.
+    pub(super) async fn ask<T>(
+        &self,
+        server: usize,
+        purpose: Purpose,
+        script: &Script,
+        parameters: &[&[u8]],
+        read: impl FnOnce(&Frame) -> Option<T>,
+    ) -> Result<T, Reason> {
+        let place = &self.engine.places()[server];
+        let slot = place.slot(self.names.lock());
+        let command = Command::Script(script, parameters);
+        let errand = Errand { place, slot, purpose, command };
+        if self.servers() == 1 {
+            return errand.ask(read).await;
+        }
+        // Of several, one that does not answer is left out for a while.
+        let node = place.node(slot);
+        node.gate().admit().map_err(Reason::BreakerOpen)?;
+        let answer = errand.ask(read).await;
+        note(&node, answer.as_ref().err(), clock::now());
+        answer
+    }
+
+    /// Refuses whatever comes after a shutdown.
+    pub(super) fn admit(&self) -> Result<(), Error> {
+        if self.engine.is_shut_down() {
+            return Err(self.error(Kind::ShutDown, Report::default()));
+        }
+        Ok(())
+    }
+
+    /// Counts an answer to what was asked at `asked_at`, and tells the observer.
+    pub(super) fn note(&self, outcome: &'static str, asked_at: Moment) {
+        let took = clock::now().since(asked_at);
+        self.engine.meter().note_answered(self.primitive, self.names.lock(), outcome, took);
+    }
+
+    /// The caller asked for what cannot be.
+    pub(super) fn misuse(&self, what: String) -> Error {
+        self.error(Kind::Misuse(what), Report::default())
+    }
+
+    /// No server gave a usable answer: each of these, why not.
+    pub(super) fn unserved(&self, failures: impl IntoIterator<Item = (usize, Reason)>) -> Error {
+        let places = self.engine.places();
+        let failed = |(server, reason): (usize, Reason)| {
+            let place: &Place = &places[server];
+            let node = place.node(place.slot(self.names.lock()));
+            ServerReport {
+                server: node.endpoint().address.to_string(),
+                vote: Vote::Failed { kind: reason.kind(), reason: reason.to_string() },
+                round_trip: None,
+            }
+        };
+        let report = Report { servers: failures.into_iter().map(failed).collect() };
+        self.error(Kind::unserved(&report), report)
+    }
+
+    fn error(&self, kind: Kind, report: Report) -> Error {
+        Error::of(self.primitive.name(), kind, self.names.to_string(), report)
+    }
+}

@@ -1,0 +1,26 @@
+use std::fmt;
+
+/// What a [`Locker`](crate::Locker) offers beside locks: says which of it an
+/// [`Event::Answered`](crate::Event::Answered) is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Primitive {
+    /// [`Locker::limit`](crate::Locker::limit).
+    Limit,
+}
+
+impl Primitive {
+    /// As errors, metrics and logs call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Limit => "limit",
+        }
+    }
+}
+
+impl fmt::Display for Primitive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
