@@ -100,6 +100,10 @@ pub mod guide {
         #![doc = include_str!("../docs/guarantees.md")]
     }
 
+    pub mod family {
+        #![doc = include_str!("../docs/family.md")]
+    }
+
     pub mod pictures {
         //! A lease's life, a quorum, and a hand-over, in pictures.
         //!
@@ -131,7 +135,9 @@ pub use error::{Error, ErrorKind, FailureKind, Holder, Report, ServerReport, Vot
 #[cfg(feature = "examine")]
 pub use examine::{Check, Examination, Finding, ServerExamination, ServerKind, Severity};
 pub use family::{
+    idempotency::{Attempt, Idempotent, Outcome},
     limit::{Allowance, Booking, Limit},
+    once::{Once, Run, Slot, Turn},
     rate::Rate,
 };
 pub use lock::fencing::{Fenced, Fencing, FencingToken, Unfenced};

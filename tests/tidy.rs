@@ -148,8 +148,8 @@ fn the_readme_is_short_and_states_the_rust_version_of_the_manifest() {
 
 #[test]
 fn every_guarantee_names_tests_that_are_there() {
-    let path = "docs/guarantees.md";
-    enforce([(path, papers::check_guarantees(&read(path), read))]);
+    let pages = ["docs/guarantees.md", "docs/family.md"];
+    enforce(pages.map(|path| (path, papers::check_guarantees(&read(path), read))));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::doctor::Doctor;
 use crate::inspect::Inspect;
 use crate::limit::Limit;
 use crate::list::List;
+use crate::once::Once;
 use crate::pages::{Completions, Man};
 use crate::release::Release;
 use crate::servers::Servers;
@@ -31,6 +32,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Run(Run),
+    Once(Once),
     Limit(Limit),
     Doctor(Doctor),
     Bench(Bench),

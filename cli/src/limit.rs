@@ -69,7 +69,7 @@ impl Limit {
                 }
                 Ok(self.conflict_exit_code)
             }
-            _ => succeed_as(&self.words),
+            _ => succeed_as(&self.words, []),
         }
     }
 }

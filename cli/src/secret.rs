@@ -23,6 +23,7 @@ pub fn hide(args: &mut Args) {
     let words: Vec<OsString> = env::args_os().collect();
     let ours = match &args.command {
         args::Command::Run(run) => words.len() - run.words.len(),
+        args::Command::Once(once) => words.len() - once.words.len(),
         args::Command::Limit(limit) => words.len() - limit.words.len(),
         _ => words.len(),
     };

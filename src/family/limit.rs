@@ -241,7 +241,9 @@ impl Limit {
             return Ok(());
         }
         let each = if self.site.servers() > 1 { ", the share of each server" } else { "" };
-        Err(self.site.misuse(format!("between 1 and {most} tokens can be taken{each}, not {tokens}")))
+        Err(self
+            .site
+            .misuse(format!("between 1 and {most} tokens can be taken{each}, not {tokens}")))
     }
 
     /// One caller at a time, so that all callers wait for the same tokens.
@@ -312,7 +314,9 @@ impl Limit {
         let words = [&count, &period, &burst, &least, &most, &within].map(String::as_bytes);
         let [count, period, burst, least, most, within] = words;
         let parameters = [b"1", &*key, count, period, burst, least, most, within];
-        self.site.ask(server, Purpose::Act, &SCRIPT, &parameters, |reply| Said::read(reply, wish)).await
+        self.site
+            .ask(server, Purpose::Act, &SCRIPT, &parameters, |reply| Said::read(reply, wish))
+            .await
     }
 
     fn other(&self, other: Rate) -> Error {
@@ -332,9 +336,12 @@ impl Said {
     fn read(reply: &Frame, wish: Wish) -> Option<Self> {
         let Frame::Array(items) = reply else { return None };
         match items.get(1..)? {
-            [Frame::Bulk(word), Frame::Integer(tokens), Frame::Integer(wait), Frame::Integer(left)]
-                if word == "taken" =>
-            {
+            [
+                Frame::Bulk(word),
+                Frame::Integer(tokens),
+                Frame::Integer(wait),
+                Frame::Integer(left),
+            ] if word == "taken" => {
                 let tokens = u32::try_from(*tokens).ok()?;
                 let starts_in = micros(*wait).filter(|wait| *wait <= wish.within)?;
                 let left = u32::try_from(*left).ok()?;

@@ -5,6 +5,12 @@
 //! first called, and nothing is registered anywhere: a program that does not use a primitive does not have
 //! its code.
 
+pub(crate) mod idempotency;
 pub(crate) mod limit;
+pub(crate) mod once;
 pub(crate) mod rate;
+#[cfg(test)]
+mod simulated;
 mod site;
+mod stint;
+mod vigil;

@@ -141,7 +141,9 @@ mod tests {
         );
         let year = SECOND * 366 * 24 * 60 * 60;
         assert!(Rate::new(1, year).shared_by(1).is_ok());
-        for rate in [Rate::new(1, year).burst(2), Rate::new(1, Duration::MAX), Rate::new(9, year * 2)] {
+        for rate in
+            [Rate::new(1, year).burst(2), Rate::new(1, Duration::MAX), Rate::new(9, year * 2)]
+        {
             assert!(refused(rate, 1).ends_with("takes longer than 8784 h to refill"), "{rate}");
         }
     }

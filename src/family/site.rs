@@ -1,9 +1,11 @@
 //! Where one primitive of one name is kept, and how its servers are asked.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use leasehold_resp::Frame;
 
+use super::vigil::{Closed, Vigil};
 use crate::clock;
 use crate::error::{Error, Kind, Report, ServerReport, Vote};
 use crate::lock::answer::Reason;
@@ -11,7 +13,7 @@ use crate::lock::ask::note;
 use crate::lock::engine::Engine;
 use crate::lock::errand::{Errand, Purpose};
 use crate::lock::names::{Key, Names};
-use crate::policy::Moment;
+use crate::policy::{Loss, Moment, Term};
 use crate::server::command::Command;
 use crate::server::place::Place;
 use crate::server::script::Script;
@@ -33,6 +35,11 @@ impl Site {
     /// How many servers there are.
     pub(super) fn servers(&self) -> usize {
         self.engine.places().len()
+    }
+
+    /// The locker was shut down.
+    pub(super) fn shut_down(&self, _: Closed) -> Error {
+        self.error(Kind::ShutDown, Report::default())
     }
 
     /// A key of the name, in its slot.
@@ -69,12 +76,44 @@ impl Site {
         answer
     }
 
+    /// As [`Site::ask`] of the one server, and once more where the first reply does not come: of a script
+    /// that says the same to a second delivery.
+    pub(super) async fn ask_twice<T>(
+        &self,
+        purpose: Purpose,
+        script: &Script,
+        parameters: &[&[u8]],
+        read: fn(&Frame) -> Option<T>,
+    ) -> Result<T, Reason> {
+        match self.ask(0, purpose, script, parameters, read).await {
+            Err(Reason::NoReply(_)) => self.ask(0, purpose, script, parameters, read).await,
+            answer => answer,
+        }
+    }
+
+    /// Somebody who waits for this key to change, at the one server.
+    pub(super) fn vigil(&self, key: &Key) -> Vigil {
+        Vigil::new(Arc::clone(&self.engine), key, self.engine.places()[0].slot(self.names.lock()))
+    }
+
+    /// The terms of a lease that lasts for this long.
+    pub(super) fn term(&self, ttl: Duration) -> Result<Term, Error> {
+        Term::new(ttl, None).map_err(|wrong| self.misuse(wrong.to_string()))
+    }
+
+    /// Refuses several servers, on which there is no answer: `what` says so.
+    pub(super) fn admit_one_server(&self, what: &str) -> Result<(), Error> {
+        match self.servers() {
+            1 => Ok(()),
+            servers => Err(self.misuse(format!(
+                "{what} among {servers} servers: connect to one server, a Cluster or a Sentinel service"
+            ))),
+        }
+    }
+
     /// Refuses whatever comes after a shutdown.
     pub(super) fn admit(&self) -> Result<(), Error> {
-        if self.engine.is_shut_down() {
-            return Err(self.error(Kind::ShutDown, Report::default()));
-        }
-        Ok(())
+        if self.engine.is_shut_down() { Err(self.shut_down(Closed)) } else { Ok(()) }
     }
 
     /// Counts an answer to what was asked at `asked_at`, and tells the observer.
@@ -102,6 +141,16 @@ impl Site {
         };
         let report = Report { servers: failures.into_iter().map(failed).collect() };
         self.error(Kind::unserved(&report), report)
+    }
+
+    /// Too little is left of the lease of what was started.
+    pub(super) fn too_late(&self) -> Error {
+        self.error(Kind::TooLate, Report::default())
+    }
+
+    /// The lease of what was started has ended.
+    pub(super) fn lost(&self, why: Loss) -> Error {
+        self.error(Kind::Lost(why), Report::default())
     }
 
     fn error(&self, kind: Kind, report: Report) -> Error {

@@ -170,7 +170,7 @@ impl Core {
     }
 
     /// The watches of all servers, which are one.
-    pub(super) fn watchers(&self) -> &Arc<Watchers> {
+    pub(crate) fn watchers(&self) -> &Arc<Watchers> {
         &self.watchers
     }
 
@@ -195,7 +195,7 @@ impl Core {
     }
 
     /// Waits until it is shut down.
-    pub(super) async fn closed(&self) {
+    pub(crate) async fn closed(&self) {
         // Made before the look: from here on it is told, polled or not.
         let told = self.shut_down.notified();
         if !self.is_shut_down() {

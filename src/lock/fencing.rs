@@ -16,6 +16,10 @@ use std::fmt;
 pub struct FencingToken(u64);
 
 impl FencingToken {
+    pub(crate) fn new(number: u64) -> Self {
+        Self(number)
+    }
+
     /// The number.
     #[must_use]
     pub fn get(self) -> u64 {

@@ -6,13 +6,13 @@ use std::task::Poll;
 
 use crate::box_future::BoxFuture;
 
-pub(super) enum First<A, B> {
+pub(crate) enum First<A, B> {
     One(A),
     Other(B),
 }
 
 /// The output of whichever future is ready first; of `one`, if both are. The other is dropped.
-pub(super) async fn race<A: Future, B: Future>(one: A, other: B) -> First<A::Output, B::Output> {
+pub(crate) async fn race<A: Future, B: Future>(one: A, other: B) -> First<A::Output, B::Output> {
     let (mut one, mut other) = (pin!(one), pin!(other));
     poll_fn(|context| {
         if let Poll::Ready(output) = one.as_mut().poll(context) {

@@ -1,10 +1,13 @@
 //! What there is beside locks.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Locker;
 use crate::error::Error;
+use crate::family::idempotency::Idempotent;
 use crate::family::limit::Limit;
+use crate::family::once::{Once, Slot};
 use crate::family::rate::Rate;
 
 impl Locker {
@@ -39,5 +42,58 @@ impl Locker {
     /// ```
     pub fn limit(&self, name: impl AsRef<[u8]>, rate: Rate) -> Result<Limit, Error> {
         Limit::new(Arc::clone(&self.engine), self.name(name.as_ref())?, rate)
+    }
+
+    /// A scheduled job that every process may ask to run, and one of them does: at most once in each slot, or
+    /// at least once, as [`Once::at_least_once`] chooses.
+    ///
+    /// The server's clock says which slot is due, so it does not matter which clocks are late. Nothing has to
+    /// be held until the slot is over, and a job has one key however many slots it has:
+    /// [what is promised](crate::guide::family#jobs). [`Locker::lock`] says which names are valid.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_misuse`] for an invalid name, or for a slot before 1970; for the slots of a period below
+    /// 1 ms or above 7 days; and with several servers.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// use std::convert::Infallible;
+    /// use std::time::Duration;
+    /// use leasehold::{Slot, Turn};
+    ///
+    /// let minutely = locker.once("clean-up", Slot::every(Duration::from_secs(60)))?;
+    /// loop {
+    ///     let turn = minutely.run(async |_| Ok::<_, Infallible>(println!("cleaning up"))).await?;
+    ///     let (Turn::Ran { next_in, .. } | Turn::Taken { next_in, .. }) = turn else { continue };
+    ///     tokio::time::sleep(next_in.unwrap_or_default()).await;
+    /// }
+    /// # }
+    /// ```
+    pub fn once(&self, job: impl AsRef<[u8]>, slot: Slot) -> Result<Once, Error> {
+        Once::new(Arc::clone(&self.engine), self.name(job.as_ref())?, slot)
+    }
+
+    /// A request that is carried out once for its `key`: a retry of it is answered with the result, for as long
+    /// as `keep` says.
+    ///
+    /// `fingerprint` is what two requests of one key have to have in common, a digest of the body for one: at
+    /// most 256 bytes. The result is kept for `keep` from the end of the work, 1 s to 366 days:
+    /// [what is promised](crate::guide::family#idempotency-keys). [`Locker::lock`] says which names are valid.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_misuse`] for an invalid name, a fingerprint that is too long, or a time outside these bounds;
+    /// and with several servers.
+    pub fn idempotent(
+        &self,
+        key: impl AsRef<[u8]>,
+        fingerprint: impl AsRef<[u8]>,
+        keep: Duration,
+    ) -> Result<Idempotent, Error> {
+        let names = self.name(key.as_ref())?;
+        Idempotent::new(Arc::clone(&self.engine), names, fingerprint.as_ref(), keep)
     }
 }

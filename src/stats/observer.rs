@@ -104,8 +104,9 @@ pub enum Event<'a> {
         primitive: Primitive,
         /// Its name, with the locker's prefix.
         name: &'a [u8],
-        /// What it answered, in a word: `allowed` or `refused` of a limit, and `failed` of any that got
-        /// no usable answer from its servers.
+        /// What it answered, in a word: of a limit `allowed` or `refused`; of a job that runs once
+        /// `claimed`, `taken`, `running` or `early`; of an idempotency key `started`, `done`, `running` or
+        /// `other`; and `failed` of any without a usable answer.
         outcome: &'static str,
         /// From the question to the answer.
         took: Duration,

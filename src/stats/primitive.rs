@@ -7,6 +7,10 @@ use std::fmt;
 pub enum Primitive {
     /// [`Locker::limit`](crate::Locker::limit).
     Limit,
+    /// [`Locker::once`](crate::Locker::once).
+    Once,
+    /// [`Locker::idempotent`](crate::Locker::idempotent).
+    Idempotency,
 }
 
 impl Primitive {
@@ -15,6 +19,8 @@ impl Primitive {
     pub fn name(self) -> &'static str {
         match self {
             Self::Limit => "limit",
+            Self::Once => "once",
+            Self::Idempotency => "idempotency key",
         }
     }
 }

@@ -7,7 +7,7 @@ mod moving;
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use leasehold::{Error, Guard, Locker, Loss};
+use leasehold::{Error, Guard, Locker, Loss, Rate, Slot};
 use leasehold_testing::rights::{self, PREFIX};
 use leasehold_testing::{Fleet, RedisServer, eventually, soon};
 
@@ -155,6 +155,28 @@ async fn another_database_needs_one_right_more() {
     let locker = connect(&url, LONG).await.unwrap();
     take(&locker, "a").await.release().await.unwrap();
     assert_content(&locker);
+}
+
+#[tokio::test]
+async fn what_there_is_beside_locks_needs_its_keys() {
+    let (fenced, own) = (rights::of("fenced"), rights::row("family"));
+    let server = server_with(&fenced);
+    let locker = locker(&server, LONG).await;
+    let ask = async || {
+        let rate = Rate::new(9, LONG);
+        let mut failed = Vec::new();
+        failed.extend(locker.limit("a", rate).unwrap().take(1).await.err());
+        let job = locker.once("a", Slot::every(LONG)).unwrap().at_least_once(LONG).unwrap();
+        failed.extend(job.run(async |_| Ok::<_, ()>(())).await.err());
+        let request = locker.idempotent("a", "", LONG).unwrap();
+        failed.extend(request.run(async |_| Ok::<_, ()>("")).await.err());
+        failed
+    };
+    let failed = soon("three refusals", ask()).await;
+    assert!(failed.len() == 3 && failed.iter().all(Error::is_auth), "{failed:?}");
+    rights::grant(&server, &[fenced, own].concat());
+    let failed = soon("three answers", ask()).await;
+    assert!(failed.is_empty(), "{failed:?}");
 }
 
 #[cfg(feature = "inspect")]

@@ -27,7 +27,8 @@ async fn drain(limit: &Limit) -> (u32, Duration) {
 
 fn calls(server: &RedisServer, command: &str) -> u64 {
     let stats = server.cli_text(&["INFO", "commandstats"]);
-    let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+    let line =
+        stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
     line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
 }
 

@@ -16,6 +16,7 @@ mod examples;
 mod faults;
 mod harness;
 mod holding;
+mod idempotent;
 mod lease;
 mod limit;
 mod lock;
@@ -27,6 +28,7 @@ mod metrics;
 #[cfg(all(feature = "metrics", feature = "tracing"))]
 mod migration;
 mod old_servers;
+mod once;
 mod order;
 mod redlock;
 mod redlock_faults;

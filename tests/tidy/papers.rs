@@ -87,11 +87,17 @@ fn rust_versions(line: &str) -> impl Iterator<Item = String> {
     versions.into_iter()
 }
 
-/// Each line of the table names tests as `file: name`, and they are there: `read` gives a file's text.
-pub(crate) fn check_guarantees(table: &str, read: impl Fn(&str) -> String) -> Vec<Finding> {
+/// Each line of the tables of claims names tests as `file: name`, and they are there: `read` gives a
+/// file's text.
+pub(crate) fn check_guarantees(page: &str, read: impl Fn(&str) -> String) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let lines = (1..).zip(table.lines()).filter(|(_, line)| line.starts_with("| "));
-    for (line, text) in lines.skip(1) {
+    let mut is_of_claims = false;
+    for (line, text) in (1..).zip(page.lines()) {
+        let is_head = text.ends_with("| Shown by |");
+        is_of_claims = is_head || is_of_claims && text.starts_with('|');
+        if !is_of_claims || is_head || text.starts_with("|-") {
+            continue;
+        }
         let quoted = text.split('`').skip(1).step_by(2);
         let tests: Vec<_> = quoted.filter_map(|test| test.split_once(".rs: ")).collect();
         if tests.is_empty() {
@@ -221,6 +227,7 @@ mod tests {
         };
         assert_eq!(check("`tests/a.rs: it_is_so`"), []);
         assert_eq!(check("nobody").len(), 1);
+        assert_eq!(check_guarantees("| Name | Key |\n|---|---|\n| x | y |\n", read), []);
         let rule = "there is no test it_is in tests/a.rs";
         assert_eq!(check("`tests/a.rs: it_is_so`, `tests/a.rs: it_is`"), [Finding::new(5, rule)]);
     }

@@ -1,4 +1,4 @@
-//! `leasehold limit`, against real servers.
+//! `leasehold limit` and `leasehold once`, against real servers.
 
 use leasehold_testing::RedisServer;
 
@@ -45,4 +45,23 @@ async fn another_rate_and_a_wrong_command_line_have_codes_of_their_own() {
         let done = output(&mut leasehold(&server.url(), words)).await;
         assert_eq!(code(&done), expected, "{words:?}: {done:?}");
     }
+}
+
+#[tokio::test]
+async fn of_many_hosts_one_runs_the_command_of_a_slot() {
+    let server = RedisServer::start();
+    let script = "echo $LEASEHOLD_NAME $LEASEHOLD_SLOT; exit 7";
+    let words = ["once", "-E", "42", "nightly", "168h", "--", "sh", "-c", script];
+    let done = output(&mut leasehold(&server.url(), &words)).await;
+    assert_eq!(code(&done), 7, "{done:?}");
+    let said = stdout(&done);
+    let slot: u64 = said.trim().strip_prefix("nightly ").unwrap().parse().unwrap();
+    assert_eq!(slot % (7 * 86_400), 0, "a week, counted from 1970");
+    for _ in 0..3 {
+        let taken = output(&mut leasehold(&server.url(), &words)).await;
+        assert_eq!((code(&taken), stdout(&taken)), (42, String::new()));
+    }
+    let wrong = output(&mut leasehold(&server.url(), &["once", "nightly", "200h"])).await;
+    assert_eq!(code(&wrong), 78, "{wrong:?}");
+    assert_eq!(code(&output(&mut leasehold(&server.url(), &["once", "nightly"])).await), 64);
 }

@@ -1,0 +1,43 @@
+//! A payment whose client tries again when the answer does not come, and is not charged twice.
+//!
+//! `cargo run --example idempotency [redis://host:port]`; the URL may also stand in LEASEHOLD_URL.
+
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+
+use std::time::Duration;
+
+use leasehold::{Attempt, Error, Locker, Outcome};
+
+/// How long a client may come back with the same key.
+const KEEP: Duration = Duration::from_secs(24 * 60 * 60);
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let given = std::env::args().nth(1).or_else(|| std::env::var("LEASEHOLD_URL").ok());
+    let url = given.unwrap_or_else(|| "redis://127.0.0.1:6379".to_owned());
+    let locker = Locker::connect(&url).await?;
+    let key = format!("example:payment:{}", std::process::id());
+    for body in ["42 EUR to bob", "42 EUR to bob", "7000 EUR to mallory"] {
+        println!("POST {body}: {}", post(&locker, &key, body).await?);
+    }
+    Ok(())
+}
+
+/// The answer to a request that has this idempotency key. A body of any length is compared by a digest.
+async fn post(locker: &Locker, key: &str, body: &str) -> Result<String, Error> {
+    let request = locker.idempotent(key, body, KEEP)?.wait_at_most(Duration::from_secs(5));
+    Ok(match request.run(async |attempt| charge(attempt, body)).await? {
+        Outcome::Ran(receipt) => format!("201 {}", String::from_utf8_lossy(&receipt)),
+        Outcome::Done(receipt) => format!("200 {}, as before", String::from_utf8_lossy(&receipt)),
+        Outcome::Running { left } => format!("409, try again in {left:?}"),
+        Outcome::Other => "422, the key belongs to another payment".to_owned(),
+        Outcome::Failed(error) => format!("402 {error}"),
+        _ => "500".to_owned(),
+    })
+}
+
+/// The bank refuses an attempt whose token is lower than one that it has seen.
+fn charge(attempt: &Attempt, body: &str) -> Result<String, &'static str> {
+    println!("charging {body}, attempt {}, under token {}", attempt.number, attempt.fence);
+    Ok("receipt 1".to_owned())
+}

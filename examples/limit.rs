@@ -1,0 +1,38 @@
+//! A crawler on many hosts that together ask a site no more often than it bears.
+//!
+//! `cargo run --example limit [redis://host:port]`, in as many terminals as you like; the URL may also
+//! stand in LEASEHOLD_URL. However many run, they fetch five pages a second together.
+
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+
+use std::time::Duration;
+
+use leasehold::{Allowance, Error, Locker, Rate};
+
+const SECOND: Duration = Duration::from_secs(1);
+/// Longer than any queue should be.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let given = std::env::args().nth(1).or_else(|| std::env::var("LEASEHOLD_URL").ok());
+    let url = given.unwrap_or_else(|| "redis://127.0.0.1:6379".to_owned());
+    let locker = Locker::connect(&url).await?;
+
+    // Evenly: one each 200 ms. The server books the next free moment, and the caller sleeps until then.
+    let pace = locker.limit("example:crawler", Rate::new(5, SECOND).burst(1))?;
+    for page in 1..=5 {
+        match pace.pace(1, PATIENCE).await? {
+            Allowance::Refused { retry_after } => println!("too long a queue: {retry_after:?}"),
+            _ => println!("page {page} is fetched"),
+        }
+    }
+
+    // Without waiting, as a service does: whoever asks too often is told when to come back.
+    let logins = locker.limit("example:logins:alice", Rate::new(3, PATIENCE))?;
+    while let Allowance::Allowed { left } = logins.take(1).await? {
+        println!("a login is tried, {left} left");
+    }
+    println!("429 Too Many Requests");
+    Ok(())
+}

@@ -1,0 +1,264 @@
+//! A request that is carried out once for its key, and answered with its result from then on
+//! (`scripts/begin.lua` says how).
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use leasehold_resp::{Decimal, Frame};
+
+use super::site::Site;
+use super::stint::Stint;
+use crate::clock;
+use crate::error::Error;
+use crate::lock::engine::Engine;
+use crate::lock::errand::Purpose;
+use crate::lock::fencing::FencingToken;
+use crate::lock::names::{Key, Names};
+use crate::lock::owner::Owner;
+use crate::policy::{Moment, Term, Units};
+use crate::server::script::Script;
+use crate::stats::Primitive;
+
+static SCRIPT: LazyLock<Script> =
+    LazyLock::new(|| Script::on_demand(include_str!("../../scripts/begin.lua")));
+const SUFFIX: &[u8] = b":idempotent";
+/// More than any digest has: who has more to compare, gives a digest of it.
+const FINGERPRINT_BYTES_MAX: usize = 256;
+/// Half of what a server's reply may have in one text. More belongs elsewhere, and its address here.
+const RESULT_BYTES_MAX: usize = 32 * 1024;
+const KEEP_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+/// Longer than most requests take, and not longer than a client waits that was cut off.
+const TTL: Duration = Duration::from_secs(10);
+
+/// A request under an idempotency key, by [`Locker::idempotent`](crate::Locker::idempotent).
+#[must_use = "the request is carried out only if it is run"]
+pub struct Idempotent {
+    site: Site,
+    fingerprint: Box<[u8]>,
+    keep: Duration,
+    term: Term,
+    wait: Duration,
+}
+
+/// What came of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome<E> {
+    /// It was carried out here, with this result.
+    Ran(Bytes),
+    /// It was carried out before, with this result.
+    Done(Bytes),
+    /// It was tried here and failed. Another caller may try again at once.
+    Failed(E),
+    /// Another caller carries it out.
+    Running {
+        /// For how long its lease is good, unless it is renewed.
+        left: Duration,
+    },
+    /// Another request has the same key: its fingerprint differs.
+    Other,
+}
+
+/// An attempt to carry a request out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Attempt {
+    /// How often the request was started, this attempt included. Above 1, an earlier attempt may have done
+    /// a part of it.
+    pub number: u64,
+    /// Rises with every attempt: a resource that checks it refuses the late writes of an earlier one.
+    pub fence: FencingToken,
+}
+
+/// What a server says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Said {
+    Started(Attempt),
+    Done(Bytes),
+    Running(Duration),
+    Other,
+}
+
+impl Idempotent {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        names: Names,
+        fingerprint: &[u8],
+        keep: Duration,
+    ) -> Result<Self, Error> {
+        let site = Site::new(engine, names, Primitive::Idempotency);
+        site.admit_one_server("no result is agreed on")?;
+        if fingerprint.len() > FINGERPRINT_BYTES_MAX {
+            let (most, len) = (FINGERPRINT_BYTES_MAX, fingerprint.len());
+            let what =
+                format!("a fingerprint must be at most {most} bytes, not {len}: give a digest");
+            return Err(site.misuse(what));
+        }
+        if keep < Duration::from_secs(1) || keep > KEEP_MAX {
+            let (longest, keep) = (Units(KEEP_MAX), Units(keep));
+            let what = format!("a result must be kept for between 1 s and {longest}, not {keep}");
+            return Err(site.misuse(what));
+        }
+        let term = site.term(TTL)?;
+        Ok(Self { site, fingerprint: fingerprint.into(), keep, term, wait: Duration::ZERO })
+    }
+
+    /// Sets how long an attempt that is cut off or ends without a result keeps others from trying again:
+    /// 10 s without it. It is renewed while the work runs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_misuse`] for a TTL below 10 ms or above 24 h.
+    pub fn ttl(mut self, ttl: Duration) -> Result<Self, Error> {
+        self.term = self.site.term(ttl)?;
+        Ok(self)
+    }
+
+    /// Waits until another caller has carried the request out, or cannot any more, for at most `wait`. The
+    /// server tells of it.
+    pub fn wait_at_most(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// Carries the request out, unless that was done before, or another caller does it now.
+    ///
+    /// The result has at most 32 KiB. If `work` fails, another caller may try again at once, and the error is
+    /// in [`Outcome::Failed`].
+    ///
+    /// # Errors
+    ///
+    /// As a request for a lock, where the server has no usable answer: before the work, or behind it, when
+    /// whether its result is kept is not known, so that others may repeat it after the TTL.
+    /// [`Error::is_lost`] if the lease ended: the work was dropped, or another attempt began before the server
+    /// had its result. [`Error::is_misuse`] for a result that is too long: it is not kept.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the work has been done in part; others can repeat it once the TTL is over.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn charge(_: leasehold::FencingToken) -> Result<Vec<u8>, std::io::Error> { Ok(vec![]) }
+    /// # async fn example(locker: leasehold::Locker, body: &[u8]) -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    /// use leasehold::Outcome;
+    ///
+    /// let day = Duration::from_secs(86_400);
+    /// let request = locker.idempotent("payment:8f2c", body, day)?;
+    /// match request.run(async |attempt| charge(attempt.fence).await).await? {
+    ///     Outcome::Ran(receipt) | Outcome::Done(receipt) => println!("200 {receipt:?}"),
+    ///     Outcome::Running { left } => println!("409, Retry-After: {left:?}"),
+    ///     Outcome::Other => println!("422, the key was used for another request"),
+    ///     Outcome::Failed(error) => println!("500 {error}"),
+    ///     _ => {}
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn run<R: Into<Bytes>, E>(
+        &self,
+        work: impl AsyncFnOnce(&Attempt) -> Result<R, E>,
+    ) -> Result<Outcome<E>, Error> {
+        self.site.admit()?;
+        let (owner, key) = (Owner::fresh(None, None), self.site.key(SUFFIX));
+        let (said, asked_at) = self.begin(&owner, &key).await?;
+        let attempt = match said {
+            Said::Started(attempt) => attempt,
+            Said::Done(result) => return Ok(Outcome::Done(result)),
+            Said::Running(left) => return Ok(Outcome::Running { left }),
+            Said::Other => return Ok(Outcome::Other),
+        };
+        let mut stint = Stint::begun(&self.site, &key, &owner, (self.term, self.keep), asked_at);
+        let result: Bytes = match stint.carry(work(&attempt)).await? {
+            Ok(result) => result.into(),
+            Err(error) => {
+                stint.give_up().await;
+                return Ok(Outcome::Failed(error));
+            }
+        };
+        if result.len() > RESULT_BYTES_MAX {
+            let (most, len) = (RESULT_BYTES_MAX, result.len());
+            let what =
+                format!("the result must be at most {most} bytes, not {len}: it is not kept");
+            return Err(self.site.misuse(what));
+        }
+        stint.finish(&result).await?;
+        Ok(Outcome::Ran(result))
+    }
+
+    /// What the server says, as soon as nobody else carries the request out or the wait is over; and when it
+    /// was asked.
+    async fn begin(&self, owner: &Owner, key: &Key) -> Result<(Said, Moment), Error> {
+        let began_at = clock::now();
+        let until = began_at.after(self.wait);
+        let (ttl, keep) = (Decimal::new(self.term.ttl_ms()), self.keep.as_millis().to_string());
+        let parameters = [b"1", &**key, owner.value(), &self.fingerprint, &ttl, keep.as_bytes()];
+        let mut vigil = (!self.wait.is_zero()).then(|| self.site.vigil(key));
+        let purpose = if vigil.is_some() { Purpose::Watch } else { Purpose::Act };
+        loop {
+            if let Some(vigil) = &vigil {
+                vigil.rearm();
+            }
+            let asked_at = clock::now();
+            let said = self.site.ask_twice(purpose, &SCRIPT, &parameters, Said::read).await;
+            let left = until.since(clock::now());
+            match (&said, &mut vigil) {
+                (Ok(Said::Running(lease)), Some(vigil)) if !left.is_zero() => {
+                    let rested = vigil.rest(left.min(*lease)).await;
+                    rested.map_err(|closed| self.site.shut_down(closed))?;
+                }
+                _ => {
+                    self.site.note(outcome_of(said.as_ref().ok()), began_at);
+                    let said = said.map_err(|reason| self.site.unserved([(0, reason)]))?;
+                    return Ok((said, asked_at));
+                }
+            }
+        }
+    }
+}
+
+fn outcome_of(said: Option<&Said>) -> &'static str {
+    match said {
+        Some(Said::Started(_)) => "started",
+        Some(Said::Done(_)) => "done",
+        Some(Said::Running(_)) => "running",
+        Some(Said::Other) => "other",
+        None => "failed",
+    }
+}
+
+impl Said {
+    /// The reply of `begin.lua`.
+    fn read(reply: &Frame) -> Option<Self> {
+        let Frame::Array(items) = reply else { return None };
+        match items.get(1..)? {
+            [Frame::Bulk(word), Frame::Integer(number @ 1..), Frame::Bulk(token)]
+                if word == "started" =>
+            {
+                let token = std::str::from_utf8(token).ok()?.parse().ok()?;
+                let number = u64::try_from(*number).ok()?;
+                Some(Self::Started(Attempt { number, fence: FencingToken::new(token) }))
+            }
+            [Frame::Bulk(word), Frame::Bulk(result)] if word == "done" => {
+                Some(Self::Done(result.clone()))
+            }
+            [Frame::Bulk(word), Frame::Integer(left @ 1..)] if word == "running" => {
+                Some(Self::Running(Duration::from_millis(u64::try_from(*left).ok()?)))
+            }
+            [Frame::Bulk(word)] if word == "other" => Some(Self::Other),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Debug for Idempotent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Idempotent").field("keep", &self.keep).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

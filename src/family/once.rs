@@ -1,0 +1,300 @@
+//! A scheduled job that every process asks to run, and one of them does (`scripts/once.lua` says how).
+//!
+//! At most once, a claim is all that there is: nothing is held while the job runs, and nothing after it. At
+//! least once, the run has a lease, and a slot whose lease ended before its run did is claimed again.
+
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use leasehold_resp::{Decimal, Frame};
+
+use super::site::Site;
+use super::stint::Stint;
+use crate::clock;
+use crate::error::Error;
+use crate::lock::engine::Engine;
+use crate::lock::errand::Purpose;
+use crate::lock::names::Names;
+use crate::lock::owner::Owner;
+use crate::policy::{Term, Units};
+use crate::server::script::Script;
+use crate::stats::Primitive;
+
+static SCRIPT: LazyLock<Script> =
+    LazyLock::new(|| Script::on_demand(include_str!("../../scripts/once.lua")));
+const SUFFIX: &[u8] = b":once";
+/// A slot of this age is not run any more, and a job's last slot is remembered for as long, as the script
+/// has it.
+const OPEN_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// A slot of a schedule: when a job is to run.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use leasehold::Slot;
+///
+/// let hourly = Slot::every(Duration::from_secs(3600)); // at the full hour, UTC
+/// # let _ = hourly;
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Slot(When);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum When {
+    At(SystemTime),
+    Every(Duration),
+}
+
+impl Slot {
+    /// The slot of this time, which is due from then on, by the server's clock, for seven days. Milliseconds
+    /// count: every process has to give the same time.
+    #[must_use]
+    pub const fn at(time: SystemTime) -> Self {
+        Self(When::At(time))
+    }
+
+    /// The latest slot by the server's clock of a grid that begins in 1970: 1 ms to 7 days, in whole
+    /// milliseconds. No clock of a client has a part in it.
+    #[must_use]
+    pub const fn every(period: Duration) -> Self {
+        Self(When::Every(period))
+    }
+
+    /// As the script has it: the slot, or nothing, and the period.
+    fn arguments(self) -> Result<(String, String), String> {
+        match self.0 {
+            When::At(time) => match time.duration_since(UNIX_EPOCH) {
+                Ok(since) if since.as_millis() < 1 << 52 => {
+                    Ok((since.as_millis().to_string(), "0".to_owned()))
+                }
+                _ => Err("the time of a slot must be after 1970, and not far beyond".to_owned()),
+            },
+            When::Every(period) if period < Duration::from_millis(1) || period > OPEN_FOR => {
+                let (longest, period) = (Units(OPEN_FOR), Units(period));
+                let what = "the period of a schedule must be between 1 ms and";
+                Err(format!("{what} {longest}, not {period}: use Slot::at for a longer one"))
+            }
+            When::Every(period) => Ok((String::new(), period.as_millis().to_string())),
+        }
+    }
+}
+
+/// A job that runs once in a slot, by [`Locker::once`](crate::Locker::once).
+#[must_use = "the job runs only if it is asked to"]
+pub struct Once {
+    site: Site,
+    slot: (String, String),
+    /// Of the run's lease, where an unfinished slot is run again.
+    term: Option<Term>,
+}
+
+/// What came of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Turn<T> {
+    /// The job ran here, with this output.
+    Ran {
+        /// What the job returned.
+        output: T,
+        /// In what time the grid has its next slot.
+        next_in: Option<Duration>,
+    },
+    /// The slot, or a later one, was claimed before; or the slot is seven days old.
+    Taken {
+        /// The last slot that was claimed, if it is known.
+        last: Option<SystemTime>,
+        /// In what time the grid has its next slot.
+        next_in: Option<Duration>,
+    },
+    /// A run of the job is under way. Only of jobs that run at least once.
+    Running {
+        /// The slot that it is of.
+        slot: SystemTime,
+        /// For how long its lease is good, unless it is renewed.
+        left: Duration,
+    },
+    /// The slot is not due.
+    Early {
+        /// In what time it is.
+        due_in: Duration,
+    },
+}
+
+/// The run of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Run {
+    /// The slot.
+    pub slot: SystemTime,
+    /// How often the slot was claimed, this run included.
+    pub attempt: u64,
+    /// A slot before it that was claimed and whose run did not finish, if it was the last one. Only of jobs
+    /// that run at least once: nobody runs it any more, unless this run does.
+    pub unfinished: Option<SystemTime>,
+}
+
+/// What a server says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Said {
+    Claimed { run: Run, next_in: Option<Duration> },
+    Refused(Turn<()>),
+}
+
+impl Once {
+    pub(crate) fn new(engine: Arc<Engine>, names: Names, slot: Slot) -> Result<Self, Error> {
+        let site = Site::new(engine, names, Primitive::Once);
+        site.admit_one_server("no claim of a slot is agreed on")?;
+        let slot = slot.arguments().map_err(|what| site.misuse(what))?;
+        Ok(Self { site, slot, term: None })
+    }
+
+    /// Has the slot run again, by the next caller, if its run does not finish: because it fails, its process
+    /// ends, or it is cut off for longer than `ttl`. So the job may run twice, though never at the same time
+    /// while servers and clocks keep their promises; and runs of one job do not overlap, whichever slots they
+    /// are of.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_misuse`] for a TTL below 10 ms or above 24 h.
+    pub fn at_least_once(mut self, ttl: Duration) -> Result<Self, Error> {
+        self.term = Some(self.site.term(ttl)?);
+        Ok(self)
+    }
+
+    /// Runs `job` if the slot is due and nobody has claimed it or a later one. It does not wait.
+    ///
+    /// An `Err` of the job is an output like any other; but of a job that runs at least once, another caller
+    /// may repeat the slot at once.
+    ///
+    /// # Errors
+    ///
+    /// As a request for a lock, where the server has no usable answer: the job did not run, and the slot may be
+    /// claimed. Of a job that runs at least once also [`Error::is_lost`] if its lease ended: the job was dropped,
+    /// or another run began before the server heard that it was finished.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the slot may be claimed, and the job has run in part. Of a job that runs at
+    /// least once, the next caller can repeat it once the TTL is over.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    /// use leasehold::{Slot, Turn};
+    ///
+    /// let nightly = locker.once("report", Slot::every(Duration::from_secs(86_400)))?;
+    /// let turn = nightly.run(async |run| {
+    ///     println!("the report of {:?}", run.slot);
+    ///     Ok::<_, std::convert::Infallible>(())
+    /// });
+    /// if let Turn::Taken { .. } = turn.await? {
+    ///     println!("another host has run it");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn run<T, E>(
+        &self,
+        job: impl AsyncFnOnce(&Run) -> Result<T, E>,
+    ) -> Result<Turn<Result<T, E>>, Error> {
+        self.site.admit()?;
+        let (owner, key) = (Owner::fresh(None, None), self.site.key(SUFFIX));
+        let asked_at = clock::now();
+        let (run, next_in) = match self.claim(&owner).await? {
+            Said::Claimed { run, next_in } => (run, next_in),
+            Said::Refused(turn) => return Ok(turn.without_output()),
+        };
+        let output = match self.term {
+            None => job(&run).await,
+            Some(term) => {
+                let mut stint = Stint::begun(&self.site, &key, &owner, (term, OPEN_FOR), asked_at);
+                let output = stint.carry(job(&run)).await?;
+                match &output {
+                    Ok(_) => stint.finish(b"").await?,
+                    Err(_) => stint.give_up().await,
+                }
+                output
+            }
+        };
+        let next_in = next_in.map(|next_in| next_in.saturating_sub(clock::now().since(asked_at)));
+        Ok(Turn::Ran { output, next_in })
+    }
+
+    async fn claim(&self, owner: &Owner) -> Result<Said, Error> {
+        let (asked_at, key) = (clock::now(), self.site.key(SUFFIX));
+        let ttl = Decimal::new(self.term.map_or(0, Term::ttl_ms));
+        let (slot, period) = (self.slot.0.as_bytes(), self.slot.1.as_bytes());
+        let parameters = [b"1", &*key, owner.value(), slot, period, &*ttl];
+        // Its own claim says the same to a second delivery.
+        let said = self.site.ask_twice(Purpose::Act, &SCRIPT, &parameters, Said::read).await;
+        let outcome = match &said {
+            Ok(Said::Claimed { .. }) => "claimed",
+            Ok(Said::Refused(Turn::Running { .. })) => "running",
+            Ok(Said::Refused(Turn::Early { .. })) => "early",
+            Ok(Said::Refused(_)) => "taken",
+            Err(_) => "failed",
+        };
+        self.site.note(outcome, asked_at);
+        said.map_err(|reason| self.site.unserved([(0, reason)]))
+    }
+}
+
+impl Turn<()> {
+    fn without_output<T>(self) -> Turn<T> {
+        match self {
+            Self::Taken { last, next_in } => Turn::Taken { last, next_in },
+            Self::Running { slot, left } => Turn::Running { slot, left },
+            Self::Early { due_in } => Turn::Early { due_in },
+            Self::Ran { .. } => unreachable!("a server runs no job"),
+        }
+    }
+}
+
+impl Said {
+    /// The reply of `once.lua`.
+    fn read(reply: &Frame) -> Option<Self> {
+        let Frame::Array(items) = reply else { return None };
+        let (Frame::Bulk(word), numbers) = items.get(1..)?.split_first()? else { return None };
+        let integer = |item: &Frame| match item {
+            Frame::Integer(number) => Some(*number),
+            _ => None,
+        };
+        let numbers = numbers.iter().map(integer).collect::<Option<Vec<_>>>()?;
+        Some(match (&**word, &numbers[..]) {
+            (b"claimed", &[slot, attempt @ (1..), unfinished @ (-1..), next_in @ (-1..)]) => {
+                let (attempt, unfinished) = (u64::try_from(attempt).ok()?, time(unfinished));
+                let run = Run { slot: time(slot)?, attempt, unfinished };
+                Self::Claimed { run, next_in: millis(next_in) }
+            }
+            (b"taken", &[last @ (-1..), next_in @ (-1..)]) => {
+                Self::Refused(Turn::Taken { last: time(last), next_in: millis(next_in) })
+            }
+            (b"running", &[left @ (1..), slot @ (0..)]) => {
+                Self::Refused(Turn::Running { slot: time(slot)?, left: millis(left)? })
+            }
+            (b"early", &[due_in @ (1..)]) => Self::Refused(Turn::Early { due_in: millis(due_in)? }),
+            _ => return None,
+        })
+    }
+}
+
+fn millis(number: i64) -> Option<Duration> {
+    u64::try_from(number).ok().map(Duration::from_millis)
+}
+
+fn time(number: i64) -> Option<SystemTime> {
+    UNIX_EPOCH.checked_add(millis(number)?)
+}
+
+impl std::fmt::Debug for Once {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Once").field("slot", &self.slot).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

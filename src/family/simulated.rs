@@ -1,0 +1,85 @@
+//! Scripts of primitives on a simulated server, and a search of all that a few callers can do there.
+
+use std::collections::HashSet;
+use std::hash::Hash;
+
+use bytes::Bytes;
+use leasehold_resp::Frame;
+
+use crate::server::script::Script;
+use crate::sim::keyspace::Keyspace;
+use crate::sim::lua;
+
+/// What every script is given, and gives back.
+pub(super) const STAMP: &str = "8123456789012345";
+
+/// One server, whose clock stands at this many microseconds since 1970.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Simulated {
+    pub(super) keyspace: Keyspace,
+    pub(super) now: i64,
+}
+
+impl Simulated {
+    pub(super) fn at(now: i64) -> Self {
+        Self { keyspace: Keyspace::default(), now }
+    }
+
+    /// The reply to a script with this text.
+    pub(super) fn call(&mut self, text: &str, key: &str, arguments: &[&str]) -> Frame {
+        self.keyspace.set_now(self.now);
+        self.keyspace.expire_all();
+        let bytes = |text: &str| Bytes::copy_from_slice(text.as_bytes());
+        let arguments: Vec<Bytes> = arguments.iter().copied().chain([STAMP]).map(bytes).collect();
+        let reply = lua::run(&mut self.keyspace, &bytes(text), &[bytes(key)], &arguments);
+        let _ = self.keyspace.take_touched();
+        match reply {
+            // As the connection gives it on.
+            Frame::Bulk(stamp) if stamp == STAMP => Frame::Integer(STAMP.parse().unwrap()),
+            reply => reply,
+        }
+    }
+}
+
+/// The texts of scripts, in one of which a known bug may stand in the place of what is right.
+pub(super) fn texts<const N: usize>(
+    scripts: [&Script; N],
+    bug: Option<(&str, &str)>,
+) -> [String; N] {
+    let mut texts = scripts.map(|script| script.text().to_owned());
+    if let Some((right, wrong)) = bug {
+        let mut bitten = 0;
+        for text in &mut texts {
+            bitten += text.matches(right).count();
+            *text = text.replace(right, wrong);
+        }
+        assert_eq!(bitten, 1, "the bug has its place: {right}");
+    }
+    texts
+}
+
+/// A behaviour of which every state is visited, once.
+pub(super) trait World: Clone + Eq + Hash {
+    /// All states that can come next, or the broken promise.
+    fn next(&self) -> Result<Vec<Self>, String>;
+}
+
+/// How many states there are that can be reached; or the first broken promise.
+pub(super) fn search(first: impl World) -> Result<usize, String> {
+    let (mut open, mut seen) = (vec![first.clone()], HashSet::from([first]));
+    while let Some(world) = open.pop() {
+        for next in world.next()? {
+            if seen.insert(next.clone()) {
+                open.push(next);
+            }
+        }
+    }
+    Ok(seen.len())
+}
+
+/// The reply of a script, as tests write it.
+pub(super) fn said(words: &[&str]) -> Frame {
+    let bulk = |word: &str| Frame::Bulk(Bytes::copy_from_slice(word.as_bytes()));
+    let item = |word: &&str| word.parse().map_or_else(|_| bulk(word), Frame::Integer);
+    Frame::Array([bulk(STAMP)].into_iter().chain(words.iter().map(item)).collect())
+}

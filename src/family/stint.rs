@@ -1,0 +1,160 @@
+//! Work under a lease that is a part of what it is done for: `scripts/settle.lua` extends, finishes and
+//! gives up what another script has started.
+//!
+//! The lease is renewed in the caller's task, beside the work. Its end is counted as that of a lock's lease:
+//! from before the question was sent, less drift (safety rule 2).
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use leasehold_resp::{Decimal, Frame};
+use tokio::time::{sleep, timeout};
+
+use super::site::Site;
+use crate::clock;
+use crate::error::Error;
+use crate::lock::answer::Reason;
+use crate::lock::errand::Purpose;
+use crate::lock::names::Key;
+use crate::lock::owner::Owner;
+use crate::lock::race::{First, race};
+use crate::policy::{Loss, Moment, Term, renew_at, retry_at};
+use crate::server::script::Script;
+
+pub(super) static SETTLE: LazyLock<Script> =
+    LazyLock::new(|| Script::on_demand(include_str!("../../scripts/settle.lua")));
+
+/// What was started, until it is settled.
+pub(super) struct Stint<'a> {
+    site: &'a Site,
+    key: &'a Key,
+    owner: &'a Owner,
+    term: Term,
+    /// For how long the key is kept.
+    keep: Duration,
+    /// When it was last asked for, and when its lease ends for us.
+    asked_at: Moment,
+    deadline: Moment,
+}
+
+impl<'a> Stint<'a> {
+    /// What this owner has started, by a question that was asked at this moment.
+    pub(super) fn begun(
+        site: &'a Site,
+        key: &'a Key,
+        owner: &'a Owner,
+        (term, keep): (Term, Duration),
+        asked_at: Moment,
+    ) -> Self {
+        Self { site, key, owner, term, keep, asked_at, deadline: term.deadline(asked_at) }
+    }
+
+    /// What the work comes to, with the lease renewed meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_lost`] where the lease ended first: the work is dropped. [`Error::is_timeout`] where too
+    /// little of it was left for the work to begin.
+    pub(super) async fn carry<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Error> {
+        if !self.term.is_worthwhile(self.deadline, clock::now()) {
+            self.give_up().await;
+            return Err(self.site.too_late());
+        }
+        let mut work = pin!(work);
+        let (mut next, mut failed) = (renew_at(self.asked_at, self.term.ttl()), 0);
+        loop {
+            let pause = next.min(self.deadline).since(clock::now());
+            match race(work.as_mut(), sleep(pause)).await {
+                First::One(output) => return Ok(output),
+                First::Other(()) => {}
+            }
+            let left = self.deadline.since(clock::now());
+            if left.is_zero() {
+                return Err(self.site.lost(Loss::Expired));
+            }
+            let asked_at = clock::now();
+            let extension = timeout(left, self.settle("extend", b""));
+            match race(work.as_mut(), extension).await {
+                First::One(output) => return Ok(output),
+                First::Other(Ok(Ok(true))) => {
+                    self.asked_at = asked_at;
+                    self.deadline = self.term.deadline(asked_at);
+                    (next, failed) = (renew_at(asked_at, self.term.ttl()), 0);
+                }
+                First::Other(Ok(Ok(false))) => return Err(self.site.lost(Loss::Gone)),
+                First::Other(_) => {
+                    let (now, random) = (clock::now(), clock::random_bits());
+                    let again = retry_at(now, failed, self.term.ttl(), self.deadline, random);
+                    next = again.unwrap_or(self.deadline);
+                    failed += 1;
+                }
+            }
+        }
+    }
+
+    /// Says that it is done, with this result; again until the server has answered, as long as the lease
+    /// is good.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_lost`] where another has started since. Otherwise whether the server knows that it is done
+    /// is not known.
+    pub(super) async fn finish(&self, result: &[u8]) -> Result<(), Error> {
+        let mut failed = 0;
+        loop {
+            let reason = match self.settle("finish", result).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => return Err(self.site.lost(Loss::Gone)),
+                Err(reason) => reason,
+            };
+            let (now, random) = (clock::now(), clock::random_bits());
+            match retry_at(now, failed, self.term.ttl(), self.deadline, random) {
+                Some(again) => sleep(again.since(now)).await,
+                None => return Err(self.site.unserved([(0, reason)])),
+            }
+            failed += 1;
+        }
+    }
+
+    /// Lets others repeat it at once. Where the server does not hear of it, they wait for the lease's end.
+    pub(super) async fn give_up(&self) {
+        let _ = self.settle("fail", b"").await;
+    }
+
+    /// Whether it was still its owner's.
+    async fn settle(&self, how: &str, result: &[u8]) -> Result<bool, Reason> {
+        let ttl = Decimal::new(self.term.ttl_ms());
+        let keep = Decimal::new(u64::try_from(self.keep.as_millis()).unwrap_or(u64::MAX));
+        let owner = self.owner.value();
+        let parameters = [b"1", &**self.key, owner, how.as_bytes(), &ttl, &keep, result];
+        self.site.ask(0, Purpose::Act, &SETTLE, &parameters, is_settled).await
+    }
+}
+
+/// The reply of `settle.lua`.
+fn is_settled(reply: &Frame) -> Option<bool> {
+    match reply {
+        Frame::Integer(_stamp) => Some(true),
+        Frame::Array(items) if items.get(1..)? == [Frame::Integer(0)] => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_are_read_as_the_scripts_head_says() {
+        let stamp = || Frame::Bulk("8123456789012345".into());
+        assert_eq!(is_settled(&Frame::Integer(8_123_456_789_012_345)), Some(true));
+        assert_eq!(is_settled(&Frame::Array(vec![stamp(), Frame::Integer(0)])), Some(false));
+        let strange = [vec![], vec![stamp()], vec![stamp(), Frame::Integer(1)]];
+        for items in strange {
+            assert_eq!(is_settled(&Frame::Array(items)), None);
+        }
+        assert_eq!(is_settled(&Frame::Null), None);
+    }
+}

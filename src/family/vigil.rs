@@ -1,0 +1,63 @@
+//! Waiting for a key to change, told by the server where it can tell, and else by asking now and then.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use crate::clock;
+use crate::lock::engine::Engine;
+use crate::lock::names::Key;
+use crate::lock::race::{First, race};
+use crate::policy::Backoff;
+use crate::server::watch::Watch;
+
+/// Between two questions where the server does not tell of changes.
+const UNTOLD: Backoff =
+    Backoff { first: Duration::from_millis(5), longest: Duration::from_millis(500) };
+/// Where it does: a push may be lost with a connection that looks alive.
+const TOLD: Duration = Duration::from_secs(30);
+
+/// The locker was shut down.
+pub(super) struct Closed;
+
+/// A wait for one key, which is read on the connection that hears of changes.
+///
+/// In turn: [`Vigil::rearm`], read the key, and [`Vigil::rest`] if what was read is not enough.
+pub(super) struct Vigil {
+    engine: Arc<Engine>,
+    watch: Watch,
+    slot: u16,
+    rested: u32,
+}
+
+impl Vigil {
+    pub(super) fn new(engine: Arc<Engine>, key: &Key, slot: u16) -> Self {
+        let watch = engine.watchers().watch(key);
+        Self { engine, watch, slot, rested: 0 }
+    }
+
+    /// From here on a change counts.
+    pub(super) fn rearm(&self) {
+        self.watch.rearm();
+    }
+
+    /// Rests until the key is worth reading again, for at most `longest`.
+    pub(super) async fn rest(&mut self, longest: Duration) -> Result<(), Closed> {
+        let node = self.engine.places()[0].node(self.slot);
+        let told = async {
+            if node.is_watching(node.watch_lane()) {
+                race(self.watch.stirred(), sleep(longest.min(TOLD))).await;
+            } else {
+                let pause = UNTOLD.delay(self.rested, clock::random_bits());
+                sleep(pause.min(longest)).await;
+            }
+        };
+        let rested = race(told, self.engine.closed()).await;
+        self.rested = self.rested.saturating_add(1);
+        match rested {
+            First::One(()) => Ok(()),
+            First::Other(()) => Err(Closed),
+        }
+    }
+}

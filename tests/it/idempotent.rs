@@ -1,0 +1,176 @@
+//! Requests under idempotency keys, on real servers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+use leasehold::{Idempotent, Locker, Outcome};
+use leasehold_resp::Frame;
+use leasehold_testing::{Fleet, RedisServer, eventually, soon};
+
+const DAY: Duration = Duration::from_secs(86_400);
+const SHORT: Duration = Duration::from_millis(300);
+
+async fn connect(server: &RedisServer) -> Locker {
+    soon("it connects", Locker::connect(&server.url())).await.unwrap()
+}
+
+fn payment(locker: &Locker) -> Idempotent {
+    locker.idempotent("payment:7", "digest", DAY).unwrap()
+}
+
+async fn pay(request: &Idempotent) -> Outcome<()> {
+    soon("an answer", request.run(async |_| Ok::<_, ()>("receipt"))).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_request_is_carried_out_once_and_answered_with_its_result_from_then_on() {
+    let server = RedisServer::start();
+    let (one, other) = (connect(&server).await, connect(&server).await);
+    assert_eq!(pay(&payment(&one)).await, Outcome::Ran("receipt".into()));
+    for locker in [&one, &other] {
+        let request = payment(locker);
+        let again = request.run(async |_| -> Result<Vec<u8>, ()> { panic!("carried out twice") });
+        assert_eq!(again.await.unwrap(), Outcome::Done("receipt".into()));
+    }
+    let another = one.idempotent("payment:7", "another digest", DAY).unwrap();
+    assert_eq!(pay(&another).await, Outcome::Other);
+    let Frame::Integer(left) = server.cli(&["PTTL", "{payment:7}:idempotent"]) else { panic!() };
+    assert!(left > 0 && Duration::from_millis(left.unsigned_abs()) <= DAY);
+    assert_eq!(server.cli(&["DBSIZE"]), Frame::Integer(1));
+}
+
+#[tokio::test]
+async fn a_failure_lets_the_next_one_try_under_a_higher_token() {
+    let server = RedisServer::start();
+    let locker = connect(&server).await;
+    let request = payment(&locker);
+    let mut fence = None;
+    for number in 1..4 {
+        let attempt = async |attempt: &leasehold::Attempt| {
+            assert_eq!(attempt.number, number);
+            assert!(Some(attempt.fence) > fence.replace(attempt.fence));
+            Err::<Vec<u8>, _>("declined")
+        };
+        assert_eq!(request.run(attempt).await.unwrap(), Outcome::Failed("declined"));
+    }
+    assert_eq!(pay(&request).await, Outcome::Ran("receipt".into()));
+}
+
+#[tokio::test]
+async fn callers_at_the_same_time_wait_for_the_one_that_does_it_and_are_told() {
+    let server = RedisServer::start();
+    let (done, waited) = (Arc::new(AtomicU32::new(0)), DAY);
+    let mut callers = Vec::new();
+    for _ in 0..8 {
+        let (locker, done) = (connect(&server).await, Arc::clone(&done));
+        callers.push(tokio::spawn(async move {
+            let request = payment(&locker).wait_at_most(waited);
+            let work = async |_: &leasehold::Attempt| {
+                done.fetch_add(1, Relaxed);
+                tokio::time::sleep(SHORT).await;
+                Ok::<_, ()>("receipt")
+            };
+            request.run(work).await.unwrap()
+        }));
+    }
+    for caller in callers {
+        let outcome = soon("its answer", caller).await.unwrap();
+        let (Outcome::Ran(result) | Outcome::Done(result)) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(result, "receipt");
+    }
+    assert_eq!(done.load(Relaxed), 1);
+    // Each begins, reads again when it is told, and nobody polls.
+    let stats = server.cli_text(&["INFO", "commandstats"]);
+    let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")).unwrap();
+    let calls: u32 = calls.split(',').next().unwrap().parse().unwrap();
+    assert!(calls <= 40, "{calls}");
+}
+
+#[tokio::test]
+async fn an_attempt_that_is_cut_off_can_be_repeated_after_its_ttl_and_its_late_result_is_refused() {
+    let server = RedisServer::start();
+    let (one, other) = (connect(&server).await, connect(&server).await);
+    let request = payment(&one).ttl(SHORT).unwrap();
+    let error = request
+        .run(async |_| {
+            // As if this process had been paused until its lease was over.
+            let key = "{payment:7}:idempotent";
+            let value = server.cli_text(&["GET", key]);
+            let mut words: Vec<&str> = value.split(' ').collect();
+            words[1] = "1";
+            server.cli(&["SET", key, &words.join(" ")]);
+            assert_eq!(pay(&payment(&other)).await, Outcome::Ran("receipt".into()));
+            Ok::<_, ()>("late")
+        })
+        .await
+        .unwrap_err();
+    assert!(error.is_lost(), "{error}");
+    assert!(error.to_string().starts_with("idempotency key \"payment:7\": the lease is lost"));
+    assert_eq!(pay(&request).await, Outcome::Done("receipt".into()));
+}
+
+#[tokio::test]
+async fn a_waiter_goes_on_when_the_other_has_died() {
+    let server = RedisServer::start();
+    let (one, other) = (connect(&server).await, connect(&server).await);
+    let request = payment(&one).ttl(SHORT).unwrap();
+    let mut cut_off =
+        Box::pin(request.run(async |_| std::future::pending::<Result<Vec<u8>, ()>>().await));
+    let began = eventually("it began", || {
+        server.cli(&["EXISTS", "{payment:7}:idempotent"]) == Frame::Integer(1)
+    });
+    tokio::select! {
+        outcome = &mut cut_off => panic!("{outcome:?}"),
+        () = began => {}
+    }
+    let refused = payment(&other).wait_at_most(Duration::from_millis(20));
+    assert!(matches!(pay(&refused).await, Outcome::Running { left } if left <= SHORT));
+    drop(cut_off);
+    assert_eq!(pay(&payment(&other).wait_at_most(DAY)).await, Outcome::Ran("receipt".into()));
+}
+
+#[tokio::test]
+async fn a_shutdown_ends_a_wait() {
+    let server = RedisServer::start();
+    let (one, other) = (connect(&server).await, connect(&server).await);
+    let (request, waiting) = (payment(&one), payment(&other).wait_at_most(DAY));
+    let outcome = request
+        .run(async |_| {
+            let waits = waiting.run(async |_| Ok::<_, ()>("no"));
+            let ends = async {
+                tokio::task::yield_now().await;
+                other.shutdown(SHORT).await;
+            };
+            let (waited, ()) = soon("its end", async { tokio::join!(waits, ends) }).await;
+            assert!(waited.unwrap_err().is_shut_down());
+            Ok::<_, ()>("receipt")
+        })
+        .await;
+    assert_eq!(outcome.unwrap(), Outcome::Ran("receipt".into()));
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_refused() {
+    let fleet = Fleet::start(3);
+    let builder = Locker::builder().nodes(fleet.urls()).restart_guard(false);
+    let several = soon("it connects", builder.connect()).await.unwrap();
+    let error = several.idempotent("a", "", DAY).unwrap_err();
+    assert!(error.is_misuse() && error.to_string().contains("among 3 servers"), "{error}");
+    let server = RedisServer::start();
+    let locker = connect(&server).await;
+    assert!(locker.idempotent("", "", DAY).unwrap_err().is_misuse());
+    assert!(locker.idempotent("a", [0; 257], DAY).unwrap_err().is_misuse());
+    for keep in [Duration::from_millis(999), DAY * 367] {
+        assert!(locker.idempotent("a", "", keep).unwrap_err().is_misuse());
+    }
+    assert!(payment(&locker).ttl(DAY * 2).unwrap_err().is_misuse());
+    let long = payment(&locker).run(async |_| Ok::<_, ()>(vec![b'x'; 32 * 1024 + 1])).await;
+    let error = long.unwrap_err().to_string();
+    assert!(error.contains("the result must be at most 32768 bytes, not 32769"), "{error}");
+    let longest = locker.idempotent("b", [255; 256], DAY).unwrap();
+    let result = vec![b'x'; 32 * 1024];
+    let outcome = longest.run(async |_| Ok::<_, ()>(result.clone())).await.unwrap();
+    assert_eq!(outcome, Outcome::Ran(result.clone().into()));
+    assert_eq!(longest.run(async |_| Ok::<_, ()>("")).await.unwrap(), Outcome::Done(result.into()));
+}
