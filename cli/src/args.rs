@@ -44,6 +44,18 @@ pub enum Command {
     Man(Man),
 }
 
+impl Command {
+    /// How many words at the end of the command line are those of a command that is to run.
+    pub fn foreign(&self) -> usize {
+        match self {
+            Self::Run(run) => run.words.len(),
+            Self::Once(once) => once.words.len(),
+            Self::Limit(limit) => limit.words.len(),
+            _ => 0,
+        }
+    }
+}
+
 /// Runs a command while holding a lock.
 ///
 /// leasehold renews the lease while the command runs, and releases the lock when the command ends.

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => return exit::of_usage(&error),
     };
-    secret::hide(&mut args);
+    secret::hide(&mut args.servers.urls, args.command.foreign());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let outcome = match runtime {
         Ok(runtime) => runtime.block_on(perform(args)),

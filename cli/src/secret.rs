@@ -7,28 +7,22 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::args::{self, Args};
-
 /// What URLs are passed on in, by which no other user can see them.
 const GIVEN: &str = "LEASEHOLD_GIVEN_URLS";
 /// The variable that users set.
 const URL: &str = "LEASEHOLD_URL";
 
-/// Where the command line has passwords, this process begins anew without them.
-pub fn hide(args: &mut Args) {
+/// Where the command line has passwords in these URLs, this process begins again without them. Its last
+/// words, as many as `foreign`, are another command's.
+pub fn hide(urls: &mut Vec<String>, foreign: usize) {
     if let Ok(given) = env::var(GIVEN) {
-        args.servers.urls = given.split(' ').map(str::to_owned).collect();
+        *urls = given.split(' ').map(str::to_owned).collect();
         return;
     }
     let words: Vec<OsString> = env::args_os().collect();
-    let ours = match &args.command {
-        args::Command::Run(run) => words.len() - run.words.len(),
-        args::Command::Once(once) => words.len() - once.words.len(),
-        args::Command::Limit(limit) => words.len() - limit.words.len(),
-        _ => words.len(),
-    };
+    let ours = words.len() - foreign;
     let hidden = words.iter().enumerate().map(|(index, word)| match word.to_str() {
-        Some(text) if index < ours => hide_in(text, &args.servers.urls).into(),
+        Some(text) if index < ours => hide_in(text, urls).into(),
         _ => word.clone(),
     });
     let hidden: Vec<OsString> = hidden.collect();
@@ -37,7 +31,7 @@ pub fn hide(args: &mut Args) {
     }
     let Some((name, rest)) = hidden.split_first() else { return };
     if let Ok(program) = own_program() {
-        let given = args.servers.urls.join(" ");
+        let given = urls.join(" ");
         // Comes back only if it cannot be done; then the locks are worth more than the secret.
         let _ = Command::new(program).arg0(name).args(rest).env(GIVEN, given).exec();
     }

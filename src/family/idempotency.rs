@@ -15,7 +15,7 @@ use crate::lock::engine::Engine;
 use crate::lock::errand::Purpose;
 use crate::lock::fencing::FencingToken;
 use crate::lock::names::{Key, Names};
-use crate::lock::owner::Owner;
+use crate::lock::owner::{Mark, Owner};
 use crate::policy::{Moment, Term, Units};
 use crate::server::script::Script;
 use crate::stats::Primitive;
@@ -163,7 +163,7 @@ impl Idempotent {
         work: impl AsyncFnOnce(&Attempt) -> Result<R, E>,
     ) -> Result<Outcome<E>, Error> {
         self.site.admit()?;
-        let (owner, key) = (Owner::fresh(None, None), self.site.key(SUFFIX));
+        let (owner, key) = (Owner::fresh(Mark::default()), self.site.key(SUFFIX));
         let (said, asked_at) = self.begin(&owner, &key).await?;
         let attempt = match said {
             Said::Started(attempt) => attempt,

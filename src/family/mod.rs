@@ -9,8 +9,8 @@ pub(crate) mod idempotency;
 pub(crate) mod limit;
 pub(crate) mod once;
 pub(crate) mod rate;
-#[cfg(test)]
-mod simulated;
 mod site;
 mod stint;
+#[cfg(test)]
+mod tests;
 mod vigil;

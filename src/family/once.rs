@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::lock::engine::Engine;
 use crate::lock::errand::Purpose;
 use crate::lock::names::Names;
-use crate::lock::owner::Owner;
+use crate::lock::owner::{Mark, Owner};
 use crate::policy::{Term, Units};
 use crate::server::script::Script;
 use crate::stats::Primitive;
@@ -202,7 +202,7 @@ impl Once {
         job: impl AsyncFnOnce(&Run) -> Result<T, E>,
     ) -> Result<Turn<Result<T, E>>, Error> {
         self.site.admit()?;
-        let (owner, key) = (Owner::fresh(None, None), self.site.key(SUFFIX));
+        let (owner, key) = (Owner::fresh(Mark::default()), self.site.key(SUFFIX));
         let asked_at = clock::now();
         let (run, next_in) = match self.claim(&owner).await? {
             Said::Claimed { run, next_in } => (run, next_in),

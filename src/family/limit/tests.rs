@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::super::simulated::{Simulated, said};
+use super::super::tests::{Simulated, said};
 use super::*;
 
 const NOW: i64 = 1_763_700_000_000_000;

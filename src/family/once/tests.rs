@@ -1,5 +1,5 @@
-use super::super::simulated::{Simulated, World, said, search, texts};
 use super::super::stint;
+use super::super::tests::{Simulated, World, said, search, texts};
 use super::*;
 
 const SECOND: i64 = 1_000_000;
