@@ -63,6 +63,8 @@ pub(crate) enum Kind {
     NoQuorum { waited: Option<Duration>, is_final: bool },
     /// The lease is no longer held.
     Lost(Loss),
+    /// The lease of a ticket is no longer there to be adopted.
+    Spent,
     /// The locker was shut down.
     ShutDown,
     /// The caller asked for what cannot be.
@@ -126,7 +128,7 @@ impl Error {
             }
             Kind::NoQuorum { .. } | Kind::Misuse(_) => ErrorKind::Misuse,
             Kind::Lost(Loss::ShutDown) | Kind::ShutDown => ErrorKind::ShutDown,
-            Kind::Lost(_) => ErrorKind::Lost,
+            Kind::Lost(_) | Kind::Spent => ErrorKind::Lost,
         }
     }
 
@@ -198,6 +200,13 @@ impl Error {
             Kind::Lost(loss) => Some(loss),
             _ => None,
         }
+    }
+
+    /// The ticket's lease cannot be adopted: it was adopted before, its time is over, or the lock was stolen,
+    /// broken or deleted. The kind is [`ErrorKind::Lost`].
+    #[must_use]
+    pub fn is_ticket_spent(&self) -> bool {
+        matches!(self.0.kind, Kind::Spent)
     }
 
     /// The locker was shut down, and acquires no locks any more.
@@ -349,6 +358,9 @@ impl fmt::Display for Error {
                 let within = Units(*waited);
                 write!(f, "could not be acquired within {within:.1}: held by another client")?;
             }
+            Kind::Spent => f.write_str(
+                "the ticket is spent: it was adopted before, or its lease has ended",
+            )?,
             Kind::TooLate => f.write_str(
                 "granted with too little validity left, and given back: the servers are slow, or the \
                  TTL is too short",

@@ -143,6 +143,7 @@ pub use family::{
 pub use lock::fencing::{Fenced, Fencing, FencingToken, Unfenced};
 pub use lock::guard::Guard;
 pub use lock::shutdown::Shutdown;
+pub use lock::ticket::Ticket;
 pub use locker::Locker;
 #[cfg(feature = "inspect")]
 pub use locker::{

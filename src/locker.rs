@@ -1,5 +1,6 @@
 //! The front door: servers, the defaults for locks on them, and requests for such locks.
 
+mod adopt;
 mod family;
 #[cfg(feature = "inspect")]
 pub(crate) mod inspect;

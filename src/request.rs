@@ -2,6 +2,7 @@
 
 mod asked;
 mod holding;
+mod seizing;
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -78,6 +79,7 @@ impl LockRequest<Fenced> {
             is_any: false,
             replicas,
             bounds: Bounds::default(),
+            seize: None,
         };
         Self { engine, defaults, asked, fencing: PhantomData }
     }

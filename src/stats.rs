@@ -28,6 +28,7 @@ pub use observer::{Event, Observer};
 pub use primitive::Primitive;
 pub use snapshot::{BreakerState, ServerStats, Stats};
 
+use crate::error::Holder;
 use crate::policy::{Loss, OBSERVED_QUANTILE, Observed};
 
 /// Counts what happens in one locker.
@@ -52,6 +53,9 @@ pub(crate) struct Meter {
     renewals_failed: AtomicU64,
     repaired: AtomicU64,
     handed_over: AtomicU64,
+    ticketed: AtomicU64,
+    adopted: AtomicU64,
+    stolen: AtomicU64,
     woken: AtomicU64,
     losses: [AtomicU64; LOSSES],
     /// Signed, so that an end that is noted twice reads as none and not as 2^64.
@@ -77,6 +81,9 @@ impl Meter {
             renewals_failed: AtomicU64::new(0),
             repaired: AtomicU64::new(0),
             handed_over: AtomicU64::new(0),
+            ticketed: AtomicU64::new(0),
+            adopted: AtomicU64::new(0),
+            stolen: AtomicU64::new(0),
             woken: AtomicU64::new(0),
             losses: [const { AtomicU64::new(0) }; LOSSES],
             waiting: AtomicI64::new(0),
@@ -192,6 +199,27 @@ impl Meter {
         self.tell(Event::Answered { primitive, name, outcome, took });
     }
 
+    /// A lease went to a ticket.
+    pub(crate) fn note_ticketed(&self, name: &[u8]) {
+        count(&self.ticketed);
+        export(Figure::Ticketed);
+        self.tell(Event::Ticketed { name });
+    }
+
+    /// A request was granted the lease of a ticket.
+    pub(crate) fn note_adopted(&self, name: &[u8]) {
+        count(&self.adopted);
+        export(Figure::Adopted);
+        self.tell(Event::Adopted { name });
+    }
+
+    /// A request was granted a lock that was another holder's.
+    pub(crate) fn note_stolen(&self, name: &[u8], from: &Holder) {
+        count(&self.stolen);
+        export(Figure::Stolen);
+        self.tell(Event::Stolen { name, from });
+    }
+
     /// A server's push woke a waiter.
     pub(crate) fn note_woken(&self) {
         count(&self.woken);
@@ -242,6 +270,9 @@ impl Meter {
             failed: self.failed.load(Relaxed),
             released: hold.count(),
             handed_over: self.handed_over.load(Relaxed),
+            ticketed: self.ticketed.load(Relaxed),
+            adopted: self.adopted.load(Relaxed),
+            stolen: self.stolen.load(Relaxed),
             woken: self.woken.load(Relaxed),
             releases_dropped,
             renewed: renewal_round_trip.count(),

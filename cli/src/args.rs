@@ -1,6 +1,7 @@
 //! What can be said on the command line.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
@@ -112,6 +113,23 @@ pub struct Run {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub lock_delay: Option<Duration>,
 
+    /// Take the lock from whoever holds it, without waiting: for a holder that is known to be dead or stuck
+    #[arg(long, conflicts_with_all = ["nonblock", "wait", "adopt", "or"])]
+    pub steal: bool,
+
+    /// Take the lock by the ticket in this file (of --ticket), without waiting
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["nonblock", "wait", "or"])]
+    pub adopt: Option<PathBuf>,
+
+    /// If the command ends with 0, write a ticket to this file instead of releasing the lock: until
+    /// --ticket-for is over, only a run with --adopt gets the lock. Keep the file secret
+    #[arg(long, value_name = "FILE")]
+    pub ticket: Option<PathBuf>,
+
+    /// How long the ticket is good
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration, requires = "ticket")]
+    pub ticket_for: Duration,
+
     /// Who holds the lock, as others see it; without it the host name and process id
     #[arg(long, value_name = "TEXT")]
     pub label: Option<String>,
@@ -168,6 +186,10 @@ mod tests {
             };
             assert!(run.nonblock && run.name == "job");
             assert_eq!(run.words, ["tar", "-n", "x"]);
+        }
+        for line in ["run --steal -n job true", "run --adopt t --steal job true"] {
+            let words = ["leasehold"].into_iter().chain(line.split(' '));
+            assert!(Args::try_parse_from(words).is_err(), "{line}");
         }
         for line in ["run", "run job", "run -n -w 1 job true", "run -c true job true"] {
             let words = ["leasehold"].into_iter().chain(line.split(' '));

@@ -21,7 +21,8 @@ pub enum ErrorKind {
     /// Server Error), or 400 (Bad Request) if the caller chose the name. Trying again does not help.
     Misuse,
     /// The lease ended before the work under it, which may not have been exclusive: 500 (Internal
-    /// Server Error). Repeat the work only if doing it twice is harmless, or fencing refused it.
+    /// Server Error). Repeat the work only if doing it twice is harmless, or fencing refused it. Or a
+    /// [`Ticket`](crate::Ticket) has no lease any more.
     Lost,
     /// The locker was shut down: 503 (Service Unavailable). Another process may serve.
     ShutDown,

@@ -28,6 +28,9 @@ pub struct ServerReport {
 pub enum Vote {
     /// The server granted the lease.
     Granted,
+    /// The server granted the lease, and took it from this holder
+    /// ([`LockRequest::steal`](crate::LockRequest::steal), [`Locker::adopt`](crate::Locker::adopt)).
+    Seized(Holder),
     /// Another client holds the lock; without a holder, it has released the lock since.
     Held(Option<Holder>),
     /// The lock is free, and others wait for it.
@@ -143,6 +146,16 @@ impl Report {
         })
     }
 
+    /// The holders that the lock was taken from, one per server that had one: after
+    /// [`LockRequest::steal`](crate::LockRequest::steal) the former holder, after
+    /// [`Locker::adopt`](crate::Locker::adopt) the ticket.
+    pub fn taken_from(&self) -> impl Iterator<Item = &Holder> {
+        self.servers.iter().filter_map(|server| match &server.vote {
+            Vote::Seized(holder) => Some(holder),
+            _ => None,
+        })
+    }
+
     pub(crate) fn holders_mut(&mut self) -> impl Iterator<Item = &mut Holder> {
         self.servers.iter_mut().filter_map(|server| match &mut server.vote {
             Vote::Held(holder) => holder.as_mut(),
@@ -204,6 +217,7 @@ impl fmt::Display for Vote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Granted => f.write_str("granted"),
+            Self::Seized(holder) => write!(f, "granted, taken from {holder}"),
             Self::Held(Some(holder)) => write!(f, "held by {holder}"),
             Self::Held(None) => f.write_str("held by another client, which has released it since"),
             Self::Queued { waiting } => write!(f, "free, but waiters come first ({waiting})"),

@@ -111,6 +111,8 @@ fn errors() -> Vec<String> {
         of(Kind::Contended { waited }, held()),
         of(Kind::Contended { waited }, Report::default()),
         of(Kind::TooLate, report([Vote::Granted])),
+        of(Kind::Spent, held()),
+        of(Kind::Spent, report([Vote::NotOwned])),
         of(no_quorum(None), report([down()])),
         of(no_quorum(waited), report([down()])),
         of(no_quorum(None), report([Vote::Granted, down(), down()])),
@@ -128,6 +130,7 @@ fn errors() -> Vec<String> {
     let named = |error: &Error| match error.0.kind {
         Kind::Contended { .. }
         | Kind::TooLate
+        | Kind::Spent
         | Kind::NoQuorum { .. }
         | Kind::Lost(_)
         | Kind::ShutDown
@@ -140,6 +143,10 @@ fn errors() -> Vec<String> {
 fn votes() -> Vec<String> {
     let mut all = each![
         Vote::Granted => Vote::Granted,
+        Vote::Seized(_) => match holder(Some("billing-7"), Some(ms(3_200)), false) {
+            Vote::Held(Some(holder)) => Vote::Seized(holder),
+            other => other,
+        },
         Vote::Held(_) => Vote::Held(None),
         Vote::Queued { .. } => Vote::Queued { waiting: 2 },
         Vote::NotOwned => Vote::NotOwned,

@@ -9,7 +9,7 @@ use super::claim::Claim;
 use super::engine::Engine;
 use super::lease::Lease;
 use super::limit::Limit;
-use super::order::Wish;
+use super::order::{Seize, Wish};
 use super::own::{mark_own, refuse_own};
 use super::participant::Lanes;
 use super::spans::Asking;
@@ -51,6 +51,9 @@ pub(super) async fn acquire_since(
             let waited = lease.granted_at().since(asked_at);
             meter.note_granted(name, waited);
             let hold = lease.hold();
+            if let Some(seize) = &wish.order.seize {
+                tell_of_seizure(engine, seize, lease, &asking);
+            }
             asking.granted(&hold.span, &hold.names, hold.token(), waited);
         }
         Err(error) => {
@@ -66,6 +69,19 @@ pub(super) async fn acquire_since(
         }
     }
     outcome
+}
+
+/// A lock that was another's is this request's now: says so, and whose it was.
+fn tell_of_seizure(engine: &Engine, seize: &Seize, lease: &Lease, asking: &Asking<'_>) {
+    let (meter, names, report) = (engine.meter(), &lease.hold().names, lease.report());
+    match (seize, report.taken_from().next()) {
+        (Seize::From(_), _) => meter.note_adopted(names[0].lock()),
+        (Seize::FromAnybody, Some(from)) => {
+            meter.note_stolen(names[0].lock(), from);
+            asking.stolen(names, from);
+        }
+        (Seize::FromAnybody, None) => {}
+    }
 }
 
 /// Tries once, unless others wait already in this process; then waits, if it is to.

@@ -20,6 +20,8 @@ use crate::server::fitness::{Refusal, Unfit};
 pub(super) enum Answer {
     /// Yes; with the fencing token, where it is another than the one that was proposed.
     Granted(Option<u64>),
+    /// Yes, with this token: and the lock was another's until then.
+    Seized { token: u64, from: Box<Holder> },
     /// No: the lock is another's.
     Held {
         holder: Box<Holder>,
@@ -68,7 +70,7 @@ pub(crate) enum Reason {
 }
 
 impl Answer {
-    /// The reply of `acquire.lua`. As with all scripts, its stamp has been seen to.
+    /// The reply of `acquire.lua` and of `seize.lua`. As with all scripts, its stamp has been seen to.
     pub(super) fn of_acquire(reply: &Frame) -> Option<Self> {
         match reply {
             Frame::Integer(_stamp) => Some(Self::Granted(None)),
@@ -76,6 +78,17 @@ impl Answer {
                 [Frame::Bulk(word), Frame::Integer(token)] if word == "granted" => {
                     Some(Self::Granted(Some(u64::try_from(*token).ok()?)))
                 }
+                [
+                    Frame::Bulk(word),
+                    Frame::Integer(token),
+                    Frame::Bulk(value),
+                    Frame::Integer(pttl),
+                ] if word == "seized" => Some(Self::Seized {
+                    token: u64::try_from(*token).ok()?,
+                    from: Box::new(holder_of(value, *pttl)),
+                }),
+                // What is to be taken from one owner, and is nobody's.
+                [Frame::Integer(0)] => Some(Self::NotOwned),
                 [
                     Frame::Bulk(word),
                     Frame::Bulk(value),
@@ -101,6 +114,11 @@ impl Answer {
             },
             _ => None,
         }
+    }
+
+    /// The server has let the owner in.
+    pub(super) fn is_grant(&self) -> bool {
+        matches!(self, Self::Granted(_) | Self::Seized { .. })
     }
 
     /// The reply of `SET key value NX PX ttl`.
@@ -154,6 +172,7 @@ impl Answer {
     pub(super) fn vote(&self, configuration: Option<&str>) -> Vote {
         match self {
             Self::Granted(_) => Vote::Granted,
+            Self::Seized { from, .. } => Vote::Seized(Holder::clone(from).seen_from(configuration)),
             Self::Held { holder, .. } => {
                 Vote::Held(Some(Holder::clone(holder).seen_from(configuration)))
             }
@@ -365,6 +384,12 @@ mod tests {
         assert!(matches!(Answer::of_acquire(&reply(&[bulk("free")])), Some(Answer::Free)));
         let stale = Answer::of_acquire(&reply(&[bulk("stale"), bulk("6")]));
         assert!(matches!(stale, Some(Answer::Stale { counter: 6 })));
+        let seized = [bulk("seized"), Frame::Integer(7), bulk("other"), Frame::Integer(40)];
+        let answer = Answer::of_acquire(&reply(&seized));
+        let Some(Answer::Seized { token: 7, from }) = answer else { panic!() };
+        assert_eq!(from.owner, "other");
+        let gone = Answer::of_acquire(&reply(&[Frame::Integer(0)]));
+        assert!(matches!(gone, Some(Answer::NotOwned)));
         assert!(matches!(Answer::of_owned(&yes), Some(Answer::Granted(None))));
         let no = reply(&[Frame::Integer(0)]);
         assert!(matches!(Answer::of_owned(&no), Some(Answer::NotOwned)));

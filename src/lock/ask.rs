@@ -310,7 +310,7 @@ fn note_vote(hold: &Hold, server: usize, answer: Result<&Answer, &Reason>) {
     if let Ok(_) | Err(Reason::Refused(_) | Reason::Unsettled(_)) = answer {
         let mut binding = hold.binding(server);
         binding.is_unanswered = false;
-        binding.is_granted |= matches!(answer, Ok(Answer::Granted(_)));
+        binding.is_granted |= answer.is_ok_and(Answer::is_grant);
     }
 }
 

@@ -159,7 +159,7 @@ impl Replied {
         read: fn(&Frame) -> Option<Answer>,
     ) -> Result<(Answer, Option<Reason>), Reason> {
         let answer = self.read(read)?;
-        let shortage = self.shortage.filter(|_| matches!(answer, Answer::Granted(_)));
+        let shortage = self.shortage.filter(|_| answer.is_grant());
         Ok((answer, shortage))
     }
 }

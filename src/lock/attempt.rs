@@ -10,7 +10,7 @@ use super::held::Held;
 use super::hold::Hold;
 use super::limit::Limit;
 use super::names::title;
-use super::order::Wish;
+use super::order::{Seize, Wish};
 use super::round::Round;
 use crate::box_future::BoxFuture;
 use crate::clock;
@@ -34,7 +34,10 @@ impl Refused {
     /// long, or for another reason.
     pub(super) fn error(&self, wish: &Wish, waited: Option<Duration>) -> Error {
         let kind = match self.setback {
-            Setback::Held(_) | Setback::Watched(_) => Kind::Contended { waited },
+            Setback::Held(_) | Setback::Watched(_) => match wish.order.seize {
+                Some(Seize::From(_)) => Kind::Spent,
+                _ => Kind::Contended { waited },
+            },
             Setback::TooLate => Kind::TooLate,
             Setback::Hopeless => Kind::NoQuorum { waited, is_final: true },
             Setback::Failing | Setback::Quarantined(_) => {
@@ -95,6 +98,7 @@ pub(super) async fn attempt(mut claim: Claim, bid: Bid) -> Result<Granted, Refus
         && mode.waiting == Waiting::No
         && mode.taking != Taking::Look
         && hold.predecessor().is_none()
+        && hold.seize().is_none()
         && hold.names.len() == 1;
     let mut ballot = (!is_plain).then(|| Ballot::new(clock::wall_micros()));
     let drawn = match ballot {
@@ -106,7 +110,7 @@ pub(super) async fn attempt(mut claim: Claim, bid: Bid) -> Result<Granted, Refus
     let is_drawn = drawn.is_some();
     let mut round = match drawn {
         Some(round) => round,
-        None => claim.acquire(ballot, mode, lead, limit).await,
+        None => ask(&claim, ballot, mode, lead, limit).await,
     };
     let (mut proposals, mut has_insisted) = (1, false);
     let command_max = hold.core.command_max();
@@ -122,7 +126,7 @@ pub(super) async fn attempt(mut claim: Claim, bid: Bid) -> Result<Granted, Refus
         };
         ballot = Some(next);
         let free_at = round.free_at;
-        round = Round { free_at, ..claim.acquire(ballot, mode, None, limit).await };
+        round = Round { free_at, ..ask(&claim, ballot, mode, None, limit).await };
         proposals += 1;
     }
     let is_over = proposals == 1 && hold.predecessor().is_none();
@@ -149,11 +153,25 @@ pub(super) async fn attempt(mut claim: Claim, bid: Bid) -> Result<Granted, Refus
             if round.is_unknown() {
                 hold.core.meter().note_unknown();
             }
-            if matches!(setback, Setback::Held(_)) {
+            if matches!(setback, Setback::Held(_)) && hold.seize().is_none() {
                 hold.core.meter().note_contended(hold.name());
             }
             Err(Refused { setback, round, hold: hold.clone() })
         }
+    }
+}
+
+/// Puts one question to the servers: for the lock as it is, or for one that is another's.
+async fn ask(
+    claim: &Claim,
+    ballot: Option<Ballot>,
+    mode: AcquireMode,
+    lead: Option<Lead>,
+    limit: Limit,
+) -> Round {
+    match (claim.hold().seize(), ballot) {
+        (Some(seize), Some(ballot)) => Box::pin(claim.seize(seize, ballot, limit)).await,
+        _ => claim.acquire(ballot, mode, lead, limit).await,
     }
 }
 

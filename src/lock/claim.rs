@@ -272,7 +272,11 @@ pub(super) fn extension<'a>(
 
 /// From when on there is nothing left to release.
 fn pointless_at(hold: &Hold) -> Moment {
-    clock::now().after(hold.key_life() + FROZEN_MAX)
+    pointless_after(hold.key_life())
+}
+
+fn pointless_after(key_life: Duration) -> Moment {
+    clock::now().after(key_life + FROZEN_MAX)
 }
 
 /// Queues the release on servers that may have been asked and are owed it, and where an acquire may
@@ -281,17 +285,24 @@ pub(super) fn give_back(hold: &Hold, is_owed: &dyn Fn(usize) -> bool) {
     if hold.is_left_to_expire() {
         return;
     }
-    free(hold, is_owed, &Parting::of(hold));
+    free(hold, is_owed, &Parting::of(hold), hold.key_life());
 }
 
 /// The same of what the one before it had.
 pub(super) fn give_back_predecessor(hold: &Hold, is_owed: &dyn Fn(usize) -> bool) {
-    free(hold, is_owed, &Parting::of_owners([None, hold.predecessor()], None));
+    let parting = Parting::of_owners([None, hold.predecessor()], None);
+    free(hold, is_owed, &parting, hold.key_life());
 }
 
-fn free(hold: &Hold, is_owed: &dyn Fn(usize) -> bool, parting: &Parting<'_>) {
+/// Queues a parting of keys that live for this long at most.
+pub(super) fn free(
+    hold: &Hold,
+    is_owed: &dyn Fn(usize) -> bool,
+    parting: &Parting<'_>,
+    key_life: Duration,
+) {
     // The clock is not read where nothing is owed.
-    let pointless_at = LazyCell::new(|| pointless_at(hold));
+    let pointless_at = LazyCell::new(|| pointless_after(key_life));
     for (server, participant) in hold.participants.iter().enumerate() {
         let is_owed = is_owed(server);
         let mut binding = participant.binding();

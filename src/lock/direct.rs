@@ -68,6 +68,7 @@ pub(super) fn may_draw(hold: &Hold, mode: AcquireMode) -> bool {
         && mode.waiting == Waiting::No
         && mode.taking != Taking::Look
         && hold.replaces().is_none()
+        && hold.seize().is_none()
         && hold.replicas().is_none()
 }
 

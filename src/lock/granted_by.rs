@@ -18,7 +18,7 @@ impl GrantedBy {
     /// That of a round that was won.
     pub(super) fn new(round: Round) -> Self {
         match &*round.answers {
-            [answered] => {
+            [answered] if !round.is_seized() => {
                 Self::One { round_trip: answered.as_ref().and_then(Answered::round_trip) }
             }
             _ => Self::Several(Box::new(round)),

@@ -1,5 +1,7 @@
 //! What a caller holds.
 
+mod ticketing;
+
 use std::fmt;
 use std::time::Duration;
 

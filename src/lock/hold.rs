@@ -1,12 +1,11 @@
 //! One owner's hold on its locks: what a claim, its lease, and whoever keeps leases share.
 
+mod kept;
 mod origin;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
-
-use leasehold_resp::Decimal;
 
 use super::bell::Bell;
 use super::core::Core;
@@ -60,8 +59,9 @@ impl Hold {
         participants: OneOrMany<Participant>,
         order: &Order,
     ) -> Self {
-        let Order { term, is_renewed, replicas, bounds, .. } = *order;
-        let is_rare = replicas.is_some() || !bounds.are_none();
+        let Order { term, is_renewed, replicas, bounds, ref seize, .. } = *order;
+        let is_rare = replicas.is_some() || !bounds.are_none() || seize.is_some();
+        let rare = || Rare { replicas, bounds, seize: seize.clone(), ..Rare::default() };
         Self {
             core,
             names,
@@ -69,7 +69,7 @@ impl Hold {
             term,
             participants,
             is_renewed,
-            rare: is_rare.then(|| Box::new(Rare { replicas, bounds, ..Rare::default() })),
+            rare: is_rare.then(|| Box::new(rare())),
             life: Life::new(),
             token: AtomicU64::new(0),
             granted_at: AtomicU64::new(0),
@@ -107,28 +107,6 @@ impl Hold {
     /// For how long its locks stay taken once it is given back, if they do.
     pub(super) fn rest(&self) -> Option<&Rest> {
         self.rare.as_ref()?.rest.get().filter(|rest| rest.left().is_some())
-    }
-
-    /// How long its keys live on servers: longer than its TTL where there is a lock-delay, which its
-    /// holder does not count on.
-    pub(super) fn key_life(&self) -> Duration {
-        self.bounds().key_life(self.term.ttl())
-    }
-
-    /// The same in milliseconds.
-    pub(super) fn key_ms(&self) -> Decimal {
-        Decimal::new(u64::try_from(self.key_life().as_millis()).unwrap_or(u64::MAX))
-    }
-
-    /// Whether nobody gives back its locks, because its time was over before: they stay taken for the
-    /// lock-delay.
-    pub(super) fn is_left_to_expire(&self) -> bool {
-        #[cfg(test)]
-        if crate::policy::mutants::Mutant::LostGuardEndsTheDelay.is_on() {
-            return false;
-        }
-        let is_over = |why| matches!(why, Loss::Expired | Loss::Suspended | Loss::HeldLongest);
-        self.bounds().lock_delay.is_some() && self.state().loss().is_some_and(is_over)
     }
 
     fn bounds(&self) -> Bounds {
@@ -273,9 +251,13 @@ impl Hold {
                 meter.note_handed_over(self.name());
                 self.span.close("handed_over");
             }
+            End::Ticketed => {
+                meter.note_ticketed(self.name());
+                self.span.close("ticketed");
+            }
             End::Withdrawn => self.span.close("withdrawn"),
         }
-        if matches!(end, End::Released | End::Unconfirmed | End::HandedOver) {
+        if !matches!(end, End::Lost(_) | End::Withdrawn) {
             meter.note_released(self.name(), self.held_for(now));
         }
     }

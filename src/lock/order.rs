@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::names::Names;
 use super::one_or_many::OneOrMany;
-use super::owner::Mark;
+use super::owner::{ID_LENGTH, Mark};
 use crate::policy::{Bounds, Retry, Term, Wait};
 
 /// What a lease is to be like, whoever grants it.
@@ -18,6 +18,16 @@ pub(crate) struct Order {
     pub(crate) replicas: Option<Replicas>,
     /// How long it is to be held or kept from others, beside what its TTL says.
     pub(crate) bounds: Bounds,
+    /// From whom it is taken, if it is another's.
+    pub(crate) seize: Option<Seize>,
+}
+
+/// From whom a lock is taken that is another's.
+#[derive(Clone, Debug)]
+pub(crate) enum Seize {
+    FromAnybody,
+    /// From the owner with this id alone.
+    From(Box<[u8; ID_LENGTH]>),
 }
 
 impl Order {

@@ -12,7 +12,7 @@ use crate::clock;
 use crate::error::{Configured, Holder};
 
 /// Hexadecimal digits of 128 random bits.
-pub(super) const ID_LENGTH: usize = 32;
+pub(crate) const ID_LENGTH: usize = 32;
 /// Longer labels are cut off by nobody, so they are refused.
 const LABEL_BYTES_MAX: usize = 256;
 

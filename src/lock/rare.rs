@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::names::Names;
-use super::order::Replicas;
+use super::order::{Replicas, Seize};
 use super::owner::Owner;
 use crate::clock;
 use crate::policy::{Bounds, Moment, Relay};
@@ -16,6 +16,8 @@ pub(super) struct Rare {
     pub(super) succession: Option<Succession>,
     /// Replicas that must have the lease beside the servers themselves.
     pub(super) replicas: Option<Replicas>,
+    /// From whom it takes its lock.
+    pub(super) seize: Option<Seize>,
     /// How long it is to be held or kept from others, beside what its TTL says.
     pub(super) bounds: Bounds,
     /// Until when its locks stay taken, once its holder knows of it.

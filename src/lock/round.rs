@@ -26,7 +26,7 @@ impl Answered {
         if self.is_late() && Mutant::TimedOutCountsAsHeld.is_on() {
             return true;
         }
-        matches!(self.answer, Answer::Granted(_))
+        self.answer.is_grant()
     }
 
     /// Nobody else holds the lock there.
@@ -136,6 +136,7 @@ impl Round {
     pub(super) fn token(&self, proposed: u64) -> Option<u64> {
         let mut tokens = self.given().filter_map(|answered| match answered.answer {
             Answer::Granted(token) => Some(token.unwrap_or(proposed)),
+            Answer::Seized { token, .. } => Some(token),
             _ => None,
         });
         #[cfg(test)]
@@ -191,6 +192,7 @@ impl Round {
                         | Answer::Taken
                         | Answer::Queued { .. }
                         | Answer::Free
+                        | Answer::NotOwned
                         | Answer::Stale { .. }
                         | Answer::Ahead { .. }
                 )
@@ -218,6 +220,11 @@ impl Round {
             Answer::Held { holder, waiting, .. } => Some((&**holder, *waiting)),
             _ => None,
         })
+    }
+
+    /// A server has taken the lock from another holder.
+    pub(super) fn is_seized(&self) -> bool {
+        self.given().any(|answered| matches!(answered.answer, Answer::Seized { .. }))
     }
 
     /// A server was only to look, and found the lock free.
@@ -264,7 +271,7 @@ impl Round {
     pub(super) fn setback(&self, quorum: Quorum) -> Setback {
         let held = self.given().filter_map(|answered| match &answered.answer {
             Answer::Held { holder, .. } => Some(holder.remaining),
-            Answer::Taken | Answer::Queued { .. } | Answer::Free => Some(None),
+            Answer::Taken | Answer::Queued { .. } | Answer::Free | Answer::NotOwned => Some(None),
             _ => None,
         });
         // A lease whose end nobody knows is the last to end.

@@ -17,6 +17,7 @@ static CATALOG: LazyLock<[Script; 5]> = LazyLock::new(|| {
 static TAKE: LazyLock<Script> = LazyLock::new(|| rare(include_str!("../../scripts/take.lua")));
 static MINT: LazyLock<Script> = LazyLock::new(|| rare(include_str!("../../scripts/mint.lua")));
 static KEEP: LazyLock<Script> = LazyLock::new(|| rare(include_str!("../../scripts/keep.lua")));
+static SEIZE: LazyLock<Script> = LazyLock::new(|| rare(include_str!("../../scripts/seize.lua")));
 #[cfg(feature = "inspect")]
 static INSPECT: LazyLock<Script> =
     LazyLock::new(|| rare(include_str!("../../scripts/inspect.lua")));
@@ -61,6 +62,10 @@ pub(crate) fn mint() -> &'static Script {
 
 pub(crate) fn keep() -> &'static Script {
     &KEEP
+}
+
+pub(crate) fn seize() -> &'static Script {
+    &SEIZE
 }
 
 #[cfg(feature = "inspect")]

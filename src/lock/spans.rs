@@ -22,7 +22,7 @@ pub(super) use on::{HoldSpan, Step};
 use super::core::Core;
 use super::names::Names;
 use super::order::Wish;
-use crate::error::Error;
+use crate::error::{Error, Holder};
 
 /// A request that is under way. One that is dropped before it was answered was cancelled.
 pub(super) struct Asking<'a> {
@@ -45,6 +45,10 @@ impl<'a> Asking<'a> {
     ) {
         self.is_answered = true;
         self.span.granted(hold, names, token, waited);
+    }
+
+    pub(super) fn stolen(&self, names: &[Names], from: &Holder) {
+        self.span.stolen(names, from);
     }
 
     pub(super) fn refused(mut self, error: &Error) {

@@ -60,6 +60,8 @@ pub(crate) enum End {
     Unconfirmed,
     /// Handed over to the next one in this process.
     HandedOver,
+    /// Given to a ticket, which another process may turn into a lease.
+    Ticketed,
     /// Given back by a request that did not tell its caller of it.
     Withdrawn,
     Lost(Loss),
@@ -177,13 +179,14 @@ mod tests {
             LeaseEvent::Release,
             ended(End::Released),
             ended(End::HandedOver),
+            ended(End::Ticketed),
             ended(End::Lost(Loss::NoQuorum)),
         ];
         let life = Life { state: LeaseState::Acquiring, ends: Vec::new() };
         let mut seen = Vec::new();
         life.explore(&events, 0, 6, &mut seen);
         let losses = [Loss::Gone, Loss::NoQuorum, Loss::Expired].map(End::Lost);
-        for end in losses.into_iter().chain([End::Released, End::HandedOver]) {
+        for end in losses.into_iter().chain([End::Released, End::HandedOver, End::Ticketed]) {
             assert!(seen.contains(&end), "{end:?}");
         }
     }

@@ -43,6 +43,8 @@ pub(crate) enum Mutant {
     RestIsForgotten,
     LockDelayIsForgotten,
     LostGuardEndsTheDelay,
+    TicketFromAnybody,
+    StealTakesAnyToken,
     // What `mastership` has to withstand: it is searched beside the simulation.
     OlderOneReturns,
     OneSentinelIsEnough,

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::lock::core::Core;
 use crate::lock::names::Names;
 use crate::lock::one_or_many::OneOrMany;
-use crate::lock::order::{Order, Replicas, Wish};
+use crate::lock::order::{Order, Replicas, Seize, Wish};
 use crate::lock::owner::check_label;
 use crate::policy::{Bounds, Retry, Term, Units, Wait};
 
@@ -31,6 +31,8 @@ pub(super) struct Asked {
     pub(super) is_any: bool,
     pub(super) replicas: Option<Replicas>,
     pub(super) bounds: Bounds,
+    /// From whom the lock is taken, if it is another's.
+    pub(super) seize: Option<Seize>,
 }
 
 impl Asked {
@@ -43,8 +45,13 @@ impl Asked {
     ) -> Result<Wish, Error> {
         let Self { names, ttl, expected, min_validity, label, is_renewed, replicas, .. } = self;
         let (wait, retry, is_fair, bounds) = (self.wait, self.retry, self.is_fair, self.bounds);
-        let (refuses_own, is_any) = (self.refuses_own, self.is_any);
+        let (refuses_own, is_any, seize) = (self.refuses_own, self.is_any, self.seize);
         let names = names?;
+        if seize.is_some() && (is_any || names.len() > 1) {
+            return Err(Error::misuse("steal takes one lock: neither lock_all nor lock_any"));
+        }
+        // There is nobody to wait for.
+        let wait = if seize.is_some() { Wait::Never } else { wait };
         let fitting = || defaults.ttl(core.meter(), expected);
         let ttl = match (ttl, expected) {
             (Some(ttl), None) => ttl,
@@ -68,7 +75,7 @@ impl Asked {
         label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;
         retry.check().map_err(Error::misuse)?;
         replicas.map_or(Ok(()), Replicas::check).map_err(Error::misuse)?;
-        let order = Order { term, label, is_fenced, is_renewed, replicas, bounds };
+        let order = Order { term, label, is_fenced, is_renewed, replicas, bounds, seize };
         Ok(Wish { names, order, wait, retry, is_fair, refuses_own, is_any })
     }
 }

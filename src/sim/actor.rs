@@ -9,11 +9,12 @@ use super::history::{At, Claim, Grant, Lease, Rest, Signal};
 use super::plan::{CONNECT_TIMEOUT, Fault, command_timeout, host, key};
 use super::prng::Prng;
 use super::register::Register;
-use super::world::World;
+use super::world::{World, lock};
 use crate::clock::simulated::{Client, elapsed};
 use crate::error::Error;
 use crate::lock::fencing::Fencing;
 use crate::lock::guard::Guard;
+use crate::lock::ticket::Ticket;
 use crate::locker::Locker;
 use crate::net::connection::noticed_within;
 use crate::policy::{Loss, Moment};
@@ -59,7 +60,10 @@ impl Actor {
             }
             match self.world.plan.unfenced() {
                 Some(name) if self.prng.percent(50) => self.turn_unfenced(name).await,
-                _ => self.turn().await,
+                _ => match self.ticket() {
+                    Some((name, ticket)) => self.turn_adopting(name, &ticket).await,
+                    None => self.turn().await,
+                },
             }
         }
     }
@@ -104,6 +108,9 @@ impl Actor {
             false => Duration::ZERO,
         };
         let request = request.lock_delay(delay);
+        let is_stealing = self.world.plan.has_steals && self.prng.percent(20);
+        let request = if is_stealing { request.steal() } else { request };
+        let limit = limit.filter(|_| !is_stealing);
         let patience = if self.prng.percent(15) { self.up_to(longest / 4) } else { Duration::MAX };
         let (begun, stood_still) = (elapsed(), self.client.stood_still());
         let outcome = timeout(patience, request.into_future()).await;
@@ -114,6 +121,38 @@ impl Actor {
             Err(_) => self.count("acquires cancelled"),
             Ok(Err(_)) => self.count("acquires refused"),
             Ok(Ok(guard)) => self.hold(guard, (name, ttl, delay), begun, rest).await,
+        }
+    }
+
+    /// One that a client has made, whoever may have adopted it already.
+    fn ticket(&mut self) -> Option<(usize, Ticket)> {
+        let mut tickets = lock(&self.world.tickets);
+        let place = if tickets.is_empty() { None } else { Some(self.prng.index(tickets.len())) };
+        Some(tickets.swap_remove(place?))
+    }
+
+    async fn turn_adopting(&mut self, name: usize, ticket: &Ticket) {
+        let (ttl, begun) = (self.world.plan.longest_ttl, elapsed());
+        match self.locker.adopt(ticket).await {
+            Err(_) => self.count("adoptions refused"),
+            Ok(guard) => {
+                self.count("adoptions");
+                self.hold(guard, (name, ttl, Duration::ZERO), begun, Duration::ZERO).await;
+            }
+        }
+    }
+
+    /// Lets others have the lock by a ticket, or by two of a kind.
+    async fn pass_on(&mut self, guard: Guard, name: usize, rest: Duration) {
+        let within = rest + TICKS * 5 + self.up_to(REST_MAX.min(self.world.plan.longest_ttl / 2));
+        match guard.into_ticket(within).await {
+            Ok(ticket) => {
+                self.count("tickets");
+                let copies = 1 + self.prng.index(2);
+                let copies = std::iter::repeat_n((name, ticket), copies);
+                lock(&self.world.tickets).extend(copies);
+            }
+            Err(_) => self.count("tickets refused"),
         }
     }
 
@@ -194,6 +233,9 @@ impl Actor {
             self.note_delay(&held, delay);
         }
         match end {
+            End::Release if self.world.plan.has_tickets && self.prng.percent(40) => {
+                self.pass_on(guard, name, rest).await;
+            }
             End::Release => match guard.release().await {
                 Ok(()) => {
                     self.count("releases");

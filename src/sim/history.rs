@@ -110,7 +110,7 @@ pub(crate) struct History {
 /// A lock, a token and a client.
 pub(crate) type Grant = (Vec<u8>, u64, usize);
 /// A lock and an owner.
-type Held = (Vec<u8>, Vec<u8>);
+pub(crate) type Held = (Vec<u8>, Vec<u8>);
 
 /// What was written to servers and carried out, for what guards may rest on.
 #[derive(Debug, Default)]
@@ -195,6 +195,11 @@ impl Questions {
     pub(crate) fn note_repaired(&mut self, held: &Held, server: usize) {
         let is_other = |other: &Held| other.0 == held.0 && other.1 != held.1;
         self.kept.retain(|(other, on)| *on != server || !is_other(other));
+    }
+
+    /// A server has given a lock to another than this owner, who has nothing left there to give back.
+    pub(crate) fn note_replaced(&mut self, held: &Held, server: usize) {
+        self.kept.remove(&(held.clone(), server));
     }
 
     pub(crate) fn note_freed(&mut self, held: Held, server: usize) {

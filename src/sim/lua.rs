@@ -122,6 +122,10 @@ fn mutated(script: &Bytes) -> Bytes {
         )
     } else if Mutant::RestIsForgotten.is_on() {
         ("redis.call('SET', KEYS[lock], ARGV[3], 'PX', ARGV[2])", "redis.call('DEL', KEYS[lock])")
+    } else if Mutant::TicketFromAnybody.is_on() {
+        ("elseif string.sub(holder, 1, 32) ~= ARGV[5] then", "elseif false then")
+    } else if Mutant::StealTakesAnyToken.is_on() {
+        ("if token <= counter then", "if false then")
     } else if Mutant::AnyClockIsBelieved.is_on() {
         ("if token > tonumber(counter) + 1000000 and", "if false and")
     } else if Mutant::CountersPerServer.is_on() {

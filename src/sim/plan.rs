@@ -91,6 +91,10 @@ pub(crate) struct Plan {
     pub(crate) has_rests: bool,
     /// Some locks stay taken for a while after a lease that was lost.
     pub(crate) has_delays: bool,
+    /// Some leases go from client to client by tickets.
+    pub(crate) has_tickets: bool,
+    /// Some locks are stolen: then two may hold one, and tokens alone tell them apart.
+    pub(crate) has_steals: bool,
     /// More servers lose keys than the quorum allows for, and nothing guards against restarts.
     pub(crate) is_beyond: bool,
 }
@@ -119,6 +123,8 @@ impl Plan {
             deletes_if_equal: false,
             has_rests: false,
             has_delays: false,
+            has_tickets: false,
+            has_steals: false,
             is_beyond,
         };
         // Last, so that what was decided before them stays as it was when a seed found something.
@@ -136,6 +142,8 @@ impl Plan {
         plan.deletes_if_equal = prng.percent(40);
         plan.has_rests = prng.percent(30);
         plan.has_delays = prng.percent(30);
+        plan.has_tickets = prng.percent(30);
+        plan.has_steals = prng.percent(8) && !is_beyond;
         plan
     }
 
@@ -171,11 +179,13 @@ impl fmt::Display for Plan {
         let Self { seed, servers, quorum, clients, tasks, names, longest_ttl, .. } = self;
         write!(
             f,
-            "seed {seed}: {quorum} of {servers}, {clients} clients of {tasks}, {names} locks{}{}{}, \
+            "seed {seed}: {quorum} of {servers}, {clients} clients of {tasks}, {names} locks{}{}{}{}{}, \
              TTL up to {longest_ttl:?}, {:?} long, latency {:?}, {:?}{}{}",
             if self.has_unfenced { " and an unfenced one" } else { "" },
             if self.has_rests { ", at rest for a while" } else { "" },
             if self.has_delays { ", delayed after a loss" } else { "" },
+            if self.has_tickets { ", with tickets" } else { "" },
+            if self.has_steals { ", with steals" } else { "" },
             self.length,
             self.latency,
             self.faults,

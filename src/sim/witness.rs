@@ -14,6 +14,8 @@ use crate::lock::scripts;
 use crate::policy::Moment;
 use crate::server::script::Script;
 
+/// The place of `seize.lua` behind the catalog.
+const SEIZE: usize = usize::MAX;
 /// A renewal that was on its way when the lock was given back may come this much later.
 const RENEWAL_SLACK: Duration = Duration::from_millis(100);
 
@@ -39,9 +41,18 @@ struct Deed<'a> {
     what: What,
     /// For want of its script it was sent again, with it: it was asked for before.
     is_repeat: bool,
+    /// It takes the lock from another.
+    is_seizing: bool,
     locks: Vec<&'a Bytes>,
     counters: Vec<&'a Bytes>,
     argv: &'a [Bytes],
+}
+
+impl Deed<'_> {
+    /// Whether it is to take the lock from this owner: from whom a ticket names, or from anybody.
+    fn may_seize_from(&self, owner: &Bytes) -> bool {
+        self.is_seizing && self.argv.get(4).is_some_and(|from| owner.starts_with(from))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,12 +82,14 @@ fn deed<'a>(script: &Bytes, words: &'a [Bytes]) -> Option<Deed<'a>> {
     let is_known = |known: &Script| known.text().as_bytes() == script;
     let number = scripts::catalog().iter().position(is_known);
     // What keeps a lock from others gives it back too.
-    let number = number.or_else(|| is_known(scripts::keep()).then_some(2))?;
+    let number = number.or_else(|| is_known(scripts::keep()).then_some(2));
+    let number = number.or_else(|| is_known(scripts::seize()).then_some(SEIZE))?;
     let count: usize = std::str::from_utf8(words.first()?).ok()?.parse().ok()?;
     let (keys, argv) = words[1..].split_at_checked(count)?;
     let (_stamp, argv) = argv.split_last()?;
     let (what, step) = match number {
         0 => (What::Acquire, 3),
+        SEIZE => (What::Acquire, 2),
         1 => (What::Extend, 1),
         2 => (What::Release, 1),
         4 => (What::Repair, 2),
@@ -85,7 +98,8 @@ fn deed<'a>(script: &Bytes, words: &'a [Bytes]) -> Option<Deed<'a>> {
     let counters = if step > 1 { keys.get(1..)? } else { &[] };
     let counters = counters.iter().step_by(step).collect();
     let locks = keys.iter().step_by(step).collect();
-    Some(Deed { what, is_repeat: false, locks, counters, argv })
+    let is_seizing = number == SEIZE;
+    Some(Deed { what, is_repeat: false, is_seizing, locks, counters, argv })
 }
 
 /// The token that an acquire was granted with; 0 where it asked for none.
@@ -94,7 +108,9 @@ fn granted(reply: &Frame, deed: &Deed<'_>) -> Option<u64> {
     match (deed.what, reply) {
         (What::Acquire, Frame::Bulk(_stamp)) => deed.argv.get(2).and_then(token),
         (What::Acquire, Frame::Array(items)) => match &items[1..] {
-            [Frame::Bulk(word), Frame::Integer(token)] if word == "granted" => {
+            [Frame::Bulk(word), Frame::Integer(token), ..]
+                if word == "granted" || word == "seized" =>
+            {
                 u64::try_from(*token).ok()
             }
             _ => None,
@@ -122,15 +138,36 @@ pub(crate) fn run(
         }
         (b"SET", [_, key, argv @ ..]) => {
             let (counters, locks) = [key].into_iter().partition(|key| key.ends_with(b":fence"));
-            Some(Deed { what: What::Set, is_repeat: false, locks, counters, argv })
+            Some(Deed {
+                what: What::Set,
+                is_repeat: false,
+                is_seizing: false,
+                locks,
+                counters,
+                argv,
+            })
         }
         (b"INCRBY", [_, counter, argv @ ..]) => {
             let (what, counters) = (What::Draw, vec![counter]);
-            Some(Deed { what, is_repeat: false, locks: Vec::new(), counters, argv })
+            Some(Deed {
+                what,
+                is_repeat: false,
+                is_seizing: false,
+                locks: Vec::new(),
+                counters,
+                argv,
+            })
         }
         (b"DELEX", [_, key, _, argv @ ..]) => {
             let (what, locks) = (What::Release, vec![key]);
-            Some(Deed { what, is_repeat: false, locks, counters: Vec::new(), argv })
+            Some(Deed {
+                what,
+                is_repeat: false,
+                is_seizing: false,
+                locks,
+                counters: Vec::new(),
+                argv,
+            })
         }
         _ => None,
     };
@@ -168,7 +205,7 @@ pub(crate) fn run(
             history.breach("extension took a lock", text);
         }
         if let Some(owner) = before.as_ref().filter(|owner| after.as_ref() != Some(owner)) {
-            if !deed.argv.contains(owner) {
+            if !deed.argv.contains(owner) && !deed.may_seize_from(owner) {
                 let text = format!("client {client} ended {name} of {owner:?} on server {number}");
                 history.breach("foreign delete", text);
             }
@@ -257,6 +294,9 @@ pub(crate) fn run(
                 if let Some(token) = granted(&reply, &deed) {
                     history.questions.note_owner((key.to_vec(), token, client), owner);
                     history.questions.note_grant(held.clone(), number, stamp.by_client);
+                    if let Some(former) = before[index].as_ref().filter(|_| deed.is_seizing) {
+                        history.questions.note_replaced(&of(former), number);
+                    }
                     if let Some(predecessor) = deed.argv.get(6) {
                         history.questions.note_freed(of(predecessor), number);
                     }

@@ -13,6 +13,7 @@ use super::plan::{Fault, Plan};
 use super::prng::Prng;
 use super::server::{Server, Told};
 use crate::clock::simulated::true_wall;
+use crate::lock::ticket::Ticket;
 
 pub(crate) struct World {
     pub(crate) plan: Plan,
@@ -26,6 +27,8 @@ pub(crate) struct World {
     /// Up to when nothing gets through between a client and a server.
     blocked: Mutex<BTreeMap<(usize, usize), At>>,
     history: Mutex<History>,
+    /// Tickets that clients have made, each with the number of its lock.
+    pub(crate) tickets: Mutex<Vec<(usize, Ticket)>>,
     pub(crate) counters_lost: Mutex<BTreeSet<usize>>,
     pub(crate) is_over: AtomicBool,
     /// Nothing is held up before.
@@ -76,6 +79,7 @@ impl World {
             links_made: AtomicU64::new(0),
             blocked: Mutex::default(),
             history: Mutex::default(),
+            tickets: Mutex::default(),
             counters_lost: Mutex::default(),
             is_over: AtomicBool::new(false),
             has_begun: AtomicBool::new(false),

@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::primitive::Primitive;
+use crate::error::Holder;
 use crate::policy::Loss;
 
 /// Is told what happens to the leases of a locker: for logs, traces and metrics of your own.
@@ -69,6 +70,24 @@ pub enum Event<'a> {
         /// The lock.
         name: &'a [u8],
     },
+    /// A lease was released to a ticket ([`Guard::into_ticket`](crate::Guard::into_ticket)).
+    Ticketed {
+        /// The lock.
+        name: &'a [u8],
+    },
+    /// A request was granted a ticket's lease ([`Locker::adopt`](crate::Locker::adopt)).
+    Adopted {
+        /// The lock.
+        name: &'a [u8],
+    },
+    /// A request was granted a lock that another client held
+    /// ([`LockRequest::steal`](crate::LockRequest::steal)).
+    Stolen {
+        /// The lock.
+        name: &'a [u8],
+        /// The former holder, as the first server names it that names one.
+        from: &'a Holder,
+    },
     /// A lease was renewed.
     Renewed {
         /// The lock.
@@ -122,6 +141,9 @@ impl<'a> Event<'a> {
             | Self::Contended { name }
             | Self::Released { name, .. }
             | Self::HandedOver { name }
+            | Self::Ticketed { name }
+            | Self::Adopted { name }
+            | Self::Stolen { name, .. }
             | Self::Renewed { name }
             | Self::RenewalFailed { name }
             | Self::Lost { name, .. }
@@ -147,6 +169,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
     use super::*;
+    use crate::lock::owner::holder_of;
 
     const EVENT: Event<'static> = Event::Contended { name: b"a" };
 
@@ -200,6 +223,9 @@ mod tests {
             Event::Contended { name },
             Event::Released { name, held_for: time },
             Event::HandedOver { name },
+            Event::Ticketed { name },
+            Event::Adopted { name },
+            Event::Stolen { name, from: &holder_of(b"another", 1) },
             Event::Renewed { name },
             Event::RenewalFailed { name },
             Event::Lost { name, reason: Loss::Gone },

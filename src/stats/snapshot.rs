@@ -35,6 +35,13 @@ pub struct Stats {
     pub released: u64,
     /// Those of them that went straight to a waiter of this process.
     pub handed_over: u64,
+    /// Those of them that went to a ticket ([`Guard::into_ticket`](crate::Guard::into_ticket)).
+    pub ticketed: u64,
+    /// Grants that adopted a ticket's lease ([`Locker::adopt`](crate::Locker::adopt)).
+    pub adopted: u64,
+    /// Grants that took the lock from another holder
+    /// ([`LockRequest::steal`](crate::LockRequest::steal)).
+    pub stolen: u64,
     /// Waiters that a server's message woke.
     pub woken: u64,
     /// Releases that were dropped because too many waited for their servers' answers. Their locks end
@@ -118,6 +125,10 @@ impl fmt::Display for Stats {
         let Self { held, granted, released, handed_over, .. } = self;
         write!(f, "leases: {held} held, {granted} granted, {released} released ")?;
         writeln!(f, "({handed_over} handed over), {} lost{}", self.lost(), Reasons(self))?;
+        let Self { ticketed, adopted, stolen, .. } = self;
+        if ticketed + adopted + stolen > 0 {
+            writeln!(f, "taken over: {ticketed} to tickets, {adopted} adopted, {stolen} stolen")?;
+        }
         let Self { attempts, contended, timed_out, unknown, failed, waiting, woken, .. } = self;
         write!(f, "requests: {waiting} waiting, {attempts} attempts, {contended} contended, ")?;
         writeln!(f, "{timed_out} timed out, {unknown} unknown, {failed} failed, {woken} woken")?;

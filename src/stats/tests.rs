@@ -1,6 +1,7 @@
 use std::sync::Mutex;
 
 use super::*;
+use crate::lock::owner::holder_of;
 
 const NAME: &[u8] = b"invoice:42";
 
@@ -30,6 +31,9 @@ fn noted(meter: &Meter) {
     for reason in Loss::ALL {
         repeat(&|| meter.note_lost(NAME, reason));
     }
+    repeat(&|| meter.note_ticketed(NAME));
+    repeat(&|| meter.note_adopted(NAME));
+    repeat(&|| meter.note_stolen(NAME, &holder_of(b"another", 1)));
 }
 
 #[test]
@@ -48,6 +52,7 @@ fn everything_that_is_noted_is_in_its_own_figure() {
         [8, 9, 10, 11, 12, 13, 14]
     );
     assert_eq!(Loss::ALL.map(|reason| stats.losses(reason)), [15, 16, 17, 18, 19, 20]);
+    assert_eq!([stats.ticketed, stats.adopted, stats.stolen], [21, 22, 23]);
     assert_eq!(stats.lost(), 105);
     let longest = [&stats.wait, &stats.hold, &stats.renewal_round_trip].map(Latencies::max);
     assert_eq!(longest, [Some(ms(1)), Some(ms(3)), Some(ms(4))]);
@@ -87,7 +92,10 @@ fn an_observer_hears_each_event_as_it_is_noted() {
     let kinds = ["Granted", "Contended", "TimedOut", "Failed ", "Released", "Renewed"];
     assert_eq!(kinds.map(times), [2, 3, 4, 6, 7, 8]);
     assert_eq!(["RenewalFailed", "HandedOver", "Lost"].map(times), [9, 11, 105]);
-    assert_eq!(heard.len(), 2 + 3 + 4 + 6 + 7 + 8 + 9 + 11 + 105, "and nothing else");
+    assert_eq!(["Ticketed", "Adopted", "Stolen"].map(times), [21, 22, 23]);
+    let taken_over = 21 + 22 + 23;
+    let all = 2 + 3 + 4 + 6 + 7 + 8 + 9 + 11 + 105 + taken_over;
+    assert_eq!(heard.len(), all, "and nothing else");
     let at_its_end = |part: &str| heard.iter().filter(|event| event.contains(part)).count();
     assert_eq!(["waited: 1ms", "waited: 2ms", "held_for: 3ms"].map(at_its_end), [2, 4, 7]);
     assert_eq!(at_its_end("reason: NoQuorum"), 17);

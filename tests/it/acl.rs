@@ -83,6 +83,9 @@ async fn fenced_locks_need_two_keys_more() {
     assert_eq!(soon("its loss", guard.lost()).await, Loss::Gone);
     one.lock_all(["a", "b"]).await.unwrap().release().await.unwrap();
     drop(take(&one, "a").await);
+    drop(other.lock("a").steal().await.unwrap());
+    let ticket = take(&one, "c").await.into_ticket(LONG).await.unwrap();
+    other.adopt(&ticket).await.unwrap().release().await.unwrap();
     server.cli(&["SCRIPT", "FLUSH"]);
     take(&other, "b").await.release().await.unwrap();
     eventually("a dropped one is free", || !exists(&server, "app:a")).await;

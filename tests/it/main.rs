@@ -42,6 +42,7 @@ mod shutdown;
 mod stats;
 #[cfg(target_os = "linux")]
 mod stepped_clocks;
+mod taking;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(feature = "tracing")]

@@ -10,6 +10,7 @@ const KEEP: &str = include_str!("../../scripts/keep.lua");
 const HOLDER: &str = include_str!("../../scripts/holder.lua");
 const INSPECT: &str = include_str!("../../scripts/inspect.lua");
 const REPAIR: &str = include_str!("../../scripts/repair.lua");
+const SEIZE: &str = include_str!("../../scripts/seize.lua");
 const TAKE: &str = include_str!("../../scripts/take.lua");
 const MINT: &str = include_str!("../../scripts/mint.lua");
 
@@ -389,6 +390,38 @@ fn keep_has_a_lock_stay_taken_by_nobody_and_a_second_delivery_does_nothing() {
     server.cli(&["SET", "k", "before", "PX", "3600000"]);
     assert_eq!(keep(&["me", "60000", "nobody", "before"]), Said::Yes, "what it took over from");
     assert!(pttl(&server, "k") <= 60_000, "sooner than the lease's own end");
+}
+
+fn seize(server: &RedisServer, owner: &str, token: &str, from: &str) -> Said {
+    eval(server, SEIZE, &["k", "{k}:fence"], &[owner, "60000", token, "vote", from])
+}
+
+#[test]
+fn seize_takes_a_lock_from_anybody_or_from_one_owner_once() {
+    let server = RedisServer::start();
+    let now = micros(&server);
+    let token = |ahead: u64| (now + ahead).to_string();
+    let told = |said: &Said| words(said)[0].clone();
+    let id = |digit: &str| digit.repeat(32);
+    assert_eq!(told(&seize(&server, "one", &token(1), "")), "granted", "it was free");
+    assert_eq!(words(&seize(&server, "two", &token(2), &id("a")))[..2], ["held", "one"]);
+    assert_eq!(get(&server, "k"), "one");
+    server.cli(&["SET", "{k}:waiters", "3"]);
+    let ticket = format!("{}:label", id("a"));
+    let seized = seize(&server, &ticket, &token(2), "");
+    assert_eq!(words(&seized)[..3], ["seized", &token(2), "one"]);
+    assert_eq!(told(&seize(&server, "two", &token(2), &id("a"))), "stale");
+    assert_eq!(get(&server, "k"), ticket);
+    let seized = seize(&server, "two", &token(3), &id("a"));
+    assert_eq!(words(&seized)[..3], ["seized", &token(3), &ticket]);
+    assert!(pttl(&server, "k") > 59_000 && pttl(&server, "{k}:fence") > 604_000_000);
+    assert_eq!(told(&seize(&server, "two", &token(4), &id("a"))), "granted", "asked once more");
+    assert_eq!(told(&seize(&server, "three", &token(5), &id("a"))), "held", "adopted once");
+    assert_eq!(told(&seize(&server, "three", &token(60_000_000), "")), "ahead");
+    server.cli(&["DEL", "k"]);
+    assert_eq!(seize(&server, "three", &token(5), &id("a")), no());
+    assert_eq!(get(&server, "{k}:waiters"), "3", "they wait for whoever holds it");
+    assert_eq!(get(&server, "{k}:fence"), token(4));
 }
 
 #[test]

@@ -5,6 +5,7 @@
 use std::ffi::{OsStr, OsString};
 use std::future::Future;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::pin::pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,12 +17,13 @@ use tokio::time::{interval, sleep, timeout};
 
 use super::channel::{Channel, ToFront, ToKeeper, given};
 use super::command::Prepared;
+use super::ticket;
 use super::tree::{Tree, send};
 use super::watch::now;
 use crate::args::Run;
 use crate::exit::{End, Failure};
 use crate::servers::Servers;
-use crate::words::{Waiting, complain, label_of};
+use crate::words::{Waiting, complain, label_of, plain};
 
 pub const NAME: &str = "lease-keeper";
 
@@ -76,16 +78,23 @@ async fn serve(
     servers: &Servers,
     run: &Run,
 ) -> Result<End, Failure> {
+    let out = ticket::Out::open(run)?;
     let Some(connected) = unless_closed(front, connect(servers, run)).await else {
         return Ok(End::Code(0));
     };
     let (locker, wait) = connected?;
-    let outcome = match unless_closed(front, take(&locker, run, wait)).await {
+    let taking = async {
+        match &run.adopt {
+            None => take(&locker, run, wait).await,
+            Some(file) => adopt(&locker, servers, run, file).await,
+        }
+    };
+    let outcome = match unless_closed(front, taking).await {
         Some(Ok(guard)) => {
             let ends_at = run.hold_at_most.map(|limit| now() + limit);
             let prefix = servers.key_prefix.as_bytes();
             let held = Held { locker: &locker, guard, prefix, run, ends_at };
-            hold(held, front, tree, command).await
+            hold(held, out, front, tree, command).await
         }
         Some(Err(failure)) => Err(failure),
         None => Ok(End::Code(0)),
@@ -131,6 +140,14 @@ async fn connect(servers: &Servers, run: &Run) -> Result<(Locker, Option<Duratio
 
 /// Takes the lock, and says so if it has to be waited for.
 async fn take(locker: &Locker, run: &Run, wait: Option<Duration>) -> Result<Guard, Failure> {
+    if run.steal {
+        let guard = held(locker.try_lock(run.name.as_bytes()).steal(), run).await?;
+        if let Some(from) = guard.report().taken_from().next() {
+            let name = plain(guard.name());
+            complain(&format!("{name}: the lock was taken from its holder, {from}"));
+        }
+        return Ok(guard);
+    }
     let names = || run.names().map(|name| name.as_bytes());
     let (at_once, waiting) = match run.or.is_empty() {
         true => (locker.try_lock(run.name.as_bytes()), locker.lock(run.name.as_bytes())),
@@ -167,6 +184,21 @@ async fn take(locker: &Locker, run: &Run, wait: Option<Duration>) -> Result<Guar
         }
     }
     unreachable!("there is no end to counting")
+}
+
+/// Takes the lock by a ticket.
+async fn adopt(
+    locker: &Locker,
+    servers: &Servers,
+    run: &Run,
+    file: &Path,
+) -> Result<Guard, Failure> {
+    let key = [servers.key_prefix.as_bytes(), run.name.as_bytes()].concat();
+    let ticket = ticket::read(file, &key)?;
+    held(locker.adopt(&ticket), run).await.map_err(|error| match error.is_ticket_spent() {
+        true => Failure::Conflict(error, run.conflict_exit_code),
+        false => Failure::Lock(error),
+    })
 }
 
 /// For as long as it is to be held and kept from others.
@@ -209,9 +241,10 @@ impl Held<'_> {
     }
 }
 
-/// Has the command run while the lease holds, and gives it back.
+/// Has the command run while the lease holds, and gives it back, or to a ticket.
 async fn hold(
     held: Held<'_>,
+    out: Option<ticket::Out>,
     front: &mut Channel,
     tree: &mut Tree,
     command: Prepared,
@@ -226,6 +259,11 @@ async fn hold(
     let deadline = deadline_ms(guard.remaining());
     command.go(guard.fence(), deadline, held.number()).map_err(Failure::ourselves)?;
     let end = attend(&held, front, tree, id).await?;
+    if let Some(out) = out.filter(|_| end == End::Code(0)) {
+        // What comes of it is the outcome: who goes on by the ticket needs to know.
+        out.write(held.guard).await?;
+        return Ok(end);
+    }
     front.say(ToFront::Ended(end));
     if let Err(error) = held.guard.release().await {
         // The command has ended: nothing of it is undone by this.

@@ -1,8 +1,8 @@
-//! Whose a lock is after `leasehold run`: kept from others for a while.
+//! Whose a lock is before and after `leasehold run`: another's, a ticket's, or nobody's for a while.
 
 use std::time::Duration;
 
-use crate::command::{code, end, leasehold, output, stdout};
+use crate::command::{code, end, is_free, leasehold, output, stderr, stdout};
 use crate::processes::{Directory, parent, send};
 use leasehold_resp::Frame;
 use leasehold_testing::{RedisServer, eventually};
@@ -30,4 +30,49 @@ async fn a_run_that_is_killed_leaves_its_lock_to_the_delay() {
     assert!(stdout(&seen).contains("the lease ended without a release"), "{seen:?}");
     let json = output(&mut leasehold(&server.url(), &["inspect", "--json", "job"])).await;
     assert!(stdout(&json).contains("\"lock_delay_ms\":3600000"), "{json:?}");
+}
+
+#[tokio::test]
+async fn a_stolen_lock_ends_the_command_of_its_holder_and_the_thief_says_whose_it_was() {
+    let (server, directory) = (RedisServer::start(), Directory::new());
+    let words = ["run", "--label", "stuck", "-c", "echo $$ > id; exec sleep 60", "job"];
+    let stuck = leasehold(&server.url(), &words).current_dir(&directory.0).spawn().unwrap();
+    eventually("it runs", || directory.number("id").is_some()).await;
+    let stolen = output(&mut leasehold(&server.url(), &["run", "--steal", "job", "true"])).await;
+    assert_eq!(code(&stolen), 0, "{stolen:?}");
+    assert!(stderr(&stolen).contains("job: the lock was taken from its holder, \"stuck\""));
+    let stuck = end(stuck).await;
+    assert_eq!(code(&stuck), 75, "{stuck:?}");
+    assert!(is_free(&server, "job"));
+    let free = output(&mut leasehold(&server.url(), &["run", "--steal", "job", "true"])).await;
+    assert_eq!((code(&free), &*stderr(&free)), (0, ""), "{free:?}");
+}
+
+/// From a run whose command was well to another, and to one alone.
+#[tokio::test]
+async fn a_lock_goes_from_one_run_to_another_by_a_ticket() {
+    let (server, directory) = (RedisServer::start(), Directory::new());
+    let file = directory.file("ticket").display().to_string();
+    let run = async |words: &[&str]| {
+        let words = [&["run", "-E", "9"], words].concat();
+        output(&mut leasehold(&server.url(), &words)).await
+    };
+    let failed = run(&["--ticket", &file, "job", "false"]).await;
+    assert_eq!((code(&failed), is_free(&server, "job")), (1, true), "{failed:?}");
+    let first = run(&["--ticket", &file, "--ticket-for", "1h", "job", "true"]).await;
+    assert_eq!((code(&first), &*stderr(&first)), (0, ""), "{first:?}");
+    assert_eq!(code(&run(&["-n", "job", "true"]).await), 9);
+    let other = run(&["--adopt", &file, "another", "true"]).await;
+    assert_eq!(code(&other), 78, "{other:?}");
+    let adopted = run(&["--adopt", &file, "job", "echo", "done"]).await;
+    assert_eq!((code(&adopted), &*stdout(&adopted)), (0, "done\n"), "{adopted:?}");
+    assert!(is_free(&server, "job"));
+    let again = run(&["--adopt", &file, "job", "true"]).await;
+    assert_eq!(code(&again), 9, "{again:?}");
+    assert!(stderr(&again).contains("the ticket is spent"), "{again:?}");
+    directory.write("ticket", "what is no ticket");
+    assert_eq!(code(&run(&["--adopt", &file, "job", "true"]).await), 78);
+    let nowhere = directory.file("missing/ticket").display().to_string();
+    assert_eq!(code(&run(&["--adopt", &nowhere, "job", "true"]).await), 66);
+    assert_eq!(code(&run(&["--ticket", &nowhere, "job", "true"]).await), 73);
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Hold;
+use crate::lock::order::Seize;
 use crate::lock::rare::{Succession, Vacate};
 use crate::policy::Relay;
 
@@ -41,6 +42,11 @@ impl Hold {
     pub(in crate::lock) fn replaces(&self) -> Option<&[u8]> {
         let part = || self.rare.as_ref()?.part.as_deref();
         self.predecessor().or_else(part)
+    }
+
+    /// From whom it takes its lock, if that is another's.
+    pub(in crate::lock) fn seize(&self) -> Option<&Seize> {
+        self.rare.as_ref()?.seize.as_ref()
     }
 
     fn succession(&self) -> Option<&Succession> {

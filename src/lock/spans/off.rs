@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::core::Core;
 use super::super::names::Names;
 use super::super::order::Wish;
-use crate::error::Error;
+use crate::error::{Error, Holder};
 use crate::policy::Loss;
 
 pub(in crate::lock) struct AcquireSpan;
@@ -25,6 +25,9 @@ impl AcquireSpan {
         _waited: Duration,
     ) {
     }
+
+    #[inline(always)]
+    pub(in crate::lock) fn stolen(&self, _names: &[Names], _from: &Holder) {}
 
     #[inline(always)]
     pub(in crate::lock) fn refused(&self, _error: &Error) {}

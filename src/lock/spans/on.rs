@@ -12,7 +12,7 @@ use tracing::{Span, debug, debug_span, info_span, warn};
 use super::super::core::Core;
 use super::super::names::{Names, title};
 use super::super::order::Wish;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Holder};
 use crate::policy::Loss;
 
 /// `leasehold.acquire`: from the request's first poll to its answer.
@@ -49,6 +49,11 @@ impl AcquireSpan {
         self.0.record("token", token);
         self.0.record("waited_us", micros(waited));
         hold.open(names, token, &self.0);
+    }
+
+    /// The lock was another holder's until then.
+    pub(in crate::lock) fn stolen(&self, names: &[Names], from: &Holder) {
+        warn!(target: "leasehold", parent: &self.0, lock = %title(names), %from, "a lock is stolen");
     }
 
     pub(in crate::lock) fn refused(&self, error: &Error) {

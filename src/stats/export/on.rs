@@ -23,7 +23,7 @@ pub const SECONDS_BUCKETS: [f64; 18] = [
     5.0, 10.0, 60.0, 600.0,
 ];
 
-const COUNTERS: [(&str, &str); 12] = [
+const COUNTERS: [(&str, &str); 15] = [
     ("leasehold_attempts_total", "Attempts put to the servers; a request may make several"),
     (
         "leasehold_contentions_total",
@@ -34,6 +34,9 @@ const COUNTERS: [(&str, &str); 12] = [
     ("leasehold_wake_ups_total", "Waiters that a server's message woke"),
     ("leasehold_releases_total", "Leases given back by their holders"),
     ("leasehold_hand_overs_total", "Releases that handed the lease to a waiter of this process"),
+    ("leasehold_tickets_total", "Releases that gave the lease to a ticket"),
+    ("leasehold_adoptions_total", "Acquisitions that adopted a ticket's lease"),
+    ("leasehold_steals_total", "Acquisitions that took the lock from another holder"),
     ("leasehold_renewals_total", "Renewals in the background, by outcome"),
     ("leasehold_repairs_total", "Times that a lease was given back to a server that had lost it"),
     (
@@ -56,7 +59,7 @@ const HISTOGRAMS: [(&str, &str); 3] = [
 ];
 
 /// Everything that a counter counts.
-const COUNTED: [Figure; 22] = [
+const COUNTED: [Figure; 25] = [
     Figure::Attempt,
     Figure::Contended,
     Figure::Unknown,
@@ -67,6 +70,9 @@ const COUNTED: [Figure; 22] = [
     Figure::Cancelled,
     Figure::Released(Duration::ZERO),
     Figure::HandedOver,
+    Figure::Ticketed,
+    Figure::Adopted,
+    Figure::Stolen,
     Figure::Renewed(Duration::ZERO),
     Figure::RenewalFailed,
     Figure::Repaired,
@@ -126,6 +132,9 @@ fn counter_of(figure: Figure) -> Counter {
         Figure::Cancelled => counter!("leasehold_acquisitions_total", "outcome" => "cancelled"),
         Figure::Released(_) => counter!("leasehold_releases_total"),
         Figure::HandedOver => counter!("leasehold_hand_overs_total"),
+        Figure::Ticketed => counter!("leasehold_tickets_total"),
+        Figure::Adopted => counter!("leasehold_adoptions_total"),
+        Figure::Stolen => counter!("leasehold_steals_total"),
         Figure::Renewed(_) => counter!("leasehold_renewals_total", "outcome" => "renewed"),
         Figure::RenewalFailed => counter!("leasehold_renewals_total", "outcome" => "failed"),
         Figure::Repaired => counter!("leasehold_repairs_total"),

@@ -1,0 +1,57 @@
+//! Tickets in files: from one run to the next.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use leasehold::{Guard, Ticket};
+
+use crate::args::Run;
+use crate::exit::Failure;
+
+/// Maximum bytes that are read of a file with a ticket.
+const READ_MAX: u64 = 64 * 1024;
+
+/// A file that a ticket is to be written to. It is opened before the lock is taken, so that what is wrong with
+/// it is known in time.
+pub struct Out {
+    file: File,
+    path: PathBuf,
+    within: Duration,
+}
+
+impl Out {
+    pub fn open(run: &Run) -> Result<Option<Self>, Failure> {
+        let Some(path) = run.ticket.clone() else { return Ok(None) };
+        let mut options = OpenOptions::new();
+        // Nobody but its owner is to read it.
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let file = options.open(&path).map_err(|error| Failure::File(shown(&path), error))?;
+        Ok(Some(Self { file, path, within: run.ticket_for }))
+    }
+
+    /// Gives the lock to a ticket, and writes that.
+    pub async fn write(mut self, guard: Guard) -> Result<(), Failure> {
+        let ticket = guard.into_ticket(self.within).await?;
+        let written = writeln!(self.file, "{ticket}").and_then(|()| self.file.sync_all());
+        written.map_err(|error| Failure::File(shown(&self.path), error))
+    }
+}
+
+/// The ticket in a file, which has to be of the lock with this key.
+pub fn read(path: &Path, key: &[u8]) -> Result<Ticket, Failure> {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(READ_MAX).read_to_string(&mut text));
+    read.map_err(|error| Failure::Unread(shown(path), error))?;
+    let ticket: Ticket = text.trim().parse()?;
+    if ticket.name() != key {
+        return Err(Failure::Options("--adopt: the ticket is of another lock than NAME"));
+    }
+    Ok(ticket)
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

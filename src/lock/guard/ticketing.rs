@@ -1,0 +1,50 @@
+//! Guards that another process takes over from.
+
+use std::time::Duration;
+
+use super::{Fencing, Guard};
+use crate::error::Error;
+use crate::lock::ticket::Ticket;
+
+impl<F: Fencing> Guard<F> {
+    /// Gives the lock to a ticket, which another process turns into a guard of its own
+    /// ([`Locker::adopt`](crate::Locker::adopt)) within this time: for work that begins here and ends there.
+    ///
+    /// The guard is gone, its lease is renewed no longer, and nobody but the ticket's adopter can acquire the
+    /// lock until `within` is over; `within` counts from now and does not depend on the TTL. It is at least what
+    /// is left of [`hold_at_least`](crate::LockRequest::hold_at_least).
+    /// [`hold_at_most`](crate::LockRequest::hold_at_most) and
+    /// [`lock_delay`](crate::LockRequest::lock_delay) end with the guard: the adopter's request sets its own. A
+    /// ticket that nobody adopts in time is worth nothing, and the lock is free. Until then
+    /// [`Locker::inspect`](crate::Locker::inspect) shows the guard's label under another owner.
+    ///
+    /// The text of a ticket is a secret: see [`Ticket`].
+    ///
+    /// # Errors
+    ///
+    /// The lock is given back in each case. [`Error::is_lost`] if the lease had ended;
+    /// [`Error::is_misuse`] for several locks (`lock_all`), and unless `within` is 10 ms to 24 h; else as
+    /// [`Guard::release`], if no quorum confirmed it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives the lock back, without blocking.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// # fn enqueue(job: &str, ticket: String) {}
+    /// use std::time::Duration;
+    ///
+    /// let guard = locker.lock("invoice:42").await?;
+    /// // Nobody else works on this invoice until a worker has adopted it, or for an hour.
+    /// let ticket = guard.into_ticket(Duration::from_secs(3600)).await?;
+    /// enqueue("invoice:42", ticket.to_string());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn into_ticket(self, within: Duration) -> Result<Ticket, Error> {
+        self.lease.into_ticket(within).await
+    }
+}

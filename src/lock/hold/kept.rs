@@ -1,0 +1,34 @@
+//! For how long servers keep a hold's keys.
+
+use std::time::Duration;
+
+use leasehold_resp::Decimal;
+
+use super::Hold;
+use crate::policy::Loss;
+#[cfg(test)]
+use crate::policy::mutants::Mutant;
+
+impl Hold {
+    /// How long its keys live on servers: longer than its TTL where there is a lock-delay, which its
+    /// holder does not count on.
+    pub(in crate::lock) fn key_life(&self) -> Duration {
+        self.bounds().key_life(self.term.ttl())
+    }
+
+    /// The same in milliseconds.
+    pub(in crate::lock) fn key_ms(&self) -> Decimal {
+        Decimal::new(u64::try_from(self.key_life().as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// Whether nobody gives back its locks, because its time was over before: they stay taken for the
+    /// lock-delay.
+    pub(in crate::lock) fn is_left_to_expire(&self) -> bool {
+        #[cfg(test)]
+        if Mutant::LostGuardEndsTheDelay.is_on() {
+            return false;
+        }
+        let is_over = |why| matches!(why, Loss::Expired | Loss::Suspended | Loss::HeldLongest);
+        self.bounds().lock_delay.is_some() && self.state().loss().is_some_and(is_over)
+    }
+}

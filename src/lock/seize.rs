@@ -1,0 +1,52 @@
+//! Taking a lock from its holder: from anybody, which is stealing, or from the one owner that a ticket names.
+//!
+//! One script at each server takes the lock and accepts the token, so nobody comes between the former holder
+//! and the new one; several servers vote as ever. Tokens rise as for any acquire, because a server accepts
+//! one only above its counter (`policy/fence.rs`). What is stolen breaks exclusion on purpose: the former
+//! holder goes on until it learns of its loss. What is adopted does not: a ticket's owner is nobody's (see
+//! `lock/ticket.rs`), so its lock is as good as free to whoever names it, as a predecessor's is to its
+//! successor; and a server that has lost it grants nothing.
+//!
+//! A round that is lost is given back like any other. Servers that had granted it are free then: a steal that
+//! fails may leave its victim without a quorum, and an adoption that fails may leave its ticket without one.
+
+use leasehold_resp::Decimal;
+
+use super::answer::Answer;
+use super::claim::Claim;
+use super::fanout::ask_all;
+use super::limit::Limit;
+use super::order::Seize;
+use super::parameters::Parameters;
+use super::question::Question;
+use super::round::Round;
+use super::scripts;
+use crate::policy::Ballot;
+use crate::server::command::Command;
+
+impl Claim {
+    /// Asks all servers for the one lock, whoever holds it, or only from the owner that is named.
+    pub(super) async fn seize(&self, seize: &Seize, ballot: Ballot, limit: Limit) -> Round {
+        let hold = &**self.hold();
+        let (ttl, token) = (hold.key_ms(), Decimal::new(ballot.proposal()));
+        let from: &[u8] = match seize {
+            Seize::FromAnybody => b"",
+            Seize::From(id) => &id[..],
+        };
+        let mut parameters = Parameters::of_keys(b"2");
+        parameters.extend([hold.names[0].lock(), hold.names[0].fence()]);
+        parameters.extend([hold.owner.value(), &ttl, &token]);
+        parameters.extend([hold.who_decides(ballot, hold.is_alone()), from]);
+        let question = Question {
+            commands: &[Command::Script(scripts::seize(), parameters.words())],
+            read: Answer::of_acquire,
+            is_vote: true,
+            awaits: hold.replicas(),
+            owed_until: None,
+            whose: None,
+            apart: None,
+            limit,
+        };
+        ask_all(hold, &question, Round::new(hold)).await
+    }
+}

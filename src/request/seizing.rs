@@ -1,0 +1,59 @@
+//! Requests for a lock that is another's.
+
+use super::LockRequest;
+use crate::error::Error;
+use crate::lock::fencing::Fencing;
+use crate::lock::order::Seize;
+#[cfg(doc)]
+use crate::{Event, Guard, Loss, Report};
+
+impl<F: Fencing> LockRequest<F> {
+    /// Takes the lock at once, whoever holds it: breaks the lease and grants the lock in one step at each
+    /// server, so that no other client can come between.
+    ///
+    /// This breaks exclusion on purpose, for a holder that is known to be dead or stuck. A holder that still
+    /// runs learns of its loss ([`Loss::Gone`]) as it learns of a deleted key: within a round trip where its
+    /// lease is watched, and otherwise at its next renewal. Until then both work, and only a resource that
+    /// checks fencing tokens refuses the former holder's writes: the new lease has the larger token. A waiting
+    /// request goes on waiting, now for the new holder.
+    ///
+    /// [`Report::taken_from`] of [`Guard::report`] names the former holder, as do [`Event::Stolen`], a warning
+    /// with the feature `tracing`, and `Stats::stolen`. A lock that is free is acquired as usual, before its
+    /// waiters.
+    ///
+    /// A request that steals makes one attempt and does not wait. Several servers vote as usual: the lock is
+    /// stolen if a quorum grants it. If fewer do, what they granted is given back, and the lock is free on
+    /// those servers: the former holder keeps its lease only if it still has a quorum without them, which then
+    /// gives it back to them. So a steal that fails may end a lease all the same; nobody holds the lock then.
+    ///
+    /// # Errors
+    ///
+    /// Awaiting the request is [`Error::is_misuse`] for `lock_all` with several names, for `lock_any`, and for
+    /// a ticket's request ([`Locker::adopt`](crate::Locker::adopt)). In a Cluster slot that is moving it is
+    /// [`Error::is_unavailable`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// // After a person has confirmed that the holder is dead:
+    /// let guard = locker.lock("nightly").steal().await?;
+    /// if let Some(former) = guard.report().taken_from().next() {
+    ///     eprintln!("stolen from {former}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn steal(mut self) -> Self {
+        if let Some(Seize::From(_)) = self.asked.seize {
+            self.asked.names = Err(Error::misuse("a ticket is adopted, and not stolen"));
+        }
+        self.asked.seize = Some(Seize::FromAnybody);
+        self
+    }
+
+    pub(crate) fn adopt_from(mut self, seize: Seize) -> Self {
+        self.asked.seize = Some(seize);
+        self
+    }
+}
