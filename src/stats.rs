@@ -28,7 +28,6 @@ pub use observer::{Event, Observer};
 pub use primitive::Primitive;
 pub use snapshot::{BreakerState, ServerStats, Stats};
 
-use crate::error::Holder;
 use crate::policy::{Loss, OBSERVED_QUANTILE, Observed};
 
 /// Counts what happens in one locker.
@@ -214,10 +213,10 @@ impl Meter {
     }
 
     /// A request was granted a lock that was another holder's.
-    pub(crate) fn note_stolen(&self, name: &[u8], from: &Holder) {
+    pub(crate) fn note_stolen(&self, name: &[u8], owner: &str, label: Option<&str>) {
         count(&self.stolen);
         export(Figure::Stolen);
-        self.tell(Event::Stolen { name, from });
+        self.tell(Event::Stolen { name, owner, label });
     }
 
     /// A server's push woke a waiter.

@@ -113,7 +113,7 @@ pub struct Run {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub lock_delay: Option<Duration>,
 
-    /// Take the lock from whoever holds it, without waiting: for a holder that is known to be dead or stuck
+    /// Take the lock from its holder, without waiting: for a holder that is known to be dead or stuck
     #[arg(long, conflicts_with_all = ["nonblock", "wait", "adopt", "or"])]
     pub steal: bool,
 

@@ -77,7 +77,7 @@ fn tell_of_seizure(engine: &Engine, seize: &Seize, lease: &Lease, asking: &Askin
     match (seize, report.taken_from().next()) {
         (Seize::From(_), _) => meter.note_adopted(names[0].lock()),
         (Seize::FromAnybody, Some(from)) => {
-            meter.note_stolen(names[0].lock(), from);
+            meter.note_stolen(names[0].lock(), &from.owner, from.label.as_deref());
             asking.stolen(names, from);
         }
         (Seize::FromAnybody, None) => {}

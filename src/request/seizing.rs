@@ -8,7 +8,7 @@ use crate::lock::order::Seize;
 use crate::{Event, Guard, Loss, Report};
 
 impl<F: Fencing> LockRequest<F> {
-    /// Takes the lock at once, whoever holds it: breaks the lease and grants the lock in one step at each
+    /// Takes the lock at once from its holder: breaks the lease and grants the lock in one step at each
     /// server, so that no other client can come between.
     ///
     /// This breaks exclusion on purpose, for a holder that is known to be dead or stuck. A holder that still

@@ -4,7 +4,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::primitive::Primitive;
-use crate::error::Holder;
 use crate::policy::Loss;
 
 /// Is told what happens to the leases of a locker: for logs, traces and metrics of your own.
@@ -85,8 +84,11 @@ pub enum Event<'a> {
     Stolen {
         /// The lock.
         name: &'a [u8],
-        /// The former holder, as the first server names it that names one.
-        from: &'a Holder,
+        /// The former holder's id, as the first server names it that names one; another library's whole
+        /// value.
+        owner: &'a str,
+        /// The label that the former holder gave itself.
+        label: Option<&'a str>,
     },
     /// A lease was renewed.
     Renewed {
@@ -169,7 +171,6 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
     use super::*;
-    use crate::lock::owner::holder_of;
 
     const EVENT: Event<'static> = Event::Contended { name: b"a" };
 
@@ -225,7 +226,7 @@ mod tests {
             Event::HandedOver { name },
             Event::Ticketed { name },
             Event::Adopted { name },
-            Event::Stolen { name, from: &holder_of(b"another", 1) },
+            Event::Stolen { name, owner: "another", label: None },
             Event::Renewed { name },
             Event::RenewalFailed { name },
             Event::Lost { name, reason: Loss::Gone },

@@ -1,7 +1,6 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::lock::owner::holder_of;
 
 const NAME: &[u8] = b"invoice:42";
 
@@ -33,7 +32,7 @@ fn noted(meter: &Meter) {
     }
     repeat(&|| meter.note_ticketed(NAME));
     repeat(&|| meter.note_adopted(NAME));
-    repeat(&|| meter.note_stolen(NAME, &holder_of(b"another", 1)));
+    repeat(&|| meter.note_stolen(NAME, "another", None));
 }
 
 #[test]

@@ -84,9 +84,10 @@ async fn a_steal_is_told_once_and_one_of_a_free_lock_is_an_acquire() {
     let observer = {
         let heard = Arc::clone(&heard);
         move |event: &Event<'_>| {
-            if let Event::Stolen { name, from } = event {
+            if let Event::Stolen { name, owner, label } = event {
                 let name = String::from_utf8_lossy(name);
-                heard.lock().unwrap().push(format!("{name} from {:?}", from.label));
+                let owner = if owner.len() == 32 { "ours" } else { owner };
+                heard.lock().unwrap().push(format!("{name} from {owner} {label:?}"));
             }
         }
     };
@@ -99,7 +100,7 @@ async fn a_steal_is_told_once_and_one_of_a_free_lock_is_an_acquire() {
     server.cli(&["SET", "b", "redis-py"]);
     let unfenced = locker.lock("b").unfenced().steal().await.unwrap();
     let stolen = locker.try_lock("b").steal().label("third").await.unwrap();
-    assert_eq!(*heard.lock().unwrap(), ["b from None", "b from None"]);
+    assert_eq!(*heard.lock().unwrap(), ["b from redis-py None", "b from ours None"]);
     assert!(unfenced.extend().await.unwrap_err().is_lost());
     guard.release().await.unwrap();
     stolen.release().await.unwrap();
@@ -124,7 +125,6 @@ async fn a_steal_that_reaches_a_minority_takes_nothing() {
     let second = soon("it connects", builder.connect_to_any()).await.unwrap();
     let error = refused(second.lock("a").steal().await);
     assert!(error.is_no_quorum() && error.is_unavailable(), "{error}");
-    assert!(error.to_string().contains("taken from \"first\""), "{error}");
     eventually("that server has it again", || first.stats().repaired == 1).await;
     assert_eq!((guard.loss(), fleet.holding("a"), second.stats().stolen), (None, 3, 0));
 }
@@ -163,7 +163,7 @@ async fn is_adopted(urls: Vec<String>) {
     let ticket = guard.into_ticket(LONG).await.unwrap();
     assert!(soon("its end", first.shutdown(LONG)).await.unreleased.is_empty());
     drop(first);
-    soon("it is there", second.adopt(&ticket).into_future()).await.unwrap();
+    drop(soon("it is there", second.adopt(&ticket).into_future()).await.unwrap());
 }
 
 #[tokio::test]
