@@ -4,12 +4,13 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests look at the clock that they have paused")]
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use leasehold::testing::{Process, Server};
-use leasehold::{Error, LockState, Locker, Loss};
+use leasehold::{Error, LockState, Locker, Loss, Outcome, Rate, Slot, Turn};
 use leasehold_testing::{eventually, soon};
 use tokio::time::{Instant, advance, sleep, timeout};
 
@@ -305,4 +306,57 @@ async fn who_watches_is_told_without_a_timer() {
     drop(guard);
     watch.until_free().await.unwrap();
     assert!(!server.has("name"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_slots_and_idempotency_keys_go_by_the_paused_clock() {
+    let server = Server::new();
+    let locker = server.locker().await.unwrap();
+    let limit = locker.limit("mails", Rate::new(1, HOUR).burst(1)).unwrap();
+    assert!(limit.take(1).await.unwrap().is_allowed());
+    assert!(!limit.take(1).await.unwrap().is_allowed());
+    sleep(HOUR).await;
+    assert!(limit.take(1).await.unwrap().is_allowed());
+
+    let hourly = locker.once("report", Slot::every(HOUR)).unwrap();
+    let runs = AtomicUsize::new(0);
+    let job = async |_: &_| Ok::<_, Infallible>(runs.fetch_add(1, Ordering::SeqCst));
+    hourly.run(job).await.unwrap();
+    sleep(HOUR).await;
+    hourly.run(job).await.unwrap();
+    // Whichever slot it is by now, it has run.
+    let Turn::Taken { .. } = hourly.run(job).await.unwrap() else { panic!("it ran once more") };
+    assert_eq!(runs.load(Ordering::SeqCst), 2);
+
+    let key = locker.idempotent("payment", b"body", HOUR).unwrap();
+    let pay = async |_: &_| Ok::<_, Infallible>("receipt");
+    let Outcome::Ran(_) = key.run(pay).await.unwrap() else { panic!("it is the first") };
+    let Outcome::Done(receipt) = key.run(pay).await.unwrap() else { panic!("it was done") };
+    assert_eq!(&receipt[..], b"receipt");
+    sleep(HOUR + SECOND).await;
+    let Outcome::Ran(_) = key.run(pay).await.unwrap() else { panic!("it is forgotten") };
+}
+
+#[tokio::test(start_paused = true)]
+async fn locks_are_stolen_adopted_and_kept_from_others_as_on_a_real_server() {
+    let server = Server::new();
+    let (ours, theirs) = (Process::new(), Process::new());
+    let locker = ours.locker(&server).await.unwrap();
+    let other = theirs.locker(&server).await.unwrap();
+    let guard = locker.lock("name").await.unwrap();
+    let stolen = other.lock("name").steal().await.unwrap();
+    assert!(stolen.fence() > guard.fence());
+    guard.lost().await;
+    let ticket = stolen.into_ticket(HOUR).await.unwrap();
+    sleep(HOUR / 2).await;
+    let adopted = locker.adopt(&ticket).await.unwrap();
+    assert!(locker.adopt(&ticket).await.unwrap_err().is_ticket_spent());
+    adopted.release().await.unwrap();
+
+    let delayed = other.lock("delayed").lock_delay(HOUR).await.unwrap();
+    theirs.crash();
+    drop(delayed);
+    let crashed_at = Instant::now();
+    let _guard = locker.lock("delayed").await.unwrap();
+    assert!(Instant::now() >= crashed_at + HOUR);
 }
