@@ -8,12 +8,17 @@ use crate::net::connection::Connection;
 
 /// Room for the command of one lock with a name of some 40 bytes: up to here nothing is allocated.
 const SHORT_BYTES: usize = 512;
+/// SHA-1 in hexadecimal, by which servers call scripts.
+const DIGEST_BYTES: usize = 40;
+/// Of a command that calls no script, or is sent with its text.
+const NO_DIGEST: [u8; DIGEST_BYTES] = [0; DIGEST_BYTES];
 
 /// One command to any number of servers.
 pub(crate) struct EncodedCommand<'a> {
     command: Command<'a>,
-    /// The name or text by which the encoded command calls its script, if it calls one.
-    digest: Option<Bytes>,
+    /// The digest by which the encoded command calls its script. It is copied, as a handle on it would
+    /// cost more.
+    called: Option<[u8; DIGEST_BYTES]>,
     short: [u8; SHORT_BYTES],
     /// Used where the command is too long for that.
     long: Vec<u8>,
@@ -23,7 +28,7 @@ pub(crate) struct EncodedCommand<'a> {
 
 impl<'a> EncodedCommand<'a> {
     pub(crate) fn new(command: Command<'a>) -> Self {
-        Self { command, digest: None, short: [0; SHORT_BYTES], long: Vec::new(), len: 0 }
+        Self { command, called: None, short: [0; SHORT_BYTES], long: Vec::new(), len: 0 }
     }
 
     pub(super) fn command(&self) -> Command<'a> {
@@ -36,8 +41,11 @@ impl<'a> EncodedCommand<'a> {
     }
 
     fn encoded_with(&mut self, digest: Option<&Bytes>) -> &[u8] {
-        if self.len == 0 || self.digest.as_ref() != digest {
+        // One of another length is not kept: then each connection's command is encoded.
+        let called = digest.map_or(Some(NO_DIGEST), |digest| digest[..].try_into().ok());
+        if called.is_none() || called != self.called {
             self.encode(digest);
+            self.called = called;
         }
         if self.len <= SHORT_BYTES { &self.short[..self.len] } else { &self.long }
     }
@@ -51,7 +59,6 @@ impl<'a> EncodedCommand<'a> {
             store_command(&mut self.long, words);
             len
         });
-        self.digest = digest.cloned();
     }
 }
 
@@ -73,13 +80,14 @@ mod tests {
     #[test]
     fn it_calls_the_script_as_each_connection_does() {
         let script = Script::new(0, "return 1");
-        let digests = [Bytes::from_static(b"one"), Bytes::from_static(b"another")];
+        let digests = [b"strange".to_vec(), vec![b'1'; DIGEST_BYTES], vec![b'2'; DIGEST_BYTES]];
+        let digests = digests.map(Bytes::from);
         for length in [1, SHORT_BYTES, 2 * SHORT_BYTES] {
             let key = vec![b'k'; length];
             let parameters: [&[u8]; 2] = [b"1", &key];
             let mut encoded = EncodedCommand::new(Command::Script(&script, &parameters));
             let whole = bytes_of(&[b"EVAL", b"return 1", b"1", &key, STAMP_ROOM]);
-            for digest in [None, Some(0), Some(0), Some(1), None, Some(1)] {
+            for digest in [None, Some(0), Some(0), Some(1), Some(1), Some(2), None, Some(1)] {
                 let digest = digest.map(|number: usize| &digests[number]);
                 let by = |digest: &Bytes| bytes_of(&[b"EVALSHA", digest, b"1", &key, STAMP_ROOM]);
                 let expected = digest.map(by);
