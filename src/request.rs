@@ -358,13 +358,15 @@ impl<F: Fencing> Future for Acquire<F> {
     type Output = Result<Guard<F>, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut wish = None;
         if let Some(request) = self.request.take() {
             let LockRequest { engine, defaults, asked, .. } = request;
-            let wish = asked.wish(&engine, &defaults, Guard::<F>::FENCED)?;
-            self.acquiring = Some(Acquiring::new(engine, wish));
+            let asked = asked.wish(&engine, &defaults, Guard::<F>::FENCED)?;
+            wish = Some((engine, asked));
+            self.acquiring = Some(Acquiring::new());
         }
         let acquiring = self.acquiring.as_mut().expect("a request is polled after it was ready");
-        let outcome = ready!(acquiring.poll(context));
+        let outcome = ready!(acquiring.poll(wish, context));
         self.acquiring = None;
         Poll::Ready(outcome.map(Guard::new))
     }
