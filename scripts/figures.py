@@ -18,7 +18,7 @@ sys.dont_write_bytecode = True
 
 import aims  # noqa: E402
 import charts  # noqa: E402
-from tables import DIRECTORY, Table, names  # noqa: E402
+from tables import DIRECTORY, Table, line, names  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 HEAD = "| | Aim | Is | Best other client | Table |\n|---|---:|---:|---|---|"
@@ -106,7 +106,35 @@ def measured():
     return textwrap.fill(" ".join(text.split()), 156, break_on_hyphens=False, break_long_words=False)
 
 
+def alternatives(columns):
+    """Of the stores, these columns."""
+    table = Table("alternatives")
+    rows = [line(["Store", "Servers", "Locks written", *columns.values()]), line(["---", "---:", "---"] + ["---:"] * len(columns))]
+    for row in table.cells:
+        shown = [table.shown(row, column) for column in ["store", "servers", "written", *columns]]
+        rows.append(line(shown))
+    return "\n".join([f"By `scripts/bench.sh alternatives` on {table.machine()}.", "", *rows])
+
+
+ALONE = {
+    "pair p50, µs": "Lock and release, µs, p50",
+    "pair p99, µs": "p99",
+    "64 clients, pairs a second": "64 clients with a lock each, pairs a second",
+    "after SIGKILL, ms": "SIGKILL of a holder to the next grant, ms",
+    "token": "Token",
+}
+CONTENDED = {
+    "hand-over of 2, µs": "2 processes: idle between holders, µs",
+    "its server CPU, µs": "server CPU, µs",
+    "hand-over of 8, µs": "8 processes",
+    "its server CPU of 8, µs": "server CPU",
+    "hand-over of 64, µs": "64 processes",
+    "its server CPU of 64, µs": "server CPU",
+}
+
 BLOCKS = {
+    "stores alone": lambda: alternatives(ALONE),
+    "stores contended": lambda: alternatives(CONTENDED),
     "reached": lambda: verdicts(0),
     "by the median": lambda: verdicts(1),
     "not reached": lambda: verdicts(2),
@@ -141,7 +169,7 @@ def documents():
     title = "Locks a second on one connection, in shares of the server's ceiling (more is better)"
     chart = charts.lines(Table("throughput"), title, "runtime", "contender", "tasks", "of the ceiling")
     yield DIRECTORY / "throughput.svg", chart
-    for page in [ROOT / "docs" / "figures.md", ROOT / "README.md"]:
+    for page in [ROOT / "docs" / "figures.md", ROOT / "docs" / "alternatives.md", ROOT / "README.md"]:
         yield page, with_blocks(page.read_text())
 
 
