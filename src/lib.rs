@@ -136,6 +136,7 @@ pub use error::{Error, ErrorKind, FailureKind, Holder, Report, ServerReport, Vot
 pub use examine::{Check, Examination, Finding, ServerExamination, ServerKind, Severity};
 pub use family::{
     idempotency::{Attempt, Idempotent, Outcome},
+    latch::{Latch, Progress},
     limit::{Allowance, Booking, Limit},
     once::{Once, Run, Slot, Turn},
     rate::Rate,

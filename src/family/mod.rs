@@ -6,6 +6,7 @@
 //! its code.
 
 pub(crate) mod idempotency;
+pub(crate) mod latch;
 pub(crate) mod limit;
 pub(crate) mod once;
 pub(crate) mod rate;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::Locker;
 use crate::error::Error;
 use crate::family::idempotency::Idempotent;
+use crate::family::latch::Latch;
 use crate::family::limit::Limit;
 use crate::family::once::{Once, Slot};
 use crate::family::rate::Rate;
@@ -95,5 +96,16 @@ impl Locker {
     ) -> Result<Idempotent, Error> {
         let names = self.name(key.as_ref())?;
         Idempotent::new(Arc::clone(&self.engine), names, fingerprint.as_ref(), keep)
+    }
+
+    /// A latch that all processes share: it opens when `parties` of them have counted down, 1 to 10,000, and stays
+    /// open. A party counts once, however often it is repeated, and the server tells waiters of the opening:
+    /// [what is promised](crate::guide::family#latches). [`Locker::lock`] says which names are valid.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_misuse`] for an invalid name or another number of parties, and with several servers.
+    pub fn latch(&self, name: impl AsRef<[u8]>, parties: u32) -> Result<Latch, Error> {
+        Latch::new(Arc::clone(&self.engine), self.name(name.as_ref())?, parties)
     }
 }

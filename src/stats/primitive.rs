@@ -11,6 +11,8 @@ pub enum Primitive {
     Once,
     /// [`Locker::idempotent`](crate::Locker::idempotent).
     Idempotency,
+    /// [`Locker::latch`](crate::Locker::latch).
+    Latch,
 }
 
 impl Primitive {
@@ -21,6 +23,7 @@ impl Primitive {
             Self::Limit => "limit",
             Self::Once => "once",
             Self::Idempotency => "idempotency key",
+            Self::Latch => "latch",
         }
     }
 }

@@ -177,9 +177,21 @@ async fn what_there_is_beside_locks_needs_its_keys() {
     };
     let failed = soon("three refusals", ask()).await;
     assert!(failed.len() == 3 && failed.iter().all(Error::is_auth), "{failed:?}");
-    rights::grant(&server, &[fenced, own].concat());
+    rights::grant(&server, &[fenced.clone(), own].concat());
     let failed = soon("three answers", ask()).await;
     assert!(failed.is_empty(), "{failed:?}");
+    let latch = locker.latch("a", 1).unwrap();
+    assert!(latch.count_down("x").await.unwrap_err().is_auth());
+    rights::grant(&server, &[fenced, rights::row("latches")].concat());
+    // No right to client tracking: a waiter asks now and then.
+    let (waited, counted) = soon("the opening", async {
+        tokio::join!(latch.wait(LONG), async {
+            tokio::task::yield_now().await;
+            latch.count_down("x").await
+        })
+    })
+    .await;
+    assert!(waited.unwrap().is_open() && counted.unwrap().is_open());
 }
 
 #[cfg(feature = "inspect")]

@@ -17,6 +17,7 @@ mod faults;
 mod harness;
 mod holding;
 mod idempotent;
+mod latch;
 mod lease;
 mod limit;
 mod lock;

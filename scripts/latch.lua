@@ -1,0 +1,43 @@
+-- latch: counts a party down, and opens the latch when all have been.
+--
+-- KEYS    1 the parties that have counted down; 2 the key that is there while the latch is open
+-- ARGV    1 'down' to count a party down; 'look' to change nothing; 'wait' to do so, and to read nothing but
+--         the second key; 2 the number of parties; 3 for how long both keys are kept, in milliseconds; 4 the
+--         party, or ''; 5 the stamp
+-- Reply   open: {stamp, 'open'}
+--         closed: {stamp, 'closed', how many parties are still to count down, or -1 for a waiter}
+--         another number of parties is kept: {stamp, 'other', that number}
+-- Atomic  because a server runs a script whole: of two last parties one opens the latch.
+--
+-- A party counts once, however often it is delivered. An open latch stays open: parties that come late change
+-- nothing. A server that tracks what waiters read tells them of the opening alone. In the hash the number of
+-- parties stands under '#', and a party under 'p' and its name.
+
+local stamp = ARGV[5]
+local open = redis.call('GET', KEYS[2])
+if open then
+  if open ~= ARGV[2] then
+    return {stamp, 'other', tonumber(open) or 0}
+  end
+  return {stamp, 'open'}
+end
+if ARGV[1] == 'wait' then
+  return {stamp, 'closed', -1}
+end
+local its = redis.call('HGET', KEYS[1], '#')
+if its and its ~= ARGV[2] then
+  return {stamp, 'other', tonumber(its) or 0}
+end
+if ARGV[1] == 'look' then
+  local counted = its and redis.call('HLEN', KEYS[1]) - 1 or 0
+  return {stamp, 'closed', ARGV[2] - counted}
+end
+redis.call('HSET', KEYS[1], '#', ARGV[2], 'p' .. ARGV[4], '')
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+local left = ARGV[2] + 1 - redis.call('HLEN', KEYS[1])
+if left > 0 then
+  return {stamp, 'closed', left}
+end
+redis.call('UNLINK', KEYS[1])
+redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3])
+return {stamp, 'open'}

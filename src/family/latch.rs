@@ -1,0 +1,256 @@
+//! A latch that opens when a number of parties have counted down (`scripts/latch.lua` says how).
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use leasehold_resp::{Decimal, Frame};
+
+use super::site::Site;
+use crate::clock;
+use crate::error::Error;
+use crate::lock::engine::Engine;
+use crate::lock::errand::Purpose;
+use crate::lock::names::{Key, Names};
+use crate::policy::Units;
+use crate::server::script::Script;
+use crate::stats::Primitive;
+
+static SCRIPT: LazyLock<Script> =
+    LazyLock::new(|| Script::on_demand(include_str!("../../scripts/latch.lua")));
+const PARTIES_SUFFIX: &[u8] = b":latch";
+const OPEN_SUFFIX: &[u8] = b":open";
+/// More take a server too long to forget, when the latch opens.
+const PARTIES_MAX: u32 = 10_000;
+const PARTY_BYTES_MAX: usize = 256;
+const KEEP: Duration = Duration::from_secs(24 * 60 * 60);
+const KEEP_MIN: Duration = Duration::from_secs(1);
+const KEEP_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// A latch that all processes share, by [`Locker::latch`](crate::Locker::latch).
+#[derive(Clone)]
+pub struct Latch {
+    site: Site,
+    keys: [Key; 2],
+    parties: u32,
+    keep: Duration,
+}
+
+/// How far a latch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Progress {
+    /// All parties have counted down.
+    Open,
+    /// Some have not.
+    Closed {
+        /// How many.
+        left: u32,
+    },
+}
+
+impl Progress {
+    /// Whether all parties have counted down.
+    #[must_use]
+    pub fn is_open(self) -> bool {
+        self == Self::Open
+    }
+}
+
+/// What a server says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Said {
+    Open,
+    /// With the parties that are left, where they were counted.
+    Closed(Option<u32>),
+    Other(i64),
+}
+
+impl Latch {
+    pub(crate) fn new(engine: Arc<Engine>, names: Names, parties: u32) -> Result<Self, Error> {
+        let site = Site::new(engine, names, Primitive::Latch);
+        site.admit_one_server("no count is agreed on")?;
+        if !(1..=PARTIES_MAX).contains(&parties) {
+            let what = format!("a latch has between 1 and {PARTIES_MAX} parties, not {parties}");
+            return Err(site.misuse(what));
+        }
+        let keys = [PARTIES_SUFFIX, OPEN_SUFFIX].map(|suffix| site.key(suffix));
+        Ok(Self { site, keys, parties, keep: KEEP })
+    }
+
+    /// Sets for how long the latch is remembered after a party has counted down, and after it has opened: 24 h
+    /// without it. Behind that it is closed again, and no party has counted down.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_misuse`] for less than 1 s or more than 366 days.
+    pub fn kept_for(mut self, keep: Duration) -> Result<Self, Error> {
+        if !(KEEP_MIN..=KEEP_MAX).contains(&keep) {
+            let [least, most, keep] = [KEEP_MIN, KEEP_MAX, keep].map(Units);
+            let what = format!("a latch must be kept for between {least} and {most}, not {keep}");
+            return Err(self.site.misuse(what));
+        }
+        self.keep = keep;
+        Ok(self)
+    }
+
+    /// Counts a party down. A party counts once, however often it comes: give each a name of its own, of at
+    /// most 256 bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_misuse`] for a party's name that is empty or too long, and where a latch with another number
+    /// of parties is kept under the name. Without an answer, as a request for a lock; then it is safe to count
+    /// the party down again.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the party may have counted down.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// let ready = locker.latch("deploy:42", 3)?;
+    /// ready.count_down("worker-1").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn count_down(&self, party: impl AsRef<[u8]>) -> Result<Progress, Error> {
+        let (party, asked_at) = (party.as_ref(), clock::now());
+        if !(1..=PARTY_BYTES_MAX).contains(&party.len()) {
+            let len = party.len();
+            let what =
+                format!("a party's name has between 1 and {PARTY_BYTES_MAX} bytes, not {len}");
+            return Err(self.site.misuse(what));
+        }
+        let said = self.ask(Purpose::Act, "down", party).await?;
+        self.site.note("counted", asked_at);
+        Ok(said)
+    }
+
+    /// How far the latch is. Changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Latch::count_down`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future has no effect.
+    pub async fn look(&self) -> Result<Progress, Error> {
+        self.ask(Purpose::Act, "look", b"").await
+    }
+
+    /// Waits until the latch is open, for at most `within`; the server tells of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Latch::count_down`]; and [`Error::is_shut_down`] when the locker is shut down meanwhile.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future has no effect.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// let ready = locker.latch("deploy:42", 3)?;
+    /// if !ready.wait(std::time::Duration::from_secs(60)).await?.is_open() {
+    ///     eprintln!("not all are ready");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn wait(&self, within: Duration) -> Result<Progress, Error> {
+        let began_at = clock::now();
+        let until = began_at.after(within);
+        let mut vigil = self.site.vigil(&self.keys[1]);
+        loop {
+            vigil.rearm();
+            let progress = self.ask(Purpose::Watch, "wait", b"").await?;
+            let left = until.since(clock::now());
+            if progress.is_open() {
+                self.site.note("open", began_at);
+                return Ok(progress);
+            }
+            if left.is_zero() {
+                self.site.note("closed", began_at);
+                return self.look().await;
+            }
+            let rested = vigil.rest(left).await;
+            rested.map_err(|closed| self.site.shut_down(closed))?;
+        }
+    }
+
+    async fn ask(&self, purpose: Purpose, how: &str, party: &[u8]) -> Result<Progress, Error> {
+        self.site.admit()?;
+        let parties = Decimal::new(self.parties.into());
+        let keep = Decimal::new(u64::try_from(self.keep.as_millis()).unwrap_or(u64::MAX));
+        let [counted, open] = &self.keys;
+        let parameters = [b"2", &**counted, open, how.as_bytes(), &parties, &keep, party];
+        let said = self.site.ask_twice(purpose, &SCRIPT, &parameters, Said::read).await;
+        match said {
+            Ok(Said::Open) => Ok(Progress::Open),
+            Ok(Said::Closed(left)) => Ok(Progress::Closed { left: left.unwrap_or(self.parties) }),
+            Ok(Said::Other(other)) => Err(self.site.misuse(format!(
+                "another latch is kept under this name, of {other} parties and not {}: give one number \
+                 everywhere, or another name",
+                self.parties
+            ))),
+            Err(reason) => {
+                self.site.note("failed", clock::now());
+                Err(self.site.unserved([(0, reason)]))
+            }
+        }
+    }
+}
+
+impl Said {
+    /// The reply of `latch.lua`.
+    fn read(reply: &Frame) -> Option<Self> {
+        let Frame::Array(items) = reply else { return None };
+        match items.get(1..)? {
+            [Frame::Bulk(word)] if word == "open" => Some(Self::Open),
+            [Frame::Bulk(word), Frame::Integer(-1)] if word == "closed" => Some(Self::Closed(None)),
+            [Frame::Bulk(word), Frame::Integer(left @ 1..)] if word == "closed" => {
+                Some(Self::Closed(Some(u32::try_from(*left).ok()?)))
+            }
+            [Frame::Bulk(word), Frame::Integer(other @ 0..)] if word == "other" => {
+                Some(Self::Other(*other))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Debug for Latch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Latch").field("parties", &self.parties).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::said;
+    use super::*;
+
+    #[test]
+    fn replies_are_read_as_the_scripts_head_says() {
+        assert_eq!(Said::read(&said(&["open"])), Some(Said::Open));
+        assert_eq!(Said::read(&said(&["closed", "2"])), Some(Said::Closed(Some(2))));
+        assert_eq!(Said::read(&said(&["closed", "-1"])), Some(Said::Closed(None)));
+        assert_eq!(Said::read(&said(&["other", "7"])), Some(Said::Other(7)));
+    }
+
+    /// Safety rule 13.
+    #[test]
+    fn replies_that_the_script_cannot_give_open_no_latch() {
+        let strange: [&[&str]; 6] =
+            [&["open", "1"], &["closed", "0"], &["closed"], &["closed", "-2"], &["other"], &[]];
+        for words in strange {
+            assert_eq!(Said::read(&said(words)), None, "{words:?}");
+        }
+        assert_eq!(Said::read(&Frame::Integer(1)), None);
+    }
+}
