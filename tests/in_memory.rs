@@ -295,6 +295,7 @@ async fn who_watches_is_told_without_a_timer() {
     let locker = ours.locker(&server).await.unwrap();
     let other = theirs.locker(&server).await.unwrap();
     let mut watch = locker.watch("name").unwrap();
+    assert_eq!(watch.seen_for(), None);
     assert_eq!(watch.changed().await.unwrap().state, LockState::Free);
     sleep(SECOND).await;
     let before = Instant::now();
@@ -302,6 +303,7 @@ async fn who_watches_is_told_without_a_timer() {
     assert_eq!(watch.changed().await.unwrap().state, LockState::Held);
     assert_eq!(Instant::now(), before);
     sleep(HOUR).await;
+    assert_eq!(watch.seen_for(), Some(HOUR), "since it changed, however often it was renewed");
     theirs.crash();
     drop(guard);
     watch.until_free().await.unwrap();

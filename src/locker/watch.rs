@@ -1,19 +1,22 @@
 //! A lock that is watched from outside.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::Locker;
 use super::view::LockView;
+use crate::clock;
 use crate::error::{Error, ErrorKind, Kind, Report};
 use crate::lock::onlooker::Onlooker;
-use crate::policy::{LockState, Setback};
+use crate::policy::{LockState, Moment, Setback};
 
 /// A lock that is watched, without being acquired: see [`Locker::watch`].
 #[must_use = "nothing is watched until a change is awaited"]
 pub struct LockWatch {
     locker: Locker,
     onlooker: Onlooker,
-    known: Option<Standing>,
+    /// The standing that was shown last, and when it was first seen.
+    known: Option<(Standing, Moment)>,
 }
 
 /// What counts as a change.
@@ -94,11 +97,21 @@ impl LockWatch {
                 Err(error) if error.is_shut_down() => return seen,
                 Err(error) => Standing::Failed(error.kind()),
             };
-            if self.known.as_ref() != Some(&standing) {
-                self.known = Some(standing);
+            if self.known.as_ref().is_none_or(|(known, _)| *known != standing) {
+                self.known = Some((standing, clock::now()));
                 return seen;
             }
         }
+    }
+
+    /// How long it has been since [`LockWatch::changed`] saw what it has shown last: since when the lock has
+    /// this holder, or none. None before the first call.
+    ///
+    /// What the first call has shown may be older. A later change is seen within a round trip where servers
+    /// tell of changes, and at the next question where they do not.
+    #[must_use]
+    pub fn seen_for(&self) -> Option<Duration> {
+        self.known.as_ref().map(|(_, seen_at)| clock::now().since(*seen_at))
     }
 
     /// Waits until nobody holds the lock, which may be so at once, and shows it as it is then.
