@@ -1,7 +1,9 @@
 //! Scripts of primitives on a simulated server, and a search of all that a few callers can do there.
 
 use std::collections::HashSet;
-use std::hash::Hash;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+use std::rc::Rc;
 
 use bytes::Bytes;
 use leasehold_resp::Frame;
@@ -41,11 +43,32 @@ impl Simulated {
     }
 }
 
+/// Texts that are the same in all states, and so are neither copied nor compared.
+#[derive(Clone)]
+pub(super) struct Texts<const N: usize>(Rc<[String; N]>);
+
+impl<const N: usize> Deref for Texts<N> {
+    type Target = [String; N];
+
+    fn deref(&self) -> &[String; N] {
+        &self.0
+    }
+}
+
+impl<const N: usize> PartialEq for Texts<N> {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl<const N: usize> Eq for Texts<N> {}
+
+impl<const N: usize> Hash for Texts<N> {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
 /// The texts of scripts, in one of which a known bug may stand in the place of what is right.
-pub(super) fn texts<const N: usize>(
-    scripts: [&Script; N],
-    bug: Option<(&str, &str)>,
-) -> [String; N] {
+pub(super) fn texts<const N: usize>(scripts: [&Script; N], bug: Option<(&str, &str)>) -> Texts<N> {
     let mut texts = scripts.map(|script| script.text().to_owned());
     if let Some((right, wrong)) = bug {
         let mut bitten = 0;
@@ -55,7 +78,7 @@ pub(super) fn texts<const N: usize>(
         }
         assert_eq!(bitten, 1, "the bug has its place: {right}");
     }
-    texts
+    Texts(Rc::new(texts))
 }
 
 /// A behaviour of which every state is visited, once.

@@ -1,5 +1,5 @@
 use super::super::stint;
-use super::super::tests::{Simulated, World, said, search, texts};
+use super::super::tests::{Simulated, Texts, World, said, search, texts};
 use super::*;
 
 const SECOND: i64 = 1_000_000;
@@ -40,18 +40,19 @@ fn replies_that_the_script_cannot_give_start_nothing() {
 /// What is kept may hold any bytes, and a fingerprint that begins as another is another.
 #[test]
 fn fingerprints_and_results_are_kept_byte_for_byte() {
-    let [begin, settle] = texts([&SCRIPT, &stint::SETTLE], None);
+    let scripts = texts([&SCRIPT, &stint::SETTLE], None);
+    let [begin, settle] = &*scripts;
     for (fingerprint, result) in [("", ""), ("7 7", "1 2 3 4 5 6"), ("a\0\nb", "\r\n\0%s(.*)$")] {
         let mut server = Simulated::at(NOW);
         let mut ask = |owner: &str, fingerprint: &str| {
-            Said::read(&server.call(&begin, KEY, &[owner, fingerprint, "5000", "60000"])).unwrap()
+            Said::read(&server.call(begin, KEY, &[owner, fingerprint, "5000", "60000"])).unwrap()
         };
         assert!(matches!(ask("a", fingerprint), Said::Started(Attempt { number: 1, .. })));
         assert!(matches!(ask("b", fingerprint), Said::Running(_)));
         assert_eq!(ask("b", &format!("{fingerprint}x")), Said::Other);
-        let settled = server.call(&settle, KEY, &["a", "finish", "5000", "60000", result]);
+        let settled = server.call(settle, KEY, &["a", "finish", "5000", "60000", result]);
         assert!(matches!(settled, Frame::Integer(_)), "{settled:?}");
-        let asked = server.call(&begin, KEY, &["c", fingerprint, "5000", "60000"]);
+        let asked = server.call(begin, KEY, &["c", fingerprint, "5000", "60000"]);
         assert_eq!(Said::read(&asked), Some(Said::Done(Bytes::from(result.to_owned()))));
         assert_eq!(server.keyspace.ends_in_ms(KEY.as_bytes()), Some(60_000));
     }
@@ -60,7 +61,7 @@ fn fingerprints_and_results_are_kept_byte_for_byte() {
 /// Some attempts at one request on one server, each with an owner of its own, and a result that says whose.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Attempts {
-    scripts: [String; 2],
+    scripts: Texts<2>,
     server: Simulated,
     /// When the lease ends for an attempt that is under way, and its token.
     running: [Option<(i64, u64)>; 3],
@@ -76,7 +77,7 @@ impl Attempts {
         let scripts = texts([&SCRIPT, &stint::SETTLE], bug);
         let server = Simulated::at(NOW);
         let (running, began) = ([None; 3], [false; 3]);
-        Self { scripts, server, running, began, time_left: [2, 2], done: None, highest: 0 }
+        Self { scripts, server, running, began, time_left: [2, 1], done: None, highest: 0 }
     }
 
     /// Each with a TTL of its own: redis-semaphore and distkit judge others by the caller's.

@@ -1,5 +1,5 @@
 use super::super::stint;
-use super::super::tests::{Simulated, World, said, search, texts};
+use super::super::tests::{Simulated, Texts, World, said, search, texts};
 use super::*;
 
 const SECOND: i64 = 1_000_000;
@@ -57,7 +57,7 @@ fn slots_that_cannot_be_are_refused() {
 /// Some runs of a job on one server, each with an owner of its own.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Fleet {
-    scripts: [String; 2],
+    scripts: Texts<2>,
     ttl: &'static str,
     server: Simulated,
     runs: [Option<Claim>; 3],
