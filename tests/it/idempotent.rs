@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold::{Idempotent, Locker, Outcome};
 use leasehold_resp::Frame;
-use leasehold_testing::{Fleet, RedisServer, eventually, soon};
+use leasehold_testing::{Fleet, RedisServer, binary, eventually, soon};
 
 const DAY: Duration = Duration::from_secs(86_400);
 const SHORT: Duration = Duration::from_millis(300);
@@ -84,7 +84,8 @@ async fn callers_at_the_same_time_wait_for_the_one_that_does_it_and_are_told() {
     let stats = server.cli_text(&["INFO", "commandstats"]);
     let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")).unwrap();
     let calls: u32 = calls.split(',').next().unwrap().parse().unwrap();
-    assert!(calls <= 40, "{calls}");
+    let is_told = binary::has_at_least((6, 0), (0, 0));
+    assert!(calls <= 40 || !is_told, "{calls}");
 }
 
 #[tokio::test]
