@@ -8,6 +8,8 @@
 -- Atomic  because a server runs a script whole: a lock cannot change hands between the look at
 --         its owner and the new expiry.
 --
+-- A byte 0 behind the owner's value says that somebody waits: see queue.lua.
+--
 -- It never shortens a lease: all extensions of one lease have the same TTL, so the last to arrive has
 -- the latest end. A key that ends later than that had its end moved by a server's clock that was set
 -- back, or by hand, and gets the lease's own end again: else the lock would stay long after its holder
@@ -22,6 +24,9 @@ local kept = {stamp}
 for lock = 1, #KEYS do
   kept[lock + 1] = 0
   local holder = redis.pcall('GET', KEYS[lock])
+  if type(holder) == 'string' and string.byte(holder, -1) == 0 then
+    holder = string.sub(holder, 1, -2)
+  end
   if holder == ARGV[2 * lock - 1] then
     redis.call('PEXPIRE', KEYS[lock], ARGV[2 * lock])
     redis.call('GET', KEYS[lock])

@@ -1,12 +1,11 @@
 -- inspect: says who holds locks, for how long still, and what belongs to them. It changes nothing.
 --
--- KEYS    for each lock, one after the other: the lock; its fence counter; the number of those
---         who wait for it
+-- KEYS    for each lock, one after the other: the lock; its fence counter; its queue
 -- ARGV    1 so many bytes of a holder's value are said; 2 the stamp
 -- Reply   the stamp, and for each lock: {} when nobody holds it; {'other'} when its key holds something that is no
 --         lock; else {the beginning of the holder's value, the length of the whole value, its
 --         remaining TTL in milliseconds or -1 where it has none, the counter as a string ('' where
---         there is none), the number of those who wait as a string ('0' where there is none)}
+--         there is none), the number of processes that wait as a string}
 -- Atomic  because a server runs a script whole: value, TTL and counter are of the same lease.
 --
 -- Of WRONGTYPE it is said that the key is no lock; any other error, such as a right that the user
@@ -28,7 +27,7 @@ for lock = 1, #KEYS, 3 do
       #holder,
       redis.call('PTTL', KEYS[lock]),
       redis.call('GET', KEYS[lock + 1]) or '',
-      redis.call('GET', KEYS[lock + 2]) or '0',
+      tostring(math.max(math.floor(redis.call('HLEN', KEYS[lock + 2]) / 2) - 1, 0)),
     }
   end
 end

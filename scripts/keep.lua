@@ -17,6 +17,9 @@ local owner, stamp, predecessor = ARGV[1], ARGV[#ARGV], ARGV[5] and ARGV[4]
 local reply = stamp
 for lock = 1, #KEYS do
   local holder = redis.pcall('GET', KEYS[lock])
+  if type(holder) == 'string' and string.byte(holder, -1) == 0 then
+    holder = string.sub(holder, 1, -2)
+  end
   if holder == owner or holder == predecessor then
     redis.call('SET', KEYS[lock], ARGV[3], 'PX', ARGV[2])
   else

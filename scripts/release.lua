@@ -1,29 +1,123 @@
--- release: gives locks back, if they are still the owner's.
+-- release: gives locks back, if they are still the owner's: to the first in the queue of each, or to
+-- nobody.
 --
--- KEYS    the locks
--- ARGV    1 the owner's value; 2 where the owner took over from another, that one's value; last the
---         stamp
--- Reply   the stamp when every lock was the owner's and is free now; {stamp, 0} when one of them was
+-- KEYS    for each lock, one after the other: the lock; its fence counter; its queue. Or one of
+--         these keys alone, where the others are on another node: then the lock is handed to nobody
+-- ARGV    1 the owner's value; 2 'leave' where the owner may be in the queue, else ''; 3 where the owner
+--         took over from another, that one's value; last the stamp
+-- Reply   the stamp when every lock was the owner's and is not any more; {stamp, 0} when one of them was
 --         not
 -- Atomic  because a server runs a script whole: a lock cannot expire and be taken by another
---         between the look at its owner and its deletion.
+--         between the look at its owner and its deletion; and of those who wait nobody comes between.
 --
 -- The fence counter stays, for the tokens of the leases to come. A key that is no lock any more
 -- (WRONGTYPE) is not the owner's, and keeps none of the others from being freed. Any other error of
 -- GET, such as a right that the user lacks, is raised by a second GET: so the server says on which
 -- line.
+--
+-- Nobody is told who is then passed over: what PUBLISH counts are connections of this server alone,
+-- and replicas and other nodes of a Cluster pass the message on to theirs. So they are counted before.
+--
+-- Somebody waits where a byte 0 stands behind the owner's value: see queue.lua. Then the lock becomes the
+-- first waiter's whom a push reaches: the server says how many heard it. At most 16 are passed over who
+-- did not; then the lock is free, and a waiter finds that when it asks next.
 
-local owner, stamp, predecessor = ARGV[1], ARGV[#ARGV], ARGV[3] and ARGV[2]
+local stamp, predecessor = ARGV[#ARGV], ARGV[4] and ARGV[3]
 local reply = stamp
-for lock = 1, #KEYS do
-  local holder = redis.pcall('GET', KEYS[lock])
-  if holder == owner or holder == predecessor then
-    redis.call('DEL', KEYS[lock])
-  else
-    if type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true) then
-      redis.call('GET', KEYS[lock])
+
+-- Whether the lock is its: 1 where nobody waits, 2 where somebody does.
+local function held_by(holder, owner)
+  if holder == owner then
+    return 1
+  elseif owner and holder == owner .. '\0' then
+    return 2
+  end
+end
+
+local function leave(queue)
+  local ticket = redis.pcall('HGET', queue, ARGV[1])
+  if type(ticket) == 'string' then
+    redis.call('HDEL', queue, ticket, ARGV[1])
+  end
+end
+
+-- The lock becomes the next one's; whether there is one.
+local function hand_on(lock, fence, queue)
+  local first = redis.call('HGET', queue, 'first')
+  local last = redis.call('HGET', queue, 'last')
+  if not first or not last then
+    return false
+  end
+  if redis.replicate_commands then
+    redis.replicate_commands()
+  end
+  local time = redis.call('TIME')
+  local counter = tonumber(redis.call('GET', fence) or '0')
+  if not counter or counter >= 9007199254740991 then
+    return false
+  end
+  local token = math.max(counter + 1, time[1] * 1000000 + time[2])
+  local now, unheard, gaps = time[1] * 1000 + math.floor(time[2] / 1000), 0, 0
+  first, last = tonumber(first), tonumber(last)
+  while first <= last and unheard < 16 and gaps < 128 do
+    local ticket = string.format('%.0f', first)
+    local entry = redis.call('HGET', queue, ticket)
+    first = first + 1
+    if entry then
+      local deadline, ttl, channel, owner = string.match(entry, '^(%d+) (%d+) (%S+) (.*)$')
+      redis.call('HDEL', queue, ticket, owner)
+      if tonumber(deadline) >= now then
+        local heard = redis.pcall('PUBSUB', 'NUMSUB', channel)
+        if heard.err then
+          return false
+        end
+        if heard[2] > 0 then
+          -- Written before it is told: a server that is full refuses to write, and then nobody is told.
+          local word, mark = string.format('%.0f', token), first <= last and '\0' or ''
+          local minted = redis.pcall('SET', fence, word, 'PX', '604800000')
+          local taken = minted.ok and redis.pcall('SET', lock, owner .. mark, 'PX', ttl)
+          local told = taken and taken.ok and redis.pcall('PUBLISH', channel, word .. ' ' .. owner)
+          if type(told) ~= 'number' then
+            return false
+          end
+          if first <= last then
+            redis.call('HSET', queue, 'first', string.format('%.0f', first))
+          else
+            redis.call('DEL', queue)
+          end
+          return true
+        end
+        unheard = unheard + 1
+      end
+    else
+      gaps = gaps + 1
     end
+  end
+  if first <= last then
+    redis.call('HSET', queue, 'first', string.format('%.0f', first))
+  else
+    redis.call('DEL', queue)
+  end
+  return false
+end
+
+for key = 1, #KEYS, 3 do
+  local lock = KEYS[key]
+  local queue, holder = KEYS[key + 2], redis.pcall('GET', lock)
+  if type(holder) == 'table' then
+    if not string.find(holder.err, 'WRONGTYPE', 1, true) then
+      redis.call('GET', lock)
+    end
+    queue = queue or lock
+  end
+  if ARGV[2] == 'leave' and queue then
+    leave(queue)
+  end
+  local how = type(holder) == 'string' and (held_by(holder, ARGV[1]) or held_by(holder, predecessor))
+  if not how then
     reply = {stamp, 0}
+  elseif how == 1 or not queue or not hand_on(lock, KEYS[key + 1], queue) then
+    redis.call('DEL', lock)
   end
 end
 return reply

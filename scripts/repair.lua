@@ -17,7 +17,7 @@
 local stamp = ARGV[#ARGV]
 for lock = 1, #KEYS, 2 do
   local holder = redis.call('GET', KEYS[lock])
-  if holder and holder ~= ARGV[1] then
+  if holder and holder ~= ARGV[1] and holder ~= ARGV[1] .. '\0' then
     return {stamp, 0}
   end
   if tonumber(redis.call('GET', KEYS[lock + 1]) or '0') > tonumber(ARGV[3]) and ARGV[3] ~= '0' then

@@ -16,12 +16,15 @@
 -- Atomic  because a server runs a script whole: nobody can take the lock between its former holder and its
 --         new one.
 --
--- An id is never used twice, so what is to be taken from one owner is taken once. The number of those who wait
--- stays as it is: they wait for the new holder. Of numbers, of clocks and of the counter's expiry, what stands
+-- An id is never used twice, so what is to be taken from one owner is taken once. Those who wait do so for
+-- the new holder, and the byte 0 that says so (queue.lua) stays behind its value. Of numbers, of clocks and of the counter's expiry, what stands
 -- at the head of acquire.lua holds here.
 
 local stamp = ARGV[6]
-local holder = redis.call('GET', KEYS[1])
+local holder, mark = redis.call('GET', KEYS[1]), ''
+if holder and string.byte(holder, -1) == 0 then
+  holder, mark = string.sub(holder, 1, -2), '\0'
+end
 local left = holder and redis.call('PTTL', KEYS[1])
 if ARGV[5] ~= '' and holder ~= ARGV[1] then
   if not holder then
@@ -54,7 +57,7 @@ if token <= counter then
   end
   token = counter + 1
 end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+redis.call('SET', KEYS[1], ARGV[1] .. mark, 'PX', ARGV[2])
 redis.call('SET', KEYS[2], string.format('%.0f', token), 'PX', '604800000')
 if holder and holder ~= ARGV[1] then
   return {stamp, 'seized', token, string.sub(holder, 1, 320), left}

@@ -3,7 +3,7 @@
 --
 -- KEYS    1 the lock
 -- ARGV    1 the owner's value; 2 the TTL in milliseconds; 3 'take' to take the lock, 'look' to take
---         nothing; 4 where the owner takes over from another, that one's value: its lock is as good
+--         nothing; 4 and 5 where the owner takes over from others, their values: their lock is as good
 --         as free; last the stamp
 -- Reply   taken: the stamp
 --         held by another: {stamp, 'held', the holder's value (its first 320 bytes), its remaining TTL
@@ -12,17 +12,22 @@
 -- Atomic  because a server runs a script whole: no other owner can take the lock between the look
 --         at it and the writing.
 --
+-- A byte 0 behind the holder's value says that somebody waits: see queue.lua.
+--
 -- It has one key, because a node that moves a slot serves a script only where it has all of the
 -- script's keys. The lock is not the owner's to use yet: it has no token, and mint.lua may come too
 -- late.
 
-local stamp, predecessor = ARGV[#ARGV], ARGV[5] and ARGV[4]
-local holder = redis.call('GET', KEYS[1])
-if holder and holder ~= ARGV[1] and holder ~= predecessor then
+local stamp, first, second = ARGV[#ARGV], #ARGV > 4 and ARGV[4], #ARGV > 5 and ARGV[5]
+local holder, mark = redis.call('GET', KEYS[1]), ''
+if holder and string.byte(holder, -1) == 0 then
+  holder, mark = string.sub(holder, 1, -2), '\0'
+end
+if holder and holder ~= ARGV[1] and holder ~= first and holder ~= second then
   return {stamp, 'held', string.sub(holder, 1, 320), redis.call('PTTL', KEYS[1]), '0', 0}
 end
 if ARGV[3] == 'look' then
   return {stamp, 'free'}
 end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+redis.call('SET', KEYS[1], ARGV[1] .. mark, 'PX', ARGV[2])
 return stamp

@@ -56,8 +56,8 @@ impl Locker {
     ///
     /// A name is any bytes, 1 to 16,384 of them together with
     /// [`Builder::key_prefix`](crate::Builder::key_prefix). The lock's key is the prefix and the name,
-    /// byte for byte. A name must not end in `:fence` or `:waiters`, which are the keys of other locks'
-    /// counters; and a name with a `}` needs a hash tag, as in `{user:7}:cart`, so that its counters
+    /// byte for byte. A name must not end in `:fence` or `:queue`, which are the keys of other locks'
+    /// counters and queues; and a name with a `}` needs a hash tag, as in `{user:7}:cart`, so that its counters
     /// are in the same slot of a Cluster. A name that breaks these rules is
     /// [`Error::is_misuse`](crate::Error::is_misuse) when the request is awaited.
     ///
@@ -287,7 +287,7 @@ impl Locker {
     ///
     /// - a server that may evict keys, and with them locks (if its user may call `INFO memory`);
     /// - a right that the user lacks for a command whose answer no caller waits for: client tracking
-    ///   (without it waiters poll), a renewal, the release of a dropped guard;
+    ///   or a channel (without them waiters poll), a renewal, the release of a dropped guard;
     /// - a connection that could not log in again before its credentials expire
     ///   ([`Builder::credentials`](crate::Builder::credentials)).
     ///

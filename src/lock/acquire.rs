@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use super::acquire_mode::AcquireMode;
+use super::acquire_mode::Taking;
 use super::attempt::{Bid, attempt, shut_down};
 use super::claim::Claim;
 use super::engine::Engine;
@@ -96,9 +96,9 @@ async fn take(engine: &Arc<Engine>, wish: &Wish, asked_at: Moment) -> Result<Lea
         if engine.is_shut_down() {
             return Err(shut_down(wish));
         }
-        let mode = if waits || wish.is_fair { AcquireMode::TURN } else { AcquireMode::TAKE };
+        let taking = if waits || wish.is_fair { Taking::Turn } else { Taking::Take };
         let (is_fenced, is_fair) = (wish.order.is_fenced, wish.is_fair);
-        let bid = Bid { is_fenced, is_fair, mode, lead: None, limit };
+        let bid = Bid { is_fenced, is_fair, taking, lead: None, limit };
         let claim = Claim::new(engine.core(), wish.names.clone(), &wish.order, Lanes::Shared);
         match attempt(claim, bid).await {
             Ok(granted) => return Ok(Lease::begin(engine, granted)),

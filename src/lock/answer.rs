@@ -121,6 +121,14 @@ impl Answer {
         matches!(self, Self::Granted(_) | Self::Seized { .. })
     }
 
+    /// The reply of `queue.lua`.
+    pub(super) fn of_queue(reply: &Frame) -> Option<Self> {
+        match Self::of_owned(reply) {
+            Some(Self::NotOwned) => Some(Self::NotOwned),
+            _ => Self::of_acquire(reply).filter(|_| matches!(reply, Frame::Array(_))),
+        }
+    }
+
     /// The reply of `SET key value NX PX ttl`.
     pub(super) fn of_set(reply: &Frame) -> Option<Self> {
         match reply {

@@ -11,8 +11,8 @@
 //! all who held the lock before, and before those of all who hold it later, as it is where one
 //! script does both. `policy/model/apart.rs` searches this.
 //!
-//! Nobody is counted among those who wait, and nobody is let in first for having waited: that would
-//! take a fourth question, and order is a courtesy.
+//! Nobody enters the queue meanwhile, and nobody is let in first for having waited there: who waits asks
+//! again and again. Order is a courtesy.
 
 use std::time::Duration;
 
@@ -148,7 +148,13 @@ impl Pieces<'_> {
         let mut all = Answer::Granted(None);
         for names in self.hold.names_at(self.server) {
             let parting = Parting::of(self.hold);
-            let (script, arguments) = (parting.script(), parting.arguments());
+            let script = parting.script();
+            // First, so that the lock is not handed to who has just given it back.
+            if self.hold.is_queued() {
+                let (queue, arguments) = (names.queue(), parting.arguments());
+                self.ask(script, &queue, arguments, Answer::of_owned).await?;
+            }
+            let arguments = parting.arguments();
             let answer = self.ask(script, names.lock(), arguments, Answer::of_owned).await?;
             if !matches!(answer, Answer::Granted(_)) {
                 all = answer;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::acquire_mode::{AcquireMode, Taking, Waiting};
+use super::acquire_mode::Taking;
 use super::claim::Claim;
 use super::core::Lead;
 use super::direct::{self, may_draw, note_seeded};
@@ -57,7 +57,7 @@ pub(super) struct Bid {
     pub(super) is_fenced: bool,
     /// Whether nobody who waits may be overtaken, at the price of a script.
     pub(super) is_fair: bool,
-    pub(super) mode: AcquireMode,
+    pub(super) taking: Taking,
     pub(super) lead: Option<Lead>,
     pub(super) limit: Limit,
 }
@@ -89,28 +89,27 @@ pub(super) fn attempt_aside(
 /// Where servers were late, they are asked once more, over the same connections: the answer says
 /// what became of the first question too. Anything else that is not known is given back.
 pub(super) async fn attempt(mut claim: Claim, bid: Bid) -> Result<Granted, Refused> {
-    let Bid { is_fenced, is_fair, mode, lead, limit } = bid;
+    let Bid { is_fenced, is_fair, taking, lead, limit } = bid;
     let hold = claim.hold();
     let quorum = hold.quorum();
     hold.core.meter().note_attempt();
     let is_plain = !is_fenced
         && !is_fair
-        && mode.waiting == Waiting::No
-        && mode.taking != Taking::Look
+        && taking != Taking::Look
         && hold.predecessor().is_none()
         && hold.seize().is_none()
         && hold.names.len() == 1;
     let mut ballot = (!is_plain).then(|| Ballot::new(clock::wall_micros()));
     let drawn = match ballot {
-        Some(ballot) if is_fenced && lead.is_none() && may_draw(hold, mode) => {
-            direct::take(hold, ballot, mode.taking, limit).await
+        Some(ballot) if is_fenced && lead.is_none() && may_draw(hold, taking) => {
+            direct::take(hold, ballot, taking, limit).await
         }
         _ => None,
     };
     let is_drawn = drawn.is_some();
     let mut round = match drawn {
         Some(round) => round,
-        None => ask(&claim, ballot, mode, lead, limit).await,
+        None => ask(&claim, ballot, taking, lead, limit).await,
     };
     let (mut proposals, mut has_insisted) = (1, false);
     let command_max = hold.core.command_max();
@@ -126,7 +125,7 @@ pub(super) async fn attempt(mut claim: Claim, bid: Bid) -> Result<Granted, Refus
         };
         ballot = Some(next);
         let free_at = round.free_at;
-        round = Round { free_at, ..ask(&claim, ballot, mode, None, limit).await };
+        round = Round { free_at, ..ask(&claim, ballot, taking, None, limit).await };
         proposals += 1;
     }
     let is_over = proposals == 1 && hold.predecessor().is_none();
@@ -165,13 +164,13 @@ pub(super) async fn attempt(mut claim: Claim, bid: Bid) -> Result<Granted, Refus
 async fn ask(
     claim: &Claim,
     ballot: Option<Ballot>,
-    mode: AcquireMode,
+    taking: Taking,
     lead: Option<Lead>,
     limit: Limit,
 ) -> Round {
     match (claim.hold().seize(), ballot) {
         (Some(seize), Some(ballot)) => Box::pin(claim.seize(seize, ballot, limit)).await,
-        _ => claim.acquire(ballot, mode, lead, limit).await,
+        _ => claim.acquire(ballot, taking, lead, limit).await,
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use leasehold_resp::Decimal;
 use tokio::time::timeout;
 
-use super::acquire_mode::AcquireMode;
+use super::acquire_mode::Taking;
 use super::answer::Answer;
 use super::ask::Ask;
 use super::core::{Core, Lead};
@@ -28,7 +28,7 @@ use super::order::Order;
 use super::owner::Owner;
 use super::parameters::Parameters;
 use super::participant::{Lanes, Participant};
-use super::parting::Parting;
+use super::parting::{Parting, count, queues};
 use super::question::{Apart, Question};
 use super::rare::Vacate;
 use super::round::{Answered, Round};
@@ -58,24 +58,22 @@ impl Claim {
         order: &Order,
         lanes: Lanes,
     ) -> Self {
-        Self::with(core, names, order, lanes, None)
+        Self::with(core, names, order, lanes, &[])
     }
 
-    /// The same of one that has some of the locks already, as another owner: as a `part`.
+    /// The same of one that has some of the locks already, as other owners: as `parts`.
     pub(super) fn with(
         core: &Arc<Core>,
         names: OneOrMany<Names>,
         order: &Order,
         lanes: Lanes,
-        part: Option<&[u8]>,
+        parts: &[&[u8]],
     ) -> Self {
         let lanes = if order.replicas.is_some() { Lanes::Synced } else { lanes };
         let participants = Participant::of(core, &names, lanes);
         let owner = Owner::fresh(order.mark(core.fingerprint()));
         let mut hold = Hold::new(Arc::clone(core), names, owner, participants, order);
-        if let Some(part) = part {
-            hold.include(part);
-        }
+        parts.iter().for_each(|part| hold.include(part));
         Self { hold: Held::new(hold), settled: false }
     }
 
@@ -108,7 +106,7 @@ impl Claim {
     pub(super) async fn acquire(
         &self,
         ballot: Option<Ballot>,
-        mode: AcquireMode,
+        taking: Taking,
         lead: Option<Lead>,
         limit: Limit,
     ) -> Round {
@@ -118,21 +116,19 @@ impl Claim {
             return self.acquire_plainly(&ttl, lead, limit).await;
         };
         let token = Decimal::new(ballot.proposal());
-        let apart = Apart::Take { ballot, taking: mode.taking };
+        let apart = Apart::Take { ballot, taking };
         let who_decides = hold.who_decides(ballot, hold.is_alone());
-        let mode = mode.words();
         let keys: OneOrMany<Decimal> = hold.shares().map(|names| count(3 * names.len())).collect();
-        let waiters: OneOrMany<Key> = hold.names.iter().map(Names::waiters).collect();
-        let mut waiters = waiters.iter();
+        let queues = queues(&hold.names);
+        let mut queues = queues.iter();
         let parameters: OneOrMany<Parameters<'_>> = hold
             .shares()
             .zip(keys.iter())
             .map(|(names, keys)| {
                 let mut parameters = Parameters::of_keys(keys);
-                let locks = names.iter().zip(waiters.by_ref());
-                parameters.extend(locks.flat_map(|(n, waiters)| [n.lock(), n.fence(), waiters]));
-                parameters.extend([hold.owner.value(), &ttl, &token, who_decides]);
-                parameters.extend(mode);
+                let locks = names.iter().zip(queues.by_ref());
+                parameters.extend(locks.flat_map(|(n, queue)| [n.lock(), n.fence(), queue]));
+                parameters.extend([hold.owner.value(), &ttl, &token, who_decides, taking.word()]);
                 parameters.extend(hold.replaces());
                 parameters
             })
@@ -149,6 +145,15 @@ impl Claim {
             limit,
         };
         vote(hold, &question, lead).await
+    }
+
+    /// A claim of one lock, whose owner waits in the queue of the lock at one server.
+    pub(super) fn queued(core: &Arc<Core>, names: OneOrMany<Names>, order: &Order) -> Self {
+        let participants = Participant::of(core, &names, Lanes::Watching);
+        let owner = Owner::fresh(order.mark(core.fingerprint()));
+        let mut hold = Hold::new(Arc::clone(core), names, owner, participants, order);
+        hold.enter_queue();
+        Self { hold: Held::new(hold), settled: false }
     }
 
     /// Asks for the one lock by `SET NX PX`.
@@ -189,11 +194,13 @@ impl Claim {
         if let Some(round) = direct::release(&self.hold).await {
             return round;
         }
-        let keys = self.counts();
-        let shares = self.hold.shares().zip(keys.iter());
         let parting = Parting::of(&self.hold);
+        let keys: OneOrMany<Decimal> =
+            self.hold.shares().map(|names| parting.count(names)).collect();
+        let queues: OneOrMany<OneOrMany<Key>> = self.hold.shares().map(queues).collect();
+        let shares = self.hold.shares().zip(queues.iter()).zip(keys.iter());
         let parameters: OneOrMany<Parameters<'_>> =
-            shares.map(|(names, keys)| parting.parameters(names, keys)).collect();
+            shares.map(|((names, queues), keys)| parting.parameters(names, queues, keys)).collect();
         let commands = scripted(parting.script(), &parameters);
         let question = Question {
             owed_until: Some(pointless_at),
@@ -249,10 +256,6 @@ impl Claim {
     }
 }
 
-pub(super) fn count(number: usize) -> Decimal {
-    Decimal::new(number as u64)
-}
-
 fn scripted<'a>(script: &'a Script, parameters: &'a [Parameters<'a>]) -> OneOrMany<Command<'a>> {
     parameters.iter().map(|parameters| Command::Script(script, parameters.words())).collect()
 }
@@ -290,7 +293,7 @@ pub(super) fn give_back(hold: &Hold, is_owed: &dyn Fn(usize) -> bool) {
 
 /// The same of what the one before it had.
 pub(super) fn give_back_predecessor(hold: &Hold, is_owed: &dyn Fn(usize) -> bool) {
-    let parting = Parting::of_owners([None, hold.predecessor()], None);
+    let parting = Parting::of_owners([None, hold.predecessor()], None, false);
     free(hold, is_owed, &parting, hold.key_life());
 }
 
@@ -326,8 +329,9 @@ pub(super) fn free(
         let (node, lane) = (Arc::clone(&binding.node), binding.lane());
         drop(binding);
         let names = hold.names_at(server);
-        let keys = count(names.len());
-        let parameters = parting.parameters(names, &keys);
+        let queues = queues(names);
+        let keys = parting.count(names);
+        let parameters = parting.parameters(names, &queues, &keys);
         let release = Command::Script(parting.script(), parameters.words());
         let began_on = began_on.as_deref().filter(|_| !is_moved && !is_doubtful);
         #[cfg(test)]

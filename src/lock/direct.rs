@@ -4,7 +4,7 @@
 //!
 //! # Taking
 //!
-//! `SET lock owner NX PX ttl`, `GET waiters`, `INCRBY fence 1` and `GET lock` go in one write, and
+//! `SET lock owner NX PX ttl`, `HLEN queue`, `INCRBY fence 1` and `GET lock` go in one write, and
 //! nothing of this connection comes between. They are no transaction, and need none:
 //!
 //! - *Exclusion* is the `SET`'s alone, as of any lock. The lease counts from before the write.
@@ -40,7 +40,7 @@ use std::task::{Poll, Waker};
 
 use leasehold_resp::{Frame, command_len};
 
-use super::acquire_mode::{AcquireMode, Taking, Waiting};
+use super::acquire_mode::Taking;
 use super::answer::{Answer, Reason};
 use super::hold::Hold;
 use super::limit::Limit;
@@ -63,11 +63,10 @@ struct Sent<const N: usize> {
 }
 
 /// Whether the first question for a token may be asked without the script.
-pub(super) fn may_draw(hold: &Hold, mode: AcquireMode) -> bool {
+pub(super) fn may_draw(hold: &Hold, taking: Taking) -> bool {
     decides_alone(hold)
-        && mode.waiting == Waiting::No
-        && mode.taking != Taking::Look
-        && hold.replaces().is_none()
+        && taking != Taking::Look
+        && hold.replaces().next().is_none()
         && hold.seize().is_none()
         && hold.replicas().is_none()
 }
@@ -157,13 +156,13 @@ fn send_take(hold: &Hold, waker: &Waker) -> Option<Sent<4>> {
         return None;
     }
     let (names, ttl) = (&hold.names[0], hold.key_ms());
-    let (lock, waiters) = (names.lock(), names.waiters());
+    let (lock, queue) = (names.lock(), names.queue());
     let set: [&[u8]; 6] = [b"SET", lock, hold.owner.value(), b"NX", b"PX", &ttl];
     let draw: [&[u8]; 3] = [b"INCRBY", names.fence(), b"1"];
-    let (wait, get): ([&[u8]; 2], [&[u8]; 2]) = ([b"GET", &waiters], [b"GET", lock]);
+    let (wait, get): ([&[u8]; 2], [&[u8]; 2]) = ([b"HLEN", &queue], [b"GET", lock]);
     let commands: [(&[&[u8]], Expected); 4] = [
         (&set, Expected::Vouched(Shape::Flag)),
-        (&wait, Expected::Vouched(Shape::Text)),
+        (&wait, Expected::Vouched(Shape::Number)),
         (&draw, Expected::Vouched(Shape::Number)),
         (&get, Expected::Voucher(hold.owner.id())),
     ];
@@ -206,10 +205,10 @@ fn read(
     let token = token.as_integer().and_then(|token| u64::try_from(token).ok());
     if is_own {
         match (waiting, token.filter(|token| ballot.believes(*token))) {
-            (Frame::Integer(_), _) if taking == Taking::Turn => {
+            (Frame::Integer(3..), _) if taking == Taking::Turn => {
                 return Some(Answer::Queued { waiting: 1 });
             }
-            (Frame::Integer(_) | Frame::Null, Some(token)) => {
+            (Frame::Integer(_), Some(token)) => {
                 return Some(Answer::Granted(Some(token)));
             }
             _ => {}

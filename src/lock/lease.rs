@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::acquire_mode::AcquireMode;
+use super::acquire_mode::Taking;
 use super::attempt::{Bid, Granted, attempt_aside};
 use super::claim::{Claim, give_back_predecessor};
 use super::engine::Engine;
@@ -231,10 +231,10 @@ impl Lease {
         }
         // What is awaited may need a timer, which the runtime of who releases may not have.
         let _timers = core.runtime().enter();
-        let (relay, mode) = match hold.relay().next(clock::now()) {
-            Some(relay) => (relay, AcquireMode::TAKE),
+        let (relay, taking) = match hold.relay().next(clock::now()) {
+            Some(relay) => (relay, Taking::Take),
             // Goes on if nobody waits elsewhere: a single server knows.
-            None if core.is_single() => (Relay::default(), AcquireMode::TURN),
+            None if core.is_single() => (Relay::default(), Taking::Turn),
             None => return false,
         };
         // What replicas acknowledge goes out on connections of its own.
@@ -252,7 +252,7 @@ impl Lease {
         self.claim.settle();
         hold.conclude(End::HandedOver);
         let (is_fenced, limit) = (place.order.is_fenced, place.limit);
-        let bid = Bid { is_fenced, is_fair: false, mode, lead: None, limit };
+        let bid = Bid { is_fenced, is_fair: false, taking, lead: None, limit };
         let mut lock = attempt_aside(successor, bid);
         // The first poll sends; whoever is handed the rest polls it again.
         if let Poll::Ready(done) = lock.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

@@ -102,13 +102,13 @@ impl<'a> Portion<'a> {
     }
 }
 
-fn portions<'a>(place: &Place, names: &'a [Names], waiters: &'a [Key]) -> Vec<Portion<'a>> {
+fn portions<'a>(place: &Place, names: &'a [Names], queues: &'a [Key]) -> Vec<Portion<'a>> {
     let mut open: BTreeMap<u16, Portion<'a>> = BTreeMap::new();
     let mut full = Vec::new();
-    for (lock, (names, waiters)) in names.iter().zip(waiters).enumerate() {
+    for (lock, (names, queue)) in names.iter().zip(queues).enumerate() {
         let slot = place.slot(names.lock());
         let portion = open.entry(slot).or_insert_with(|| Portion::of(slot));
-        portion.push(lock, [names.lock(), names.fence(), waiters]);
+        portion.push(lock, [names.lock(), names.fence(), queue]);
         if portion.is_full() {
             full.extend(open.remove(&slot));
         }
@@ -123,8 +123,8 @@ fn portions<'a>(place: &Place, names: &'a [Names], waiters: &'a [Key]) -> Vec<Po
 ///
 /// Nothing is changed anywhere.
 pub(crate) async fn look(place: &Place, names: &[Names], through: Through<'_>) -> Vec<Looked> {
-    let waiters: Vec<Key> = names.iter().map(Names::waiters).collect();
-    let portions = portions(place, names, &waiters);
+    let queues: Vec<Key> = names.iter().map(Names::queue).collect();
+    let portions = portions(place, names, &queues);
     let parameters: Vec<_> = portions.iter().map(Portion::parameters).collect();
     let mut asked = Vec::with_capacity(portions.len());
     for (portion, parameters) in portions.iter().zip(&parameters) {
@@ -169,15 +169,15 @@ async fn look_apart(place: &Place, names: &Names) -> Looked {
     let parameters = [b"1", names.lock()];
     let holder = ask(place, slot, Command::Script(scripts::holder(), &parameters)).await?;
     let Some((value, pttl_ms)) = holder.read(holder_and_ttl)? else { return Ok(None) };
-    let [counter, waiters] = [names.fence(), &names.waiters()];
+    let [counter, queue] = [names.fence(), &names.queue()];
     let counter = ask(place, slot, Command::Plain(&[b"GET", counter])).await?;
-    let waiting = ask(place, slot, Command::Plain(&[b"GET", waiters])).await?;
+    let waiting = ask(place, slot, Command::Plain(&[b"HLEN", queue])).await?;
     Ok(Some(Seen {
         is_whole: value.len() < HOLDER_BYTES_MAX,
         value,
         pttl_ms,
         counter: counter.read(text_or_nothing)?.as_ref().and_then(number),
-        waiting: waiting.read(text_or_nothing)?.as_ref().and_then(number).unwrap_or(0),
+        waiting: waiting.read(entries)?,
     }))
 }
 
@@ -191,6 +191,12 @@ fn holder_and_ttl(reply: &Frame) -> Option<Option<(Bytes, i64)>> {
         }
         _ => None,
     }
+}
+
+/// What `HLEN` says of a queue: two fields are the tickets, and each entry has two.
+fn entries(reply: &Frame) -> Option<u64> {
+    let fields = u64::try_from(reply.as_integer()?).ok()?;
+    Some((fields / 2).saturating_sub(1))
 }
 
 /// What `GET` says.
@@ -219,7 +225,7 @@ fn script<'a>(parameters: &'a [&'a [u8]]) -> Command<'a> {
 ///
 /// When the future is dropped, the lease may or may not be ended.
 pub(crate) async fn end(place: &Place, names: &Names, value: &[u8]) -> Result<bool, Reason> {
-    let parameters = [b"1", names.lock(), value];
+    let parameters = [b"1", names.lock(), value, b""];
     let command = Command::Script(scripts::release(), &parameters);
     let answer = ask(place, place.slot(names.lock()), command).await?.read(Answer::of_owned)?;
     Ok(matches!(answer, Answer::Granted(_)))

@@ -3,9 +3,8 @@
 //! The lock key is the prefix and the name, byte for byte, so that other libraries' locks of the
 //! same name and ours exclude each other. The fence key has to hash to the same Cluster slot
 //! ("Hash tags" in the Redis Cluster specification): with a hash tag in the lock key it is the key
-//! and `:fence`; without one the whole lock key becomes the tag, `{key}:fence`. The number of those
-//! who wait is kept likewise, under `:waiters`: a key that is needed only to acquire, and so written
-//! down only then.
+//! and `:fence`; without one the whole lock key becomes the tag, `{key}:fence`. The queue of those who
+//! wait is kept likewise, under `:queue`: a key that few questions need, and so written down only then.
 //!
 //! Two locks may share a counter (`a` and `{a}` do): that only makes their tokens rise together.
 
@@ -20,7 +19,7 @@ const SHOWN_MAX: usize = 128;
 /// Longer names are a mistake more often than a name, and each command carries them.
 const NAME_BYTES_MAX: usize = 16 * 1024;
 const FENCE_SUFFIX: &[u8] = b":fence";
-const WAITERS_SUFFIX: &[u8] = b":waiters";
+const QUEUE_SUFFIX: &[u8] = b":queue";
 /// What keys of other primitives end in: a name with a hash tag could be such a key.
 const OTHER_SUFFIXES: [&[u8]; 5] = [b":limit", b":once", b":idempotent", b":latch", b":open"];
 /// A key that takes no more than this costs no allocation: with names of up to 44 bytes, none does.
@@ -92,7 +91,7 @@ pub(crate) enum InvalidName {
     #[error("lock name and key prefix must be at most {NAME_BYTES_MAX} bytes together, not {0}")]
     TooLong(usize),
     #[error(
-        "lock name must not end in \":fence\" or \":waiters\", nor, with a hash tag, in \":limit\", \
+        "lock name must not end in \":fence\" or \":queue\", nor, with a hash tag, in \":limit\", \
          \":once\", \":idempotent\", \":latch\" or \":open\": Leasehold keeps its own data under such keys"
     )]
     Reserved,
@@ -117,7 +116,7 @@ impl Names {
             let (ahead, inside) = suffix.split_at(suffix.len() - behind);
             name.ends_with(inside) && prefix.ends_with(ahead)
         };
-        if ends_in(FENCE_SUFFIX) || ends_in(WAITERS_SUFFIX) {
+        if ends_in(FENCE_SUFFIX) || ends_in(QUEUE_SUFFIX) {
             return Err(InvalidName::Reserved);
         }
         // Nearly no name has any: only then a byte is looked at by itself.
@@ -149,9 +148,9 @@ impl Names {
         &self.fence
     }
 
-    /// The key of the number of those who wait for the lock.
-    pub(crate) fn waiters(&self) -> Key {
-        self.beside(WAITERS_SUFFIX)
+    /// The key of the queue of the processes that wait for the lock.
+    pub(crate) fn queue(&self) -> Key {
+        self.beside(QUEUE_SUFFIX)
     }
 
     /// Another key in the same slot, which ends in this.
@@ -252,7 +251,7 @@ mod tests {
         let (_, fence) = keys("a");
         assert_eq!(Names::new(b"", fence.as_bytes()), Err(InvalidName::Reserved));
         assert_eq!(Names::new(b"{a}:", b"fence"), Err(InvalidName::Reserved));
-        assert_eq!(Names::new(b"{a}:", b"waiters"), Err(InvalidName::Reserved));
+        assert_eq!(Names::new(b"{a}:", b"queue"), Err(InvalidName::Reserved));
     }
 
     #[test]
@@ -268,7 +267,7 @@ mod tests {
         let names = Names::new(b"{jobs}:", b"nightly").unwrap();
         assert_eq!(names.lock(), b"{jobs}:nightly");
         assert_eq!(names.fence(), b"{jobs}:nightly:fence");
-        assert_eq!(&*names.waiters(), b"{jobs}:nightly:waiters");
+        assert_eq!(&*names.queue(), b"{jobs}:nightly:queue");
     }
 
     #[test]
@@ -284,7 +283,7 @@ mod tests {
             name in prop::collection::vec(prop_oneof![Just(b'{'), Just(b'}'), any::<u8>()], 1..12),
         ) {
             if let Ok(names) = Names::new(b"", &name) {
-                let slots = [names.lock(), names.fence(), &names.waiters()].map(slot_of);
+                let slots = [names.lock(), names.fence(), &names.queue()].map(slot_of);
                 prop_assert_eq!(slots, [slot(&name); 3]);
             }
         }
@@ -296,11 +295,11 @@ mod tests {
             let make = |name: &str| Names::new(b"", name.as_bytes());
             if let Ok(names) = make(&one) {
                 prop_assert_eq!(slot(names.lock()), slot(names.fence()));
-                prop_assert_eq!(slot(names.lock()), slot(&names.waiters()));
+                prop_assert_eq!(slot(names.lock()), slot(&names.queue()));
                 if let Ok(others) = make(&two) {
                     prop_assert_eq!(names.lock() == others.lock(), one == two);
                     prop_assert_ne!(names.lock(), others.fence());
-                    prop_assert_ne!(names.lock(), &*others.waiters());
+                    prop_assert_ne!(names.lock(), &*others.queue());
                 }
             }
         }

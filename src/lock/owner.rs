@@ -2,7 +2,8 @@
 //!
 //! The lock key's value is the id in hexadecimal; `+` and the lock-delay in milliseconds, where there is
 //! one; `@` and the fingerprint of the configuration, where there are several servers; and `:` and the
-//! label, where there is one.
+//! label, where there is one. Without any of them a `:` stands behind the id, so that no other library's
+//! value of as many digits is taken for one of ours.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,12 +14,14 @@ use crate::error::{Configured, Holder};
 
 /// Hexadecimal digits of 128 random bits.
 pub(crate) const ID_LENGTH: usize = 32;
+/// What stands behind the value of a holder for whose lock somebody waits.
+const QUEUED: u8 = 0;
 /// Longer labels are cut off by nobody, so they are refused.
 const LABEL_BYTES_MAX: usize = 256;
 
 /// The owner of one attempt. There is no way to make the same one twice.
 pub(crate) enum Owner {
-    Plain([u8; ID_LENGTH]),
+    Plain([u8; ID_LENGTH + 1]),
     /// With what follows the id.
     Extended(Box<[u8]>),
 }
@@ -33,19 +36,26 @@ pub(crate) struct Mark<'a> {
 
 /// Why a text cannot be a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("label must be at most {LABEL_BYTES_MAX} bytes, not {0}")]
-pub(crate) struct InvalidLabel(usize);
+pub(crate) enum InvalidLabel {
+    #[error("label must be at most {LABEL_BYTES_MAX} bytes, not {0}")]
+    TooLong(usize),
+    #[error("label must not end in a byte 0: it marks a lock that somebody waits for")]
+    Marked,
+}
 
 pub(crate) fn check_label(label: &str) -> Result<(), InvalidLabel> {
     if label.len() > LABEL_BYTES_MAX {
-        return Err(InvalidLabel(label.len()));
+        return Err(InvalidLabel::TooLong(label.len()));
+    }
+    if label.as_bytes().last() == Some(&QUEUED) {
+        return Err(InvalidLabel::Marked);
     }
     Ok(())
 }
 
 impl Owner {
     /// Takes the place of one that is taken out.
-    pub(super) const NOBODY: Self = Self::Plain([b'0'; ID_LENGTH]);
+    pub(super) const NOBODY: Self = Self::Plain([b'0'; ID_LENGTH + 1]);
 
     pub(crate) fn fresh(Mark { lock_delay, fingerprint, label }: Mark<'_>) -> Self {
         let id = fresh_id();
@@ -53,7 +63,7 @@ impl Owner {
         let part = |mark, text: Option<_>| text.map_or(["", ""], |text| [mark, text]);
         let parts = [part("+", delay.as_deref()), part("@", fingerprint), part(":", label)];
         if parts.iter().all(|[mark, _]| mark.is_empty()) {
-            return Self::Plain(id);
+            return Self::plain(id);
         }
         let text = parts.as_flattened().concat();
         Self::Extended([&id[..], text.as_bytes()].concat().into())
@@ -65,12 +75,18 @@ impl Owner {
         *id.expect("a value begins with its id")
     }
 
+    fn plain(id: [u8; ID_LENGTH]) -> Self {
+        let mut value = [b':'; ID_LENGTH + 1];
+        value[..ID_LENGTH].copy_from_slice(&id);
+        Self::Plain(value)
+    }
+
     /// One with another id, and the same text for people: a lock whose value it is has no owner, and no
     /// lock-delay.
     pub(super) fn another(&self) -> Self {
         let id = fresh_id();
         match self {
-            Self::Plain(_) => Self::Plain(id),
+            Self::Plain(_) => Self::plain(id),
             Self::Extended(value) => {
                 let (_, rest) = split_delay(&value[ID_LENGTH..]);
                 Self::Extended([&id, rest].concat().into())
@@ -108,6 +124,7 @@ impl fmt::Debug for Owner {
 
 /// Reads a lock key's value, ours or another library's.
 pub(crate) fn holder_of(value: &[u8], pttl_ms: i64) -> Holder {
+    let value = value.strip_suffix(&[QUEUED]).unwrap_or(value);
     let text = String::from_utf8_lossy(value);
     let remaining = u64::try_from(pttl_ms).ok().map(Duration::from_millis);
     let (owner, configuration, mark) = match parts_of(&text) {
@@ -166,6 +183,7 @@ fn parts_of(text: &str) -> Option<(&str, Mark<'_>)> {
     let label = rest.strip_prefix(':');
     let is_ours =
         is_hex(id) && fingerprint.is_none_or(is_hex) && (rest.is_empty() || label.is_some());
+    let label = label.filter(|label| !label.is_empty());
     is_ours.then_some((id, Mark { lock_delay, fingerprint, label }))
 }
 
@@ -185,6 +203,7 @@ mod tests {
             let owner = Owner::fresh(Mark { lock_delay, fingerprint, label });
             assert!(owner.value()[ID_LENGTH..].starts_with(b"+1500"));
             let holder = holder_of(owner.value(), 1);
+            let label = label.filter(|label| !label.is_empty());
             assert_eq!((holder.lock_delay, holder.label.as_deref()), (lock_delay, label));
             assert_eq!(holder.owner.as_bytes(), owner.id());
             let rest = holder_of(owner.another().value(), 1);
@@ -224,7 +243,7 @@ mod tests {
     #[test]
     fn owners_are_never_alike() {
         assert_ne!(fresh(None, None).value(), fresh(None, None).value());
-        assert_eq!(fresh(None, None).value().len(), ID_LENGTH);
+        assert_eq!(fresh(None, None).value().len(), ID_LENGTH + 1);
     }
 
     #[test]
@@ -240,7 +259,9 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_bounded() {
+    fn labels_are_bounded_and_are_not_taken_for_the_mark_of_a_queue() {
+        assert!(check_label("a\0").is_err());
+        assert!(check_label("a\0b").is_ok());
         assert!(check_label(&"x".repeat(LABEL_BYTES_MAX)).is_ok());
         assert!(check_label(&"x".repeat(LABEL_BYTES_MAX + 1)).is_err());
     }

@@ -22,8 +22,10 @@ pub(super) struct Rare {
     pub(super) bounds: Bounds,
     /// Until when its locks stay taken, once its holder knows of it.
     pub(super) rest: OnceLock<Rest>,
-    /// The value of an owner of this process that has some of the locks, and answers for itself.
-    pub(super) part: Option<Box<[u8]>>,
+    /// The values of owners of this process that have some of the locks, and answer for themselves.
+    pub(super) parts: Vec<Box<[u8]>>,
+    /// Its owner may be in the queue of its lock.
+    pub(super) is_queued: bool,
 }
 
 /// Until when locks stay taken that are given back, and the value under their keys meanwhile.

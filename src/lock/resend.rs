@@ -1,8 +1,8 @@
 //! What was given back to a master is given back to its successor as well.
 
-use super::claim::{FROZEN_MAX, count};
+use super::claim::FROZEN_MAX;
 use super::core::Core;
-use super::parting::Parting;
+use super::parting::{Parting, queues};
 use crate::clock;
 use crate::policy::Redelivery;
 use crate::server::command::Command;
@@ -15,10 +15,11 @@ pub(super) fn give_back_again(core: &Core) {
         let Some(slot) = ended.names.first().map(|names| place.slot(names.lock())) else {
             continue;
         };
-        let keys = count(ended.names.len());
+        let queues = queues(&ended.names);
         let owner = [Some(ended.owner.value()), None];
-        let parting = Parting::of_owners(owner, ended.rest.as_ref());
-        let parameters = parting.parameters(&ended.names, &keys);
+        let parting = Parting::of_owners(owner, ended.rest.as_ref(), true);
+        let keys = parting.count(&ended.names);
+        let parameters = parting.parameters(&ended.names, &queues, &keys);
         let release = Command::Script(parting.script(), parameters.words());
         let node = place.node(slot);
         let again = Redelivery::new(ended.at.after(ended.key_life + FROZEN_MAX), false);

@@ -7,6 +7,7 @@ use super::hold::Hold;
 use super::one_or_many::OneOrMany;
 use crate::error::{FailureKind, Holder, Report, ServerReport, Vote};
 use crate::net::outcome::{Failure, Fault};
+use crate::net::refusal::Code;
 #[cfg(test)]
 use crate::policy::mutants::Mutant;
 use crate::policy::{Ballot, Moment, Quorum, Setback, Verdict};
@@ -214,10 +215,10 @@ impl Round {
         hold.quorum().verdict(0, gone) == Verdict::Lost
     }
 
-    /// Who holds the lock, as a server says that has refused it, and how many wait.
-    pub(super) fn holder(&self) -> Option<(&Holder, u64)> {
+    /// Who holds the lock, as a server says that has refused it.
+    pub(super) fn holder(&self) -> Option<&Holder> {
         self.given().find_map(|answered| match &answered.answer {
-            Answer::Held { holder, waiting, .. } => Some((&**holder, *waiting)),
+            Answer::Held { holder, .. } => Some(&**holder),
             _ => None,
         })
     }
@@ -225,19 +226,6 @@ impl Round {
     /// A server has taken the lock from another holder.
     pub(super) fn is_seized(&self) -> bool {
         self.given().any(|answered| matches!(answered.answer, Answer::Seized { .. }))
-    }
-
-    /// A server was only to look, and found the lock free.
-    pub(super) fn is_free(&self) -> bool {
-        self.given().any(|answered| matches!(answered.answer, Answer::Free))
-    }
-
-    /// How many wait for the lock, where a server has it free for them.
-    pub(super) fn queued(&self) -> Option<u64> {
-        self.given().find_map(|answered| match answered.answer {
-            Answer::Queued { waiting } => Some(waiting),
-            _ => None,
-        })
     }
 
     /// A server may have done what it was asked, or not.
@@ -291,6 +279,17 @@ impl Round {
             _ => None,
         });
         waits.min().map_or(Setback::Failing, Setback::Quarantined)
+    }
+
+    /// A server gave no usable answer.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failures().next().is_some()
+    }
+
+    /// Keys of the question are on two nodes, and it has no other form.
+    pub(super) fn is_apart(&self) -> bool {
+        self.failures()
+            .any(|reason| matches!(reason, Reason::Refused(error) if error.code() == Code::Apart))
     }
 
     fn failures(&self) -> impl Iterator<Item = &Reason> {

@@ -4,13 +4,14 @@ use std::sync::LazyLock;
 
 use crate::server::script::Script;
 
-static CATALOG: LazyLock<[Script; 5]> = LazyLock::new(|| {
+static CATALOG: LazyLock<[Script; 6]> = LazyLock::new(|| {
     [
         Script::new(0, include_str!("../../scripts/acquire.lua")),
         Script::new(1, include_str!("../../scripts/extend.lua")),
         Script::new(2, include_str!("../../scripts/release.lua")),
         Script::new(3, include_str!("../../scripts/holder.lua")),
         Script::new(4, include_str!("../../scripts/repair.lua")),
+        Script::new(5, include_str!("../../scripts/queue.lua")),
     ]
 });
 
@@ -50,6 +51,10 @@ pub(super) fn holder() -> &'static Script {
 
 pub(super) fn repair() -> &'static Script {
     &CATALOG[4]
+}
+
+pub(super) fn queue() -> &'static Script {
+    &CATALOG[5]
 }
 
 pub(crate) fn take() -> &'static Script {

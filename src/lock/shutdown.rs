@@ -10,12 +10,12 @@ use tokio::time::timeout;
 use super::answer::{Answer, Reason};
 use super::apart::ask_apart;
 use super::asked::{Asked, reply_to};
-use super::claim::{count, give_back};
+use super::claim::give_back;
 use super::engine::Engine;
 use super::follow::follow;
 use super::held::Held;
 use super::parameters::Parameters;
-use super::parting::Parting;
+use super::parting::{Parting, queues};
 use super::question::Apart;
 use super::race::all;
 use crate::net::connection::Connection;
@@ -109,13 +109,20 @@ impl Ending {
 
     async fn release_on(&self, connection: Arc<Connection>, shares: Vec<Share>) {
         let names = |&(member, server): &Share| self.held[member].names_at(server);
-        let counts: Vec<Decimal> = shares.iter().map(|share| count(names(share).len())).collect();
         let partings: Vec<Parting<'_>> =
             shares.iter().map(|share| Parting::of(&self.held[share.0])).collect();
+        let queues: Vec<_> = shares.iter().map(|share| queues(names(share))).collect();
+        let counts: Vec<Decimal> = partings
+            .iter()
+            .zip(&shares)
+            .map(|(parting, share)| parting.count(names(share)))
+            .collect();
         let parameters: Vec<Parameters<'_>> = partings
             .iter()
-            .zip(shares.iter().zip(&counts))
-            .map(|(parting, (share, count))| parting.parameters(names(share), count))
+            .zip(shares.iter().zip(queues.iter().zip(&counts)))
+            .map(|(parting, (share, (queues, count)))| {
+                parting.parameters(names(share), queues, count)
+            })
             .collect();
         let commands: Vec<Command<'_>> = partings
             .iter()

@@ -15,11 +15,12 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::acquire_mode::{AcquireMode, Taking, Waiting};
+use super::acquire_mode::Taking;
 use super::attempt::{Bid, Refused, attempt_aside, shut_down};
 use super::claim::Claim;
 use super::core::{Lead, patience};
 use super::engine::Engine;
+use super::entrance::Queue;
 use super::fingerprint::rank;
 use super::lease::Lease;
 use super::lines::{Ticket, Turn};
@@ -27,16 +28,13 @@ use super::names::Names;
 use super::order::Wish;
 use super::outlook::Outlook;
 use super::participant::Lanes;
+use super::queue::{Place, Standing, Stood, Turn as ServerTurn};
 use super::race::{First, any, race};
-use super::round::Round;
 use crate::clock;
 use crate::error::Error;
-use crate::policy::{Next, Rest, RetryState, Setback, Turns};
+use crate::policy::{Next, Rest, RetryState, Setback};
 use crate::server::watch::Watch;
 
-/// Who is far from its turn lets the others go first when all are woken: the least that a timer
-/// can wait.
-const STAND_BACK: Duration = Duration::from_millis(1);
 /// Who has not asked in all its wait looks once before the end, so that its error can say who holds
 /// the lock: with so much of the wait left, as a part of it.
 const LAST_LOOK_SHARE: u32 = 8;
@@ -62,16 +60,16 @@ pub(super) struct Waiter<'a> {
     /// The owner that has all locks of the wish but the last, if this one has them already.
     part: Option<&'a [u8]>,
     ticket: Option<Ticket>,
-    turns: Turns,
+    /// Its turn among processes, while all servers are asked.
+    server_turn: Option<ServerTurn>,
+    /// The holder that refused last, as a number.
+    holder: Option<u64>,
     lead: Option<Lead>,
-    /// Servers that lost the holder's lease (others name the holder): to begin with them would disturb
-    /// all who watch them, again and again.
+    /// Servers that lost the holder's lease: to begin with them would disturb all who watch them.
     forgetful: Vec<usize>,
     watches: Vec<Watch>,
     /// Attempts in a row that a slow server kept open: each next one is given twice the time.
     overtaken: u32,
-    /// Others know of it: it is a newcomer no longer.
-    has_come: bool,
 }
 
 /// What became of one turn.
@@ -85,7 +83,7 @@ enum Asked {
 }
 
 impl<'a> Waiter<'a> {
-    /// For all locks of a wish, in no line: they are free together, or they are not.
+    /// For all locks of a wish, in no line.
     pub(super) fn of_all(
         engine: &'a Arc<Engine>,
         wish: &'a Wish,
@@ -97,12 +95,12 @@ impl<'a> Waiter<'a> {
             outlook,
             part: None,
             ticket: None,
-            turns: Turns::default(),
+            server_turn: None,
+            holder: None,
             lead: None,
             forgetful: Vec::new(),
             watches: Vec::new(),
             overtaken: 0,
-            has_come: false,
         }
     }
 
@@ -125,13 +123,13 @@ impl<'a> Waiter<'a> {
         match refused {
             // It asks again at once, where the server will tell of the holder's end.
             Some(refused) if matches!(refused.setback, Setback::Held(_)) => {
-                self.consider(refused, false)?;
+                self.consider(refused)?;
             }
-            Some(refused) => self.rest(refused, false).await?,
+            Some(refused) => self.rest(refused).await?,
             None => {}
         }
         loop {
-            let (refused, is_counted) = match self.turn() {
+            let refused = match self.turn() {
                 Turn::Closed => return Err(shut_down(self.wish)),
                 Turn::Failed(failing) => return Err(failing.error(self.wish)),
                 Turn::NotYet => {
@@ -142,12 +140,12 @@ impl<'a> Waiter<'a> {
                     Ok(granted) => return Ok(Lease::begin(self.engine, granted)),
                     Err(refused) => {
                         self.ticket.iter().for_each(Ticket::rejoin);
-                        (refused, false)
+                        refused
                     }
                 },
                 Turn::First => match self.ask().await {
                     Asked::Granted(lease) => return Ok(lease),
-                    Asked::Refused(refused) => (refused, true),
+                    Asked::Refused(refused) => refused,
                     Asked::Interrupted => continue,
                     Asked::Overtaken(setback) => {
                         let pause = self.pause(setback, false)?;
@@ -156,7 +154,7 @@ impl<'a> Waiter<'a> {
                     }
                 },
             };
-            self.rest(refused, is_counted).await?;
+            self.rest(refused).await?;
         }
     }
 
@@ -186,50 +184,93 @@ impl<'a> Waiter<'a> {
         if reserve.is_zero() {
             return Err(self.outlook.out_of_time(self.wish));
         }
-        let looked = attempt_aside(self.claim(Lanes::Shared), self.bid(AcquireMode::LOOK));
+        let looked = attempt_aside(self.claim(Lanes::Shared, None), self.bid(Taking::Look));
         if let First::One(Err(refused)) = race(looked, ticket.called()).await {
             self.outlook.known = (!refused.round.is_empty()).then_some(refused);
         }
         Ok(())
     }
 
-    fn claim(&self, lanes: Lanes) -> Claim {
-        Claim::with(self.engine.core(), self.wish.names.clone(), &self.wish.order, lanes, self.part)
+    fn claim(&self, lanes: Lanes, turn: Option<&ServerTurn>) -> Claim {
+        let parts = [self.part, turn.map(ServerTurn::owner)];
+        let parts: Vec<&[u8]> = parts.into_iter().flatten().collect();
+        Claim::with(self.engine.core(), self.wish.names.clone(), &self.wish.order, lanes, &parts)
     }
 
-    fn bid(&self, mode: AcquireMode) -> Bid {
+    fn bid(&self, taking: Taking) -> Bid {
         let (is_fenced, lead) = (self.wish.order.is_fenced, self.lead.clone());
-        Bid { is_fenced, is_fair: false, mode, lead, limit: self.outlook.limit() }
+        Bid { is_fenced, is_fair: false, taking, lead, limit: self.outlook.limit() }
     }
 
-    /// Asks the servers for the lock, as the first in the line: a newcomer takes it unless others wait
-    /// for it, a waiter far from its turn looks before it takes. Each comes once at most, in this order.
+    /// Asks for the lock as the first in the line: in its queue, or else by one attempt.
     async fn ask(&mut self) -> Asked {
-        let mut taking = self.taking();
-        loop {
-            // While servers fail there is nothing to be told of.
-            if self.has_come || self.outlook.known.is_none() {
-                self.begin_to_watch();
-            }
-            let claim = self.claim(Lanes::Watching);
-            let attempted = attempt_aside(claim, self.bid(self.mode(taking)));
-            let attempted = race(attempted, self.overtaken());
-            let refused = match race(attempted, self.interrupted()).await {
-                First::One(First::One(Ok(granted))) => {
-                    return Asked::Granted(Lease::begin(self.engine, granted));
-                }
-                First::One(First::One(Err(refused))) => refused,
-                First::One(First::Other(setback)) => {
-                    self.overtaken += 1;
-                    return Asked::Overtaken(setback);
-                }
+        let mut turn = self.server_turn.take().filter(|turn| !turn.is_over());
+        if turn.is_none() {
+            match race(self.queue(), self.interrupted()).await {
                 First::Other(()) => return Asked::Interrupted,
-            };
-            match self.step(taking, &refused.round).filter(|next| *next > taking) {
-                Some(next) => taking = next,
-                None => return Asked::Refused(refused),
+                First::One(None) => {}
+                First::One(Some(queue)) => match self.stand(queue).await {
+                    Ok(its) => turn = Some(its),
+                    Err(Asked::Refused(refused)) if self.does_without(&refused) => {}
+                    Err(asked) => return asked,
+                },
             }
         }
+        self.begin_to_watch();
+        let claim = self.claim(Lanes::Watching, turn.as_ref());
+        let attempted = attempt_aside(claim, self.bid(Taking::Take));
+        let attempted = race(attempted, self.overtaken());
+        let attempted = race(attempted, self.interrupted()).await;
+        self.server_turn = turn;
+        match attempted {
+            First::One(First::One(Ok(granted))) => {
+                Asked::Granted(Lease::begin(self.engine, granted))
+            }
+            First::One(First::One(Err(refused))) => Asked::Refused(refused),
+            First::One(First::Other(setback)) => {
+                self.overtaken += 1;
+                Asked::Overtaken(setback)
+            }
+            First::Other(()) => Asked::Interrupted,
+        }
+    }
+
+    async fn queue(&self) -> Option<Queue> {
+        Queue::of(self.engine, self.wish, self.awaited()?, self.outlook, &self.forgetful).await
+    }
+
+    /// Whether it asks without a queue where that question was refused: keys that are on two nodes have
+    /// none, and of several servers none is waited for that the others can do without.
+    fn does_without(&self, refused: &Refused) -> bool {
+        let round = &refused.round;
+        round.is_apart() || !self.engine.is_single() && !round.is_cut && round.has_failed()
+    }
+
+    /// The lock in whose queue it waits: the one that it lacks.
+    fn awaited(&self) -> Option<&Names> {
+        match (&self.wish.names[..], self.part) {
+            ([names], _) | ([.., names], Some(_)) => Some(names),
+            _ => None,
+        }
+    }
+
+    /// Waits in the queue at a server, until its turn comes where that is not yet all that it wants.
+    async fn stand(&mut self, queue: Queue) -> Result<ServerTurn, Asked> {
+        self.begin_to_watch();
+        let Some(names) = self.awaited().cloned() else { return Err(Asked::Interrupted) };
+        let is_all = self.part.is_none() && self.engine.is_single();
+        let limit = self.outlook.limit();
+        let place = Place { names, is_all, queue, limit };
+        let standing = Standing::new(self.engine.core(), self.wish, place, &self.watches);
+        Err(match standing.wait(|| self.interrupted()).await {
+            Stood::Turn(turn) => return Ok(turn),
+            Stood::Granted(granted) => Asked::Granted(Lease::begin(self.engine, granted)),
+            Stood::Refused(refused, was_answered) => {
+                was_answered.then(|| self.outlook.patience.note_answered());
+                Asked::Refused(refused)
+            }
+            Stood::Interrupted => Asked::Interrupted,
+        })
     }
 
     /// Waits until it is time to ask all servers anew, where one that is slow keeps the attempt open:
@@ -248,33 +289,9 @@ impl<'a> Waiter<'a> {
         known.setback
     }
 
-    /// How to begin a turn.
-    fn taking(&self) -> Taking {
-        if !self.has_come {
-            Taking::Turn
-        } else if self.turns.looks_first() {
-            Taking::Look
-        } else {
-            Taking::Take
-        }
-    }
-
-    /// How to go on within a turn, after an answer that asks for it.
-    fn step(&mut self, taking: Taking, round: &Round) -> Option<Taking> {
-        match taking {
-            Taking::Turn => {
-                self.turns.queued(round.queued()?);
-                self.has_come = true;
-                Some(self.taking())
-            }
-            Taking::Look => round.is_free().then_some(Taking::Take),
-            Taking::Take => None,
-        }
-    }
-
     /// Sees whether there is to be a next turn after a refusal, and pays its pause.
-    async fn rest(&mut self, refused: Refused, is_counted: bool) -> Result<(), Error> {
-        let rest = self.consider(refused, is_counted)?;
+    async fn rest(&mut self, refused: Refused) -> Result<(), Error> {
+        let rest = self.consider(refused)?;
         self.pay(rest).await
     }
 
@@ -290,9 +307,9 @@ impl<'a> Waiter<'a> {
     }
 
     /// How long to rest after a refusal; or the error that ends the wait.
-    fn consider(&mut self, mut refused: Refused, is_counted: bool) -> Result<Rest, Error> {
+    fn consider(&mut self, mut refused: Refused) -> Result<Rest, Error> {
         self.overtaken = 0;
-        let is_news = self.learn(&refused, is_counted);
+        let is_news = self.learn(&refused);
         let is_watched = |server: usize| refused.hold.binding(server).is_watched();
         if let Setback::Held(frees_in) = refused.setback {
             if !self.watches.is_empty() && refused.round.refused_by().any(is_watched) {
@@ -343,32 +360,18 @@ impl<'a> Waiter<'a> {
         self.watches.iter().for_each(Watch::rearm);
     }
 
-    fn mode(&self, taking: Taking) -> AcquireMode {
-        let waiting = if self.turns.is_counted() { Waiting::Counted } else { Waiting::Uncounted };
-        AcquireMode { taking, waiting }
-    }
-
-    /// Keeps what a refusal says of others, among whom this one `is_counted`. Whether it is news:
-    /// another holder than before, or a line where there was none.
-    fn learn(&mut self, refused: &Refused, is_counted: bool) -> bool {
+    /// Keeps what a refusal says of others. Whether it is news: another holder than before.
+    fn learn(&mut self, refused: &Refused) -> bool {
         let round = &refused.round;
-        if let Some((holder, waiting)) = round.holder() {
-            self.has_come = true;
-            let others = waiting.saturating_sub(u64::from(is_counted));
-            let is_known = |server: &usize| !self.forgetful.contains(server);
-            self.forgetful.extend(round.free_at.filter(is_known));
-            let lock = self.wish.names[0].lock();
-            let lead = || self.engine.leader(lock, round.slowest_answer(), &self.forgetful);
-            // One server's word of a holder hides that the others do not serve.
-            self.lead = matches!(refused.setback, Setback::Held(_)).then(lead).flatten();
-            self.turns.refused(rank(holder.owner.as_bytes(), ""), others, is_counted)
-        } else if let Some(others) = round.queued() {
-            self.has_come = true;
-            self.turns.queued(others);
-            !is_counted
-        } else {
-            false
-        }
+        let Some(holder) = round.holder() else { return false };
+        let is_known = |server: &usize| !self.forgetful.contains(server);
+        self.forgetful.extend(round.free_at.filter(is_known));
+        let lock = self.wish.names[0].lock();
+        let lead = || self.engine.leader(lock, round.slowest_answer(), &self.forgetful);
+        // One server's word of a holder hides that the others do not serve.
+        self.lead = matches!(refused.setback, Setback::Held(_)).then(lead).flatten();
+        let holder = rank(holder.owner.as_bytes(), "");
+        self.holder.replace(holder) != Some(holder)
     }
 
     /// Sleeps until the time is over, a server tells of a change, or there is news in the line.
@@ -377,9 +380,6 @@ impl<'a> Waiter<'a> {
         let woken = race(self.called(), stirred);
         if let First::One(First::Other(())) = race(woken, sleep(delay)).await {
             self.engine.meter().note_woken();
-            if self.turns.is_far() {
-                race(self.called(), sleep(STAND_BACK)).await;
-            }
         }
     }
 

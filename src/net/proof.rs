@@ -45,7 +45,7 @@ pub enum Expected {
     /// Anything, as it comes: a question whose answer gives nobody a lock.
     Anything,
     /// Of this shape, as it comes. The caller believes it only with the text behind it in the same
-    /// write ([`Expected::Voucher`]). Of a text the caller is told 1: there is one.
+    /// write ([`Expected::Voucher`]).
     Vouched(Shape),
     /// Text or nothing, as it comes. Text that begins with this, which nobody has sent but the caller,
     /// proves those before it. The caller is told 1 for such, and 0 for other text.
@@ -59,8 +59,6 @@ pub enum Shape {
     Flag,
     /// A number.
     Number,
-    /// Text or nothing.
-    Text,
 }
 
 impl Expected {
@@ -160,7 +158,6 @@ impl Place {
             (Self::Unstamped(Expected::Voucher(token)), value @ Frame::Bulk(_)) => {
                 Frame::Integer(is_of(token, &value).into())
             }
-            (Self::Unstamped(Expected::Vouched(Shape::Text)), Frame::Bulk(_)) => Frame::Integer(1),
             (_, value) => value,
         }
     }
@@ -207,7 +204,7 @@ impl Expected {
                 matches!(value, Frame::Simple(_) | Frame::Null)
             }
             Self::Vouched(Shape::Number) => matches!(value, Frame::Integer(_)),
-            Self::Vouched(Shape::Text) | Self::Voucher(_) => {
+            Self::Voucher(_) => {
                 matches!(value, Frame::Bulk(_) | Frame::Null)
             }
             Self::Count => matches!(value, Frame::Integer(number) if *number >= 0),

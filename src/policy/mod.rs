@@ -32,10 +32,8 @@ mod sets;
 #[cfg(feature = "inspect")]
 mod state;
 mod timer_wheel;
-mod turns;
 mod units;
 mod validity;
-#[cfg(test)]
 mod waiter;
 
 #[cfg(test)]
@@ -74,10 +72,8 @@ pub use state::LockState;
 #[cfg(feature = "inspect")]
 pub(crate) use state::time_left;
 pub(crate) use timer_wheel::{TimerKey, TimerWheel};
-pub(crate) use turns::Turns;
 pub(crate) use units::Units;
 pub(crate) use validity::Term;
 #[cfg(test)]
 pub(crate) use validity::TermError;
-#[cfg(test)]
-pub(crate) use waiter::{QueueAnswer, WaiterAction, WaiterEvent, WaiterState};
+pub(crate) use waiter::{QueueAnswer, WaiterAction, WaiterEvent, WaiterState, beat, entry_life};

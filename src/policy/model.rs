@@ -56,9 +56,7 @@
 //! # Hand-over by queue and push
 //!
 //! [`queue`] searches what processes do that wait in a queue at one server, which hands the lock to the
-//! first of them by a push. Real there are `Term` and `WaiterState`. Nothing in it ships yet but the
-//! rules: the waiter stands in `policy/waiter.rs`, and is built in tests alone. The adversary loses
-//! questions, answers and pushes, ends subscriptions, lets questions of an ended connection arrive at
+//! first of them by a push. Real there are `Term` and `WaiterState`. The adversary loses questions, answers and pushes, ends subscriptions, lets questions of an ended connection arrive at
 //! any later time, crashes processes, has waiters leave, has a client of another library take the lock,
 //! loses the counter, expires keys as early as the drift allows, and restarts the server without memory
 //! under the guard. What must hold:

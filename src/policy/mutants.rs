@@ -45,6 +45,9 @@ pub(crate) enum Mutant {
     LostGuardEndsTheDelay,
     TicketFromAnybody,
     StealTakesAnyToken,
+    CountsFromThePush,
+    QueueIsNotLeft,
+    PushNamesNobody,
     // What `mastership` has to withstand: it is searched beside the simulation.
     OlderOneReturns,
     OneSentinelIsEnough,

@@ -117,7 +117,8 @@ impl Retry {
     }
 
     /// Sets the maximum number of attempts, the first one included; no limit by default. The request's
-    /// error is that of the last attempt.
+    /// error is that of the last attempt. Such a request polls: its process waits in no queue, and others
+    /// may be served before it.
     ///
     /// # Examples
     ///
@@ -154,13 +155,18 @@ impl Retry {
         if self.attempts == Some(0) { Err(RetryError::NoAttempt) } else { Ok(()) }
     }
 
+    /// Whether attempts are counted.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.attempts.is_some()
+    }
+
     /// Whether there is no attempt left after `tried` of them.
     pub(super) fn is_spent(self, tried: u32) -> bool {
         self.attempts.is_some_and(|attempts| tried >= attempts)
     }
 
     /// The delay after the `failed`th failure (the first is 0), given 64 random bits.
-    pub(super) fn delay(self, failed: u32, random: u64) -> Duration {
+    pub(crate) fn delay(self, failed: u32, random: u64) -> Duration {
         self.spread(self.whole(failed), random)
     }
 

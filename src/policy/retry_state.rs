@@ -121,6 +121,11 @@ impl RetryState {
         self.failing_since.map_or(Duration::ZERO, |since| now.since(since))
     }
 
+    /// The servers have answered meanwhile.
+    pub(crate) fn note_answered(&mut self) {
+        self.failing_since = None;
+    }
+
     /// What to do after `setback` at `now`, given 64 random bits; `is_news` where the lock has
     /// another holder than it had at the try before.
     pub(crate) fn after(

@@ -18,6 +18,8 @@
 
 use std::time::Duration;
 
+#[cfg(test)]
+use super::mutants::Mutant;
 use super::{Moment, Term};
 
 /// The longest that an entry of the queue lives without a word from its waiter: so nothing of the queue
@@ -81,6 +83,8 @@ impl WaiterState {
                 return WaiterAction::Wait;
             }
             (WaiterEvent::Answered { answer: QueueAnswer::Yours, asked_at }, _) => asked_at,
+            #[cfg(test)]
+            (WaiterEvent::Pushed, Self::Waiting { .. }) if Mutant::CountsFromThePush.is_on() => now,
             (WaiterEvent::Pushed, Self::Waiting { since }) => since,
             (WaiterEvent::Pushed, Self::Asking) => return WaiterAction::Ask,
         };

@@ -6,6 +6,7 @@
 
 pub(crate) mod backlog;
 pub(crate) mod call;
+pub(crate) mod channel;
 pub(crate) mod circuit_breaker;
 #[cfg_attr(not(feature = "cluster"), path = "cluster/off.rs")]
 pub mod cluster;

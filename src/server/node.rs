@@ -20,6 +20,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::backlog::{self, Backlog};
+use super::channel::{Channel, Ear};
 use super::circuit_breaker::CircuitBreaker;
 use super::command::Command;
 use super::desk::Desk;
@@ -53,6 +54,7 @@ struct Shared {
     warning: Mutex<Option<Unfit>>,
     /// Until when it grants nothing: see [`Node::settle`].
     settled_at: AtomicU64,
+    ear: Ear,
     /// Another server has taken its place.
     is_retired: AtomicBool,
 }
@@ -90,6 +92,7 @@ impl Node {
             last_seen: Mutex::new(None),
             warning: Mutex::new(None),
             settled_at: AtomicU64::new(0),
+            ear: Ear::default(),
             is_retired: AtomicBool::new(false),
         });
         let supervisors = (0..shared.pool.size())
@@ -248,6 +251,12 @@ impl Node {
         self.shared.watch_lane() + 1
     }
 
+    /// The channel that the process hears on the watch lane's present connection, if it hears one.
+    pub(crate) fn channel(&self) -> Option<Channel> {
+        let connection = self.lane(self.watch_lane()).ready()?;
+        self.shared.ear.channel(&connection)
+    }
+
     /// Whether what is read on this lane now is watched by the server.
     pub(crate) fn is_watching(&self, lane: usize) -> bool {
         let is_beside = lane >= self.shared.watch_lane();
@@ -294,7 +303,11 @@ impl Shared {
             pushes: tracking.then(|| Arc::clone(watchers) as Arc<dyn Pushes>),
             refusals: Some(self.backlog().listener(self.at_lane(lane))),
         };
-        settings.open(&self.endpoint, (&scripts, info), tracking, listeners).await
+        let session = settings.open(&self.endpoint, (&scripts, info), tracking, listeners).await?;
+        if lane == self.watch_lane() {
+            self.ear.listen(&session.opened.connection).await?;
+        }
+        Ok(session)
     }
 
     /// How the server stands that said this of itself.

@@ -18,8 +18,10 @@ use tokio::sync::Notify;
 
 use crate::net::pushes::Pushes;
 
+pub(crate) mod handed;
 pub(crate) mod kept;
 
+use handed::{Awaited, Handed};
 use kept::Kept;
 
 /// All watches of one set of servers. It keeps only keys that somebody watches; a tree, because
@@ -28,6 +30,7 @@ use kept::Kept;
 pub(crate) struct Watchers {
     seats: Mutex<BTreeMap<Arc<[u8]>, Seats>>,
     kept: Kept,
+    handed: Arc<Handed>,
 }
 
 /// Who watches one key. Nearly always it is one: a process waits once for each name.
@@ -68,6 +71,11 @@ impl Watchers {
         }
         drop(seats);
         Watch { watchers: Arc::clone(self), key, seat }
+    }
+
+    /// An owner that waits for its lock to be handed to it.
+    pub(crate) fn await_push(&self, owner: &[u8]) -> Awaited {
+        self.handed.wait_for(owner)
     }
 
     /// The leases that are kept.
@@ -119,6 +127,11 @@ impl Pushes for Watchers {
             }
             // The server forgot all keys: FLUSHALL or FLUSHDB.
             [kind, Frame::Null] if is_invalidation(kind) => self.stir_all(),
+            [kind, _channel, payload] if is_message(kind) => {
+                if let Some(payload) = payload.as_bytes() {
+                    self.handed.hear(payload);
+                }
+            }
             // Of something that we did not ask for.
             _ => {}
         }
@@ -128,6 +141,10 @@ impl Pushes for Watchers {
     fn ended(&self) {
         self.stir_all();
     }
+}
+
+fn is_message(kind: &Frame) -> bool {
+    kind.as_bytes().is_some_and(|kind| &kind[..] == b"message")
 }
 
 fn is_invalidation(kind: &Frame) -> bool {

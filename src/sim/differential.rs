@@ -35,6 +35,9 @@ const CONVERSIONS: [&str; 12] = [
     "return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1]), type(redis.call('GET', 'none'))}",
 ];
 
+/// Ahead of a script: the lock is somebody's.
+const HELD: &str = "redis.call('SET', KEYS[1], string.rep('a', 32) .. ':label')\n";
+
 enum Step {
     Plain(Vec<String>),
     Script { text: String, keys: Vec<String>, argv: Vec<String> },
@@ -62,24 +65,36 @@ impl Step {
                 let mut argv = words(&[owner, ttl, token]);
                 argv.push(decides.into());
                 argv.push(prng.pick(&["take", "turn", "look"]).into());
-                argv.push(prng.pick(&["", "0", "1"]).into());
                 if prng.percent(30) {
                     argv.push(prng.pick(&["one", "two"]).into());
                 }
-                (vec![key.into(), format!("{key}:f"), format!("{key}:w")], argv)
+                (vec![key.into(), format!("{key}:f"), format!("{key}:q")], argv)
             }
             1 => (words(&[key, "b"]), words(&[owner, ttl, "two", "9"])),
-            2 => (words(&[key, "b"]), words(&[owner, "two"])),
+            2 => {
+                let mut argv = words(&[owner, prng.pick(&["", "leave"])]);
+                if prng.percent(30) {
+                    argv.push("two".into());
+                }
+                (vec![key.into(), format!("{key}:f"), format!("{key}:q")], argv)
+            }
             3 => (words(&[key]), vec![]),
             4 => (vec![key.into(), format!("{key}:f")], words(&[owner, ttl, token])),
-            5 => (words(&[key]), words(&[owner, ttl, prng.pick(&["take", "look"]), "two"])),
-            6 => (words(&[key]), words(&[token, decides])),
+            5 => {
+                let word = prng.pick(&["enter", "beat"]);
+                let argv = words(&[owner, ttl, word, "channel", "60000"]);
+                (vec![key.into(), format!("{key}:f"), format!("{key}:q")], argv)
+            }
+            6 => (words(&[key]), words(&[owner, ttl, prng.pick(&["take", "look"]), "two"])),
+            7 => (words(&[key]), words(&[token, decides])),
             _ => (words(&[key]), words(&[prng.pick(&VALUES)])),
         };
         let stamp = 9_007_199_254_740_000 + prng.within(0..992);
         let argv = argv.into_iter().chain([stamp.to_string()]).collect();
         let rare = [scripts::take(), scripts::mint()];
         let text = match scripts::catalog().iter().chain(rare).nth(number) {
+            // Where it grants, the token is the server's clock, of which no two servers have the same.
+            Some(script) if number == 5 => format!("{HELD}{}", script.text()),
             Some(script) => script.text().to_owned(),
             None => prng.pick(&CONVERSIONS).to_owned(),
         };
@@ -113,7 +128,7 @@ fn command(prng: &mut Prng) -> Vec<String> {
     let key = prng.pick(&KEYS);
     let value = prng.pick(&VALUES);
     let ttl = prng.pick(&TTLS);
-    match prng.index(14) {
+    match prng.index(21) {
         0 | 1 => words(&["GET", key]),
         2 => words(&["SET", key, value]),
         3 | 4 => words(&["SET", key, value, prng.pick(&["NX", "XX", "GET", "KEEPTTL"])]),
@@ -125,7 +140,13 @@ fn command(prng: &mut Prng) -> Vec<String> {
         11 => words(&["PEXPIRE", key, ttl]),
         12 if prng.percent(30) => words(&["RPUSH", key, "x", "y"]),
         12 => words(&["PEXPIRE", key, ttl, prng.pick(&["GT", "LT", "NX", "XX"])]),
-        _ => words(&["INCRBY", key, prng.pick(&["1", "-3", "x", "9223372036854775807"])]),
+        13 => words(&["INCRBY", key, prng.pick(&["1", "-3", "x", "9223372036854775807"])]),
+        14 => words(&["HGET", prng.pick(&["h", key]), prng.pick(&["1", "first"])]),
+        15 => words(&["HLEN", prng.pick(&["h", key])]),
+        16 | 17 => words(&["HSET", prng.pick(&["h", key]), prng.pick(&["1", "first"]), value]),
+        18 => words(&["HDEL", prng.pick(&["h", key]), "1", prng.pick(&["first", "last"])]),
+        19 => words(&["APPEND", key, value]),
+        _ => words(&["PUBLISH", "channel", value]),
     }
 }
 

@@ -131,6 +131,8 @@ pub(crate) struct Questions {
     left: BTreeSet<Held>,
     /// The connection on which each owner asked each server.
     links: BTreeMap<(Held, usize), u64>,
+    /// The client of each owner that has waited in a queue.
+    waiters: BTreeMap<Held, usize>,
 }
 
 impl History {
@@ -171,6 +173,14 @@ impl Questions {
     /// An owner asks a server for a lock; whether it has asked on another connection before.
     pub(crate) fn note_link(&mut self, held: Held, server: usize, link: u64) -> bool {
         *self.links.entry((held, server)).or_insert(link) != link
+    }
+
+    pub(crate) fn note_waiter(&mut self, held: &Held, client: usize) {
+        self.waiters.insert(held.clone(), client);
+    }
+
+    pub(crate) fn waiter(&self, held: &Held) -> Option<usize> {
+        self.waiters.get(held).copied()
     }
 
     pub(crate) fn note_owner(&mut self, grant: Grant, owner: &[u8]) {

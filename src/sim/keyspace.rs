@@ -1,7 +1,7 @@
 //! What a server stores, and the commands that scripts and clients use on it, as Redis 7.0 has
 //! them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use leasehold_resp::Frame;
@@ -14,6 +14,7 @@ const SYNTAX: &str = "ERR syntax error";
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Value {
     Text(Bytes),
+    Hash(BTreeMap<Bytes, Bytes>),
     /// Anything that is no string; its length.
     List(i64),
 }
@@ -40,7 +41,12 @@ pub(crate) struct Keyspace {
     /// The server's wall clock; it stands still while a command runs.
     now_micros: i64,
     touched: Vec<Touch>,
+    /// The connections that hear each channel.
+    channels: BTreeMap<Bytes, BTreeSet<u64>>,
+    published: Vec<(u64, Bytes, Bytes)>,
 }
+
+mod hash;
 
 type Reply = Result<Frame, String>;
 
@@ -103,6 +109,13 @@ impl Keyspace {
             ("PEXPIRE", [key, millis, options @ ..]) => self.expire(key, millis, options),
             ("INCRBY", [key, number]) => self.increase(key, number),
             ("RPUSH", [key, ..]) => self.push(key, arguments.len() - 1),
+            ("HGET", [key, field]) => self.field(key, field),
+            ("HLEN", [key]) => self.fields(key),
+            ("HSET", [key, field, value]) => self.set_field(key, field, value),
+            ("HDEL", [key, fields @ ..]) if !fields.is_empty() => self.delete_fields(key, fields),
+            ("APPEND", [key, more]) => self.append(key, more),
+            ("PUBLISH", [channel, text]) => Ok(self.publish(channel, text)),
+            ("PUBSUB", [_numsub, channel]) => Ok(self.heard_by(channel)),
             ("TIME", []) => Ok(self.time()),
             ("FLUSHALL", []) => {
                 self.entries.clear();
@@ -111,7 +124,7 @@ impl Keyspace {
             }
             (
                 "GET" | "SET" | "DEL" | "DELEX" | "EXISTS" | "PTTL" | "PEXPIRE" | "INCRBY"
-                | "RPUSH" | "TIME",
+                | "RPUSH" | "TIME" | "HGET" | "HLEN" | "HSET" | "HDEL" | "APPEND" | "PUBLISH",
                 _,
             ) => Err(format!(
                 "ERR wrong number of arguments for '{}' command",
@@ -152,7 +165,7 @@ impl Keyspace {
         match self.read(key).map(|entry| &entry.value) {
             None => Ok(Frame::Null),
             Some(Value::Text(text)) => Ok(Frame::Bulk(text.clone())),
-            Some(Value::List(_)) => Err(WRONG_TYPE.into()),
+            Some(_) => Err(WRONG_TYPE.into()),
         }
     }
 
@@ -213,7 +226,7 @@ impl Keyspace {
             match self.live(key).map(|entry| &entry.value) {
                 None => Some(Frame::Null),
                 Some(Value::Text(text)) => Some(Frame::Bulk(text.clone())),
-                Some(Value::List(_)) => return Err(WRONG_TYPE.into()),
+                Some(_) => return Err(WRONG_TYPE.into()),
             }
         } else {
             None
@@ -267,7 +280,7 @@ impl Keyspace {
             Some(Entry { value: Value::Text(text), expires_at }) => {
                 (integer(text).ok_or(NO_INTEGER)?, *expires_at)
             }
-            Some(Entry { value: Value::List(_), .. }) => return Err(WRONG_TYPE.into()),
+            Some(_) => return Err(WRONG_TYPE.into()),
         };
         let after = before.checked_add(by).ok_or(OVERFLOW)?;
         let value = Value::Text(after.to_string().into());

@@ -85,6 +85,10 @@ async fn serve(link: Arc<Link>, mut sent: UnboundedReceiver<Sent>) {
             let asked =
                 Asked { server: link.server, client: link.client, stamp, is_cut: link.is_cut() };
             let reply = witness::run(world, asked, &mut session, &words);
+            if matches!(reply, Frame::Push(_)) {
+                link.send(&reply);
+                continue;
+            }
             link.harm.note_sent(&words);
             link.answer(&reply);
         }

@@ -64,8 +64,14 @@ impl Session {
     }
 }
 
-/// To be told to a connection: the key that changed; none for all keys.
-pub(crate) type Told = (u64, Option<Bytes>);
+/// A push, and the connection that it is for.
+pub(crate) type Told = (u64, Frame);
+
+/// The key that changed; none for all keys.
+fn invalidated(key: Option<Bytes>) -> Frame {
+    let keys = key.map_or(Frame::Null, |key| Frame::Array(vec![Frame::Bulk(key)]));
+    Frame::Push(vec![Frame::Bulk("invalidate".into()), keys])
+}
 
 impl Server {
     pub(crate) fn new(
@@ -130,10 +136,12 @@ impl Server {
             }
             self.keyspace = Keyspace::default();
         }
+        self.keyspace.unsubscribe_all();
         true
     }
 
     pub(crate) fn forget_link(&mut self, link: u64) {
+        self.keyspace.unsubscribe(link);
         for readers in self.trackers.values_mut() {
             readers.remove(&link);
         }
@@ -180,9 +188,16 @@ impl Server {
                 session.is_tracking |= what.eq_ignore_ascii_case(b"TRACKING");
                 ok()
             }
+            (b"SUBSCRIBE", [channel]) => {
+                self.keyspace.subscribe(session.link, channel);
+                let word = Frame::Bulk("subscribe".into());
+                Frame::Push(vec![word, Frame::Bulk(channel.clone()), Frame::Integer(1)])
+            }
             (b"INFO", [section]) => Frame::Bulk(self.info(section).into()),
             (b"SCRIPT", [_, text]) => Frame::Bulk(self.load(text)),
-            (b"EVAL" | b"EVALSHA" | b"SET" | b"GET" | b"INCRBY" | b"DELEX", _) if self.is_busy => {
+            (b"EVAL" | b"EVALSHA" | b"SET" | b"GET" | b"HLEN" | b"INCRBY" | b"DELEX", _)
+                if self.is_busy =>
+            {
                 error(BUSY)
             }
             (b"DELEX", _) if !self.deletes_if_equal => error("ERR unknown command 'DELEX'"),
@@ -248,7 +263,11 @@ impl Server {
 
     /// Who is to be told of what was touched; the session that did it is not told of its own.
     fn tell(&mut self, by: Option<&Session>) -> Vec<Told> {
-        let mut told = Vec::new();
+        let message = |(link, channel, text)| {
+            let words = [Bytes::from_static(b"message"), channel, text];
+            (link, Frame::Push(words.into_iter().map(Frame::Bulk).collect()))
+        };
+        let mut told: Vec<Told> = self.keyspace.take_published().into_iter().map(message).collect();
         for touch in self.keyspace.take_touched() {
             match touch {
                 Touch::Read(key) => {
@@ -260,11 +279,11 @@ impl Server {
                     let readers = self.trackers.remove(&key).unwrap_or_default();
                     let others =
                         readers.into_iter().filter(|link| by.is_none_or(|by| by.link != *link));
-                    told.extend(others.map(|link| (link, Some(key.clone()))));
+                    told.extend(others.map(|link| (link, invalidated(Some(key.clone())))));
                 }
                 Touch::Flushed => {
                     let readers = std::mem::take(&mut self.trackers).into_values().flatten();
-                    told.extend(readers.map(|link| (link, None)));
+                    told.extend(readers.map(|link| (link, invalidated(None))));
                 }
             }
         }

@@ -63,6 +63,8 @@ enum What {
     Repair,
     Set,
     Draw,
+    /// In the queue.
+    Wait,
 }
 
 impl What {
@@ -74,6 +76,7 @@ impl What {
             Self::Repair => "commands: repair",
             Self::Set => "commands: set",
             Self::Draw => "commands: draw",
+            Self::Wait => "commands: wait",
         }
     }
 }
@@ -91,8 +94,9 @@ fn deed<'a>(script: &Bytes, words: &'a [Bytes]) -> Option<Deed<'a>> {
         0 => (What::Acquire, 3),
         SEIZE => (What::Acquire, 2),
         1 => (What::Extend, 1),
-        2 => (What::Release, 1),
+        2 => (What::Release, 3),
         4 => (What::Repair, 2),
+        5 => (What::Wait, 3),
         _ => return None,
     };
     let counters = if step > 1 { keys.get(1..)? } else { &[] };
@@ -107,7 +111,7 @@ fn granted(reply: &Frame, deed: &Deed<'_>) -> Option<u64> {
     let token = |text: &Bytes| std::str::from_utf8(text).ok()?.parse().ok();
     match (deed.what, reply) {
         (What::Acquire, Frame::Bulk(_stamp)) => deed.argv.get(2).and_then(token),
-        (What::Acquire, Frame::Array(items)) => match &items[1..] {
+        (What::Acquire | What::Wait, Frame::Array(items)) => match &items[1..] {
             [Frame::Bulk(word), Frame::Integer(token), ..]
                 if word == "granted" || word == "seized" =>
             {
@@ -204,8 +208,12 @@ pub(crate) fn run(
             let text = format!("client {client} took {name} on server {number}");
             history.breach("extension took a lock", text);
         }
-        if let Some(owner) = before.as_ref().filter(|owner| after.as_ref() != Some(owner)) {
-            if !deed.argv.contains(owner) && !deed.may_seize_from(owner) {
+        if let Some(owner) = before
+            .as_ref()
+            .map(unmarked)
+            .filter(|owner| after.as_ref().map(unmarked).as_ref() != Some(owner))
+        {
+            if !deed.argv.contains(&owner) && !deed.may_seize_from(&owner) {
                 let text = format!("client {client} ended {name} of {owner:?} on server {number}");
                 history.breach("foreign delete", text);
             }
@@ -255,7 +263,7 @@ pub(crate) fn run(
         }
         _ => {}
     }
-    if deed.what == What::Acquire {
+    if matches!(deed.what, What::Acquire | What::Wait) {
         for key in &deed.locks {
             let held = (key.to_vec(), deed.argv[0].to_vec());
             if history.questions.note_link(held, number, session.link) {
@@ -266,7 +274,7 @@ pub(crate) fn run(
     // A wall clock that is set forward may be believed, at the cost of the budget.
     let guards = !world.plan.is_beyond && !world.plan.has(Fault::StepForward);
     let is_vote = match deed.what {
-        What::Acquire | What::Set => granted(&reply, &deed).is_some(),
+        What::Acquire | What::Set | What::Wait => granted(&reply, &deed).is_some(),
         What::Repair => matches!(reply, Frame::Bulk(_)),
         _ => false,
     };
@@ -282,12 +290,20 @@ pub(crate) fn run(
         let held = of(owner);
         let released = history.questions.released(&held);
         let is_after = |slack| released.is_some_and(|released| stamp.at > released + slack);
-        if matches!(deed.what, What::Acquire | What::Set) {
+        if matches!(deed.what, What::Acquire | What::Set | What::Wait) {
             history.note_asked(number, client, key, stamp.at);
         }
-        let mut breach = |check| history.breach(check, format!("client {client}, {owner:?}"));
         match deed.what {
-            What::Acquire | What::Set => {
+            What::Acquire | What::Set | What::Wait => {
+                if deed.what == What::Wait {
+                    history.questions.note_waiter(&held, client);
+                    if matches!(&reply, Frame::Array(items) if items.len() > 2) {
+                        // A lease that is handed over later counts from here.
+                        history.questions.note_grant(held.clone(), number, stamp.by_client);
+                    }
+                }
+                let mut breach =
+                    |check| history.breach(check, format!("client {client}, {owner:?}"));
                 if is_after(Duration::ZERO) {
                     breach("owner reused");
                 }
@@ -295,9 +311,11 @@ pub(crate) fn run(
                     history.questions.note_owner((key.to_vec(), token, client), owner);
                     history.questions.note_grant(held.clone(), number, stamp.by_client);
                     if let Some(former) = before[index].as_ref().filter(|_| deed.is_seizing) {
-                        history.questions.note_replaced(&of(former), number);
+                        history.questions.note_replaced(&of(&unmarked(former)), number);
                     }
-                    if let Some(predecessor) = deed.argv.get(6) {
+                    let is_acquire = deed.what == What::Acquire && !deed.is_seizing;
+                    let takes_over = if is_acquire { deed.argv.get(5..) } else { None };
+                    for predecessor in takes_over.into_iter().flatten() {
                         history.questions.note_freed(of(predecessor), number);
                     }
                     let is_late = history.questions.note_let_in(held, number);
@@ -308,6 +326,8 @@ pub(crate) fn run(
             }
             What::Draw => {}
             What::Extend => {
+                let mut breach =
+                    |check| history.breach(check, format!("client {client}, {owner:?}"));
                 if is_after(RENEWAL_SLACK) && !deed.is_repeat {
                     breach("renewed after release");
                 }
@@ -320,6 +340,8 @@ pub(crate) fn run(
                 }
             }
             What::Repair => {
+                let mut breach =
+                    |check| history.breach(check, format!("client {client}, {owner:?}"));
                 if is_after(Duration::ZERO) {
                     breach("repaired after release");
                 }
@@ -328,14 +350,30 @@ pub(crate) fn run(
                 }
             }
             What::Release => {
-                for owner in deed.argv {
+                for owner in deed.argv.iter().filter(|word| !matches!(&word[..], b"" | b"leave")) {
                     history.questions.note_release(of(owner), stamp.at);
                     if !matches!(reply, Frame::Error(_)) {
                         history.questions.note_freed(of(owner), number);
+                    }
+                }
+                let (before, after) = (before[index].as_ref(), after[index].as_ref());
+                if let Some(next) =
+                    after.map(unmarked).filter(|_| before.map(unmarked) != after.map(unmarked))
+                {
+                    let next = of(&next);
+                    if let Some(waiter) = history.questions.waiter(&next) {
+                        let grant = (key.to_vec(), counts[index], waiter);
+                        history.questions.note_owner(grant, &next.1);
+                        history.questions.note_let_in(next, number);
                     }
                 }
             }
         }
     }
     reply
+}
+
+/// A holder's value without the byte that says that somebody waits.
+fn unmarked(value: &Bytes) -> Bytes {
+    value.strip_suffix(b"\0").map_or_else(|| value.clone(), |owner| value.slice_ref(owner))
 }

@@ -214,14 +214,11 @@ impl World {
     }
 
     pub(crate) fn tell(&self, told: Vec<Told>) {
-        for (number, key) in told {
+        for (number, push) in told {
             let link = lock(&self.links).get(&number).and_then(Weak::upgrade);
-            let Some(link) = link else { continue };
-            let keys = match key {
-                Some(key) => Frame::Array(vec![Frame::Bulk(key)]),
-                None => Frame::Null,
-            };
-            link.send(&Frame::Push(vec![Frame::Bulk("invalidate".into()), keys]));
+            if let Some(link) = link {
+                link.send(&push);
+            }
         }
     }
 

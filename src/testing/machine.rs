@@ -252,9 +252,8 @@ impl State {
     }
 
     fn tell(&mut self, told: Vec<Told>) {
-        for (number, key) in told {
-            let keys = key.map_or(Frame::Null, |key| Frame::Array(vec![Frame::Bulk(key)]));
-            self.send(number, &Frame::Push(vec![Frame::Bulk("invalidate".into()), keys]));
+        for (number, push) in told {
+            self.send(number, &push);
         }
     }
 

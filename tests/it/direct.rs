@@ -112,7 +112,7 @@ async fn a_newcomer_gives_back_what_others_wait_for() {
     let server = RedisServer::start();
     let locker = locker(&server).await;
     let last = seed(&locker).await;
-    server.cli(&["SET", "{a}:waiters", "1"]);
+    server.cli(&["HSET", "{a}:queue", "first", "1", "last", "1", "1", "entry", "owner", "1"]);
     let error = locker.try_lock("a").fair().await.unwrap_err();
     assert!(error.is_contended(), "{error}");
     assert!(matches!(error.report().servers()[0].vote, Vote::Queued { waiting: 1 }), "{error}");

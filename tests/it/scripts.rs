@@ -1,5 +1,8 @@
 //! The shipped scripts themselves, on a real server: what stands at the head of each.
 
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+
 use leasehold_resp::Frame;
 use leasehold_testing::RedisServer;
 
@@ -9,12 +12,13 @@ const RELEASE: &str = include_str!("../../scripts/release.lua");
 const KEEP: &str = include_str!("../../scripts/keep.lua");
 const HOLDER: &str = include_str!("../../scripts/holder.lua");
 const INSPECT: &str = include_str!("../../scripts/inspect.lua");
+const QUEUE: &str = include_str!("../../scripts/queue.lua");
 const REPAIR: &str = include_str!("../../scripts/repair.lua");
 const SEIZE: &str = include_str!("../../scripts/seize.lua");
 const TAKE: &str = include_str!("../../scripts/take.lua");
 const MINT: &str = include_str!("../../scripts/mint.lua");
 
-const KEYS: [&str; 3] = ["k", "{k}:fence", "{k}:waiters"];
+const KEYS: [&str; 3] = ["k", "{k}:fence", "{k}:queue"];
 
 /// What every script is given, and gives back.
 const STAMP: &str = "8123456789012345";
@@ -54,16 +58,30 @@ fn eval(server: &RedisServer, script: &str, keys: &[&str], args: &[&str]) -> Sai
 
 /// By one who neither waits nor minds those who do.
 fn acquire(server: &RedisServer, owner: &str, token: &str, decides: &str) -> Said {
-    eval(server, ACQUIRE, &KEYS, &[owner, "60000", token, decides, "take", ""])
+    eval(server, ACQUIRE, &KEYS, &[owner, "60000", token, decides, "take"])
 }
 
-/// By one who minds those who wait, or is one of them.
-fn ask(server: &RedisServer, owner: &str, taking: &str, counts: &str) -> Said {
-    eval(server, ACQUIRE, &KEYS, &[owner, "60000", "7", "mint", taking, counts])
+/// By one who minds those who wait.
+fn ask(server: &RedisServer, owner: &str, taking: &str) -> Said {
+    eval(server, ACQUIRE, &KEYS, &[owner, "60000", "7", "mint", taking])
+}
+
+fn release(server: &RedisServer, args: &[&str]) -> Said {
+    eval(server, RELEASE, &KEYS, args)
+}
+
+/// By one who waits, or still does.
+fn wait(server: &RedisServer, owner: &str, how: &str) -> Said {
+    eval(server, QUEUE, &KEYS, &[owner, "60000", how, "channel", "30000"])
+}
+
+fn waiting(server: &RedisServer) -> i64 {
+    let Frame::Integer(fields) = server.cli(&["HLEN", "{k}:queue"]) else { panic!() };
+    (fields / 2 - 1).max(0)
 }
 
 fn take_over(server: &RedisServer, owner: &str, token: &str, from: &str) -> Said {
-    eval(server, ACQUIRE, &KEYS, &[owner, "60000", token, "vote", "take", "", from])
+    eval(server, ACQUIRE, &KEYS, &[owner, "60000", token, "vote", "take", from])
 }
 
 fn get(server: &RedisServer, key: &str) -> String {
@@ -98,7 +116,7 @@ fn a_free_lock_is_granted_with_the_proposed_token() {
     assert_eq!(acquire(&server, "me", "1763700000000000", "vote"), Said::Yes);
     assert_eq!(get(&server, "{k}:fence"), "1763700000000000", "no exponent");
     assert_eq!(get(&server, "k"), "me");
-    assert!(!exists(&server, "{k}:waiters"));
+    assert!(!exists(&server, "{k}:queue"));
 }
 
 #[test]
@@ -112,7 +130,7 @@ fn a_held_lock_is_refused_with_its_holder_time_left_counter_and_waiters() {
     );
     assert!(refused[2].parse::<i64>().unwrap() <= 60_000);
     assert_eq!(get(&server, "{k}:fence"), "7", "a refusal changes nothing");
-    assert!(!exists(&server, "{k}:waiters"), "who does not wait is not counted");
+    assert!(!exists(&server, "{k}:queue"), "who does not wait is not counted");
     let long = "x".repeat(1000);
     server.cli(&["SET", "k", &long]);
     let refused = words(&acquire(&server, "me", "9", "mint"));
@@ -191,12 +209,12 @@ fn an_owner_who_asks_again_is_granted_again() {
     let server = RedisServer::start();
     assert_eq!(acquire(&server, "me", "7", "vote"), Said::Yes);
     server.cli(&["PEXPIRE", "k", "1000"]);
-    server.cli(&["SET", "{k}:waiters", "2"]);
-    assert_eq!(words(&ask(&server, "me", "look", "")), ["free"]);
+    server.cli(&["HSET", "{k}:queue", "first", "1", "last", "1", "1", "entry", "owner", "1"]);
+    assert_eq!(words(&ask(&server, "me", "look")), ["free"]);
     assert!(pttl(&server, "k") <= 1000, "who looks changes nothing");
-    assert_eq!(ask(&server, "me", "turn", ""), granted(8), "its turn has come already");
+    assert_eq!(ask(&server, "me", "turn"), granted(8), "its turn has come already");
     assert!(pttl(&server, "k") > 1000);
-    assert_eq!(get(&server, "{k}:waiters"), "2", "those who wait still do");
+    assert_eq!(waiting(&server), 1, "those who wait still do");
 }
 
 #[test]
@@ -206,7 +224,7 @@ fn a_counter_outlives_its_lock_by_a_week_and_is_a_number_below_2_to_the_53() {
     assert_eq!(acquire(&server, "me", "9007199254740990", "outbid"), Said::Yes);
     assert_eq!(get(&server, "{k}:fence"), "9007199254740990");
     assert!((week - 60_000..=week).contains(&pttl(&server, "{k}:fence")));
-    eval(&server, RELEASE, &["k"], &["me"]);
+    release(&server, &["me", ""]);
     assert_eq!(get(&server, "{k}:fence"), "9007199254740990");
     for counter in [last, "9007199254740993", "1e300", "many", ""] {
         server.cli(&["SET", "{k}:fence", counter]);
@@ -221,44 +239,120 @@ fn a_counter_outlives_its_lock_by_a_week_and_is_a_number_below_2_to_the_53() {
 }
 
 #[test]
-fn who_waits_is_counted_once_for_each_question_that_says_so() {
+fn only_the_first_question_enters_the_queue_and_each_has_a_place() {
     let server = RedisServer::start();
-    acquire(&server, "other", "7", "mint");
-    let waiting = |taking, counts| words(&ask(&server, "me", taking, counts))[4].clone();
-    assert_eq!(waiting("take", "1"), "1");
-    assert_eq!(waiting("look", "1"), "2");
-    assert_eq!(waiting("take", "0"), "2", "counted before");
-    assert_eq!(waiting("turn", ""), "2", "a newcomer");
-    server.cli(&["DEL", "{k}:waiters"]);
-    assert_eq!(waiting("look", "0"), "1", "whose count was forgotten");
-    let kept = pttl(&server, "{k}:waiters");
-    assert!(kept > 60_000 && kept <= 61_000, "a second longer than the lease");
-    server.cli(&["SET", "k", "forever"]);
-    server.cli(&["PERSIST", "{k}:waiters"]);
-    assert_eq!(waiting("take", "1"), "2");
-    let kept = pttl(&server, "{k}:waiters");
-    assert!(kept > 60_000 && kept <= 61_000, "also where the lease never ends");
+    server.cli(&["SET", "k", "another", "PX", "90000"]);
+    assert_eq!(wait(&server, "a", "beat"), no(), "it never entered");
+    for (owner, how, place) in [("a", "enter", "0"), ("b", "enter", "1"), ("a", "beat", "0")] {
+        let said = words(&wait(&server, owner, how));
+        assert_eq!((&said[0][..], &said[1][..], &said[4][..]), ("held", "another", place));
+    }
+    assert_eq!(waiting(&server), 2);
+    let kept = pttl(&server, "{k}:queue");
+    assert!(kept > 1000 && kept <= 30_000, "as long as the last word: {kept}");
+    assert_eq!(get(&server, "k"), "another", "another library's value is left as it is");
+    server.cli(&["DEL", "k"]);
+    assert_eq!(words(&wait(&server, "b", "beat")), ["queued", "1"], "the lock is for the first");
+    let granted = words(&wait(&server, "a", "beat"));
+    assert_eq!((&granted[0][..], &get(&server, "k")[..]), ("granted", "a\0"));
+    assert_eq!(get(&server, "{k}:fence"), granted[1]);
     server.cli(&["PEXPIRE", "k", "1000"]);
-    waiting("take", "0");
-    assert!(pttl(&server, "{k}:waiters") <= 2000);
-    assert_eq!(get(&server, "k"), "forever");
-    assert_eq!(get(&server, "{k}:fence"), "7");
+    assert_eq!(words(&wait(&server, "a", "beat")), granted, "it is the owner's already");
+    assert!(pttl(&server, "k") > 1000, "for a whole TTL from that question on");
+    server.cli(&["DEL", "k"]);
+    assert_eq!(wait(&server, "a", "beat"), no(), "an owner is granted a lock once");
+    assert_eq!(words(&wait(&server, "b", "beat"))[0], "granted");
+    assert_eq!((get(&server, "k"), exists(&server, "{k}:queue")), ("b".into(), false));
+}
+
+#[test]
+fn an_entry_whose_waiter_was_silent_is_passed_over() {
+    let server = RedisServer::start();
+    server.cli(&["SET", "k", "another"]);
+    let enter = |owner, life| {
+        words(&eval(&server, QUEUE, &KEYS, &[owner, "60000", "enter", "channel", life]))
+    };
+    enter("silent", "1");
+    enter("next", "60000");
+    server.cli(&["DEBUG", "SLEEP", "0.005"]);
+    assert_eq!(words(&wait(&server, "next", "beat"))[4], "0");
+    assert_eq!(wait(&server, "silent", "beat"), no());
+    server.cli(&["DEL", "k"]);
+    assert_eq!(words(&wait(&server, "next", "beat"))[0], "granted");
+}
+
+/// A connection that hears what is published on the channel of all who wait here.
+fn subscribe(server: &RedisServer) -> BufReader<TcpStream> {
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.set_read_timeout(Some(leasehold_testing::STUCK)).unwrap();
+    stream.write_all(b"SUBSCRIBE channel\r\n").unwrap();
+    let mut stream = BufReader::new(stream);
+    (0..6).for_each(|_| drop(line(&mut stream)));
+    stream
+}
+
+fn line(stream: &mut BufReader<TcpStream>) -> String {
+    let mut line = String::new();
+    stream.read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
+}
+
+#[test]
+fn a_release_hands_the_lock_to_the_first_in_the_queue_who_hears_it() {
+    let server = RedisServer::start();
+    let holder = format!("{:032x}:", 7);
+    server.cli(&["SET", "k", &holder, "PX", "90000"]);
+    wait(&server, "a", "enter");
+    wait(&server, "b", "enter");
+    wait(&server, "c", "enter");
+    assert_eq!(get(&server, "k"), format!("{holder}\0"), "its holder is told that somebody waits");
+    release(&server, &["b", "leave"]);
+    assert_eq!((waiting(&server), &get(&server, "k")[..32]), (2, &holder[..32]));
+    let mut heard = subscribe(&server);
+    for (from, owner, value) in [(&holder[..], "a", "a\0"), ("a", "c", "c")] {
+        assert_eq!(release(&server, &[from, ""]), Said::Yes);
+        assert_eq!(get(&server, "k"), value);
+        assert!((59_000..=60_000).contains(&pttl(&server, "k")));
+        let said: Vec<String> = (0..7).map(|_| line(&mut heard)).collect();
+        assert_eq!(said[6], format!("{} {owner}", get(&server, "{k}:fence")));
+    }
+    assert!(!exists(&server, "{k}:queue"));
+    assert_eq!(release(&server, &["c", ""]), Said::Yes);
+    assert!(!exists(&server, "k"));
+}
+
+#[test]
+fn a_lock_that_nobody_hears_of_is_free_and_a_key_alone_is_given_back_or_left() {
+    let server = RedisServer::start();
+    let holder = format!("{:032x}:", 7);
+    server.cli(&["SET", "k", &holder]);
+    wait(&server, "deaf", "enter");
+    assert_eq!(release(&server, &[&holder, ""]), Said::Yes);
+    assert!(!exists(&server, "k") && !exists(&server, "{k}:queue"));
+    server.cli(&["SET", "k", &holder]);
+    wait(&server, "a", "enter");
+    let alone = |key: &str, args: &[&str]| eval(&server, RELEASE, &[key], args);
+    assert_eq!(alone("{k}:queue", &["a", "leave"]), no());
+    assert_eq!(waiting(&server), 0);
+    assert_eq!(alone("{k}:fence", &[&holder, "leave"]), no());
+    assert_eq!(alone("k", &[&holder, "leave"]), Said::Yes);
+    assert!(!exists(&server, "k"));
 }
 
 #[test]
 fn a_newcomer_does_not_take_a_free_lock_that_others_wait_for() {
     let server = RedisServer::start();
-    assert_eq!(words(&ask(&server, "looker", "look", "")), ["free"]);
+    assert_eq!(words(&ask(&server, "looker", "look")), ["free"]);
     assert!(!exists(&server, "k"));
     acquire(&server, "other", "7", "mint");
-    ask(&server, "waiter", "take", "1");
-    eval(&server, RELEASE, &["k"], &["other"]);
-    assert_eq!(words(&ask(&server, "me", "turn", "")), ["queued", "1"]);
-    assert_eq!(words(&ask(&server, "me", "look", "1")), ["free"]);
-    assert_eq!(ask(&server, "waiter", "take", "0"), granted(8));
-    assert!(!exists(&server, "{k}:waiters"), "who goes on waiting is counted anew");
-    eval(&server, RELEASE, &["k"], &["waiter"]);
-    assert_eq!(ask(&server, "me", "turn", ""), granted(9));
+    wait(&server, "waiter", "enter");
+    release(&server, &["other", ""]);
+    assert_eq!(words(&ask(&server, "me", "turn")), ["queued", "1"]);
+    assert_eq!(words(&ask(&server, "me", "look")), ["free"]);
+    assert_eq!(words(&wait(&server, "waiter", "beat"))[0], "granted");
+    release(&server, &["waiter", ""]);
+    let counter: i64 = get(&server, "{k}:fence").parse().unwrap();
+    assert_eq!(ask(&server, "me", "turn"), granted(counter + 1));
 }
 
 #[test]
@@ -273,11 +367,11 @@ fn a_successor_takes_over_from_its_predecessor_and_from_nobody_else() {
     assert_eq!((&get(&server, "k")[..], &get(&server, "{k}:fence")[..]), ("b", "8"));
     assert!(pttl(&server, "k") > 1000, "for a TTL of its own");
     assert_eq!(words(&take_over(&server, "c", "9", "a"))[..2], ["held", "b"]);
-    let turn = || eval(&server, ACQUIRE, &KEYS, &["c", "60000", "9", "vote", "turn", "", "b"]);
-    server.cli(&["SET", "{k}:waiters", "2"]);
-    assert_eq!(words(&turn()), ["queued", "2"], "others wait for it");
+    let turn = || eval(&server, ACQUIRE, &KEYS, &["c", "60000", "9", "vote", "turn", "b"]);
+    server.cli(&["HSET", "{k}:queue", "first", "1", "last", "1", "1", "entry", "owner", "1"]);
+    assert_eq!(words(&turn()), ["queued", "1"], "others wait for it");
     assert_eq!(get(&server, "k"), "b");
-    server.cli(&["DEL", "{k}:waiters"]);
+    server.cli(&["DEL", "{k}:queue"]);
     assert_eq!(turn(), Said::Yes);
     server.cli(&["DEL", "k"]);
     assert_eq!(take_over(&server, "d", "10", "b"), Said::Yes, "it was free");
@@ -286,9 +380,9 @@ fn a_successor_takes_over_from_its_predecessor_and_from_nobody_else() {
 #[test]
 fn several_locks_are_taken_together_or_not_at_all() {
     let server = RedisServer::start();
-    let keys = ["a", "{a}:fence", "{a}:waiters", "b", "{b}:fence", "{b}:waiters"];
+    let keys = ["a", "{a}:fence", "{a}:queue", "b", "{b}:fence", "{b}:queue"];
     let all = |owner: &str, token: &str, decides: &str| {
-        eval(&server, ACQUIRE, &keys, &[owner, "60000", token, decides, "take", ""])
+        eval(&server, ACQUIRE, &keys, &[owner, "60000", token, decides, "take"])
     };
     server.cli(&["SET", "{a}:fence", "5"]);
     server.cli(&["SET", "{b}:fence", "9"]);
@@ -311,66 +405,62 @@ fn several_locks_are_taken_together_or_not_at_all() {
     server.cli(&["SET", "b", "other"]);
     assert_eq!(extend(&["me", "90000", "me", "90000"]), ["1", "0"]);
     assert_eq!(pttl(&server, "b"), -1, "another's is as it was");
-    assert_eq!(eval(&server, RELEASE, &["a", "b"], &["me"]), no());
+    assert_eq!(eval(&server, RELEASE, &keys, &["me", ""]), no());
     assert!(!exists(&server, "a"), "what was its own is free all the same");
     assert_eq!(get(&server, "b"), "other");
     server.cli(&["SET", "a", "me"]);
     server.cli(&["SET", "b", "before"]);
-    assert_eq!(eval(&server, RELEASE, &["a", "b"], &["me", "before"]), Said::Yes);
+    assert_eq!(eval(&server, RELEASE, &keys, &["me", "", "before"]), Said::Yes);
     assert!(!exists(&server, "a") && !exists(&server, "b"));
     assert_eq!(extend(&["me", "90000", "me", "90000"]), ["0", "0"]);
     assert!(!exists(&server, "a") && !exists(&server, "b"), "what is gone is not made anew");
 }
 
 #[test]
-fn who_waits_for_several_locks_waits_for_the_first_that_is_held() {
+fn several_locks_are_left_to_who_waits_for_one_and_taken_over_from_two() {
     let server = RedisServer::start();
-    let keys = ["a", "{a}:fence", "{a}:waiters", "b", "{b}:fence", "{b}:waiters"];
-    let all = |taking: &str, counts: &str, before: &[&str]| {
-        let args = [&["me", "60000", "7", "mint", taking, counts], before].concat();
+    let keys = ["a", "{a}:fence", "{a}:queue", "b", "{b}:fence", "{b}:queue"];
+    let all = |taking: &str, before: &[&str]| {
+        let args = [&["me", "60000", "7", "mint", taking], before].concat();
         eval(&server, ACQUIRE, &keys, &args)
     };
     server.cli(&["SET", "b", "other", "PX", "60000"]);
-    let refused = words(&all("take", "1", &[]));
-    assert_eq!((&refused[..2], &refused[4][..]), (&["held".into(), "other".into()][..], "1"));
-    assert!(!exists(&server, "a") && !exists(&server, "{a}:waiters"));
+    assert_eq!(words(&all("take", &[]))[..2], ["held", "other"]);
+    assert!(!exists(&server, "a"));
     server.cli(&["DEL", "b"]);
-    assert_eq!(words(&all("turn", "", &[])), ["queued", "1"], "others wait for one of them");
-    assert_eq!(words(&all("look", "", &[])), ["free"]);
+    server.cli(&["HSET", "{b}:queue", "first", "1", "last", "1", "1", "entry", "owner", "1"]);
+    assert_eq!(words(&all("turn", &[])), ["queued", "1"], "others wait for one of them");
+    assert_eq!(words(&all("look", &[])), ["free"]);
     assert!(!exists(&server, "a") && !exists(&server, "b"));
-    server.cli(&["SET", "{a}:waiters", "3"]);
-    assert_eq!(all("take", "0", &[]), Said::Yes);
-    assert!(!exists(&server, "{a}:waiters") && !exists(&server, "{b}:waiters"));
-    for (lock, holder) in [("a", "before"), ("b", "third")] {
+    for (lock, holder) in [("a", "before"), ("b", "third\0")] {
         server.cli(&["SET", lock, holder]);
     }
-    assert_eq!(words(&all("take", "", &["before"]))[..2], ["held", "third"]);
+    assert_eq!(words(&all("take", &["before"]))[..2], ["held", "third"]);
     assert_eq!(get(&server, "a"), "before");
-    server.cli(&["SET", "b", "before"]);
-    assert_eq!(all("take", "", &["before"]), granted(8));
-    assert_eq!((&get(&server, "a")[..], &get(&server, "b")[..]), ("me", "me"));
+    assert_eq!(all("take", &["before", "third"]), Said::Yes);
+    assert_eq!((&get(&server, "a")[..], &get(&server, "b")[..]), ("me", "me\0"));
 }
 
 #[test]
 fn extend_and_release_serve_the_owner_alone() {
     let server = RedisServer::start();
     let extend = |args: &[&str]| eval(&server, EXTEND, &["k"], args);
-    let release = |args: &[&str]| eval(&server, RELEASE, &["k"], args);
+    let release = |args: &[&str]| release(&server, args);
     assert_eq!(extend(&["me", "60000"]), no());
-    assert_eq!(release(&["me"]), no());
+    assert_eq!(release(&["me", ""]), no());
     server.cli(&["SET", "k", "me", "PX", "1000"]);
     assert_eq!(extend(&["you", "60000"]), no());
-    assert_eq!(release(&["you"]), no());
-    assert_eq!(release(&["you", "they"]), no());
+    assert_eq!(release(&["you", ""]), no());
+    assert_eq!(release(&["you", "", "they"]), no());
     assert_eq!(extend(&["me", "60000"]), Said::Yes);
     assert!(pttl(&server, "k") > 1000);
     server.cli(&["PEXPIRE", "k", "3600000"]);
     assert_eq!(extend(&["me", "60000"]), Said::Yes);
     assert!(pttl(&server, "k") <= 60_000, "safety rule 16: no later than the lease may end");
-    assert_eq!(release(&["me"]), Said::Yes);
+    assert_eq!(release(&["me", ""]), Said::Yes);
     assert!(!exists(&server, "k"));
     server.cli(&["SET", "k", "before"]);
-    assert_eq!(release(&["me", "before"]), Said::Yes, "what it took over from");
+    assert_eq!(release(&["me", "", "before"]), Said::Yes, "what it took over from");
 }
 
 #[test]
@@ -494,9 +584,10 @@ fn inspect_tells_of_each_lock_and_changes_nothing() {
     server.cli(&["SET", "k", "owner"]);
     server.cli(&["SET", "{k}:fence", "1763700000000000"]);
     server.cli(&["SET", "full", "text", "PX", "60000"]);
-    server.cli(&["SET", "full:waiters", "3"]);
+    server.cli(&["HSET", "full:queue", "first", "1", "last", "3"]);
+    server.cli(&["HSET", "full:queue", "1", "x", "a", "1", "2", "x", "b", "2", "3", "x", "c", "3"]);
     server.cli(&["RPUSH", "list", "x"]);
-    let of = |key: &'static str| [key, "full:fence", "full:waiters"];
+    let of = |key: &'static str| [key, "full:fence", "full:queue"];
     let keys = [KEYS, of("full"), of("list"), of("nobody's")].concat();
     let before = server.cli_text(&["DEBUG", "DIGEST"]);
     let Said::Rest(shown) = eval(&server, INSPECT, &keys, &["3"]) else { panic!() };

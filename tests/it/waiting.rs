@@ -4,6 +4,7 @@ mod failing;
 mod handed;
 mod kinds;
 mod limits;
+mod queue;
 
 use std::future::IntoFuture;
 use std::sync::Arc;
@@ -78,8 +79,9 @@ async fn who_came_first_is_served_first_and_a_lock_changes_hands_by_one_command(
         }
         eventually("it is free", || free(&server, "a")).await;
         let commands = scripts_run(&server) - before;
-        // One for each, and some where a relay ends: a release and a question or two.
-        let most = waiters as u64 + 1 + (waiters as u64 / 16) * 4;
+        // One for each, one with which the first leaves the server's queue, and some where a relay ends: a
+        // release and a question or two.
+        let most = waiters as u64 + 2 + (waiters as u64 / 16) * 4;
         assert!(commands <= most, "{commands} commands for {waiters} waiters");
         assert_eq!(locker.stats().waiting, 0);
     }
@@ -214,7 +216,9 @@ async fn a_waiter_in_another_process_is_woken_and_does_not_poll() {
             None => guard.release().await.map(|()| None).unwrap(),
         };
         soon("it is woken", waiting).await.unwrap().unwrap().release().await.unwrap();
-        assert_eq!(waiter.stats().woken, woken + 1);
+        // The new end of a key is a change to it, and the end itself another.
+        let most = if round == 2 { 2 } else { 1 };
+        assert!((1..=most).contains(&(waiter.stats().woken - woken)));
         drop(guard);
     }
 }
@@ -275,7 +279,7 @@ async fn who_releases_and_asks_at_once_does_not_overtake_who_waits() {
     let guard = take(&greedy, "a").await;
     let patient = patient.lock("a").into_future();
     let waiting = tokio::spawn(async move { patient.await.unwrap().release().await });
-    let counted = || server.cli_text(&["GET", "{a}:waiters"]) == "1";
+    let counted = || server.cli_text(&["EXISTS", "{a}:queue"]) == "1";
     eventually("the server counts it", counted).await;
     drop(guard);
     let mut taken = 0;

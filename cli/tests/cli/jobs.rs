@@ -46,7 +46,7 @@ impl Scene {
     /// Who waits for the lock, and works once as the second.
     async fn second(&self) -> Child {
         let second = self.run(&["job", "sh", "second.sh"]).spawn().unwrap();
-        eventually("it waits", || self.server.cli_text(&["EXISTS", "{job}:waiters"]) == "1").await;
+        eventually("it waits", || self.server.cli_text(&["EXISTS", "{job}:queue"]) == "1").await;
         second
     }
 
@@ -282,7 +282,7 @@ async fn signals_that_its_caller_ignores_end_no_wait() {
     shell.args(["-c", &line]).env("LEASEHOLD_URL", scene.server.url()).kill_on_drop(true);
     shell.stdout(std::process::Stdio::piped());
     let waiting = shell.spawn().unwrap();
-    eventually("it waits", || scene.server.cli_text(&["EXISTS", "{job}:waiters"]) == "1").await;
+    eventually("it waits", || scene.server.cli_text(&["EXISTS", "{job}:queue"]) == "1").await;
     send("HUP", &[&id(&waiting)]);
     guard.release().await.unwrap();
     let done = end(waiting).await;

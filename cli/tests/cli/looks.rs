@@ -396,7 +396,7 @@ async fn inspect_waits_until_nobody_holds_the_lock() {
     let done = end(waiting).await;
     assert_eq!((code(&done), &*stdout(&done)), (0, "job: free\n"), "{done:?}");
     // It takes no place in the line.
-    assert_eq!(server.cli_text(&["EXISTS", "{job}:waiters"]), "0");
+    assert_eq!(server.cli_text(&["EXISTS", "{job}:queue"]), "0");
     let done = output(&mut leasehold(&server.url(), &["inspect", "-w", "job"])).await;
     assert_eq!((code(&done), &*stdout(&done)), (0, "job: free\n"), "{done:?}");
 }

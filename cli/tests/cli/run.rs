@@ -74,7 +74,7 @@ async fn of_several_locks_that_will_do_the_first_that_is_free_is_had() {
     let refused = output(&mut run(&server.url(), &["-n", "-E", "9"])).await;
     assert_eq!((code(&refused), &*stdout(&refused)), (9, ""), "{refused:?}");
     let waiting = run(&server.url(), &[]).spawn().unwrap();
-    eventually("it waits", || server.cli_text(&["EXISTS", "{b}:waiters"]) == "1").await;
+    eventually("it waits", || server.cli_text(&["EXISTS", "{b}:queue"]) == "1").await;
     b.release().await.unwrap();
     let second = end(waiting).await;
     assert_eq!((code(&second), &*stdout(&second)), (0, "b\n"), "{second:?}");
@@ -91,7 +91,7 @@ async fn one_who_waits_says_for_whom_and_gets_its_turn() {
     let server = RedisServer::start();
     let (_locker, guard) = hold(&server, "job").await;
     let waiting = leasehold(&server.url(), &["run", "job", "echo", "mine"]).spawn().unwrap();
-    eventually("it waits", || server.cli_text(&["EXISTS", "{job}:waiters"]) == "1").await;
+    eventually("it waits", || server.cli_text(&["EXISTS", "{job}:queue"]) == "1").await;
     guard.release().await.unwrap();
     let done = end(waiting).await;
     assert_eq!((code(&done), &*stdout(&done)), (0, "mine\n"), "{done:?}");
@@ -103,7 +103,7 @@ async fn signals_end_a_wait_at_once_and_are_passed_on_to_the_command() {
     let server = RedisServer::start();
     let (_locker, guard) = hold(&server, "job").await;
     let waiting = leasehold(&server.url(), &["run", "job", "true"]).spawn().unwrap();
-    eventually("it waits", || server.cli_text(&["EXISTS", "{job}:waiters"]) == "1").await;
+    eventually("it waits", || server.cli_text(&["EXISTS", "{job}:queue"]) == "1").await;
     signal(&waiting, "INT");
     assert_eq!(ended_by(&end(waiting).await), 2);
     guard.release().await.unwrap();

@@ -33,15 +33,25 @@ impl Hold {
         self.succession().map(|succession| &*succession.predecessor)
     }
 
-    /// It takes what this owner has too, who gives it back by itself.
-    pub(in crate::lock) fn include(&mut self, part: &[u8]) {
-        self.rare.get_or_insert_default().part = Some(part.into());
+    /// Its owner enters the queue of its lock.
+    pub(in crate::lock) fn enter_queue(&mut self) {
+        self.rare.get_or_insert_default().is_queued = true;
     }
 
-    /// The value of the owner whose locks it finds as good as free.
-    pub(in crate::lock) fn replaces(&self) -> Option<&[u8]> {
-        let part = || self.rare.as_ref()?.part.as_deref();
-        self.predecessor().or_else(part)
+    /// Whether its owner may be in the queue of its lock.
+    pub(in crate::lock) fn is_queued(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.is_queued)
+    }
+
+    /// It takes what this owner has too, who gives it back by itself. There are two of them at most.
+    pub(in crate::lock) fn include(&mut self, part: &[u8]) {
+        self.rare.get_or_insert_default().parts.push(part.into());
+    }
+
+    /// The values of the owners whose locks it finds as good as free.
+    pub(in crate::lock) fn replaces(&self) -> impl Iterator<Item = &[u8]> {
+        let parts = self.rare.as_ref().map_or(&[][..], |rare| &rare.parts);
+        self.predecessor().into_iter().chain(parts.iter().map(|part| &**part))
     }
 
     /// From whom it takes its lock, if that is another's.

@@ -9,7 +9,7 @@ use crate::lock::answer::Answer;
 use crate::lock::claim::{free, give_back_predecessor};
 use crate::lock::fanout::ask_all;
 use crate::lock::hold::Hold;
-use crate::lock::parting::Parting;
+use crate::lock::parting::{Parting, queues};
 use crate::lock::question::{Apart, Question};
 use crate::lock::rare::Rest;
 use crate::lock::round::Round;
@@ -76,7 +76,8 @@ impl Passing {
     /// Has the servers give the lock to the ticket.
     async fn ask(&self, hold: &Hold) -> Round {
         let parting = self.parting(hold);
-        let parameters = parting.parameters(&hold.names, b"1");
+        let queues = queues(&hold.names);
+        let parameters = parting.parameters(&hold.names, &queues, b"1");
         let commands = [Command::Script(parting.script(), parameters.words())];
         let own = Question::own(&commands, Answer::of_owned, Apart::Release);
         // It has one key, which no slot that moves is in the way of.
@@ -85,7 +86,7 @@ impl Passing {
     }
 
     fn parting<'a>(&'a self, hold: &'a Hold) -> Parting<'a> {
-        Parting::of_owners([Some(hold.owner.value()), hold.predecessor()], Some(&self.rest))
+        Parting::of_owners([Some(hold.owner.value()), hold.predecessor()], Some(&self.rest), false)
     }
 
     /// A quorum has given the lock to the ticket. The other servers are to hear of it too.
@@ -106,7 +107,12 @@ impl Passing {
             hold.binding(server).is_unanswered = true;
         }
         let both = [Some(hold.owner.value()), Some(self.rest.value.value())];
-        free(&hold, &|_| true, &Parting::of_owners(both, None), self.life.max(hold.key_life()));
+        free(
+            &hold,
+            &|_| true,
+            &Parting::of_owners(both, None, false),
+            self.life.max(hold.key_life()),
+        );
         if hold.predecessor().is_some() {
             give_back_predecessor(&hold, &|_| true);
         }

@@ -19,7 +19,7 @@ async fn who_waits_for_a_lock_whose_slot_is_moving_goes_on_asking() {
     let guard = take(&one, name).await;
     let waiting = tokio::spawn(other.lock(name).into_future());
     // It is counted among those who wait, and told by the node that the slot moves from.
-    let is_counted = || cluster[from].cli_text(&["EXISTS", "{moving}:0:waiters"]) == "1";
+    let is_counted = || cluster[from].cli_text(&["EXISTS", "{moving}:0:queue"]) == "1";
     eventually("it waits", is_counted).await;
     cluster.begin_migration(slot, from, to);
     cluster.migrate_keys(slot, from, to);

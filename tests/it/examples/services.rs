@@ -24,8 +24,7 @@ async fn another_leads_when_the_leader_is_paused_and_it_steps_down_when_it_goes_
     let mut first = candidate(&server, "first");
     eventually("it leads", || token(&first).is_some()).await;
     let mut second = candidate(&server, "second");
-    eventually("it waits", || server.cli_text(&["EXISTS", "{example:leader}:waiters"]) == "1")
-        .await;
+    eventually("it waits", || server.cli_text(&["EXISTS", "{example:leader}:queue"]) == "1").await;
 
     first.signal("STOP");
     eventually("the other leads", || token(&second).is_some()).await;

@@ -236,9 +236,9 @@ fn is_about(command: &Command, lock: &str, rest: usize) -> bool {
 async fn a_renewal_under_way_at_the_end_does_not_fail() {
     let server = ScriptedServer::start(|command| match greeting(command) {
         Some(answer) => answer,
-        // The extension of one and the release of the other; behind the stamp, or a TTL and it.
-        None if is_about(command, "a", 2) || is_about(command, "b", 1) => Action::Silence,
-        None if is_about(command, "a", 1) => Action::Close,
+        // The extension of one and the release of the other.
+        None if is_about(command, "a", 2) || is_about(command, "b", 4) => Action::Silence,
+        None if is_about(command, "a", 4) => Action::Close,
         None => Action::Reply(command.stamp()),
     });
     let builder = Locker::builder().node(server.url()).connections(2).command_timeout(LONG);

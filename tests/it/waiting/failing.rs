@@ -16,7 +16,7 @@ fn server(fails: &Arc<AtomicBool>, is_free: &Arc<AtomicBool>) -> ScriptedServer 
     ScriptedServer::start(move |command| {
         greeting(command).unwrap_or_else(|| {
             if is_free.load(Ordering::Relaxed) {
-                return Action::Reply(command.stamp());
+                return Action::granted(command);
             }
             if fails.load(Ordering::Relaxed) {
                 return Action::error("LOADING Redis is loading the dataset in memory");

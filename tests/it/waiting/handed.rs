@@ -63,7 +63,7 @@ fn a_guard_that_is_dropped_on_a_runtime_without_timers_hands_its_lock_over() {
     });
     let waiting = runtime.spawn(locker.lock("a").into_future());
     runtime.block_on(until_waiting(&locker, 1));
-    let counted = || server.cli_text(&["GET", "{a}:waiters"]) == "1";
+    let counted = || server.cli_text(&["EXISTS", "{a}:queue"]) == "1";
     runtime.block_on(eventually("the server has refused it", counted));
     server.stop();
     let attempts = locker.stats().attempts;

@@ -103,11 +103,12 @@ async fn a_fair_try_takes_no_lock_that_others_wait_for() {
     server.cli(&["SET", "a", "another"]);
     let waiting = tokio::spawn(waits.lock("a").into_future());
     until_waiting(&waits, 1).await;
-    let counted = || server.cli_text(&["GET", "{a}:waiters"]) == "1";
+    let counted = || server.cli_text(&["EXISTS", "{a}:queue"]) == "1";
     eventually("the server counts it", counted).await;
-    // As if the waiter had not come back yet.
+    // As if the waiter stood still.
     waiting.abort();
-    server.cli(&["SET", "{a}:waiters", "1"]);
+    eventually("it has left", || server.cli_text(&["HLEN", "{a}:queue"]) != "4").await;
+    server.cli(&["HSET", "{a}:queue", "first", "1", "last", "1", "1", "entry", "owner", "1"]);
     server.cli(&["DEL", "a"]);
     for request in [other.try_lock("a").fair(), other.lock("a").wait_at_most(Duration::ZERO).fair()]
     {

@@ -19,14 +19,11 @@ use leasehold_testing::{Action, RedisServer, ScriptedServer, eventually, soon};
 
 pub(crate) const LIMIT: Duration = Duration::from_millis(300);
 const MINUTE: Duration = Duration::from_secs(60);
-fn is_acquire(command: &Command) -> bool {
-    ["take", "turn", "look"].iter().any(|word| command.words.iter().any(|it| it == word))
-}
 
 /// A server that says `answer` to every acquire, and to be well otherwise.
 pub(crate) fn saying(answer: impl Fn(&Command) -> Action + Send + 'static) -> ScriptedServer {
     ScriptedServer::start(move |command| {
-        greeting(command).unwrap_or_else(|| match is_acquire(command) {
+        greeting(command).unwrap_or_else(|| match command.is_acquire() {
             true => answer(command),
             false => Action::Reply(command.stamp()),
         })
@@ -40,7 +37,7 @@ pub(crate) fn held(command: &Command) -> Action {
 }
 
 fn acquires(server: &ScriptedServer) -> usize {
-    server.commands().iter().filter(|command| is_acquire(command)).count()
+    server.commands().iter().filter(|command| command.is_acquire()).count()
 }
 
 pub(crate) fn builder(servers: &[&ScriptedServer]) -> Builder {
@@ -154,7 +151,7 @@ async fn who_does_not_wait_has_a_commands_time_once() {
 /// A server that ends the first connection and greets on no other.
 fn gone() -> ScriptedServer {
     ScriptedServer::start(|command| match command.connection {
-        0 if is_acquire(command) => Action::Close,
+        0 if command.is_acquire() => Action::Close,
         0 => greeting(command).unwrap_or_else(|| Action::Reply(command.stamp())),
         _ => Action::Silence,
     })
@@ -242,8 +239,7 @@ async fn nobody_takes_a_lock_out_of_turn_at_the_end_of_its_wait() {
     let locker = Locker::builder().node(server.url()).ttl(MINUTE).connect().await.unwrap();
     let seldom = Retry::fixed(Duration::from_secs(3)).jitter(false);
     let first = tokio::spawn(locker.lock("a").retry(seldom).into_future());
-    let is_counted = || server.cli_text(&["GET", "{a}:waiters"]) == "1";
-    eventually("the first has asked", is_counted).await;
+    eventually("the first has asked", || locker.stats().contended > 1).await;
     for is_fenced in [true, false] {
         let request = locker.lock("a").wait_at_most(LIMIT);
         let error = match is_fenced {

@@ -1,0 +1,129 @@
+-- queue: one process enters the queue of a lock, or says that it still waits there; and takes the
+-- lock where the lock is free and nobody is before it.
+--
+-- KEYS    1 the lock; 2 its fence counter; 3 its queue
+-- ARGV    1 the owner's value; 2 the TTL in milliseconds; 3 'enter' with the first question of this
+--         owner, else 'beat'; 4 the channel that the process hears; 5 for how many milliseconds the
+--         entry lives without a word; last the stamp
+-- Reply   granted: {stamp, 'granted', the fencing token}
+--         held by another: {stamp, 'held', the holder's value (its first 320 bytes), its remaining TTL
+--         in milliseconds or -1 where it has none, '0', maximum entries before this one}
+--         free, and others are before this one: {stamp, 'queued', maximum entries before this one}
+--         neither in the queue nor the holder: {stamp, 0}
+-- Atomic  because a server runs a script whole: no lock can become free between the look at it and the
+--         entry in the queue.
+--
+-- An owner is granted the lock at most once. So only the first question enters the queue: an owner that
+-- has been taken out is told so, and comes back as another. Where the lock is the asking owner's already,
+-- it is given a whole TTL anew: the lease may count from this question.
+--
+-- The queue is a hash: 'first' and 'last' are tickets, each ticket has an entry (its deadline by the
+-- server's clock in milliseconds, the TTL, the channel and the owner's value), and each owner its ticket.
+-- It expires with the last of its entries. A holder of ours is marked by a byte behind its value, so that
+-- no plain compare-and-delete frees a lock that somebody waits for; another library's is not touched.
+-- A token is the server's clock in microseconds, or above the counter where that is ahead: a counter that
+-- was lost makes no difference.
+
+if redis.replicate_commands then
+  redis.replicate_commands()
+end
+local stamp, owner, ttl = ARGV[#ARGV], ARGV[1], ARGV[2]
+local lock, fence, queue = KEYS[1], KEYS[2], KEYS[3]
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+local function mint()
+  local counter = tonumber(redis.call('GET', fence) or '0')
+  if not counter or counter >= 9007199254740991 then
+    return nil
+  end
+  local token = math.max(counter + 1, time[1] * 1000000 + time[2])
+  redis.call('SET', fence, string.format('%.0f', token), 'PX', '604800000')
+  return token
+end
+
+local function forget(ticket, its_owner)
+  redis.call('HDEL', queue, ticket, its_owner)
+end
+
+local function ended()
+  return redis.error_reply('FENCE the fence counter of this lock holds no number below 2^53')
+end
+
+local holder = redis.call('GET', lock)
+local ticket = redis.call('HGET', queue, owner)
+if holder == owner or holder == owner .. '\0' then
+  if ticket then
+    forget(ticket, owner)
+  end
+  redis.call('PEXPIRE', lock, ttl)
+  local token = tonumber(redis.call('GET', fence) or '0')
+  if not token or token < (time[1] - 86400) * 1000000 then
+    token = mint()
+  end
+  return token and {stamp, 'granted', token} or ended()
+end
+if not ticket and ARGV[3] ~= 'enter' then
+  return {stamp, 0}
+end
+
+-- Entries at the front whose waiters have said nothing for too long, and gaps.
+local first = redis.call('HGET', queue, 'first')
+local last = redis.call('HGET', queue, 'last')
+first, last = tonumber(first or '1'), tonumber(last or '0')
+local passed = first
+while passed <= last and passed - first < 128 do
+  local entry = redis.call('HGET', queue, string.format('%.0f', passed))
+  if entry then
+    local deadline, its_owner = string.match(entry, '^(%d+) %d+ %S+ (.*)$')
+    if its_owner == owner or tonumber(deadline) >= now then
+      break
+    end
+    forget(string.format('%.0f', passed), its_owner)
+  end
+  passed = passed + 1
+end
+local place = ticket and tonumber(ticket) or last + 1
+if place < passed then
+  passed = place
+end
+if not holder and place <= passed then
+  local token = mint()
+  if not token then
+    return ended()
+  end
+  if ticket then
+    forget(ticket, owner)
+  end
+  local others = last > place
+  redis.call('SET', lock, others and owner .. '\0' or owner, 'PX', ttl)
+  if others then
+    redis.call('HSET', queue, 'first', string.format('%.0f', place + 1))
+  else
+    redis.call('DEL', queue)
+  end
+  return {stamp, 'granted', token}
+end
+
+local life = tonumber(ARGV[5])
+local entry = string.format('%.0f', now + life) .. ' ' .. ttl .. ' ' .. ARGV[4] .. ' ' .. owner
+if passed ~= first or not ticket then
+  redis.call('HSET', queue, 'first', string.format('%.0f', passed))
+end
+if not ticket then
+  redis.call('HSET', queue, 'last', string.format('%.0f', place))
+  redis.call('HSET', queue, owner, string.format('%.0f', place))
+end
+redis.call('HSET', queue, string.format('%.0f', place), entry)
+if redis.call('PTTL', queue) < life then
+  redis.call('PEXPIRE', queue, life)
+end
+if not holder then
+  return {stamp, 'queued', place - passed}
+end
+local is_ours = string.find(holder, '^' .. string.rep('%x', 32) .. '[:@+]')
+if is_ours and string.sub(holder, -1) ~= '\0' then
+  redis.call('APPEND', lock, '\0')
+end
+local left = redis.call('PTTL', lock)
+return {stamp, 'held', string.sub(holder, 1, 320), left, '0', place - passed}

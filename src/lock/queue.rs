@@ -1,0 +1,372 @@
+//! Waiting in the queue of a lock at its server, by one owner, until the server hands the lock over.
+//!
+//! What may be believed is decided by [`WaiterState`]; here are the questions and what is listened to.
+//! The owner stays on one connection: when that ends, or the server knows the owner no more, another
+//! owner enters the queue anew. A claim that is dropped leaves the queue, and hands on what it was
+//! granted meanwhile.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use leasehold_resp::Decimal;
+use tokio::time::{sleep, timeout};
+
+use super::answer::Answer;
+use super::ask::Ask;
+use super::attempt::{Granted, Refused};
+use super::claim::Claim;
+use super::core::Core;
+use super::entrance::Queue;
+use super::hold::Hold;
+use super::limit::Limit;
+use super::names::Names;
+use super::one_or_many::OneOrMany;
+use super::order::Wish;
+use super::parameters::Parameters;
+use super::question::Question;
+use super::race::{First, any, race};
+use super::round::{Answered, Round};
+use super::scripts;
+use crate::clock;
+use crate::policy::{
+    Ballot, Moment, QueueAnswer, Retry, Setback, Verdict, WaiterAction, WaiterEvent, WaiterState,
+    beat, entry_life,
+};
+use crate::server::channel::Channel;
+use crate::server::command::Command;
+use crate::server::watch::Watch;
+use crate::server::watch::handed::Awaited;
+
+/// How one owner's wait ended.
+pub(super) enum Stood {
+    Granted(Granted),
+    /// It is its turn: the server keeps the lock for the claim's owner until then, while all are asked.
+    Turn(Turn),
+    /// Its question failed, the owner is known no more, or the caller's limit is over.
+    Refused(Refused, WasAnswered),
+    /// Something came meanwhile that changes what to ask.
+    Interrupted,
+}
+
+/// Whether the server has answered before that the owner waits.
+pub(super) type WasAnswered = bool;
+
+/// The turn of one who waits for a lock of several servers, or for one lock of several: the server with
+/// the queue keeps the lock for this owner, and anybody who names the owner finds it as good as free.
+pub(super) struct Turn {
+    claim: Claim,
+    until: Moment,
+}
+
+impl Turn {
+    pub(super) fn owner(&self) -> &[u8] {
+        self.claim.hold().owner.value()
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        clock::now() >= self.until
+    }
+}
+
+/// Where an owner waits, and for how long.
+pub(super) struct Place {
+    pub(super) names: Names,
+    /// Whether the lock is all that is wanted: else it is the owner's turn to ask for all.
+    pub(super) is_all: bool,
+    pub(super) queue: Queue,
+    pub(super) limit: Limit,
+}
+
+/// See the module's documentation.
+pub(super) struct Standing<'a> {
+    claim: Claim,
+    /// The server that has the queue.
+    server: usize,
+    channel: Channel,
+    limit: Limit,
+    is_fenced: bool,
+    is_all: bool,
+    pushes: Awaited,
+    watches: &'a [Watch],
+    state: WaiterState,
+    retry: Retry,
+    /// Questions since the server last was to tell of what happens.
+    untold: u32,
+    /// How long the server may take to answer.
+    patience: Duration,
+    /// It knows of nobody before it.
+    is_first: bool,
+    /// When the holder's lease ends, as far as is known.
+    frees_at: Option<Moment>,
+    asked_at: Moment,
+    /// What the server said last of the holder.
+    known: Option<Round>,
+}
+
+/// What a waiter listens to between two questions.
+enum Heard {
+    Push(u64),
+    /// It is time for a question.
+    Due,
+    LimitOver,
+    Interrupted,
+}
+
+impl<'a> Standing<'a> {
+    pub(super) fn new(
+        core: &Arc<Core>,
+        wish: &Wish,
+        Place { names, is_all, queue: Queue { server, channel, patience }, limit }: Place,
+        watches: &'a [Watch],
+    ) -> Self {
+        let claim = Claim::queued(core, OneOrMany::One([names]), &wish.order);
+        let pushes = core.watchers().await_push(claim.hold().owner.value());
+        core.meter().note_attempt();
+        Self {
+            claim,
+            server,
+            channel,
+            limit,
+            is_fenced: wish.order.is_fenced,
+            is_all,
+            pushes,
+            watches,
+            state: WaiterState::Asking,
+            retry: wish.retry,
+            untold: 0,
+            patience,
+            is_first: false,
+            frees_at: None,
+            asked_at: clock::now(),
+            known: None,
+        }
+    }
+
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the owner leaves the queue, and what it was granted goes on to the
+    /// next one.
+    pub(super) async fn wait<F: Future<Output = ()>>(
+        mut self,
+        interrupted: impl Fn() -> F,
+    ) -> Stood {
+        let mut enters = true;
+        loop {
+            if !enters && !self.pay(&interrupted).await {
+                return Stood::Interrupted;
+            }
+            let action = match self.ask(enters, &interrupted).await {
+                Ok(action) => action,
+                Err(stood) => return self.end(stood),
+            };
+            enters = false;
+            let (mut action, mut token) = action;
+            while action == WaiterAction::Wait {
+                match self.listen(&interrupted).await {
+                    Heard::Push(pushed) => {
+                        self.pushes.forget();
+                        self.claim.hold().core.meter().note_woken();
+                        token = pushed;
+                        action = self.happens(WaiterEvent::Pushed);
+                    }
+                    Heard::Due => action = WaiterAction::Ask,
+                    Heard::LimitOver => return self.end(None),
+                    Heard::Interrupted => return Stood::Interrupted,
+                }
+            }
+            let is_token = Ballot::new(clock::wall_micros()).accepts(token, true);
+            match action {
+                WaiterAction::Hold { counts_from } if is_token => {
+                    return self.hold(counts_from, token);
+                }
+                WaiterAction::ComeBack => {
+                    self.claim.settle();
+                    return self.end(None);
+                }
+                // What names no token is no grant, whoever sent it: the server is asked again.
+                WaiterAction::Ask | WaiterAction::Wait | WaiterAction::Hold { .. } => {}
+            }
+        }
+    }
+
+    /// Waits out the pause of the retry policy since the last question, so that no server can have the
+    /// waiter ask faster; whether nothing interrupted that.
+    async fn pay<F: Future<Output = ()>>(&self, interrupted: impl Fn() -> F) -> bool {
+        let next = self.asked_at.after(self.retry.delay(0, clock::random_bits()));
+        let pause = self.limit.cap(next.since(clock::now()));
+        pause.is_zero() || matches!(race(interrupted(), sleep(pause)).await, First::Other(()))
+    }
+
+    fn happens(&mut self, event: WaiterEvent) -> WaiterAction {
+        self.state.happens(event, self.claim.hold().term, clock::now())
+    }
+
+    /// Puts a question, and judges the answer, or a push that comes before it.
+    async fn ask<F: Future<Output = ()>>(
+        &mut self,
+        enters: bool,
+        interrupted: impl Fn() -> F,
+    ) -> Result<(WaiterAction, u64), Option<Result<Round, ()>>> {
+        self.watches.iter().for_each(Watch::rearm);
+        self.asked_at = clock::now();
+        let asked = race(Box::pin(self.question(enters)), self.pushes.pushed());
+        let round = match race(asked, interrupted()).await {
+            First::Other(()) => return Err(Some(Err(()))),
+            First::One(First::Other(token)) => {
+                self.pushes.forget();
+                return Ok((self.happens(WaiterEvent::Pushed), token));
+            }
+            First::One(First::One(round)) => round,
+        };
+        let Some(Answered { answer, asked_at: Some(asked_at), .. }) =
+            round.answers.get(self.server).and_then(Option::as_ref)
+        else {
+            return Err(Some(Ok(round)));
+        };
+        let asked_at = *asked_at;
+        let (answer, token) = match answer {
+            Answer::Granted(token) => (QueueAnswer::Yours, token.unwrap_or(0)),
+            Answer::Held { waiting, .. } | Answer::Queued { waiting } => {
+                let frees_in = match answer {
+                    Answer::Held { holder, .. } => holder.remaining,
+                    _ => None,
+                };
+                self.is_first = *waiting == 0;
+                self.frees_at = frees_in.map(|frees_in| asked_at.after(frees_in));
+                (QueueAnswer::Waiting, 0)
+            }
+            Answer::NotOwned => (QueueAnswer::Gone, 0),
+            _ => return Err(Some(Ok(round))),
+        };
+        if answer == QueueAnswer::Waiting {
+            let hold = self.claim.hold();
+            hold.core.meter().note_contended(hold.name());
+            self.untold = if self.is_told() { 0 } else { self.untold.saturating_add(1) };
+            self.known = Some(round);
+        }
+        Ok((self.happens(WaiterEvent::Answered { answer, asked_at }), token))
+    }
+
+    /// Whether the server that answered last pushes to the channel of the entry, and tells of changes.
+    fn is_told(&self) -> bool {
+        let binding = self.claim.hold().binding(self.server);
+        let on = binding.connection().filter(|_| binding.is_watched());
+        on.is_some_and(|connection| self.channel.is_of(&connection))
+    }
+
+    /// Enters the queue of the lock, or says that the owner still waits there.
+    async fn question(&self, enters: bool) -> Round {
+        let hold = &**self.claim.hold();
+        let Hold { names, owner, term, .. } = hold;
+        let (ttl, life) = (hold.key_ms(), entry_life(*term).as_millis());
+        let life = Decimal::new(u64::try_from(life).unwrap_or(u64::MAX));
+        let queue = names[0].queue();
+        let how: &[u8] = if enters { b"enter" } else { b"beat" };
+        let mut parameters = Parameters::of_keys(b"3");
+        parameters.extend([names[0].lock(), names[0].fence(), &queue]);
+        parameters.extend([owner.value(), &ttl, how, self.channel.name(), &life]);
+        let question = Question {
+            commands: &[Command::Script(scripts::queue(), parameters.words())],
+            read: Answer::of_queue,
+            is_vote: true,
+            awaits: None,
+            owed_until: None,
+            whose: None,
+            apart: None,
+            limit: self.limit,
+        };
+        let mut round = Round::new(hold);
+        if self.limit.is_over() {
+            return round.cut();
+        }
+        let (asked_at, patience) = (clock::now(), self.limit.cap(self.patience));
+        let mut encoded = question.encoded(self.server);
+        let ask = Ask::begin(hold, self.server, &question, &mut encoded, Waker::noop());
+        let asked = timeout(patience, ask).await;
+        let is_cut = asked.is_err() && self.limit.is_over();
+        let answered = asked.unwrap_or_else(|_| Answered::late(asked_at, patience));
+        round.verdict = if answered.is_grant() { Verdict::Won } else { Verdict::Lost };
+        round.answers[self.server] = Some(answered);
+        Round { is_cut, ..round }
+    }
+
+    async fn listen<F: Future<Output = ()>>(&self, interrupted: impl Fn() -> F) -> Heard {
+        let now = clock::now();
+        let beat = beat(self.claim.hold().term);
+        // Who is told of nothing asks again and again.
+        let rest = match self.untold.checked_sub(1) {
+            Some(asked) => self.retry.delay(asked, clock::random_bits()).min(beat),
+            None => beat,
+        };
+        let due = self.asked_at.after(rest);
+        // A server may be late to tell of a key's end.
+        let due = self.frees_at.filter(|_| self.is_first).map_or(due, |frees_at| due.min(frees_at));
+        let ends_at = match self.limit {
+            Limit::At(end) => end.min(due),
+            _ => due,
+        };
+        let woken = race(self.pushes.pushed(), interrupted());
+        let stirred = async {
+            any(self.watches.iter().map(Watch::stirred)).await;
+            if !self.is_first && self.claim.hold().is_connected() {
+                std::future::pending::<()>().await;
+            }
+        };
+        let timer = race(sleep(ends_at.since(now)), stirred);
+        match race(woken, timer).await {
+            First::One(First::One(token)) => Heard::Push(token),
+            First::One(First::Other(())) => Heard::Interrupted,
+            First::Other(_) if self.limit.is_over() => Heard::LimitOver,
+            First::Other(First::One(())) => Heard::Due,
+            First::Other(First::Other(())) => {
+                self.claim.hold().core.meter().note_woken();
+                Heard::Due
+            }
+        }
+    }
+
+    fn hold(self, counts_from: Moment, token: u64) -> Stood {
+        let now = clock::now();
+        let hold = self.claim.hold().clone();
+        if !self.is_all {
+            let until = hold.term.deadline(counts_from);
+            return Stood::Turn(Turn { claim: self.claim, until });
+        }
+        let mut round = Round::new(&hold);
+        // No round trip is told: the push answered no question.
+        let answer = Answer::Granted(Some(token));
+        if let Some(answered) = round.answers.first_mut() {
+            *answered = Some(Answered { answer, asked_at: None, answered_at: now });
+        }
+        round.verdict = Verdict::Won;
+        {
+            let mut binding = hold.binding(0);
+            (binding.is_granted, binding.is_unanswered) = (true, false);
+        }
+        let token = self.is_fenced.then_some(token).filter(|token| *token != 0);
+        hold.begin(hold.term.deadline(counts_from), token, now);
+        Stood::Granted(Granted { claim: self.claim, round, asked_at: counts_from })
+    }
+
+    /// The end of a wait without the lock: by a round that failed, by something else that came, or by
+    /// the limit, with what is known.
+    fn end(self, ended: Option<Result<Round, ()>>) -> Stood {
+        let (hold, was_answered) = (self.claim.hold().clone(), self.known.is_some());
+        let round = match ended {
+            Some(Err(())) => return Stood::Interrupted,
+            Some(Ok(round)) => round,
+            None => {
+                let round = self.known.unwrap_or_else(|| Round::new(&hold));
+                // Of several servers, what one says of a holder hides that the others do not serve.
+                Round { is_cut: round.is_cut || !hold.core.is_single(), ..round }
+            }
+        };
+        let setback = match round.verdict {
+            Verdict::Pending => Setback::Failing,
+            _ => round.setback(hold.quorum()),
+        };
+        Stood::Refused(Refused { setback, round, hold }, was_answered)
+    }
+}

@@ -1,0 +1,119 @@
+//! Processes that wait for one another: each locker here stands for a process.
+
+use std::time::Duration;
+
+use leasehold::Locker;
+use leasehold_testing::{RedisServer, eventually, soon};
+use tokio::sync::mpsc;
+
+use super::{free, locker, scripts_run, take};
+
+fn queued(server: &RedisServer) -> usize {
+    let fields: usize = server.cli_text(&["HLEN", "{a}:queue"]).parse().unwrap();
+    (fields / 2).saturating_sub(1)
+}
+
+async fn lockers(server: &RedisServer, count: usize) -> Vec<Locker> {
+    let mut lockers = Vec::new();
+    for _ in 0..count {
+        lockers.push(locker(server).await);
+    }
+    lockers
+}
+
+/// All are told of each release elsewhere, and ask: with 64 of them that was 37 scripts a hand-over.
+#[tokio::test]
+async fn processes_are_served_in_order_at_the_same_price_however_many_they_are() {
+    for processes in [2, 8, 64] {
+        let server = RedisServer::start();
+        let holder = locker(&server).await;
+        let first = take(&holder, "a").await;
+        let (served, mut order) = mpsc::unbounded_channel();
+        for (number, locker) in lockers(&server, processes).await.into_iter().enumerate() {
+            let served = served.clone();
+            tokio::spawn(async move {
+                let guard = locker.lock("a").await.unwrap();
+                served.send((number, guard.fence())).unwrap();
+                guard.release().await.unwrap();
+                locker
+            });
+            eventually("it is in the queue", || queued(&server) == number + 1).await;
+        }
+        let mut last = first.fence();
+        let before = scripts_run(&server);
+        first.release().await.unwrap();
+        for number in 0..processes {
+            let (served, token) = soon("the next", order.recv()).await.unwrap();
+            assert_eq!(served, number);
+            assert!(token > last);
+            last = token;
+        }
+        eventually("it is free", || free(&server, "a")).await;
+        let commands = scripts_run(&server) - before;
+        // One release each, and the first's; a beat may be due meanwhile.
+        assert!(commands <= 2 * (processes as u64 + 1), "{commands} among {processes}");
+        assert_eq!(server.cli_text(&["EXISTS", "{a}:queue"]), "0", "nothing is left");
+    }
+}
+
+/// Each comes again at once: what a hand-over costs in the long run.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hand_over_costs_four_commands_at_most_where_all_come_again() {
+    for processes in [2, 8, 64_usize] {
+        let rounds = 400 / processes;
+        let server = RedisServer::start();
+        let lockers = lockers(&server, processes).await;
+        let before = scripts_run(&server);
+        let tasks: Vec<_> = lockers
+            .into_iter()
+            .map(|locker| {
+                tokio::spawn(async move {
+                    for _ in 0..rounds {
+                        let guard = locker.lock("a").await.unwrap();
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                        guard.release().await.unwrap();
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            soon("its end", task).await.unwrap();
+        }
+        let (commands, hands) = (scripts_run(&server) - before, (rounds * processes) as u64);
+        assert!(commands <= 4 * hands, "{commands} for {hands} hand-overs among {processes}");
+    }
+}
+
+/// A process that has died is passed over at once, and one that stands still after it was silent.
+#[tokio::test]
+async fn who_has_gone_is_passed_over() {
+    let server = RedisServer::start();
+    let holder = locker(&server).await;
+    let guard = take(&holder, "a").await;
+    let gone = locker(&server).await;
+    let request = gone.lock("a").into_future();
+    let waiting = tokio::spawn(request);
+    eventually("it is in the queue", || queued(&server) == 1).await;
+    let patient = locker(&server).await;
+    let patient = tokio::spawn(patient.lock("a").into_future());
+    eventually("so is the other", || queued(&server) == 2).await;
+    // Its connections end, and it does not come back before the release.
+    waiting.abort();
+    drop(gone);
+    guard.release().await.unwrap();
+    soon("the other is served", patient).await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// redis-py compares the whole value: it must be able to give back what others wait for.
+#[tokio::test]
+async fn another_librarys_lock_is_left_as_it_is_and_its_end_is_noticed() {
+    let server = RedisServer::start();
+    let token = "0123456789abcdef0123456789abcdef";
+    server.cli(&["SET", "a", token, "PX", "60000"]);
+    let waiter = locker(&server).await;
+    let waiting = tokio::spawn(waiter.lock("a").into_future());
+    eventually("it is in the queue", || queued(&server) == 1).await;
+    assert_eq!(server.cli_text(&["GET", "a"]), token);
+    server.cli(&["DEL", "a"]);
+    soon("it is served", waiting).await.unwrap().unwrap().release().await.unwrap();
+}
