@@ -38,6 +38,7 @@ async fn one_reply_out_of_place_grants_nothing_and_costs_one_connection() {
                     locks.insert(command.word(1), command.word(2));
                     Action::ok()
                 }
+                "HLEN" => Action::Reply(Frame::Integer(0)),
                 "INCRBY" => {
                     token += 1;
                     Action::Reply(Frame::Integer(token))
