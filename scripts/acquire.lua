@@ -28,11 +28,11 @@
 -- by '%.0f', because tostring would write 1.7e+15. The counter may be forgotten after seven idle
 -- days: proposals come from a clock that has moved on by then.
 --
--- A proposal that is more than a second above the counters is held against the server's own clock, so
--- that a client whose clock is far ahead cannot use up the tokens: who decides alone takes the clock in
--- the place of a proposal that is more than a second off, and who does not refuses what is more than a
--- second ahead. What servers led to is accepted: their counters may have been driven ahead before. TIME makes no difference to replicas:
--- servers before Redis 5 replicate scripts, and have to be asked for their effects.
+-- A proposal that is more than a second above the counters is held against the server's own clock, so that
+-- a client whose clock is far ahead cannot use up the tokens: who decides alone takes the clock in the
+-- place of a proposal that is more than a second off, and who does not refuses what is more than a second
+-- ahead. What servers led to is accepted: their counters may have been driven ahead before. TIME makes no
+-- difference to replicas: servers before Redis 5 replicate scripts, and have to be asked for their effects.
 --
 -- A counter of fewer digits than any clock has was lost, and begun anew by INCRBY, without an expiry
 -- (src/lock/direct.rs): who is refused gives it one, and who is granted sets it anew.

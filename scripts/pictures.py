@@ -76,13 +76,13 @@ def quorum():
 HAND_OVER = [
     ("waiter 1", "line", "joins the line: no command", True),
     ("waiter 2", "line", "joins the line: no command", True),
+    ("other", "server", "enters the queue", False),
     ("holder", "server", "release = acquire for waiter 1, instead of the holder", False),
     ("server", "waiter 1", "granted, with its token: one round trip", False),
     ("waiter 1", "server", "release = acquire for waiter 2", False),
     ("server", "waiter 2", "granted, with its token", False),
     ("waiter 2", "server", "release: nobody is in line", False),
-    ("server", "other", "push: the key has changed", True),
-    ("other", "server", "acquire, by one waiter of that process", False),
+    ("server", "other", "push: granted, with its token", True),
 ]
 
 

@@ -17,8 +17,8 @@
 --         new one.
 --
 -- An id is never used twice, so what is to be taken from one owner is taken once. Those who wait do so for
--- the new holder, and the byte 0 that says so (queue.lua) stays behind its value. Of numbers, of clocks and of the counter's expiry, what stands
--- at the head of acquire.lua holds here.
+-- the new holder, and the byte 0 that says so (queue.lua) stays behind its value. Of numbers, of clocks and
+-- of the counter's expiry, what stands at the head of acquire.lua holds here.
 
 local stamp = ARGV[6]
 local holder, mark = redis.call('GET', KEYS[1]), ''

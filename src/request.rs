@@ -235,7 +235,7 @@ impl<F: Fencing> LockRequest<F> {
     /// it acquires a free lock before its waiters do, as does the first try of an
     /// [unfenced](LockRequest::unfenced) request. A process that tries again and again can keep waiters
     /// from the lock for long. A fair request is refused instead ([`Error::is_contended`], with
-    /// [`Vote::Queued`](crate::Vote::Queued)). With several servers only one of them counts waiters:
+    /// [`Vote::Queued`](crate::Vote::Queued)). Of several servers only one has the queue:
     /// there fairness is a courtesy, which may fail.
     ///
     /// # Examples

@@ -56,10 +56,11 @@
 //! # Hand-over by queue and push
 //!
 //! [`queue`] searches what processes do that wait in a queue at one server, which hands the lock to the
-//! first of them by a push. Real there are `Term` and `WaiterState`. The adversary loses questions, answers and pushes, ends subscriptions, lets questions of an ended connection arrive at
-//! any later time, crashes processes, has waiters leave, has a client of another library take the lock,
-//! loses the counter, expires keys as early as the drift allows, and restarts the server without memory
-//! under the guard. What must hold:
+//! first of them by a push. Real there are `Term` and `WaiterState`. The adversary loses questions, answers
+//! and pushes, ends subscriptions, lets questions of an ended connection arrive at any later time, crashes
+//! processes, has waiters leave, has a client of another library take the lock, loses the counter, expires
+//! keys as early as the drift allows, and restarts the server without memory under the guard. What must
+//! hold:
 //!
 //! - A process that holds has the key, and no other process holds. (But for the first half after a
 //!   restart without memory: there the guard keeps the second half.)

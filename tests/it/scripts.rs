@@ -496,21 +496,21 @@ fn seize_takes_a_lock_from_anybody_or_from_one_owner_once() {
     assert_eq!(told(&seize(&server, "one", &token(1), "")), "granted", "it was free");
     assert_eq!(words(&seize(&server, "two", &token(2), &id("a")))[..2], ["held", "one"]);
     assert_eq!(get(&server, "k"), "one");
-    server.cli(&["SET", "{k}:waiters", "3"]);
+    server.cli(&["APPEND", "k", "\0"]);
     let ticket = format!("{}:label", id("a"));
     let seized = seize(&server, &ticket, &token(2), "");
     assert_eq!(words(&seized)[..3], ["seized", &token(2), "one"]);
     assert_eq!(told(&seize(&server, "two", &token(2), &id("a"))), "stale");
-    assert_eq!(get(&server, "k"), ticket);
+    assert_eq!(get(&server, "k"), format!("{ticket}\0"), "who waits does so for the new holder");
     let seized = seize(&server, "two", &token(3), &id("a"));
     assert_eq!(words(&seized)[..3], ["seized", &token(3), &ticket]);
+    assert_eq!(get(&server, "k"), "two\0");
     assert!(pttl(&server, "k") > 59_000 && pttl(&server, "{k}:fence") > 604_000_000);
     assert_eq!(told(&seize(&server, "two", &token(4), &id("a"))), "granted", "asked once more");
     assert_eq!(told(&seize(&server, "three", &token(5), &id("a"))), "held", "adopted once");
     assert_eq!(told(&seize(&server, "three", &token(60_000_000), "")), "ahead");
     server.cli(&["DEL", "k"]);
     assert_eq!(seize(&server, "three", &token(5), &id("a")), no());
-    assert_eq!(get(&server, "{k}:waiters"), "3", "they wait for whoever holds it");
     assert_eq!(get(&server, "{k}:fence"), token(4));
 }
 
