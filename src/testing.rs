@@ -37,9 +37,9 @@
 //! # Time
 //!
 //! From the first [`Server::new`] on, the clock of all lockers of the program is tokio's, and so is the
-//! servers'; also of lockers on real servers. Under `#[tokio::test(start_paused = true)]`, which needs tokio's feature `test-util`, time
-//! stands still while any task has work to do, and jumps to the next timer when none has. So a test that
-//! waits for a TTL waits for nothing in real time.
+//! servers'; also of lockers on real servers. Under `#[tokio::test(start_paused = true)]`, which needs
+//! tokio's feature `test-util`, time stands still while any task has work to do, and jumps to the next timer
+//! when none has. So a test that waits for a TTL waits for nothing in real time.
 //!
 //! - `tokio::time::sleep(d).await` lets `d` pass: leases are renewed meanwhile.
 //! - `tokio::time::advance(d).await` jumps, as if the whole program had been suspended for `d`: leases
@@ -54,7 +54,8 @@
 //! They carry out the commands and scripts of this crate as Redis 7.0 does, client tracking and expiry
 //! included; randomized tests of this crate compare them with a real one. A quorum of several
 //! ([`Server::several`]) has the restart guard, as always. A Cluster, Sentinels, replicas, TLS,
-//! passwords, eviction and `SCAN` (`Locker::list`) are not there. Use a real server for those, and to test the settings of your servers.
+//! passwords, eviction and `SCAN` (`Locker::list`) are not there. Use a real server for those, and to test
+//! the settings of your servers.
 //!
 //! # In your manifest
 //!

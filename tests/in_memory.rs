@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use leasehold::testing::{Process, Server};
-use leasehold::{Error, LockState, Locker, Loss, Outcome, Rate, Slot, Turn};
+use leasehold::{Error, LockState, Locker, Loss, Outcome, Progress, Rate, Slot, Turn};
 use leasehold_testing::{eventually, soon};
 use tokio::time::{Instant, advance, sleep, timeout};
 
@@ -337,6 +337,26 @@ async fn limits_slots_and_idempotency_keys_go_by_the_paused_clock() {
     assert_eq!(&receipt[..], b"receipt");
     sleep(HOUR + SECOND).await;
     let Outcome::Ran(_) = key.run(pay).await.unwrap() else { panic!("it is forgotten") };
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_at_a_latch_is_told_of_its_opening_without_a_timer() {
+    let server = Server::new();
+    let (ours, theirs) = (Process::new(), Process::new());
+    let locker = ours.locker(&server).await.unwrap();
+    let latch = locker.latch("ready", 2).unwrap();
+    let waiting = tokio::spawn({
+        let latch = theirs.locker(&server).await.unwrap().latch("ready", 2).unwrap();
+        async move { latch.wait(HOUR * 24).await }
+    });
+    assert_eq!(latch.count_down("one").await.unwrap(), Progress::Closed { left: 1 });
+    assert_eq!(latch.count_down("one").await.unwrap(), Progress::Closed { left: 1 });
+    sleep(HOUR).await;
+    assert!(!waiting.is_finished());
+    let before = Instant::now();
+    assert!(latch.count_down("two").await.unwrap().is_open());
+    assert!(waiting.await.unwrap().unwrap().is_open());
+    assert_eq!(Instant::now(), before);
 }
 
 #[tokio::test(start_paused = true)]

@@ -44,9 +44,9 @@ impl Locker {
     /// Watches who holds the lock `name`, without acquiring it and without a place in its line.
     ///
     /// Servers tell of changes, by client tracking (RESP3), on one more connection to each server, which
-    /// all watches of a locker and its clones share. A renewal costs a look: one script per server. Otherwise each server is
-    /// asked once when the TTL ends, and every 5 s. Where a server cannot tell of changes, it is asked as
-    /// [`Builder::retry`](crate::Builder::retry) says. Changes in quick succession may be seen as one:
+    /// all watches of a locker and its clones share. A renewal costs a look: one script per server.
+    /// Otherwise each server is asked once when the TTL ends, and every 5 s. Where a server cannot tell of
+    /// changes, it is asked as [`Builder::retry`](crate::Builder::retry) says. Changes in quick succession may be seen as one:
     /// a lock that changes its holder all the time is looked at once in a pause of that policy.
     ///
     /// Of several servers it counts what a quorum says: a lock that nobody has on a quorum is not held.

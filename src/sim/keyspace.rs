@@ -98,7 +98,9 @@ impl Keyspace {
         let reply = match (&*verb, arguments) {
             ("GET", [key]) => self.get(key),
             ("SET", [key, value, options @ ..]) => self.set(key, value, options),
-            ("DEL", [_, ..]) => Ok(count(arguments.iter().filter(|key| self.delete(key)).count())),
+            ("DEL" | "UNLINK", [_, ..]) => {
+                Ok(count(arguments.iter().filter(|key| self.delete(key)).count()))
+            }
             ("DELEX", [key, condition, value]) if condition.eq_ignore_ascii_case(b"IFEQ") => {
                 self.delete_if_equal(key, value)
             }
@@ -111,7 +113,9 @@ impl Keyspace {
             ("RPUSH", [key, ..]) => self.push(key, arguments.len() - 1),
             ("HGET", [key, field]) => self.field(key, field),
             ("HLEN", [key]) => self.fields(key),
-            ("HSET", [key, field, value]) => self.set_field(key, field, value),
+            ("HSET", [key, fields @ ..]) if !fields.is_empty() && fields.len() % 2 == 0 => {
+                self.set_fields(key, fields)
+            }
             ("HDEL", [key, fields @ ..]) if !fields.is_empty() => self.delete_fields(key, fields),
             ("APPEND", [key, more]) => self.append(key, more),
             ("PUBLISH", [channel, text]) => Ok(self.publish(channel, text)),
@@ -123,8 +127,9 @@ impl Keyspace {
                 Ok(Frame::Simple("OK".into()))
             }
             (
-                "GET" | "SET" | "DEL" | "DELEX" | "EXISTS" | "PTTL" | "PEXPIRE" | "INCRBY"
-                | "RPUSH" | "TIME" | "HGET" | "HLEN" | "HSET" | "HDEL" | "APPEND" | "PUBLISH",
+                "GET" | "SET" | "DEL" | "UNLINK" | "DELEX" | "EXISTS" | "PTTL" | "PEXPIRE"
+                | "INCRBY" | "RPUSH" | "TIME" | "HGET" | "HLEN" | "HSET" | "HDEL" | "APPEND"
+                | "PUBLISH",
                 _,
             ) => Err(format!(
                 "ERR wrong number of arguments for '{}' command",

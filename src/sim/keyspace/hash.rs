@@ -25,7 +25,8 @@ impl Keyspace {
         Ok(count(self.hash(key)?.map_or(0, BTreeMap::len)))
     }
 
-    pub(super) fn set_field(&mut self, key: &Bytes, field: &Bytes, value: &Bytes) -> Reply {
+    /// Sets fields, each of which is followed by its value.
+    pub(super) fn set_fields(&mut self, key: &Bytes, pairs: &[Bytes]) -> Reply {
         let expires_at = match self.live(key) {
             None => None,
             Some(Entry { value: Value::Hash(_), expires_at }) => *expires_at,
@@ -34,9 +35,12 @@ impl Keyspace {
         let fresh = || Entry { value: Value::Hash(BTreeMap::new()), expires_at };
         let entry = self.entries.entry(key.clone()).or_insert_with(fresh);
         let Value::Hash(fields) = &mut entry.value else { unreachable!("it is a hash") };
-        let is_new = fields.insert(field.clone(), value.clone()).is_none();
+        let pairs = pairs.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone()));
+        let added = pairs
+            .filter(|(field, value)| fields.insert(field.clone(), value.clone()).is_none())
+            .count();
         self.change(key);
-        Ok(count(usize::from(is_new)))
+        Ok(count(added))
     }
 
     pub(super) fn delete_fields(&mut self, key: &Bytes, gone: &[Bytes]) -> Reply {
