@@ -5,15 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_resp::Frame;
+use tokio::time::timeout;
 
 use super::facts::{ClockReading, Facts, Fields, Reading};
 use super::failover::NODE_TIMEOUT;
-use super::scratch::Scratch;
+use super::scratch::{Scratch, are_channels_denied, hearing};
 use crate::clock;
 use crate::net::connection::Connection;
 use crate::net::outcome::Failure;
 use crate::net::proof::Expected;
 use crate::net::refusal::ServerError;
+use crate::server::channel::Channel;
 
 /// Round trips that are measured: one that was disturbed does not mislead their median.
 const ROUND_TRIPS: usize = 5;
@@ -66,8 +68,21 @@ impl Questions<'_> {
             let replies = self.ask_together(connection, &commands).await?;
             facts.trials =
                 trials.iter().zip(&replies).map(|(trial, reply)| trial.judge(reply)).collect();
+            // Last, because a refusal ends the connection.
+            if facts.is_resp3 && !are_channels_denied(&facts.trials) {
+                facts.trials.push(hearing(self.is_hearing_refused(connection).await?));
+            }
         }
         Ok(())
+    }
+
+    async fn is_hearing_refused(&self, connection: &Arc<Connection>) -> Result<bool, Stopped> {
+        match timeout(self.within, Channel::subscribe(connection)).await {
+            Ok(Ok(_)) => Ok(false),
+            Ok(Err(Some(_))) => Ok(true),
+            Ok(Err(None)) => Err(Failure::Unknown(connection.fault()).to_string()),
+            Err(_) => Err("the server did not carry out SUBSCRIBE in time".to_owned()),
+        }
     }
 
     async fn ask_what_it_is(

@@ -209,10 +209,25 @@ fn rights(facts: &Facts, is_judged: bool, user: &str) -> Option<Finding> {
     let finding = if is_essential {
         Finding::error(Check::Rights, format!("the user {user} lacks {rights}"))
     } else {
-        let without = "waiters poll";
+        let without = without(&lacking);
         Finding::warning(Check::Rights, format!("the user {user} lacks {rights}: {without}"))
     };
     Some(finding.cured_by(format!("ACL SETUSER {user} {rights}")))
+}
+
+/// What is worse without these rights, none of which is essential.
+fn without(lacking: &[String]) -> String {
+    let mut worse: Vec<&str> = lacking
+        .iter()
+        .map(|right| match &**right {
+            "+incrby" => "each lock takes a script",
+            "+publish" | "+pubsub|numsub" => "waiters learn of a release by client tracking",
+            _ => "waiters poll",
+        })
+        .collect();
+    worse.sort_unstable();
+    worse.dedup();
+    worse.join("; ")
 }
 
 fn writes(facts: &Facts) -> Option<Finding> {

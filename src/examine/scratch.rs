@@ -20,6 +20,10 @@ const SCRIPT: &[u8] = b"return 1";
 /// No script has it.
 const NO_DIGEST: &[u8] = &[b'0'; 40];
 
+/// A channel that nobody hears, and the pattern that a user's right to it has.
+const CHANNEL: &[u8] = b"leasehold:doctor";
+const CHANNELS: &str = "&leasehold:*";
+
 /// The keys, and the patterns that a user's rights to them have.
 pub(crate) struct Scratch {
     names: Names,
@@ -94,7 +98,9 @@ impl Scratch {
             // Of the lock, which is no hash: so nothing is written.
             on(Need::Right, "+hset", of_lock, (b"HSET", lock), &[b"first", b"1"]),
             on(Need::Success, "+append", of_lock, (b"APPEND", lock), &[b""]),
-            trial(Need::Convenience, "+publish", "", &[b"PUBLISH", b"leasehold:doctor", b""]),
+            on(Need::Convenience, "+incrby", of_fence, (b"INCRBY", fence), &[b"1"]),
+            trial(Need::Convenience, "+publish", CHANNELS, &[b"PUBLISH", CHANNEL, b""]),
+            trial(Need::Convenience, "+pubsub|numsub", "", &[b"PUBSUB", b"NUMSUB", CHANNEL]),
             trial(Need::Success, "+echo", "", &[b"ECHO", b"1"]),
             trial(Need::Success, "+time", "", &[b"TIME"]),
             trial(Need::Success, "+script|load", "", &[b"SCRIPT", b"LOAD", SCRIPT]),
@@ -116,6 +122,20 @@ impl Scratch {
     }
 }
 
+/// Whether channels are denied to the user, whatever is to be done with them.
+pub(super) fn are_channels_denied(trials: &[Tried]) -> bool {
+    trials.iter().any(|tried| tried.outcome == TrialOutcome::Lacking(CHANNELS.to_owned()))
+}
+
+/// What became of hearing a channel, which is no [`Trial`]: a server replies to it only where it refuses.
+pub(super) fn hearing(is_refused: bool) -> Tried {
+    let outcome = match is_refused {
+        true => TrialOutcome::Lacking("+subscribe".to_owned()),
+        false => TrialOutcome::Allowed,
+    };
+    Tried { is_essential: false, outcome }
+}
+
 impl Trial<'_> {
     /// What the reply to it means.
     pub(super) fn judge(&self, reply: &Frame) -> Tried {
@@ -127,6 +147,9 @@ impl Trial<'_> {
         let outcome = match error.code() {
             Code::Permission if error.is_about_keys() && !self.pattern.is_empty() => {
                 TrialOutcome::Lacking(self.pattern.to_owned())
+            }
+            Code::Permission if error.is_about_channels() => {
+                TrialOutcome::Lacking(CHANNELS.to_owned())
             }
             Code::Permission => TrialOutcome::Lacking(self.right.to_owned()),
             // The rights were looked at before the key's place was.
@@ -188,6 +211,14 @@ mod tests {
         assert_eq!(outcome(trial(b"SET"), key), lacking("~app:*"));
         assert_eq!(outcome(trial(b"HGET"), key), lacking("~{app:*}:queue"));
         assert_eq!(outcome(trial(b"SCRIPT"), command), lacking("+script|load"));
+        let channel =
+            "NOPERM this user has no permissions to access one of the channels used as arguments";
+        assert_eq!(outcome(trial(b"PUBLISH"), command), lacking("+publish"));
+        assert_eq!(outcome(trial(b"PUBLISH"), channel), lacking("&leasehold:*"));
+        assert_eq!(
+            outcome(trial(b"PUBLISH"), "NOPERM No permissions to access a channel"),
+            lacking("&leasehold:*")
+        );
         assert!(!trial(b"CLIENT").judge(&Frame::Null).is_essential);
     }
 

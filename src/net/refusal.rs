@@ -83,6 +83,13 @@ impl ServerError {
         self.text().contains("access") && self.text().contains("key")
     }
 
+    /// Of an error about a right: whether it is one to a channel.
+    #[cfg(feature = "examine")]
+    #[must_use]
+    pub fn is_about_channels(&self) -> bool {
+        self.text().contains("access") && self.text().contains("channel")
+    }
+
     /// The same, where it is known what the user lacks.
     #[must_use]
     pub fn lacking(self, right: String) -> Self {

@@ -87,7 +87,9 @@ impl Channel {
     /// # Errors
     ///
     /// What the server has refused, it seems; none where the connection has ended otherwise.
-    async fn subscribe(connection: &Arc<Connection>) -> Result<Self, Option<ServerError>> {
+    pub(crate) async fn subscribe(
+        connection: &Arc<Connection>,
+    ) -> Result<Self, Option<ServerError>> {
         let name: Arc<str> =
             format!("{PREFIX}{:032x}", u128::from_ne_bytes(clock::random_id())).into();
         connection.send_unanswered(&[b"SUBSCRIBE", name.as_bytes()]).map_err(|_| None)?;

@@ -153,12 +153,14 @@ async fn each_missing_right_is_named_with_its_cure() {
     assert_eq!(unknown.severity, Severity::Note);
     assert!(unknown.cure.as_ref().unwrap().contains("+info|persistence"), "{unknown}");
     assert_eq!(wrong(&examination), []);
+    let optional =
+        ["+client|tracking", "+incrby", "+publish", "+pubsub|numsub", "+subscribe", "&leasehold:*"];
     for right in &all {
         let others: Vec<String> = all.iter().filter(|rule| *rule != right).cloned().collect();
         rights::grant(&server, &others);
         let examination = examine(&builder).await;
         let lacking = finding(&examination, 0, Check::Rights);
-        let is_optional = right == "+client|tracking";
+        let is_optional = optional.contains(&&**right);
         let severity = if is_optional { Severity::Warning } else { Severity::Error };
         assert_eq!(lacking.severity, severity, "{right}: {lacking}");
         assert_eq!(lacking.cure, Some(format!("ACL SETUSER worker {right}")), "{lacking}");

@@ -208,6 +208,7 @@ async fn looking_changes_nothing_and_asks_for_little_at_once() {
         "get",
         "getrange",
         "hello",
+        "hlen",
         "info",
         "ping",
         "pttl",
