@@ -23,6 +23,11 @@
 -- did not; then the lock is free, and a waiter finds that when it asks next.
 
 local stamp, predecessor = ARGV[#ARGV], ARGV[4] and ARGV[3]
+-- Nearly every release: of one lock, for which nobody waits.
+if #KEYS == 3 and ARGV[2] == '' and redis.pcall('GET', KEYS[1]) == ARGV[1] then
+  redis.call('DEL', KEYS[1])
+  return stamp
+end
 local reply = stamp
 
 -- Whether the lock is its: 1 where nobody waits, 2 where somebody does.

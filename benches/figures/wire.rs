@@ -66,14 +66,14 @@ fn without_comments(source: &str) -> String {
 pub struct Keys {
     lock: String,
     fence: String,
-    waiters: String,
+    queue: String,
 }
 
 impl Keys {
     /// Of a name without braces.
     pub fn of(name: &str) -> Self {
         let beside = |suffix| format!("{{{name}}}:{suffix}");
-        Self { lock: name.to_owned(), fence: beside("fence"), waiters: beside("waiters") }
+        Self { lock: name.to_owned(), fence: beside("fence"), queue: beside("queue") }
     }
 }
 
@@ -119,13 +119,12 @@ impl Pen {
                         b"3",
                         name,
                         keys.fence.as_bytes(),
-                        keys.waiters.as_bytes(),
+                        keys.queue.as_bytes(),
                         owner,
                         &ttl,
                         &token,
                         b"vote",
                         b"turn",
-                        b"",
                         STAMP.as_bytes(),
                     ],
                 );
