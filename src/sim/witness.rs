@@ -301,6 +301,10 @@ pub(crate) fn run(
                         // A lease that is handed over later counts from here.
                         history.questions.note_grant(held.clone(), number, stamp.by_client);
                     }
+                    if matches!(&reply, Frame::Array(items) if items[1..] == [Frame::Integer(0)]) {
+                        // What was handed to it has expired, and it is granted nothing any more.
+                        history.questions.note_freed(held.clone(), number);
+                    }
                 }
                 let mut breach =
                     |check| history.breach(check, format!("client {client}, {owner:?}"));
