@@ -129,6 +129,8 @@ pub(crate) struct Questions {
     pub(crate) left_late: BTreeSet<(Held, usize)>,
     /// Leases that were lost, and whose locks are left to expire.
     left: BTreeSet<Held>,
+    /// Who took over from an owner, and answers for what that one had.
+    successors: BTreeMap<Held, BTreeSet<Held>>,
     /// The connection on which each owner asked each server.
     links: BTreeMap<(Held, usize), u64>,
     /// The client of each owner that has waited in a queue.
@@ -224,9 +226,15 @@ impl Questions {
         self.left.extend(owners.map(|owner| (grant.0.clone(), owner.clone())));
     }
 
-    /// Whether that is so of a lock and an owner.
+    /// Whether that is so of a lock and an owner, or of the owner that answers for this one.
     pub(crate) fn is_left(&self, held: &Held) -> bool {
-        self.left.contains(held)
+        let mut answering = self.successors.get(held).into_iter().flatten();
+        self.left.contains(held) || answering.any(|successor| self.left.contains(successor))
+    }
+
+    /// The first of them took over from the other.
+    pub(crate) fn note_succeeds(&mut self, successor: &Held, predecessor: Held) {
+        self.successors.entry(predecessor).or_default().insert(successor.clone());
     }
 
     pub(crate) fn note_release(&mut self, held: Held, written: At) {

@@ -320,6 +320,7 @@ pub(crate) fn run(
                     let is_acquire = deed.what == What::Acquire && !deed.is_seizing;
                     let takes_over = if is_acquire { deed.argv.get(5..) } else { None };
                     for predecessor in takes_over.into_iter().flatten() {
+                        history.questions.note_succeeds(&held, of(predecessor));
                         history.questions.note_freed(of(predecessor), number);
                     }
                     let is_late = history.questions.note_let_in(held, number);

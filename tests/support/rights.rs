@@ -26,8 +26,9 @@ pub fn row(mode: &str) -> Vec<String> {
 
 /// The page's one line for everything on one server, or the README's.
 pub fn line(page: &str) -> Vec<String> {
-    let line =
-        page.lines().find_map(|line| line.split_once("ACL SETUSER locker reset on >SECRET "));
+    let line = page
+        .lines()
+        .find_map(|line| line.split_once("ACL SETUSER locker reset resetchannels on >SECRET "));
     let (_, rules) = line.expect("the page has the line");
     rules.trim_end_matches('`').split(' ').map(str::to_owned).collect()
 }
@@ -35,8 +36,10 @@ pub fn line(page: &str) -> Vec<String> {
 /// Makes `worker`, with the password `pw`, a user with these rules and no others.
 pub fn grant(server: &super::RedisServer, rules: &[String]) {
     let rules = rules.iter().map(String::as_str);
-    let command: Vec<&str> =
-        ["ACL", "SETUSER", "worker", "reset", "on", ">pw"].into_iter().chain(rules).collect();
+    let command: Vec<&str> = ["ACL", "SETUSER", "worker", "reset", "resetchannels", "on", ">pw"]
+        .into_iter()
+        .chain(rules)
+        .collect();
     assert_eq!(server.cli_text(&command), "OK");
 }
 
