@@ -165,10 +165,13 @@ impl Line {
     }
 }
 
+/// Words of a call of `acquire.lua` for one lock.
+const ACQUIRE_WORDS: usize = 12;
+
 fn reply(server: usize, words: &[Bytes], refuses: bool, keys: &mut Keys, out: &mut Vec<u8>) {
     let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
     let stamp = words.last().map(|word| String::from_utf8_lossy(word)).unwrap_or_default();
-    if let (b"EVALSHA", Some(token), 13) = (&words[0][..], words.get(8), words.len()) {
+    if let (b"EVALSHA", Some(token), ACQUIRE_WORDS) = (&words[0][..], words.get(8), words.len()) {
         keys.token = String::from_utf8_lossy(token).parse().expect("a token is a number");
     }
     let text = match &words[0][..] {
@@ -180,7 +183,7 @@ fn reply(server: usize, words: &[Bytes], refuses: bool, keys: &mut Keys, out: &m
             bulk(&recorded::with_each(&info, &changed))
         }
         b"SCRIPT" => bulk(&digest_of(&words[2])),
-        b"EVALSHA" if words.len() == 13 && refuses => format!(
+        b"EVALSHA" if words.len() == ACQUIRE_WORDS && refuses => format!(
             "*6\r\n$16\r\n{stamp}\r\n$4\r\nheld\r\n{}:5000\r\n$1\r\n0\r\n:0\r\n",
             bulk("0123456789abcdef0123456789abcdef")
         ),
@@ -193,6 +196,7 @@ fn reply(server: usize, words: &[Bytes], refuses: bool, keys: &mut Keys, out: &m
             Some(value) => bulk(&String::from_utf8_lossy(value)),
             None => "_\r\n".to_owned(),
         },
+        b"HLEN" => ":0\r\n".to_owned(),
         b"INCRBY" => {
             keys.token += 1;
             format!(":{}\r\n", keys.token)
