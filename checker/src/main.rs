@@ -20,6 +20,7 @@ mod faults;
 mod history;
 mod naive;
 mod ours;
+mod plan;
 #[path = "../../tests/soak/prng.rs"]
 #[allow(dead_code, reason = "the soak uses all of it")]
 mod prng;
@@ -33,7 +34,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use run::Plan;
+use plan::Plan;
 
 const USAGE: &str = "usage:
   leasehold-checker [--seconds S] [--seed N] [--servers N] [--permits N] [--faulty] [-- ADAPTER [ARGUMENT]...]

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use leasehold_testing::{FaultProxy, RedisServer};
 
@@ -10,22 +9,12 @@ use crate::adapter::Adapter;
 use crate::client::{Client, Stage};
 use crate::faults::Injector;
 use crate::history::Recorder;
+use crate::plan::Plan;
 use crate::prng::Prng;
 use crate::register::Register;
 use crate::verdict::Verdict;
 
 const CLIENTS: usize = 4;
-
-pub(crate) struct Plan {
-    /// The command of an adapter, to which the servers' URLs are added.
-    pub(crate) adapter: Vec<String>,
-    pub(crate) length: Duration,
-    pub(crate) seed: u64,
-    pub(crate) servers: usize,
-    /// How many may hold one lock at once.
-    pub(crate) permits: usize,
-    pub(crate) expects_faults: bool,
-}
 
 pub(crate) fn run(plan: &Plan) -> Verdict {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");

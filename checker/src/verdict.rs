@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::checks::{self, Violation};
 use crate::client::{STUCK, Stage};
 use crate::history::{At, Lease};
-use crate::run::Plan;
+use crate::plan::Plan;
 
 /// This many of each kind are shown.
 const SHOWN_MAX: usize = 1;
