@@ -63,8 +63,9 @@ local function hand_on(lock, fence, queue)
   end
   local token = math.max(counter + 1, time[1] * 1000000 + time[2])
   local now, unheard, gaps = time[1] * 1000 + math.floor(time[2] / 1000), 0, 0
+  local is_handed = false
   first, last = tonumber(first), tonumber(last)
-  while first <= last and unheard < 16 and gaps < 128 do
+  while not is_handed and first <= last and unheard < 16 and gaps < 128 do
     local ticket = string.format('%.0f', first)
     local entry = redis.call('HGET', queue, ticket)
     first = first + 1
@@ -85,14 +86,10 @@ local function hand_on(lock, fence, queue)
           if type(told) ~= 'number' then
             return false
           end
-          if first <= last then
-            redis.call('HSET', queue, 'first', string.format('%.0f', first))
-          else
-            redis.call('DEL', queue)
-          end
-          return true
+          is_handed = true
+        else
+          unheard = unheard + 1
         end
-        unheard = unheard + 1
       end
     else
       gaps = gaps + 1
@@ -103,7 +100,7 @@ local function hand_on(lock, fence, queue)
   else
     redis.call('DEL', queue)
   end
-  return false
+  return is_handed
 end
 
 for key = 1, #KEYS, 3 do
