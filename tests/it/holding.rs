@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use leasehold::{Event, Locker, Loss};
 use leasehold_resp::Frame;
-use leasehold_testing::{Cluster, Fleet, RedisServer, eventually, soon};
+#[cfg(feature = "cluster")]
+use leasehold_testing::Cluster;
+use leasehold_testing::{Fleet, RedisServer, eventually, soon};
 
 /// Renewed often; longer than a busy machine keeps a process waiting.
 const SHORT: Duration = Duration::from_millis(900);

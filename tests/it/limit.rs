@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use leasehold::{Allowance, Booking, Event, Limit, Locker, Primitive, Rate};
 use leasehold_resp::Frame;
-use leasehold_testing::{Cluster, Fleet, RedisServer, soon};
+#[cfg(feature = "cluster")]
+use leasehold_testing::Cluster;
+use leasehold_testing::{Fleet, RedisServer, soon};
 
 /// So long that nothing comes back while a test runs.
 const HOUR: Duration = Duration::from_secs(3600);

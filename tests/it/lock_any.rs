@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use leasehold::{ErrorKind, Guard, Locker};
-use leasehold_testing::{Cluster, Fleet, RedisServer, eventually, soon};
+#[cfg(feature = "cluster")]
+use leasehold_testing::Cluster;
+use leasehold_testing::{Fleet, RedisServer, eventually, soon};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 /// So long that no key is ever free because of it.

@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use leasehold::{Error, Event, Guard, Locker, Loss, Ticket};
-use leasehold_testing::{Fleet, RedisServer, eventually, ports, soon};
+#[cfg(feature = "inspect")]
+use leasehold_testing::ports;
+use leasehold_testing::{Fleet, RedisServer, eventually, soon};
 
 /// So long that no key is ever free because of it.
 const LONG: Duration = Duration::from_secs(3600);
@@ -111,6 +113,7 @@ async fn a_steal_is_told_once_and_one_of_a_free_lock_is_an_acquire() {
 }
 
 /// What reached too few servers takes nothing: the holder keeps its quorum.
+#[cfg(feature = "inspect")]
 #[tokio::test]
 async fn a_steal_that_reaches_a_minority_takes_nothing() {
     let fleet = Fleet::start(3);
