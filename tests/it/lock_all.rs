@@ -47,7 +47,7 @@ async fn one_that_another_holds_keeps_all_from_being_taken() {
     let server = RedisServer::start();
     let locker = locker(&server).await;
     let other = locker.lock("b").label("the other").await.unwrap();
-    let limit = Duration::from_millis(50);
+    let limit = Duration::from_millis(500);
     let error = locker.lock_all(["a", "b", "c"]).wait_at_most(limit).await.unwrap_err();
     assert!(error.is_contended() && error.is_timeout(), "{error}");
     assert!(error.to_string().contains("the other"), "{error}");

@@ -104,7 +104,7 @@ async fn an_unfenced_lock_names_its_holder() {
         let guard = soon("it is granted", one.lock(name).unfenced().into_future()).await.unwrap();
         let error = other.try_lock(name).unfenced().await.map(|_| ()).unwrap_err();
         assert!(error.is_contended() && error.report().holder().is_some(), "{error}");
-        let error = other.lock(name).unfenced().wait_at_most(Duration::from_millis(20)).await;
+        let error = other.lock(name).unfenced().wait_at_most(Duration::from_millis(200)).await;
         let error = error.map(|_| ()).unwrap_err();
         assert!(error.is_timeout() && error.report().holder().is_some(), "{error}");
         guard.release().await.unwrap();
@@ -157,7 +157,7 @@ async fn locks_of_one_slot_are_taken_together_or_not_at_all() {
     assert!(is_free());
 
     let last_one = soon("one", other.lock(names[2]).into_future()).await.unwrap();
-    let error = one.lock_all(names).wait_at_most(Duration::from_millis(50)).await;
+    let error = one.lock_all(names).wait_at_most(Duration::from_millis(500)).await;
     let error = error.map(|_: Guard| ()).unwrap_err();
     assert!(error.is_contended(), "{error}");
     eventually("nothing is left behind", || !is_there(&cluster, [from, to], names[0])).await;
