@@ -71,12 +71,24 @@
 //! Not covered there: the bound on entries that one release passes over, a relay within a process,
 //! several servers, a Cluster, a failover.
 //!
+//! # Registers
+//!
+//! [`register`] searches values that several servers agree on: the result of a request, which is written once,
+//! and the last slot of a job, which rises. There is no time in it and no lease. Real is `Reading`; the two
+//! scripts are copied by hand. The adversary has each attempt propose any token, also the same as another's,
+//! has it act on any q of the promises made to it, and end at any step; it delivers any message at any later
+//! time or never; and it makes servers forget everything. What must hold while at most k servers forget:
+//!
+//! - Whoever is told the result is told the same one, and it is the work of an attempt.
+//! - No attempt begins its work under a larger token than the one under which a result was decided.
+//! - A slot is claimed once, and no slot is claimed by an attempt that began after a later one was claimed.
+//!
 //! # Bounds
 //!
 //! Two clients with one to three attempts each and up to two extensions; a TTL of 2, 3 or 5 ticks;
 //! N of 1 to 5. Time is kept as ages, which stop at the TTL, so that a run may be of any length.
 //! In fencing: up to four attempts, tokens of 1 to 4 proposed in any order, up to two proposals of
-//! one attempt. `losses` counts servers over a whole run, not within one lease.
+//! one attempt. In registers: up to three attempts, tokens of 1 to 4. `losses` counts servers over a whole run, not within one lease.
 //!
 //! # What makes it small
 //!
@@ -109,5 +121,6 @@ mod fence;
 mod lease;
 mod queue;
 mod redis;
+mod register;
 mod tests;
 mod world;

@@ -5,6 +5,7 @@ mod fencing;
 mod handover;
 mod mutants;
 mod queue;
+mod register;
 mod repair;
 
 use std::time::Duration;

@@ -1,0 +1,70 @@
+//! Registers over several servers, with no clock to lean on.
+
+use super::super::register::{Bounds, Registering, Rule};
+use super::{finds, finds_nothing};
+
+const THREE: Bounds = Bounds { quorum: 2, attempts: 3, tokens: 3, losses: 0, slots: None };
+const TWO_RESULTS: &str = "two results are told";
+const ABOVE: &str = "an attempt works above the token of a decided result";
+const TWICE: &str = "a slot is claimed twice";
+
+#[test]
+fn one_result_is_told_and_nobody_works_above_it() {
+    finds_nothing("register of 3", &Registering::<3>::new(THREE, Rule::Right), 58_700);
+    let bounds = Bounds { tokens: 4, ..THREE };
+    finds_nothing(
+        "register of 3, more tokens",
+        &Registering::<3>::new(bounds, Rule::Right),
+        201_000,
+    );
+    let bounds = Bounds { quorum: 3, tokens: 2, ..THREE };
+    finds_nothing("register of 5", &Registering::<5>::new(bounds, Rule::Right), 91_000);
+}
+
+#[test]
+fn as_many_servers_forget_as_the_quorum_tolerates() {
+    let bounds = Bounds { quorum: 3, losses: 1, attempts: 2, ..THREE };
+    finds_nothing("register of 3 of 4, k=1", &Registering::<4>::new(bounds, Rule::Right), 21_000);
+    let bounds = Bounds { quorum: 4, losses: 2, attempts: 2, ..THREE };
+    finds_nothing("register of 4 of 5, k=2", &Registering::<5>::new(bounds, Rule::Right), 155_000);
+    let bounds = Bounds { quorum: 4, losses: 3, attempts: 2, ..THREE };
+    finds("register of 4 of 5, k+1", &Registering::<5>::new(bounds, Rule::Right), ABOVE);
+    let bounds = Bounds { losses: 1, ..THREE };
+    finds("register of 3, k+1", &Registering::<3>::new(bounds, Rule::Right), ABOVE);
+}
+
+#[test]
+fn a_slot_is_claimed_once_and_never_behind_a_later_one() {
+    for slots in [[1, 1, 1], [1, 1, 2], [2, 1, 2]] {
+        let bounds = Bounds { slots: Some(slots), ..THREE };
+        finds_nothing("slots of 3", &Registering::<3>::new(bounds, Rule::Right), 107_000);
+    }
+    let bounds = Bounds { slots: Some([1, 1, 0]), attempts: 2, quorum: 4, losses: 2, ..THREE };
+    finds_nothing("slots of 4 of 5, k=2", &Registering::<5>::new(bounds, Rule::Right), 169_000);
+    let bounds = Bounds { losses: 3, ..bounds };
+    finds("slots of 4 of 5, k+1", &Registering::<5>::new(bounds, Rule::Right), TWICE);
+}
+
+#[test]
+fn each_broken_rule_is_found() {
+    let rules = [
+        (Rule::IgnoresAccepted, ABOVE),
+        (Rule::TakesTheLowest, TWO_RESULTS),
+        (Rule::TellsAMinoritys, TWO_RESULTS),
+        (Rule::TellsAtOnce, TWO_RESULTS),
+        (Rule::AcceptsBelow, ABOVE),
+        (Rule::ForgetsThePromise, ABOVE),
+        (Rule::OneTooFew, ABOVE),
+    ];
+    for (rule, breach) in rules {
+        finds(&format!("{rule:?}"), &Registering::<3>::new(THREE, rule), breach);
+    }
+}
+
+#[test]
+fn each_broken_rule_claims_a_slot_twice() {
+    for rule in [Rule::IgnoresAccepted, Rule::AcceptsBelow, Rule::ForgetsThePromise] {
+        let bounds = Bounds { slots: Some([1, 1, 1]), ..THREE };
+        finds(&format!("{rule:?} of slots"), &Registering::<3>::new(bounds, rule), TWICE);
+    }
+}

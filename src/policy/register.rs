@@ -1,0 +1,100 @@
+//! A register that several servers agree on, without a clock.
+//!
+//! The rules (`scripts/promise.lua`, `scripts/accept.lua`):
+//!
+//! 1. An attempt proposes a token, as for a fenced lock. A server *promises* it only if it is above all
+//!    tokens that the server has promised, and says what it has *accepted*: a value, and under which token.
+//! 2. An attempt that has q promises looks at what these servers had accepted ([`Reading`]). If that is
+//!    nothing, it does its work, and the result is its value. Otherwise its value is the one with the highest
+//!    token.
+//! 3. A server accepts a value under a token only while it has promised no larger token.
+//! 4. A value is *decided* once q servers have accepted it under one token. Only then is anybody told.
+//!
+//! *Claim.* All decided values are the same. *Proof.* Let v be decided under t, and u be the smallest token
+//! above t under which another value was accepted. The attempt with u has q promises, so one of its servers, s,
+//! is among those that accepted v under t. Server s did so before it promised u, by rule 3, and said so, or
+//! named a value with a token between t and u. By rule 2 the attempt with u took the value with the highest
+//! token that it saw, which is at least t and below u: so it is v, by the choice of u. ∎
+//!
+//! So also, once a value is decided under t, no attempt with a larger token begins its work.
+//!
+//! Nothing in it speaks of clocks or leases. As with the ballot ([`super::Ballot`]), quorums share k + 1
+//! servers, so k of them may forget. A server that forgot accepts nothing before it has promised something.
+//!
+//! The value may also be one that changes, as a counter does: whoever has q promises writes the next value in
+//! the place of the present one. Then each value follows from the one before it, and no two follow from the same
+//! one. `policy/model/register.rs` searches both.
+
+use super::{Quorum, Verdict};
+
+/// What the servers that have promised a token had accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading<V> {
+    /// Nothing: there is no decided value.
+    Nothing,
+    /// This, which may have been decided, or not: it has to be accepted under the new token before anybody is
+    /// told.
+    Open(V),
+    /// This is decided.
+    Decided(V),
+}
+
+impl<V> Reading<V> {
+    /// What it is, of servers each of which accepted nothing, or a value under a token. None as long as too few
+    /// have promised.
+    pub(crate) fn of(
+        quorum: Quorum,
+        promised: impl IntoIterator<Item = Option<(u64, V)>>,
+    ) -> Option<Self> {
+        let (mut promises, mut with_highest) = (0, 0);
+        let mut highest: Option<(u64, V)> = None;
+        for accepted in promised {
+            promises += 1;
+            let Some((token, value)) = accepted else { continue };
+            let top = highest.as_ref().map_or(0, |(token, _)| *token);
+            if token > top {
+                (highest, with_highest) = (Some((token, value)), 1);
+            } else if token == top {
+                with_highest += 1;
+            }
+        }
+        if quorum.verdict(promises, 0) != Verdict::Won {
+            return None;
+        }
+        Some(match highest {
+            None => Self::Nothing,
+            Some((_, value)) if quorum.verdict(with_highest, 0) == Verdict::Won => {
+                Self::Decided(value)
+            }
+            Some((_, value)) => Self::Open(value),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(accepted: &[Option<(u64, char)>]) -> Option<Reading<char>> {
+        Reading::of(Quorum::new(5, Some(3)).unwrap(), accepted.iter().copied())
+    }
+
+    #[test]
+    fn too_few_promises_say_nothing() {
+        assert_eq!(read(&[]), None);
+        assert_eq!(read(&[Some((1, 'a')), Some((1, 'a'))]), None);
+    }
+
+    #[test]
+    fn the_value_with_the_highest_token_counts_and_a_quorum_of_it_is_decided() {
+        assert_eq!(read(&[None; 3]), Some(Reading::Nothing));
+        let old = Some((1, 'a'));
+        let new = Some((2, 'b'));
+        assert_eq!(read(&[None, old, None]), Some(Reading::Open('a')));
+        assert_eq!(read(&[old, old, new]), Some(Reading::Open('b')));
+        assert_eq!(read(&[new, old, old]), Some(Reading::Open('b')));
+        assert_eq!(read(&[old, old, old]), Some(Reading::Decided('a')));
+        assert_eq!(read(&[old, old, old, new]), Some(Reading::Open('b')));
+        assert_eq!(read(&[new, old, new, new]), Some(Reading::Decided('b')));
+    }
+}
