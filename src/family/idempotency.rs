@@ -1,5 +1,5 @@
 //! A request that is carried out once for its key, and answered with its result from then on
-//! (`scripts/begin.lua` says how).
+//! (`scripts/begin.lua` says how; of several servers, `agreement.rs`).
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -7,7 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use leasehold_resp::{Decimal, Frame};
 
-use super::site::Site;
+use super::agreement::{Agreement, PROPOSALS_MAX, Proposed, Value};
+use super::site::{Failures, Site};
 use super::stint::Stint;
 use crate::clock;
 use crate::error::Error;
@@ -16,7 +17,7 @@ use crate::lock::errand::Purpose;
 use crate::lock::fencing::FencingToken;
 use crate::lock::names::{Key, Names};
 use crate::lock::owner::{Mark, Owner};
-use crate::policy::{Moment, Term, Units};
+use crate::policy::{Moment, Reading, Term, Units};
 use crate::server::script::Script;
 use crate::stats::Primitive;
 
@@ -30,6 +31,8 @@ const RESULT_BYTES_MAX: usize = 32 * 1024;
 const KEEP_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// Longer than most requests take, and not longer than a client waits that was cut off.
 const TTL: Duration = Duration::from_secs(10);
+/// When to ask again where others finish the result, one after the other.
+const BUSY: Duration = Duration::from_millis(200);
 
 /// A request under an idempotency key, by [`Locker::idempotent`](crate::Locker::idempotent).
 #[must_use = "the request is carried out only if it is run"]
@@ -88,7 +91,6 @@ impl Idempotent {
         keep: Duration,
     ) -> Result<Self, Error> {
         let site = Site::new(engine, names, Primitive::Idempotency);
-        site.admit_one_server("no result is agreed on")?;
         if fingerprint.len() > FINGERPRINT_BYTES_MAX {
             let (most, len) = (FINGERPRINT_BYTES_MAX, fingerprint.len());
             let what =
@@ -171,7 +173,10 @@ impl Idempotent {
             Said::Running(left) => return Ok(Outcome::Running { left }),
             Said::Other => return Ok(Outcome::Other),
         };
-        let mut stint = Stint::begun(&self.site, &key, &owner, (self.term, self.keep), asked_at);
+        let mut stint = match self.agreement(&owner, &key) {
+            Some(agreement) => Stint::promised(agreement, attempt.fence.get(), self.term, asked_at),
+            None => Stint::begun(&self.site, &key, &owner, (self.term, self.keep), asked_at),
+        };
         let result: Bytes = match stint.carry(work(&attempt)).await? {
             Ok(result) => result.into(),
             Err(error) => {
@@ -189,35 +194,86 @@ impl Idempotent {
         Ok(Outcome::Ran(result))
     }
 
-    /// What the server says, as soon as nobody else carries the request out or the wait is over; and when it
-    /// was asked.
+    /// How several servers are asked.
+    fn agreement<'a>(&'a self, owner: &'a Owner, key: &'a Key) -> Option<Agreement<'a>> {
+        let Self { site, fingerprint, keep, term, .. } = self;
+        let ttl_ms = term.ttl_ms();
+        let agreement = Agreement { site, key, owner, fingerprint, ttl_ms, keep: *keep };
+        (site.servers() > 1).then_some(agreement)
+    }
+
+    /// What is said, as soon as nobody else carries the request out or the wait is over; and when servers
+    /// were asked.
     async fn begin(&self, owner: &Owner, key: &Key) -> Result<(Said, Moment), Error> {
         let began_at = clock::now();
         let until = began_at.after(self.wait);
-        let (ttl, keep) = (Decimal::new(self.term.ttl_ms()), self.keep.as_millis().to_string());
-        let parameters = [b"1", &**key, owner.value(), &self.fingerprint, &ttl, keep.as_bytes()];
         let mut vigil = (!self.wait.is_zero()).then(|| self.site.vigil(key));
         let purpose = if vigil.is_some() { Purpose::Watch } else { Purpose::Act };
         loop {
             if let Some(vigil) = &vigil {
                 vigil.rearm();
             }
-            let asked_at = clock::now();
-            let said = self.site.ask_twice(purpose, &SCRIPT, &parameters, Said::read).await;
+            let said = match self.agreement(owner, key) {
+                Some(agreement) => agree(agreement, purpose).await,
+                None => self.ask(purpose, owner, key).await,
+            };
             let left = until.since(clock::now());
             match (&said, &mut vigil) {
-                (Ok(Said::Running(lease)), Some(vigil)) if !left.is_zero() => {
+                (Ok((Said::Running(lease), _)), Some(vigil)) if !left.is_zero() => {
                     let rested = vigil.rest(left.min(*lease)).await;
                     rested.map_err(|closed| self.site.shut_down(closed))?;
                 }
                 _ => {
-                    self.site.note(outcome_of(said.as_ref().ok()), began_at);
-                    let said = said.map_err(|reason| self.site.unserved([(0, reason)]))?;
-                    return Ok((said, asked_at));
+                    self.site.note(outcome_of(said.as_ref().ok().map(|(said, _)| said)), began_at);
+                    return said.map_err(|failures| self.site.unserved(failures));
                 }
             }
         }
     }
+
+    /// What the one server says.
+    async fn ask(
+        &self,
+        purpose: Purpose,
+        owner: &Owner,
+        key: &Key,
+    ) -> Result<(Said, Moment), Failures> {
+        let (ttl, keep) = (Decimal::new(self.term.ttl_ms()), self.keep.as_millis().to_string());
+        let parameters = [b"1", &**key, owner.value(), &self.fingerprint, &ttl, keep.as_bytes()];
+        let asked_at = clock::now();
+        let said = self.site.ask_twice(purpose, &SCRIPT, &parameters, Said::read).await;
+        said.map(|said| (said, asked_at)).map_err(|reason| vec![(0, reason)])
+    }
+}
+
+/// What several servers have agreed on. A result of which that is not certain is finished before it is told.
+async fn agree(agreement: Agreement<'_>, purpose: Purpose) -> Result<(Said, Moment), Failures> {
+    for _ in 0..PROPOSALS_MAX {
+        let promised = match agreement.propose(purpose).await? {
+            Proposed::Promised(promised) => promised,
+            Proposed::Running { is_other: true, .. } => return Ok((Said::Other, clock::now())),
+            Proposed::Running { left, .. } => return Ok((Said::Running(left), clock::now())),
+        };
+        let token = promised.token;
+        let value = match promised.reading {
+            Reading::Nothing => {
+                let fence = FencingToken::new(token);
+                let attempt = Attempt { number: promised.starts, fence };
+                return Ok((Said::Started(attempt), promised.asked_at));
+            }
+            Reading::Decided(value) => Some(value),
+            Reading::Open(Value { fingerprint, text }) => {
+                let is_finished = agreement.accept(token, "finish", &fingerprint, &text).await?;
+                is_finished.then_some(Value { fingerprint, text })
+            }
+        };
+        if let Some(value) = value {
+            let is_other = value.fingerprint != agreement.fingerprint;
+            let said = if is_other { Said::Other } else { Said::Done(value.text) };
+            return Ok((said, promised.asked_at));
+        }
+    }
+    Ok((Said::Running(BUSY), clock::now()))
 }
 
 fn outcome_of(said: Option<&Said>) -> &'static str {

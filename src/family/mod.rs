@@ -5,12 +5,14 @@
 //! first called, and nothing is registered anywhere: a program that does not use a primitive does not have
 //! its code.
 
+mod agreement;
 pub(crate) mod idempotency;
 pub(crate) mod latch;
 pub(crate) mod limit;
 pub(crate) mod once;
 pub(crate) mod rate;
 mod site;
+mod slots;
 mod stint;
 #[cfg(test)]
 mod tests;

@@ -1,20 +1,23 @@
 //! A scheduled job that every process asks to run, and one of them does (`scripts/once.lua` says how).
 //!
 //! At most once, a claim is all that there is: nothing is held while the job runs, and nothing after it. At
-//! least once, the run has a lease, and a slot whose lease ended before its run did is claimed again.
+//! least once, the run has a lease, and a slot whose lease ended before its run did is claimed again. Several
+//! servers agree on the last slot (`slots.rs`).
 
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leasehold_resp::{Decimal, Frame};
 
+use super::agreement::Agreement;
 use super::site::Site;
+use super::slots::{self, Claim, Schedule};
 use super::stint::Stint;
 use crate::clock;
 use crate::error::Error;
 use crate::lock::engine::Engine;
 use crate::lock::errand::Purpose;
-use crate::lock::names::Names;
+use crate::lock::names::{Key, Names};
 use crate::lock::owner::{Mark, Owner};
 use crate::policy::{Term, Units};
 use crate::server::script::Script;
@@ -62,6 +65,16 @@ impl Slot {
         Self(When::Every(period))
     }
 
+    /// As several servers agree on it; of a slot that has its arguments.
+    fn schedule(self) -> Schedule {
+        match self.0 {
+            When::At(time) => {
+                Schedule::At(whole_ms(time.duration_since(UNIX_EPOCH).unwrap_or_default()))
+            }
+            When::Every(period) => Schedule::Every(whole_ms(period)),
+        }
+    }
+
     /// As the script has it: the slot, or nothing, and the period.
     fn arguments(self) -> Result<(String, String), String> {
         match self.0 {
@@ -85,7 +98,8 @@ impl Slot {
 #[must_use = "the job runs only if it is asked to"]
 pub struct Once {
     site: Site,
-    slot: (String, String),
+    slot: Slot,
+    arguments: (String, String),
     /// Of the run's lease, where an unfinished slot is run again.
     term: Option<Term>,
 }
@@ -145,9 +159,8 @@ enum Said {
 impl Once {
     pub(crate) fn new(engine: Arc<Engine>, names: Names, slot: Slot) -> Result<Self, Error> {
         let site = Site::new(engine, names, Primitive::Once);
-        site.admit_one_server("no claim of a slot is agreed on")?;
-        let slot = slot.arguments().map_err(|what| site.misuse(what))?;
-        Ok(Self { site, slot, term: None })
+        let arguments = slot.arguments().map_err(|what| site.misuse(what))?;
+        Ok(Self { site, slot, arguments, term: None })
     }
 
     /// Has the slot run again, by the next caller, if its run does not finish: because it fails, its process
@@ -157,8 +170,9 @@ impl Once {
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`] for a TTL below 10 ms or above 24 h.
+    /// [`Error::is_misuse`] for a TTL below 10 ms or above 24 h, and with several servers.
     pub fn at_least_once(mut self, ttl: Duration) -> Result<Self, Error> {
+        self.site.admit_one_server("whether a run has finished is not agreed on")?;
         self.term = Some(self.site.term(ttl)?);
         Ok(self)
     }
@@ -204,7 +218,11 @@ impl Once {
         self.site.admit()?;
         let (owner, key) = (Owner::fresh(Mark::default()), self.site.key(SUFFIX));
         let asked_at = clock::now();
-        let (run, next_in) = match self.claim(&owner).await? {
+        let claimed = match self.site.servers() {
+            1 => self.claim(&owner).await?,
+            _ => self.claim_together(&owner, &key).await?,
+        };
+        let (run, next_in) = match claimed {
             Said::Claimed { run, next_in } => (run, next_in),
             Said::Refused(turn) => return Ok(turn.without_output()),
         };
@@ -227,19 +245,35 @@ impl Once {
     async fn claim(&self, owner: &Owner) -> Result<Said, Error> {
         let (asked_at, key) = (clock::now(), self.site.key(SUFFIX));
         let ttl = Decimal::new(self.term.map_or(0, Term::ttl_ms));
-        let (slot, period) = (self.slot.0.as_bytes(), self.slot.1.as_bytes());
+        let (slot, period) = (self.arguments.0.as_bytes(), self.arguments.1.as_bytes());
         let parameters = [b"1", &*key, owner.value(), slot, period, &*ttl];
         // Its own claim says the same to a second delivery.
         let said = self.site.ask_twice(Purpose::Act, &SCRIPT, &parameters, Said::read).await;
-        let outcome = match &said {
-            Ok(Said::Claimed { .. }) => "claimed",
-            Ok(Said::Refused(Turn::Running { .. })) => "running",
-            Ok(Said::Refused(Turn::Early { .. })) => "early",
-            Ok(Said::Refused(_)) => "taken",
-            Err(_) => "failed",
-        };
-        self.site.note(outcome, asked_at);
+        self.site.note(outcome_of(said.as_ref().ok()), asked_at);
         said.map_err(|reason| self.site.unserved([(0, reason)]))
+    }
+
+    async fn claim_together(&self, owner: &Owner, key: &Key) -> Result<Said, Error> {
+        let asked_at = clock::now();
+        let (site, keep) = (&self.site, OPEN_FOR);
+        let agreement = Agreement { site, key, owner, fingerprint: b"", ttl_ms: 0, keep };
+        let claimed = slots::claim(agreement, self.slot.schedule(), whole_ms(OPEN_FOR)).await;
+        let said = match claimed {
+            Ok(claim) => claim.and_then(Said::of).ok_or_else(|| self.site.contended()),
+            Err(failures) => Err(self.site.unserved(failures)),
+        };
+        self.site.note(outcome_of(said.as_ref().ok()), asked_at);
+        said
+    }
+}
+
+fn outcome_of(said: Option<&Said>) -> &'static str {
+    match said {
+        Some(Said::Claimed { .. }) => "claimed",
+        Some(Said::Refused(Turn::Running { .. })) => "running",
+        Some(Said::Refused(Turn::Early { .. })) => "early",
+        Some(Said::Refused(_)) => "taken",
+        None => "failed",
     }
 }
 
@@ -255,6 +289,24 @@ impl Turn<()> {
 }
 
 impl Said {
+    /// What several servers have agreed on.
+    fn of(claim: Claim) -> Option<Self> {
+        let time = |ms| UNIX_EPOCH.checked_add(Duration::from_millis(ms));
+        let next_in = |ms: Option<u64>| ms.map(Duration::from_millis);
+        Some(match claim {
+            Claim::Claimed { slot, next_in: ms } => {
+                let run = Run { slot: time(slot)?, attempt: 1, unfinished: None };
+                Self::Claimed { run, next_in: next_in(ms) }
+            }
+            Claim::Taken { last, next_in: ms } => {
+                Self::Refused(Turn::Taken { last: last.and_then(time), next_in: next_in(ms) })
+            }
+            Claim::Early { due_in } => {
+                Self::Refused(Turn::Early { due_in: Duration::from_millis(due_in) })
+            }
+        })
+    }
+
     /// The reply of `once.lua`.
     fn read(reply: &Frame) -> Option<Self> {
         let Frame::Array(items) = reply else { return None };
@@ -280,6 +332,11 @@ impl Said {
             _ => return None,
         })
     }
+}
+
+/// In whole milliseconds.
+fn whole_ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn millis(number: i64) -> Option<Duration> {

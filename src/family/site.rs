@@ -1,23 +1,30 @@
 //! Where one primitive of one name is kept, and how its servers are asked.
 
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use leasehold_resp::Frame;
+use tokio::time::sleep;
 
 use super::vigil::{Closed, Vigil};
 use crate::clock;
 use crate::error::{Error, Kind, Report, ServerReport, Vote};
 use crate::lock::answer::Reason;
 use crate::lock::ask::note;
+use crate::lock::core::patience;
 use crate::lock::engine::Engine;
 use crate::lock::errand::{Errand, Purpose};
 use crate::lock::names::{Key, Names};
-use crate::policy::{Loss, Moment, Term};
+use crate::policy::{Loss, Moment, Quorum, Term};
 use crate::server::command::Command;
 use crate::server::place::Place;
 use crate::server::script::Script;
 use crate::stats::Primitive;
+
+/// Servers that gave no usable answer, and why not.
+pub(super) type Failures = Vec<(usize, Reason)>;
 
 /// See the module's documentation.
 #[derive(Clone)]
@@ -35,6 +42,11 @@ impl Site {
     /// How many servers there are.
     pub(super) fn servers(&self) -> usize {
         self.engine.places().len()
+    }
+
+    /// How many of them have to agree.
+    pub(super) fn quorum(&self) -> Quorum {
+        self.engine.quorum()
     }
 
     /// The locker was shut down.
@@ -91,7 +103,47 @@ impl Site {
         }
     }
 
-    /// Somebody who waits for this key to change, at the one server.
+    /// What `read` makes of the replies of all servers, asked together: of those that had replied once
+    /// `is_over` was content with what was said (none for a failure), and a moment after.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Site::ask`].
+    pub(super) async fn ask_all<T>(
+        &self,
+        purpose: Purpose,
+        script: &Script,
+        parameters: &[&[u8]],
+        read: fn(&Frame) -> Option<T>,
+        is_over: impl Fn(&mut dyn Iterator<Item = Option<&T>>) -> bool,
+    ) -> Vec<(usize, Result<T, Reason>)> {
+        let asked_at = clock::now();
+        let ask = |server| Box::pin(self.ask(server, purpose, script, parameters, read));
+        let mut asked: Vec<_> = (0..self.servers()).map(|server| (ask(server), None)).collect();
+        let mut grace = None;
+        poll_fn(|context| {
+            for (question, answer) in asked.iter_mut().filter(|(_, answer)| answer.is_none()) {
+                if let Poll::Ready(answered) = question.as_mut().poll(context) {
+                    *answer = Some(answered);
+                }
+            }
+            if asked.iter().all(|(_, answer)| answer.is_some()) {
+                return Poll::Ready(());
+            }
+            let answers = asked.iter().filter_map(|(_, answer)| answer.as_ref());
+            if !is_over(&mut answers.map(|answer| answer.as_ref().ok())) {
+                return Poll::Pending;
+            }
+            // What comes a little later is heard too: one more has the value, and its breaker closes.
+            let rest = || Box::pin(sleep(patience(clock::now().since(asked_at))));
+            grace.get_or_insert_with(rest).as_mut().poll(context)
+        })
+        .await;
+        let answers = asked.into_iter().enumerate();
+        answers.filter_map(|(server, (_, answer))| Some((server, answer?))).collect()
+    }
+
+    /// Somebody who waits for this key to change.
     pub(super) fn vigil(&self, key: &Key) -> Vigil {
         Vigil::new(Arc::clone(&self.engine), key, self.engine.places()[0].slot(self.names.lock()))
     }
@@ -146,6 +198,16 @@ impl Site {
     /// Too little is left of the lease of what was started.
     pub(super) fn too_late(&self) -> Error {
         self.error(Kind::TooLate, Report::default())
+    }
+
+    /// Others were in the way for too long.
+    pub(super) fn contended(&self) -> Error {
+        self.error(Kind::Contended { waited: None }, Report::default())
+    }
+
+    /// The lease of what was started is another's now, or nobody's.
+    pub(super) fn gone(&self) -> Error {
+        self.lost(if self.servers() == 1 { Loss::Gone } else { Loss::NoQuorum })
     }
 
     /// The lease of what was started has ended.

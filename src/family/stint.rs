@@ -1,5 +1,5 @@
 //! Work under a lease that is a part of what it is done for: `scripts/settle.lua` extends, finishes and
-//! gives up what another script has started.
+//! gives up what another script has started; of several servers, `scripts/accept.lua`.
 //!
 //! The lease is renewed in the caller's task, beside the work. Its end is counted as that of a lock's lease:
 //! from before the question was sent, less drift (safety rule 2).
@@ -9,13 +9,13 @@ use std::pin::pin;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use leasehold_resp::{Decimal, Frame};
+use leasehold_resp::Decimal;
 use tokio::time::{sleep, timeout};
 
-use super::site::Site;
+use super::agreement::{Agreement, is_accepted};
+use super::site::{Failures, Site};
 use crate::clock;
 use crate::error::Error;
-use crate::lock::answer::Reason;
 use crate::lock::errand::Purpose;
 use crate::lock::names::Key;
 use crate::lock::owner::Owner;
@@ -34,6 +34,8 @@ pub(super) struct Stint<'a> {
     term: Term,
     /// For how long the key is kept.
     keep: Duration,
+    /// How several servers are asked, and the token that they promised.
+    agreement: Option<(Agreement<'a>, u64)>,
     /// When it was last asked for, and when its lease ends for us.
     asked_at: Moment,
     deadline: Moment,
@@ -48,7 +50,20 @@ impl<'a> Stint<'a> {
         (term, keep): (Term, Duration),
         asked_at: Moment,
     ) -> Self {
-        Self { site, key, owner, term, keep, asked_at, deadline: term.deadline(asked_at) }
+        let (agreement, deadline) = (None, term.deadline(asked_at));
+        Self { site, key, owner, term, keep, agreement, asked_at, deadline }
+    }
+
+    /// What several servers have promised under a token.
+    pub(super) fn promised(
+        agreement: Agreement<'a>,
+        token: u64,
+        term: Term,
+        asked_at: Moment,
+    ) -> Self {
+        let Agreement { site, key, owner, keep, .. } = agreement;
+        let begun = Self::begun(site, key, owner, (term, keep), asked_at);
+        Self { agreement: Some((agreement, token)), ..begun }
     }
 
     /// What the work comes to, with the lease renewed meanwhile.
@@ -83,7 +98,7 @@ impl<'a> Stint<'a> {
                     self.deadline = self.term.deadline(asked_at);
                     (next, failed) = (renew_at(asked_at, self.term.ttl()), 0);
                 }
-                First::Other(Ok(Ok(false))) => return Err(self.site.lost(Loss::Gone)),
+                First::Other(Ok(Ok(false))) => return Err(self.site.gone()),
                 First::Other(_) => {
                     let (now, random) = (clock::now(), clock::random_bits());
                     let again = retry_at(now, failed, self.term.ttl(), self.deadline, random);
@@ -104,15 +119,15 @@ impl<'a> Stint<'a> {
     pub(super) async fn finish(&self, result: &[u8]) -> Result<(), Error> {
         let mut failed = 0;
         loop {
-            let reason = match self.settle("finish", result).await {
+            let failures = match self.settle("finish", result).await {
                 Ok(true) => return Ok(()),
-                Ok(false) => return Err(self.site.lost(Loss::Gone)),
-                Err(reason) => reason,
+                Ok(false) => return Err(self.site.gone()),
+                Err(failures) => failures,
             };
             let (now, random) = (clock::now(), clock::random_bits());
             match retry_at(now, failed, self.term.ttl(), self.deadline, random) {
                 Some(again) => sleep(again.since(now)).await,
-                None => return Err(self.site.unserved([(0, reason)])),
+                None => return Err(self.site.unserved(failures)),
             }
             failed += 1;
         }
@@ -124,37 +139,15 @@ impl<'a> Stint<'a> {
     }
 
     /// Whether it was still its owner's.
-    async fn settle(&self, how: &str, result: &[u8]) -> Result<bool, Reason> {
+    async fn settle(&self, how: &str, result: &[u8]) -> Result<bool, Failures> {
+        if let Some((agreement, token)) = &self.agreement {
+            return agreement.accept(*token, how, agreement.fingerprint, result).await;
+        }
         let ttl = Decimal::new(self.term.ttl_ms());
         let keep = Decimal::new(u64::try_from(self.keep.as_millis()).unwrap_or(u64::MAX));
         let owner = self.owner.value();
         let parameters = [b"1", &**self.key, owner, how.as_bytes(), &ttl, &keep, result];
-        self.site.ask(0, Purpose::Act, &SETTLE, &parameters, is_settled).await
-    }
-}
-
-/// The reply of `settle.lua`.
-fn is_settled(reply: &Frame) -> Option<bool> {
-    match reply {
-        Frame::Integer(_stamp) => Some(true),
-        Frame::Array(items) if items.get(1..)? == [Frame::Integer(0)] => Some(false),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn replies_are_read_as_the_scripts_head_says() {
-        let stamp = || Frame::Bulk("8123456789012345".into());
-        assert_eq!(is_settled(&Frame::Integer(8_123_456_789_012_345)), Some(true));
-        assert_eq!(is_settled(&Frame::Array(vec![stamp(), Frame::Integer(0)])), Some(false));
-        let strange = [vec![], vec![stamp()], vec![stamp(), Frame::Integer(1)]];
-        for items in strange {
-            assert_eq!(is_settled(&Frame::Array(items)), None);
-        }
-        assert_eq!(is_settled(&Frame::Null), None);
+        let settled = self.site.ask(0, Purpose::Act, &SETTLE, &parameters, is_accepted).await;
+        settled.map_err(|reason| vec![(0, reason)])
     }
 }

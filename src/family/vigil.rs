@@ -9,7 +9,7 @@ use crate::clock;
 use crate::lock::engine::Engine;
 use crate::lock::names::Key;
 use crate::lock::race::{First, race};
-use crate::policy::Backoff;
+use crate::policy::{Backoff, Verdict};
 use crate::server::watch::Watch;
 
 /// Between two questions where the server does not tell of changes.
@@ -44,9 +44,10 @@ impl Vigil {
 
     /// Rests until the key is worth reading again, for at most `longest`.
     pub(super) async fn rest(&mut self, longest: Duration) -> Result<(), Closed> {
-        let node = self.engine.places()[0].node(self.slot);
+        let watching = self.engine.places().iter().map(|place| place.node(self.slot));
+        let watching = watching.filter(|node| node.is_watching(node.watch_lane())).count();
         let told = async {
-            if node.is_watching(node.watch_lane()) {
+            if self.engine.quorum().verdict(watching, 0) == Verdict::Won {
                 race(self.watch.stirred(), sleep(longest.min(TOLD))).await;
             } else {
                 let pause = UNTOLD.delay(self.rested, clock::random_bits());

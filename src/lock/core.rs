@@ -245,7 +245,7 @@ impl Core {
 
 /// How long a server is waited for whose answer the servers together could do without, where the
 /// slowest of the others took `round_trip`.
-pub(super) fn patience(round_trip: Duration) -> Duration {
+pub(crate) fn patience(round_trip: Duration) -> Duration {
     round_trip * SLOW_ROUND_TRIPS + SLOW_FLOOR
 }
 

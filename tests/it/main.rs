@@ -33,6 +33,7 @@ mod once;
 mod order;
 mod redlock;
 mod redlock_faults;
+mod register;
 mod renewal;
 mod repair;
 mod replicas;

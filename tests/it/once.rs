@@ -156,7 +156,7 @@ async fn what_cannot_be_is_refused() {
     let fleet = Fleet::start(3);
     let builder = Locker::builder().nodes(fleet.urls()).restart_guard(false);
     let several = soon("it connects", builder.connect()).await.unwrap();
-    let error = several.once("a", due()).unwrap_err();
+    let error = several.once("a", due()).unwrap().at_least_once(HOUR).unwrap_err();
     assert!(error.is_misuse() && error.to_string().contains("among 3 servers"), "{error}");
     let server = RedisServer::start();
     let locker = connect(&server).await;

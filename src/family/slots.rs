@@ -1,0 +1,161 @@
+//! The last slot of a job, as several servers agree on it: a value that rises, each claim in the place of the one
+//! before it. The value is the slot in milliseconds since 1970, and who claimed it.
+
+use bytes::Bytes;
+
+use super::agreement::{Agreement, PROPOSALS_MAX, Promised, Proposed, Value};
+use super::site::Failures;
+use crate::lock::errand::Purpose;
+use crate::policy::Reading;
+
+/// Which slots there are, in milliseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Schedule {
+    At(u64),
+    /// The latest one of a grid.
+    Every(u64),
+}
+
+/// What came of a claim; times are in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Claim {
+    Claimed { slot: u64, next_in: Option<u64> },
+    Taken { last: Option<u64>, next_in: Option<u64> },
+    Early { due_in: u64 },
+}
+
+impl Schedule {
+    /// The slot at this time, and in what time the grid has its next one.
+    fn slot_at(self, now: u64) -> (u64, Option<u64>) {
+        match self {
+            Self::At(slot) => (slot, None),
+            Self::Every(period) => (now - now % period, Some(period - now % period)),
+        }
+    }
+}
+
+/// What is to be done about an answer of servers.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    Say(Claim),
+    /// Have this value accepted, and then say so.
+    Write(Bytes, Claim),
+}
+
+/// Claims a slot that is due by the clocks of a quorum, unless it or a later one was claimed before; none where
+/// others are in the way again and again. A slot that is `open_for` old is not claimed.
+///
+/// # Errors
+///
+/// Why too few servers answer: the slot may be claimed.
+pub(super) async fn claim(
+    agreement: Agreement<'_>,
+    schedule: Schedule,
+    open_for: u64,
+) -> Result<Option<Claim>, Failures> {
+    for _ in 0..PROPOSALS_MAX {
+        let Proposed::Promised(promised) = agreement.propose(Purpose::Act).await? else { break };
+        let token = promised.token;
+        match next(promised, agreement.owner.value(), schedule, open_for) {
+            Next::Say(claim) => return Ok(Some(claim)),
+            Next::Write(text, claim) => {
+                if agreement.accept(token, "finish", b"", &text).await? {
+                    return Ok(Some(claim));
+                }
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn next(promised: Promised, owner: &[u8], schedule: Schedule, open_for: u64) -> Next {
+    let now = promised.clock_ms;
+    let (slot, next_in) = schedule.slot_at(now);
+    let (kept, is_open) = match promised.reading {
+        Reading::Nothing => (None, false),
+        Reading::Open(Value { text, .. }) => (Some(text), true),
+        Reading::Decided(Value { text, .. }) => (Some(text), false),
+    };
+    let (last, is_own) = kept.as_ref().map_or((None, false), |text| {
+        let mut words = text.splitn(2, |byte| *byte == b' ');
+        let last = words.next().and_then(|slot| std::str::from_utf8(slot).ok()?.parse().ok());
+        (last, words.next() == Some(owner))
+    });
+    let claim = match last {
+        // Its answer was lost, and somebody else may have finished it.
+        Some(slot) if is_own => Claim::Claimed { slot, next_in },
+        _ if slot > now => Claim::Early { due_in: slot - now },
+        _ if last.is_some_and(|last| slot <= last) || slot.saturating_add(open_for) <= now => {
+            Claim::Taken { last, next_in }
+        }
+        _ => {
+            let text = [slot.to_string().as_bytes(), b" ", owner].concat();
+            return Next::Write(text.into(), Claim::Claimed { slot, next_in });
+        }
+    };
+    match kept {
+        // It may be somebody's claim: it is finished before anybody is told of it.
+        Some(text) if is_open => Next::Write(text, claim),
+        _ => Next::Say(claim),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+
+    const NOW: u64 = 1_763_700_000_123;
+    const WEEK: u64 = 7 * 86_400_000;
+
+    fn value(text: &str) -> Value {
+        Value { fingerprint: Bytes::new(), text: Bytes::copy_from_slice(text.as_bytes()) }
+    }
+
+    fn after(reading: Reading<Value>, schedule: Schedule) -> Next {
+        let promised =
+            Promised { token: 1, reading, starts: 1, clock_ms: NOW, asked_at: clock::now() };
+        next(promised, b"me", schedule, WEEK)
+    }
+
+    #[test]
+    fn the_first_and_every_later_slot_is_claimed_once_it_is_due() {
+        let claimed = |slot| Claim::Claimed { slot, next_in: None };
+        let write = |text: &'static str, claim| Next::Write(Bytes::from(text), claim);
+        let at = Schedule::At(NOW);
+        let own = || write("1763700000123 me", claimed(NOW));
+        assert_eq!(after(Reading::Nothing, at), own());
+        assert_eq!(after(Reading::Decided(value("1763700000122 you")), at), own());
+        assert_eq!(after(Reading::Open(value("1763700000122 you")), at), own());
+        let early = Next::Say(Claim::Early { due_in: 1 });
+        assert_eq!(after(Reading::Nothing, Schedule::At(NOW + 1)), early);
+        let grid = Claim::Claimed { slot: NOW - 123, next_in: Some(877) };
+        let expected = write("1763700000000 me", grid);
+        assert_eq!(after(Reading::Nothing, Schedule::Every(1000)), expected);
+    }
+
+    #[test]
+    fn a_slot_that_may_have_been_claimed_is_not_claimed_again() {
+        let taken = |last| Claim::Taken { last, next_in: None };
+        let at = Schedule::At(NOW);
+        for last in ["1763700000123 you", "1763700000124 you"] {
+            let number = last.split_once(' ').unwrap().0.parse().ok();
+            let said = Next::Say(taken(number));
+            assert_eq!(after(Reading::Decided(value(last)), at), said);
+            let finished = Next::Write(Bytes::from(last), taken(number));
+            assert_eq!(after(Reading::Open(value(last)), at), finished);
+        }
+        let old = after(Reading::Nothing, Schedule::At(NOW - WEEK));
+        assert_eq!(old, Next::Say(taken(None)));
+    }
+
+    #[test]
+    fn a_claim_of_ones_own_whose_answer_was_lost_is_found_again() {
+        let own = "1763700000100 me";
+        let claimed = Claim::Claimed { slot: NOW - 23, next_in: None };
+        let at = Schedule::At(NOW);
+        assert_eq!(after(Reading::Decided(value(own)), at), Next::Say(claimed));
+        let finished = Next::Write(Bytes::from(own), claimed);
+        assert_eq!(after(Reading::Open(value(own)), at), finished);
+    }
+}

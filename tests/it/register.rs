@@ -1,0 +1,326 @@
+//! What several independent servers agree on: results of requests and slots of jobs, while servers are frozen,
+//! restarted without their memory, or cut off.
+
+#![allow(clippy::disallowed_methods, reason = "slots are by the wall clock")]
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use leasehold::{Attempt, Idempotent, Locker, Outcome, Run, Slot, Turn};
+use leasehold_resp::Frame;
+use leasehold_testing::{Fleet, RedisServer, eventually, soon};
+
+const DAY: Duration = Duration::from_secs(86_400);
+/// So long that no lease ends while a test runs.
+const HOUR: Duration = Duration::from_secs(3600);
+const SHORT: Duration = Duration::from_millis(300);
+const KEY: &str = "{payment:7}:idempotent";
+
+async fn connect(fleet: &Fleet, quorum: usize) -> Locker {
+    let builder = Locker::builder().nodes(fleet.urls()).quorum(quorum).restart_guard(false);
+    soon("it connects", builder.connect()).await.unwrap()
+}
+
+fn payment(locker: &Locker) -> Idempotent {
+    locker.idempotent("payment:7", "digest", DAY).unwrap()
+}
+
+async fn pay(request: &Idempotent, with: &'static str) -> Outcome<()> {
+    soon("an answer", request.run(async |_| Ok::<_, ()>(with))).await.unwrap()
+}
+
+/// On how many servers the receipt is kept.
+fn kept(fleet: &Fleet) -> usize {
+    fleet.iter().filter(|server| value(server).is_some_and(|it| it.ends_with("receipt"))).count()
+}
+
+fn value(server: &RedisServer) -> Option<String> {
+    match server.cli(&["GET", KEY]) {
+        Frame::Bulk(text) => Some(String::from_utf8(text.to_vec()).unwrap()),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn a_request_is_carried_out_once_and_every_quorum_knows_its_result() {
+    for (servers, quorum) in [(3, 2), (5, 3), (5, 4)] {
+        let fleet = Fleet::start(servers);
+        let (one, other) = (connect(&fleet, quorum).await, connect(&fleet, quorum).await);
+        assert_eq!(pay(&payment(&one), "receipt").await, Outcome::Ran("receipt".into()));
+        for locker in [&one, &other] {
+            assert_eq!(pay(&payment(locker), "twice").await, Outcome::Done("receipt".into()));
+        }
+        let another = one.idempotent("payment:7", "another digest", DAY).unwrap();
+        assert_eq!(pay(&another, "no").await, Outcome::Other);
+        assert!(kept(&fleet) >= quorum);
+        for server in fleet.iter() {
+            let Frame::Integer(left) = server.cli(&["PTTL", KEY]) else { panic!() };
+            assert!(left > 0 && Duration::from_millis(left.unsigned_abs()) <= DAY);
+            assert_eq!(server.cli(&["DBSIZE"]), Frame::Integer(1));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_failure_lets_the_next_one_try_under_a_higher_token() {
+    let fleet = Fleet::start(3);
+    let request = payment(&connect(&fleet, 2).await);
+    let (mut fence, mut number) = (None, 0);
+    for _ in 0..3 {
+        let attempt = async |attempt: &Attempt| {
+            assert!(attempt.number > number);
+            number = attempt.number;
+            assert!(Some(attempt.fence) > fence.replace(attempt.fence));
+            Err::<Vec<u8>, _>("declined")
+        };
+        assert_eq!(request.run(attempt).await.unwrap(), Outcome::Failed("declined"));
+    }
+    assert_eq!(pay(&request, "receipt").await, Outcome::Ran("receipt".into()));
+}
+
+#[tokio::test]
+async fn a_frozen_server_is_not_waited_for_and_one_that_is_empty_learns_the_result_again() {
+    let mut fleet = Fleet::start(3);
+    let (one, other) = (connect(&fleet, 2).await, connect(&fleet, 2).await);
+    fleet[0].stop();
+    assert_eq!(pay(&payment(&one), "receipt").await, Outcome::Ran("receipt".into()));
+    assert_eq!(pay(&payment(&other), "twice").await, Outcome::Done("receipt".into()));
+    fleet[0].cont();
+    // Two of three know it. A reader without one of them finishes it on the third.
+    fleet[1].kill();
+    eventually("it answers again", || fleet[0].cli_text(&["PING"]) == "PONG").await;
+    let fresh = connect(&fleet, 2).await;
+    let done = async {
+        loop {
+            match fresh
+                .idempotent("payment:7", "digest", DAY)
+                .unwrap()
+                .run(async |_| Ok::<_, ()>("twice"))
+                .await
+            {
+                Ok(Outcome::Done(result)) => return result,
+                Ok(outcome) => panic!("{outcome:?}"),
+                Err(error) => assert!(error.is_no_quorum(), "{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    assert_eq!(soon("the result", done).await, "receipt");
+    assert_eq!(kept_on(&fleet, &[0, 2]), 2);
+    // The one that restarts has forgotten it; the two others have it.
+    fleet[1].restart();
+    fleet[2].stop();
+    let again = async {
+        loop {
+            match payment(&fresh).run(async |_| Ok::<_, ()>("twice")).await {
+                Ok(Outcome::Done(result)) => return result,
+                Ok(outcome) => panic!("{outcome:?}"),
+                Err(error) => assert!(error.is_no_quorum(), "{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    assert_eq!(soon("the result", again).await, "receipt");
+    assert_eq!(kept_on(&fleet, &[0, 1]), 2);
+    fleet[2].cont();
+}
+
+fn kept_on(fleet: &Fleet, servers: &[usize]) -> usize {
+    let has = |server: &&usize| value(&fleet[**server]).is_some_and(|it| it.ends_with("receipt"));
+    servers.iter().filter(has).count()
+}
+
+/// With four of five, two may forget: k = 2.
+#[tokio::test]
+async fn as_many_servers_may_forget_as_the_quorum_tolerates() {
+    let fleet = Fleet::start(5);
+    let (one, other) = (connect(&fleet, 4).await, connect(&fleet, 4).await);
+    assert_eq!(pay(&payment(&one), "receipt").await, Outcome::Ran("receipt".into()));
+    for forgetful in [[0, 1], [2, 3], [4, 0]] {
+        for server in forgetful {
+            fleet[server].cli(&["FLUSHALL"]);
+        }
+        assert_eq!(pay(&payment(&other), "twice").await, Outcome::Done("receipt".into()));
+        assert!(kept(&fleet) >= 4, "whoever reads it has it kept by a quorum again");
+    }
+}
+
+#[tokio::test]
+async fn callers_at_the_same_time_wait_for_the_one_that_does_it() {
+    let fleet = Fleet::start(3);
+    let done = Arc::new(AtomicU32::new(0));
+    let mut callers = Vec::new();
+    for _ in 0..6 {
+        let (locker, done) = (connect(&fleet, 2).await, Arc::clone(&done));
+        callers.push(tokio::spawn(async move {
+            let request = payment(&locker).wait_at_most(DAY);
+            let work = async |_: &Attempt| {
+                done.fetch_add(1, Relaxed);
+                tokio::time::sleep(SHORT).await;
+                Ok::<_, ()>("receipt")
+            };
+            request.run(work).await.unwrap()
+        }));
+    }
+    for caller in callers {
+        let outcome = soon("its answer", caller).await.unwrap();
+        let (Outcome::Ran(result) | Outcome::Done(result)) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(result, "receipt");
+    }
+    assert_eq!(done.load(Relaxed), 1);
+}
+
+#[tokio::test]
+async fn what_a_minority_has_accepted_is_finished_before_it_is_told() {
+    let fleet = Fleet::start(3);
+    let (one, other) = (connect(&fleet, 2).await, connect(&fleet, 2).await);
+    let request = payment(&one).ttl(SHORT).unwrap();
+    let mut lone = None;
+    let cut_off = request.run(async |attempt| {
+        // As if the result had reached one server, and then this process had ended.
+        lone = Some(attempt.fence);
+        Ok::<_, ()>("receipt")
+    });
+    assert_eq!(soon("its end", cut_off).await.unwrap(), Outcome::Ran("receipt".into()));
+    for server in fleet.iter().skip(1) {
+        server.cli(&["DEL", KEY]);
+    }
+    fleet[2].stop();
+    assert_eq!(pay(&payment(&other), "twice").await, Outcome::Done("receipt".into()));
+    assert_eq!(kept_on(&fleet, &[0, 1]), 2);
+    fleet[2].cont();
+}
+
+#[tokio::test]
+async fn an_attempt_that_is_cut_off_is_repeated_after_its_ttl_and_its_late_result_is_refused() {
+    let fleet = Fleet::start(3);
+    let (one, other) = (connect(&fleet, 2).await, connect(&fleet, 2).await);
+    let request = payment(&one).ttl(HOUR).unwrap();
+    let error = request
+        .run(async |_| {
+            let running = pay(&payment(&other), "too early").await;
+            assert!(matches!(running, Outcome::Running { left } if left <= HOUR), "{running:?}");
+            let unlike = other.idempotent("payment:7", "another digest", DAY).unwrap();
+            assert_eq!(pay(&unlike, "no").await, Outcome::Other);
+            // As if this process had been paused until its lease was over.
+            for server in fleet.iter() {
+                let value = value(server).unwrap();
+                let mut words: Vec<&str> = value.split(' ').collect();
+                words[2] = "1";
+                server.cli(&["SET", KEY, &words.join(" "), "PX", "3600000"]);
+            }
+            assert_eq!(pay(&payment(&other), "receipt").await, Outcome::Ran("receipt".into()));
+            Ok::<_, ()>("late")
+        })
+        .await
+        .unwrap_err();
+    assert!(error.is_lost(), "{error}");
+    assert_eq!(pay(&request, "twice").await, Outcome::Done("receipt".into()));
+}
+
+#[tokio::test]
+async fn without_a_quorum_nothing_is_begun_and_the_error_names_the_servers() {
+    let mut fleet = Fleet::start(3);
+    let locker = connect(&fleet, 2).await;
+    (0..2).for_each(|server| fleet[server].kill());
+    let request = payment(&locker);
+    let run = request.run(async |_| -> Result<Vec<u8>, ()> { panic!("it is begun") });
+    let error = soon("it is told", run).await.unwrap_err();
+    assert!(error.is_no_quorum(), "{error}");
+    assert_eq!(error.report().servers().len(), 2);
+}
+
+#[tokio::test]
+async fn a_value_that_one_server_kept_alone_is_an_error() {
+    let fleet = Fleet::start(3);
+    let alone = soon("it connects", Locker::connect(&fleet[0].url())).await.unwrap();
+    assert_eq!(pay(&payment(&alone), "receipt").await, Outcome::Ran("receipt".into()));
+    fleet[1].cli(&["SET", KEY, "a lock's"]);
+    let locker = connect(&fleet, 2).await;
+    let run = payment(&locker).run(async |_| Ok::<_, ()>("twice")).await;
+    let error = run.unwrap_err().to_string();
+    assert!(error.contains("that several servers have not agreed on"), "{error}");
+}
+
+async fn works(run: &Run) -> Result<Run, Infallible> {
+    Ok(*run)
+}
+
+#[tokio::test]
+async fn of_many_callers_at_the_same_time_one_runs_each_slot() {
+    for (servers, quorum) in [(3, 2), (5, 4)] {
+        let fleet = Fleet::start(servers);
+        let ran = Arc::new(Mutex::new(HashMap::new()));
+        let mut callers = Vec::new();
+        let first = SystemTime::now() - Duration::from_secs(60);
+        for _ in 0..6 {
+            let (locker, ran) = (connect(&fleet, quorum).await, Arc::clone(&ran));
+            callers.push(tokio::spawn(async move {
+                for slot in 0..4 {
+                    let slot = first + Duration::from_secs(slot);
+                    let job = locker.once("report", Slot::at(slot)).unwrap();
+                    match job.run(works).await {
+                        Ok(Turn::Ran { output: Ok(run), .. }) => {
+                            *ran.lock().unwrap().entry(run.slot).or_insert(0) += 1;
+                        }
+                        Ok(Turn::Taken { last: Some(_), .. }) => {}
+                        Ok(turn) => panic!("{turn:?}"),
+                        Err(error) => assert!(error.is_contended(), "{error}"),
+                    }
+                }
+            }));
+        }
+        for caller in callers {
+            soon("its end", caller).await.unwrap();
+        }
+        let ran = ran.lock().unwrap();
+        assert!(!ran.is_empty() && ran.values().all(|times| *times == 1), "{ran:?}");
+        for server in fleet.iter() {
+            assert_eq!(server.cli(&["DBSIZE"]), Frame::Integer(1), "one key a job");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_slot_stays_claimed_with_one_server_frozen_and_another_restarted_empty() {
+    let mut fleet = Fleet::start(5);
+    let locker = connect(&fleet, 4).await;
+    let slot = Slot::at(SystemTime::now() - Duration::from_secs(60));
+    let job = locker.once("report", slot).unwrap();
+    fleet[0].stop();
+    let turn = soon("a turn", job.run(works)).await.unwrap();
+    assert!(matches!(turn, Turn::Ran { .. }), "{turn:?}");
+    fleet[0].cont();
+    fleet[1].kill();
+    fleet[1].restart();
+    let taken = async {
+        loop {
+            match connect(&fleet, 4).await.once("report", slot).unwrap().run(works).await {
+                Ok(Turn::Taken { last: Some(_), .. }) => return,
+                Ok(turn) => panic!("{turn:?}"),
+                Err(error) => assert!(error.is_no_quorum(), "{error}"),
+            }
+        }
+    };
+    soon("it is taken", taken).await;
+}
+
+#[tokio::test]
+async fn the_clocks_of_a_quorum_say_which_slot_is_due() {
+    let fleet = Fleet::start(3);
+    let locker = connect(&fleet, 2).await;
+    let weekly = locker.once("weekly", Slot::every(7 * DAY)).unwrap();
+    let turn = weekly.run(works).await.unwrap();
+    assert!(matches!(turn, Turn::Ran { next_in: Some(next_in), .. } if next_in <= 7 * DAY));
+    let turn = weekly.run(works).await.unwrap();
+    assert!(matches!(turn, Turn::Taken { last: Some(_), next_in: Some(_) }), "{turn:?}");
+    let later = locker.once("later", Slot::at(SystemTime::now() + HOUR)).unwrap();
+    let turn = later.run(works).await.unwrap();
+    assert!(matches!(turn, Turn::Early { due_in } if due_in <= HOUR), "{turn:?}");
+    let old = locker.once("old", Slot::at(SystemTime::now() - 8 * DAY)).unwrap();
+    let turn = old.run(works).await.unwrap();
+    assert!(matches!(turn, Turn::Taken { last: None, .. }), "{turn:?}");
+}
