@@ -4,11 +4,11 @@
 -- KEYS    1 the request, or the job
 -- ARGV    1 the attempt's owner; 2 the fingerprint of what is requested, or ''; 3 the TTL of the attempt's
 --         lease in milliseconds, '0' for none; 4 for how long the key is kept, in milliseconds; 5 the token
---         that the attempt proposes; 6 'outbid' for a token that servers led to by a promise or a clock,
---         else 'vote'; 7 the stamp
+--         that the attempt proposes, '0' to look and change nothing; 6 'outbid' for a token that servers led
+--         to by a promise or a clock, else 'vote'; 7 the stamp
 -- Reply   promised: {stamp, 'promised', how often a token has been since the key is there, the token under
 --         which a value was accepted as a string ('0' for none), that value's fingerprint, that value, the
---         server's clock in milliseconds}
+--         server's clock in milliseconds}; to a look 'seen' in the place of 'promised'
 --         another attempt has its lease: {stamp, 'running', or 'other' where its fingerprint differs, for how
 --         many milliseconds, its token as a string}
 --         token not above one that was promised: {stamp, 'stale', that one as a string}
@@ -47,7 +47,9 @@ if kept then
   end
   starts, promised = tonumber(count), tonumber(promise)
 end
-if token > micros + 1000000 and token > promised + 1000000 and ARGV[6] ~= 'outbid' then
+if token == 0 then
+  return {stamp, 'seen', starts, accepted, accepted == '0' and '' or fingerprint, value, now}
+elseif token > micros + 1000000 and token > promised + 1000000 and ARGV[6] ~= 'outbid' then
   return {stamp, 'ahead', string.format('%.0f', micros)}
 elseif token <= promised then
   return {stamp, 'stale', string.format('%.0f', promised)}
@@ -59,7 +61,4 @@ if accepted == '0' then
 end
 local head = string.format('quorum %s %.0f %.0f %.0f %s %d ', ARGV[1], ends, starts + 1, token, accepted, #fingerprint)
 redis.call('SET', KEYS[1], head .. fingerprint .. value, 'PX', string.format('%.0f', math.max(lasts, 1)))
-if accepted == '0' then
-  fingerprint = ''
-end
-return {stamp, 'promised', starts + 1, accepted, fingerprint, value, now}
+return {stamp, 'promised', starts + 1, accepted, accepted == '0' and '' or fingerprint, value, now}

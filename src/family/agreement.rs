@@ -17,9 +17,9 @@ use crate::lock::owner::Owner;
 use crate::policy::{Backoff, Ballot, Moment, Quorum, Reading, Verdict};
 use crate::server::script::Script;
 
-pub(super) static PROMISE: LazyLock<Script> =
+pub(crate) static PROMISE: LazyLock<Script> =
     LazyLock::new(|| Script::on_demand(include_str!("../../scripts/promise.lua")));
-pub(super) static ACCEPT: LazyLock<Script> =
+pub(crate) static ACCEPT: LazyLock<Script> =
     LazyLock::new(|| Script::on_demand(include_str!("../../scripts/accept.lua")));
 /// Maximum proposals of one attempt: attempts that outbid or split each other pause ever longer.
 pub(super) const PROPOSALS_MAX: u32 = 12;
@@ -81,6 +81,18 @@ enum Said {
 }
 
 impl Agreement<'_> {
+    /// What a quorum has accepted, without a promise: its reading is the last word only if it is decided.
+    ///
+    /// # Errors
+    ///
+    /// Why too few servers answer.
+    pub(super) async fn look(&self, purpose: Purpose) -> Result<Proposed, Failures> {
+        let asked_at = clock::now();
+        let mut round = self.ask(purpose, None).await?;
+        let promised = round.promised(self.site.quorum(), 0, asked_at);
+        Ok(promised.map_or_else(|| round.running(), Proposed::Promised))
+    }
+
     /// Proposes tokens until a quorum has promised one, or others are in the way.
     ///
     /// # Errors
@@ -92,8 +104,8 @@ impl Agreement<'_> {
         let mut turn = 0;
         loop {
             let asked_at = clock::now();
-            let mut round = self.ask(purpose, ballot).await?;
-            if let Some(promised) = round.promised(quorum, ballot, asked_at) {
+            let mut round = self.ask(purpose, Some(ballot)).await?;
+            if let Some(promised) = round.promised(quorum, ballot.proposal(), asked_at) {
                 return Ok(Proposed::Promised(promised));
             }
             turn += 1;
@@ -117,10 +129,12 @@ impl Agreement<'_> {
         }
     }
 
-    async fn ask(&self, purpose: Purpose, ballot: Ballot) -> Result<Round, Failures> {
-        let [ttl, token] = [self.ttl_ms, ballot.proposal()].map(Decimal::new);
+    async fn ask(&self, purpose: Purpose, ballot: Option<Ballot>) -> Result<Round, Failures> {
+        let token = ballot.map_or(0, Ballot::proposal);
+        let [ttl, token] = [self.ttl_ms, token].map(Decimal::new);
         let keep = self.keep();
-        let led: &[u8] = if ballot.is_outbid() { b"outbid" } else { b"vote" };
+        let led: &[u8] = if ballot.is_some_and(Ballot::is_outbid) { b"outbid" } else { b"vote" };
+        let read = if ballot.is_some() { Said::of_proposal } else { Said::of_look };
         let owner = self.owner.value();
         let parameters = [b"1", &**self.key, owner, self.fingerprint, &ttl, &keep, &token, led];
         let quorum = self.site.quorum();
@@ -137,7 +151,7 @@ impl Agreement<'_> {
             quorum.verdict(promised, refused + failed) != Verdict::Pending
                 && !quorum.leaves_open_why(refused, failed, open)
         };
-        let answers = self.site.ask_all(purpose, &PROMISE, &parameters, Said::read, is_over).await;
+        let answers = self.site.ask_all(purpose, &PROMISE, &parameters, read, is_over).await;
         let mut round = Round::default();
         let mut failures = Failures::new();
         for (server, answer) in answers {
@@ -220,12 +234,11 @@ impl Round {
         }
     }
 
-    fn promised(&mut self, quorum: Quorum, ballot: Ballot, asked_at: Moment) -> Option<Promised> {
+    fn promised(&mut self, quorum: Quorum, token: u64, asked_at: Moment) -> Option<Promised> {
         let reading = Reading::of(quorum, std::mem::take(&mut self.accepted))?;
         self.clocks.sort_unstable();
         let clock_ms = self.clocks[self.clocks.len() - quorum.needed()];
-        let (token, starts) = (ballot.proposal(), self.starts);
-        Some(Promised { token, reading, starts, clock_ms, asked_at })
+        Some(Promised { token, reading, starts: self.starts, clock_ms, asked_at })
     }
 
     /// Whether an attempt of another has the lease, and did not just split the promises with this one.
@@ -254,21 +267,30 @@ impl Round {
 }
 
 impl Said {
-    /// The reply of `promise.lua`.
-    fn read(reply: &Frame) -> Option<Self> {
+    /// The reply of `promise.lua` to a proposal.
+    fn of_proposal(reply: &Frame) -> Option<Self> {
+        Self::read(reply, b"promised")
+    }
+
+    /// Its reply to a look.
+    fn of_look(reply: &Frame) -> Option<Self> {
+        Self::read(reply, b"seen")
+    }
+
+    fn read(reply: &Frame, seen: &[u8]) -> Option<Self> {
         let Frame::Array(items) = reply else { return None };
         let (Frame::Bulk(word), rest) = items.get(1..)?.split_first()? else { return None };
         Some(match (&**word, rest) {
             (
-                b"promised",
+                word,
                 [
-                    Frame::Integer(starts @ 1..),
+                    Frame::Integer(starts @ 0..),
                     Frame::Bulk(token),
                     Frame::Bulk(fingerprint),
                     Frame::Bulk(text),
                     Frame::Integer(clock @ 0..),
                 ],
-            ) => {
+            ) if word == seen => {
                 let value = Value { fingerprint: fingerprint.clone(), text: text.clone() };
                 let accepted = match number(token)? {
                     0 if fingerprint.is_empty() && text.is_empty() => None,

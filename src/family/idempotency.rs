@@ -209,14 +209,16 @@ impl Idempotent {
         let until = began_at.after(self.wait);
         let mut vigil = (!self.wait.is_zero()).then(|| self.site.vigil(key));
         let purpose = if vigil.is_some() { Purpose::Watch } else { Purpose::Act };
+        let mut is_again = false;
         loop {
             if let Some(vigil) = &vigil {
                 vigil.rearm();
             }
             let said = match self.agreement(owner, key) {
-                Some(agreement) => agree(agreement, purpose).await,
+                Some(agreement) => agree(agreement, purpose, is_again).await,
                 None => self.ask(purpose, owner, key).await,
             };
+            is_again = true;
             let left = until.since(clock::now());
             match (&said, &mut vigil) {
                 (Ok((Said::Running(lease), _)), Some(vigil)) if !left.is_zero() => {
@@ -247,13 +249,27 @@ impl Idempotent {
 }
 
 /// What several servers have agreed on. A result of which that is not certain is finished before it is told.
-async fn agree(agreement: Agreement<'_>, purpose: Purpose) -> Result<(Said, Moment), Failures> {
+async fn agree(
+    agreement: Agreement<'_>,
+    purpose: Purpose,
+    is_again: bool,
+) -> Result<(Said, Moment), Failures> {
+    // What waiters write would wake one another.
+    let mut is_look = is_again;
     for _ in 0..PROPOSALS_MAX {
-        let promised = match agreement.propose(purpose).await? {
+        let asked = match is_look {
+            true => agreement.look(purpose).await?,
+            false => agreement.propose(purpose).await?,
+        };
+        let promised = match asked {
             Proposed::Promised(promised) => promised,
             Proposed::Running { is_other: true, .. } => return Ok((Said::Other, clock::now())),
             Proposed::Running { left, .. } => return Ok((Said::Running(left), clock::now())),
         };
+        if is_look && !matches!(promised.reading, Reading::Decided(_)) {
+            is_look = false;
+            continue;
+        }
         let token = promised.token;
         let value = match promised.reading {
             Reading::Nothing => {

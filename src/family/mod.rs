@@ -5,7 +5,7 @@
 //! first called, and nothing is registered anywhere: a program that does not use a primitive does not have
 //! its code.
 
-mod agreement;
+pub(crate) mod agreement;
 pub(crate) mod idempotency;
 pub(crate) mod latch;
 pub(crate) mod limit;

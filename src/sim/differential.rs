@@ -12,6 +12,7 @@ use leasehold_resp::{Frame, encode_frame};
 use super::keyspace::Keyspace;
 use super::lua;
 use super::prng::Prng;
+use crate::family::agreement::{ACCEPT, PROMISE};
 use crate::lock::scripts;
 use crate::support::{Client, RedisServer};
 
@@ -56,7 +57,7 @@ impl Step {
         let owner = prng.pick(&["one", "two"]);
         let ttl = prng.pick(&["1", "3", "20", "60000"]);
         let key = prng.pick(&KEYS);
-        let number = prng.index(scripts::catalog().len() + 3);
+        let number = prng.index(scripts::catalog().len() + 5);
         let token = prng.pick(&["5", "8", "1700000000000000"]);
         // Where a server takes its own clock, no two agree on the microsecond.
         let decides = prng.pick(&[if token.len() > 1 { "outbid" } else { "mint" }, "vote"]);
@@ -87,11 +88,20 @@ impl Step {
             }
             6 => (words(&[key]), words(&[owner, ttl, prng.pick(&["take", "look"]), "two"])),
             7 => (words(&[key]), words(&[token, decides])),
+            8 => {
+                let led = prng.pick(&["vote", "outbid"]);
+                let token = prng.pick(&["0", "5", "8", token]);
+                (words(&["q"]), words(&[owner, "f", prng.pick(&["0", ttl]), ttl, token, led]))
+            }
+            9 => {
+                let how = prng.pick(&["finish", "extend", "fail"]);
+                (words(&["q"]), words(&[owner, how, ttl, ttl, token, "f", "1 f"]))
+            }
             _ => (words(&[key]), words(&[prng.pick(&VALUES)])),
         };
         let stamp = 9_007_199_254_740_000 + prng.within(0..992);
         let argv = argv.into_iter().chain([stamp.to_string()]).collect();
-        let rare = [scripts::take(), scripts::mint()];
+        let rare = [scripts::take(), scripts::mint(), &PROMISE, &ACCEPT];
         let text = match scripts::catalog().iter().chain(rare).nth(number) {
             // Where it grants, the token is the server's clock, of which no two servers have the same.
             Some(script) if number == 5 => format!("{HELD}{}", script.text()),

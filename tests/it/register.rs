@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use leasehold::{Attempt, Idempotent, Locker, Outcome, Run, Slot, Turn};
 use leasehold_resp::Frame;
-use leasehold_testing::{Fleet, RedisServer, eventually, soon};
+use leasehold_testing::{Fleet, RedisServer, binary, eventually, soon};
 
 const DAY: Duration = Duration::from_secs(86_400);
 /// So long that no lease ends while a test runs.
@@ -171,6 +171,18 @@ async fn callers_at_the_same_time_wait_for_the_one_that_does_it() {
         assert_eq!(result, "receipt");
     }
     assert_eq!(done.load(Relaxed), 1);
+    // Who waits looks when it is told, and what it does tells nobody else.
+    let is_told = binary::has_at_least((6, 0), (0, 0));
+    for server in fleet.iter() {
+        let calls = calls(server);
+        assert!(calls <= 100 || !is_told, "{calls}");
+    }
+}
+
+fn calls(server: &RedisServer) -> u32 {
+    let stats = server.cli_text(&["INFO", "commandstats"]);
+    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")).unwrap();
+    line.split(',').next().unwrap().parse().unwrap()
 }
 
 #[tokio::test]

@@ -17,18 +17,18 @@ fn replies_are_read_as_the_scripts_heads_say() {
     let clock_ms = 1_763_700_000_000;
     let promised = with_text(said(&["promised", "2", "", "", "1763700000000"]), "0", 3);
     let nothing = Said::Promised { starts: 2, accepted: None, clock_ms };
-    assert_eq!(Said::read(&promised), Some(nothing));
+    assert_eq!(Said::of_proposal(&promised), Some(nothing));
     let promised = with_text(said(&["promised", "2", "f", "r", "1763700000000"]), "7", 3);
     let value = Value { fingerprint: "f".into(), text: "r".into() };
     let accepted = Said::Promised { starts: 2, accepted: Some((7, value)), clock_ms };
-    assert_eq!(Said::read(&promised), Some(accepted));
+    assert_eq!(Said::of_proposal(&promised), Some(accepted));
     for (word, is_other) in [("running", false), ("other", true)] {
         let reply = with_text(said(&[word, "9"]), "7", 3);
         let left = Duration::from_millis(9);
-        assert_eq!(Said::read(&reply), Some(Said::Running { is_other, left, token: 7 }));
+        assert_eq!(Said::of_proposal(&reply), Some(Said::Running { is_other, left, token: 7 }));
     }
-    assert_eq!(Said::read(&with_text(said(&["stale"]), "7", 2)), Some(Said::Stale(7)));
-    assert_eq!(Said::read(&with_text(said(&["ahead"]), "7", 2)), Some(Said::Ahead(7)));
+    assert_eq!(Said::of_proposal(&with_text(said(&["stale"]), "7", 2)), Some(Said::Stale(7)));
+    assert_eq!(Said::of_proposal(&with_text(said(&["ahead"]), "7", 2)), Some(Said::Ahead(7)));
     assert_eq!(is_accepted(&Frame::Integer(8_123_456_789_012_345)), Some(true));
     assert_eq!(is_accepted(&said(&["0"])), Some(false));
 }
@@ -47,11 +47,15 @@ fn replies_that_the_scripts_cannot_give_agree_on_nothing() {
         &[],
     ];
     for words in strange {
-        assert_eq!(Said::read(&said(words)), None, "{words:?}");
+        assert_eq!(Said::of_proposal(&said(words)), None, "{words:?}");
     }
     let value_of_nobody = with_text(said(&["promised", "2", "f", "r", "5"]), "0", 3);
-    assert_eq!(Said::read(&value_of_nobody), None);
-    assert_eq!(Said::read(&Frame::Integer(1)), None);
+    assert_eq!(Said::of_proposal(&value_of_nobody), None);
+    assert_eq!(Said::of_proposal(&Frame::Integer(1)), None);
+    let seen = with_text(said(&["seen", "2", "", "", "5"]), "0", 3);
+    let promised = with_text(said(&["promised", "2", "", "", "5"]), "0", 3);
+    assert!(Said::of_look(&seen).is_some() && Said::of_proposal(&promised).is_some());
+    assert_eq!([Said::of_look(&promised), Said::of_proposal(&seen)], [None, None]);
     for reply in [said(&["1"]), said(&[]), Frame::Null] {
         assert_eq!(is_accepted(&reply), None);
     }
@@ -66,7 +70,7 @@ fn fingerprints_and_values_are_kept_byte_for_byte() {
         let mut ask = |owner: &str, token: i64| {
             let token = token.to_string();
             let arguments = [owner, fingerprint, "5000", "60000", &token, "vote"];
-            Said::read(&server.call(promise, KEY, &arguments)).unwrap()
+            Said::of_proposal(&server.call(promise, KEY, &arguments)).unwrap()
         };
         assert!(matches!(ask("a", NOW), Said::Promised { starts: 1, accepted: None, .. }));
         assert!(matches!(ask("b", NOW + 1), Said::Running { is_other: false, .. }));
@@ -75,9 +79,19 @@ fn fingerprints_and_values_are_kept_byte_for_byte() {
         assert_eq!(is_accepted(&server.call(accept, KEY, &arguments)), Some(true));
         assert_eq!(server.keyspace.ends_in_ms(KEY.as_bytes()), Some(60_000));
         server.now += SECOND;
+        let mut before = server.clone();
+        before.keyspace.set_now(server.now);
+        let reply = server.call(promise, KEY, &["c", "other", "9000", "90000", "0", "vote"]);
+        let Some(Said::Promised { starts: 1, accepted: Some((_, seen)), .. }) =
+            Said::of_look(&reply)
+        else {
+            panic!("{reply:?}");
+        };
+        assert_eq!((&*seen.fingerprint, &*seen.text), (fingerprint.as_bytes(), text.as_bytes()));
+        assert!(server.keyspace == before.keyspace, "who looks changes nothing");
         // Whoever reads it promises nothing about how long it is kept.
         let arguments = ["c", "other", "9000", "90000", &(NOW + 1).to_string(), "vote"];
-        let reply = Said::read(&server.call(promise, KEY, &arguments)).unwrap();
+        let reply = Said::of_proposal(&server.call(promise, KEY, &arguments)).unwrap();
         let Said::Promised { starts: 2, accepted: Some((token, value)), .. } = reply else {
             panic!("{reply:?}");
         };
@@ -94,7 +108,8 @@ fn a_proposal_far_ahead_is_refused_unless_servers_led_to_it() {
     let mut server = Simulated::at(NOW);
     let ahead = (NOW + SECOND + 1).to_string();
     let mut ask = |led: &str| {
-        Said::read(&server.call(promise, KEY, &["a", "", "0", "60000", &ahead, led])).unwrap()
+        Said::of_proposal(&server.call(promise, KEY, &["a", "", "0", "60000", &ahead, led]))
+            .unwrap()
     };
     assert_eq!(ask("vote"), Said::Ahead(NOW.unsigned_abs()));
     assert!(matches!(ask("outbid"), Said::Promised { .. }));
@@ -167,7 +182,7 @@ impl Attempts {
         let arguments = [&*owner, "f", "900", "60000", &token, "vote"];
         let reply = next.servers[server].call(&self.scripts[0], KEY, &arguments);
         let Said::Promised { accepted, .. } =
-            Said::read(&reply).ok_or_else(|| format!("{reply:?}"))?
+            Said::of_proposal(&reply).ok_or_else(|| format!("{reply:?}"))?
         else {
             return Ok(None);
         };
