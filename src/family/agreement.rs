@@ -183,15 +183,12 @@ impl Agreement<'_> {
         let (keep, owner, how) = (self.keep(), self.owner.value(), how.as_bytes());
         let parameters = [b"1", &**self.key, owner, how, &ttl, &keep, &token, fingerprint, text];
         let quorum = self.site.quorum();
-        let count = |said: &mut dyn Iterator<Item = Option<&bool>>| {
-            let (mut accepted, mut denied) = (0, 0);
-            said.for_each(|said| {
-                *(if said == Some(&true) { &mut accepted } else { &mut denied }) += 1
-            });
-            quorum.verdict(accepted, denied) != Verdict::Pending
+        let is_over = |said: &mut dyn Iterator<Item = Option<&bool>>| {
+            let (accepted, denied): (Vec<_>, Vec<_>) = said.partition(|said| *said == Some(&true));
+            quorum.verdict(accepted.len(), denied.len()) != Verdict::Pending
         };
         let answers =
-            self.site.ask_all(Purpose::Act, &ACCEPT, &parameters, is_accepted, count).await;
+            self.site.ask_all(Purpose::Act, &ACCEPT, &parameters, is_accepted, is_over).await;
         let accepted = answers.iter().filter(|(_, answer)| matches!(answer, Ok(true))).count();
         let refused = answers.iter().filter(|(_, answer)| matches!(answer, Ok(false))).count();
         if quorum.verdict(accepted, refused) != Verdict::Pending {

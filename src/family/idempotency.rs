@@ -68,7 +68,7 @@ pub enum Outcome<E> {
 #[non_exhaustive]
 pub struct Attempt {
     /// How often the request was started, this attempt included. Above 1, an earlier attempt may have done
-    /// a part of it.
+    /// a part of it. With several servers an attempt counts that asked and did not begin.
     pub number: u64,
     /// Rises with every attempt: a resource that checks it refuses the late writes of an earlier one.
     pub fence: FencingToken,
@@ -131,10 +131,10 @@ impl Idempotent {
     ///
     /// # Errors
     ///
-    /// As a request for a lock, where the server has no usable answer: before the work, or behind it, when
-    /// whether its result is kept is not known, so that others may repeat it after the TTL.
-    /// [`Error::is_lost`] if the lease ended: the work was dropped, or another attempt began before the server
-    /// had its result. [`Error::is_misuse`] for a result that is too long: it is not kept.
+    /// As a request for a lock, where the server has no usable answer, or too few of several have: before the
+    /// work, or behind it, when whether its result is kept is not known, so that others may repeat it after the
+    /// TTL. [`Error::is_lost`] if the lease ended: the work was dropped, or another attempt began before the
+    /// server had its result; of several servers, a minority may have it, and a later caller may finish it. [`Error::is_misuse`] for a result that is too long: it is not kept.
     ///
     /// # Cancel safety
     ///

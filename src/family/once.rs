@@ -29,6 +29,8 @@ const SUFFIX: &[u8] = b":once";
 /// A slot of this age is not run any more, and a job's last slot is remembered for as long, as the script
 /// has it.
 const OPEN_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// How far the clocks of several servers may be apart for a slot that is forgotten to be too old for all.
+const APART_MAX: Duration = Duration::from_secs(60 * 60);
 
 /// A slot of a schedule: when a job is to run.
 ///
@@ -58,7 +60,7 @@ impl Slot {
         Self(When::At(time))
     }
 
-    /// The latest slot by the server's clock of a grid that begins in 1970: 1 ms to 7 days, in whole
+    /// The latest slot by the server's clock, of several servers by the clocks of a quorum, of a grid that begins in 1970: 1 ms to 7 days, in whole
     /// milliseconds. No clock of a client has a part in it.
     #[must_use]
     pub const fn every(period: Duration) -> Self {
@@ -184,8 +186,9 @@ impl Once {
     ///
     /// # Errors
     ///
-    /// As a request for a lock, where the server has no usable answer: the job did not run, and the slot may be
-    /// claimed. Of a job that runs at least once also [`Error::is_lost`] if its lease ended: the job was dropped,
+    /// As a request for a lock, where the server has no usable answer, or too few of several have: the job did
+    /// not run, and the slot may be claimed. With several servers also [`Error::is_contended`], if callers were
+    /// in one another's way again and again: the job did not run here. Of a job that runs at least once also [`Error::is_lost`] if its lease ended: the job was dropped,
     /// or another run began before the server heard that it was finished.
     ///
     /// # Cancel safety
@@ -255,7 +258,7 @@ impl Once {
 
     async fn claim_together(&self, owner: &Owner, key: &Key) -> Result<Said, Error> {
         let asked_at = clock::now();
-        let (site, keep) = (&self.site, OPEN_FOR);
+        let (site, keep) = (&self.site, OPEN_FOR + APART_MAX);
         let agreement = Agreement { site, key, owner, fingerprint: b"", ttl_ms: 0, keep };
         let claimed = slots::claim(agreement, self.slot.schedule(), whole_ms(OPEN_FOR)).await;
         let said = match claimed {

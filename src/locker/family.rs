@@ -50,12 +50,13 @@ impl Locker {
     ///
     /// The server's clock says which slot is due, so it does not matter which clocks are late. Nothing has to
     /// be held until the slot is over, and a job has one key however many slots it has:
-    /// [what is promised](crate::guide::family#jobs). [`Locker::lock`] says which names are valid.
+    /// [what is promised](crate::guide::family#jobs). Several servers agree on the last slot, at most once:
+    /// [how](crate::guide::family#on-several-servers). [`Locker::lock`] says which names are valid.
     ///
     /// # Errors
     ///
     /// [`Error::is_misuse`] for an invalid name, or for a slot before 1970; for the slots of a period below
-    /// 1 ms or above 7 days; and with several servers.
+    /// 1 ms or above 7 days.
     ///
     /// # Examples
     ///
@@ -82,12 +83,12 @@ impl Locker {
     ///
     /// `fingerprint` is what two requests of one key have to have in common, a digest of the body for one: at
     /// most 256 bytes. The result is kept for `keep` from the end of the work, 1 s to 366 days:
-    /// [what is promised](crate::guide::family#idempotency-keys). [`Locker::lock`] says which names are valid.
+    /// [what is promised](crate::guide::family#idempotency-keys). Several servers agree on the result without a
+    /// clock: [how](crate::guide::family#on-several-servers). [`Locker::lock`] says which names are valid.
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`] for an invalid name, a fingerprint that is too long, or a time outside these bounds;
-    /// and with several servers.
+    /// [`Error::is_misuse`] for an invalid name, a fingerprint that is too long, or a time outside these bounds.
     pub fn idempotent(
         &self,
         key: impl AsRef<[u8]>,

@@ -16,6 +16,9 @@
 //! named a value with a token between t and u. By rule 2 the attempt with u took the value with the highest
 //! token that it saw, which is at least t and below u: so it is v, by the choice of u. ∎
 //!
+//! Who only looks, and is promised nothing, learns a decided value too: q servers that have accepted it under one
+//! token are what makes it decided.
+//!
 //! So also, once a value is decided under t, no attempt with a larger token begins its work.
 //!
 //! Nothing in it speaks of clocks or leases. As with the ballot ([`super::Ballot`]), quorums share k + 1

@@ -194,6 +194,25 @@ async fn what_there_is_beside_locks_needs_its_keys() {
     assert!(waited.unwrap().is_open() && counted.unwrap().is_open());
 }
 
+#[tokio::test]
+async fn what_several_servers_agree_on_needs_no_more_than_on_one() {
+    let fleet = Fleet::start(3);
+    let all = [rights::of("several"), rights::row("family")].concat();
+    fleet.iter().for_each(|server| rights::grant(server, &all));
+    let urls = fleet.iter().map(rights::url).collect::<Vec<_>>();
+    let builder = Locker::builder().nodes(urls).key_prefix(PREFIX).restart_guard(false);
+    let locker = builder.connect().await.unwrap();
+    let request = locker.idempotent("a", "", LONG).unwrap();
+    let job = locker.once("a", Slot::every(LONG)).unwrap();
+    let asked = async {
+        for _ in 0..2 {
+            request.run(async |_| Ok::<_, ()>("")).await.unwrap();
+            job.run(async |_| Ok::<_, ()>(())).await.unwrap();
+        }
+    };
+    soon("four answers", asked).await;
+}
+
 #[cfg(feature = "inspect")]
 #[tokio::test]
 async fn looking_at_locks_needs_two_rights_more_and_none_to_write() {
