@@ -14,6 +14,9 @@ use leasehold::{Error, LockState, Locker, Loss, Outcome, Progress, Rate, Slot, T
 use leasehold_testing::{eventually, soon};
 use tokio::time::{Instant, advance, sleep, timeout};
 
+#[path = "in_memory/register.rs"]
+mod register;
+
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 

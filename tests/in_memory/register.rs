@@ -1,0 +1,191 @@
+//! What several servers agree on, while processes are cut off and end, servers hang, and as many of them forget
+//! as the quorum tolerates: in simulated time, so what was sent arrives hours late where that is wanted.
+
+use std::collections::HashSet;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use leasehold::testing::{Process, Server};
+use leasehold::{Attempt, FencingToken, Locker, Outcome, Run, Slot, Turn};
+use tokio::time::{sleep, timeout};
+
+use super::{HOUR, SECOND};
+
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+
+    fn millis(&mut self, end: u64) -> Duration {
+        Duration::from_millis(self.below(end))
+    }
+
+    fn server<'a>(&mut self, servers: &'a [Server]) -> &'a Server {
+        let index = self.below(servers.len() as u64);
+        &servers[usize::try_from(index).unwrap()]
+    }
+}
+
+async fn locker(process: &Process, servers: &[Server; 5]) -> Locker {
+    process.builder(servers).quorum(4).restart_guard(false).connect().await.unwrap()
+}
+
+/// Has servers hang and forget: with four of five, two may forget, and it is always the same two.
+async fn trouble(servers: Arc<[Server; 5]>, mut chance: Chance) {
+    for _ in 0..12 {
+        sleep(chance.millis(80)).await;
+        let server = chance.server(&servers[..]);
+        match chance.below(4) {
+            0 => chance.server(&servers[..2]).restart_empty(),
+            1 => server.hang(),
+            2 => server.resume(),
+            _ => server.restart(),
+        }
+    }
+    servers.iter().for_each(Server::resume);
+}
+
+/// Callers that are cut off and end at any moment, and what they were told, with when they began their work.
+async fn calls(
+    process: Arc<Process>,
+    servers: Arc<[Server; 5]>,
+    told: Arc<Mutex<Vec<String>>>,
+    mut chance: Chance,
+) {
+    let locker = locker(&process, &servers).await;
+    for number in 0..4 {
+        match chance.below(3) {
+            0 => process.cut_off(chance.server(&servers[..])),
+            1 => process.rejoin(&servers[..]),
+            _ => {}
+        }
+        let request = locker.idempotent("payment", "", HOUR).unwrap();
+        let request = request.ttl(Duration::from_millis(200)).unwrap();
+        let request = request.wait_at_most(chance.millis(100));
+        let (works_for, own) = (chance.millis(80), format!("{number} {:x}", chance.0));
+        let work = async |_: &Attempt| {
+            sleep(works_for).await;
+            Ok::<_, Infallible>(own)
+        };
+        if let Ok(Ok(outcome)) = timeout(chance.millis(600), request.run(work)).await {
+            note(&told, &outcome);
+        }
+        sleep(chance.millis(60)).await;
+    }
+    process.rejoin(&servers[..]);
+}
+
+fn note(told: &Mutex<Vec<String>>, outcome: &Outcome<Infallible>) {
+    if let Outcome::Ran(result) | Outcome::Done(result) = outcome {
+        told.lock().unwrap().push(String::from_utf8(result.to_vec()).unwrap());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_result_is_told_whatever_processes_and_servers_do() {
+    let mut told_early = 0;
+    for seed in 1..=60_u64 {
+        let mut chance = Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let servers = Arc::new(Server::several::<5>());
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let processes: [_; 4] = std::array::from_fn(|_| Arc::new(Process::new()));
+        let mut tasks = Vec::new();
+        for process in &processes {
+            let chance = Chance(chance.0 ^ chance.below(u64::MAX));
+            let (process, servers) = (Arc::clone(process), Arc::clone(&servers));
+            tasks.push(tokio::spawn(calls(process, servers, Arc::clone(&told), chance)));
+        }
+        let trouble = tokio::spawn(trouble(Arc::clone(&servers), Chance(chance.below(u64::MAX))));
+        for task in tasks {
+            task.await.unwrap();
+        }
+        trouble.await.unwrap();
+        told_early += told.lock().unwrap().len();
+        for process in &processes {
+            let locker = locker(process, &servers).await;
+            let request = locker.idempotent("payment", "", HOUR).unwrap().wait_at_most(HOUR);
+            let outcome = loop {
+                match request.run(async |_| Ok::<_, Infallible>("at last")).await {
+                    Ok(outcome) => break outcome,
+                    Err(_) => sleep(SECOND).await,
+                }
+            };
+            note(&told, &outcome);
+        }
+        let told = told.lock().unwrap();
+        let results: HashSet<_> = told.iter().collect();
+        assert_eq!(results.len(), 1, "seed {seed}: {told:?}");
+    }
+    assert!(told_early > 60, "{told_early}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_ends_with_its_time_and_tokens_go_on_rising() {
+    let servers = Server::several::<3>();
+    let locker = Process::new().locker(&servers).await.unwrap();
+    let mut last = None;
+    for _ in 0..3 {
+        let request = locker.idempotent("payment", "", HOUR).unwrap();
+        let work = async |attempt: &Attempt| {
+            let fence: Option<FencingToken> = Some(attempt.fence);
+            assert!(fence > last.replace(attempt.fence));
+            Ok::<_, Infallible>("receipt")
+        };
+        assert!(matches!(request.run(work).await.unwrap(), Outcome::Ran(_)));
+        sleep(HOUR - SECOND).await;
+        let again = request.run(async |_| Ok::<_, Infallible>("twice")).await.unwrap();
+        assert_eq!(again, Outcome::Done("receipt".into()));
+        sleep(SECOND * 2).await;
+        assert!(servers.iter().all(|server| !server.has("{payment}:idempotent")));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_slot_runs_at_most_once_whatever_processes_and_servers_do() {
+    let mut runs = 0;
+    for seed in 1..=40_u64 {
+        let mut chance = Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let servers = Arc::new(Server::several::<5>());
+        let ran = Arc::new(Mutex::new(Vec::new()));
+        let mut tasks = Vec::new();
+        for _ in 0..4 {
+            let mut chance = Chance(chance.0 ^ chance.below(u64::MAX));
+            let (servers, ran) = (Arc::clone(&servers), Arc::clone(&ran));
+            tasks.push(tokio::spawn(async move {
+                let process = Process::new();
+                let locker = locker(&process, &servers).await;
+                for _ in 0..8 {
+                    match chance.below(3) {
+                        0 => process.cut_off(chance.server(&servers[..])),
+                        1 => process.rejoin(&servers[..]),
+                        _ => {}
+                    }
+                    let job = locker.once("report", Slot::every(SECOND / 4)).unwrap();
+                    let work = async |run: &Run| Ok::<_, Infallible>(run.slot);
+                    if let Ok(Ok(turn)) = timeout(chance.millis(600), job.run(work)).await {
+                        if let Turn::Ran { output: Ok(slot), .. } = turn {
+                            ran.lock().unwrap().push(slot);
+                        }
+                    }
+                    sleep(chance.millis(100)).await;
+                }
+            }));
+        }
+        let trouble = tokio::spawn(trouble(Arc::clone(&servers), Chance(chance.below(u64::MAX))));
+        for task in tasks {
+            task.await.unwrap();
+        }
+        trouble.await.unwrap();
+        let ran = ran.lock().unwrap();
+        let slots: HashSet<_> = ran.iter().collect();
+        assert_eq!(slots.len(), ran.len(), "seed {seed}: {ran:?}");
+        runs += ran.len();
+    }
+    assert!(runs > 40, "{runs}");
+}
