@@ -32,17 +32,18 @@ impl Chance {
     }
 }
 
-async fn locker(process: &Process, servers: &[Server; 5]) -> Locker {
-    process.builder(servers).quorum(4).restart_guard(false).connect().await.unwrap()
+async fn locker(process: &Process, (servers, quorum): (&[Server; 5], usize)) -> Locker {
+    process.builder(servers).quorum(quorum).restart_guard(false).connect().await.unwrap()
 }
 
-/// Has servers hang and forget: with four of five, two may forget, and it is always the same two.
-async fn trouble(servers: Arc<[Server; 5]>, mut chance: Chance) {
+/// Has servers hang and forget: with four of five, two may forget, and it is always the same two; with three of
+/// five none.
+async fn trouble((servers, quorum): (Arc<[Server; 5]>, usize), mut chance: Chance) {
     for _ in 0..12 {
         sleep(chance.millis(80)).await;
         let server = chance.server(&servers[..]);
         match chance.below(4) {
-            0 => chance.server(&servers[..2]).restart_empty(),
+            0 if quorum == 4 => chance.server(&servers[..2]).restart_empty(),
             1 => server.hang(),
             2 => server.resume(),
             _ => server.restart(),
@@ -54,23 +55,21 @@ async fn trouble(servers: Arc<[Server; 5]>, mut chance: Chance) {
 /// Callers that are cut off and end at any moment, and what they were told, with when they began their work.
 async fn calls(
     process: Arc<Process>,
-    servers: Arc<[Server; 5]>,
+    (servers, quorum): (Arc<[Server; 5]>, usize),
     told: Arc<Mutex<Vec<String>>>,
     mut chance: Chance,
 ) {
-    let locker = locker(&process, &servers).await;
-    for number in 0..4 {
-        match chance.below(3) {
-            0 => process.cut_off(chance.server(&servers[..])),
-            1 => process.rejoin(&servers[..]),
-            _ => {}
-        }
+    let locker = locker(&process, (&servers, quorum)).await;
+    for number in 0..5 {
+        process.rejoin(&servers[..]);
         let request = locker.idempotent("payment", "", HOUR).unwrap();
-        let request = request.ttl(Duration::from_millis(200)).unwrap();
+        let request = request.ttl(Duration::from_millis(100)).unwrap();
         let request = request.wait_at_most(chance.millis(100));
-        let (works_for, own) = (chance.millis(80), format!("{number} {:x}", chance.0));
+        let (works_for, own) = (chance.millis(150), format!("{number} {:x}", chance.0));
+        let cut_off: Vec<_> = (0..chance.below(4)).map(|_| chance.server(&servers[..])).collect();
         let work = async |_: &Attempt| {
             sleep(works_for).await;
+            cut_off.iter().for_each(|server| process.cut_off(*server));
             Ok::<_, Infallible>(own)
         };
         if let Ok(Ok(outcome)) = timeout(chance.millis(600), request.run(work)).await {
@@ -92,23 +91,24 @@ async fn one_result_is_told_whatever_processes_and_servers_do() {
     let mut told_early = 0;
     for seed in 1..=60_u64 {
         let mut chance = Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let servers = Arc::new(Server::several::<5>());
+        let (servers, quorum) = (Arc::new(Server::several::<5>()), 3 + usize::from(seed % 2 == 0));
         let told = Arc::new(Mutex::new(Vec::new()));
         let processes: [_; 4] = std::array::from_fn(|_| Arc::new(Process::new()));
         let mut tasks = Vec::new();
         for process in &processes {
             let chance = Chance(chance.0 ^ chance.below(u64::MAX));
             let (process, servers) = (Arc::clone(process), Arc::clone(&servers));
-            tasks.push(tokio::spawn(calls(process, servers, Arc::clone(&told), chance)));
+            tasks.push(tokio::spawn(calls(process, (servers, quorum), Arc::clone(&told), chance)));
         }
-        let trouble = tokio::spawn(trouble(Arc::clone(&servers), Chance(chance.below(u64::MAX))));
+        let trouble =
+            tokio::spawn(trouble((Arc::clone(&servers), quorum), Chance(chance.below(u64::MAX))));
         for task in tasks {
             task.await.unwrap();
         }
         trouble.await.unwrap();
         told_early += told.lock().unwrap().len();
         for process in &processes {
-            let locker = locker(process, &servers).await;
+            let locker = locker(process, (&servers, quorum)).await;
             let request = locker.idempotent("payment", "", HOUR).unwrap().wait_at_most(HOUR);
             let outcome = loop {
                 match request.run(async |_| Ok::<_, Infallible>("at last")).await {
@@ -151,7 +151,7 @@ async fn each_slot_runs_at_most_once_whatever_processes_and_servers_do() {
     let mut runs = 0;
     for seed in 1..=40_u64 {
         let mut chance = Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let servers = Arc::new(Server::several::<5>());
+        let (servers, quorum) = (Arc::new(Server::several::<5>()), 3 + usize::from(seed % 2 == 0));
         let ran = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = Vec::new();
         for _ in 0..4 {
@@ -159,7 +159,7 @@ async fn each_slot_runs_at_most_once_whatever_processes_and_servers_do() {
             let (servers, ran) = (Arc::clone(&servers), Arc::clone(&ran));
             tasks.push(tokio::spawn(async move {
                 let process = Process::new();
-                let locker = locker(&process, &servers).await;
+                let locker = locker(&process, (&servers, quorum)).await;
                 for _ in 0..8 {
                     match chance.below(3) {
                         0 => process.cut_off(chance.server(&servers[..])),
@@ -177,7 +177,8 @@ async fn each_slot_runs_at_most_once_whatever_processes_and_servers_do() {
                 }
             }));
         }
-        let trouble = tokio::spawn(trouble(Arc::clone(&servers), Chance(chance.below(u64::MAX))));
+        let trouble =
+            tokio::spawn(trouble((Arc::clone(&servers), quorum), Chance(chance.below(u64::MAX))));
         for task in tasks {
             task.await.unwrap();
         }
