@@ -198,6 +198,24 @@ impl Agreement<'_> {
         Err(answers.into_iter().filter_map(failed).collect())
     }
 
+    /// Whether a quorum has accepted this value under a larger token, where too few accept it under the one that
+    /// was promised: servers that were away then, or have promised more since. It gives way to any other value.
+    ///
+    /// # Errors
+    ///
+    /// As [`Agreement::accept`].
+    pub(super) async fn insist(&self, text: &[u8]) -> Result<bool, Failures> {
+        let Proposed::Promised(promised) = self.propose(Purpose::Act).await? else {
+            return Ok(false);
+        };
+        let is_own = |value: &Value| value.text == text && value.fingerprint == self.fingerprint;
+        match promised.reading {
+            Reading::Decided(value) => Ok(is_own(&value)),
+            Reading::Open(value) if !is_own(&value) => Ok(false),
+            _ => self.accept(promised.token, "finish", self.fingerprint, text).await,
+        }
+    }
+
     fn keep(&self) -> Decimal {
         Decimal::new(u64::try_from(self.keep.as_millis()).unwrap_or(u64::MAX))
     }

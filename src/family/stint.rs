@@ -119,7 +119,15 @@ impl<'a> Stint<'a> {
     pub(super) async fn finish(&self, result: &[u8]) -> Result<(), Error> {
         let mut failed = 0;
         loop {
-            let failures = match self.settle("finish", result).await {
+            let settled = self.settle("finish", result).await;
+            let is_good = self.deadline > clock::now();
+            let settled = match (settled, &self.agreement) {
+                (Ok(true), _) => return Ok(()),
+                // Nobody else has begun while the lease is good.
+                (_, Some((agreement, _))) if is_good => agreement.insist(result).await,
+                (settled, _) => settled,
+            };
+            let failures = match settled {
                 Ok(true) => return Ok(()),
                 Ok(false) => return Err(self.site.gone()),
                 Err(failures) => failures,

@@ -21,6 +21,9 @@
 //!
 //! So also, once a value is decided under t, no attempt with a larger token begins its work.
 //!
+//! An attempt that too few servers let finish may propose again, as another attempt that has the same value at
+//! hand: it writes that only where it reads nothing else.
+//!
 //! Nothing in it speaks of clocks or leases. As with the ballot ([`super::Ballot`]), quorums share k + 1
 //! servers, so k of them may forget. A server that forgot accepts nothing before it has promised something.
 //!

@@ -128,6 +128,36 @@ async fn a_frozen_server_is_not_waited_for_and_one_that_is_empty_learns_the_resu
     fleet[2].cont();
 }
 
+#[tokio::test]
+async fn servers_that_were_away_when_an_attempt_began_take_its_result() {
+    let mut fleet = Fleet::start(5);
+    let (one, other) = (connect(&fleet, 3).await, connect(&fleet, 3).await);
+    (3..5).for_each(|server| fleet[server].stop());
+    let request = payment(&one);
+    let outcome = request.run(async |_| {
+        (3..5).for_each(|server| fleet[server].cont());
+        (3..5).for_each(|server| assert_eq!(fleet[server].cli_text(&["PING"]), "PONG"));
+        (3..5).for_each(|server| drop(fleet[server].cli(&["DEL", KEY])));
+        fleet[0].kill();
+        // They are back for this locker too.
+        let probe = async {
+            for round in 0.. {
+                let limit = one.once(format!("probe:{round}"), Slot::every(HOUR)).unwrap();
+                let _ = limit.run(works).await;
+                let known = |server| fleet[server].cli(&["DBSIZE"]) != Frame::Integer(0);
+                if known(3) && known(4) {
+                    break;
+                }
+            }
+        };
+        soon("they take part", probe).await;
+        Ok::<_, ()>("receipt")
+    });
+    assert_eq!(soon("its result", outcome).await.unwrap(), Outcome::Ran("receipt".into()));
+    assert!(kept_on(&fleet, &[1, 2, 3, 4]) >= 3);
+    assert_eq!(pay(&payment(&other), "twice").await, Outcome::Done("receipt".into()));
+}
+
 fn kept_on(fleet: &Fleet, servers: &[usize]) -> usize {
     let has = |server: &&usize| value(&fleet[**server]).is_some_and(|it| it.ends_with("receipt"));
     servers.iter().filter(has).count()
