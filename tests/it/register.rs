@@ -195,6 +195,10 @@ async fn callers_at_the_same_time_wait_for_the_one_that_does_it() {
             request.run(work).await.unwrap()
         }));
     }
+    let has = |server: &RedisServer| value(server).is_some();
+    eventually("it began", || fleet.iter().all(has)).await;
+    // From here on the one that does it has its lease on two servers, and the third is free.
+    fleet[2].cli(&["DEL", KEY]);
     for caller in callers {
         let outcome = soon("its answer", caller).await.unwrap();
         let (Outcome::Ran(result) | Outcome::Done(result)) = outcome else { panic!("{outcome:?}") };
@@ -205,7 +209,7 @@ async fn callers_at_the_same_time_wait_for_the_one_that_does_it() {
     let is_told = binary::has_at_least((6, 0), (0, 0));
     for server in fleet.iter() {
         let calls = calls(server);
-        assert!(calls <= 40 || !is_told, "{calls}");
+        assert!(calls <= 60 || !is_told, "{calls}");
     }
 }
 

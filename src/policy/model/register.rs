@@ -19,6 +19,8 @@ pub(super) struct Bounds {
     /// Which slot each attempt claims, of a register that holds the last slot; none for one that is written
     /// once.
     pub(super) slots: Option<[u8; ATTEMPTS_MAX]>,
+    /// The second attempt is the first one's other proposal, once that has done its work: it writes the same.
+    pub(super) repeats: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +140,10 @@ impl<const N: usize> Registering<N> {
         self.quorum.verdict(accepted, 0) == Verdict::Won
     }
 
+    fn is_repeat(&self, a: usize) -> bool {
+        self.bounds.repeats && a == 1
+    }
+
     fn slot(&self, value: u8) -> u8 {
         match self.bounds.slots {
             Some(slots) if value > 0 => slots[usize::from(value) - 1],
@@ -217,12 +223,13 @@ impl<const N: usize> Registering<N> {
         for server in &mut state.servers {
             server.letters[a].seen = 0;
         }
-        let own = number(a);
+        let own = if self.is_repeat(a) { number(0) } else { number(a) };
         let attempt = &mut state.attempts[a];
         let is_next = |value| self.slot(own) > self.slot(value);
         let (value, step) = match reading {
             Reading::Open(value) if !is_next(value) => (value, Step::Adopt { attempt: a, value }),
             Reading::Decided(value) if !is_next(value) => (value, Step::Read { attempt: a, value }),
+            _ if own != number(a) => (own, Step::Adopt { attempt: a, value: own }),
             _ => (own, Step::Work { attempt: a }),
         };
         attempt.value = value;
@@ -303,8 +310,13 @@ impl<const N: usize> Model for Registering<N> {
                 }
                 continue;
             }
-            // Attempts are alike: they are numbered as they begin, unless they claim different slots.
-            if a == 0 || state.attempts[a - 1].token > 0 || self.bounds.slots.is_some() {
+            // Attempts that are alike are numbered as they begin.
+            let are_alike = self.bounds.slots.is_none() && !self.bounds.repeats;
+            let has_worked = state.attempts[0].value == number(0);
+            if self.is_repeat(a) && !has_worked {
+                continue;
+            }
+            if a == 0 || state.attempts[a - 1].token > 0 || !are_alike {
                 for token in 1..=self.bounds.tokens {
                     let next = self.propose(*state, a, token);
                     found.push((Step::Propose { attempt: a, token }, next));

@@ -3,7 +3,8 @@
 use super::super::register::{Bounds, Registering, Rule};
 use super::{finds, finds_nothing};
 
-const THREE: Bounds = Bounds { quorum: 2, attempts: 3, tokens: 3, losses: 0, slots: None };
+const THREE: Bounds =
+    Bounds { quorum: 2, attempts: 3, tokens: 3, losses: 0, slots: None, repeats: false };
 const TWO_RESULTS: &str = "two results are told";
 const ABOVE: &str = "an attempt works above the token of a decided result";
 const TWICE: &str = "a slot is claimed twice";
@@ -19,6 +20,15 @@ fn one_result_is_told_and_nobody_works_above_it() {
     );
     let bounds = Bounds { quorum: 3, tokens: 2, ..THREE };
     finds_nothing("register of 5", &Registering::<5>::new(bounds, Rule::Right), 91_000);
+}
+
+/// Its lease is no matter here: another attempt may have begun, and even have a result.
+#[test]
+fn an_attempt_may_propose_its_result_again() {
+    let bounds = Bounds { repeats: true, tokens: 4, ..THREE };
+    finds_nothing("register of 3, again", &Registering::<3>::new(bounds, Rule::Right), 67_000);
+    let broken = Registering::<3>::new(bounds, Rule::IgnoresAccepted);
+    finds("register of 3, again, ignores", &broken, ABOVE);
 }
 
 #[test]
