@@ -146,6 +146,39 @@ async fn a_result_ends_with_its_time_and_tokens_go_on_rising() {
     }
 }
 
+/// What waiters write would wake one another.
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_told_and_writes_nothing() {
+    const KEY: &str = "{payment}:idempotent";
+    let servers = Arc::new(Server::several::<3>());
+    let mut callers = Vec::new();
+    for _ in 0..4 {
+        let servers = Arc::clone(&servers);
+        callers.push(tokio::spawn(async move {
+            let locker = Process::new().locker(&*servers).await.unwrap();
+            let request = locker.idempotent("payment", "", HOUR).unwrap().wait_at_most(HOUR);
+            let work = async |_: &Attempt| {
+                sleep(SECOND * 60).await;
+                Ok::<_, Infallible>("receipt")
+            };
+            request.run(work).await.unwrap()
+        }));
+    }
+    sleep(SECOND * 10).await;
+    // From here on one has its lease on two servers, and the third is free.
+    servers[2].lose(KEY);
+    sleep(SECOND * 30).await;
+    assert!(!servers[2].has(KEY) && servers[1].has(KEY));
+    let mut ran = 0;
+    for caller in callers {
+        match caller.await.unwrap() {
+            Outcome::Ran(_) => ran += 1,
+            outcome => assert_eq!(outcome, Outcome::Done("receipt".into())),
+        }
+    }
+    assert_eq!(ran, 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn each_slot_runs_at_most_once_whatever_processes_and_servers_do() {
     let mut runs = 0;
