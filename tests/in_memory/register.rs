@@ -201,10 +201,9 @@ async fn each_slot_runs_at_most_once_whatever_processes_and_servers_do() {
                     }
                     let job = locker.once("report", Slot::every(SECOND / 4)).unwrap();
                     let work = async |run: &Run| Ok::<_, Infallible>(run.slot);
-                    if let Ok(Ok(turn)) = timeout(chance.millis(600), job.run(work)).await {
-                        if let Turn::Ran { output: Ok(slot), .. } = turn {
-                            ran.lock().unwrap().push(slot);
-                        }
+                    let turn = timeout(chance.millis(600), job.run(work)).await;
+                    if let Ok(Ok(Turn::Ran { output: Ok(slot), .. })) = turn {
+                        ran.lock().unwrap().push(slot);
                     }
                     sleep(chance.millis(100)).await;
                 }
