@@ -75,7 +75,7 @@ local passed = first
 while passed <= last and passed - first < 128 do
   local entry = redis.call('HGET', queue, string.format('%.0f', passed))
   if entry then
-    local deadline, its_owner = string.match(entry, '^(%d+) %d+ %S+ (.*)$')
+    local deadline, its_owner = string.match(entry, '^(%d+) %S+ %S+ (.*)$')
     if its_owner == owner or tonumber(deadline) >= now then
       break
     end

@@ -20,7 +20,8 @@
 --
 -- Somebody waits where a byte 0 stands behind the owner's value: see queue.lua. Then the lock becomes the
 -- first waiter's whom a push reaches: the server says how many heard it. At most 16 are passed over who
--- did not; then the lock is free, and a waiter finds that when it asks next.
+-- did not; then the lock is free, and a waiter finds that when it asks next. So does one who waits for a
+-- share (share.lua).
 
 local stamp, predecessor = ARGV[#ARGV], ARGV[4] and ARGV[3]
 -- Nearly every release: of one lock, for which nobody waits.
@@ -68,9 +69,12 @@ local function hand_on(lock, fence, queue)
   while not is_handed and first <= last and unheard < 16 and gaps < 128 do
     local ticket = string.format('%.0f', first)
     local entry = redis.call('HGET', queue, ticket)
+    local deadline, ttl, channel, owner = string.match(entry or '', '^(%d+) (%d+) (%S+) (.*)$')
+    if entry and not deadline then
+      break
+    end
     first = first + 1
     if entry then
-      local deadline, ttl, channel, owner = string.match(entry, '^(%d+) (%d+) (%S+) (.*)$')
       redis.call('HDEL', queue, ticket, owner)
       if tonumber(deadline) >= now then
         local heard = redis.pcall('PUBSUB', 'NUMSUB', channel)

@@ -12,6 +12,8 @@ use crate::server::script::Script;
 use crate::sim::keyspace::Keyspace;
 use crate::sim::lua;
 
+mod shares;
+
 /// What every script is given, and gives back.
 pub(super) const STAMP: &str = "8123456789012345";
 
@@ -29,11 +31,17 @@ impl Simulated {
 
     /// The reply to a script with this text.
     pub(super) fn call(&mut self, text: &str, key: &str, arguments: &[&str]) -> Frame {
+        self.call_with(text, &[key], arguments)
+    }
+
+    /// The same of a script with several keys.
+    pub(super) fn call_with(&mut self, text: &str, keys: &[&str], arguments: &[&str]) -> Frame {
         self.keyspace.set_now(self.now);
         self.keyspace.expire_all();
         let bytes = |text: &str| Bytes::copy_from_slice(text.as_bytes());
         let arguments: Vec<Bytes> = arguments.iter().copied().chain([STAMP]).map(bytes).collect();
-        let reply = lua::run(&mut self.keyspace, &bytes(text), &[bytes(key)], &arguments);
+        let keys: Vec<Bytes> = keys.iter().copied().map(bytes).collect();
+        let reply = lua::run(&mut self.keyspace, &bytes(text), &keys, &arguments);
         let _ = self.keyspace.take_touched();
         match reply {
             // As the connection gives it on.

@@ -19,6 +19,9 @@ static TAKE: LazyLock<Script> = LazyLock::new(|| rare(include_str!("../../script
 static MINT: LazyLock<Script> = LazyLock::new(|| rare(include_str!("../../scripts/mint.lua")));
 static KEEP: LazyLock<Script> = LazyLock::new(|| rare(include_str!("../../scripts/keep.lua")));
 static SEIZE: LazyLock<Script> = LazyLock::new(|| rare(include_str!("../../scripts/seize.lua")));
+static SHARE: LazyLock<Script> = LazyLock::new(|| Script::on_demand(include_str!("../../scripts/share.lua")));
+static PROLONG: LazyLock<Script> =
+    LazyLock::new(|| Script::on_demand(include_str!("../../scripts/prolong.lua")));
 #[cfg(feature = "inspect")]
 static INSPECT: LazyLock<Script> =
     LazyLock::new(|| rare(include_str!("../../scripts/inspect.lua")));
@@ -33,11 +36,11 @@ pub(crate) fn catalog() -> &'static [Script] {
     &*CATALOG
 }
 
-pub(super) fn acquire() -> &'static Script {
+pub(crate) fn acquire() -> &'static Script {
     &CATALOG[0]
 }
 
-pub(super) fn extend() -> &'static Script {
+pub(crate) fn extend() -> &'static Script {
     &CATALOG[1]
 }
 
@@ -53,7 +56,7 @@ pub(super) fn repair() -> &'static Script {
     &CATALOG[4]
 }
 
-pub(super) fn queue() -> &'static Script {
+pub(crate) fn queue() -> &'static Script {
     &CATALOG[5]
 }
 
@@ -71,6 +74,14 @@ pub(crate) fn keep() -> &'static Script {
 
 pub(crate) fn seize() -> &'static Script {
     &SEIZE
+}
+
+pub(crate) fn share() -> &'static Script {
+    &SHARE
+}
+
+pub(crate) fn prolong() -> &'static Script {
+    &PROLONG
 }
 
 #[cfg(feature = "inspect")]

@@ -15,6 +15,8 @@ const SYNTAX: &str = "ERR syntax error";
 enum Value {
     Text(Bytes),
     Hash(BTreeMap<Bytes, Bytes>),
+    /// A sorted set's members with their scores.
+    Sorted(BTreeMap<Bytes, i64>),
     /// Anything that is no string; its length.
     List(i64),
 }
@@ -47,6 +49,7 @@ pub(crate) struct Keyspace {
 }
 
 mod hash;
+mod sorted;
 
 type Reply = Result<Frame, String>;
 
@@ -109,6 +112,7 @@ impl Keyspace {
             }
             ("PTTL", [key]) => Ok(self.ttl_of(key)),
             ("PEXPIRE", [key, millis, options @ ..]) => self.expire(key, millis, options),
+            ("PEXPIREAT", [key, at]) => self.expire_at(key, at),
             ("INCRBY", [key, number]) => self.increase(key, number),
             ("RPUSH", [key, ..]) => self.push(key, arguments.len() - 1),
             ("HGET", [key, field]) => self.field(key, field),
@@ -118,6 +122,15 @@ impl Keyspace {
             }
             ("HDEL", [key, fields @ ..]) if !fields.is_empty() => self.delete_fields(key, fields),
             ("APPEND", [key, more]) => self.append(key, more),
+            ("ZADD", [key, scored @ ..]) if !scored.is_empty() => self.add_members(key, scored),
+            ("ZSCORE", [key, member]) => self.score_of(key, member),
+            ("ZCARD", [key]) => self.members(key).map(|members| count(members.len())),
+            ("ZCOUNT", [key, from, to]) => self.count_members(key, [from, to]),
+            ("ZRANGEBYSCORE", [key, from, to, options @ ..]) => {
+                self.members_between(key, [from, to], options)
+            }
+            ("ZREVRANGE", [key, _, _, _withscores]) => self.last_member(key),
+            ("ZREM", [key, gone @ ..]) if !gone.is_empty() => self.remove_members(key, gone),
             ("PUBLISH", [channel, text]) => Ok(self.publish(channel, text)),
             ("PUBSUB", [_numsub, channel]) => Ok(self.heard_by(channel)),
             ("TIME", []) => Ok(self.time()),
