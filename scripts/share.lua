@@ -11,11 +11,13 @@
 --         lock: 3 the TTL in milliseconds; 4 the value under which the owner has what it has
 --         '' gives back, and 'leave' does also leave the queue: 3 where the owner took over from another,
 --         that one's value
+--         One of the keys alone, where the others are on another node, can be given back by no
+--         share: its TTL ends it
 -- Reply   granted: {stamp, 'granted', the fencing token}
 --         not to be had: {stamp, 'held', the holder's value (its first 320 bytes), the milliseconds until
 --         there may be more or -1 where that is not known, '0', maximum entries before this one}
 --         to be had, and others are before this one: {stamp, 'queued', maximum entries before this one}
---         shared with another limit: {stamp, 'limit', that limit}
+--         shared with another limit: {stamp, 'limit', that limit, the one that is wanted}
 --         an upgrade while others have shares: {stamp, 'shared', their number}
 --         given back: the stamp; and {stamp, 0} where it was not the owner's (any more), or is not in the
 --         queue
@@ -52,6 +54,9 @@ local function whole(number)
   return string.format('%.0f', number)
 end
 
+if not shares then
+  return {stamp, 0}
+end
 local holder = redis.pcall('GET', lock)
 if type(holder) == 'table' then
   local is_no_lock = string.find(holder.err, 'WRONGTYPE', 1, true) and (how == '' or how == 'leave')
@@ -291,7 +296,7 @@ if mine then
 elseif limit and limit ~= its_limit then
   forget()
   serve()
-  return {stamp, 'limit', tonumber(limit)}
+  return {stamp, 'limit', tonumber(limit), tonumber(its_limit)}
 elseif how == 'beat' and not ticket then
   return {stamp, 0}
 end

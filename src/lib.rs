@@ -146,6 +146,7 @@ pub use lock::guard::Guard;
 pub use lock::shutdown::Shutdown;
 pub use lock::ticket::Ticket;
 pub use locker::Locker;
+pub use locker::sharing::Semaphore;
 #[cfg(feature = "inspect")]
 pub use locker::{
     list::LockList,

@@ -2,6 +2,7 @@
 
 mod adopt;
 mod family;
+pub(crate) mod sharing;
 #[cfg(feature = "inspect")]
 pub(crate) mod inspect;
 #[cfg(feature = "inspect")]

@@ -22,6 +22,7 @@ use crate::lock::guard::Guard;
 use crate::lock::names::Names;
 use crate::lock::one_or_many::OneOrMany;
 use crate::lock::order::Replicas;
+use crate::lock::row::Sharing;
 use crate::policy::{Bounds, Retry, Wait};
 
 /// A request for a lock: set what differs from the locker's defaults, then `.await` it.
@@ -80,8 +81,15 @@ impl LockRequest<Fenced> {
             replicas,
             bounds: Bounds::default(),
             seize: None,
+            sharing: Ok(None),
         };
         Self { engine, defaults, asked, fencing: PhantomData }
+    }
+
+    /// For a lock that others may have shares of.
+    pub(crate) fn sharing(mut self, sharing: Result<Sharing, Error>) -> Self {
+        self.asked.sharing = sharing.map(Some);
+        self
     }
 
     /// Acquires the lock by a plain `SET NX PX`, which costs the server less, without a fencing token:

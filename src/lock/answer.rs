@@ -62,6 +62,11 @@ pub(crate) enum Reason {
     BreakerOpen(Duration),
     /// It was not asked, because it may not vote.
     Refusal(Refusal),
+    /// Its shares are of a semaphore with another limit than this one; 0 for readers.
+    OtherLimit {
+        theirs: u64,
+        ours: u64,
+    },
     /// It granted, and too few of its replicas have said in time that they know.
     TooFewReplicas {
         acknowledged: i64,
@@ -127,6 +132,20 @@ impl Answer {
             Some(Self::NotOwned) => Some(Self::NotOwned),
             _ => Self::of_acquire(reply).filter(|_| matches!(reply, Frame::Array(_))),
         }
+    }
+
+    /// The reply of `share.lua` to who wants shares.
+    pub(super) fn of_share(reply: &Frame) -> Option<Self> {
+        if let Frame::Array(items) = reply {
+            if let [Frame::Bulk(word), Frame::Integer(theirs), Frame::Integer(ours)] = items.get(1..)? {
+                let limit = |limit: &i64| u64::try_from(*limit).ok();
+                let (theirs, ours) = (limit(theirs)?, limit(ours)?);
+                let is_so = word == "limit" && theirs != ours;
+                let other = Reason::OtherLimit { theirs, ours };
+                return is_so.then(|| Self::Failed(Box::new(other)));
+            }
+        }
+        Self::of_queue(reply)
     }
 
     /// The reply of `SET key value NX PX ttl`.
@@ -260,7 +279,7 @@ impl Reason {
             Self::Refusal(Refusal::Unfit(Unfit::Replica | Unfit::NamedReplica)) => {
                 FailureKind::Unavailable
             }
-            Self::Refusal(Refusal::Unfit(_)) => FailureKind::Misuse,
+            Self::Refusal(Refusal::Unfit(_)) | Self::OtherLimit { .. } => FailureKind::Misuse,
             Self::TooFewReplicas { .. } => FailureKind::Unreplicated,
             Self::Unsettled(_) => FailureKind::Unavailable,
             Self::Refused(error) | Self::NoConnection(OpenError::Refused { error, .. }) => {
@@ -318,6 +337,14 @@ impl std::fmt::Display for Reason {
                  grant in {:.1}",
                 Units(*wait)
             ),
+            Self::OtherLimit { theirs, ours } => {
+                let limit = |limit: &u64| match limit {
+                    0 => "readers, without a limit".to_owned(),
+                    limit => format!("a semaphore with the limit {limit}"),
+                };
+                let (theirs, ours) = (limit(theirs), limit(ours));
+                write!(f, "the name is in use for {theirs}, and this request wants {ours}")
+            }
             Self::TooFewReplicas { acknowledged, needed } => write!(
                 f,
                 "granted, but only {acknowledged} of {needed} replicas acknowledged the lease in time"

@@ -33,6 +33,7 @@ use super::question::{Apart, Question};
 use super::rare::Vacate;
 use super::round::{Answered, Round};
 use super::scripts;
+use super::sharing::{self, Wanted};
 use crate::clock;
 use crate::net::proof::Expected;
 #[cfg(test)]
@@ -112,6 +113,9 @@ impl Claim {
     ) -> Round {
         let hold = &*self.hold;
         let ttl = hold.key_ms();
+        if let Some(wanted) = Wanted::of(hold) {
+            return Box::pin(sharing::take(hold, &wanted, limit)).await;
+        }
         let Some(ballot) = ballot else {
             return self.acquire_plainly(&ttl, lead, limit).await;
         };
@@ -176,6 +180,9 @@ impl Claim {
 
     /// Asks for another TTL from now.
     pub(super) async fn extend(&self) -> Round {
+        if let Some(wanted) = Wanted::of(&self.hold) {
+            return Box::pin(sharing::extend(&self.hold, &wanted)).await;
+        }
         let owner = &self.hold.owner;
         let ttl = self.hold.key_ms();
         let keys = self.counts();
@@ -197,13 +204,15 @@ impl Claim {
         let parting = Parting::of(&self.hold);
         let keys: OneOrMany<Decimal> =
             self.hold.shares().map(|names| parting.count(names)).collect();
-        let queues: OneOrMany<OneOrMany<Key>> = self.hold.shares().map(queues).collect();
-        let shares = self.hold.shares().zip(queues.iter()).zip(keys.iter());
+        let beside: OneOrMany<OneOrMany<Key>> =
+            self.hold.shares().map(|names| parting.beside(names)).collect();
+        let shares = self.hold.shares().zip(beside.iter()).zip(keys.iter());
         let parameters: OneOrMany<Parameters<'_>> =
-            shares.map(|((names, queues), keys)| parting.parameters(names, queues, keys)).collect();
+            shares.map(|((names, beside), keys)| parting.parameters(names, beside, keys)).collect();
         let commands = scripted(parting.script(), &parameters);
         let question = Question {
             owed_until: Some(pointless_at),
+            apart: self.hold.row().is_by_lock.then_some(Apart::Release),
             ..Question::own(&commands, Answer::of_owned, Apart::Release)
         };
         ask_all(&self.hold, &question, Round::new(&self.hold)).await
@@ -329,9 +338,9 @@ pub(super) fn free(
         let (node, lane) = (Arc::clone(&binding.node), binding.lane());
         drop(binding);
         let names = hold.names_at(server);
-        let queues = queues(names);
+        let beside = parting.beside(names);
         let keys = parting.count(names);
-        let parameters = parting.parameters(names, &queues, &keys);
+        let parameters = parting.parameters(names, &beside, &keys);
         let release = Command::Script(parting.script(), parameters.words());
         let began_on = began_on.as_deref().filter(|_| !is_moved && !is_doubtful);
         #[cfg(test)]

@@ -69,6 +69,7 @@ pub(super) fn may_draw(hold: &Hold, taking: Taking) -> bool {
         && hold.replaces().next().is_none()
         && hold.seize().is_none()
         && hold.replicas().is_none()
+        && hold.row().is_by_lock
 }
 
 /// One server has the one lock.

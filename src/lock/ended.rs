@@ -12,6 +12,7 @@ use super::names::Names;
 use super::one_or_many::OneOrMany;
 use super::owner::Owner;
 use super::rare::Rest;
+use super::row::Sharing;
 use crate::policy::Moment;
 
 /// A successor that serves for longer than this is followed by then.
@@ -27,6 +28,7 @@ pub(super) struct Ended {
     pub(super) key_life: Duration,
     /// Where its locks are to stay taken for a while.
     pub(super) rest: Option<Rest>,
+    pub(super) sharing: Option<Sharing>,
     pub(super) at: Moment,
 }
 
@@ -68,7 +70,7 @@ mod tests {
         let add = |ms| {
             let names = [Names::new(b"", b"a").unwrap()].into_iter().collect();
             let (owner, key_life) = (Owner::fresh(Mark::default()), Duration::from_secs(10));
-            recently.add(Ended { owner, names, key_life, rest: None, at: at(ms) });
+            recently.add(Ended { owner, names, key_life, rest: None, sharing: None, at: at(ms) });
         };
         let taken = |ms| recently.take(at(ms)).map(|ended| ended.at).collect::<Vec<_>>();
         add(0);

@@ -59,9 +59,10 @@ impl Hold {
         participants: OneOrMany<Participant>,
         order: &Order,
     ) -> Self {
-        let Order { term, is_renewed, replicas, bounds, ref seize, .. } = *order;
-        let is_rare = replicas.is_some() || !bounds.are_none() || seize.is_some();
-        let rare = || Rare { replicas, bounds, seize: seize.clone(), ..Rare::default() };
+        let Order { term, is_renewed, replicas, bounds, ref seize, sharing, .. } = *order;
+        let is_rare =
+            replicas.is_some() || !bounds.are_none() || seize.is_some() || sharing.is_some();
+        let rare = || Rare { replicas, bounds, seize: seize.clone(), sharing, ..Rare::default() };
         Self {
             core,
             names,
@@ -386,6 +387,7 @@ impl Drop for Hold {
                 owner: std::mem::replace(&mut self.owner, Owner::NOBODY),
                 names: std::mem::replace(&mut self.names, OneOrMany::Many(Vec::new())),
                 key_life: self.key_life(),
+                sharing: self.sharing(),
                 rest: self.rare.take().and_then(|rare| rare.rest.into_inner()),
                 at: clock::now(),
             });

@@ -114,7 +114,7 @@ impl Lease {
     /// does, it watches.
     async fn arm(&self) {
         let hold = self.hold();
-        if !hold.is_renewed {
+        if !hold.is_renewed || !hold.row().is_by_lock {
             return;
         }
         for tried in 0..ARMING_TRIES {
@@ -224,6 +224,9 @@ impl Lease {
         let core = &hold.core;
         let [names] = &hold.names[..] else { return false };
         if core.is_shut_down() || !hold.is_connected() || hold.rest().is_some() {
+            return false;
+        }
+        if !hold.row().is_by_lock {
             return false;
         }
         if Handle::try_current().is_err() {

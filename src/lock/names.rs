@@ -20,6 +20,7 @@ const SHOWN_MAX: usize = 128;
 const NAME_BYTES_MAX: usize = 16 * 1024;
 const FENCE_SUFFIX: &[u8] = b":fence";
 const QUEUE_SUFFIX: &[u8] = b":queue";
+const SHARES_SUFFIX: &[u8] = b":shares";
 /// What keys of other primitives end in: a name with a hash tag could be such a key.
 const OTHER_SUFFIXES: [&[u8]; 5] = [b":limit", b":once", b":idempotent", b":latch", b":open"];
 /// A key that takes no more than this costs no allocation: with names of up to 44 bytes, none does.
@@ -91,7 +92,7 @@ pub(crate) enum InvalidName {
     #[error("lock name and key prefix must be at most {NAME_BYTES_MAX} bytes together, not {0}")]
     TooLong(usize),
     #[error(
-        "lock name must not end in \":fence\" or \":queue\", nor, with a hash tag, in \":limit\", \
+        "lock name must not end in \":fence\", \":queue\" or \":shares\", nor, with a hash tag, in \":limit\", \
          \":once\", \":idempotent\", \":latch\" or \":open\": Leasehold keeps its own data under such keys"
     )]
     Reserved,
@@ -116,7 +117,7 @@ impl Names {
             let (ahead, inside) = suffix.split_at(suffix.len() - behind);
             name.ends_with(inside) && prefix.ends_with(ahead)
         };
-        if ends_in(FENCE_SUFFIX) || ends_in(QUEUE_SUFFIX) {
+        if [FENCE_SUFFIX, QUEUE_SUFFIX, SHARES_SUFFIX].into_iter().any(ends_in) {
             return Err(InvalidName::Reserved);
         }
         // Nearly no name has any: only then a byte is looked at by itself.
@@ -151,6 +152,11 @@ impl Names {
     /// The key of the queue of the processes that wait for the lock.
     pub(crate) fn queue(&self) -> Key {
         self.beside(QUEUE_SUFFIX)
+    }
+
+    /// The key of the lock's shares.
+    pub(crate) fn shares(&self) -> Key {
+        self.beside(SHARES_SUFFIX)
     }
 
     /// Another key in the same slot, which ends in this.
@@ -252,6 +258,7 @@ mod tests {
         assert_eq!(Names::new(b"", fence.as_bytes()), Err(InvalidName::Reserved));
         assert_eq!(Names::new(b"{a}:", b"fence"), Err(InvalidName::Reserved));
         assert_eq!(Names::new(b"{a}:", b"queue"), Err(InvalidName::Reserved));
+        assert_eq!(Names::new(b"{a}:", b"shares"), Err(InvalidName::Reserved));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::names::Names;
 use super::one_or_many::OneOrMany;
 use super::owner::{ID_LENGTH, Mark};
+use super::row::Sharing;
 use crate::policy::{Bounds, Retry, Term, Wait};
 
 /// What a lease is to be like, whoever grants it.
@@ -20,6 +21,8 @@ pub(crate) struct Order {
     pub(crate) bounds: Bounds,
     /// From whom it is taken, if it is another's.
     pub(crate) seize: Option<Seize>,
+    /// What is wanted of a lock that others may have shares of.
+    pub(crate) sharing: Option<Sharing>,
 }
 
 /// From whom a lock is taken that is another's.
@@ -70,4 +73,11 @@ pub(crate) struct Wish {
     pub(crate) refuses_own: bool,
     /// Whether one of the locks is enough.
     pub(crate) is_any: bool,
+}
+
+impl Wish {
+    /// Whether it waits beside others of its process: they may have shares of its lock at the same time.
+    pub(super) fn is_in_no_line(&self) -> bool {
+        self.order.sharing.is_some_and(|sharing| sharing.share().is_some())
+    }
 }

@@ -9,6 +9,7 @@ use super::names::{Key, Names};
 use super::one_or_many::OneOrMany;
 use super::parameters::Parameters;
 use super::rare::Rest;
+use super::row::Row;
 use super::scripts;
 #[cfg(test)]
 use crate::policy::mutants::Mutant;
@@ -20,6 +21,7 @@ pub(super) struct Parting<'a> {
     rest: Option<(Decimal, &'a [u8])>,
     /// Whether the owner may be in a queue.
     leaves: bool,
+    row: &'static Row,
 }
 
 impl<'a> Parting<'a> {
@@ -30,6 +32,7 @@ impl<'a> Parting<'a> {
             hold.rest(),
             hold.is_queued(),
         )
+        .by(hold.row())
     }
 
     /// That of these owners.
@@ -41,11 +44,16 @@ impl<'a> Parting<'a> {
         #[cfg(test)]
         let leaves = leaves && !Mutant::QueueIsNotLeft.is_on();
         let rest = rest.and_then(|rest| Some((millis(rest.left()?), rest.value.value())));
-        Self { owners, rest, leaves }
+        Self { owners, rest, leaves, row: Row::of(None) }
+    }
+
+    /// The same of another kind of lease.
+    pub(super) fn by(self, row: &'static Row) -> Self {
+        Self { row, ..self }
     }
 
     pub(super) fn script(&self) -> &'static Script {
-        if self.rest.is_some() { scripts::keep() } else { scripts::release() }
+        if self.rest.is_some() { scripts::keep() } else { (self.row.release)() }
     }
 
     /// What the script is told beside the locks.
@@ -59,22 +67,38 @@ impl<'a> Parting<'a> {
 
     /// How many keys the script has for these locks.
     pub(super) fn count(&self, names: &[Names]) -> Decimal {
-        let each = if self.rest.is_some() { 1 } else { 3 };
+        let each = match self.rest {
+            Some(_) => 1,
+            None => 3 + u64::from(self.row.frees_shares),
+        };
         Decimal::new(each * names.len() as u64)
+    }
+
+    /// The keys of the queues of these locks, and behind them those of their shares.
+    pub(super) fn beside(&self, names: &[Names]) -> OneOrMany<Key> {
+        if self.row.frees_shares {
+            let shares = names.iter().map(Names::shares);
+            return OneOrMany::Many(names.iter().map(Names::queue).chain(shares).collect());
+        }
+        queues(names)
     }
 
     pub(super) fn parameters<'p>(
         &'p self,
         names: &'p [Names],
-        queues: &'p [Key],
+        beside: &'p [Key],
         count: &'p [u8],
     ) -> Parameters<'p> {
         let mut parameters = Parameters::of_keys(count);
-        for (names, queue) in names.iter().zip(queues) {
+        for (names, queue) in names.iter().zip(beside) {
             parameters.push(names.lock());
             if self.rest.is_none() {
                 parameters.extend([names.fence(), queue]);
             }
+        }
+        if self.rest.is_none() {
+            // Those of the shares, where there are such.
+            parameters.extend(beside.iter().skip(names.len()).map(|key| &**key));
         }
         parameters.extend(self.arguments());
         parameters

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-use leasehold_resp::Decimal;
+use leasehold_resp::{Decimal, Frame};
 use tokio::time::{sleep, timeout};
 
 use super::answer::Answer;
@@ -29,6 +29,7 @@ use super::question::Question;
 use super::race::{First, any, race};
 use super::round::{Answered, Round};
 use super::scripts;
+use super::sharing::Wanted;
 use crate::clock;
 use crate::policy::{
     Ballot, Moment, QueueAnswer, Retry, Setback, Verdict, WaiterAction, WaiterEvent, WaiterState,
@@ -264,12 +265,24 @@ impl<'a> Standing<'a> {
         let life = Decimal::new(u64::try_from(life).unwrap_or(u64::MAX));
         let queue = names[0].queue();
         let how: &[u8] = if enters { b"enter" } else { b"beat" };
-        let mut parameters = Parameters::of_keys(b"3");
+        let wanted = Wanted::of(hold);
+        let count: &[u8] = if wanted.is_some() { b"4" } else { b"3" };
+        let mut parameters = Parameters::of_keys(count);
         parameters.extend([names[0].lock(), names[0].fence(), &queue]);
-        parameters.extend([owner.value(), &ttl, how, self.channel.name(), &life]);
+        let (script, read): (_, fn(&Frame) -> _) = match &wanted {
+            Some(Wanted { key, limit, weight }) => {
+                parameters.extend([key, owner.value(), how, &ttl, limit, weight]);
+                (scripts::share(), Answer::of_share)
+            }
+            None => {
+                parameters.extend([owner.value(), &ttl, how]);
+                (scripts::queue(), Answer::of_queue)
+            }
+        };
+        parameters.extend([self.channel.name(), &life]);
         let question = Question {
-            commands: &[Command::Script(scripts::queue(), parameters.words())],
-            read: Answer::of_queue,
+            commands: &[Command::Script(script, parameters.words())],
+            read,
             is_vote: true,
             awaits: None,
             owed_until: None,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::names::Names;
 use super::order::{Replicas, Seize};
 use super::owner::Owner;
+use super::row::Sharing;
 use crate::clock;
 use crate::policy::{Bounds, Moment, Relay};
 
@@ -18,6 +19,8 @@ pub(super) struct Rare {
     pub(super) replicas: Option<Replicas>,
     /// From whom it takes its lock.
     pub(super) seize: Option<Seize>,
+    /// What it wants of a lock that others may have shares of.
+    pub(super) sharing: Option<Sharing>,
     /// How long it is to be held or kept from others, beside what its TTL says.
     pub(super) bounds: Bounds,
     /// Until when its locks stay taken, once its holder knows of it.

@@ -18,18 +18,19 @@ use super::engine::Engine;
 use super::follow::follow;
 use super::hold::Hold;
 use super::keeper::Kept;
-use super::names::Names;
+use super::names::{Key, Names};
 use super::order::Replicas;
 use super::parameters::Parameters;
 use super::participant::Participant;
 use super::parting::count;
 use super::question::Apart;
 use super::race::all;
+use super::row::Row;
 use super::scripts;
 use super::spans::Step;
 use crate::clock;
 use crate::net::connection::Connection;
-use crate::net::refusal::Code;
+use crate::net::refusal::{Code, ServerError};
 use crate::policy::{Moment, TimerKey, Verdict, retry_at};
 use crate::server::call::{Call, begin_all, send_whole};
 use crate::server::command::Command;
@@ -94,14 +95,18 @@ impl Go {
     async fn ask_on(&self, Group { connection, shares }: &Group) {
         let portions = self.portions(shares);
         let counts: Vec<Decimal> =
-            portions.iter().map(|shares| count(self.locks(shares))).collect();
+            portions.iter().map(|shares| count(self.keys(shares))).collect();
+        let beside: Vec<Vec<Key>> = portions.iter().map(|shares| self.beside(shares)).collect();
         let ttls: Vec<Decimal> = self.kept.iter().map(|kept| kept.hold.key_ms()).collect();
-        let spelled = portions.iter().zip(&counts);
+        let spelled = portions.iter().zip(counts.iter().zip(&beside));
         let parameters: Vec<Parameters<'_>> =
-            spelled.map(|(shares, count)| self.spell(shares, count, &ttls)).collect();
+            spelled.map(|(shares, spelled)| self.spell(shares, spelled, &ttls)).collect();
         let mut commands: Vec<Command<'_>> = parameters
             .iter()
-            .map(|parameters| Command::Script(scripts::extend(), parameters.words()))
+            .zip(&portions)
+            .map(|(parameters, shares)| {
+                Command::Script((self.row(shares[0]).extend)(), parameters.words())
+            })
             .collect();
         let awaits = self.awaits(shares);
         if awaits.is_some() {
@@ -171,7 +176,9 @@ impl Go {
         let is_watching = node.is_watching(told_on);
         // On another connection, what is asked now could overtake an acquire that is unanswered.
         let may_change = binding.lane() == told_on || !binding.is_unanswered;
-        if is_watching && binding.is_granted && may_change {
+        if !hold.row().is_by_lock {
+            // Its lock changes with the shares of others.
+        } else if is_watching && binding.is_granted && may_change {
             if binding.lane() != told_on {
                 binding.change_to(told_on);
             }
@@ -192,6 +199,22 @@ impl Go {
         self.kept[share.member].hold.names_at(share.server)
     }
 
+    fn row(&self, share: Share) -> &'static Row {
+        self.kept[share.member].hold.row()
+    }
+
+    /// How many keys a command has for leases of one kind.
+    fn keys(&self, shares: &[Share]) -> usize {
+        self.locks(shares) * if self.row(shares[0]).is_by_lock { 1 } else { 2 }
+    }
+
+    /// The keys of what is extended beside the locks, where there are such.
+    fn beside(&self, shares: &[Share]) -> Vec<Key> {
+        let is_by_lock = self.row(shares[0]).is_by_lock;
+        let names = shares.iter().filter(|_| !is_by_lock).flat_map(|share| self.names(share));
+        names.map(Names::shares).collect()
+    }
+
     fn locks(&self, shares: &[Share]) -> usize {
         shares.iter().map(|share| self.names(share).len()).sum()
     }
@@ -206,6 +229,7 @@ impl Go {
             let slot = |share: Share| self.kept[share.member].hold.participants[share.server].slot;
             while taken < rest.len()
                 && slot(rest[taken]) == slot(rest[0])
+                && std::ptr::eq(self.row(rest[taken]), self.row(rest[0]))
                 && self.locks(&rest[..=taken]) <= LOCKS_PER_COMMAND
             {
                 taken += 1;
@@ -220,12 +244,15 @@ impl Go {
     fn spell<'a>(
         &'a self,
         shares: &[Share],
-        count: &'a [u8],
+        (count, beside): (&'a Decimal, &'a Vec<Key>),
         ttls: &'a [Decimal],
     ) -> Parameters<'a> {
         let mut parameters = Parameters::of_keys(count);
-        for share in shares {
-            parameters.extend(self.names(share).iter().map(Names::lock));
+        let locks = shares.iter().flat_map(|share| self.names(share)).map(Names::lock);
+        if beside.is_empty() {
+            parameters.extend(locks);
+        } else {
+            parameters.extend(locks.zip(beside).flat_map(|(lock, shares)| [lock, shares]));
         }
         for share in shares {
             let owner = self.kept[share.member].hold.owner.value();
@@ -260,7 +287,9 @@ impl Go {
             let node = Arc::clone(&self.kept[member].hold.binding(server).node);
             note(&node, reply.as_ref().err(), clock::now());
         }
-        if matches!(&reply, Err(Reason::Refused(error)) if error.code() == Code::Apart) {
+        let is_apart = |error: &ServerError| error.code() == Code::Apart;
+        let is_apart = matches!(&reply, Err(Reason::Refused(error)) if is_apart(error));
+        if is_apart && self.row(shares[0]).is_by_lock {
             return self.take_apart(shares).await;
         }
         let extended = reply.and_then(|reply| {
@@ -353,7 +382,7 @@ impl Go {
         let tallies =
             std::mem::take(&mut *self.tallies.lock().unwrap_or_else(PoisonError::into_inner));
         for (Kept { hold, .. }, tally) in self.kept.iter().zip(tallies) {
-            if tally.is_extended {
+            if tally.is_extended && hold.row().is_by_lock {
                 for server in tally.missing {
                     self.repair_at(server, hold).await;
                 }

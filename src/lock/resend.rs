@@ -2,7 +2,8 @@
 
 use super::claim::FROZEN_MAX;
 use super::core::Core;
-use super::parting::{Parting, queues};
+use super::parting::Parting;
+use super::row::Row;
 use crate::clock;
 use crate::policy::Redelivery;
 use crate::server::command::Command;
@@ -15,11 +16,11 @@ pub(super) fn give_back_again(core: &Core) {
         let Some(slot) = ended.names.first().map(|names| place.slot(names.lock())) else {
             continue;
         };
-        let queues = queues(&ended.names);
         let owner = [Some(ended.owner.value()), None];
-        let parting = Parting::of_owners(owner, ended.rest.as_ref(), true);
+        let parting = Parting::of_owners(owner, ended.rest.as_ref(), true).by(Row::of(ended.sharing));
+        let beside = parting.beside(&ended.names);
         let keys = parting.count(&ended.names);
-        let parameters = parting.parameters(&ended.names, &queues, &keys);
+        let parameters = parting.parameters(&ended.names, &beside, &keys);
         let release = Command::Script(parting.script(), parameters.words());
         let node = place.node(slot);
         let again = Redelivery::new(ended.at.after(ended.key_life + FROZEN_MAX), false);

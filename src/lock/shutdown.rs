@@ -15,7 +15,7 @@ use super::engine::Engine;
 use super::follow::follow;
 use super::held::Held;
 use super::parameters::Parameters;
-use super::parting::{Parting, queues};
+use super::parting::Parting;
 use super::question::Apart;
 use super::race::all;
 use crate::net::connection::Connection;
@@ -111,7 +111,8 @@ impl Ending {
         let names = |&(member, server): &Share| self.held[member].names_at(server);
         let partings: Vec<Parting<'_>> =
             shares.iter().map(|share| Parting::of(&self.held[share.0])).collect();
-        let queues: Vec<_> = shares.iter().map(|share| queues(names(share))).collect();
+        let beside: Vec<_> =
+            partings.iter().zip(&shares).map(|(it, share)| it.beside(names(share))).collect();
         let counts: Vec<Decimal> = partings
             .iter()
             .zip(&shares)
@@ -119,9 +120,9 @@ impl Ending {
             .collect();
         let parameters: Vec<Parameters<'_>> = partings
             .iter()
-            .zip(shares.iter().zip(queues.iter().zip(&counts)))
-            .map(|(parting, (share, (queues, count)))| {
-                parting.parameters(names(share), queues, count)
+            .zip(shares.iter().zip(beside.iter().zip(&counts)))
+            .map(|(parting, (share, (beside, count)))| {
+                parting.parameters(names(share), beside, count)
             })
             .collect();
         let commands: Vec<Command<'_>> = partings

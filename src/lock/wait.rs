@@ -50,7 +50,12 @@ pub(super) async fn wait(
     patience: RetryState,
     refused: Option<Refused>,
 ) -> Result<Lease, Error> {
-    Waiter::of_last(engine, wish, &mut Outlook::new(patience), None).run(refused).await
+    let mut outlook = Outlook::new(patience);
+    let waiter = match wish.is_in_no_line() {
+        true => Waiter::of_all(engine, wish, &mut outlook),
+        false => Waiter::of_last(engine, wish, &mut outlook, None),
+    };
+    waiter.run(refused).await
 }
 
 pub(super) struct Waiter<'a> {

@@ -10,6 +10,7 @@ use crate::lock::names::Names;
 use crate::lock::one_or_many::OneOrMany;
 use crate::lock::order::{Order, Replicas, Seize, Wish};
 use crate::lock::owner::check_label;
+use crate::lock::row::Sharing;
 use crate::policy::{Bounds, Retry, Term, Units, Wait};
 
 /// What is asked for, unchecked: what is wrong with it is said when the request is awaited.
@@ -33,6 +34,8 @@ pub(super) struct Asked {
     pub(super) bounds: Bounds,
     /// From whom the lock is taken, if it is another's.
     pub(super) seize: Option<Seize>,
+    /// What is wanted of a lock that others may have shares of, or what is wrong with that.
+    pub(super) sharing: Result<Option<Sharing>, Error>,
 }
 
 impl Asked {
@@ -47,6 +50,11 @@ impl Asked {
         let (wait, retry, is_fair, bounds) = (self.wait, self.retry, self.is_fair, self.bounds);
         let (refuses_own, is_any, seize) = (self.refuses_own, self.is_any, self.seize);
         let names = names?;
+        let sharing = self.sharing?;
+        if sharing.is_some() {
+            let is_several = is_any || names.len() > 1;
+            check_shared(is_several, seize.is_some(), bounds, core.is_single())?;
+        }
         if seize.is_some() && (is_any || names.len() > 1) {
             return Err(Error::misuse("steal takes one lock: neither lock_all nor lock_any"));
         }
@@ -75,7 +83,27 @@ impl Asked {
         label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;
         retry.check().map_err(Error::misuse)?;
         replicas.map_or(Ok(()), Replicas::check).map_err(Error::misuse)?;
-        let order = Order { term, label, is_fenced, is_renewed, replicas, bounds, seize };
+        let order = Order { term, label, is_fenced, is_renewed, replicas, bounds, seize, sharing };
         Ok(Wish { names, order, wait, retry, is_fair, refuses_own, is_any })
     }
+}
+
+/// Refuses what does not go with a lock that others may have shares of.
+fn check_shared(
+    is_several: bool,
+    is_seized: bool,
+    bounds: Bounds,
+    is_single: bool,
+) -> Result<(), Error> {
+    let wrong = if !is_single {
+        "readers, writers and permits need one server, a Cluster or a Sentinel service: several servers do \
+         not agree on a count"
+    } else if is_several {
+        "a request for a reader, a writer or a permit is for one name"
+    } else if is_seized || bounds.at_least.is_some() || bounds.lock_delay.is_some() {
+        "steal, hold_at_least and lock_delay are for locks, not for readers, writers or permits"
+    } else {
+        return Ok(());
+    };
+    Err(Error::misuse(wrong))
 }

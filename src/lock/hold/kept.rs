@@ -5,11 +5,22 @@ use std::time::Duration;
 use leasehold_resp::Decimal;
 
 use super::Hold;
+use crate::lock::row::{Row, Sharing};
 use crate::policy::Loss;
 #[cfg(test)]
 use crate::policy::mutants::Mutant;
 
 impl Hold {
+    /// What it wants of a lock that others may have shares of.
+    pub(in crate::lock) fn sharing(&self) -> Option<Sharing> {
+        self.rare.as_ref()?.sharing
+    }
+
+    /// Which kind of lease it is.
+    pub(in crate::lock) fn row(&self) -> &'static Row {
+        Row::of(self.sharing())
+    }
+
     /// How long its keys live on servers: longer than its TTL where there is a lock-delay, which its
     /// holder does not count on.
     pub(in crate::lock) fn key_life(&self) -> Duration {

@@ -9,7 +9,7 @@ use crate::lock::answer::Answer;
 use crate::lock::claim::{free, give_back_predecessor};
 use crate::lock::fanout::ask_all;
 use crate::lock::hold::Hold;
-use crate::lock::parting::{Parting, queues};
+use crate::lock::parting::Parting;
 use crate::lock::question::{Apart, Question};
 use crate::lock::rare::Rest;
 use crate::lock::round::Round;
@@ -36,6 +36,9 @@ impl Lease {
             )));
         }
         let hold = self.claim.hold().clone();
+        if hold.sharing().is_some() {
+            return Err(Error::misuse("a ticket is of a lock that nobody has shares of"));
+        }
         let [names] = &hold.names[..] else {
             return Err(Error::misuse("a ticket is of one lock, not of several"));
         };
@@ -76,8 +79,8 @@ impl Passing {
     /// Has the servers give the lock to the ticket.
     async fn ask(&self, hold: &Hold) -> Round {
         let parting = self.parting(hold);
-        let queues = queues(&hold.names);
-        let parameters = parting.parameters(&hold.names, &queues, b"1");
+        let beside = parting.beside(&hold.names);
+        let parameters = parting.parameters(&hold.names, &beside, b"1");
         let commands = [Command::Script(parting.script(), parameters.words())];
         let own = Question::own(&commands, Answer::of_owned, Apart::Release);
         // It has one key, which no slot that moves is in the way of.

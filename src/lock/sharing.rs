@@ -1,0 +1,68 @@
+//! What is asked for shares of a lock, of which others may have some at the same time.
+
+use leasehold_resp::Decimal;
+
+use super::answer::Answer;
+use super::fanout::ask_all;
+use super::hold::Hold;
+use super::limit::Limit;
+use super::names::Key;
+use super::parameters::Parameters;
+use super::question::Question;
+use super::round::Round;
+use super::row::Sharing;
+use super::scripts;
+use crate::server::command::Command;
+
+/// What `share.lua` is told of the shares that a hold wants.
+pub(super) struct Wanted {
+    pub(super) key: Key,
+    pub(super) limit: Decimal,
+    pub(super) weight: Decimal,
+}
+
+impl Wanted {
+    /// None where it is the whole lock.
+    pub(super) fn of(hold: &Hold) -> Option<Self> {
+        let [limit, weight] = hold.sharing().and_then(Sharing::share)?;
+        let [limit, weight] = [limit, weight].map(|number| Decimal::new(number.into()));
+        Some(Self { key: hold.names[0].shares(), limit, weight })
+    }
+}
+
+/// Asks for shares, unless others wait for the lock.
+pub(super) async fn take(hold: &Hold, wanted: &Wanted, limit: Limit) -> Round {
+    let (names, ttl, queue) = (&hold.names[0], hold.key_ms(), hold.names[0].queue());
+    let mut parameters = Parameters::of_keys(b"4");
+    parameters.extend([names.lock(), names.fence(), &queue, &wanted.key]);
+    parameters.extend([hold.owner.value(), b"take", &ttl, &wanted.limit, &wanted.weight]);
+    let question = Question {
+        commands: &[Command::Script(scripts::share(), parameters.words())],
+        read: Answer::of_share,
+        is_vote: true,
+        awaits: hold.replicas(),
+        owed_until: None,
+        whose: None,
+        apart: None,
+        limit,
+    };
+    ask_all(hold, &question, Round::new(hold)).await
+}
+
+/// Asks for another TTL from now.
+pub(super) async fn extend(hold: &Hold, wanted: &Wanted) -> Round {
+    let (names, ttl) = (&hold.names[0], hold.key_ms());
+    let mut parameters = Parameters::of_keys(b"2");
+    parameters.extend([names.lock(), &wanted.key, hold.owner.value(), &ttl]);
+    let question = Question {
+        commands: &[Command::Script((hold.row().extend)(), parameters.words())],
+        read: Answer::of_extend,
+        is_vote: false,
+        awaits: hold.replicas(),
+        owed_until: None,
+        whose: None,
+        apart: None,
+        limit: Limit::OneCommand,
+    };
+    ask_all(hold, &question, Round::new(hold)).await
+}

@@ -1,0 +1,140 @@
+//! Locks that several may have shares of: for reading, and permits of a semaphore.
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+use super::Locker;
+use crate::error::Error;
+use crate::lock::row::Sharing;
+use crate::policy::Wait;
+use crate::request::LockRequest;
+
+/// A permit's script has work to do for each unit of its weight.
+const WEIGHT_MAX: u32 = 64;
+const LIMIT_MAX: u32 = 1_000_000;
+
+impl Locker {
+    /// A request for the lock `name` to read under, beside any number of other readers. It waits while
+    /// somebody has the lock to write, or waits for that since before.
+    ///
+    /// Whoever wants the whole lock, by [`Locker::write`], by [`Locker::lock`] or with another library, finds
+    /// it held while there are readers. Requests are served in the order in which they came, readers next to
+    /// one another together: so neither readers nor writers starve.
+    ///
+    /// A reader's [fencing token](crate::FencingToken) is that of the last writer: a resource refuses a reader
+    /// whose token is below the last one that wrote, and does not remember a reader's.
+    ///
+    /// One server, a Cluster or a Sentinel service: several servers are refused.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// let reader = locker.read("catalog").await?;
+    /// println!("reads as of {}", reader.fence());
+    /// reader.release().await?;
+    ///
+    /// let writer = locker.write("catalog").await?; // alone
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read(&self, name: impl AsRef<[u8]>) -> LockRequest {
+        self.share(name.as_ref(), Sharing::Any, Wait::Forever)
+    }
+
+    /// As [`Locker::read`], without waiting. It does not overtake those who wait.
+    pub fn try_read(&self, name: impl AsRef<[u8]>) -> LockRequest {
+        self.share(name.as_ref(), Sharing::Any, Wait::Never)
+    }
+
+    /// A request for the lock `name` to write under, alone: as [`Locker::lock`], but that a release hands the
+    /// lock to the readers who wait for it in the same step.
+    pub fn write(&self, name: impl AsRef<[u8]>) -> LockRequest {
+        self.share(name.as_ref(), Sharing::Whole, Wait::Forever)
+    }
+
+    /// As [`Locker::write`], without waiting.
+    pub fn try_write(&self, name: impl AsRef<[u8]>) -> LockRequest {
+        self.share(name.as_ref(), Sharing::Whole, Wait::Never)
+    }
+
+    /// A semaphore that all processes share which give this name and this limit: at most so much weight of
+    /// permits is held at a time. A permit is a lease, renewed and lost like a lock's.
+    ///
+    /// While permits are held, a request with another limit is an error that names both. Requests are served
+    /// in the order in which they came: a heavy one is not overtaken by lighter ones.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_misuse`] for a limit of 0 or above 1,000,000. Several servers are refused when a permit is
+    /// asked for: what each of them counts is not a count of all.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// let exports = locker.semaphore("exports", 3)?;
+    /// let permit = exports.acquire(1).await?;
+    /// permit.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn semaphore(&self, name: impl AsRef<[u8]>, limit: u32) -> Result<Semaphore, Error> {
+        match NonZeroU32::new(limit).filter(|limit| limit.get() <= LIMIT_MAX) {
+            Some(limit) => {
+                Ok(Semaphore { locker: self.clone(), name: name.as_ref().into(), limit })
+            }
+            None => Err(Error::misuse(format_args!(
+                "a semaphore has between 1 and {LIMIT_MAX} permits, not {limit}"
+            ))),
+        }
+    }
+
+    fn share(&self, name: &[u8], sharing: Sharing, wait: Wait) -> LockRequest {
+        self.request(self.one(name), wait).sharing(Ok(sharing))
+    }
+}
+
+/// A semaphore that all processes share, by [`Locker::semaphore`].
+#[derive(Clone)]
+pub struct Semaphore {
+    locker: Locker,
+    name: Box<[u8]>,
+    limit: NonZeroU32,
+}
+
+impl Semaphore {
+    /// A request for a permit of this weight, 1 to 64 and no more than the limit, which waits until there is
+    /// one.
+    pub fn acquire(&self, weight: u32) -> LockRequest {
+        self.permit(weight, Wait::Forever)
+    }
+
+    /// As [`Semaphore::acquire`], without waiting. It does not overtake those who wait.
+    pub fn try_acquire(&self, weight: u32) -> LockRequest {
+        self.permit(weight, Wait::Never)
+    }
+
+    /// The limit.
+    #[must_use]
+    pub fn limit(&self) -> u32 {
+        self.limit.get()
+    }
+
+    fn permit(&self, weight: u32, wait: Wait) -> LockRequest {
+        let (limit, most) = (self.limit, self.limit.get().min(WEIGHT_MAX));
+        let weight = NonZeroU32::new(weight).filter(|weight| weight.get() <= most).ok_or(weight);
+        let sharing = weight.map(|weight| Sharing::Limited { limit, weight }).map_err(|weight| {
+            Error::misuse(format_args!(
+                "a permit of a semaphore with the limit {limit} has a weight of 1 to {most}, not {weight}"
+            ))
+        });
+        self.locker.request(self.locker.one(&self.name), wait).sharing(sharing)
+    }
+}
+
+impl fmt::Debug for Semaphore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Semaphore").field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
