@@ -40,6 +40,7 @@ mod replicas;
 mod scripts;
 #[cfg(feature = "sentinel")]
 mod sentinel;
+mod sharing;
 mod shutdown;
 mod stats;
 #[cfg(target_os = "linux")]

@@ -1,0 +1,259 @@
+//! Readers, writers and permits on real servers.
+
+use std::future::IntoFuture;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use leasehold::{Guard, LockRequest, Locker};
+use leasehold_resp::Frame;
+use leasehold_testing::{Fleet, RedisServer, eventually, soon};
+use tokio::task::JoinHandle;
+
+/// So long that nothing is ever free because of it.
+const LONG: Duration = Duration::from_secs(3600);
+const SHORT: Duration = Duration::from_millis(300);
+
+async fn locker(server: &RedisServer) -> Locker {
+    Locker::builder().node(server.url()).ttl(LONG).connect().await.unwrap()
+}
+
+async fn take(request: LockRequest) -> Guard {
+    soon("it is granted", request.into_future()).await.unwrap()
+}
+
+async fn refused(request: LockRequest) -> leasehold::Error {
+    soon("it is refused", request.into_future()).await.map(|_| ()).unwrap_err()
+}
+
+async fn until_waiting(server: &RedisServer, count: i64) {
+    let fields = Frame::Integer(if count == 0 { 0 } else { 2 * count + 2 });
+    eventually("they wait", || server.cli(&["HLEN", "{a}:queue"]) == fields).await;
+}
+
+fn spawn(request: LockRequest) -> JoinHandle<Guard> {
+    tokio::spawn(async move { request.await.unwrap() })
+}
+
+async fn joined(waiter: JoinHandle<Guard>) -> Guard {
+    soon("a waiter is let in", waiter).await.unwrap()
+}
+
+/// Nothing stays but the counter.
+async fn until_nothing_is_left(server: &RedisServer) {
+    eventually("only the counter stays", || {
+        server.cli(&["EXISTS", "a", "{a}:queue", "{a}:shares"]) == Frame::Integer(0)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn readers_share_a_lock_and_a_writer_is_alone_each_in_turn() {
+    let server = RedisServer::start();
+    let (one, other) = (locker(&server).await, locker(&server).await);
+    let readers = [take(one.read("a")).await, take(other.try_read("a")).await];
+    assert_eq!(readers[0].fence(), readers[1].fence(), "the present token");
+    assert!(refused(one.try_write("a")).await.is_contended());
+    let writer = spawn(one.write("a"));
+    until_waiting(&server, 1).await;
+    assert!(refused(other.try_read("a")).await.is_contended(), "a writer waits");
+    let late = [spawn(one.read("a")), spawn(other.read("a"))];
+    until_waiting(&server, 3).await;
+    let [first, second] = readers;
+    let read = first.fence();
+    first.release().await.unwrap();
+    assert!(!writer.is_finished());
+    second.release().await.unwrap();
+    let writer = joined(writer).await;
+    assert!(writer.fence() > read);
+    assert!(late.iter().all(|reader| !reader.is_finished()));
+    let written = writer.fence();
+    writer.release().await.unwrap();
+    for reader in late {
+        let reader = joined(reader).await;
+        assert_eq!(reader.fence(), written);
+        std::mem::drop(reader);
+    }
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_lock_and_other_libraries_find_readers_and_the_other_way_round() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    let reader = take(locker.read("a").label("catalog")).await;
+    let error = refused(locker.try_lock("a")).await;
+    assert!(error.is_contended() && error.to_string().contains("catalog"), "{error}");
+    assert_eq!(server.cli(&["SET", "a", "x", "NX", "PX", "9"]), Frame::Null);
+    let lock = spawn(locker.lock("a"));
+    until_waiting(&server, 1).await;
+    reader.release().await.unwrap();
+    let lock = joined(lock).await;
+    assert!(refused(locker.try_read("a")).await.is_contended());
+    let reader = spawn(locker.read("a"));
+    until_waiting(&server, 1).await;
+    lock.release().await.unwrap();
+    joined(reader).await.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn readers_who_wait_next_to_one_another_are_let_in_together() {
+    const READERS: usize = 30;
+    let server = RedisServer::start();
+    let (one, other) = (locker(&server).await, locker(&server).await);
+    let writer = take(one.write("a")).await;
+    let mut readers = Vec::new();
+    for number in 0..READERS {
+        readers.push(spawn(if number % 2 == 0 { &one } else { &other }.read("a")));
+        until_waiting(&server, number as i64 + 1).await;
+    }
+    writer.release().await.unwrap();
+    let mut guards = Vec::new();
+    for reader in readers {
+        guards.push(joined(reader).await);
+    }
+    let shares = Frame::Integer(READERS as i64);
+    assert_eq!(server.cli(&["ZCARD", "{a}:shares"]), shares);
+    drop(guards);
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn no_more_permits_are_held_than_there_are_and_a_heavy_request_is_not_overtaken() {
+    let server = RedisServer::start();
+    let (one, other) = (locker(&server).await, locker(&server).await);
+    let permits = [one.semaphore("a", 3).unwrap(), other.semaphore("a", 3).unwrap()];
+    let heavy = take(permits[0].acquire(2)).await;
+    let light = take(permits[1].acquire(1)).await;
+    assert_ne!(heavy.fence(), light.fence(), "each permit has a token of its own");
+    assert!(refused(permits[0].try_acquire(1)).await.is_contended());
+    let next = spawn(permits[0].acquire(3));
+    until_waiting(&server, 1).await;
+    light.release().await.unwrap();
+    assert!(refused(permits[1].try_acquire(1)).await.is_contended(), "there is room, and one before it");
+    let last = spawn(permits[1].acquire(1));
+    until_waiting(&server, 2).await;
+    heavy.release().await.unwrap();
+    let next = joined(next).await;
+    assert!(!last.is_finished());
+    drop(next);
+    joined(last).await.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn of_many_tasks_as_many_as_there_are_permits_are_at_work() {
+    let server = RedisServer::start();
+    let lockers = [locker(&server).await, locker(&server).await];
+    let (working, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let mut tasks = Vec::new();
+    for number in 0..40 {
+        let permits = lockers[number % 2].semaphore("a", 3).unwrap();
+        let (working, most) = (Arc::clone(&working), Arc::clone(&most));
+        tasks.push(tokio::spawn(async move {
+            let permit = permits.acquire(1).await.unwrap();
+            most.fetch_max(working.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            working.fetch_sub(1, Ordering::SeqCst);
+            if number % 3 == 0 {
+                permit.release().await.unwrap();
+            }
+        }));
+    }
+    for task in tasks {
+        soon("all have had a permit", task).await.unwrap();
+    }
+    assert_eq!(most.load(Ordering::SeqCst), 3);
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_refused() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    for limit in [0, 1_000_001] {
+        assert!(locker.semaphore("a", limit).unwrap_err().is_misuse());
+    }
+    let three = locker.semaphore("a", 3).unwrap();
+    for weight in [0, 4] {
+        let error = refused(three.acquire(weight)).await;
+        assert!(error.is_misuse() && error.to_string().contains("1 to 3"), "{error}");
+    }
+    let permit = take(three.acquire(1)).await;
+    for wait in [Duration::ZERO, LONG] {
+        let error = refused(locker.semaphore("a", 5).unwrap().acquire(1).wait_at_most(wait)).await;
+        let text = error.to_string();
+        assert!(error.is_misuse() && text.contains("limit 3") && text.contains("limit 5"), "{text}");
+    }
+    let error = refused(locker.read("a")).await;
+    assert!(error.is_misuse() && error.to_string().contains("readers"), "{error}");
+    permit.release().await.unwrap();
+    drop(take(locker.semaphore("a", 5).unwrap().acquire(1)).await);
+    assert!(refused(locker.read("b").lock_delay(LONG)).await.is_misuse());
+    assert!(refused(locker.read("b").hold_at_least(SHORT)).await.is_misuse());
+    let ticket = take(locker.read("b")).await.into_ticket(LONG).await;
+    assert!(ticket.map(|_| ()).unwrap_err().is_misuse());
+    assert!(refused(locker.read("")).await.is_misuse());
+    let fleet = Fleet::start(3);
+    let several = Locker::builder().nodes(fleet.urls()).connect().await.unwrap();
+    for request in [several.read("a"), several.write("a"), several.semaphore("a", 2).unwrap().acquire(1)] {
+        assert!(refused(request).await.is_misuse());
+    }
+}
+
+#[tokio::test]
+async fn shares_are_renewed_and_one_that_is_gone_is_lost() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    let reader = take(locker.read("a").ttl(SHORT)).await;
+    let long = take(locker.read("a")).await;
+    let permit = take(locker.semaphore("b", 2).unwrap().acquire(2).ttl(SHORT)).await;
+    eventually("they are renewed", || locker.stats().renewed >= 12).await;
+    assert!(!reader.is_lost() && !permit.is_lost());
+    reader.extend().await.unwrap();
+    let error = refused(locker.semaphore("b", 2).unwrap().try_acquire(1)).await;
+    assert!(error.is_contended(), "{error}");
+    server.cli(&["DEL", "a"]);
+    let next = take(locker.read("a")).await;
+    soon("the loss is told", reader.lost()).await;
+    assert!(long.release().await.unwrap_err().is_lost());
+    next.release().await.unwrap();
+    permit.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn who_is_gone_is_waited_for_no_longer_than_its_own_ttl() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    let permits = locker.semaphore("a", 2).unwrap();
+    let long = take(permits.acquire(1)).await;
+    std::mem::forget(take(permits.acquire(1).ttl(SHORT).no_renewal()).await);
+    let next = joined(spawn(permits.acquire(1))).await;
+    assert!(!long.is_lost());
+    drop((long, next));
+    until_nothing_is_left(&server).await;
+    std::mem::forget(take(locker.read("a").ttl(SHORT).no_renewal()).await);
+    joined(spawn(locker.write("a"))).await.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
+async fn a_wait_that_is_dropped_lets_the_next_one_in_and_a_shutdown_gives_back() {
+    let server = RedisServer::start();
+    let (one, other) = (locker(&server).await, locker(&server).await);
+    let reader = take(one.read("a")).await;
+    let writer = spawn(other.write("a"));
+    until_waiting(&server, 1).await;
+    let late = spawn(one.read("a"));
+    until_waiting(&server, 2).await;
+    writer.abort();
+    let late = joined(late).await;
+    let waits = spawn(other.semaphore("b", 1).unwrap().acquire(1));
+    joined(waits).await.release().await.unwrap();
+    let report = one.shutdown(LONG).await;
+    assert_eq!(report.released.len(), 2, "{report:?}");
+    drop((reader, late));
+    until_nothing_is_left(&server).await;
+}
