@@ -20,8 +20,8 @@
 --
 -- Somebody waits where a byte 0 stands behind the owner's value: see queue.lua. Then the lock becomes the
 -- first waiter's whom a push reaches: the server says how many heard it. At most 16 are passed over who
--- did not; then the lock is free, and a waiter finds that when it asks next. So does one who waits for a
--- share (share.lua).
+-- did not; then the lock is free, and a waiter finds that when it asks next. One who waits for a
+-- share (share.lua) is told, with 1 in the place of a token, that it is time to ask.
 
 local stamp, predecessor = ARGV[#ARGV], ARGV[4] and ARGV[3]
 -- Nearly every release: of one lock, for which nobody waits.
@@ -71,6 +71,8 @@ local function hand_on(lock, fence, queue)
     local entry = redis.call('HGET', queue, ticket)
     local deadline, ttl, channel, owner = string.match(entry or '', '^(%d+) (%d+) (%S+) (.*)$')
     if entry and not deadline then
+      local told, its_owner = string.match(entry, '^%d+ %S+ (%S+) (.*)$')
+      redis.pcall('PUBLISH', told, '1 ' .. its_owner)
       break
     end
     first = first + 1

@@ -37,7 +37,7 @@
 -- Those who wait stand in the queue of queue.lua: who wants a share has '/', the limit, '/' and the weight
 -- behind its TTL. The first is never overtaken. Whatever makes room hands on to the first, and to those
 -- behind it as far as there is room: at most 64 shares at once. What release.lua frees, it hands to nobody
--- who wants a share: the first finds that when it asks next.
+-- who wants a share: it tells the first to ask.
 --
 -- A reader's token is the one of the last writer: who checks tokens refuses a reader's that is below the
 -- last writer's. Each permit has a token of its own.

@@ -1,5 +1,7 @@
 //! Readers, writers and permits on real servers.
 
+mod scripts;
+
 use std::future::IntoFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

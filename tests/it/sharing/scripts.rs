@@ -1,0 +1,254 @@
+//! The scripts of shares themselves: what stands at the head of each.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use leasehold_resp::Frame;
+use leasehold_testing::{Client, RedisServer};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+const SHARE: &str = include_str!("../../../scripts/share.lua");
+const PROLONG: &str = include_str!("../../../scripts/prolong.lua");
+const RELEASE: &str = include_str!("../../../scripts/release.lua");
+const STAMP: &str = "8123456789012345";
+const KEYS: [&str; 4] = ["k", "{k}:fence", "{k}:queue", "{k}:shares"];
+
+fn owner(number: usize) -> String {
+    format!("{number:032x}:")
+}
+
+/// What a script says behind its stamp.
+fn eval(client: &mut Client, script: &str, keys: &[&str], arguments: &[&str]) -> Vec<String> {
+    let count = keys.len().to_string();
+    let reply = client.call(&[&["EVAL", script, &count], keys, arguments, &[STAMP]].concat());
+    let text = |item: &Frame| match item {
+        Frame::Integer(number) => number.to_string(),
+        other => String::from_utf8_lossy(other.as_bytes().expect("text")).into_owned(),
+    };
+    match reply {
+        Frame::Bulk(stamp) if stamp == STAMP => vec![],
+        Frame::Array(items) => items[1..].iter().map(text).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn take(client: &mut Client, number: usize, ttl: &str, limit: &str, weight: &str) -> Vec<String> {
+    eval(client, SHARE, &KEYS, &[&owner(number), "take", ttl, limit, weight])
+}
+
+fn prolong(client: &mut Client, number: usize, ttl: &str) -> bool {
+    eval(client, PROLONG, &["k", "{k}:shares"], &[&owner(number), ttl]).is_empty()
+}
+
+fn wait(client: &mut Client, number: usize, how: &str, limit: &str) -> Vec<String> {
+    let arguments = [&*owner(number), how, "60000", limit, "1", "channel", "30000"];
+    eval(client, SHARE, &KEYS, &arguments)
+}
+
+fn free(client: &mut Client, number: usize, how: &str) -> bool {
+    eval(client, SHARE, &KEYS, &[&owner(number), how]).is_empty()
+}
+
+fn convert(client: &mut Client, from: usize, to: usize, how: &str) -> Vec<String> {
+    eval(client, SHARE, &KEYS, &[&owner(to), how, "60000", &owner(from)])
+}
+
+fn integer(client: &mut Client, command: &[&str]) -> i64 {
+    let Frame::Integer(number) = client.call(command) else { panic!("{command:?}") };
+    number
+}
+
+fn pause(client: &mut Client, seconds: &str) {
+    client.call(&["DEBUG", "SLEEP", seconds]);
+}
+
+/// redis-semaphore 5.8.0: a caller with a short TTL forgets a permit with a long one.
+#[test]
+fn a_permit_is_judged_by_its_own_ttl() {
+    let server = RedisServer::start();
+    let mut client = server.client();
+    assert_eq!(take(&mut client, 1, "60000", "1", "1")[0], "granted");
+    pause(&mut client, "0.02");
+    let refused = take(&mut client, 2, "10", "1", "1");
+    assert_eq!((&refused[0][..], &refused[1][..34]), ("held", &*(owner(1)[..32].to_owned() + "*1")));
+    let left: i64 = refused[2].parse().unwrap();
+    assert!((59_000..60_000).contains(&left), "when the next permit ends: {left}");
+    assert!(prolong(&mut client, 1, "60000"));
+}
+
+/// distkit 0.7.1: a writer comes in while a reader's longer lease lasts.
+#[test]
+fn the_lock_lasts_as_long_as_the_longest_share() {
+    let server = RedisServer::start();
+    let mut client = server.client();
+    take(&mut client, 1, "60000", "0", "1");
+    take(&mut client, 2, "10", "0", "1");
+    assert!(integer(&mut client, &["PTTL", "k"]) >= 59_000);
+    pause(&mut client, "0.02");
+    assert_eq!(client.call(&["SET", "k", "writer", "NX", "PX", "9"]), Frame::Null);
+    assert!(!free(&mut client, 2, ""), "it has ended");
+    assert!(free(&mut client, 1, ""));
+    assert_eq!(integer(&mut client, &["EXISTS", "k", KEYS[2], KEYS[3]]), 0);
+    take(&mut client, 1, "60000", "0", "1");
+    take(&mut client, 2, "1000", "0", "1");
+    assert!(free(&mut client, 1, ""));
+    assert!(integer(&mut client, &["PTTL", "k"]) <= 1250, "and hardly longer");
+}
+
+/// Redisson #7098: a reader that lives renews the share of one that is gone.
+#[test]
+fn a_share_is_renewed_by_its_owner_alone_and_not_once_it_has_ended() {
+    let server = RedisServer::start();
+    let mut client = server.client();
+    take(&mut client, 1, "10", "0", "1");
+    take(&mut client, 2, "60000", "0", "1");
+    assert!(prolong(&mut client, 2, "90000"));
+    pause(&mut client, "0.02");
+    assert!(!prolong(&mut client, 1, "90000"), "it does not come back");
+    assert!(!prolong(&mut client, 3, "90000"), "nor is one made");
+    let [now, later] = [0, 1].map(|_| integer(&mut client, &["ZCARD", KEYS[3]]));
+    assert_eq!((now, later), (2, 2));
+    take(&mut client, 4, "60000", "0", "1");
+    assert_eq!(integer(&mut client, &["ZCARD", KEYS[3]]), 2, "what has ended is forgotten");
+}
+
+/// Redisson #4796: two readers who want to write wait for one another.
+#[test]
+fn only_the_sole_reader_becomes_a_writer_and_a_writer_a_reader_in_one_step() {
+    let server = RedisServer::start();
+    let mut client = server.client();
+    let read = take(&mut client, 1, "60000", "0", "1");
+    take(&mut client, 2, "60000", "0", "1");
+    for reader in [1, 2] {
+        assert_eq!(convert(&mut client, reader, 3, "upgrade"), ["shared", "1"]);
+    }
+    assert!(free(&mut client, 2, ""));
+    let written = convert(&mut client, 1, 3, "upgrade");
+    assert!(written[1] > read[1], "a token of its own");
+    assert_eq!(client.text(&["GET", "k"]), owner(3));
+    assert!(!prolong(&mut client, 1, "60000"));
+    assert_eq!(convert(&mut client, 1, 4, "upgrade"), ["0"]);
+    assert_eq!(take(&mut client, 5, "60000", "0", "1")[0], "held");
+    assert_eq!(convert(&mut client, 3, 6, "downgrade"), ["granted", &written[1]]);
+    assert_eq!(take(&mut client, 5, "60000", "0", "1"), ["granted", &written[1]]);
+    assert!(prolong(&mut client, 6, "60000") && prolong(&mut client, 5, "60000"));
+}
+
+#[test]
+fn who_waits_first_is_first_and_a_limit_is_one() {
+    let server = RedisServer::start();
+    let mut client = server.client();
+    assert_eq!(take(&mut client, 1, "60000", "2", "2")[0], "granted");
+    assert_eq!(take(&mut client, 2, "60000", "3", "1"), ["limit", "2", "3"]);
+    assert_eq!(take(&mut client, 2, "60000", "0", "1"), ["limit", "2", "0"]);
+    assert_eq!(wait(&mut client, 3, "beat", "2"), ["0"], "it never entered");
+    assert_eq!(wait(&mut client, 3, "enter", "2")[0], "held");
+    assert_eq!(wait(&mut client, 4, "enter", "2")[4], "1");
+    assert!(free(&mut client, 1, ""), "and nobody hears it");
+    assert_eq!(integer(&mut client, &["EXISTS", "k", KEYS[2], KEYS[3]]), 0);
+    assert_eq!(wait(&mut client, 3, "beat", "2"), ["0"], "an owner is let in at most once");
+    for key in KEYS {
+        assert!(eval(&mut client, SHARE, &[key], &[&owner(1), "leave"]) == ["0"]);
+    }
+    client.call(&["RPUSH", "k", "no lock"]);
+    assert!(!free(&mut client, 1, ""));
+    assert!(!prolong(&mut client, 1, "60000"));
+}
+
+#[test]
+fn the_locks_own_release_tells_who_waits_for_a_share_to_ask() {
+    let server = RedisServer::start();
+    let (mut client, mut ear) = (server.client(), server.client());
+    client.call(&["SET", "k", &owner(9), "PX", "60000"]);
+    ear.call(&["SUBSCRIBE", "channel"]);
+    assert_eq!(wait(&mut client, 3, "enter", "0")[0], "held");
+    assert_eq!(client.text(&["GET", "k"]), owner(9) + "\0");
+    assert!(eval(&mut client, RELEASE, &KEYS[..3], &[&owner(9), ""]).is_empty());
+    assert_eq!(integer(&mut client, &["EXISTS", "k"]), 0);
+    assert_eq!(take(&mut client, 5, "60000", "0", "1")[0], "queued");
+    assert_eq!(wait(&mut client, 3, "beat", "0")[0], "granted");
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Take { who: usize, ttl: &'static str, weight: u8 },
+    Prolong { who: usize },
+    Free { who: usize },
+    Pause,
+    Write,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let ttl = prop_oneof![Just("5"), Just("60000")];
+    prop_oneof![
+        4 => (0..6_usize, ttl, 1..4_u8).prop_map(|(who, ttl, weight)| Step::Take { who, ttl, weight }),
+        2 => (0..6_usize).prop_map(|who| Step::Prolong { who }),
+        2 => (0..6_usize).prop_map(|who| Step::Free { who }),
+        1 => Just(Step::Pause),
+        1 => Just(Step::Write),
+    ]
+}
+
+/// Against what is known for sure: a long permit is held, and one whose time is over for sure is not.
+#[test]
+fn whatever_is_asked_permits_that_last_count_and_those_that_have_ended_do_not() {
+    let server = RedisServer::start();
+    let client = RefCell::new(server.client());
+    let mut runner = TestRunner::new(Config { cases: 60, ..Config::default() });
+    let steps = prop::collection::vec(step(), 1..60);
+    let result = runner.run(&steps, |steps| {
+        let client = &mut *client.borrow_mut();
+        client.call(&["FLUSHALL"]);
+        let mut attempts = 100;
+        // By process: the owner, the weight, and whether it lasts.
+        let mut held: BTreeMap<usize, (usize, u8, bool)> = BTreeMap::new();
+        for step in steps {
+            match step {
+                Step::Take { who, .. } if held.contains_key(&who) => {}
+                Step::Take { who, ttl, weight } => {
+                    attempts += 1;
+                    let sure: u8 = held.values().filter(|held| held.2).map(|held| held.1).sum();
+                    let maybe: u8 = held.values().map(|held| held.1).sum();
+                    let said = take(client, attempts, ttl, "4", &weight.to_string());
+                    let is_granted = said[0] == "granted";
+                    prop_assert!(is_granted || maybe + weight > 4, "{said:?} {held:?}");
+                    prop_assert!(!is_granted || sure + weight <= 4, "{said:?} {held:?}");
+                    if is_granted {
+                        held.insert(who, (attempts, weight, ttl == "60000"));
+                    }
+                }
+                Step::Prolong { who } => {
+                    let Some(&(its, weight, lasts)) = held.get(&who) else { continue };
+                    match prolong(client, its, "60000") {
+                        true => held.insert(who, (its, weight, true)),
+                        false => {
+                            prop_assert!(!lasts);
+                            held.remove(&who)
+                        }
+                    };
+                }
+                Step::Free { who } => {
+                    let Some((its, _, lasts)) = held.remove(&who) else { continue };
+                    prop_assert!(free(client, its, "") || !lasts);
+                }
+                Step::Pause => {
+                    pause(client, "0.007");
+                    held.retain(|_, held| held.2);
+                }
+                Step::Write => {
+                    let is_taken = client.call(&["SET", "k", "x", "NX", "PX", "1"]) != Frame::Null;
+                    prop_assert!(!is_taken || held.values().all(|held| !held.2));
+                    if is_taken {
+                        client.call(&["DEL", "k"]);
+                        held.clear();
+                    }
+                }
+            }
+            let count = integer(client, &["ZCARD", KEYS[3]]);
+            prop_assert!(count == 0 || integer(client, &["PTTL", KEYS[3]]) > 0);
+        }
+        Ok(())
+    });
+    result.unwrap();
+}
