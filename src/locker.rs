@@ -2,11 +2,11 @@
 
 mod adopt;
 mod family;
-pub(crate) mod sharing;
 #[cfg(feature = "inspect")]
 pub(crate) mod inspect;
 #[cfg(feature = "inspect")]
 pub(crate) mod list;
+pub(crate) mod sharing;
 #[cfg(feature = "inspect")]
 pub(crate) mod view;
 #[cfg(feature = "inspect")]

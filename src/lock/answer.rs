@@ -137,7 +137,9 @@ impl Answer {
     /// The reply of `share.lua` to who wants shares.
     pub(super) fn of_share(reply: &Frame) -> Option<Self> {
         if let Frame::Array(items) = reply {
-            if let [Frame::Bulk(word), Frame::Integer(theirs), Frame::Integer(ours)] = items.get(1..)? {
+            if let [Frame::Bulk(word), Frame::Integer(theirs), Frame::Integer(ours)] =
+                items.get(1..)?
+            {
                 let limit = |limit: &i64| u64::try_from(*limit).ok();
                 let (theirs, ours) = (limit(theirs)?, limit(ours)?);
                 let is_so = word == "limit" && theirs != ours;

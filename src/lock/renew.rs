@@ -94,8 +94,7 @@ impl Go {
 
     async fn ask_on(&self, Group { connection, shares }: &Group) {
         let portions = self.portions(shares);
-        let counts: Vec<Decimal> =
-            portions.iter().map(|shares| count(self.keys(shares))).collect();
+        let counts: Vec<Decimal> = portions.iter().map(|shares| count(self.keys(shares))).collect();
         let beside: Vec<Vec<Key>> = portions.iter().map(|shares| self.beside(shares)).collect();
         let ttls: Vec<Decimal> = self.kept.iter().map(|kept| kept.hold.key_ms()).collect();
         let spelled = portions.iter().zip(counts.iter().zip(&beside));

@@ -17,7 +17,8 @@ pub(super) fn give_back_again(core: &Core) {
             continue;
         };
         let owner = [Some(ended.owner.value()), None];
-        let parting = Parting::of_owners(owner, ended.rest.as_ref(), true).by(Row::of(ended.sharing));
+        let parting =
+            Parting::of_owners(owner, ended.rest.as_ref(), true).by(Row::of(ended.sharing));
         let beside = parting.beside(&ended.names);
         let keys = parting.count(&ended.names);
         let parameters = parting.parameters(&ended.names, &beside, &keys);

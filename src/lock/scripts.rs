@@ -19,7 +19,8 @@ static TAKE: LazyLock<Script> = LazyLock::new(|| rare(include_str!("../../script
 static MINT: LazyLock<Script> = LazyLock::new(|| rare(include_str!("../../scripts/mint.lua")));
 static KEEP: LazyLock<Script> = LazyLock::new(|| rare(include_str!("../../scripts/keep.lua")));
 static SEIZE: LazyLock<Script> = LazyLock::new(|| rare(include_str!("../../scripts/seize.lua")));
-static SHARE: LazyLock<Script> = LazyLock::new(|| Script::on_demand(include_str!("../../scripts/share.lua")));
+static SHARE: LazyLock<Script> =
+    LazyLock::new(|| Script::on_demand(include_str!("../../scripts/share.lua")));
 static PROLONG: LazyLock<Script> =
     LazyLock::new(|| Script::on_demand(include_str!("../../scripts/prolong.lua")));
 #[cfg(feature = "inspect")]

@@ -133,7 +133,10 @@ async fn no_more_permits_are_held_than_there_are_and_a_heavy_request_is_not_over
     let next = spawn(permits[0].acquire(3));
     until_waiting(&server, 1).await;
     light.release().await.unwrap();
-    assert!(refused(permits[1].try_acquire(1)).await.is_contended(), "there is room, and one before it");
+    assert!(
+        refused(permits[1].try_acquire(1)).await.is_contended(),
+        "there is room, and one before it"
+    );
     let last = spawn(permits[1].acquire(1));
     until_waiting(&server, 2).await;
     heavy.release().await.unwrap();
@@ -186,7 +189,10 @@ async fn what_cannot_be_is_refused() {
     for wait in [Duration::ZERO, LONG] {
         let error = refused(locker.semaphore("a", 5).unwrap().acquire(1).wait_at_most(wait)).await;
         let text = error.to_string();
-        assert!(error.is_misuse() && text.contains("limit 3") && text.contains("limit 5"), "{text}");
+        assert!(
+            error.is_misuse() && text.contains("limit 3") && text.contains("limit 5"),
+            "{text}"
+        );
     }
     let error = refused(locker.read("a")).await;
     assert!(error.is_misuse() && error.to_string().contains("readers"), "{error}");
@@ -199,7 +205,9 @@ async fn what_cannot_be_is_refused() {
     assert!(refused(locker.read("")).await.is_misuse());
     let fleet = Fleet::start(3);
     let several = Locker::builder().nodes(fleet.urls()).connect().await.unwrap();
-    for request in [several.read("a"), several.write("a"), several.semaphore("a", 2).unwrap().acquire(1)] {
+    for request in
+        [several.read("a"), several.write("a"), several.semaphore("a", 2).unwrap().acquire(1)]
+    {
         assert!(refused(request).await.is_misuse());
     }
 }

@@ -56,9 +56,9 @@ impl Keyspace {
         let fresh = || Entry { value: Value::Sorted(BTreeMap::new()), expires_at };
         let entry = self.entries.entry(key.clone()).or_insert_with(fresh);
         let Value::Sorted(members) = &mut entry.value else { unreachable!("it is sorted") };
-        let added = scored.into_iter().filter(|(score, member)| {
-            members.insert(member.clone(), *score).is_none()
-        });
+        let added = scored
+            .into_iter()
+            .filter(|(score, member)| members.insert(member.clone(), *score).is_none());
         let added = added.count();
         self.change(key);
         Ok(count(added))
@@ -102,7 +102,8 @@ impl Keyspace {
     /// The last member and its score.
     pub(super) fn last_member(&mut self, key: &Bytes) -> Reply {
         let last = self.members(key)?.pop();
-        let told = last.map_or_else(Vec::new, |(score, member)| vec![Frame::Bulk(member), shown(score)]);
+        let told =
+            last.map_or_else(Vec::new, |(score, member)| vec![Frame::Bulk(member), shown(score)]);
         Ok(Frame::Array(told))
     }
 

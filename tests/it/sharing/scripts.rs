@@ -71,7 +71,10 @@ fn a_permit_is_judged_by_its_own_ttl() {
     assert_eq!(take(&mut client, 1, "60000", "1", "1")[0], "granted");
     pause(&mut client, "0.02");
     let refused = take(&mut client, 2, "10", "1", "1");
-    assert_eq!((&refused[0][..], &refused[1][..34]), ("held", &*(owner(1)[..32].to_owned() + "*1")));
+    assert_eq!(
+        (&refused[0][..], &refused[1][..34]),
+        ("held", &*(owner(1)[..32].to_owned() + "*1"))
+    );
     let left: i64 = refused[2].parse().unwrap();
     assert!((59_000..60_000).contains(&left), "when the next permit ends: {left}");
     assert!(prolong(&mut client, 1, "60000"));
@@ -166,6 +169,10 @@ fn the_locks_own_release_tells_who_waits_for_a_share_to_ask() {
     assert_eq!(client.text(&["GET", "k"]), owner(9) + "\0");
     assert!(eval(&mut client, RELEASE, &KEYS[..3], &[&owner(9), ""]).is_empty());
     assert_eq!(integer(&mut client, &["EXISTS", "k"]), 0);
+    let word = |text: String| Frame::Bulk(text.into());
+    let told =
+        vec![word("message".into()), word("channel".into()), word(format!("1 {}", owner(3)))];
+    assert_eq!(ear.next_frame().unwrap(), Frame::Array(told));
     assert_eq!(take(&mut client, 5, "60000", "0", "1")[0], "queued");
     assert_eq!(wait(&mut client, 3, "beat", "0")[0], "granted");
 }
