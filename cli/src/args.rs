@@ -90,6 +90,14 @@ pub struct Run {
     #[arg(long = "or", value_name = "OTHER")]
     pub or: Vec<OsString>,
 
+    /// Share the lock with others who ask like this; whoever asks for the lock without it is alone
+    #[arg(short, long, conflicts_with_all = ["permits", "steal", "adopt", "or"])]
+    pub shared: bool,
+
+    /// Run at most this many commands at a time under NAME: all have to give the same number
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["steal", "adopt", "or"])]
+    pub permits: Option<u32>,
+
     /// Exit code if another client holds the lock (-n, -w)
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = 1)]
     pub conflict_exit_code: u8,

@@ -50,12 +50,7 @@ pub(super) async fn wait(
     patience: RetryState,
     refused: Option<Refused>,
 ) -> Result<Lease, Error> {
-    let mut outlook = Outlook::new(patience);
-    let waiter = match wish.is_in_no_line() {
-        true => Waiter::of_all(engine, wish, &mut outlook),
-        false => Waiter::of_last(engine, wish, &mut outlook, None),
-    };
-    waiter.run(refused).await
+    Waiter::of_last(engine, wish, &mut Outlook::new(patience), None).run(refused).await
 }
 
 pub(super) struct Waiter<'a> {
@@ -109,7 +104,7 @@ impl<'a> Waiter<'a> {
         }
     }
 
-    /// For the last lock of a wish, in its line, with the others if there are any, which `part` has.
+    /// For the last lock of a wish, in its line if it has one, with the others if there are any, which `part` has.
     pub(super) fn of_last(
         engine: &'a Arc<Engine>,
         wish: &'a Wish,
@@ -117,8 +112,9 @@ impl<'a> Waiter<'a> {
         part: Option<&'a [u8]>,
     ) -> Self {
         let last = &wish.names[wish.names.len() - 1];
-        let ticket = engine.lines().join(last, &wish.order, outlook.limit(), part.is_none());
-        Self { part, ticket: Some(ticket), ..Self::of_all(engine, wish, outlook) }
+        let join = || engine.lines().join(last, &wish.order, outlook.limit(), part.is_none());
+        let ticket = (!wish.is_in_no_line()).then(join);
+        Self { part, ticket, ..Self::of_all(engine, wish, outlook) }
     }
 
     /// # Cancel safety

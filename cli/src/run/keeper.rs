@@ -149,9 +149,15 @@ async fn take(locker: &Locker, run: &Run, wait: Option<Duration>) -> Result<Guar
         return Ok(guard);
     }
     let names = || run.names().map(|name| name.as_bytes());
-    let (at_once, waiting) = match run.or.is_empty() {
-        true => (locker.try_lock(run.name.as_bytes()), locker.lock(run.name.as_bytes())),
-        false => (locker.lock_any(names()).wait_at_most(Duration::ZERO), locker.lock_any(names())),
+    let name = run.name.as_bytes();
+    let (at_once, waiting) = match run.permits {
+        Some(limit) => {
+            let permits = locker.semaphore(name, limit)?;
+            (permits.try_acquire(1), permits.acquire(1))
+        }
+        None if run.shared => (locker.try_read(name), locker.read(name)),
+        None if run.or.is_empty() => (locker.try_lock(name), locker.lock(name)),
+        None => (locker.lock_any(names()).wait_at_most(Duration::ZERO), locker.lock_any(names())),
     };
     let refused = match held(at_once, run).await {
         Err(error) if error.is_contended() && run.nonblock => {

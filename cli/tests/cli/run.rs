@@ -137,6 +137,28 @@ async fn two_runs_that_begin_a_moment_apart_run_the_command_once() {
     assert!(!is_free(&server, "job"));
 }
 
+/// `-s` is what it is with flock(1).
+#[tokio::test]
+async fn a_shared_lock_is_for_others_who_share_and_permits_are_counted() {
+    let server = RedisServer::start();
+    let url = server.url();
+    let run = async |words: &[&str]| code(&output(&mut leasehold(&url, words)).await);
+    let locker = Locker::connect(&url).await.unwrap();
+    let reader = locker.read("job").await.unwrap();
+    assert_eq!(run(&["run", "-n", "-s", "job", "true"]).await, 0);
+    assert_eq!(run(&["run", "-n", "job", "true"]).await, 1);
+    reader.release().await.unwrap();
+    let writer = locker.write("job").await.unwrap();
+    assert_eq!(run(&["run", "-n", "--shared", "job", "true"]).await, 1);
+    writer.release().await.unwrap();
+    let permit = locker.semaphore("job", 2).unwrap().acquire(1).await.unwrap();
+    assert_eq!(run(&["run", "-n", "--permits", "2", "job", "true"]).await, 0);
+    let last = locker.semaphore("job", 2).unwrap().acquire(1).await.unwrap();
+    assert_eq!(run(&["run", "-n", "--permits", "2", "job", "true"]).await, 1);
+    assert_ne!(run(&["run", "-n", "--permits", "3", "job", "true"]).await, 0);
+    drop((permit, last));
+}
+
 /// TERM comes while the lease is still held, so that its lock is given back.
 #[tokio::test]
 async fn a_command_is_ended_once_it_has_held_the_lock_for_as_long_as_it_may() {

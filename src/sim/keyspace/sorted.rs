@@ -43,7 +43,7 @@ impl Keyspace {
     }
 
     pub(super) fn add_members(&mut self, key: &Bytes, scored: &[Bytes]) -> Reply {
-        if !scored.len().is_multiple_of(2) {
+        if scored.len() % 2 != 0 {
             return Err(SYNTAX.into());
         }
         let pair = |pair: &[Bytes]| Ok((integer(&pair[0]).ok_or(NO_INTEGER)?, pair[1].clone()));
