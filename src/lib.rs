@@ -104,6 +104,10 @@ pub mod guide {
         #![doc = include_str!("../docs/family.md")]
     }
 
+    pub mod sharing {
+        #![doc = include_str!("../docs/sharing.md")]
+    }
+
     pub mod pictures {
         //! A lease's life, a quorum, and a hand-over, in pictures.
         //!

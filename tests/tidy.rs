@@ -148,7 +148,7 @@ fn the_readme_is_short_and_states_the_rust_version_of_the_manifest() {
 
 #[test]
 fn every_guarantee_names_tests_that_are_there() {
-    let pages = ["docs/guarantees.md", "docs/family.md"];
+    let pages = ["docs/guarantees.md", "docs/family.md", "docs/sharing.md"];
     enforce(pages.map(|path| (path, papers::check_guarantees(&read(path), read))));
 }
 

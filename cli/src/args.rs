@@ -90,7 +90,7 @@ pub struct Run {
     #[arg(long = "or", value_name = "OTHER")]
     pub or: Vec<OsString>,
 
-    /// Share the lock with others who ask like this; whoever asks for the lock without it is alone
+    /// Share the lock with other runs that have this option; a run without it has the lock alone
     #[arg(short, long, conflicts_with_all = ["permits", "steal", "adopt", "or"])]
     pub shared: bool,
 

@@ -92,8 +92,7 @@ async fn take(engine: &Arc<Engine>, wish: &Wish, asked_at: Moment) -> Result<Lea
     let waits = patience.waits();
     let mut refused = None;
     // Who comes while others wait in this process goes behind them without asking.
-    let is_alone = wish.is_in_no_line();
-    if is_alone || !(waits && engine.lines().has(&wish.names[0])) {
+    if !(waits && wish.line().is_some() && engine.lines().has(&wish.names[0])) {
         if engine.is_shut_down() {
             return Err(shut_down(wish));
         }

@@ -76,8 +76,9 @@ pub(crate) struct Wish {
 }
 
 impl Wish {
-    /// Whether it waits beside others of its process: they may have shares of its lock at the same time.
-    pub(super) fn is_in_no_line(&self) -> bool {
-        self.order.sharing.is_some_and(|sharing| sharing.share().is_some())
+    /// The lock in whose line it waits in its process; none where others may have shares at the same time.
+    pub(super) fn line(&self) -> Option<&Names> {
+        let is_share = self.order.sharing.is_some_and(|sharing| sharing.share().is_some());
+        self.names.last().filter(|_| !is_share)
     }
 }

@@ -111,9 +111,8 @@ impl<'a> Waiter<'a> {
         outlook: &'a mut Outlook,
         part: Option<&'a [u8]>,
     ) -> Self {
-        let last = &wish.names[wish.names.len() - 1];
-        let join = || engine.lines().join(last, &wish.order, outlook.limit(), part.is_none());
-        let ticket = (!wish.is_in_no_line()).then(join);
+        let (lines, limit) = (engine.lines(), outlook.limit());
+        let ticket = wish.line().map(|last| lines.join(last, &wish.order, limit, part.is_none()));
         Self { part, ticket, ..Self::of_all(engine, wish, outlook) }
     }
 
@@ -355,7 +354,7 @@ impl<'a> Waiter<'a> {
         let nodes = awaited.iter().flat_map(|names| self.engine.nodes_for(names));
         nodes.for_each(|node| node.want(node.watch_lane()));
         if self.watches.is_empty() {
-            let watch = |names: &Names| self.engine.watchers().watch(names.lock());
+            let watch = |it: &Names| self.engine.watchers().watch(it.lock());
             self.watches = awaited.iter().map(watch).collect();
         }
         self.watches.iter().for_each(Watch::rearm);

@@ -24,7 +24,8 @@ impl Locker {
     /// A reader's [fencing token](crate::FencingToken) is that of the last writer: a resource refuses a reader
     /// whose token is below the last one that wrote, and does not remember a reader's.
     ///
-    /// One server, a Cluster or a Sentinel service: several servers are refused.
+    /// One server, a Cluster or a Sentinel service: several servers are refused. [What is
+    /// promised](crate::guide::sharing).
     ///
     /// # Examples
     ///

@@ -161,6 +161,27 @@ async fn another_database_needs_one_right_more() {
 }
 
 #[tokio::test]
+async fn shares_need_their_key_and_what_counts_them() {
+    let [fenced, waiting] = ["fenced", "waiting"].map(rights::of);
+    let server = server_with(&fenced);
+    let locker = locker(&server, LONG).await;
+    assert!(locker.read("a").await.map(|_| ()).unwrap_err().is_auth());
+    rights::grant(&server, &[waiting, rights::row("shares")].concat());
+    let reader = locker.read("a").await.unwrap();
+    reader.extend().await.unwrap();
+    let (writer, released) = soon("the writer has it", async {
+        tokio::join!(locker.write("a").into_future(), async {
+            tokio::task::yield_now().await;
+            reader.release().await
+        })
+    })
+    .await;
+    released.unwrap();
+    writer.unwrap().release().await.unwrap();
+    locker.semaphore("a", 2).unwrap().acquire(2).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
 async fn what_there_is_beside_locks_needs_its_keys() {
     let (fenced, own) = (rights::of("fenced"), rights::row("family"));
     let server = server_with(&fenced);

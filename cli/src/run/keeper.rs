@@ -168,11 +168,10 @@ async fn take(locker: &Locker, run: &Run, wait: Option<Duration>) -> Result<Guar
         Err(error) if error.is_unavailable() && !run.nonblock => error,
         other => return Ok(other?),
     };
-    let request = held(waiting, run);
-    let request = match wait {
-        Some(limit) => request.wait_at_most(limit),
-        None => request,
-    };
+    let mut request = held(waiting, run);
+    if let Some(limit) = wait {
+        request = request.wait_at_most(limit);
+    }
     let waiting = (!run.quiet).then(|| Waiting::begin(&names().collect::<Vec<_>>(), &refused));
     let mut lock = pin!(request.into_future());
     let mut second = interval(SECOND);

@@ -7,6 +7,7 @@ use crate::command::{
     code, end, ended_by, hold, is_free, leasehold, output, signal, stderr, stdout,
 };
 use crate::processes::{Directory, is_gone};
+use leasehold::Locker;
 use leasehold_testing::{Cluster, RedisServer, eventually, ports};
 use tokio::io::AsyncBufReadExt;
 use tokio::process::Command;
