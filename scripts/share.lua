@@ -86,7 +86,6 @@ local function mint(is_kept)
     return nil
   end
   if is_kept and counter and #counter >= 16 then
-    redis.call('PEXPIRE', fence, '604800000')
     return token
   end
   token = math.max(token + 1, time[1] * 1000000 + time[2])
@@ -107,13 +106,13 @@ local function members(of, weight)
   return all
 end
 
--- The owner's members that there are.
+-- The members that there are of an owner who has one.
 local function members_of(of)
-  local weight = 0
-  while redis.call('ZSCORE', shares, weight == 0 and of or of .. '#' .. weight) do
+  local weight = 1
+  while limit ~= '0' and redis.call('ZSCORE', shares, of .. '#' .. weight) do
     weight = weight + 1
   end
-  return weight > 0 and members(of, weight)
+  return members(of, weight)
 end
 
 -- The lock lasts as long as the last of its shares, and no more than a quarter longer.
@@ -146,9 +145,9 @@ local function open(first, its_limit, ttl)
   end
 end
 
--- Shares are gone: the lock lasts as long as the last of the others, or is free.
-local function close()
-  used = count()
+-- Live shares are gone: the lock lasts as long as the last of the others, or is free.
+local function close(weight)
+  used = used - weight
   if used == 0 then
     redis.call('DEL', lock)
     redis.call('UNLINK', shares)
@@ -227,7 +226,8 @@ if mine and tonumber(mine) < now then
   redis.call('ZREM', shares, unpack(members_of(owner)))
   mine = nil
 end
-local ticket = redis.call('HGET', queue, owner)
+local is_waited_for = redis.call('EXISTS', queue) == 1
+local ticket = is_waited_for and redis.call('HGET', queue, owner)
 
 local function forget()
   if ticket then
@@ -241,15 +241,18 @@ if how == '' or how == 'leave' then
   end
   local reply = stamp
   if mine then
-    redis.call('ZREM', shares, unpack(members_of(owner)))
-    close()
+    local gone = members_of(owner)
+    redis.call('ZREM', shares, unpack(gone))
+    close(#gone)
   elseif is_of(owner) or is_of(ARGV[4] and ARGV[3]) then
     redis.call('DEL', lock)
     holder = false
   else
     reply = {stamp, 0}
   end
-  serve()
+  if is_waited_for then
+    serve()
+  end
   return reply
 end
 
@@ -266,7 +269,7 @@ if how == 'upgrade' then
   if not token then
     return ended()
   end
-  local mark = redis.call('EXISTS', queue) == 1 and '\0' or ''
+  local mark = is_waited_for and '\0' or ''
   redis.call('SET', lock, owner .. mark, 'PX', ttl)
   redis.call('UNLINK', shares)
   return {stamp, 'granted', token}
@@ -302,8 +305,11 @@ elseif how == 'beat' and not ticket then
 end
 
 -- Entries at the front whose waiters have said nothing for too long, and gaps.
-local first, last = redis.call('HGET', queue, 'first'), redis.call('HGET', queue, 'last')
-first, last = tonumber(first or '1'), tonumber(last or '0')
+local first, last = 1, 0
+if is_waited_for then
+  first = tonumber(redis.call('HGET', queue, 'first') or '1')
+  last = tonumber(redis.call('HGET', queue, 'last') or '0')
+end
 local passed = first
 while passed <= last and passed - first < 128 do
   local entry = redis.call('HGET', queue, whole(passed))
