@@ -18,6 +18,9 @@ use crate::support::{Client, RedisServer};
 
 const KEYS: [&str; 5] = ["a", "b", "c", "d", "e"];
 const VALUES: [&str; 6] = ["one", "two", "7", "007", "9007199254740990", "9007199254740993"];
+const MEMBERS: [&str; 3] = ["one", "two", "three"];
+const SCORES: [&str; 4] = ["1", "-3", "1700000000000", "x"];
+const BOUNDS: [&str; 6] = ["-inf", "+inf", "5", "(5", "1700000000000", "x"];
 const TTLS: [&str; 7] = ["1", "2", "5", "20", "60000", "0", "x"];
 /// What converts between Lua and the protocol in every way that there is.
 const CONVERSIONS: [&str; 12] = [
@@ -38,6 +41,11 @@ const CONVERSIONS: [&str; 12] = [
 
 /// Ahead of a script: the lock is somebody's.
 const HELD: &str = "redis.call('SET', KEYS[1], string.rep('a', 32) .. ':label')\n";
+/// The same: it is shared. The shares have no end yet: what is left of one is by the time at which the script began,
+/// which need not be what `TIME` says.
+const SHARED: &str = "redis.call('SET', KEYS[1], string.rep('a', 32) .. '*2:label')
+redis.call('DEL', KEYS[2])
+redis.call('ZADD', KEYS[2], '32503680000000', ARGV[1], '1', 'gone')\n";
 
 enum Step {
     Plain(Vec<String>),
@@ -57,7 +65,7 @@ impl Step {
         let owner = prng.pick(&["one", "two"]);
         let ttl = prng.pick(&["1", "3", "20", "60000"]);
         let key = prng.pick(&KEYS);
-        let number = prng.index(scripts::catalog().len() + 5);
+        let number = prng.index(scripts::catalog().len() + 7);
         let token = prng.pick(&["5", "8", "1700000000000000"]);
         // Where a server takes its own clock, no two agree on the microsecond.
         let decides = prng.pick(&[if token.len() > 1 { "outbid" } else { "mint" }, "vote"]);
@@ -97,14 +105,25 @@ impl Step {
                 let how = prng.pick(&["finish", "extend", "fail"]);
                 (words(&["q"]), words(&[owner, how, ttl, ttl, token, "f", "1 f"]))
             }
+            10 => (vec![key.into(), format!("{key}:s")], words(&[owner, ttl])),
+            11 => {
+                let mut keys = words(&[key]);
+                keys.extend(["f", "q", "s"].map(|end| format!("{key}:{end}")));
+                let how = prng.pick(&["take", "enter", "beat", "", "leave"]);
+                let of_take = [ttl, "0", "1", "channel", "60000"];
+                let more = if how.len() > 2 && how != "leave" { &of_take[..] } else { &[] };
+                (keys, words(&[&[owner, how], more].concat()))
+            }
             _ => (words(&[key]), words(&[prng.pick(&VALUES)])),
         };
         let stamp = 9_007_199_254_740_000 + prng.within(0..992);
         let argv = argv.into_iter().chain([stamp.to_string()]).collect();
         let rare = [scripts::take(), scripts::mint(), &PROMISE, &ACCEPT];
+        let rare = rare.into_iter().chain([scripts::prolong(), scripts::share()]);
         let text = match scripts::catalog().iter().chain(rare).nth(number) {
             // Where it grants, the token is the server's clock, of which no two servers have the same.
-            Some(script) if number == 5 => format!("{HELD}{}", script.text()),
+            Some(script) if number == 5 || number == 11 => format!("{HELD}{}", script.text()),
+            Some(script) if number == 10 => format!("{SHARED}{}", script.text()),
             Some(script) => script.text().to_owned(),
             None => prng.pick(&CONVERSIONS).to_owned(),
         };
@@ -138,7 +157,7 @@ fn command(prng: &mut Prng) -> Vec<String> {
     let key = prng.pick(&KEYS);
     let value = prng.pick(&VALUES);
     let ttl = prng.pick(&TTLS);
-    match prng.index(21) {
+    match prng.index(30) {
         0 | 1 => words(&["GET", key]),
         2 => words(&["SET", key, value]),
         3 | 4 => words(&["SET", key, value, prng.pick(&["NX", "XX", "GET", "KEEPTTL"])]),
@@ -157,6 +176,22 @@ fn command(prng: &mut Prng) -> Vec<String> {
         17 => words(&["HSET", prng.pick(&["h", key]), prng.pick(&["1", "first"]), value]),
         18 => words(&["HDEL", prng.pick(&["h", key]), "1", prng.pick(&["first", "last"])]),
         19 => words(&["APPEND", key, value]),
+        20 | 21 => {
+            let scored = [prng.pick(&SCORES), prng.pick(&MEMBERS), "5", "three"];
+            words(&[&["ZADD", prng.pick(&["z", key])], &scored[..]].concat())
+        }
+        22 => words(&["ZSCORE", prng.pick(&["z", key]), prng.pick(&MEMBERS)]),
+        23 => words(&["ZREM", prng.pick(&["z", key]), prng.pick(&MEMBERS), "three"]),
+        24 => words(&["ZCARD", prng.pick(&["z", key])]),
+        25 => words(&["ZCOUNT", "z", prng.pick(&BOUNDS), prng.pick(&BOUNDS)]),
+        26 => {
+            let range = ["ZRANGEBYSCORE", "z", prng.pick(&BOUNDS), prng.pick(&BOUNDS)];
+            let options = ["WITHSCORES", "LIMIT", "0", prng.pick(&["0", "1", "9"])];
+            let from = prng.pick(&["0", "1", "4"]).parse().unwrap_or(0);
+            words(&[&range[..], &options[from..]].concat())
+        }
+        27 => words(&["ZREVRANGE", prng.pick(&["z", key]), "0", "0", "WITHSCORES"]),
+        28 => words(&["PEXPIREAT", key, prng.pick(&["1", "32503680000000", "x"])]),
         _ => words(&["PUBLISH", "channel", value]),
     }
 }

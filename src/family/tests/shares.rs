@@ -80,7 +80,7 @@ fn crowd(
     limit: &'static str,
     wants: &[(Want, i64)],
     spans: &[(i64, u8)],
-    breaks: u8,
+    [breaks, crashes]: [u8; 2],
     bug: Option<(&str, &str)>,
 ) -> Crowd {
     let all = [
@@ -105,7 +105,7 @@ fn crowd(
         processes,
         spans: spans.to_vec(),
         breaks,
-        crashes: breaks,
+        crashes,
         issued: 0,
         entered: 0,
     }
@@ -327,7 +327,6 @@ impl Crowd {
             }
         }
         let _ = self.server.keyspace.take_touched();
-        self.is_served()?;
         Ok(self)
     }
 
@@ -378,6 +377,7 @@ impl Crowd {
 
 impl World for Crowd {
     fn next(&self) -> Result<Vec<Self>, String> {
+        self.is_served()?;
         let mut all = Vec::new();
         for (number, process) in self.processes.iter().enumerate() {
             match process.stand {
@@ -452,16 +452,16 @@ fn permit(weight: u8, ttl_ms: i64) -> (Want, i64) {
 }
 
 fn readers_and_a_writer(bug: Option<(&str, &str)>) -> Crowd {
-    crowd("99", &[READER, LONG_READER, WRITER], &[(5, 1)], 0, bug)
+    crowd("99", &[READER, LONG_READER, WRITER], &[(5, 1)], [0, 0], bug)
 }
 
 fn broken(bug: Option<(&str, &str)>) -> Crowd {
-    crowd("99", &[READER, WRITER, READER], &[(3, 1)], 1, bug)
+    crowd("99", &[READER, WRITER, READER], &[], [1, 0], bug)
 }
 
 fn permits(bug: Option<(&str, &str)>) -> Crowd {
     let wants = [permit(1, 4000), permit(2, 20_000), permit(1, 10_000)];
-    crowd("2", &wants, &[(5, 1)], 0, bug)
+    crowd("2", &wants, &[(5, 1)], [0, 1], bug)
 }
 
 #[test]
