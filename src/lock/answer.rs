@@ -12,7 +12,7 @@ use crate::net::outcome::{Failure, Fault};
 use crate::net::refusal::{Code, ServerError};
 #[cfg(feature = "tls")]
 use crate::net::tls::TlsFault;
-use crate::policy::Units;
+use crate::policy::{Failing, Units, VoteReply};
 use crate::server::fitness::{Refusal, Unfit};
 
 /// What one server said to one question. What is rare is on the heap, so that a grant is short.
@@ -197,6 +197,23 @@ impl Answer {
         }
     }
 
+    /// As an attempt counts it.
+    pub(super) fn as_vote(&self) -> VoteReply {
+        match self {
+            Self::Granted(token) => VoteReply::Granted { token: *token },
+            Self::Seized { token, .. } => VoteReply::Granted { token: Some(*token) },
+            Self::Held { holder, counter, .. } => {
+                VoteReply::Refused { frees_in: holder.remaining, counter: *counter }
+            }
+            Self::Taken | Self::Queued { .. } | Self::Free | Self::NotOwned => {
+                VoteReply::Refused { frees_in: None, counter: 0 }
+            }
+            Self::Stale { counter } => VoteReply::Stale { counter: *counter },
+            Self::Ahead { clock } => VoteReply::Ahead { clock: *clock },
+            Self::Failed(reason) => VoteReply::Failed(reason.failing()),
+        }
+    }
+
     /// As the report of a client with this configuration shows it.
     pub(super) fn vote(&self, configuration: Option<&str>) -> Vote {
         match self {
@@ -267,6 +284,20 @@ fn number(text: &[u8]) -> Option<u64> {
 }
 
 impl Reason {
+    /// As an attempt counts it.
+    fn failing(&self) -> Failing {
+        match self {
+            Self::NoReply(Failure::Unknown(Fault::Timeout(_))) => Failing::Late,
+            Self::Refusal(Refusal::Quarantined(wait) | Refusal::Settling(wait)) => {
+                Failing::Quarantined(*wait)
+            }
+            _ if matches!(self.kind(), FailureKind::Auth | FailureKind::Misuse) => {
+                Failing::Hopeless
+            }
+            _ => Failing::Otherwise,
+        }
+    }
+
     /// Who is at fault, and whether trying again can help.
     pub(crate) fn kind(&self) -> FailureKind {
         match self {

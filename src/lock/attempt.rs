@@ -7,7 +7,6 @@ use super::claim::Claim;
 use super::core::Lead;
 use super::direct::{self, may_draw, note_seeded};
 use super::held::Held;
-use super::hold::Hold;
 use super::limit::Limit;
 use super::names::title;
 use super::order::{Seize, Wish};
@@ -15,12 +14,7 @@ use super::round::Round;
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::{Error, Kind, Report};
-#[cfg(test)]
-use crate::policy::mutants::Mutant;
-use crate::policy::{Ballot, Moment, Setback, Verdict};
-
-/// How often one attempt proposes a token: contenders outbid one another only while they overlap.
-const PROPOSALS_MAX: usize = 4;
+use crate::policy::{Attempt, AttemptAction, Ballot, Conditions, Grant, Moment, Setback};
 
 /// Why one attempt came to nothing.
 pub(super) struct Refused {
@@ -82,16 +76,10 @@ pub(super) fn attempt_aside(
     Box::pin(attempt(claim, bid))
 }
 
-/// One attempt. Its owner is never used again, whatever comes of it (safety rule 1).
-///
-/// Where only a token stood in the way, the same owner proposes a larger one: a server that had
-/// accepted the smaller one grants again, with the TTL and the deadline of the later question.
-/// Where servers were late, they are asked once more, over the same connections: the answer says
-/// what became of the first question too. Anything else that is not known is given back.
+/// One attempt: puts the questions that [`Attempt`] asks for, and does what it decides.
 pub(super) async fn attempt(mut claim: Claim, bid: Bid) -> Result<Granted, Refused> {
     let Bid { is_fenced, is_fair, taking, lead, limit } = bid;
     let hold = claim.hold();
-    let quorum = hold.quorum();
     hold.core.meter().note_attempt();
     let is_plain = !is_fenced
         && !is_fair
@@ -99,65 +87,59 @@ pub(super) async fn attempt(mut claim: Claim, bid: Bid) -> Result<Granted, Refus
         && hold.predecessor().is_none()
         && hold.seize().is_none()
         && hold.names.len() == 1;
-    let mut ballot = (!is_plain).then(|| Ballot::new(clock::wall_micros()));
-    let drawn = match ballot {
-        Some(ballot) if is_fenced && lead.is_none() && may_draw(hold, taking) => {
-            direct::take(hold, ballot, taking, limit).await
-        }
-        _ => None,
+    let conditions = Conditions {
+        quorum: hold.quorum(),
+        term: hold.term,
+        is_alone: hold.is_alone(),
+        succeeds: hold.predecessor().is_some(),
+        ends_at: limit.ends_at(),
+        round_max: hold.core.command_max(),
     };
+    let ballot = (!is_plain).then(|| Ballot::new(clock::wall_micros()));
+    let mut attempt = Attempt::begin(conditions, ballot);
+    let draws = is_fenced && lead.is_none() && may_draw(hold, taking);
+    let drawn = if draws { direct::take(hold, &attempt, taking, limit).await } else { None };
     let is_drawn = drawn.is_some();
     let mut round = match drawn {
         Some(round) => round,
         None => ask(&claim, ballot, taking, lead, limit).await,
     };
-    let (mut proposals, mut has_insisted) = (1, false);
-    let command_max = hold.core.command_max();
-    while proposals < PROPOSALS_MAX {
-        let outbid = ballot.and_then(|ballot| round.outbid(ballot, quorum));
-        let next = match (ballot, outbid) {
-            (_, Some(next)) if !limit.is_over() => next,
-            (before, _) if !has_insisted && round.is_open(quorum) && limit.leaves(command_max) => {
-                has_insisted = true;
-                before.map_or_else(|| Ballot::new(clock::wall_micros()), Ballot::again)
+    loop {
+        let hold = claim.hold();
+        let proposal = attempt.ballot().map_or(0, Ballot::proposal);
+        match attempt.ended(&round.tally(hold, proposal), clock::wall_micros) {
+            AttemptAction::Ask(ballot) => {
+                let free_at = round.free_at;
+                round = Round { free_at, ..ask(&claim, Some(ballot), taking, None, limit).await };
             }
-            _ => break,
-        };
-        ballot = Some(next);
-        let free_at = round.free_at;
-        round = Round { free_at, ..ask(&claim, ballot, taking, None, limit).await };
-        proposals += 1;
-    }
-    let is_over = proposals == 1 && hold.predecessor().is_none();
-    if is_over && round.proves_nothing_granted() && !hold.is_let_in() {
-        claim.settle();
-    }
-    let hold = claim.hold();
-    match granted(&round, hold, ballot) {
-        Ok(Grant { asked_at, answered_at, deadline, token }) => {
-            #[cfg(test)]
-            let token = hold.token().filter(|_| Mutant::HandOverKeepsTheToken.is_on()).or(token);
-            #[cfg(test)]
-            if Mutant::MaximumWrittenBackUnowned.is_on() {
-                claim.write_back(token.unwrap_or(0));
+            AttemptAction::Hold(grant) => {
+                let Grant { asked_at, answered_at, deadline, token } = grant;
+                if !is_drawn && token.is_some_and(|token| attempt.believes(token)) {
+                    note_seeded(hold);
+                }
+                hold.begin(deadline, token.filter(|_| is_fenced), answered_at);
+                return Ok(Granted { claim, round, asked_at });
             }
-            let is_near = |token| ballot.is_some_and(|ballot| ballot.believes(token));
-            if !is_drawn && token.is_some_and(is_near) {
-                note_seeded(hold);
+            AttemptAction::GiveUp { setback, is_settled } => {
+                if is_settled {
+                    claim.settle();
+                }
+                return Err(refused(setback, round, claim.hold()));
             }
-            hold.begin(deadline, token.filter(|_| is_fenced), answered_at);
-            Ok(Granted { claim, round, asked_at })
-        }
-        Err(setback) => {
-            if round.is_unknown() {
-                hold.core.meter().note_unknown();
-            }
-            if matches!(setback, Setback::Held(_)) && hold.seize().is_none() {
-                hold.core.meter().note_contended(hold.name());
-            }
-            Err(Refused { setback, round, hold: hold.clone() })
         }
     }
+}
+
+/// Counts an attempt that came to nothing.
+fn refused(setback: Setback, round: Round, hold: &Held) -> Refused {
+    let meter = hold.core.meter();
+    if round.is_unknown() {
+        meter.note_unknown();
+    }
+    if matches!(setback, Setback::Held(_)) && hold.seize().is_none() {
+        meter.note_contended(hold.name());
+    }
+    Refused { setback, round, hold: hold.clone() }
 }
 
 /// Puts one question to the servers: for the lock as it is, or for one that is another's.
@@ -172,34 +154,4 @@ async fn ask(
         (Some(seize), Some(ballot)) => Box::pin(claim.seize(seize, ballot, limit)).await,
         _ => claim.acquire(ballot, taking, lead, limit).await,
     }
-}
-
-struct Grant {
-    asked_at: Moment,
-    answered_at: Moment,
-    deadline: Moment,
-    token: Option<u64>,
-}
-
-/// Whether a round was won and is worth having: enough validity left (safety rule 2), and one
-/// token that all accepted.
-fn granted(round: &Round, hold: &Hold, ballot: Option<Ballot>) -> Result<Grant, Setback> {
-    let (quorum, term) = (hold.quorum(), hold.term);
-    let (Verdict::Won, Some(asked_at), Some(answered_at)) =
-        (round.verdict, round.asked_at(), round.answered_at())
-    else {
-        return Err(round.setback(quorum));
-    };
-    #[cfg(test)]
-    let asked_at = if Mutant::ValidityFromTheReply.is_on() { answered_at } else { asked_at };
-    let deadline = term.deadline(asked_at);
-    if !term.is_worthwhile(deadline, answered_at) {
-        return Err(Setback::TooLate);
-    }
-    let accepts = |token: &u64| ballot.is_some_and(|it| it.accepts(*token, hold.is_alone()));
-    let token = match ballot.map(|ballot| round.token(ballot.proposal()).filter(accepts)) {
-        Some(None) => return Err(Setback::Failing),
-        token => token.flatten(),
-    };
-    Ok(Grant { asked_at, answered_at, deadline, token })
 }

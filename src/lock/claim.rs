@@ -91,10 +91,6 @@ impl Claim {
         let (core, names) = (Arc::clone(&held.core), held.names.clone());
         let mut hold = Hold::new(core, names, owner, participants, order);
         hold.succeed(held, relay, line);
-        #[cfg(test)]
-        if Mutant::HandOverKeepsTheToken.is_on() {
-            hold.keep_token_of(held);
-        }
         Self { hold: Held::new(hold), settled: false }
     }
 
@@ -216,25 +212,6 @@ impl Claim {
             ..Question::own(&commands, Answer::of_owned, Apart::Release)
         };
         ask_all(&self.hold, &question, Round::new(&self.hold)).await
-    }
-
-    /// Sets the counter of every server, whoever has the lock there by then.
-    #[cfg(test)]
-    pub(super) fn write_back(&self, token: u64) {
-        let token = Decimal::new(token);
-        let again = Redelivery::new(clock::now().after(FROZEN_MAX), false);
-        let words: [&[u8]; 5] = [b"SET", self.hold.names[0].fence(), &token, b"PX", b"604800000"];
-        for participant in self.hold.participants.iter() {
-            let binding = participant.binding().clone();
-            let began_on = binding.connection.as_deref();
-            binding.node.owe(
-                binding.lane(),
-                began_on,
-                participant.slot,
-                Command::Plain(&words),
-                again,
-            );
-        }
     }
 
     /// How many locks each share has.

@@ -54,7 +54,7 @@ use crate::net::refusal::ServerError;
 use crate::net::reply::Replies;
 #[cfg(test)]
 use crate::policy::mutants::Mutant;
-use crate::policy::{Ballot, Moment};
+use crate::policy::{Attempt, Moment};
 
 /// What was sent, and when it was asked for: before its first byte.
 struct Sent<const N: usize> {
@@ -96,7 +96,7 @@ pub(super) fn note_seeded(hold: &Hold) {
 /// When the future is dropped, the lock may have been taken, if its binding has a connection.
 pub(super) async fn take(
     hold: &Hold,
-    ballot: Ballot,
+    attempt: &Attempt,
     taking: Taking,
     limit: Limit,
 ) -> Option<Round> {
@@ -135,7 +135,7 @@ pub(super) async fn take(
             return Some(unanswered(failure, asked_at));
         }
     };
-    read(hold, ballot, taking, &replied, replies.connection()).map(|answer| {
+    read(hold, attempt, taking, &replied, replies.connection()).map(|answer| {
         let answered = Answered { answer, asked_at: Some(asked_at), answered_at: clock::now() };
         Round::of_one(answered)
     })
@@ -189,7 +189,7 @@ fn send<const N: usize>(
 /// What the token, those who wait and the holder come to; none where the script is to be asked.
 fn read(
     hold: &Hold,
-    ballot: Ballot,
+    attempt: &Attempt,
     taking: Taking,
     replied: &[Frame; 4],
     connection: &Connection,
@@ -205,7 +205,7 @@ fn read(
     }
     let token = token.as_integer().and_then(|token| u64::try_from(token).ok());
     if is_own {
-        match (waiting, token.filter(|token| ballot.believes(*token))) {
+        match (waiting, token.filter(|token| attempt.believes(*token))) {
             (Frame::Integer(3..), _) if taking == Taking::Turn => {
                 return Some(Answer::Queued { waiting: 1 });
             }

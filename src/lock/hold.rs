@@ -82,11 +82,6 @@ impl Hold {
         }
     }
 
-    #[cfg(test)]
-    pub(super) fn keep_token_of(&self, held: &Self) {
-        self.token.store(held.token.load(Ordering::Relaxed), Ordering::Relaxed);
-    }
-
     pub(super) fn replicas(&self) -> Option<Replicas> {
         self.rare.as_ref()?.replicas
     }

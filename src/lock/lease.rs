@@ -279,7 +279,7 @@ impl Lease {
 
     fn failed(&self, round: &Round) -> Error {
         let hold = self.hold();
-        let is_final = round.setback(hold.quorum()) == Setback::Hopeless;
+        let is_final = round.setback(hold) == Setback::Hopeless;
         let kind = Kind::NoQuorum { waited: None, is_final };
         Error::new(kind, hold.title(), round.report(hold))
     }

@@ -34,12 +34,9 @@ impl Limit {
         matches!(self, Self::At(end) if clock::now() >= end)
     }
 
-    /// Whether this much time, of the caller's, is left.
-    pub(super) fn leaves(self, time: Duration) -> bool {
-        match self {
-            Self::At(end) => end.since(clock::now()) >= time,
-            _ => true,
-        }
+    /// When the caller is back at the latest; none where the caller waits for as long as servers take.
+    pub(super) fn ends_at(self) -> Option<Moment> {
+        if let Self::At(end) = self { Some(end) } else { None }
     }
 
     /// How long may be waited where it would be `patience` otherwise.

@@ -378,7 +378,7 @@ impl<'a> Standing<'a> {
         };
         let setback = match round.verdict {
             Verdict::Pending => Setback::Failing,
-            _ => round.setback(hold.quorum()),
+            _ => round.setback(&hold),
         };
         Stood::Refused(Refused { setback, round, hold }, was_answered)
     }

@@ -8,10 +8,7 @@ use super::one_or_many::OneOrMany;
 use crate::error::{FailureKind, Holder, Report, ServerReport, Vote};
 use crate::net::outcome::{Failure, Fault};
 use crate::net::refusal::Code;
-#[cfg(test)]
-use crate::policy::mutants::Mutant;
-use crate::policy::{Ballot, Moment, Quorum, Setback, Verdict};
-use crate::server::fitness::Refusal;
+use crate::policy::{Failing, Moment, Quorum, Setback, Tally, Verdict, VoteReply};
 
 /// One server's answer, and when.
 pub(super) struct Answered {
@@ -23,10 +20,6 @@ pub(super) struct Answered {
 
 impl Answered {
     pub(super) fn is_grant(&self) -> bool {
-        #[cfg(test)]
-        if self.is_late() && Mutant::TimedOutCountsAsHeld.is_on() {
-            return true;
-        }
         self.answer.is_grant()
     }
 
@@ -47,8 +40,7 @@ impl Answered {
 
     /// No answer came in time.
     pub(super) fn is_late(&self) -> bool {
-        let Answer::Failed(reason) = &self.answer else { return false };
-        matches!(**reason, Reason::NoReply(Failure::Unknown(Fault::Timeout(_))))
+        self.answer.as_vote() == VoteReply::Failed(Failing::Late)
     }
 
     pub(super) fn is_failure(&self) -> bool {
@@ -115,8 +107,8 @@ impl Round {
         quorum.leaves_open_why(given - failed - granted, failed, self.answers.len() - given)
     }
 
-    /// Before the first byte of the question was sent to any server that answered; none where
-    /// nobody was asked.
+    /// Before the first byte of the question was sent to any server that answered; none where no server
+    /// was asked.
     pub(super) fn asked_at(&self) -> Option<Moment> {
         self.given().filter_map(|answered| answered.asked_at).min()
     }
@@ -125,80 +117,6 @@ impl Round {
     pub(super) fn slowest_answer(&self) -> Duration {
         let answers = self.given().filter(|answered| !answered.is_failure());
         answers.filter_map(Answered::round_trip).max().unwrap_or_default()
-    }
-
-    /// When the last of the answers was seen.
-    pub(super) fn answered_at(&self) -> Option<Moment> {
-        self.given().map(|answered| answered.answered_at).max()
-    }
-
-    /// The token that was granted, where `proposed` is what all were asked for, if all that granted
-    /// one granted the same.
-    pub(super) fn token(&self, proposed: u64) -> Option<u64> {
-        let mut tokens = self.given().filter_map(|answered| match answered.answer {
-            Answer::Granted(token) => Some(token.unwrap_or(proposed)),
-            Answer::Seized { token, .. } => Some(token),
-            _ => None,
-        });
-        #[cfg(test)]
-        if Mutant::CountersPerServer.is_on() {
-            return tokens.max();
-        }
-        let first = tokens.next()?;
-        tokens.all(|token| token == first).then_some(first)
-    }
-
-    /// The next proposal, where the round was lost and only tokens stood in the way: with that one the
-    /// same owner might still win. It is above the largest token that any server that answered has
-    /// accepted, and else no further ahead than the clocks that servers have shown.
-    pub(super) fn outbid(&self, ballot: Ballot, quorum: Quorum) -> Option<Ballot> {
-        if self.verdict != Verdict::Lost {
-            return None;
-        }
-        let is_refused = |answered: &&Answered| {
-            matches!(answered.answer, Answer::Stale { .. } | Answer::Ahead { .. })
-        };
-        let refused = self.given().filter(is_refused).count();
-        let granted = self.given().filter(|answered| answered.is_grant()).count();
-        let lost_otherwise = self.given().count() - refused - granted;
-        if refused == 0 || quorum.verdict(0, lost_otherwise) == Verdict::Lost {
-            return None;
-        }
-        let counters = self.given().filter_map(|answered| match answered.answer {
-            Answer::Stale { counter } | Answer::Held { counter, .. } => Some(counter),
-            _ => None,
-        });
-        let clocks = self.given().filter_map(|answered| match answered.answer {
-            Answer::Ahead { clock } => Some(clock),
-            _ => None,
-        });
-        let bounded = clocks.max().map_or(ballot, |clock| ballot.within(clock));
-        Some(counters.max().map_or(bounded, |counter| bounded.above(counter)))
-    }
-
-    /// Every server answered, and said that it gave this owner nothing. Each answer is the last
-    /// word on its connection, since nothing is ever sent twice: there is nothing to give back.
-    pub(super) fn proves_nothing_granted(&self) -> bool {
-        self.answers.iter().all(|answered| {
-            #[cfg(test)]
-            if Mutant::LateMeansNothingGranted.is_on()
-                && answered.as_ref().is_some_and(Answered::is_late)
-            {
-                return true;
-            }
-            matches!(
-                answered.as_ref().map(|answered| &answered.answer),
-                Some(
-                    Answer::Held { .. }
-                        | Answer::Taken
-                        | Answer::Queued { .. }
-                        | Answer::Free
-                        | Answer::NotOwned
-                        | Answer::Stale { .. }
-                        | Answer::Ahead { .. }
-                )
-            )
-        })
     }
 
     /// Whether this server has said that nothing of this owner's is left with it.
@@ -242,43 +160,20 @@ impl Round {
             .map(|(server, _)| server)
     }
 
-    /// No server refused, and those that granted and those that were late could make the quorum
-    /// together: the question is worth repeating.
-    pub(super) fn is_open(&self, quorum: Quorum) -> bool {
-        if self.verdict != Verdict::Lost || !self.given().any(Answered::is_late) {
-            return false;
+    /// The answers as an attempt by this hold counts them, where `proposal` is the token of a grant
+    /// that names none.
+    pub(super) fn tally(&self, hold: &Hold, proposal: u64) -> Tally {
+        let is_let_in = self.verdict != Verdict::Won && hold.is_let_in();
+        let mut tally = Tally::new(self.answers.len(), self.verdict, is_let_in);
+        for Answered { answer, asked_at, answered_at } in self.given() {
+            tally.add(answer.as_vote(), proposal, *asked_at, *answered_at);
         }
-        let is_closed = |answered: &&Answered| !(answered.is_grant() || answered.is_late());
-        quorum.verdict(0, self.given().filter(is_closed).count()) != Verdict::Lost
+        tally
     }
 
     /// What stood in the way of an acquire.
-    ///
-    /// Where the servers that did not fail are fewer than a quorum, the failures stood in the way,
-    /// and not the holder: the end of its lease would not help.
-    pub(super) fn setback(&self, quorum: Quorum) -> Setback {
-        let held = self.given().filter_map(|answered| match &answered.answer {
-            Answer::Held { holder, .. } => Some(holder.remaining),
-            Answer::Taken | Answer::Queued { .. } | Answer::Free | Answer::NotOwned => Some(None),
-            _ => None,
-        });
-        // A lease whose end nobody knows is the last to end.
-        let key = |remaining: &Option<Duration>| remaining.unwrap_or(Duration::MAX);
-        if quorum.verdict(0, self.failures().count()) != Verdict::Lost {
-            if let Some(frees_in) = held.min_by_key(key) {
-                return Setback::Held(frees_in);
-            }
-        }
-        let is_hopeless =
-            |reason: &&Reason| matches!(reason.kind(), FailureKind::Auth | FailureKind::Misuse);
-        if quorum.verdict(0, self.failures().filter(is_hopeless).count()) == Verdict::Lost {
-            return Setback::Hopeless;
-        }
-        let waits = self.failures().filter_map(|reason| match reason {
-            Reason::Refusal(Refusal::Quarantined(wait) | Refusal::Settling(wait)) => Some(*wait),
-            _ => None,
-        });
-        waits.min().map_or(Setback::Failing, Setback::Quarantined)
+    pub(super) fn setback(&self, hold: &Hold) -> Setback {
+        self.tally(hold, 0).setback(hold.quorum())
     }
 
     /// A server gave no usable answer.

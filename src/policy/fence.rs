@@ -116,22 +116,12 @@ impl Ballot {
 
     /// Whether `token`, which was drawn from a counter, is of a counter that lives: see above.
     pub(crate) fn believes(self, token: u64) -> bool {
-        #[cfg(test)]
-        if super::mutants::Mutant::LostCounterIsBelieved.is_on() {
-            return true;
-        }
         token >= DRAWN_MIN && token.abs_diff(self.proposal) <= DRAWN_OFF_MAX
     }
 
     /// Whether `token`, as servers say that they issued it, can answer this proposal: what several
     /// servers accept is the proposal; one that decides alone chooses the token.
     pub(crate) fn accepts(self, token: u64, is_alone: bool) -> bool {
-        #[cfg(test)]
-        if super::mutants::Mutant::CountersPerServer.is_on()
-            || super::mutants::Mutant::LostCounterIsBelieved.is_on()
-        {
-            return true;
-        }
         if is_alone { (TOKEN_MIN..=TOKEN_MAX).contains(&token) } else { token == self.proposal }
     }
 }

@@ -5,6 +5,7 @@
 //! crate. That is what lets a model checker and a simulator run the same code as production.
 
 mod adapt;
+mod attempt;
 mod backoff;
 mod bounds;
 mod breaker;
@@ -40,6 +41,9 @@ mod waiter;
 #[cfg(test)]
 pub(crate) use adapt::AdaptiveError;
 pub(crate) use adapt::{Adaptive, OBSERVED_QUANTILE, Observed};
+#[cfg(not(test))]
+pub(crate) use attempt::Attempt;
+pub(crate) use attempt::{AttemptAction, Conditions, Failing, Grant, Tally, VoteReply};
 pub(crate) use backoff::Backoff;
 pub(crate) use bounds::Bounds;
 #[cfg(test)]
@@ -54,6 +58,8 @@ pub use loss::Loss;
 #[cfg(feature = "sentinel")]
 pub(crate) use mastership::{Evidence, Mastership, Role, SETTLING, Step, Successor, Word};
 pub use moment::Moment;
+#[cfg(test)]
+pub(crate) use mutants::attempt::Attempt;
 #[cfg(test)]
 pub(crate) use quorum::QuorumError;
 pub use quorum::Tolerance;

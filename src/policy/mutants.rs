@@ -1,5 +1,9 @@
-//! Known bugs of lock libraries, each behind a switch that is there in tests alone: the checks have
-//! to notice every one of them.
+//! Known bugs of lock libraries, each behind a switch: the checks have to notice every one of them.
+//!
+//! In tests, the library gets its machines from the modules here: each has the real machine inside, and
+//! alters what goes into it or comes out of it while a bug is on.
+
+pub(crate) mod attempt;
 
 use std::cell::Cell;
 

@@ -15,6 +15,7 @@ use tokio::time::sleep;
 
 use super::harm::{Harm, stray};
 use super::history::At;
+use super::meddle;
 use super::plan::{CONNECT_TIMEOUT, Fault, command_timeout, key};
 use super::server::Session;
 use super::witness::{self, Asked, Stamp};
@@ -90,6 +91,7 @@ async fn serve(link: Arc<Link>, mut sent: UnboundedReceiver<Sent>) {
                 continue;
             }
             link.harm.note_sent(&words);
+            meddle::write_back(world, asked, &words, &reply);
             link.answer(&reply);
         }
     }

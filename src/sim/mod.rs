@@ -30,6 +30,8 @@ pub(crate) mod keyspace;
 mod link;
 pub(crate) mod lua;
 #[cfg(test)]
+mod meddle;
+#[cfg(test)]
 mod plan;
 #[cfg(test)]
 #[path = "../../tests/soak/prng.rs"]

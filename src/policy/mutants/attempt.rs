@@ -1,0 +1,78 @@
+//! Attempts with a known bug: the votes are summed up falsely, or a false lease comes out.
+
+use std::cell::Cell;
+
+use super::Mutant;
+use crate::policy::attempt::{self, AttemptAction, Conditions, Tally};
+use crate::policy::{Ballot, Verdict};
+
+thread_local! {
+    /// The token of the last lease that this thread's library was granted.
+    static LAST: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// As [`attempt::Attempt`], but for the bug.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attempt(attempt::Attempt);
+
+impl Attempt {
+    pub(crate) fn begin(conditions: Conditions, ballot: Option<Ballot>) -> Self {
+        Self(attempt::Attempt::begin(conditions, ballot))
+    }
+
+    pub(crate) fn ballot(&self) -> Option<Ballot> {
+        self.0.ballot()
+    }
+
+    pub(crate) fn believes(&self, token: u64) -> bool {
+        Mutant::LostCounterIsBelieved.is_on() || self.0.believes(token)
+    }
+
+    pub(crate) fn ended(
+        &mut self,
+        tally: &Tally,
+        wall_micros: impl FnOnce() -> u64,
+    ) -> AttemptAction {
+        let proposal = self.ballot().map_or(0, Ballot::proposal);
+        let altered = self.altered(*tally, proposal);
+        let mut action = self.0.ended(&altered, wall_micros);
+        if let AttemptAction::Hold(grant) = &mut action {
+            if any_token() {
+                grant.token = grant.token.and(tally.tokens).map(|(_, most)| most);
+            }
+            if Mutant::HandOverKeepsTheToken.is_on() && self.0.conditions.succeeds {
+                grant.token = grant.token.and(LAST.get().or(grant.token));
+            }
+            LAST.set(grant.token.or(LAST.get()));
+        }
+        action
+    }
+
+    fn altered(&self, mut tally: Tally, proposal: u64) -> Tally {
+        if Mutant::ValidityFromTheReply.is_on() {
+            tally.asked_at = tally.asked_at.and(tally.answered_at);
+        }
+        if any_token() {
+            tally.tokens = tally.tokens.map(|_| (proposal, proposal));
+        }
+        if Mutant::LateMeansNothingGranted.is_on() && tally.verdict != Verdict::Won {
+            // A late question that is repeated would say what became of it.
+            tally.refused += tally.late;
+            tally.failed -= tally.late;
+            tally.late = 0;
+        }
+        if Mutant::TimedOutCountsAsHeld.is_on() {
+            let granted = tally.granted + tally.late;
+            let denied = tally.refused + tally.outbid + tally.failed - tally.late;
+            if self.0.conditions.quorum.verdict(granted, denied) == Verdict::Won {
+                tally.verdict = Verdict::Won;
+                tally.tokens = tally.tokens.or(Some((proposal, proposal)));
+            }
+        }
+        tally
+    }
+}
+
+fn any_token() -> bool {
+    Mutant::CountersPerServer.is_on() || Mutant::LostCounterIsBelieved.is_on()
+}
