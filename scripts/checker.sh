@@ -1,6 +1,8 @@
 #!/bin/bash
 # Holds lock libraries against what a lock promises, each behind an adapter: see checker/README.md.
 #   scripts/checker.sh                Leasehold, which must be clean, and a lock that must be found faulty
+#   scripts/checker.sh queue SECONDS  64 processes that wait for Leasehold's locks, for so long at each of one
+#                                     server, five, a Sentinel service and a Cluster
 #   scripts/checker.sh all [SECONDS]  and redis-py, node-redlock, redis-semaphore and rslock, whose packages go
 #                                     below target/; writes what was found to target/checker/report.txt
 set -euo pipefail
@@ -18,7 +20,16 @@ check() {
     "$target/debug/leasehold-checker" "${seed[@]}" "$@"
 }
 
+if [ "${1:-}" = queue ]; then
+    seconds=${2:?the seconds of each run}
+    check queue --seconds "$seconds"
+    check queue --seconds "$seconds" --servers 5
+    check queue --seconds "$seconds" --sentinel
+    check queue --seconds "$seconds" --cluster
+    exit
+fi
 if [ "${1:-}" != all ]; then
+    check queue --seconds "$SECONDS_DEFAULT"
     check --seconds "$SECONDS_DEFAULT"
     check --seconds "$SECONDS_DEFAULT" --servers 5
     check --seconds "$SECONDS_DEFAULT" --faulty -- naive

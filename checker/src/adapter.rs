@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use leasehold_testing::STUCK;
@@ -26,6 +26,8 @@ pub(crate) enum Reply {
     Refused,
     /// No answer came, though nothing failed any more for most of the time.
     Stuck,
+    /// The process has ended.
+    Gone,
 }
 
 impl Adapter {
@@ -48,7 +50,8 @@ impl Adapter {
             }
         });
         let mut adapter = Self { process, input, lines, library: String::new() };
-        let ready = adapter.line().expect("the adapter starts, and says that it is ready");
+        let ready = adapter.lines.recv_timeout(STUCK);
+        let ready = ready.expect("the adapter starts, and says that it is ready");
         let library = ready.strip_prefix("ready ");
         library
             .unwrap_or_else(|| panic!("the adapter's first line is {ready:?}"))
@@ -56,13 +59,28 @@ impl Adapter {
         adapter
     }
 
-    fn line(&self) -> Option<String> {
-        self.lines.recv_timeout(STUCK).ok()
+    pub(crate) fn ask(&mut self, question: &str) -> Reply {
+        self.ask_while(question, STUCK, || false)
     }
 
-    pub(crate) fn ask(&mut self, question: &str) -> Reply {
-        writeln!(self.input, "{question}").expect("the adapter reads");
-        let Some(line) = self.line() else { return Reply::Stuck };
+    /// Waits for the answer for `patience` at a time, again and again while there is `hope`.
+    pub(crate) fn ask_while(
+        &mut self,
+        question: &str,
+        patience: Duration,
+        hope: impl Fn() -> bool,
+    ) -> Reply {
+        if writeln!(self.input, "{question}").is_err() {
+            return Reply::Gone;
+        }
+        let line = loop {
+            match self.lines.recv_timeout(patience) {
+                Ok(line) => break line,
+                Err(RecvTimeoutError::Disconnected) => return Reply::Gone,
+                Err(RecvTimeoutError::Timeout) if hope() => {}
+                Err(RecvTimeoutError::Timeout) => return Reply::Stuck,
+            }
+        };
         let words: Vec<&str> = line.split(' ').collect();
         let number = |word: &str| word.parse::<u64>().expect("the adapter says a number");
         match words[..] {
@@ -75,6 +93,11 @@ impl Adapter {
             ["refused", ..] => Reply::Refused,
             _ => panic!("the adapter answers {question:?} with {line:?}"),
         }
+    }
+
+    /// Says something, and waits for no answer.
+    pub(crate) fn tell(&mut self, order: &str) {
+        writeln!(self.input, "{order}").ok();
     }
 
     pub(crate) fn process_id(&self) -> u32 {

@@ -12,7 +12,6 @@ use crate::register::{Register, Seen};
 
 /// A call of the library that never ended.
 pub(crate) const STUCK: &str = "calls that never ended";
-pub(crate) const NAMES: usize = 2;
 /// Leases of different lengths meet at one lock.
 const TTLS_MS: [u64; 3] = [200, 500, 1200];
 /// A lease that was granted is over at the server by then, however fast its clock runs, and however
@@ -26,7 +25,8 @@ const ROUNDING: Duration = Duration::from_millis(1);
 
 pub(crate) struct Stage {
     pub(crate) recorder: Recorder,
-    pub(crate) registers: [Register; NAMES],
+    /// One for each lock.
+    pub(crate) registers: Vec<Register>,
     pub(crate) is_over: AtomicBool,
 }
 
@@ -51,11 +51,12 @@ impl Client {
     pub(crate) fn run(mut self) -> Vec<(Lease, Duration)> {
         let mut leases = Vec::new();
         while !self.stage.is_over.load(Ordering::Relaxed) {
-            let (name, ttl) = (self.prng.index(NAMES), self.prng.pick(&TTLS_MS));
+            let (name, ttl) =
+                (self.prng.index(self.stage.registers.len()), self.prng.pick(&TTLS_MS));
             let begun = self.now();
             let granted = match self.adapter.ask(&format!("acquire lock:{name} {ttl}")) {
                 Reply::Granted(token) => token,
-                Reply::Stuck => {
+                Reply::Stuck | Reply::Gone => {
                     self.count(STUCK);
                     break;
                 }
@@ -65,30 +66,37 @@ impl Client {
                     continue;
                 }
             };
-            let at = self.now();
-            self.count("leases granted");
-            let lease = Lease {
-                name,
-                client: self.number,
-                token: granted.unwrap_or(0),
-                begun,
-                granted: at,
-                until: at,
-                extended: 0,
-                end: "released",
-            };
             let ttl = Duration::from_millis(ttl);
-            let held = Held { lease, ttl, has_token: granted.is_some(), has_outlived: false };
-            leases.push((self.hold(held), ttl));
+            // One in three stays longer than its lease.
+            let percent = u32::try_from(self.prng.pick(&[20, 60, 160])).expect("it is small");
+            leases.push((self.hold((name, ttl), begun, granted, ttl * percent / 100), ttl));
             sleep(self.prng.millis(0..15));
         }
         leases
     }
 
-    fn hold(&mut self, mut held: Held) -> Lease {
-        // One in three stays longer than its lease.
-        let percent = u32::try_from(self.prng.pick(&[20, 60, 160])).expect("it is small");
-        let end = self.now() + held.ttl * percent / 100;
+    /// Holds for some time a lock that was granted just now, and says how that went.
+    pub(crate) fn hold(
+        &mut self,
+        (name, ttl): (usize, Duration),
+        begun: At,
+        token: Option<u64>,
+        stay: Duration,
+    ) -> Lease {
+        let granted = self.now();
+        self.count("leases granted");
+        let lease = Lease {
+            name,
+            client: self.number,
+            token: token.unwrap_or(0),
+            begun,
+            granted,
+            until: granted,
+            extended: 0,
+            end: "released",
+        };
+        let mut held = Held { lease, ttl, has_token: token.is_some(), has_outlived: false };
+        let end = granted + stay;
         let mut is_held = self.look(&mut held);
         let seen = self.read(&held);
         while is_held && self.now() < end {
@@ -174,11 +182,11 @@ impl Client {
         lease
     }
 
-    fn now(&self) -> At {
+    pub(crate) fn now(&self) -> At {
         self.stage.recorder.now()
     }
 
-    fn count(&self, what: &'static str) {
+    pub(crate) fn count(&self, what: &'static str) {
         self.stage.recorder.count(what);
     }
 }

@@ -24,6 +24,7 @@ mod plan;
 #[path = "../../tests/soak/prng.rs"]
 #[allow(dead_code, reason = "the soak uses all of it")]
 mod prng;
+mod queue;
 #[path = "../../tests/soak/register.rs"]
 #[allow(dead_code, reason = "the soak uses all of it")]
 mod register;
@@ -34,9 +35,11 @@ use std::hash::{BuildHasher, RandomState};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use plan::Plan;
+use plan::{Plan, Setting};
 
 const USAGE: &str = "usage:
+  leasehold-checker queue [--waiters N] [--sentinel | --cluster] [--seconds S] [--seed N] [--servers N] [-- ADAPTER...]
+      has N processes, 64 by default, wait for a few locks while processes, connections and servers fail
   leasehold-checker [--seconds S] [--seed N] [--servers N] [--permits N] [--faulty] [-- ADAPTER [ARGUMENT]...]
       checks the library behind the adapter, or Leasehold; --faulty: fails unless faults are found
   leasehold-checker adapt leasehold|naive URL...
@@ -69,10 +72,18 @@ fn plan(words: &[&str]) -> Option<Plan> {
         servers: 1,
         permits: 1,
         expects_faults: false,
+        waiters: None,
+        setting: Setting::Servers,
     };
     let mut words = words.iter();
+    if words.as_slice().first() == Some(&"queue") {
+        words.next();
+        plan.waiters = Some(64);
+    }
     while let Some(word) = words.next() {
         match *word {
+            "--sentinel" => plan.setting = Setting::Sentinel,
+            "--cluster" => plan.setting = Setting::Cluster,
             "--faulty" => plan.expects_faults = true,
             "--" => {
                 let adapter: Vec<String> = words.by_ref().map(|&word| word.to_owned()).collect();
@@ -90,6 +101,7 @@ fn plan(words: &[&str]) -> Option<Plan> {
                     "--seconds" => plan.length = Duration::from_secs(value.parse().ok()?),
                     "--seed" => plan.seed = value.parse().ok()?,
                     "--servers" => plan.servers = value.parse().ok()?,
+                    "--waiters" => plan.waiters = Some(value.parse().ok()?),
                     "--permits" => plan.permits = value.parse().ok()?,
                     _ => return None,
                 }
@@ -100,7 +112,10 @@ fn plan(words: &[&str]) -> Option<Plan> {
 }
 
 fn check(plan: &Plan) -> ExitCode {
-    let verdict = run::run(plan);
+    let verdict = match plan.waiters {
+        Some(waiters) => queue::run(plan, waiters),
+        None => run::run(plan),
+    };
     print!("{verdict}");
     match (verdict.is_clean(), plan.expects_faults) {
         (true, false) | (false, true) => ExitCode::SUCCESS,

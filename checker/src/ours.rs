@@ -3,27 +3,34 @@
 use std::io::BufRead;
 use std::time::Duration;
 
-use leasehold::{Guard, Locker};
+use leasehold::{Error, Guard, Locker};
+
+const RECONNECTED_AFTER: Duration = Duration::from_millis(50);
 
 pub(crate) fn serve(urls: &[&str]) {
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");
-    let connecting = Locker::builder().nodes(urls.iter().copied()).restart_guard(false).connect();
-    let locker = runtime.block_on(connecting).expect("the servers are up");
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(1).enable_all().build().expect("a runtime starts");
+    // A server may be down just now.
+    let locker = loop {
+        let builder = Locker::builder().nodes(urls.iter().copied()).restart_guard(false);
+        match runtime.block_on(builder.connect()) {
+            Ok(locker) => break locker,
+            Err(error) if error.is_misuse() => panic!("{error}"),
+            Err(_) => std::thread::sleep(RECONNECTED_AFTER),
+        }
+    };
     println!("ready leasehold {}", env!("CARGO_PKG_VERSION"));
     let mut held: Option<Guard> = None;
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
             ["acquire", name, ttl] => {
-                let ttl = Duration::from_millis(ttl.parse().expect("milliseconds"));
-                let request = locker.try_lock(name).ttl(ttl).no_renewal();
-                match runtime.block_on(request.into_future()) {
-                    Ok(guard) => {
-                        println!("granted {}", guard.fence().get());
-                        held = Some(guard);
-                    }
-                    Err(error) => println!("refused {error}"),
-                }
+                let request = locker.try_lock(name).ttl(millis(ttl)).no_renewal();
+                held = told(runtime.block_on(request.into_future()));
+            }
+            ["wait", name, ttl, limit, label] => {
+                let request = locker.lock(name).ttl(millis(ttl)).no_renewal().label(label);
+                held = told(runtime.block_on(request.wait_at_most(millis(limit)).into_future()));
             }
             ["held"] => match &held {
                 Some(guard) if !guard.is_lost() => {
@@ -40,4 +47,16 @@ pub(crate) fn serve(urls: &[&str]) {
             _ => panic!("what is {line:?}?"),
         }
     }
+}
+
+fn millis(text: &str) -> Duration {
+    Duration::from_millis(text.parse().expect("milliseconds"))
+}
+
+fn told(granted: Result<Guard, Error>) -> Option<Guard> {
+    match &granted {
+        Ok(guard) => println!("granted {}", guard.fence().get()),
+        Err(error) => println!("refused {error}"),
+    }
+    granted.ok()
 }

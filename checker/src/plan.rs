@@ -11,4 +11,15 @@ pub(crate) struct Plan {
     /// How many may hold one lock at once.
     pub(crate) permits: usize,
     pub(crate) expects_faults: bool,
+    /// How many processes wait in queues; none where locks are only tried.
+    pub(crate) waiters: Option<usize>,
+    /// Whose queues.
+    pub(crate) setting: Setting,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Setting {
+    Servers,
+    Sentinel,
+    Cluster,
 }

@@ -15,6 +15,7 @@ use crate::register::Register;
 use crate::verdict::Verdict;
 
 const CLIENTS: usize = 4;
+const NAMES: usize = 2;
 
 pub(crate) fn run(plan: &Plan) -> Verdict {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime starts");
@@ -34,7 +35,7 @@ pub(crate) fn run(plan: &Plan) -> Verdict {
     let processes = adapters.iter().map(Adapter::process_id).collect();
     let stage = Arc::new(Stage {
         recorder: Recorder::new(),
-        registers: std::array::from_fn(|_| Register::default()),
+        registers: std::iter::repeat_with(Register::default).take(NAMES).collect(),
         is_over: AtomicBool::new(false),
     });
     let clients = adapters.into_iter().enumerate().map(|(number, adapter)| {
@@ -50,5 +51,5 @@ pub(crate) fn run(plan: &Plan) -> Verdict {
     for client in clients {
         leases.extend(client.join().expect("a client ends well"));
     }
-    Verdict::of(plan, library, &stage, &leases)
+    Verdict::of(plan, library, &stage, &leases, None)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::checks::{self, Violation};
 use crate::client::{STUCK, Stage};
-use crate::history::{At, Lease};
+use crate::history::{At, Disturbance, Lease};
 use crate::plan::Plan;
 
 /// This many of each kind are shown.
@@ -25,6 +25,7 @@ impl Verdict {
         library: String,
         stage: &Stage,
         leases: &[(Lease, Duration)],
+        more: Option<(&'static str, Vec<Violation>)>,
     ) -> Self {
         let mut history = std::mem::take(&mut *stage.recorder.history());
         let told: Vec<Lease> = leases.iter().map(|(lease, _)| lease.clone()).collect();
@@ -32,19 +33,24 @@ impl Verdict {
         let within: Vec<Lease> =
             leases.iter().map(|(lease, ttl)| within_ttl(lease, *ttl)).collect();
         let fenced: Vec<Lease> = told.iter().filter(|lease| lease.token != 0).cloned().collect();
+        let mut crowds = [crowded(&within, plan.permits), crowded(&told, plan.permits)];
+        for found in &mut crowds {
+            found.retain(|found| !is_excused(found, &history.disturbances));
+        }
+        let [within, told] = crowds;
         let violations = [
-            ("more holders than permits, each within its TTL", crowded(&within, plan.permits)),
-            ("more holders than permits, as the library told them", crowded(&told, plan.permits)),
+            ("more holders than permits, each within its TTL", within),
+            ("more holders than permits, as the library told them", told),
             ("one token twice", checks::tokens_repeat(&fenced)),
             ("a later lease with no larger token", checks::tokens_disobey_time(&fenced)),
             ("a claim longer than the TTL", checks::claims_too_long(&history.claims)),
             (
                 "a release that finds the lock gone, while its holder is told that it holds",
-                checks::lost_undisturbed(&history.answers, &[]),
+                checks::lost_undisturbed(&history.answers, &history.disturbances),
             ),
         ];
         let mut faults = Vec::new();
-        for (kind, found) in violations {
+        for (kind, found) in violations.into_iter().chain(more) {
             let shown = found.iter().take(SHOWN_MAX);
             let show = |found: &Violation| {
                 format!(
@@ -77,6 +83,12 @@ impl Verdict {
         Self { library, seed: plan.seed, counts, faults }
     }
 
+    /// What was found beside, of one kind.
+    pub(crate) fn add(&mut self, kind: &'static str, found: &[String]) {
+        let shown = found.iter().take(SHOWN_MAX).cloned().collect();
+        self.faults.push((kind, found.len(), shown));
+    }
+
     pub(crate) fn is_clean(&self) -> bool {
         self.faults.iter().all(|(_, count, _)| *count == 0)
     }
@@ -85,6 +97,12 @@ impl Verdict {
 /// A lease ends with its TTL at the latest, whatever its holder is told.
 fn within_ttl(lease: &Lease, ttl: Duration) -> Lease {
     Lease { until: lease.until.min(lease.begun + ttl), ..lease.clone() }
+}
+
+/// Whether keys were lost while somebody was granted the lock.
+fn is_excused(found: &Violation, disturbances: &[Disturbance]) -> bool {
+    let is_near = |lost: &Disturbance| lost.begun <= found.to && lost.ended >= found.from;
+    disturbances.iter().any(is_near)
 }
 
 /// Leases that began while all permits of the same name were held.
@@ -143,6 +161,17 @@ mod tests {
         let third = |granted| [two[0].clone(), two[1].clone(), lease(3, granted, 50)];
         assert_eq!(crowded(&third(29), 2).len(), 1);
         assert_eq!(crowded(&third(30), 2).len(), 0, "the first has ended");
+    }
+
+    #[test]
+    fn two_holders_are_excused_by_keys_that_were_lost_meanwhile_alone() {
+        let found = &crowded(&[lease(1, 10, 30), lease(2, 20, 40)], 1)[0];
+        let lost = |begun, ended| {
+            let [begun, ended] = [begun, ended].map(Duration::from_millis);
+            is_excused(found, &[Disturbance { name: None, begun, ended }])
+        };
+        assert!(lost(15, 16) && lost(5, 10) && lost(20, 50));
+        assert!(!lost(5, 9) && !lost(21, 50));
     }
 
     #[test]

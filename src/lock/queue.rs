@@ -221,11 +221,13 @@ impl<'a> Standing<'a> {
             }
             First::One(First::One(round)) => round,
         };
-        let Some(Answered { answer, asked_at: Some(asked_at), .. }) =
-            round.answers.get(self.server).and_then(Option::as_ref)
-        else {
+        let answered = round.answers.get(self.server).and_then(Option::as_ref);
+        let Some(answered @ Answered { answer, asked_at: Some(asked_at), .. }) = answered else {
             return Err(Some(Ok(round)));
         };
+        if answered.is_late() && !round.is_cut && self.has_place() {
+            return Ok((WaiterAction::Ask, 0));
+        }
         let asked_at = *asked_at;
         let (answer, token) = match answer {
             Answer::Granted(token) => (QueueAnswer::Yours, token.unwrap_or(0)),
@@ -248,6 +250,14 @@ impl<'a> Standing<'a> {
             self.known = Some(round);
         }
         Ok((self.happens(WaiterEvent::Answered { answer, asked_at }), token))
+    }
+
+    /// Whether a late answer costs nothing: the entry lives, and its connection. Of several servers none is
+    /// waited for that the others can do without.
+    fn has_place(&self) -> bool {
+        let hold = self.claim.hold();
+        let is_connected = hold.binding(self.server).connection().is_some();
+        hold.core.is_single() && is_connected && self.state.has_place(hold.term, clock::now())
     }
 
     /// Whether the server that answered last pushes to the channel of the entry, and tells of changes.

@@ -94,6 +94,12 @@ impl WaiterState {
             WaiterAction::Ask
         }
     }
+
+    /// Whether the entry lives yet, whatever became of later questions: the server wrote its deadline when it
+    /// answered that the owner waits.
+    pub(crate) fn has_place(self, term: Term, now: Moment) -> bool {
+        matches!(self, Self::Waiting { since } if now < since.after(entry_life(term)))
+    }
 }
 
 /// How long an entry of the queue lives without a word from its waiter.
@@ -150,6 +156,14 @@ mod tests {
         let mut state = WaiterState::Asking;
         let late = state.happens(answered(QueueAnswer::Yours, 0), term(), at(5990));
         assert_eq!(late, WaiterAction::Ask);
+    }
+
+    #[test]
+    fn an_entry_lives_from_the_last_answer_that_the_owner_waits() {
+        assert!(!WaiterState::Asking.has_place(term(), at(0)));
+        let waits = WaiterState::Waiting { since: at(10) };
+        assert!(waits.has_place(term(), at(6009)));
+        assert!(!waits.has_place(term(), at(6010)));
     }
 
     #[test]

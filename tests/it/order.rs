@@ -92,6 +92,42 @@ async fn every_attempt_has_an_owner_of_its_own() {
     assert!(owners.iter().all(|it| it.strip_suffix(':').is_some_and(is_id)), "{owners:?}");
 }
 
+/// A server that stood still for a moment had cost each waiter its place, though the entry lived.
+#[tokio::test]
+async fn a_waiter_whose_answer_is_late_asks_again_as_the_same_owner() {
+    let mut late: Vec<Action> = Vec::new();
+    let mut late_on = None;
+    let server = ScriptedServer::start(move |command| {
+        let is_beat = command.has_one_of(&["beat"]);
+        let answer = match is_acquire(command) {
+            true if !late.is_empty() => Action::granted(command),
+            true => Action::held(command, "x", 60_000),
+            false => yes(command),
+        };
+        if is_beat && late.is_empty() {
+            late_on = Some(command.connection);
+        } else if late_on != Some(command.connection) {
+            return answer;
+        }
+        late.push(answer);
+        // All at once, when the waiter has asked a second time.
+        if is_beat && late.len() > 1 {
+            late_on = None;
+            return Action::Sequence(std::mem::take(&mut late));
+        }
+        Action::Silence
+    });
+    let (ttl, timeout) = (Duration::from_millis(4500), Duration::from_secs(1));
+    let builder = Locker::builder().node(server.url()).command_timeout(timeout);
+    let locker = builder.ttl(ttl).connect().await.unwrap();
+    let guard = soon("the second answer", locker.lock("a").into_future()).await.unwrap();
+    guard.release().await.unwrap();
+    let in_queue = |command: &Command| command.has_one_of(&["enter", "beat"]);
+    let asked: Vec<Command> = server.commands().into_iter().filter(in_queue).collect();
+    let owners: HashSet<String> = asked.iter().map(owner_of).collect();
+    assert_eq!((asked.len(), owners.len()), (3, 1));
+}
+
 /// A refusal of the token that was proposed, to be sent later.
 fn stale(acquire: &Command) -> String {
     let (stamp, token) = (acquire.word(acquire.words.len() - 1), acquire.word(8));

@@ -50,7 +50,7 @@ impl Command {
         self.has_one_of(&["take", "turn", "look", "enter", "beat"])
     }
 
-    fn has_one_of(&self, words: &[&str]) -> bool {
+    pub fn has_one_of(&self, words: &[&str]) -> bool {
         words.iter().any(|word| self.words.iter().any(|it| it == word))
     }
 
