@@ -127,12 +127,12 @@ fn mutated(script: &Bytes) -> Bytes {
     } else if Mutant::StealTakesAnyToken.is_on() {
         ("if token <= counter then", "if false then")
     } else if Mutant::AnyClockIsBelieved.is_on() {
-        ("if token > tonumber(counter) + 1000000 and", "if false and")
+        ("if ahead > 1000000 and", "if false and")
     } else if Mutant::CountersPerServer.is_on() {
         (
-            "if token <= tonumber(counter) then",
-            "ARGV[4] = 'mint'; token = 0
-            if token <= tonumber(counter) then",
+            "local ahead = proposal - top",
+            "ARGV[4], proposal = 'mint', 0
+            local ahead = proposal - top",
         )
     } else {
         return script.clone();

@@ -238,6 +238,31 @@ fn a_counter_outlives_its_lock_by_a_week_and_is_a_number_below_2_to_the_53() {
     }
 }
 
+/// What the scripts of one connection have run since the server's start.
+fn calls(server: &RedisServer, command: &str) -> usize {
+    let statistics = server.cli_text(&["INFO", "commandstats"]);
+    let line =
+        statistics.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+    line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
+}
+
+/// Each vote of a Redlock is such a script: what it runs is most of what it costs the server.
+#[test]
+fn a_vote_for_a_free_lock_is_one_read_and_two_writes() {
+    let server = RedisServer::start();
+    let now = "1800000000000000";
+    server.cli(&["SET", KEYS[1], now]);
+    let vote = |owner, token| acquire(&server, owner, token, "vote");
+    assert_eq!(vote("a", "1800000000500000"), Said::Yes);
+    assert_eq!(["get", "set", "time"].map(|command| calls(&server, command)), [1, 3, 0]);
+    // The lock is another's, the counter is not below, or far below: each has a refusal of its own.
+    assert_eq!(words(&vote("b", "1800000000600000"))[0], "held");
+    server.cli(&["DEL", KEYS[0]]);
+    assert_eq!(words(&vote("b", "1800000000500000")), ["stale", "1800000000500000"]);
+    assert_eq!(words(&vote("b", "9000000000000000"))[0], "ahead");
+    assert_eq!((exists(&server, "k"), get(&server, KEYS[1])), (false, "1800000000500000".into()));
+}
+
 #[test]
 fn only_the_first_question_enters_the_queue_and_each_has_a_place() {
     let server = RedisServer::start();
