@@ -46,6 +46,7 @@ number() {
 
 targets=$(sed -n '/^\[\[bin\]\]/{n;s/name = "\(.*\)"/\1/p}' fuzz/Cargo.toml)
 soak_minutes=$((seconds / 4 / 60))
+[ "$soak_minutes" -gt 0 ] || soak_minutes=1
 try simulation scripts/simulate.sh $((seconds * 2 / 5))
 try mutants scripts/mutants.sh
 try model cargo test --release --locked --lib -- --nocapture policy::model
@@ -53,7 +54,7 @@ try model cargo test --release --locked --lib -- --nocapture policy::model
 # shellcheck disable=SC2086
 try fuzzing env FUZZ_SANITIZER=none \
     fuzz/run.sh $((seconds / 4 / $(wc -w <<<"$targets"))) $targets
-try soak scripts/soak.sh $((soak_minutes > 0 ? soak_minutes : 1))
+try soak scripts/soak.sh "$soak_minutes"
 
 simulation=$(grep '^simulation: ' "$logs/simulation")
 states=$(grep -oE '[0-9]+ states' "$logs/model" | awk '{ sum += $1 } END { print sum }')
@@ -61,8 +62,6 @@ states=$(grep -oE '[0-9]+ states' "$logs/model" | awk '{ sum += $1 } END { print
 executions=$(awk '/^== / { sum += last; last = 0 }
     match($0, /^#[0-9]+/) { last = substr($0, 2, RLENGTH - 1) }
     END { printf "%d", sum + last }' "$logs/fuzzing")
-executions_before=$(sed -n 's/^| Fuzz executions, in all runs so far | \([0-9]*\) |$/\1/p' \
-    "$evidence" 2>/dev/null || true)
 faults=$(awk '$2 == "fault:" { sum += $1 } END { print sum + 0 }' "$logs/soak")
 
 {
@@ -80,7 +79,6 @@ $(nproc) cores of an $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1),
 | Simulated: increments that an unfenced register lost, of the fenced none | $(number simulation increments) |
 | Model: states searched | $states |
 | Fuzz executions, in this run | $executions |
-| Fuzz executions, in all runs so far | $((${executions_before:-0} + executions)) |
 | Real servers: leases granted | $(number soak acquisitions) |
 | Real servers: faults injected | $faults |
 
@@ -101,4 +99,8 @@ END
 } >"$logs/evidence"
 [ -n "$simulation" ] && [ -n "$states" ]
 mv "$logs/evidence" "$evidence"
+scripts/long.sh count hours "$(number simulation hours)" $((seconds * 2 / 5))
+scripts/long.sh count fuzz "$executions" $((seconds / 4))
+scripts/long.sh count soak "$soak_minutes" $((soak_minutes * 60))
+scripts/long.sh tell
 printf '== %s, in %d s\n' "$evidence" "$SECONDS"
