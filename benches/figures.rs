@@ -2,9 +2,9 @@
 //!
 //! `cargo bench --bench figures` takes about two minutes, `-- --quick` some seconds, and `-- --once` goes
 //! once through all of it, to see that it works; `-- --redlock`
-//! measures what there is of five servers alone, `-- --contention` who wants the same lock, and
-//! `-- --renewal` who keeps many, `-- --server` what a pair costs the server; `-- --cluster` alone
-//! measures a Cluster and Sentinels. It starts redis-servers of its own. Rounds are interleaved, so
+//! measures what there is of five servers alone, `-- --contention` who wants the same lock, `-- --server`
+//! what a pair costs the server, `-- --cluster` a Cluster and Sentinels, and `-- --growth` how cost grows,
+//! or one of its tables where that is named, too (`-- --growth growth-leases`). It starts redis-servers of its own. Rounds are interleaved, so
 //! that what disturbs the machine disturbs all sides, and the ratios are what to read: the
 //! microseconds are this machine's. `--table DIRECTORY` writes tables as JSON, too.
 //!
@@ -29,8 +29,12 @@ mod checks;
 mod cluster;
 #[path = "figures/contention.rs"]
 mod contention;
+#[path = "figures/cost.rs"]
+mod cost;
 #[path = "figures/fan.rs"]
 mod fan;
+#[path = "figures/growth.rs"]
+mod growth;
 #[path = "figures/leases.rs"]
 mod leases;
 #[path = "figures/memory.rs"]
@@ -41,8 +45,6 @@ mod ours;
 mod processes;
 #[path = "figures/redlock.rs"]
 mod redlock;
-#[path = "figures/renewal.rs"]
-mod renewal;
 #[path = "figures/report.rs"]
 mod report;
 #[path = "figures/runtimes.rs"]
@@ -57,8 +59,6 @@ mod statistics;
 mod throughput;
 #[path = "figures/uncontended.rs"]
 mod uncontended;
-#[path = "figures/waiters.rs"]
-mod waiters;
 #[path = "figures/way.rs"]
 mod way;
 #[path = "figures/wire.rs"]
@@ -78,14 +78,14 @@ struct Rounds {
     /// How long contenders contend.
     split: Duration,
     contention: Duration,
-    renewal: renewal::Plan,
+    growth: growth::Plan,
 }
 
 fn main() {
-    if processes::contend_if_told() {
+    if processes::contend_if_told() || growth::connections::connect_if_told() {
         return;
     }
-    let given = |flag| std::env::args().any(|argument| argument == flag);
+    let given = |flag: &str| std::env::args().any(|argument| argument == flag);
     // `cargo test --benches` runs this too, without `--bench`.
     let is_once = given("--once") || !given("--bench");
     let rounds = match (is_once, given("--quick")) {
@@ -97,11 +97,7 @@ fn main() {
             failovers: 1,
             split: MILLISECOND * 50,
             contention: MILLISECOND * 100,
-            renewal: renewal::Plan {
-                leases: &[100],
-                ttl: MILLISECOND * 900,
-                time: MILLISECOND * 100,
-            },
+            growth: growth::ONCE,
         },
         (false, true) => Rounds {
             latency: 15,
@@ -111,7 +107,7 @@ fn main() {
             failovers: 3,
             split: MILLISECOND * 500,
             contention: MILLISECOND * 2000,
-            renewal: renewal::Plan { leases: &[1_000, 10_000], ..renewal::PLAN },
+            growth: growth::QUICK,
         },
         (false, false) => Rounds {
             latency: 100,
@@ -121,26 +117,21 @@ fn main() {
             failovers: 10,
             split: MILLISECOND * 3000,
             contention: MILLISECOND * 10_000,
-            renewal: renewal::PLAN,
+            growth: growth::FULL,
         },
     };
     let directory = std::env::args().skip_while(|argument| argument != "--table").nth(1);
     let tell = |report: Report| {
         report.publish(directory.as_deref().map(Path::new), is_once || given("--quick"));
     };
-    let renew = || renewal::run(&rounds.renewal);
-    let contend = || {
-        tell(contention::run(rounds.contention));
-        tell(waiters::run(rounds.throughput));
-    };
+    if given("--growth") {
+        return growth::run(&rounds.growth, given, tell);
+    }
     if given("--contention") {
-        return contend();
+        return tell(contention::run(rounds.contention));
     }
     if given("--cluster") {
         return cluster::run(rounds.latency, rounds.failovers).into_iter().for_each(tell);
-    }
-    if given("--renewal") {
-        return renew();
     }
     if given("--server") {
         return tell(server::run(rounds.server));
@@ -161,9 +152,9 @@ fn main() {
     split::run(rounds.split);
     memory::run(&server);
     tell(server::run(rounds.server));
-    contend();
-    renew();
+    tell(contention::run(rounds.contention));
     if is_once {
+        growth::run(&rounds.growth, |_| false, tell);
         cluster::run(rounds.latency, rounds.failovers).into_iter().for_each(tell);
     }
 }

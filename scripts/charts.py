@@ -1,6 +1,6 @@
 """Charts of the tables of docs/bench: bars with the spread of rounds, and lines."""
 
-from math import log2
+from math import log2, log10
 
 from svg import BLUE, GREEN, GREY, RED, Picture
 
@@ -92,5 +92,49 @@ def lines(table, title, panel, who, x_column, column):
                     f'<line x1="{x}" y1="{y}" x2="{x + 24}" y2="{y}" stroke="{colour}" stroke-width="3"{dashes}></line>'
                 )
                 it.text(x + 30, y + 4, contender, "start", size=12)
+    it.text(20, it.height - 10, table.machine(), "start", GREY, 11)
+    return it.svg()
+
+
+def growth(table, title, count, series):
+    """What each costs, over what it costs where there are fewest; both axes grow tenfold from step to step.
+    `series` has each line's name, column and rows."""
+    it = Picture(title, 900, 380 + 20 * ((len(series) + 1) // 2))
+    it.text(20, 26, title, "start", size=17)
+    drawn = {}
+    for name, column, where in series:
+        rows = [row for row in table.rows(**where) if table.cell(row, column).median]
+        first = table.cell(rows[0], column).median
+        drawn[name] = [(row[table.place(count)], table.cell(row, column).median / first) for row in rows]
+    points = [point for line in drawn.values() for point in line]
+    counts = sorted({many for many, _ in points})
+    # One line and a half to either side of those that are level.
+    low = min([0.5, *(grown for _, grown in points)]) / 1.2
+    high = max([2, *(grown for _, grown in points)]) * 1.2
+    left, top, width, height = 70, 60, 790, 260
+    wide = max(log10(counts[-1] / counts[0]), 0.01)
+
+    def place(many, grown):
+        x = left + log10(many / counts[0]) / wide * width
+        return round(x, 1), round(top + height * (1 - log10(grown / low) / log10(high / low)), 1)
+
+    for level in [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]:
+        if low <= level <= high:
+            _, y = place(counts[0], level)
+            it.add(f'<line x1="{left}" y1="{y}" x2="{left + width}" y2="{y}" stroke="{GREY}" stroke-opacity="0.3"></line>')
+            it.text(left - 8, y + 4, f"{level:g}", "end", size=11)
+    for many in counts:
+        it.text(place(many, 1)[0], top + height + 18, f"{many:,}", size=11)
+    it.text(left + width / 2, top + height + 36, count, size=12)
+    for order, (name, line) in enumerate(drawn.items()):
+        colour = [OURS, *PEERS][order % (len(PEERS) + 1)]
+        path = " ".join(f"{x},{y}" for x, y in (place(*point) for point in line))
+        it.add(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"></polyline>')
+        for point in line:
+            x, y = place(*point)
+            it.add(f'<circle cx="{x}" cy="{y}" r="3" fill="{colour}"></circle>')
+        x, y = left + 410 * (order % 2), top + height + 62 + 20 * (order // 2)
+        it.add(f'<line x1="{x}" y1="{y - 4}" x2="{x + 24}" y2="{y - 4}" stroke="{colour}" stroke-width="3"></line>')
+        it.text(x + 30, y, name, "start", size=12)
     it.text(20, it.height - 10, table.machine(), "start", GREY, 11)
     return it.svg()

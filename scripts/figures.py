@@ -18,6 +18,7 @@ sys.dont_write_bytecode = True
 
 import aims  # noqa: E402
 import charts  # noqa: E402
+import growth  # noqa: E402
 from tables import DIRECTORY, Table, line, names  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -141,6 +142,7 @@ BLOCKS = {
     "beside peers": beside_peers,
     "where": where_measured,
     "measured": measured,
+    "growth": growth.rows,
 }
 BLOCK = re.compile(r"<!-- figures: ([^>]+) -->\n(.*?)<!-- /figures -->", re.DOTALL)
 
@@ -169,6 +171,8 @@ def documents():
     title = "Locks a second on one connection, in shares of the server's ceiling (more is better)"
     chart = charts.lines(Table("throughput"), title, "runtime", "contender", "tasks", "of the ceiling")
     yield DIRECTORY / "throughput.svg", chart
+    for name, title, count, series in growth.charts():
+        yield DIRECTORY / f"{name}.svg", charts.growth(Table(name), title, count, series)
     for page in [ROOT / "docs" / "figures.md", ROOT / "docs" / "alternatives.md", ROOT / "README.md"]:
         yield page, with_blocks(page.read_text())
 

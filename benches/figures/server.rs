@@ -4,8 +4,8 @@ use leasehold::Locker;
 use tokio::task::JoinSet;
 
 use super::blast::Blast;
+use super::cost::cpu_seconds;
 use super::ours;
-use super::renewal::cpu;
 use super::report::{Cell, Report};
 use super::runtimes::{Shape, Stage};
 use super::statistics::Samples;
@@ -24,9 +24,9 @@ pub fn run(pairs: u32) -> Report {
     let pen = Pen::new(&Scripts::load(&mut server.client()));
     let mut plain = Blast::new(server.address(), pen, (TASKS * pairs) as usize);
     let measure = |work: &mut dyn FnMut()| {
-        let before = cpu(server.pid());
+        let before = cpu_seconds(server.pid());
         work();
-        (cpu(server.pid()) - before) * 1e6 / f64::from(TASKS * pairs)
+        (cpu_seconds(server.pid()) - before) * 1e6 / f64::from(TASKS * pairs)
     };
     let mut rounds: [Samples; 3] = Default::default();
     for _ in 0..ROUNDS {

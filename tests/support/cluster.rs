@@ -1,4 +1,4 @@
-//! A real Redis Cluster, owned by one test: three masters, each with a replica.
+//! A real Redis Cluster, owned by one test: three masters, each with a replica, unless told otherwise.
 //!
 //! Nodes are named by their index: 0 to 2 begin as masters and 3 to 5 as their replicas.
 
@@ -15,7 +15,8 @@ use super::{RedisServer, STUCK};
 
 /// After so long a node has given up a failover that it was asked for.
 const FAILOVER_GIVEN_UP: Duration = Duration::from_secs(6);
-const MASTERS: [(u16, u16); 3] = [(0, 5460), (5461, 10_922), (10_923, 16_383)];
+const MASTERS: usize = 3;
+const SLOTS: usize = 16_384;
 /// What a cluster is asked while it changes costs it time, too.
 const POLL: Duration = Duration::from_millis(25);
 
@@ -35,35 +36,49 @@ impl Cluster {
 
     /// Each node as `builder` says.
     pub fn start_as(builder: &Builder) -> Self {
+        Self::start_nodes(builder, MASTERS, 2 * MASTERS)
+    }
+
+    /// As many masters, none of which has a replica.
+    pub fn of_masters(masters: usize) -> Self {
+        Self::start_nodes(&RedisServer::builder(), masters, masters)
+    }
+
+    fn start_nodes(builder: &Builder, masters: usize, nodes: usize) -> Self {
         let turn = Turn::wait();
         let builder = builder.clone();
         let nodes = std::thread::scope(|scope| {
             let starting: Vec<_> =
-                (0..2 * MASTERS.len()).map(|_| scope.spawn(|| Node::start(&builder))).collect();
+                (0..nodes).map(|_| scope.spawn(|| Node::start(&builder))).collect();
             let started = starting.into_iter().map(|node| node.join().expect("a node starts"));
             started.collect()
         });
         let mut cluster = Self { nodes, builder, _turn: turn };
-        cluster.form();
+        cluster.form(masters);
         cluster
     }
 
-    fn form(&mut self) {
+    fn form(&mut self, masters: usize) {
+        // As redis-cli shares them out.
+        let end = |masters_before: usize| {
+            u16::try_from((2 * masters_before * SLOTS + masters) / (2 * masters)).expect("a slot")
+        };
         for (index, node) in self.nodes.iter().enumerate() {
             node.ok(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()]);
-            if let Some((first, last)) = MASTERS.get(index) {
-                node.own(*first, *last);
+            if index < masters {
+                node.own(end(index), end(index + 1) - 1);
             }
             // Each with each: to be told by others would take longer.
             self.nodes[..index].iter().for_each(|other| node.meet(other));
         }
         poll("the nodes know each other", || self.know_each_other());
-        for replica in MASTERS.len()..self.nodes.len() {
-            let master = &self.nodes[replica - MASTERS.len()].id;
+        let replicas = masters..self.nodes.len();
+        for replica in replicas.clone() {
+            let master = &self.nodes[replica - masters].id;
             self.nodes[replica].ok(&["CLUSTER", "REPLICATE", master]);
         }
         poll("the cluster serves", || {
-            self.is_ok() && (0..MASTERS.len()).all(|master| self.is_replicated(master))
+            self.is_ok() && replicas.clone().all(|replica| self.is_replicated(replica - masters))
         });
     }
 
