@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Error, FencingToken, Guard, Locker};
+use leasehold::{Error, FencingToken, Leadership, Locker};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Error> {
     let mut candidates = JoinSet::new();
     let mut lockers = Vec::new();
     for name in names {
-        let locker = Locker::builder().node(&*url).ttl(TTL).label(&*name).connect().await?;
+        let locker = Locker::builder().node(&*url).ttl(TTL).connect().await?;
         lockers.push(locker.clone());
         candidates.spawn(run_for_office(locker, name));
     }
@@ -49,8 +49,9 @@ async fn main() -> Result<(), Error> {
 /// Leads whenever it can be had, until the locker is shut down.
 async fn run_for_office(locker: Locker, name: String) {
     loop {
-        match locker.lock(OFFICE).await {
-            Ok(guard) => serve(&name, guard).await,
+        let campaign = async { locker.elect(OFFICE)?.campaign(&name).await };
+        match campaign.await {
+            Ok(lead) => serve(&name, lead).await,
             Err(error) if error.is_shut_down() => return,
             // The servers are away: there is no leader, or there is one that knows of no other.
             Err(error) => {
@@ -62,11 +63,11 @@ async fn run_for_office(locker: Locker, name: String) {
 }
 
 /// Leads for as long as the lease holds. It is renewed all the time, so that is until it is lost.
-async fn serve(name: &str, guard: Guard) {
-    println!("{name} leads, under token {}", guard.fence());
+async fn serve(name: &str, lead: Leadership) {
+    println!("{name} leads, in term {}", lead.term());
     // The work is dropped at its next await once the lease is lost: between two of them there must
     // be nothing that takes long, or that blocks.
-    let ended = guard.run(lead(guard.fence())).await;
+    let ended = lead.run(govern(lead.term())).await;
     match ended {
         Ok(()) => println!("{name} steps down by itself"),
         Err(error) => println!("{name} steps down: {error}"),
@@ -74,15 +75,15 @@ async fn serve(name: &str, guard: Guard) {
 }
 
 /// What a leader does. It may do a last step after the next one has begun, because it was paused
-/// right before; so what it writes to has to refuse a token that is older than one it has seen.
-async fn lead(token: FencingToken) {
+/// right before; so what it writes to has to refuse a term that is smaller than one it has seen.
+async fn govern(term: FencingToken) {
     loop {
-        decide(token);
+        decide(term);
         sleep(STEP).await;
     }
 }
 
-fn decide(_token: FencingToken) {}
+fn decide(_term: FencingToken) {}
 
 #[cfg(unix)]
 async fn told_to_end() {

@@ -17,6 +17,9 @@
 -- has been taken out is told so, and comes back as another. Where the lock is the asking owner's already,
 -- it is given a whole TTL anew: the lease may count from this question.
 --
+-- The queue is first in, first out. But an owner with a priority ('!' and a number in its value, before the
+-- label) enters before those at the end that have a smaller one, of which it passes 128 at most.
+--
 -- The queue is a hash: 'first' and 'last' are tickets, each ticket has an entry (its deadline by the
 -- server's clock in milliseconds, the TTL, the channel and the owner's value), and each owner its ticket.
 -- It expires with the last of its entries. A holder of ours is marked by a byte behind its value, so that
@@ -44,6 +47,10 @@ end
 
 local function forget(ticket, its_owner)
   redis.call('HDEL', queue, ticket, its_owner)
+end
+
+local function priority(its_owner)
+  return tonumber(string.match(its_owner, '^[%x+@]*!(%d+)') or '0')
 end
 
 local function ended()
@@ -84,6 +91,23 @@ while passed <= last and passed - first < 128 do
   passed = passed + 1
 end
 local place = ticket and tonumber(ticket) or last + 1
+last = math.max(last, place)
+local rank, end_of_line = ticket and 0 or priority(owner), place
+while rank > 0 and place > passed and end_of_line - place < 128 do
+  local before = redis.call('HGET', queue, string.format('%.0f', place - 1))
+  local its_owner = before and string.match(before, '^%d+ %d+ %S+ (.*)$')
+  if its_owner and priority(its_owner) >= rank then
+    break
+  end
+  local moved = string.format('%.0f', place)
+  if its_owner then
+    redis.call('HSET', queue, moved, before)
+    redis.call('HSET', queue, its_owner, moved)
+  else
+    redis.call('HDEL', queue, moved)
+  end
+  place = place - 1
+end
 if place < passed then
   passed = place
 end
@@ -92,13 +116,14 @@ if not holder and place <= passed then
   if not token then
     return ended()
   end
-  if ticket then
-    forget(ticket, owner)
-  end
   local others = last > place
+  if ticket or others then
+    forget(string.format('%.0f', place), owner)
+  end
   redis.call('SET', lock, others and owner .. '\0' or owner, 'PX', ttl)
   if others then
     redis.call('HSET', queue, 'first', string.format('%.0f', place + 1))
+    redis.call('HSET', queue, 'last', string.format('%.0f', last))
   else
     redis.call('DEL', queue)
   end
@@ -111,7 +136,7 @@ if passed ~= first or not ticket then
   redis.call('HSET', queue, 'first', string.format('%.0f', passed))
 end
 if not ticket then
-  redis.call('HSET', queue, 'last', string.format('%.0f', place))
+  redis.call('HSET', queue, 'last', string.format('%.0f', last))
   redis.call('HSET', queue, owner, string.format('%.0f', place))
 end
 redis.call('HSET', queue, string.format('%.0f', place), entry)
@@ -121,7 +146,7 @@ end
 if not holder then
   return {stamp, 'queued', place - passed}
 end
-local is_ours = string.find(holder, '^' .. string.rep('%x', 32) .. '[:@+]')
+local is_ours = string.find(holder, '^' .. string.rep('%x', 32) .. '[:@+!]')
 if is_ours and string.sub(holder, -1) ~= '\0' then
   redis.call('APPEND', lock, '\0')
 end

@@ -150,10 +150,12 @@ pub use lock::guard::Guard;
 pub use lock::shutdown::Shutdown;
 pub use lock::ticket::Ticket;
 pub use locker::Locker;
+pub use locker::elect::{Campaign, Campaigning, Election, Leadership};
 pub use locker::sharing::Semaphore;
 #[cfg(feature = "inspect")]
 pub use locker::{
     list::LockList,
+    seat::{ElectionWatch, Leader, Seat},
     view::{Broken, HolderView, LockView, ServerFailure},
     watch::LockWatch,
 };

@@ -1,11 +1,14 @@
 //! The front door: servers, the defaults for locks on them, and requests for such locks.
 
 mod adopt;
+pub(crate) mod elect;
 mod family;
 #[cfg(feature = "inspect")]
 pub(crate) mod inspect;
 #[cfg(feature = "inspect")]
 pub(crate) mod list;
+#[cfg(feature = "inspect")]
+pub(crate) mod seat;
 pub(crate) mod sharing;
 #[cfg(feature = "inspect")]
 pub(crate) mod view;

@@ -72,6 +72,7 @@ impl LockRequest<Fenced> {
             expected,
             min_validity,
             label,
+            priority: None,
             wait,
             retry,
             is_renewed,

@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 
 use crate::bench::Bench;
 use crate::doctor::Doctor;
+use crate::elect::Elect;
 use crate::inspect::Inspect;
 use crate::limit::Limit;
 use crate::list::List;
@@ -33,6 +34,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Run(Run),
+    Elect(Elect),
     Once(Once),
     Limit(Limit),
     Doctor(Doctor),
@@ -50,6 +52,7 @@ impl Command {
     pub fn foreign(&self) -> usize {
         match self {
             Self::Run(run) => run.words.len(),
+            Self::Elect(elect) => elect.words.len(),
             Self::Once(once) => once.words.len(),
             Self::Limit(limit) => limit.words.len(),
             _ => 0,
@@ -76,6 +79,10 @@ impl Command {
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Run {
+    /// Of a candidate: leasehold elect
+    #[arg(skip)]
+    pub priority: Option<u8>,
+
     /// Fail at once if another client holds the lock
     #[arg(short, long, visible_alias = "nb", conflicts_with = "wait")]
     pub nonblock: bool,

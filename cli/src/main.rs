@@ -9,6 +9,7 @@
 mod args;
 mod bench;
 mod doctor;
+mod elect;
 mod exit;
 mod inspect;
 mod json;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
 async fn perform(Args { servers, command }: Args) -> Result<End, Failure> {
     let code = match command {
         Command::Run(run) => return perform_run(&servers, &run).await,
+        Command::Elect(elect) => return perform_run(&servers, &elect.into()).await,
         Command::Bench(bench) => return bench::bench(&servers, bench).await,
         Command::Watch(watch) => return watch.perform(&servers).await,
         Command::Release(release) => return release.perform(&servers).await,

@@ -16,6 +16,7 @@
 mod channel;
 pub mod command;
 pub mod keeper;
+mod taking;
 mod ticket;
 mod tree;
 mod watch;

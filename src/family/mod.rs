@@ -9,6 +9,7 @@ pub(crate) mod agreement;
 pub(crate) mod idempotency;
 pub(crate) mod latch;
 pub(crate) mod limit;
+pub(crate) mod nomination;
 pub(crate) mod once;
 pub(crate) mod rate;
 mod site;

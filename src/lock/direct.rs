@@ -70,6 +70,8 @@ pub(super) fn may_draw(hold: &Hold, taking: Taking) -> bool {
         && hold.seize().is_none()
         && hold.replicas().is_none()
         && hold.row().is_by_lock
+        // A term that was drawn in vain would be shown as the leader's.
+        && !hold.leads()
 }
 
 /// One server has the one lock.

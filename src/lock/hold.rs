@@ -60,9 +60,12 @@ impl Hold {
         order: &Order,
     ) -> Self {
         let Order { term, is_renewed, replicas, bounds, ref seize, sharing, .. } = *order;
+        let leads = order.priority.is_some();
+        let is_shared = sharing.is_some();
         let is_rare =
-            replicas.is_some() || !bounds.are_none() || seize.is_some() || sharing.is_some();
-        let rare = || Rare { replicas, bounds, seize: seize.clone(), sharing, ..Rare::default() };
+            replicas.is_some() || !bounds.are_none() || seize.is_some() || is_shared || leads;
+        let seize = || seize.clone();
+        let rare = || Rare { replicas, bounds, seize: seize(), sharing, leads, ..Rare::default() };
         Self {
             core,
             names,

@@ -223,7 +223,7 @@ impl Lease {
         let hold = self.claim.hold().clone();
         let core = &hold.core;
         let [names] = &hold.names[..] else { return false };
-        if core.is_shut_down() || !hold.is_connected() || hold.rest().is_some() {
+        if core.is_shut_down() || !hold.is_connected() || hold.rest().is_some() || hold.leads() {
             return false;
         }
         if !hold.row().is_by_lock {

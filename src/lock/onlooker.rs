@@ -22,6 +22,7 @@ pub(crate) struct Onlooker {
     patience: RetryState,
     /// The earliest and the latest time of the next look; none where it is due.
     next: Option<(Moment, Moment)>,
+    asked_at: Moment,
     /// All servers told of changes to what was read last.
     is_told: bool,
 }
@@ -34,11 +35,17 @@ impl Onlooker {
         let retry = retry.attempts(u32::MAX);
         let patience = RetryState::new(Wait::Forever, retry, forever, forever, clock::now());
         let engine = Arc::clone(engine);
-        Self { engine, names: [names], lookout, watch, patience, next: None, is_told: false }
+        let (next, asked_at, is_told) = (None, clock::now(), false);
+        Self { engine, names: [names], lookout, watch, patience, next, asked_at, is_told }
     }
 
     pub(crate) fn names(&self) -> &Names {
         &self.names[0]
+    }
+
+    /// When servers were last asked.
+    pub(crate) fn asked_at(&self) -> Moment {
+        self.asked_at
     }
 
     /// The next look is due.
@@ -57,6 +64,7 @@ impl Onlooker {
         }
         self.next = None;
         self.watch.rearm();
+        self.asked_at = clock::now();
         let mut nodes = self.engine.nodes_for(&self.names[0]);
         let is_told = nodes.all(|node| self.lookout.is_told(&node));
         let through = Through::Lookout(&self.lookout);

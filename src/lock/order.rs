@@ -14,6 +14,9 @@ use crate::policy::{Bounds, Retry, Term, Wait};
 pub(crate) struct Order {
     pub(crate) term: Term,
     pub(crate) label: Option<Arc<str>>,
+    /// The priority in the queue, of a candidate of an election: whoever is next among all processes gets its
+    /// lock, and nobody before those.
+    pub(crate) priority: Option<u8>,
     pub(crate) is_fenced: bool,
     pub(crate) is_renewed: bool,
     pub(crate) replicas: Option<Replicas>,
@@ -37,7 +40,7 @@ impl Order {
     /// What the values of its owners say beside their ids, where its servers have this fingerprint.
     pub(super) fn mark<'a>(&'a self, fingerprint: Option<&'a str>) -> Mark<'a> {
         let (label, lock_delay) = (self.label.as_deref(), self.bounds.lock_delay);
-        Mark { lock_delay, fingerprint, label }
+        Mark { lock_delay, fingerprint, priority: self.priority.unwrap_or(0), label }
     }
 }
 

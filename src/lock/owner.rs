@@ -1,8 +1,8 @@
 //! Who holds a lock: a fresh random id for every attempt, and a label for people.
 //!
 //! The lock key's value is the id in hexadecimal; `+` and the lock-delay in milliseconds, where there is
-//! one; `@` and the fingerprint of the configuration, where there are several servers; and `:` and the
-//! label, where there is one. Without any of them a `:` stands behind the id, so that no other library's
+//! one; `@` and the fingerprint of the configuration, where there are several servers; `!` and the priority in
+//! the queue, where there is one; and `:` and the label, where there is one. Without any of them a `:` stands behind the id, so that no other library's
 //! value of as many digits is taken for one of ours.
 
 use std::fmt;
@@ -31,6 +31,8 @@ pub(crate) enum Owner {
 pub(crate) struct Mark<'a> {
     pub(crate) lock_delay: Option<Duration>,
     pub(crate) fingerprint: Option<&'a str>,
+    /// In the queue; 0 for none.
+    pub(crate) priority: u8,
     pub(crate) label: Option<&'a str>,
 }
 
@@ -57,11 +59,14 @@ impl Owner {
     /// Takes the place of one that is taken out.
     pub(super) const NOBODY: Self = Self::Plain([b'0'; ID_LENGTH + 1]);
 
-    pub(crate) fn fresh(Mark { lock_delay, fingerprint, label }: Mark<'_>) -> Self {
+    pub(crate) fn fresh(Mark { lock_delay, fingerprint, priority, label }: Mark<'_>) -> Self {
         let id = fresh_id();
         let delay = lock_delay.map(|delay| delay.as_millis().to_string());
+        let priority = (priority > 0).then(|| priority.to_string());
         let part = |mark, text: Option<_>| text.map_or(["", ""], |text| [mark, text]);
-        let parts = [part("+", delay.as_deref()), part("@", fingerprint), part(":", label)];
+        let [delay, priority] = [("+", delay.as_deref()), ("!", priority.as_deref())]
+            .map(|(mark, text)| part(mark, text));
+        let parts = [delay, part("@", fingerprint), priority, part(":", label)];
         if parts.iter().all(|[mark, _]| mark.is_empty()) {
             return Self::plain(id);
         }
@@ -88,7 +93,7 @@ impl Owner {
         match self {
             Self::Plain(_) => Self::plain(id),
             Self::Extended(value) => {
-                let (_, rest) = split_delay(&value[ID_LENGTH..]);
+                let (_, rest) = split_number(&value[ID_LENGTH..], b'+');
                 Self::Extended([&id, rest].concat().into())
             }
         }
@@ -151,15 +156,15 @@ pub(super) fn begins_as_ours(value: &[u8]) -> bool {
     value.len() >= ID_LENGTH && value[..ID_LENGTH].iter().all(u8::is_ascii_hexdigit)
 }
 
-/// The lock-delay in milliseconds at the beginning of what follows an id, and what comes behind it.
-fn split_delay(rest: &[u8]) -> (Option<&[u8]>, &[u8]) {
-    match rest.split_first() {
-        Some((b'+', rest)) => {
+/// The digits behind this mark, if the text begins with it, and what comes behind them.
+fn split_number(text: &[u8], mark: u8) -> (Option<&[u8]>, &[u8]) {
+    match text.strip_prefix(&[mark]) {
+        Some(rest) => {
             let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-            let (delay, rest) = rest.split_at(digits);
-            (Some(delay), rest)
+            let (number, rest) = rest.split_at(digits);
+            (Some(number), rest)
         }
-        _ => (None, rest),
+        None => (None, text),
     }
 }
 
@@ -167,7 +172,7 @@ fn split_delay(rest: &[u8]) -> (Option<&[u8]>, &[u8]) {
 fn parts_of(text: &str) -> Option<(&str, Mark<'_>)> {
     let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let (id, rest) = text.split_at_checked(ID_LENGTH)?;
-    let (delay, behind) = split_delay(rest.as_bytes());
+    let (delay, behind) = split_number(rest.as_bytes(), b'+');
     let lock_delay = match delay.map(|digits| std::str::from_utf8(digits).ok()?.parse().ok()) {
         Some(delay) => Some(Duration::from_millis(delay?)),
         None => None,
@@ -180,11 +185,17 @@ fn parts_of(text: &str) -> Option<(&str, Mark<'_>)> {
         }
         None => (None, rest),
     };
+    let (priority, behind) = split_number(rest.as_bytes(), b'!');
+    let priority = match priority.map(|digits| std::str::from_utf8(digits).ok()?.parse().ok()) {
+        Some(priority) => priority?,
+        None => 0,
+    };
+    let rest = &rest[rest.len() - behind.len()..];
     let label = rest.strip_prefix(':');
     let is_ours =
         is_hex(id) && fingerprint.is_none_or(is_hex) && (rest.is_empty() || label.is_some());
     let label = label.filter(|label| !label.is_empty());
-    is_ours.then_some((id, Mark { lock_delay, fingerprint, label }))
+    is_ours.then_some((id, Mark { lock_delay, fingerprint, priority, label }))
 }
 
 #[cfg(test)]
@@ -192,7 +203,30 @@ mod tests {
     use super::*;
 
     fn fresh(fingerprint: Option<&str>, label: Option<&str>) -> Owner {
-        Owner::fresh(Mark { lock_delay: None, fingerprint, label })
+        Owner::fresh(Mark { fingerprint, label, ..Mark::default() })
+    }
+
+    #[test]
+    fn a_priority_stands_before_the_label_and_is_no_part_of_it() {
+        let mark = Mark { priority: 7, label: Some("!9"), ..Mark::default() };
+        for fingerprint in [None, Some("0a1b2c3d")] {
+            for lock_delay in [None, Some(Duration::from_millis(5))] {
+                let owner = Owner::fresh(Mark { fingerprint, lock_delay, ..mark });
+                assert!(owner.value().ends_with(b"!7:!9"), "{owner:?}");
+                let text = str::from_utf8(owner.value()).unwrap();
+                let (_, read) = parts_of(text).unwrap();
+                assert_eq!(
+                    (read.priority, read.label, read.lock_delay),
+                    (7, Some("!9"), lock_delay)
+                );
+                assert_eq!(holder_of(owner.value(), 1).label.as_deref(), Some("!9"));
+            }
+        }
+        let id = "0123456789abcdef0123456789abcdef";
+        for other in ["!", "!x", "!256:label", "!-1"] {
+            let holder = holder_of(format!("{id}{other}").as_bytes(), 1);
+            assert_eq!(holder.configuration, Configured::Unknown, "{other}");
+        }
     }
 
     #[test]
@@ -200,7 +234,7 @@ mod tests {
         let lock_delay = Some(Duration::from_millis(1500));
         for (fingerprint, label) in [(None, None), (Some("0a1b2c3d"), Some("+7")), (None, Some(""))]
         {
-            let owner = Owner::fresh(Mark { lock_delay, fingerprint, label });
+            let owner = Owner::fresh(Mark { lock_delay, fingerprint, priority: 0, label });
             assert!(owner.value()[ID_LENGTH..].starts_with(b"+1500"));
             let holder = holder_of(owner.value(), 1);
             let label = label.filter(|label| !label.is_empty());

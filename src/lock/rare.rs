@@ -21,6 +21,8 @@ pub(super) struct Rare {
     pub(super) seize: Option<Seize>,
     /// What it wants of a lock that others may have shares of.
     pub(super) sharing: Option<Sharing>,
+    /// It leads an election: nobody in this process comes before those in the queue.
+    pub(super) leads: bool,
     /// How long it is to be held or kept from others, beside what its TTL says.
     pub(super) bounds: Bounds,
     /// Until when its locks stay taken, once its holder knows of it.

@@ -7,6 +7,7 @@ use super::Locker;
 use super::view::LockView;
 use crate::clock;
 use crate::error::{Error, ErrorKind, Kind, Report};
+use crate::lock::names::Names;
 use crate::lock::onlooker::Onlooker;
 use crate::policy::{LockState, Moment, Setback};
 
@@ -69,13 +70,16 @@ impl Locker {
     /// # }
     /// ```
     pub fn watch(&self, name: impl AsRef<[u8]>) -> Result<LockWatch, Error> {
-        let names = self.name(name.as_ref())?;
-        let onlooker = Onlooker::new(&self.engine, names, self.defaults.retry);
-        Ok(LockWatch { locker: self.clone(), onlooker, known: None })
+        Ok(LockWatch::new(self, self.name(name.as_ref())?))
     }
 }
 
 impl LockWatch {
+    pub(super) fn new(locker: &Locker, names: Names) -> Self {
+        let onlooker = Onlooker::new(&locker.engine, names, locker.defaults.retry);
+        Self { locker: locker.clone(), onlooker, known: None }
+    }
+
     /// Waits for a change, and shows the lock as it is now: another holder, none any more, or servers that
     /// answer no longer or again. The first call shows the lock at once.
     ///
@@ -148,8 +152,13 @@ impl LockWatch {
         }
     }
 
+    /// When it was last asked for.
+    pub(super) fn asked_at(&self) -> Moment {
+        self.onlooker.asked_at()
+    }
+
     /// The lock at the next look.
-    async fn look(&mut self) -> Result<LockView, Error> {
+    pub(super) async fn look(&mut self) -> Result<LockView, Error> {
         let looked = self.onlooker.look().await;
         let name = || self.onlooker.names().to_string();
         let Some(looked) = looked else {

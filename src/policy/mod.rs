@@ -84,4 +84,6 @@ pub(crate) use units::Units;
 pub(crate) use validity::Term;
 #[cfg(test)]
 pub(crate) use validity::TermError;
+#[cfg(feature = "inspect")]
+pub(crate) use validity::drift;
 pub(crate) use waiter::{QueueAnswer, WaiterAction, WaiterEvent, WaiterState, beat, entry_life};

@@ -27,6 +27,11 @@ pub(crate) struct Term {
     min_validity_ms: u32,
 }
 
+/// How far two clocks may drift apart within this time.
+pub(crate) fn drift(time: Duration) -> Duration {
+    time / DRIFT_SHARE + DRIFT_FLOOR
+}
+
 /// Why a TTL and a least validity do not make a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TermError {
@@ -100,7 +105,7 @@ impl Term {
         if super::mutants::Mutant::NoDrift.is_on() {
             return Duration::ZERO;
         }
-        self.ttl() / DRIFT_SHARE + DRIFT_FLOOR
+        drift(self.ttl())
     }
 
     /// When a lease asked for at `asked_at` ends for its holder: `asked_at` + TTL - drift.

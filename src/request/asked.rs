@@ -23,6 +23,8 @@ pub(super) struct Asked {
     pub(super) expected: Option<Duration>,
     pub(super) min_validity: Option<Duration>,
     pub(super) label: Option<Arc<str>>,
+    /// Of a candidate of an election.
+    pub(super) priority: Option<u8>,
     pub(super) wait: Wait,
     pub(super) retry: Retry,
     pub(super) is_renewed: bool,
@@ -83,7 +85,17 @@ impl Asked {
         label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;
         retry.check().map_err(Error::misuse)?;
         replicas.map_or(Ok(()), Replicas::check).map_err(Error::misuse)?;
-        let order = Order { term, label, is_fenced, is_renewed, replicas, bounds, seize, sharing };
+        let order = Order {
+            term,
+            label,
+            priority: self.priority,
+            is_fenced,
+            is_renewed,
+            replicas,
+            bounds,
+            seize,
+            sharing,
+        };
         Ok(Wish { names, order, wait, retry, is_fair, refuses_own, is_any })
     }
 }

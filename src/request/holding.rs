@@ -14,6 +14,12 @@ impl<F: Fencing> LockRequest<F> {
         self
     }
 
+    /// For a candidate of an election, with this priority in the queue.
+    pub(crate) fn candidacy(mut self, priority: u8) -> Self {
+        self.asked.priority = Some(priority);
+        self
+    }
+
     /// Keeps the lock from others until this long after its grant, even if it is released sooner.
     ///
     /// Many processes that want to do the same short work at the same moment then do it once: a process

@@ -13,6 +13,8 @@ pub enum Primitive {
     Idempotency,
     /// [`Locker::latch`](crate::Locker::latch).
     Latch,
+    /// [`Locker::elect`](crate::Locker::elect): nominations. A campaign counts as a request for a lock.
+    Election,
 }
 
 impl Primitive {
@@ -24,6 +26,7 @@ impl Primitive {
             Self::Once => "once",
             Self::Idempotency => "idempotency key",
             Self::Latch => "latch",
+            Self::Election => "election",
         }
     }
 }

@@ -11,6 +11,7 @@ mod cancel;
 mod cluster;
 mod credentials;
 mod direct;
+mod elect;
 #[cfg(all(feature = "metrics", feature = "tracing"))]
 mod examples;
 mod faults;

@@ -5,25 +5,25 @@
 use std::ffi::{OsStr, OsString};
 use std::future::Future;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::pin::pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leasehold::{Error, Guard, LockRequest, Locker, Loss, ServerFailure};
+use leasehold::{Guard, Locker, Loss, ServerFailure};
 use nix::sys::signal::Signal;
-use nix::unistd::{getppid, setsid};
+use nix::unistd::setsid;
 use rustix::process::Pid;
-use tokio::time::{interval, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 use super::channel::{Channel, ToFront, ToKeeper, given};
 use super::command::Prepared;
+use super::taking::{adopt, label, take};
 use super::ticket;
 use super::tree::{Tree, send};
 use super::watch::now;
 use crate::args::Run;
 use crate::exit::{End, Failure};
 use crate::servers::Servers;
-use crate::words::{Waiting, complain, label_of, plain};
+use crate::words::complain;
 
 pub const NAME: &str = "lease-keeper";
 
@@ -119,8 +119,7 @@ async fn connect(servers: &Servers, run: &Run) -> Result<(Locker, Option<Duratio
     let mut ends_at = None;
     loop {
         let left = ends_at.map_or(run.wait, |end: Duration| Some(end.saturating_sub(now())));
-        let label = run.label.clone().unwrap_or_else(|| label_of(getppid()));
-        let mut builder = servers.builder()?.ttl(run.ttl).label(label);
+        let mut builder = servers.builder()?.ttl(run.ttl).label(label(run));
         if let (Some(_), Some(left)) = (ends_at, left) {
             builder = builder.connect_timeout(left.clamp(CONNECT_MIN, CONNECT_MAX));
         }
@@ -136,94 +135,6 @@ async fn connect(servers: &Servers, run: &Run) -> Result<(Locker, Option<Duratio
             (Err(error), _) => return Err(error.into()),
         }
     }
-}
-
-/// Takes the lock, and says so if it has to be waited for.
-async fn take(locker: &Locker, run: &Run, wait: Option<Duration>) -> Result<Guard, Failure> {
-    if run.steal {
-        let guard = held(locker.try_lock(run.name.as_bytes()).steal(), run).await?;
-        if let Some(from) = guard.report().taken_from().next() {
-            let name = plain(guard.name());
-            complain(&format!("{name}: the lock was taken from its holder, {from}"));
-        }
-        return Ok(guard);
-    }
-    let names = || run.names().map(|name| name.as_bytes());
-    let name = run.name.as_bytes();
-    let (at_once, waiting) = match run.permits {
-        Some(limit) => {
-            let permits = locker.semaphore(name, limit)?;
-            (permits.try_acquire(1), permits.acquire(1))
-        }
-        None if run.shared => (locker.try_read(name), locker.read(name)),
-        None if run.or.is_empty() => (locker.try_lock(name), locker.lock(name)),
-        None => (locker.lock_any(names()).wait_at_most(Duration::ZERO), locker.lock_any(names())),
-    };
-    let refused = match held(at_once, run).await {
-        Err(error) if error.is_contended() && run.nonblock => {
-            return Err(Failure::Conflict(error, run.conflict_exit_code));
-        }
-        Err(error) if error.is_contended() => error,
-        // Servers can serve again before the wait is over.
-        Err(error) if error.is_unavailable() && !run.nonblock => error,
-        other => return Ok(other?),
-    };
-    let mut request = held(waiting, run);
-    if let Some(limit) = wait {
-        request = request.wait_at_most(limit);
-    }
-    let waiting = (!run.quiet).then(|| Waiting::begin(&names().collect::<Vec<_>>(), &refused));
-    let mut lock = pin!(request.into_future());
-    let mut second = interval(SECOND);
-    for waited in 0.. {
-        tokio::select! {
-            taken = &mut lock => {
-                drop(waiting);
-                return taken.map_err(|error| conflict(error, run));
-            }
-            _ = second.tick() => {
-                if let Some(waiting) = &waiting {
-                    waiting.show(SECOND * waited);
-                }
-            }
-        }
-    }
-    unreachable!("there is no end to counting")
-}
-
-/// Takes the lock by a ticket.
-async fn adopt(
-    locker: &Locker,
-    servers: &Servers,
-    run: &Run,
-    file: &Path,
-) -> Result<Guard, Failure> {
-    let key = [servers.key_prefix.as_bytes(), run.name.as_bytes()].concat();
-    let ticket = ticket::read(file, &key)?;
-    held(locker.adopt(&ticket), run).await.map_err(|error| match error.is_ticket_spent() {
-        true => Failure::Conflict(error, run.conflict_exit_code),
-        false => Failure::Lock(error),
-    })
-}
-
-/// For as long as it is to be held and kept from others.
-fn held(request: LockRequest, run: &Run) -> LockRequest {
-    let request = match run.hold_at_least {
-        Some(time) => request.hold_at_least(time),
-        None => request,
-    };
-    let request = match run.hold_at_most {
-        Some(limit) => request.hold_at_most(limit),
-        None => request,
-    };
-    request.lock_delay(run.lock_delay.unwrap_or_default())
-}
-
-fn conflict(error: Error, run: &Run) -> Failure {
-    if error.is_contended() {
-        return Failure::Conflict(error, run.conflict_exit_code);
-    }
-    Failure::Lock(error)
 }
 
 /// The lease, and what it is for.

@@ -4,6 +4,7 @@ mod access;
 mod bench;
 mod command;
 mod doctor;
+mod elections;
 mod jobs;
 mod kept;
 mod limits;

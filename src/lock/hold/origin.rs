@@ -59,6 +59,11 @@ impl Hold {
         self.rare.as_ref()?.seize.as_ref()
     }
 
+    /// Whether it is a candidate of an election, or its leader.
+    pub(in crate::lock) fn leads(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.leads)
+    }
+
     fn succession(&self) -> Option<&Succession> {
         self.rare.as_ref()?.succession.as_ref()
     }

@@ -1,0 +1,83 @@
+//! `leasehold elect`: a command that the leader of many hosts runs. It is `leasehold run`, as a candidate.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use crate::args::Run;
+use crate::times::{TTL, duration};
+
+/// Runs a command while this host leads.
+///
+/// Of all hosts that say this, one runs the command. When the command ends, when its host fails or is
+/// cut off, the next host runs it: of those that wait, the one with the highest priority, and of equals
+/// the one that waits longest. A leader stays, whoever comes. To campaign again when the command has
+/// ended, start leasehold again, as a service manager does.
+///
+/// All that is said of the lease, the command's processes and the exit code under leasehold run is true
+/// here: the leader holds the lock of this name. LEASEHOLD_FENCE is the term, which is larger than that
+/// of all leaders before. leasehold watch NAME shows who leads.
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Elect {
+    /// Name of the candidate, as others see it; without it the host name and process id
+    #[arg(long = "as", value_name = "CANDIDATE")]
+    candidate: Option<String>,
+
+    /// Who waits with a higher priority leads sooner: 0 to 255
+    #[arg(short, long, value_name = "NUMBER", default_value_t = 0)]
+    priority: u8,
+
+    /// Fail if this host does not lead within this time: seconds, or with a unit: 500ms, 5m
+    #[arg(short, long, value_name = "TIME", value_parser = duration)]
+    wait: Option<Duration>,
+
+    /// Exit code if another host leads (-w)
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::exit::CONFLICT)]
+    conflict_exit_code: u8,
+
+    /// How long nobody leads if the leader's host fails; leasehold renews the lease before that
+    #[arg(long, value_name = "TIME", default_value = TTL, value_parser = duration)]
+    ttl: Duration,
+
+    /// Print nothing while another host leads, nor if this one does not lead in time (-w)
+    #[arg(short, long)]
+    quiet: bool,
+
+    /// Name of the election
+    name: OsString,
+
+    /// The command and its arguments
+    #[arg(
+        value_name = "COMMAND",
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required = true
+    )]
+    pub words: Vec<OsString>,
+}
+
+impl From<Elect> for Run {
+    fn from(elect: Elect) -> Self {
+        Self {
+            priority: Some(elect.priority),
+            nonblock: false,
+            wait: elect.wait,
+            or: Vec::new(),
+            conflict_exit_code: elect.conflict_exit_code,
+            ttl: elect.ttl,
+            hold_at_least: None,
+            hold_at_most: None,
+            lock_delay: None,
+            steal: false,
+            adopt: None,
+            ticket: None,
+            ticket_for: Duration::ZERO,
+            label: elect.candidate,
+            quiet: elect.quiet,
+            close: false,
+            command: None,
+            name: elect.name,
+            words: elect.words,
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! How the keeper comes to the lock.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::pin::pin;
+use std::time::Duration;
+
+use leasehold::{Error, Guard, Leadership, LockRequest, Locker};
+use nix::unistd::getppid;
+use tokio::time::interval;
+
+use super::ticket;
+use crate::args::Run;
+use crate::exit::Failure;
+use crate::servers::Servers;
+use crate::words::{Waiting, complain, label_of, plain};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Who holds the lock, as others see it.
+pub fn label(run: &Run) -> String {
+    run.label.clone().unwrap_or_else(|| label_of(getppid()))
+}
+
+/// Takes the lock, and says so if it has to be waited for.
+pub async fn take(locker: &Locker, run: &Run, wait: Option<Duration>) -> Result<Guard, Failure> {
+    if run.steal {
+        let guard = held(locker.try_lock(run.name.as_bytes()).steal(), run).await?;
+        if let Some(from) = guard.report().taken_from().next() {
+            let name = plain(guard.name());
+            complain(&format!("{name}: the lock was taken from its holder, {from}"));
+        }
+        return Ok(guard);
+    }
+    let refused = match ask(locker, run, Some(Duration::ZERO)).await {
+        Err(error) if error.is_contended() && run.nonblock => {
+            return Err(Failure::Conflict(error, run.conflict_exit_code));
+        }
+        Err(error) if error.is_contended() => error,
+        // Servers can serve again before the wait is over.
+        Err(error) if error.is_unavailable() && !run.nonblock => error,
+        other => return Ok(other?),
+    };
+    let names: Vec<&[u8]> = run.names().map(|name| name.as_bytes()).collect();
+    let waiting = (!run.quiet).then(|| Waiting::begin(&names, &refused));
+    let mut lock = pin!(ask(locker, run, wait));
+    let mut second = interval(SECOND);
+    for waited in 0.. {
+        tokio::select! {
+            taken = &mut lock => {
+                drop(waiting);
+                return taken.map_err(|error| conflict(error, run));
+            }
+            _ = second.tick() => {
+                if let Some(waiting) = &waiting {
+                    waiting.show(SECOND * waited);
+                }
+            }
+        }
+    }
+    unreachable!("there is no end to counting")
+}
+
+/// Asks for what is to be taken, once where the limit is zero: the lock, the first of several, or the office of a
+/// candidate.
+async fn ask(locker: &Locker, run: &Run, limit: Option<Duration>) -> Result<Guard, Error> {
+    let name = run.name.as_bytes();
+    if let Some(priority) = run.priority {
+        let campaign = locker.elect(name)?.campaign(label(run)).priority(priority);
+        let campaign = match limit {
+            Some(limit) => campaign.wait_at_most(limit),
+            None => campaign,
+        };
+        return campaign.await.map(Leadership::into_guard);
+    }
+    let is_once = limit == Some(Duration::ZERO);
+    let request = match run.permits {
+        Some(permits) if is_once => locker.semaphore(name, permits)?.try_acquire(1),
+        Some(permits) => locker.semaphore(name, permits)?.acquire(1),
+        None if run.shared && is_once => locker.try_read(name),
+        None if run.shared => locker.read(name),
+        None if !run.or.is_empty() => {
+            let any = locker.lock_any(run.names().map(|name| name.as_bytes()));
+            return held(limited(any, limit), run).await;
+        }
+        None if is_once => locker.try_lock(name),
+        None => locker.lock(name),
+    };
+    let request = if is_once { request } else { limited(request, limit) };
+    held(request, run).await
+}
+
+fn limited(request: LockRequest, limit: Option<Duration>) -> LockRequest {
+    match limit {
+        Some(limit) => request.wait_at_most(limit),
+        None => request,
+    }
+}
+
+/// Takes the lock by a ticket.
+pub async fn adopt(
+    locker: &Locker,
+    servers: &Servers,
+    run: &Run,
+    file: &Path,
+) -> Result<Guard, Failure> {
+    let key = [servers.key_prefix.as_bytes(), run.name.as_bytes()].concat();
+    let ticket = ticket::read(file, &key)?;
+    held(locker.adopt(&ticket), run).await.map_err(|error| match error.is_ticket_spent() {
+        true => Failure::Conflict(error, run.conflict_exit_code),
+        false => Failure::Lock(error),
+    })
+}
+
+/// For as long as it is to be held and kept from others.
+fn held(request: LockRequest, run: &Run) -> LockRequest {
+    let request = match run.hold_at_least {
+        Some(time) => request.hold_at_least(time),
+        None => request,
+    };
+    let request = match run.hold_at_most {
+        Some(limit) => request.hold_at_most(limit),
+        None => request,
+    };
+    request.lock_delay(run.lock_delay.unwrap_or_default())
+}
+
+fn conflict(error: Error, run: &Run) -> Failure {
+    if error.is_contended() {
+        return Failure::Conflict(error, run.conflict_exit_code);
+    }
+    Failure::Lock(error)
+}

@@ -1,0 +1,204 @@
+//! An election as those see it who are no candidates.
+
+use std::time::Duration;
+
+use super::elect::Election;
+use super::view::{HolderView, LockView};
+use super::watch::LockWatch;
+use crate::clock;
+use crate::error::{Error, ErrorKind};
+use crate::lock::fencing::FencingToken;
+use crate::policy::{LockState, Moment, drift};
+
+/// A lease was renewed where it lasts longer by more than this part of what is left of it: looks at the same lease
+/// differ by the time that replies take.
+const RENEWED_SHARE: u32 = 16;
+
+/// An election that is watched: see [`Election::watch`].
+#[must_use = "nothing is watched until a change is awaited"]
+#[derive(Debug)]
+pub struct ElectionWatch {
+    watch: LockWatch,
+    known: Option<Result<Seat, ErrorKind>>,
+}
+
+/// Who leads, as far as the servers say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Seat {
+    /// This one.
+    Led(Leader),
+    /// Nobody.
+    Vacant,
+    /// Too few servers say.
+    Unknown,
+}
+
+/// Who leads, in which term, and at least until when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leader {
+    candidate: String,
+    term: Option<FencingToken>,
+    until: Moment,
+}
+
+impl Seat {
+    fn of(view: &LockView, asked_at: Moment) -> Self {
+        match view.state {
+            LockState::Held => Self::Led(Leader::of(&view.holders[0], asked_at)),
+            LockState::Free | LockState::Partial => Self::Vacant,
+            LockState::Unknown => Self::Unknown,
+        }
+    }
+}
+
+impl Leader {
+    /// The name under which it campaigned.
+    #[must_use]
+    pub fn candidate(&self) -> &str {
+        &self.candidate
+    }
+
+    /// Its term; none if something other than a candidate holds the election's lock, without a fencing token.
+    #[must_use]
+    pub fn term(&self) -> Option<FencingToken> {
+        self.term
+    }
+
+    /// For how long, from now, nobody else can lead unless this leader resigns: what is left of its lease as the
+    /// servers last showed it, on the safe side.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.until.since(clock::now())
+    }
+
+    fn of(first: &HolderView, asked_at: Moment) -> Self {
+        let left = first.holder.remaining.unwrap_or_default();
+        Self {
+            candidate: first.holder.label.clone().unwrap_or_default(),
+            // A server whose lease was given back to it may have accepted a larger one before.
+            term: first.tokens.first().copied().map(FencingToken::new),
+            until: asked_at.after(left.saturating_sub(drift(left))),
+        }
+    }
+}
+
+impl Election {
+    /// Watches who leads, without being a candidate. As [`Locker::watch`](crate::Locker::watch), servers tell of
+    /// changes and nobody polls.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// use leasehold::Seat;
+    ///
+    /// let mut watch = locker.elect("scheduler")?.watch();
+    /// loop {
+    ///     match watch.changed().await? {
+    ///         Seat::Led(leader) => println!("{} leads for {:?}", leader.candidate(), leader.remaining()),
+    ///         _ => println!("nobody is known to lead"),
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub fn watch(&self) -> ElectionWatch {
+        ElectionWatch { watch: LockWatch::new(&self.locker, self.names.clone()), known: None }
+    }
+}
+
+impl ElectionWatch {
+    /// Waits for a change, and shows who leads now: another leader, none any more, or one whose lease was renewed
+    /// and lasts longer. The first call shows who leads at once. Terms never fall.
+    ///
+    /// Who leads may have changed when you read this. A resource that compares terms makes that harmless.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockWatch::changed`].
+    ///
+    /// # Cancel safety
+    ///
+    /// No change is lost when the future is dropped: the next call shows it.
+    pub async fn changed(&mut self) -> Result<Seat, Error> {
+        loop {
+            let seen = match self.watch.look().await {
+                Err(error) if error.is_shut_down() => return Err(error),
+                seen => seen.map(|view| Seat::of(&view, self.watch.asked_at())),
+            };
+            let standing = seen.as_ref().map(Clone::clone).map_err(Error::kind);
+            if self.known.as_ref().is_none_or(|known| is_news(known, &standing)) {
+                self.known = Some(standing);
+                return seen;
+            }
+        }
+    }
+}
+
+/// Whether the second differs from the first by more than what looks at the same lease differ by.
+fn is_news(known: &Result<Seat, ErrorKind>, seen: &Result<Seat, ErrorKind>) -> bool {
+    match (known, seen) {
+        (Ok(Seat::Led(known)), Ok(Seat::Led(seen))) => {
+            let lasts_longer = seen.until.since(known.until) > seen.remaining() / RENEWED_SHARE;
+            lasts_longer || (&known.candidate, known.term) != (&seen.candidate, seen.term)
+        }
+        _ => known != seen,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::super::view::merge;
+    use super::*;
+    use crate::lock::look::Seen;
+    use crate::policy::Quorum;
+
+    const ASKED_AT: Moment = Moment::from_nanos(7_000_000_000);
+
+    fn seat(servers: &[(&'static str, i64, u64)]) -> Seat {
+        let seen = |&(value, pttl_ms, counter): &(&'static str, i64, u64)| {
+            let value = Bytes::from_static(value.as_bytes());
+            let seen = Seen { value, is_whole: true, pttl_ms, counter: Some(counter), waiting: 0 };
+            ("s".to_owned(), Ok(Some(seen)))
+        };
+        let quorum = Quorum::new(servers.len(), None).unwrap();
+        Seat::of(&merge(b"o".to_vec(), quorum, None, servers.iter().map(seen).collect()), ASKED_AT)
+    }
+
+    const ONE: &str = "0123456789abcdef0123456789abcdef!3:one";
+
+    #[test]
+    fn what_is_left_counts_from_before_the_question() {
+        let Seat::Led(leader) = seat(&[(ONE, 10_000, 7)]) else { panic!("it is led") };
+        let left = Duration::from_secs(10) - drift(Duration::from_secs(10));
+        assert_eq!(leader.until, ASKED_AT.after(left));
+        let Seat::Led(endless) = seat(&[(ONE, -1, 7)]) else { panic!("it is led") };
+        assert_eq!(endless.until, ASKED_AT, "what never ends may be deleted at any time");
+    }
+
+    /// The third lost its lease, granted it to another, and was given it back.
+    #[test]
+    fn the_term_is_what_all_have_accepted_and_a_quorum_leads() {
+        let Seat::Led(leader) = seat(&[(ONE, 9000, 7), (ONE, 8000, 7), (ONE, 9000, 9)]) else {
+            panic!("it is led")
+        };
+        assert_eq!((leader.candidate(), leader.term()), ("one", Some(FencingToken::new(7))));
+        let other = "f123456789abcdef0123456789abcdef:other";
+        assert_eq!(seat(&[(ONE, 9, 7), (other, 9, 8)]), Seat::Vacant);
+    }
+
+    #[test]
+    fn a_renewal_is_news_and_a_quicker_reply_is_none() {
+        let led = |millis: u64, term| {
+            let until = clock::now().after(Duration::from_millis(millis));
+            let term = Some(FencingToken::new(term));
+            Ok(Seat::Led(Leader { candidate: "one".into(), term, until }))
+        };
+        let known = led(60_000, 1);
+        assert!(is_news(&known, &led(90_000, 1)) && is_news(&known, &led(60_000, 2)));
+        assert!(!is_news(&known, &led(60_500, 1)) && !is_news(&known, &led(30_000, 1)));
+        assert!(is_news(&known, &Ok(Seat::Vacant)) && !is_news(&known, &known));
+    }
+}

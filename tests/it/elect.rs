@@ -1,0 +1,220 @@
+//! Elections on real servers.
+
+use std::time::Duration;
+
+use leasehold::{Campaigning, Error, Leadership, Locker};
+use leasehold_resp::Frame;
+use leasehold_testing::{Fleet, RedisServer, eventually, soon};
+use tokio::task::JoinHandle;
+
+/// So long that nobody leads because of it.
+const LONG: Duration = Duration::from_secs(3600);
+const SHORT: Duration = Duration::from_millis(900);
+
+async fn connect(urls: &[String], ttl: Duration) -> Locker {
+    let builder = Locker::builder().nodes(urls.to_vec()).restart_guard(false);
+    soon("it connects", builder.ttl(ttl).longest_ttl(LONG).connect()).await.unwrap()
+}
+
+type Led = JoinHandle<Result<Leadership, Error>>;
+
+/// A candidate with a locker of its own, once it waits.
+struct Candidate {
+    name: &'static str,
+    locker: Locker,
+    campaign: Led,
+}
+
+fn campaign(locker: &Locker, name: &str, priority: u8) -> Campaigning {
+    locker.elect("office").unwrap().campaign(name).priority(priority).into_future()
+}
+
+async fn candidate(urls: &[String], name: &'static str, priority: u8) -> Candidate {
+    let locker = connect(urls, LONG).await;
+    let campaign = tokio::spawn(campaign(&locker, name, priority));
+    eventually("it waits", || locker.stats().waiting == 1 && locker.stats().contended > 0).await;
+    Candidate { name, locker, campaign }
+}
+
+/// Has each resign in turn: who led, in what order.
+async fn terms(first: Leadership, candidates: Vec<Candidate>) -> Vec<&'static str> {
+    let (mut lead, mut waiting, mut order) = (first, candidates, Vec::new());
+    while !waiting.is_empty() {
+        let term = lead.term();
+        soon("it resigns", lead.resign()).await.unwrap();
+        let next = || waiting.iter().position(|candidate| candidate.campaign.is_finished());
+        eventually("one leads", || next().is_some()).await;
+        let led = waiting.remove(next().unwrap());
+        lead = led.campaign.await.unwrap().unwrap();
+        assert!(lead.term() > term, "terms rise");
+        order.push(led.name);
+        assert!(!waiting.iter().any(|candidate| candidate.campaign.is_finished()));
+        drop(led.locker);
+    }
+    order
+}
+
+async fn in_order(urls: &[String]) {
+    let first = connect(urls, LONG).await;
+    let lead = soon("nobody leads", campaign(&first, "first", 0)).await.unwrap();
+    let mut candidates = Vec::new();
+    for (name, priority) in [("low", 0), ("mid", 1), ("high", 200), ("late", 0), ("equal", 200)] {
+        candidates.push(candidate(urls, name, priority).await);
+    }
+    let election = first.elect("office").unwrap();
+    assert!(!election.nominate("nobody").await.unwrap());
+    assert!(!election.nominate("first").await.unwrap(), "it does not wait");
+    assert!(election.nominate("late").await.unwrap());
+    let order = terms(lead, candidates).await;
+    assert_eq!(order, ["late", "high", "equal", "mid", "low"]);
+}
+
+#[tokio::test]
+async fn the_nominated_leads_next_and_then_the_highest_priority() {
+    let server = RedisServer::start();
+    in_order(&[server.url()]).await;
+}
+
+/// One of them has the queue.
+#[tokio::test]
+async fn on_several_servers_too() {
+    let fleet = Fleet::start(3);
+    in_order(&fleet.urls()).await;
+}
+
+/// A lock goes to the next task of its process first; an office does not.
+#[tokio::test]
+async fn a_candidate_of_the_same_process_comes_in_its_turn() {
+    let server = RedisServer::start();
+    let urls = [server.url()];
+    let locker = connect(&urls, LONG).await;
+    let lead = soon("nobody leads", campaign(&locker, "first", 0)).await.unwrap();
+    let other = candidate(&urls, "other", 1).await;
+    let here = tokio::spawn(campaign(&locker, "here", 0));
+    eventually("it waits", || locker.stats().waiting == 1).await;
+    drop(lead);
+    let lead = soon("the other leads", other.campaign).await.unwrap().unwrap();
+    assert!(!here.is_finished());
+    lead.resign().await.unwrap();
+    soon("it leads", here).await.unwrap().unwrap().resign().await.unwrap();
+    assert_eq!(locker.stats().handed_over, 0);
+}
+
+#[tokio::test]
+async fn a_leader_that_vanishes_is_followed_by_the_highest_priority() {
+    let server = RedisServer::start();
+    let urls = [server.url()];
+    let locker = connect(&urls, LONG).await;
+    let lead = soon("nobody leads", campaign(&locker, "first", 0)).await.unwrap();
+    let low = candidate(&urls, "low", 0).await;
+    let high = candidate(&urls, "high", 9).await;
+    // As if it had expired.
+    server.cli(&["DEL", "office"]);
+    let next = soon("the next leads", high.campaign).await.unwrap().unwrap();
+    assert!(next.term() > lead.term() && !low.campaign.is_finished());
+    assert!(lead.resign().await.unwrap_err().is_lost());
+    assert!(!next.is_lost());
+}
+
+#[tokio::test]
+async fn who_withdraws_is_passed_over() {
+    let server = RedisServer::start();
+    let urls = [server.url()];
+    let locker = connect(&urls, LONG).await;
+    let lead = soon("nobody leads", campaign(&locker, "first", 0)).await.unwrap();
+    let (low, high) = (candidate(&urls, "low", 0).await, candidate(&urls, "high", 9).await);
+    high.campaign.abort();
+    let election = locker.elect("office").unwrap();
+    let entries = || server.cli(&["HLEN", "{office}:queue"]) == Frame::Integer(4);
+    eventually("it is gone", entries).await;
+    assert!(!election.nominate("high").await.unwrap());
+    lead.resign().await.unwrap();
+    soon("the other leads", low.campaign).await.unwrap().unwrap().resign().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_refused_and_a_campaign_can_be_limited() {
+    let server = RedisServer::start();
+    let locker = connect(&[server.url()], LONG).await;
+    let election = locker.elect("office").unwrap();
+    assert!(locker.elect("").unwrap_err().is_misuse());
+    assert!(election.campaign("").await.unwrap_err().is_misuse());
+    assert!(election.campaign("x".repeat(257)).await.unwrap_err().is_misuse());
+    let lead = election.campaign("one").ttl(SHORT).await.unwrap();
+    assert_eq!(lead.name(), b"office");
+    let other = connect(&[server.url()], LONG).await.elect("office").unwrap();
+    let error = other.campaign("two").wait_at_most(Duration::ZERO).await.unwrap_err();
+    assert!(error.is_contended() && error.to_string().contains("one"), "{error}");
+    locker.shutdown(SHORT).await;
+    assert!(election.nominate("one").await.unwrap_err().is_shut_down());
+}
+
+#[cfg(feature = "inspect")]
+mod watched {
+    use leasehold::{ElectionWatch, Leader, LockState, Seat};
+
+    use super::*;
+
+    async fn leader(watch: &mut ElectionWatch) -> Leader {
+        soon("a leader", async {
+            loop {
+                if let Seat::Led(leader) = watch.changed().await.unwrap() {
+                    return leader;
+                }
+            }
+        })
+        .await
+    }
+
+    async fn shows(watch: &mut ElectionWatch, candidate: &str) -> Leader {
+        loop {
+            let seen = leader(watch).await;
+            if seen.candidate() == candidate {
+                return seen;
+            }
+        }
+    }
+
+    async fn is_shown(urls: &[String]) {
+        let (one, two) = (connect(urls, LONG).await, connect(urls, SHORT).await);
+        let mut watch = connect(urls, LONG).await.elect("office").unwrap().watch();
+        assert_eq!(soon("the first look", watch.changed()).await.unwrap(), Seat::Vacant);
+        let lead = soon("nobody leads", campaign(&one, "one", 3)).await.unwrap();
+        let seen = shows(&mut watch, "one").await;
+        assert_eq!(seen.term(), Some(lead.term()));
+        assert!(seen.remaining() < LONG && seen.remaining() > LONG / 2);
+        // What is asked for in vain is no term.
+        for _ in 0..3 {
+            let refused = campaign(&two, "two", 0);
+            assert!(tokio::time::timeout(SHORT / 9, refused).await.is_err());
+        }
+        let fresh = leader(&mut one.elect("office").unwrap().watch()).await;
+        assert_eq!((fresh.term(), fresh.candidate()), (Some(lead.term()), "one"));
+        let next = tokio::spawn(campaign(&two, "two", 0));
+        eventually("it waits", || two.stats().waiting == 1).await;
+        lead.resign().await.unwrap();
+        let lead = soon("it leads", next).await.unwrap().unwrap();
+        let seen = shows(&mut watch, "two").await;
+        assert_eq!(seen.term(), Some(lead.term()));
+        // Its renewals are told too.
+        for _ in 0..3 {
+            assert_eq!(leader(&mut watch).await.term(), Some(lead.term()));
+        }
+        assert!(!lead.is_lost());
+        lead.resign().await.unwrap();
+        while soon("a vacancy", watch.changed()).await.unwrap() != Seat::Vacant {}
+        assert_eq!(one.inspect("office").await.unwrap().state, LockState::Free);
+    }
+
+    #[tokio::test]
+    async fn who_leads_in_which_term_and_until_when_is_told() {
+        let server = RedisServer::start();
+        is_shown(&[server.url()]).await;
+    }
+
+    #[tokio::test]
+    async fn of_several_servers_a_quorum_tells() {
+        let fleet = Fleet::start(3);
+        is_shown(&fleet.urls()).await;
+    }
+}
