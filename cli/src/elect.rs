@@ -68,6 +68,8 @@ impl From<Elect> for Run {
             hold_at_least: None,
             hold_at_most: None,
             lock_delay: None,
+            shared: false,
+            permits: None,
             steal: false,
             adopt: None,
             ticket: None,
