@@ -363,7 +363,7 @@ end
 if has_room then
   return {stamp, 'queued', place - passed}
 end
-local is_ours = not limit and string.find(holder, '^' .. string.rep('%x', 32) .. '[:@+]')
+local is_ours = not limit and string.find(holder, '^' .. string.rep('%x', 32) .. '[:@+!]')
 if how ~= 'take' and is_ours and string.sub(holder, -1) ~= '\0' then
   redis.call('APPEND', lock, '\0')
 end

@@ -139,6 +139,7 @@ pub use error::{Error, ErrorKind, FailureKind, Holder, Report, ServerReport, Vot
 #[cfg(feature = "examine")]
 pub use examine::{Check, Examination, Finding, ServerExamination, ServerKind, Severity};
 pub use family::{
+    barrier::{Barrier, Gathering, Party},
     idempotency::{Attempt, Idempotent, Outcome},
     latch::{Latch, Progress},
     limit::{Allowance, Booking, Limit},

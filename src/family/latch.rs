@@ -164,22 +164,15 @@ impl Latch {
     /// ```
     pub async fn wait(&self, within: Duration) -> Result<Progress, Error> {
         let began_at = clock::now();
-        let until = began_at.after(within);
-        let mut vigil = self.site.vigil(&self.keys[1]);
-        loop {
-            vigil.rearm();
+        let ask = || async {
             let progress = self.ask(Purpose::Watch, "wait", b"").await?;
-            let left = until.since(clock::now());
-            if progress.is_open() {
-                self.site.note("open", began_at);
-                return Ok(progress);
-            }
-            if left.is_zero() {
-                self.site.note("closed", began_at);
-                return self.look().await;
-            }
-            let rested = vigil.rest(left).await;
-            rested.map_err(|closed| self.site.shut_down(closed))?;
+            Ok(progress.is_open().then_some(progress))
+        };
+        let opened = self.site.wait_until(&self.keys[1], within, ask).await?;
+        self.site.note(if opened.is_some() { "open" } else { "closed" }, began_at);
+        match opened {
+            Some(progress) => Ok(progress),
+            None => self.look().await,
         }
     }
 

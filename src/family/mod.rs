@@ -6,6 +6,7 @@
 //! its code.
 
 pub(crate) mod agreement;
+pub(crate) mod barrier;
 pub(crate) mod idempotency;
 pub(crate) mod latch;
 pub(crate) mod limit;

@@ -148,6 +148,27 @@ impl Site {
         Vigil::new(Arc::clone(&self.engine), key, self.engine.places()[0].slot(self.names.lock()))
     }
 
+    /// What `ask` comes to, which reads this key on the connection that hears of changes: once it comes to
+    /// something, but within this time.
+    pub(super) async fn wait_until<T, F: Future<Output = Result<Option<T>, Error>>>(
+        &self,
+        key: &Key,
+        within: Duration,
+        ask: impl Fn() -> F,
+    ) -> Result<Option<T>, Error> {
+        let until = clock::now().after(within);
+        let mut vigil = self.vigil(key);
+        loop {
+            vigil.rearm();
+            let found = ask().await?;
+            let left = until.since(clock::now());
+            if found.is_some() || left.is_zero() {
+                return Ok(found);
+            }
+            vigil.rest(left).await.map_err(|closed| self.shut_down(closed))?;
+        }
+    }
+
     /// The terms of a lease that lasts for this long.
     pub(super) fn term(&self, ttl: Duration) -> Result<Term, Error> {
         Term::new(ttl, None).map_err(|wrong| self.misuse(wrong.to_string()))

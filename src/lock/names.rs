@@ -22,7 +22,8 @@ const FENCE_SUFFIX: &[u8] = b":fence";
 const QUEUE_SUFFIX: &[u8] = b":queue";
 const SHARES_SUFFIX: &[u8] = b":shares";
 /// What keys of other primitives end in: a name with a hash tag could be such a key.
-const OTHER_SUFFIXES: [&[u8]; 5] = [b":limit", b":once", b":idempotent", b":latch", b":open"];
+const OTHER_SUFFIXES: [&[u8]; 7] =
+    [b":limit", b":once", b":idempotent", b":latch", b":open", b":barrier", b":passed"];
 /// A key that takes no more than this costs no allocation: with names of up to 44 bytes, none does.
 const SHORT_BYTES: usize = 54;
 
@@ -93,7 +94,7 @@ pub(crate) enum InvalidName {
     TooLong(usize),
     #[error(
         "lock name must not end in \":fence\", \":queue\" or \":shares\", nor, with a hash tag, in \":limit\", \
-         \":once\", \":idempotent\", \":latch\" or \":open\": Leasehold keeps its own data under such keys"
+         \":once\", \":idempotent\", \":latch\", \":open\", \":barrier\" or \":passed\": Leasehold keeps its own data under such keys"
     )]
     Reserved,
     #[error(

@@ -2,8 +2,8 @@
 //!
 //! The lock key's value is the id in hexadecimal; `+` and the lock-delay in milliseconds, where there is
 //! one; `@` and the fingerprint of the configuration, where there are several servers; `!` and the priority in
-//! the queue, where there is one; and `:` and the label, where there is one. Without any of them a `:` stands behind the id, so that no other library's
-//! value of as many digits is taken for one of ours.
+//! the queue, where there is one; and `:` and the label, where there is one. Without any of them a `:` stands
+//! behind the id, so that no other library's value of as many digits is taken for one of ours.
 
 use std::fmt;
 use std::time::Duration;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Locker;
 use crate::error::Error;
+use crate::family::barrier::Barrier;
 use crate::family::idempotency::Idempotent;
 use crate::family::latch::Latch;
 use crate::family::limit::Limit;
@@ -108,5 +109,17 @@ impl Locker {
     /// [`Error::is_misuse`] for an invalid name or another number of parties, and with several servers.
     pub fn latch(&self, name: impl AsRef<[u8]>, parties: u32) -> Result<Latch, Error> {
         Latch::new(Arc::clone(&self.engine), self.name(name.as_ref())?, parties)
+    }
+
+    /// A barrier that all processes share: it lets `parties` of them go, 1 to 10,000, when all have arrived, and then
+    /// begins with the next generation. A party counts once in a generation, however often it is repeated, and the
+    /// server tells waiters when all are let go: [what is promised](crate::guide::family#barriers).
+    /// [`Locker::lock`] says which names are valid.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_misuse`] for an invalid name or another number of parties, and with several servers.
+    pub fn barrier(&self, name: impl AsRef<[u8]>, parties: u32) -> Result<Barrier, Error> {
+        Barrier::new(Arc::clone(&self.engine), self.name(name.as_ref())?, parties)
     }
 }

@@ -13,6 +13,8 @@ use super::keyspace::Keyspace;
 use super::lua;
 use super::prng::Prng;
 use crate::family::agreement::{ACCEPT, PROMISE};
+use crate::family::barrier::BARRIER;
+use crate::family::nomination::NOMINATE;
 use crate::lock::scripts;
 use crate::support::{Client, RedisServer};
 
@@ -65,7 +67,7 @@ impl Step {
         let owner = prng.pick(&["one", "two"]);
         let ttl = prng.pick(&["1", "3", "20", "60000"]);
         let key = prng.pick(&KEYS);
-        let number = prng.index(scripts::catalog().len() + 7);
+        let number = prng.index(scripts::catalog().len() + 9);
         let token = prng.pick(&["5", "8", "1700000000000000"]);
         // Where a server takes its own clock, no two agree on the microsecond.
         let decides = prng.pick(&[if token.len() > 1 { "outbid" } else { "mint" }, "vote"]);
@@ -91,6 +93,7 @@ impl Step {
             4 => (vec![key.into(), format!("{key}:f")], words(&[owner, ttl, token])),
             5 => {
                 let word = prng.pick(&["enter", "beat"]);
+                let owner = prng.pick(&["one", "aa:one", "bb!3:two", "cc!7:one"]);
                 let argv = words(&[owner, ttl, word, "channel", "60000"]);
                 (vec![key.into(), format!("{key}:f"), format!("{key}:q")], argv)
             }
@@ -114,12 +117,19 @@ impl Step {
                 let more = if how.len() > 2 && how != "leave" { &of_take[..] } else { &[] };
                 (keys, words(&[&[owner, how], more].concat()))
             }
+            12 => (vec![format!("{key}:q")], words(&[owner])),
+            13 => {
+                let how = prng.pick(&["arrive", "look", "wait"]);
+                let generation = prng.pick(&["1", "2", "3", "5"]);
+                (words(&["r", "p"]), words(&[how, "2", ttl, generation, owner]))
+            }
             _ => (words(&[key]), words(&[prng.pick(&VALUES)])),
         };
         let stamp = 9_007_199_254_740_000 + prng.within(0..992);
         let argv = argv.into_iter().chain([stamp.to_string()]).collect();
         let rare = [scripts::take(), scripts::mint(), &PROMISE, &ACCEPT];
-        let rare = rare.into_iter().chain([scripts::prolong(), scripts::share()]);
+        let rare =
+            rare.into_iter().chain([scripts::prolong(), scripts::share(), &NOMINATE, &BARRIER]);
         let text = match scripts::catalog().iter().chain(rare).nth(number) {
             // Where it grants, the token is the server's clock, of which no two servers have the same.
             Some(script) if number == 5 || number == 11 => format!("{HELD}{}", script.text()),

@@ -127,7 +127,8 @@ pub enum Event<'a> {
         name: &'a [u8],
         /// What it answered, in a word: of a limit `allowed` or `refused`; of a job that runs once
         /// `claimed`, `taken`, `running` or `early`; of an idempotency key `started`, `done`, `running` or
-        /// `other`; of a latch `counted`, `open` or `closed`; of a
+        /// `other`; of a latch `counted`, `open` or `closed`; of a barrier
+        /// `arrived`, `open` or `closed`; of a
         /// nomination `nominated` or `absent`; and `failed` of any without a usable answer.
         outcome: &'static str,
         /// From the question to the answer.

@@ -13,6 +13,8 @@ pub enum Primitive {
     Idempotency,
     /// [`Locker::latch`](crate::Locker::latch).
     Latch,
+    /// [`Locker::barrier`](crate::Locker::barrier).
+    Barrier,
     /// [`Locker::elect`](crate::Locker::elect): nominations. A campaign counts as a request for a lock.
     Election,
 }
@@ -26,6 +28,7 @@ impl Primitive {
             Self::Once => "once",
             Self::Idempotency => "idempotency key",
             Self::Latch => "latch",
+            Self::Barrier => "barrier",
             Self::Election => "election",
         }
     }

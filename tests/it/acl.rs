@@ -101,6 +101,7 @@ async fn waiting_needs_the_rights_to_a_queue_and_to_be_told() {
     eventually("they wait", || other.stats().waiting == 2).await;
     let tracked = || !server.cli_text(&["INFO", "stats"]).contains("tracking_total_keys:0");
     eventually("one is to be told", tracked).await;
+    assert!(!one.elect("a").unwrap().nominate("nobody").await.unwrap());
     guard.release().await.unwrap();
     let guard = soon("it is woken", woken).await.unwrap().unwrap();
     assert_eq!(other.stats().woken, 1);
@@ -213,6 +214,10 @@ async fn what_there_is_beside_locks_needs_its_keys() {
     })
     .await;
     assert!(waited.unwrap().is_open() && counted.unwrap().is_open());
+    let mut party = locker.barrier("a", 1).unwrap().party("x").unwrap();
+    assert!(party.arrive().await.unwrap_err().is_auth());
+    rights::grant(&server, &[rights::of("fenced"), rights::row("barriers")].concat());
+    assert!(party.arrive().await.unwrap().is_open());
 }
 
 #[tokio::test]

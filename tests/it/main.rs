@@ -6,6 +6,7 @@
 mod acl;
 mod addresses;
 mod backlog;
+mod barrier;
 mod cancel;
 #[cfg(feature = "cluster")]
 mod cluster;

@@ -1,0 +1,276 @@
+//! A barrier that lets all go when a number of parties have arrived, again and again (`scripts/barrier.lua` says
+//! how).
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use leasehold_resp::{Decimal, Frame};
+
+use super::site::Site;
+use crate::clock;
+use crate::error::Error;
+use crate::lock::engine::Engine;
+use crate::lock::errand::Purpose;
+use crate::lock::names::{Key, Names};
+use crate::policy::Units;
+use crate::server::script::Script;
+use crate::stats::Primitive;
+
+pub(crate) static BARRIER: LazyLock<Script> =
+    LazyLock::new(|| Script::on_demand(include_str!("../../scripts/barrier.lua")));
+const ARRIVED_SUFFIX: &[u8] = b":barrier";
+const PASSED_SUFFIX: &[u8] = b":passed";
+/// More take a server too long to forget, when all are let go.
+const PARTIES_MAX: u32 = 10_000;
+const PARTY_BYTES_MAX: usize = 256;
+const KEEP: Duration = Duration::from_secs(24 * 60 * 60);
+const KEEP_MIN: Duration = Duration::from_secs(1);
+const KEEP_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// A barrier that all processes share, by [`Locker::barrier`](crate::Locker::barrier).
+#[derive(Clone)]
+pub struct Barrier {
+    site: Site,
+    keys: [Key; 2],
+    parties: u32,
+    keep: Duration,
+}
+
+/// One party of a barrier, by [`Barrier::party`]. It knows for which generation it has arrived.
+#[derive(Clone, Debug)]
+pub struct Party {
+    barrier: Barrier,
+    name: Box<[u8]>,
+    /// The one that it arrives for, once that is known.
+    generation: Option<u64>,
+}
+
+/// How far one generation of a barrier is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Gathering {
+    /// Which generation, counted from 1.
+    pub generation: u64,
+    /// How many parties have not arrived yet.
+    pub left: u32,
+}
+
+impl Gathering {
+    /// Whether all parties have arrived: they are let go.
+    #[must_use]
+    pub fn is_open(self) -> bool {
+        self.left == 0
+    }
+}
+
+/// What a server says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Said {
+    Open(u64),
+    /// With the parties that are left, where they were counted.
+    Closed(u64, Option<u32>),
+    Other(i64),
+}
+
+impl Barrier {
+    pub(crate) fn new(engine: Arc<Engine>, names: Names, parties: u32) -> Result<Self, Error> {
+        let site = Site::new(engine, names, Primitive::Barrier);
+        site.admit_one_server("no count is agreed on")?;
+        if !(1..=PARTIES_MAX).contains(&parties) {
+            let what = format!("a barrier has between 1 and {PARTIES_MAX} parties, not {parties}");
+            return Err(site.misuse(what));
+        }
+        let keys = [ARRIVED_SUFFIX, PASSED_SUFFIX].map(|suffix| site.key(suffix));
+        Ok(Self { site, keys, parties, keep: KEEP })
+    }
+
+    /// Sets for how long arrivals are remembered after the last one: 24 h without it. Behind that nobody has
+    /// arrived.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_misuse`] for less than 1 s or more than 366 days.
+    pub fn kept_for(mut self, keep: Duration) -> Result<Self, Error> {
+        if !(KEEP_MIN..=KEEP_MAX).contains(&keep) {
+            let [least, most, keep] = [KEEP_MIN, KEEP_MAX, keep].map(Units);
+            let what = format!("a barrier must be kept for between {least} and {most}, not {keep}");
+            return Err(self.site.misuse(what));
+        }
+        self.keep = keep;
+        Ok(self)
+    }
+
+    /// One of the parties: give each a name of its own, of 1 to 256 bytes. A process that begins again under the
+    /// same name is the same party, and goes on in the present generation.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_misuse`] for a name that is empty or too long.
+    pub fn party(&self, name: impl AsRef<[u8]>) -> Result<Party, Error> {
+        let name = name.as_ref();
+        if !(1..=PARTY_BYTES_MAX).contains(&name.len()) {
+            let len = name.len();
+            let what =
+                format!("a party's name has between 1 and {PARTY_BYTES_MAX} bytes, not {len}");
+            return Err(self.site.misuse(what));
+        }
+        Ok(Party { barrier: self.clone(), name: name.into(), generation: None })
+    }
+
+    /// How far the present generation is. Changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Party::arrive`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future has no effect.
+    pub async fn look(&self) -> Result<Gathering, Error> {
+        self.ask(Purpose::Act, "look", 0, b"").await
+    }
+
+    async fn ask(
+        &self,
+        purpose: Purpose,
+        how: &str,
+        generation: u64,
+        party: &[u8],
+    ) -> Result<Gathering, Error> {
+        self.site.admit()?;
+        let [parties, generation] = [self.parties.into(), generation].map(Decimal::new);
+        let keep = Decimal::new(u64::try_from(self.keep.as_millis()).unwrap_or(u64::MAX));
+        let [arrived, passed] = &self.keys;
+        let parameters =
+            [b"2", &**arrived, passed, how.as_bytes(), &parties, &keep, &generation, party];
+        let said = self.site.ask_twice(purpose, &BARRIER, &parameters, Said::read).await;
+        match said {
+            Ok(Said::Open(generation)) => Ok(Gathering { generation, left: 0 }),
+            Ok(Said::Closed(generation, left)) => {
+                Ok(Gathering { generation, left: left.unwrap_or(self.parties) })
+            }
+            Ok(Said::Other(other)) => Err(self.site.misuse(format!(
+                "another barrier is kept under this name, of {other} parties and not {}: give one number \
+                 everywhere, or another name",
+                self.parties
+            ))),
+            Err(reason) => {
+                self.site.note("failed", clock::now());
+                Err(self.site.unserved([(0, reason)]))
+            }
+        }
+    }
+}
+
+impl Party {
+    /// Arrives, without waiting for the others. A party counts once in a generation, however often it arrives.
+    ///
+    /// Once all have arrived ([`Gathering::is_open`]), this party's next call arrives for the next generation.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_misuse`] where a barrier with another number of parties is kept under the name. Without an
+    /// answer, as a request for a lock; then it is safe to arrive again.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the party may have arrived. Its next call goes on in the same generation.
+    pub async fn arrive(&mut self) -> Result<Gathering, Error> {
+        let asked_at = clock::now();
+        // An arrival that named no generation would count in the next one, if it was delivered late.
+        let generation = match self.generation {
+            Some(generation) => generation,
+            None => self.barrier.look().await?.generation,
+        };
+        self.generation = Some(generation);
+        let arrived = self.barrier.ask(Purpose::Act, "arrive", generation, &self.name).await?;
+        self.barrier.site.note("arrived", asked_at);
+        Ok(self.passed(arrived))
+    }
+
+    /// Arrives, and waits until all parties have, for at most `within`; the server tells of it.
+    ///
+    /// A wait that ends before leaves the party among those that have arrived: call this again to go on waiting
+    /// for the same generation.
+    ///
+    /// # Errors
+    ///
+    /// As [`Party::arrive`]; and [`Error::is_shut_down`] when the locker is shut down meanwhile.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Party::arrive`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    ///
+    /// let mut worker = locker.barrier("rounds", 3)?.party("worker-1")?;
+    /// for round in 0..10 {
+    ///     compute(round).await;
+    ///     while !worker.wait(Duration::from_secs(60)).await?.is_open() {
+    ///         eprintln!("not all have finished round {round}");
+    ///     }
+    /// }
+    /// # async fn compute(round: u32) {}
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn wait(&mut self, within: Duration) -> Result<Gathering, Error> {
+        let (began_at, arrived) = (clock::now(), self.arrive().await?);
+        if arrived.is_open() {
+            return Ok(arrived);
+        }
+        let (barrier, generation) = (&self.barrier, arrived.generation);
+        let ask = || async {
+            let seen = barrier.ask(Purpose::Watch, "wait", generation, b"").await?;
+            Ok(seen.is_open().then_some(seen))
+        };
+        let opened = barrier.site.wait_until(&barrier.keys[1], within, ask).await?;
+        barrier.site.note(if opened.is_some() { "open" } else { "closed" }, began_at);
+        let seen = match opened {
+            Some(seen) => seen,
+            None => barrier.ask(Purpose::Act, "look", generation, b"").await?,
+        };
+        Ok(self.passed(seen))
+    }
+
+    /// The next call is for the next generation, where this one is let go.
+    fn passed(&mut self, seen: Gathering) -> Gathering {
+        if seen.is_open() {
+            self.generation = Some(seen.generation + 1);
+        }
+        seen
+    }
+}
+
+impl Said {
+    /// The reply of `barrier.lua`.
+    fn read(reply: &Frame) -> Option<Self> {
+        let Frame::Array(items) = reply else { return None };
+        let (Frame::Bulk(word), rest) = items.get(1..)?.split_first()? else { return None };
+        let number = |number: &i64| u64::try_from(*number).ok();
+        match (&**word, rest) {
+            (b"open", [Frame::Integer(generation @ 1..)]) => Some(Self::Open(number(generation)?)),
+            (b"closed", [Frame::Integer(generation @ 1..), Frame::Integer(-1)]) => {
+                Some(Self::Closed(number(generation)?, None))
+            }
+            (b"closed", [Frame::Integer(generation @ 1..), Frame::Integer(left @ 1..)]) => {
+                Some(Self::Closed(number(generation)?, Some(u32::try_from(*left).ok()?)))
+            }
+            (b"other", [Frame::Integer(other @ 0..)]) => Some(Self::Other(*other)),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Debug for Barrier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Barrier").field("parties", &self.parties).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

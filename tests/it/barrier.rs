@@ -1,0 +1,122 @@
+//! Barriers on real servers.
+
+use std::time::Duration;
+
+use leasehold::{Gathering, Locker};
+use leasehold_resp::Frame;
+use leasehold_testing::{Fleet, RedisServer, eventually, soon};
+
+const DAY: Duration = Duration::from_secs(86_400);
+const MOMENT: Duration = Duration::from_millis(20);
+
+/// The generation, and how many are left.
+fn told(Gathering { generation, left, .. }: Gathering) -> (u64, u32) {
+    (generation, left)
+}
+
+async fn connect(server: &RedisServer) -> Locker {
+    soon("it connects", Locker::connect(&server.url())).await.unwrap()
+}
+
+fn pttl(server: &RedisServer, key: &str) -> i64 {
+    let Frame::Integer(pttl) = server.cli(&["PTTL", key]) else { panic!() };
+    pttl
+}
+
+#[tokio::test]
+async fn all_are_let_go_together_from_generation_to_generation() {
+    const ROUNDS: u64 = 5;
+    let server = RedisServer::start();
+    let mut parties = Vec::new();
+    for name in ["a", "b", "c"] {
+        let locker = connect(&server).await;
+        let mut party = locker.barrier("rounds", 4).unwrap().party(name).unwrap();
+        parties.push(tokio::spawn(async move {
+            for generation in 1..=ROUNDS {
+                let let_go = party.wait(DAY).await.unwrap();
+                assert_eq!(told(let_go), (generation, 0));
+            }
+            drop(locker);
+        }));
+    }
+    let locker = connect(&server).await;
+    let barrier = locker.barrier("rounds", 4).unwrap();
+    let mut last = barrier.party("last").unwrap();
+    for generation in 1..=ROUNDS {
+        soon("the others arrive", async {
+            while barrier.look().await.unwrap().left > 1 {
+                tokio::time::sleep(MOMENT).await;
+            }
+        })
+        .await;
+        assert_eq!(barrier.look().await.unwrap().generation, generation, "nobody is let go");
+        assert!(pttl(&server, "{rounds}:barrier") > 0, "what is kept ends");
+        assert!(last.arrive().await.unwrap().is_open());
+    }
+    for party in parties {
+        soon("it is let go", party).await.unwrap();
+    }
+    assert_eq!(server.cli(&["DBSIZE"]), Frame::Integer(1), "the parties are forgotten");
+    assert!(pttl(&server, "{rounds}:passed") > 0);
+}
+
+#[tokio::test]
+async fn a_wait_that_ends_early_goes_on_in_the_same_generation() {
+    let server = RedisServer::start();
+    let locker = connect(&server).await;
+    let barrier = locker.barrier("b", 2).unwrap();
+    let (mut one, mut other) = (barrier.party("one").unwrap(), barrier.party("other").unwrap());
+    let waited = soon("its limit", one.wait(MOMENT)).await.unwrap();
+    assert_eq!(told(waited), (1, 1));
+    assert!(other.arrive().await.unwrap().is_open());
+    assert_eq!(told(other.arrive().await.unwrap()), (2, 1));
+    let let_go = one.wait(DAY).await.unwrap();
+    assert_eq!(told(let_go), (1, 0), "it does not count in the next one");
+    assert_eq!(told(barrier.look().await.unwrap()), (2, 1));
+    // One that begins again is the same party.
+    let mut again = barrier.party("other").unwrap();
+    assert_eq!(told(again.arrive().await.unwrap()), (2, 1));
+    let waiting = tokio::spawn(async move { one.wait(DAY).await });
+    soon("both are let go", again.wait(DAY)).await.unwrap();
+    assert_eq!(soon("both are let go", waiting).await.unwrap().unwrap().generation, 2);
+}
+
+#[tokio::test]
+async fn a_shutdown_ends_a_wait() {
+    let server = RedisServer::start();
+    let locker = connect(&server).await;
+    let mut party = locker.barrier("b", 2).unwrap().party("a").unwrap();
+    let waiting = tokio::spawn(async move { party.wait(DAY).await });
+    let arrived = || server.cli_text(&["EXISTS", "{b}:barrier"]) == "1";
+    eventually("it arrives", arrived).await;
+    locker.shutdown(MOMENT).await;
+    assert!(soon("its end", waiting).await.unwrap().unwrap_err().is_shut_down());
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_refused() {
+    let fleet = Fleet::start(3);
+    let builder = Locker::builder().nodes(fleet.urls()).restart_guard(false);
+    let several = soon("it connects", builder.connect()).await.unwrap();
+    let error = several.barrier("a", 2).unwrap_err();
+    assert!(error.is_misuse() && error.to_string().contains("among 3 servers"), "{error}");
+    let server = RedisServer::start();
+    let locker = connect(&server).await;
+    for parties in [0, 10_001] {
+        let error = locker.barrier("a", parties).unwrap_err().to_string();
+        let words =
+            format!("barrier \"a\": a barrier has between 1 and 10000 parties, not {parties}");
+        assert_eq!(error, words);
+    }
+    let barrier = locker.barrier("a", 2).unwrap();
+    assert!(barrier.clone().kept_for(DAY * 367).unwrap_err().is_misuse());
+    assert!(barrier.party("").unwrap_err().is_misuse());
+    assert!(barrier.party([0; 257]).unwrap_err().is_misuse());
+    barrier.party([255; 256]).unwrap().arrive().await.unwrap();
+    let mut wrong = locker.barrier("a", 3).unwrap().party("b").unwrap();
+    let error = wrong.arrive().await.unwrap_err();
+    assert!(error.to_string().contains("of 2 parties and not 3"), "{error}");
+    barrier.party("b").unwrap().arrive().await.unwrap();
+    let error = wrong.wait(DAY).await.unwrap_err();
+    assert!(error.to_string().contains("of 2 parties and not 3"), "{error}");
+}
