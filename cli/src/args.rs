@@ -181,6 +181,35 @@ impl Run {
     }
 }
 
+/// A candidate is a run that waits for its office.
+impl From<Elect> for Run {
+    fn from(elect: Elect) -> Self {
+        Self {
+            priority: Some(elect.priority),
+            nonblock: false,
+            wait: elect.wait,
+            or: Vec::new(),
+            conflict_exit_code: elect.conflict_exit_code,
+            ttl: elect.ttl,
+            hold_at_least: None,
+            hold_at_most: None,
+            lock_delay: None,
+            shared: false,
+            permits: None,
+            steal: false,
+            adopt: None,
+            ticket: None,
+            ticket_for: Duration::ZERO,
+            label: elect.candidate,
+            quiet: elect.quiet,
+            close: false,
+            command: None,
+            name: elect.name,
+            words: elect.words,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;

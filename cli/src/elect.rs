@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use crate::args::Run;
 use crate::times::{TTL, duration};
 
 /// Runs a command while this host leads.
@@ -21,30 +20,30 @@ use crate::times::{TTL, duration};
 pub struct Elect {
     /// Name of the candidate, as others see it; without it the host name and process id
     #[arg(long = "as", value_name = "CANDIDATE")]
-    candidate: Option<String>,
+    pub candidate: Option<String>,
 
-    /// Who waits with a higher priority leads sooner: 0 to 255
+    /// Priority: of the candidates that wait, the one with the highest leads next, 0 to 255
     #[arg(short, long, value_name = "NUMBER", default_value_t = 0)]
-    priority: u8,
+    pub priority: u8,
 
     /// Fail if this host does not lead within this time: seconds, or with a unit: 500ms, 5m
     #[arg(short, long, value_name = "TIME", value_parser = duration)]
-    wait: Option<Duration>,
+    pub wait: Option<Duration>,
 
     /// Exit code if another host leads (-w)
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::exit::CONFLICT)]
-    conflict_exit_code: u8,
+    pub conflict_exit_code: u8,
 
     /// How long nobody leads if the leader's host fails; leasehold renews the lease before that
     #[arg(long, value_name = "TIME", default_value = TTL, value_parser = duration)]
-    ttl: Duration,
+    pub ttl: Duration,
 
     /// Print nothing while another host leads, nor if this one does not lead in time (-w)
     #[arg(short, long)]
-    quiet: bool,
+    pub quiet: bool,
 
     /// Name of the election
-    name: OsString,
+    pub name: OsString,
 
     /// The command and its arguments
     #[arg(
@@ -54,32 +53,4 @@ pub struct Elect {
         required = true
     )]
     pub words: Vec<OsString>,
-}
-
-impl From<Elect> for Run {
-    fn from(elect: Elect) -> Self {
-        Self {
-            priority: Some(elect.priority),
-            nonblock: false,
-            wait: elect.wait,
-            or: Vec::new(),
-            conflict_exit_code: elect.conflict_exit_code,
-            ttl: elect.ttl,
-            hold_at_least: None,
-            hold_at_most: None,
-            lock_delay: None,
-            shared: false,
-            permits: None,
-            steal: false,
-            adopt: None,
-            ticket: None,
-            ticket_for: Duration::ZERO,
-            label: elect.candidate,
-            quiet: elect.quiet,
-            close: false,
-            command: None,
-            name: elect.name,
-            words: elect.words,
-        }
-    }
 }

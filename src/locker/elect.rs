@@ -57,7 +57,7 @@ pub struct Campaigning {
 ///
 /// It is the [`Guard`] of the election's lock: [`Guard::run`] cancels work when the leader is deposed,
 /// [`Guard::lost`] resolves then, and [`Guard::remaining`] says for how long nobody else can lead.
-#[must_use = "who drops its leadership resigns"]
+#[must_use = "a leadership that is dropped is resigned"]
 #[derive(Debug)]
 pub struct Leadership {
     guard: Guard,

@@ -1,4 +1,4 @@
-//! An election as those see it who are no candidates.
+//! An election as processes see it that are no candidates.
 
 use std::time::Duration;
 

@@ -78,7 +78,7 @@ impl Race {
     /// The same, where nothing is left of who does not wait: `inspect.lua` counts by that.
     fn asked(&self, candidate: usize, how: &str) -> Result<Self, String> {
         let mut next = self.asked_once(candidate, how)?;
-        let fields = next.server.keyspace.run(&["HLEN", KEYS[2]].map(|word| word.into()));
+        let fields = next.server.keyspace.run(&["HLEN", KEYS[2]].map(Into::into));
         let waiting = next.line.len();
         match fields.as_integer().and_then(|fields| usize::try_from(fields).ok()) {
             Some(fields) if fields == 2 * waiting + 2 || fields == 2 * waiting => Ok(next),
@@ -127,7 +127,7 @@ impl World for Race {
         }
         if self.is_held {
             let mut freed = self.clone();
-            freed.server.keyspace.run(&["DEL", KEYS[0]].map(|word| word.into()));
+            freed.server.keyspace.run(&["DEL", KEYS[0]].map(Into::into));
             freed.is_held = false;
             all.push(freed);
         }
