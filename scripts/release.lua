@@ -3,10 +3,11 @@
 --
 -- KEYS    for each lock, one after the other: the lock; its fence counter; its queue. Or one of
 --         these keys alone, where the others are on another node: then the lock is handed to nobody
--- ARGV    1 the owner's value; 2 'leave' where the owner may be in the queue, else ''; 3 where the owner
---         took over from another, that one's value; last the stamp
+-- ARGV    1 the owner's value; 2 'leave' where the owner may be in the queue; 'free' where the lock is
+--         only to be freed, and not where somebody waits for it; else ''; 3 where the owner took over
+--         from another, that one's value; last the stamp
 -- Reply   the stamp when every lock was the owner's and is not any more; {stamp, 0} when one of them was
---         not
+--         not; {stamp, 1} to 'free', when the lock is the owner's and somebody waits: nothing was done
 -- Atomic  because a server runs a script whole: a lock cannot expire and be taken by another
 --         between the look at its owner and its deletion; and of those who wait nobody comes between.
 --
@@ -25,7 +26,7 @@
 
 local stamp, predecessor = ARGV[#ARGV], ARGV[4] and ARGV[3]
 -- Nearly every release: of one lock, for which nobody waits.
-if #KEYS == 3 and ARGV[2] == '' and redis.pcall('GET', KEYS[1]) == ARGV[1] then
+if #KEYS <= 3 and ARGV[2] ~= 'leave' and redis.pcall('GET', KEYS[1]) == ARGV[1] then
   redis.call('DEL', KEYS[1])
   return stamp
 end
@@ -124,6 +125,8 @@ for key = 1, #KEYS, 3 do
   local how = type(holder) == 'string' and (held_by(holder, ARGV[1]) or held_by(holder, predecessor))
   if not how then
     reply = {stamp, 0}
+  elseif how == 2 and ARGV[2] == 'free' then
+    reply = {stamp, 1}
   elseif how == 1 or not queue or not hand_on(lock, KEYS[key + 1], queue) then
     redis.call('DEL', lock)
   end

@@ -146,7 +146,10 @@ impl Pen {
     /// The same owner gives the lock back; returns the reply that says so.
     pub fn release(&self, out: &mut BytesMut, keys: &Keys) -> &'static [u8] {
         let (script, name) = (self.scripts.release.as_bytes(), keys.lock.as_bytes());
-        encode_command(out, &[b"EVALSHA", script, b"1", name, &self.owner, STAMP.as_bytes()]);
+        encode_command(
+            out,
+            &[b"EVALSHA", script, b"1", name, &self.owner, b"free", STAMP.as_bytes()],
+        );
         YES[1]
     }
 }

@@ -12,6 +12,8 @@ use crate::net::outcome::{Failure, Fault};
 use crate::net::refusal::{Code, ServerError};
 #[cfg(feature = "tls")]
 use crate::net::tls::TlsFault;
+#[cfg(test)]
+use crate::policy::mutants::Mutant;
 use crate::policy::{Failing, Units, VoteReply};
 use crate::server::fitness::{Refusal, Unfit};
 
@@ -30,7 +32,7 @@ pub(super) enum Answer {
         /// How many wait for the lock, this one included if it is counted.
         waiting: u64,
     },
-    /// No: the lock is free, and others wait for it.
+    /// No: others wait for the lock, which is free, or is the asking owner's to give back.
     Queued { waiting: u64 },
     /// The lock is free, and was only looked at.
     Free,
@@ -165,6 +167,20 @@ impl Answer {
             Frame::Integer(_stamp) => Some(Self::Granted(None)),
             Frame::Array(items) if items.get(1..)? == [Frame::Integer(0)] => Some(Self::NotOwned),
             _ => None,
+        }
+    }
+
+    /// The reply of `release.lua` to who only frees a lock.
+    pub(super) fn of_freed(reply: &Frame) -> Option<Self> {
+        match reply {
+            Frame::Array(items) if items.get(1..)? == [Frame::Integer(1)] => {
+                #[cfg(test)]
+                if Mutant::AwaitedIsTakenForFreed.is_on() {
+                    return Some(Self::Granted(None));
+                }
+                Some(Self::Queued { waiting: 1 })
+            }
+            reply => Self::of_owned(reply),
         }
     }
 
@@ -461,6 +477,11 @@ mod tests {
         assert!(matches!(Answer::of_owned(&yes), Some(Answer::Granted(None))));
         let no = reply(&[Frame::Integer(0)]);
         assert!(matches!(Answer::of_owned(&no), Some(Answer::NotOwned)));
+        assert!(matches!(Answer::of_freed(&yes), Some(Answer::Granted(None))));
+        assert!(matches!(Answer::of_freed(&no), Some(Answer::NotOwned)));
+        let awaited = reply(&[Frame::Integer(1)]);
+        assert!(matches!(Answer::of_freed(&awaited), Some(Answer::Queued { .. })));
+        assert!(Answer::of_owned(&awaited).is_none());
         assert!(matches!(Answer::of_extend(&yes), Some(Answer::Granted(None))));
         assert!(matches!(Answer::of_extend(&no), Some(Answer::NotOwned)));
         assert!(matches!(

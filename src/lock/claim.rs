@@ -194,7 +194,7 @@ impl Claim {
 
     /// Gives the locks back, and waits for what the servers say to it.
     pub(super) async fn release(&self) -> Round {
-        if let Some(round) = direct::release(&self.hold).await {
+        if let Some(round) = direct::free(&self.hold).await {
             return round;
         }
         let parting = Parting::of(&self.hold);

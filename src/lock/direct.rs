@@ -1,5 +1,5 @@
-//! What goes without a script where one server decides alone and nobody else wants the lock: taking a
-//! fenced lock, and giving one back. Either is decided by a plain reply, or is left to the script,
+//! What costs less where one server decides alone and nobody else wants the lock: taking a fenced lock
+//! without a script, and giving one back. Either is decided by a plain reply, or is left to the script,
 //! which is sent behind it on the same connection.
 //!
 //! # Taking
@@ -31,7 +31,10 @@
 //! # Giving back
 //!
 //! `DELIFEQ` and `DELEX .. IFEQ` compare the whole value. Where it is another, or gone, the script says
-//! what is true. Their reply has room for no stamp, and counts once a seal behind it has come.
+//! what is true. Their reply has room for no stamp, and counts once a seal behind it has come. A server
+//! without them is sent `release.lua` with the lock's key alone, which costs a server less, and leaves a
+//! lock that somebody waits for as it is: then the whole release goes behind it. Neither is tried by an
+//! owner that came through the queue or a hand-over, because others may still wait.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -42,9 +45,12 @@ use leasehold_resp::{Frame, command_len};
 
 use super::acquire_mode::Taking;
 use super::answer::{Answer, Reason};
+use super::fanout::ask_all;
 use super::hold::Hold;
 use super::limit::Limit;
+use super::question::{Apart, Question};
 use super::round::{Answered, Round};
+use super::scripts;
 use crate::clock;
 use crate::net::connection::Connection;
 use crate::net::dialect::{DeleteIfEqual, Shortcut};
@@ -55,6 +61,7 @@ use crate::net::reply::Replies;
 #[cfg(test)]
 use crate::policy::mutants::Mutant;
 use crate::policy::{Attempt, Moment};
+use crate::server::command::Command;
 
 /// What was sent, and when it was asked for: before its first byte.
 struct Sent<const N: usize> {
@@ -224,22 +231,30 @@ fn read(
     None
 }
 
-/// Gives the one lock back, if the server can compare and delete; none where the script is to be asked.
+/// Frees the one lock where its owner knows of nobody who waits for it; none where the whole script is
+/// to be asked.
 ///
 /// # Cancel safety
 ///
 /// When the future is dropped, the lock may have been given back.
-pub(super) async fn release(hold: &Hold) -> Option<Round> {
+pub(super) async fn free(hold: &Hold) -> Option<Round> {
+    let may_be_awaited = hold.predecessor().is_some() || hold.is_queued();
+    let is_plain = hold.rest().is_none() && !hold.row().frees_shares;
+    if !decides_alone(hold) || !is_plain || may_be_awaited {
+        return None;
+    }
     let mut sent = None;
     let outcome = poll_fn(|context| match &mut sent {
         None => {
-            sent = send_release(hold, context.waker());
+            sent = send_free(hold, context.waker());
             if sent.is_some() { Poll::Pending } else { Poll::Ready(None) }
         }
         Some(Sent { replies, .. }) => Pin::new(replies).poll(context).map(Some),
     })
     .await;
-    let ([outcome], Sent { asked_at, replies }) = (outcome?, sent?);
+    let (Some([outcome]), Some(Sent { asked_at, replies })) = (outcome, sent) else {
+        return free_by_script(hold).await;
+    };
     let reply = match outcome {
         Ok(reply) => reply,
         Err(failure) => return Some(unanswered(failure, asked_at)),
@@ -254,10 +269,16 @@ pub(super) async fn release(hold: &Hold) -> Option<Round> {
     })
 }
 
-fn send_release(hold: &Hold, waker: &Waker) -> Option<Sent<1>> {
-    if !decides_alone(hold) || hold.predecessor().is_some() || hold.rest().is_some() {
-        return None;
-    }
+/// It is owed to nobody: where no answer comes, the whole release goes behind it.
+async fn free_by_script(hold: &Hold) -> Option<Round> {
+    let words: [&[u8]; 4] = [b"1", hold.name(), hold.owner.value(), b"free"];
+    let commands = [Command::Script(scripts::release(), &words)];
+    let question = Question::own(&commands, Answer::of_freed, Apart::Release);
+    let round = ask_all(hold, &question, Round::new(hold)).await;
+    (!round.is_awaited()).then_some(round)
+}
+
+fn send_free(hold: &Hold, waker: &Waker) -> Option<Sent<1>> {
     let participant = &hold.participants[0];
     let connection = {
         let mut binding = participant.binding();

@@ -52,6 +52,7 @@ pub(crate) enum Mutant {
     CountsFromThePush,
     QueueIsNotLeft,
     PushNamesNobody,
+    AwaitedIsTakenForFreed,
     // What `mastership` has to withstand: it is searched beside the simulation.
     OlderOneReturns,
     OneSentinelIsEnough,

@@ -14,7 +14,7 @@ use crate::policy::mutants::{self, Mutant};
 const FALSE_GRANT: &[&str] = &["granted by nobody", "two holders", "deadline"];
 
 /// Each bug, and which checks are about it: another check alone does not count.
-const KNOWN: [(Mutant, &[&str]); 42] = [
+const KNOWN: [(Mutant, &[&str]); 43] = [
     (Mutant::ValidityFromTheReply, &["deadline"]),
     (Mutant::NoDrift, &["deadline"]),
     (Mutant::OwnerReused, &["owner reused"]),
@@ -57,6 +57,7 @@ const KNOWN: [(Mutant, &[&str]); 42] = [
     (Mutant::CountsFromThePush, &["deadline", "two holders"]),
     (Mutant::QueueIsNotLeft, &["left late"]),
     (Mutant::PushNamesNobody, FALSE_GRANT),
+    (Mutant::AwaitedIsTakenForFreed, &["never given back"]),
 ];
 
 /// Which checks notice a bug in the first seed in which one does that is about it, and the number of

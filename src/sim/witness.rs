@@ -355,9 +355,12 @@ pub(crate) fn run(
                 }
             }
             What::Release => {
-                for owner in deed.argv.iter().filter(|word| !matches!(&word[..], b"" | b"leave")) {
+                let is_owner = |word: &&Bytes| !matches!(&word[..], b"" | b"leave" | b"free");
+                for owner in deed.argv.iter().filter(is_owner) {
                     history.questions.note_release(of(owner), stamp.at);
-                    if !matches!(reply, Frame::Error(_)) {
+                    // What somebody waits for is not freed by who only frees it.
+                    let is_left = after[index].as_ref().map(unmarked).as_ref() == Some(owner);
+                    if !matches!(reply, Frame::Error(_)) && !is_left {
                         history.questions.note_freed(of(owner), number);
                     }
                 }
