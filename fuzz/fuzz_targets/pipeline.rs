@@ -279,7 +279,7 @@ impl Model {
         let mut command = BytesMut::new();
         encode_command(&mut command, &spelled);
         let (command, expected) = (command.freeze(), Expected::Stamp);
-        Owed { command, expected, slot: 0, again: Redelivery::new(self.now(), false) }
+        Owed { command, script: None, expected, slot: 0, again: Redelivery::new(self.now(), false) }
     }
 
     fn owe(&mut self, number: usize, payload: u8) {

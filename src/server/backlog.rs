@@ -22,12 +22,12 @@ use crate::policy::Moment;
 #[cfg(test)]
 use crate::policy::mutants::Mutant;
 
-mod apart;
+mod words;
 
-use apart::by_key;
+use words::{by_key, whole};
 
 /// Maximum releases in a backlog: as many as two full connections leave unanswered when they end. Each
-/// takes some 1.5 kB, most of it the script. One that is dropped costs its lock's TTL.
+/// takes some 400 bytes. One that is dropped costs its lock's TTL.
 pub(super) const RELEASES_MAX: usize = 8192;
 
 /// One lane of one server.
@@ -121,7 +121,7 @@ impl Backlog {
         }
         let again = release.owed.again;
         let repeated = release.owed.again.was_sent(now);
-        let sent = connection.map(|it| it.send_owed_behind(ahead, release.owed.clone()));
+        let sent = connection.map(|it| it.send_owed_behind(ahead, whole(&release.owed)));
         match (sent, repeated) {
             (Some(Ok(())), None) => {}
             (Some(Ok(())), Some((due_at, again))) => {
@@ -200,9 +200,15 @@ impl Refusals for Listener {
         if matches!(error.code(), Code::Permission | Code::Unsupported | Code::WrongType) {
             return;
         }
-        let due_at = owed.again.after_refusal(clock::now(), clock::random_bits());
+        let now = clock::now();
+        let due_at = match error.code() {
+            // Nothing stands in the way of the script itself.
+            Code::NoScript if owed.script.is_some() => now,
+            _ => owed.again.after_refusal(now, clock::random_bits()),
+        };
         let (all, refused) = match error.code() {
             Code::Apart => (by_key(&owed), None),
+            Code::NoScript => (vec![owed], None),
             _ => (vec![owed], Some(error)),
         };
         let mut waiting = self.backlog.lock();

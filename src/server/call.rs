@@ -103,7 +103,8 @@ impl<'a> Call<'a> {
     /// Leaves behind that the server is owed the command: see [`Reply::leave_owed`]. Whether it is
     /// seen through now; else it has to be sent anew.
     pub(crate) fn leave_owed(self, slot: u16, again: Redelivery) -> bool {
-        self.reply.leave_owed(self.command.owed(slot, again)).is_ok()
+        let owed = self.command.owed(Some(self.connection()), slot, again);
+        self.reply.leave_owed(owed).is_ok()
     }
 
     /// Sends the script itself in the place of its digest, once.

@@ -30,6 +30,12 @@ pub(crate) enum Command<'a> {
     Whole(&'a Script, &'a [&'a [u8]]),
 }
 
+pub(super) fn encoded(words: &[&[u8]]) -> Bytes {
+    let mut encoded = BytesMut::with_capacity(command_len(words));
+    encode_command(&mut encoded, words);
+    encoded.freeze()
+}
+
 /// The words of a command.
 #[expect(clippy::large_enum_variant, reason = "it stays where it is made, for a moment")]
 pub(super) enum Spelled<'a> {
@@ -129,12 +135,20 @@ impl<'a> Command<'a> {
         }
     }
 
-    /// The command as it is owed, with the script itself: there will be nobody to answer a NOSCRIPT.
-    pub(crate) fn owed(self, slot: u16, again: Redelivery) -> Owed {
-        let spelled = self.spell_whole();
-        let mut encoded = BytesMut::with_capacity(command_len(spelled.words()));
-        encode_command(&mut encoded, spelled.words());
-        let (command, expected) = (encoded.freeze(), self.expected());
-        Owed { command, expected, slot, again }
+    /// The command as it is owed: a script by its digest on `connection`, and with the script itself
+    /// where there is none.
+    pub(crate) fn owed(
+        self,
+        connection: Option<&Connection>,
+        slot: u16,
+        again: Redelivery,
+    ) -> Owed {
+        let digest = connection.and_then(|connection| self.digest(connection));
+        let script = match self {
+            Self::Script(script, _) => digest.map(|_| script.shared_text()),
+            _ => None,
+        };
+        let command = encoded(self.spell(digest).words());
+        Owed { command, script, expected: self.expected(), slot, again }
     }
 }

@@ -227,7 +227,7 @@ impl Node {
         command: Command<'_>,
         again: Redelivery,
     ) {
-        let owed = command.owed(slot, again);
+        let owed = command.owed(began_on, slot, again);
         let unsent = match began_on {
             Some(connection) => connection.send_owed(owed).err(),
             None => Some(owed),

@@ -1,5 +1,7 @@
 //! A Lua script as a server knows it: by the digest of its text.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::sha1;
@@ -8,7 +10,7 @@ use crate::net::connection::Connection;
 /// See the module's documentation.
 pub(crate) struct Script {
     known_by: KnownBy,
-    text: String,
+    text: Arc<str>,
 }
 
 enum KnownBy {
@@ -22,17 +24,21 @@ enum KnownBy {
 impl Script {
     /// The script in `source`, less its comment lines: servers are spared them, people are not.
     pub(crate) fn new(number: usize, source: &str) -> Self {
-        Self { known_by: KnownBy::Number(number), text: bare(source) }
+        Self { known_by: KnownBy::Number(number), text: bare(source).into() }
     }
 
     /// One of no catalog, which is loaded when it is first called.
     pub(crate) fn on_demand(source: &str) -> Self {
         let text = bare(source);
-        Self { known_by: KnownBy::Digest(sha1::digest(text.as_bytes()).into()), text }
+        Self { known_by: KnownBy::Digest(sha1::digest(text.as_bytes()).into()), text: text.into() }
     }
 
     pub(crate) fn text(&self) -> &str {
         &self.text
+    }
+
+    pub(super) fn shared_text(&self) -> Arc<str> {
+        Arc::clone(&self.text)
     }
 
     /// What it is called on this connection, if it can be called by that.

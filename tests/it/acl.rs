@@ -363,9 +363,10 @@ async fn complaints(right: &str) -> Vec<String> {
         }
         "+eval" => {
             let locker = connect(&url, whole).await.unwrap();
-            drop(take(&locker, name).await);
-            let warned = warned(&locker).await;
+            let guard = take(&locker, name).await;
             server.cli(&["SCRIPT", "FLUSH"]);
+            drop(guard);
+            let warned = warned(&locker).await;
             vec![warned, told(soon("its end", locker.lock("b").into_future()).await)]
         }
         "+echo" => vec![told(connect(&url, whole).await)],

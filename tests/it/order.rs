@@ -48,7 +48,7 @@ async fn a_lease_stays_on_the_connection_that_it_began_on() {
         guard.release().await.unwrap();
     }
     drop(dropped);
-    server.until_received(&["EVAL"], 4).await;
+    server.until_released(9).await;
 
     let mut connections: HashMap<String, HashSet<usize>> = HashMap::new();
     let mut counts: HashMap<usize, usize> = HashMap::new();
@@ -203,7 +203,7 @@ async fn an_acquire_without_an_answer_is_released_behind_it_on_its_connection() 
         let once = locker.lock("a").retry(Retry::default().attempts(1));
         let error = soon("it is told", once.into_future()).await.unwrap_err();
         assert!(error.is_unknown(), "{error}");
-        server.until_received(&["EVAL"], 1).await;
+        server.until_released(1).await;
     };
     tokio::select! {
         () = noise => {}
@@ -214,7 +214,7 @@ async fn an_acquire_without_an_answer_is_released_behind_it_on_its_connection() 
         commands.iter().filter(|command| lock_of(command).as_deref() == Some("a")).collect();
     assert!(about.iter().all(|command| command.connection == about[0].connection));
     // It was asked twice: the second answer would have told what became of the first question.
-    assert!(is_acquire(about[0]) && is_acquire(about[1]) && about[2].is(&["EVAL"]));
+    assert!(is_acquire(about[0]) && is_acquire(about[1]) && about[2].is_release());
     assert!(about.iter().all(|command| owner_of(command) == owner_of(about[0])));
     let token = |command: &Command| command.word(8).parse::<u64>().unwrap();
     assert!(token(about[1]) > token(about[0]));
@@ -225,8 +225,7 @@ async fn an_acquire_without_an_answer_is_released_behind_it_on_its_connection() 
 async fn a_release_is_sent_again_only_if_its_connection_ended_before_the_answer() {
     let mut refused = false;
     let server = ScriptedServer::start(move |command| {
-        let is_release = command.is(&["EVAL"]);
-        if is_release && !refused {
+        if command.is_release() && !refused {
             refused = true;
             return Action::Close;
         }
@@ -236,8 +235,11 @@ async fn a_release_is_sent_again_only_if_its_connection_ended_before_the_answer(
     drop(locker.lock("a").await.unwrap());
     soon("a second connection", server.until_accepted(2)).await;
     locker.lock("b").await.unwrap().release().await.unwrap();
-    let releases: Vec<Command> =
-        server.commands().into_iter().filter(|command| command.is(&["EVAL"])).collect();
+    let releases: Vec<Command> = server
+        .commands()
+        .into_iter()
+        .filter(|command| command.is_release() && lock_of(command).as_deref() == Some("a"))
+        .collect();
     let where_to: Vec<usize> = releases.iter().map(|command| command.connection).collect();
     assert_eq!(where_to, [0, 1]);
     assert_eq!(owner_of(&releases[0]), owner_of(&releases[1]));
@@ -253,7 +255,7 @@ async fn a_token_below_the_proposal_is_no_grant() {
     let locker = Locker::connect(&server.url()).await.unwrap();
     let error = locker.try_lock("a").await.unwrap_err();
     assert!(error.is_no_quorum(), "{error}");
-    server.until_received(&["EVAL"], 1).await;
+    server.until_released(1).await;
 }
 
 /// What is owed goes out before anybody else's command, on the lane that it belongs to.
@@ -273,10 +275,10 @@ async fn a_new_connection_pays_its_lanes_debts_first() {
     let waiting = tokio::spawn(locker.lock("next").into_future());
     proxy.accept().await;
     soon("the next", waiting).await.unwrap().unwrap().release().await.unwrap();
-    let commands = server.until_received(&["EVAL"], 6).await;
+    let commands = server.until_released(6).await;
     for connection in 3..6 {
         let about = commands.iter().filter(|command| command.connection == connection);
         let about: Vec<&Command> = about.filter(|command| lock_of(command).is_some()).collect();
-        assert!(about[0].is(&["EVAL"]) && about[1].is(&["EVAL"]), "two leases were on each lane");
+        assert!(about[0].is_release() && about[1].is_release(), "two leases were on each lane");
     }
 }

@@ -50,6 +50,11 @@ impl Command {
         self.has_one_of(&["take", "turn", "look", "enter", "beat"])
     }
 
+    /// Whether it is a script's release of locks.
+    pub fn is_release(&self) -> bool {
+        (self.is(&["EVALSHA"]) || self.is(&["EVAL"])) && self.has_one_of(&["", "leave", "free"])
+    }
+
     pub fn has_one_of(&self, words: &[&str]) -> bool {
         words.iter().any(|word| self.words.iter().any(|it| it == word))
     }
@@ -237,6 +242,12 @@ impl ScriptedServer {
     pub async fn until_received(&self, words: &[&str], count: usize) -> Vec<Command> {
         self.until(|commands| commands.iter().filter(|command| command.is(words)).count() >= count)
             .await
+    }
+
+    /// Waits until scripts' releases were received `count` times.
+    pub async fn until_released(&self, count: usize) -> Vec<Command> {
+        let is_release = |command: &&Command| command.is_release();
+        self.until(|commands| commands.iter().filter(is_release).count() >= count).await
     }
 
     /// Waits until `count` connections were accepted.

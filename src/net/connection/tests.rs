@@ -70,6 +70,7 @@ fn word(text: &[u8]) -> Frame {
 fn owed(words: &[&[u8]]) -> Owed {
     Owed {
         command: encoded(words),
+        script: None,
         expected: Expected::Anything,
         slot: 0,
         again: Redelivery::new(clock::now().after(PATIENT.command_timeout), false),

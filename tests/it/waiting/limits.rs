@@ -115,9 +115,10 @@ async fn silent_servers_keep_nobody_past_the_limit_and_what_was_asked_is_given_b
         assert_eq!(error.report().servers().len(), count);
         assert!(error.to_string().contains("did not reply within"), "{error}");
         for server in &servers {
-            let commands = soon("the release", server.until_received(&["EVAL"], 1)).await;
-            let place = |name| commands.iter().position(|it| it.is(&[name])).unwrap();
-            let (acquire, release) = (&commands[place("EVALSHA")], &commands[place("EVAL")]);
+            let commands = soon("the release", server.until_released(1)).await;
+            let place = |is_it: fn(&Command) -> bool| commands.iter().position(is_it).unwrap();
+            let (acquire, release) =
+                (&commands[place(Command::is_acquire)], &commands[place(Command::is_release)]);
             assert_eq!(acquire.connection, release.connection);
             assert!(acquire.index < release.index, "it cannot be overtaken");
         }
