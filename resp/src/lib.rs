@@ -43,7 +43,9 @@ mod scalar;
 
 pub use decimal::Decimal;
 pub use decoder::Decoder;
-pub use encode::{command_len, encode_command, encode_frame, store_command};
+pub use encode::{
+    command_len, encode_command, encode_frame, parts_len, store_command, store_parts,
+};
 pub use error::DecodeError;
 pub use frame::Frame;
 pub use limits::Limits;

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker, ready};
 
 use leasehold_resp::command_len;
 
-use super::command::{Command, Spelled};
+use super::command::Command;
 use super::encoded::EncodedCommand;
 use crate::box_future::BoxFuture;
 use crate::clock;
@@ -109,9 +109,9 @@ impl<'a> Call<'a> {
 
     /// Sends the script itself in the place of its digest, once.
     fn send_script(&mut self) -> Result<(), Failure> {
-        let spelled = self.command.spell_whole();
+        let words = self.command.spell_whole().words();
         let expected = self.command.expected();
-        self.reply = self.connection().send_unbounded(spelled.words(), expected, clock::now())?;
+        self.reply = self.connection().send_unbounded(&words, expected, clock::now())?;
         self.script_sent = true;
         Ok(())
     }
@@ -154,8 +154,8 @@ pub(crate) async fn begin_all<'a>(
 ) -> Result<Vec<Call<'a>>, Failure> {
     let mut spelled = Vec::with_capacity(commands.len());
     for command in commands {
-        let words = command.spell(command.digest(connection));
-        let length = command_len(words.words());
+        let words = command.spell(command.digest(connection)).words();
+        let length = command_len(&words);
         Connection::check_size(length)?;
         spelled.push((words, command.expected(), length));
     }
@@ -192,9 +192,9 @@ pub(crate) async fn begin_behind<'a>(
 ) -> Result<(Reply, Call<'a>), Failure> {
     let command = command.whole();
     let both = [ahead, command].map(|command| {
-        let spelled = command.spell_whole();
-        let length = command_len(spelled.words());
-        (spelled, command.expected(), length)
+        let words = command.spell_whole().words();
+        let length = command_len(&words);
+        (words, command.expected(), length)
     });
     // Far less than what may be in flight together.
     let (asked_at, replies) = send_portion(connection, &both).await?;
@@ -207,14 +207,13 @@ pub(crate) async fn begin_behind<'a>(
 /// Sends as many of these, each with its length, as may be in flight together.
 async fn send_portion(
     connection: &Arc<Connection>,
-    spelled: &[(Spelled<'_>, Expected, usize)],
+    spelled: &[(Vec<&[u8]>, Expected, usize)],
 ) -> Result<(Moment, Vec<Reply>), Failure> {
     let (permit, count) = connection.admit_all(spelled.iter().map(|(.., length)| *length)).await?;
     // As for a single one: before the first byte is sent.
     let asked_at = clock::now();
     let commands = spelled[..count].iter();
-    let commands =
-        commands.map(|(spelled, expected, length)| (spelled.words(), *expected, *length));
+    let commands = commands.map(|(words, expected, length)| (&words[..], *expected, *length));
     Ok((asked_at, connection.send_all(permit, commands, asked_at)?))
 }
 
@@ -236,7 +235,7 @@ pub(crate) fn send_whole(
     connection: &Arc<Connection>,
     command: Command<'_>,
 ) -> Result<Reply, Failure> {
-    connection.send_unbounded(command.spell_whole().words(), command.expected(), clock::now())
+    connection.send_unbounded(&command.spell_whole().words(), command.expected(), clock::now())
 }
 
 fn lacks_script(outcome: &Outcome) -> bool {

@@ -1,7 +1,7 @@
 //! What can be sent to a server: a plain command, or a script and what it is called with.
 
-use bytes::{Bytes, BytesMut};
-use leasehold_resp::{command_len, encode_command};
+use bytes::Bytes;
+use leasehold_resp::{parts_len, store_parts};
 
 use super::script::Script;
 use crate::net::connection::Connection;
@@ -9,13 +9,6 @@ use crate::net::owed::Owed;
 use crate::net::proof::{Expected, STAMP_ROOM};
 use crate::net::refusal::ServerError;
 use crate::policy::Redelivery;
-
-/// More than any script takes that is called for one lease: up to here nothing is allocated.
-pub(super) const PARAMETERS_MAX: usize = 11;
-/// What stands before a script's parameters: verb and script.
-const PREFIX: usize = 2;
-/// What stands behind them: the room for its stamp.
-const SUFFIX: usize = 1;
 
 /// A command that can be sent: plain, or a script with the number of its keys, its keys, and its
 /// arguments. The stamp, a script's last argument, is added when it is sent.
@@ -30,41 +23,32 @@ pub(crate) enum Command<'a> {
     Whole(&'a Script, &'a [&'a [u8]]),
 }
 
-pub(super) fn encoded(words: &[&[u8]]) -> Bytes {
-    let mut encoded = BytesMut::with_capacity(command_len(words));
-    encode_command(&mut encoded, words);
-    encoded.freeze()
-}
-
-/// The words of a command.
-#[expect(clippy::large_enum_variant, reason = "it stays where it is made, for a moment")]
-pub(super) enum Spelled<'a> {
-    Given(&'a [&'a [u8]]),
-    Few { words: [&'a [u8]; PREFIX + PARAMETERS_MAX + SUFFIX], len: usize },
-    Many(Vec<&'a [u8]>),
+/// The words of a command, in parts.
+pub(super) struct Spelled<'a> {
+    /// What calls a script: the verb, and which.
+    call: Option<[&'a [u8]; 2]>,
+    /// What it is called with; all words of another command.
+    parameters: &'a [&'a [u8]],
 }
 
 impl<'a> Spelled<'a> {
-    fn new(verb: &'a [u8], which: &'a [u8], parameters: &[&'a [u8]]) -> Self {
-        let prefix: [&[u8]; PREFIX] = [verb, which];
-        let suffix: [&[u8]; SUFFIX] = [STAMP_ROOM];
-        if parameters.len() > PARAMETERS_MAX {
-            return Self::Many([&prefix, parameters, &suffix].concat());
+    pub(super) fn parts(&self) -> [&[&'a [u8]]; 3] {
+        match &self.call {
+            Some(call) => [call, self.parameters, &[STAMP_ROOM]],
+            None => [&[], self.parameters, &[]],
         }
-        let end = PREFIX + parameters.len();
-        let mut words: [&[u8]; PREFIX + PARAMETERS_MAX + SUFFIX] =
-            [STAMP_ROOM; PREFIX + PARAMETERS_MAX + SUFFIX];
-        words[..PREFIX].copy_from_slice(&prefix);
-        words[PREFIX..end].copy_from_slice(parameters);
-        Self::Few { words, len: end + SUFFIX }
     }
 
-    pub(super) fn words(&self) -> &[&'a [u8]] {
-        match self {
-            Self::Given(words) => words,
-            Self::Few { words, len } => &words[..*len],
-            Self::Many(words) => words,
-        }
+    pub(super) fn words(&self) -> Vec<&'a [u8]> {
+        self.parts().concat()
+    }
+
+    pub(super) fn encoded(&self) -> Bytes {
+        let parts = self.parts();
+        let mut encoded = vec![0; parts_len(&parts)];
+        let stored = store_parts(&mut encoded, &parts);
+        debug_assert_eq!(stored, Some(encoded.len()));
+        encoded.into()
     }
 }
 
@@ -96,7 +80,7 @@ impl<'a> Command<'a> {
     {
         match (self, digest) {
             (Self::Script(_, parameters), Some(digest)) => {
-                Spelled::new(b"EVALSHA", digest, parameters)
+                Spelled { call: Some([b"EVALSHA", digest]), parameters }
             }
             _ => self.spell_whole(),
         }
@@ -105,9 +89,11 @@ impl<'a> Command<'a> {
     /// The command's words, which no server can fail to know.
     pub(super) fn spell_whole(self) -> Spelled<'a> {
         match self {
-            Self::Plain(words) | Self::Unstamped(words, _) => Spelled::Given(words),
+            Self::Plain(parameters) | Self::Unstamped(parameters, _) => {
+                Spelled { call: None, parameters }
+            }
             Self::Script(script, parameters) | Self::Whole(script, parameters) => {
-                Spelled::new(b"EVAL", script.text().as_bytes(), parameters)
+                Spelled { call: Some([b"EVAL", script.text().as_bytes()]), parameters }
             }
         }
     }
@@ -148,7 +134,7 @@ impl<'a> Command<'a> {
             Self::Script(script, _) => digest.map(|_| script.shared_text()),
             _ => None,
         };
-        let command = encoded(self.spell(digest).words());
+        let command = self.spell(digest).encoded();
         Owed { command, script, expected: self.expected(), slot, again }
     }
 }

@@ -1,7 +1,7 @@
 //! A command as it goes out on connections: encoded once, for as many as call its script the same.
 
 use bytes::Bytes;
-use leasehold_resp::{command_len, store_command};
+use leasehold_resp::{parts_len, store_parts};
 
 use super::command::Command;
 use crate::net::connection::Connection;
@@ -52,11 +52,11 @@ impl<'a> EncodedCommand<'a> {
 
     fn encode(&mut self, digest: Option<&Bytes>) {
         let spelled = self.command.spell(digest);
-        let words = spelled.words();
-        self.len = store_command(&mut self.short, words).unwrap_or_else(|| {
-            let len = command_len(words);
+        let parts = spelled.parts();
+        self.len = store_parts(&mut self.short, &parts).unwrap_or_else(|| {
+            let len = parts_len(&parts);
             self.long.resize(len, 0);
-            store_command(&mut self.long, words);
+            store_parts(&mut self.long, &parts);
             len
         });
     }

@@ -1,10 +1,9 @@
 //! A release in other words: of each of its keys by itself, or with its script.
 
 use bytes::{Bytes, BytesMut};
-use leasehold_resp::{Decoder, Frame, Limits};
+use leasehold_resp::{Decoder, Frame, Limits, encode_command};
 
 use crate::net::owed::Owed;
-use crate::server::command::encoded;
 
 /// What is owed of several keys that are on two nodes, of each key by itself: a script that does the
 /// same to each of its keys. What is owed of one key is on one node, and comes back as it is.
@@ -30,6 +29,12 @@ pub(super) fn whole(owed: &Owed) -> Owed {
     let arguments = words.iter().skip(2).map(|word| &**word);
     let words: Vec<&[u8]> = [b"EVAL", script.as_bytes()].into_iter().chain(arguments).collect();
     Owed { command: encoded(&words), script: None, ..owed.clone() }
+}
+
+fn encoded(words: &[&[u8]]) -> Bytes {
+    let mut encoded = BytesMut::new();
+    encode_command(&mut encoded, words);
+    encoded.freeze()
 }
 
 fn words_of(owed: &Owed) -> Vec<Bytes> {

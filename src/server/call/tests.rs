@@ -14,7 +14,6 @@ use crate::net::limits::OF_LOCKS;
 use crate::net::outcome::Fault;
 use crate::net::pushes::Listeners;
 use crate::net::transport::Address;
-use crate::server::command::PARAMETERS_MAX;
 use crate::server::script::Script;
 use crate::support::{Action, RedisServer, ScriptedServer, scripted::greeting, soon};
 
@@ -112,7 +111,7 @@ async fn scripts_of_a_batch_that_the_server_has_forgotten_are_sent_whole() {
 async fn a_script_takes_any_number_of_parameters() {
     let server = RedisServer::start();
     let connection = open(server.address(), PATIENT).await;
-    for count in [0, 1, PARAMETERS_MAX - 1, PARAMETERS_MAX, PARAMETERS_MAX + 1, 200] {
+    for count in [0, 1, 10, 11, 12, 200] {
         let texts = numbers(count);
         let mut parameters: Vec<&[u8]> = vec![b"1", b"k"];
         parameters.extend(texts.iter().map(String::as_bytes));
