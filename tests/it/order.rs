@@ -245,6 +245,28 @@ async fn a_release_is_sent_again_only_if_its_connection_ended_before_the_answer(
     assert_eq!(owner_of(&releases[0]), owner_of(&releases[1]));
 }
 
+/// The script of a dropped guard's release is sent only where the server has lost it.
+#[tokio::test]
+async fn a_dropped_guards_release_calls_its_script_by_the_digest() {
+    let mut is_lost = true;
+    let server = ScriptedServer::start(move |command| {
+        if command.is_release() && std::mem::take(&mut is_lost) {
+            return Action::error("NOSCRIPT No matching script. Please use EVAL.");
+        }
+        yes(command)
+    });
+    let locker = Locker::connect(&server.url()).await.unwrap();
+    drop(locker.lock("a").await.unwrap());
+    server.until_released(2).await;
+    drop(locker.lock("b").await.unwrap());
+    let commands = server.until_released(3).await;
+    let releases: Vec<&Command> = commands.iter().filter(|command| command.is_release()).collect();
+    let names: Vec<String> = releases.iter().map(|command| command.name()).collect();
+    assert_eq!(names, ["EVALSHA", "EVAL", "EVALSHA"]);
+    assert_eq!(owner_of(releases[0]), owner_of(releases[1]));
+    assert_eq!(releases[0].connection, releases[1].connection);
+}
+
 /// A token that cannot be the answer to what was proposed makes no guard.
 #[tokio::test]
 async fn a_token_below_the_proposal_is_no_grant() {
