@@ -30,8 +30,11 @@ impl Verdict {
         let mut history = std::mem::take(&mut *stage.recorder.history());
         let told: Vec<Lease> = leases.iter().map(|(lease, _)| lease.clone()).collect();
         history.leases.clone_from(&told);
+        // Whoever waited asked long before its lease began.
+        let waited = plan.waiters.is_some();
+        let since = |lease: &Lease| if waited { lease.granted } else { lease.begun };
         let within: Vec<Lease> =
-            leases.iter().map(|(lease, ttl)| within_ttl(lease, *ttl)).collect();
+            leases.iter().map(|(lease, ttl)| within_ttl(lease, since(lease), *ttl)).collect();
         let fenced: Vec<Lease> = told.iter().filter(|lease| lease.token != 0).cloned().collect();
         let mut crowds = [crowded(&within, plan.permits), crowded(&told, plan.permits)];
         for found in &mut crowds {
@@ -95,8 +98,8 @@ impl Verdict {
 }
 
 /// A lease ends with its TTL at the latest, whatever its holder is told.
-fn within_ttl(lease: &Lease, ttl: Duration) -> Lease {
-    Lease { until: lease.until.min(lease.begun + ttl), ..lease.clone() }
+fn within_ttl(lease: &Lease, since: At, ttl: Duration) -> Lease {
+    Lease { until: lease.until.min(since + ttl), ..lease.clone() }
 }
 
 /// Whether keys were lost while somebody was granted the lock.
@@ -176,11 +179,9 @@ mod tests {
 
     #[test]
     fn what_a_holder_is_told_counts_no_longer_than_the_ttl() {
-        let kept = within_ttl(&lease(1, 10, 500), Duration::from_millis(200));
+        let ttl = Duration::from_millis(200);
+        let kept = within_ttl(&lease(1, 10, 500), At::ZERO, ttl);
         assert_eq!(kept.until, Duration::from_millis(200));
-        assert_eq!(
-            within_ttl(&lease(1, 10, 50), Duration::from_millis(200)).until,
-            Duration::from_millis(50)
-        );
+        assert_eq!(within_ttl(&lease(1, 10, 50), At::ZERO, ttl).until, Duration::from_millis(50));
     }
 }

@@ -18,6 +18,10 @@ const STOPPED_MS: std::ops::Range<u64> = 100..4000;
 const PAUSED_MS: std::ops::Range<u64> = 50..1700;
 /// Two default timeouts of a command, less what a busy machine takes.
 const SILENT_MAX: Duration = Duration::from_millis(900);
+/// A master that was replaced shows looks at it the queue that it had, until the Sentinels have it follow.
+const FOLLOWS_AFTER: Duration = Duration::from_secs(5);
+/// Slots of the three masters of a Cluster, and of no lock.
+const FAR_APART: [u16; 3] = [0, 8000, 16_000];
 /// Between two losses of memory, so that most of a run is within the budget.
 const LOSSES_APART: Duration = Duration::from_secs(12);
 /// Who is told of a grant was granted it a TTL before at the earliest: the longest.
@@ -34,11 +38,21 @@ pub(super) struct Injector {
     /// Clients whose processes go on at these times.
     stopped: Vec<(At, usize)>,
     lost_at: At,
+    /// When the service was last looked at, and its master's port then.
+    master: (At, Option<u16>),
 }
 
 impl Injector {
     pub(super) fn new(scene: Arc<Scene>, world: World, prng: Prng, runtime: Handle) -> Self {
-        Self { scene, world, prng, runtime, stopped: Vec::new(), lost_at: Duration::ZERO }
+        Self {
+            scene,
+            world,
+            prng,
+            runtime,
+            stopped: Vec::new(),
+            lost_at: Duration::ZERO,
+            master: (Duration::ZERO, None),
+        }
     }
 
     /// One fault after another until `end`; all is healed then.
@@ -46,6 +60,7 @@ impl Injector {
         while self.now() < end {
             sleep(self.prng.millis(GAP_MS));
             self.resume(self.now());
+            self.note_failover();
             match self.prng.index(10) {
                 0 | 1 => self.some_processes("processes killed", "KILL"),
                 2 | 3 => self.some_processes("processes stopped", "STOP"),
@@ -60,6 +75,7 @@ impl Injector {
             }
         }
         self.resume(Duration::MAX);
+        self.note_failover();
         *lock(&self.scene.healed) = Some(Instant::now());
         self.scene.stage.is_over.store(true, Ordering::Relaxed);
     }
@@ -112,6 +128,18 @@ impl Injector {
     fn disturb(&self, client: Option<usize>, begun: At, ended: At) {
         let ended = ended.max(self.now()) + SETTLED_AFTER;
         lock(&self.scene.disturbed).push(Disturbed { client, begun, ended });
+    }
+
+    /// Sentinels take a master for dead that was paused, or that a busy machine kept waiting.
+    fn note_failover(&mut self) {
+        let World::Sentinel(sentinels) = &self.world else { return };
+        let (at, port) = (self.now(), sentinels.master_port());
+        let (begun, known) = std::mem::replace(&mut self.master, (at, Some(port)));
+        if known.is_some_and(|known| known != port) {
+            self.count("failovers that were seen");
+            self.disturb(None, begun, at + FOLLOWS_AFTER);
+            self.lose(begun);
+        }
     }
 
     fn lose(&mut self, begun: At) {
@@ -188,7 +216,10 @@ impl Injector {
             }
             World::Sentinel(_) => return,
             World::Cluster(cluster) => {
-                let (slot, from, to) = cluster.move_of(&key(self.prng.index(NAMES)));
+                let slot = cluster.slot(&key(self.prng.index(NAMES)));
+                let from = cluster.master_of(slot);
+                let mut masters = FAR_APART.map(|slot| cluster.master_of(slot)).into_iter();
+                let to = masters.rfind(|master| *master != from).expect("there are three");
                 if loses {
                     self.runtime.block_on(cluster.promote_replica_of(from));
                     self.count("fault: failover in the Cluster");
