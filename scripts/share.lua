@@ -9,16 +9,18 @@
 --         for how many milliseconds the entry lives without a word
 --         'upgrade' takes the whole lock if no other has a share, 'downgrade' keeps a share of the whole
 --         lock: 3 the TTL in milliseconds; 4 the value under which the owner has what it has
+--         'look' says how many shares are taken, and changes nothing
 --         '' gives back, and 'leave' does also leave the queue: 3 where the owner took over from another,
 --         that one's value
 --         One of the keys alone, where the others are on another node, can be given back by no
 --         share: its TTL ends it
 -- Reply   granted: {stamp, 'granted', the fencing token}
 --         not to be had: {stamp, 'held', the holder's value (its first 320 bytes), the milliseconds until
---         there may be more or -1 where that is not known, '0', maximum entries before this one}
+--         there may be more or -1 where that is not known, '0', maximum entries before this one, or for an
+--         upgrade the number of the others who have shares}
 --         to be had, and others are before this one: {stamp, 'queued', maximum entries before this one}
 --         shared with another limit: {stamp, 'limit', that limit, the one that is wanted}
---         an upgrade while others have shares: {stamp, 'shared', their number}
+--         looked at: {stamp, the number of shares that are taken}
 --         given back: the stamp; and {stamp, 0} where it was not the owner's (any more), or is not in the
 --         queue
 -- Atomic  because a server runs a script whole: nobody comes between the look at who has what and the
@@ -73,6 +75,11 @@ if holder and string.byte(holder, 33) == 42 then
 end
 if limit then
   used = count()
+end
+if how == 'look' then
+  return {stamp, used}
+end
+if limit then
   if used == 0 then
     redis.call('DEL', lock)
     holder, limit = false, nil
@@ -263,7 +270,7 @@ if how == 'upgrade' then
   if not is_of(owner) and (not score or tonumber(score) < now) then
     return {stamp, 0}
   elseif not is_of(owner) and used > 1 then
-    return {stamp, 'shared', used - 1}
+    return {stamp, 'held', string.sub(holder, 1, 320), redis.call('PTTL', lock), '0', used - 1}
   end
   local token = mint(false)
   if not token then

@@ -11,7 +11,7 @@ use crate::policy::{Loss, Units};
 
 pub use kind::ErrorKind;
 pub(crate) use report::Configured;
-pub use report::{FailureKind, Holder, Report, ServerReport, Vote};
+pub use report::{FailureKind, Holder, Report, ServerReport, Shared, Vote};
 pub(crate) use shown::Shown;
 
 /// Why a lock could not be taken, kept or given back.

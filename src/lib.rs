@@ -135,7 +135,7 @@ pub mod guide {
 }
 
 pub use builder::Builder;
-pub use error::{Error, ErrorKind, FailureKind, Holder, Report, ServerReport, Vote};
+pub use error::{Error, ErrorKind, FailureKind, Holder, Report, ServerReport, Shared, Vote};
 #[cfg(feature = "examine")]
 pub use examine::{Check, Examination, Finding, ServerExamination, ServerKind, Severity};
 pub use family::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{HolderView, LockView, ServerFailure};
+use leasehold::{HolderView, LockView, ServerFailure, Shared};
 use serde_json::{Value, json};
 
 use crate::show::word;
@@ -35,9 +35,18 @@ fn of_holder(view: &HolderView) -> Value {
         "other_configuration": holder.other_configuration,
         "left_ms": holder.remaining.map(millis),
         "lock_delay_ms": holder.lock_delay.map(millis),
+        "shared": holder.shared.map(|shared| of_shared(shared, view.shares)),
         "tokens": tokens,
         "servers": servers,
     })
+}
+
+fn of_shared(shared: Shared, taken: Option<u64>) -> Value {
+    let limit = match shared {
+        Shared::Permits { limit } => Some(limit),
+        _ => None,
+    };
+    json!({ "limit": limit, "taken": taken })
 }
 
 fn millis(time: Duration) -> u64 {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{HolderView, LockState, LockView, ServerFailure};
+use leasehold::{HolderView, LockState, LockView, ServerFailure, Shared};
 
 use crate::words::plain;
 
@@ -27,7 +27,7 @@ pub fn whole(view: &LockView) -> Vec<String> {
 
 fn of_holder(view: &HolderView, servers: usize) -> Vec<String> {
     let HolderView { holder, .. } = view;
-    let mut lines = vec![format!("  holder   {}", who(view))];
+    let mut lines = vec![format!("  holder   {}", first(view))];
     if holder.label.is_some() {
         lines.push(format!("  owner    {}", plain(holder.owner.as_bytes())));
     }
@@ -39,6 +39,9 @@ fn of_holder(view: &HolderView, servers: usize) -> Vec<String> {
             "           this holder has other servers or another quorum than this command"
                 .to_owned(),
         );
+    }
+    if let Some(shared) = shared(view) {
+        lines.push(format!("  shared   {shared}; the holder is the first, which may have left"));
     }
     lines.push(format!("  token    {}", tokens(view)));
     lines.push(format!("  left     {}", left(holder.remaining)));
@@ -127,7 +130,23 @@ fn state(view: &LockView) -> String {
 }
 
 fn who(view: &HolderView) -> String {
+    match shared(view) {
+        Some(shared) => format!("{shared}, first {}", first(view)),
+        None => first(view),
+    }
+}
+
+fn first(view: &HolderView) -> String {
     plain(view.holder.label.as_ref().unwrap_or(&view.holder.owner).as_bytes())
+}
+
+/// What is shared, and how much of it is taken.
+fn shared(view: &HolderView) -> Option<String> {
+    let taken = view.shares.map_or_else(|| "?".to_owned(), |taken| taken.to_string());
+    Some(match view.holder.shared? {
+        Shared::Permits { limit } => format!("{taken} of {limit} permits"),
+        _ => format!("{taken} readers"),
+    })
 }
 
 fn tokens(view: &HolderView) -> String {

@@ -86,6 +86,10 @@ pub struct Holder {
     /// How long the lock stays taken after the lease if nobody releases it
     /// ([`LockRequest::lock_delay`](crate::LockRequest::lock_delay)).
     pub lock_delay: Option<Duration>,
+    /// What it shares with others, where the lock is shared ([`Locker::read`](crate::Locker::read),
+    /// [`Locker::semaphore`](crate::Locker::semaphore)): then `owner` and `label` are the first sharer's, who
+    /// may have released its share since, and `remaining` is until the last share ends.
+    pub shared: Option<Shared>,
     /// The holder is a guard of this same locker. Only the error of a wait that ran out says so.
     pub is_here: bool,
     /// Whether the holder has other servers, or another quorum, than this client. Unless
@@ -93,6 +97,28 @@ pub struct Holder {
     pub other_configuration: bool,
     /// What it says of its servers and quorum, if it is one of ours.
     pub(crate) configuration: Configured,
+}
+
+/// What those have who hold a lock together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Shared {
+    /// They read.
+    Readers,
+    /// Permits of a semaphore with this limit.
+    Permits {
+        /// How many there are.
+        limit: u64,
+    },
+}
+
+impl fmt::Display for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Readers => f.write_str("readers"),
+            Self::Permits { limit } => write!(f, "permits of a semaphore with the limit {limit}"),
+        }
+    }
 }
 
 /// What a holder's value says of the servers that it was given.
@@ -232,6 +258,9 @@ impl fmt::Display for Vote {
 /// The label where there is one, made safe for a terminal: it is somebody else's text.
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(shared) = self.shared {
+            write!(f, "{shared}, the first ")?;
+        }
         match &self.label {
             Some(label) => write!(f, "\"{}\"", Shown(label))?,
             None => write!(f, "owner {}", Shown(&self.owner))?,
@@ -270,6 +299,7 @@ mod tests {
                 label: None,
                 remaining: None,
                 lock_delay: None,
+                shared: None,
                 is_here: false,
                 other_configuration: false,
                 configuration,
@@ -290,6 +320,7 @@ mod tests {
             label: Some("billing\x1b[31m".into()),
             remaining: Some(Duration::from_millis(3200)),
             lock_delay: Some(Duration::from_millis(3199)),
+            shared: None,
             is_here: true,
             other_configuration: false,
             configuration: Configured::Single,

@@ -80,6 +80,7 @@ fn holder(label: Option<&str>, remaining: Option<Duration>, other: bool) -> Vote
         label: label.map(Into::into),
         remaining,
         lock_delay: label.filter(|label| *label == "printer-3").map(|_| ms(15_000)),
+        shared: None,
         is_here: false,
         other_configuration: other,
         configuration: Configured::Unknown,

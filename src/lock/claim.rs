@@ -32,6 +32,7 @@ use super::parting::{Parting, count, queues};
 use super::question::{Apart, Question};
 use super::rare::Vacate;
 use super::round::{Answered, Round};
+use super::row::Sharing;
 use super::scripts;
 use super::sharing::{self, Wanted};
 use crate::clock;
@@ -91,6 +92,16 @@ impl Claim {
         let (core, names) = (Arc::clone(&held.core), held.names.clone());
         let mut hold = Hold::new(core, names, owner, participants, order);
         hold.succeed(held, relay, line);
+        Self { hold: Held::new(hold), settled: false }
+    }
+
+    /// A claim of one lock of which `held` has something already, by which this one is to have something
+    /// else, on the same connections.
+    pub(super) fn turned(held: &Hold, sharing: Sharing) -> Self {
+        let participants = held.participants.iter().map(Participant::successor).collect();
+        let (core, names) = (Arc::clone(&held.core), held.names.clone());
+        let order = held.turned(sharing);
+        let hold = Hold::new(core, names, held.owner.another(), participants, &order);
         Self { hold: Held::new(hold), settled: false }
     }
 

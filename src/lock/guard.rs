@@ -1,6 +1,7 @@
 //! What a caller holds.
 
 mod ticketing;
+mod turning;
 
 use std::fmt;
 use std::time::Duration;

@@ -108,7 +108,7 @@ impl Hold {
         self.rare.as_ref()?.rest.get().filter(|rest| rest.left().is_some())
     }
 
-    fn bounds(&self) -> Bounds {
+    pub(super) fn bounds(&self) -> Bounds {
         self.rare.as_ref().map_or_else(Bounds::default, |rare| rare.bounds)
     }
 
@@ -198,6 +198,11 @@ impl Hold {
     /// Its holder gives it back, if it is held; how it stands then.
     pub(super) fn leave(&self) -> LeaseState {
         self.happens(LeaseEvent::Release, clock::now())
+    }
+
+    /// Servers gave its holder nothing in its place: it is held on.
+    pub(super) fn stay(&self, until: Moment) {
+        self.happens(LeaseEvent::Stays { until }, clock::now());
     }
 
     /// What became of giving it back; how it stands then.

@@ -1,6 +1,7 @@
 //! A lease that was granted: kept, given back, or handed to the next one in this process.
 
 mod ticketing;
+mod turning;
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};

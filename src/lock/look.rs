@@ -13,7 +13,7 @@ use super::answer::{Answer, Reason};
 use super::asked::{Replied, reply_to};
 use super::errand::{Errand, Purpose, connected};
 use super::names::{Key, Names};
-use super::owner::{ID_LENGTH, begins_as_ours};
+use super::owner::{ID_LENGTH, begins_as_ours, holder_of};
 use super::scripts;
 use crate::net::connection::Connection;
 use crate::net::refusal::{Code, ServerError};
@@ -46,6 +46,8 @@ pub(crate) struct Seen {
     /// The largest token that the server has accepted for this lock.
     pub(crate) counter: Option<u64>,
     pub(crate) waiting: u64,
+    /// How many shares are taken of a lock that is shared, where the server says so.
+    pub(crate) taken: Option<u64>,
 }
 
 /// What a server says of a lock: none where nobody holds it, which counts only from a server that
@@ -153,7 +155,28 @@ pub(crate) async fn look(place: &Place, names: &[Names], through: Through<'_>) -
         Ok(None) => quarantine(&place.node(place.slot(names.lock()))).map_or(Ok(None), Err),
         known => known,
     });
-    doubted.collect()
+    let mut looked: Vec<Looked> = doubted.collect();
+    for (looked, names) in looked.iter_mut().zip(names) {
+        if let Ok(Some(seen)) = looked {
+            if holder_of(&seen.value, seen.pttl_ms).shared.is_some() {
+                seen.taken = taken(place, names).await;
+            }
+        }
+    }
+    looked
+}
+
+/// How many shares are taken of a lock that is shared; none where the server does not say so.
+async fn taken(place: &Place, names: &Names) -> Option<u64> {
+    let (queue, shares) = (names.queue(), names.shares());
+    let parameters = [b"4", names.lock(), names.fence(), &queue, &shares, b"", b"look"];
+    let command = Command::Script(scripts::share(), &parameters);
+    let reply = ask(place, place.slot(names.lock()), command).await.ok()?;
+    let count = |reply: &Frame| match reply {
+        Frame::Array(items) => u64::try_from(items.get(1)?.as_integer()?).ok(),
+        _ => None,
+    };
+    reply.read(count).ok()
 }
 
 /// Why the server may have forgotten leases that still run, if so.
@@ -178,6 +201,7 @@ async fn look_apart(place: &Place, names: &Names) -> Looked {
         pttl_ms,
         counter: counter.read(text_or_nothing)?.as_ref().and_then(number),
         waiting: waiting.read(entries)?,
+        taken: None,
     }))
 }
 
@@ -328,6 +352,7 @@ fn read_one(said: &Frame) -> Option<Looked> {
             pttl_ms: *pttl_ms,
             counter: number(counter),
             waiting: number(waiting).unwrap_or(0),
+            taken: None,
         })),
         _ => return None,
     })

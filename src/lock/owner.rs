@@ -3,14 +3,16 @@
 //! The lock key's value is the id in hexadecimal; `+` and the lock-delay in milliseconds, where there is
 //! one; `@` and the fingerprint of the configuration, where there are several servers; `!` and the priority in
 //! the queue, where there is one; and `:` and the label, where there is one. Without any of them a `:` stands
-//! behind the id, so that no other library's value of as many digits is taken for one of ours.
+//! behind the id, so that no other library's value of as many digits is taken for one of ours. The value
+//! under a lock that is shared is the first sharer's, with `*` and the limit behind the id, 0 for readers
+//! (`scripts/share.lua`).
 
 use std::fmt;
 use std::time::Duration;
 
 use super::fingerprint;
 use crate::clock;
-use crate::error::{Configured, Holder};
+use crate::error::{Configured, Holder, Shared};
 
 /// Hexadecimal digits of 128 random bits.
 pub(crate) const ID_LENGTH: usize = 32;
@@ -132,18 +134,19 @@ pub(crate) fn holder_of(value: &[u8], pttl_ms: i64) -> Holder {
     let value = value.strip_suffix(&[QUEUED]).unwrap_or(value);
     let text = String::from_utf8_lossy(value);
     let remaining = u64::try_from(pttl_ms).ok().map(Duration::from_millis);
-    let (owner, configuration, mark) = match parts_of(&text) {
-        Some((id, mark)) => {
+    let (owner, configuration, mark, shared) = match parts_of(&text) {
+        Some((id, mark, shared)) => {
             let several = mark.fingerprint.map(|print| Configured::Several(print.into()));
-            (id, several.unwrap_or(Configured::Single), mark)
+            (id, several.unwrap_or(Configured::Single), mark, shared)
         }
-        None => (&*text, Configured::Unknown, Mark::default()),
+        None => (&*text, Configured::Unknown, Mark::default(), None),
     };
     Holder {
         owner: owner.to_owned(),
         label: mark.label.map(str::to_owned),
         remaining,
         lock_delay: mark.lock_delay,
+        shared,
         is_here: false,
         other_configuration: false,
         configuration,
@@ -168,11 +171,19 @@ fn split_number(text: &[u8], mark: u8) -> (Option<&[u8]>, &[u8]) {
     }
 }
 
-/// The id and what is said beside it, if the value is one of ours.
-fn parts_of(text: &str) -> Option<(&str, Mark<'_>)> {
+/// The id, what is said beside it, and what is shared, if the value is one of ours.
+fn parts_of(text: &str) -> Option<(&str, Mark<'_>, Option<Shared>)> {
     let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let (id, rest) = text.split_at_checked(ID_LENGTH)?;
-    let (delay, behind) = split_number(rest.as_bytes(), b'+');
+    let (limit, behind) = split_number(rest.as_bytes(), b'*');
+    let shared = match limit.map(|digits| std::str::from_utf8(digits).ok()?.parse().ok()) {
+        Some(limit) => Some(match limit? {
+            0 => Shared::Readers,
+            limit => Shared::Permits { limit },
+        }),
+        None => None,
+    };
+    let (delay, behind) = split_number(behind, b'+');
     let lock_delay = match delay.map(|digits| std::str::from_utf8(digits).ok()?.parse().ok()) {
         Some(delay) => Some(Duration::from_millis(delay?)),
         None => None,
@@ -195,7 +206,7 @@ fn parts_of(text: &str) -> Option<(&str, Mark<'_>)> {
     let is_ours =
         is_hex(id) && fingerprint.is_none_or(is_hex) && (rest.is_empty() || label.is_some());
     let label = label.filter(|label| !label.is_empty());
-    is_ours.then_some((id, Mark { lock_delay, fingerprint, priority, label }))
+    is_ours.then_some((id, Mark { lock_delay, fingerprint, priority, label }, shared))
 }
 
 #[cfg(test)]
@@ -214,7 +225,7 @@ mod tests {
                 let owner = Owner::fresh(Mark { fingerprint, lock_delay, ..mark });
                 assert!(owner.value().ends_with(b"!7:!9"), "{owner:?}");
                 let text = str::from_utf8(owner.value()).unwrap();
-                let (_, read) = parts_of(text).unwrap();
+                let (_, read, _) = parts_of(text).unwrap();
                 assert_eq!(
                     (read.priority, read.label, read.lock_delay),
                     (7, Some("!9"), lock_delay)
@@ -248,6 +259,22 @@ mod tests {
         for other in ["+", "+x", "+-1", "+1x:label", "+99999999999999999999"] {
             let holder = holder_of(format!("{id}{other}").as_bytes(), 1);
             assert_eq!((holder.configuration, holder.lock_delay), (Configured::Unknown, None));
+        }
+    }
+
+    #[test]
+    fn a_lock_that_is_shared_has_its_limit_behind_the_id() {
+        let id = "0123456789abcdef0123456789abcdef";
+        let seen = |rest: &str| holder_of(format!("{id}{rest}").as_bytes(), 1);
+        let readers = seen("*0:catalog");
+        assert_eq!(
+            (readers.shared, readers.label.as_deref()),
+            (Some(Shared::Readers), Some("catalog"))
+        );
+        assert_eq!((&*readers.owner, readers.configuration), (id, Configured::Single));
+        assert_eq!(seen("*3:").shared, Some(Shared::Permits { limit: 3 }));
+        for other in ["*", "*x:", "*-1:", "*99999999999999999999:", ":*3"] {
+            assert_eq!(seen(other).shared, None, "{other}");
         }
     }
 

@@ -119,6 +119,22 @@ impl Round {
         answers.filter_map(Answered::round_trip).max().unwrap_or_default()
     }
 
+    /// No server carried out what it was asked: another stood in the way, or nothing ran.
+    pub(super) fn proves_nothing_done(&self) -> bool {
+        let is_undone = |reason: &Reason| match reason {
+            Reason::NoConnection(_) | Reason::BreakerOpen(_) | Reason::Refusal(_) => true,
+            Reason::Refused(error) => {
+                matches!(error.code(), Code::Later | Code::Apart | Code::ReadOnly | Code::Elsewhere)
+            }
+            _ => false,
+        };
+        self.answers.iter().all(|answered| match answered.as_ref().map(|given| &given.answer) {
+            Some(Answer::Held { .. }) => true,
+            Some(Answer::Failed(reason)) => is_undone(reason),
+            _ => false,
+        })
+    }
+
     /// Whether this server has said that nothing of this owner's is left with it.
     pub(super) fn is_free_on(&self, server: usize) -> bool {
         let answered = self.answers.get(server).and_then(Option::as_ref);

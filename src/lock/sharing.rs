@@ -49,6 +49,27 @@ pub(super) async fn take(hold: &Hold, wanted: &Wanted, limit: Limit) -> Round {
     ask_all(hold, &question, Round::new(hold)).await
 }
 
+/// Asks for something else of the lock in the place of what `held` has: all of it, or a share.
+pub(super) async fn turn(hold: &Hold, held: &Hold) -> Round {
+    let (names, ttl) = (&hold.names[0], hold.key_ms());
+    let (queue, shares) = (names.queue(), names.shares());
+    let how: &[u8] = if hold.row().is_by_lock { b"upgrade" } else { b"downgrade" };
+    let mut parameters = Parameters::of_keys(b"4");
+    parameters.extend([names.lock(), names.fence(), &queue, &shares]);
+    parameters.extend([hold.owner.value(), how, &ttl, held.owner.value()]);
+    let question = Question {
+        commands: &[Command::Script(scripts::share(), parameters.words())],
+        read: Answer::of_queue,
+        is_vote: true,
+        awaits: hold.replicas(),
+        owed_until: None,
+        whose: None,
+        apart: None,
+        limit: Limit::OneCommand,
+    };
+    ask_all(hold, &question, Round::new(hold)).await
+}
+
 /// Asks for another TTL from now.
 pub(super) async fn extend(hold: &Hold, wanted: &Wanted) -> Round {
     let (names, ttl) = (&hold.names[0], hold.key_ms());

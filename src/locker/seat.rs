@@ -160,7 +160,8 @@ mod tests {
     fn seat(servers: &[(&'static str, i64, u64)]) -> Seat {
         let seen = |&(value, pttl_ms, counter): &(&'static str, i64, u64)| {
             let value = Bytes::from_static(value.as_bytes());
-            let seen = Seen { value, is_whole: true, pttl_ms, counter: Some(counter), waiting: 0 };
+            let counter = Some(counter);
+            let seen = Seen { value, is_whole: true, pttl_ms, counter, waiting: 0, taken: None };
             ("s".to_owned(), Ok(Some(seen)))
         };
         let quorum = Quorum::new(servers.len(), None).unwrap();

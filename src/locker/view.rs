@@ -46,6 +46,9 @@ pub struct HolderView {
     /// smallest first. They have all accepted the holder's own, unless it asked for none: then these
     /// are of leases before it.
     pub tokens: Vec<u64>,
+    /// How many shares are taken where the lock is shared: readers, or the weight of permits. None where it is
+    /// not, or where the server did not say so.
+    pub shares: Option<u64>,
     /// What stands under the key; none where it is too long to be asked for.
     value: Option<Bytes>,
 }
@@ -168,8 +171,9 @@ impl Group {
         let each: Vec<_> = each.map(|left| left.map(Duration::from_millis)).collect();
         let mut holder = holder_of(&value, pttl_ms).seen_from(fingerprint);
         holder.remaining = time_left(quorum, &each);
+        let shares = self.shown.iter().filter_map(|(_, seen)| seen.taken).max();
         let servers = self.shown.into_iter().map(|(server, _)| server).collect();
-        HolderView { holder, servers, tokens, value: is_whole.then_some(value) }
+        HolderView { holder, servers, tokens, shares, value: is_whole.then_some(value) }
     }
 }
 
@@ -183,7 +187,8 @@ mod tests {
 
     fn held(value: &'static str, pttl_ms: i64, counter: u64) -> Looked {
         let value = Bytes::from_static(value.as_bytes());
-        Ok(Some(Seen { value, is_whole: true, pttl_ms, counter: Some(counter), waiting: counter }))
+        let (counter, waiting) = (Some(counter), counter);
+        Ok(Some(Seen { value, is_whole: true, pttl_ms, counter, waiting, taken: None }))
     }
 
     fn down() -> Looked {

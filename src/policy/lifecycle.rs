@@ -3,9 +3,9 @@
 //! ```text
 //!               Granted            Release
 //!   Acquiring ───────────▶ Held ─────────────▶ Releasing
-//!       │                 │ ▲ │                 │     │
-//!       │         Extended╰─╯ │ Lost,      Ended│     │Ended(Lost):
-//!       │ Release             │ or its time     │     │the key was
+//!       │                 │ ▲ │ ◀──────────────  │    │
+//!       │         Extended╰─╯ │ Lost,   Stays    │    │Ended(Lost):
+//!       │ Release             │ or its time Ended│    │the key was
 //!       ▼                     │ is over         │     │not there
 //!   Released ◀────────────────│─────────────────╯     │
 //!                             ▼                       │
@@ -47,6 +47,8 @@ pub(crate) enum LeaseEvent {
     Lost(Loss),
     /// Its holder gives it back. Nothing that could take its locks again is sent after this.
     Release,
+    /// Servers gave its holder nothing in its place: it is its holder's until then, as before.
+    Stays { until: Moment },
     /// What became of giving it back.
     Ended(End),
 }
@@ -98,6 +100,8 @@ impl LeaseState {
             (Self::Held { .. }, LeaseEvent::Release) => to(Self::Releasing),
             (Self::Acquiring, LeaseEvent::Granted { until }) => to(Self::Held { until }),
             (Self::Acquiring, LeaseEvent::Release) => to(Self::Released),
+            (Self::Releasing, LeaseEvent::Stays { until }) if until <= now => lost(overdue(until)),
+            (Self::Releasing, LeaseEvent::Stays { until }) => to(Self::Held { until }),
             (Self::Releasing, LeaseEvent::Ended(End::Lost(why))) => lost(why),
             (Self::Releasing, LeaseEvent::Ended(end)) => {
                 Transition { next: Self::Released, end: Some(end) }
@@ -177,6 +181,7 @@ mod tests {
             LeaseEvent::Passed,
             LeaseEvent::Lost(Loss::Gone),
             LeaseEvent::Release,
+            LeaseEvent::Stays { until: at(15) },
             ended(End::Released),
             ended(End::HandedOver),
             ended(End::Ticketed),
@@ -228,7 +233,13 @@ mod tests {
                 (LeaseState::Held { .. }, LeaseState::Lost(why)) => {
                     assert_eq!(self.ends, [End::Lost(why)], "{told}");
                 }
-                (_, LeaseState::Held { .. }) => assert_eq!(before, LeaseState::Acquiring, "{told}"),
+                (_, LeaseState::Held { until }) => {
+                    let may_begin = matches!(before, LeaseState::Acquiring | LeaseState::Releasing);
+                    assert!(
+                        may_begin && at(now) < until || before == LeaseState::Acquiring,
+                        "{told}"
+                    );
+                }
                 (LeaseState::Releasing, LeaseState::Lost(_) | LeaseState::Released) => {
                     assert_eq!(self.ends.len(), 1, "{told}");
                 }

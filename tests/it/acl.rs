@@ -168,8 +168,10 @@ async fn shares_need_their_key_and_what_counts_them() {
     let locker = locker(&server, LONG).await;
     assert!(locker.read("a").await.map(|_| ()).unwrap_err().is_auth());
     rights::grant(&server, &[waiting, rights::row("shares")].concat());
-    let reader = locker.read("a").await.unwrap();
+    let mut reader = locker.read("a").await.unwrap();
     reader.extend().await.unwrap();
+    reader.upgrade().await.unwrap();
+    reader.downgrade().await.unwrap();
     let (writer, released) = soon("the writer has it", async {
         tokio::join!(locker.write("a").into_future(), async {
             tokio::task::yield_now().await;

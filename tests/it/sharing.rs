@@ -1,6 +1,9 @@
 //! Readers, writers and permits on real servers.
 
+#[cfg(feature = "inspect")]
+mod looking;
 mod scripts;
+mod turning;
 
 use std::future::IntoFuture;
 use std::sync::Arc;

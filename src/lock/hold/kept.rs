@@ -5,6 +5,7 @@ use std::time::Duration;
 use leasehold_resp::Decimal;
 
 use super::Hold;
+use crate::lock::order::Order;
 use crate::lock::row::{Row, Sharing};
 use crate::policy::Loss;
 #[cfg(test)]
@@ -14,6 +15,22 @@ impl Hold {
     /// What it wants of a lock that others may have shares of.
     pub(in crate::lock) fn sharing(&self) -> Option<Sharing> {
         self.rare.as_ref()?.sharing
+    }
+
+    /// An order like its own for something else of the same lock.
+    pub(in crate::lock) fn turned(&self, sharing: Sharing) -> Order {
+        let Self { term, is_renewed, .. } = *self;
+        Order {
+            term,
+            label: None,
+            is_fenced: self.token().is_some(),
+            is_renewed,
+            replicas: self.replicas(),
+            bounds: self.bounds(),
+            seize: None,
+            sharing: Some(sharing),
+            priority: None,
+        }
     }
 
     /// Which kind of lease it is.

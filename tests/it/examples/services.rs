@@ -90,6 +90,19 @@ async fn hosts_share_a_pace_and_a_client_that_asks_too_often_is_refused() {
 }
 
 #[tokio::test]
+async fn readers_share_a_catalog_and_two_reports_are_made_at_a_time() {
+    let server = RedisServer::start();
+    let mut program = Program::example("sharing", &[("LEASEHOLD_URL", &server.url())]);
+    let (status, lines) = program.end().await;
+    assert!(status.success(), "{lines:?}");
+    let token = |line: &str| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap();
+    assert!(token(&lines[2]) > 0 && token(&lines[2]) == token(&lines[3]), "{lines:?}");
+    assert_eq!(lines[0], "two read at once");
+    assert_eq!(lines[1], "no writing while another reads");
+    assert_eq!(lines[4..], ["two reports are in the making", "the third is made once one is done"]);
+}
+
+#[tokio::test]
 async fn a_payment_that_is_sent_twice_is_charged_once() {
     let server = RedisServer::start();
     let mut program = Program::example("idempotency", &[("LEASEHOLD_URL", &server.url())]);

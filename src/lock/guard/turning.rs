@@ -1,0 +1,83 @@
+//! A reader's guard that becomes a writer's, and the other way round.
+
+use super::{Fencing, Guard};
+use crate::error::Error;
+use crate::lock::row::Sharing;
+
+impl<F: Fencing> Guard<F> {
+    /// Makes a reader's guard ([`Locker::read`](crate::Locker::read)) a writer's, if there is no other reader.
+    /// It never waits: two readers that waited for each other would wait for ever.
+    ///
+    /// The lease has another owner and a new [fencing token](crate::FencingToken) from here on, and its whole
+    /// TTL; nobody writes between the two. It goes before writers that wait: those wait for the reader anyway.
+    /// [`hold_at_most`](crate::LockRequest::hold_at_most) counts on from the first grant.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_contended`] if there are other readers: the guard stays a reader's. Of two readers that
+    /// want to write, release one and have it ask for [`Locker::write`](crate::Locker::write).
+    /// [`Error::is_unavailable`] if the server could not be asked: the guard stays as it was. After any other
+    /// error the guard is lost and given back: [`Error::is_lost`], or [`Error::is_unknown`] if no answer
+    /// came. [`Error::is_misuse`] for a guard of another request.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives the lease back, and the guard is lost.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// # fn is_stale() -> bool { true }
+    /// let mut guard = locker.read("catalog").await?;
+    /// if is_stale() {
+    ///     match guard.upgrade().await {
+    ///         Ok(()) => println!("writes with token {}", guard.fence()),
+    ///         Err(error) if error.is_contended() => {
+    ///             guard.release().await?;
+    ///             guard = locker.write("catalog").await?; // and look whether it is stale still
+    ///         }
+    ///         Err(error) => return Err(error),
+    ///     }
+    /// }
+    /// guard.release().await
+    /// # }
+    /// ```
+    pub async fn upgrade(&mut self) -> Result<(), Error> {
+        self.turn(Sharing::Whole).await
+    }
+
+    /// Makes a writer's guard ([`Locker::write`](crate::Locker::write), [`Guard::upgrade`]) a reader's, in one
+    /// step: nobody writes between the two. Readers that wait first in the queue are let in at once.
+    ///
+    /// The lease has another owner from here on, and its whole TTL; its [fencing token](crate::FencingToken)
+    /// stays the one that it wrote with.
+    ///
+    /// # Errors
+    ///
+    /// As [`Guard::upgrade`], but that nobody stands in the way.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Guard::upgrade`].
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// let mut guard = locker.write("catalog").await?;
+    /// // Written. Now others may read too, and nobody may write until this one has read.
+    /// guard.downgrade().await?;
+    /// guard.release().await
+    /// # }
+    /// ```
+    pub async fn downgrade(&mut self) -> Result<(), Error> {
+        self.turn(Sharing::Any).await
+    }
+
+    async fn turn(&mut self, to: Sharing) -> Result<(), Error> {
+        self.lease.turn(to).await?;
+        self.fencing = F::from_token(self.lease.token());
+        Ok(())
+    }
+}
