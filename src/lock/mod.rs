@@ -54,6 +54,7 @@ mod question;
 mod queue;
 pub(crate) mod race;
 mod rare;
+mod reason;
 mod renew;
 pub(crate) mod renewer;
 mod resend;

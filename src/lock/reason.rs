@@ -1,0 +1,181 @@
+//! Why a server gave no usable answer, and who is at fault.
+
+use std::time::Duration;
+
+use crate::error::FailureKind;
+use crate::net::handshake::OpenError;
+use crate::net::outcome::{Failure, Fault};
+use crate::net::refusal::{Code, ServerError};
+#[cfg(feature = "tls")]
+use crate::net::tls::TlsFault;
+use crate::policy::{Failing, Units};
+use crate::server::fitness::{Refusal, Unfit};
+
+/// Why a server gave no usable answer.
+#[derive(Clone, Debug)]
+pub(crate) enum Reason {
+    NoConnection(OpenError),
+    NoReply(Failure),
+    Refused(ServerError),
+    /// The nodes of a Cluster redirect to one another in a circle.
+    Unsettled(ServerError),
+    /// A reply that the question does not have.
+    Unexpected,
+    /// None within the caller's limit.
+    Unanswered,
+    /// It was not asked, because it did not answer before; how much longer it is not asked.
+    BreakerOpen(Duration),
+    /// It was not asked, because it may not vote.
+    Refusal(Refusal),
+    /// Its shares are of a semaphore with another limit than this one; 0 for readers.
+    OtherLimit {
+        theirs: u64,
+        ours: u64,
+    },
+    /// It granted, and too few of its replicas have said in time that they know.
+    TooFewReplicas {
+        acknowledged: i64,
+        needed: u32,
+    },
+}
+
+impl Reason {
+    /// As an attempt counts it.
+    pub(super) fn failing(&self) -> Failing {
+        match self {
+            Self::NoReply(Failure::Unknown(Fault::Timeout(_))) => Failing::Late,
+            Self::Refusal(Refusal::Quarantined(wait) | Refusal::Settling(wait)) => {
+                Failing::Quarantined(*wait)
+            }
+            _ if matches!(self.kind(), FailureKind::Auth | FailureKind::Misuse) => {
+                Failing::Hopeless
+            }
+            _ => Failing::Otherwise,
+        }
+    }
+
+    /// Who is at fault, and whether trying again can help.
+    pub(crate) fn kind(&self) -> FailureKind {
+        match self {
+            Self::NoReply(Failure::Unknown(_)) | Self::Unexpected | Self::Unanswered => {
+                FailureKind::Unknown
+            }
+            Self::NoReply(Failure::NotSent(Fault::TooLarge { .. })) => FailureKind::Misuse,
+            Self::NoReply(Failure::NotSent(_)) | Self::BreakerOpen(_) => FailureKind::Unavailable,
+            Self::Refusal(Refusal::Quarantined(_)) => FailureKind::RestartGuard,
+            Self::Refusal(Refusal::Settling(_)) => FailureKind::Unavailable,
+            // Its role can change; what it is otherwise cannot.
+            Self::Refusal(Refusal::Unfit(Unfit::Replica | Unfit::NamedReplica)) => {
+                FailureKind::Unavailable
+            }
+            Self::Refusal(Refusal::Unfit(_)) | Self::OtherLimit { .. } => FailureKind::Misuse,
+            Self::TooFewReplicas { .. } => FailureKind::Unreplicated,
+            Self::Unsettled(_) => FailureKind::Unavailable,
+            Self::Refused(error) | Self::NoConnection(OpenError::Refused { error, .. }) => {
+                kind_of(error.code())
+            }
+            Self::NoConnection(OpenError::RuntimeGone | OpenError::NoTls | OpenError::WantsTls) => {
+                FailureKind::Misuse
+            }
+            #[cfg(feature = "tls")]
+            Self::NoConnection(OpenError::Tls(fault)) => kind_of_tls(fault),
+            Self::NoConnection(_) => FailureKind::Unavailable,
+        }
+    }
+}
+
+fn kind_of(code: Code) -> FailureKind {
+    match code {
+        Code::Auth | Code::Permission => FailureKind::Auth,
+        Code::Later | Code::Apart | Code::ReadOnly | Code::NoScript => FailureKind::Unavailable,
+        Code::Elsewhere | Code::WrongType | Code::Unsupported | Code::Other => FailureKind::Misuse,
+    }
+}
+
+/// Certificates do not get better by waiting, but a server that is silent may speak again.
+#[cfg(feature = "tls")]
+fn kind_of_tls(fault: &TlsFault) -> FailureKind {
+    match fault {
+        fault if fault.is_about_identity() => FailureKind::Auth,
+        TlsFault::Silent(_) => FailureKind::Unavailable,
+        _ => FailureKind::Misuse,
+    }
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoConnection(error) => error.fmt(f),
+            Self::NoReply(failure) => failure.fmt(f),
+            Self::Unexpected => f.write_str("the server sent a reply that no lock command has"),
+            Self::Unanswered => {
+                f.write_str("outcome unknown: no reply within the caller's time limit")
+            }
+            Self::BreakerOpen(wait) => {
+                write!(f, "not asked, as it did not answer before: next try in {:.1}", Units(*wait))
+            }
+            Self::Refusal(Refusal::Unfit(unfit)) => unfit.fmt(f),
+            Self::Refusal(Refusal::Quarantined(wait)) => write!(
+                f,
+                "not asked, as it restarted and may have forgotten leases: it may vote in {:.1}",
+                Units(*wait)
+            ),
+            Self::Refusal(Refusal::Settling(wait)) => write!(
+                f,
+                "not asked, as it was just promoted and the old master may still grant leases: it may \
+                 grant in {:.1}",
+                Units(*wait)
+            ),
+            Self::OtherLimit { theirs, ours } => {
+                let limit = |limit: &u64| match limit {
+                    0 => "readers, without a limit".to_owned(),
+                    limit => format!("a semaphore with the limit {limit}"),
+                };
+                let (theirs, ours) = (limit(theirs), limit(ours));
+                write!(f, "the name is in use for {theirs}, and this request wants {ours}")
+            }
+            Self::TooFewReplicas { acknowledged, needed } => write!(
+                f,
+                "granted, but only {acknowledged} of {needed} replicas acknowledged the lease in time"
+            ),
+            Self::Unsettled(error) if error.code() == Code::ReadOnly => {
+                write!(
+                    f,
+                    "it was demoted to a replica, and its successor is not known yet ({error})"
+                )
+            }
+            Self::Unsettled(error) => {
+                write!(f, "the Cluster's nodes disagree on which of them has the key ({error})")
+            }
+            Self::Refused(error) => match error.code() {
+                Code::ReadOnly => {
+                    write!(
+                        f,
+                        "a replica, which cannot grant locks: give the master's address ({error})"
+                    )
+                }
+                Code::Elsewhere => {
+                    write!(
+                        f,
+                        "the key is on another node of a Redis Cluster: give a redis-cluster:// URL ({error})"
+                    )
+                }
+                Code::Later if error.text().starts_with("CLUSTERDOWN Hash slot") => write!(
+                    f,
+                    "no node of the Redis Cluster serves the key's slot: `redis-cli --cluster check` \
+                     says which slots have no master ({error})"
+                ),
+                Code::Later if error.text().starts_with("CLUSTERDOWN") => write!(
+                    f,
+                    "the Redis Cluster does not serve, because a slot has no master or too few \
+                     masters are up ({error})"
+                ),
+                Code::WrongType => write!(
+                    f,
+                    "the key holds a value that is no lock: use another name or prefix ({error})"
+                ),
+                _ => error.fmt(f),
+            },
+        }
+    }
+}
