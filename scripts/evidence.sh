@@ -87,8 +87,8 @@ The command that repeats one row: \`scripts/simulate.sh\`, \`cargo test policy::
 
 ## Known bugs, given to the library one by one
 
-Each is a bug that a lock library has had or could have, behind a switch that is there in tests only
-(\`src/policy/mutants.rs\`): which checks of the simulation noticed it, and after how many seeds. One of them
+Each is a bug that a lock library has had or could have (\`src/policy/mutants.rs\`, \`src/sim/meddle.rs\`): which
+checks of the simulation noticed it, and after how many seeds. One of them
 is about what the bug breaks (\`src/sim/hunt.rs\`). Without the bug, the same seed is quiet. By \`scripts/mutants.sh\`.
 
 END

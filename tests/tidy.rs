@@ -122,6 +122,14 @@ fn clocks_and_randomness_are_read_in_one_file() {
 }
 
 #[test]
+fn known_bugs_stand_beside_the_library() {
+    enforce(files("src", ".rs").into_iter().map(|path| {
+        let findings = purity::check_bugs(&path, &read(&path));
+        (path, findings)
+    }));
+}
+
+#[test]
 fn every_crate_forbids_unsafe_code() {
     let roots = crates().filter(Source::is_crate_root);
     enforce_on_sources(roots, purity::check_unsafe_is_forbidden);

@@ -37,8 +37,6 @@ use super::scripts;
 use super::sharing::{self, Wanted};
 use crate::clock;
 use crate::net::proof::Expected;
-#[cfg(test)]
-use crate::policy::mutants::Mutant;
 use crate::policy::{Ballot, Moment, Redelivery, Relay, Verdict};
 use crate::server::command::Command;
 use crate::server::script::Script;
@@ -317,10 +315,6 @@ pub(super) fn free(
         if began_on.is_none() && !was_held {
             continue;
         }
-        #[cfg(test)]
-        if Mutant::ReleasedOnlyWhereGranted.is_on() && !binding.is_granted {
-            continue;
-        }
         let again = Redelivery::new(*pointless_at, binding.is_unanswered || is_doubtful);
         let is_moved = binding.follow(hold.place_of(participant), participant.slot);
         let (node, lane) = (Arc::clone(&binding.node), binding.lane());
@@ -331,13 +325,6 @@ pub(super) fn free(
         let parameters = parting.parameters(names, &beside, &keys);
         let release = Command::Script(parting.script(), parameters.words());
         let began_on = began_on.as_deref().filter(|_| !is_moved && !is_doubtful);
-        #[cfg(test)]
-        let (lane, began_on) = if Mutant::ReleasedOverAnotherConnection.is_on() {
-            node.want(node.watch_lane());
-            (node.watch_lane(), None)
-        } else {
-            (lane, began_on)
-        };
         node.owe(lane, began_on, participant.slot, release, again);
     }
 }

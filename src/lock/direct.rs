@@ -58,8 +58,6 @@ use crate::net::outcome::Failure;
 use crate::net::proof::{Expected, Shape};
 use crate::net::refusal::ServerError;
 use crate::net::reply::Replies;
-#[cfg(test)]
-use crate::policy::mutants::Mutant;
 use crate::policy::{Attempt, Moment};
 use crate::server::command::Command;
 
@@ -205,8 +203,6 @@ fn read(
 ) -> Option<Answer> {
     let [_, waiting, token, holder] = replied;
     let is_own = *holder == Frame::Integer(1);
-    #[cfg(test)]
-    let is_own = is_own || Mutant::DrawnWithoutTheLock.is_on() && *holder == Frame::Integer(0);
     {
         let mut binding = hold.binding(0);
         binding.is_unanswered = false;

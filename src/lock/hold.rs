@@ -276,10 +276,6 @@ impl Hold {
             let mut told = std::pin::pin!(bell.notified());
             told.as_mut().enable();
             if let Some(loss) = self.loss() {
-                #[cfg(test)]
-                if crate::policy::mutants::Mutant::LossWaitsForTheServer.is_on() {
-                    tokio::time::sleep(self.term.ttl() / 2).await;
-                }
                 return loss;
             }
             let _ = tokio::time::timeout(self.remaining(), told).await;

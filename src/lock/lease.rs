@@ -204,10 +204,6 @@ impl Lease {
 
     /// It is kept no longer, and held no longer: how it stands.
     fn end(&self) -> LeaseState {
-        #[cfg(test)]
-        if crate::policy::mutants::Mutant::RenewalOutlivesRelease.is_on() {
-            return LeaseState::Releasing;
-        }
         self.engine.keeper().forget(self.entry);
         self.hold().leave()
     }

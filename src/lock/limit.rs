@@ -11,12 +11,7 @@ use tokio::time::sleep;
 
 use crate::box_future::BoxFuture;
 use crate::clock;
-use crate::policy::Moment;
-#[cfg(test)]
-use crate::policy::mutants::Mutant;
-
-/// A timer is no more exact than this, so it is not set for less.
-const TICK: Duration = Duration::from_millis(1);
+use crate::policy::{Moment, alarm};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Limit {
@@ -54,18 +49,10 @@ impl Limit {
         asked_at: Option<Moment>,
         command_max: Duration,
     ) -> Option<BoxFuture<'static, ()>> {
-        #[cfg(test)]
-        if Mutant::LimitOnlyBetweenTries.is_on() {
+        if matches!(self, Self::None) {
             return None;
         }
-        let left = match (self, asked_at) {
-            (Self::None, _) | (Self::OneCommand, Some(_)) => return None,
-            (Self::OneCommand, None) => command_max,
-            (Self::At(end), Some(asked_at)) if end.after(TICK) >= asked_at.after(command_max) => {
-                return None;
-            }
-            (Self::At(end), _) => end.since(clock::now()),
-        };
+        let left = alarm(self.ends_at(), asked_at, command_max, clock::now)?;
         Some(Box::pin(sleep(left)))
     }
 }

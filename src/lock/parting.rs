@@ -11,8 +11,6 @@ use super::parameters::Parameters;
 use super::rare::Rest;
 use super::row::Row;
 use super::scripts;
-#[cfg(test)]
-use crate::policy::mutants::Mutant;
 use crate::server::script::Script;
 
 /// See the module's documentation.
@@ -41,8 +39,6 @@ impl<'a> Parting<'a> {
         rest: Option<&'a Rest>,
         leaves: bool,
     ) -> Self {
-        #[cfg(test)]
-        let leaves = leaves && !Mutant::QueueIsNotLeft.is_on();
         let rest = rest.and_then(|rest| Some((millis(rest.left()?), rest.value.value())));
         Self { owners, rest, leaves, row: Row::of(None) }
     }

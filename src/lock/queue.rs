@@ -134,7 +134,7 @@ impl<'a> Standing<'a> {
             is_all,
             pushes,
             watches,
-            state: WaiterState::Asking,
+            state: WaiterState::begin(),
             retry: wish.retry,
             untold: 0,
             patience,

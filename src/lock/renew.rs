@@ -30,7 +30,7 @@ use super::spans::Step;
 use crate::clock;
 use crate::net::connection::Connection;
 use crate::net::refusal::{Code, ServerError};
-use crate::policy::{Moment, TimerKey, Verdict, retry_at};
+use crate::policy::{Extension, Moment, TimerKey, extension, retry_at};
 use crate::server::call::{Call, begin_all, send_whole};
 use crate::server::command::Command;
 
@@ -266,13 +266,9 @@ impl Go {
         if tally.is_decided {
             return;
         }
-        let is_extended = quorum.verdict(tally.extended, tally.gone) == Verdict::Won;
-        #[cfg(test)]
-        let is_extended = is_extended
-            || tally.extended > 0
-                && crate::policy::mutants::Mutant::ExtensionWithoutAQuorum.is_on();
-        let is_lost = quorum.verdict(0, tally.gone) == Verdict::Lost;
-        (tally.is_decided, tally.is_extended) = (is_extended || is_lost, is_extended);
+        let came_to = extension(quorum, tally.extended, tally.gone);
+        let is_extended = came_to == Extension::Extended;
+        (tally.is_decided, tally.is_extended) = (came_to != Extension::Open, is_extended);
         if tally.is_decided {
             tally.step.end(if is_extended { "renewed" } else { "lost" });
         }
@@ -284,7 +280,7 @@ impl Go {
                 let again = hold.renew_at(self.asked_at);
                 self.engine.keeper().schedule(*entry, hold.due(again, now));
             }
-        } else if is_lost {
+        } else if came_to == Extension::Lost {
             hold.lose(self.engine.gone());
         }
     }

@@ -65,10 +65,6 @@ impl Bounds {
 
     /// How long a key lives of a lease that is asked for with this TTL.
     pub(crate) fn key_life(self, ttl: Duration) -> Duration {
-        #[cfg(test)]
-        if super::mutants::Mutant::LockDelayIsForgotten.is_on() {
-            return ttl;
-        }
         ttl + self.lock_delay.unwrap_or_default()
     }
 

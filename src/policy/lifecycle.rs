@@ -91,10 +91,6 @@ impl LeaseState {
             (Self::Held { .. }, LeaseEvent::Lost(why)) => lost(why),
             (Self::Held { until }, _) if until <= now => lost(overdue(until)),
             (Self::Held { until: known }, LeaseEvent::Extended { until }) => {
-                #[cfg(test)]
-                if super::mutants::Mutant::ExtensionShortens.is_on() {
-                    return to(Self::Held { until });
-                }
                 to(Self::Held { until: known.max(until) })
             }
             (Self::Held { .. }, LeaseEvent::Release) => to(Self::Releasing),

@@ -96,11 +96,11 @@ pub(crate) struct Evidence<A> {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Mastership<A> {
     /// How many Sentinels are named.
-    sentinels: usize,
-    followed: Option<(A, u64)>,
+    pub(super) sentinels: usize,
+    pub(super) followed: Option<(A, u64)>,
     /// Whether the followed server was down for a Sentinel when one last watched it, and has not
     /// answered since.
-    is_down: bool,
+    pub(super) is_down: bool,
     /// A newer configuration's master that is not confirmed, and since when it has been named.
     unconfirmed: Option<(A, Moment)>,
 }
@@ -157,8 +157,6 @@ impl<A: Clone + Eq> Mastership<A> {
         self.note_whether_down(evidence, &followed);
         let other = evidence.newest(|word| word.master != followed);
         let is_newer = other.is_some_and(|other| other.epoch > epoch);
-        #[cfg(test)]
-        let is_newer = is_newer || super::mutants::Mutant::OlderOneReturns.is_on();
         if !is_newer {
             self.unconfirmed = None;
         }
@@ -203,7 +201,8 @@ impl<A: Clone + Eq> Mastership<A> {
             _ if !is_newer && 2 * evidence.votes(&other.master) <= self.sentinels => {
                 return Step::AskAgain;
             }
-            _ => !self.is_dead(),
+            // Where it is silent, it may be so for this process alone.
+            _ => !self.is_down,
         };
         let is_master = evidence.role(&other.master) == Some(Role::Master);
         if !is_master || has_rival && !self.is_confirmed(evidence, &other.master, now) {
@@ -212,21 +211,8 @@ impl<A: Clone + Eq> Mastership<A> {
         Step::Follow(Successor { master: other.master.clone(), epoch: other.epoch, has_rival })
     }
 
-    /// Whether the followed server, which is silent, is so for others too.
-    fn is_dead(&self) -> bool {
-        #[cfg(test)]
-        if super::mutants::Mutant::SilentIsDead.is_on() {
-            return true;
-        }
-        self.is_down
-    }
-
     /// Whether a newer configuration is known to more than the Sentinel that made it.
     fn is_confirmed(&mut self, evidence: &Evidence<A>, master: &A, now: Moment) -> bool {
-        #[cfg(test)]
-        if super::mutants::Mutant::OneSentinelIsEnough.is_on() {
-            return true;
-        }
         let votes = evidence.votes(master);
         let since = match &self.unconfirmed {
             Some((named, since)) if named == master => *since,

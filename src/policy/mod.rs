@@ -13,6 +13,7 @@ mod breaker;
 mod failover;
 mod fence;
 mod lifecycle;
+mod limit;
 mod loss;
 #[cfg(feature = "sentinel")]
 mod mastership;
@@ -53,23 +54,37 @@ pub(crate) use breaker::Breaker;
 pub(crate) use failover::outliving;
 pub(crate) use fence::Ballot;
 pub(crate) use lifecycle::{End, LeaseEvent, LeaseState, Transition};
+#[cfg(not(test))]
+pub(crate) use limit::alarm;
 pub(crate) use loss::BEAT;
 pub use loss::Loss;
+#[cfg(all(feature = "sentinel", not(test)))]
+pub(crate) use mastership::Mastership;
 #[cfg(feature = "sentinel")]
-pub(crate) use mastership::{Evidence, Mastership, Role, SETTLING, Step, Successor, Word};
+pub(crate) use mastership::{Evidence, Role, SETTLING, Step, Successor, Word};
 pub use moment::Moment;
+#[cfg(all(feature = "sentinel", test))]
+pub(crate) use mutants::mastership::Mastership;
 #[cfg(test)]
-pub(crate) use mutants::attempt::Attempt;
+pub(crate) use mutants::{
+    attempt::Attempt, limit::alarm, redelivery::Redelivery, renewal::extension,
+    restart::quarantine, validity::Term, waiter::WaiterState,
+};
 #[cfg(test)]
 pub(crate) use quorum::QuorumError;
 pub use quorum::Tolerance;
 pub(crate) use quorum::{Quorum, Verdict};
+#[cfg(not(test))]
 pub use redelivery::Redelivery;
 pub(crate) use register::Reading;
 pub(crate) use relay::Relay;
 pub(crate) use relogin::{RELOGIN, relogin_at};
-pub(crate) use renewal::{look_at, renew_at, retry_at};
-pub(crate) use restart::{Run, quarantine};
+#[cfg(not(test))]
+pub(crate) use renewal::extension;
+pub(crate) use renewal::{Extension, look_at, renew_at, retry_at};
+pub(crate) use restart::Run;
+#[cfg(not(test))]
+pub(crate) use restart::quarantine;
 pub use retry::Retry;
 #[cfg(test)]
 pub(crate) use retry::RetryError;
@@ -81,9 +96,12 @@ pub use state::LockState;
 pub(crate) use state::time_left;
 pub(crate) use timer_wheel::{TimerKey, TimerWheel};
 pub(crate) use units::Units;
+#[cfg(not(test))]
 pub(crate) use validity::Term;
 #[cfg(test)]
 pub(crate) use validity::TermError;
 #[cfg(feature = "inspect")]
 pub(crate) use validity::drift;
-pub(crate) use waiter::{QueueAnswer, WaiterAction, WaiterEvent, WaiterState, beat, entry_life};
+#[cfg(not(test))]
+pub(crate) use waiter::WaiterState;
+pub(crate) use waiter::{QueueAnswer, WaiterAction, WaiterEvent, beat, entry_life};

@@ -4,6 +4,14 @@
 //! alters what goes into it or comes out of it while a bug is on.
 
 pub(crate) mod attempt;
+pub(crate) mod limit;
+#[cfg(feature = "sentinel")]
+pub(crate) mod mastership;
+pub(crate) mod redelivery;
+pub(crate) mod renewal;
+pub(crate) mod restart;
+pub(crate) mod validity;
+pub(crate) mod waiter;
 
 use std::cell::Cell;
 

@@ -40,9 +40,6 @@ impl Redelivery {
     /// Of a release that is not worth sending any more from `pointless_at` on.
     #[must_use]
     pub fn new(pointless_at: Moment, is_doubtful: bool) -> Self {
-        #[cfg(test)]
-        let is_doubtful =
-            is_doubtful && !super::mutants::Mutant::AnAnswerSettlesEveryRelease.is_on();
         Self { pointless_at, failed: 0, gap: is_doubtful.then_some(FIRST_GAP) }
     }
 

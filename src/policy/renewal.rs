@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Backoff, Moment};
+use super::{Backoff, Moment, Quorum, Verdict};
 
 /// A renewal begins after one in this many parts of the TTL.
 const RENEW_SHARE: u32 = 3;
@@ -16,6 +16,25 @@ const FIRST_MAX: Duration = Duration::from_millis(200);
 const LONGEST_SHARE: u32 = 6;
 /// The last try leaves one in this many parts of the TTL for its reply to come before the end.
 const LAST_SHARE: u32 = 20;
+
+/// What the answers to an extension come to so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extension {
+    Open,
+    /// A quorum extended the lease (safety rule 6).
+    Extended,
+    /// The lease is gone from more servers than a quorum can be without.
+    Lost,
+}
+
+/// After `extended` servers extended a lease, and `gone` said that it is gone.
+pub(crate) fn extension(quorum: Quorum, extended: usize, gone: usize) -> Extension {
+    match (quorum.verdict(extended, gone), quorum.verdict(0, gone)) {
+        (Verdict::Won, _) => Extension::Extended,
+        (_, Verdict::Lost) => Extension::Lost,
+        _ => Extension::Open,
+    }
+}
 
 /// When to renew a lease of `ttl` that was last asked for at `asked_at`.
 ///

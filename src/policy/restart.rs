@@ -34,15 +34,7 @@ pub(crate) struct Run {
 pub(crate) fn quarantine(longest_ttl: Duration, run: Run, now: Moment) -> Duration {
     let uptime = Duration::from_secs(u64::try_from(run.uptime_secs).unwrap_or(0));
     let oldest = run.not_before.map_or(Duration::MAX, |end| now.since(end));
-    #[cfg(test)]
-    let uptime = if super::mutants::Mutant::UptimeUnsigned.is_on() && run.uptime_secs < 0 {
-        Duration::MAX
-    } else {
-        uptime
-    };
     let certain = uptime.saturating_sub(UPTIME_ROUNDING);
-    #[cfg(test)]
-    let certain = if super::mutants::Mutant::QuarantineShort.is_on() { uptime } else { certain };
     let by_uptime = if certain <= oldest { certain } else { Duration::ZERO };
     longest_ttl.saturating_sub(by_uptime.max(now.since(run.first_seen)))
 }

@@ -101,10 +101,6 @@ impl Term {
 
     /// How far the server's clock may run ahead of ours within one TTL: safety rule 2.
     fn drift(self) -> Duration {
-        #[cfg(test)]
-        if super::mutants::Mutant::NoDrift.is_on() {
-            return Duration::ZERO;
-        }
         drift(self.ttl())
     }
 

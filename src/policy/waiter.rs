@@ -18,8 +18,6 @@
 
 use std::time::Duration;
 
-#[cfg(test)]
-use super::mutants::Mutant;
 use super::{Moment, Term};
 
 /// The longest that an entry of the queue lives without a word from its waiter: so nothing of the queue
@@ -72,6 +70,11 @@ pub(crate) enum WaiterAction {
 }
 
 impl WaiterState {
+    /// Of an owner that enters the queue.
+    pub(crate) fn begin() -> Self {
+        Self::Asking
+    }
+
     /// Makes the transition, and says what to do.
     pub(crate) fn happens(&mut self, event: WaiterEvent, term: Term, now: Moment) -> WaiterAction {
         let counts_from = match (event, *self) {
@@ -83,8 +86,6 @@ impl WaiterState {
                 return WaiterAction::Wait;
             }
             (WaiterEvent::Answered { answer: QueueAnswer::Yours, asked_at }, _) => asked_at,
-            #[cfg(test)]
-            (WaiterEvent::Pushed, Self::Waiting { .. }) if Mutant::CountsFromThePush.is_on() => now,
             (WaiterEvent::Pushed, Self::Waiting { since }) => since,
             (WaiterEvent::Pushed, Self::Asking) => return WaiterAction::Ask,
         };

@@ -19,8 +19,6 @@ use crate::net::pushes::Refusals;
 use crate::net::refusal::{Code, ServerError};
 use crate::net::transport::Address;
 use crate::policy::Moment;
-#[cfg(test)]
-use crate::policy::mutants::Mutant;
 
 mod words;
 
@@ -192,10 +190,6 @@ struct Listener {
 
 impl Refusals for Listener {
     fn refused(&self, Refused { mut owed, error }: Refused) {
-        #[cfg(test)]
-        if Mutant::RefusedReleaseForgotten.is_on() {
-            return;
-        }
         // These it would say of every release, and of each try.
         if matches!(error.code(), Code::Permission | Code::Unsupported | Code::WrongType) {
             return;

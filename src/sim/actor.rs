@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 use super::history::{At, Claim, Grant, Lease, Rest, Signal};
+use super::meddle;
 use super::plan::{CONNECT_TIMEOUT, Fault, command_timeout, host, key};
 use super::prng::Prng;
 use super::register::Register;
@@ -107,7 +108,7 @@ impl Actor {
             true => self.up_to(longest - ttl),
             false => Duration::ZERO,
         };
-        let request = request.lock_delay(delay);
+        let request = request.lock_delay(meddle::asked(delay));
         let is_stealing = self.world.plan.has_steals && self.prng.percent(20);
         let request = if is_stealing { request.steal() } else { request };
         let limit = limit.filter(|_| !is_stealing);
@@ -205,7 +206,7 @@ impl Actor {
         self.world.history().note(format!("client {} took {name} as {token}", self.client.number));
         self.count("grants");
         let stood_still = self.client.stood_still();
-        let (lost, work) = (guard.lost(), self.work(&guard, &mut held));
+        let (lost, work) = (meddle::heard(guard.lost(), ttl), self.work(&guard, &mut held));
         let end = tokio::select! {
             biased;
             loss = lost => {
@@ -264,6 +265,7 @@ impl Actor {
             return;
         }
         let Held { name, token, until: from, .. } = *held;
+        meddle::give_back_lost(&self.world, &self.grant(name, token));
         let mut history = self.world.history();
         history.questions.note_left(&self.grant(name, token));
         if !self.world.plan.is_beyond {

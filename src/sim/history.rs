@@ -189,6 +189,11 @@ impl Questions {
         self.owners.entry(grant).or_default().insert(owner.into());
     }
 
+    /// The owners of a grant.
+    pub(crate) fn owners(&self, grant: &Grant) -> BTreeSet<Vec<u8>> {
+        self.owners.get(grant).cloned().unwrap_or_default()
+    }
+
     /// A server granted a lock, or that it lasts longer.
     pub(crate) fn note_grant(&mut self, held: Held, server: usize, written: Moment) {
         let last = self.granted.entry(held).or_default().entry(server).or_insert(written);

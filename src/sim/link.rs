@@ -85,14 +85,16 @@ async fn serve(link: Arc<Link>, mut sent: UnboundedReceiver<Sent>) {
             let world = &link.world;
             let asked =
                 Asked { server: link.server, client: link.client, stamp, is_cut: link.is_cut() };
+            let words = meddle::told(asked, words);
             let reply = witness::run(world, asked, &mut session, &words);
+            let reply = meddle::replied(world, asked, &session, &words, reply);
             if matches!(reply, Frame::Push(_)) {
                 link.send(&reply);
                 continue;
             }
             link.harm.note_sent(&words);
-            meddle::write_back(world, asked, &words, &reply);
             link.answer(&reply);
+            meddle::note_arrival(link.server, &words, *lock(&link.last_delivery));
         }
     }
     link.world.forget_link(link.server, link.number);
@@ -267,7 +269,7 @@ impl Line for Link {
 
     fn send(&self, frame: &Frame) {
         let mut bytes = BytesMut::new();
-        encode_frame(&mut bytes, frame);
+        encode_frame(&mut bytes, &meddle::pushed(self.client, frame));
         let at = elapsed() + self.world.latency();
         let at = at.max(self.world.blocked_until(self.client, self.server));
         let mut last = lock(&self.last_delivery);
@@ -293,6 +295,9 @@ impl Wire for Link {
         *last = arrives.max(*last);
         let by_client = Client::current().map_or_else(clock::now, |client| client.now());
         let stamp = Stamp { by_client, at: elapsed() };
+        let asked =
+            Asked { server: self.server, client: self.client, stamp, is_cut: self.is_cut() };
+        meddle::note_written(&self.world, asked, bytes);
         let sent = Sent { arrives: *last, stamp, bytes: Bytes::copy_from_slice(bytes) };
         to_server.send(sent).map_err(|_| io::ErrorKind::BrokenPipe)?;
         Ok(bytes.len())

@@ -1,22 +1,216 @@
-//! A command that a client with a known bug sends beside those of the library.
+//! What clients with a known bug do beside the library, ask of it, or hear from it.
+//!
+//! A bug of a decision is put into the decision (`policy/mutants`). Here are those that show on the
+//! wire: a command that goes out beside those of the library, or another way; a reply that is
+//! believed though it says something else.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use bytes::Bytes;
-use leasehold_resp::Frame;
+use bytes::{Bytes, BytesMut};
+use leasehold_resp::{Decoder, Frame, Limits};
 use tokio::time::sleep;
 
+use super::history::{At, Grant};
 use super::server::Session;
-use super::witness::{self, Asked};
+use super::witness::{self, Asked, Stamp};
 use super::world::World;
+use crate::clock::simulated::elapsed;
+use crate::lock::scripts;
+use crate::policy::Loss;
 use crate::policy::mutants::Mutant;
 
 /// The counter's idle expiry, as the scripts have it.
 const IDLE_MS: &[u8] = b"604800000";
+/// How long after a release the last renewal is sent again.
+const RENEWED_AFTER: Duration = Duration::from_millis(300);
+/// The length of the id that an owner's value begins with, in hexadecimal digits.
+const ID: usize = 32;
+/// A call's verb, and the script or its digest, which looks like an id.
+const WORDS: usize = 2;
+
+thread_local! {
+    static SEEN: RefCell<Seen> = RefCell::default();
+}
+
+/// What was seen on the wire in this thread's simulation; the owners are ids.
+#[derive(Default)]
+struct Seen {
+    /// When the last grant to an owner comes from a server.
+    heard: HashMap<(usize, Bytes), At>,
+    /// The last renewal of an owner at a server.
+    renewed: HashMap<(usize, Bytes), Vec<Bytes>>,
+    /// The value of the last owner of a client that entered a queue.
+    waiting: HashMap<usize, Bytes>,
+    /// The value that a connection was refused to set, if that was its last command to take a lock.
+    refused: HashMap<u64, Bytes>,
+}
+
+/// The lock-delay that is asked for where it is to be `delay`.
+pub(super) fn asked(delay: Duration) -> Duration {
+    if Mutant::LockDelayIsForgotten.is_on() { Duration::ZERO } else { delay }
+}
+
+/// Waits for a loss, or for a server to tell of it.
+pub(super) async fn heard(lost: impl Future<Output = Loss>, ttl: Duration) -> Loss {
+    let loss = lost.await;
+    if Mutant::LossWaitsForTheServer.is_on() {
+        sleep(ttl / 2).await;
+    }
+    loss
+}
+
+/// A lease was lost whose lock is to stay taken: gives it back all the same.
+pub(super) fn give_back_lost(world: &World, grant: &Grant) {
+    if !Mutant::LostGuardEndsTheDelay.is_on() {
+        return;
+    }
+    let owners = world.history().questions.owners(grant);
+    for number in 0..world.plan.servers {
+        let mut server = world.server(number);
+        let is_own = server.peek(&grant.0).is_some_and(|holder| owners.contains(&holder.to_vec()));
+        if is_own {
+            let told = server.lose(&grant.0);
+            drop(server);
+            world.tell(told);
+        }
+    }
+}
+
+/// The id of the owner that a script is called for, and whether it gives back.
+fn release_of(words: &[Bytes]) -> Option<Bytes> {
+    let leave = words.iter().position(|word| matches!(&word[..], b"" | b"leave"))?;
+    let is_script = words.first().is_some_and(|verb| verb.starts_with(b"EVAL"));
+    id_in(words.get(leave.checked_sub(1)?)?).filter(|_| is_script)
+}
+
+fn id_in(word: &Bytes) -> Option<Bytes> {
+    let id = word.get(..ID)?;
+    id.iter().all(u8::is_ascii_hexdigit).then(|| word.slice(..ID))
+}
+
+/// What a client writes is on its way: a release overtakes all that was written before it.
+pub(super) fn note_written(world: &Arc<World>, asked: Asked, bytes: &[u8]) {
+    if !Mutant::ReleasedOverAnotherConnection.is_on() {
+        return;
+    }
+    let (mut decoder, mut buffer) = (Decoder::new(Limits::default()), BytesMut::from(bytes));
+    while let Ok(Some(Frame::Array(words))) = decoder.decode(&mut buffer) {
+        let words: Vec<_> = words.iter().filter_map(|word| word.as_bytes().cloned()).collect();
+        if release_of(&words).is_some() {
+            witness::run(world, asked, &mut Session::new(0), &words);
+        }
+    }
+}
+
+/// What a server is to be told in the place of `words`.
+pub(super) fn told(asked: Asked, words: Vec<Bytes>) -> Vec<Bytes> {
+    let Some(owner) = release_of(&words).filter(|_| Mutant::ReleasedOnlyWhereGranted.is_on())
+    else {
+        return words;
+    };
+    let heard = SEEN.with_borrow(|seen| seen.heard.get(&(asked.server, owner.clone())).copied());
+    if heard.is_some_and(|heard| heard <= asked.stamp.at) {
+        return words;
+    }
+    // Nobody's: the server finds nothing to release.
+    let nobody =
+        |word: Bytes| if word.starts_with(&owner) { Bytes::from(vec![b'-'; ID]) } else { word };
+    words.into_iter().map(nobody).collect()
+}
+
+/// A command was carried out; what its client is told in the place of `reply`.
+pub(super) fn replied(
+    world: &Arc<World>,
+    asked: Asked,
+    session: &Session,
+    words: &[Bytes],
+    reply: Frame,
+) -> Frame {
+    write_back(world, asked, words, &reply);
+    renew_released(world, asked, words);
+    SEEN.with_borrow_mut(|seen| seen.note(asked, session, words, reply))
+}
+
+/// The reply to a command comes to its client at `at`.
+pub(super) fn note_arrival(server: usize, words: &[Bytes], at: At) {
+    for owner in words.iter().skip(WORDS).filter_map(id_in) {
+        SEEN.with_borrow_mut(|seen| seen.heard.insert((server, owner), at));
+    }
+}
+
+/// What a client is told in the place of `frame`: a push is taken for one to its last waiter.
+pub(super) fn pushed(client: usize, frame: &Frame) -> Frame {
+    let waiting = SEEN.with_borrow(|seen| seen.waiting.get(&client).cloned());
+    match (frame, waiting) {
+        (Frame::Push(words), Some(owner)) if Mutant::PushNamesNobody.is_on() => {
+            let named = |word: &Frame| match word
+                .as_bytes()
+                .map(|text| text.splitn(2, |b| *b == b' ').collect::<Vec<_>>())
+            {
+                Some(parts) if parts.len() == 2 => {
+                    Frame::Bulk([parts[0], &owner[..]].join(&b' ').into())
+                }
+                _ => word.clone(),
+            };
+            Frame::Push(words.iter().map(named).collect())
+        }
+        _ => frame.clone(),
+    }
+}
+
+impl Seen {
+    fn note(&mut self, asked: Asked, session: &Session, words: &[Bytes], reply: Frame) -> Frame {
+        let owner = words.iter().skip(WORDS).find(|word| id_in(word).is_some());
+        match (words, owner) {
+            ([verb, _, value, ..], _) if verb == "SET" => {
+                self.refused.remove(&session.link);
+                if reply == Frame::Null {
+                    self.refused.insert(session.link, value.clone());
+                }
+            }
+            ([verb, _], _) if verb == "GET" && Mutant::DrawnWithoutTheLock.is_on() => {
+                return self.refused.remove(&session.link).map_or(reply, Frame::Bulk);
+            }
+            (_, Some(owner)) if words.iter().any(|word| word == "enter") => {
+                self.waiting.insert(asked.client, owner.clone());
+            }
+            _ => {}
+        }
+        reply
+    }
+}
+
+/// Sends the last renewal of an owner again, some time after its release.
+fn renew_released(world: &Arc<World>, asked: Asked, words: &[Bytes]) {
+    if !Mutant::RenewalOutlivesRelease.is_on() {
+        return;
+    }
+    let is_extension = |digest| {
+        let server = world.server(asked.server);
+        server.script(digest).is_some_and(|text| *text == scripts::extend().text())
+    };
+    if words.first().is_some_and(|verb| verb == "EVALSHA") && is_extension(&words[1]) {
+        for owner in words.iter().skip(WORDS).filter_map(id_in) {
+            let renewed = ((asked.server, owner), words.to_vec());
+            SEEN.with_borrow_mut(|seen| seen.renewed.extend([renewed]));
+        }
+    }
+    let Some(owner) = release_of(words) else { return };
+    let renewal = SEEN.with_borrow_mut(|seen| seen.renewed.remove(&(asked.server, owner)));
+    let (Some(words), world) = (renewal, Arc::clone(world)) else { return };
+    tokio::spawn(async move {
+        sleep(RENEWED_AFTER).await;
+        let asked = Asked { stamp: Stamp { at: elapsed(), ..asked.stamp }, ..asked };
+        witness::run(&world, asked, &mut Session::new(0), &words);
+    });
+}
 
 /// Sets the counter to the token that was granted just now, some time later, whoever has the lock by
 /// then.
-pub(super) fn write_back(world: &Arc<World>, asked: Asked, words: &[Bytes], reply: &Frame) {
+fn write_back(world: &Arc<World>, asked: Asked, words: &[Bytes], reply: &Frame) {
     if !Mutant::MaximumWrittenBackUnowned.is_on() {
         return;
     }
@@ -30,7 +224,6 @@ pub(super) fn write_back(world: &Arc<World>, asked: Asked, words: &[Bytes], repl
     let (world, latency) = (Arc::clone(world), world.latency());
     tokio::spawn(async move {
         sleep(latency).await;
-        let mut session = Session::new(0);
-        witness::run(&world, asked, &mut session, &words);
+        witness::run(&world, asked, &mut Session::new(0), &words);
     });
 }

@@ -8,8 +8,6 @@ use super::Hold;
 use crate::lock::order::Order;
 use crate::lock::row::{Row, Sharing};
 use crate::policy::Loss;
-#[cfg(test)]
-use crate::policy::mutants::Mutant;
 
 impl Hold {
     /// What it wants of a lock that others may have shares of.
@@ -52,10 +50,6 @@ impl Hold {
     /// Whether nobody gives back its locks, because its time was over before: they stay taken for the
     /// lock-delay.
     pub(in crate::lock) fn is_left_to_expire(&self) -> bool {
-        #[cfg(test)]
-        if Mutant::LostGuardEndsTheDelay.is_on() {
-            return false;
-        }
         let is_over = |why| matches!(why, Loss::Expired | Loss::Suspended | Loss::HeldLongest);
         self.bounds().lock_delay.is_some() && self.state().loss().is_some_and(is_over)
     }

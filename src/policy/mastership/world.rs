@@ -9,6 +9,7 @@
 
 use std::collections::HashSet;
 
+use super::super::Mastership;
 use super::super::mutants::Mutant;
 use super::*;
 

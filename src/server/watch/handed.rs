@@ -6,9 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-#[cfg(test)]
-use crate::policy::mutants::Mutant;
-
 /// The owners, each with its seat.
 #[derive(Default)]
 pub(crate) struct Handed(Mutex<BTreeMap<Arc<[u8]>, Arc<Seat>>>);
@@ -46,11 +43,6 @@ impl Handed {
         let Some(space) = payload.iter().position(|byte| *byte == b' ') else { return };
         let token = std::str::from_utf8(&payload[..space]).ok().and_then(|text| text.parse().ok());
         let seat = self.lock().get(&payload[space + 1..]).cloned();
-        #[cfg(test)]
-        let seat = match Mutant::PushNamesNobody.is_on() {
-            true => self.lock().values().next().cloned(),
-            false => seat,
-        };
         if let (Some(token), Some(seat)) = (token, seat) {
             seat.token.store(token, Ordering::Release);
             seat.bell.notify_one();

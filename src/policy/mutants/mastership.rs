@@ -1,0 +1,40 @@
+//! Mastership with a known bug: what Sentinels say counts for more than it is worth.
+
+use super::Mutant;
+use crate::policy::Moment;
+use crate::policy::mastership::{self, Evidence, Step, Successor};
+
+/// As [`mastership::Mastership`], but for the bug.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Mastership<A>(mastership::Mastership<A>);
+
+impl<A: Clone + Eq> Mastership<A> {
+    pub(crate) fn new(sentinels: usize) -> Self {
+        Self(mastership::Mastership::new(sentinels))
+    }
+
+    pub(crate) fn follow(&mut self, successor: &Successor<A>) {
+        self.0.follow(successor);
+    }
+
+    pub(crate) fn next(&mut self, evidence: &Evidence<A>, now: Moment) -> Step<A> {
+        let Some((followed, epoch)) = self.0.followed.clone() else {
+            return self.0.next(evidence, now);
+        };
+        let mut believed = evidence.clone();
+        for word in &mut believed.words {
+            if Mutant::OlderOneReturns.is_on() && word.master != followed {
+                word.epoch = word.epoch.max(epoch + 1);
+            }
+            word.is_down |= Mutant::SilentIsDead.is_on() && word.watched == followed;
+        }
+        self.0.is_down |= Mutant::SilentIsDead.is_on();
+        let sentinels = self.0.sentinels;
+        if Mutant::OneSentinelIsEnough.is_on() {
+            self.0.sentinels = 1;
+        }
+        let step = self.0.next(&believed, now);
+        self.0.sentinels = sentinels;
+        step
+    }
+}

@@ -1,0 +1,29 @@
+//! Waiting in a queue with a known bug: a lease counts from the arrival of the push.
+
+use super::Mutant;
+use crate::policy::waiter::{self, WaiterAction, WaiterEvent};
+use crate::policy::{Moment, Term};
+
+/// As [`waiter::WaiterState`], but for the bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WaiterState(waiter::WaiterState);
+
+impl WaiterState {
+    pub(crate) fn begin() -> Self {
+        Self(waiter::WaiterState::begin())
+    }
+
+    pub(crate) fn happens(&mut self, event: WaiterEvent, term: Term, now: Moment) -> WaiterAction {
+        if let (waiter::WaiterState::Waiting { since }, WaiterEvent::Pushed) = (&mut self.0, event)
+        {
+            if Mutant::CountsFromThePush.is_on() {
+                *since = now;
+            }
+        }
+        self.0.happens(event, term, now)
+    }
+
+    pub(crate) fn has_place(self, term: Term, now: Moment) -> bool {
+        self.0.has_place(term, now)
+    }
+}
