@@ -3,9 +3,9 @@
 //! *Exclusion* ([`lease`], on the [`world`]): two clients, one lock, N servers, time in ticks.
 //! *Fencing* ([`fence`]): attempts and tokens alone, without time; and tokens that are drawn without
 //! the script ([`draw`]). All are searched breadth first
-//! ([`explore`]), so that a breach comes with a shortest way to it. Real here are `Quorum`, `Term`,
-//! `Ballot` and `quarantine`; the scripts are copied by hand ([`redis`]), and so is the life of a
-//! lease (`src/lock`): ask, hold, extend, end.
+//! ([`explore`]), so that a breach comes with a shortest way to it. Real here are `Attempt`,
+//! `LeaseState`, `Ballot` and `quarantine`, with `Quorum` and `Term` in them: they say what is granted,
+//! held, extended and issued. The scripts are copied by hand ([`redis`]).
 //!
 //! # The adversary
 //!
@@ -115,6 +115,7 @@
 
 mod apart;
 mod arrive;
+mod attempt;
 mod draw;
 mod explore;
 mod fence;
@@ -122,5 +123,6 @@ mod lease;
 mod queue;
 mod redis;
 mod register;
+mod rules;
 mod tests;
 mod world;

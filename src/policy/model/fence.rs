@@ -2,8 +2,10 @@
 //! the adversary, so nothing here leans on exclusion, on TTLs or on any clock.
 
 use std::fmt;
+use std::time::Duration;
 
-use super::super::{Ballot, Quorum, Verdict};
+use super::super::{Attempt, AttemptAction, Ballot, Conditions};
+use super::attempt::{conditions, round};
 use super::explore::Model;
 use super::redis::{Keys, Owner, Reply};
 
@@ -112,14 +114,15 @@ impl fmt::Display for Step {
 pub(super) struct Fencing<const N: usize> {
     bounds: Bounds,
     rule: Rule,
-    quorum: Quorum,
+    conditions: Conditions,
 }
 
 impl<const N: usize> Fencing<N> {
     pub(super) fn new(bounds: Bounds, rule: Rule) -> Self {
-        let quorum = Quorum::new(N, Some(bounds.quorum)).expect("the bounds are a quorum");
         assert!(bounds.attempts <= ATTEMPTS_MAX, "a state has no place for more");
-        Self { bounds, rule, quorum }
+        // Nothing here depends on time.
+        let conditions = conditions(N, bounds.quorum, Duration::from_secs(1));
+        Self { bounds, rule, conditions }
     }
 
     fn propose(mut state: Tokens<N>, attempt: usize, which: usize, token: u8) -> Tokens<N> {
@@ -204,17 +207,25 @@ impl<const N: usize> Fencing<N> {
             letters[which].granted.max(other)
         };
         let granted = state.servers.iter().map(grants).filter(|granted| *granted > 0);
-        if self.quorum.verdict(granted.clone().count(), 0) != Verdict::Won {
-            return;
-        }
+        let Some(most) = granted.clone().max() else { return };
+        let is_largest = self.rule == Rule::LargestOfCounts;
+        // What counts different tokens as one.
+        let counted = |token| if is_largest || is_mixed { most } else { token };
         let first = Ballot::new(state.proposals[attempt][0].token.into());
         let proposal = &mut state.proposals[attempt][which];
-        let token = granted.max().unwrap_or(0);
         // A second proposal is above some counter that refused the first.
-        let ballot = if which == 0 { first } else { first.above((proposal.token - 1).into()) };
-        let is_taken = self.rule == Rule::LargestOfCounts || ballot.accepts(token.into(), false);
-        if proposal.issued == 0 && is_taken {
-            proposal.issued = token;
+        let ballot = match which {
+            _ if is_largest => Ballot::new(most.into()),
+            0 => first,
+            _ => first.above((proposal.token - 1).into()),
+        };
+        let tokens = granted.map(|token| counted(token).into());
+        let tally = round(&self.conditions, N, tokens, Duration::ZERO);
+        let mut machine = Attempt::begin(self.conditions, Some(ballot));
+        if let AttemptAction::Hold(grant) = machine.ended(&tally, || 0) {
+            if proposal.issued == 0 {
+                proposal.issued = grant.token.map_or(0, |_| most);
+            }
         }
     }
 }

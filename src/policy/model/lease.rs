@@ -1,99 +1,23 @@
 //! The model of exclusion: how a [`World`] moves.
 
-use std::time::Duration;
-
-use super::super::{Moment, Quorum, Run, Term, Verdict, quarantine};
+use super::super::{
+    Attempt, AttemptAction, Conditions, Extension, LeaseEvent, LeaseState, Loss, Moment, Run,
+    extension, quarantine,
+};
+use super::attempt::{NOW, ago, conditions, round};
 use super::redis::Owner;
+pub(super) use super::rules::{Bounds, Elder, Mutant, Repair};
 use super::world::{CLIENTS, Client, EACH, Lane, Mail, Phase, Server, Step, World};
-
-/// How far an exploration goes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
-    pub(super) quorum: usize,
-    /// A tick, and the TTL in ticks.
-    pub(super) tick: Duration,
-    pub(super) ttl: u8,
-    /// Attempts of each client: 1 to 3.
-    pub(super) attempts: [u8; CLIENTS],
-    /// Extensions of each client's lease.
-    pub(super) extensions: [u8; CLIENTS],
-    /// A client that holds may hand over to its next attempt.
-    pub(super) hand_overs: bool,
-    /// How many servers may forget: by an early expiry, by a stepped clock, by a restart without
-    /// memory that no guard covers.
-    pub(super) losses: usize,
-    /// Servers restart without memory, as often as they like.
-    pub(super) restarts: bool,
-    /// Connections end with messages on them, refusals arrive, and what an ended attempt has sent
-    /// stays under way. Without these the space is far smaller: see the reductions in the head of
-    /// the model.
-    pub(super) strays: bool,
-}
-
-/// Where an extension sets the lock if nobody holds it: "quorum repair".
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Repair {
-    Nowhere,
-    /// On servers that may vote.
-    WhereFit,
-    /// Also on servers that the restart guard keeps from voting.
-    Anywhere,
-}
-
-/// What becomes of a lease that was handed over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Elder {
-    /// It is gone from the moment at which its successor asks.
-    Gone,
-    /// It holds until its own deadline.
-    GoesOn,
-    /// It holds again, until its own deadline, once its successor has given up.
-    FallsBack,
-}
-
-/// The safety rules that can be switched off, each by the name of the mistake.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Mutant {
-    /// Rule 2: validity counts from the moment at which the reply is read.
-    pub(super) counts_from_reply: bool,
-    /// Rule 2: validity is the whole TTL.
-    pub(super) ignores_drift: bool,
-    /// Rule 1: every attempt of a client has the same owner.
-    pub(super) reuses_owner: bool,
-    /// Rule 1: "held, by an earlier attempt of mine" counts as granted now.
-    pub(super) counts_own_key: bool,
-    /// Rule 9: the guard waits for one tick less.
-    pub(super) short_quarantine: bool,
-    /// Rule 9: a server's wall clock that is stepped forward expires none of its keys, so that it
-    /// need not count as a loss.
-    pub(super) steps_are_free: bool,
-    /// Rule 9: no guard.
-    pub(super) no_guard: bool,
-    /// Rule 6: one server's word extends the lease.
-    pub(super) extends_by_one: bool,
-    /// Rule 6: an extension sets a lock that is gone.
-    pub(super) repair: Repair,
-    /// Hand-over: what the predecessor does.
-    pub(super) elder: Elder,
-    /// Hand-over: the successor counts its predecessor's grants, and so holds as soon as it asks.
-    pub(super) inherits_grants: bool,
-    /// Hand-over: the attempt after a successor that gave up has the successor's owner.
-    pub(super) reuses_heir: bool,
-    /// Hand-over: the release of a successor that gave up deletes whatever lock there is.
-    pub(super) deletes_any: bool,
-    /// Rule 7: an ended lease is still extended, and holds again when that is granted.
-    pub(super) revives: bool,
-    /// Not a mistake of the client's: the checker looks at exclusion only.
-    pub(super) exclusion_only: bool,
-}
 
 pub(super) struct Leases<const N: usize> {
     pub(super) bounds: Bounds,
     pub(super) mutant: Mutant,
-    quorum: Quorum,
-    /// By age of T1: does the client still hold what it asked for then; is it worth returning?
+    conditions: Conditions,
+    /// By age of T1: the end of a lease that was asked for then, and whether it is held.
+    ends_at: Vec<Moment>,
     is_valid: Vec<bool>,
-    is_worthwhile: Vec<bool>,
+    /// By the number of servers that granted, and by age of T1: whether that is a lease.
+    is_lease: Vec<Vec<bool>>,
     /// By ticks since a restart without memory: may the server not vote yet?
     is_quarantined: Vec<bool>,
     /// How many ticks a server's clock may gain or lose within a TTL: the drift.
@@ -104,14 +28,24 @@ impl<const N: usize> Leases<N> {
     pub(super) fn new(bounds: Bounds, mutant: Mutant) -> Self {
         let Bounds { tick, ttl, .. } = bounds;
         let span = |ticks: u8| tick * u32::from(ticks);
-        let term = Term::new(span(ttl), None).expect("the bounds are a term");
+        let conditions = conditions(N, bounds.quorum, span(ttl));
         let begin = Moment::from_nanos(0);
-        let deadline = match mutant.ignores_drift {
-            true => begin.after(span(ttl)),
-            false => term.deadline(begin),
+        let drift = span(ttl) - conditions.term.deadline(begin).since(begin);
+        let end = |age: u8| match mutant.ignores_drift {
+            true => ago(span(age)).after(span(ttl)),
+            false => conditions.term.deadline(ago(span(age))),
+        };
+        let is_valid = |age| {
+            let held = LeaseState::Held { until: end(age) };
+            held.transition(LeaseEvent::Passed, NOW, |_| Loss::Expired).next.is_held()
+        };
+        let is_lease = |granted, age| {
+            let tokens = std::iter::repeat_n(1, granted);
+            let tally = round(&conditions, N, tokens, span(age));
+            let action = Attempt::begin(conditions, None).ended(&tally, || 0);
+            matches!(action, AttemptAction::Hold(_))
         };
         let guarded = span(ttl - u8::from(mutant.short_quarantine));
-        let drift = span(ttl) - term.deadline(begin).since(begin);
         let judge = |age: u8| {
             let now = begin.after(span(age));
             // Rounded up by as much as INFO may be: the least wait that a client can be told.
@@ -123,9 +57,10 @@ impl<const N: usize> Leases<N> {
         Self {
             bounds,
             mutant,
-            quorum: Quorum::new(N, Some(bounds.quorum)).expect("the bounds are a quorum"),
-            is_valid: by_age(&|age| begin.after(span(age)) < deadline),
-            is_worthwhile: by_age(&|age| term.is_worthwhile(deadline, begin.after(span(age)))),
+            conditions,
+            ends_at: (0..=ttl).map(end).collect(),
+            is_valid: by_age(&is_valid),
+            is_lease: (0..=N).map(|granted| by_age(&|age| is_lease(granted, age))).collect(),
             is_quarantined: by_age(&|age| !mutant.no_guard && judge(age)),
             drift: u8::try_from(drift.as_nanos() / tick.as_nanos()).expect("drift is small"),
         }
@@ -176,12 +111,29 @@ impl<const N: usize> Leases<N> {
         (0..CLIENTS).flat_map(move |client| (0..begun[client]).map(move |nth| client * EACH + nth))
     }
 
-    fn is_won(&self, world: &World<N>, needs_quorum: bool, mail: impl Fn(&Server) -> Mail) -> bool {
-        let granted = world.servers.iter().filter(|server| mail(server) == Mail::Yes).count();
-        match needs_quorum {
-            true => self.quorum.verdict(granted, 0) == Verdict::Won,
-            false => granted > 0,
+    /// Has the shipped machine judge what happens to a client's lease.
+    fn happens(&self, client: &mut Client, event: LeaseEvent) {
+        let before = match client.phase {
+            Phase::Idle => LeaseState::Released,
+            Phase::Asking => LeaseState::Acquiring,
+            Phase::Holding => LeaseState::Held { until: self.end_of(client.since) },
+        };
+        match before.transition(event, NOW, |_| Loss::Expired).next {
+            LeaseState::Acquiring => client.phase = Phase::Asking,
+            LeaseState::Held { until } => {
+                let age = self.ends_at.iter().position(|end| *end == until);
+                client.phase = Phase::Holding;
+                client.since = age.and_then(|age| u8::try_from(age).ok()).expect("it is a tick's");
+            }
+            // It is kept until it is ended, and never valid again.
+            LeaseState::Lost(_) => client.since = self.bounds.ttl,
+            LeaseState::Releasing | LeaseState::Released => client.phase = Phase::Idle,
         }
+    }
+
+    /// The end of a lease that was asked for when T1 was as old as this.
+    fn end_of(&self, age: u8) -> Moment {
+        self.ends_at[usize::from(age)]
     }
 
     /// Whether one more memory loss, of `server`, is within the bounds.
@@ -207,11 +159,12 @@ impl<const N: usize> Leases<N> {
             }
             Phase::Idle => {}
             Phase::Asking => {
-                let is_won = self.is_won(world, true, |server| server.lanes[attempt].acquire);
-                let is_won = is_won || self.mutant.inherits_grants && client.is_heir(attempt);
+                let granted = count(world, |server| server.lanes[attempt].acquire);
+                let inherits = self.mutant.inherits_grants && client.is_heir(attempt);
+                let granted = if inherits { N } else { granted };
                 let age = if self.mutant.counts_from_reply { 0 } else { client.asked };
-                if is_won && self.is_worthwhile[usize::from(age)] {
-                    found.push((Step::Win(c), Self::win(*world, c, age)));
+                if self.is_lease[granted][usize::from(age)] {
+                    found.push((Step::Win(c), self.win(*world, c, age)));
                 }
                 found.push((Step::End(c), self.end(*world, c)));
             }
@@ -226,11 +179,13 @@ impl<const N: usize> Leases<N> {
                 {
                     found.push((Step::Extend(c), Self::extend(*world, c)));
                 }
-                let needs_quorum = !self.mutant.extends_by_one;
-                let is_won =
-                    self.is_won(world, needs_quorum, |server| server.lanes[attempt].extend);
-                if client.is_extending && is_won && (is_valid || self.mutant.revives) {
-                    found.push((Step::Extended(c), Self::extended(*world, c)));
+                let granted = count(world, |server| server.lanes[attempt].extend);
+                let is_extended = match extension(self.conditions.quorum, granted, 0) {
+                    _ if self.mutant.extends_by_one => granted > 0,
+                    came_to => came_to == Extension::Extended,
+                };
+                if client.is_extending && is_extended && (is_valid || self.mutant.revives) {
+                    found.push((Step::Extended(c), self.extended(*world, c)));
                 }
             }
         }
@@ -257,11 +212,12 @@ impl<const N: usize> Leases<N> {
         self.ask(world, c)
     }
 
-    fn win(mut world: World<N>, c: usize, age: u8) -> World<N> {
+    fn win(&self, mut world: World<N>, c: usize, age: u8) -> World<N> {
         let other = &mut world.clients[1 - c];
         other.is_overtaken = other.phase == Phase::Holding;
         let client = &mut world.clients[c];
-        (client.phase, client.since, client.asked) = (Phase::Holding, age, 0);
+        client.asked = 0;
+        self.happens(client, LeaseEvent::Granted { until: self.end_of(age) });
         world
     }
 
@@ -293,9 +249,13 @@ impl<const N: usize> Leases<N> {
         world
     }
 
-    fn extended(mut world: World<N>, c: usize) -> World<N> {
+    fn extended(&self, mut world: World<N>, c: usize) -> World<N> {
         let client = &mut world.clients[c];
-        client.since = client.since.min(client.asked);
+        if self.mutant.revives {
+            client.since = client.since.min(client.asked);
+        } else {
+            self.happens(client, LeaseEvent::Extended { until: self.end_of(client.asked) });
+        }
         (client.is_extending, client.asked) = (false, 0);
         world
     }
@@ -362,6 +322,11 @@ impl<const N: usize> Leases<N> {
         }
         world
     }
+}
+
+/// How many servers have said yes.
+fn count<const N: usize>(world: &World<N>, mail: impl Fn(&Server) -> Mail) -> usize {
+    world.servers.iter().filter(|server| mail(server) == Mail::Yes).count()
 }
 
 /// What a restart does to the messages under way: their connections end with it.

@@ -1,6 +1,7 @@
 //! The processes: what each may do next, and what becomes of what it hears.
 
-use super::super::super::{QueueAnswer, WaiterAction, WaiterEvent, WaiterState};
+use super::super::super::waiter::WaiterState;
+use super::super::super::{QueueAnswer, WaiterAction, WaiterEvent};
 use super::keys::{FOREIGN, Owner, PROCESSES};
 use super::server::{ASKS, EXTENDED, GONE, REFUSED, WAITING, WAITING_FIRST, YOURS};
 use super::world::{
