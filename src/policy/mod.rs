@@ -63,7 +63,8 @@ pub(crate) use mastership::Mastership;
 #[cfg(feature = "sentinel")]
 pub(crate) use mastership::{Evidence, Role, SETTLING, Step, Successor, Word};
 pub use moment::Moment;
-#[cfg(all(feature = "sentinel", test))]
+#[cfg(test)]
+#[cfg(feature = "sentinel")]
 pub(crate) use mutants::mastership::Mastership;
 #[cfg(test)]
 pub(crate) use mutants::{
