@@ -12,16 +12,17 @@ const CRLF: &[u8] = b"\r\n";
 /// How many bytes [`encode_command`] writes for `args`.
 #[must_use]
 pub fn command_len(args: &[&[u8]]) -> usize {
-    parts_len(&[args])
+    header_len(args.len()) + bulks_len(args)
 }
 
 /// How many bytes [`store_parts`] stores for `parts`.
 #[must_use]
 pub fn parts_len(parts: &[&[&[u8]]]) -> usize {
-    let args = parts.iter().copied().flatten();
-    args.fold(header_len(count(parts)), |sum, arg| {
-        sum + header_len(arg.len()) + arg.len() + CRLF.len()
-    })
+    header_len(count(parts)) + parts.iter().map(|args| bulks_len(args)).sum::<usize>()
+}
+
+fn bulks_len(args: &[&[u8]]) -> usize {
+    args.iter().fold(0, |sum, arg| sum + header_len(arg.len()) + arg.len() + CRLF.len())
 }
 
 fn count(parts: &[&[&[u8]]]) -> usize {
@@ -47,7 +48,9 @@ pub fn encode_command(out: &mut BytesMut, args: &[&[u8]]) {
 /// Stores at the start of `room` what [`encode_command`] appends, and returns its length; nothing
 /// where `room` is shorter than [`command_len`], and then `room` may have the beginning of it.
 pub fn store_command(room: &mut [u8], args: &[&[u8]]) -> Option<usize> {
-    store_parts(room, &[args])
+    let whole = room.len();
+    let rest = store_header(room, b'*', args.len())?;
+    Some(whole - store_bulks(rest, args)?.len())
 }
 
 /// As [`store_command`], of a command whose arguments are in several places.
@@ -55,11 +58,17 @@ pub fn store_parts(room: &mut [u8], parts: &[&[&[u8]]]) -> Option<usize> {
     let whole = room.len();
     let mut rest = store_header(room, b'*', count(parts))?;
     for args in parts {
-        for arg in *args {
-            rest = store_bulk(rest, arg)?;
-        }
+        rest = store_bulks(rest, args)?;
     }
     Some(whole - rest.len())
+}
+
+#[inline]
+fn store_bulks<'a>(mut rest: &'a mut [u8], args: &[&[u8]]) -> Option<&'a mut [u8]> {
+    for arg in args {
+        rest = store_bulk(rest, arg)?;
+    }
+    Some(rest)
 }
 
 /// Stores one bulk string at the start of `room`, and returns the room behind it.
