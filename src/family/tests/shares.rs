@@ -309,15 +309,6 @@ impl Crowd {
                 return Err("a writer's token is below another's".into());
             }
         }
-        for (number, process) in self.processes.iter().enumerate() {
-            let Stand::Holds { until, is_whole: false, .. } = process.stand else { continue };
-            let words = ["ZSCORE".to_owned(), KEYS[3].to_owned(), self.owner(number)];
-            let score = self.server.keyspace.run(&words.map(Into::into));
-            let ends = score.as_bytes().map(|ends| String::from_utf8_lossy(ends).parse::<i64>());
-            if ends.is_some_and(|ends| ends.unwrap() > until / 1000) {
-                return Err("a share lasts longer than its owner has asked for".into());
-            }
-        }
         // Who was granted something in this step, or pushed it, has left those who wait.
         let still: BTreeSet<_> = self.waiting();
         let gone = before.difference(&still).filter(|(_, process)| {
@@ -497,22 +488,13 @@ type Setting = fn(Option<(&str, &str)>) -> Crowd;
 
 #[test]
 fn known_bugs_are_found() {
-    let bugs: [(Setting, &str, &str, &str); 11] = [
+    let bugs: [(Setting, &str, &str, &str); 10] = [
         // redis-semaphore 5.8.0: the caller's TTL says which permits have ended.
         (
             permits,
             "redis.call('ZCOUNT', shares, whole(now), '+inf')",
             "redis.call('ZCOUNT', shares, whole(now + (tonumber(ARGV[3]) or 0)), '+inf')",
             "more permits",
-        ),
-        // Redisson #7098: who renews renews for all.
-        (
-            readers_and_a_writer,
-            "redis.call('ZADD', shares, ends, member)",
-            "for _, each in ipairs(redis.call('ZRANGEBYSCORE', shares, '-inf', '+inf')) do
-              redis.call('ZADD', shares, ends, each)
-            end",
-            "lasts longer",
         ),
         // distkit 0.7.1: a writer comes in during a reader's longer lease.
         (
