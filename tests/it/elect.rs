@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use leasehold::{Campaigning, Error, Leadership, Locker};
-use leasehold_resp::Frame;
 use leasehold_testing::{Fleet, RedisServer, eventually, soon};
 use tokio::task::JoinHandle;
 
@@ -29,10 +28,22 @@ fn campaign(locker: &Locker, name: &str, priority: u8) -> Campaigning {
     locker.elect("office").unwrap().campaign(name).priority(priority).into_future()
 }
 
-async fn candidate(urls: &[String], name: &'static str, priority: u8) -> Candidate {
-    let locker = connect(urls, LONG).await;
+/// How many candidates stand in the queue of the server that has most of them.
+fn queued(fleet: &Fleet) -> usize {
+    let fields = fleet.cli_all(&["HLEN", "{office}:queue"]);
+    // Its first and its last place are fields, and each candidate has two.
+    fields
+        .iter()
+        .map(|fields| fields.parse::<usize>().unwrap().saturating_sub(2) / 2)
+        .max()
+        .unwrap()
+}
+
+async fn candidate(fleet: &Fleet, name: &'static str, priority: u8) -> Candidate {
+    let locker = connect(&fleet.urls(), LONG).await;
+    let before = queued(fleet);
     let campaign = tokio::spawn(campaign(&locker, name, priority));
-    eventually("it waits", || locker.stats().waiting == 1 && locker.stats().contended > 0).await;
+    eventually("it waits", || queued(fleet) > before).await;
     Candidate { name, locker, campaign }
 }
 
@@ -57,12 +68,12 @@ async fn terms(first: Leadership, candidates: Vec<Candidate>) -> Vec<&'static st
 const IN_ORDER: [&str; 5] = ["late", "high", "equal", "mid", "low"];
 
 /// The order in which candidates lead that came in another: one of them was nominated.
-async fn order(urls: &[String]) -> Vec<&'static str> {
-    let first = connect(urls, LONG).await;
+async fn order(fleet: &Fleet) -> Vec<&'static str> {
+    let first = connect(&fleet.urls(), LONG).await;
     let lead = soon("nobody leads", campaign(&first, "first", 0)).await.unwrap();
     let mut candidates = Vec::new();
     for (name, priority) in [("low", 0), ("mid", 1), ("high", 200), ("late", 0), ("equal", 200)] {
-        candidates.push(candidate(urls, name, priority).await);
+        candidates.push(candidate(fleet, name, priority).await);
     }
     let election = first.elect("office").unwrap();
     assert!(!election.nominate("nobody").await.unwrap());
@@ -73,17 +84,16 @@ async fn order(urls: &[String]) -> Vec<&'static str> {
 
 #[tokio::test]
 async fn the_nominated_leads_next_and_then_the_highest_priority() {
-    let server = RedisServer::start();
-    assert_eq!(order(&[server.url()]).await, IN_ORDER);
+    assert_eq!(order(&Fleet::start(1)).await, IN_ORDER);
 }
 
-/// One of them has the queue, and a candidate that this server kept waiting may come back behind its equals: so
-/// the order need not be right each time.
+/// One of them has the queue, and a candidate that this server kept waiting may come back behind others: so the
+/// order need not be right each time.
 #[tokio::test]
 async fn on_several_servers_too() {
     let fleet = Fleet::start(3);
     for _ in 0..10 {
-        if order(&fleet.urls()).await == IN_ORDER {
+        if order(&fleet).await == IN_ORDER {
             return;
         }
     }
@@ -93,11 +103,10 @@ async fn on_several_servers_too() {
 /// A lock goes to the next task of its process first; an office does not.
 #[tokio::test]
 async fn a_candidate_of_the_same_process_comes_in_its_turn() {
-    let server = RedisServer::start();
-    let urls = [server.url()];
-    let locker = connect(&urls, LONG).await;
+    let fleet = Fleet::start(1);
+    let locker = connect(&fleet.urls(), LONG).await;
     let lead = soon("nobody leads", campaign(&locker, "first", 0)).await.unwrap();
-    let other = candidate(&urls, "other", 1).await;
+    let other = candidate(&fleet, "other", 1).await;
     let here = tokio::spawn(campaign(&locker, "here", 0));
     eventually("it waits", || locker.stats().waiting == 1).await;
     drop(lead);
@@ -110,14 +119,13 @@ async fn a_candidate_of_the_same_process_comes_in_its_turn() {
 
 #[tokio::test]
 async fn a_leader_that_vanishes_is_followed_by_the_highest_priority() {
-    let server = RedisServer::start();
-    let urls = [server.url()];
-    let locker = connect(&urls, LONG).await;
+    let fleet = Fleet::start(1);
+    let locker = connect(&fleet.urls(), LONG).await;
     let lead = soon("nobody leads", campaign(&locker, "first", 0)).await.unwrap();
-    let low = candidate(&urls, "low", 0).await;
-    let high = candidate(&urls, "high", 9).await;
+    let low = candidate(&fleet, "low", 0).await;
+    let high = candidate(&fleet, "high", 9).await;
     // As if it had expired.
-    server.cli(&["DEL", "office"]);
+    fleet.cli_all(&["DEL", "office"]);
     let next = soon("the next leads", high.campaign).await.unwrap().unwrap();
     assert!(next.term() > lead.term() && !low.campaign.is_finished());
     assert!(lead.resign().await.unwrap_err().is_lost());
@@ -126,15 +134,13 @@ async fn a_leader_that_vanishes_is_followed_by_the_highest_priority() {
 
 #[tokio::test]
 async fn who_withdraws_is_passed_over() {
-    let server = RedisServer::start();
-    let urls = [server.url()];
-    let locker = connect(&urls, LONG).await;
+    let fleet = Fleet::start(1);
+    let locker = connect(&fleet.urls(), LONG).await;
     let lead = soon("nobody leads", campaign(&locker, "first", 0)).await.unwrap();
-    let (low, high) = (candidate(&urls, "low", 0).await, candidate(&urls, "high", 9).await);
+    let (low, high) = (candidate(&fleet, "low", 0).await, candidate(&fleet, "high", 9).await);
     high.campaign.abort();
     let election = locker.elect("office").unwrap();
-    let entries = || server.cli(&["HLEN", "{office}:queue"]) == Frame::Integer(4);
-    eventually("it is gone", entries).await;
+    eventually("it is gone", || queued(&fleet) == 1).await;
     assert!(!election.nominate("high").await.unwrap());
     lead.resign().await.unwrap();
     soon("the other leads", low.campaign).await.unwrap().unwrap().resign().await.unwrap();
