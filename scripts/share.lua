@@ -65,7 +65,8 @@ if type(holder) == 'table' then
   return is_no_lock and {stamp, 0} or redis.call('GET', lock)
 end
 local function count()
-  return redis.call('ZCOUNT', shares, whole(now), '+inf')
+  local live = redis.call('ZCOUNT', shares, whole(now), '+inf')
+  return live
 end
 
 -- The limit of a lock that is shared, and how many shares are taken. Without any, it is free.
@@ -173,7 +174,8 @@ end
 
 -- The first of those who wait are given what there is room for.
 local function serve()
-  local first, last = redis.call('HGET', queue, 'first'), redis.call('HGET', queue, 'last')
+  local first = redis.call('HGET', queue, 'first')
+  local last = redis.call('HGET', queue, 'last')
   if not first or not last then
     return
   end
@@ -343,7 +345,8 @@ if has_room and passed == place then
   local live = used
   put(members(owner, weight), ttl)
   if redis.call('ZCARD', shares) > live + weight then
-    local over = redis.call('ZRANGEBYSCORE', shares, '-inf', '(' .. whole(now), 'LIMIT', 0, 16 + weight)
+    local before_now = '(' .. whole(now)
+    local over = redis.call('ZRANGEBYSCORE', shares, '-inf', before_now, 'LIMIT', 0, 16 + weight)
     redis.call('ZREM', shares, unpack(over))
   end
   holder, used = owner, live + weight

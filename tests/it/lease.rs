@@ -274,7 +274,7 @@ async fn a_grant_that_comes_too_late_is_given_back() {
     let error = request.await.unwrap_err();
     assert!(error.is_timeout() && !error.is_contended(), "{error}");
     assert_eq!(error.kind(), ErrorKind::TooLate);
-    let release = |commands: &str| commands.contains("cmdstat_eval:calls=1");
+    let release = |commands: &str| commands.contains("cmdstat_evalsha:calls=2");
     eventually("the release was sent", || release(&server.cli_text(&["INFO", "commandstats"])))
         .await;
 }
