@@ -12,7 +12,7 @@ use leasehold_testing::{Cluster, eventually, soon};
 
 const TTL: Duration = Duration::from_secs(30);
 
-async fn connect(cluster: &Cluster) -> Locker {
+pub(super) async fn connect(cluster: &Cluster) -> Locker {
     let url = cluster.seed_url(3);
     soon("it connects", Locker::builder().node(url).ttl(TTL).connect()).await.unwrap()
 }
@@ -22,7 +22,7 @@ async fn take(locker: &Locker, name: &str) -> Guard {
 }
 
 /// A name for each master.
-fn spread(cluster: &Cluster) -> [String; 3] {
+pub(super) fn spread(cluster: &Cluster) -> [String; 3] {
     [0, 1, 2].map(|node| {
         let mut names = (0..).map(|number| format!("lock:{number}"));
         names.find(|name| cluster.master_of(cluster.slot(name)) == node).unwrap()
@@ -48,33 +48,6 @@ async fn locks_of_all_slots_are_taken_refused_waited_for_and_given_back() {
         let next = soon("it is woken", waiter).await.unwrap().unwrap();
         assert!(next.fence() > first);
         drop(next);
-        eventually("it is free", || !cluster.holding(&name)).await;
-    }
-}
-
-/// All keys of a name are in one slot, so each node counts for its own.
-#[tokio::test]
-async fn readers_writers_and_permits_are_counted_by_the_node_of_their_slot() {
-    let cluster = Cluster::start();
-    let (locker, other) = (connect(&cluster).await, connect(&cluster).await);
-    for name in spread(&cluster) {
-        let mut reader = soon("a reader", locker.read(&name).into_future()).await.unwrap();
-        let second = soon("another", other.read(&name).into_future()).await.unwrap();
-        assert!(reader.upgrade().await.unwrap_err().is_contended());
-        assert!(other.try_lock(&name).await.map(|_| ()).unwrap_err().is_contended());
-        second.release().await.unwrap();
-        reader.upgrade().await.unwrap();
-        let waiter = tokio::spawn(other.read(&name).into_future());
-        reader.downgrade().await.unwrap();
-        let third = soon("it is let in", waiter).await.unwrap().unwrap();
-        assert_eq!(third.fence(), reader.fence());
-        reader.release().await.unwrap();
-        third.release().await.unwrap();
-        let permits = other.semaphore(&name, 2).unwrap();
-        let permit = soon("a permit", permits.acquire(2).into_future()).await.unwrap();
-        assert!(permits.try_acquire(1).await.map(|_| ()).unwrap_err().is_contended());
-        permit.extend().await.unwrap();
-        permit.release().await.unwrap();
         eventually("it is free", || !cluster.holding(&name)).await;
     }
 }

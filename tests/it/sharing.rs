@@ -12,8 +12,13 @@ use std::time::Duration;
 
 use leasehold::{Guard, LockRequest, Locker};
 use leasehold_resp::Frame;
+#[cfg(feature = "cluster")]
+use leasehold_testing::Cluster;
 use leasehold_testing::{Fleet, RedisServer, eventually, soon};
 use tokio::task::JoinHandle;
+
+#[cfg(feature = "cluster")]
+use crate::cluster;
 
 /// So long that nothing is ever free because of it.
 const LONG: Duration = Duration::from_secs(3600);
@@ -269,4 +274,32 @@ async fn a_wait_that_is_dropped_lets_the_next_one_in_and_a_shutdown_gives_back()
     assert_eq!(report.released.len(), 2, "{report:?}");
     drop((reader, late));
     until_nothing_is_left(&server).await;
+}
+
+/// All keys of a name are in one slot, so each node counts for its own.
+#[cfg(feature = "cluster")]
+#[tokio::test]
+async fn readers_writers_and_permits_are_counted_by_the_node_of_their_slot() {
+    let cluster = Cluster::start();
+    let (locker, other) = (cluster::connect(&cluster).await, cluster::connect(&cluster).await);
+    for name in cluster::spread(&cluster) {
+        let mut reader = soon("a reader", locker.read(&name).into_future()).await.unwrap();
+        let second = soon("another", other.read(&name).into_future()).await.unwrap();
+        assert!(reader.upgrade().await.unwrap_err().is_contended());
+        assert!(other.try_lock(&name).await.map(|_| ()).unwrap_err().is_contended());
+        second.release().await.unwrap();
+        reader.upgrade().await.unwrap();
+        let waiter = tokio::spawn(other.read(&name).into_future());
+        reader.downgrade().await.unwrap();
+        let third = soon("it is let in", waiter).await.unwrap().unwrap();
+        assert_eq!(third.fence(), reader.fence());
+        reader.release().await.unwrap();
+        third.release().await.unwrap();
+        let permits = other.semaphore(&name, 2).unwrap();
+        let permit = soon("a permit", permits.acquire(2).into_future()).await.unwrap();
+        assert!(permits.try_acquire(1).await.map(|_| ()).unwrap_err().is_contended());
+        permit.extend().await.unwrap();
+        permit.release().await.unwrap();
+        eventually("it is free", || !cluster.holding(&name)).await;
+    }
 }
