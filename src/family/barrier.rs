@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use leasehold_resp::{Decimal, Frame};
 
+use super::parties::{Parties, admit};
 use super::site::Site;
 use crate::clock;
 use crate::error::Error;
 use crate::lock::engine::Engine;
 use crate::lock::errand::Purpose;
 use crate::lock::names::{Key, Names};
-use crate::policy::Units;
 use crate::server::script::Script;
 use crate::stats::Primitive;
 
@@ -20,20 +20,13 @@ pub(crate) static BARRIER: LazyLock<Script> =
     LazyLock::new(|| Script::on_demand(include_str!("../../scripts/barrier.lua")));
 const ARRIVED_SUFFIX: &[u8] = b":barrier";
 const PASSED_SUFFIX: &[u8] = b":passed";
-/// More take a server too long to forget, when all are let go.
-const PARTIES_MAX: u32 = 10_000;
-const PARTY_BYTES_MAX: usize = 256;
-const KEEP: Duration = Duration::from_secs(24 * 60 * 60);
-const KEEP_MIN: Duration = Duration::from_secs(1);
-const KEEP_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// A barrier that all processes share, by [`Locker::barrier`](crate::Locker::barrier).
 #[derive(Clone)]
 pub struct Barrier {
     site: Site,
     keys: [Key; 2],
-    parties: u32,
-    keep: Duration,
+    parties: Parties,
 }
 
 /// One party of a barrier, by [`Barrier::party`]. It knows for which generation it has arrived.
@@ -76,12 +69,9 @@ impl Barrier {
     pub(crate) fn new(engine: Arc<Engine>, names: Names, parties: u32) -> Result<Self, Error> {
         let site = Site::new(engine, names, Primitive::Barrier);
         site.admit_one_server("no count is agreed on")?;
-        if !(1..=PARTIES_MAX).contains(&parties) {
-            let what = format!("a barrier has between 1 and {PARTIES_MAX} parties, not {parties}");
-            return Err(site.misuse(what));
-        }
+        let parties = Parties::new(&site, parties)?;
         let keys = [ARRIVED_SUFFIX, PASSED_SUFFIX].map(|suffix| site.key(suffix));
-        Ok(Self { site, keys, parties, keep: KEEP })
+        Ok(Self { site, keys, parties })
     }
 
     /// Sets for how long arrivals are remembered after the last one: 24 h without it. Behind that nobody has
@@ -91,12 +81,7 @@ impl Barrier {
     ///
     /// [`Error::is_misuse`] for less than 1 s or more than 366 days.
     pub fn kept_for(mut self, keep: Duration) -> Result<Self, Error> {
-        if !(KEEP_MIN..=KEEP_MAX).contains(&keep) {
-            let [least, most, keep] = [KEEP_MIN, KEEP_MAX, keep].map(Units);
-            let what = format!("a barrier must be kept for between {least} and {most}, not {keep}");
-            return Err(self.site.misuse(what));
-        }
-        self.keep = keep;
+        self.parties = self.parties.kept_for(&self.site, keep)?;
         Ok(self)
     }
 
@@ -108,12 +93,7 @@ impl Barrier {
     /// [`Error::is_misuse`] for a name that is empty or too long.
     pub fn party(&self, name: impl AsRef<[u8]>) -> Result<Party, Error> {
         let name = name.as_ref();
-        if !(1..=PARTY_BYTES_MAX).contains(&name.len()) {
-            let len = name.len();
-            let what =
-                format!("a party's name has between 1 and {PARTY_BYTES_MAX} bytes, not {len}");
-            return Err(self.site.misuse(what));
-        }
+        admit(&self.site, name)?;
         Ok(Party { barrier: self.clone(), name: name.into(), generation: None })
     }
 
@@ -138,8 +118,8 @@ impl Barrier {
         party: &[u8],
     ) -> Result<Gathering, Error> {
         self.site.admit()?;
-        let [parties, generation] = [self.parties.into(), generation].map(Decimal::new);
-        let keep = Decimal::new(u64::try_from(self.keep.as_millis()).unwrap_or(u64::MAX));
+        let [parties, generation] = [self.parties.number.into(), generation].map(Decimal::new);
+        let keep = Decimal::new(u64::try_from(self.parties.keep.as_millis()).unwrap_or(u64::MAX));
         let [arrived, passed] = &self.keys;
         let parameters =
             [b"2", &**arrived, passed, how.as_bytes(), &parties, &keep, &generation, party];
@@ -147,12 +127,12 @@ impl Barrier {
         match said {
             Ok(Said::Open(generation)) => Ok(Gathering { generation, left: 0 }),
             Ok(Said::Closed(generation, left)) => {
-                Ok(Gathering { generation, left: left.unwrap_or(self.parties) })
+                Ok(Gathering { generation, left: left.unwrap_or(self.parties.number) })
             }
             Ok(Said::Other(other)) => Err(self.site.misuse(format!(
                 "another barrier is kept under this name, of {other} parties and not {}: give one number \
                  everywhere, or another name",
-                self.parties
+                self.parties.number
             ))),
             Err(reason) => {
                 self.site.note("failed", clock::now());
@@ -268,7 +248,7 @@ impl Said {
 
 impl std::fmt::Debug for Barrier {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Barrier").field("parties", &self.parties).finish_non_exhaustive()
+        f.debug_struct("Barrier").field("parties", &self.parties.number).finish_non_exhaustive()
     }
 }
 

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use leasehold_resp::{Decimal, Frame};
 
+use super::parties::{Parties, admit};
 use super::site::Site;
 use crate::clock;
 use crate::error::Error;
 use crate::lock::engine::Engine;
 use crate::lock::errand::Purpose;
 use crate::lock::names::{Key, Names};
-use crate::policy::Units;
 use crate::server::script::Script;
 use crate::stats::Primitive;
 
@@ -19,20 +19,13 @@ static SCRIPT: LazyLock<Script> =
     LazyLock::new(|| Script::on_demand(include_str!("../../scripts/latch.lua")));
 const PARTIES_SUFFIX: &[u8] = b":latch";
 const OPEN_SUFFIX: &[u8] = b":open";
-/// More take a server too long to forget, when the latch opens.
-const PARTIES_MAX: u32 = 10_000;
-const PARTY_BYTES_MAX: usize = 256;
-const KEEP: Duration = Duration::from_secs(24 * 60 * 60);
-const KEEP_MIN: Duration = Duration::from_secs(1);
-const KEEP_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// A latch that all processes share, by [`Locker::latch`](crate::Locker::latch).
 #[derive(Clone)]
 pub struct Latch {
     site: Site,
     keys: [Key; 2],
-    parties: u32,
-    keep: Duration,
+    parties: Parties,
 }
 
 /// How far a latch is.
@@ -69,12 +62,9 @@ impl Latch {
     pub(crate) fn new(engine: Arc<Engine>, names: Names, parties: u32) -> Result<Self, Error> {
         let site = Site::new(engine, names, Primitive::Latch);
         site.admit_one_server("no count is agreed on")?;
-        if !(1..=PARTIES_MAX).contains(&parties) {
-            let what = format!("a latch has between 1 and {PARTIES_MAX} parties, not {parties}");
-            return Err(site.misuse(what));
-        }
+        let parties = Parties::new(&site, parties)?;
         let keys = [PARTIES_SUFFIX, OPEN_SUFFIX].map(|suffix| site.key(suffix));
-        Ok(Self { site, keys, parties, keep: KEEP })
+        Ok(Self { site, keys, parties })
     }
 
     /// Sets for how long the latch is remembered after a party has counted down, and after it has opened: 24 h
@@ -84,12 +74,7 @@ impl Latch {
     ///
     /// [`Error::is_misuse`] for less than 1 s or more than 366 days.
     pub fn kept_for(mut self, keep: Duration) -> Result<Self, Error> {
-        if !(KEEP_MIN..=KEEP_MAX).contains(&keep) {
-            let [least, most, keep] = [KEEP_MIN, KEEP_MAX, keep].map(Units);
-            let what = format!("a latch must be kept for between {least} and {most}, not {keep}");
-            return Err(self.site.misuse(what));
-        }
-        self.keep = keep;
+        self.parties = self.parties.kept_for(&self.site, keep)?;
         Ok(self)
     }
 
@@ -117,12 +102,7 @@ impl Latch {
     /// ```
     pub async fn count_down(&self, party: impl AsRef<[u8]>) -> Result<Progress, Error> {
         let (party, asked_at) = (party.as_ref(), clock::now());
-        if !(1..=PARTY_BYTES_MAX).contains(&party.len()) {
-            let len = party.len();
-            let what =
-                format!("a party's name has between 1 and {PARTY_BYTES_MAX} bytes, not {len}");
-            return Err(self.site.misuse(what));
-        }
+        admit(&self.site, party)?;
         let said = self.ask(Purpose::Act, "down", party).await?;
         self.site.note("counted", asked_at);
         Ok(said)
@@ -178,18 +158,18 @@ impl Latch {
 
     async fn ask(&self, purpose: Purpose, how: &str, party: &[u8]) -> Result<Progress, Error> {
         self.site.admit()?;
-        let parties = Decimal::new(self.parties.into());
-        let keep = Decimal::new(u64::try_from(self.keep.as_millis()).unwrap_or(u64::MAX));
+        let parties = Decimal::new(self.parties.number.into());
+        let keep = Decimal::new(u64::try_from(self.parties.keep.as_millis()).unwrap_or(u64::MAX));
         let [counted, open] = &self.keys;
         let parameters = [b"2", &**counted, open, how.as_bytes(), &parties, &keep, party];
         let said = self.site.ask_twice(purpose, &SCRIPT, &parameters, Said::read).await;
         match said {
             Ok(Said::Open) => Ok(Progress::Open),
-            Ok(Said::Closed(left)) => Ok(Progress::Closed { left: left.unwrap_or(self.parties) }),
+            Ok(Said::Closed(left)) => Ok(Progress::Closed { left: left.unwrap_or(self.parties.number) }),
             Ok(Said::Other(other)) => Err(self.site.misuse(format!(
                 "another latch is kept under this name, of {other} parties and not {}: give one number \
                  everywhere, or another name",
-                self.parties
+                self.parties.number
             ))),
             Err(reason) => {
                 self.site.note("failed", clock::now());
@@ -219,7 +199,7 @@ impl Said {
 
 impl std::fmt::Debug for Latch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Latch").field("parties", &self.parties).finish_non_exhaustive()
+        f.debug_struct("Latch").field("parties", &self.parties.number).finish_non_exhaustive()
     }
 }
 

@@ -12,6 +12,7 @@ pub(crate) mod latch;
 pub(crate) mod limit;
 pub(crate) mod nomination;
 pub(crate) mod once;
+mod parties;
 pub(crate) mod rate;
 mod site;
 mod slots;

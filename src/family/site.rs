@@ -195,6 +195,11 @@ impl Site {
         self.engine.meter().note_answered(self.primitive, self.names.lock(), outcome, took);
     }
 
+    /// What the primitive is called.
+    pub(super) fn what(&self) -> &'static str {
+        self.primitive.name()
+    }
+
     /// The caller asked for what cannot be.
     pub(super) fn misuse(&self, what: String) -> Error {
         self.error(Kind::Misuse(what), Report::default())

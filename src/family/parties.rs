@@ -1,0 +1,67 @@
+//! What latches and barriers have in common: a number of parties, each with a name, which are remembered for a
+//! while.
+
+use std::time::Duration;
+
+use super::site::Site;
+use crate::error::Error;
+use crate::policy::Units;
+
+/// Maximum parties: more take a server too long to forget, when all are let go.
+const PARTIES_MAX: u32 = 10_000;
+const NAME_BYTES_MAX: usize = 256;
+const KEEP: Duration = Duration::from_secs(24 * 60 * 60);
+const KEEP_MIN: Duration = Duration::from_secs(1);
+const KEEP_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parties {
+    pub(super) number: u32,
+    /// For how long they are remembered.
+    pub(super) keep: Duration,
+}
+
+impl Parties {
+    /// Parties that are remembered for a day.
+    ///
+    /// # Errors
+    ///
+    /// None, or too many.
+    pub(super) fn new(site: &Site, number: u32) -> Result<Self, Error> {
+        if !(1..=PARTIES_MAX).contains(&number) {
+            let what = site.what();
+            let text = format!("a {what} has between 1 and {PARTIES_MAX} parties, not {number}");
+            return Err(site.misuse(text));
+        }
+        Ok(Self { number, keep: KEEP })
+    }
+
+    /// Parties that are remembered for this time.
+    ///
+    /// # Errors
+    ///
+    /// Less than a second, or more than a year and a day.
+    pub(super) fn kept_for(self, site: &Site, keep: Duration) -> Result<Self, Error> {
+        if !(KEEP_MIN..=KEEP_MAX).contains(&keep) {
+            let [least, most, keep] = [KEEP_MIN, KEEP_MAX, keep].map(Units);
+            let what = site.what();
+            let text = format!("a {what} must be kept for between {least} and {most}, not {keep}");
+            return Err(site.misuse(text));
+        }
+        Ok(Self { keep, ..self })
+    }
+}
+
+/// Refuses names that no party can have.
+///
+/// # Errors
+///
+/// None, or one that is too long.
+pub(super) fn admit(site: &Site, name: &[u8]) -> Result<(), Error> {
+    let len = name.len();
+    if !(1..=NAME_BYTES_MAX).contains(&len) {
+        let text = format!("a party's name has between 1 and {NAME_BYTES_MAX} bytes, not {len}");
+        return Err(site.misuse(text));
+    }
+    Ok(())
+}
