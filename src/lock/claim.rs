@@ -144,14 +144,8 @@ impl Claim {
             .collect();
         let commands = scripted(scripts::acquire(), &parameters);
         let question = Question {
-            commands: &commands,
-            read: Answer::of_acquire,
-            is_vote: true,
-            awaits: hold.replicas(),
-            owed_until: None,
-            whose: None,
             apart: Some(apart),
-            limit,
+            ..Question::vote(hold, &commands, Answer::of_acquire, limit)
         };
         vote(hold, &question, lead).await
     }
@@ -170,15 +164,10 @@ impl Claim {
         let Hold { names, owner, .. } = &*self.hold;
         let words: [&[u8]; 6] = [b"SET", names[0].lock(), owner.value(), b"NX", b"PX", ttl];
         let holder: [&[u8]; 2] = [b"1", names[0].lock()];
+        let commands = [Command::Unstamped(&words, Expected::Flag)];
         let question = Question {
-            commands: &[Command::Unstamped(&words, Expected::Flag)],
-            read: Answer::of_set,
-            is_vote: true,
-            awaits: self.hold.replicas(),
-            owed_until: None,
             whose: Some(Command::Script(scripts::holder(), &holder)),
-            apart: None,
-            limit,
+            ..Question::vote(&self.hold, &commands, Answer::of_set, limit)
         };
         vote(&self.hold, &question, lead).await
     }

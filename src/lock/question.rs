@@ -41,6 +41,17 @@ pub(super) struct Question<'a> {
 }
 
 impl<'a> Question<'a> {
+    /// For the lock, of servers that are fit to vote.
+    pub(super) fn vote(
+        hold: &Hold,
+        commands: &'a [Command<'a>],
+        read: fn(&Frame) -> Option<Answer>,
+        limit: Limit,
+    ) -> Self {
+        let (is_vote, awaits) = (true, hold.replicas());
+        Self { commands, read, is_vote, awaits, owed_until: None, whose: None, apart: None, limit }
+    }
+
     /// Of what is its owner's already.
     pub(super) fn own(
         commands: &'a [Command<'a>],

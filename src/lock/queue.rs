@@ -290,16 +290,9 @@ impl<'a> Standing<'a> {
             }
         };
         parameters.extend([self.channel.name(), &life]);
-        let question = Question {
-            commands: &[Command::Script(script, parameters.words())],
-            read,
-            is_vote: true,
-            awaits: None,
-            owed_until: None,
-            whose: None,
-            apart: None,
-            limit: self.limit,
-        };
+        let commands = [Command::Script(script, parameters.words())];
+        let question =
+            Question { awaits: None, ..Question::vote(hold, &commands, read, self.limit) };
         let mut round = Round::new(hold);
         if self.limit.is_over() {
             return round.cut();

@@ -37,16 +37,8 @@ impl Claim {
         parameters.extend([hold.names[0].lock(), hold.names[0].fence()]);
         parameters.extend([hold.owner.value(), &ttl, &token]);
         parameters.extend([hold.who_decides(ballot, hold.is_alone()), from]);
-        let question = Question {
-            commands: &[Command::Script(scripts::seize(), parameters.words())],
-            read: Answer::of_acquire,
-            is_vote: true,
-            awaits: hold.replicas(),
-            owed_until: None,
-            whose: None,
-            apart: None,
-            limit,
-        };
+        let commands = [Command::Script(scripts::seize(), parameters.words())];
+        let question = Question::vote(hold, &commands, Answer::of_acquire, limit);
         ask_all(hold, &question, Round::new(hold)).await
     }
 }

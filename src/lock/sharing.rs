@@ -36,16 +36,8 @@ pub(super) async fn take(hold: &Hold, wanted: &Wanted, limit: Limit) -> Round {
     let mut parameters = Parameters::of_keys(b"4");
     parameters.extend([names.lock(), names.fence(), &queue, &wanted.key]);
     parameters.extend([hold.owner.value(), b"take", &ttl, &wanted.limit, &wanted.weight]);
-    let question = Question {
-        commands: &[Command::Script(scripts::share(), parameters.words())],
-        read: Answer::of_share,
-        is_vote: true,
-        awaits: hold.replicas(),
-        owed_until: None,
-        whose: None,
-        apart: None,
-        limit,
-    };
+    let commands = [Command::Script(scripts::share(), parameters.words())];
+    let question = Question::vote(hold, &commands, Answer::of_share, limit);
     ask_all(hold, &question, Round::new(hold)).await
 }
 
@@ -57,16 +49,8 @@ pub(super) async fn turn(hold: &Hold, held: &Hold) -> Round {
     let mut parameters = Parameters::of_keys(b"4");
     parameters.extend([names.lock(), names.fence(), &queue, &shares]);
     parameters.extend([hold.owner.value(), how, &ttl, held.owner.value()]);
-    let question = Question {
-        commands: &[Command::Script(scripts::share(), parameters.words())],
-        read: Answer::of_queue,
-        is_vote: true,
-        awaits: hold.replicas(),
-        owed_until: None,
-        whose: None,
-        apart: None,
-        limit: Limit::OneCommand,
-    };
+    let commands = [Command::Script(scripts::share(), parameters.words())];
+    let question = Question::vote(hold, &commands, Answer::of_queue, Limit::OneCommand);
     ask_all(hold, &question, Round::new(hold)).await
 }
 
@@ -75,15 +59,10 @@ pub(super) async fn extend(hold: &Hold, wanted: &Wanted) -> Round {
     let (names, ttl) = (&hold.names[0], hold.key_ms());
     let mut parameters = Parameters::of_keys(b"2");
     parameters.extend([names.lock(), &wanted.key, hold.owner.value(), &ttl]);
+    let commands = [Command::Script((hold.row().extend)(), parameters.words())];
     let question = Question {
-        commands: &[Command::Script((hold.row().extend)(), parameters.words())],
-        read: Answer::of_extend,
         is_vote: false,
-        awaits: hold.replicas(),
-        owed_until: None,
-        whose: None,
-        apart: None,
-        limit: Limit::OneCommand,
+        ..Question::vote(hold, &commands, Answer::of_extend, Limit::OneCommand)
     };
     ask_all(hold, &question, Round::new(hold)).await
 }
