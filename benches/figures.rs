@@ -37,6 +37,8 @@ mod fan;
 mod growth;
 #[path = "figures/leases.rs"]
 mod leases;
+#[path = "figures/list.rs"]
+mod list;
 #[path = "figures/memory.rs"]
 mod memory;
 #[path = "figures/ours.rs"]

@@ -99,7 +99,7 @@ def measured():
         best other client with up to 16 tasks, with more {span(ratios[True])}. An acquire over five servers takes
         {span(ill)} times a bare five-socket fan-out, and with one frozen {frozen.plain()} times what it takes with all.
         Between two of eight tasks a lock is idle for {gaps("tasks", "on loopback")} round trips on loopback and
-        {gaps("tasks", "over a network")} over a network; between two of 2 to 8 processes for
+        {gaps("tasks", "over a network")} over a network; between two of 2 to 64 processes for
         {gaps("processes", "on loopback")} and {gaps("processes", "over a network")}. A lease that is held and renewed,
         of 100,000, takes {heap} bytes, and all of them {cpu} % of a core. [docs/figures.md](docs/figures.md) has all
         figures, and the targets that were missed.

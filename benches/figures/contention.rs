@@ -3,7 +3,8 @@
 //!
 //! A gap is from before one holder gives back to after the next one has it. Its unit is a bare
 //! round trip: the same acquire over a bare stream, measured in turn with the contention, on the
-//! same runtime and in the same rhythm, because a processor that has slept takes its time.
+//! same runtime and in the same rhythm, because a processor that has slept takes its time. Beside ours
+//! stands the gap of a bare hand-over by `BLPOP` in the same round.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use leasehold::Locker;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::list;
 use super::processes;
 use super::report::{Cell, Report};
 use super::runtimes::{Shape, Stage};
@@ -34,12 +36,13 @@ const READ_BUFFER_BYTES: usize = 4096;
 pub type Held = (f64, f64);
 
 /// One crowd that wants the lock, for the table of hand-overs.
-pub const COLUMNS: [&str; 9] = [
+pub const COLUMNS: [&str; 10] = [
     "who",
     "way",
     "bare round trip, µs",
     "gap, round trips",
     "means of the rounds",
+    "gap over BLPOP's",
     "a lone acquire, round trips",
     "scripts a hand-over",
     "to the same again, %",
@@ -58,7 +61,9 @@ pub fn run(time: Duration) -> Report {
             ),
             "holders, in bare round trips on the same way and in the same rhythm; median (10th to"
                 .into(),
-            "90th percentile) of the hands, and of the means of the rounds.".into(),
+            "90th percentile) of the hands, and of the means of the rounds. Beside it the median gap of a"
+                .into(),
+            "round over that of a bare hand-over by `BLPOP` among as many, each with a connection.".into(),
         ],
         columns: COLUMNS.into(),
         rows,
@@ -86,8 +91,11 @@ fn tasks(time: Duration) -> Vec<Vec<Cell>> {
             let round_trip = yardstick.measure(&stage);
             lone.push(stage.run(lone_acquire(locker.clone())) / round_trip);
             let before = processes::scripts_run(&server);
-            tally.add(&stage.run(contend(locker.clone(), TASKS, round)), round_trip);
+            let held = stage.run(contend(locker.clone(), TASKS, round));
             scripts += processes::scripts_run(&server) - before;
+            list::begin(&server);
+            let by_list = stage.run(list::contend(way.address, TASKS, round));
+            tally.add(&held, &by_list, round_trip);
         }
         let who = format!("{TASKS} tasks, {}", shape.name());
         tally.row(who, way.name, Cell::spread(&lone, 2), scripts)
@@ -210,6 +218,7 @@ pub struct Tally {
     gaps: Samples,
     /// The means of the rounds: what the machine does besides spoils few of them.
     means: Samples,
+    over_list: Samples,
     counts: Vec<usize>,
     round_trips: Samples,
     again: usize,
@@ -218,28 +227,27 @@ pub struct Tally {
 
 impl Tally {
     pub fn new(contenders: usize) -> Self {
-        let (gaps, means, round_trips) = Default::default();
-        Self { gaps, means, counts: vec![0; contenders], round_trips, again: 0, hands: 0 }
+        let (gaps, means, over_list, round_trips) = Default::default();
+        let counts = vec![0; contenders];
+        Self { gaps, means, over_list, counts, round_trips, again: 0, hands: 0 }
     }
 
-    /// A round, with a place for each contender.
-    pub fn add(&mut self, held: &[Vec<Held>], round_trip: f64) {
-        let each = held.iter().enumerate();
-        let mut all: Vec<(usize, Held)> =
-            each.flat_map(|(who, held)| held.iter().map(move |held| (who, *held))).collect();
-        all.sort_by(|(_, one), (_, other)| one.0.total_cmp(&other.0));
-        all.iter().for_each(|(who, _)| self.counts[*who] += 1);
-        let mut sum = 0.0;
-        for pair in all.windows(2) {
-            let gap = pair[1].1.0 - pair[0].1.1;
-            assert!(gap >= 0.0, "two held the lock at once");
+    /// A round, with a place for each contender; by the lock, and by a list.
+    pub fn add(&mut self, held: &[Vec<Held>], by_list: &[Vec<Held>], round_trip: f64) {
+        let hands = in_order(held);
+        hands.iter().for_each(|(who, _)| self.counts[*who] += 1);
+        self.again += hands.windows(2).filter(|pair| pair[0].0 == pair[1].0).count();
+        let (mut sum, mut ours, mut bare) = (0.0, Samples::default(), Samples::default());
+        for gap in gaps(&hands) {
             sum += gap / round_trip;
             self.gaps.push(gap / round_trip);
-            self.again += usize::from(pair[0].0 == pair[1].0);
+            ours.push(gap);
         }
-        self.means.push(sum / all.len().saturating_sub(1).max(1) as f64);
+        gaps(&in_order(by_list)).for_each(|gap| bare.push(gap));
+        self.over_list.push(ours.summary().median / bare.summary().median);
+        self.means.push(sum / hands.len().saturating_sub(1).max(1) as f64);
         self.round_trips.push(round_trip);
-        self.hands += all.len();
+        self.hands += hands.len();
     }
 
     pub fn row(&self, who: String, way: &str, lone: Cell, scripts: u64) -> Vec<Cell> {
@@ -252,10 +260,28 @@ impl Tally {
             Cell::spread(&self.round_trips, 0),
             Cell::spread(&self.gaps, 2),
             Cell::spread(&self.means, 2),
+            Cell::spread(&self.over_list, 2),
             lone,
             Cell::Number(scripts as f64 / hands, 2),
             Cell::Number(100.0 * self.again as f64 / hands, 0),
             Cell::Number(*most as f64 / *least as f64, 2),
         ]
     }
+}
+
+/// All hands in the order of time, with the place of the contender.
+fn in_order(held: &[Vec<Held>]) -> Vec<(usize, Held)> {
+    let each = held.iter().enumerate();
+    let mut hands: Vec<(usize, Held)> =
+        each.flat_map(|(who, held)| held.iter().map(move |held| (who, *held))).collect();
+    hands.sort_by(|(_, one), (_, other)| one.0.total_cmp(&other.0));
+    hands
+}
+
+fn gaps(hands: &[(usize, Held)]) -> impl Iterator<Item = f64> {
+    hands.windows(2).map(|pair| {
+        let gap = pair[1].1.0 - pair[0].1.1;
+        assert!(gap >= 0.0, "two held the lock at once");
+        gap
+    })
 }

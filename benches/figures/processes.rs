@@ -10,16 +10,25 @@ use std::time::Duration;
 use leasehold::Locker;
 
 use super::contention::{Held, Tally, Yardstick, contend, micros, rounds_in};
+use super::list;
 use super::report::Cell;
 use super::runtimes::{Shape, Stage};
 use super::way::{Network, Way};
 use crate::support::RedisServer;
 
-/// Set in a process that contends: the server's URL, when to begin, and for how long.
+/// Set in a process that contends: by what, where the server is, when to begin, and for how long.
 const CHILD: &str = "LEASEHOLD_BENCH_CONTENDER";
-/// Until then all have started and are connected.
+/// Until then all have started and are connected: a part, and another for each.
 const START: Duration = Duration::from_millis(200);
-const CROWDS: [usize; 3] = [2, 4, 8];
+const START_EACH: Duration = Duration::from_millis(15);
+const CROWDS: [usize; 4] = [2, 4, 8, 64];
+
+/// What changes hands.
+#[derive(Clone, Copy)]
+enum Prize {
+    Lock,
+    Element,
+}
 
 pub fn rows(time: Duration) -> Vec<Vec<Cell>> {
     let server = RedisServer::start();
@@ -37,14 +46,26 @@ fn on_the_way(server: &RedisServer, way: Way, time: Duration) -> Vec<Vec<Cell>> 
         for (processes, (tally, scripts)) in CROWDS.iter().zip(&mut tallies) {
             let round_trip = yardstick.measure(&stage);
             let before = scripts_run(server);
-            tally.add(&between(way, *processes, round), round_trip);
+            let held = between(way, *processes, Prize::Lock, round);
             *scripts += scripts_run(server) - before;
+            list::begin(server);
+            let by_list = between(way, *processes, Prize::Element, round);
+            tally.add(&held, &by_list, round_trip);
         }
     }
     let rows = CROWDS.iter().zip(&tallies).map(|(processes, (tally, scripts))| {
         tally.row(format!("{processes} processes"), way.name, Cell::Nothing, *scripts)
     });
     rows.collect()
+}
+
+impl Prize {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Lock => "lock",
+            Self::Element => "element",
+        }
+    }
 }
 
 /// Scripts that clients had the server run.
@@ -60,22 +81,29 @@ pub fn scripts_run(server: &RedisServer) -> u64 {
 pub fn contend_if_told() -> bool {
     let Ok(told) = std::env::var(CHILD) else { return false };
     let words: Vec<&str> = told.split(' ').collect();
-    let [url, begin, millis] = words[..] else { panic!("three words: {told}") };
-    let (url, begin) = (url.to_owned(), begin.parse::<f64>().expect("a number"));
+    let [prize, address, begin, millis] = words[..] else { panic!("four words: {told}") };
+    let (url, address) = (format!("redis://{address}"), address.parse().expect("an address"));
+    let is_lock = prize == Prize::Lock.word();
+    let begin = begin.parse::<f64>().expect("a number");
     let time = Duration::from_millis(millis.parse().expect("a number"));
     let held = Stage::new(Shape::CurrentThread).run(async move {
         let locker = Locker::connect(&url).await.expect("the server is up");
         let left = (begin - micros()).max(0.0);
         tokio::time::sleep(Duration::from_secs_f64(left / 1e6)).await;
-        contend(locker, 1, time).await.swap_remove(0)
+        let mut held = match is_lock {
+            true => contend(locker, 1, time).await,
+            false => list::contend(address, 1, time).await,
+        };
+        held.swap_remove(0)
     });
     held.iter().for_each(|(from, until)| println!("{from} {until}"));
     true
 }
 
-fn between(way: Way, processes: usize, time: Duration) -> Vec<Vec<Held>> {
-    let begin = micros() + START.as_secs_f64() * 1e6;
-    let told = format!("{} {begin} {}", way.url(), time.as_millis());
+fn between(way: Way, processes: usize, prize: Prize, time: Duration) -> Vec<Vec<Held>> {
+    let start = START + START_EACH * processes as u32;
+    let begin = micros() + start.as_secs_f64() * 1e6;
+    let told = format!("{} {} {begin} {}", prize.word(), way.address, time.as_millis());
     let children: Vec<_> = (0..processes)
         .map(|_| {
             Command::new(std::env::current_exe().expect("this program has a path"))
