@@ -119,7 +119,7 @@ impl Barrier {
     ) -> Result<Gathering, Error> {
         self.site.admit()?;
         let [parties, generation] = [self.parties.number.into(), generation].map(Decimal::new);
-        let keep = Decimal::new(u64::try_from(self.parties.keep.as_millis()).unwrap_or(u64::MAX));
+        let keep = self.parties.keep_ms();
         let [arrived, passed] = &self.keys;
         let parameters =
             [b"2", &**arrived, passed, how.as_bytes(), &parties, &keep, &generation, party];
@@ -129,11 +129,7 @@ impl Barrier {
             Ok(Said::Closed(generation, left)) => {
                 Ok(Gathering { generation, left: left.unwrap_or(self.parties.number) })
             }
-            Ok(Said::Other(other)) => Err(self.site.misuse(format!(
-                "another barrier is kept under this name, of {other} parties and not {}: give one number \
-                 everywhere, or another name",
-                self.parties.number
-            ))),
+            Ok(Said::Other(other)) => Err(self.parties.misfit(&self.site, other)),
             Err(reason) => {
                 self.site.note("failed", clock::now());
                 Err(self.site.unserved([(0, reason)]))

@@ -159,18 +159,16 @@ impl Latch {
     async fn ask(&self, purpose: Purpose, how: &str, party: &[u8]) -> Result<Progress, Error> {
         self.site.admit()?;
         let parties = Decimal::new(self.parties.number.into());
-        let keep = Decimal::new(u64::try_from(self.parties.keep.as_millis()).unwrap_or(u64::MAX));
+        let keep = self.parties.keep_ms();
         let [counted, open] = &self.keys;
         let parameters = [b"2", &**counted, open, how.as_bytes(), &parties, &keep, party];
         let said = self.site.ask_twice(purpose, &SCRIPT, &parameters, Said::read).await;
         match said {
             Ok(Said::Open) => Ok(Progress::Open),
-            Ok(Said::Closed(left)) => Ok(Progress::Closed { left: left.unwrap_or(self.parties.number) }),
-            Ok(Said::Other(other)) => Err(self.site.misuse(format!(
-                "another latch is kept under this name, of {other} parties and not {}: give one number \
-                 everywhere, or another name",
-                self.parties.number
-            ))),
+            Ok(Said::Closed(left)) => {
+                Ok(Progress::Closed { left: left.unwrap_or(self.parties.number) })
+            }
+            Ok(Said::Other(other)) => Err(self.parties.misfit(&self.site, other)),
             Err(reason) => {
                 self.site.note("failed", clock::now());
                 Err(self.site.unserved([(0, reason)]))

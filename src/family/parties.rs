@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use leasehold_resp::Decimal;
+
 use super::site::Site;
 use crate::error::Error;
 use crate::policy::Units;
@@ -18,7 +20,7 @@ const KEEP_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 pub(super) struct Parties {
     pub(super) number: u32,
     /// For how long they are remembered.
-    pub(super) keep: Duration,
+    keep: Duration,
 }
 
 impl Parties {
@@ -49,6 +51,20 @@ impl Parties {
             return Err(site.misuse(text));
         }
         Ok(Self { keep, ..self })
+    }
+
+    /// Their time as scripts take it, in milliseconds.
+    pub(super) fn keep_ms(self) -> Decimal {
+        Decimal::new(u64::try_from(self.keep.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// Another number of parties is kept under the name.
+    pub(super) fn misfit(self, site: &Site, other: i64) -> Error {
+        let (what, number) = (site.what(), self.number);
+        site.misuse(format!(
+            "another {what} is kept under this name, of {other} parties and not {number}: give one number \
+             everywhere, or another name"
+        ))
     }
 }
 
