@@ -4,7 +4,7 @@
 #   scripts/bench.sh                  all of it, some half an hour
 #   scripts/bench.sh uncontended      or: syscalls throughput redlock contention renewal codec adoption
 #   scripts/bench.sh uncontended-pinned    also redlock-pinned, contention-pinned: on one CPU, and on two
-#   scripts/bench.sh alternatives     locks of other stores: PostgreSQL, etcd, ZooKeeper; installs their servers
+#   scripts/bench.sh alternatives     locks of other stores: PostgreSQL, etcd, ZooKeeper, NATS; installs their servers
 #   scripts/bench.sh --quick          all but adoption in two minutes, to see that it works
 #   scripts/bench.sh --record ..      into docs/bench, and makes from it what the documents say
 set -eu
@@ -22,7 +22,7 @@ if [ "${1:-}" = alternatives ]; then
     program=alternatives
     shift
     # protoc, for the client of etcd.
-    scripts/setup.sh postgresql etcd-server zookeeper protobuf-compiler libprotobuf-dev
+    scripts/setup.sh postgresql etcd-server zookeeper nats-server protobuf-compiler libprotobuf-dev
 fi
 # Apart from the project's own, unless told: another workspace, with other versions.
 target=${CARGO_TARGET_DIR:-$PWD/target/$program}

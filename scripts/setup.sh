@@ -4,7 +4,7 @@
 # Installs redis-server where it is missing; says nothing where nothing is to do.
 #   scripts/setup.sh                          that
 #   scripts/setup.sh postgresql python npm    and what some examples need, or some of it
-#   scripts/setup.sh etcd-server zookeeper    and what scripts/bench.sh alternatives needs
+#   scripts/setup.sh etcd-server nats-server  and what scripts/bench.sh alternatives needs
 #   scripts/setup.sh servers                  and the servers of scripts/server.sh; or one, by its name
 # With LEASEHOLD_TEST_SERVER, tests start the server with that path in the place of redis-server.
 set -eu
@@ -76,6 +76,7 @@ has() {
     python) python3 -c 'import ensurepip, venv' 2>/dev/null ;;
     npm) command -v npm >/dev/null ;;
     etcd-server) command -v etcd >/dev/null ;;
+    nats-server) command -v nats-server >/dev/null ;;
     zookeeper) [ -e /usr/share/java/zookeeper.jar ] ;;
     protobuf-compiler) command -v protoc >/dev/null ;;
     libprotobuf-dev) [ -e /usr/include/google/protobuf/descriptor.proto ] ;;

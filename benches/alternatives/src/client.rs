@@ -8,6 +8,8 @@ use leasehold::{Guard, Locker};
 use tokio_postgres::{NoTls, Statement};
 use zookeeper_client::{Acls, CreateMode, LockOptions, LockPrefix};
 
+use crate::nats;
+
 /// Of every store's lease or session: how long a lock outlives a holder that is killed, at most.
 pub const LEASE: Duration = Duration::from_secs(2);
 
@@ -21,15 +23,17 @@ pub enum Kind {
     PostgresTransaction,
     Etcd,
     ZooKeeper,
+    Nats,
 }
 
 impl Kind {
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Leasehold,
         Self::PostgresSession,
         Self::PostgresTransaction,
         Self::Etcd,
         Self::ZooKeeper,
+        Self::Nats,
     ];
 
     pub fn name(self) -> &'static str {
@@ -39,6 +43,7 @@ impl Kind {
             Self::PostgresTransaction => "PostgreSQL, transaction lock",
             Self::Etcd => "etcd",
             Self::ZooKeeper => "ZooKeeper",
+            Self::Nats => "NATS, key-value",
         }
     }
 
@@ -48,7 +53,7 @@ impl Kind {
             Self::Leasehold => "yes",
             Self::PostgresSession => "no",
             Self::PostgresTransaction => "none needed in the same database",
-            Self::Etcd => "a revision",
+            Self::Etcd | Self::Nats => "a revision",
             Self::ZooKeeper => "a transaction's number",
         }
     }
@@ -60,6 +65,7 @@ pub enum Client {
     Transaction { client: tokio_postgres::Client },
     Etcd { client: etcd_client::Client, lease: i64 },
     ZooKeeper(zookeeper_client::Client),
+    Nats(async_nats::jetstream::kv::Store),
 }
 
 pub enum Held {
@@ -70,6 +76,7 @@ pub enum Held {
     Etcd(Vec<u8>),
     /// Its path.
     ZooKeeper(String),
+    Nats(nats::Held),
 }
 
 impl Client {
@@ -104,6 +111,7 @@ impl Client {
                 let connector = connector.with_session_timeout(LEASE);
                 Self::ZooKeeper(connector.connect(address).await?)
             }
+            Kind::Nats => Self::Nats(nats::connect(&addresses).await?),
         })
     }
 
@@ -113,6 +121,7 @@ impl Client {
             Self::Leasehold(locker) => Self::Leasehold(locker.clone()),
             Self::Etcd { client, lease } => Self::Etcd { client: client.clone(), lease: *lease },
             Self::ZooKeeper(client) => Self::ZooKeeper(client.clone()),
+            Self::Nats(store) => Self::Nats(store.clone()),
             Self::Session { .. } | Self::Transaction { .. } => Self::connect(kind, address).await?,
         })
     }
@@ -149,6 +158,7 @@ impl Client {
                 std::mem::forget(lock);
                 Held::ZooKeeper(path)
             }
+            Self::Nats(store) => Held::Nats(nats::lock(store, name).await?),
         })
     }
 
@@ -165,6 +175,7 @@ impl Client {
                 client.unlock(key).await?;
             }
             (Self::ZooKeeper(client), Held::ZooKeeper(path)) => client.delete(&path, None).await?,
+            (Self::Nats(store), Held::Nats(held)) => nats::unlock(store, held).await?,
             _ => unreachable!("it was taken by another kind of client"),
         }
         Ok(())
