@@ -30,7 +30,7 @@ const NAME: &str = "invoice:42";
 /// Until a server that was just started answers.
 const READY: Duration = Duration::from_secs(40);
 
-const PLACES: [(Kind, usize, Keeping); 14] = [
+const PLACES: [(Kind, usize, Keeping); 13] = [
     (Kind::Leasehold, 1, Keeping::Memory),
     (Kind::Leasehold, 1, Keeping::Fsync),
     (Kind::Leasehold, 3, Keeping::Memory),
@@ -44,7 +44,6 @@ const PLACES: [(Kind, usize, Keeping); 14] = [
     (Kind::ZooKeeper, 1, Keeping::Fsync),
     (Kind::ZooKeeper, 3, Keeping::Fsync),
     (Kind::Nats, 1, Keeping::Memory),
-    (Kind::Nats, 3, Keeping::Memory),
 ];
 
 const CROWDS: [usize; 3] = [2, 8, 64];

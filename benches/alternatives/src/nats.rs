@@ -1,6 +1,6 @@
-//! A lock in a key-value bucket of NATS, which has no way of its own to lock. The key is created, which
-//! fails where it is; the bucket says how long it lives; the holder writes it again by its revision. Who
-//! waits watches the key, and tries again now and then: nobody is told that a key's life is over.
+//! A lock in a key-value bucket of NATS, which has no lock of its own. A client creates the key, which fails while
+//! another has it; the bucket says how long the key lives; the holder writes the key again by its revision. A
+//! waiter watches the key, and tries again now and then: the server tells nobody that a key's life is over.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -16,10 +16,10 @@ use tokio_stream::StreamExt;
 use crate::client::{LEASE, Outcome};
 
 const BUCKET: &str = "locks";
-/// Between two tries of one who waits and hears nothing.
+/// Between two tries of a waiter that hears nothing.
 const TRY_EVERY: Duration = Duration::from_millis(100);
 
-/// One that is held, and kept.
+/// A lock that is held and renewed.
 pub struct Held {
     key: String,
     revision: Arc<AtomicU64>,
@@ -37,7 +37,7 @@ pub async fn connect(addresses: &[&str]) -> Outcome<Store> {
         history: 1,
         max_age: LEASE,
         storage: StorageType::Memory,
-        num_replicas: addresses.len(),
+        num_replicas: 1,
         ..Config::default()
     };
     Ok(context.create_key_value(config).await?)
@@ -58,7 +58,7 @@ pub async fn lock(store: &Store, name: &str) -> Outcome<Held> {
     Ok(Held { key, revision, keeper })
 }
 
-/// Begins with what the key is now.
+/// The watch begins with the key's present value.
 async fn until_deleted(store: &Store, key: &str) -> Outcome<()> {
     let mut changes = store.watch_with_history(key).await?;
     while let Some(change) = changes.next().await {
