@@ -132,22 +132,23 @@ end
 
 local life = tonumber(ARGV[5])
 local entry = string.format('%.0f', now + life) .. ' ' .. ttl .. ' ' .. ARGV[4] .. ' ' .. owner
-if passed ~= first or not ticket then
-  redis.call('HSET', queue, 'first', string.format('%.0f', passed))
+if ticket and passed == first then
+  redis.call('HSET', queue, ticket, entry)
+elseif ticket then
+  redis.call('HSET', queue, 'first', string.format('%.0f', passed), ticket, entry)
+else
+  local head, tail = string.format('%.0f', passed), string.format('%.0f', last)
+  local own = string.format('%.0f', place)
+  redis.call('HSET', queue, 'first', head, 'last', tail, owner, own, own, entry)
 end
-if not ticket then
-  redis.call('HSET', queue, 'last', string.format('%.0f', last))
-  redis.call('HSET', queue, owner, string.format('%.0f', place))
-end
-redis.call('HSET', queue, string.format('%.0f', place), entry)
 if redis.call('PTTL', queue) < life then
   redis.call('PEXPIRE', queue, life)
 end
 if not holder then
   return {stamp, 'queued', place - passed}
 end
-local is_ours = string.find(holder, '^' .. string.rep('%x', 32) .. '[:@+!]')
-if is_ours and string.sub(holder, -1) ~= '\0' then
+-- Of ours, and without a mark yet.
+if string.byte(holder, -1) ~= 0 and string.find(holder, '^' .. string.rep('%x', 32) .. '[:@+!]') then
   redis.call('APPEND', lock, '\0')
 end
 local left = redis.call('PTTL', lock)

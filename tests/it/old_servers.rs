@@ -204,6 +204,8 @@ fn scripts_call_nothing_that_redis_5_does_not_know() {
         ("HSET", 3, &[]),
         ("HSET", 3, &["'first'"]),
         ("HSET", 3, &["'last'"]),
+        ("HSET", 5, &["'first'"]),
+        ("HSET", 9, &["'first'", "'last'"]),
         ("HDEL", 2, &[]),
         ("HDEL", 3, &[]),
         ("HLEN", 1, &[]),
