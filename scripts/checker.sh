@@ -19,17 +19,20 @@ seed=()
 check() {
     "$target/debug/leasehold-checker" "${seed[@]}" "$@"
 }
+queue() {
+    "$target/debug/leasehold-checker" queue "${seed[@]}" --seconds "$@"
+}
 
 if [ "${1:-}" = queue ]; then
     seconds=${2:?the seconds of each run}
-    check queue --seconds "$seconds"
-    check queue --seconds "$seconds" --servers 5
-    check queue --seconds "$seconds" --sentinel
-    check queue --seconds "$seconds" --cluster
+    queue "$seconds"
+    queue "$seconds" --servers 5
+    queue "$seconds" --sentinel
+    queue "$seconds" --cluster
     exit
 fi
 if [ "${1:-}" != all ]; then
-    check queue --seconds "$SECONDS_DEFAULT"
+    queue "$SECONDS_DEFAULT"
     check --seconds "$SECONDS_DEFAULT"
     check --seconds "$SECONDS_DEFAULT" --servers 5
     check --seconds "$SECONDS_DEFAULT" --faulty -- naive
