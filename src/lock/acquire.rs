@@ -8,7 +8,9 @@ use super::attempt::{Bid, attempt, shut_down};
 use super::claim::Claim;
 use super::engine::Engine;
 use super::lease::Lease;
+use super::likely::Fact;
 use super::limit::Limit;
+use super::names::Names;
 use super::order::{Seize, Wish};
 use super::own::{mark_own, refuse_own};
 use super::participant::Lanes;
@@ -91,8 +93,10 @@ async fn take(engine: &Arc<Engine>, wish: &Wish, asked_at: Moment) -> Result<Lea
     let limit = patience.ends_at().map_or(Limit::None, Limit::At);
     let waits = patience.waits();
     let mut refused = None;
-    // Who comes while others wait in this process goes behind them without asking.
-    if !(waits && wish.line().is_some() && engine.lines().has(&wish.names[0])) {
+    // Who comes while others wait in this process goes behind them without asking. Where other processes
+    // were in the way the last time, the first question is the queue's: it takes the lock, or a place.
+    let joins = |name| engine.lines().has(name) || finds_others(engine, wish, name);
+    if !(waits && wish.line().is_some() && joins(&wish.names[0])) {
         if engine.is_shut_down() {
             return Err(shut_down(wish));
         }
@@ -111,4 +115,15 @@ async fn take(engine: &Arc<Engine>, wish: &Wish, asked_at: Moment) -> Result<Lea
         1 => Box::pin(wait(engine, wish, patience, refused)).await,
         _ => Box::pin(together(engine, wish, patience, refused)).await,
     }
+}
+
+/// Whether other processes were in the way of the last request that waited, which is asked once.
+fn finds_others(engine: &Engine, wish: &Wish, name: &Names) -> bool {
+    let (likely, lock) = (engine.core().likely(), name.lock());
+    let has_queue = engine.is_single() && wish.names.len() == 1 && wish.may_queue();
+    let is_sought = has_queue && likely.has(lock, Fact::Sought);
+    if is_sought {
+        likely.remove(lock, Fact::Sought);
+    }
+    is_sought
 }

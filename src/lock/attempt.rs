@@ -84,7 +84,7 @@ pub(super) async fn attempt(mut claim: Claim, bid: Bid) -> Result<Granted, Refus
     let is_plain = !is_fenced
         && !is_fair
         && taking != Taking::Look
-        && hold.predecessor().is_none()
+        && hold.replaces().next().is_none()
         && hold.seize().is_none()
         && hold.names.len() == 1;
     let conditions = Conditions {

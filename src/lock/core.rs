@@ -10,8 +10,8 @@ use tokio::task::JoinHandle;
 
 use super::ended::RecentlyEnded;
 use super::fingerprint::rank;
+use super::likely::Likely;
 use super::names::Names;
-use super::seeded::Seeded;
 use crate::clock;
 use crate::net::connection::noticed_within;
 use crate::policy::{Loss, Moment, Quorum};
@@ -61,7 +61,7 @@ pub(crate) struct Core {
     /// Where a server may take the place of another without having heard of all.
     recently_ended: Option<RecentlyEnded>,
     meter: Meter,
-    seeded: Seeded,
+    likely: Likely,
     /// The locker's own, on which its tasks run: it has timers.
     runtime: Handle,
     /// When whoever keeps leases last looked at the clock.
@@ -91,7 +91,7 @@ impl Core {
             redelivery: clock::spawn(again),
             configuration,
             meter,
-            seeded: Seeded::default(),
+            likely: Likely::default(),
             runtime: Handle::current(),
             beat: AtomicU64::new(0),
             is_shut_down: AtomicBool::new(false),
@@ -160,9 +160,9 @@ impl Core {
         &self.meter
     }
 
-    /// Names whose counters are known to live.
-    pub(super) fn seeded(&self) -> &Seeded {
-        &self.seeded
+    /// What is likely of names.
+    pub(super) fn likely(&self) -> &Likely {
+        &self.likely
     }
 
     pub(super) fn runtime(&self) -> &Handle {

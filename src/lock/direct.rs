@@ -23,7 +23,8 @@
 //!
 //! It is tried only where it is likely to do: on a name for which the script has accepted a token on
 //! this connection, and not again after a refusal until the script has granted. So a name that is used
-//! once, and a lock that many want, cost one round trip, as ever.
+//! once, and a lock that many want, cost one round trip, as ever. Who waits for a lock that others were seen
+//! to want enters its queue with the first question (`acquire.rs`).
 //!
 //! A draw that leads to no lock may make a counter that never expires: where the counter had been lost.
 //! The script, which is asked then, mends that; where its caller has died, the next to ask does.
@@ -47,6 +48,7 @@ use super::acquire_mode::Taking;
 use super::answer::{Answer, Reason};
 use super::fanout::ask_all;
 use super::hold::Hold;
+use super::likely::Fact;
 use super::limit::Limit;
 use super::question::{Apart, Question};
 use super::round::{Answered, Round};
@@ -92,7 +94,7 @@ pub(super) fn note_seeded(hold: &Hold) {
     // Where another server was asked this once, the connection is not the one that the script ran on.
     let binding = hold.binding(0);
     if let Some(connection) = binding.connection().filter(|_| !binding.is_away) {
-        hold.core.seeded().add(hold.name(), connection.id());
+        hold.core.likely().add(hold.name(), Fact::Seeded(connection.id()));
     }
 }
 
@@ -159,7 +161,7 @@ fn send_take(hold: &Hold, waker: &Waker) -> Option<Sent<4>> {
     let bound = binding.connection();
     let connection = bound.or_else(|| binding.node.connection_now(binding.lane()).ok())?;
     let is_likely = connection.shortcuts.has(Shortcut::Together)
-        && hold.core.seeded().has(hold.name(), connection.id());
+        && hold.core.likely().has(hold.name(), Fact::Seeded(connection.id()));
     if !is_likely || binding.node.check(binding.lane()).is_err() {
         return None;
     }
@@ -223,7 +225,11 @@ fn read(
     for error in replied.iter().filter_map(Frame::error) {
         connection.shortcuts.note_refused(Shortcut::Together, &ServerError::new(error));
     }
-    hold.core.seeded().remove(hold.name(), connection.id());
+    let likely = hold.core.likely();
+    likely.remove(hold.name(), Fact::Seeded(connection.id()));
+    if *holder == Frame::Integer(0) {
+        likely.add(hold.name(), Fact::Sought);
+    }
     None
 }
 
@@ -271,7 +277,11 @@ async fn free_by_script(hold: &Hold) -> Option<Round> {
     let commands = [Command::Script(scripts::release(), &words)];
     let question = Question::own(&commands, Answer::of_freed, Apart::Release);
     let round = ask_all(hold, &question, Round::new(hold)).await;
-    (!round.is_awaited()).then_some(round)
+    if round.is_awaited() {
+        hold.core.likely().add(hold.name(), Fact::Sought);
+        return None;
+    }
+    Some(round)
 }
 
 fn send_free(hold: &Hold, waker: &Waker) -> Option<Sent<1>> {

@@ -31,7 +31,7 @@ impl Queue {
         outlook: &Outlook,
         shunned: &[usize],
     ) -> Option<Self> {
-        if wish.order.replicas.is_some() || wish.retry.is_counted() {
+        if !wish.may_queue() {
             return None;
         }
         let known = outlook.known.as_ref();

@@ -35,6 +35,7 @@ mod hold;
 mod keeper;
 pub(crate) mod lease;
 mod life;
+mod likely;
 mod limit;
 mod lines;
 #[cfg(feature = "inspect")]
@@ -61,7 +62,6 @@ mod resend;
 mod round;
 pub(crate) mod row;
 pub(crate) mod scripts;
-mod seeded;
 pub(crate) mod seize;
 mod sharing;
 pub(crate) mod shutdown;

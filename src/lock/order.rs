@@ -79,6 +79,11 @@ pub(crate) struct Wish {
 }
 
 impl Wish {
+    /// Whether a queue may decide: not where attempts are counted, or awaited by replicas.
+    pub(super) fn may_queue(&self) -> bool {
+        self.order.replicas.is_none() && !self.retry.is_counted()
+    }
+
     /// The lock in whose line it waits in its process; none where others may have shares at the same time.
     pub(super) fn line(&self) -> Option<&Names> {
         let is_share = self.order.sharing.is_some_and(|sharing| sharing.share().is_some());

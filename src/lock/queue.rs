@@ -20,6 +20,7 @@ use super::claim::Claim;
 use super::core::Core;
 use super::entrance::Queue;
 use super::hold::Hold;
+use super::likely::Fact;
 use super::limit::Limit;
 use super::names::Names;
 use super::one_or_many::OneOrMany;
@@ -76,6 +77,8 @@ pub(super) struct Place {
     pub(super) names: Names,
     /// Whether the lock is all that is wanted: else it is the owner's turn to ask for all.
     pub(super) is_all: bool,
+    /// Whether another was found in the way before.
+    pub(super) was_refused: bool,
     pub(super) queue: Queue,
     pub(super) limit: Limit,
 }
@@ -116,12 +119,12 @@ enum Heard {
 }
 
 impl<'a> Standing<'a> {
-    pub(super) fn new(
-        core: &Arc<Core>,
-        wish: &Wish,
-        Place { names, is_all, queue: Queue { server, channel, patience }, limit }: Place,
-        watches: &'a [Watch],
-    ) -> Self {
+    pub(super) fn new(core: &Arc<Core>, wish: &Wish, place: Place, watches: &'a [Watch]) -> Self {
+        let Place { names, is_all, was_refused, queue, limit } = place;
+        let Queue { server, channel, patience } = queue;
+        if was_refused {
+            core.likely().add(names.lock(), Fact::Sought);
+        }
         let claim = Claim::queued(core, OneOrMany::One([names]), &wish.order);
         let pushes = core.watchers().await_push(claim.hold().owner.value());
         core.meter().note_attempt();
@@ -246,6 +249,7 @@ impl<'a> Standing<'a> {
         if answer == QueueAnswer::Waiting {
             let hold = self.claim.hold();
             hold.core.meter().note_contended(hold.name());
+            hold.core.likely().add(hold.name(), Fact::Sought);
             self.untold = if self.is_told() { 0 } else { self.untold.saturating_add(1) };
             self.known = Some(round);
         }

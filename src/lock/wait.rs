@@ -259,8 +259,8 @@ impl<'a> Waiter<'a> {
         self.begin_to_watch();
         let Some(names) = self.awaited().cloned() else { return Err(Asked::Interrupted) };
         let is_all = self.part.is_none() && self.engine.is_single();
-        let limit = self.outlook.limit();
-        let place = Place { names, is_all, queue, limit };
+        let was_refused = self.outlook.known.is_some();
+        let place = Place { names, is_all, was_refused, queue, limit: self.outlook.limit() };
         let standing = Standing::new(self.engine.core(), self.wish, place, &self.watches);
         Err(match standing.wait(|| self.interrupted()).await {
             Stood::Turn(turn) => return Ok(turn),

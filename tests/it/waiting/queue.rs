@@ -1,12 +1,13 @@
 //! Processes that wait for one another: each locker here stands for a process.
 
+use std::future::IntoFuture;
 use std::time::Duration;
 
 use leasehold::Locker;
-use leasehold_testing::{RedisServer, eventually, soon};
+use leasehold_testing::{Fleet, RedisServer, eventually, soon};
 use tokio::sync::mpsc;
 
-use super::{free, locker, scripts_run, take};
+use super::{LONG, free, locker, scripts_run, take};
 
 fn queued(server: &RedisServer) -> usize {
     let fields: usize = server.cli_text(&["HLEN", "{a}:queue"]).parse().unwrap();
@@ -82,6 +83,54 @@ async fn a_hand_over_costs_four_commands_at_most_where_all_come_again() {
         let (commands, hands) = (scripts_run(&server) - before, (rounds * processes) as u64);
         assert!(commands <= 4 * hands, "{commands} for {hands} hand-overs among {processes}");
     }
+}
+
+/// A first question outside the queue would be refused, and the holder might give back before the second one.
+#[tokio::test]
+async fn who_met_others_enters_the_queue_with_its_first_question() {
+    let server = RedisServer::start();
+    let (one, other) = (locker(&server).await, locker(&server).await);
+    let (mut held, mut asked) = (take(&one, "a").await, Vec::new());
+    for next in [&other, &one, &other] {
+        let before = scripts_run(&server);
+        let waiting = tokio::spawn(next.lock("a").into_future());
+        eventually("it is in the queue", || queued(&server) == 1).await;
+        asked.push(scripts_run(&server) - before);
+        held.release().await.unwrap();
+        held = soon("it is served", waiting).await.unwrap().unwrap();
+    }
+    assert_eq!(asked, [2, 1, 1]);
+    // Where the queue's question takes the lock at once, there is no reason to ask so the next time.
+    let mut asked = Vec::new();
+    for _ in 0..3 {
+        held.release().await.unwrap();
+        let before = scripts_run(&server);
+        held = take(&other, "a").await;
+        asked.push(scripts_run(&server) - before);
+    }
+    assert_eq!(asked, [1, 1, 0]);
+}
+
+/// `SET NX` would find the leader's lock taken: by the waiter's own turn.
+#[tokio::test]
+async fn of_several_servers_an_unfenced_waiter_has_the_vote_of_the_one_that_keeps_its_turn() {
+    let fleet = Fleet::start(3);
+    let connect = || async {
+        let builder = Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_guard(false);
+        builder.connect().await.unwrap()
+    };
+    let (holder, waiter) = (connect().await, connect().await);
+    let has_queue = |server: &usize| queued(&fleet[*server]) == 1;
+    let held = holder.lock("a").unfenced().await.unwrap();
+    let waiting = tokio::spawn(waiter.lock("a").unfenced().into_future());
+    eventually("it is in the queue", || (0..3).any(|server| has_queue(&server))).await;
+    let leader = (0..3).find(has_queue).unwrap();
+    // Of three votes two are needed, and one server is silent.
+    let silent = &fleet[(leader + 1) % 3];
+    silent.stop();
+    held.release().await.unwrap();
+    soon("it is served", waiting).await.unwrap().unwrap().release().await.unwrap();
+    silent.cont();
 }
 
 /// A process that has died is passed over at once, and one that stands still after it was silent.

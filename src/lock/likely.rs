@@ -1,0 +1,103 @@
+//! What is likely of a name, so that a lock is asked for in the way that decides by one round trip.
+//!
+//! It is a memory of a fixed size: names drop out of it where there are many. A fact that is in it by
+//! mistake (two have the same hash) costs a round trip or a longer script at most: the head of
+//! `policy/fence.rs` says so of counters that are lost, and `scripts/queue.lua` takes a lock that is free.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Each has room for two names: 32 kB in all, once the first is known.
+const BUCKETS: u64 = 4096;
+const TAG_BITS: u32 = u32::BITS;
+
+/// What is known of a name.
+#[derive(Clone, Copy, Hash)]
+pub(super) enum Fact {
+    /// The script has accepted a token on the connection with this number: the name's counter lives.
+    Seeded(u64),
+    /// Another process held the lock, or waited for it, when this one last had to do with it: the next
+    /// request that waits enters the queue with its first question.
+    Sought,
+}
+
+/// See the module's documentation.
+#[derive(Default)]
+pub(super) struct Likely {
+    hashing: RandomState,
+    buckets: OnceLock<Box<[AtomicU64]>>,
+}
+
+impl Likely {
+    fn place(&self, name: &[u8], fact: Fact) -> (usize, u64) {
+        let hash = self.hashing.hash_one((fact, name));
+        // No tag is 0, which is an empty place's.
+        let bucket = usize::try_from(hash % BUCKETS).expect("it is less than that");
+        (bucket, (hash >> TAG_BITS) | 1)
+    }
+
+    pub(super) fn has(&self, name: &[u8], fact: Fact) -> bool {
+        let Some(buckets) = self.buckets.get() else { return false };
+        let (bucket, tag) = self.place(name, fact);
+        let tags = buckets[bucket].load(Ordering::Relaxed);
+        tags & u64::from(u32::MAX) == tag || tags >> TAG_BITS == tag
+    }
+
+    /// From here on it is so: whatever has been in its bucket for longer drops out.
+    pub(super) fn add(&self, name: &[u8], fact: Fact) {
+        if self.has(name, fact) {
+            return;
+        }
+        let buckets =
+            self.buckets.get_or_init(|| (0..BUCKETS).map(|_| AtomicU64::new(0)).collect());
+        let (bucket, tag) = self.place(name, fact);
+        let before = buckets[bucket].load(Ordering::Relaxed);
+        // Where two do so at once, one of them is forgotten.
+        buckets[bucket].store(before << TAG_BITS | tag, Ordering::Relaxed);
+    }
+
+    pub(super) fn remove(&self, name: &[u8], fact: Fact) {
+        let Some(buckets) = self.buckets.get() else { return };
+        let (bucket, tag) = self.place(name, fact);
+        let tags = buckets[bucket].load(Ordering::Relaxed);
+        let (last, first) = (tags & u64::from(u32::MAX), tags >> TAG_BITS);
+        let last = if last == tag { 0 } else { last };
+        let first = if first == tag { 0 } else { first };
+        buckets[bucket].store(first << TAG_BITS | last, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_known_on_the_connection_on_which_its_counter_was_set() {
+        let likely = Likely::default();
+        assert!(!likely.has(b"a", Fact::Seeded(1)));
+        likely.add(b"a", Fact::Seeded(1));
+        assert!(likely.has(b"a", Fact::Seeded(1)));
+        assert!(!likely.has(b"a", Fact::Seeded(2)) && !likely.has(b"b", Fact::Seeded(1)));
+        likely.remove(b"b", Fact::Seeded(1));
+        assert!(likely.has(b"a", Fact::Seeded(1)));
+        likely.add(b"a", Fact::Sought);
+        likely.remove(b"a", Fact::Seeded(1));
+        assert!(likely.has(b"a", Fact::Sought));
+        assert!(!likely.has(b"a", Fact::Seeded(1)));
+    }
+
+    #[test]
+    fn most_of_a_thousand_names_are_known_and_a_million_drop_out() {
+        let likely = Likely::default();
+        let names: Vec<String> = (0..1024).map(|number| format!("lock:{number}")).collect();
+        names.iter().for_each(|name| likely.add(name.as_bytes(), Fact::Seeded(7)));
+        let known =
+            names.iter().filter(|name| likely.has(name.as_bytes(), Fact::Seeded(7))).count();
+        assert!(known > 950, "{known}");
+        (0..100_000).for_each(|number: u32| likely.add(&number.to_be_bytes(), Fact::Seeded(7)));
+        let known =
+            names.iter().filter(|name| likely.has(name.as_bytes(), Fact::Seeded(7))).count();
+        assert!(known < 8, "{known}");
+    }
+}
