@@ -1,8 +1,8 @@
 //! Futures on the heap, for what is rare.
 //!
 //! The body of an `async fn` is compiled into every part of the program that awaits it. What is
-//! large and seldom awaited is a plain function that returns one of these: it is compiled once, and
-//! who awaits it carries a pointer.
+//! large and seldom awaited is a plain function that returns one of these: the body is compiled once, and
+//! each part that awaits it carries a pointer.
 
 use std::pin::Pin;
 

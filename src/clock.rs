@@ -93,7 +93,7 @@ pub(crate) fn random_bits() -> u64 {
     u64::from_le_bytes(random_id()[..8].try_into().expect("eight of sixteen bytes"))
 }
 
-/// Starts a task on the current runtime. In a simulation it goes by the clock of whoever starts it.
+/// Starts a task on the current runtime. In a simulation the task goes by the clock of the task that starts it.
 pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
     #[cfg(test)]
     let task = simulated::owned(task);

@@ -48,7 +48,7 @@
 //! | `metrics` | counters, gauges and histograms by the crate `metrics` |
 //! | `tracing` | spans for acquire, hold, renew and release by the crate `tracing` |
 //! | `examine` | `Builder::examine`: checks whether servers are fit for locks |
-//! | `inspect` | `Locker::inspect`, `watch`, `list` and `break_lease`: who holds which lock |
+//! | `inspect` | `Locker::inspect`, `watch`, `list` and `break_lease`: the holder of each lock |
 //! | `testing` | [`testing`]: servers in memory, for tests of your own code |
 //! | `serde` | `FencingToken` is `Serialize` and `Deserialize` |
 //!

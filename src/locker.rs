@@ -70,8 +70,8 @@ impl Locker {
     /// A lock belongs to its guard, not to a task or a thread: a task that holds a lock and requests it
     /// again waits for itself. An async task has no identity that this crate could compare, the guard
     /// may come from another task, and with a second fencing token the resource would refuse writes
-    /// under the first. Pass `&Guard` to functions that need the lock, so that the compiler checks who
-    /// holds it. [`LockRequest::unless_held_here`] finds such a wait at once, and the error of a wait
+    /// under the first. Pass `&Guard` to functions that need the lock, so that the compiler checks that
+    /// their callers hold it. [`LockRequest::unless_held_here`] finds such a wait at once, and the error of a wait
     /// that ran out tells ([`Error::is_held_here`](crate::Error::is_held_here)).
     ///
     /// # Examples

@@ -293,7 +293,7 @@ impl<F: Fencing> LockRequest<F> {
         self
     }
 
-    /// Names the holder for people, who see it in other clients' errors. At most 256 bytes.
+    /// Names the holder for people, as a text in other clients' errors. At most 256 bytes.
     ///
     /// # Examples
     ///

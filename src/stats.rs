@@ -36,7 +36,7 @@ use crate::policy::{Loss, OBSERVED_QUANTILE, Observed};
 /// to 40 ns where it was measured; two threads that did nothing else came to 200 ns each. Padding
 /// them to lines of memory of their own made that no better, as all threads write to the same ones.
 ///
-/// Who calls what: a request is one [`note_granted`](Self::note_granted), or one of
+/// Which calls belong together: a request is one [`note_granted`](Self::note_granted), or one of
 /// [`note_timed_out`](Self::note_timed_out), [`note_failed`](Self::note_failed),
 /// [`note_refused`](Self::note_refused) without waiting and [`note_cancelled`](Self::note_cancelled);
 /// each of its attempts is a [`note_attempt`](Self::note_attempt). A lease is

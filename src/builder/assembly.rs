@@ -42,7 +42,7 @@ const TIMEOUT_MAX: Duration = Duration::from_secs(60 * 60);
 /// One connection carries some hundred thousand commands a second; more only cost the server.
 const LANES_MAX: usize = 64;
 /// Up to how many commands in flight a caller may write for itself; by `benches/figures.rs` it hardly
-/// matters, as long as callers who are woken together are gathered.
+/// matters, as long as the commands of callers that wake together are gathered.
 const WRITE_INLINE: usize = 4;
 
 /// What is said of the URL of a Cluster or a service beside others.

@@ -8,7 +8,7 @@ use crate::net::tls::Tls;
 use crate::net::transport::Address;
 use crate::server::endpoint::Endpoint;
 
-/// Nothing where no server wants TLS. Whoever asks for TLS gets it everywhere or an error: never
+/// Nothing where no server wants TLS. A caller that asks for TLS gets it everywhere or an error: never
 /// a connection in the clear.
 #[cfg(feature = "tls")]
 pub(super) fn client(tls: Option<&Tls>, endpoints: &[Endpoint]) -> Result<Option<Client>, Error> {

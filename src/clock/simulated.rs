@@ -206,7 +206,7 @@ pub(crate) struct Owned<F> {
     task: Option<Pin<Box<F>>>,
 }
 
-/// A task of whoever spawns it.
+/// Starts a task that belongs to the same process as the present one.
 pub(super) fn owned<F: Future>(task: F) -> Owned<F> {
     Owned { client: CURRENT.with_borrow(Clone::clone), task: Some(Box::pin(task)) }
 }

@@ -1,6 +1,6 @@
 /// What caused an [`Error`](crate::Error), and so what to do about it.
 ///
-/// Each kind says who has to act, and which HTTP status fits a request that failed with it.
+/// Each kind says which party has to act, and which HTTP status fits a request that failed with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {

@@ -87,7 +87,7 @@ pub struct Holder {
     /// ([`LockRequest::lock_delay`](crate::LockRequest::lock_delay)).
     pub lock_delay: Option<Duration>,
     /// What it shares with others, where the lock is shared ([`Locker::read`](crate::Locker::read),
-    /// [`Locker::semaphore`](crate::Locker::semaphore)): then `owner` and `label` are the first sharer's, who
+    /// [`Locker::semaphore`](crate::Locker::semaphore)): then `owner` and `label` are the first sharer's, which
     /// may have released its share since, and `remaining` is until the last share ends.
     pub shared: Option<Shared>,
     /// The holder is a guard of this same locker. Only the error of a wait that ran out says so.
@@ -99,7 +99,7 @@ pub struct Holder {
     pub(crate) configuration: Configured,
 }
 
-/// What those have who hold a lock together.
+/// What the holders of a shared lock have of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Shared {

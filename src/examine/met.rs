@@ -32,7 +32,7 @@ pub(super) fn unmet(error: OpenError) -> Finding {
     }
 }
 
-/// One of whom there is one thing to say.
+/// A party of which there is one thing to say.
 pub(super) fn asked(server: &str, kind: ServerKind, finding: Finding) -> ServerExamination {
     let (server, findings) = (shown(server), vec![finding]);
     ServerExamination { server, kind, version: None, round_trip: None, findings }

@@ -1,4 +1,4 @@
-//! Who is examined, and against what.
+//! Which servers are examined, and against what.
 
 use super::judge::Standard;
 use super::scratch::Scratch;
@@ -6,7 +6,7 @@ use crate::policy::Quorum;
 use crate::server::endpoint::{Endpoint, Seeds, Watched};
 use crate::server::kin::NodeSettings;
 
-/// Who is examined, and against what.
+/// Which servers are examined, and against what.
 pub(crate) struct Plan {
     pub(crate) candidates: Candidates,
     /// How many votes there are, and how many of them are needed; or why that cannot be.

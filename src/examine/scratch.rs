@@ -15,7 +15,7 @@ use crate::net::refusal::{Code, ServerError};
 
 const NAME: &str = "leasehold-doctor:";
 const TTL_MS: &[u8] = b"5000";
-/// It does nothing, and is allowed to all who may run any.
+/// The script does nothing, and every user that may run scripts may run it.
 const SCRIPT: &[u8] = b"return 1";
 /// No script has it.
 const NO_DIGEST: &[u8] = &[b'0'; 40];

@@ -1,4 +1,4 @@
-//! An election: candidates of whom one leads at a time.
+//! An election: candidates, one of which leads at a time.
 
 use std::fmt;
 use std::ops::Deref;
@@ -147,10 +147,10 @@ impl Election {
 
 impl Campaign {
     /// Sets the priority, 0 without it: of candidates that wait, the one with the highest is the next to lead,
-    /// and of equals the one that waits longest. A leader stays, whoever comes.
+    /// and of equals the one that waits longest. A leader stays, whatever the priority of the candidates that come.
     ///
     /// Priorities count among candidates that wait in the queue at a server, up to 128 with a smaller one.
-    /// Without RESP3, or a right to channels, candidates ask now and then, and whoever asks first leads.
+    /// Without RESP3, or a right to channels, candidates ask now and then, and the first to ask leads.
     pub fn priority(self, priority: u8) -> Self {
         Self { request: self.request.candidacy(priority) }
     }

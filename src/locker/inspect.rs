@@ -1,4 +1,4 @@
-//! Who holds a lock, and how somebody else's lease is ended.
+//! The holder of a lock, and how to end the lease of another process.
 
 use super::Locker;
 use super::view::{Broken, HolderView, LockView, ServerFailure, merge, report};
@@ -10,7 +10,7 @@ use crate::lock::race::all;
 use crate::server::place::Place;
 
 impl Locker {
-    /// Shows who holds the lock `name`, from the answers of all reachable servers. Changes nothing on
+    /// Shows the holder of the lock `name`, from the answers of all reachable servers. Changes nothing on
     /// them. A restarted server that may not vote yet is asked too: a lease that it shows counts, and
     /// that it shows none counts as no answer.
     ///

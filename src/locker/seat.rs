@@ -22,7 +22,7 @@ pub struct ElectionWatch {
     known: Option<Result<Seat, ErrorKind>>,
 }
 
-/// Who leads, as far as the servers say.
+/// The leader, as far as the servers say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Seat {
@@ -34,7 +34,7 @@ pub enum Seat {
     Unknown,
 }
 
-/// Who leads, in which term, and at least until when.
+/// The leader, its term, and the moment until which it leads at least.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leader {
     candidate: String,
@@ -84,7 +84,7 @@ impl Leader {
 }
 
 impl Election {
-    /// Watches who leads, without being a candidate. As [`Locker::watch`](crate::Locker::watch), servers tell of
+    /// Watches the leader, without being a candidate. As [`Locker::watch`](crate::Locker::watch), servers tell of
     /// changes and nobody polls.
     ///
     /// # Examples
@@ -108,10 +108,10 @@ impl Election {
 }
 
 impl ElectionWatch {
-    /// Waits for a change, and shows who leads now: another leader, none any more, or one whose lease was renewed
-    /// and lasts longer. The first call shows who leads at once. Terms never fall.
+    /// Waits for a change, and shows the leader now: another leader, none any more, or one whose lease was renewed
+    /// and lasts longer. The first call shows the leader at once. Terms never fall.
     ///
-    /// Who leads may have changed when you read this. A resource that compares terms makes that harmless.
+    /// The leader may have changed when you read this. A resource that compares terms makes that harmless.
     ///
     /// # Errors
     ///

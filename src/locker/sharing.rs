@@ -17,7 +17,7 @@ impl Locker {
     /// A request for the lock `name` to read under, beside any number of other readers. It waits while
     /// somebody has the lock to write, or waits for that since before.
     ///
-    /// Whoever wants the whole lock, by [`Locker::write`], by [`Locker::lock`] or with another library, finds
+    /// A request for the whole lock, by [`Locker::write`], by [`Locker::lock`] or with another library, finds
     /// it held while there are readers. Requests are served in the order in which they came, readers next to
     /// one another together: so neither readers nor writers starve.
     ///
@@ -43,13 +43,13 @@ impl Locker {
         self.share(name.as_ref(), Sharing::Any, Wait::Forever)
     }
 
-    /// As [`Locker::read`], without waiting. It does not overtake those who wait.
+    /// As [`Locker::read`], without waiting. It does not overtake waiters.
     pub fn try_read(&self, name: impl AsRef<[u8]>) -> LockRequest {
         self.share(name.as_ref(), Sharing::Any, Wait::Never)
     }
 
     /// A request for the lock `name` to write under, alone: as [`Locker::lock`], but that a release hands the
-    /// lock to the readers who wait for it in the same step.
+    /// lock to the readers that wait for it in the same step.
     pub fn write(&self, name: impl AsRef<[u8]>) -> LockRequest {
         self.share(name.as_ref(), Sharing::Whole, Wait::Forever)
     }
@@ -111,7 +111,7 @@ impl Semaphore {
         self.permit(weight, Wait::Forever)
     }
 
-    /// As [`Semaphore::acquire`], without waiting. It does not overtake those who wait.
+    /// As [`Semaphore::acquire`], without waiting. It does not overtake waiters.
     pub fn try_acquire(&self, weight: u32) -> LockRequest {
         self.permit(weight, Wait::Never)
     }

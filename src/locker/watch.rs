@@ -42,7 +42,7 @@ impl Standing {
 }
 
 impl Locker {
-    /// Watches who holds the lock `name`, without acquiring it and without a place in its line.
+    /// Watches the holder of the lock `name`, without acquiring it and without a place in its line.
     ///
     /// Servers tell of changes, by client tracking (RESP3), on one more connection to each server, which
     /// all watches of a locker and its clones share. A renewal costs a look: one script per server.

@@ -26,7 +26,7 @@ const DRAWN_OFF_MAX: u64 = 24 * 3600 * 1_000_000;
 /// because it was larger: so they differ. If t was issued before B asked, then s had accepted t by
 /// then, and accepted u above it: so t < u. ∎
 ///
-/// Nothing in it speaks of clocks, of TTLs, or of who holds the lock. It holds as long as s keeps
+/// Nothing in it speaks of clocks, of TTLs, or of the lock's holder. The claim holds as long as s keeps
 /// its counter: the quorums share at least 2q - N = k + 1 servers, so k of them may forget. The
 /// wall clock only makes a first proposal likely to be large enough, and makes tokens rise over
 /// counters that were forgotten after days without use.
@@ -43,7 +43,7 @@ const DRAWN_OFF_MAX: u64 = 24 * 3600 * 1_000_000;
 /// servers have shown.
 ///
 /// One server alone chooses the token where the proposal is not above its counter, or is more than a second
-/// off its clock: one more than the counter, or its clock. Then it is the one who proposes, and the claim holds with
+/// off its clock: one more than the counter, or its clock. Then the server is the one that proposes, and the claim holds with
 /// q = N = 1. An owner that was outbid proposes again:
 /// its second proposal is a ballot of its own, and only what q servers accept in one round counts.
 ///

@@ -14,8 +14,8 @@
 //!
 //! Three rules hold in every order of events. A lease that anybody was told is lost stays lost, for
 //! the same reason (safety rule 7). Its end never moves to an earlier moment (safety rule 6). And of
-//! a lease that was held, one transition and no other says how it [`End`]ed: whoever makes that
-//! transition counts it and tells of it.
+//! a lease that was held, one transition and no other says how it [`End`]ed: the code that makes that
+//! transition counts the end and tells of it.
 
 use super::{Loss, Moment};
 

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use super::Moment;
 
-/// Who keeps leases looks at the clock at least this often while there is one.
+/// The keeper of leases looks at the clock at least this often while there is a lease.
 pub(crate) const BEAT: Duration = Duration::from_millis(500);
 /// A beat that comes this much later was kept from coming.
 const STOOD_STILL: Duration = Duration::from_secs(1);
@@ -39,8 +39,8 @@ impl Loss {
         Self::HeldLongest,
     ];
 
-    /// Why a lease was lost whose deadline has passed at `now`, when the last beat of whoever
-    /// keeps it was at `beat`.
+    /// Why a lease was lost whose deadline has passed at `now`, when the last beat of its
+    /// keeper was at `beat`.
     pub(crate) fn at_deadline(beat: Moment, now: Moment) -> Self {
         if now.since(beat) > BEAT + STOOD_STILL { Self::Suspended } else { Self::Expired }
     }

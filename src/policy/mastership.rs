@@ -11,7 +11,7 @@
 //! - A newer configuration counts once the server that it names says itself that it is a master.
 //!   While the old master may be one too, the word of one Sentinel among several has to be confirmed
 //!   by more than half of them, by all that answer, or by lasting for [`LASTING`]: the Sentinel may
-//!   be gone before it has told the others, who would then keep the old master.
+//!   be gone before it has told the others, which would then keep the old master.
 //! - An equal or older configuration never ousts a server that says that it is a master. One that
 //!   says that it is a replica gives way to any; one that is silent, to what more than half of the
 //!   Sentinels say.

@@ -66,7 +66,7 @@
 //!   restart without memory: there the guard keeps the second half.)
 //! - Each token is above all tokens that a holder had before.
 //! - Nobody is overtaken in the queue, unless its entry went with a late question or a lost subscription.
-//! - Once nothing fails any more, one of those who wait has the lock within six TTLs.
+//! - Once nothing fails any more, one of the waiters has the lock within six TTLs.
 //!
 //! Not covered there: the bound on entries that one release passes over, a relay within a process,
 //! several servers, a Cluster, a failover.
@@ -79,7 +79,7 @@
 //! has it act on any q of the promises made to it, and end at any step; it delivers any message at any later
 //! time or never; and it makes servers forget everything. What must hold while at most k servers forget:
 //!
-//! - Whoever is told the result is told the same one, and it is the work of an attempt.
+//! - All callers that are told the result are told the same one, and it is the work of an attempt.
 //! - No attempt begins its work under a larger token than the one under which a result was decided.
 //! - A slot is claimed once, and no slot is claimed by an attempt that began after a later one was claimed.
 //!

@@ -80,8 +80,8 @@ impl Quorum {
         }
     }
 
-    /// Whether an acquire is lost, and `open` votes can still tell why: neither those who refused nor
-    /// those who failed were enough by themselves, and with some of the open ones, those who failed
+    /// Whether an acquire is lost, and `open` votes can still tell why: neither the servers that refused nor
+    /// those that failed were enough by themselves, and with some of the open ones, those that failed
     /// would be. An outage must not pass for contention because one server named a holder.
     pub(crate) fn leaves_open_why(self, refused: usize, failed: usize, open: usize) -> bool {
         let decides = |denied| self.verdict(0, denied) == Verdict::Lost;
@@ -193,7 +193,7 @@ mod tests {
         })
     }
 
-    /// Whether those who voted so are enough for an acquire to be lost, had all others granted it.
+    /// Whether the servers that voted so are enough for an acquire to be lost, had all others granted it.
     fn is_enough(kind: Vote, votes: &[Vote], needed: usize) -> bool {
         votes.iter().filter(|vote| **vote != kind).count() < needed
     }

@@ -16,7 +16,7 @@
 //! named a value with a token between t and u. By rule 2 the attempt with u took the value with the highest
 //! token that it saw, which is at least t and below u: so it is v, by the choice of u. ∎
 //!
-//! Who only looks, and is promised nothing, learns a decided value too: q servers that have accepted it under one
+//! A caller that only looks, and is promised nothing, learns a decided value too: q servers that have accepted it under one
 //! token are what makes it decided.
 //!
 //! So also, once a value is decided under t, no attempt with a larger token begins its work.
@@ -27,7 +27,7 @@
 //! Nothing in it speaks of clocks or leases. As with the ballot ([`super::Ballot`]), quorums share k + 1
 //! servers, so k of them may forget. A server that forgot accepts nothing before it has promised something.
 //!
-//! The value may also be one that changes, as a counter does: whoever has q promises writes the next value in
+//! The value may also be one that changes, as a counter does: an attempt with q promises writes the next value in
 //! the place of the present one. Then each value follows from the one before it, and no two follow from the same
 //! one. `policy/model/register.rs` searches both.
 

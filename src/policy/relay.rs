@@ -10,7 +10,7 @@ const RELAY_MAX: Duration = Duration::from_secs(1);
 /// A lock that goes from hand to hand within one process, unseen by all others.
 ///
 /// Bounded in number and time, so that other processes get their turn: then it goes on only if none
-/// of them waits, where that is known; else it is given back, and whoever is next in this process
+/// of them waits, where that is known; else it is given back, and the next waiter in this process
 /// asks for it as they do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Relay {

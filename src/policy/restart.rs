@@ -27,8 +27,8 @@ pub(crate) struct Run {
 /// - Our own time is a bound whatever any wall clock does: a run that we saw has run since.
 /// - The uptime follows the server's wall clock. A step back makes it too small (even negative),
 ///   which only waits longer, until our own time is enough. A step forward makes it too large:
-///   who was connected to the run before knows that this one is not older than the end of that
-///   connection, and does not believe an uptime that says so. For a process that was not, such a step is a loss of
+///   a process that was connected to the run before knows that this one is not older than the end of that
+///   connection, and does not believe an uptime that says so. For a process that was not connected, such a step is a loss of
 ///   memory of that server like the early expiry that it brings to the server's keys, and counts
 ///   against k = 2q - N - 1.
 pub(crate) fn quarantine(longest_ttl: Duration, run: Run, now: Moment) -> Duration {

@@ -20,7 +20,7 @@ pub enum LockState {
 }
 
 impl LockState {
-    /// `most` is on how many servers the one has it who has it on most of them.
+    /// `most` is the largest number of servers on which one owner has the lock.
     pub(crate) fn of(quorum: Quorum, most: usize, unanswered: usize) -> Self {
         if most >= quorum.needed() {
             Self::Held
@@ -47,7 +47,7 @@ pub(crate) fn time_left(quorum: Quorum, each: &[Option<Duration>]) -> Option<Dur
 mod tests {
     use super::*;
 
-    /// By enumeration of what those who did not answer may hold.
+    /// By enumeration of what the servers that did not answer may hold.
     fn plain_state(quorum: Quorum, most: usize, unanswered: usize) -> LockState {
         let can_be_held = (0..=unanswered).any(|more| most + more >= quorum.needed());
         let must_be_held = (0..=unanswered).all(|more| most + more >= quorum.needed());

@@ -34,7 +34,7 @@ pub(super) struct Asked {
     pub(super) is_any: bool,
     pub(super) replicas: Option<Replicas>,
     pub(super) bounds: Bounds,
-    /// From whom the lock is taken, if it is another's.
+    /// The holder from which the lock is taken, if it is held.
     pub(super) seize: Option<Seize>,
     /// What is wanted of a lock that others may have shares of, or what is wrong with that.
     pub(super) sharing: Result<Option<Sharing>, Error>,

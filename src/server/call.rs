@@ -50,7 +50,7 @@ impl<'a> Call<'a> {
             return begun;
         }
         // Measured and encoded anew once there is room: kept meanwhile, it would make this future
-        // larger for all who need not wait.
+        // larger for all callers that need not wait.
         let length = EncodedCommand::new(command).encoded(connection).len();
         let permit = connection.admit(length).await?;
         let mut encoded = EncodedCommand::new(command);

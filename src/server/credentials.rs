@@ -97,7 +97,7 @@ pub enum Login {
 }
 
 impl Login {
-    /// Who the user is, where that is known beforehand.
+    /// The user's name, where it is known beforehand.
     pub(super) fn user(&self) -> Option<&str> {
         match self {
             Self::Fixed(credentials) => credentials.user.as_deref(),

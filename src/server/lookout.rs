@@ -1,8 +1,8 @@
-//! Connections on which servers tell of changes to whoever looks at locks from outside.
+//! Connections on which servers tell of changes to those that look at locks from outside.
 //!
 //! They are beside the lanes, because a server does not tell a connection of changes that came over it:
 //! so this process hears of its own locks too, and no lease and no waiter is disturbed by looks. They
-//! are opened when somebody first looks, in the background, and end with the last who does. Until there
+//! are opened by the first look, in the background, and end with the last. Until there
 //! is one, and where a server cannot tell of changes, looks go over the connections of leases.
 
 use std::collections::BTreeMap;
@@ -95,7 +95,7 @@ async fn keep(
     let connection = Arc::clone(&session.opened.connection);
     strong.posts().insert(address, Post::Open(connection));
     drop(strong);
-    // Whoever has looked meanwhile was not to be told.
+    // A look that was made meanwhile was not to be told.
     watchers.ended();
     session.ended(&endpoint, &kin.settings, &kin.logins).await;
 }

@@ -1,6 +1,6 @@
 //! A place to send a command: a server that is connected to again whenever it has to be.
 //!
-//! This layer knows endpoints, reconnection, script caches, who waits for a key to change, and which
+//! This layer knows endpoints, reconnection, script caches, waits for a key to change, and which
 //! server of a cluster or of a service has a key now. It must never know what a script does, what a
 //! lease or an owner is, or how many votes there are.
 

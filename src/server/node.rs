@@ -7,8 +7,8 @@
 //! A release that cannot be sent now, or whose connection ends before the server has answered
 //! ([`Node::owe`]), waits in the backlog: it is the first thing that the lane's next connection sends.
 //!
-//! Two lanes are beside those that all leases share: the watch lane, for whoever waits, and the sync
-//! lane, for whoever has a write awaited by replicas, which keeps what is behind it waiting. Their
+//! Two lanes are beside those that all leases share: the watch lane, for waiters, and the sync
+//! lane, for writes that replicas have to confirm, which keeps what is behind it waiting. Their
 //! connections track what is read on them ([`Watchers`] hear of changes), which costs the server
 //! something: they are made only once somebody wants them.
 
@@ -347,7 +347,7 @@ impl Shared {
     }
 
     /// Rests between two tries. Once somebody asks, the backoff counts half as many failures: soon
-    /// enough for who waits, and no storm on a server that closes what it accepts.
+    /// enough for a waiter, and no storm on a server that closes what it accepts.
     async fn rest(&self, lane: usize, failed: u32) {
         let random = clock::random_bits();
         let least = RECONNECT.delay(failed / 2, random);

@@ -18,7 +18,7 @@ pub(crate) enum Place {
     Listed(Listing),
 }
 
-/// Who knows which server serves which key now.
+/// The party that knows which server serves which key now.
 pub(crate) trait Directory: Send + Sync {
     /// The part of the key space that a key is in.
     fn slot(&self, key: &[u8]) -> u16;
@@ -27,7 +27,7 @@ pub(crate) trait Directory: Send + Sync {
     fn serves(&self, slot: u16) -> Arc<Node>;
 
     /// The server to ask in the place of `asked`, which refused with this error; none where its
-    /// words name no other. Either way it is looked up again who serves what.
+    /// words name no other. Either way the map of servers is looked up again.
     fn detour(&self, error: &ServerError, asked: &Address) -> Option<Detour>;
 
     /// A server could not be reached, or is not what it was taken for: to be looked up again.
@@ -42,7 +42,7 @@ pub(crate) trait Directory: Send + Sync {
         false
     }
 
-    /// What those who know where the servers are refuse, for want of a right, where nobody waits.
+    /// What the parties that know the servers refuse, for want of a right, where nobody waits.
     fn refused(&self) -> Vec<(Address, ServerError)> {
         Vec::new()
     }
@@ -84,7 +84,7 @@ pub(crate) struct Detour {
     pub(crate) is_asking: bool,
 }
 
-/// One who was asked where the servers are, and could not say.
+/// A party that was asked where the servers are, and could not say.
 #[derive(Clone)]
 pub(crate) struct Unheard {
     pub(crate) asked: Address,
@@ -108,7 +108,7 @@ impl Place {
         }
     }
 
-    /// Who knows where the server is, if that can change.
+    /// The party that knows where the server is, if that can change.
     pub(crate) fn directory(&self) -> Option<&dyn Directory> {
         match self {
             Self::Fixed(_) => None,

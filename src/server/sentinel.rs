@@ -81,7 +81,7 @@ impl Service {
         Ok(Listing::new(service, tasks))
     }
 
-    /// Asks who is the master when somebody wants to know, or has not for long.
+    /// Asks which server is the master when somebody wants to know, or nobody has asked for long.
     async fn follow(&self, mut mastership: Mastership<Address>) {
         loop {
             sleep(ASK_GAP.delay(0, clock::random_bits())).await;
@@ -93,7 +93,7 @@ impl Service {
                     mastership.follow(&successor);
                 }
                 Ok(Finding::Found(_) | Finding::Changing) => self.look_again(),
-                // With no answer it stays who it was.
+                // With no answer the master stays the same.
                 Ok(Finding::Unchanged) | Err(_) => {}
             }
         }
@@ -139,7 +139,7 @@ impl Directory for Service {
         self.master.load_full()
     }
 
-    /// A server that is no master any more does not say who is.
+    /// A server that is no master any more does not name the new one.
     fn detour(&self, _error: &ServerError, _asked: &Address) -> Option<Detour> {
         self.look_again();
         None

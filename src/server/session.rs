@@ -1,4 +1,4 @@
-//! A connection from its login to its end: who logs in, and that the login lasts as long as the
+//! A connection from its login to its end: the user that logs in, and that the login lasts as long as the
 //! connection.
 //!
 //! Where credentials are said to end, their provider is asked again in time, and the connection is
@@ -35,7 +35,7 @@ const STEP: &str = "AUTH (to stay logged in)";
 /// See the module's documentation.
 pub(crate) struct Session {
     pub(crate) opened: Opened,
-    /// Who is logged in; none is the server's default user.
+    /// The user that is logged in; none is the server's default user.
     #[cfg(feature = "examine")]
     pub(crate) user: Option<String>,
     term: Option<Term>,

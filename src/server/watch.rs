@@ -1,12 +1,12 @@
-//! Who waits for a key to change, and is told by the servers that track it.
+//! Waiting for a key to change, as the servers that track the key tell it.
 //!
 //! A server tells a connection once of a change to what was read on it, and forgets the key then.
-//! So whoever waits does this in turn: [`Watch::rearm`], read the key on a watch lane, and wait
+//! So a waiter does this in turn: [`Watch::rearm`], read the key on a watch lane, and wait
 //! ([`Watch::stirred`]) if what was read does not let it go on. A stir says no more than that the
 //! key is worth reading again: it may be gone, changed, or as it was, and where a watch connection
 //! has ended nobody would have told.
 //!
-//! The watches of all servers of a set are one: a stir does not say whose it is. Who keeps leases
+//! The watches of all servers of a set are one: a stir does not say whose it is. The keeper of leases
 //! watches very many keys, and is told of them in another way: see [`kept`].
 
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ pub(crate) struct Watchers {
     handed: Arc<Handed>,
 }
 
-/// Who watches one key. Nearly always it is one: a process waits once for each name.
+/// The watchers of one key. Nearly always it is one: a process waits once for each name.
 enum Seats {
     One(Arc<Seat>),
     More(Vec<Arc<Seat>>),
@@ -101,7 +101,7 @@ impl Watchers {
         stirred.iter().for_each(|seat| seat.stir());
     }
 
-    /// The keys are with another server now: who waits asks there, and all leases are renewed.
+    /// The keys are with another server now: waiters ask there, and all leases are renewed.
     pub(crate) fn moved(&self) {
         self.kept.move_all();
         self.stir_waiting();

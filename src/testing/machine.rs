@@ -1,6 +1,6 @@
 //! One server in memory, and its connections.
 //!
-//! Whoever writes has the server carry out the command on the spot, so nothing takes time but what a test
+//! The server carries out a command in the task that writes it, so nothing takes time but what a test
 //! holds up: what comes over a connection that is held up waits in order, in both directions.
 
 use std::collections::{BTreeMap, BTreeSet};

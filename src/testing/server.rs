@@ -50,7 +50,7 @@ impl Server {
     /// Its URL, for [`Locker::connect`], [`Builder::nodes`](crate::Builder::nodes), or the configuration
     /// of the code under test.
     ///
-    /// It leads here in this process alone. Nothing cuts off who uses it: see [`Process`](super::Process) for that.
+    /// The address leads here in this process alone. Nothing cuts off its users: see [`Process`](super::Process) for that.
     #[must_use]
     pub fn url(&self) -> String {
         self.0.url(None)

@@ -89,7 +89,7 @@ fn a_server_that_is_announced_too_early_is_waited_for() {
     }
 }
 
-/// The Sentinel that leads names the old master beside the new epoch, if it is asked whom it
+/// The Sentinel that leads names the old master beside the new epoch, if it is asked which masters it
 /// watches.
 #[test]
 fn nothing_goes_back_to_a_master_of_the_same_epoch_or_an_older_one() {

@@ -8,7 +8,7 @@
 //! same.
 //!
 //! Two things are beyond what is promised, as a test shows of each; they are so of every command of
-//! a Cluster. Who calls a migration off while the importing node has keys of the slot loses these
+//! a Cluster. An operator that calls a migration off while the importing node has keys of the slot loses these
 //! keys. And where a migration is called off and begun again while a question is still under way
 //! that the first one sent on, the importing node takes it although the other one has the key.
 
@@ -48,7 +48,7 @@ pub(super) enum Rule {
     Unconfirmed,
     /// The counter, then the lock.
     MintsFirst,
-    /// Who was sent on once asks for the other key there, too.
+    /// A caller that was sent on once asks for the other key there, too.
     StaysWhereSent,
     /// Where a node has not got all keys, the other one is asked.
     GoesAhead,
@@ -59,7 +59,7 @@ const NODES: usize = 2;
 const SOURCE: usize = 0;
 const TARGET: usize = 1;
 
-/// Who serves the slot.
+/// The node that serves the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Slot {
     Settled(usize),

@@ -167,7 +167,7 @@ impl<const N: usize> Fencing<N> {
         Some((Step::Accept { attempt, token, server: s, granted }, next))
     }
 
-    /// A repair that changes anything. Whoever holds the lock by then, it may have vanished.
+    /// A repair that changes anything. The lock may have vanished by then.
     fn repair(
         &self,
         state: &Tokens<N>,

@@ -75,7 +75,7 @@ impl<const N: usize> Leases<N> {
         u8::try_from(number).expect("attempts are few") + 1
     }
 
-    /// Whom a server takes the lock from for `attempt`: 0 for nobody.
+    /// The holder that a server takes the lock from for `attempt`: 0 for nobody.
     pub(super) fn predecessor(&self, world: &World<N>, attempt: usize) -> Owner {
         let is_heir = world.clients[attempt / EACH].is_heir(attempt);
         if is_heir { self.owner(attempt - 1) } else { 0 }

@@ -29,7 +29,7 @@ impl Default for Place {
     }
 }
 
-/// Who keeps the items' places.
+/// The keeper of the items' places.
 pub(super) trait Places {
     fn place(&mut self, index: u32) -> &mut Place;
 }

@@ -22,7 +22,7 @@ pub enum InvalidEndpoint {
     #[cfg(not(all(feature = "cluster", feature = "sentinel")))]
     #[error("the URL leads to {what}: build leasehold with the feature `{feature}`")]
     LeftOut {
-        /// Who is met by it.
+        /// The party that the address leads to.
         what: &'static str,
         /// Which has to be on.
         feature: &'static str,

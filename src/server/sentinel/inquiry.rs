@@ -35,7 +35,7 @@ const ROLE_WITHIN: Duration = Duration::from_millis(500);
 const MASTER: &str = "SENTINEL MASTER (the service in the URL)";
 const ADDRESS: &str = "SENTINEL GET-MASTER-ADDR-BY-NAME (the service in the URL)";
 
-/// Who is asked, and about what.
+/// Which Sentinels are asked, and about what.
 pub(super) struct Inquiry {
     pub(super) name: String,
     pub(super) sentinels: Vec<Arc<Sentinel>>,
@@ -142,7 +142,7 @@ impl Inquiry {
 
     async fn roles(&self, servers: &[Address]) -> Vec<Role> {
         let within = match self.template.login {
-            // Who provides credentials may take its time.
+            // The provider of credentials may take its time.
             Some(Login::Provided(_)) => self.settings.connect_timeout,
             _ => ROLE_WITHIN,
         };

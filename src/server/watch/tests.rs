@@ -191,7 +191,7 @@ async fn the_watch_lane_is_connected_only_when_wanted_and_no_lease_is_given_it()
     assert_eq!(server.accepted(), LANES);
     let tracking = |command: &crate::support::Command| command.is(&["CLIENT", "TRACKING"]);
     assert!(!server.commands().iter().any(tracking));
-    // Whoever does not wait gets it next time.
+    // A watcher that does not wait gets it next time.
     assert!(node.connection_now(node.watch_lane()).is_err());
     eventually("it is connected", || node.connection_now(node.watch_lane()).is_ok()).await;
     assert!(node.is_watching(node.watch_lane()));

@@ -1,4 +1,4 @@
-//! What becomes of those who wait once nothing fails any more.
+//! What becomes of the waiters once nothing fails any more.
 
 use super::keys::FOREIGN;
 use super::world::{Ask, Faults, Mail, Phase, Queues, World};
@@ -7,7 +7,7 @@ use super::world::{Ask, Faults, Mail, Phase, Queues, World};
 const PATIENCE: u8 = 6;
 
 impl Queues {
-    /// Whether nobody who waits is granted the lock, though from here on nothing fails, holders
+    /// Whether no waiter is granted the lock, though from here on nothing fails, holders
     /// give back at once, and all that is under way arrives.
     pub(super) fn is_stranded(&self, world: &World) -> bool {
         let waited = world.processes.map(|process| process.waits());
@@ -37,7 +37,7 @@ impl Queues {
         still.filter(|(process, waited)| *waited && process.waits()).count() > 0
     }
 
-    /// Delivers all that is under way; whether one of those who waited holds.
+    /// Delivers all that is under way; whether one of the waiters holds.
     fn goes_well(&self, world: &mut World, waited: &[bool]) -> bool {
         loop {
             let mut has_moved = false;

@@ -73,7 +73,7 @@ impl Server {
         self.len -= 1;
     }
 
-    /// Those at the front who have not asked for too long.
+    /// The waiters at the front that have not asked for too long.
     pub(super) fn purge(&mut self) {
         while self.len > 0 && self.queue[0].left == 0 {
             self.remove(self.queue[0].owner);

@@ -91,7 +91,7 @@ impl Queues {
         answer(if is_first { WAITING_FIRST } else { WAITING }, 0)
     }
 
-    /// The holder has gone: the first in the queue whom a push reaches has the lock.
+    /// The holder has gone: the first in the queue that a push reaches has the lock.
     pub(super) fn hand_on(&self, world: &mut World) {
         world.server.free();
         while world.server.len > 0 {

@@ -23,9 +23,9 @@ pub(in super::super) struct Bounds {
     /// Whether a process tries to take the lock before it enters the queue.
     pub(in super::super) newcomers: bool,
     pub(in super::super) extensions: bool,
-    /// Whether every state has to let those who wait have the lock in the end.
+    /// Whether every state has to let the waiters have the lock in the end.
     pub(in super::super) is_live: bool,
-    /// Whether nobody may overtake one who is in the queue.
+    /// Whether nobody may overtake a waiter in the queue.
     pub(in super::super) is_fair: bool,
     pub(in super::super) faults: Faults,
 }
@@ -150,7 +150,7 @@ pub(super) struct Process {
     pub(super) answers: Mails,
     pub(super) pushes: Mails,
     pub(super) stray: Mail,
-    /// Those whom the server had in the queue before it: bits.
+    /// The waiters that the server had in the queue before it: bits.
     pub(super) behind: u8,
     pub(super) is_queued: bool,
     /// It held when the server lost its memory.
@@ -266,7 +266,7 @@ impl Queues {
         now >= self.terms[process].deadline(from)
     }
 
-    /// Who enters the queue is behind all who are in it.
+    /// A process that enters the queue is behind all that are in it.
     pub(super) fn note_queued(&self, world: &mut World, process: usize, owner: Owner) {
         let it = &world.processes[process];
         if !self.bounds.is_fair || it.is_queued || it.owner != owner || !it.waits() {
@@ -293,7 +293,7 @@ impl Queues {
 }
 
 impl World {
-    /// Who is late with a question, or deaf to a push, loses its place: as is documented.
+    /// A waiter that is late with a question, or deaf to a push, loses its place: as is documented.
     pub(super) fn note_lost_places(&mut self, but: usize) {
         for number in (0..PROCESSES).filter(|number| *number != but) {
             let process = &self.processes[number];
