@@ -2,7 +2,7 @@
 //!
 //! `cargo bench --bench figures` takes about two minutes, `-- --quick` some seconds, and `-- --once` goes
 //! once through all of it, to see that it works; `-- --redlock`
-//! measures what there is of five servers alone, `-- --contention` who wants the same lock, `-- --server`
+//! measures what there is of five servers alone, `-- --contention` contention for one lock, `-- --server`
 //! what a pair costs the server, `-- --cluster` a Cluster and Sentinels, and `-- --growth` how cost grows,
 //! or one of its tables where that is named, too (`-- --growth growth-leases`). It starts redis-servers of its own. Rounds are interleaved, so
 //! that what disturbs the machine disturbs all sides, and the ratios are what to read: the

@@ -21,10 +21,10 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-/// Shorter than any client's or proxy's patience, so that who waits is told something.
+/// Shorter than any client's or proxy's patience, so that a waiting client is told something.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 /// What the servers may take to free locks. It comes on top of the grace: both together have to be
-/// less than what the one who sends SIGTERM waits before SIGKILL.
+/// less than what the sender of SIGTERM waits before SIGKILL.
 const GIVE_BACK_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(Clone)]

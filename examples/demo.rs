@@ -124,7 +124,7 @@ async fn lose_the_key(locker: &Locker, url: &str) -> Result<(), Box<dyn std::err
 }
 
 /// What a lock protects. It takes no lock and asks no clock: the largest token it has seen is
-/// enough to keep out whoever comes late.
+/// enough to keep out a late holder.
 #[derive(Default)]
 struct Ledger {
     largest_seen: Option<FencingToken>,
@@ -173,7 +173,7 @@ async fn leave_nothing(locker: &Locker) -> Result<(), Error> {
     Ok(())
 }
 
-/// One command on a connection of its own, by somebody who does not know of locks; the first line
+/// One command on a connection of its own, by a party that does not know of locks; the first line
 /// of the reply.
 fn administrator(url: &str, command: &str) -> io::Result<String> {
     let address = url.trim_start_matches("redis://").trim_end_matches('/');

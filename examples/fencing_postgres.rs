@@ -126,7 +126,7 @@ async fn run(setting: &Setting, is_fenced: bool) -> Outcome<Tally> {
     Ok(tally)
 }
 
-/// What the lock protects: a number that is read, and written back by whoever read it.
+/// What the lock protects: a number that is read, and written back by its reader.
 struct Counter {
     client: tokio_postgres::Client,
     is_fenced: bool,
@@ -155,7 +155,7 @@ impl Counter {
         row.try_get(0)
     }
 
-    /// The number; none to who comes with an older token than somebody before.
+    /// The number; none to a reader with an older token than one before.
     ///
     /// The read raises the fence: were that left to the write, the one before could still write
     /// between the two.

@@ -1,4 +1,4 @@
-//! Follows who holds a lock, without acquiring it: such as who leads, or whether a migration is done.
+//! Follows the holder of a lock, without acquiring it: such as a leader, or whether a migration is done.
 //!
 //! `cargo run --features inspect --example follow [redis://host:port]`; the URL may also stand in
 //! LEASEHOLD_URL, and the lock's name in LEASEHOLD_NAME (`leader` by default). It ends when nobody has

@@ -1,4 +1,4 @@
-//! Candidates of whom one leads at a time, and steps down when it is no longer the leader.
+//! Candidates, one of which leads at a time, and steps down when it is no longer the leader.
 //!
 //! `cargo run --example leader [redis://host:port [NAME...]]`; the URL may also stand in
 //! LEASEHOLD_URL. Each name is a candidate with a connection of its own; run it in several terminals

@@ -28,7 +28,7 @@ async fn main() -> Result<(), Error> {
         }
     }
 
-    // Without waiting, as a service does: whoever asks too often is told when to come back.
+    // Without waiting, as a service does: a client that asks too often is told when to come back.
     let logins = locker.limit("example:logins:alice", Rate::new(3, PATIENCE))?;
     while let Allowance::Allowed { left } = logins.take(1).await? {
         println!("a login is tried, {left} left");

@@ -18,7 +18,7 @@ async fn main() -> Result<(), Error> {
 }
 
 /// Whatever the lock protects: it keeps the largest token it has seen and refuses smaller ones, so
-/// that a holder who was paused past the end of its lease can do no harm.
+/// that a holder that was paused past the end of its lease can do no harm.
 fn charge(token: FencingToken) {
     println!("charging invoice 42 under token {token}");
 }

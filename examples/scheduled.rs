@@ -8,8 +8,8 @@
 //! - Nothing is held while the job runs. A host that dies in it leaves its slot undone: that is at most
 //!   once. With `.at_least_once(ttl)` the next host that asks runs such a slot again; then the job has to
 //!   bear that a part of it is done twice.
-//! - A slot may be run late: a host that was paused between its claim and its work is not stopped. Who
-//!   writes something that a later slot must not overwrite, sends the slot along, and has an older one
+//! - A slot may be run late: a host that was paused between its claim and its work is not stopped. A
+//!   program that writes what a later slot must not overwrite sends the slot along, and has an older one
 //!   refused.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]

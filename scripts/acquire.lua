@@ -29,8 +29,8 @@
 -- days: proposals come from a clock that has moved on by then.
 --
 -- A proposal that is more than a second above the counters is held against the server's own clock, so that
--- a client whose clock is far ahead cannot use up the tokens: who decides alone takes the clock in the
--- place of a proposal that is more than a second off, and who does not refuses what is more than a second
+-- a client whose clock is far ahead cannot use up the tokens: a server that decides alone takes the clock in the
+-- place of a proposal that is more than a second off, and one of several refuses what is more than a second
 -- ahead. What servers led to is accepted: their counters may have been driven ahead before. TIME makes no
 -- difference to replicas: servers before Redis 5 replicate scripts, and have to be asked for their effects.
 --

@@ -1,4 +1,4 @@
--- holder: says who holds a lock and for how long still. It changes nothing.
+-- holder: names the holder of a lock, and for how long it holds still. It changes nothing.
 --
 -- KEYS    1 the lock
 -- ARGV    1 the stamp

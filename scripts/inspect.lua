@@ -1,4 +1,4 @@
--- inspect: says who holds locks, for how long still, and what belongs to them. It changes nothing.
+-- inspect: names the holders of locks, for how long they hold still, and what belongs to the locks. It changes nothing.
 --
 -- KEYS    for each lock, one after the other: the lock; its fence counter; its queue
 -- ARGV    1 so many bytes of a holder's value are said; 2 the stamp

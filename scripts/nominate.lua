@@ -1,5 +1,5 @@
--- nominate: puts a waiter first in the queue of a lock, by its label. Whoever gives the lock back then hands
--- it to that one.
+-- nominate: puts a waiter first in the queue of a lock, by its label. The next release then hands
+-- the lock to that one.
 --
 -- KEYS    1 the queue
 -- ARGV    1 the waiter's label; 2 the stamp

@@ -1,6 +1,6 @@
 # shellcheck shell=sh
-# Finds packages, and installs them. To be read by other scripts (`.`), which say who
-# complains: script=setup
+# Finds packages, and installs them. To be read by other scripts (`.`), which name the
+# script that complains: script=setup
 
 policy=/usr/sbin/policy-rc.d
 

@@ -72,7 +72,7 @@ def quorum():
     return it
 
 
-# From whom, to whom, what is said, and whether it is a push or reply. Change this list with the mechanism.
+# Sender, receiver, what is said, and whether it is a push or reply. Change this list with the mechanism.
 HAND_OVER = [
     ("waiter 1", "line", "joins the line: no command", True),
     ("waiter 2", "line", "joins the line: no command", True),

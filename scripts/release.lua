@@ -9,19 +9,19 @@
 -- Reply   the stamp when every lock was the owner's and is not any more; {stamp, 0} when one of them was
 --         not; {stamp, 1} to 'free', when the lock is the owner's and somebody waits: nothing was done
 -- Atomic  because a server runs a script whole: a lock cannot expire and be taken by another
---         between the look at its owner and its deletion; and of those who wait nobody comes between.
+--         between the look at its owner and its deletion; and no waiter comes between.
 --
 -- The fence counter stays, for the tokens of the leases to come. A key that is no lock any more
 -- (WRONGTYPE) is not the owner's, and keeps none of the others from being freed. Any other error of
 -- GET, such as a right that the user lacks, is raised by a second GET: so the server says on which
 -- line.
 --
--- Nobody is told who is then passed over: what PUBLISH counts are connections of this server alone,
+-- No waiter is told that is then passed over: what PUBLISH counts are connections of this server alone,
 -- and replicas and other nodes of a Cluster pass the message on to theirs. So they are counted before.
 --
 -- Somebody waits where a byte 0 stands behind the owner's value: see queue.lua. Then the lock becomes the
--- first waiter's whom a push reaches: the server says how many heard it. At most 16 are passed over who
--- did not; then the lock is free, and a waiter finds that when it asks next. One who waits for a
+-- first waiter's that a push reaches: the server says how many heard it. At most 16 are passed over that
+-- did not; then the lock is free, and a waiter finds that when it asks next. A waiter for a
 -- share (share.lua) is told, with 1 in the place of a token, that it is time to ask.
 
 local stamp, predecessor = ARGV[#ARGV], ARGV[4] and ARGV[3]

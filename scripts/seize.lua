@@ -1,4 +1,4 @@
--- seize: takes one lock from whoever holds it, or from one owner alone, and accepts a fencing token.
+-- seize: takes one lock from any holder, or from one owner alone, and accepts a fencing token.
 --
 -- KEYS    1 the lock; 2 its fence counter
 -- ARGV    1 the owner's value; 2 the TTL in milliseconds; 3 the token that the owner proposes;
@@ -16,7 +16,7 @@
 -- Atomic  because a server runs a script whole: nobody can take the lock between its former holder and its
 --         new one.
 --
--- An id is never used twice, so what is to be taken from one owner is taken once. Those who wait do so for
+-- An id is never used twice, so what is to be taken from one owner is taken once. Waiters wait for
 -- the new holder, and the byte 0 that says so (queue.lua) stays behind its value. Of numbers, of clocks and
 -- of the counter's expiry, what stands at the head of acquire.lua holds here.
 

@@ -130,7 +130,7 @@ fn pairs_of_many_callers_keep_the_buffers_that_they_have() {
     assert!(info.count_total < CROWD, "{info:?}");
 }
 
-/// The premise of this file: tasks of a current_thread runtime are counted by who blocks on it.
+/// The premise of this file: tasks of a current_thread runtime are counted by the thread that blocks on it.
 #[test]
 fn what_other_tasks_of_the_runtime_allocate_is_counted() {
     let _turn = turn();
@@ -209,7 +209,7 @@ fn ten_thousand_callers_on_one_connection_cost_what_each_needs_and_a_bounded_res
     let runtime = current_thread();
     let locker = connect(&runtime, &server);
     crowd(&runtime, &locker, 1);
-    // A holder and one who waits, who have what was kept of the caller before for the next one.
+    // A holder and a waiter, which have what was kept of the caller before for the next one.
     let holder = runtime.block_on(locker.lock("held").into_future()).expect("it is free");
     let mut waiter = pin!(locker.lock("held").into_future());
     let first_poll = poll_fn(|context| Poll::Ready(waiter.as_mut().poll(context).is_pending()));

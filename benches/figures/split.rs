@@ -1,4 +1,4 @@
-//! Split votes: contenders who know nothing of one another want one lock of five servers.
+//! Split votes: contenders that know nothing of one another want one lock of five servers.
 //!
 //! Counted at the servers: the acquire script runs SET twice where it grants and PTTL once where
 //! it refuses, so the statistics of commands tell votes and refusals apart.
@@ -21,7 +21,7 @@ const CONTENDERS: usize = 8;
 const NAME: &str = "contended:42";
 /// How long each holds the lock.
 const HOLDS: [Duration; 2] = [Duration::ZERO, Duration::from_millis(1)];
-/// Between a release and the next wish: else who has just released is always first.
+/// Between a release and the next wish: else the contender that has just released is always first.
 const REST: Duration = Duration::from_millis(5);
 /// After a race: more than any command of it is under way for.
 const SETTLING: Duration = Duration::from_millis(25);

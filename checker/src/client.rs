@@ -128,7 +128,7 @@ impl Client {
         self.stage.registers[held.lease.name].read(held.lease.token)
     }
 
-    /// As one does who was told a moment ago that the lock is held.
+    /// As a client does that was told a moment ago that the lock is held.
     fn write(&self, held: &Held, seen: Seen) {
         let Lease { name, token, .. } = held.lease;
         if !self.stage.registers[name].increment(token, seen) && held.has_token {

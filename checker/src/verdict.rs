@@ -30,7 +30,7 @@ impl Verdict {
         let mut history = std::mem::take(&mut *stage.recorder.history());
         let told: Vec<Lease> = leases.iter().map(|(lease, _)| lease.clone()).collect();
         history.leases.clone_from(&told);
-        // Whoever waited asked long before its lease began.
+        // A client that waited asked long before its lease began.
         let waited = plan.waiters.is_some();
         let since = |lease: &Lease| if waited { lease.granted } else { lease.begun };
         let within: Vec<Lease> =

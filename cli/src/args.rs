@@ -145,7 +145,7 @@ pub struct Run {
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration, requires = "ticket")]
     pub ticket_for: Duration,
 
-    /// Who holds the lock, as others see it; without it the host name and process id
+    /// The holder's name, as others see it; without it the host name and process id
     #[arg(long, value_name = "TEXT")]
     pub label: Option<String>,
 

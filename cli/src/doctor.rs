@@ -19,7 +19,7 @@ const ALL_FIT: u8 = 0;
 const WARNINGS: u8 = 1;
 const ERRORS: u8 = 2;
 
-/// Who the findings about no single server are about.
+/// The subject of findings about no single server.
 const TOGETHER: &str = "(together)";
 const HEAD: [&str; 4] = ["SERVER", "CHECK", "FOUND", "WHY"];
 

@@ -9,12 +9,12 @@ use crate::times::{TTL, duration};
 ///
 /// Of all hosts that say this, one runs the command. When the command ends, when its host fails or is
 /// cut off, the next host runs it: of those that wait, the one with the highest priority, and of equals
-/// the one that waits longest. A leader stays, whoever comes. To campaign again when the command has
+/// the one that waits longest. A leader stays, whichever candidates come. To campaign again when the command has
 /// ended, start leasehold again, as a service manager does.
 ///
 /// All that is said of the lease, the command's processes and the exit code under leasehold run is true
 /// here: the leader holds the lock of this name. LEASEHOLD_FENCE is the term, which is larger than that
-/// of all leaders before. leasehold watch NAME shows who leads.
+/// of all leaders before. leasehold watch NAME shows the leader.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Elect {

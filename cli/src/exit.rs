@@ -40,7 +40,7 @@ pub enum End {
 }
 
 impl End {
-    /// Our own: by the signal itself, so that who started us sees what a shell looks for.
+    /// Our own: by the signal itself, so that the parent process sees what a shell looks for.
     pub fn of_ourselves(self) -> ExitCode {
         match self {
             Self::Code(code) => ExitCode::from(code),
@@ -117,7 +117,7 @@ impl Failure {
         Self::System("leasehold cannot start itself", error)
     }
 
-    /// Whoever read what we say has read enough: that is no failure.
+    /// The reader of our output has read enough: that is no failure.
     pub fn is_silent(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }

@@ -1,4 +1,4 @@
-//! `leasehold inspect`: who holds a lock.
+//! `leasehold inspect`: the holder of a lock.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +11,7 @@ use crate::output::say;
 use crate::servers::Servers;
 use crate::{json, show};
 
-/// Shows who holds a lock, on how many servers, with which token, and how long the lease lasts.
+/// Shows the holder of a lock, on how many servers, with which token, and how long the lease lasts.
 ///
 /// Changes nothing on any server. Exit code: 0 if the lock is held, 1 if it is free, 69 if too few
 /// servers answer to tell. With --wait, 0 once it is free.

@@ -1,4 +1,4 @@
-//! Who holds what, for programs.
+//! Holders and their locks, for programs.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The `leasehold` command: a lock around another command, as flock(1) is on files, and who holds
-//! what.
+//! The `leasehold` command: a lock around another command, as flock(1) is on files, and the holders of
+//! locks.
 //!
 //! It is a user of the library like any other: nothing here reaches behind its front door.
 

@@ -73,7 +73,7 @@ impl Front {
                     None => break,
                 },
                 caught = self.signals.next() => {
-                    // Whoever is told twice waits no longer; the keeper ends without us.
+                    // A user that sends the signal twice waits no longer; the keeper ends without us.
                     if self.end.is_some() {
                         break;
                     }

@@ -1,4 +1,4 @@
-//! Who holds what, in words for people.
+//! Holders and their locks, in words for people.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Signals that are for the command, or end what we do.
 //!
 //! They are blocked and read, and nothing handles them: so they still do what they do by themselves to
-//! whoever lets them through, and what this program starts finds them as it was given them.
+//! a process that lets them through, and what this program starts finds them as it was given them.
 
 use std::future::Future;
 use std::io;
@@ -145,7 +145,7 @@ mod source {
             Ok(Self(signals))
         }
 
-        /// Nobody says who sent it; these two are what a terminal sends.
+        /// Nothing names the sender; these two are what a terminal sends.
         pub async fn next(&mut self) -> Option<Caught> {
             let signal = self.0.recv().await?;
             let is_for_all = matches!(signal, Signal::SIGINT | Signal::SIGQUIT);

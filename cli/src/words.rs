@@ -1,4 +1,4 @@
-//! What is said to who waits at the terminal.
+//! What a waiting user is told at the terminal.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::time::Duration;
@@ -11,7 +11,7 @@ pub fn complain(text: &str) {
     let _ = writeln!(stderr(), "leasehold: {text}");
 }
 
-/// Says something to who looks on, where somebody does.
+/// Says something at the terminal, if there is one.
 pub fn hint(text: &str) {
     if stderr().is_terminal() {
         complain(text);
@@ -50,7 +50,7 @@ fn is_formatting(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Who holds a lock that another wants.
+/// The holder of a lock that another wants.
 pub fn holder(error: &Error) -> String {
     let Some(holder) = error.report().holder() else { return "another client".to_owned() };
     let Holder { owner, label, remaining, .. } = holder;
@@ -62,7 +62,7 @@ pub fn holder(error: &Error) -> String {
     format!("{}, {lasts}", plain(who.as_bytes()))
 }
 
-/// Who we are, as others see it who wait: the host and a process.
+/// Our name, as other waiters see it: the host and a process.
 pub fn label_of(process: impl std::fmt::Display) -> String {
     format!("{}:{process}", host())
 }
@@ -79,7 +79,7 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Shows for what we wait, and for whom, or why.
+    /// Shows the lock that we wait for, and its holder, or the reason.
     pub fn begin(names: &[&[u8]], error: &Error) -> Self {
         let text = if error.is_contended() {
             let all: Vec<String> = names.iter().map(|name| plain(name)).collect();

@@ -82,7 +82,7 @@ impl Pair<'_> {
         let unfenced = self.locker.try_lock(&self.lock).unfenced().await;
         assert!(unfenced.expect_err("it is theirs").is_contended());
 
-        // Their release is a DEL, of which the server tells who waits.
+        // Their release is a DEL, of which the server tells waiters.
         let waiting = tokio::spawn(self.locker.lock(&self.lock).into_future());
         while self.locker.stats().waiting == 0 {
             sleep(Duration::from_millis(5)).await;

@@ -108,7 +108,7 @@ struct Command {
     reply: Option<Frame>,
 }
 
-/// Who waits for a reply, in order of sending.
+/// The waiters for replies, in order of sending.
 #[derive(Clone)]
 enum Waiting {
     Command(usize),

@@ -24,7 +24,7 @@ use crate::stats::Primitive;
 static SCRIPT: LazyLock<Script> =
     LazyLock::new(|| Script::on_demand(include_str!("../../scripts/begin.lua")));
 const SUFFIX: &[u8] = b":idempotent";
-/// More than any digest has: who has more to compare, gives a digest of it.
+/// More than any digest has: a caller with more to compare gives a digest of it.
 const FINGERPRINT_BYTES_MAX: usize = 256;
 /// Half of what a server's reply may have in one text. More belongs elsewhere, and its address here.
 const RESULT_BYTES_MAX: usize = 32 * 1024;

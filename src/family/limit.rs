@@ -2,7 +2,7 @@
 //!
 //! Several servers do not count together: each gives its share of the rate and of the burst, and a caller
 //! asks them one after the other, from a random one on, until one of them has tokens. So all of them
-//! together never give more than the whole, whoever is asked.
+//! together never give more than the whole, whichever are asked.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;

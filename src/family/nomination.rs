@@ -16,7 +16,7 @@ use crate::stats::Primitive;
 pub(crate) static NOMINATE: LazyLock<Script> =
     LazyLock::new(|| Script::on_demand(include_str!("../../scripts/nominate.lua")));
 
-/// Whether a candidate with this name waits: then it is the first of those who do.
+/// Whether a candidate with this name waits: then it is the first of all waiters.
 ///
 /// # Errors
 ///
@@ -30,7 +30,7 @@ pub(crate) async fn nominate(
     let site = Site::new(engine, names, Primitive::Election);
     site.admit()?;
     let parameters = [b"1", &*queue, candidate.as_bytes()];
-    // One of several servers has the queue, and which one it is depends on who asks.
+    // One of several servers has the queue, and which one it is depends on the candidate that asks.
     let is_over = |said: &mut dyn Iterator<Item = Option<&bool>>| {
         said.filter(|said| *said == Some(&true)).count() > 0
     };

@@ -143,7 +143,7 @@ impl Site {
         answers.filter_map(|(server, (_, answer))| Some((server, answer?))).collect()
     }
 
-    /// Somebody who waits for this key to change.
+    /// A caller that waits for this key to change.
     pub(super) fn vigil(&self, key: &Key) -> Vigil {
         Vigil::new(Arc::clone(&self.engine), key, self.engine.places()[0].slot(self.names.lock()))
     }

@@ -1,5 +1,5 @@
 //! The last slot of a job, as several servers agree on it: a value that rises, each claim in the place of the one
-//! before it. The value is the slot in milliseconds since 1970, and who claimed it.
+//! before it. The value is the slot in milliseconds since 1970, and its claimant.
 
 use bytes::Bytes;
 

@@ -44,7 +44,7 @@ pub(super) async fn acquire_since(
         Ok(()) => take(engine, wish, asked_at).await,
         Err(error) => Err(error),
     };
-    // A lease that was begun before the locker was shut down is known to whoever did that; any
+    // A lease that was begun before the locker was shut down is known to the shutdown; any
     // other is given back here.
     let mut outcome = if engine.is_shut_down() { Err(shut_down(wish)) } else { taken };
     let (meter, name) = (engine.meter(), wish.names[0].lock());
@@ -93,7 +93,7 @@ async fn take(engine: &Arc<Engine>, wish: &Wish, asked_at: Moment) -> Result<Lea
     let limit = patience.ends_at().map_or(Limit::None, Limit::At);
     let waits = patience.waits();
     let mut refused = None;
-    // Who comes while others wait in this process goes behind them without asking. Where other processes
+    // A caller that comes while others wait in this process goes behind them without asking. Where other processes
     // were in the way the last time, the first question is the queue's: it takes the lock, or a place.
     let joins = |name| engine.lines().has(name) || finds_others(engine, wish, name);
     if !(waits && wish.line().is_some() && joins(&wish.names[0])) {
@@ -110,7 +110,7 @@ async fn take(engine: &Arc<Engine>, wish: &Wish, asked_at: Moment) -> Result<Lea
             Err(failed) => refused = Some(failed),
         }
     }
-    // On the heap, so that who need not wait does not carry the room for it.
+    // On the heap, so that a caller that need not wait does not carry the room for it.
     match wish.names.len() {
         1 => Box::pin(wait(engine, wish, patience, refused)).await,
         _ => Box::pin(together(engine, wish, patience, refused)).await,

@@ -1,4 +1,4 @@
-//! How an acquire goes about others who want the lock.
+//! How an acquire treats others that want the lock.
 
 /// See `acquire.lua`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -37,7 +37,7 @@ thread_local! {
 /// As [`acquire`].
 pub(crate) struct Acquiring(Option<Worker>);
 
-/// Who acquires, one lock after the other.
+/// An acquirer of locks, one after the other.
 type Worker = BoxFuture<'static, Infallible>;
 
 fn spare() -> MutexGuard<'static, Vec<Worker>> {
@@ -46,13 +46,13 @@ fn spare() -> MutexGuard<'static, Vec<Worker>> {
 
 async fn work() -> Infallible {
     loop {
-        // Whoever has a wish polls, so nobody has to be woken.
+        // The task with a wish polls, so nobody has to be woken.
         let next =
             poll_fn(|_| WISH.with_borrow_mut(Option::take).map_or(Poll::Pending, Poll::Ready));
         let (engine, wish) = next.await;
         let outcome = match wish.is_any {
             false => acquire(&engine, &wish).await,
-            // On the heap, so that who wants one lock does not carry the room for it.
+            // On the heap, so that a caller that wants one lock does not carry the room for it.
             true => Box::pin(acquire_any(&engine, &wish)).await,
         };
         // Dropped before there is an outcome: what goes with them may be another's code.

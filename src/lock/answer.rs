@@ -31,7 +31,7 @@ pub(super) enum Answer {
     Queued { waiting: u64 },
     /// The lock is free, and was only looked at.
     Free,
-    /// No: the lock is another's, of whom nothing is known.
+    /// No: another owner has the lock, and nothing is known of that owner.
     Taken,
     /// No: the lock is not, or no longer, the asking owner's.
     NotOwned,
@@ -103,7 +103,7 @@ impl Answer {
         }
     }
 
-    /// The reply of `share.lua` to who wants shares.
+    /// The reply of `share.lua` to an owner that wants shares.
     pub(super) fn of_share(reply: &Frame) -> Option<Self> {
         if let Frame::Array(items) = reply {
             if let [Frame::Bulk(word), Frame::Integer(theirs), Frame::Integer(ours)] =
@@ -137,7 +137,7 @@ impl Answer {
         }
     }
 
-    /// The reply of `release.lua` to who only frees a lock.
+    /// The reply of `release.lua` to an owner that only frees a lock.
     pub(super) fn of_freed(reply: &Frame) -> Option<Self> {
         match reply {
             Frame::Array(items) if items.get(1..)? == [Frame::Integer(1)] => {

@@ -3,15 +3,15 @@
 //! While a slot moves, key by key, no node serves a command of several of its keys unless it has
 //! all of them (`TRYAGAIN`), and a migration that was interrupted stays so until somebody mends it.
 //! What has one key is always served: by the node that the slot moves from as long as it has the
-//! key, and else by the other one, to which it sends who asks (`ASK`).
+//! key, and else by the other one, to which it sends a caller on (`ASK`).
 //!
 //! An acquire is three questions then: the lock is taken, its counter mints a token, and the lock
 //! is extended. Only with the last answer is the token issued. It proves that the lock was the
 //! owner's all the while, since no owner is let in twice; so the token was minted after those of
-//! all who held the lock before, and before those of all who hold it later, as it is where one
+//! all owners that held the lock before, and before those of all that hold it later, as it is where one
 //! script does both. `policy/model/apart.rs` searches this.
 //!
-//! Nobody enters the queue meanwhile, and nobody is let in first for having waited there: who waits asks
+//! Nobody enters the queue meanwhile, and nobody is let in first for having waited there: a waiter asks
 //! again and again. Order is a courtesy.
 
 use std::time::Duration;
@@ -77,7 +77,7 @@ impl Pieces<'_> {
     }
 
     async fn acquire(&mut self, ballot: Ballot, taking: Taking) -> Result<Answer, Reason> {
-        // Nobody knows here who else waits: who is to go on only if nobody does, does not.
+        // Other waiters are not known here: a request that is granted only if there are none is not.
         if taking == Taking::Turn && self.hold.predecessor().is_some() {
             return Ok(Answer::Queued { waiting: 1 });
         }
@@ -149,7 +149,7 @@ impl Pieces<'_> {
         for names in self.hold.names_at(self.server) {
             let parting = Parting::of(self.hold);
             let script = parting.script();
-            // First, so that the lock is not handed to who has just given it back.
+            // First, so that the lock is not handed to the owner that has just given it back.
             if self.hold.is_queued() {
                 let (queue, arguments) = (names.queue(), parting.arguments());
                 self.ask(script, &queue, arguments, Answer::of_owned).await?;

@@ -46,7 +46,7 @@ enum Stage<'a> {
     Aside(Aside<'a>),
 }
 
-/// On the heap, so that who need not wait does not carry the room for it.
+/// On the heap, so that a caller that need not wait does not carry the room for it.
 type Aside<'a> = BoxFuture<'a, Answered>;
 
 impl<'a> Ask<'a> {

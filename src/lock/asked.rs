@@ -16,7 +16,7 @@ use crate::policy::Moment;
 use crate::server::call::{Call, begin_behind};
 use crate::server::command::Command;
 
-/// A command, and who has to have what it wrote.
+/// A command, and the replicas that have to have what it wrote.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) command: Command<'a>,
@@ -147,7 +147,7 @@ impl Replied {
         Self { frame, connection, shortage: None }
     }
 
-    /// What `read` makes of it. Where that is nothing, the connection ends: whoever sends what
+    /// What `read` makes of it. Where that is nothing, the connection ends: a server that sends what
     /// makes no sense is not to be believed in anything else.
     pub(super) fn read<T>(&self, read: impl FnOnce(&Frame) -> Option<T>) -> Result<T, Reason> {
         understood(&self.connection, read(&self.frame))

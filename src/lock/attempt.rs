@@ -49,7 +49,7 @@ pub(super) fn shut_down(wish: &Wish) -> Error {
 /// How to ask for a lock, and until when.
 pub(super) struct Bid {
     pub(super) is_fenced: bool,
-    /// Whether nobody who waits may be overtaken, at the price of a script.
+    /// Whether no waiter may be overtaken, at the price of a script.
     pub(super) is_fair: bool,
     pub(super) taking: Taking,
     pub(super) lead: Option<Lead>,
@@ -64,7 +64,7 @@ pub(super) struct Granted {
     pub(super) asked_at: Moment,
 }
 
-/// One attempt by itself, of who waits or is next.
+/// One attempt by itself, of a request that waits or is next.
 ///
 /// # Cancel safety
 ///

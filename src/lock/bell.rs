@@ -1,4 +1,4 @@
-//! How those who wait for a lease's loss are told.
+//! How tasks that wait for a lease's loss are told.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +13,7 @@ impl Bell {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells those who wait; one who comes later finds the loss.
+    /// Tells the tasks that wait; a later one finds the loss.
     pub(super) fn ring(&self) {
         let rung = self.lock().clone();
         if let Some(rung) = rung {
@@ -21,7 +21,7 @@ impl Bell {
         }
     }
 
-    /// What those who wait listen to.
+    /// What waiting tasks listen to.
     pub(super) fn heard(&self) -> Arc<Notify> {
         Arc::clone(self.lock().get_or_insert_default())
     }

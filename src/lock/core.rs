@@ -64,7 +64,7 @@ pub(crate) struct Core {
     likely: Likely,
     /// The locker's own, on which its tasks run: it has timers.
     runtime: Handle,
-    /// When whoever keeps leases last looked at the clock.
+    /// When the keeper of leases last looked at the clock.
     beat: AtomicU64,
     is_shut_down: AtomicBool,
     shut_down: Notify,
@@ -174,7 +174,7 @@ impl Core {
         &self.watchers
     }
 
-    /// Whoever keeps leases looks at the clock.
+    /// The keeper of leases looks at the clock.
     pub(super) fn note_beat(&self, now: Moment) {
         self.beat.store(now.as_nanos(), Ordering::Relaxed);
     }
@@ -212,7 +212,7 @@ impl Core {
     /// for all, in whatever order they were given the servers; none where there is one server.
     ///
     /// `round_trip` is how long the slowest of the others took: the leader is given a few of them.
-    /// It is none of those who are `shunned`.
+    /// It is none of those that are `shunned`.
     pub(super) fn leader(
         &self,
         key: &[u8],

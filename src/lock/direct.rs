@@ -11,9 +11,9 @@
 //! - *Whose reply it is* (safety rule 13): the last reply has to be the owner's value, which nobody has
 //!   sent but this attempt. So it is this attempt's, and by their types so are those before it; the
 //!   connection ends where one is of another type.
-//! - *Tokens*: the number was drawn behind the `SET`, and before the owner was told of either. So one
-//!   who asks later draws later, and a larger one. `policy/fence.rs` says when a number is believed.
-//! - *Order*: who comes anew does not take a lock that is free for those who wait. If there are any,
+//! - *Tokens*: the number was drawn behind the `SET`, and before the owner was told of either. So an owner
+//!   that asks later draws later, and a larger one. `policy/fence.rs` says when a number is believed.
+//! - *Order*: a new owner does not take a lock that is free for waiters. If there are any,
 //!   it gives the lock back and waits as they do.
 //!
 //! Whatever else comes (the lock is another's, a number that is not believed, an error of any command,
@@ -195,7 +195,7 @@ fn send<const N: usize>(
     Some(Sent { replies, asked_at })
 }
 
-/// What the token, those who wait and the holder come to; none where the script is to be asked.
+/// What the token, the waiters and the holder come to; none where the script is to be asked.
 fn read(
     hold: &Hold,
     attempt: &Attempt,
@@ -233,7 +233,7 @@ fn read(
     None
 }
 
-/// Frees the one lock where its owner knows of nobody who waits for it; none where the whole script is
+/// Frees the one lock where its owner knows of no waiter; none where the whole script is
 /// to be asked.
 ///
 /// # Cancel safety

@@ -17,7 +17,7 @@ use crate::policy::Moment;
 
 /// A successor that serves for longer than this is followed by then.
 const REMEMBERED_FOR: Duration = Duration::from_secs(5);
-/// More than this are not remembered: those who came first are forgotten.
+/// Maximum endings that are remembered: the oldest are forgotten.
 const REMEMBERED_MAX: usize = 2048;
 
 /// A lease that was given back, or an acquire that may have been one.

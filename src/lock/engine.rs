@@ -1,4 +1,4 @@
-//! What runs on a locker's core: the leases that are kept, and those who wait.
+//! What runs on a locker's core: the leases that are kept, and the waiters.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(crate) struct Engine {
     core: Arc<Core>,
     keeper: Arc<Keeper>,
     lines: Arc<Lines>,
-    /// Of those who look at locks from outside, while there are any.
+    /// What looks at locks from outside share, while there are any.
     #[cfg(feature = "inspect")]
     lookout: Mutex<Weak<Lookout>>,
 }
@@ -33,7 +33,7 @@ impl Engine {
         }
     }
 
-    /// What all share who look at locks from outside.
+    /// What all looks at locks from outside share.
     #[cfg(feature = "inspect")]
     pub(super) fn lookout(&self) -> Arc<Lookout> {
         let mut shared = self.lookout.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,7 +56,7 @@ impl Engine {
         &self.lines
     }
 
-    /// Nobody is let in any more, and who waits is told.
+    /// No request is granted any more, and the waiters are told.
     pub(super) fn close(&self) {
         self.core.close();
         self.lines.close();

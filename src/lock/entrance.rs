@@ -22,7 +22,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// That of the one server, or of the leader that is none of those who are `shunned`; none where the
+    /// That of the one server, or of the leader that is none of those that are `shunned`; none where the
     /// process hears nothing there, and for requests whose attempts are counted or awaited by replicas.
     pub(super) async fn of(
         engine: &Arc<Engine>,

@@ -2,7 +2,7 @@
 //!
 //! Two clients exclude each other only if any quorum of one shares enough servers with any quorum
 //! of the other. A client that was given other servers, or another quorum, by mistake would not
-//! notice: so each holder's value says what it was given, and who is refused compares.
+//! notice: so each holder's value says what it was given, and a client that is refused compares.
 
 /// FNV-1a, 64 bits (<http://www.isthe.com/chongo/tech/comp/fnv/>): stable over versions and
 /// machines, which the standard library's hasher is not.

@@ -1,4 +1,4 @@
-//! One owner's hold on its locks: what a claim, its lease, and whoever keeps leases share.
+//! One owner's hold on its locks: what a claim, its lease, and the keeper of leases share.
 
 mod kept;
 mod origin;
@@ -269,7 +269,7 @@ impl Hold {
     /// Waits for its loss.
     ///
     /// The timer here needs no reply and nobody else; it is there for a locker whose runtime is
-    /// gone. A machine that was suspended is noticed by whoever keeps leases.
+    /// gone. The keeper of leases notices a machine that was suspended.
     pub(super) async fn lost(&self) -> Loss {
         let bell = self.bell.heard();
         loop {

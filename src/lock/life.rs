@@ -1,4 +1,4 @@
-//! The state of one lease, shared by its handle, its renewal, and whoever ends it.
+//! The state of one lease, shared by its handle, its renewal, and the code that ends it.
 
 #[cfg(not(leasehold_loom))]
 use std::sync::{Mutex, MutexGuard};
@@ -47,7 +47,7 @@ impl Life {
     }
 }
 
-/// Every order in which those who share a lease can come: `scripts/loom.sh`.
+/// Every order in which the parts that share a lease can come: `scripts/loom.sh`.
 #[cfg(all(test, leasehold_loom))]
 mod interleavings {
     use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Until when an answer is of use to whoever asked.
+//! Until when an answer is of use to the caller.
 //!
 //! Every question carries its limit, and the one place that waits for answers
 //! ([`super::fanout::ask_all`]) ends at it: so nothing that a question leads to (a connection, room on

@@ -1,4 +1,4 @@
-//! Who waits for which lock in this process, first come, first served.
+//! The waiters for each lock in this process, first come, first served.
 //!
 //! Only the first in a line asks the servers; while this process holds the lock by hand-over, no
 //! waiter does. A waiter that leaves, for whatever reason, leaves no gap: the next one is told.
@@ -20,12 +20,12 @@ use super::rare::Vacate;
 use crate::box_future::BoxFuture;
 use crate::error::{Error, Kind, Report};
 
-/// A lock on its way to the one who is next: what remains to be awaited of it.
+/// A lock on its way to the next waiter: what remains to be awaited of it.
 pub(super) type HandOver = BoxFuture<'static, Result<Granted, Refused>>;
 
 pub(crate) struct Lines {
     core: Arc<Core>,
-    /// How many there are, so that who finds none takes no lock.
+    /// The number of lines, so that a caller that finds none takes no mutex.
     known: AtomicUsize,
     all: Mutex<All>,
 }
@@ -38,7 +38,7 @@ struct All {
 
 #[derive(Default)]
 struct Line {
-    /// Whom the lock was handed to in this process: while that lasts, no one in the line has to
+    /// The hold that the lock was handed to in this process: while that lasts, no one in the line has to
     /// ask the servers.
     occupant: Option<Occupant>,
     places: VecDeque<Arc<Place>>,
@@ -51,12 +51,12 @@ struct Occupant {
     place: Arc<Place>,
 }
 
-/// One who waits.
+/// A waiter.
 pub(super) struct Place {
     pub(super) order: Order,
     /// Until when the wait lasts.
     pub(super) limit: Limit,
-    /// Whether the lock may be handed over here: who waits for more than this one asks for all.
+    /// Whether the lock may be handed over here: a request for more than this lock asks for all of them.
     pub(super) is_handed: bool,
     state: Mutex<State>,
     changed: Notify,
@@ -77,7 +77,7 @@ enum State {
     Failed(Failing),
 }
 
-/// What the servers said to another who waited for the same, and whether it is their last word.
+/// What the servers said to another waiter for the same lock, and whether it is their last word.
 #[derive(Clone)]
 pub(super) struct Failing {
     pub(super) report: Report,
@@ -91,7 +91,7 @@ impl Failing {
     }
 }
 
-/// What one who waits finds.
+/// What a waiter finds.
 pub(super) enum Turn {
     NotYet,
     First,
@@ -175,7 +175,7 @@ impl Lines {
         if accepts(places.front()?) { places.pop_front() } else { None }
     }
 
-    /// The lock is on its way to `hold`, for whom waits at `place`.
+    /// The lock is on its way to `hold`, for the waiter at `place`.
     pub(super) fn occupy(&self, names: &Names, hold: &Hold, place: &Arc<Place>) {
         let occupant = Occupant { hold: hold.address(), place: Arc::clone(place) };
         let mut all = self.lock();
@@ -183,7 +183,7 @@ impl Lines {
         self.count(&all);
     }
 
-    /// `hold` was given back: who asks the servers asks at once.
+    /// `hold` was given back: the waiter that asks the servers asks at once.
     pub(super) fn free(&self, hold: &Hold) {
         if let [names] = &hold.names[..] {
             self.end(names, hold.address(), true);
@@ -197,7 +197,7 @@ impl Lines {
         let mut all = self.lock();
         let Some(line) = all.lines.get_mut(names) else { return };
         let occupant = line.occupant.take_if(|known| known.hold == hold);
-        // Who was to have it and waits still is the first again, and says so itself.
+        // The waiter that was to have it, if it waits still, is the first again, and says so itself.
         let is_vacant = occupant.is_some_and(|occupant| occupant.place.has_gone());
         let promoted = if is_vacant { line.promote() } else { None };
         let stirred = if is_freed { line.stir() } else { None };
@@ -207,7 +207,7 @@ impl Lines {
         call(promoted.or(stirred));
     }
 
-    /// No one is let in any more, and who waits is told.
+    /// No request is granted any more, and the waiters are told.
     pub(super) fn close(&self) {
         let mut all = self.lock();
         all.is_closed = true;
@@ -227,7 +227,7 @@ impl Vacate for Lines {
     }
 }
 
-/// Wakes who waits there. To be called where no lock is held: what a waker does is its own affair.
+/// Wakes the waiter there. To be called where no mutex is held: what a waker does is its own affair.
 fn call(place: Option<Arc<Place>>) {
     if let Some(place) = place {
         place.changed.notify_one();
@@ -244,14 +244,14 @@ impl All {
 }
 
 impl Line {
-    /// Lets the first ask the servers, if the lock is not held by this process: whom to call.
+    /// Lets the first ask the servers, if the lock is not held by this process: the waker to call.
     #[must_use]
     fn promote(&self) -> Option<Arc<Place>> {
         let first = if self.occupant.is_some() { None } else { self.places.front() };
         first.filter(|first| first.promote()).cloned()
     }
 
-    /// Has the first ask the servers anew, if it asks them: whom to call.
+    /// Has the first ask the servers again, if it asks them: the waker to call.
     #[must_use]
     fn stir(&self) -> Option<Arc<Place>> {
         self.places.front().filter(|first| first.stir()).cloned()

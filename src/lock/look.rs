@@ -1,4 +1,4 @@
-//! Locks as they are seen from outside: each server's word on who holds them, and the end of a
+//! Locks as they are seen from outside: each server's word on their holders, and the end of a
 //! lease that is not ours.
 //!
 //! No hold, no vote and no verdict: one server after the other says what is there.
@@ -239,7 +239,7 @@ fn script<'a>(parameters: &'a [&'a [u8]]) -> Command<'a> {
     Command::Whole(scripts::inspect(), parameters)
 }
 
-/// Ends the lease of whoever has this value at one place; whether the lock was that one's.
+/// Ends the lease of the owner with this value at one place; whether the lock was that one's.
 ///
 /// # Errors
 ///

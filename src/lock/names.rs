@@ -3,8 +3,8 @@
 //! The lock key is the prefix and the name, byte for byte, so that other libraries' locks of the
 //! same name and ours exclude each other. The fence key has to hash to the same Cluster slot
 //! ("Hash tags" in the Redis Cluster specification): with a hash tag in the lock key it is the key
-//! and `:fence`; without one the whole lock key becomes the tag, `{key}:fence`. The queue of those who
-//! wait is kept likewise, under `:queue`: a key that few questions need, and so written down only then.
+//! and `:fence`; without one the whole lock key becomes the tag, `{key}:fence`. The queue of
+//! waiters is kept likewise, under `:queue`: a key that few questions need, and so written down only then.
 //!
 //! Two locks may share a counter (`a` and `{a}` do): that only makes their tokens rise together.
 

@@ -9,26 +9,26 @@ use super::owner::{ID_LENGTH, Mark};
 use super::row::Sharing;
 use crate::policy::{Bounds, Retry, Term, Wait};
 
-/// What a lease is to be like, whoever grants it.
+/// What a lease is to be like, however it is granted.
 #[derive(Clone)]
 pub(crate) struct Order {
     pub(crate) term: Term,
     pub(crate) label: Option<Arc<str>>,
-    /// The priority in the queue, of a candidate of an election: whoever is next among all processes gets its
-    /// lock, and nobody before those.
+    /// The priority in the queue, of a candidate of an election: the next among all processes gets its
+    /// lock, and nobody before that.
     pub(crate) priority: Option<u8>,
     pub(crate) is_fenced: bool,
     pub(crate) is_renewed: bool,
     pub(crate) replicas: Option<Replicas>,
     /// How long it is to be held or kept from others, beside what its TTL says.
     pub(crate) bounds: Bounds,
-    /// From whom it is taken, if it is another's.
+    /// The owner from which it is taken, if there is one.
     pub(crate) seize: Option<Seize>,
     /// What is wanted of a lock that others may have shares of.
     pub(crate) sharing: Option<Sharing>,
 }
 
-/// From whom a lock is taken that is another's.
+/// The owner from which a lock is taken.
 #[derive(Clone, Debug)]
 pub(crate) enum Seize {
     FromAnybody,
@@ -70,7 +70,7 @@ pub(crate) struct Wish {
     pub(crate) order: Order,
     pub(crate) wait: Wait,
     pub(crate) retry: Retry,
-    /// Whether a lock is left to those who wait for it.
+    /// Whether a lock is left to its waiters.
     pub(crate) is_fair: bool,
     /// Whether a lock is refused at once that a guard of the same locker holds.
     pub(crate) refuses_own: bool,

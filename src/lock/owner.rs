@@ -1,4 +1,4 @@
-//! Who holds a lock: a fresh random id for every attempt, and a label for people.
+//! The owner of a lock: a fresh random id for every attempt, and a label for people.
 //!
 //! The lock key's value is the id in hexadecimal; `+` and the lock-delay in milliseconds, where there is
 //! one; `@` and the fingerprint of the configuration, where there are several servers; `!` and the priority in

@@ -116,7 +116,7 @@ impl Participant {
         !Arc::ptr_eq(&self.binding().node, &directory.serves(self.slot))
     }
 
-    /// The same participant for whoever comes next on the same connection.
+    /// The same participant for the next owner on the same connection.
     pub(super) fn successor(&self) -> Self {
         let binding = Binding { is_granted: false, ..self.binding().clone() };
         Self {

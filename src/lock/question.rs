@@ -28,7 +28,7 @@ pub(super) struct Question<'a> {
     pub(super) read: fn(&Frame) -> Option<Answer>,
     /// Whether it asks for a vote, which takes a server that is fit to give one.
     pub(super) is_vote: bool,
-    /// Who has to have what a grant wrote before it counts.
+    /// The replicas that have to have what a grant wrote before it counts.
     pub(super) awaits: Option<Replicas>,
     /// Until when it is owed to servers that have not answered by the verdict, if it is.
     pub(super) owed_until: Option<fn(&Hold) -> Moment>,

@@ -55,8 +55,8 @@ pub(super) enum Stood {
 /// Whether the server has answered before that the owner waits.
 pub(super) type WasAnswered = bool;
 
-/// The turn of one who waits for a lock of several servers, or for one lock of several: the server with
-/// the queue keeps the lock for this owner, and anybody who names the owner finds it as good as free.
+/// The turn of a waiter for a lock of several servers, or for one lock of several: the server with
+/// the queue keeps the lock for this owner, and any owner that names this one finds it as good as free.
 pub(super) struct Turn {
     claim: Claim,
     until: Moment,
@@ -189,7 +189,7 @@ impl<'a> Standing<'a> {
                     self.claim.settle();
                     return self.end(None);
                 }
-                // What names no token is no grant, whoever sent it: the server is asked again.
+                // What names no token is no grant: the server is asked again.
                 WaiterAction::Ask | WaiterAction::Wait | WaiterAction::Hold { .. } => {}
             }
         }
@@ -315,7 +315,7 @@ impl<'a> Standing<'a> {
     async fn listen<F: Future<Output = ()>>(&self, interrupted: impl Fn() -> F) -> Heard {
         let now = clock::now();
         let beat = beat(self.claim.hold().term);
-        // Who is told of nothing asks again and again.
+        // A waiter that is told of nothing asks again and again.
         let rest = match self.untold.checked_sub(1) {
             Some(asked) => self.retry.delay(asked, clock::random_bits()).min(beat),
             None => beat,

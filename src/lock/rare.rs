@@ -17,7 +17,7 @@ pub(super) struct Rare {
     pub(super) succession: Option<Succession>,
     /// Replicas that must have the lease beside the servers themselves.
     pub(super) replicas: Option<Replicas>,
-    /// From whom it takes its lock.
+    /// The owner from which it takes its lock.
     pub(super) seize: Option<Seize>,
     /// What it wants of a lock that others may have shares of.
     pub(super) sharing: Option<Sharing>,
@@ -51,11 +51,11 @@ pub(super) struct Succession {
     /// The value of the owner before, which servers may still have.
     pub(super) predecessor: Box<[u8]>,
     pub(super) relay: Relay,
-    /// Those who are to know when it ends.
+    /// The parties that are to know when it ends.
     pub(super) line: Arc<dyn Vacate>,
 }
 
-/// Those who wait in this process for a lock that was handed to one of them.
+/// The waiters of this process for a lock that was handed to one of them.
 pub(super) trait Vacate: Send + Sync {
     /// The hold at this address, which the lock was handed to, has ended or will not begin.
     fn vacate(&self, names: &Names, hold: usize);

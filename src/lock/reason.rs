@@ -1,4 +1,4 @@
-//! Why a server gave no usable answer, and who is at fault.
+//! Why a server gave no usable answer, and the party at fault.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ impl Reason {
         }
     }
 
-    /// Who is at fault, and whether trying again can help.
+    /// The party at fault, and whether trying again can help.
     pub(crate) fn kind(&self) -> FailureKind {
         match self {
             Self::NoReply(Failure::Unknown(_)) | Self::Unexpected | Self::Unanswered => {

@@ -154,7 +154,7 @@ impl Round {
         hold.quorum().verdict(0, gone) == Verdict::Lost
     }
 
-    /// Who holds the lock, as a server says that has refused it.
+    /// The holder of the lock, as a server says that has refused it.
     pub(super) fn holder(&self) -> Option<&Holder> {
         self.given().find_map(|answered| match &answered.answer {
             Answer::Held { holder, .. } => Some(&**holder),

@@ -14,7 +14,7 @@ pub(super) struct Row {
     pub(super) release: fn() -> &'static Script,
     /// Whether the release has the key of the shares, too.
     pub(super) frees_shares: bool,
-    /// Whether the lock's key alone says who holds: then servers tell of its end, a process may hand it on,
+    /// Whether the lock's key alone names the holder: then servers tell of its end, a process may hand it on,
     /// and it can be asked for key by key. Else an extension has the key of the shares, too.
     pub(super) is_by_lock: bool,
 }
@@ -28,7 +28,7 @@ const LOCK: Row = Row {
 
 static ROWS: [Row; 3] = [
     LOCK,
-    // The whole lock, of one who lets sharers in behind it.
+    // The whole lock, of an owner that lets sharers in behind it.
     Row { release: scripts::share, frees_shares: true, ..LOCK },
     // Shares of a lock.
     Row {
@@ -39,7 +39,7 @@ static ROWS: [Row; 3] = [
     },
 ];
 
-/// What is wanted of a lock by who minds that others may have shares of it.
+/// What is wanted of a lock by a request that allows for shares of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sharing {
     /// All of it.

@@ -1,8 +1,8 @@
-//! A lock that nobody holds and nobody can take, but whoever has its ticket.
+//! A lock that nobody holds, and that nobody can take without its ticket.
 //!
 //! A holder gives its lock to a ticket by `keep.lua`: under the key stands the id of an owner that nobody is,
 //! for as long as the ticket is good. From then on nothing that the former holder sent, or sends late, touches
-//! the key. Whoever has the ticket takes the lock from that owner by `seize.lua` (`lock/seize.rs`).
+//! the key. The bearer of the ticket takes the lock from that owner by `seize.lua` (`lock/seize.rs`).
 //!
 //! The text is `lh1.ID.FINGERPRINT.KEY`: the version; the owner's id; the fingerprint of servers and quorum,
 //! empty where there is one server; and the lock's key, in which every byte but letters, digits and `-` is
@@ -24,8 +24,8 @@ const TEXT_MAX: usize = 64 * 1024;
 /// [`Locker::adopt`](crate::Locker::adopt) turns it into a guard.
 ///
 /// Its text ([`Display`](fmt::Display), [`FromStr`]) fits into a URL, a header or a job's payload. **Treat it as
-/// a secret**: whoever has it and may use the servers can take the lock. Who may read the lock's key on a server
-/// can see the ticket's id as well. Its [`Debug`](fmt::Debug) text does not show the id.
+/// a secret**: any client with it that may use the servers can take the lock. A client that may read the lock's key
+/// on a server can see the ticket's id as well. Its [`Debug`](fmt::Debug) text does not show the id.
 ///
 /// # Examples
 ///

@@ -1,14 +1,14 @@
-//! Several locks at once, for one whom others keep from them by taking them one by one.
+//! Several locks at once, for a request that others keep from them by taking them one by one.
 //!
-//! All are taken or none, so who asks for several waits until all are free at the same moment, which
+//! All are taken or none, so a request for several waits until all are free at the same moment, which
 //! never comes where each is always somebody's. So after a while its turn comes: it takes them one
 //! after the other, in the order that all callers have in common, each in the line of that lock, and
 //! keeps what it has while it waits for the next. A turn is bounded, and so is what it costs: if it
-//! was too short, all is given back, and it waits for as long again as one who keeps nothing.
+//! was too short, all is given back, and it waits for as long again without keeping anything.
 //!
 //! What it keeps is a part: an ordinary lease of some of the locks, of an owner of its own. The next
 //! owner takes all of the part and one lock more, in one script, to which the part's locks are as good
-//! as free. The part gives itself back after that, whoever has its locks by then: nobody relies on it.
+//! as free. The part gives itself back after that, whichever owner has its locks by then: nobody relies on it.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -35,8 +35,8 @@ use crate::error::Error;
 use crate::policy::{Next, Rest, RetryState, Setback};
 use crate::server::watch::Watch;
 
-/// Who has not asked in all its wait looks once before the end, so that its error can say who holds
-/// the lock: with so much of the wait left, as a part of it.
+/// The part of the wait that is left when a waiter that has not asked in all its wait looks once, so that its
+/// error can name the holder.
 const LAST_LOOK_SHARE: u32 = 8;
 
 /// Waits in the line for its lock, after a first attempt was `refused`, if there was one.
@@ -65,7 +65,7 @@ pub(super) struct Waiter<'a> {
     /// The holder that refused last, as a number.
     holder: Option<u64>,
     lead: Option<Lead>,
-    /// Servers that lost the holder's lease: to begin with them would disturb all who watch them.
+    /// Servers that lost the holder's lease: to begin with them would disturb all that watch them.
     forgetful: Vec<usize>,
     watches: Vec<Watch>,
     /// Attempts in a row that a slow server kept open: each next one is given twice the time.
@@ -166,8 +166,8 @@ impl<'a> Waiter<'a> {
         }
     }
 
-    /// Waits until there is something to find in the line. Who knows of no holder when the end of
-    /// its wait is near looks once who it is.
+    /// Waits until there is something to find in the line. A waiter that knows of no holder when the end of
+    /// its wait is near looks once.
     async fn wait_for_turn(&mut self) -> Result<(), Error> {
         let Some(ticket) = &self.ticket else { return Ok(()) };
         let Some(left) = self.outlook.patience.left(clock::now()) else {

@@ -1,6 +1,6 @@
 //! How many replicas have what was written on a connection: see [`super::muster`].
 //!
-//! No task looks after the `WAIT` under way: whoever of its members is polled does. So nothing has to
+//! No task looks after the `WAIT` under way: any of its members does when it is polled. So nothing has to
 //! outlive the callers, whichever runtime they are on.
 
 use std::future::Future;

@@ -96,7 +96,7 @@ pub struct Connection {
     refused: OnceLock<ServerError>,
     /// What its errors must not say.
     pub(super) words: Words,
-    /// Who wants replicas to have what was written.
+    /// The callers that want replicas to have what was written.
     pub(super) waiting: Arc<Waiting>,
 }
 

@@ -48,7 +48,7 @@ const LIBRARY: [[&[u8]; 2]; 2] =
 const SCRIPTS_WITHIN: Duration = Duration::from_secs(1);
 const SCRIPTS_SHARE: u32 = 2;
 
-/// Who we say we are, and what the connection is prepared for.
+/// The name that we give, and what the connection is prepared for.
 #[derive(Clone, Copy)]
 pub struct Hello<'a> {
     /// The ACL user; without one the password is the default user's.
@@ -327,9 +327,9 @@ fn judge(step: Step, command: &[&[u8]], outcome: Outcome) -> Result<Judgement, O
         };
         return match step {
             Step::Hello if error.code() == Code::Unsupported => Ok(Judgement::OnlyResp2),
-            // A courtesy to whoever reads CLIENT LIST: an old server, or a right that the user lacks.
+            // A courtesy to the readers of CLIENT LIST: an old server, or a right that the user lacks.
             Step::SetName | Step::SetLibrary | Step::InfoIfAllowed => Ok(Judgement::Done),
-            // An old server, or a right that the user lacks: who waits has to ask instead.
+            // An old server, or a right that the user lacks: a waiter has to ask instead.
             Step::Track => Ok(Judgement::Untracked(error)),
             _ => Err(OpenError::Refused { step: step.name(), error }),
         };

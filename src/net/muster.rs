@@ -1,12 +1,12 @@
-//! Who of those that wrote on one connection still wants to know how many replicas have it: a state
+//! The writers on one connection that still want to know how many replicas have what they wrote: a state
 //! machine with no I/O.
 //!
 //! The reply to a `WAIT` is true of all that its connection wrote before it. So one is under way at a
-//! time, and answers for all members who joined before it was sent; who joins meanwhile is answered
-//! for by the next. A `WAIT` keeps all behind it waiting, so it is a short one, and is followed by
+//! time, and answers for all members that joined before it was sent; the next answers for those that join
+//! meanwhile. A `WAIT` keeps all behind it waiting, so it is a short one, and is followed by
 //! another while anybody's time lasts.
 //!
-//! Call order: whoever has sent a write joins ([`Muster::join`]). Whoever finds no `WAIT` under way
+//! Call order: a caller that has sent a write joins ([`Muster::join`]). A member that finds no `WAIT` under way
 //! asks for one ([`Muster::next`]) and sends it. Its reply is handed to [`Muster::settle`]. A member
 //! takes its verdict ([`Muster::take`]), or leaves.
 
@@ -66,7 +66,7 @@ impl<W> Muster<W> {
         number
     }
 
-    /// Does not want to know any more. Whom it had woken is given back, to be dropped where no lock
+    /// A member leaves without a verdict. Its waker is given back, to be dropped where no mutex
     /// is held.
     pub fn leave(&mut self, number: u64) -> Option<W> {
         let index = self.index(number)?;
@@ -101,9 +101,9 @@ impl<W> Muster<W> {
         Some(Wait { within: wait.within.max(SHORTEST), ..wait })
     }
 
-    /// What came of the `WAIT` under way: a verdict for those it answers for who have as many
+    /// What came of the `WAIT` under way: a verdict for those members that have as many
     /// replicas as they need, or no time left; for all of those where it is no number of replicas.
-    /// Then all have to look: those who have none yet want the next `WAIT`.
+    /// Then all have to look: those that have none yet want the next `WAIT`.
     pub fn settle(&mut self, outcome: &Outcome, now: Moment) {
         let Some(covers) = self.covers.take() else { return };
         let acknowledged = outcome.as_ref().ok().and_then(Frame::as_integer);
@@ -116,8 +116,8 @@ impl<W> Muster<W> {
         }
     }
 
-    /// The member's verdict, with which it leaves; where there is none yet, `keep` sees to who is
-    /// woken when there is something to look at.
+    /// The member's verdict, with which it leaves; where there is none yet, `keep` stores the waker
+    /// for when there is something to look at.
     pub fn take(&mut self, number: u64, keep: impl FnOnce(&mut Option<W>)) -> Option<Outcome> {
         let index = self.index(number)?;
         let member = &mut self.members[index];
@@ -128,7 +128,7 @@ impl<W> Muster<W> {
         self.members.remove(index).verdict
     }
 
-    /// All who are to look, to be woken where no lock is held.
+    /// All that are to look, to be woken where no mutex is held.
     pub fn wake_all(&mut self) -> Vec<W> {
         self.members.iter_mut().filter_map(|member| member.waker.take()).collect()
     }

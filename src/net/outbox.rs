@@ -1,4 +1,4 @@
-//! The bytes that wait to be written, and who writes them: no I/O here either.
+//! The bytes that wait to be written, and the role of their writer: no I/O here either.
 
 use bytes::BytesMut;
 
@@ -32,7 +32,7 @@ pub struct Outbox {
     closed: bool,
 }
 
-/// Who writes.
+/// The present writer.
 #[derive(Default)]
 enum Writer {
     /// Nobody: the next commit decides.
@@ -44,14 +44,14 @@ enum Writer {
     OnOffer(BytesMut),
 }
 
-/// Who is to write what was appended.
+/// The party that is to write what was appended.
 #[derive(Clone, Copy)]
 pub(super) enum Turn {
-    /// Whoever asked.
+    /// The caller that asked.
     Ours,
     /// The flusher, which is to be woken.
     Flushers,
-    /// Somebody who writes already.
+    /// The present writer, which writes already.
     Others,
 }
 
@@ -112,11 +112,11 @@ impl Outbox {
         offset >= self.handed_out
     }
 
-    /// Decides who writes what was appended: the caller, at once, or the flusher, so that writes
+    /// Decides which party writes what was appended: the caller, at once, or the flusher, so that writes
     /// gather.
     ///
     /// With at most `write_inline` commands in flight it is the caller, but only the last of those
-    /// whom the same replies have woken. With more it is the flusher, until as many commands have
+    /// that the same replies have woken. With more it is the flusher, until as many commands have
     /// gathered as the server has still to answer: it would soon have nothing to do.
     pub(super) fn take_turn(&mut self, in_flight: usize, write_inline: usize) -> Turn {
         let is_last_of_few = in_flight <= write_inline && self.expected == 0;
@@ -166,7 +166,7 @@ impl Outbox {
         self.writer = if self.closed { Writer::Idle } else { Writer::OnOffer(rest) };
     }
 
-    /// The flusher takes the role if it is on offer, with what there is to write. Who has not come
+    /// The flusher takes the role if it is on offer, with what there is to write. A caller that has not come
     /// by now is expected no longer.
     pub(super) fn take_over(&mut self) -> Option<BytesMut> {
         self.expected = 0;

@@ -5,7 +5,7 @@
 //! type that can be cloned, so that fuzzing and model checking can drive it with plain numbers.
 //!
 //! Call order: [`Pipeline::push`] any number of commands (nothing can come between them while the
-//! caller holds the lock), then [`Pipeline::commit`]. Whoever is told to write becomes the writer
+//! caller holds the lock), then [`Pipeline::commit`]. The caller that is told to write becomes the writer
 //! and calls [`Pipeline::next_chunk`] until it returns nothing. The reader has all that came judged
 //! ([`Pipeline::judge`]) before it delivers any of it ([`Pipeline::deliver`]); the sweeper calls
 //! [`Pipeline::sweep`]; and [`Pipeline::fail`] ends it.
@@ -206,10 +206,10 @@ impl<W: Clone> Pipeline<W> {
         std::mem::take(&mut self.has_asked)
     }
 
-    /// Matches one frame to the command that waits longest; returns whom to wake. The frame has
+    /// Matches one frame to the command that waits longest; returns the waker to call. The frame has
     /// been judged.
     ///
-    /// A push, known by its type alone, is nobody's reply: it is dropped here. Whoever wants to
+    /// A push, known by its type alone, is nobody's reply: it is dropped here. A reader that wants to
     /// hear pushes takes them out before.
     ///
     /// # Errors
@@ -291,8 +291,8 @@ impl<W: Clone> Pipeline<W> {
         std::mem::take(&mut self.freed_weight)
     }
 
-    /// The outcome of a ticket; where there is none yet, `keep` sees to who is woken when there is
-    /// one. Whom it takes out is to be dropped where no lock is held: what goes with a waker is its
+    /// The outcome of a ticket; where there is none yet, `keep` stores the waker for when there is
+    /// one. The waker that it takes out is to be dropped where no mutex is held: what goes with a waker is its
     /// own affair.
     ///
     /// # Panics

@@ -2,7 +2,7 @@
 //!
 //! A lease is given a lane when it begins and stays on it, and on the very connection that it
 //! began on while that lives, so that its acquire, extend and release cannot overtake another.
-//! The pool does not connect: whoever owns it keeps each lane filled.
+//! The pool does not connect: its owner keeps each lane filled.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -55,12 +55,12 @@ impl Lane {
         }
     }
 
-    /// Puts `link` here and tells those who wait.
+    /// Puts `link` here and tells the waiters.
     pub fn set(&self, link: Link) {
         self.link.send_replace(link);
     }
 
-    /// Puts `link` here for those who look; who waits is told by [`Lane::tell`].
+    /// Puts `link` here for callers that look; waiters are told by [`Lane::tell`].
     pub fn put(&self, link: Link) {
         self.link.send_if_modified(|present| {
             *present = link;
@@ -68,7 +68,7 @@ impl Lane {
         });
     }
 
-    /// Tells those who wait. To be called where no lock is held: what a waker does is its own
+    /// Tells the waiters. To be called where no mutex is held: what a waker does is its own
     /// affair.
     pub fn tell(&self) {
         self.link.send_modify(|_| {});

@@ -1,4 +1,4 @@
-//! What a server says that nobody waits for, and who hears it.
+//! What a server says unasked, and its listeners.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::owed::Refused;
 /// It is called on the connection's tasks, outside of every lock of the connection: it should be
 /// quick, and must not block.
 pub trait Pushes: Send + Sync {
-    /// A push came. Whoever waits for a reply that came after it is woken later, and whoever looks
+    /// A push came. A caller that waits for a reply that came after it is woken later, and one that looks
     /// for a reply that came before it finds that already.
     fn push(&self, frame: Frame);
 
@@ -25,7 +25,7 @@ pub trait Refusals: Send + Sync {
     fn refused(&self, refused: Refused);
 }
 
-/// Who hears a connection.
+/// The listeners of a connection.
 #[derive(Clone, Default)]
 pub struct Listeners {
     /// Its pushes and its end.

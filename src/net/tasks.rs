@@ -1,5 +1,5 @@
-//! The three tasks of a connection: who reads, who writes when the callers do not, and who ends
-//! waits that took too long.
+//! The three tasks of a connection: the reader, the flusher, which writes when the callers do not, and the
+//! sweeper, which ends waits that took too long.
 
 use std::sync::{Arc, Weak};
 use std::task::Waker;
@@ -42,7 +42,7 @@ impl Connection {
     }
 }
 
-/// Who reads: one task per connection. It never waits for a writer.
+/// The reader: one task per connection. It never waits for a writer.
 pub(super) fn read(
     connection: Weak<Connection>,
     socket: ReadHalf,
@@ -92,7 +92,7 @@ async fn read_until_the_end(connection: Weak<Connection>, mut socket: ReadHalf, 
     }
 }
 
-/// Tells those who wait when the reader ends, above all when it is dropped with its runtime.
+/// Tells the waiting callers when the reader ends, above all when it is dropped with its runtime.
 struct Unread(Weak<Connection>);
 
 impl Drop for Unread {
@@ -119,8 +119,8 @@ fn decode_all(
 
 /// Writes when the callers do not.
 ///
-/// On several threads, who is woken runs right after who wakes it, and would find one command. So
-/// it lets those who run now go first: then 64 tasks on two threads make half as many pairs again.
+/// On several threads, a woken task runs right after the task that wakes it, and would find one command. So
+/// the flusher lets the tasks that run now go first: then 64 tasks on two threads make half as many pairs again.
 pub(super) async fn flush(connection: Weak<Connection>, signals: Arc<Signals>) {
     loop {
         signals.flush.notified().await;

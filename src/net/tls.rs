@@ -1,4 +1,4 @@
-//! TLS by rustls, with ring given explicitly: whom to trust, who we are, and the handshake.
+//! TLS by rustls, with ring given explicitly: the trusted roots, our own certificate, and the handshake.
 
 use std::fmt;
 use std::io;
@@ -136,7 +136,7 @@ impl fmt::Debug for Tls {
 #[derive(Clone)]
 pub struct Client {
     connector: TlsConnector,
-    /// Who every server is expected to be; where none is given, its host.
+    /// The name that every server is expected to prove; where none is given, its host.
     server_name: Option<ServerName<'static>>,
 }
 

@@ -154,7 +154,7 @@ impl ReadHalf {
     }
 }
 
-/// The half that whoever holds the writer role uses.
+/// The half that the holder of the writer role uses.
 pub(super) enum WriteHalf {
     Tcp(tcp::OwnedWriteHalf),
     #[cfg(feature = "tls")]
@@ -206,7 +206,7 @@ impl WriteHalf {
         }
     }
 
-    /// Ends the connection in both directions, whoever else still holds a half of it.
+    /// Ends the connection in both directions, whatever else still holds a half of it.
     pub(super) fn shut_down(&self) {
         #[cfg(unix)]
         {

@@ -1,4 +1,4 @@
-//! How a connection's bytes get to the socket: by the caller, by the flusher, or by whoever is
+//! How a connection's bytes get to the socket: by the caller, by the flusher, or by the thread that is
 //! there when there is no runtime.
 
 use std::io;

@@ -1,4 +1,4 @@
-//! Who takes locks, works under them, and ends them in all the ways that there are.
+//! Clients that take locks, work under them, and end them in all the ways that there are.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -125,7 +125,7 @@ impl Actor {
         }
     }
 
-    /// One that a client has made, whoever may have adopted it already.
+    /// A ticket that a client has made, and that another may have adopted already.
     fn ticket(&mut self) -> Option<(usize, Ticket)> {
         let mut tickets = lock(&self.world.tickets);
         let place = if tickets.is_empty() { None } else { Some(self.prng.index(tickets.len())) };
@@ -181,7 +181,7 @@ impl Actor {
         let _ = guard.release().await;
     }
 
-    /// Safety rule 14: who waits is back by its limit, and who does not wait within one command's
+    /// Safety rule 14: a caller that waits is back by its limit, and one that does not wait within one command's
     /// time, by its own clock and to a tick of the timer or two.
     fn check_limit(&self, limit: Option<Duration>, took: Duration) {
         let command_max = noticed_within(command_timeout(&self.world.plan));

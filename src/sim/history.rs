@@ -62,7 +62,7 @@ pub(crate) struct Claim {
     pub(crate) asked_by: Moment,
 }
 
-/// When a loss was signalled, by its client's clock, to one who did not stand still.
+/// When a loss was signalled, by its client's clock, to a client that did not stand still.
 #[derive(Clone, Debug)]
 pub(crate) struct Signal {
     pub(crate) name: usize,
@@ -115,7 +115,7 @@ pub(crate) type Held = (Vec<u8>, Vec<u8>);
 /// What was written to servers and carried out, for what guards may rest on.
 #[derive(Debug, Default)]
 pub(crate) struct Questions {
-    /// The owners of each grant: several may have had a token accepted, of whom one at most was
+    /// The owners of each grant: several may have had a token accepted, of which one at most was
     /// issued it.
     owners: BTreeMap<Grant, BTreeSet<Vec<u8>>>,
     /// When the last question was written that a server granted, for each server.
@@ -129,7 +129,7 @@ pub(crate) struct Questions {
     pub(crate) left_late: BTreeSet<(Held, usize)>,
     /// Leases that were lost, and whose locks are left to expire.
     left: BTreeSet<Held>,
-    /// Who took over from an owner, and answers for what that one had.
+    /// The owner that took over from another, and answers for what that one had.
     successors: BTreeMap<Held, BTreeSet<Held>>,
     /// The connection on which each owner asked each server.
     links: BTreeMap<(Held, usize), u64>,
@@ -214,7 +214,7 @@ impl Questions {
         self.kept.retain(|(other, on)| *on != server || !is_other(other));
     }
 
-    /// A server has given a lock to another than this owner, who has nothing left there to give back.
+    /// A server has given a lock to another than this owner, which has nothing left there to give back.
     pub(crate) fn note_replaced(&mut self, held: &Held, server: usize) {
         self.kept.remove(&(held.clone(), server));
     }

@@ -10,7 +10,7 @@ use super::tests::{number, on_all_cores, show};
 use super::world::lock;
 use crate::policy::mutants::{self, Mutant};
 
-/// The checks of who holds what that he does not hold.
+/// The checks of holders of what they do not hold.
 const FALSE_GRANT: &[&str] = &["granted by nobody", "two holders", "deadline"];
 
 /// Each bug, and which checks are about it: another check alone does not count.

@@ -1,4 +1,4 @@
-//! Who does harm, within the budget.
+//! The party that does harm, within the budget.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -208,7 +208,7 @@ fn renew_released(world: &Arc<World>, asked: Asked, words: &[Bytes]) {
     });
 }
 
-/// Sets the counter to the token that was granted just now, some time later, whoever has the lock by
+/// Sets the counter to the token that was granted just now, some time later, whichever owner has the lock by
 /// then.
 fn write_back(world: &Arc<World>, asked: Asked, words: &[Bytes], reply: &Frame) {
     if !Mutant::MaximumWrittenBackUnowned.is_on() {

@@ -225,7 +225,7 @@ fn verdict(world: &World, registers: &[Register]) -> Outcome {
     let plan = &world.plan;
     let mut history = std::mem::take(&mut *world.history());
     let mut breaches = std::mem::take(&mut history.breaches);
-    // Who steals a lock holds it beside who does not know of that yet.
+    // A thief holds the lock beside the former holder until that one knows.
     if !plan.has_steals {
         breaches.extend(checks::windows_overlap(&history.leases));
         breaches.extend(checks::rests_are_broken(&history.rests, &history.leases));

@@ -29,7 +29,7 @@ pub(crate) struct Server {
     started_at: i64,
     pub(crate) run: u64,
     scripts: BTreeMap<Bytes, Bytes>,
-    /// Who has read a key and is to be told when it changes.
+    /// The sessions that have read a key and are to be told when it changes.
     trackers: BTreeMap<Bytes, BTreeSet<u64>>,
     pub(crate) is_frozen: bool,
     /// It refuses scripts.
@@ -48,7 +48,7 @@ pub(crate) struct Server {
 pub(crate) struct Session {
     pub(crate) link: u64,
     pub(crate) is_tracking: bool,
-    /// The lock that it took last without a script, and for whom.
+    /// The lock that it took last without a script, and its owner.
     #[cfg(test)]
     pub(crate) taken: Option<(Bytes, Bytes)>,
 }
@@ -261,7 +261,7 @@ impl Server {
         ["# "].into_iter().map(str::to_owned).chain(lines).collect()
     }
 
-    /// Who is to be told of what was touched; the session that did it is not told of its own.
+    /// The sessions that are to be told of what was touched; the session that did it is not told of its own.
     fn tell(&mut self, by: Option<&Session>) -> Vec<Told> {
         let message = |(link, channel, text)| {
             let words = [Bytes::from_static(b"message"), channel, text];

@@ -26,7 +26,7 @@ pub(crate) struct Stamp {
     pub(crate) at: At,
 }
 
-/// By whom a command was sent, and how.
+/// The sender of a command, and how it was sent.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked {
     pub(crate) server: usize,
@@ -49,7 +49,7 @@ struct Deed<'a> {
 }
 
 impl Deed<'_> {
-    /// Whether it is to take the lock from this owner: from whom a ticket names, or from anybody.
+    /// Whether it is to take the lock from this owner: from the one that a ticket names, or from anybody.
     fn may_seize_from(&self, owner: &Bytes) -> bool {
         self.is_seizing && self.argv.get(4).is_some_and(|from| owner.starts_with(from))
     }
@@ -255,7 +255,7 @@ pub(crate) fn run(
             session.taken = taken.map(|key| (Bytes::clone(key), deed.argv[0].clone()));
         }
         (What::Draw, Frame::Integer(token)) => {
-            // It is the token of whoever took the lock right before.
+            // It is the token of the owner that took the lock right before.
             if let Some((key, owner)) = session.taken.take() {
                 let token = u64::try_from(*token).unwrap_or(0);
                 history.questions.note_owner((key.to_vec(), token, client), &owner);
@@ -358,7 +358,7 @@ pub(crate) fn run(
                 let is_owner = |word: &&Bytes| !matches!(&word[..], b"" | b"leave" | b"free");
                 for owner in deed.argv.iter().filter(is_owner) {
                     history.questions.note_release(of(owner), stamp.at);
-                    // What somebody waits for is not freed by who only frees it.
+                    // A lock with a waiter is not freed by a command that only frees it.
                     let is_left = after[index].as_ref().map(unmarked).as_ref() == Some(owner);
                     if !matches!(reply, Frame::Error(_)) && !is_left {
                         history.questions.note_freed(of(owner), number);

@@ -20,7 +20,7 @@ pub(crate) struct World {
     prng: Mutex<Prng>,
     servers: Vec<Mutex<Server>>,
     thawed: Vec<Notify>,
-    /// Wakes whoever expires keys.
+    /// Wakes the task that expires keys.
     awaited: Vec<Notify>,
     links: Mutex<BTreeMap<u64, Weak<dyn Line>>>,
     links_made: AtomicU64,

@@ -46,7 +46,7 @@ pub fn run(plan: &Plan) -> Report {
 }
 
 fn row(connections: usize, time: Duration) -> Vec<Cell> {
-    // More than its default allows, with those who look on.
+    // More than its default allows, with the connections that look on.
     let server = RedisServer::builder().arg("--maxclients").arg("12000").start();
     // The first connection makes scripts and keys that later ones share.
     let warm_up = Process::start(&server, 0, 1);

@@ -1,4 +1,4 @@
-//! Many who wait for one lock: what each hand-over costs, however many wait. Those of one locker wait in
+//! Many waiters for one lock: what each hand-over costs, however many wait. Those of one locker wait in
 //! the line of the process, of which only the first asks the server; lockers wait in the server's queue.
 
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Who is compared: clients that take a lock and give it back, all by the same two commands.
+//! The contenders: clients that take a lock and give it back, all by the same two commands.
 
 use std::future::Future;
 use std::io::Write as _;
@@ -14,7 +14,7 @@ use crate::wire::{Bare, Kind, Pen, Scripts};
 pub const RELEASED: i64 = 1_234_567_890_123_456;
 /// Of all leases here.
 pub const TTL_MS: u64 = 10_000;
-/// Who contends for nothing shares this lock: what one leaves behind, the next one stumbles over.
+/// Clients that contend for nothing share this lock: what one leaves behind, the next one stumbles over.
 pub const NAME: &str = "invoice:42";
 
 pub trait Contender: Send + Sized + 'static {

@@ -24,7 +24,7 @@ const FOLLOWS_AFTER: Duration = Duration::from_secs(5);
 const FAR_APART: [u16; 3] = [0, 8000, 16_000];
 /// Between two losses of memory, so that most of a run is within the budget.
 const LOSSES_APART: Duration = Duration::from_secs(12);
-/// Who is told of a grant was granted it a TTL before at the earliest: the longest.
+/// A client that is told of a grant was granted it a TTL before at the earliest: the longest.
 const TTL_MAX: Duration = Duration::from_secs(3);
 /// A waiter learns by its next question that its slot is elsewhere, which is a third of its TTL later at the
 /// most. Then it enters the queue again.
@@ -164,7 +164,7 @@ impl Injector {
         let millis = lasts.as_millis().to_string();
         server.client().try_call(&["CLIENT", "PAUSE", &millis]).ok();
         self.count("fault: CLIENT PAUSE");
-        // Whoever hears nothing for so long takes another connection, and enters again.
+        // A waiter that hears nothing for this time takes another connection, and enters again.
         if lasts >= SILENT_MAX {
             self.disturb(None, begun, begun + lasts);
         }

@@ -1,6 +1,6 @@
-//! Whether a queue kept its order, from looks at it and from who was granted the lock. Pure functions.
+//! Whether a queue kept its order, from looks at it and from the order of grants. Pure functions.
 //!
-//! Tokens say in which order a server granted a lock. So whoever stood before another one, waited on, and
+//! Tokens say in which order a server granted a lock. So a waiter that stood before another one, waited on, and
 //! was granted the lock later, lost its place. There are two reasons for that which are promised: it did not
 //! say for the life of its entry that it still waits, by the clock of the server; or something was done to
 //! its process, its connection, or the server.
@@ -42,7 +42,7 @@ pub(crate) struct Disturbed {
     pub(crate) ended: At,
 }
 
-/// Those of a snapshot who were granted the lock: each with the first grant to somebody behind it.
+/// The waiters of a snapshot that were granted the lock: each with the first grant to one behind it.
 fn compare<'a>(
     snapshot: &'a Snapshot,
     grants: &'a HashMap<Who, Granted>,
@@ -103,7 +103,7 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// Three who stand in a queue, and when each was granted the lock.
+    /// Three waiters in a queue, and when each was granted the lock.
     fn history(
         granted: [Option<u64>; 3],
         deadline_ms: u64,

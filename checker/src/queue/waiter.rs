@@ -21,7 +21,7 @@ const NO_LIMIT: u64 = 86_400_000;
 const DRAIN_MAX: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The process of a client, for whoever does it harm: none while it starts or ends.
+/// The process of a client, for the faults: none while it starts or ends.
 #[derive(Default)]
 pub(super) struct Process(Mutex<Option<u32>>);
 

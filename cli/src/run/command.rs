@@ -19,7 +19,7 @@ use crate::{secret, signals};
 
 pub const NAME: &str = "lease-command";
 
-/// One that waits until it is told to go. It ends with the one who has this.
+/// One that waits until it is told to go. It ends with the owner of this.
 pub struct Prepared {
     pub id: Pid,
     orders: UnixStream,

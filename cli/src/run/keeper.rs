@@ -176,7 +176,7 @@ async fn hold(
     command.go(guard.fence(), deadline, held.number()).map_err(Failure::ourselves)?;
     let end = attend(&held, front, tree, id).await?;
     if let Some(out) = out.filter(|_| end == End::Code(0)) {
-        // What comes of it is the outcome: who goes on by the ticket needs to know.
+        // What comes of it is the outcome: the next holder, by the ticket, needs to know.
         out.write(held.guard).await?;
         return Ok(end);
     }

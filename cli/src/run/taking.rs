@@ -17,7 +17,7 @@ use crate::words::{Waiting, complain, label_of, plain};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Who holds the lock, as others see it.
+/// The holder's name, as others see it.
 pub fn label(run: &Run) -> String {
     run.label.clone().unwrap_or_else(|| label_of(getppid()))
 }

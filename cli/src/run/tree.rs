@@ -53,8 +53,8 @@ impl Tree {
         }
     }
 
-    /// Whether anything is left, when all that ended has been waited for. It is exact on Linux: who
-    /// has descendants there has a child.
+    /// Whether anything is left, when all that ended has been waited for. It is exact on Linux: a process
+    /// with descendants has a child there.
     pub fn is_left(&mut self) -> bool {
         loop {
             match wait(WaitOptions::NOHANG) {

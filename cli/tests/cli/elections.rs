@@ -1,4 +1,4 @@
-//! `leasehold elect`: who leads, who is next, and what the leader's command is told.
+//! `leasehold elect`: the leader, the next one, and what the leader's command is told.
 
 use crate::command::{code, end, leasehold, output, signal, stderr, stdout};
 use crate::processes::Directory;

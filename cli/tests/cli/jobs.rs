@@ -16,7 +16,7 @@ const CTRL_Z: &str = "\x1a";
 /// Works until it is told to stop, and notes each piece of work; so does a daemon that it starts.
 const WORK: &str = "work() { while [ ! -e stop ]; do echo $1 >> log; sleep 0.02; done; }";
 
-/// A server, and a directory with the work of those who hold the lock `job` there for 3 s at a time.
+/// A server, and a directory with the work of those that hold the lock `job` there for 3 s at a time.
 struct Scene {
     server: RedisServer,
     directory: Directory,
@@ -46,7 +46,7 @@ impl Scene {
         front
     }
 
-    /// Who waits for the lock, and works once as the second.
+    /// A waiter for the lock, which works once as the second.
     async fn second(&self) -> Child {
         let second = self.run(&["job", "sh", "second.sh"]).spawn().unwrap();
         eventually("it waits", || self.server.cli_text(&["EXISTS", "{job}:queue"]) == "1").await;
@@ -240,7 +240,7 @@ async fn who_is_stopped_keeps_the_lock_and_the_command_goes_on() {
     scene.outlives_its_ttl().await;
     assert!(!scene.directory.lines("log").contains(&"second".to_owned()));
     scene.directory.write("stop", "");
-    // The lock is given back, though the one who waits for it does not know.
+    // The lock is given back, though the waiter does not know.
     assert_eq!(code(&end(second).await), 0);
     send("CONT", &[&front_id]);
     assert_eq!(code(&end(front).await), 0);

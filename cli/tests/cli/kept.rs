@@ -9,7 +9,7 @@ use leasehold_testing::{RedisServer, eventually};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// What a killed keeper held stays taken after its lease, and whoever looks is told why.
+/// What a killed keeper held stays taken after its lease, and a look tells why.
 #[tokio::test]
 async fn a_run_that_is_killed_leaves_its_lock_to_the_delay() {
     let (server, directory) = (RedisServer::start(), Directory::new());

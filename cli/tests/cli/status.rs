@@ -13,7 +13,7 @@ const LEFT: &str = "\x1b[?1049l";
 const CTRL_C: &str = "\x03";
 const CTRL_Z: &str = "\x1a";
 
-/// A lease of somebody who took the lock while we were asked.
+/// A lease of another that took the lock while we were asked.
 const ANOTHER: &str = "0123456789abcdef0123456789abcdef:another";
 
 #[tokio::test]

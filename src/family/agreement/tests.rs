@@ -89,7 +89,7 @@ fn fingerprints_and_values_are_kept_byte_for_byte() {
         };
         assert_eq!((&*seen.fingerprint, &*seen.text), (fingerprint.as_bytes(), text.as_bytes()));
         assert!(server.keyspace == before.keyspace, "who looks changes nothing");
-        // Whoever reads it promises nothing about how long it is kept.
+        // A reader promises nothing about how long the value is kept.
         let arguments = ["c", "other", "9000", "90000", &(NOW + 1).to_string(), "vote"];
         let reply = Said::of_proposal(&server.call(promise, KEY, &arguments)).unwrap();
         let Said::Promised { starts: 2, accepted: Some((token, value)), .. } = reply else {

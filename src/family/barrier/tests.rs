@@ -121,7 +121,7 @@ fn a_generation_is_let_go_when_all_have_arrived_and_not_before_however_late_arri
     assert!(found > 50, "{found} states");
 }
 
-/// Who was let go before says so by the generation that it comes for, and late arrivals count for nobody else.
+/// A party that was let go before says so by the generation that it comes for, and late arrivals count for no other.
 #[test]
 fn a_server_that_forgets_lets_nobody_go_too_early() {
     let found = search(Rounds::new(true, None)).unwrap();

@@ -10,14 +10,14 @@ const NOW: i64 = 1_763_700_000_000_000;
 const KEYS: [&str; 3] = ["k", "{k}:fence", "{k}:queue"];
 const CANDIDATES: usize = 4;
 
-/// A holder, and candidates of whom each enters the queue once.
+/// A holder, and candidates, each of which enters the queue once.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Race {
     scripts: Texts<2>,
     server: Simulated,
     priorities: [u8; CANDIDATES],
     has_entered: [bool; CANDIDATES],
-    /// Who waits, the next one first.
+    /// The waiters, the next one first.
     line: Vec<usize>,
     is_held: bool,
     nominations: u8,
@@ -75,7 +75,7 @@ impl Race {
         Ok(next)
     }
 
-    /// The same, where nothing is left of who does not wait: `inspect.lua` counts by that.
+    /// The same, where nothing is left of candidates that do not wait: `inspect.lua` counts by that.
     fn asked(&self, candidate: usize, how: &str) -> Result<Self, String> {
         let mut next = self.asked_once(candidate, how)?;
         let fields = next.server.keyspace.run(&["HLEN", KEYS[2]].map(Into::into));

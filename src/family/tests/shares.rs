@@ -169,7 +169,7 @@ impl Crowd {
         self.processes[process].stand = Stand::Holds { until, is_whole, token, is_broken: false };
     }
 
-    /// A first attempt, or the first question of one who waits, or a later one.
+    /// A first attempt, or the first question of a waiter, or a later one.
     fn ask(&self, process: usize, how: &str) -> Result<Self, String> {
         let mut next = self.clone();
         let before = self.waiting();
@@ -274,7 +274,7 @@ impl Crowd {
         next.check(&before)
     }
 
-    /// Those who wait, and have entered the queue at this place.
+    /// The waiters that have entered the queue at this place.
     fn waiting(&self) -> BTreeSet<(u32, usize)> {
         let waits = |(number, process): (usize, &Process)| match process.stand {
             Stand::Waits { since, pushed: None, asked_at }
@@ -309,7 +309,7 @@ impl Crowd {
                 return Err("a writer's token is below another's".into());
             }
         }
-        // Who was granted something in this step, or pushed it, has left those who wait.
+        // A waiter that was granted something in this step, or pushed it, waits no longer.
         let still: BTreeSet<_> = self.waiting();
         let gone = before.difference(&still).filter(|(_, process)| {
             self.holds(*process).is_some()
@@ -332,14 +332,14 @@ impl Crowd {
         Ok(self)
     }
 
-    /// When all that is held has ended, one of those who wait is let in at its next question.
+    /// When all that is held has ended, one of the waiters is let in at its next question.
     fn is_served(&self) -> Result<(), String> {
         let waiting = self.waiting();
         if waiting.is_empty() {
             return Ok(());
         }
         let mut later = self.clone();
-        // Whoever is gone may be first, and be given what it waits for, once each.
+        // A waiter that is gone may be first, and be given what it waits for, once each.
         for _ in 0..8 {
             for (_, process) in &waiting {
                 later = later.ask_plainly(*process)?;

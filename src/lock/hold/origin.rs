@@ -15,7 +15,7 @@ impl Hold {
         self.rare.get_or_insert_default().succession = Some(succession);
     }
 
-    /// What it is known by to those who wait for its lock.
+    /// The name under which waiters know the hold's lock.
     pub(in crate::lock) fn address(&self) -> usize {
         std::ptr::from_ref(self) as usize
     }
@@ -43,7 +43,7 @@ impl Hold {
         self.rare.as_ref().is_some_and(|rare| rare.is_queued)
     }
 
-    /// It takes what this owner has too, who gives it back by itself. There are two of them at most.
+    /// It takes what this owner has too, which gives it back by itself. There are two of them at most.
     pub(in crate::lock) fn include(&mut self, part: &[u8]) {
         self.rare.get_or_insert_default().parts.push(part.into());
     }
@@ -54,7 +54,7 @@ impl Hold {
         self.predecessor().into_iter().chain(parts.iter().map(|part| &**part))
     }
 
-    /// From whom it takes its lock, if that is another's.
+    /// The owner from which the hold takes its lock, if there is one.
     pub(in crate::lock) fn seize(&self) -> Option<&Seize> {
         self.rare.as_ref()?.seize.as_ref()
     }

@@ -24,7 +24,7 @@ const WITHIN_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 impl Lease {
     /// # Cancel safety
     ///
-    /// When the future is dropped, the lock is given back, whoever has it on a server by then: this owner or
+    /// When the future is dropped, the lock is given back, whichever has it on a server by then: this owner or
     /// the ticket.
     pub(crate) async fn into_ticket(self, within: Duration) -> Result<Ticket, Error> {
         if !(WITHIN_MIN..=WITHIN_MAX).contains(&within) {

@@ -1,7 +1,7 @@
-//! Every order, up to a few preemptions, in which callers, the flusher, the reader and those who end
+//! Every order, up to a few preemptions, in which callers, the flusher, the reader and the tasks that end
 //! a connection can come: run by `scripts/loom.sh`.
 //!
-//! What runs is the connection itself, with loom's locks and notifications: whoever would wait for
+//! What runs is the connection itself, with loom's locks and notifications: a task that would wait for
 //! ever is a deadlock to loom. The server echoes each command as soon as its last byte is written.
 
 use std::collections::VecDeque;
@@ -174,7 +174,7 @@ fn call(connection: &Arc<Connection>, word: &str) -> Outcome {
     send(connection, word).and_then(block_on)
 }
 
-/// As who asks several servers: it does not poll for the reply until it is woken.
+/// As a caller that asks several servers: it does not poll for the reply until it is woken.
 fn ask(connection: Arc<Connection>, word: &str) -> impl Future<Output = Outcome> + use<> {
     let mut command = BytesMut::new();
     encode_command(&mut command, &[word.as_bytes()]);

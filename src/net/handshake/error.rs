@@ -12,7 +12,7 @@ use crate::net::refusal::ServerError;
 use crate::net::tls::TlsFault;
 use crate::policy::Units;
 
-/// What a server of TLS begins its answer with to who does not speak it.
+/// What a server of TLS begins its answer with to a client that does not speak TLS.
 const TLS_ALERT: u8 = 0x15;
 
 /// Why there is no usable connection.
@@ -102,7 +102,7 @@ impl OpenError {
         Self::of_tls(&error).unwrap_or_else(|| Self::Dial(Arc::new(error)))
     }
 
-    /// Many servers of TLS just hang up on who does not speak it.
+    /// Many servers of TLS just hang up on a client that does not speak TLS.
     pub(super) fn or_tls_expected(self, may_be_tls: bool) -> Self {
         match self {
             Self::Broken(failure @ Failure::Unknown(Fault::ClosedByServer | Fault::Io(_)))

@@ -122,7 +122,7 @@ fn a_crowd_without_a_replica_is_told_in_time() {
             }
         }
     }
-    // A wait that is cut to somebody's end is followed by one for those who have time left.
+    // A wait that is cut to somebody's end is followed by one for those that have time left.
     assert!(waits <= 12, "{waits}");
     let longest = told_at.iter().map(|(came, told)| told - came).max().unwrap();
     assert!(ms(longest) <= within + SLICE, "{longest}");

@@ -1,4 +1,4 @@
-//! Replies that do not come: who has waited too long, and when the connection has to end.
+//! Replies that do not come: which commands have waited too long, and when the connection has to end.
 
 use super::Pipeline;
 use super::patience::{Patience, Sweep};

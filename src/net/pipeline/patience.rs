@@ -20,7 +20,7 @@ pub enum Sweep {
 
 /// How long the first of those that wait may go without a reply, or a part of one.
 ///
-/// A reply that was lost with nothing sent behind it looks like a server that is slow. So who is late
+/// A reply that was lost with nothing sent behind it looks like a server that is slow. So a late server
 /// is asked for a seal: a server that answers that, and not what was before, has lost a reply, which
 /// ends the connection; a server that is only slow answers both. No answer at all is borne for
 /// longer, because all that is in flight is unknown when a connection ends, and a server that has

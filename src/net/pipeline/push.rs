@@ -21,7 +21,7 @@ impl<W: Clone> Pipeline<W> {
         self.append(|out| encode_command(out, args), terms, None)
     }
 
-    /// As [`Pipeline::push`], of a command that is encoded, with whom to wake for its outcome.
+    /// As [`Pipeline::push`], of a command that is encoded, with the waker to call for its outcome.
     ///
     /// # Errors
     ///
@@ -36,7 +36,7 @@ impl<W: Clone> Pipeline<W> {
     }
 
     /// As [`Pipeline::push`], of several commands that are one for their caller: nothing comes between
-    /// them, and whom the last of their replies wakes, the others need not.
+    /// them, and the last of their replies alone wakes the caller.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl<W: Clone> Pipeline<W> {
         ticket
     }
 
-    /// Decides who sends what was pushed, as [`Outbox::take_turn`] says.
+    /// Decides which party sends what was pushed, as [`Outbox::take_turn`] says.
     ///
     /// [`Outbox::take_turn`]: crate::net::outbox::Outbox
     pub fn commit(&mut self, write_inline: usize) -> Commit {

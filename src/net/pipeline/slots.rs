@@ -14,7 +14,7 @@ pub struct Ticket {
     generation: u32,
 }
 
-/// Who waits for the reply of one command, until when, and where its bytes begin.
+/// The waiter for the reply of one command, its deadline, and where its bytes begin.
 pub(super) struct Slot<W> {
     generation: u32,
     /// Whether its reply has still to come.

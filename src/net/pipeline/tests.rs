@@ -427,7 +427,7 @@ fn an_error_counts_once_what_comes_behind_it_is_in_its_place() {
     }
 }
 
-/// A release that was sent for somebody who no longer waits is not sent a second time.
+/// A release that was sent for a caller that no longer waits is not sent a second time.
 #[test]
 fn what_is_owed_only_later_is_seen_through_from_where_it_is() {
     let mut pipeline = Plain::new(0);

@@ -24,12 +24,12 @@ pub enum TlsFault {
     /// It is somebody else's.
     #[error("the server's TLS certificate is not for \"{host}\" but for {presented}")]
     WrongHost {
-        /// Who was to be met.
+        /// The name of the party that was to be met.
         host: String,
-        /// Whom it names.
+        /// The names in it.
         presented: String,
     },
-    /// It was signed by nobody who is trusted.
+    /// No trusted party has signed it.
     #[error(
         "the server's TLS certificate was issued by an unknown CA: \
          give the CA's certificate to Tls::ca_pem or Tls::ca_file"
@@ -72,7 +72,7 @@ impl TlsFault {
         io::Error::new(error.kind(), format!("the TLS handshake broke off: {error}"))
     }
 
-    /// Whether one of the two sides was not satisfied with who the other is.
+    /// Whether one of the two sides was not satisfied with the other's identity.
     pub fn is_about_identity(&self) -> bool {
         matches!(
             self,

@@ -159,7 +159,7 @@ impl ReadHalf {
     }
 }
 
-/// The half that whoever holds the writer role uses.
+/// The half that the holder of the writer role uses.
 pub(in crate::net) struct WriteHalf {
     socket: tcp::OwnedWriteHalf,
     session: Shared,
@@ -167,8 +167,8 @@ pub(in crate::net) struct WriteHalf {
 
 impl WriteHalf {
     /// As [`crate::net::transport::WriteHalf::try_write`]. Bytes count as written once all that
-    /// they were encrypted to is; after `WouldBlock` some may be encrypted, so whoever is the
-    /// writer next has to offer the same bytes again.
+    /// they were encrypted to is; after `WouldBlock` some may be encrypted, so the next
+    /// writer has to offer the same bytes again.
     pub(in crate::net) fn try_write(&self, plain: &[u8]) -> io::Result<usize> {
         let mut session = lock(&self.session);
         let written = session.try_write(plain, self.socket.as_ref());
@@ -186,7 +186,7 @@ impl WriteHalf {
         self.socket.as_ref().peer_addr().ok()
     }
 
-    /// Says that no more will come, if that can be said without waiting; the socket is for whoever
+    /// Says that no more will come, if that can be said without waiting; the socket is for the party that
     /// then closes it.
     pub(in crate::net) fn say_farewell(&self) -> &TcpStream {
         let mut session = lock(&self.session);

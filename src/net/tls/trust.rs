@@ -1,4 +1,4 @@
-//! Whom to believe: the roots, our own certificate, and the check that is no check.
+//! What to believe: the roots, our own certificate, and the check that is no check.
 
 use std::io;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ pub(super) enum Pem {
     File(PathBuf),
 }
 
-/// Who we are.
+/// Our own certificate.
 #[derive(Clone)]
 pub(super) struct Identity {
     pub(super) chain: Vec<u8>,
@@ -70,7 +70,7 @@ pub(super) fn roots(given: &[Pem]) -> Result<RootCertStore, InvalidTls> {
     let mut store = RootCertStore::empty();
     if given.is_empty() {
         let found = load_native_certs();
-        // One that is broken is nobody's who could be met.
+        // A certificate that is broken is that of no server.
         let (added, _) = store.add_parsable_certificates(found.certs);
         let first = found.errors.first().map_or_else(String::new, ToString::to_string);
         return if added == 0 { Err(InvalidTls::NoPlatformRoots(first)) } else { Ok(store) };
@@ -117,7 +117,7 @@ fn certificates(text: &[u8]) -> Result<Chain, String> {
     }
 }
 
-/// Takes anybody's word for who he is; only that he holds his own key is checked.
+/// Takes any server's word for its identity; only that it holds its own key is checked.
 #[derive(Debug)]
 pub(super) struct Anybody(pub(super) Arc<CryptoProvider>);
 

@@ -35,7 +35,7 @@ pub(crate) trait Host: Send + Sync {
     fn dial(self: Arc<Self>, process: Option<&str>) -> Opening;
 }
 
-/// Whoever dials `<name>.in-memory`, or a host below it, gets to `host`, as long as that lives.
+/// A client that dials `<name>.in-memory`, or a host below it, gets to `host`, as long as that lives.
 #[cfg(feature = "testing")]
 pub(crate) fn listen(name: &str, host: Weak<dyn Host>) {
     let mut hosts = HOSTS.lock().unwrap_or_else(PoisonError::into_inner);

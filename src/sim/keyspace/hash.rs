@@ -74,7 +74,7 @@ impl Keyspace {
         Ok(count(length))
     }
 
-    /// Those who hear the channel will be told.
+    /// The listeners of the channel will be told.
     pub(super) fn publish(&mut self, channel: &Bytes, text: &Bytes) -> Frame {
         let heard = self.channels.get(channel).into_iter().flatten().copied();
         let heard: Vec<u64> = heard.collect();
@@ -106,7 +106,7 @@ impl Keyspace {
         });
     }
 
-    /// Who is to be told what, since the last call.
+    /// What is to be told to which listener, since the last call.
     pub(crate) fn take_published(&mut self) -> Vec<(u64, Bytes, Bytes)> {
         std::mem::take(&mut self.published)
     }

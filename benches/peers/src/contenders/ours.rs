@@ -1,4 +1,4 @@
-//! Leasehold, with all that it does by default: deadlines, renewal, a queue for who waits.
+//! Leasehold, with all that it does by default: deadlines, renewal, a queue for waiters.
 
 use leasehold::Locker;
 

@@ -17,7 +17,7 @@ impl Rslock {
     pub fn connect(urls: &[String]) -> Self {
         let client = |url: &String| redis::Client::open(without_delay(url)).expect("a URL");
         let mut manager = LockManager::from_clients(urls.iter().map(client).collect());
-        // Who finds the lock taken is wrong, and is to say so at once.
+        // A contender that finds the lock taken is wrong, and is to say so at once.
         manager.set_retry(1, Duration::from_millis(1));
         Self { manager }
     }

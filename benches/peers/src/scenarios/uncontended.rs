@@ -48,7 +48,7 @@ impl Room {
         Self { placement, server, client, seats }
     }
 
-    /// Who begins changes from round to round.
+    /// The first to run changes from round to round.
     fn round(&mut self, is_kept: bool) {
         self.placement.enter();
         for seats in &mut self.seats {
