@@ -97,7 +97,7 @@ pub(crate) fn random_bits() -> u64 {
 pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
     #[cfg(test)]
     let task = simulated::owned(task);
-    // One kind of task for all: each kind has tokio compiled anew.
+    // One kind of task for all: each kind has tokio compiled again.
     let task: BoxFuture<'static, ()> = Box::pin(task);
     tokio::spawn(task)
 }

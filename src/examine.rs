@@ -139,7 +139,7 @@ fn find_same_runs(patients: &mut [Patient]) {
     }
 }
 
-/// How many votes can be had now. Of a Cluster, or a service, there is one, if all of it is well.
+/// The number of votes that are available now. Of a Cluster, or a service, there is one, if all of it is well.
 fn voting(plan: &Plan, patients: &[Patient]) -> usize {
     match plan.candidates {
         Candidates::Fixed(_) => patients.iter().filter(|patient| patient.may_vote()).count(),

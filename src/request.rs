@@ -270,7 +270,7 @@ impl<F: Fencing> LockRequest<F> {
     ///
     /// This is best effort: it makes it less likely, but not impossible, that a failover promotes a
     /// replica that does not know of the lease. It costs a round trip to the replicas, on a connection
-    /// that such requests share. One `WAIT` answers for all earlier writes, so many callers wait hardly
+    /// that such requests share. One `WAIT` answers for all earlier writes, thus many callers wait hardly
     /// longer than one: at most `within` and 0.2 s. Such a lease is handed over only to a request that
     /// asks for replicas, too; a request that waits polls, in no queue.
     ///

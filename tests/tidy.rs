@@ -174,6 +174,15 @@ fn pages_and_errors_are_in_plain_words() {
 }
 
 #[test]
+fn comments_are_in_plain_words() {
+    let own = CRATES.into_iter().flat_map(|directory| files(directory, ".rs"));
+    enforce(own.map(|path| {
+        let findings = papers::check_comments(&read(&path));
+        (path, findings)
+    }));
+}
+
+#[test]
 fn pictures_are_as_they_are_described() {
     let script = root().join("scripts/pictures.py");
     let Ok(checked) = Command::new("python3").arg(script).arg("--check").output() else {

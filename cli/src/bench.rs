@@ -169,7 +169,7 @@ async fn claim(locker: &Locker, prefix: &str) -> Result<(String, Guard<Unfenced>
     }
 }
 
-/// Each lock once. It is enough that one of them can be had.
+/// Each lock once. One that is granted is enough.
 async fn warm_up(course: &Arc<Course>, names: &[String]) -> Result<(), Failure> {
     let mut tasks = JoinSet::new();
     for name in names {

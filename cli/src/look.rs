@@ -23,7 +23,7 @@ pub struct Look {
 }
 
 impl Look {
-    /// As many of the servers as can be had.
+    /// As many of the servers as are reachable.
     pub async fn connect(&self, servers: &Servers) -> Result<Locker, Failure> {
         let builder = servers.builder()?.ttl(self.ttl);
         let builder = builder.connect_timeout(self.timeout).command_timeout(self.timeout);

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
     use crate::args::Args;
 
-    /// Writes the tables of options anew where this is set.
+    /// Writes the tables of options again where this is set.
     const UPDATE: &str = "LEASEHOLD_UPDATE";
     const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/command.md");
 

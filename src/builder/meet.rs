@@ -12,7 +12,7 @@ use crate::server::node::Node;
 /// Maximum servers of one place that an error names: a Cluster may have thousands.
 const TOLD_MAX: usize = 16;
 
-/// Waits until every place has been tried; there has to be so many of them, and no server that
+/// Waits until every place has been tried; there has to be this number of them, and no server that
 /// could never serve.
 pub(super) async fn all(core: &Core, lanes: usize, least: usize) -> Result<(), Error> {
     let mut failed = Vec::new();

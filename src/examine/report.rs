@@ -72,7 +72,7 @@ pub enum Severity {
     Note,
     /// Locks work, and less well or less safely than they could.
     Warning,
-    /// The server cannot take part, or no locks can be had at all.
+    /// The server cannot take part, or no locks are available at all.
     Error,
 }
 

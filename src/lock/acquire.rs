@@ -21,7 +21,7 @@ use crate::clock;
 use crate::error::{Error, ErrorKind};
 use crate::policy::{Moment, RetryState};
 
-/// Takes the locks, or says why they cannot be had.
+/// Takes the locks, or says why that failed.
 ///
 /// # Cancel safety
 ///

@@ -21,7 +21,7 @@ use crate::clock;
 use crate::error::Error;
 use crate::policy::Wait;
 
-/// Takes one of the locks, or says why none of them can be had. Tries one after the other first, so that
+/// Takes one of the locks, or says why none of them is available. Tries one after the other first, so that
 /// nothing is taken that is not kept where one of them is free; then waits for all of them.
 ///
 /// # Cancel safety

@@ -59,7 +59,7 @@ struct Pieces<'a> {
     patience: Duration,
     /// Before the first byte was sent of what a grant rests on.
     asked_at: Moment,
-    /// Why a grant does not count all the same, if so.
+    /// Why a grant does not count anyway, if so.
     shortage: Option<Reason>,
 }
 

@@ -153,7 +153,7 @@ impl Replied {
         understood(&self.connection, read(&self.frame))
     }
 
-    /// What it means, and why it does not count all the same, if so.
+    /// What it means, and why it does not count anyway, if so.
     pub(super) fn into_answer(
         self,
         read: fn(&Frame) -> Option<Answer>,

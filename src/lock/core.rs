@@ -37,7 +37,7 @@ pub(super) struct Lead {
 }
 
 impl Lead {
-    /// The first of several servers without any of which there is nothing to be had.
+    /// The first of several servers that all have to grant.
     pub(super) const FIRST: Self = Self { server: 0, patience: Duration::MAX, shunned: Vec::new() };
 }
 
@@ -118,7 +118,7 @@ impl Core {
         noticed_within(self.command_timeout())
     }
 
-    /// Where each vote is to be had.
+    /// The place of each vote.
     pub(crate) fn places(&self) -> &[Place] {
         &self.places
     }

@@ -23,7 +23,7 @@
 //!
 //! It is tried only where it is likely to do: on a name for which the script has accepted a token on
 //! this connection, and not again after a refusal until the script has granted. So a name that is used
-//! once, and a lock that many want, cost one round trip, as ever. Who waits for a lock that others were seen
+//! once, and a lock that many want, cost one round trip, as ever. A waiter for a lock that others were seen
 //! to want enters its queue with the first question (`acquire.rs`).
 //!
 //! A draw that leads to no lock may make a counter that never expires: where the counter had been lost.

@@ -21,7 +21,7 @@ use crate::policy::{Moment, Verdict};
 #[derive(PartialEq)]
 enum Ended {
     Decided,
-    /// They decide, but for why the lock cannot be had; the rest took too long to be waited for.
+    /// They decide, but for why the lock is not granted; the rest took too long to be waited for.
     Grace,
     /// The question's limit.
     Limit,

@@ -361,7 +361,7 @@ impl Ticket {
         }
     }
 
-    /// What was handed over could not be had: this is the first in the line again.
+    /// What was handed over could not be acquired: this is the first in the line again.
     pub(super) fn rejoin(&self) {
         let lines = &self.lines;
         let mut all = lines.lock();

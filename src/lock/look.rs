@@ -28,7 +28,7 @@ use crate::server::place::Place;
 const VALUE_BYTES_MAX: &[u8] = b"4096";
 /// Maximum bytes in a reply of `holder.lua`.
 const HOLDER_BYTES_MAX: usize = 320;
-/// So many locks, and so many bytes of their keys, are asked for in one script: no server is kept
+/// Maximum locks, and maximum bytes of their keys, that one script is asked for: no server is kept
 /// from its other work for longer than some hundred microseconds.
 const PORTION_LOCKS_MAX: usize = 64;
 const PORTION_BYTES_MAX: usize = 128 * 1024;
@@ -265,7 +265,7 @@ pub(crate) async fn scan(
     cursor: &[u8],
     pattern: &[u8],
 ) -> Result<(Bytes, Vec<Bytes>), Reason> {
-    // So many keys are gone through in one step: as long as keys may be, the reply is not too large.
+    // Maximum keys of one step: as long as keys may be, the reply is not too large.
     let words: [&[u8]; 8] =
         [b"SCAN", cursor, b"MATCH", pattern, b"COUNT", b"256", b"TYPE", b"string"];
     let connection = connected(node, Purpose::Look).await?;

@@ -208,7 +208,7 @@ mod tests {
     #[cfg(feature = "cluster")]
     use crate::server::cluster::slot::slot_of;
 
-    /// Redis Cluster specification, "Hash tags": what of a key is hashed, spelled out anew.
+    /// Redis Cluster specification, "Hash tags": what of a key is hashed, spelled out again.
     fn slot(key: &[u8]) -> u16 {
         let text: Vec<u8> = key.to_vec();
         let tag = text

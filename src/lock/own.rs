@@ -1,4 +1,4 @@
-//! Whether a lock that cannot be had is held by a guard of the same locker.
+//! Whether a guard of the same locker holds a lock that was refused.
 
 use super::engine::Engine;
 use super::names::{Names, title};

@@ -2,7 +2,7 @@
 //!
 //! What may be believed is decided by [`WaiterState`]; here are the questions and what is listened to.
 //! The owner stays on one connection: when that ends, or the server knows the owner no more, another
-//! owner enters the queue anew. A claim that is dropped leaves the queue, and hands on what it was
+//! owner enters the queue again. A claim that is dropped leaves the queue, and hands on what it was
 //! granted meanwhile.
 
 use std::future::Future;

@@ -273,7 +273,7 @@ impl<'a> Waiter<'a> {
         })
     }
 
-    /// Waits until it is time to ask all servers anew, where one that is slow keeps the attempt open:
+    /// Waits until it is time to ask all servers again, where one that is slow keeps the attempt open:
     /// until others tell of a change to what they said, or, where they tell of none, for some of their
     /// round trips. A slow server whose vote is needed has twice the time in each next attempt.
     async fn overtaken(&self) -> Setback {

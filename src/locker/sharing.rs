@@ -59,7 +59,7 @@ impl Locker {
         self.share(name.as_ref(), Sharing::Whole, Wait::Never)
     }
 
-    /// A semaphore that all processes share which give this name and this limit: at most so much weight of
+    /// A semaphore that all processes share which give this name and this limit: at most this much weight of
     /// permits is held at a time. A permit is a lease, renewed and lost like a lock's.
     ///
     /// While permits are held, a request with another limit is an error that names both. Requests are served

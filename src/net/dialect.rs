@@ -29,7 +29,7 @@ impl Shortcuts {
         self.refused.load(Ordering::Relaxed) & shortcut as u8 == 0
     }
 
-    /// Remembers that a shortcut is not to be had, if that is what an error says of it.
+    /// Remembers that a shortcut is not available, if that is what an error says of it.
     pub fn note_refused(&self, shortcut: Shortcut, error: &ServerError) {
         if matches!(error.code(), Code::Permission | Code::Unsupported) {
             self.refused.fetch_or(shortcut as u8, Ordering::Relaxed);

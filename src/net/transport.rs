@@ -52,7 +52,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Opens a socket to `address`; a host name is resolved anew and each of its addresses tried,
+/// Opens a socket to `address`; a host name is resolved again and each of its addresses tried,
 /// but for those in `but`.
 ///
 /// `dead_after` bounds how long the kernel lets sent bytes go unacknowledged (`TCP_USER_TIMEOUT`).

@@ -26,7 +26,7 @@ const ROUNDS_MAX: u8 = 4;
 pub(crate) enum VoteReply {
     /// The owner has the lock; with the token, where the server chose another than was proposed.
     Granted { token: Option<u64> },
-    /// The lock is not to be had there; its holder's lease ends in this time, where that is known.
+    /// The lock is not available there; its holder's lease ends in this time, where that is known.
     Refused { frees_in: Option<Duration>, counter: u64 },
     /// The proposal is not above this counter.
     Stale { counter: u64 },

@@ -4,7 +4,7 @@ const TOKEN_MAX: u64 = (1 << 53) - 1;
 /// The numbers that answer other questions are below.
 const TOKEN_MIN: u64 = 1_000_000;
 
-/// No server's clock is before this in microseconds, the year 2020: what a counter has that began anew
+/// No server's clock is before this in microseconds, the year 2020: what a counter has that began again
 /// is far below.
 const DRAWN_MIN: u64 = 1_577_836_800_000_000;
 /// A token that was drawn from a counter is believed this far from the drawer's own clock, in
@@ -54,11 +54,11 @@ const DRAWN_OFF_MAX: u64 = 24 * 3600 * 1_000_000;
 /// each number is drawn once, and a later draw gives a larger one, whatever clocks say. Draws that lead
 /// to no lease leave gaps. What is left is a counter that does not live, or lives on borrowed time:
 ///
-/// - A counter that is *lost* (evicted, flushed, expired) begins anew at 1, far below [`DRAWN_MIN`].
+/// - A counter that is *lost* (evicted, flushed, expired) begins again at 1, far below [`DRAWN_MIN`].
 /// - A counter *expires* seven days after a script has set it, and a draw does not renew that. So a
 ///   draw is believed only up to [`DRAWN_OFF_MAX`] from the drawer's own clock. That clock goes on and
 ///   the counter hardly does (it would take a million draws a second): after two days at most the
-///   drawer asks the script, which sets the counter anew.
+///   drawer asks the script, which sets the counter again.
 /// - A counter that is *set back* (a server that begins with an old snapshot, a replica that is
 ///   promoted and had not heard all) looks like one that is well. But it is set back where the server's
 ///   connections end. So a name is drawn for on a connection only once the script has accepted a token

@@ -16,7 +16,7 @@ pub enum Loss {
     Expired,
     /// The server reported that the key was deleted, or taken by another client.
     Gone,
-    /// So many servers reported this that no quorum can hold the lease.
+    /// Too many servers reported this for a quorum to hold the lease.
     NoQuorum,
     /// The lease expired while the process, its runtime or the machine was suspended, for more than a
     /// second.

@@ -185,7 +185,7 @@ mod tests {
 
     const VOTES: [Vote; 4] = [Vote::Granted, Vote::Refused, Vote::Failed, Vote::Open];
 
-    /// All ways in which so many servers can have voted.
+    /// All ways in which this number of servers can have voted.
     fn all_votes(servers: usize) -> Vec<Vec<Vote>> {
         (0..servers).fold(vec![Vec::new()], |all, _| {
             let and_one = |votes: &Vec<Vote>| VOTES.map(|vote| [&votes[..], &[vote]].concat());

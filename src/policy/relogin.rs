@@ -1,4 +1,4 @@
-//! When a connection whose login ends logs in anew.
+//! When a connection whose login ends logs in again.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub(crate) const RELOGIN: Backoff =
 /// Logins of one connection are at least this far apart, whatever its provider says.
 const APART_MIN: Duration = Duration::from_millis(100);
 
-/// When to log in anew for a login that lasts `valid_for` from `from` on: after 5/8 to 6/8 of that
+/// When to log in again for a login that lasts `valid_for` from `from` on: after 5/8 to 6/8 of that
 /// time, so that a fleet does not come in step, and a quarter of it is left for tries that fail.
 pub(crate) fn relogin_at(from: Moment, valid_for: Duration, random: u64) -> Moment {
     let after = valid_for / 2 + jittered(valid_for / 4, random);

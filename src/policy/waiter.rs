@@ -14,7 +14,7 @@
 //! that the server answered with "still waiting": the grant came after that answer, so the lease ends
 //! no earlier than a TTL after that question was sent. Where there is no such answer, or too little is
 //! left of the lease by then, the waiter asks: a server that finds the lock to be the asking owner's
-//! gives it a whole TTL anew, which counts from before that question was sent.
+//! gives it a whole TTL again, which counts from before that question was sent.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ pub(crate) enum WaiterAction {
     Wait,
     /// Ask at once.
     Ask,
-    /// Enter the queue anew, with a fresh owner.
+    /// Enter the queue again, with a fresh owner.
     ComeBack,
     /// The lock is held; the lease counts from then.
     Hold {

@@ -24,7 +24,7 @@ impl<F: Fencing> LockRequest<F> {
     /// A request that steals makes one attempt and does not wait. Several servers vote as usual: the lock is
     /// stolen if a quorum grants it. If fewer do, what they granted is given back, and the lock is free on
     /// those servers: the former holder keeps its lease if it still has a quorum without them, and otherwise
-    /// loses it. So a steal that fails may end a lease all the same; nobody holds the lock then.
+    /// loses it. So a steal that fails may end a lease anyway; nobody holds the lock then.
     ///
     /// # Errors
     ///

@@ -49,7 +49,7 @@ impl<'a> Call<'a> {
         if let Some(begun) = begun {
             return begun;
         }
-        // Measured and encoded anew once there is room: kept meanwhile, it would make this future
+        // Measured and encoded again once there is room: kept meanwhile, it would make this future
         // larger for all callers that need not wait.
         let length = EncodedCommand::new(command).encoded(connection).len();
         let permit = connection.admit(length).await?;
@@ -101,7 +101,7 @@ impl<'a> Call<'a> {
     }
 
     /// Leaves behind that the server is owed the command: see [`Reply::leave_owed`]. Whether it is
-    /// seen through now; else it has to be sent anew.
+    /// seen through now; else it has to be sent again.
     pub(crate) fn leave_owed(self, slot: u16, again: Redelivery) -> bool {
         let owed = self.command.owed(Some(self.connection()), slot, again);
         self.reply.leave_owed(owed).is_ok()

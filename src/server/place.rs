@@ -1,4 +1,4 @@
-//! Where one vote is to be had: a server that stays where it is, or whichever serves a key now.
+//! The place of one vote: a server that stays where it is, or whichever serves a key now.
 
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ impl Drop for Tasks {
 /// Another server to ask.
 pub(crate) struct Detour {
     pub(crate) node: Arc<Node>,
-    /// It does not serve the slot yet: it has to be told that it is asked all the same.
+    /// It does not serve the slot yet: it has to be told that it is asked anyway.
     pub(crate) is_asking: bool,
 }
 

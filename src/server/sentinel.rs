@@ -1,6 +1,6 @@
 //! A server that Sentinels watch over: whichever is the master of its service now.
 //!
-//! Each Sentinel is listened to, and asked now and then all the same. Which of their words counts,
+//! Each Sentinel is listened to, and asked now and then anyway. Which of their words counts,
 //! and when, `policy` decides; here they are asked, and the server that was found is gone over to.
 //! The one that was left is believed nothing any more, and all leases are renewed with the new one,
 //! so that one that it has never heard of is known to be lost.

@@ -164,7 +164,7 @@ impl Session {
         }
     }
 
-    /// Logs in anew on the connection; for how long that lasts, if it ends.
+    /// Logs in again on the connection; for how long that lasts, if it ends.
     async fn log_in(
         &self,
         endpoint: &Endpoint,

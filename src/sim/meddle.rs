@@ -62,7 +62,7 @@ pub(super) async fn heard(lost: impl Future<Output = Loss>, ttl: Duration) -> Lo
     loss
 }
 
-/// A lease was lost whose lock is to stay taken: gives it back all the same.
+/// A lease was lost whose lock is to stay taken: gives it back anyway.
 pub(super) fn give_back_lost(world: &World, grant: &Grant) {
     if !Mutant::LostGuardEndsTheDelay.is_on() {
         return;

@@ -12,7 +12,7 @@ pub(crate) enum Fault {
     Delay,
     /// A connection ends.
     Cut,
-    /// What was sent on a connection that has ended is carried out all the same, later.
+    /// What was sent on a connection that has ended is carried out anyway, later.
     Ghost,
     /// Nothing gets through between a client and a server for a while.
     Partition,
@@ -38,7 +38,7 @@ pub(crate) enum Fault {
     Drift,
     /// A server that restarts is down for a while.
     Outage,
-    /// A process of a client's starts anew, and knows nothing of servers.
+    /// A process of a client's starts again, and knows nothing of servers.
     Newcomer,
     /// A server refuses scripts for a while, as it does while one of them keeps it busy.
     Refuse,

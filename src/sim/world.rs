@@ -166,7 +166,7 @@ impl World {
         links.filter(|link| link.server() == server).collect()
     }
 
-    /// Ends one connection of a server; what is under way is carried out all the same, or not.
+    /// Ends one connection of a server; what is under way is carried out anyway, or not.
     pub(crate) fn cut_one(&self, server: usize) {
         let mut links = self.links_of(server);
         links.retain(|link| !link.is_cut());

@@ -17,14 +17,14 @@ pub(crate) struct Logins {
 }
 
 impl Logins {
-    /// A connection to this server has logged in anew.
+    /// A connection to this server has logged in again.
     pub(crate) fn note_renewed(&self, server: &str) {
         count(&self.renewed);
         export(Figure::LoginRenewed);
         self.forget(server);
     }
 
-    /// A try to log in anew came to nothing; there will be another.
+    /// A try to log in again came to nothing; there will be another.
     pub(crate) fn note_failed(&self, server: &str, why: String) {
         count(&self.failed);
         export(Figure::LoginFailed);

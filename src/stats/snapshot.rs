@@ -53,7 +53,7 @@ pub struct Stats {
     pub renewals_failed: u64,
     /// Times that a server which had lost a lease was given it again.
     pub repaired: u64,
-    /// Times that a connection logged in anew before its credentials ended.
+    /// Times that a connection logged in again before its credentials ended.
     pub logins_renewed: u64,
     /// Times that it could not: the provider gave no credentials, or the server refused them. Each is
     /// tried again, and the connection stays as it is.

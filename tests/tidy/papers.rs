@@ -113,7 +113,7 @@ pub(crate) fn check_guarantees(page: &str, read: impl Fn(&str) -> String) -> Vec
     findings
 }
 
-/// Phrases that strangers stumble over, each with what to write. Held where users read.
+/// Phrases that strangers stumble over, each with what to write.
 const AVOIDED: [(&str, &str); 10] = [
     ("so many", "the number, or its noun"),
     ("for so long", "the time, or its noun"),
@@ -127,14 +127,29 @@ const AVOIDED: [(&str, &str); 10] = [
     ("anew", "again"),
 ];
 
+/// In a page for users.
 pub(crate) fn check_phrases(text: &str) -> Vec<Finding> {
+    find_phrases(text, &AVOIDED)
+}
+
+/// In the comments of a source file, where each party that acts has a noun.
+pub(crate) fn check_comments(source: &str) -> Vec<Finding> {
+    let comment = |line: &str| line.split_once("//").map_or("", |(_, comment)| comment).to_owned();
+    let comments: Vec<String> = source.lines().map(comment).collect();
+    find_phrases(
+        &comments.join("\n"),
+        &[&AVOIDED[..], &[("who", "the noun, and that or which")]].concat(),
+    )
+}
+
+fn find_phrases(text: &str, avoided: &[(&str, &str)]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let is_word = |character: char| character.is_alphanumeric() || character == '_';
     for (line, text) in (1..).zip(text.lines()) {
         // Names of tests, of files and of commands are not prose.
-        let prose: String = text.split('`').step_by(2).collect::<Vec<_>>().join(" ");
-        for (phrase, instead) in AVOIDED {
-            let stands_alone = prose.match_indices(phrase).any(|(at, _)| {
+        let prose = text.split('`').step_by(2).collect::<Vec<_>>().join(" ").to_lowercase();
+        for (phrase, instead) in avoided {
+            let stands_alone = prose.match_indices(*phrase).any(|(at, _)| {
                 let (before, behind) = (&prose[..at], &prose[at + phrase.len()..]);
                 !before.ends_with(is_word) && !behind.starts_with(is_word)
             });
@@ -216,6 +231,8 @@ mod tests {
         let rules = [("all the same", "anyway"), ("who waits", "a waiter"), ("anew", "again")];
         assert_eq!(found, rules.map(|(phrase, instead)| Finding::new(2, rule(phrase, instead))));
         assert_eq!(check_phrases("`tests/a.rs: who_waits_asks_anew`, be hadron"), []);
+        let found = check_comments("let who = 1; // Who reads this\n/// `who`, the one that reads");
+        assert_eq!(found, [Finding::new(1, rule("who", "the noun, and that or which"))]);
     }
 
     #[test]

@@ -75,7 +75,7 @@ pub fn run(plan: &Plan) -> Report {
         scenario: "growth-waiters",
         notes: vec![
             format!(
-                "Who waits for one lock gives it on at once; a hand-over, median (10th to 90th percentile) of {}",
+                "Each waiter for one lock hands it on at once; a hand-over, median (10th to 90th percentile) of {}",
                 plan.rounds
             ),
             "rounds: scripts that the server ran, bytes that it read, its CPU, and the time in bare round trips."

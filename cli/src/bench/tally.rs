@@ -8,7 +8,7 @@ use leasehold::Error;
 
 /// What takes longer than a minute counts as that.
 const LONGEST_NS: u64 = 60_000_000_000;
-/// Times are exact to so many digits.
+/// Digits to which times are exact.
 const DIGITS: u8 = 3;
 
 /// One lock that was taken and given back.

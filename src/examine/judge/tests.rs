@@ -33,7 +33,7 @@ fn tried(outcome: TrialOutcome) -> Tried {
     Tried { is_essential: true, outcome }
 }
 
-/// What this server said of itself, when it had run for so long.
+/// What this server said of itself, when it had run for this time.
 fn aged(name: &str) -> String {
     recorded::with(&recorded::of(name).info("standalone"), "uptime_in_seconds", "500")
 }

@@ -598,7 +598,7 @@ async fn callers_wait_for_room_when_the_connection_is_full() {
         }
     }
     assert_eq!(sent.len(), IN_FLIGHT_BYTES / (command.len() + COMMAND_OVERHEAD));
-    // A release is let through all the same.
+    // A release is let through anyway.
     connection.send_owed(owed(&[b"PING"])).unwrap();
     server.until_received(&["PING"], 1).await;
     let waiting = pin!(connection.admit(command.len()));

@@ -28,7 +28,7 @@ pub enum OpenError {
         Units(*.0)
     )]
     ScriptsHeldUp(Duration),
-    /// There is no socket to be had.
+    /// The system gives us no socket.
     #[error("cannot connect: {0}")]
     Dial(Arc<io::Error>),
     /// The provider of credentials gave none: what it did instead.

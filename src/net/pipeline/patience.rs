@@ -24,7 +24,7 @@ pub enum Sweep {
 /// is asked for a seal: a server that answers that, and not what was before, has lost a reply, which
 /// ends the connection; a server that is only slow answers both. No answer at all is borne for
 /// longer, because all that is in flight is unknown when a connection ends, and a server that has
-/// paused is not helped by all its clients coming anew. But one that sends pushes meanwhile has not
+/// paused is not helped by all its clients coming again. But one that sends pushes meanwhile has not
 /// paused.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {

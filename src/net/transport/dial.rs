@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::clock;
 use crate::policy::{Moment, Units};
 
-/// Resolves `host` anew and tries its addresses in turn, but for those in `but`, until one accepts.
+/// Resolves `host` again and tries its addresses in turn, but for those in `but`, until one accepts.
 ///
 /// The error says what was tried, and what became of it.
 pub(super) async fn dial(

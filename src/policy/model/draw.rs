@@ -2,7 +2,7 @@
 //! after the other or at once, by the script or by drawing (`lock/direct.rs`).
 //!
 //! A lock vanishes whenever that helps the adversary, so nothing here leans on exclusion. Time goes in
-//! half days. The adversary loses the counter, has the server begin anew with an older one, which ends
+//! half days. The adversary loses the counter, has the server begin again with an older one, which ends
 //! all connections, lets the server's clock be ahead for a while, and stops an attempt anywhere: one
 //! that has drawn and never asks the script is one that crashed, or was refused.
 
@@ -16,7 +16,7 @@ use super::explore::Model;
 pub(super) struct Bounds {
     /// How many times the counter is lost.
     pub(super) losses: u8,
-    /// How many times the server begins anew with an older counter.
+    /// How many times the server begins again with an older counter.
     pub(super) restores: u8,
     /// How far the server's clock is ahead at first.
     pub(super) ahead: u8,
@@ -80,7 +80,7 @@ pub(super) struct Counter {
     number: u64,
     /// The half days that it lasts; 0 for ever.
     lasts: u8,
-    /// What a server that begins anew has.
+    /// What a server that begins again has.
     saved: u64,
     clients: [Client; CLIENTS],
     largest: u64,

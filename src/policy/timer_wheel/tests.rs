@@ -55,7 +55,7 @@ fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A case of so many steps takes Miri seconds.
+/// A case of this many steps takes Miri seconds.
 const STEPS_MAX: usize = if cfg!(miri) { 20 } else { 120 };
 
 proptest! {

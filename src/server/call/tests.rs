@@ -17,7 +17,7 @@ use crate::net::transport::Address;
 use crate::server::script::Script;
 use crate::support::{Action, RedisServer, ScriptedServer, scripted::greeting, soon};
 
-/// There is room for no more than 1 MiB: not for so many commands of that size together.
+/// There is room for no more than 1 MiB: not for two commands of that size together.
 const LARGE: usize = 100 * 1024;
 const MANY: usize = 30;
 

@@ -49,7 +49,7 @@ impl Server {
         self.queue[..len].iter_mut().for_each(|entry| entry.left = entry.left.saturating_sub(1));
     }
 
-    /// It starts without memory, and grants nothing for so many ticks.
+    /// It starts without memory, and grants nothing for this number of ticks.
     pub(super) fn restart(&mut self, guarded: u8) {
         *self = Self { minted: self.minted, guarded, ..Self::default() };
     }

@@ -254,13 +254,13 @@ impl Queues {
         self.bounds.ttl[process]
     }
 
-    /// A moment that was so many ticks ago, and now.
+    /// A moment some ticks ago, and now.
     pub(super) fn moments(&self, age: u8) -> (Moment, Moment) {
         let begin = Moment::from_nanos(0);
         (begin, begin.after(self.bounds.tick * u32::from(age)))
     }
 
-    /// Whether a lease is over that counts from so many ticks ago.
+    /// Whether a lease is over that counts from some ticks ago.
     pub(super) fn is_over(&self, process: usize, age: u8) -> bool {
         let (from, now) = self.moments(age);
         now >= self.terms[process].deadline(from)

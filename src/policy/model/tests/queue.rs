@@ -149,7 +149,7 @@ fn a_heartbeat_that_queues_an_owner_again() {
     breaks("queues again", bounds, Weakness::HeartbeatQueuesAgain, KEYLESS);
 }
 
-/// A message that the server counts nobody for reaches a process all the same, through a replica or another
+/// A message that the server counts nobody for reaches a process anyway, through a replica or another
 /// node of a Cluster.
 #[test]
 fn a_push_to_one_who_is_passed_over() {
