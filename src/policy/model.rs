@@ -68,8 +68,21 @@
 //! - Nobody is overtaken in the queue, unless its entry went with a late question or a lost subscription.
 //! - Once nothing fails any more, one of the waiters has the lock within six TTLs.
 //!
-//! Not covered there: the bound on entries that one release passes over, a relay within a process,
-//! several servers, a Cluster, a failover.
+//! A process that holds may hand on to another of its owners, however many wait. Not covered there: the bound on
+//! entries that one release passes over, how often a relay goes on, a Cluster, a failover.
+//!
+//! # Turns
+//!
+//! [`turn`] searches how waiters in the queue of one of several servers, the leader, ask all of them. The leader keeps its
+//! lock for an owner of the process whose turn it is, and another owner of that process, which names it, asks
+//! all. Real is `Quorum`. There is no time in it: a key may expire at any moment, unless its process holds by
+//! it. The adversary delays messages, loses them, has a server answer nothing, expires keys, crashes processes,
+//! has some ask without a turn, and has up to k servers forget. What must hold:
+//!
+//! - No two processes hold.
+//! - The leader's lock goes from a turn to another owner of the same process alone, unless it is given back.
+//! - Where nothing fails any more, and nothing of a process that lives expires, a waiter has the
+//!   lock within six rounds: so a turn is given back, and the leader's vote counts.
 //!
 //! # Registers
 //!
@@ -125,4 +138,5 @@ mod redis;
 mod register;
 mod rules;
 mod tests;
+mod turn;
 mod world;

@@ -12,6 +12,7 @@ use world::{Breach, Event, Process, World};
 mod client;
 mod healing;
 mod keys;
+mod relay;
 mod server;
 mod world;
 

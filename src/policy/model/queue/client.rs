@@ -136,6 +136,12 @@ impl Queues {
                 if self.bounds.extensions && under_way == 0 {
                     add(Deed::Extends, &|next| self.ask(next, number, Ask::Extend));
                 }
+                if self.bounds.relays && process.attempts < self.bounds.attempts {
+                    add(Deed::HandsOn, &|next| self.hand_over(next, number));
+                }
+            }
+            Phase::TakingOver if under_way == 0 => {
+                add(Deed::GivesUp, &|next| self.ends(next, number));
             }
             _ => {}
         }
@@ -242,12 +248,16 @@ impl Queues {
     pub(super) fn ends(&self, world: &mut World, number: usize) {
         let process = &mut world.processes[number];
         let owner = process.owner;
-        if !process.questions.is_full() {
-            self.send(process, owner, Ask::Leave);
+        let predecessor = process.succeeds.then_some(owner - 1);
+        for owner in [owner].into_iter().chain(predecessor) {
+            if !process.questions.is_full() {
+                self.send(process, owner, Ask::Leave);
+            }
         }
         let is_last = process.attempts >= self.bounds.attempts;
         process.phase = if is_last { Phase::Done } else { Phase::Idle };
         (process.owner, process.is_keyless, process.is_first) = (0, false, false);
+        process.succeeds = false;
         world.leaves_queue(number);
     }
 
@@ -258,6 +268,9 @@ impl Queues {
         }
         if let (EXTENDED, Phase::Holding { since }) = (mail.what, &mut process.phase) {
             *since = mail.age.min(*since);
+        }
+        if process.phase == Phase::TakingOver {
+            return self.taken_over(world, number, mail);
         }
         if !process.waits() {
             return;
@@ -327,13 +340,17 @@ impl Queues {
                 }
             }
             WaiterAction::Hold { counts_from } => {
-                process.phase = Phase::Holding { since: age(counts_from) };
-                if token <= world.issued {
-                    world.breach = Some(Breach::Token);
-                }
-                world.issued = world.issued.max(token);
+                self.hold(world, number, age(counts_from), token);
             }
         }
+    }
+
+    pub(super) fn hold(&self, world: &mut World, number: usize, since: u8, token: u8) {
+        world.processes[number].phase = Phase::Holding { since };
+        if token <= world.issued {
+            world.breach = Some(Breach::Token);
+        }
+        world.issued = world.issued.max(token);
     }
 
     /// What makes no difference any more.

@@ -69,7 +69,7 @@ impl Queues {
                     let mail = world.processes[number].pushes.pop();
                     self.hear(world, number, mail);
                     true
-                } else if process.holds() {
+                } else if process.holds() || process.phase == Phase::TakingOver {
                     self.ends(world, number);
                     true
                 } else {

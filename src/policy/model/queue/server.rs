@@ -11,7 +11,8 @@ pub(super) const GONE: u8 = 4;
 pub(super) const REFUSED: u8 = 5;
 pub(super) const EXTENDED: u8 = 6;
 
-pub(super) const ASKS: [Ask; 5] = [Ask::Take, Ask::Enqueue, Ask::Beat, Ask::Leave, Ask::Extend];
+pub(super) const ASKS: [Ask; 6] =
+    [Ask::Take, Ask::Enqueue, Ask::Beat, Ask::Leave, Ask::Extend, Ask::TakeOver];
 
 impl Queues {
     fn mint(&self, server: &mut Server) -> u8 {
@@ -54,6 +55,15 @@ impl Queues {
                 answer(EXTENDED, 0)
             }
             Ask::Extend => None,
+            Ask::TakeOver => {
+                let is_own = [0, owner, owner - 1].contains(&server.owner);
+                if !is_own && !self.is(Weakness::TakesOverFromAnybody) {
+                    return answer(REFUSED, 0);
+                }
+                server.take(owner, self.ttl(process));
+                let mints = !self.is(Weakness::TakesOverWithoutMinting);
+                answer(YOURS, if mints { self.mint(server) } else { server.counter })
+            }
             Ask::Enqueue => self.wait(world, process, mail, true),
             Ask::Beat => self.wait(world, process, mail, false),
         }

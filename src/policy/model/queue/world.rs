@@ -23,6 +23,8 @@ pub(in super::super) struct Bounds {
     /// Whether a process tries to take the lock before it enters the queue.
     pub(in super::super) newcomers: bool,
     pub(in super::super) extensions: bool,
+    /// Whether a holder may hand on to another owner of its process, however many wait.
+    pub(in super::super) relays: bool,
     /// Whether every state has to let the waiters have the lock in the end.
     pub(in super::super) is_live: bool,
     /// Whether nobody may overtake a waiter in the queue.
@@ -66,6 +68,9 @@ pub(in super::super) enum Weakness {
     BeatsDoNotTake,
     NewcomerOvertakes,
     NoGuard,
+    /// A take-over finds each lock as good as free, not its predecessor's alone.
+    TakesOverFromAnybody,
+    TakesOverWithoutMinting,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +80,8 @@ pub(in super::super) enum Ask {
     Beat,
     Leave,
     Extend,
+    /// Takes the lock over from the owner before, of the same process.
+    TakeOver,
 }
 
 /// A question or an answer under way.
@@ -130,6 +137,8 @@ pub(super) enum Phase {
     Waiting {
         since: u8,
     },
+    /// The process hands on to this owner of its own.
+    TakingOver,
     Holding {
         since: u8,
     },
@@ -142,6 +151,8 @@ pub(super) struct Process {
     pub(super) phase: Phase,
     pub(super) attempts: u8,
     pub(super) owner: Owner,
+    /// Its owner answers for the one before too.
+    pub(super) succeeds: bool,
     pub(super) is_subscribed: bool,
     pub(super) is_first: bool,
     /// Since the last question was sent, for the weakness alone.
@@ -202,6 +213,8 @@ pub(in super::super) enum Deed {
     Crashes,
     Releases,
     Extends,
+    HandsOn,
+    GivesUp,
     QuestionArrives,
     QuestionLost,
     QuestionStrays,

@@ -28,6 +28,7 @@ const TWO: Bounds = Bounds {
     rests: 0,
     newcomers: false,
     extensions: false,
+    relays: false,
     is_live: false,
     is_fair: false,
     faults: NO_FAULTS,
@@ -115,6 +116,17 @@ fn a_newcomer_goes_behind_those_who_wait() {
     let faults = Faults { foreign: 1, ..NO_FAULTS };
     let bounds = Bounds { newcomers: true, is_fair: true, faults, questions: 0, ..TWO };
     breaks("newcomer overtakes", bounds, Weakness::NewcomerOvertakes, OVERTAKEN);
+}
+
+/// A process that holds hands on to another of its owners, though others wait.
+#[test]
+fn a_relay_within_a_process() {
+    let bounds = Bounds { relays: true, attempts: 2, ttl: [3; 3], questions: 0, rests: 2, ..TWO };
+    holds("relays", bounds, 680_000);
+    let faults = Faults { foreign: 1, ..NO_FAULTS };
+    let foreign = Bounds { faults, ..bounds };
+    breaks("takes over from anybody", foreign, Weakness::TakesOverFromAnybody, KEYLESS);
+    breaks("without minting", bounds, Weakness::TakesOverWithoutMinting, TOKENS);
 }
 
 #[test]
