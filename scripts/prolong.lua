@@ -9,42 +9,41 @@
 --
 -- It stands in the place of extend.lua for what share.lua takes. A share that has ended does not come back:
 -- its permit may be another's by now. The shares count only while the lock is shared: a writer may have come
--- and gone since.
+-- and gone since. Where the lock would end before the share, its end rests on the share from then on.
 
 if redis.replicate_commands then
   redis.replicate_commands()
 end
-local stamp, all = ARGV[#ARGV], true
+local call, stamp, all = redis.call, ARGV[#ARGV], true
 local kept = {stamp}
-local time = redis.call('TIME')
+local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 for share = 1, #KEYS / 2 do
   local lock, shares = KEYS[2 * share - 1], KEYS[2 * share]
-  local owner, ttl = ARGV[2 * share - 1], tonumber(ARGV[2 * share])
-  local ends = string.format('%.0f', now + ttl)
-  local holder, member, extended = redis.pcall('GET', lock), owner, 0
+  local owner, ttl = ARGV[2 * share - 1], ARGV[2 * share]
+  local holder = redis.pcall('GET', lock)
   if type(holder) == 'table' and not string.find(holder.err, 'WRONGTYPE', 1, true) then
-    redis.call('GET', lock)
+    call('GET', lock)
   end
   local is_shared = type(holder) == 'string' and string.byte(holder, 33) == 42
-  local score = is_shared and redis.call('ZSCORE', shares, member)
-  while score and tonumber(score) >= now do
-    redis.call('ZADD', shares, ends, member)
-    extended = extended + 1
-    member = owner .. '#' .. extended
-    score = redis.call('ZSCORE', shares, member)
-  end
-  if extended > 0 then
-    local last = tonumber(redis.call('ZREVRANGE', shares, 0, 0, 'WITHSCORES')[2])
-    local left = redis.call('PTTL', shares)
-    if left < last - now or left > (last - now) * 1.25 + 2 then
-      local later = string.format('%.0f', last + math.floor((last - now) / 8))
-      redis.call('PEXPIREAT', lock, later)
-      redis.call('PEXPIREAT', shares, later)
+  local score = is_shared and call('ZSCORE', shares, owner)
+  if score and tonumber(score) >= now then
+    local ends = string.format('%d%03d', (now + ttl) / 1000, (now + ttl) % 1000)
+    local limit, more = string.match(holder, '^%d+', 34), 1
+    call('ZADD', shares, ends, owner)
+    while limit ~= '0' and call('ZSCORE', shares, owner .. '#' .. more) do
+      call('ZADD', shares, ends, owner .. '#' .. more)
+      more = more + 1
     end
+    if call('PTTL', shares) < tonumber(ttl) then
+      local lasts = ttl + math.floor(ttl / 8)
+      call('SET', lock, string.sub(owner, 1, 32) .. '*' .. limit .. string.sub(owner, 33), 'PX', lasts)
+      call('PEXPIRE', shares, lasts)
+    end
+    kept[share + 1] = 1
   else
     all = false
+    kept[share + 1] = 0
   end
-  kept[share + 1] = math.min(extended, 1)
 end
 return all and stamp or kept

@@ -27,14 +27,15 @@
 --         writing of it, and none of those who wait is overtaken.
 --
 -- A lock is free, one owner's, or shared. While it is shared, a value stands under it that is no owner's:
--- the first sharer's, with '*' and the limit behind its id. So whoever knows only the lock finds it held,
--- for as long as the longest share lasts, or a quarter longer: who watches the lock is not told of each
--- renewal. The shares count only while that value stands there.
+-- a sharer's, with '*' and the limit behind its id. So whoever knows only the lock finds it held. Its end
+-- rests on the share of that sharer: it is never before another's, and an eighth of a TTL behind it at the
+-- most. So few shares move it, and only the release of that one looks for another. The shares count only
+-- while such a value stands there.
 --
 -- The shares are a sorted set, scored by the server's time in milliseconds at which each ends by its own
 -- TTL. A share of weight 3 has three members: the owner's value, and that with '#1' and '#2' behind it. The
 -- number of live ones is a range, so there is no counter that can be wrong. Shares that have ended are
--- forgotten some at a time, for their space alone.
+-- forgotten some at a time, for their space alone; until then they can be given back.
 --
 -- Those who wait stand in the queue of queue.lua: who wants a share has '/', the limit, '/' and the weight
 -- behind its TTL. The first is never overtaken. Whatever makes room hands on to the first, and to those
@@ -42,62 +43,117 @@
 -- who wants a share: it tells the first to ask.
 --
 -- A reader's token is the one of the last writer: who checks tokens refuses a reader's that is below the
--- last writer's. Each permit has a token of its own.
+-- last writer's. Each permit has a token of its own. A counter that is a day behind the server's clock was
+-- lost, or is given a new expiry: it begins again from that clock.
+--
+-- What is asked most comes first: a server pays for each function that a script defines before it ends.
 
-if redis.replicate_commands then
-  redis.replicate_commands()
-end
-local stamp, owner, how = ARGV[#ARGV], ARGV[1], ARGV[2]
+local call, stamp, owner, how = redis.call, ARGV[#ARGV], ARGV[1], ARGV[2]
 local lock, fence, queue, shares = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-
-local function whole(number)
-  return string.format('%.0f', number)
-end
-
 if not shares then
   return {stamp, 0}
 end
 local holder = redis.pcall('GET', lock)
 if type(holder) == 'table' then
   local is_no_lock = string.find(holder.err, 'WRONGTYPE', 1, true) and (how == '' or how == 'leave')
-  return is_no_lock and {stamp, 0} or redis.call('GET', lock)
+  return is_no_lock and {stamp, 0} or call('GET', lock)
 end
+-- The limit of a lock that is shared. Without any, it is free, or one owner's.
+local limit = holder and string.byte(holder, 33) == 42 and string.match(holder, '^%d+', 34)
+local is_waited_for = call('EXISTS', queue) == 1
+
+-- Nearly every release: nobody waits, and the lock's end rests on another's share, or this was the last one.
+local gone, is_resting = 0, false
+if limit and (how == '' or how == 'leave') then
+  if limit == '0' then
+    gone = call('ZREM', shares, owner)
+  else
+    gone = call('ZREM', shares, owner, owner .. '#1')
+  end
+  while gone > 1 and call('ZREM', shares, owner .. '#' .. gone) == 1 do
+    gone = gone + 1
+  end
+  is_resting = gone > 0 and string.sub(holder, 1, 32) == string.sub(owner, 1, 32)
+  if not is_waited_for then
+    if gone == 0 then
+      return {stamp, 0}
+    elseif not is_resting then
+      return stamp
+    elseif call('EXISTS', shares) == 0 then
+      call('DEL', lock)
+      return stamp
+    end
+  end
+end
+
+if redis.replicate_commands then
+  redis.replicate_commands()
+end
+local time = call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- Nearly every first attempt: nobody waits, and the lock is free, or lasts for as long and has room even if
+-- shares that have ended count.
+local ttl, its_limit = ARGV[3], ARGV[4]
+if how == 'take' and not is_waited_for
+  and (not holder or limit == its_limit and call('PTTL', shares) >= tonumber(ttl)) then
+  local token, is_good
+  if its_limit == '0' then
+    token = tonumber(call('GET', fence) or 0)
+    is_good = token and token >= 1000000000000000
+  elseif not holder or call('ZCARD', shares) + ARGV[5] <= tonumber(limit) then
+    token = tonumber(redis.pcall('INCRBY', fence, '1'))
+    is_good = token and token >= (time[1] - 86400) * 1000000
+  end
+  if is_good and token < 9007199254740991 then
+    if not holder then
+      call('UNLINK', shares)
+    end
+    local ends = string.format('%d%03d', (now + ttl) / 1000, (now + ttl) % 1000)
+    call('ZADD', shares, ends, owner)
+    for more = 1, ARGV[5] - 1 do
+      call('ZADD', shares, ends, owner .. '#' .. more)
+    end
+    if not holder then
+      local lasts = ttl + math.floor(ttl / 8)
+      call('SET', lock, string.sub(owner, 1, 32) .. '*' .. its_limit .. string.sub(owner, 33), 'PX', lasts)
+      call('PEXPIRE', shares, lasts)
+    end
+    return {stamp, 'granted', token}
+  end
+end
+
+local function whole(number)
+  return string.format('%.0f', number)
+end
+
+-- How many shares are taken.
 local function count()
-  local live = redis.call('ZCOUNT', shares, whole(now), '+inf')
+  local live = call('ZCOUNT', shares, whole(now), '+inf')
   return live
 end
 
--- The limit of a lock that is shared, and how many shares are taken. Without any, it is free.
-local limit, used = nil, 0
-if holder and string.byte(holder, 33) == 42 then
-  limit = string.match(holder, '^%x+%*(%d+)')
-end
-if limit then
-  used = count()
-end
+local used = limit and count() or 0
 if how == 'look' then
   return {stamp, used}
-end
-if limit then
-  if used == 0 then
-    redis.call('DEL', lock)
-    holder, limit = false, nil
-  end
+elseif limit and used == 0 and gone == 0 then
+  call('DEL', lock)
+  holder, limit = false, false
 end
 
+-- A reader keeps the token that there is.
 local function mint(is_kept)
-  local counter = redis.call('GET', fence)
-  local token = tonumber(counter or '0')
+  local token, least = nil, (time[1] - 86400) * 1000000
+  if is_kept then
+    token, least = call('GET', fence), 1000000000000000
+  end
+  token = tonumber(token or redis.pcall('INCRBY', fence, '1'))
   if not token or token >= 9007199254740991 then
     return nil
+  elseif token < least then
+    token = time[1] * 1000000 + time[2]
+    call('SET', fence, whole(token), 'PX', '604800000')
   end
-  if is_kept and counter and #counter >= 16 then
-    return token
-  end
-  token = math.max(token + 1, time[1] * 1000000 + time[2])
-  redis.call('SET', fence, whole(token), 'PX', '604800000')
   return token
 end
 
@@ -105,77 +161,58 @@ local function ended()
   return redis.error_reply('FENCE the fence counter of this lock holds no number below 2^53')
 end
 
--- An owner's members.
-local function members(of, weight)
-  local all = {of}
-  for more = 1, weight - 1 do
-    all[more + 1] = of .. '#' .. more
-  end
-  return all
+-- The lock's end rests on the share of this owner.
+local function rest_on(of, lasts)
+  call('SET', lock, string.sub(of, 1, 32) .. '*' .. limit .. string.sub(of, 33), 'PX', lasts)
+  call('PEXPIRE', shares, lasts)
 end
 
--- The members that there are of an owner who has one.
-local function members_of(of)
-  local weight = 1
-  while limit ~= '0' and redis.call('ZSCORE', shares, of .. '#' .. weight) do
-    weight = weight + 1
-  end
-  return members(of, weight)
-end
-
--- The lock lasts as long as the last of its shares, and no more than a quarter longer.
-local function keep()
-  local last = tonumber(redis.call('ZREVRANGE', shares, 0, 0, 'WITHSCORES')[2])
-  local left = redis.call('PTTL', shares)
-  if left < last - now or left > (last - now) * 1.25 + 2 then
-    local ends = whole(last + math.floor((last - now) / 8))
-    redis.call('PEXPIREAT', lock, ends)
-    redis.call('PEXPIREAT', shares, ends)
-  end
-end
-
--- They last for this TTL from now.
-local function put(all, ttl)
-  local ends, scored = whole(now + ttl), {}
-  for number = 1, #all do
-    scored[2 * number - 1], scored[2 * number] = ends, all[number]
-  end
-  redis.call('ZADD', shares, unpack(scored))
-  keep()
-end
-
--- The lock is shared from here on, where it was not.
-local function open(first, its_limit, ttl)
-  if not limit then
-    redis.call('UNLINK', shares)
-    redis.call('SET', lock, string.sub(first, 1, 32) .. '*' .. its_limit .. string.sub(first, 33), 'PX', ttl)
+-- An owner has a share for this TTL from now. Where there was none, the lock is shared from here on.
+local function put(of, its_limit, its_weight, its_ttl)
+  local is_new = not limit
+  if is_new then
+    call('UNLINK', shares)
     limit, used = its_limit, 0
   end
-end
-
--- Live shares are gone: the lock lasts as long as the last of the others, or is free.
-local function close(weight)
-  used = used - weight
-  if used == 0 then
-    redis.call('DEL', lock)
-    redis.call('UNLINK', shares)
-    holder, limit = false, nil
-  else
-    keep()
+  local ends = whole(now + its_ttl)
+  local scored = {ends, of}
+  for more = 1, its_weight - 1 do
+    scored[2 * more + 1], scored[2 * more + 2] = ends, of .. '#' .. more
+  end
+  call('ZADD', shares, unpack(scored))
+  if is_new or call('PTTL', shares) < tonumber(its_ttl) then
+    rest_on(of, its_ttl + math.floor(its_ttl / 8))
   end
 end
 
-local function is_room(its_limit, weight)
+-- A share is gone: the lock's end rests on another, or it is free.
+local function close()
+  used = count()
+  if used == 0 then
+    call('DEL', lock)
+    call('UNLINK', shares)
+    holder, limit = false, false
+  elseif is_resting then
+    local last = call('ZREVRANGE', shares, 0, 0, 'WITHSCORES')
+    local its = string.match(last[1], '^(.*)#%d+$')
+    if not its or not call('ZSCORE', shares, its) then
+      its = last[1]
+    end
+    rest_on(its, math.max(1, math.floor((last[2] - now) * 1.125)))
+  end
+end
+
+local function is_room(its_limit, its_weight)
   if not limit then
     return not holder
   end
-  return limit == its_limit and (limit == '0' or used + weight <= tonumber(limit))
+  return limit == its_limit and (limit == '0' or used + its_weight <= tonumber(limit))
 end
 
 -- The first of those who wait are given what there is room for.
 local function serve()
-  local first = redis.call('HGET', queue, 'first')
-  local last = redis.call('HGET', queue, 'last')
+  local first = call('HGET', queue, 'first')
+  local last = call('HGET', queue, 'last')
   if not first or not last then
     return
   end
@@ -183,18 +220,18 @@ local function serve()
   local unheard, gaps, given, is_over = 0, 0, 0, false
   while not is_over and first <= last and unheard < 16 and gaps < 128 and given < 64 do
     local ticket = whole(first)
-    local entry = redis.call('HGET', queue, ticket)
+    local entry = call('HGET', queue, ticket)
     if entry then
-      local deadline, ttl, want, channel, its = string.match(entry, '^(%d+) (%d+)(%S*) (%S+) (.*)$')
-      local its_limit, weight = string.match(want, '^/(%d+)/(%d+)$')
-      weight = tonumber(weight)
+      local deadline, its_ttl, want, channel, its = string.match(entry, '^(%d+) (%d+)(%S*) (%S+) (.*)$')
+      local its_limit, its_weight = string.match(want, '^/(%d+)/(%d+)$')
+      its_weight = tonumber(its_weight)
       local is_late = tonumber(deadline) < now
-      local has_room = not is_late and (weight and is_room(its_limit, weight) or not weight and not holder)
+      local has_room = not is_late and (its_weight and is_room(its_limit, its_weight) or not its_weight and not holder)
       local heard = has_room and redis.pcall('PUBSUB', 'NUMSUB', channel)
       if not is_late and (not has_room or heard.err) then
         break
       end
-      redis.call('HDEL', queue, ticket, its)
+      call('HDEL', queue, ticket, its)
       first = first + 1
       if heard and heard[2] == 0 then
         unheard = unheard + 1
@@ -203,16 +240,15 @@ local function serve()
         if not token then
           break
         end
-        if weight then
-          open(its, its_limit, ttl)
-          put(members(its, weight), ttl)
-          used, given = used + weight, given + weight
+        if its_weight then
+          put(its, its_limit, its_weight, its_ttl)
+          used, given = used + its_weight, given + its_weight
         else
-          redis.call('SET', lock, first <= last and its .. '\0' or its, 'PX', ttl)
+          call('SET', lock, first <= last and its .. '\0' or its, 'PX', its_ttl)
           is_over = true
         end
         holder = its
-        redis.call('PUBLISH', channel, whole(token) .. ' ' .. its)
+        call('PUBLISH', channel, whole(token) .. ' ' .. its)
       end
     else
       gaps = gaps + 1
@@ -220,9 +256,9 @@ local function serve()
     end
   end
   if first <= last then
-    redis.call('HSET', queue, 'first', whole(first))
+    call('HSET', queue, 'first', whole(first))
   else
-    redis.call('DEL', queue)
+    call('DEL', queue)
   end
 end
 
@@ -230,17 +266,11 @@ local function is_of(value)
   return holder and value and (holder == value or holder == value .. '\0')
 end
 
-local mine = limit and redis.call('ZSCORE', shares, owner)
-if mine and tonumber(mine) < now then
-  redis.call('ZREM', shares, unpack(members_of(owner)))
-  mine = nil
-end
-local is_waited_for = redis.call('EXISTS', queue) == 1
-local ticket = is_waited_for and redis.call('HGET', queue, owner)
+local ticket = is_waited_for and call('HGET', queue, owner)
 
 local function forget()
   if ticket then
-    redis.call('HDEL', queue, ticket, owner)
+    call('HDEL', queue, ticket, owner)
   end
 end
 
@@ -249,12 +279,10 @@ if how == '' or how == 'leave' then
     forget()
   end
   local reply = stamp
-  if mine then
-    local gone = members_of(owner)
-    redis.call('ZREM', shares, unpack(gone))
-    close(#gone)
+  if gone > 0 then
+    close()
   elseif is_of(owner) or is_of(ARGV[4] and ARGV[3]) then
-    redis.call('DEL', lock)
+    call('DEL', lock)
     holder = false
   else
     reply = {stamp, 0}
@@ -265,30 +293,30 @@ if how == '' or how == 'leave' then
   return reply
 end
 
-local ttl = ARGV[3]
+local weight, mine = tonumber(ARGV[5]), limit and call('ZSCORE', shares, owner)
+mine = mine and tonumber(mine) >= now
 if how == 'upgrade' then
   local from = ARGV[4]
-  local score = limit == '0' and redis.call('ZSCORE', shares, from)
+  local score = limit == '0' and call('ZSCORE', shares, from)
   if not is_of(owner) and (not score or tonumber(score) < now) then
     return {stamp, 0}
   elseif not is_of(owner) and used > 1 then
-    return {stamp, 'held', string.sub(holder, 1, 320), redis.call('PTTL', lock), '0', used - 1}
+    return {stamp, 'held', string.sub(holder, 1, 320), call('PTTL', lock), '0', used - 1}
   end
   local token = mint(false)
   if not token then
     return ended()
   end
   local mark = is_waited_for and '\0' or ''
-  redis.call('SET', lock, owner .. mark, 'PX', ttl)
-  redis.call('UNLINK', shares)
+  call('SET', lock, owner .. mark, 'PX', ttl)
+  call('UNLINK', shares)
   return {stamp, 'granted', token}
 elseif how == 'downgrade' and (mine or is_of(ARGV[4])) then
   local token = mint(true)
   if not token then
     return ended()
   end
-  open(owner, '0', ttl)
-  put({owner}, ttl)
+  put(owner, '0', 1, ttl)
   used = math.max(used, 1)
   serve()
   return {stamp, 'granted', token}
@@ -296,14 +324,13 @@ elseif how == 'downgrade' then
   return {stamp, 0}
 end
 
-local its_limit, weight = ARGV[4], tonumber(ARGV[5])
 if mine then
   local token = mint(limit == '0')
   if not token then
     return ended()
   end
   forget()
-  put(members_of(owner), ttl)
+  put(owner, limit, weight, ttl)
   return {stamp, 'granted', token}
 elseif limit and limit ~= its_limit then
   forget()
@@ -316,18 +343,18 @@ end
 -- Entries at the front whose waiters have said nothing for too long, and gaps.
 local first, last = 1, 0
 if is_waited_for then
-  first = tonumber(redis.call('HGET', queue, 'first') or '1')
-  last = tonumber(redis.call('HGET', queue, 'last') or '0')
+  first = tonumber(call('HGET', queue, 'first') or '1')
+  last = tonumber(call('HGET', queue, 'last') or '0')
 end
 local passed = first
 while passed <= last and passed - first < 128 do
-  local entry = redis.call('HGET', queue, whole(passed))
+  local entry = call('HGET', queue, whole(passed))
   if entry then
     local deadline, its = string.match(entry, '^(%d+) %S+ %S+ (.*)$')
     if its == owner or tonumber(deadline) >= now then
       break
     end
-    redis.call('HDEL', queue, whole(passed), its)
+    call('HDEL', queue, whole(passed), its)
   end
   passed = passed + 1
 end
@@ -341,17 +368,15 @@ if has_room and passed == place then
     return ended()
   end
   forget()
-  open(owner, its_limit, ttl)
-  local live = used
-  put(members(owner, weight), ttl)
-  if redis.call('ZCARD', shares) > live + weight then
+  put(owner, its_limit, weight, ttl)
+  holder, used = owner, used + weight
+  if call('ZCARD', shares) > used then
     local before_now = '(' .. whole(now)
-    local over = redis.call('ZRANGEBYSCORE', shares, '-inf', before_now, 'LIMIT', 0, 16 + weight)
-    redis.call('ZREM', shares, unpack(over))
+    local over = call('ZRANGEBYSCORE', shares, '-inf', before_now, 'LIMIT', 0, 64)
+    call('ZREM', shares, unpack(over))
   end
-  holder, used = owner, live + weight
   if last >= first then
-    redis.call('HSET', queue, 'first', whole(ticket and place + 1 or passed))
+    call('HSET', queue, 'first', whole(ticket and place + 1 or passed))
     serve()
   end
   return {stamp, 'granted', token}
@@ -359,15 +384,15 @@ end
 
 if how ~= 'take' then
   local life = tonumber(ARGV[7])
-  redis.call('HSET', queue, 'first', whole(passed))
+  call('HSET', queue, 'first', whole(passed))
   if not ticket then
-    redis.call('HSET', queue, 'last', whole(place))
-    redis.call('HSET', queue, owner, whole(place))
+    call('HSET', queue, 'last', whole(place))
+    call('HSET', queue, owner, whole(place))
   end
   local want = ttl .. '/' .. its_limit .. '/' .. ARGV[5]
-  redis.call('HSET', queue, whole(place), whole(now + life) .. ' ' .. want .. ' ' .. ARGV[6] .. ' ' .. owner)
-  if redis.call('PTTL', queue) < life then
-    redis.call('PEXPIRE', queue, ARGV[7])
+  call('HSET', queue, whole(place), whole(now + life) .. ' ' .. want .. ' ' .. ARGV[6] .. ' ' .. owner)
+  if call('PTTL', queue) < life then
+    call('PEXPIRE', queue, ARGV[7])
   end
 end
 if has_room then
@@ -375,11 +400,11 @@ if has_room then
 end
 local is_ours = not limit and string.find(holder, '^' .. string.rep('%x', 32) .. '[:@+!]')
 if how ~= 'take' and is_ours and string.sub(holder, -1) ~= '\0' then
-  redis.call('APPEND', lock, '\0')
+  call('APPEND', lock, '\0')
 end
-local left = redis.call('PTTL', lock)
+local left = call('PTTL', lock)
 if limit and limit ~= '0' then
-  local next = redis.call('ZRANGEBYSCORE', shares, whole(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+  local next = call('ZRANGEBYSCORE', shares, whole(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
   left = next and tonumber(next) - now or 0
 end
 return {stamp, 'held', string.sub(holder, 1, 320), left, '0', place - passed}

@@ -41,7 +41,7 @@ fn of_holder(view: &HolderView, servers: usize) -> Vec<String> {
         );
     }
     if let Some(shared) = shared(view) {
-        lines.push(format!("  shared   {shared}; the holder is the first, which may have left"));
+        lines.push(format!("  shared   {shared}; the holder is one of them"));
     }
     lines.push(format!("  token    {}", tokens(view)));
     lines.push(format!("  left     {}", left(holder.remaining)));

@@ -87,8 +87,8 @@ pub struct Holder {
     /// ([`LockRequest::lock_delay`](crate::LockRequest::lock_delay)).
     pub lock_delay: Option<Duration>,
     /// What it shares with others, where the lock is shared ([`Locker::read`](crate::Locker::read),
-    /// [`Locker::semaphore`](crate::Locker::semaphore)): then `owner` and `label` are the first sharer's, which
-    /// may have released its share since, and `remaining` is until the last share ends.
+    /// [`Locker::semaphore`](crate::Locker::semaphore)): then `owner` and `label` are one sharer's, and
+    /// `remaining` is until the last share ends, and at most an eighth longer.
     pub shared: Option<Shared>,
     /// The holder is a guard of this same locker. Only the error of a wait that ran out says so.
     pub is_here: bool,
@@ -259,7 +259,7 @@ impl fmt::Display for Vote {
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(shared) = self.shared {
-            write!(f, "{shared}, the first ")?;
+            write!(f, "{shared}, one of them ")?;
         }
         match &self.label {
             Some(label) => write!(f, "\"{}\"", Shown(label))?,

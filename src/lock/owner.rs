@@ -4,7 +4,7 @@
 //! one; `@` and the fingerprint of the configuration, where there are several servers; `!` and the priority in
 //! the queue, where there is one; and `:` and the label, where there is one. Without any of them a `:` stands
 //! behind the id, so that no other library's value of as many digits is taken for one of ours. The value
-//! under a lock that is shared is the first sharer's, with `*` and the limit behind the id, 0 for readers
+//! under a lock that is shared is a sharer's, with `*` and the limit behind the id, 0 for readers
 //! (`scripts/share.lua`).
 
 use std::fmt;

@@ -167,7 +167,7 @@ fn command(prng: &mut Prng) -> Vec<String> {
     let key = prng.pick(&KEYS);
     let value = prng.pick(&VALUES);
     let ttl = prng.pick(&TTLS);
-    match prng.index(30) {
+    match prng.index(29) {
         0 | 1 => words(&["GET", key]),
         2 => words(&["SET", key, value]),
         3 | 4 => words(&["SET", key, value, prng.pick(&["NX", "XX", "GET", "KEEPTTL"])]),
@@ -201,7 +201,6 @@ fn command(prng: &mut Prng) -> Vec<String> {
             words(&[&range[..], &options[from..]].concat())
         }
         27 => words(&["ZREVRANGE", prng.pick(&["z", key]), "0", "0", "WITHSCORES"]),
-        28 => words(&["PEXPIREAT", key, prng.pick(&["1", "32503680000000", "x"])]),
         _ => words(&["PUBLISH", "channel", value]),
     }
 }

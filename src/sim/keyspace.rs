@@ -112,7 +112,6 @@ impl Keyspace {
             }
             ("PTTL", [key]) => Ok(self.ttl_of(key)),
             ("PEXPIRE", [key, millis, options @ ..]) => self.expire(key, millis, options),
-            ("PEXPIREAT", [key, at]) => self.expire_at(key, at),
             ("INCRBY", [key, number]) => self.increase(key, number),
             ("RPUSH", [key, ..]) => self.push(key, arguments.len() - 1),
             ("HGET", [key, field]) => self.field(key, field),

@@ -457,6 +457,14 @@ fn readers_and_a_writer(bug: Option<(&str, &str)>) -> Crowd {
     crowd("99", &[READER, LONG_READER, WRITER], &[(5, 1)], [0, 0], bug)
 }
 
+fn renewed(bug: Option<(&str, &str)>) -> Crowd {
+    crowd("99", &[LONG_READER, WRITER], &[(15, 2)], [0, 0], bug)
+}
+
+fn left_behind(bug: Option<(&str, &str)>) -> Crowd {
+    crowd("99", &[LONG_READER, LONG_READER, WRITER], &[(5, 1)], [0, 0], bug)
+}
+
 fn broken(bug: Option<(&str, &str)>) -> Crowd {
     crowd("99", &[READER, WRITER, READER], &[], [1, 0], bug)
 }
@@ -466,10 +474,16 @@ fn permits(bug: Option<(&str, &str)>) -> Crowd {
     crowd("2", &wants, &[(5, 1)], [0, 1], bug)
 }
 
+fn heavy(bug: Option<(&str, &str)>) -> Crowd {
+    crowd("2", &[permit(1, 20_000), permit(2, 4000)], &[(5, 1)], [0, 0], bug)
+}
+
 #[test]
 fn whatever_readers_and_writers_do_a_writer_is_alone() {
-    let states = search(readers_and_a_writer(None)).unwrap();
-    assert!(states > 1000, "{states}");
+    for setting in [readers_and_a_writer, renewed, left_behind] {
+        let states = search(setting(None)).unwrap();
+        assert!(states > 100, "{states}");
+    }
 }
 
 #[test]
@@ -480,38 +494,49 @@ fn whatever_is_broken_who_has_renewed_since_holds_with_no_other() {
 
 #[test]
 fn whatever_callers_do_no_more_permits_are_held_than_there_are() {
-    let states = search(permits(None)).unwrap();
-    assert!(states > 1000, "{states}");
+    for setting in [permits, heavy] {
+        let states = search(setting(None)).unwrap();
+        assert!(states > 100, "{states}");
+    }
 }
 
 type Setting = fn(Option<(&str, &str)>) -> Crowd;
 
 #[test]
 fn known_bugs_are_found() {
-    let bugs: [(Setting, &str, &str, &str); 10] = [
+    let bugs: [(Setting, &str, &str, &str); 14] = [
         // redis-semaphore 5.8.0: the caller's TTL says which permits have ended.
         (
             permits,
-            "redis.call('ZCOUNT', shares, whole(now), '+inf')",
-            "redis.call('ZCOUNT', shares, whole(now + (tonumber(ARGV[3]) or 0)), '+inf')",
+            "call('ZCOUNT', shares, whole(now), '+inf')",
+            "call('ZCOUNT', shares, whole(now + (tonumber(ARGV[3]) or 0)), '+inf')",
             "more permits",
         ),
         // distkit 0.7.1: a writer comes in during a reader's longer lease.
         (
             readers_and_a_writer,
-            "redis.call('ZADD', shares, unpack(scored))\nkeep()",
-            "redis.call('ZADD', shares, unpack(scored))\nredis.call('PEXPIREAT', lock, ends)\nredis.call('PEXPIREAT', shares, ends)",
+            "limit == its_limit and call('PTTL', shares) >= tonumber(ttl)",
+            "limit == its_limit",
             "a writer and another",
         ),
+        (
+            readers_and_a_writer,
+            "or call('PTTL', shares) < tonumber(its_ttl)",
+            "",
+            "a writer and another",
+        ),
+        (renewed, "call('PTTL', shares) < tonumber(ttl)", "false", "a writer and another"),
+        (left_behind, "(last[2] - now) * 1.125", "1", "a writer and another"),
         (readers_and_a_writer, "not is_of(owner) and used > 1", "false", "a writer and another"),
-        (broken, "redis.call('UNLINK', shares)\nredis.call('SET'", "redis.call('SET'", "the reply"),
+        (broken, "if not holder then\ncall('UNLINK', shares)\nend", "", "token"),
         (
             broken,
             "local is_shared = type(holder)",
             "local is_shared = true or type(holder)",
             "a writer and another",
         ),
-        (permits, "used + weight <= tonumber(limit)", "used < tonumber(limit)", "more permits"),
+        (permits, "used + its_weight <= tonumber(limit)", "used < tonumber(limit)", "more permits"),
+        (heavy, "+ ARGV[5] <= tonumber(limit)", "< tonumber(limit)", "more permits"),
         (permits, "if has_room and passed == place then", "if has_room then", "overtaken"),
         (
             readers_and_a_writer,
@@ -522,8 +547,8 @@ fn known_bugs_are_found() {
         (readers_and_a_writer, "local token = mint(false)", "local token = 1", "token"),
         (
             permits,
-            "used, given = used + weight, given + weight",
-            "given = given + weight",
+            "used, given = used + its_weight, given + its_weight",
+            "given = given + its_weight",
             "more permits",
         ),
     ];

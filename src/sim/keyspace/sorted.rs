@@ -123,18 +123,4 @@ impl Keyspace {
         }
         Ok(count(removed))
     }
-
-    pub(super) fn expire_at(&mut self, key: &Bytes, at: &Bytes) -> Reply {
-        let at = integer(at).ok_or(NO_INTEGER)?;
-        if self.live(key).is_none() {
-            return Ok(count(0));
-        }
-        if at <= self.now_ms() {
-            self.delete(key);
-        } else {
-            self.entries.get_mut(key).expect("it is live").expires_at = Some(at);
-            self.change(key);
-        }
-        Ok(count(1))
-    }
 }
