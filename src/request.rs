@@ -15,7 +15,8 @@ use std::time::Duration;
 use self::asked::Asked;
 use crate::defaults::Defaults;
 use crate::error::Error;
-use crate::lock::acquirer::Acquiring;
+use crate::lock::acquire::Acquiring;
+use crate::lock::any::acquire_any;
 use crate::lock::engine::Engine;
 use crate::lock::fencing::{Fenced, Fencing, Unfenced};
 use crate::lock::guard::Guard;
@@ -359,24 +360,25 @@ impl<F: Fencing> IntoFuture for LockRequest<F> {
 pub struct Acquire<F: Fencing = Fenced> {
     /// Until it is first polled.
     request: Option<LockRequest<F>>,
-    /// From then on.
+    /// From then on, until it is ready.
     acquiring: Option<Acquiring>,
 }
 
 impl<F: Fencing> Future for Acquire<F> {
     type Output = Result<Guard<F>, Error>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut wish = None;
-        if let Some(request) = self.request.take() {
-            let LockRequest { engine, defaults, asked, .. } = request;
-            let asked = asked.wish(&engine, &defaults, Guard::<F>::FENCED)?;
-            wish = Some((engine, asked));
-            self.acquiring = Some(Acquiring::new());
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        if let Some(LockRequest { engine, defaults, asked, .. }) = this.request.take() {
+            let wish = asked.wish(&engine, &defaults, Guard::<F>::FENCED)?;
+            this.acquiring = Some(match wish.is_any {
+                false => Acquiring::new(engine, wish),
+                true => Acquiring::aside(acquire_any(engine, wish)),
+            });
         }
-        let acquiring = self.acquiring.as_mut().expect("a request is polled after it was ready");
-        let outcome = ready!(acquiring.poll(wish, context));
-        self.acquiring = None;
+        let acquiring = this.acquiring.as_mut().expect("a request is polled after it was ready");
+        let outcome = ready!(Pin::new(acquiring).poll(context));
+        this.acquiring = None;
         Poll::Ready(outcome.map(Guard::new))
     }
 }

@@ -168,6 +168,22 @@ fn crowd(runtime: &Runtime, locker: &Locker, callers: u64) -> AllocationInfo {
     })
 }
 
+/// What is kept for later callers is bounded, however many there were at once.
+#[test]
+fn a_burst_of_callers_leaves_little_behind() {
+    const BURST: u64 = 1024;
+    /// The connection's slots, queues and buffers, and the keeper's places.
+    const KEPT_BYTES: i64 = 1024 * 1024;
+    let _turn = turn();
+    let server = RedisServer::start();
+    let runtime = current_thread();
+    let locker = connect(&runtime, &server);
+    crowd(&runtime, &locker, 1);
+    let info = crowd(&runtime, &locker, BURST);
+    println!("{BURST} callers at once leave {} bytes behind", info.bytes_current);
+    assert!(info.bytes_current < KEPT_BYTES, "{info:?}");
+}
+
 /// Errors of 3 MB, which no reply may be, and of 60 kB, which nobody would read.
 #[test]
 fn fifty_callers_of_a_server_with_endless_errors_take_no_more_than_people_read() {

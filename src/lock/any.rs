@@ -3,20 +3,20 @@
 //! Each lock is asked for by itself, so whatever is granted beside the one that is kept is a lease of its
 //! own, which is given back where it is dropped: also where the whole future is.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::acquire::{acquire, acquire_since};
+use super::acquire::Acquiring;
 use super::engine::Engine;
 use super::lease::Lease;
 use super::names::Names;
 use super::one_or_many::OneOrMany;
 use super::order::Wish;
-use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::Error;
 use crate::policy::Wait;
@@ -27,9 +27,9 @@ use crate::policy::Wait;
 /// # Cancel safety
 ///
 /// When the future is dropped, whatever may have been granted is given back.
-pub(super) async fn acquire_any(engine: &Arc<Engine>, wish: &Wish) -> Result<Lease, Error> {
+pub(crate) async fn acquire_any(engine: Arc<Engine>, wish: Wish) -> Result<Lease, Error> {
     let asked_at = clock::now();
-    let tries = try_each(engine, wish);
+    let tries = try_each(&engine, &wish);
     let tried = match wish.wait {
         Wait::AtMost(limit) if !limit.is_zero() => timeout(limit, tries).await.ok(),
         _ => Some(tries.await),
@@ -48,10 +48,9 @@ pub(super) async fn acquire_any(engine: &Arc<Engine>, wish: &Wish) -> Result<Lea
             Wait::AtMost(limit.max(waited + Duration::from_millis(1)))
         }
     };
-    let wishes: Vec<Wish> =
-        wish.names.iter().map(|names| Wish { wait, ..one(wish, names) }).collect();
-    first(wishes.iter().map(|wish| Box::pin(acquire_since(engine, wish, asked_at)) as _).collect())
-        .await
+    let wishes = wish.names.iter().map(|names| Wish { wait, ..one(&wish, names) });
+    let running = wishes.map(|wish| Acquiring::since(Arc::clone(&engine), wish, asked_at));
+    first(running.collect()).await
 }
 
 /// Tries one after the other, once.
@@ -61,7 +60,7 @@ async fn try_each(engine: &Arc<Engine>, wish: &Wish) -> Result<Lease, Vec<Error>
         // A request that would wait does not take what others wait for already.
         let is_fair = wish.is_fair || wish.wait != Wait::Never;
         let once = Wish { wait: Wait::Never, is_fair, ..one(wish, names) };
-        match acquire(engine, &once).await {
+        match Acquiring::new(Arc::clone(engine), once).await {
             Ok(lease) => return Ok(lease),
             Err(error) => failures.push(error),
         }
@@ -77,7 +76,7 @@ fn one(wish: &Wish, names: &Names) -> Wish {
 }
 
 /// The first that is granted; the others are dropped. Where none is, why.
-async fn first(mut running: Vec<BoxFuture<'_, Result<Lease, Error>>>) -> Result<Lease, Error> {
+async fn first(mut running: Vec<Acquiring>) -> Result<Lease, Error> {
     let mut failures = Vec::new();
     poll_fn(|context| {
         let mut lease = None;
@@ -85,7 +84,7 @@ async fn first(mut running: Vec<BoxFuture<'_, Result<Lease, Error>>>) -> Result<
             if lease.is_some() {
                 return true;
             }
-            match acquiring.as_mut().poll(context) {
+            match Pin::new(acquiring).poll(context) {
                 Poll::Pending => return true,
                 Poll::Ready(Ok(granted)) => lease = Some(granted),
                 Poll::Ready(Err(error)) => failures.push(error),

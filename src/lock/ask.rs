@@ -21,7 +21,7 @@ use crate::net::connection::Connection;
 use crate::net::handshake::OpenError;
 use crate::net::refusal::Code;
 use crate::policy::{Moment, Redelivery};
-use crate::server::call::Call;
+use crate::server::call::{Call, send_whole};
 use crate::server::command::Command;
 use crate::server::encoded::EncodedCommand;
 use crate::server::node::Node;
@@ -49,6 +49,14 @@ enum Stage<'a> {
 /// On the heap, so that a caller that need not wait does not carry the room for it.
 type Aside<'a> = BoxFuture<'a, Answered>;
 
+/// A reply that is not the last word on a question: an error, or one that does not say whose a lock is.
+pub(super) struct Unsettled {
+    pub(super) frame: Frame,
+    /// What it came on.
+    pub(super) connection: Arc<Connection>,
+    pub(super) asked_at: Moment,
+}
+
 impl<'a> Ask<'a> {
     /// `encoded` is of this question to this server; its reply wakes `waker`, until the first poll.
     pub(super) fn begin(
@@ -63,6 +71,17 @@ impl<'a> Ask<'a> {
             Ok(None) => Stage::Aside(Box::pin(put_later(hold, server, question))),
             Err(reason) => Stage::Unsent(Some(reason)),
         };
+        Self { hold, server, question, stage }
+    }
+
+    /// The same of a question that was answered already, but for what the answer leads to.
+    pub(super) fn resume(
+        hold: &'a Hold,
+        server: usize,
+        question: &'a Question<'a>,
+        unsettled: Unsettled,
+    ) -> Self {
+        let stage = Stage::Aside(Box::pin(resume(hold, server, question, unsettled)));
         Self { hold, server, question, stage }
     }
 
@@ -191,7 +210,7 @@ fn put_now<'a>(
     if question.awaits.is_some() {
         return Ok(None);
     }
-    let Some(call) = Call::begin_now(connection, encoded, waker) else { return Ok(None) };
+    let Some(call) = Call::begin_now(&connection, encoded, waker) else { return Ok(None) };
     call.map(Some).map_err(Reason::NoReply)
 }
 
@@ -298,6 +317,41 @@ async fn settle(
         (Err(reason), _) => Err(reason),
     };
     conclude(hold, server, answer, asked_at)
+}
+
+/// Sees a question through that was answered already; with the script itself, where the server lacked it.
+async fn resume(
+    hold: &Hold,
+    server: usize,
+    question: &Question<'_>,
+    Unsettled { frame, connection, asked_at }: Unsettled,
+) -> Answered {
+    let command = question.to(server).command;
+    let read = |frame: Frame| match frame.error() {
+        Some(text) => Err(Reason::Refused(command.refusal(text))),
+        None => Ok(Replied::plainly(frame, Arc::clone(&connection))),
+    };
+    let replied = match read(frame) {
+        Err(Reason::Refused(error)) if error.code() == Code::NoScript => {
+            match send_whole(&connection, command) {
+                Ok(reply) => reply.await.map_err(Reason::NoReply).and_then(read),
+                Err(failure) => Err(Reason::NoReply(failure)),
+            }
+        }
+        replied => replied,
+    };
+    settle(hold, server, question, replied, Some(asked_at)).await
+}
+
+/// What a vote comes to whose reply decides, or failed.
+pub(super) fn judge_vote(
+    hold: &Hold,
+    server: usize,
+    answer: Result<Answer, Reason>,
+    asked_at: Moment,
+) -> Answered {
+    note_vote(hold, server, answer.as_ref());
+    conclude(hold, server, answer, Some(asked_at))
 }
 
 /// Asks whose the lock is.

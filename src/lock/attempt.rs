@@ -1,16 +1,21 @@
 //! One attempt at a lock, by one owner.
 
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use super::acquire_mode::Taking;
+use super::alone::Sent;
 use super::claim::Claim;
 use super::core::Lead;
-use super::direct::{self, may_draw, note_seeded};
+use super::direct::{Drawing, draw, may_draw, note_seeded};
 use super::held::Held;
 use super::limit::Limit;
 use super::names::title;
 use super::order::{Seize, Wish};
-use super::round::Round;
+use super::round::{Answered, Round};
+use super::take::Take;
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::{Error, Kind, Report};
@@ -49,7 +54,7 @@ pub(super) fn shut_down(wish: &Wish) -> Error {
 /// How to ask for a lock, and until when.
 pub(super) struct Bid {
     pub(super) is_fenced: bool,
-    /// Whether no waiter may be overtaken, at the price of a script.
+    /// Whether nobody who waits may be overtaken, at the price of a script.
     pub(super) is_fair: bool,
     pub(super) taking: Taking,
     pub(super) lead: Option<Lead>,
@@ -64,67 +69,191 @@ pub(super) struct Granted {
     pub(super) asked_at: Moment,
 }
 
-/// One attempt by itself, of a request that waits or is next.
+/// One attempt: puts the questions that [`Attempt`] asks for, and does what it decides.
 ///
 /// # Cancel safety
 ///
-/// When the future is dropped, whatever may have been granted is given back.
-pub(super) fn attempt_aside(
-    claim: Claim,
-    bid: Bid,
-) -> BoxFuture<'static, Result<Granted, Refused>> {
-    Box::pin(attempt(claim, bid))
+/// When it is dropped, whatever may have been granted is given back.
+pub(super) struct Attempting {
+    /// Dropped before the claim, which gives back what may come of it.
+    asked: Asked,
+    /// None once the attempt is over.
+    claim: Option<Claim>,
+    attempt: Attempt,
+    is_fenced: bool,
+    taking: Taking,
+    lead: Option<Lead>,
+    limit: Limit,
+    /// What ends the wait for the server that decides alone, where its connection does not.
+    timer: Option<BoxFuture<'static, ()>>,
+    /// The server that was asked before the others in an earlier round, and found the lock free.
+    free_at: Option<usize>,
 }
 
-/// One attempt: puts the questions that [`Attempt`] asks for, and does what it decides.
-pub(super) async fn attempt(mut claim: Claim, bid: Bid) -> Result<Granted, Refused> {
-    let Bid { is_fenced, is_fair, taking, lead, limit } = bid;
-    let hold = claim.hold();
-    hold.core.meter().note_attempt();
-    let is_plain = !is_fenced
-        && !is_fair
-        && taking != Taking::Look
-        && hold.replaces().next().is_none()
-        && hold.seize().is_none()
-        && hold.names.len() == 1;
-    let conditions = Conditions {
-        quorum: hold.quorum(),
-        term: hold.term,
-        is_alone: hold.is_alone(),
-        succeeds: hold.predecessor().is_some(),
-        ends_at: limit.ends_at(),
-        round_max: hold.core.command_max(),
-    };
-    let ballot = (!is_plain).then(|| Ballot::new(clock::wall_micros()));
-    let mut attempt = Attempt::begin(conditions, ballot);
-    let draws = is_fenced && lead.is_none() && may_draw(hold, taking);
-    let drawn = if draws { direct::take(hold, &attempt, taking, limit).await } else { None };
-    let is_drawn = drawn.is_some();
-    let mut round = match drawn {
-        Some(round) => round,
-        None => ask(&claim, ballot, taking, lead, limit).await,
-    };
-    loop {
+/// What is under way.
+enum Asked {
+    Nothing,
+    Drawing(Drawing),
+    Alone(Sent),
+    /// On the heap, so that who asks one server that serves does not carry the room for it.
+    Aside(BoxFuture<'static, Round>),
+}
+
+impl Attempting {
+    pub(super) fn new(claim: Claim, bid: Bid) -> Self {
+        let Bid { is_fenced, is_fair, taking, lead, limit } = bid;
         let hold = claim.hold();
-        let proposal = attempt.ballot().map_or(0, Ballot::proposal);
-        match attempt.ended(&round.tally(hold, proposal), clock::wall_micros) {
-            AttemptAction::Ask(ballot) => {
-                let free_at = round.free_at;
-                round = Round { free_at, ..ask(&claim, Some(ballot), taking, None, limit).await };
+        hold.core.meter().note_attempt();
+        let is_plain = !is_fenced
+            && !is_fair
+            && taking != Taking::Look
+            && hold.predecessor().is_none()
+            && hold.seize().is_none()
+            && hold.names.len() == 1;
+        let conditions = Conditions {
+            quorum: hold.quorum(),
+            term: hold.term,
+            is_alone: hold.is_alone(),
+            succeeds: hold.predecessor().is_some(),
+            ends_at: limit.ends_at(),
+            round_max: hold.core.command_max(),
+        };
+        let ballot = (!is_plain).then(|| Ballot::new(clock::wall_micros()));
+        let attempt = Attempt::begin(conditions, ballot);
+        let (asked, timer, free_at) = (Asked::Nothing, None, None);
+        let claim = Some(claim);
+        Self { asked, claim, attempt, is_fenced, taking, lead, limit, timer, free_at }
+    }
+
+    fn hold(&self) -> &Held {
+        self.claim.as_ref().expect("an attempt is polled after it was over").hold()
+    }
+
+    /// Puts the first question.
+    fn begin(&mut self, waker: &Waker) {
+        let (hold, taking) = (self.hold(), self.taking);
+        let draws = self.is_fenced && self.lead.is_none() && may_draw(hold, taking);
+        if draws && !self.limit.is_over() {
+            if let Some(drawing) = draw(hold, waker) {
+                self.timer = self.limit.timer(Some(drawing.asked_at), hold.core.command_max());
+                self.asked = Asked::Drawing(drawing);
+                return;
+            }
+        }
+        let lead = self.lead.take();
+        self.ask(lead, waker);
+    }
+
+    /// Puts a question: for the lock as it is, or for one that is another's.
+    fn ask(&mut self, lead: Option<Lead>, waker: &Waker) {
+        let take = self.take(lead);
+        let hold = self.hold();
+        if let Some(sent) = take.send(hold, waker) {
+            self.timer = self.limit.timer(Some(sent.asked_at), hold.core.command_max());
+            self.asked = Asked::Alone(sent);
+        } else {
+            self.asked = Asked::Aside(take.ask(hold.clone(), None));
+        }
+    }
+
+    fn take(&self, lead: Option<Lead>) -> Take {
+        let Self { ref attempt, taking, limit, .. } = *self;
+        Take { ballot: attempt.ballot(), taking, lead, limit }
+    }
+
+    /// The answers to what was asked, once they decide.
+    fn poll_round(&mut self, context: &mut Context<'_>) -> Poll<Round> {
+        loop {
+            match &mut self.asked {
+                Asked::Nothing => unreachable!("a question was put"),
+                Asked::Drawing(drawing) => {
+                    let Poll::Ready(outcomes) = drawing.poll(context) else {
+                        let asked_at = drawing.asked_at;
+                        return self.poll_limit(asked_at, context);
+                    };
+                    let Asked::Drawing(drawing) = &self.asked else { unreachable!("as above") };
+                    let judged = drawing.judge(self.hold(), &self.attempt, self.taking, outcomes);
+                    if let Some(answered) = judged {
+                        return Poll::Ready(Round::of_one(answered));
+                    }
+                    self.ask(None, context.waker());
+                }
+                Asked::Alone(sent) => {
+                    let Poll::Ready(outcome) = sent.poll(context) else {
+                        let asked_at = sent.asked_at;
+                        return self.poll_limit(asked_at, context);
+                    };
+                    let take = self.take(None);
+                    let Asked::Alone(sent) = &self.asked else { unreachable!("as above") };
+                    match sent.judge(self.hold(), outcome, take.reader()) {
+                        Ok(answered) => return Poll::Ready(Round::of_one(answered)),
+                        Err(unsettled) => {
+                            let aside = take.ask(self.hold().clone(), Some(unsettled));
+                            self.asked = Asked::Aside(aside);
+                        }
+                    }
+                }
+                Asked::Aside(aside) => return aside.as_mut().poll(context),
+            }
+        }
+    }
+
+    /// Whether the caller's limit ends the wait for a reply to what was asked at `asked_at`.
+    fn poll_limit(&mut self, asked_at: Moment, context: &mut Context<'_>) -> Poll<Round> {
+        let Some(timer) = &mut self.timer else { return Poll::Pending };
+        ready!(timer.as_mut().poll(context));
+        let answered = Answered::late(asked_at, clock::now().since(asked_at));
+        Poll::Ready(Round::of_one(answered).cut())
+    }
+
+    /// Does what the answers to a round lead to: how the attempt ends, unless there is another round.
+    fn conclude(&mut self, mut round: Round, waker: &Waker) -> Option<Result<Granted, Refused>> {
+        round.free_at = round.free_at.or(self.free_at);
+        let is_drawn = matches!(self.asked, Asked::Drawing(_));
+        (self.asked, self.timer) = (Asked::Nothing, None);
+        let hold = self.claim.as_ref()?.hold();
+        let proposal = self.attempt.ballot().map_or(0, Ballot::proposal);
+        match self.attempt.ended(&round.tally(hold, proposal), clock::wall_micros) {
+            AttemptAction::Ask(_) => {
+                self.free_at = round.free_at;
+                self.ask(None, waker);
+                None
             }
             AttemptAction::Hold(grant) => {
                 let Grant { asked_at, answered_at, deadline, token } = grant;
-                if !is_drawn && token.is_some_and(|token| attempt.believes(token)) {
+                if !is_drawn && token.is_some_and(|token| self.attempt.believes(token)) {
                     note_seeded(hold);
                 }
-                hold.begin(deadline, token.filter(|_| is_fenced), answered_at);
-                return Ok(Granted { claim, round, asked_at });
+                hold.begin(deadline, token.filter(|_| self.is_fenced), answered_at);
+                Some(Ok(Granted { claim: self.claim.take()?, round, asked_at }))
             }
             AttemptAction::GiveUp { setback, is_settled } => {
+                let mut claim = self.claim.take()?;
                 if is_settled {
                     claim.settle();
                 }
-                return Err(refused(setback, round, claim.hold()));
+                Some(Err(refused(setback, round, claim.hold())))
+            }
+        }
+    }
+}
+
+impl Future for Attempting {
+    type Output = Result<Granted, Refused>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        if let Asked::Nothing = this.asked {
+            this.begin(context.waker());
+            // The reply to what was sent just now wakes this task: it need not be looked for.
+            if this.timer.is_none() && !matches!(this.asked, Asked::Aside(_)) {
+                return Poll::Pending;
+            }
+        }
+        loop {
+            let round = ready!(this.poll_round(context));
+            if let Some(ended) = this.conclude(round, context.waker()) {
+                return Poll::Ready(ended);
             }
         }
     }
@@ -140,18 +269,4 @@ fn refused(setback: Setback, round: Round, hold: &Held) -> Refused {
         meter.note_contended(hold.name());
     }
     Refused { setback, round, hold: hold.clone() }
-}
-
-/// Puts one question to the servers: for the lock as it is, or for one that is another's.
-async fn ask(
-    claim: &Claim,
-    ballot: Option<Ballot>,
-    taking: Taking,
-    lead: Option<Lead>,
-    limit: Limit,
-) -> Round {
-    match (claim.hold().seize(), ballot) {
-        (Some(seize), Some(ballot)) => Box::pin(claim.seize(seize, ballot, limit)).await,
-        _ => claim.acquire(ballot, taking, lead, limit).await,
-    }
 }

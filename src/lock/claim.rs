@@ -7,39 +7,32 @@
 
 use std::cell::LazyCell;
 use std::sync::Arc;
-use std::task::Waker;
 use std::time::Duration;
 
 use leasehold_resp::Decimal;
-use tokio::time::timeout;
 
-use super::acquire_mode::Taking;
 use super::answer::Answer;
-use super::ask::Ask;
-use super::core::{Core, Lead};
+use super::core::Core;
 use super::direct;
 use super::fanout::ask_all;
 use super::held::Held;
 use super::hold::Hold;
-use super::limit::Limit;
 use super::names::{Key, Names};
 use super::one_or_many::OneOrMany;
 use super::order::Order;
 use super::owner::Owner;
 use super::parameters::Parameters;
 use super::participant::{Lanes, Participant};
-use super::parting::{Parting, count, queues};
-use super::question::{Apart, Question};
+use super::parting::{Parting, count};
+use super::question::{Apart, Question, scripted};
 use super::rare::Vacate;
-use super::round::{Answered, Round};
+use super::round::Round;
 use super::row::Sharing;
 use super::scripts;
 use super::sharing::{self, Wanted};
 use crate::clock;
-use crate::net::proof::Expected;
-use crate::policy::{Ballot, Moment, Redelivery, Relay, Verdict};
+use crate::policy::{Moment, Redelivery, Relay};
 use crate::server::command::Command;
-use crate::server::script::Script;
 
 /// How late a server may carry out an acquire that it had received when it froze. A release that
 /// comes a TTL after that would find nothing.
@@ -107,49 +100,6 @@ impl Claim {
         &self.hold
     }
 
-    /// Asks for the locks, with a fencing token if there is a ballot for one; where there is a
-    /// leader, the leader first and the others only once it has granted.
-    pub(super) async fn acquire(
-        &self,
-        ballot: Option<Ballot>,
-        taking: Taking,
-        lead: Option<Lead>,
-        limit: Limit,
-    ) -> Round {
-        let hold = &*self.hold;
-        let ttl = hold.key_ms();
-        if let Some(wanted) = Wanted::of(hold) {
-            return Box::pin(sharing::take(hold, &wanted, limit)).await;
-        }
-        let Some(ballot) = ballot else {
-            return self.acquire_plainly(&ttl, lead, limit).await;
-        };
-        let token = Decimal::new(ballot.proposal());
-        let apart = Apart::Take { ballot, taking };
-        let who_decides = hold.who_decides(ballot, hold.is_alone());
-        let keys: OneOrMany<Decimal> = hold.shares().map(|names| count(3 * names.len())).collect();
-        let queues = queues(&hold.names);
-        let mut queues = queues.iter();
-        let parameters: OneOrMany<Parameters<'_>> = hold
-            .shares()
-            .zip(keys.iter())
-            .map(|(names, keys)| {
-                let mut parameters = Parameters::of_keys(keys);
-                let locks = names.iter().zip(queues.by_ref());
-                parameters.extend(locks.flat_map(|(n, queue)| [n.lock(), n.fence(), queue]));
-                parameters.extend([hold.owner.value(), &ttl, &token, who_decides, taking.word()]);
-                parameters.extend(hold.replaces());
-                parameters
-            })
-            .collect();
-        let commands = scripted(scripts::acquire(), &parameters);
-        let question = Question {
-            apart: Some(apart),
-            ..Question::vote(hold, &commands, Answer::of_acquire, limit)
-        };
-        vote(hold, &question, lead).await
-    }
-
     /// A claim of one lock, whose owner waits in the queue of the lock at one server.
     pub(super) fn queued(core: &Arc<Core>, names: OneOrMany<Names>, order: &Order) -> Self {
         let participants = Participant::of(core, &names, Lanes::Watching);
@@ -157,19 +107,6 @@ impl Claim {
         let mut hold = Hold::new(Arc::clone(core), names, owner, participants, order);
         hold.enter_queue();
         Self { hold: Held::new(hold), settled: false }
-    }
-
-    /// Asks for the one lock by `SET NX PX`.
-    async fn acquire_plainly(&self, ttl: &[u8], lead: Option<Lead>, limit: Limit) -> Round {
-        let Hold { names, owner, .. } = &*self.hold;
-        let words: [&[u8]; 6] = [b"SET", names[0].lock(), owner.value(), b"NX", b"PX", ttl];
-        let holder: [&[u8]; 2] = [b"1", names[0].lock()];
-        let commands = [Command::Unstamped(&words, Expected::Flag)];
-        let question = Question {
-            whose: Some(Command::Script(scripts::holder(), &holder)),
-            ..Question::vote(&self.hold, &commands, Answer::of_set, limit)
-        };
-        vote(&self.hold, &question, lead).await
     }
 
     /// Asks for another TTL from now.
@@ -192,9 +129,14 @@ impl Claim {
 
     /// Gives the locks back, and waits for what the servers say to it.
     pub(super) async fn release(&self) -> Round {
-        if let Some(round) = direct::free(&self.hold).await {
-            return round;
+        match direct::free(&self.hold).await {
+            Some(round) => round,
+            // On the heap, so that who frees a lock that nobody waits for does not carry the room for it.
+            None => Box::pin(self.release_by_script()).await,
         }
+    }
+
+    async fn release_by_script(&self) -> Round {
         let parting = Parting::of(&self.hold);
         let keys: OneOrMany<Decimal> =
             self.hold.shares().map(|names| parting.count(names)).collect();
@@ -238,10 +180,6 @@ impl Claim {
         give_back(hold, &|server| !round.is_free_on(server) && !hold.binding(server).is_released);
         self.settled = true;
     }
-}
-
-fn scripted<'a>(script: &'a Script, parameters: &'a [Parameters<'a>]) -> OneOrMany<Command<'a>> {
-    parameters.iter().map(|parameters| Command::Script(script, parameters.words())).collect()
 }
 
 /// What an extension of these locks of one owner says.
@@ -316,48 +254,6 @@ pub(super) fn free(
         let began_on = began_on.as_deref().filter(|_| !is_moved && !is_doubtful);
         node.owe(lane, began_on, participant.slot, release, again);
     }
-}
-
-/// Asks all servers at once; where there is a leader, the others only once it has granted.
-///
-/// Where locks are spread over several servers, all have to grant, and the first is the leader:
-/// contenders that all begin there do not take parts of what the others want.
-///
-/// A leader that does not serve is followed by the next server that is not shunned. One that takes
-/// longer than its patience is given up for this round, and the others are asked without one; so
-/// they are where only those serve that are shunned.
-async fn vote(hold: &Hold, question: &Question<'_>, lead: Option<Lead>) -> Round {
-    let mut round = Round::new(hold);
-    let lead = if hold.is_spread() { Some(Lead::FIRST) } else { lead };
-    let Some(Lead { server: leader, patience, shunned }) = lead else {
-        return ask_all(hold, question, round).await;
-    };
-    let servers = (leader..hold.participants.len()).chain(0..leader);
-    for server in servers.filter(|server| !shunned.contains(server)) {
-        if question.limit.is_over() {
-            return round.cut();
-        }
-        let (asked_at, patience) = (clock::now(), question.limit.cap(patience));
-        let ask = Ask::begin(hold, server, question, &mut question.encoded(server), Waker::noop());
-        let asked = timeout(patience, ask).await;
-        let answered = asked.unwrap_or_else(|_| Answered::late(asked_at, patience));
-        let (is_settled, is_late) = (!answered.is_failure(), answered.is_late());
-        let is_granted = answered.is_grant();
-        round.free_at = answered.is_free().then_some(server);
-        round.answers[server] = Some(answered);
-        if is_granted || is_late {
-            return ask_all(hold, question, round).await;
-        }
-        if is_settled || hold.is_spread() {
-            round.verdict = Verdict::Lost;
-            return round;
-        }
-    }
-    if !shunned.is_empty() {
-        return ask_all(hold, question, round).await;
-    }
-    round.verdict = Verdict::Lost;
-    round
 }
 
 /// Queues the release; neither blocks nor panics, and needs no runtime.

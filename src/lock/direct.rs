@@ -11,9 +11,9 @@
 //! - *Whose reply it is* (safety rule 13): the last reply has to be the owner's value, which nobody has
 //!   sent but this attempt. So it is this attempt's, and by their types so are those before it; the
 //!   connection ends where one is of another type.
-//! - *Tokens*: the number was drawn behind the `SET`, and before the owner was told of either. So an owner
-//!   that asks later draws later, and a larger one. `policy/fence.rs` says when a number is believed.
-//! - *Order*: a new owner does not take a lock that is free for waiters. If there are any,
+//! - *Tokens*: the number was drawn behind the `SET`, and before the owner was told of either. So one
+//!   who asks later draws later, and a larger one. `policy/fence.rs` says when a number is believed.
+//! - *Order*: who comes anew does not take a lock that is free for those who wait. If there are any,
 //!   it gives the lock back and waits as they do.
 //!
 //! Whatever else comes (the lock is another's, a number that is not believed, an error of any command,
@@ -23,8 +23,7 @@
 //!
 //! It is tried only where it is likely to do: on a name for which the script has accepted a token on
 //! this connection, and not again after a refusal until the script has granted. So a name that is used
-//! once, and a lock that many want, cost one round trip, as ever. A waiter for a lock that others were seen
-//! to want enters its queue with the first question (`acquire.rs`).
+//! once, and a lock that many want, cost one round trip, as ever.
 //!
 //! A draw that leads to no lock may make a counter that never expires: where the counter had been lost.
 //! The script, which is asked then, mends that; where its caller has died, the next to ask does.
@@ -37,41 +36,38 @@
 //! lock that somebody waits for as it is: then the whole release goes behind it. Neither is tried by an
 //! owner that came through the queue or a hand-over, because others may still wait.
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
 use leasehold_resp::{Frame, command_len};
 
 use super::acquire_mode::Taking;
+use super::alone::{Sent, decides, send, voter};
 use super::answer::{Answer, Reason};
-use super::fanout::ask_all;
+use super::asked::understood;
 use super::hold::Hold;
-use super::likely::Fact;
-use super::limit::Limit;
-use super::question::{Apart, Question};
 use super::round::{Answered, Round};
 use super::scripts;
 use crate::clock;
 use crate::net::connection::Connection;
 use crate::net::dialect::{DeleteIfEqual, Shortcut};
-use crate::net::outcome::Failure;
+use crate::net::outcome::Outcome;
 use crate::net::proof::{Expected, Shape};
 use crate::net::refusal::ServerError;
 use crate::net::reply::Replies;
 use crate::policy::{Attempt, Moment};
 use crate::server::command::Command;
 
-/// What was sent, and when it was asked for: before its first byte.
-struct Sent<const N: usize> {
-    replies: Replies<N>,
-    asked_at: Moment,
+/// Commands that were sent as one, and when they were asked for: before their first byte.
+pub(super) struct Drawing {
+    replies: Replies<4>,
+    pub(super) asked_at: Moment,
 }
 
 /// Whether the first question for a token may be asked without the script.
 pub(super) fn may_draw(hold: &Hold, taking: Taking) -> bool {
-    decides_alone(hold)
+    decides(hold)
         && taking != Taking::Look
         && hold.replaces().next().is_none()
         && hold.seize().is_none()
@@ -81,88 +77,25 @@ pub(super) fn may_draw(hold: &Hold, taking: Taking) -> bool {
         && !hold.leads()
 }
 
-/// One server has the one lock.
-fn decides_alone(hold: &Hold) -> bool {
-    hold.core.is_single() && hold.names.len() == 1
-}
-
 /// The script has accepted a token for this owner: from here on its name's counter is known to live.
 pub(super) fn note_seeded(hold: &Hold) {
-    if !decides_alone(hold) {
+    if !decides(hold) {
         return;
     }
     // Where another server was asked this once, the connection is not the one that the script ran on.
     let binding = hold.binding(0);
     if let Some(connection) = binding.connection().filter(|_| !binding.is_away) {
-        hold.core.likely().add(hold.name(), Fact::Seeded(connection.id()));
+        hold.core.seeded().add(hold.name(), connection.id());
     }
 }
 
-/// Asks for the one lock, and draws a token; none where the script is to be asked.
-///
-/// # Cancel safety
-///
-/// When the future is dropped, the lock may have been taken, if its binding has a connection.
-pub(super) async fn take(
-    hold: &Hold,
-    attempt: &Attempt,
-    taking: Taking,
-    limit: Limit,
-) -> Option<Round> {
-    if limit.is_over() {
-        return None;
-    }
-    let (mut sent, mut timer) = (None, None);
-    let outcomes = poll_fn(|context| {
-        let is_first = sent.is_none();
-        if is_first {
-            sent = send_take(hold, context.waker());
-        }
-        let Some(Sent { replies, asked_at }) = &mut sent else { return Poll::Ready(None) };
-        // The reply to what is sent just now wakes this task: it need not be looked for.
-        if !is_first {
-            if let Poll::Ready(outcomes) = Pin::new(replies).poll(context) {
-                return Poll::Ready(Some(outcomes));
-            }
-        }
-        if timer.is_none() {
-            timer = limit.timer(Some(*asked_at), hold.core.command_max());
-        }
-        let is_over = timer.as_mut().is_some_and(|timer| timer.as_mut().poll(context).is_ready());
-        if is_over { Poll::Ready(None) } else { Poll::Pending }
-    })
-    .await;
-    let Sent { asked_at, replies } = sent?;
-    let Some([set, waiting, token, holder]) = outcomes else {
-        let answered = Answered::late(asked_at, clock::now().since(asked_at));
-        return Some(Round::of_one(answered).cut());
-    };
-    let replied = match (set, waiting, token, holder) {
-        (Ok(set), Ok(waiting), Ok(token), Ok(holder)) => [set, waiting, token, holder],
-        // Where the last of them has come, so have the others.
-        (.., Err(failure)) | (.., Err(failure), _) | (_, Err(failure), ..) | (Err(failure), ..) => {
-            return Some(unanswered(failure, asked_at));
-        }
-    };
-    read(hold, attempt, taking, &replied, replies.connection()).map(|answer| {
-        let answered = Answered { answer, asked_at: Some(asked_at), answered_at: clock::now() };
-        Round::of_one(answered)
-    })
-}
-
-/// Sends the question if the name's counter is known to live, and nothing has to be waited for.
-fn send_take(hold: &Hold, waker: &Waker) -> Option<Sent<4>> {
-    let participant = &hold.participants[0];
-    let mut binding = participant.binding();
-    if binding.is_unbound() {
-        return None;
-    }
-    binding.follow(hold.place_of(participant), participant.slot);
-    let bound = binding.connection();
-    let connection = bound.or_else(|| binding.node.connection_now(binding.lane()).ok())?;
+/// Asks for the one lock, and draws a token, if the name's counter is known to live and nothing else has to
+/// be waited for than the replies, which wake `waker` until they are polled for.
+pub(super) fn draw(hold: &Hold, waker: &Waker) -> Option<Drawing> {
+    let (mut binding, connection) = voter(hold)?;
     let is_likely = connection.shortcuts.has(Shortcut::Together)
-        && hold.core.likely().has(hold.name(), Fact::Seeded(connection.id()));
-    if !is_likely || binding.node.check(binding.lane()).is_err() {
+        && hold.core.seeded().has(hold.name(), connection.id());
+    if !is_likely {
         return None;
     }
     let (names, ttl) = (&hold.names[0], hold.key_ms());
@@ -176,26 +109,46 @@ fn send_take(hold: &Hold, waker: &Waker) -> Option<Sent<4>> {
         (&draw, Expected::Vouched(Shape::Number)),
         (&get, Expected::Voucher(hold.owner.id())),
     ];
-    let sent = send(&connection, commands, waker)?;
-    binding.take(connection);
-    binding.is_unanswered = true;
-    Some(sent)
-}
-
-fn send<const N: usize>(
-    connection: &Arc<Connection>,
-    commands: [(&[&[u8]], Expected); N],
-    waker: &Waker,
-) -> Option<Sent<N>> {
     let length = commands.iter().map(|(words, _)| command_len(words)).sum();
     let permit = connection.try_admit(length)?;
     // Safety rule 2: the lease is counted from here, before the first byte is sent.
     let asked_at = clock::now();
     let replies = connection.send_as_one(permit, commands, asked_at, waker).ok()?;
-    Some(Sent { replies, asked_at })
+    binding.take(connection);
+    binding.is_unanswered = true;
+    Some(Drawing { replies, asked_at })
 }
 
-/// What the token, the waiters and the holder come to; none where the script is to be asked.
+impl Drawing {
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<[Outcome; 4]> {
+        Pin::new(&mut self.replies).poll(context)
+    }
+
+    /// What the replies come to; none where the script is to be asked.
+    pub(super) fn judge(
+        &self,
+        hold: &Hold,
+        attempt: &Attempt,
+        taking: Taking,
+        outcomes: [Outcome; 4],
+    ) -> Option<Answered> {
+        let asked_at = Some(self.asked_at);
+        let answer = match outcomes {
+            [Ok(set), Ok(waiting), Ok(token), Ok(holder)] => {
+                let replied = [set, waiting, token, holder];
+                read(hold, attempt, taking, &replied, self.replies.connection())?
+            }
+            // Where the last of them has come, so have the others.
+            [.., Err(failure)]
+            | [.., Err(failure), _]
+            | [_, Err(failure), ..]
+            | [Err(failure), ..] => Answer::Failed(Box::new(Reason::NoReply(failure))),
+        };
+        Some(Answered { answer, asked_at, answered_at: clock::now() })
+    }
+}
+
+/// What the token, those who wait and the holder come to; none where the script is to be asked.
 fn read(
     hold: &Hold,
     attempt: &Attempt,
@@ -225,15 +178,11 @@ fn read(
     for error in replied.iter().filter_map(Frame::error) {
         connection.shortcuts.note_refused(Shortcut::Together, &ServerError::new(error));
     }
-    let likely = hold.core.likely();
-    likely.remove(hold.name(), Fact::Seeded(connection.id()));
-    if *holder == Frame::Integer(0) {
-        likely.add(hold.name(), Fact::Sought);
-    }
+    hold.core.seeded().remove(hold.name(), connection.id());
     None
 }
 
-/// Frees the one lock where its owner knows of no waiter; none where the whole script is
+/// Frees the one lock where its owner knows of nobody who waits for it; none where the whole script is
 /// to be asked.
 ///
 /// # Cancel safety
@@ -242,68 +191,77 @@ fn read(
 pub(super) async fn free(hold: &Hold) -> Option<Round> {
     let may_be_awaited = hold.predecessor().is_some() || hold.is_queued();
     let is_plain = hold.rest().is_none() && !hold.row().frees_shares;
-    if !decides_alone(hold) || !is_plain || may_be_awaited {
+    if !decides(hold) || !is_plain || may_be_awaited {
         return None;
     }
-    let mut sent = None;
+    let mut sent: Option<(Sent, Dialect)> = None;
     let outcome = poll_fn(|context| match &mut sent {
         None => {
             sent = send_free(hold, context.waker());
             if sent.is_some() { Poll::Pending } else { Poll::Ready(None) }
         }
-        Some(Sent { replies, .. }) => Pin::new(replies).poll(context).map(Some),
+        Some((sent, _)) => sent.poll(context).map(Some),
     })
-    .await;
-    let (Some([outcome]), Some(Sent { asked_at, replies })) = (outcome, sent) else {
-        return free_by_script(hold).await;
+    .await?;
+    let (sent, dialect) = sent?;
+    let answer = match outcome {
+        Ok(reply) => dialect.read(&reply, sent.connection())?,
+        Err(failure) => Answer::Failed(Box::new(Reason::NoReply(failure))),
     };
-    let reply = match outcome {
-        Ok(reply) => reply,
-        Err(failure) => return Some(unanswered(failure, asked_at)),
-    };
-    if let Some(text) = reply.error() {
-        let shortcuts = &replies.connection().shortcuts;
-        shortcuts.note_refused(Shortcut::DeleteIfEqual, &ServerError::new(text));
-    }
-    (reply == Frame::Integer(1)).then(|| {
-        let (answer, answered_at) = (Answer::Granted(None), clock::now());
-        Round::of_one(Answered { answer, asked_at: Some(asked_at), answered_at })
-    })
+    Some(Round::of_one(Answered {
+        answer,
+        asked_at: Some(sent.asked_at),
+        answered_at: clock::now(),
+    }))
 }
 
-/// It is owed to nobody: where no answer comes, the whole release goes behind it.
-async fn free_by_script(hold: &Hold) -> Option<Round> {
-    let words: [&[u8]; 4] = [b"1", hold.name(), hold.owner.value(), b"free"];
-    let commands = [Command::Script(scripts::release(), &words)];
-    let question = Question::own(&commands, Answer::of_freed, Apart::Release);
-    let round = ask_all(hold, &question, Round::new(hold)).await;
-    if round.is_awaited() {
-        hold.core.likely().add(hold.name(), Fact::Sought);
-        return None;
-    }
-    Some(round)
+/// How a lock is freed.
+#[derive(Clone, Copy)]
+enum Dialect {
+    Command,
+    Script,
 }
 
-fn send_free(hold: &Hold, waker: &Waker) -> Option<Sent<1>> {
+impl Dialect {
+    /// None where the whole script is to be asked.
+    fn read(self, reply: &Frame, connection: &Connection) -> Option<Answer> {
+        match self {
+            Self::Command => {
+                if let Some(text) = reply.error() {
+                    let error = ServerError::new(text);
+                    connection.shortcuts.note_refused(Shortcut::DeleteIfEqual, &error);
+                }
+                (*reply == Frame::Integer(1)).then_some(Answer::Granted(None))
+            }
+            Self::Script if reply.error().is_some() => None,
+            Self::Script => match understood(connection, Answer::of_freed(reply)) {
+                Ok(Answer::Queued { .. }) => None,
+                Ok(answer) => Some(answer),
+                Err(reason) => Some(Answer::Failed(Box::new(reason))),
+            },
+        }
+    }
+}
+
+fn send_free(hold: &Hold, waker: &Waker) -> Option<(Sent, Dialect)> {
     let participant = &hold.participants[0];
     let connection = {
         let mut binding = participant.binding();
         binding.follow(hold.place_of(participant), participant.slot);
-        // Nearly every server that has no such command is known not to, before a handle is made.
-        binding.connection.as_deref().and_then(Connection::delete_if_equal)?;
         binding.connection().filter(|_| !binding.is_away)?
     };
     let (lock, owner) = (hold.name(), hold.owner.value());
     let (delifeq, delex): ([&[u8]; 3], [&[u8]; 4]) =
         ([b"DELIFEQ", lock, owner], [b"DELEX", lock, b"IFEQ", owner]);
-    let words: &[&[u8]] = match connection.delete_if_equal()? {
-        DeleteIfEqual::Delifeq => &delifeq,
-        DeleteIfEqual::Delex => &delex,
+    let words: &[&[u8]] = match connection.delete_if_equal() {
+        Some(DeleteIfEqual::Delifeq) => &delifeq,
+        Some(DeleteIfEqual::Delex) => &delex,
+        None => {
+            let words: [&[u8]; 4] = [b"1", lock, owner, b"free"];
+            let command = Command::Script(scripts::release(), &words);
+            return Some((send(&connection, command, waker)?, Dialect::Script));
+        }
     };
-    send(&connection, [(words, Expected::Count)], waker)
-}
-
-fn unanswered(failure: Failure, asked_at: Moment) -> Round {
-    let answer = Answer::Failed(Box::new(Reason::NoReply(failure)));
-    Round::of_one(Answered { answer, asked_at: Some(asked_at), answered_at: clock::now() })
+    let command = Command::Unstamped(words, Expected::Count);
+    Some((send(&connection, command, waker)?, Dialect::Command))
 }

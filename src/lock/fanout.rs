@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::ask::Ask;
+use super::ask::{Ask, Unsettled};
 use super::core::patience;
 use super::hold::Hold;
 use super::limit::Limit;
@@ -35,15 +35,35 @@ enum Ended {
 ///
 /// When the future is dropped, the question may have been sent to every server whose binding has a
 /// connection.
-pub(super) async fn ask_all(hold: &Hold, question: &Question<'_>, mut round: Round) -> Round {
+pub(super) fn ask_all<'a>(
+    hold: &'a Hold,
+    question: &'a Question<'a>,
+    round: Round,
+) -> impl Future<Output = Round> {
+    answers(hold, question, round, None)
+}
+
+/// The same of the only server, which has answered, but for what its answer leads to.
+pub(super) fn ask_on<'a>(
+    hold: &'a Hold,
+    question: &'a Question<'a>,
+    unsettled: Unsettled,
+) -> impl Future<Output = Round> {
+    let begun = OneOrMany::One([Some(Ask::resume(hold, 0, question, unsettled))]);
+    answers(hold, question, Round::new(hold), Some(begun))
+}
+
+async fn answers<'a>(
+    hold: &'a Hold,
+    question: &'a Question<'a>,
+    mut round: Round,
+    mut asked: Option<OneOrMany<Option<Ask<'a>>>>,
+) -> Round {
     if question.limit.is_over() {
         return round.cut();
     }
-    if let [None] = *round.answers {
-        return ask_only(hold, question).await;
-    }
     let quorum = hold.quorum();
-    let (mut asked, mut timer, mut grace) = (None, None, None);
+    let (mut timer, mut grace) = (None, None);
     let ended = poll_fn(|context| {
         let is_first = asked.is_none();
         let asked: &mut OneOrMany<_> =
@@ -94,38 +114,6 @@ pub(super) async fn ask_all(hold: &Hold, question: &Question<'_>, mut round: Rou
         late.for_each(|asked| asked.leave_owed(owed_until(hold)));
     }
     round
-}
-
-/// The same of the only server: its answer decides.
-async fn ask_only(hold: &Hold, question: &Question<'_>) -> Round {
-    let (mut asked, mut timer) = (None, None);
-    let answered = poll_fn(|context| {
-        let is_first = asked.is_none();
-        let pending = asked.get_or_insert_with(|| {
-            Ask::begin(hold, 0, question, &mut question.encoded(0), context.waker())
-        });
-        // The reply to what was sent just now wakes this task: it need not be looked for.
-        if !is_first || !pending.is_sent() {
-            if let Poll::Ready(answered) = Pin::new(&mut *pending).poll(context) {
-                return Poll::Ready(Some(answered));
-            }
-        }
-        if timer.is_none() {
-            timer = timer_for(hold, question, pending.timed_from());
-        }
-        let is_over = |timer: &mut BoxFuture<'_, ()>| timer.as_mut().poll(context).is_ready();
-        if timer.as_mut().is_some_and(is_over) { Poll::Ready(None) } else { Poll::Pending }
-    })
-    .await;
-    let Some(answered) = answered else {
-        let asked = asked.expect("it was begun when it was first polled");
-        let round = Round::of_one(asked.cut()).cut();
-        if let Some(owed_until) = question.owed_until {
-            asked.leave_owed(owed_until(hold));
-        }
-        return round;
-    };
-    Round::of_one(answered)
 }
 
 /// What ends the wait at the question's limit, where nothing else would: a timer costs something,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::hold::Hold;
 
 /// Maximum empty rooms that are kept for later holds; further ones go back to the allocator.
-const SPARE_MAX: usize = 1024;
+const SPARE_MAX: usize = 128;
 
 /// One of the handles on a hold. When the last one goes, the hold goes, and its room is spare.
 pub(super) struct Held(Option<Room>);

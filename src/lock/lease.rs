@@ -10,12 +10,12 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::acquire_mode::Taking;
-use super::attempt::{Bid, Granted, attempt_aside};
+use super::attempt::{Attempting, Bid, Granted};
 use super::claim::{Claim, give_back_predecessor};
 use super::engine::Engine;
 use super::granted_by::GrantedBy;
 use super::hold::Hold;
-use super::lines::Place;
+use super::lines::{HandOver, Place};
 use super::names::Names;
 use super::participant::Participant;
 use super::race::{First, race};
@@ -229,7 +229,7 @@ impl Lease {
         if Handle::try_current().is_err() {
             return false;
         }
-        // What is awaited may need a timer, which the runtime of the releasing task may not have.
+        // What is awaited may need a timer, which the runtime of who releases may not have.
         let _timers = core.runtime().enter();
         let (relay, taking) = match hold.relay().next(clock::now()) {
             Some(relay) => (relay, Taking::Take),
@@ -253,8 +253,8 @@ impl Lease {
         hold.conclude(End::HandedOver);
         let (is_fenced, limit) = (place.order.is_fenced, place.limit);
         let bid = Bid { is_fenced, is_fair: false, taking, lead: None, limit };
-        let mut lock = attempt_aside(successor, bid);
-        // The first poll sends; the task that is handed the rest polls it again.
+        let mut lock: HandOver = Box::pin(Attempting::new(successor, bid));
+        // The first poll sends; whoever is handed the rest polls it again.
         if let Poll::Ready(done) = lock.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             lock = Box::pin(std::future::ready(done));
         }

@@ -6,10 +6,10 @@
 
 pub(crate) mod acquire;
 mod acquire_mode;
-pub(crate) mod acquirer;
 pub(crate) mod adaptive;
+mod alone;
 pub(crate) mod answer;
-mod any;
+pub(crate) mod any;
 #[cfg_attr(not(feature = "cluster"), path = "apart/off.rs")]
 mod apart;
 pub(crate) mod ask;
@@ -66,6 +66,7 @@ pub(crate) mod seize;
 mod sharing;
 pub(crate) mod shutdown;
 mod spans;
+mod take;
 pub(crate) mod ticket;
 mod together;
 mod wait;

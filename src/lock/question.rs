@@ -7,10 +7,13 @@ use super::answer::Answer;
 use super::asked::Asked;
 use super::hold::Hold;
 use super::limit::Limit;
+use super::one_or_many::OneOrMany;
 use super::order::Replicas;
+use super::parameters::Parameters;
 use crate::policy::{Ballot, Moment};
 use crate::server::command::Command;
 use crate::server::encoded::EncodedCommand;
+use crate::server::script::Script;
 
 /// What is asked of the keys of a lock that are on two nodes, one by one.
 #[derive(Clone, Copy, Debug)]
@@ -74,4 +77,12 @@ impl<'a> Question<'a> {
     pub(super) fn encoded(&self, server: usize) -> EncodedCommand<'a> {
         EncodedCommand::new(self.command(server))
     }
+}
+
+/// A call of the script for each of these.
+pub(super) fn scripted<'a>(
+    script: &'a Script,
+    parameters: &'a [Parameters<'a>],
+) -> OneOrMany<Command<'a>> {
+    parameters.iter().map(|parameters| Command::Script(script, parameters.words())).collect()
 }

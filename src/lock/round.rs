@@ -143,11 +143,6 @@ impl Round {
         })
     }
 
-    /// Others wait for the lock.
-    pub(super) fn is_awaited(&self) -> bool {
-        self.given().any(|answered| matches!(answered.answer, Answer::Queued { .. }))
-    }
-
     /// No quorum can hold the lease any more: the other servers said that it is gone.
     pub(super) fn proves_lost(&self, hold: &Hold) -> bool {
         let gone = self.given().filter(|answered| answered.answer.is_proof_of_loss()).count();

@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 use super::acquire_mode::Taking;
-use super::attempt::{Bid, Refused, attempt_aside, shut_down};
+use super::attempt::{Attempting, Bid, Refused, shut_down};
 use super::claim::Claim;
 use super::core::{Lead, patience};
 use super::engine::Engine;
@@ -184,7 +184,7 @@ impl<'a> Waiter<'a> {
         if reserve.is_zero() {
             return Err(self.outlook.out_of_time(self.wish));
         }
-        let looked = attempt_aside(self.claim(Lanes::Shared, None), self.bid(Taking::Look));
+        let looked = Attempting::new(self.claim(Lanes::Shared, None), self.bid(Taking::Look));
         if let First::One(Err(refused)) = race(looked, ticket.called()).await {
             self.outlook.known = (!refused.round.is_empty()).then_some(refused);
         }
@@ -218,7 +218,7 @@ impl<'a> Waiter<'a> {
         }
         self.begin_to_watch();
         let claim = self.claim(Lanes::Watching, turn.as_ref());
-        let attempted = attempt_aside(claim, self.bid(Taking::Take));
+        let attempted = Attempting::new(claim, self.bid(Taking::Take));
         let attempted = race(attempted, self.overtaken());
         let attempted = race(attempted, self.interrupted()).await;
         self.server_turn = turn;

@@ -127,7 +127,7 @@ impl Connection {
     /// `waker`, until it is polled for.
     #[inline]
     pub fn try_send(
-        self: Arc<Self>,
+        self: &Arc<Self>,
         command: &[u8],
         expected: Expected,
         waker: &Waker,
@@ -135,7 +135,7 @@ impl Connection {
         let permit = self.try_admit(command.len())?;
         let asked_at = clock::now();
         let sent = self.enqueue(permit, command, expected, asked_at, waker);
-        Some(sent.map(|ticket| (asked_at, Reply::new(self, ticket))))
+        Some(sent.map(|ticket| (asked_at, self.reply(ticket))))
     }
 
     #[inline]

@@ -44,8 +44,7 @@ impl<'a> Call<'a> {
         connection: &Arc<Connection>,
         command: Command<'a>,
     ) -> Result<Self, Failure> {
-        let now = Arc::clone(connection);
-        let begun = Self::begin_now(now, &mut EncodedCommand::new(command), Waker::noop());
+        let begun = Self::begin_now(connection, &mut EncodedCommand::new(command), Waker::noop());
         if let Some(begun) = begun {
             return begun;
         }
@@ -65,12 +64,12 @@ impl<'a> Call<'a> {
     /// Sends the command if there is room for it now. Its reply wakes `waker`, until the first
     /// poll.
     pub(crate) fn begin_now(
-        connection: Arc<Connection>,
+        connection: &Arc<Connection>,
         encoded: &mut EncodedCommand<'a>,
         waker: &Waker,
     ) -> Option<Result<Self, Failure>> {
         let command = encoded.command();
-        let encoded = encoded.encoded(&connection);
+        let encoded = encoded.encoded(connection);
         let sent = connection.try_send(encoded, command.expected(), waker)?;
         Some(sent.map(|(asked_at, reply)| Self::new(command, asked_at, reply)))
     }
@@ -132,6 +131,18 @@ impl Future for Call<'_> {
             }
         }
     }
+}
+
+/// Sends `command` if there is room for it now, and returns when it was asked for too. Its reply, which
+/// wakes `waker` until it is polled for, is told as it comes: also that the server lacks the script.
+pub(crate) fn send_now(
+    connection: &Arc<Connection>,
+    command: Command<'_>,
+    waker: &Waker,
+) -> Option<(Moment, Reply)> {
+    let mut encoded = EncodedCommand::new(command);
+    let encoded = encoded.encoded(connection);
+    connection.try_send(encoded, command.expected(), waker)?.ok()
 }
 
 /// Waits for room on `connection` for all of `commands`, and sends them in one write with nothing
