@@ -20,7 +20,7 @@ use crate::lock::adaptive::AdaptiveTtl;
 use crate::locker::Locker;
 #[cfg(feature = "tls")]
 use crate::net::tls::Tls;
-use crate::policy::{Adaptive, Quorum, Retry};
+use crate::policy::{Adaptive, Quorum, Retry, Term};
 use crate::server::credentials::{Login, Provider};
 use crate::stats::Observer;
 
@@ -74,6 +74,7 @@ impl Builder {
         let defaults = Defaults {
             prefix: Vec::new(),
             ttl: Builder::DEFAULT_TTL,
+            term: Term::DEFAULT,
             adaptive: None,
             min_validity: None,
             label: None,
@@ -245,6 +246,8 @@ impl Builder {
         let servers = self.servers()?;
         let quorum = Quorum::new(servers.places(), self.quorum).map_err(Error::misuse)?;
         self.check()?;
+        let Defaults { ttl, min_validity, .. } = self.defaults;
+        self.defaults.term = Term::new(ttl, min_validity).map_err(Error::misuse)?;
         if let Some((shortest, longest)) = self.adaptive {
             let policy = Adaptive::new(shortest, longest).map_err(Error::misuse)?;
             self.defaults.adaptive = Some(AdaptiveTtl::new(policy));

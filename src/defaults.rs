@@ -6,13 +6,15 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::lock::adaptive::AdaptiveTtl;
 use crate::lock::order::Replicas;
-use crate::policy::Retry;
+use crate::policy::{Retry, Term};
 use crate::stats::Meter;
 
 /// What a request starts with.
 pub(crate) struct Defaults {
     pub(crate) prefix: Vec<u8>,
     pub(crate) ttl: Duration,
+    /// Of leases that are given nothing else, once it was checked.
+    pub(crate) term: Term,
     /// Where the TTL follows what was observed.
     pub(crate) adaptive: Option<AdaptiveTtl>,
     pub(crate) min_validity: Option<Duration>,

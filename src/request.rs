@@ -9,7 +9,7 @@ use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use self::asked::Asked;
@@ -22,7 +22,7 @@ use crate::lock::fencing::{Fenced, Fencing, Unfenced};
 use crate::lock::guard::Guard;
 use crate::lock::names::Names;
 use crate::lock::one_or_many::OneOrMany;
-use crate::lock::order::Replicas;
+use crate::lock::order::{Order, Replicas, Wish};
 use crate::lock::row::Sharing;
 use crate::policy::{Bounds, Retry, Wait};
 
@@ -64,33 +64,34 @@ impl LockRequest<Fenced> {
         names: Result<OneOrMany<Names>, Error>,
         wait: Wait,
     ) -> Self {
-        let Defaults { min_validity, ref label, retry, is_renewed, replicas, .. } = *defaults;
-        let label = label.clone();
-        let (ttl, expected, is_fair) = (None, None, false);
-        let asked = Asked {
-            names,
-            ttl,
-            expected,
-            min_validity,
-            label,
+        let Defaults { term, ref label, retry, is_renewed, replicas, .. } = *defaults;
+        let order = Order {
+            term,
+            label: label.clone(),
             priority: None,
-            wait,
-            retry,
+            is_fenced: true,
             is_renewed,
-            is_fair,
-            refuses_own: false,
-            is_any: false,
             replicas,
             bounds: Bounds::default(),
             seize: None,
-            sharing: Ok(None),
+            sharing: None,
         };
+        let (names, wrong) = match names {
+            Ok(names) => (names, None),
+            Err(wrong) => (OneOrMany::Many(Vec::new()), Some(wrong)),
+        };
+        let (is_fair, refuses_own, is_any) = (false, false, false);
+        let wish = Wish { names, order, wait, retry, is_fair, refuses_own, is_any };
+        let asked = Asked { wish, ttl: None, expected: None, min_validity: None, wrong };
         Self { engine, defaults, asked, fencing: PhantomData }
     }
 
     /// For a lock that others may have shares of.
     pub(crate) fn sharing(mut self, sharing: Result<Sharing, Error>) -> Self {
-        self.asked.sharing = sharing.map(Some);
+        match sharing {
+            Ok(sharing) => self.asked.wish.order.sharing = Some(sharing),
+            Err(wrong) => self.asked.wrong = self.asked.wrong.or(Some(wrong)),
+        }
         self
     }
 
@@ -171,7 +172,7 @@ impl<F: Fencing> LockRequest<F> {
     /// # }
     /// ```
     pub fn no_renewal(mut self) -> Self {
-        self.asked.is_renewed = false;
+        self.asked.wish.order.is_renewed = false;
         self
     }
 
@@ -191,7 +192,7 @@ impl<F: Fencing> LockRequest<F> {
     /// # }
     /// ```
     pub fn retry(mut self, retry: Retry) -> Self {
-        self.asked.retry = retry;
+        self.asked.wish.retry = retry;
         self
     }
 
@@ -235,7 +236,7 @@ impl<F: Fencing> LockRequest<F> {
     /// # }
     /// ```
     pub fn wait_at_most(mut self, limit: Duration) -> Self {
-        self.asked.wait = Wait::AtMost(limit);
+        self.asked.wish.wait = Wait::AtMost(limit);
         self
     }
 
@@ -261,7 +262,7 @@ impl<F: Fencing> LockRequest<F> {
     /// # }
     /// ```
     pub fn fair(mut self) -> Self {
-        self.asked.is_fair = true;
+        self.asked.wish.is_fair = true;
         self
     }
 
@@ -290,7 +291,7 @@ impl<F: Fencing> LockRequest<F> {
     /// # }
     /// ```
     pub fn replicas(mut self, count: u32, within: Duration) -> Self {
-        self.asked.replicas = Some(Replicas { count, within });
+        self.asked.wish.order.replicas = Some(Replicas { count, within });
         self
     }
 
@@ -305,7 +306,7 @@ impl<F: Fencing> LockRequest<F> {
     /// # }
     /// ```
     pub fn label(mut self, label: impl AsRef<str>) -> Self {
-        self.asked.label = Some(Arc::from(label.as_ref()));
+        self.asked.wish.order.label = Some(Arc::from(label.as_ref()));
         self
     }
 
@@ -347,7 +348,7 @@ impl<F: Fencing> IntoFuture for LockRequest<F> {
     type IntoFuture = Acquire<F>;
 
     fn into_future(self) -> Acquire<F> {
-        Acquire { request: Some(self), acquiring: None }
+        Acquire { request: self, acquiring: None }
     }
 }
 
@@ -358,9 +359,8 @@ impl<F: Fencing> IntoFuture for LockRequest<F> {
 /// As [`LockRequest`] says.
 #[must_use = "a lock is taken when its request is awaited"]
 pub struct Acquire<F: Fencing = Fenced> {
-    /// Until it is first polled.
-    request: Option<LockRequest<F>>,
-    /// From then on, until it is ready.
+    request: LockRequest<F>,
+    /// From the first poll on.
     acquiring: Option<Acquiring>,
 }
 
@@ -368,18 +368,19 @@ impl<F: Fencing> Future for Acquire<F> {
     type Output = Result<Guard<F>, Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.get_mut();
-        if let Some(LockRequest { engine, defaults, asked, .. }) = this.request.take() {
-            let wish = asked.wish(&engine, &defaults, Guard::<F>::FENCED)?;
-            this.acquiring = Some(match wish.is_any {
-                false => Acquiring::new(engine, wish),
-                true => Acquiring::aside(acquire_any(engine, wish)),
-            });
-        }
-        let acquiring = this.acquiring.as_mut().expect("a request is polled after it was ready");
-        let outcome = ready!(Pin::new(acquiring).poll(context));
-        this.acquiring = None;
-        Poll::Ready(outcome.map(Guard::new))
+        let Self { request: LockRequest { engine, defaults, asked, .. }, acquiring } =
+            self.get_mut();
+        let acquiring = match acquiring {
+            Some(acquiring) => acquiring,
+            None => acquiring.insert(match asked.check(engine, defaults, Guard::<F>::FENCED) {
+                Ok(()) if asked.wish.is_any => {
+                    Acquiring::aside(acquire_any(Arc::clone(engine), asked.wish.clone()))
+                }
+                Ok(()) => Acquiring::new(engine, &asked.wish),
+                Err(wrong) => Acquiring::aside(std::future::ready(Err(wrong))),
+            }),
+        };
+        acquiring.poll(engine, &asked.wish, context).map(|outcome| outcome.map(Guard::new))
     }
 }
 

@@ -173,7 +173,7 @@ fn crowd(runtime: &Runtime, locker: &Locker, callers: u64) -> AllocationInfo {
 fn a_burst_of_callers_leaves_little_behind() {
     const BURST: u64 = 1024;
     /// The connection's slots, queues and buffers, and the keeper's places.
-    const KEPT_BYTES: i64 = 1024 * 1024;
+    const KEPT_BYTES: i64 = 512 * 1024;
     let _turn = turn();
     let server = RedisServer::start();
     let runtime = current_thread();

@@ -10,7 +10,9 @@ use super::attempt::{Attempting, Bid, Refused, shut_down};
 use super::claim::Claim;
 use super::engine::Engine;
 use super::lease::Lease;
+use super::likely::Fact;
 use super::limit::Limit;
+use super::names::Names;
 use super::order::{Seize, Wish};
 use super::own::{mark_own, refuse_own};
 use super::participant::Lanes;
@@ -31,44 +33,34 @@ use crate::policy::{Moment, RetryState};
 pub(crate) struct Acquiring {
     /// The first attempt, while it is under way.
     attempting: Option<Attempting>,
-    /// What was asked for, until it is answered or waits.
-    request: Option<Request>,
-    /// What comes behind the attempt: on the heap, so that who need not wait does not carry the room for it.
+    /// What comes behind it: on the heap, so that a caller that need not wait does not carry the room for it.
     aside: Option<BoxFuture<'static, Result<Lease, Error>>>,
-}
-
-/// A wish that is not granted yet. One that is dropped before it was answered was cancelled.
-struct Request {
-    engine: Arc<Engine>,
-    wish: Wish,
     asked_at: Moment,
     span: AcquireSpan,
-    is_answered: bool,
 }
 
 impl Acquiring {
-    pub(crate) fn new(engine: Arc<Engine>, wish: Wish) -> Self {
+    pub(crate) fn new(engine: &Arc<Engine>, wish: &Wish) -> Self {
         Self::since(engine, wish, clock::now())
     }
 
     /// The same, for a caller that has waited since `asked_at`.
-    pub(super) fn since(engine: Arc<Engine>, wish: Wish, asked_at: Moment) -> Self {
-        let span = AcquireSpan::open(engine.core(), &wish);
-        let mut request = Request { engine, wish, asked_at, span, is_answered: false };
-        let Request { engine, wish, .. } = &request;
-        let patience = request.patience();
+    pub(super) fn since(engine: &Arc<Engine>, wish: &Wish, asked_at: Moment) -> Self {
+        let span = AcquireSpan::open(engine.core(), wish);
+        let patience = patience(engine, wish, asked_at);
         let waits = patience.waits();
         if let Err(error) = refuse_own(engine, wish) {
-            let refused = request.answer(Err(error));
-            return Self::aside(ready(refused));
+            return Self::aside(ready(answer(engine, wish, asked_at, &span, Err(error))));
         }
-        // Who comes while others wait in this process goes behind them without asking.
-        if waits && wish.line().is_some() && engine.lines().has(&wish.names[0]) {
-            return Self::aside(request.wait(None));
+        // A caller that comes while others wait in this process goes behind them without asking. Where other processes
+        // were in the way the last time, the first question is the queue's: it takes the lock, or a place.
+        let joins = |name| engine.lines().has(name) || finds_others(engine, wish, name);
+        if waits && wish.line().is_some() && joins(&wish.names[0]) {
+            return Self::aside(Waiting::new(engine, wish, asked_at, span).run(None));
         }
         if engine.is_shut_down() {
-            let error = shut_down(wish);
-            return Self::aside(ready(request.answer(Err(error))));
+            let refused = Err(shut_down(wish));
+            return Self::aside(ready(answer(engine, wish, asked_at, &span, refused)));
         }
         let limit = patience.ends_at().map_or(Limit::None, Limit::At);
         let taking = if waits || wish.is_fair { Taking::Turn } else { Taking::Take };
@@ -76,102 +68,149 @@ impl Acquiring {
         let bid = Bid { is_fenced, is_fair, taking, lead: None, limit };
         let claim = Claim::new(engine.core(), wish.names.clone(), &wish.order, Lanes::Shared);
         let attempting = Some(Attempting::new(claim, bid));
-        Self { attempting, request: Some(request), aside: None }
+        Self { attempting, aside: None, asked_at, span }
     }
 
     /// Locks that are acquired in another way.
     pub(crate) fn aside(way: impl Future<Output = Result<Lease, Error>> + Send + 'static) -> Self {
-        Self { attempting: None, request: None, aside: Some(Box::pin(way)) }
+        let (asked_at, span) = (Moment::default(), AcquireSpan::default());
+        Self { attempting: None, aside: Some(Box::pin(way)), asked_at, span }
     }
-}
 
-impl Future for Acquiring {
-    type Output = Result<Lease, Error>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.get_mut();
-        if let (Some(attempting), Some(request)) = (&mut this.attempting, &mut this.request) {
+    /// # Panics
+    ///
+    /// When it was ready before.
+    pub(crate) fn poll(
+        &mut self,
+        engine: &Arc<Engine>,
+        wish: &Wish,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Lease, Error>> {
+        if let Some(attempting) = &mut self.attempting {
             let attempted = ready!(Pin::new(attempting).poll(context));
-            this.attempting = None;
-            match attempted {
-                Err(refused) if request.patience().waits() => {
-                    let waiting = this.request.take().map(|request| request.wait(Some(refused)));
-                    this.aside = waiting.map(|waiting| Box::pin(waiting) as _);
+            self.attempting = None;
+            let asked_at = self.asked_at;
+            let taken = match attempted {
+                Err(refused) if patience(engine, wish, asked_at).waits() => {
+                    let waiting =
+                        Waiting::new(engine, wish, asked_at, std::mem::take(&mut self.span));
+                    self.aside = Some(Box::pin(waiting.run(Some(refused))));
+                    None
                 }
-                Err(refused) => {
-                    let error = refused.error(&request.wish, None);
-                    return Poll::Ready(request.answer(Err(error)));
-                }
-                Ok(granted) => {
-                    let lease = Lease::begin(&request.engine, granted);
-                    return Poll::Ready(request.answer(Ok(lease)));
-                }
+                Err(refused) => Some(Err(refused.error(wish, None))),
+                Ok(granted) => Some(Ok(Lease::begin(engine, granted))),
+            };
+            if let Some(taken) = taken {
+                return Poll::Ready(answer(engine, wish, asked_at, &self.span, taken));
             }
         }
-        let aside = this.aside.as_mut().expect("an acquire is polled after it was ready");
-        aside.as_mut().poll(context)
+        let aside = self.aside.as_mut().expect("an acquire is polled after it was ready");
+        let outcome = ready!(aside.as_mut().poll(context));
+        self.aside = None;
+        Poll::Ready(outcome)
     }
 }
 
-impl Request {
-    fn patience(&self) -> RetryState {
-        let Self { engine, wish, asked_at, .. } = self;
-        let (grace, attempt_max) = (wish.order.term.ttl(), engine.command_max());
-        RetryState::new(wish.wait, wish.retry, grace, attempt_max, *asked_at)
+/// It was cancelled, if it was not answered.
+impl Drop for Acquiring {
+    fn drop(&mut self) {
+        if let Some(attempting) = &self.attempting {
+            attempting.meter().note_cancelled();
+            self.span.cancelled();
+        }
+    }
+}
+
+/// A request that waits.
+struct Waiting {
+    engine: Arc<Engine>,
+    wish: Wish,
+    asked_at: Moment,
+    span: AcquireSpan,
+    is_answered: bool,
+}
+
+impl Waiting {
+    fn new(engine: &Arc<Engine>, wish: &Wish, asked_at: Moment, span: AcquireSpan) -> Self {
+        let (engine, wish) = (Arc::clone(engine), wish.clone());
+        Self { engine, wish, asked_at, span, is_answered: false }
     }
 
     /// Waits, after a first attempt was `refused`, if there was one.
-    async fn wait(mut self, refused: Option<Refused>) -> Result<Lease, Error> {
-        let (engine, wish, patience) = (&self.engine, &self.wish, self.patience());
+    async fn run(mut self, refused: Option<Refused>) -> Result<Lease, Error> {
+        let Self { ref engine, ref wish, asked_at, ref span, .. } = self;
+        let patience = patience(engine, wish, asked_at);
         let taken = match wish.names.len() {
             1 => wait(engine, wish, patience, refused).await,
-            // On the heap, so that who waits for one lock does not carry the room for it.
+            // On the heap, so that a waiter for one lock does not carry the room for it.
             _ => Box::pin(together(engine, wish, patience, refused)).await,
         };
-        self.answer(taken)
-    }
-
-    /// Tells of what came of it.
-    fn answer(&mut self, taken: Result<Lease, Error>) -> Result<Lease, Error> {
+        let outcome = answer(engine, wish, asked_at, span, taken);
         self.is_answered = true;
-        let Self { engine, wish, asked_at, span, .. } = self;
-        // A lease that was begun before the locker was shut down is known to whoever did that; any
-        // other is given back here.
-        let mut outcome = if engine.is_shut_down() { Err(shut_down(wish)) } else { taken };
-        let (meter, name) = (engine.meter(), wish.names[0].lock());
-        match &mut outcome {
-            Ok(lease) => {
-                let waited = lease.granted_at().since(*asked_at);
-                meter.note_granted(name, waited);
-                let hold = lease.hold();
-                if let Some(seize) = &wish.order.seize {
-                    tell_of_seizure(engine, seize, lease, span);
-                }
-                span.granted(&hold.span, &hold.names, hold.token(), waited);
-            }
-            Err(error) => {
-                match error.kind() {
-                    ErrorKind::Contended if error.is_timeout() => {
-                        mark_own(engine, error);
-                        meter.note_timed_out(name, clock::now().since(*asked_at));
-                    }
-                    ErrorKind::Contended => meter.note_refused(),
-                    _ => meter.note_failed(name),
-                }
-                span.refused(error);
-            }
-        }
         outcome
     }
 }
 
-impl Drop for Request {
+impl Drop for Waiting {
     fn drop(&mut self) {
         if !self.is_answered {
             self.engine.meter().note_cancelled();
             self.span.cancelled();
         }
     }
+}
+
+/// Whether other processes were in the way of the last request that waited, which is asked once.
+fn finds_others(engine: &Engine, wish: &Wish, name: &Names) -> bool {
+    let (likely, lock) = (engine.core().likely(), name.lock());
+    let has_queue = engine.is_single() && wish.names.len() == 1 && wish.may_queue();
+    let is_sought = has_queue && likely.has(lock, Fact::Sought);
+    if is_sought {
+        likely.remove(lock, Fact::Sought);
+    }
+    is_sought
+}
+
+fn patience(engine: &Engine, wish: &Wish, asked_at: Moment) -> RetryState {
+    let (grace, attempt_max) = (wish.order.term.ttl(), engine.command_max());
+    RetryState::new(wish.wait, wish.retry, grace, attempt_max, asked_at)
+}
+
+/// Tells of what came of a wish.
+fn answer(
+    engine: &Engine,
+    wish: &Wish,
+    asked_at: Moment,
+    span: &AcquireSpan,
+    taken: Result<Lease, Error>,
+) -> Result<Lease, Error> {
+    // A lease that was begun before the locker was shut down is known to the shutdown; any
+    // other is given back here.
+    let mut outcome = if engine.is_shut_down() { Err(shut_down(wish)) } else { taken };
+    let (meter, name) = (engine.meter(), wish.names[0].lock());
+    match &mut outcome {
+        Ok(lease) => {
+            let waited = lease.granted_at().since(asked_at);
+            meter.note_granted(name, waited);
+            let hold = lease.hold();
+            if let Some(seize) = &wish.order.seize {
+                tell_of_seizure(engine, seize, lease, span);
+            }
+            span.granted(&hold.span, &hold.names, hold.token(), waited);
+        }
+        Err(error) => {
+            match error.kind() {
+                ErrorKind::Contended if error.is_timeout() => {
+                    mark_own(engine, error);
+                    meter.note_timed_out(name, clock::now().since(asked_at));
+                }
+                ErrorKind::Contended => meter.note_refused(),
+                _ => meter.note_failed(name),
+            }
+            span.refused(error);
+        }
+    }
+    outcome
 }
 
 /// A lock that was another's is this request's now: says so, and whose it was.

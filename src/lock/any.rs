@@ -3,8 +3,7 @@
 //! Each lock is asked for by itself, so whatever is granted beside the one that is kept is a lease of its
 //! own, which is given back where it is dropped: also where the whole future is.
 
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -49,8 +48,8 @@ pub(crate) async fn acquire_any(engine: Arc<Engine>, wish: Wish) -> Result<Lease
         }
     };
     let wishes = wish.names.iter().map(|names| Wish { wait, ..one(&wish, names) });
-    let running = wishes.map(|wish| Acquiring::since(Arc::clone(&engine), wish, asked_at));
-    first(running.collect()).await
+    let running = wishes.map(|wish| (Acquiring::since(&engine, &wish, asked_at), wish));
+    first(&engine, running.collect()).await
 }
 
 /// Tries one after the other, once.
@@ -60,7 +59,8 @@ async fn try_each(engine: &Arc<Engine>, wish: &Wish) -> Result<Lease, Vec<Error>
         // A request that would wait does not take what others wait for already.
         let is_fair = wish.is_fair || wish.wait != Wait::Never;
         let once = Wish { wait: Wait::Never, is_fair, ..one(wish, names) };
-        match Acquiring::new(Arc::clone(engine), once).await {
+        let mut acquiring = Acquiring::new(engine, &once);
+        match poll_fn(|context| acquiring.poll(engine, &once, context)).await {
             Ok(lease) => return Ok(lease),
             Err(error) => failures.push(error),
         }
@@ -76,15 +76,15 @@ fn one(wish: &Wish, names: &Names) -> Wish {
 }
 
 /// The first that is granted; the others are dropped. Where none is, why.
-async fn first(mut running: Vec<Acquiring>) -> Result<Lease, Error> {
+async fn first(engine: &Arc<Engine>, mut running: Vec<(Acquiring, Wish)>) -> Result<Lease, Error> {
     let mut failures = Vec::new();
     poll_fn(|context| {
         let mut lease = None;
-        running.retain_mut(|acquiring| {
+        running.retain_mut(|(acquiring, wish)| {
             if lease.is_some() {
                 return true;
             }
-            match Pin::new(acquiring).poll(context) {
+            match acquiring.poll(engine, wish, context) {
                 Poll::Pending => return true,
                 Poll::Ready(Ok(granted)) => lease = Some(granted),
                 Poll::Ready(Err(error)) => failures.push(error),

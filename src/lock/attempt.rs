@@ -20,6 +20,7 @@ use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::{Error, Kind, Report};
 use crate::policy::{Attempt, AttemptAction, Ballot, Conditions, Grant, Moment, Setback};
+use crate::stats::Meter;
 
 /// Why one attempt came to nothing.
 pub(super) struct Refused {
@@ -54,7 +55,7 @@ pub(super) fn shut_down(wish: &Wish) -> Error {
 /// How to ask for a lock, and until when.
 pub(super) struct Bid {
     pub(super) is_fenced: bool,
-    /// Whether nobody who waits may be overtaken, at the price of a script.
+    /// Whether no waiter may be overtaken, at the price of a script.
     pub(super) is_fair: bool,
     pub(super) taking: Taking,
     pub(super) lead: Option<Lead>,
@@ -95,7 +96,7 @@ enum Asked {
     Nothing,
     Drawing(Drawing),
     Alone(Sent),
-    /// On the heap, so that who asks one server that serves does not carry the room for it.
+    /// On the heap, so that an attempt at one server that serves does not carry the room for it.
     Aside(BoxFuture<'static, Round>),
 }
 
@@ -107,7 +108,7 @@ impl Attempting {
         let is_plain = !is_fenced
             && !is_fair
             && taking != Taking::Look
-            && hold.predecessor().is_none()
+            && hold.replaces().next().is_none()
             && hold.seize().is_none()
             && hold.names.len() == 1;
         let conditions = Conditions {
@@ -127,6 +128,13 @@ impl Attempting {
 
     fn hold(&self) -> &Held {
         self.claim.as_ref().expect("an attempt is polled after it was over").hold()
+    }
+
+    /// # Panics
+    ///
+    /// When the attempt is over.
+    pub(super) fn meter(&self) -> &Meter {
+        self.hold().core.meter()
     }
 
     /// Puts the first question.

@@ -11,9 +11,9 @@
 //! - *Whose reply it is* (safety rule 13): the last reply has to be the owner's value, which nobody has
 //!   sent but this attempt. So it is this attempt's, and by their types so are those before it; the
 //!   connection ends where one is of another type.
-//! - *Tokens*: the number was drawn behind the `SET`, and before the owner was told of either. So one
-//!   who asks later draws later, and a larger one. `policy/fence.rs` says when a number is believed.
-//! - *Order*: who comes anew does not take a lock that is free for those who wait. If there are any,
+//! - *Tokens*: the number was drawn behind the `SET`, and before the owner was told of either. So an owner
+//!   that asks later draws later, and a larger one. `policy/fence.rs` says when a number is believed.
+//! - *Order*: a new owner does not take a lock that is free for waiters. If there are any,
 //!   it gives the lock back and waits as they do.
 //!
 //! Whatever else comes (the lock is another's, a number that is not believed, an error of any command,
@@ -23,7 +23,8 @@
 //!
 //! It is tried only where it is likely to do: on a name for which the script has accepted a token on
 //! this connection, and not again after a refusal until the script has granted. So a name that is used
-//! once, and a lock that many want, cost one round trip, as ever.
+//! once, and a lock that many want, cost one round trip, as ever. A waiter for a lock that others were seen
+//! to want enters its queue with the first question (`acquire.rs`).
 //!
 //! A draw that leads to no lock may make a counter that never expires: where the counter had been lost.
 //! The script, which is asked then, mends that; where its caller has died, the next to ask does.
@@ -47,6 +48,7 @@ use super::alone::{Sent, decides, send, voter};
 use super::answer::{Answer, Reason};
 use super::asked::understood;
 use super::hold::Hold;
+use super::likely::Fact;
 use super::round::{Answered, Round};
 use super::scripts;
 use crate::clock;
@@ -85,7 +87,7 @@ pub(super) fn note_seeded(hold: &Hold) {
     // Where another server was asked this once, the connection is not the one that the script ran on.
     let binding = hold.binding(0);
     if let Some(connection) = binding.connection().filter(|_| !binding.is_away) {
-        hold.core.seeded().add(hold.name(), connection.id());
+        hold.core.likely().add(hold.name(), Fact::Seeded(connection.id()));
     }
 }
 
@@ -94,7 +96,7 @@ pub(super) fn note_seeded(hold: &Hold) {
 pub(super) fn draw(hold: &Hold, waker: &Waker) -> Option<Drawing> {
     let (mut binding, connection) = voter(hold)?;
     let is_likely = connection.shortcuts.has(Shortcut::Together)
-        && hold.core.seeded().has(hold.name(), connection.id());
+        && hold.core.likely().has(hold.name(), Fact::Seeded(connection.id()));
     if !is_likely {
         return None;
     }
@@ -148,7 +150,7 @@ impl Drawing {
     }
 }
 
-/// What the token, those who wait and the holder come to; none where the script is to be asked.
+/// What the token, the waiters and the holder come to; none where the script is to be asked.
 fn read(
     hold: &Hold,
     attempt: &Attempt,
@@ -178,11 +180,15 @@ fn read(
     for error in replied.iter().filter_map(Frame::error) {
         connection.shortcuts.note_refused(Shortcut::Together, &ServerError::new(error));
     }
-    hold.core.seeded().remove(hold.name(), connection.id());
+    let likely = hold.core.likely();
+    likely.remove(hold.name(), Fact::Seeded(connection.id()));
+    if *holder == Frame::Integer(0) {
+        likely.add(hold.name(), Fact::Sought);
+    }
     None
 }
 
-/// Frees the one lock where its owner knows of nobody who waits for it; none where the whole script is
+/// Frees the one lock where its owner knows of no waiter; none where the whole script is
 /// to be asked.
 ///
 /// # Cancel safety
@@ -205,7 +211,7 @@ pub(super) async fn free(hold: &Hold) -> Option<Round> {
     .await?;
     let (sent, dialect) = sent?;
     let answer = match outcome {
-        Ok(reply) => dialect.read(&reply, sent.connection())?,
+        Ok(reply) => dialect.read(hold, &reply, sent.connection())?,
         Err(failure) => Answer::Failed(Box::new(Reason::NoReply(failure))),
     };
     Some(Round::of_one(Answered {
@@ -224,7 +230,7 @@ enum Dialect {
 
 impl Dialect {
     /// None where the whole script is to be asked.
-    fn read(self, reply: &Frame, connection: &Connection) -> Option<Answer> {
+    fn read(self, hold: &Hold, reply: &Frame, connection: &Connection) -> Option<Answer> {
         match self {
             Self::Command => {
                 if let Some(text) = reply.error() {
@@ -235,7 +241,10 @@ impl Dialect {
             }
             Self::Script if reply.error().is_some() => None,
             Self::Script => match understood(connection, Answer::of_freed(reply)) {
-                Ok(Answer::Queued { .. }) => None,
+                Ok(Answer::Queued { .. }) => {
+                    hold.core.likely().add(hold.name(), Fact::Sought);
+                    None
+                }
                 Ok(answer) => Some(answer),
                 Err(reason) => Some(Answer::Failed(Box::new(reason))),
             },

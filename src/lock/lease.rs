@@ -229,7 +229,7 @@ impl Lease {
         if Handle::try_current().is_err() {
             return false;
         }
-        // What is awaited may need a timer, which the runtime of who releases may not have.
+        // What is awaited may need a timer, which the runtime of the releasing task may not have.
         let _timers = core.runtime().enter();
         let (relay, taking) = match hold.relay().next(clock::now()) {
             Some(relay) => (relay, Taking::Take),
@@ -254,7 +254,7 @@ impl Lease {
         let (is_fenced, limit) = (place.order.is_fenced, place.limit);
         let bid = Bid { is_fenced, is_fair: false, taking, lead: None, limit };
         let mut lock: HandOver = Box::pin(Attempting::new(successor, bid));
-        // The first poll sends; whoever is handed the rest polls it again.
+        // The first poll sends; the task that is handed the rest polls it again.
         if let Poll::Ready(done) = lock.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             lock = Box::pin(std::future::ready(done));
         }

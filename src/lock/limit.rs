@@ -1,7 +1,7 @@
 //! Until when an answer is of use to the caller.
 //!
-//! Every question carries its limit, and the one place that waits for answers
-//! ([`super::fanout::ask_all`]) ends at it: so nothing that a question leads to (a connection, room on
+//! Every question carries its limit, and what waits for answers (`fanout::ask_all`, and an attempt at the
+//! server that decides alone) ends at it: so nothing that a question leads to (a connection, room on
 //! it, a redirect, a second proposal) can keep a caller longer. What is under way then is given back
 //! by its claim.
 

@@ -10,7 +10,7 @@ use super::row::Sharing;
 use crate::policy::{Bounds, Retry, Term, Wait};
 
 /// What a lease is to be like, however it is granted.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Order {
     pub(crate) term: Term,
     pub(crate) label: Option<Arc<str>>,
@@ -65,6 +65,7 @@ impl Replicas {
 )]
 pub(crate) struct NoReplicas;
 
+#[derive(Clone, Debug)]
 pub(crate) struct Wish {
     pub(crate) names: OneOrMany<Names>,
     pub(crate) order: Order,

@@ -4,7 +4,7 @@
 //! and the new one; several servers vote as ever. Tokens rise as for any acquire, because a server accepts
 //! one only above its counter (`policy/fence.rs`). What is stolen breaks exclusion on purpose: the former
 //! holder goes on until it learns of its loss. What is adopted does not: a ticket's owner is nobody's (see
-//! `lock/ticket.rs`), so its lock is as good as free to whoever names it, as a predecessor's is to its
+//! `lock/ticket.rs`), so its lock is as good as free to an owner that names it, as a predecessor's is to its
 //! successor; and a server that has lost it grants nothing.
 //!
 //! A round that is lost is given back like any other. Servers that had granted it are free then: a steal that
@@ -24,7 +24,7 @@ use super::scripts;
 use crate::policy::Ballot;
 use crate::server::command::Command;
 
-/// Asks all servers for the one lock, whoever holds it, or only from the owner that is named.
+/// Asks all servers for the one lock, from any holder, or only from the owner that is named.
 pub(super) async fn seize(hold: &Hold, from: &Seize, ballot: Ballot, limit: Limit) -> Round {
     let (ttl, token) = (hold.key_ms(), Decimal::new(ballot.proposal()));
     let from: &[u8] = match from {

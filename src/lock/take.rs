@@ -152,7 +152,7 @@ impl Take {
 /// Asks all servers at once; where there is a leader, the others only once it has granted.
 ///
 /// Where locks are spread over several servers, all have to grant, and the first is the leader:
-/// contenders who all begin there do not take parts of what the others want.
+/// contenders that all begin there do not take parts of what the others want.
 ///
 /// A leader that does not serve is followed by the next server that is not shunned. One that takes
 /// longer than its patience is given up for this round, and the others are asked without one; so

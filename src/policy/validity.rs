@@ -64,6 +64,9 @@ impl fmt::Display for TermError {
 }
 
 impl Term {
+    /// A TTL of 10 s, of which a tenth has to be left.
+    pub(crate) const DEFAULT: Self = Self { ttl_ms: 10_000, min_validity_ms: 1_000 };
+
     /// A term of `ttl`, of which `min_validity` has to be left when it is granted; without one, a
     /// tenth of the TTL. Redis counts in milliseconds: a fraction of one is cut off the TTL, and
     /// counts as a whole one of what has to be left.
@@ -130,6 +133,11 @@ mod tests {
     }
 
     /// Safety rule 2: deadline = T1 + TTL - (TTL/100 + 2 ms).
+    #[test]
+    fn the_default_is_what_a_ttl_of_10_s_makes() {
+        assert_eq!(Term::new(Duration::from_secs(10), None), Ok(Term::DEFAULT));
+    }
+
     #[test]
     fn the_deadline_is_counted_from_the_request_less_drift() {
         let term = Term::new(ms(10_000), None).unwrap();

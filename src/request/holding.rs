@@ -10,13 +10,13 @@ use crate::{Error, Guard};
 impl<F: Fencing> LockRequest<F> {
     /// One of the locks is enough.
     pub(crate) fn any(mut self) -> Self {
-        self.asked.is_any = true;
+        self.asked.wish.is_any = true;
         self
     }
 
     /// For a candidate of an election, with this priority in the queue.
     pub(crate) fn candidacy(mut self, priority: u8) -> Self {
-        self.asked.priority = Some(priority);
+        self.asked.wish.order.priority = Some(priority);
         self
     }
 
@@ -59,7 +59,7 @@ impl<F: Fencing> LockRequest<F> {
     /// # }
     /// ```
     pub fn hold_at_least(mut self, time: Duration) -> Self {
-        self.asked.bounds.at_least = Some(time);
+        self.asked.wish.order.bounds.at_least = Some(time);
         self
     }
 
@@ -93,7 +93,7 @@ impl<F: Fencing> LockRequest<F> {
     /// # }
     /// ```
     pub fn hold_at_most(mut self, limit: Duration) -> Self {
-        self.asked.bounds.at_most = Some(limit);
+        self.asked.wish.order.bounds.at_most = Some(limit);
         self
     }
 
@@ -138,7 +138,7 @@ impl<F: Fencing> LockRequest<F> {
     pub fn lock_delay(mut self, delay: Duration) -> Self {
         let whole_ms = delay.as_nanos().div_ceil(1_000_000);
         let whole = Duration::from_millis(u64::try_from(whole_ms).unwrap_or(u64::MAX));
-        self.asked.bounds.lock_delay = Some(whole).filter(|delay| !delay.is_zero());
+        self.asked.wish.order.bounds.lock_delay = Some(whole).filter(|delay| !delay.is_zero());
         self
     }
 
@@ -168,7 +168,7 @@ impl<F: Fencing> LockRequest<F> {
     /// # }
     /// ```
     pub fn unless_held_here(mut self) -> Self {
-        self.asked.refuses_own = true;
+        self.asked.wish.refuses_own = true;
         self
     }
 }

@@ -45,15 +45,15 @@ impl<F: Fencing> LockRequest<F> {
     /// # }
     /// ```
     pub fn steal(mut self) -> Self {
-        if let Some(Seize::From(_)) = self.asked.seize {
-            self.asked.names = Err(Error::misuse("a ticket is adopted, and not stolen"));
+        if let Some(Seize::From(_)) = self.asked.wish.order.seize {
+            self.asked.wrong = Some(Error::misuse("a ticket is adopted, and not stolen"));
         }
-        self.asked.seize = Some(Seize::FromAnybody);
+        self.asked.wish.order.seize = Some(Seize::FromAnybody);
         self
     }
 
     pub(crate) fn adopt_from(mut self, seize: Seize) -> Self {
-        self.asked.seize = Some(seize);
+        self.asked.wish.order.seize = Some(seize);
         self
     }
 }

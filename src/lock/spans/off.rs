@@ -8,12 +8,13 @@ use super::super::order::Wish;
 use crate::error::{Error, Holder};
 use crate::policy::Loss;
 
-pub(in crate::lock) struct AcquireSpan;
+#[derive(Default)]
+pub(in crate::lock) struct AcquireSpan(());
 
 impl AcquireSpan {
     #[inline(always)]
     pub(in crate::lock) fn open(_core: &Core, _wish: &Wish) -> Self {
-        Self
+        Self(())
     }
 
     #[inline(always)]

@@ -18,6 +18,12 @@ use crate::policy::Loss;
 /// `leasehold.acquire`: from the request's first poll to its answer.
 pub(in crate::lock) struct AcquireSpan(Span);
 
+impl Default for AcquireSpan {
+    fn default() -> Self {
+        Self(Span::none())
+    }
+}
+
 impl AcquireSpan {
     pub(in crate::lock) fn open(core: &Core, wish: &Wish) -> Self {
         let (quorum, order) = (core.quorum(), &wish.order);

@@ -11,6 +11,8 @@ use crate::policy::validity::{self, TermError};
 pub(crate) struct Term(validity::Term);
 
 impl Term {
+    pub(crate) const DEFAULT: Self = Self(validity::Term::DEFAULT);
+
     pub(crate) fn new(ttl: Duration, min_validity: Option<Duration>) -> Result<Self, TermError> {
         validity::Term::new(ttl, min_validity).map(Self)
     }
