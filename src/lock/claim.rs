@@ -131,7 +131,7 @@ impl Claim {
     pub(super) async fn release(&self) -> Round {
         match direct::free(&self.hold).await {
             Some(round) => round,
-            // On the heap, so that who frees a lock that nobody waits for does not carry the room for it.
+            // On the heap, so that a release of a lock without waiters does not carry the room for it.
             None => Box::pin(self.release_by_script()).await,
         }
     }

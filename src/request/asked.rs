@@ -22,7 +22,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Makes the wish what it is asked to be, if it can be had.
+    /// Makes the wish what it is asked to be, or says why that is impossible.
     pub(super) fn check(
         &mut self,
         core: &Core,
