@@ -53,6 +53,8 @@ mod report;
 mod runtimes;
 #[path = "figures/server.rs"]
 mod server;
+#[path = "figures/shares.rs"]
+mod shares;
 #[path = "figures/split.rs"]
 mod split;
 #[path = "figures/statistics.rs"]
@@ -75,6 +77,8 @@ struct Rounds {
     redlock: usize,
     /// Pairs of each of many tasks, for what they cost the server.
     server: u32,
+    /// Pairs of each kind of share.
+    shares: usize,
     /// How often a master is killed.
     failovers: usize,
     /// How long contenders contend.
@@ -96,6 +100,7 @@ fn main() {
             throughput: 1,
             redlock: 1,
             server: 10,
+            shares: 10,
             failovers: 1,
             split: MILLISECOND * 50,
             contention: MILLISECOND * 100,
@@ -106,6 +111,7 @@ fn main() {
             throughput: 2,
             redlock: 8,
             server: 300,
+            shares: 1_000,
             failovers: 3,
             split: MILLISECOND * 500,
             contention: MILLISECOND * 2000,
@@ -116,6 +122,7 @@ fn main() {
             throughput: 9,
             redlock: 40,
             server: 2_000,
+            shares: 10_000,
             failovers: 10,
             split: MILLISECOND * 3000,
             contention: MILLISECOND * 10_000,
@@ -136,6 +143,7 @@ fn main() {
         return cluster::run(rounds.latency, rounds.failovers).into_iter().for_each(tell);
     }
     if given("--server") {
+        tell(shares::run(rounds.shares));
         return tell(server::run(rounds.server));
     }
     if given("--redlock") {
@@ -154,6 +162,7 @@ fn main() {
     split::run(rounds.split);
     memory::run(&server);
     tell(server::run(rounds.server));
+    tell(shares::run(rounds.shares));
     tell(contention::run(rounds.contention));
     if is_once {
         growth::run(&rounds.growth, |_| false, tell);

@@ -155,6 +155,11 @@ def of_leasehold_alone():
               table.figure("over unfenced", lease="fenced"), "server")  # fmt: skip
     yield Aim("Server CPU of a fenced pair over a plain one, all sent at once", 1.5,
               table.figure("over plain", lease="fenced"), "server")  # fmt: skip
+    table = Table("shares")
+    for row in table.cells:
+        if row[0] != "plain":
+            yield Aim(f"Server CPU of a {row[0]}'s pair over a plain one, all sent at once, beside {row[1]:,} members", 2,
+                      table.cell(row, "over plain"), "shares")  # fmt: skip
     table = Table("cluster-routing")
     for runtime, words in RUNTIMES.items():
         for lease in ["fenced", "unfenced"]:

@@ -55,7 +55,7 @@ impl Scripts {
 }
 
 /// As Leasehold sends them: the digest is of this text.
-fn without_comments(source: &str) -> String {
+pub fn without_comments(source: &str) -> String {
     let lines = source.lines().map(str::trim);
     let code: Vec<&str> =
         lines.filter(|line| !line.is_empty() && !line.starts_with("--")).collect();
