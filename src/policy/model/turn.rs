@@ -184,7 +184,7 @@ impl Turns {
         let waited = world.processes.map(|process| process.waits());
         let mut world = *world;
         for _ in 0..PATIENCE {
-            for number in 0..self.bounds.processes {
+            for (number, has_waited) in (0..self.bounds.processes).zip(waited) {
                 for server in 0..SERVERS {
                     while world.processes[number].lanes[server].first() != Message::Nothing {
                         self.arrive(&mut world, number, server);
@@ -199,9 +199,11 @@ impl Turns {
                     continue;
                 }
                 let well = [Deed::TakesItsTurn, Deed::HearsOfItsTurn, Deed::Wins];
-                well.into_iter().for_each(|deed| drop(self.does(&mut world, number, deed)));
+                for deed in well {
+                    self.does(&mut world, number, deed);
+                }
                 let process = &world.processes[number];
-                if process.phase == Phase::Holding && waited[number] {
+                if process.phase == Phase::Holding && has_waited {
                     return false;
                 }
                 let next = match process.phase {

@@ -195,8 +195,15 @@ impl World {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Expires(server) => write!(f, "server {server}: a key expires"),
+            Self::Forgets(server) => write!(f, "server {server}: forgets everything"),
+            Self::Of(process, Deed::Arrives(server)) => {
+                write!(f, "process {process}: a message arrives at server {server}")
+            }
+            Self::Of(process, Deed::Loses(server)) => {
+                write!(f, "process {process}: a message to server {server} is lost")
+            }
             Self::Of(process, deed) => write!(f, "process {process}: {deed:?}"),
-            step => write!(f, "{step:?}"),
         }
     }
 }
