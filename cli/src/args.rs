@@ -12,6 +12,7 @@ use crate::elect::Elect;
 use crate::inspect::Inspect;
 use crate::limit::Limit;
 use crate::list::List;
+use crate::nominate::Nominate;
 use crate::once::Once;
 use crate::pages::{Completions, Man};
 use crate::release::Release;
@@ -35,6 +36,7 @@ pub struct Args {
 pub enum Command {
     Run(Run),
     Elect(Elect),
+    Nominate(Nominate),
     Once(Once),
     Limit(Limit),
     Doctor(Doctor),

@@ -16,6 +16,7 @@ mod json;
 mod limit;
 mod list;
 mod look;
+mod nominate;
 mod once;
 mod output;
 mod page;
@@ -70,6 +71,7 @@ async fn perform(Args { servers, command }: Args) -> Result<End, Failure> {
         Command::Release(release) => return release.perform(&servers).await,
         Command::Doctor(doctor) => doctor::doctor(&servers, doctor).await,
         Command::Inspect(inspect) => inspect.perform(&servers).await,
+        Command::Nominate(nominate) => nominate.perform(&servers).await,
         Command::Once(once) => once.perform(&servers).await,
         Command::Limit(limit) => limit.perform(&servers).await,
         Command::List(list) => list.perform(&servers).await,

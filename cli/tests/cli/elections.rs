@@ -38,3 +38,37 @@ async fn the_highest_priority_leads_next_and_each_command_has_its_term() {
     });
     assert!(terms.is_sorted() && terms[0] < terms[2], "{terms:?}");
 }
+
+#[tokio::test]
+async fn a_nominated_candidate_leads_next_whatever_the_priorities() {
+    let (server, directory) = (RedisServer::start(), Directory::new());
+    let candidate = |name: &str, priority: &str| {
+        let words = ["elect", "--as", name, "--priority", priority, "office", "--", "sh", "-c"];
+        let mut command = leasehold(&server.url(), &words);
+        command.args(["echo $$ > $0; while [ ! -e stop ]; do sleep 0.02; done", name]);
+        command.current_dir(&directory.0);
+        command
+    };
+    let nominate = async |name: &str| {
+        output(&mut leasehold(&server.url(), &["nominate", "office", name])).await
+    };
+    let first = candidate("first", "0").spawn().unwrap();
+    eventually("it leads", || directory.number("first").is_some()).await;
+    let unknown = nominate("nobody").await;
+    assert_eq!(code(&unknown), 1, "{unknown:?}");
+    assert!(stderr(&unknown).contains("no candidate \"nobody\" waits"), "{unknown:?}");
+    let queued = |entries: &str| server.cli_text(&["HLEN", "{office}:queue"]) == entries;
+    let high = candidate("high", "9").spawn().unwrap();
+    eventually("one waits", || queued("4")).await;
+    let low = candidate("low", "0").spawn().unwrap();
+    eventually("two wait", || queued("6")).await;
+    let nominated = nominate("low").await;
+    assert_eq!(code(&nominated), 0, "{nominated:?}");
+    signal(&first, "TERM");
+    end(first).await;
+    eventually("the nominated leads", || directory.number("low").is_some()).await;
+    assert!(directory.number("high").is_none());
+    directory.write("stop", "");
+    end(low).await;
+    end(high).await;
+}

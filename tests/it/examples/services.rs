@@ -103,6 +103,20 @@ async fn readers_share_a_catalog_and_two_reports_are_made_at_a_time() {
 }
 
 #[tokio::test]
+async fn no_worker_begins_a_round_before_all_have_ended_the_one_before() {
+    let server = RedisServer::start();
+    let mut program = Program::example("barrier", &[("LEASEHOLD_URL", &server.url())]);
+    let (status, lines) = program.end().await;
+    assert!(status.success(), "{lines:?}");
+    let rounds: Vec<_> =
+        lines.iter().filter_map(|line| line.split_once("has ended round ")).collect();
+    assert_eq!(
+        rounds.iter().map(|(_, round)| *round).collect::<Vec<_>>(),
+        ["1", "1", "1", "2", "2", "2"]
+    );
+}
+
+#[tokio::test]
 async fn a_payment_that_is_sent_twice_is_charged_once() {
     let server = RedisServer::start();
     let mut program = Program::example("idempotency", &[("LEASEHOLD_URL", &server.url())]);
