@@ -3,11 +3,11 @@
 --
 -- KEYS    for each lock, one after the other: the lock; its fence counter; its queue. Or one of
 --         these keys alone, where the others are on another node: then the lock is handed to nobody
--- ARGV    1 the owner's value; 2 'leave' where the owner may be in the queue; 'free' where the lock is
---         only to be freed, and not where somebody waits for it; else ''; 3 where the owner took over
---         from another, that one's value; last the stamp
+-- ARGV    1 the owner's value; 2 'leave' where the owner may be in the queue; else ''; 3 where the owner
+--         took over from another, that one's value; last the stamp. Where the stamp is right behind the
+--         owner's value, the lock is only to be freed, and not where somebody waits for it
 -- Reply   the stamp when every lock was the owner's and is not any more; {stamp, 0} when one of them was
---         not; {stamp, 1} to 'free', when the lock is the owner's and somebody waits: nothing was done
+--         not; {stamp, 1} when the lock is only to be freed and somebody waits: nothing was done
 -- Atomic  because a server runs a script whole: a lock cannot expire and be taken by another
 --         between the look at its owner and its deletion; and no waiter comes between.
 --
@@ -125,7 +125,7 @@ for key = 1, #KEYS, 3 do
   local how = type(holder) == 'string' and (held_by(holder, ARGV[1]) or held_by(holder, predecessor))
   if not how then
     reply = {stamp, 0}
-  elseif how == 2 and ARGV[2] == 'free' then
+  elseif how == 2 and #ARGV == 2 then
     reply = {stamp, 1}
   elseif how == 1 or not queue or not hand_on(lock, KEYS[key + 1], queue) then
     redis.call('DEL', lock)

@@ -266,7 +266,7 @@ fn send_free(hold: &Hold, waker: &Waker) -> Option<(Sent, Dialect)> {
         Some(DeleteIfEqual::Delifeq) => &delifeq,
         Some(DeleteIfEqual::Delex) => &delex,
         None => {
-            let words: [&[u8]; 4] = [b"1", lock, owner, b"free"];
+            let words: [&[u8]; 3] = [b"1", lock, owner];
             let command = Command::Script(scripts::release(), &words);
             return Some((send(&connection, command, waker)?, Dialect::Script));
         }
