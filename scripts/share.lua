@@ -4,9 +4,12 @@
 -- KEYS    1 the lock; 2 its fence counter; 3 its queue; 4 its shares
 -- ARGV    1 the owner's value; 2 what to do; last the stamp
 --         'take' takes a share, unless others wait; 'enter' enters the queue where none is to be had, and
---         'beat' says that the owner still waits there. For these: 3 the TTL in milliseconds; 4 the limit, 0
+--         'beat' says that the owner still waits there; 'mend' is 'take' for an owner whose share this server
+--         has lost, while a quorum of others has it. For these: 3 the TTL in milliseconds; 4 the limit, 0
 --         without one; 5 the weight, 1 to 64; for the last two 6 the channel that the process hears, and 7
---         for how many milliseconds the entry lives without a word
+--         for how many milliseconds the entry lives without a word; for the others 6 the token that a
+--         reader's must not be below, which other servers have, or 0; 7 the owner whose turn it was, if there was
+--         one: beside its share this owner is let in though others wait
 --         'upgrade' takes the whole lock if no other has a share, 'downgrade' keeps a share of the whole
 --         lock: 3 the TTL in milliseconds; 4 the value under which the owner has what it has
 --         'look' says how many shares are taken, and changes nothing
@@ -44,7 +47,8 @@
 --
 -- A reader's token is the one of the last writer: who checks tokens refuses a reader's that is below the
 -- last writer's. Each permit has a token of its own. A counter that is a day behind the server's clock was
--- lost, or is given a new expiry: it begins again from that clock.
+-- lost, or is given a new expiry: it begins again from that clock. Of several servers that have different
+-- counters, each is raised to the largest before a reader is told it: so any later writer's token is larger.
 --
 -- What is asked most comes first: a server pays for each function that a script defines before it ends.
 
@@ -95,12 +99,13 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 -- Nearly every first attempt: nobody waits, and the lock is free, or lasts for as long and has room even if
 -- shares that have ended count.
 local ttl, its_limit = ARGV[3], ARGV[4]
+local least = #ARGV > 6 and (how == 'take' or how == 'mend') and tonumber(ARGV[6]) or 0
 if how == 'take' and not is_waited_for
   and (not holder or limit == its_limit and call('PTTL', shares) >= tonumber(ttl)) then
   local token, is_good
   if its_limit == '0' then
     token = tonumber(call('GET', fence) or 0)
-    is_good = token and token >= 1000000000000000
+    is_good = token and token >= math.max(least, 1000000000000000)
   elseif not holder or call('ZCARD', shares) + ARGV[5] <= tonumber(limit) then
     token = tonumber(redis.pcall('INCRBY', fence, '1'))
     is_good = token and token >= (time[1] - 86400) * 1000000
@@ -141,17 +146,18 @@ elseif limit and used == 0 and gone == 0 then
   holder, limit = false, false
 end
 
--- A reader keeps the token that there is.
+local enters = how == 'enter' or how == 'beat'
+-- A reader keeps the token that there is, or the one that other servers have.
 local function mint(is_kept)
-  local token, least = nil, (time[1] - 86400) * 1000000
+  local token, lowest = nil, (time[1] - 86400) * 1000000
   if is_kept then
-    token, least = call('GET', fence), 1000000000000000
+    token, lowest = call('GET', fence), math.max(least, 1000000000000000)
   end
   token = tonumber(token or redis.pcall('INCRBY', fence, '1'))
   if not token or token >= 9007199254740991 then
     return nil
-  elseif token < least then
-    token = time[1] * 1000000 + time[2]
+  elseif token < lowest then
+    token = is_kept and least > 0 and least or time[1] * 1000000 + time[2]
     call('SET', fence, whole(token), 'PX', '604800000')
   end
   return token
@@ -295,6 +301,10 @@ end
 
 local weight, mine = tonumber(ARGV[5]), limit and call('ZSCORE', shares, owner)
 mine = mine and tonumber(mine) >= now
+if limit == '0' and #ARGV > 7 and not mine and not enters then
+  local turn = call('ZSCORE', shares, ARGV[7])
+  mine = turn and tonumber(turn) >= now
+end
 if how == 'upgrade' then
   local from = ARGV[4]
   local score = limit == '0' and call('ZSCORE', shares, from)
@@ -382,7 +392,7 @@ if has_room and passed == place then
   return {stamp, 'granted', token}
 end
 
-if how ~= 'take' then
+if enters then
   local life = tonumber(ARGV[7])
   call('HSET', queue, 'first', whole(passed))
   if not ticket then
@@ -399,7 +409,7 @@ if has_room then
   return {stamp, 'queued', place - passed}
 end
 local is_ours = not limit and string.find(holder, '^' .. string.rep('%x', 32) .. '[:@+!]')
-if how ~= 'take' and is_ours and string.sub(holder, -1) ~= '\0' then
+if enters and is_ours and string.sub(holder, -1) ~= '\0' then
   call('APPEND', lock, '\0')
 end
 local left = call('PTTL', lock)

@@ -68,6 +68,15 @@ pub(crate) struct Meter {
     observer: Option<Arc<dyn Observer>>,
 }
 
+/// A request that waits.
+pub(crate) struct Waits<'a>(&'a Meter);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.note_waiter_left();
+    }
+}
+
 impl Meter {
     pub(crate) fn new(observer: Option<Arc<dyn Observer>>) -> Self {
         export::describe();
@@ -226,6 +235,12 @@ impl Meter {
     }
 
     /// A request waits for its turn in this process.
+    /// Counts a request that waits, until the count is dropped.
+    pub(crate) fn wait(&self) -> Waits<'_> {
+        self.note_waiter_joined();
+        Waits(self)
+    }
+
     pub(crate) fn note_waiter_joined(&self) {
         self.waiting.fetch_add(1, Relaxed);
         export(Figure::WaiterJoined);

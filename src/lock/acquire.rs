@@ -140,6 +140,8 @@ impl Waiting {
     async fn run(mut self, refused: Option<Refused>) -> Result<Lease, Error> {
         let Self { ref engine, ref wish, asked_at, ref span, .. } = self;
         let patience = patience(engine, wish, asked_at);
+        // A line counts its waiters itself.
+        let _waits = wish.line().is_none().then(|| engine.meter().wait());
         let taken = match wish.names.len() {
             1 => wait(engine, wish, patience, refused).await,
             // On the heap, so that a waiter for one lock does not carry the room for it.

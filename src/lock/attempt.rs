@@ -114,7 +114,7 @@ impl Attempting {
         let conditions = Conditions {
             quorum: hold.quorum(),
             term: hold.term,
-            is_alone: hold.is_alone(),
+            servers_choose: hold.is_alone() || !hold.row().is_by_lock,
             succeeds: hold.predecessor().is_some(),
             ends_at: limit.ends_at(),
             round_max: hold.core.command_max(),

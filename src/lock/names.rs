@@ -22,8 +22,17 @@ const FENCE_SUFFIX: &[u8] = b":fence";
 const QUEUE_SUFFIX: &[u8] = b":queue";
 const SHARES_SUFFIX: &[u8] = b":shares";
 /// What keys of other primitives end in: a name with a hash tag could be such a key.
-const OTHER_SUFFIXES: [&[u8]; 7] =
-    [b":limit", b":once", b":idempotent", b":latch", b":open", b":barrier", b":passed"];
+const OTHER_SUFFIXES: [&[u8]; 8] = [
+    b":limit",
+    b":once",
+    b":idempotent",
+    b":latch",
+    b":open",
+    b":barrier",
+    b":passed",
+    PERMIT_SUFFIX.as_bytes(),
+];
+const PERMIT_SUFFIX: &str = ":permit";
 /// A key that takes no more than this costs no allocation: with names of up to 44 bytes, none does.
 const SHORT_BYTES: usize = 54;
 
@@ -158,6 +167,13 @@ impl Names {
     /// The key of the lock's shares.
     pub(crate) fn shares(&self) -> Key {
         self.beside(SHARES_SUFFIX)
+    }
+
+    /// Those of one of the locks that stand for the permits of a semaphore of this name.
+    pub(crate) fn permit(&self, number: u32) -> Self {
+        let lock = self.beside(format!(":{number}{PERMIT_SUFFIX}").as_bytes());
+        let length = u16::try_from(lock.len()).expect("names are short");
+        Self { fence: Key::new(&[&lock, FENCE_SUFFIX]), lock: 0..length }
     }
 
     /// Another key in the same slot, which ends in this.

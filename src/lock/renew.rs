@@ -26,6 +26,7 @@ use super::parting::count;
 use super::question::Apart;
 use super::race::all;
 use super::scripts;
+use super::sharing::{Shares, Wanted};
 use super::spans::Step;
 use crate::clock;
 use crate::net::connection::Connection;
@@ -306,7 +307,7 @@ impl Go {
         let tallies =
             std::mem::take(&mut *self.tallies.lock().unwrap_or_else(PoisonError::into_inner));
         for (Kept { hold, .. }, tally) in self.kept.iter().zip(tallies) {
-            if tally.is_extended && hold.row().is_by_lock {
+            if tally.is_extended {
                 for server in tally.missing {
                     self.repair_at(server, hold).await;
                 }
@@ -321,19 +322,29 @@ impl Go {
         if binding.node.check(binding.lane()).is_err() {
             return;
         }
+        let token = hold.token().unwrap_or(0);
+        let wanted = Wanted::of(hold);
+        let taking = wanted.as_ref().map(|wanted| Shares::new(hold, wanted, token));
         let keys = count(2 * hold.names.len());
-        let (ttl, token) = (hold.key_ms(), Decimal::new(hold.token().unwrap_or(0)));
+        let (ttl, token) = (hold.key_ms(), Decimal::new(token));
         let mut parameters = Parameters::of_keys(&keys);
         parameters.extend(hold.names.iter().flat_map(|names| [names.lock(), names.fence()]));
         parameters.extend([hold.owner.value(), &ttl, &token]);
-        let command = Command::Script(scripts::repair(), parameters.words());
+        // One more share keeps writers out, and nobody else.
+        let (script, parameters) = match &taking {
+            Some(taking) => (scripts::share(), taking.parameters(b"mend")),
+            None => (scripts::repair(), parameters),
+        };
+        let command = Command::Script(script, parameters.words());
         // Sent before a release or not at all: what came behind one would take the lock again.
         let Some(Ok(reply)) = hold.while_held(|| send_whole(connection, command)) else { return };
         let Ok(reply) = reply.await else { return };
         if let Some(text) = reply.error() {
             connection.note_refused(command.refusal(text));
         }
-        if let Some(Answer::Granted(_)) = Answer::of_owned(&reply) {
+        if let Some(Answer::Granted(_)) =
+            Answer::of_owned(&reply).or_else(|| Answer::of_share(&reply))
+        {
             self.engine.meter().note_repaired();
         }
     }

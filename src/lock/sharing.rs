@@ -3,6 +3,7 @@
 use leasehold_resp::Decimal;
 
 use super::answer::Answer;
+use super::core::Lead;
 use super::fanout::ask_all;
 use super::hold::Hold;
 use super::limit::Limit;
@@ -30,15 +31,45 @@ impl Wanted {
     }
 }
 
-/// Asks for shares, unless others wait for the lock.
-pub(super) async fn take(hold: &Hold, wanted: &Wanted, limit: Limit) -> Round {
-    let (names, ttl, queue) = (&hold.names[0], hold.key_ms(), hold.names[0].queue());
-    let mut parameters = Parameters::of_keys(b"4");
-    parameters.extend([names.lock(), names.fence(), &queue, &wanted.key]);
-    parameters.extend([hold.owner.value(), b"take", &ttl, &wanted.limit, &wanted.weight]);
-    let commands = [Command::Script(scripts::share(), parameters.words())];
-    let question = Question::vote(hold, &commands, Answer::of_share, limit);
-    ask_all(hold, &question, Round::new(hold)).await
+/// How long the leader of several servers may take if nothing is known of it, as a part of a command's timeout.
+const LEADER_SHARE: u32 = 4;
+
+/// What takes shares, with a token that is at least this one, unless others wait for the lock.
+pub(super) struct Shares<'a> {
+    hold: &'a Hold,
+    wanted: &'a Wanted,
+    ttl: Decimal,
+    queue: Key,
+    least: Decimal,
+}
+
+impl<'a> Shares<'a> {
+    pub(super) fn new(hold: &'a Hold, wanted: &'a Wanted, least: u64) -> Self {
+        let (ttl, queue) = (hold.key_ms(), hold.names[0].queue());
+        Self { hold, wanted, ttl, queue, least: Decimal::new(least) }
+    }
+
+    /// The one of several servers that is asked first, because it alone knows the waiters: if all were asked at
+    /// once, new readers would pass a writer that waits again and again.
+    pub(super) fn leader(&self) -> Option<Lead> {
+        let core = &self.hold.core;
+        let patience = core.command_timeout() / LEADER_SHARE;
+        Some(Lead { patience, ..core.leader(self.hold.name(), patience, &[])? })
+    }
+
+    /// `how` is `take`, or `mend` for an owner that has shares on other servers.
+    pub(super) fn parameters<'p>(&'p self, how: &'p [u8]) -> Parameters<'p> {
+        let Self { hold, wanted, ttl, queue, least } = self;
+        let names = &hold.names[0];
+        let mut parameters = Parameters::of_keys(b"4");
+        parameters.extend([names.lock(), names.fence(), queue, &wanted.key]);
+        parameters.extend([hold.owner.value(), how, ttl, &wanted.limit, &wanted.weight]);
+        if !hold.is_alone() {
+            parameters.push(least);
+            parameters.extend(hold.replaces());
+        }
+        parameters
+    }
 }
 
 /// Asks for something else of the lock in the place of what `held` has: all of it, or a share.

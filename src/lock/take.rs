@@ -22,7 +22,7 @@ use super::question::{Apart, Question, scripted};
 use super::round::{Answered, Round};
 use super::scripts;
 use super::seize::seize;
-use super::sharing::{self, Wanted};
+use super::sharing::{Shares, Wanted};
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::net::proof::Expected;
@@ -119,7 +119,13 @@ impl Take {
     async fn ask_for(self, hold: &Hold, already: Option<Unsettled>) -> Round {
         let Self { ballot, taking, lead, limit } = self;
         if let Some(wanted) = Wanted::of(hold) {
-            return sharing::take(hold, &wanted, limit).await;
+            let led_to = ballot.filter(|ballot| ballot.is_outbid());
+            let shares = Shares::new(hold, &wanted, led_to.map_or(0, Ballot::proposal));
+            let parameters = shares.parameters(b"take");
+            let commands = [Command::Script(scripts::share(), parameters.words())];
+            let question = Question::vote(hold, &commands, Answer::of_share, limit);
+            let lead = if led_to.is_some() { None } else { lead.or_else(|| shares.leader()) };
+            return vote(hold, &question, lead, None).await;
         }
         let Some(ballot) = ballot else {
             let ttl = hold.key_ms();

@@ -4,7 +4,10 @@ use std::fmt;
 use std::num::NonZeroU32;
 
 use super::Locker;
+use crate::clock;
 use crate::error::Error;
+use crate::lock::names::Names;
+use crate::lock::one_or_many::OneOrMany;
 use crate::lock::row::Sharing;
 use crate::policy::Wait;
 use crate::request::LockRequest;
@@ -12,6 +15,8 @@ use crate::request::LockRequest;
 /// A permit's script has work to do for each unit of its weight.
 const WEIGHT_MAX: u32 = 64;
 const LIMIT_MAX: u32 = 1_000_000;
+/// Maximum permits over several servers: a request that waits stands in the queue of each.
+const SLOTS_MAX: u32 = 64;
 
 impl Locker {
     /// A request for the lock `name` to read under, beside any number of other readers. It waits while
@@ -24,8 +29,8 @@ impl Locker {
     /// A reader's [fencing token](crate::FencingToken) is that of the last writer: a resource refuses a reader
     /// whose token is below the last one that wrote, and does not remember a reader's.
     ///
-    /// One server, a Cluster or a Sentinel service: several servers are refused. [What is
-    /// promised](crate::guide::sharing).
+    /// Over several servers a reader needs the same quorum as a writer, so [`Locker::tolerance`] is that of both,
+    /// and the servers agree on the reader's token. [What is promised](crate::guide::sharing).
     ///
     /// # Examples
     ///
@@ -67,8 +72,9 @@ impl Locker {
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`] for a limit of 0 or above 1,000,000. Several servers are refused when a permit is
-    /// asked for: what each of them counts is not a count of all.
+    /// [`Error::is_misuse`] for a limit of 0 or above 1,000,000. Over several servers each permit is a lock of its
+    /// own: a request for a limit above 64 or a weight above 1 is misuse,
+    /// [and the order is not kept](crate::guide::sharing#over-several-servers).
     ///
     /// # Examples
     ///
@@ -122,7 +128,33 @@ impl Semaphore {
         self.limit.get()
     }
 
+    /// The locks that are the permits over several servers, from a random one on, so that requests of one moment
+    /// begin at different locks.
+    ///
+    /// Servers that count each for itself let in floor(N limit / q) holders with a quorum of q each: with a limit of
+    /// 2 and a quorum of 2 of 3 servers, 3 clients that each cannot reach another server.
+    fn slots(&self, weight: u32) -> Result<OneOrMany<Names>, Error> {
+        let limit = self.limit.get();
+        let wrong = if limit > SLOTS_MAX {
+            format!("a semaphore has at most {SLOTS_MAX} permits, not {limit}")
+        } else if weight != 1 {
+            format!("a permit has a weight of 1, not {weight}")
+        } else {
+            let (names, first) =
+                (self.locker.name(&self.name)?, clock::random_bits() % u64::from(limit));
+            let first = u32::try_from(first).unwrap_or(0);
+            let slots = (first..limit).chain(0..first).map(|number| names.permit(number));
+            return Ok(slots.collect());
+        };
+        Err(Error::misuse(format_args!(
+            "over several servers {wrong}: no server counts for the others, so each permit is a lock of its own"
+        )))
+    }
+
     fn permit(&self, weight: u32, wait: Wait) -> LockRequest {
+        if !self.locker.engine.is_single() {
+            return self.locker.request(self.slots(weight), wait).any();
+        }
         let (limit, most) = (self.limit, self.limit.get().min(WEIGHT_MAX));
         let weight = NonZeroU32::new(weight).filter(|weight| weight.get() <= most).ok_or(weight);
         let sharing = weight.map(|weight| Sharing::Limited { limit, weight }).map_err(|weight| {

@@ -10,6 +10,9 @@
 //!                or servers were late
 //! ```
 //!
+//! A reader has no token of its own, but the present one: where servers that let it in have different
+//! ones, it asks for the largest of these, which the others accept then.
+//!
 //! The owner is never used again after `Hold` or `GiveUp` (safety rule 1). A repeated question has
 //! the TTL and the deadline of the later question. A late server is asked once more, over the same
 //! connection: the answer says what became of the first question too.
@@ -193,8 +196,9 @@ fn sooner<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
 pub(crate) struct Conditions {
     pub(crate) quorum: Quorum,
     pub(crate) term: Term,
-    /// Whether one server decides alone, and so chooses the token.
-    pub(crate) is_alone: bool,
+    /// Whether servers choose the token: one that decides alone; or all, for a reader, which gets the present
+    /// token of the servers that let it in.
+    pub(crate) servers_choose: bool,
     /// Whether the attempt takes over from another owner, of which servers may have the locks.
     pub(crate) succeeds: bool,
     /// The end of the caller's wait.
@@ -275,7 +279,7 @@ impl Attempt {
     /// Whether a round was won and is worth having: enough validity left (safety rule 2), and one
     /// token that all accepted (safety rule 8).
     fn judge(&self, tally: &Tally) -> Result<Grant, Setback> {
-        let Conditions { quorum, term, is_alone, .. } = self.conditions;
+        let Conditions { quorum, term, servers_choose, .. } = self.conditions;
         let (Verdict::Won, Some(asked_at), Some(answered_at)) =
             (tally.verdict, tally.asked_at, tally.answered_at)
         else {
@@ -288,7 +292,7 @@ impl Attempt {
         let token = match (self.ballot, tally.tokens) {
             (None, _) => None,
             (Some(ballot), Some((least, most)))
-                if least == most && ballot.accepts(most, is_alone) =>
+                if least == most && ballot.accepts(most, servers_choose) =>
             {
                 Some(most)
             }
@@ -305,12 +309,16 @@ impl Attempt {
         tally: &Tally,
         wall_micros: impl FnOnce() -> u64,
     ) -> Option<Ballot> {
-        let Conditions { quorum, ends_at, round_max, .. } = self.conditions;
-        if tally.verdict != Verdict::Lost || self.rounds == ROUNDS_MAX {
-            return None;
-        }
+        let Conditions { quorum, ends_at, round_max, servers_choose, .. } = self.conditions;
         let now = tally.answered_at?;
         let left = ends_at.map_or(Duration::MAX, |end| end.since(now));
+        if self.rounds == ROUNDS_MAX || tally.verdict == Verdict::Pending {
+            return None;
+        } else if tally.verdict == Verdict::Won {
+            let (least, most) = tally.tokens?;
+            let differ = servers_choose && least < most && !left.is_zero();
+            return differ.then(|| Ballot::at(most));
+        }
         match self.ballot {
             Some(ballot) if !left.is_zero() && tally.is_outbid(quorum) => {
                 let bounded = tally.clock.map_or(ballot, |clock| ballot.within(clock));

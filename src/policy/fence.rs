@@ -105,6 +105,11 @@ impl Ballot {
         Self { proposal: (self.proposal + 1).min(TOKEN_MAX), ..self }
     }
 
+    /// For a token that servers have chosen already: the same from all.
+    pub(crate) fn at(token: u64) -> Self {
+        Self { proposal: token.min(TOKEN_MAX), is_outbid: true }
+    }
+
     /// Whether servers led to the proposal: then they accept it however far it is ahead of their clocks.
     pub(crate) fn is_outbid(self) -> bool {
         self.is_outbid
@@ -119,10 +124,14 @@ impl Ballot {
         token >= DRAWN_MIN && token.abs_diff(self.proposal) <= DRAWN_OFF_MAX
     }
 
-    /// Whether `token`, as servers say that they issued it, can answer this proposal: what several
-    /// servers accept is the proposal; one that decides alone chooses the token.
-    pub(crate) fn accepts(self, token: u64, is_alone: bool) -> bool {
-        if is_alone { (TOKEN_MIN..=TOKEN_MAX).contains(&token) } else { token == self.proposal }
+    /// Whether `token`, as servers say that they issued it, can answer this proposal: the proposal itself,
+    /// unless servers choose the token.
+    pub(crate) fn accepts(self, token: u64, servers_choose: bool) -> bool {
+        if servers_choose {
+            (TOKEN_MIN..=TOKEN_MAX).contains(&token)
+        } else {
+            token == self.proposal
+        }
     }
 }
 

@@ -96,6 +96,15 @@
 //! - No attempt begins its work under a larger token than the one under which a result was decided.
 //! - A slot is claimed once, and no slot is claimed by an attempt that began after a later one was claimed.
 //!
+//! # Shares
+//!
+//! [`sharing`] searches readers and writers over several servers. There is no time in it. Real is `Attempt`, with the
+//! quorum and the choice of a reader's token. The adversary orders all votes, has clients end at any step and propose
+//! any tokens, and has up to k servers forget. What must hold:
+//!
+//! - A writer holds alone.
+//! - A reader's token is not below that of any writer before it, and each writer's is above all before it.
+//!
 //! # Bounds
 //!
 //! Two clients with one to three attempts each and up to two extensions; a TTL of 2, 3 or 5 ticks;
@@ -137,6 +146,7 @@ mod queue;
 mod redis;
 mod register;
 mod rules;
+mod sharing;
 mod tests;
 mod turn;
 mod world;

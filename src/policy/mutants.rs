@@ -61,6 +61,13 @@ pub(crate) enum Mutant {
     QueueIsNotLeft,
     PushNamesNobody,
     AwaitedIsTakenForFreed,
+    PermitsEndByTheCallersTtl,
+    SharedForTheFirstTtl,
+    UpgradeBesideReaders,
+    UpgradeWaits,
+    EveryShareIsRenewed,
+    ReadersNeedOneVote,
+    ReadersTakeAnyToken,
     // What `mastership` has to withstand: it is searched beside the simulation.
     OlderOneReturns,
     OneSentinelIsEnough,

@@ -44,7 +44,7 @@ impl Asked {
         order.is_fenced = is_fenced;
         let Order { term, label, bounds, replicas, seize, sharing, .. } = order;
         if sharing.is_some() {
-            check_shared(is_several, seize.is_some(), *bounds, core.is_single())?;
+            check_shared(is_several, seize.is_some(), *bounds)?;
         }
         if seize.is_some() {
             if is_several {
@@ -84,16 +84,8 @@ impl Asked {
 }
 
 /// Refuses what does not go with a lock that others may have shares of.
-fn check_shared(
-    is_several: bool,
-    is_seized: bool,
-    bounds: Bounds,
-    is_single: bool,
-) -> Result<(), Error> {
-    let wrong = if !is_single {
-        "readers, writers and permits need one server, a Cluster or a Sentinel service: several servers do \
-         not agree on a count"
-    } else if is_several {
+fn check_shared(is_several: bool, is_seized: bool, bounds: Bounds) -> Result<(), Error> {
+    let wrong = if is_several {
         "a request for a reader, a writer or a permit is for one name"
     } else if is_seized || bounds.at_least.is_some() || bounds.lock_delay.is_some() {
         "steal, hold_at_least and lock_delay are for locks, not for readers, writers or permits"

@@ -28,5 +28,5 @@ pub(crate) mod script;
 #[cfg_attr(not(feature = "sentinel"), path = "sentinel/off.rs")]
 pub(crate) mod sentinel;
 pub(crate) mod session;
-mod sha1;
+pub(crate) mod sha1;
 pub(crate) mod watch;

@@ -8,7 +8,7 @@ const BLOCK: usize = 64;
 const FIRST: [u32; 5] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
 
 /// The digest of `text`, in hexadecimal digits.
-pub(super) fn digest(text: &[u8]) -> String {
+pub(crate) fn digest(text: &[u8]) -> String {
     let bits = 8 * text.len() as u64;
     let mut padded = text.to_vec();
     padded.push(0x80);

@@ -42,14 +42,14 @@ enum End {
 }
 
 /// What the holder knows of its lease.
-struct Held {
-    name: usize,
-    token: u64,
-    ttl: Duration,
+pub(super) struct Held {
+    pub(super) name: usize,
+    pub(super) token: u64,
+    pub(super) ttl: Duration,
     /// By the client's clock, as of the last look.
-    deadline: Moment,
+    pub(super) deadline: Moment,
     /// The same in true time.
-    until: At,
+    pub(super) until: At,
 }
 
 impl Actor {
@@ -58,6 +58,10 @@ impl Actor {
             sleep(self.up_to(self.world.plan.longest_ttl)).await;
             if self.world.plan.has(Fault::Newcomer) && self.prng.percent(8) {
                 self.start_anew().await;
+            }
+            if self.world.plan.has_shares && self.prng.percent(60) {
+                self.turn_sharing().await;
+                continue;
             }
             match self.world.plan.unfenced() {
                 Some(name) if self.prng.percent(50) => self.turn_unfenced(name).await,
@@ -77,19 +81,24 @@ impl Actor {
         }
     }
 
-    fn up_to(&mut self, most: Duration) -> Duration {
+    pub(super) fn up_to(&mut self, most: Duration) -> Duration {
         self.prng.millis(0..u64::try_from(most.as_millis()).expect("it is short") + 1)
     }
 
-    fn count(&self, what: &'static str) {
+    pub(super) fn ttl(&mut self) -> Duration {
+        let longest = self.world.plan.longest_ttl;
+        let ttl = longest / 4 + self.up_to(longest * 3 / 4);
+        Duration::from_millis(u64::try_from(ttl.as_millis()).expect("it is short"))
+    }
+
+    pub(super) fn count(&self, what: &'static str) {
         self.world.history().count(what);
     }
 
     async fn turn(&mut self) {
         let longest = self.world.plan.longest_ttl;
         let name = self.prng.index(self.world.plan.names);
-        let ttl = longest / 4 + self.up_to(longest * 3 / 4);
-        let ttl = Duration::from_millis(u64::try_from(ttl.as_millis()).expect("it is short"));
+        let ttl = self.ttl();
         let (request, limit) = if self.prng.percent(30) {
             (self.locker.try_lock(key(name)), None)
         } else {
@@ -315,7 +324,7 @@ impl Actor {
     }
 
     /// Notes what the guard claims.
-    fn look<F: Fencing>(&self, guard: &Guard<F>, held: &mut Held) {
+    pub(super) fn look<F: Fencing>(&self, guard: &Guard<F>, held: &mut Held) {
         let remaining = guard.remaining();
         if remaining.is_zero() {
             return;
@@ -329,7 +338,8 @@ impl Actor {
         held.until = held.until.max(elapsed() + self.client.true_span(remaining));
         let Held { name, token, ttl, .. } = *held;
         let mut history = self.world.history();
-        match history.questions.asked_by(&self.grant(name, token), self.world.plan.quorum) {
+        let grant = (guard.name().to_vec(), self.grant(name, token).1, self.client.number);
+        match history.questions.asked_by(&grant, self.world.plan.quorum) {
             Some(asked_by) => history.claims.push(Claim { name, token, ttl, deadline, asked_by }),
             None => history.breach("granted by nobody", format!("lock {name}, token {token}")),
         }

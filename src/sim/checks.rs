@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::history::{Breach, Claim, Lease, Rest, Signal};
+use super::history::{Breach, Claim, Lease, Part, Rest, Shared, Signal};
 use crate::support::leases;
 
 /// A timer may be this much late: tokio's count in milliseconds, and by the wrong rate.
@@ -31,6 +31,44 @@ pub(crate) fn tokens_repeat(leases: &[Lease]) -> Vec<Breach> {
 /// A lease that was asked for after another had been granted has the larger token.
 pub(crate) fn tokens_disobey_time(leases: &[Lease]) -> Vec<Breach> {
     breaches("token out of order", leases::out_of_order(leases))
+}
+
+/// A holder of the whole lock is alone, and no more permits are held than there are.
+pub(crate) fn shares_overlap(shares: &[Shared], limit: u32) -> Vec<Breach> {
+    let mut found = Vec::new();
+    for one in shares.iter().filter(|one| one.lease.granted < one.lease.until) {
+        let holds = |other: &&Shared| {
+            let (one, other) = (&one.lease, &other.lease);
+            other.name == one.name && other.granted <= one.granted && one.granted < other.until
+        };
+        let holding: Vec<_> = shares.iter().filter(holds).collect();
+        let weight: u32 = holding.iter().map(|other| other.part.weight()).sum();
+        let has_whole = holding.iter().any(|other| other.part == Part::Whole);
+        if has_whole && holding.len() > 1 {
+            found.push(Breach { check: "writer beside another", text: format!("{holding:?}") });
+        } else if weight > limit {
+            found.push(Breach { check: "too many permits", text: format!("{holding:?}") });
+        }
+    }
+    found
+}
+
+/// A token is above those of all writers before, or a reader's the last one of these, and below those of
+/// all writers after.
+pub(crate) fn share_tokens_disobey_time(shares: &[Shared]) -> Vec<Breach> {
+    let is_wrong = |before: &Shared, after: &Shared| {
+        let (first, then) = (&before.lease, &after.lease);
+        let is_ordered = before.part != Part::Reader || after.part == Part::Whole;
+        let is_right = match after.part {
+            Part::Reader => first.token <= then.token,
+            _ => first.token < then.token,
+        };
+        first.name == then.name && first.granted < then.begun && is_ordered && !is_right
+    };
+    let pairs = shares.iter().flat_map(|one| shares.iter().map(move |other| (one, other)));
+    let wrong = pairs.filter(|(one, other)| is_wrong(one, other));
+    let text = |(one, other)| format!("{one:?} and {other:?}");
+    wrong.map(|pair| Breach { check: "share's token", text: text(pair) }).collect()
 }
 
 /// No guard claims more than the TTL less drift from when its question was written.
@@ -102,6 +140,38 @@ mod tests {
         assert_eq!(found(lease(0, 8, (11, 40, 50))), (0, 0));
         assert_eq!(found(lease(0, 6, (9, 40, 50))), (0, 0), "it was asked for before");
         assert_eq!(found(lease(1, 7, (30, 40, 50))), (0, 0), "another name");
+    }
+
+    fn shared(part: Part, token: u64, times: (u64, u64, u64)) -> Shared {
+        Shared { lease: lease(0, token, times), part }
+    }
+
+    #[test]
+    fn a_writer_beside_another_and_more_permits_than_there_are_are_found() {
+        let reader = shared(Part::Reader, 1, (0, 10, 20));
+        let overlaps = |other| shares_overlap(&[reader.clone(), other], 2).len();
+        assert_eq!(overlaps(shared(Part::Reader, 1, (0, 15, 30))), 0);
+        assert_eq!(overlaps(shared(Part::Whole, 2, (0, 19, 30))), 1);
+        assert_eq!(overlaps(shared(Part::Whole, 2, (0, 20, 30))), 0);
+        assert_eq!(overlaps(shared(Part::Whole, 2, (0, 5, 11))), 1);
+        let permits = |weight| {
+            let first = shared(Part::Permit(1), 1, (0, 10, 20));
+            shares_overlap(&[first, shared(Part::Permit(weight), 2, (0, 15, 30))], 2).len()
+        };
+        assert_eq!([permits(1), permits(2)], [0, 1]);
+    }
+
+    #[test]
+    fn tokens_of_readers_that_a_writer_passed_are_found() {
+        let found = |one: (Part, u64), other: (Part, u64)| {
+            let shares = [shared(one.0, one.1, (0, 1, 2)), shared(other.0, other.1, (3, 4, 5))];
+            share_tokens_disobey_time(&shares).len()
+        };
+        assert_eq!(found((Part::Whole, 7), (Part::Reader, 7)), 0);
+        assert_eq!(found((Part::Whole, 7), (Part::Reader, 6)), 1);
+        assert_eq!(found((Part::Reader, 7), (Part::Reader, 6)), 0, "both of one time");
+        assert_eq!(found((Part::Reader, 7), (Part::Whole, 7)), 1);
+        assert_eq!(found((Part::Permit(1), 7), (Part::Permit(2), 7)), 1);
     }
 
     #[test]

@@ -51,6 +51,31 @@ impl leases::Lease for Lease {
     }
 }
 
+/// A lease of a lock that others may have shares of.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared {
+    pub(crate) lease: Lease,
+    pub(crate) part: Part,
+}
+
+/// What a lease has of such a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Whole,
+    Reader,
+    /// With this weight.
+    Permit(u32),
+}
+
+impl Part {
+    pub(crate) fn weight(self) -> u32 {
+        match self {
+            Self::Permit(weight) => weight,
+            Self::Whole | Self::Reader => 0,
+        }
+    }
+}
+
 /// What a guard claimed at some moment, by its client's clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Claim {
@@ -90,6 +115,7 @@ pub(crate) struct Breach {
 #[derive(Debug, Default)]
 pub(crate) struct History {
     pub(crate) leases: Vec<Lease>,
+    pub(crate) shares: Vec<Shared>,
     pub(crate) claims: Vec<Claim>,
     pub(crate) signals: Vec<Signal>,
     pub(crate) rests: Vec<Rest>,

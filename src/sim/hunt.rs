@@ -14,7 +14,7 @@ use crate::policy::mutants::{self, Mutant};
 const FALSE_GRANT: &[&str] = &["granted by nobody", "two holders", "deadline"];
 
 /// Each bug, and which checks are about it: another check alone does not count.
-const KNOWN: [(Mutant, &[&str]); 43] = [
+const KNOWN: [(Mutant, &[&str]); 50] = [
     (Mutant::ValidityFromTheReply, &["deadline"]),
     (Mutant::NoDrift, &["deadline"]),
     (Mutant::OwnerReused, &["owner reused"]),
@@ -58,6 +58,13 @@ const KNOWN: [(Mutant, &[&str]); 43] = [
     (Mutant::QueueIsNotLeft, &["left late"]),
     (Mutant::PushNamesNobody, FALSE_GRANT),
     (Mutant::AwaitedIsTakenForFreed, &["never given back"]),
+    (Mutant::PermitsEndByTheCallersTtl, &["too many permits"]),
+    (Mutant::SharedForTheFirstTtl, &["writer beside another"]),
+    (Mutant::UpgradeBesideReaders, &["writer beside another"]),
+    (Mutant::UpgradeWaits, &["liveness"]),
+    (Mutant::EveryShareIsRenewed, &["renewed another's"]),
+    (Mutant::ReadersNeedOneVote, &["writer beside another"]),
+    (Mutant::ReadersTakeAnyToken, &["share's token"]),
 ];
 
 /// Which checks notice a bug in the first seed in which one does that is about it, and the number of

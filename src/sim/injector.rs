@@ -78,7 +78,11 @@ impl Injector {
             }
             // One server alone may lose counters, which its clock makes up for, and no locks.
             Fault::Evict if self.world.plan.servers == 1 || self.may_lose(server) => {
-                let name = key(self.prng.index(self.world.plan.names));
+                let number = self
+                    .prng
+                    .index(self.world.plan.names + usize::from(self.world.plan.has_shares));
+                let shared = self.world.plan.shared().filter(|_| number == self.world.plan.names);
+                let name = key(shared.map_or(number, |[lock, _]| lock));
                 let takes_counter = self.prng.percent(20) || self.world.plan.servers == 1;
                 if takes_counter {
                     lock(&self.world.counters_lost).insert(server);

@@ -130,6 +130,26 @@ fn mutated(script: &Bytes) -> Bytes {
         ("if token <= counter then", "if false then")
     } else if Mutant::AnyClockIsBelieved.is_on() {
         ("if ahead > 1000000 and", "if false and")
+    } else if Mutant::PermitsEndByTheCallersTtl.is_on() {
+        // redis-semaphore 5.8.0
+        (
+            "call('ZCOUNT', shares, whole(now), '+inf')",
+            "call('ZCOUNT', shares, whole(now + (tonumber(ARGV[3]) or 0)), '+inf')",
+        )
+    } else if Mutant::SharedForTheFirstTtl.is_on() {
+        // distkit 0.7.1
+        ("limit == its_limit and call('PTTL', shares) >= tonumber(ttl)", "limit == its_limit")
+    } else if Mutant::UpgradeBesideReaders.is_on() {
+        ("not is_of(owner) and used > 1", "false")
+    } else if Mutant::EveryShareIsRenewed.is_on() {
+        // Redisson #7098
+        (
+            "while limit ~= '0' and call('ZSCORE', shares, owner .. '#' .. more) do",
+            "for _, its in ipairs(call('ZRANGEBYSCORE', shares, '-inf', '+inf')) do
+              call('ZADD', shares, ends, its)
+            end
+            while limit ~= '0' and call('ZSCORE', shares, owner .. '#' .. more) do",
+        )
     } else if Mutant::CountersPerServer.is_on() {
         (
             "local ahead = proposal - top",

@@ -18,6 +18,8 @@ use super::server::Session;
 use super::witness::{self, Asked, Stamp};
 use super::world::World;
 use crate::clock::simulated::elapsed;
+use crate::error::Error;
+use crate::lock::guard::Guard;
 use crate::lock::scripts;
 use crate::policy::Loss;
 use crate::policy::mutants::Mutant;
@@ -60,6 +62,18 @@ pub(super) async fn heard(lost: impl Future<Output = Loss>, ttl: Duration) -> Lo
         sleep(ttl / 2).await;
     }
     loss
+}
+
+/// Has a reader become the writer.
+pub(super) async fn upgrade(guard: &mut Guard) -> Result<(), Error> {
+    loop {
+        match guard.upgrade().await {
+            Err(error) if error.is_contended() && Mutant::UpgradeWaits.is_on() => {
+                sleep(RENEWED_AFTER).await;
+            }
+            outcome => return outcome,
+        }
+    }
 }
 
 /// A lease was lost whose lock is to stay taken: gives it back anyway.

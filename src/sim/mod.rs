@@ -44,6 +44,8 @@ mod register;
 mod run;
 pub(crate) mod server;
 #[cfg(test)]
+mod sharing;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod witness;

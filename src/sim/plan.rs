@@ -95,6 +95,8 @@ pub(crate) struct Plan {
     pub(crate) has_tickets: bool,
     /// Some locks are stolen: then two may hold one, and tokens alone tell them apart.
     pub(crate) has_steals: bool,
+    /// Two more locks are shared: one by readers, and one by permits.
+    pub(crate) has_shares: bool,
     /// More servers lose keys than the quorum allows for, and nothing guards against restarts.
     pub(crate) is_beyond: bool,
 }
@@ -125,6 +127,7 @@ impl Plan {
             has_delays: false,
             has_tickets: false,
             has_steals: false,
+            has_shares: false,
             is_beyond,
         };
         // Last, so that what was decided before them stays as it was when a seed found something.
@@ -144,6 +147,7 @@ impl Plan {
         plan.has_delays = prng.percent(30);
         plan.has_tickets = prng.percent(30);
         plan.has_steals = prng.percent(8) && !is_beyond;
+        plan.has_shares = prng.percent(35);
         plan
     }
 
@@ -160,6 +164,22 @@ impl Plan {
     /// The lock that is taken without tokens, if there is one: none of the others.
     pub(crate) fn unfenced(&self) -> Option<usize> {
         self.has_unfenced.then_some(self.names)
+    }
+
+    /// The lock that has readers and the one that has permits, if there are such: none of the others.
+    pub(crate) fn shared(&self) -> Option<[usize; 2]> {
+        self.has_shares.then_some([self.names + 1, self.names + 2])
+    }
+
+    /// The keys of all locks.
+    pub(crate) fn locks(&self) -> Vec<String> {
+        let numbers =
+            (0..self.names).chain(self.unfenced()).chain(self.shared().into_iter().flatten());
+        let slots = self.shared().filter(|_| self.servers > 1).into_iter();
+        let slots = slots.flat_map(|[_, semaphore]| {
+            (0..LIMIT).map(move |slot| format!("{{{}}}:{slot}:permit", key(semaphore)))
+        });
+        numbers.map(key).chain(slots).collect()
     }
 
     /// Whether all clocks are right, and stay so.
@@ -179,13 +199,14 @@ impl fmt::Display for Plan {
         let Self { seed, servers, quorum, clients, tasks, names, longest_ttl, .. } = self;
         write!(
             f,
-            "seed {seed}: {quorum} of {servers}, {clients} clients of {tasks}, {names} locks{}{}{}{}{}, \
+            "seed {seed}: {quorum} of {servers}, {clients} clients of {tasks}, {names} locks{}{}{}{}{}{}, \
              TTL up to {longest_ttl:?}, {:?} long, latency {:?}, {:?}{}{}",
             if self.has_unfenced { " and an unfenced one" } else { "" },
             if self.has_rests { ", at rest for a while" } else { "" },
             if self.has_delays { ", delayed after a loss" } else { "" },
             if self.has_tickets { ", with tickets" } else { "" },
             if self.has_steals { ", with steals" } else { "" },
+            if self.has_shares { ", with shares" } else { "" },
             self.length,
             self.latency,
             self.faults,
@@ -212,5 +233,7 @@ pub(crate) fn command_timeout(plan: &Plan) -> Duration {
 
 /// What is the default.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Permits of the semaphore.
+pub(crate) const LIMIT: u32 = 2;
 const MIN_TIMEOUT: Duration = Duration::from_millis(50);
 const MAX_TIMEOUT: Duration = Duration::from_millis(500);

@@ -14,9 +14,10 @@ use super::checks;
 use super::history::{At, Breach};
 use super::injector::Injector;
 use super::link::Link;
-use super::plan::{Fault, Plan, host, key};
+use super::plan::{Fault, LIMIT, Plan, host, key};
 use super::prng::Prng;
 use super::register::Register;
+use super::sharing;
 use super::world::{World, drift, lock};
 use crate::clock::simulated::{Client, Simulation, elapsed};
 use crate::locker::Locker;
@@ -166,10 +167,10 @@ fn nothing_is_left(world: &World) {
         return;
     }
     for server in 0..world.plan.servers {
-        for name in (0..world.plan.names).chain(world.plan.unfenced()) {
-            let left = world.server(server).peek(key(name).as_bytes());
+        for name in world.plan.locks() {
+            let left = world.server(server).peek(name.as_bytes());
             let is_left = |owner: &Bytes| {
-                let held = (key(name).into_bytes(), owner.to_vec());
+                let held = (name.clone().into_bytes(), owner.to_vec());
                 world.history().questions.is_left(&held)
             };
             if let Some(owner) = left.filter(|owner| !is_left(owner)) {
@@ -181,8 +182,8 @@ fn nothing_is_left(world: &World) {
 }
 
 async fn all_can_be_taken(world: &World, locker: &Locker, client: usize) {
+    let limit = world.plan.longest_ttl * 5 + LIVENESS_SLACK;
     for name in 0..world.plan.names {
-        let limit = world.plan.longest_ttl * 5 + LIVENESS_SLACK;
         match locker.lock(key(name)).wait_at_most(limit).await {
             Ok(guard) => {
                 let _ = guard.release().await;
@@ -193,6 +194,7 @@ async fn all_can_be_taken(world: &World, locker: &Locker, client: usize) {
             }
         }
     }
+    sharing::all_can_be_taken(world, locker, client, limit).await;
 }
 
 /// Each owner that a server let in is given back there, whatever became of it, and once more where it was
@@ -230,12 +232,16 @@ fn verdict(world: &World, registers: &[Register]) -> Outcome {
         breaches.extend(checks::windows_overlap(&history.leases));
         breaches.extend(checks::rests_are_broken(&history.rests, &history.leases));
     }
+    breaches.extend(checks::shares_overlap(&history.shares, LIMIT));
     // Tokens need counters, or wall clocks that are right.
     let counters_lost = lock(&world.counters_lost).len();
     let counters_live = counters_lost < 2 * plan.quorum - plan.servers || plan.is_beyond;
     if counters_live || plan.servers == 1 && plan.has_right_clocks() {
         breaches.extend(checks::tokens_repeat(&history.leases));
         breaches.extend(checks::tokens_disobey_time(&history.leases));
+        // Of several servers each permit has a counter of its own.
+        history.shares.retain(|share| plan.servers == 1 || share.part.weight() == 0);
+        breaches.extend(checks::share_tokens_disobey_time(&history.shares));
         for (name, register) in registers.iter().enumerate() {
             let lost = register.fenced().lost();
             if lost > 0 {

@@ -8,6 +8,7 @@ use leasehold_resp::Frame;
 
 use super::keyspace::{Keyspace, Touch, error};
 use super::lua;
+use crate::server::sha1;
 
 /// What Redis 7.0.15 says of itself, as far as a client looks.
 const INFO: &str = include_str!("info.txt");
@@ -234,12 +235,7 @@ impl Server {
     }
 
     fn load(&mut self, text: &Bytes) -> Bytes {
-        let fnv = |seed: u64| {
-            text.iter()
-                .fold(seed, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3))
-        };
-        let digest = format!("{:016x}{:024x}", fnv(0xCBF2_9CE4_8422_2325), fnv(text.len() as u64));
-        let digest = Bytes::from(digest);
+        let digest = Bytes::from(sha1::digest(text));
         self.scripts.insert(digest.clone(), text.clone());
         digest
     }
@@ -294,6 +290,24 @@ impl Server {
 /// What a simulation does to it, and sees of it.
 #[cfg(test)]
 impl Server {
+    /// The shares of a lock that last, each with its end.
+    pub(crate) fn shares(&mut self, lock: &[u8]) -> Vec<(Bytes, i64)> {
+        let is_shared = self.peek(lock).is_some_and(|value| value.get(32) == Some(&b'*'));
+        let key = [b"{", lock, b"}:shares"].concat();
+        if is_shared { self.keyspace.peek_lasting(&key) } else { Vec::new() }
+    }
+
+    /// The holders of a lock now: its owner, or all owners of shares.
+    pub(crate) fn holders(&mut self, lock: &[u8]) -> Vec<Bytes> {
+        let Some(value) = self.peek(lock) else { return Vec::new() };
+        if value.get(32) != Some(&b'*') {
+            return vec![value.strip_suffix(b"\0").map_or(value.clone(), |it| value.slice_ref(it))];
+        }
+        // Behind the first share of an owner stand the others, each with a number.
+        let is_first = |share: &Bytes| !share.contains(&b'#');
+        self.shares(lock).into_iter().map(|(share, _)| share).filter(is_first).collect()
+    }
+
     pub(crate) fn step_wall(&mut self, micros: i64) {
         self.wall_ahead_micros += micros;
     }

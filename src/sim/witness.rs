@@ -8,7 +8,7 @@ use leasehold_resp::Frame;
 
 use super::history::At;
 use super::plan::Fault;
-use super::server::Session;
+use super::server::{Session, Told};
 use super::world::World;
 use crate::lock::scripts;
 use crate::policy::Moment;
@@ -16,6 +16,9 @@ use crate::server::script::Script;
 
 /// The place of `seize.lua` behind the catalog.
 const SEIZE: usize = usize::MAX;
+/// Those of `share.lua` and of `prolong.lua`.
+const SHARE: usize = usize::MAX - 1;
+const PROLONG: usize = usize::MAX - 2;
 /// A renewal that was on its way when the lock was given back may come this much later.
 const RENEWAL_SLACK: Duration = Duration::from_millis(100);
 
@@ -36,6 +39,8 @@ pub(crate) struct Asked {
     pub(crate) is_cut: bool,
 }
 
+type Keys<'a> = Vec<&'a Bytes>;
+
 /// What a command is, as far as locks go.
 struct Deed<'a> {
     what: What,
@@ -43,12 +48,28 @@ struct Deed<'a> {
     is_repeat: bool,
     /// It takes the lock from another.
     is_seizing: bool,
-    locks: Vec<&'a Bytes>,
-    counters: Vec<&'a Bytes>,
+    /// It is about shares.
+    is_shared: bool,
+    locks: Keys<'a>,
+    counters: Keys<'a>,
     argv: &'a [Bytes],
 }
 
-impl Deed<'_> {
+impl<'a> Deed<'a> {
+    /// Of a command that is no script.
+    fn plain(what: What, locks: Keys<'a>, counters: Keys<'a>, argv: &'a [Bytes]) -> Self {
+        let [is_repeat, is_seizing, is_shared] = [false; 3];
+        Self { what, is_repeat, is_seizing, is_shared, locks, counters, argv }
+    }
+
+    /// The owners that it takes over from, if it takes something.
+    fn takes_over(&self) -> &[Bytes] {
+        let is_turn = self.is_shared && self.argv[1].ends_with(b"grade");
+        let first = if is_turn { 3 } else { 5 + usize::from(self.is_shared) };
+        let takes = self.what == What::Acquire && !self.is_seizing;
+        self.argv.get(first..).filter(|_| takes).unwrap_or_default()
+    }
+
     /// Whether it is to take the lock from this owner: from the one that a ticket names, or from anybody.
     fn may_seize_from(&self, owner: &Bytes) -> bool {
         self.is_seizing && self.argv.get(4).is_some_and(|from| owner.starts_with(from))
@@ -83,14 +104,24 @@ impl What {
 
 fn deed<'a>(script: &Bytes, words: &'a [Bytes]) -> Option<Deed<'a>> {
     let is_known = |known: &Script| known.text().as_bytes() == script;
-    let number = scripts::catalog().iter().position(is_known);
-    // What keeps a lock from others gives it back too.
-    let number = number.or_else(|| is_known(scripts::keep()).then_some(2));
-    let number = number.or_else(|| is_known(scripts::seize()).then_some(SEIZE))?;
     let count: usize = std::str::from_utf8(words.first()?).ok()?.parse().ok()?;
     let (keys, argv) = words[1..].split_at_checked(count)?;
     let (_stamp, argv) = argv.split_last()?;
+    let number = scripts::catalog().iter().position(is_known);
+    // What keeps a lock from others gives it back too.
+    let number = number.or_else(|| is_known(scripts::keep()).then_some(2));
+    let number = number.or_else(|| is_known(scripts::seize()).then_some(SEIZE));
+    let number = number.or_else(|| is_known(scripts::share()).then_some(SHARE));
+    let number = number.or_else(|| is_known(scripts::prolong()).then_some(PROLONG))?;
     let (what, step) = match number {
+        SHARE => match &argv.get(1)?[..] {
+            b"mend" => (What::Repair, 4),
+            b"take" | b"upgrade" | b"downgrade" => (What::Acquire, 4),
+            b"enter" | b"beat" => (What::Wait, 4),
+            b"" | b"leave" => (What::Release, 4),
+            _ => return None,
+        },
+        PROLONG => (What::Extend, 2),
         0 => (What::Acquire, 3),
         SEIZE => (What::Acquire, 2),
         1 => (What::Extend, 1),
@@ -99,11 +130,11 @@ fn deed<'a>(script: &Bytes, words: &'a [Bytes]) -> Option<Deed<'a>> {
         5 => (What::Wait, 3),
         _ => return None,
     };
-    let counters = if step > 1 { keys.get(1..)? } else { &[] };
+    let counters = if step > 2 || number == SEIZE || number == 4 { keys.get(1..)? } else { &[] };
     let counters = counters.iter().step_by(step).collect();
     let locks = keys.iter().step_by(step).collect();
-    let is_seizing = number == SEIZE;
-    Some(Deed { what, is_repeat: false, is_seizing, locks, counters, argv })
+    let (is_seizing, is_shared) = (number == SEIZE, matches!(number, SHARE | PROLONG));
+    Some(Deed { what, is_repeat: false, is_seizing, is_shared, locks, counters, argv })
 }
 
 /// The token that an acquire was granted with; 0 where it asked for none.
@@ -111,11 +142,9 @@ fn granted(reply: &Frame, deed: &Deed<'_>) -> Option<u64> {
     let token = |text: &Bytes| std::str::from_utf8(text).ok()?.parse().ok();
     match (deed.what, reply) {
         (What::Acquire, Frame::Bulk(_stamp)) => deed.argv.get(2).and_then(token),
-        (What::Acquire | What::Wait, Frame::Array(items)) => match &items[1..] {
-            [Frame::Bulk(word), Frame::Integer(token), ..]
-                if word == "granted" || word == "seized" =>
-            {
-                u64::try_from(*token).ok()
+        (What::Acquire | What::Wait | What::Repair, Frame::Array(items)) => match &items[1..] {
+            [Frame::Bulk(word), Frame::Integer(token), ..] => {
+                matches!(&word[..], b"granted" | b"seized").then_some(u64::try_from(*token).ok()?)
             }
             _ => None,
         },
@@ -142,36 +171,13 @@ pub(crate) fn run(
         }
         (b"SET", [_, key, argv @ ..]) => {
             let (counters, locks) = [key].into_iter().partition(|key| key.ends_with(b":fence"));
-            Some(Deed {
-                what: What::Set,
-                is_repeat: false,
-                is_seizing: false,
-                locks,
-                counters,
-                argv,
-            })
+            Some(Deed::plain(What::Set, locks, counters, argv))
         }
         (b"INCRBY", [_, counter, argv @ ..]) => {
-            let (what, counters) = (What::Draw, vec![counter]);
-            Some(Deed {
-                what,
-                is_repeat: false,
-                is_seizing: false,
-                locks: Vec::new(),
-                counters,
-                argv,
-            })
+            Some(Deed::plain(What::Draw, Vec::new(), vec![counter], argv))
         }
         (b"DELEX", [_, key, _, argv @ ..]) => {
-            let (what, locks) = (What::Release, vec![key]);
-            Some(Deed {
-                what,
-                is_repeat: false,
-                is_seizing: false,
-                locks,
-                counters: Vec::new(),
-                argv,
-            })
+            Some(Deed::plain(What::Release, vec![key], Vec::new(), argv))
         }
         _ => None,
     };
@@ -182,15 +188,18 @@ pub(crate) fn run(
         return reply;
     };
     let forgot_at = server.forgot_at;
-    let before: Vec<Option<Bytes>> = deed.locks.iter().map(|key| server.peek(key)).collect();
+    let before: Vec<Vec<Bytes>> = deed.locks.iter().map(|key| server.holders(key)).collect();
+    let shares: Vec<_> = deed.locks.iter().map(|key| server.shares(key)).collect();
     let lasted: Vec<Option<u64>> = deed.locks.iter().map(|key| server.lasts_ms(key)).collect();
     let counted = server.numbers(&deed.counters);
     let (reply, told) = server.run(session, words);
     let counts = server.numbers(&deed.counters);
     let latest_wall = u64::try_from(server.wall()).unwrap_or(0);
     let lasts: Vec<Option<u64>> = deed.locks.iter().map(|key| server.lasts_ms(key)).collect();
-    let after: Vec<Option<Bytes>> = deed.locks.iter().map(|key| server.peek(key)).collect();
+    let after: Vec<Vec<Bytes>> = deed.locks.iter().map(|key| server.holders(key)).collect();
+    let kept: Vec<_> = deed.locks.iter().map(|key| server.shares(key)).collect();
     drop(server);
+    let handed = handed(&told);
     world.tell(told);
     if session.is_tracking {
         world.look_at_expiry(number);
@@ -204,22 +213,24 @@ pub(crate) fn run(
     }
     for ((key, before), after) in deed.locks.iter().zip(&before).zip(&after) {
         let name = String::from_utf8_lossy(key);
-        if deed.what == What::Extend && before.is_none() && after.is_some() {
+        if deed.what == What::Extend && before.is_empty() && !after.is_empty() {
             let text = format!("client {client} took {name} on server {number}");
             history.breach("extension took a lock", text);
         }
-        if let Some(owner) = before
-            .as_ref()
-            .map(unmarked)
-            .filter(|owner| after.as_ref().map(unmarked).as_ref() != Some(owner))
-        {
-            if !deed.argv.contains(&owner) && !deed.may_seize_from(&owner) {
+        for owner in before.iter().filter(|owner| !after.contains(owner)) {
+            if !deed.argv.contains(owner) && !deed.may_seize_from(owner) {
                 let text = format!("client {client} ended {name} of {owner:?} on server {number}");
                 history.breach("foreign delete", text);
             }
         }
     }
-    if deed.what == What::Extend {
+    let others = |(share, _): &&(Bytes, i64)| !deed.argv.iter().any(|it| share.starts_with(it));
+    let renewed =
+        |(then, now): (&Vec<_>, &Vec<_>)| now.iter().any(|it| others(&it) && !then.contains(it));
+    if deed.what == What::Extend && shares.iter().zip(&kept).any(renewed) {
+        history.breach("renewed another's", format!("client {client}: {shares:?}, {kept:?}"));
+    }
+    if deed.what == What::Extend && !deed.is_shared {
         let all = lasts.iter().zip(&lasted).zip(deed.argv.chunks_exact(2));
         for (index, ((now, then), argv)) in all.enumerate() {
             let ttl = std::str::from_utf8(&argv[1]).ok().and_then(|ttl| ttl.parse().ok());
@@ -228,11 +239,7 @@ pub(crate) fn run(
             if now.is_some() && *now < (*then).min(ttl) {
                 history.breach("extension shortened", text());
             }
-            let is_kept = match &reply {
-                Frame::Array(kept) => kept.get(1 + index) == Some(&Frame::Integer(1)),
-                reply => matches!(reply, Frame::Bulk(_)),
-            };
-            if is_kept && *now > ttl {
+            if is_kept(&reply, index) && *now > ttl {
                 history.breach("extension left it longer", text());
             }
         }
@@ -275,7 +282,7 @@ pub(crate) fn run(
     let guards = !world.plan.is_beyond && !world.plan.has(Fault::StepForward);
     let is_vote = match deed.what {
         What::Acquire | What::Set | What::Wait => granted(&reply, &deed).is_some(),
-        What::Repair => matches!(reply, Frame::Bulk(_)),
+        What::Repair => matches!(reply, Frame::Bulk(_)) || granted(&reply, &deed).is_some(),
         _ => false,
     };
     if let (true, Some(forgot_at)) = (guards && is_vote, forgot_at) {
@@ -289,6 +296,7 @@ pub(crate) fn run(
         let of = |owner: &Bytes| (key.to_vec(), owner.to_vec());
         let held = of(owner);
         let released = history.questions.released(&held);
+        let whose = format!("client {client}, {owner:?}");
         let is_after = |slack| released.is_some_and(|released| stamp.at > released + slack);
         if matches!(deed.what, What::Acquire | What::Set | What::Wait) {
             history.note_asked(number, client, key, stamp.at);
@@ -306,51 +314,41 @@ pub(crate) fn run(
                         history.questions.note_freed(held.clone(), number);
                     }
                 }
-                let mut breach =
-                    |check| history.breach(check, format!("client {client}, {owner:?}"));
                 if is_after(Duration::ZERO) {
-                    breach("owner reused");
+                    history.breach("owner reused", whose.clone());
                 }
                 if let Some(token) = granted(&reply, &deed) {
                     history.questions.note_owner((key.to_vec(), token, client), owner);
                     history.questions.note_grant(held.clone(), number, stamp.by_client);
-                    if let Some(former) = before[index].as_ref().filter(|_| deed.is_seizing) {
-                        history.questions.note_replaced(&of(&unmarked(former)), number);
+                    for former in before[index].iter().filter(|_| deed.is_seizing) {
+                        history.questions.note_replaced(&of(former), number);
                     }
-                    let is_acquire = deed.what == What::Acquire && !deed.is_seizing;
-                    let takes_over = if is_acquire { deed.argv.get(5..) } else { None };
-                    for predecessor in takes_over.into_iter().flatten() {
+                    for predecessor in deed.takes_over() {
                         history.questions.note_succeeds(&held, of(predecessor));
                         history.questions.note_freed(of(predecessor), number);
                     }
                     let is_late = history.questions.note_let_in(held, number);
                     if is_late && !is_cut && released.is_some_and(|at| at >= stamp.at) {
-                        history.breach("release overtook", format!("client {client}, {owner:?}"));
+                        history.breach("release overtook", whose);
                     }
                 }
             }
             What::Draw => {}
             What::Extend => {
-                let mut breach =
-                    |check| history.breach(check, format!("client {client}, {owner:?}"));
                 if is_after(RENEWAL_SLACK) && !deed.is_repeat {
-                    breach("renewed after release");
+                    history.breach("renewed after release", whose);
                 }
-                let is_kept = match &reply {
-                    Frame::Array(kept) => kept.get(1 + index) == Some(&Frame::Integer(1)),
-                    reply => matches!(reply, Frame::Bulk(_)),
-                };
-                if is_kept {
+                if is_kept(&reply, index) {
                     history.questions.note_grant(held, number, stamp.by_client);
                 }
             }
             What::Repair => {
-                let mut breach =
-                    |check| history.breach(check, format!("client {client}, {owner:?}"));
                 if is_after(Duration::ZERO) {
-                    breach("repaired after release");
+                    history.breach("repaired after release", whose);
                 }
-                if let Frame::Bulk(_) = reply {
+                if deed.is_shared && granted(&reply, &deed).is_some() {
+                    history.questions.note_let_in(held.clone(), number);
+                } else if let Frame::Bulk(_) = reply {
                     history.questions.note_repaired(&held, number);
                 }
             }
@@ -359,29 +357,43 @@ pub(crate) fn run(
                 for owner in deed.argv.iter().filter(is_owner) {
                     history.questions.note_release(of(owner), stamp.at);
                     // A lock with a waiter is not freed by a command that only frees it.
-                    let is_left = after[index].as_ref().map(unmarked).as_ref() == Some(owner);
+                    let is_left = after[index].contains(owner);
                     if !matches!(reply, Frame::Error(_)) && !is_left {
                         history.questions.note_freed(of(owner), number);
                     }
                 }
-                let (before, after) = (before[index].as_ref(), after[index].as_ref());
-                if let Some(next) =
-                    after.map(unmarked).filter(|_| before.map(unmarked) != after.map(unmarked))
-                {
-                    let next = of(&next);
-                    if let Some(waiter) = history.questions.waiter(&next) {
-                        let grant = (key.to_vec(), counts[index], waiter);
-                        history.questions.note_owner(grant, &next.1);
-                        history.questions.note_let_in(next, number);
-                    }
-                }
+            }
+        }
+        for (token, next) in &handed {
+            let next = of(next);
+            if let Some(waiter) = history.questions.waiter(&next) {
+                history.questions.note_owner((key.to_vec(), *token, waiter), &next.1);
+                history.questions.note_let_in(next, number);
             }
         }
     }
     reply
 }
 
-/// A holder's value without the byte that says that somebody waits.
-fn unmarked(value: &Bytes) -> Bytes {
-    value.strip_suffix(b"\0").map_or_else(|| value.clone(), |owner| value.slice_ref(owner))
+/// Whether a server has extended the lease of this lock.
+fn is_kept(reply: &Frame, lock: usize) -> bool {
+    match reply {
+        Frame::Array(kept) => kept.get(1 + lock) == Some(&Frame::Integer(1)),
+        reply => matches!(reply, Frame::Bulk(_)),
+    }
+}
+
+/// The tokens that a server pushes, each with its owner.
+fn handed(told: &[Told]) -> Vec<(u64, Bytes)> {
+    let pushed = told.iter().filter_map(|(_, push)| match push {
+        Frame::Push(words) => words.get(2)?.as_bytes().cloned(),
+        _ => None,
+    });
+    let of = |text: Bytes| {
+        let space = text.iter().position(|byte| *byte == b' ')?;
+        let token: u64 = std::str::from_utf8(&text[..space]).ok()?.parse().ok()?;
+        // With 1 an owner is told to ask.
+        (token > 1).then(|| (token, text.slice(space + 1..)))
+    };
+    pushed.filter_map(of).collect()
 }

@@ -18,7 +18,8 @@ impl<F: Fencing> Guard<F> {
     /// want to write, release one and have it ask for [`Locker::write`](crate::Locker::write).
     /// [`Error::is_unavailable`] if the server could not be asked: the guard stays as it was. After any other
     /// error the guard is lost and given back: [`Error::is_lost`], or [`Error::is_unknown`] if no answer
-    /// came. [`Error::is_misuse`] for a guard of another request.
+    /// came. [`Error::is_misuse`] for a guard of another request, and over several servers: some could have the
+    /// writer, and others the reader.
     ///
     /// # Cancel safety
     ///
@@ -51,7 +52,7 @@ impl<F: Fencing> Guard<F> {
     /// step: nobody writes between the two. Readers that wait first in the queue are let in at once.
     ///
     /// The lease has another owner from here on, and its whole TTL; its [fencing token](crate::FencingToken)
-    /// stays the one that it wrote with.
+    /// stays the one that it wrote with, or is a later one that nobody was given.
     ///
     /// # Errors
     ///

@@ -9,14 +9,16 @@
 use super::Lease;
 use crate::clock;
 use crate::error::{Error, Kind};
-use crate::lock::answer::Answer;
 use crate::lock::attempt::Granted;
 use crate::lock::claim::Claim;
 use crate::lock::held::Held;
-use crate::lock::round::{Answered, Round};
+use crate::lock::round::Round;
 use crate::lock::row::Sharing;
 use crate::lock::sharing;
-use crate::policy::{End, LeaseState, Loss, Moment, Verdict};
+use crate::policy::{
+    Attempt, AttemptAction, Ballot, Conditions, End, Grant, LeaseState, Loss, Moment, Setback,
+    Verdict,
+};
 
 impl Lease {
     /// # Cancel safety
@@ -32,6 +34,12 @@ impl Lease {
         let hold = self.hold();
         if hold.sharing() != Some(from) {
             return Err(Error::misuse(wrong));
+        }
+        if to == Sharing::Whole && !hold.core.is_single() {
+            return Err(Error::misuse(
+                "over several servers a reader cannot be upgraded: some of them could have the writer, and \
+                 others the reader; release the guard, and ask for Locker::write",
+            ));
         }
         let began = clock::now();
         let until = hold.ends_at().unwrap_or(began);
@@ -90,28 +98,36 @@ impl Turning<'_> {
     fn begin(&mut self, round: Round, began: Moment) -> Result<(), Error> {
         let held = hold_of(self.lease);
         let engine = self.lease.engine.clone();
-        let answer = round.answers.iter().flatten().next();
-        let granted = answer.and_then(|Answered { answer, asked_at, answered_at }| match answer {
-            Answer::Granted(Some(token)) => Some((*token, (*asked_at)?, *answered_at)),
-            _ => None,
-        });
-        let Some((token, asked_at, answered_at)) = granted else {
-            self.give_back(held.core.gone());
-            return Err(self.lease.failed(&round));
+        let conditions = Conditions {
+            quorum: held.quorum(),
+            term: held.term,
+            servers_choose: true,
+            succeeds: true,
+            ends_at: None,
+            round_max: held.core.command_max(),
         };
-        let deadline = held.term.deadline(asked_at);
-        if engine.is_shut_down() || !held.term.is_worthwhile(deadline, answered_at) {
-            let is_shut_down = engine.is_shut_down();
-            let loss = if is_shut_down { Loss::ShutDown } else { Loss::Expired };
-            let loss = self.give_back(loss);
-            return Err(self.lease.lost_by(loss));
-        }
+        let mut attempt = Attempt::begin(conditions, Some(Ballot::new(clock::wall_micros())));
+        let outcome = attempt.ended(&round.tally(&held, 0), clock::wall_micros);
+        let Grant { asked_at, answered_at, deadline, token } = match outcome {
+            AttemptAction::Hold(grant) if !engine.is_shut_down() => grant,
+            AttemptAction::Hold(_) | AttemptAction::GiveUp { setback: Setback::TooLate, .. } => {
+                let is_shut_down = engine.is_shut_down();
+                let loss = if is_shut_down { Loss::ShutDown } else { Loss::Expired };
+                let loss = self.give_back(loss);
+                return Err(self.lease.lost_by(loss));
+            }
+            _ => {
+                self.give_back(held.core.gone());
+                return Err(self.lease.failed(&round));
+            }
+        };
         let Some(claim) = self.claim.take() else { return Ok(()) };
         // How long it may be held at most counts from the first grant.
         let since = if held.bounds().are_none() { answered_at } else { held.granted_at() };
-        claim.hold().begin(deadline, held.token().and(Some(token)), since);
+        claim.hold().begin(deadline, held.token().and(token), since);
         engine.meter().note_granted(held.name(), clock::now().since(began));
-        self.lease.claim.settle();
+        // A server that has not said so may have the first owner.
+        self.lease.claim.settle_after(&round);
         held.conclude(End::Released);
         let granted = Granted { claim, round, asked_at };
         *self.lease = Lease::begin(&engine, granted);

@@ -11,7 +11,7 @@ fn conditions(servers: usize, needed: usize) -> Conditions {
     Conditions {
         quorum: Quorum::new(servers, Some(needed)).unwrap(),
         term: Term::new(Duration::from_secs(10), None).unwrap(),
-        is_alone: servers == 1,
+        servers_choose: servers == 1,
         succeeds: false,
         ends_at: None,
         round_max: Duration::from_millis(500),

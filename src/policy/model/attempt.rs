@@ -12,7 +12,7 @@ pub(super) fn conditions(servers: usize, quorum: usize, ttl: Duration) -> Condit
     Conditions {
         quorum: Quorum::new(servers, Some(quorum)).expect("the bounds are a quorum"),
         term: Term::new(ttl, None).expect("the bounds are a term"),
-        is_alone: false,
+        servers_choose: false,
         succeeds: false,
         ends_at: None,
         round_max: ttl,

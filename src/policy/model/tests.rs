@@ -7,6 +7,7 @@ mod mutants;
 mod queue;
 mod register;
 mod repair;
+mod sharing;
 mod turn;
 
 use std::time::Duration;

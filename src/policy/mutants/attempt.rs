@@ -55,6 +55,14 @@ impl Attempt {
         if any_token() {
             tally.tokens = tally.tokens.map(|_| (proposal, proposal));
         }
+        if self.0.conditions.servers_choose && tally.granted > 0 {
+            if Mutant::ReadersNeedOneVote.is_on() {
+                tally.verdict = Verdict::Won;
+            }
+            if Mutant::ReadersTakeAnyToken.is_on() {
+                tally.tokens = tally.tokens.map(|(_, most)| (most, most));
+            }
+        }
         if Mutant::LateMeansNothingGranted.is_on() && tally.verdict != Verdict::Won {
             // A late question that is repeated would say what became of it.
             tally.refused += tally.late;

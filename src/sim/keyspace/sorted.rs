@@ -34,6 +34,19 @@ impl Keyspace {
         }
     }
 
+    /// The live members of a set of which each ends at its score, without touching them.
+    #[cfg(test)]
+    pub(crate) fn peek_lasting(&self, key: &[u8]) -> Vec<(Bytes, i64)> {
+        let now = self.now_ms();
+        match self.entries.get(key).map(|entry| &entry.value) {
+            Some(Value::Sorted(members)) => {
+                let live = members.iter().filter(|(_, score)| **score >= now);
+                live.map(|(member, score)| (member.clone(), *score)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// By score, and by name where scores are equal.
     pub(super) fn members(&mut self, key: &Bytes) -> Result<Vec<(i64, Bytes)>, String> {
         let members = self.sorted(key)?.into_iter().flatten();

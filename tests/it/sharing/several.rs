@@ -1,0 +1,176 @@
+//! Readers, writers and permits over several servers.
+
+use std::time::Duration;
+
+use leasehold::{Builder, Guard, Locker};
+use leasehold_resp::Frame;
+use leasehold_testing::{Fleet, RedisServer, STUCK, eventually, soon};
+
+use super::{LONG, joined, refused, spawn, take};
+
+/// Beyond the clock for a thousand years, and below 2^53 with room above.
+const FAR: u64 = 8_000_000_000_000_000;
+
+/// The servers have just started, so the restart guard would keep them from voting for a TTL.
+fn builder(urls: impl IntoIterator<Item = String>) -> Builder {
+    Locker::builder().nodes(urls).ttl(LONG).restart_guard(false).command_timeout(3 * STUCK)
+}
+
+async fn locker(fleet: &Fleet) -> Locker {
+    builder(fleet.urls()).connect().await.unwrap()
+}
+
+/// How many servers have a share of the lock.
+fn sharing(fleet: &Fleet) -> usize {
+    fleet.cli_all(&["ZCARD", "{a}:shares"]).iter().filter(|count| **count != "0").count()
+}
+
+/// On one server, the leader, this many processes stand in the queue.
+async fn until_waiting(fleet: &Fleet, count: usize) {
+    let fields = (2 * count + 2).to_string();
+    eventually("they wait", || fleet.cli_all(&["HLEN", "{a}:queue"]).contains(&fields)).await;
+}
+
+async fn until_nothing_is_left(fleet: &Fleet) {
+    let left = ["EXISTS", "a", "{a}:queue", "{a}:shares"];
+    eventually("only counters stay", || fleet.cli_all(&left).iter().all(|left| left == "0")).await;
+}
+
+#[tokio::test]
+async fn readers_share_a_lock_and_a_writer_is_alone_each_in_turn() {
+    let fleet = Fleet::start(5);
+    let (one, other) = (locker(&fleet).await, locker(&fleet).await);
+    let readers = [take(one.read("a")).await, take(other.try_read("a")).await];
+    assert!(refused(one.try_write("a")).await.is_contended());
+    assert!(refused(other.try_lock("a")).await.is_contended());
+    let writer = spawn(one.write("a"));
+    until_waiting(&fleet, 1).await;
+    assert!(refused(other.try_read("a")).await.is_contended(), "a writer waits");
+    let late = spawn(other.read("a"));
+    until_waiting(&fleet, 2).await;
+    let [first, second] = readers;
+    let read = first.fence().max(second.fence());
+    first.release().await.unwrap();
+    assert!(!writer.is_finished() && !late.is_finished());
+    second.release().await.unwrap();
+    let writer = joined(writer).await;
+    assert!(writer.fence() > read);
+    let written = writer.fence();
+    writer.release().await.unwrap();
+    let late = joined(late).await;
+    assert!(late.fence() >= written);
+    late.release().await.unwrap();
+    until_nothing_is_left(&fleet).await;
+}
+
+/// A minority may have accepted a token that nobody was given. Were a reader to carry that, a later writer
+/// who does not ask this minority would have a smaller one.
+#[tokio::test]
+async fn all_servers_that_let_a_reader_in_have_its_token() {
+    let fleet = Fleet::start(3);
+    let locker = locker(&fleet).await;
+    take(locker.write("a")).await.release().await.unwrap();
+    let far = FAR.to_string();
+    for server in fleet.iter() {
+        server.cli(&["SET", "{a}:fence", &far]);
+        let reader = take(locker.read("a")).await;
+        let counters = fleet.cli_all(&["GET", "{a}:fence"]);
+        let read = reader.fence().get().to_string();
+        let agree = counters.iter().filter(|counter| **counter >= read).count();
+        assert!(agree >= 2, "{read} of {counters:?}");
+        reader.release().await.unwrap();
+        let writer = take(locker.write("a")).await;
+        assert!(writer.fence().get().to_string() > read);
+        writer.release().await.unwrap();
+        fleet.cli_all(&["DEL", "{a}:fence"]);
+    }
+}
+
+#[tokio::test]
+async fn readers_do_without_a_minority_and_not_without_a_quorum() {
+    let mut servers: Vec<RedisServer> = (0..3).map(|_| RedisServer::start()).collect();
+    let locker = builder(servers.iter().map(RedisServer::url)).connect().await.unwrap();
+    drop(servers.pop());
+    let reader = take(locker.read("a")).await;
+    assert!(refused(locker.try_write("a")).await.is_contended());
+    reader.release().await.unwrap();
+    take(locker.write("a")).await.release().await.unwrap();
+    drop(servers.pop());
+    assert!(refused(locker.try_read("a")).await.is_no_quorum());
+}
+
+#[tokio::test]
+async fn a_share_is_given_back_to_a_server_that_has_lost_it() {
+    let fleet = Fleet::start(3);
+    let locker = locker(&fleet).await;
+    let reader = take(locker.read("a").ttl(Duration::from_secs(6))).await;
+    eventually("all have it", || sharing(&fleet) == 3).await;
+    let lost = fleet.iter().next().unwrap();
+    assert_eq!(lost.cli(&["DEL", "a", "{a}:shares"]), Frame::Integer(2));
+    eventually("all have it again", || sharing(&fleet) == 3).await;
+    assert!(!reader.is_lost());
+    reader.release().await.unwrap();
+    until_nothing_is_left(&fleet).await;
+    assert!(locker.stats().repaired >= 1);
+}
+
+#[tokio::test]
+async fn a_writer_reads_on_and_a_reader_is_not_upgraded() {
+    let fleet = Fleet::start(3);
+    let locker = locker(&fleet).await;
+    let mut guard = take(locker.write("a")).await;
+    let written = guard.fence();
+    let late = spawn(locker.read("a"));
+    until_waiting(&fleet, 1).await;
+    soon("it reads", guard.downgrade()).await.unwrap();
+    assert_eq!(guard.fence(), written);
+    let late = joined(late).await;
+    assert_eq!(late.fence(), written);
+    let error = soon("it is refused", guard.upgrade()).await.unwrap_err();
+    assert!(error.is_misuse() && error.to_string().contains("several servers"), "{error}");
+    guard.extend().await.unwrap();
+    assert!(refused(locker.try_write("a")).await.is_contended());
+    late.release().await.unwrap();
+    guard.release().await.unwrap();
+    until_nothing_is_left(&fleet).await;
+}
+
+/// redis-semaphore 5.8.0, whose servers count each for itself: here it lets in three.
+#[tokio::test]
+async fn no_more_permits_are_held_than_there_are_where_each_client_is_cut_off_from_one_server() {
+    let fleet = Fleet::start(3);
+    let gone = "redis://127.0.0.1:1".to_owned();
+    let mut guards: Vec<Guard> = Vec::new();
+    for missing in 0..3 {
+        let mut urls = fleet.urls();
+        urls[missing].clone_from(&gone);
+        let locker = builder(urls).connect().await.unwrap();
+        let permit = locker.semaphore("a", 2).unwrap().try_acquire(1);
+        match soon("an answer", std::future::IntoFuture::into_future(permit)).await {
+            Ok(guard) => guards.push(guard),
+            Err(error) => assert!(error.is_contended(), "{error}"),
+        }
+    }
+    assert_eq!(guards.len(), 2);
+}
+
+#[tokio::test]
+async fn of_several_servers_each_permit_is_a_lock() {
+    let fleet = Fleet::start(3);
+    let (one, other) = (locker(&fleet).await, locker(&fleet).await);
+    let [here, there] = [&one, &other].map(|locker| locker.semaphore("a", 2).unwrap());
+    let permits = [take(here.acquire(1)).await, take(there.try_acquire(1)).await];
+    assert!(permits.iter().all(|permit| permit.name().starts_with(b"{a}:")));
+    assert!(refused(here.try_acquire(1)).await.is_contended());
+    let waiter = spawn(there.acquire(1));
+    let [first, second] = permits;
+    first.release().await.unwrap();
+    let third = joined(waiter).await;
+    for guard in [second, third] {
+        guard.release().await.unwrap();
+    }
+    let error = refused(here.acquire(2)).await;
+    assert!(error.is_misuse() && error.to_string().contains("weight of 1"), "{error}");
+    let error = refused(one.semaphore("a", 65).unwrap().acquire(1)).await;
+    assert!(error.is_misuse() && error.to_string().contains("at most 64"), "{error}");
+}
