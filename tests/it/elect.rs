@@ -87,8 +87,9 @@ async fn the_nominated_leads_next_and_then_the_highest_priority() {
     assert_eq!(order(&Fleet::start(1)).await, IN_ORDER);
 }
 
-/// One of them has the queue, and a candidate that this server kept waiting may come back behind others: so the
-/// order need not be right each time.
+/// One of them has the queue, and calls the next candidate, which then asks all servers. Where another server is slow,
+/// it asks again as another owner, and its first owner's lock at the server with the queue goes to the candidate
+/// behind it: so the order need not be right each time.
 #[tokio::test]
 async fn on_several_servers_too() {
     let fleet = Fleet::start(3);
