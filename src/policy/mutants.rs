@@ -62,7 +62,6 @@ pub(crate) enum Mutant {
     PushNamesNobody,
     AwaitedIsTakenForFreed,
     PermitsEndByTheCallersTtl,
-    SharedForTheFirstTtl,
     UpgradeBesideReaders,
     UpgradeWaits,
     EveryShareIsRenewed,

@@ -14,7 +14,7 @@ use crate::policy::mutants::{self, Mutant};
 const FALSE_GRANT: &[&str] = &["granted by nobody", "two holders", "deadline"];
 
 /// Each bug, and which checks are about it: another check alone does not count.
-const KNOWN: [(Mutant, &[&str]); 50] = [
+const KNOWN: [(Mutant, &[&str]); 49] = [
     (Mutant::ValidityFromTheReply, &["deadline"]),
     (Mutant::NoDrift, &["deadline"]),
     (Mutant::OwnerReused, &["owner reused"]),
@@ -59,7 +59,6 @@ const KNOWN: [(Mutant, &[&str]); 50] = [
     (Mutant::PushNamesNobody, FALSE_GRANT),
     (Mutant::AwaitedIsTakenForFreed, &["never given back"]),
     (Mutant::PermitsEndByTheCallersTtl, &["too many permits"]),
-    (Mutant::SharedForTheFirstTtl, &["writer beside another"]),
     (Mutant::UpgradeBesideReaders, &["writer beside another"]),
     (Mutant::UpgradeWaits, &["liveness"]),
     (Mutant::EveryShareIsRenewed, &["renewed another's"]),

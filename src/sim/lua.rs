@@ -136,9 +136,6 @@ fn mutated(script: &Bytes) -> Bytes {
             "call('ZCOUNT', shares, whole(now), '+inf')",
             "call('ZCOUNT', shares, whole(now + (tonumber(ARGV[3]) or 0)), '+inf')",
         )
-    } else if Mutant::SharedForTheFirstTtl.is_on() {
-        // distkit 0.7.1
-        ("limit == its_limit and call('PTTL', shares) >= tonumber(ttl)", "limit == its_limit")
     } else if Mutant::UpgradeBesideReaders.is_on() {
         ("not is_of(owner) and used > 1", "false")
     } else if Mutant::EveryShareIsRenewed.is_on() {
