@@ -251,6 +251,9 @@ impl<'a> Standing<'a> {
             hold.core.meter().note_contended(hold.name());
             hold.core.likely().add(hold.name(), Fact::Sought);
             self.untold = if self.is_told() { 0 } else { self.untold.saturating_add(1) };
+            if self.untold > 0 {
+                self.hear_elsewhere();
+            }
             self.known = Some(round);
         }
         Ok((self.happens(WaiterEvent::Answered { answer, asked_at }), token))
@@ -269,6 +272,15 @@ impl<'a> Standing<'a> {
         let binding = self.claim.hold().binding(self.server);
         let on = binding.connection().filter(|_| binding.is_watched());
         on.is_some_and(|connection| self.channel.is_of(&connection))
+    }
+
+    /// The lock's slot has moved: the next question names a channel at the server that answered now.
+    fn hear_elsewhere(&mut self) {
+        let node = Arc::clone(&self.claim.hold().binding(self.server).node);
+        node.want(node.watch_lane());
+        if let Some(channel) = node.channel() {
+            self.channel = channel;
+        }
     }
 
     /// Enters the queue of the lock, or says that the owner still waits there.
@@ -305,11 +317,11 @@ impl<'a> Standing<'a> {
         let mut encoded = question.encoded(self.server);
         let ask = Ask::begin(hold, self.server, &question, &mut encoded, Waker::noop());
         let asked = timeout(patience, ask).await;
-        let is_cut = asked.is_err() && self.limit.is_over();
+        round.is_cut = asked.is_err() && self.limit.is_over();
         let answered = asked.unwrap_or_else(|_| Answered::late(asked_at, patience));
         round.verdict = if answered.is_grant() { Verdict::Won } else { Verdict::Lost };
         round.answers[self.server] = Some(answered);
-        Round { is_cut, ..round }
+        round
     }
 
     async fn listen<F: Future<Output = ()>>(&self, interrupted: impl Fn() -> F) -> Heard {
@@ -323,10 +335,7 @@ impl<'a> Standing<'a> {
         let due = self.asked_at.after(rest);
         // A server may be late to tell of a key's end.
         let due = self.frees_at.filter(|_| self.is_first).map_or(due, |frees_at| due.min(frees_at));
-        let ends_at = match self.limit {
-            Limit::At(end) => end.min(due),
-            _ => due,
-        };
+        let ends_at = self.limit.ends_at().map_or(due, |end| end.min(due));
         let woken = race(self.pushes.pushed(), interrupted());
         let stirred = async {
             any(self.watches.iter().map(Watch::stirred)).await;
@@ -361,10 +370,9 @@ impl<'a> Standing<'a> {
             *answered = Some(Answered { answer, asked_at: None, answered_at: now });
         }
         round.verdict = Verdict::Won;
-        {
-            let mut binding = hold.binding(0);
-            (binding.is_granted, binding.is_unanswered) = (true, false);
-        }
+        let mut binding = hold.binding(0);
+        (binding.is_granted, binding.is_unanswered) = (true, false);
+        drop(binding);
         let token = self.is_fenced.then_some(token).filter(|token| *token != 0);
         hold.begin(hold.term.deadline(counts_from), token, now);
         Stood::Granted(Granted { claim: self.claim, round, asked_at: counts_from })
