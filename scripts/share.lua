@@ -20,17 +20,17 @@
 -- Reply   granted: {stamp, 'granted', the fencing token}
 --         not to be had: {stamp, 'held', the holder's value (its first 320 bytes), the milliseconds until
 --         there may be more or -1 where that is not known, '0', maximum entries before this one, or for an
---         upgrade the number of the others who have shares}
+--         upgrade the number of the others that have shares}
 --         to be had, and others are before this one: {stamp, 'queued', maximum entries before this one}
 --         shared with another limit: {stamp, 'limit', that limit, the one that is wanted}
 --         looked at: {stamp, the number of shares that are taken}
 --         given back: the stamp; and {stamp, 0} where it was not the owner's (any more), or is not in the
 --         queue
--- Atomic  because a server runs a script whole: nobody comes between the look at who has what and the
---         writing of it, and none of those who wait is overtaken.
+-- Atomic  because a server runs a script whole: nobody comes between the look at the shares and the
+--         writing of them, and no waiter is overtaken.
 --
 -- A lock is free, one owner's, or shared. While it is shared, a value stands under it that is no owner's:
--- a sharer's, with '*' and the limit behind its id. So whoever knows only the lock finds it held. Its end
+-- a sharer's, with '*' and the limit behind its id. So a client that knows only the lock finds it held. Its end
 -- rests on the share of that sharer: it is never before another's, and an eighth of a TTL behind it at the
 -- most. So few shares move it, and only the release of that one looks for another. The shares count only
 -- while such a value stands there.
@@ -40,13 +40,13 @@
 -- number of live ones is a range, so there is no counter that can be wrong. Shares that have ended are
 -- forgotten some at a time, for their space alone; until then they can be given back.
 --
--- Those who wait stand in the queue of queue.lua: who wants a share has '/', the limit, '/' and the weight
+-- Waiters stand in the queue of queue.lua: one that wants a share has '/', the limit, '/' and the weight
 -- behind its TTL. The first is never overtaken. Whatever makes room hands on to the first, and to those
--- behind it as far as there is room: at most 64 shares at once. What release.lua frees, it hands to nobody
--- who wants a share: it tells the first to ask.
+-- behind it as far as there is room: at most 64 shares at once. What release.lua frees, it hands to no
+-- waiter for a share: it tells the first to ask.
 --
--- A reader's token is the one of the last writer: who checks tokens refuses a reader's that is below the
--- last writer's. Each permit has a token of its own. A counter that is a day behind the server's clock was
+-- A reader's token is the one of the last writer: a resource that checks tokens refuses a reader's that is below
+-- the last writer's. Each permit has a token of its own. A counter that is a day behind the server's clock was
 -- lost, or is given a new expiry: it begins again from that clock. Of several servers that have different
 -- counters, each is raised to the largest before a reader is told it: so any later writer's token is larger.
 --
@@ -215,7 +215,7 @@ local function is_room(its_limit, its_weight)
   return limit == its_limit and (limit == '0' or used + its_weight <= tonumber(limit))
 end
 
--- The first of those who wait are given what there is room for.
+-- The first of the waiters are given what there is room for.
 local function serve()
   local first = call('HGET', queue, 'first')
   local last = call('HGET', queue, 'last')
