@@ -1,5 +1,7 @@
 //! The holder of a lock, and how to end the lease of another process.
 
+use bytes::Bytes;
+
 use super::Locker;
 use super::view::{Broken, HolderView, LockView, ServerFailure, merge, report};
 use crate::error::{Error, Kind};
@@ -71,12 +73,14 @@ impl Locker {
     /// When the future is dropped, leases may be ended on any of the servers.
     pub async fn break_lease(&self, seen: &LockView) -> Result<Broken, Error> {
         let names = self.name(&seen.name)?;
-        let values: Option<Vec<_>> = seen.holders.iter().map(HolderView::value).collect();
-        let values =
-            values.ok_or_else(|| Error::misuse("the key's value is too long for a lease"))?;
-        if values.is_empty() {
+        if seen.holders.is_empty() {
             return Err(Error::misuse("the view shows no holder"));
         }
+        let values: Vec<&[Bytes]> = seen.holders.iter().map(HolderView::values).collect();
+        if values.contains(&&[][..]) {
+            return Err(Error::misuse("the key's value is too long for a lease"));
+        }
+        let values = values.concat();
         let ends = |place| {
             let (names, values) = (&names, &values);
             async move {

@@ -33,11 +33,11 @@ pub struct LockView {
     pub failures: Vec<ServerFailure>,
 }
 
-/// An owner that has a lock on some servers.
+/// An owner that has a lock on some servers, or all sharers of a lock together.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HolderView {
-    /// The owner. Its time left is how long it has a quorum, or without a quorum, how long it is on
+    /// The owner, or one of the sharers. Its time left is how long it has a quorum, or without a quorum, how long it is on
     /// any server.
     pub holder: Holder,
     /// The addresses of the servers that say so.
@@ -49,8 +49,9 @@ pub struct HolderView {
     /// How many shares are taken where the lock is shared: readers, or the weight of permits. None where it is
     /// not, or where the server did not say so.
     pub shares: Option<u64>,
-    /// What stands under the key; none where it is too long to be asked for.
-    value: Option<Bytes>,
+    /// What stands under the key, each once: servers mark it where processes wait, and of sharers each server
+    /// names one. None where it is too long to be asked for.
+    values: Vec<Bytes>,
 }
 
 /// A server that gave no usable answer.
@@ -83,11 +84,11 @@ impl HolderView {
     /// under a key of this name is shown as a holder too.
     #[must_use]
     pub fn is_lease(&self) -> bool {
-        self.holder.configuration != Configured::Unknown && self.value.is_some()
+        self.holder.configuration != Configured::Unknown && !self.values.is_empty()
     }
 
-    pub(super) fn value(&self) -> Option<&Bytes> {
-        self.value.as_ref()
+    pub(super) fn values(&self) -> &[Bytes] {
+        &self.values
     }
 }
 
@@ -151,7 +152,7 @@ pub(super) fn merge(
     }
 }
 
-/// The servers that show the same value, of which there is at least one.
+/// The servers that show the same owner, or sharers with the same limit. There is at least one.
 struct Group {
     shown: Vec<(String, Seen)>,
 }
@@ -159,7 +160,12 @@ struct Group {
 impl Group {
     fn is_of(&self, seen: &Seen) -> bool {
         let (_, first) = &self.shown[0];
-        first.value == seen.value && first.is_whole == seen.is_whole
+        let [one, other] = [first, seen].map(|seen| holder_of(&seen.value, seen.pttl_ms));
+        let is_one = match (one.shared, other.shared) {
+            (None, None) => one.owner == other.owner,
+            (one, other) => one == other,
+        };
+        is_one && first.is_whole == seen.is_whole
     }
 
     fn view(self, quorum: Quorum, fingerprint: Option<&str>) -> HolderView {
@@ -172,8 +178,12 @@ impl Group {
         let mut holder = holder_of(&value, pttl_ms).seen_from(fingerprint);
         holder.remaining = time_left(quorum, &each);
         let shares = self.shown.iter().filter_map(|(_, seen)| seen.taken).max();
-        let servers = self.shown.into_iter().map(|(server, _)| server).collect();
-        HolderView { holder, servers, tokens, shares, value: is_whole.then_some(value) }
+        let (servers, mut values): (_, Vec<_>) =
+            self.shown.into_iter().map(|(server, seen)| (server, seen.value)).unzip();
+        values.sort_unstable();
+        values.dedup();
+        values.retain(|_| is_whole);
+        HolderView { holder, servers, tokens, shares, values }
     }
 }
 
@@ -225,6 +235,22 @@ mod tests {
         assert_eq!((&two.servers[..], view.waiting), (&["s0".to_owned()][..], 7));
         assert_eq!(view.failures.len(), 1);
         assert_eq!(view.failures[0].server, "s2");
+    }
+
+    #[test]
+    fn an_owner_is_one_where_others_wait_and_so_are_sharers() {
+        const WAITED_FOR: &str = "0123456789abcdef0123456789abcdef@0a1b2c3d:one\0";
+        let view = merged([held(WAITED_FOR, 9, 1), held(ONE, 9, 1), down()]);
+        assert_eq!((view.state, view.holders.len()), (LockState::Held, 1));
+        assert_eq!(view.holders[0].values(), [ONE, WAITED_FOR]);
+
+        const READER: &str = "0123456789abcdef0123456789abcdef*0@0a1b2c3d:one";
+        const ANOTHER: &str = "f123456789abcdef0123456789abcdef*0@0a1b2c3d:two";
+        const PERMIT: &str = "f123456789abcdef0123456789abcdef*3@0a1b2c3d:two";
+        let view = merged([held(READER, 9, 1), held(ANOTHER, 9, 1), down()]);
+        assert_eq!((view.state, view.holders.len()), (LockState::Held, 1));
+        let view = merged([held(READER, 9, 1), held(PERMIT, 9, 1), held(ONE, 9, 1)]);
+        assert_eq!((view.state, view.holders.len()), (LockState::Partial, 3));
     }
 
     #[test]

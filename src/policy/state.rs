@@ -10,7 +10,7 @@ use super::Quorum;
 pub enum LockState {
     /// Nobody has it on any server that answered, and the others are too few to make a holder.
     Free,
-    /// Somebody has it on a quorum of the servers.
+    /// One owner, or sharers together, have it on a quorum of the servers.
     Held,
     /// Somebody has it on some servers, and nobody on a quorum: an attempt that is under way, or
     /// what is left of a lease, or of an attempt.
@@ -20,7 +20,7 @@ pub enum LockState {
 }
 
 impl LockState {
-    /// `most` is the largest number of servers on which one owner has the lock.
+    /// `most` is the largest number of servers on which one owner has the lock, or sharers have it.
     pub(crate) fn of(quorum: Quorum, most: usize, unanswered: usize) -> Self {
         if most >= quorum.needed() {
             Self::Held
