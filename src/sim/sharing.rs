@@ -50,6 +50,7 @@ impl Actor {
         }
     }
 
+    /// From the moment on at which it asks to hold another part, it works under neither until it is told.
     async fn hold_share(
         &mut self,
         mut guard: Guard,
@@ -80,6 +81,8 @@ impl Actor {
                     (held.token, held.until) = (guard.fence().get(), granted);
                     held.deadline = Moment::from_nanos(0);
                     self.count("upgrades");
+                } else if guard.is_lost() {
+                    held.until = held.until.min(asked);
                 }
             } else if part == Part::Whole && self.prng.percent(20) {
                 let asked = elapsed();
@@ -89,6 +92,8 @@ impl Actor {
                     (held.token, held.until) = (guard.fence().get(), granted);
                     held.deadline = Moment::from_nanos(0);
                     self.count("downgrades");
+                } else if guard.is_lost() {
+                    held.until = held.until.min(asked);
                 }
             }
         }
