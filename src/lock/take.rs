@@ -91,7 +91,8 @@ impl Take {
         }
         let Some(ballot) = self.ballot else {
             let ttl = hold.key_ms();
-            let command = Command::Unstamped(&set(hold, &ttl), Expected::Flag);
+            let words = set(hold, &ttl);
+            let command = Command::Unstamped(&words, Expected::Flag);
             return alone::send_vote(hold, command, waker);
         };
         let (proposal, count, queue) =
