@@ -15,15 +15,16 @@ const END: &str = "end of the check";
 
 pub fn run(server: &RedisServer, scripts: &Scripts) {
     let stage = Stage::new(Shape::CurrentThread);
-    let url = server.url();
-    let locker = stage.run(async move { Locker::connect(&url).await.expect("the server is up") });
-    stage.run({
-        let (locker, mut client) = (locker.clone(), server.client());
-        async move {
-            assert_exclusive(&mut client, || locker.try_lock(NAME).unfenced()).await;
-            assert_exclusive(&mut client, || locker.try_lock(NAME)).await;
-            assert_fenced(&mut client, &locker).await;
-        }
+    let (url, mut client) = (server.url(), server.client());
+    let locker = stage.run(async move {
+        let connect = || async { Locker::connect(&url).await.expect("the server is up") };
+        let refused = connect().await;
+        assert_exclusive(&mut client, || refused.try_lock(NAME).unfenced()).await;
+        assert_exclusive(&mut client, || refused.try_lock(NAME)).await;
+        // Another one: a locker that has met a holder asks in the queue next.
+        let locker = connect().await;
+        assert_fenced(&mut client, &locker).await;
+        locker
     });
     for kind in Kind::ALL {
         let (address, pen) = (server.address(), Pen::new(scripts));
