@@ -1,19 +1,12 @@
 //! One client of each store: takes a lock, waiting for it, and gives it back.
 
-use std::error::Error;
-use std::time::Duration;
-
 use etcd_client::LockOptions as EtcdOptions;
 use leasehold::{Guard, Locker};
 use tokio_postgres::{NoTls, Statement};
 use zookeeper_client::{Acls, CreateMode, LockOptions, LockPrefix};
 
 use crate::nats;
-
-/// Of every store's lease or session: how long a lock outlives a holder that is killed, at most.
-pub const LEASE: Duration = Duration::from_secs(2);
-
-pub type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+use crate::terms::{LEASE, Outcome};
 
 /// By what locks are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

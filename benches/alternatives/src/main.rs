@@ -7,11 +7,12 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use client::{Client, Kind, Outcome};
+use client::{Client, Kind};
 use leasehold_testing as support;
 use report::{Cell, Report};
 use servers::{Keeping, Servers};
 use statistics::Samples;
+use terms::Outcome;
 use tokio::runtime::Runtime;
 use tokio::time::sleep;
 
@@ -24,6 +25,7 @@ mod servers;
 #[path = "../../figures/statistics.rs"]
 #[allow(dead_code, reason = "others use all of it")]
 mod statistics;
+mod terms;
 
 const CLIENTS: usize = 64;
 const NAME: &str = "invoice:42";
@@ -232,7 +234,7 @@ fn report(seats: &[Seat], plan: Plan) -> Report {
         scenario: "alternatives",
         notes: vec![
             format!("A lock and its release; {} rounds, all stores in turn, {:?} of each figure in each of", plan.rounds, plan.time),
-            format!("them; leases and sessions of {:?}. Pairs of one client; pairs a second of {CLIENTS} clients in", client::LEASE),
+            format!("them; leases and sessions of {:?}. Pairs of one client; pairs a second of {CLIENTS} clients in", terms::LEASE),
             "one process with a lock each, over as few connections as the client allows; processes that".into(),
             "want one lock and hold it for a millisecond: from before a release to after the next grant at".into(),
             "another process, median (10th to 90th percentile), and CPU of all servers for each of these;".into(),

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_stream::StreamExt;
 
-use crate::client::{LEASE, Outcome};
+use crate::terms::{LEASE, Outcome};
 
 const BUCKET: &str = "locks";
 /// Between two tries of a waiter that hears nothing.

@@ -9,7 +9,8 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::sleep;
 
-use crate::client::{Client, Kind, Outcome};
+use crate::client::{Client, Kind};
+use crate::terms::Outcome;
 
 const CHILD: &str = "child";
 const HOLD: Duration = Duration::from_millis(1);
