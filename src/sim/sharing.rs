@@ -73,28 +73,27 @@ impl Actor {
                 held.until = elapsed();
                 break;
             }
-            if part == Part::Reader && self.prng.percent(20) {
-                let asked = elapsed();
-                if meddle::upgrade(&mut guard).await.is_ok() {
-                    self.note_share(&held, part, (begun, granted, asked));
-                    (part, begun, granted) = (Part::Whole, asked, elapsed());
-                    (held.token, held.until) = (guard.fence().get(), granted);
-                    held.deadline = Moment::from_nanos(0);
-                    self.count("upgrades");
-                } else if guard.is_lost() {
-                    held.until = held.until.min(asked);
-                }
-            } else if part == Part::Whole && self.prng.percent(20) {
-                let asked = elapsed();
-                if guard.downgrade().await.is_ok() {
-                    self.note_share(&held, part, (begun, granted, asked));
-                    (part, begun, granted) = (Part::Reader, asked, elapsed());
-                    (held.token, held.until) = (guard.fence().get(), granted);
-                    held.deadline = Moment::from_nanos(0);
-                    self.count("downgrades");
-                } else if guard.is_lost() {
-                    held.until = held.until.min(asked);
-                }
+            let other = match part {
+                Part::Reader => Part::Whole,
+                Part::Whole => Part::Reader,
+                Part::Permit(_) => continue,
+            };
+            if !self.prng.percent(20) {
+                continue;
+            }
+            let asked = elapsed();
+            let (is_turned, counted) = match other {
+                Part::Whole => (meddle::upgrade(&mut guard).await.is_ok(), "upgrades"),
+                _ => (guard.downgrade().await.is_ok(), "downgrades"),
+            };
+            if is_turned {
+                self.note_share(&held, part, (begun, granted, asked));
+                (part, begun, granted) = (other, asked, elapsed());
+                (held.token, held.until) = (guard.fence().get(), granted);
+                held.deadline = Moment::from_nanos(0);
+                self.count(counted);
+            } else if guard.is_lost() {
+                held.until = held.until.min(asked);
             }
         }
         let until = if guard.is_lost() { held.until.min(elapsed()) } else { elapsed() };
