@@ -55,18 +55,18 @@ async fn shows_each_holder(urls: Vec<String>) {
         assert_eq!(holder(&soon("the first", watch.changed()).await.unwrap()), None);
         let guard = take(&one).await;
         shows(&mut watch, Some("one")).await;
-        let waiting = tokio::spawn(other.lock("a").into_future());
-        let here = tokio::spawn(one.lock("a").into_future());
+        let mut waiting = tokio::spawn(other.lock("a").into_future());
+        let mut here = tokio::spawn(one.lock("a").into_future());
         eventually("both wait", || other.stats().waiting + one.stats().waiting == 2).await;
         guard.release().await.unwrap();
-        let (first, second) = tokio::select! {
-            guard = waiting => (guard, None),
-            guard = here => (guard, Some(())),
+        let (first, holds, next) = tokio::select! {
+            guard = &mut waiting => (guard, "other", here),
+            guard = &mut here => (guard, "one", waiting),
         };
-        let is_here = second.is_some();
-        shows(&mut watch, Some(if is_here { "one" } else { "other" })).await;
+        shows(&mut watch, Some(holds)).await;
         first.unwrap().unwrap().release().await.unwrap();
-        // Whichever of the two still waits has it next, and nobody keeps it.
+        // A look between the two holders would show none as well.
+        next.await.unwrap().unwrap().release().await.unwrap();
         shows(&mut watch, None).await;
     }
 }
