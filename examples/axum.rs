@@ -96,7 +96,7 @@ fn status(kind: ErrorKind) -> StatusCode {
         ErrorKind::Contended => StatusCode::CONFLICT,
         ErrorKind::Misuse => StatusCode::BAD_REQUEST,
         ErrorKind::Auth => StatusCode::INTERNAL_SERVER_ERROR,
-        // Lost, or not to be had: the client may try again, at another instance.
+        // Lost, or not available: the client may try again, at another instance.
         _ => StatusCode::SERVICE_UNAVAILABLE,
     }
 }

@@ -1,5 +1,5 @@
 //! A password that is rotated while a lock is held: a provider is asked at each connection, and again
-//! before what it gave ends; live connections log in anew, and the lease goes on.
+//! before what it gave ends; live connections log in again, and the lease goes on.
 //!
 //! `cargo run --example credentials [redis://host:port]`; the URL may also stand in LEASEHOLD_URL.
 //! The password is read from the file that PASSWORD_FILE names, as a secret that is mounted into a

@@ -46,7 +46,7 @@ async fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// Leads whenever it can be had, until the locker is shut down.
+/// Leads whenever the office is free, until the locker is shut down.
 async fn run_for_office(locker: Locker, name: String) {
     loop {
         let campaign = async { locker.elect(OFFICE)?.campaign(&name).await };

@@ -100,7 +100,7 @@ fn an_unfenced_pair_allocates_nothing() {
     assert_no_allocations("unfenced", |locker| locker.lock("unfenced").unfenced());
 }
 
-/// With so many callers the flusher writes, too.
+/// With this number of callers the flusher writes, too.
 #[test]
 fn pairs_of_many_callers_keep_the_buffers_that_they_have() {
     let _turn = turn();

@@ -98,7 +98,7 @@ async fn what_crashed_gives_nothing_back_and_its_ttl_lets_others_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_cut_off_knows_of_its_loss_before_another_is_granted_the_lock() {
+async fn a_holder_that_is_cut_off_knows_of_its_loss_before_another_is_granted_the_lock() {
     let server = Server::new();
     let (ours, theirs) = (Process::new(), Process::new());
     let locker = ours.locker(&server).await.unwrap();
@@ -292,7 +292,7 @@ async fn on_a_clock_that_is_not_paused_everything_works_in_real_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_watches_is_told_without_a_timer() {
+async fn a_watch_is_told_without_a_timer() {
     let server = Server::new();
     let (ours, theirs) = (Process::new(), Process::new());
     let locker = ours.locker(&server).await.unwrap();
@@ -343,7 +343,7 @@ async fn limits_slots_and_idempotency_keys_go_by_the_paused_clock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_at_a_latch_is_told_of_its_opening_without_a_timer() {
+async fn a_waiter_at_a_latch_is_told_of_its_opening_without_a_timer() {
     let server = Server::new();
     let (ours, theirs) = (Process::new(), Process::new());
     let locker = ours.locker(&server).await.unwrap();

@@ -45,7 +45,7 @@ use prng::Prng;
 const SECONDS_DEFAULT: u64 = 10;
 /// A longer run is made of episodes, each with servers, a plan and a history of its own.
 const EPISODE: Duration = Duration::from_secs(15);
-/// Of so many episodes one goes beyond the budget.
+/// Episodes of which one goes beyond the budget.
 const BEYOND_EVERY: u64 = 6;
 
 fn setting<T: std::str::FromStr>(name: &str) -> Option<T> {

@@ -39,7 +39,7 @@ impl Blast {
         self.pairs as f64 / started.elapsed().as_secs_f64()
     }
 
-    /// Anew each time: the tokens of the last time are used up.
+    /// Again each time: the tokens of the last time are used up.
     fn write_down(&mut self) {
         self.bytes.clear();
         for keys in self.keys.iter().cycle().take(self.pairs) {

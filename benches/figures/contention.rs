@@ -187,7 +187,7 @@ pub fn micros() -> f64 {
     time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
 }
 
-/// So many tasks on one locker; when each of them had the lock.
+/// Has this number of tasks contend on one locker; returns when each of them held the lock.
 pub async fn contend(locker: Locker, tasks: usize, time: Duration) -> Vec<Vec<Held>> {
     let end = Instant::now() + time;
     let contenders: Vec<_> = (0..tasks)

@@ -79,7 +79,7 @@ impl Fan {
         }
     }
 
-    /// Waits until so many owe nothing.
+    /// Waits until this number of servers owe nothing.
     async fn replies(&mut self, wanted: usize) {
         poll_fn(|context| {
             let mut done = 0;

@@ -5,7 +5,7 @@ use leasehold::{Guard, Locker};
 /// Acquires under way at once.
 pub const TAKERS: usize = 64;
 
-/// Takes so many locks, each of a name of its own.
+/// Takes this number of locks, each of a name of its own.
 pub async fn take(locker: &Locker, leases: usize) -> Vec<Guard> {
     let takers: Vec<_> = (0..TAKERS)
         .map(|taker| {

@@ -12,11 +12,11 @@ use super::statistics::Samples;
 use super::wire::{Kind, Pen, Scripts};
 use crate::support::RedisServer;
 
-/// So many at once that the server's caches stay warm.
+/// Enough at once that the server's caches stay warm.
 const TASKS: u32 = 64;
 const ROUNDS: u32 = 9;
 
-/// With so many pairs of each kind, for each task and round.
+/// With this number of pairs of each kind, for each task and round.
 pub fn run(pairs: u32) -> Report {
     let server = RedisServer::start();
     let (stage, url) = (Stage::new(Shape::CurrentThread), server.url());

@@ -31,7 +31,7 @@ pub(crate) const NAMES: usize = 4;
 /// What is promised of a queue whose last process has gone.
 const LEFT_MAX: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(100);
-/// So many have to be in a queue when all are killed in the end, for something to be left there.
+/// Minimum waiters in a queue when all are killed in the end, for something to be left there.
 const KILLED_WAITING: usize = 8;
 
 /// What all threads share.

@@ -56,7 +56,7 @@ enum Operation {
     /// It says something that answers nothing.
     SayAside,
     ServerBytes(Vec<u8>),
-    /// What it has sent arrives, up to so many bytes.
+    /// What it has sent arrives, up to this number of bytes.
     Read {
         bytes: u16,
     },

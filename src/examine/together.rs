@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_set_is_as_good_as_those_who_may_vote() {
+    fn the_set_is_as_good_as_its_voters() {
         let severity = |servers, needed, voting| {
             tolerance(Quorum::new(servers, needed).unwrap(), servers, voting).severity
         };

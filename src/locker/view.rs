@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quorum_makes_a_holder_whoever_else_has_a_server() {
+    fn a_quorum_makes_a_holder_whichever_other_owner_has_a_server() {
         let view = merged([
             held(TWO, 9000, 4),
             held(ONE, 3000, 7),

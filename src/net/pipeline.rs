@@ -227,7 +227,7 @@ impl<W: Clone> Pipeline<W> {
         self.stirred = true;
         #[cfg(test)]
         if Mutant::LateReplyToTheNext.is_on() {
-            self.forget_those_who_timed_out();
+            self.forget_the_timed_out();
         }
         if self.seals.front().is_some_and(|seal| seal.behind == self.answered) {
             self.seals.pop_front();

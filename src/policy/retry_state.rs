@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_wait_gets_the_first_setback_as_the_answer_and_one_attempts_time() {
+    fn without_waiting_the_first_setback_is_the_answer_and_one_attempts_time_the_limit() {
         for setback in [Setback::Held(None), Setback::TooLate, Setback::Failing] {
             for wait in [Wait::Never, Wait::AtMost(Duration::ZERO)] {
                 let mut patience = patience(wait, Retry::default(), GRACE);

@@ -148,7 +148,7 @@ async fn a_result_ends_with_its_time_and_tokens_go_on_rising() {
 
 /// What waiters write would wake one another.
 #[tokio::test(start_paused = true)]
-async fn who_waits_is_told_and_writes_nothing() {
+async fn a_waiter_is_told_and_writes_nothing() {
     const KEY: &str = "{payment}:idempotent";
     let servers = Arc::new(Server::several::<3>());
     let mut callers = Vec::new();

@@ -443,7 +443,7 @@ fn assert_names(said: &str, right: &str) {
     assert!(granted.split([' ', ';']).any(|word| word == right), "{right}: {said}");
 }
 
-/// An error is no word on a lease: it lasts to its end, and is given back by whoever may.
+/// An error says nothing of a lease: the lease lasts to its end, and a client with the right gives it back.
 #[tokio::test]
 async fn a_right_that_is_taken_away_later_loses_no_lease_before_its_time() {
     let server = server_with(&rights::of("waiting"));
@@ -463,7 +463,7 @@ async fn a_right_that_is_taken_away_later_loses_no_lease_before_its_time() {
 }
 
 #[tokio::test]
-async fn who_waits_is_told_of_a_right_that_was_taken_away_meanwhile() {
+async fn a_waiter_is_told_of_a_right_that_was_taken_away_meanwhile() {
     let server = server_with(&rights::of("waiting"));
     let locker = locker(&server, LONG).await;
     for right in ["+evalsha", "+set", "~app:*"] {

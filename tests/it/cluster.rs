@@ -88,7 +88,7 @@ async fn a_lost_key_is_told_by_whichever_node_has_it() {
     }
 }
 
-/// All or nothing, however many servers the locks are on, and whoever asks in what order.
+/// All or nothing, on any number of servers, with any order of names.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn locks_of_several_slots_are_taken_together_or_not_at_all() {
     let cluster = Cluster::start();

@@ -112,8 +112,8 @@ async fn take(locker: &Locker, name: &str) -> Guard {
     soon("it is granted", locker.lock(name).into_future()).await.unwrap()
 }
 
-/// The locker logs in anew everywhere, more than once.
-async fn logs_in_anew(locker: &Locker) {
+/// The locker logs in again everywhere, more than once.
+async fn logs_in_again(locker: &Locker) {
     let enough = locker.stats().logins_renewed + 8;
     eventually("it logs in anew", || locker.stats().logins_renewed >= enough).await;
 }
@@ -132,7 +132,7 @@ async fn a_password_is_rotated_under_leases_that_go_on() {
     for password in ["second-password", "third-password"] {
         lets_in_too(&server, password);
         vault.set(Mood::Gives(password));
-        logs_in_anew(&locker).await;
+        logs_in_again(&locker).await;
         lets_in(&server, password);
         let renewed = locker.stats().renewed;
         eventually("leases are renewed", || locker.stats().renewed > renewed + 3).await;
@@ -300,8 +300,8 @@ async fn the_nodes_of_a_cluster_are_logged_in_to_as_well() {
     assert!(masters.iter().all(|node| is_logged_in(node)));
     cluster.nodes().for_each(|node| lets_in_too(node, "second-password"));
     vault.set(Mood::Gives("second-password"));
-    logs_in_anew(&locker).await;
-    logs_in_anew(&locker).await;
+    logs_in_again(&locker).await;
+    logs_in_again(&locker).await;
     cluster.nodes().for_each(|node| lets_in(node, "second-password"));
     assert!(cluster.nodes().map(hang_up).sum::<u64>() > 1);
     let renewed = locker.stats().renewed;
@@ -339,11 +339,11 @@ async fn sentinels_and_their_master_are_logged_in_to_each_by_its_own() {
     let builder = builder(sentinels.url(), &servers).sentinel_credentials_from(provide);
     let locker = soon("it connects", builder.connect()).await.unwrap();
     let held = take(&locker, "a").await;
-    logs_in_anew(&locker).await;
+    logs_in_again(&locker).await;
     assert_eq!(watchers.servers().len(), count);
     assert!(watchers.servers().is_disjoint(&servers.servers()));
 
-    // Who held the old ones is logged out, and a failover leads to a server that was never met.
+    // A connection with the old ones is logged out, and a failover leads to a server that was never met.
     sentinels.servers().iter().for_each(|server| lets_in(server, "servers-second"));
     sentinels_let_in(&sentinels, "sentinels-second");
     servers.set(Mood::Gives("servers-second"));

@@ -106,7 +106,7 @@ async fn a_refused_draw_from_a_lost_counter_leaves_none_that_stays_for_ever() {
     assert_eq!(calls(&server, "incrby"), draws, "what was refused is asked by the script next");
 }
 
-/// Who waits is ahead of who comes anew, also where the lock is free.
+/// A waiter is ahead of a newcomer, also where the lock is free.
 #[tokio::test]
 async fn a_newcomer_gives_back_what_others_wait_for() {
     let server = RedisServer::start();
@@ -135,7 +135,7 @@ async fn a_lock_whose_value_was_changed_is_left_alone_and_lost() {
 }
 
 #[tokio::test]
-async fn who_may_not_draw_asks_the_script_and_tries_no_more() {
+async fn a_locker_without_the_right_to_draw_asks_the_script_and_tries_no_more() {
     let server = RedisServer::start();
     if binary::lacks(binary::has_at_least((6, 2), (7, 2)), "counts of refused commands") {
         return;

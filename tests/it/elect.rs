@@ -47,7 +47,7 @@ async fn candidate(fleet: &Fleet, name: &'static str, priority: u8) -> Candidate
     Candidate { name, locker, campaign }
 }
 
-/// Has each resign in turn: who led, in what order.
+/// Has each resign in turn: the leaders, in their order.
 async fn terms(first: Leadership, candidates: Vec<Candidate>) -> Vec<&'static str> {
     let (mut lead, mut waiting, mut order) = (first, candidates, Vec::new());
     while !waiting.is_empty() {
@@ -134,7 +134,7 @@ async fn a_leader_that_vanishes_is_followed_by_the_highest_priority() {
 }
 
 #[tokio::test]
-async fn who_withdraws_is_passed_over() {
+async fn a_candidate_that_withdraws_is_passed_over() {
     let fleet = Fleet::start(1);
     let locker = connect(&fleet.urls(), LONG).await;
     let lead = soon("nobody leads", campaign(&locker, "first", 0)).await.unwrap();
@@ -222,7 +222,7 @@ mod watched {
     }
 
     #[tokio::test]
-    async fn who_leads_in_which_term_and_until_when_is_told() {
+    async fn leader_term_and_deadline_are_told() {
         let server = RedisServer::start();
         is_shown(&[server.url()]).await;
     }

@@ -45,7 +45,7 @@ async fn take_and_release(locker: &Locker, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_server_is_ridden_out_by_who_waits_and_told_to_who_does_not() {
+async fn a_killed_server_is_ridden_out_by_a_waiter_and_told_to_others() {
     let mut server = RedisServer::start();
     let locker = locker_at(server.url()).await;
     let mut callers = tokio::task::JoinSet::new();

@@ -90,10 +90,10 @@ async fn a_clusters_lock_that_is_held_at_least_stays_taken() {
     stays_taken(vec![cluster.seed_url(3)], left).await;
 }
 
-/// Those who wait in this process and in another get it then: it is not handed over before, and the time
+/// Waiters in this process and in another get it then: it is not handed over before, and the time
 /// is over by itself.
 #[tokio::test]
-async fn who_waits_gets_a_lock_once_it_has_been_held_for_long_enough() {
+async fn a_waiter_gets_a_lock_once_it_has_been_held_for_long_enough() {
     let server = RedisServer::start();
     let (locker, other) = (connect([server.url()]).await, connect([server.url()]).await);
     let at_least = Duration::from_secs(3);
@@ -241,7 +241,7 @@ async fn a_quorums_lock_whose_lease_nobody_gave_back_stays_taken_for_its_delay()
 }
 
 /// Renewal keeps the delay behind the lease, and an unfenced lock, whose key is written by one plain
-/// command, has it as well. Who waits has the lock once the delay is over.
+/// command, has it as well. A waiter has the lock once the delay is over.
 #[tokio::test]
 async fn a_delay_is_renewed_and_waited_out() {
     let server = RedisServer::start();

@@ -131,7 +131,7 @@ fn a_latch_is_open_as_soon_as_all_have_counted_down_and_not_before() {
         let latch: Latch = locker.latch(format!("{name}"), parties).unwrap();
         let mut arrived = BTreeSet::new();
         for party in arrivals {
-            // Who comes late changes nothing.
+            // A late caller changes nothing.
             if arrived.len() < parties as usize {
                 arrived.insert(party);
             }

@@ -53,7 +53,7 @@ async fn an_extension_gives_a_key_the_lease_own_end_again() {
     assert!((1..=60_000).contains(&pttl(&server, "longer")));
 }
 
-/// Redisson #775 and RedLock.net #48: a renewal made a lost key anew and hid the gap.
+/// Redisson #775 and RedLock.net #48: a renewal made a lost key again and hid the gap.
 #[tokio::test]
 async fn an_extension_of_a_lost_key_says_so_and_never_makes_it_again() {
     let server = RedisServer::start();

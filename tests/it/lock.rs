@@ -156,7 +156,7 @@ async fn a_waiter_gets_the_lock_when_its_holder_vanishes() {
 }
 
 #[tokio::test]
-async fn a_wait_that_runs_out_says_who_held_the_lock() {
+async fn a_wait_that_runs_out_names_the_holder() {
     let server = RedisServer::start();
     let locker = locker(&server).await;
     let _guard = locker.lock("busy").label("nightly").await.unwrap();
@@ -259,9 +259,9 @@ async fn one_server_that_may_evict_locks_is_warned_of_and_serves() {
     locker.lock("a").await.unwrap().release().await.unwrap();
 }
 
-/// Locks are not re-entrant: who waits for itself can find out at once, and is told at its limit.
+/// Locks are not re-entrant: a holder that waits for its own lock can find out at once, and is told at its limit.
 #[tokio::test]
-async fn who_waits_for_itself_is_told() {
+async fn a_holder_that_waits_for_its_own_lock_is_told() {
     let fleet = leasehold_testing::Fleet::start(3);
     let builder = || Locker::builder().nodes(fleet.urls()).restart_guard(false);
     let (locker, other) = (builder().connect().await.unwrap(), builder().connect().await.unwrap());

@@ -68,7 +68,7 @@ async fn an_empty_list_and_a_bad_name_are_the_callers_fault() {
     assert!(locker.lock_all(["a", ""]).await.unwrap_err().is_misuse());
 }
 
-/// Dining philosophers, each of whom wants two or three forks in an order of its own.
+/// Dining philosophers: each wants two or three forks in an order of its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_callers_in_any_order_do_not_block_each_other() {
     const FORKS: usize = 7;
@@ -149,7 +149,7 @@ async fn a_key_that_is_no_lock_any_more_costs_its_own_lease_and_no_other_lock() 
     assert!(!sound.is_lost());
 }
 
-/// Callers of single locks, in this process and in another, who never leave both free at a time.
+/// Callers of single locks, in this process and in another, that never leave both free at a time.
 fn crowd(lockers: &[Locker], name: &'static str, served: &Arc<AtomicUsize>) -> JoinSet<()> {
     let mut crowd = JoinSet::new();
     for locker in lockers.iter().flat_map(|locker| [locker.clone(), locker.clone()]) {
@@ -167,7 +167,7 @@ fn crowd(lockers: &[Locker], name: &'static str, served: &Arc<AtomicUsize>) -> J
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_wants_several_is_served_beside_callers_who_want_one() {
+async fn a_caller_of_several_is_served_beside_callers_of_one() {
     let server = RedisServer::start();
     let lockers = [locker(&server).await, locker(&server).await];
     let served: [Arc<AtomicUsize>; 3] = Default::default();
@@ -192,7 +192,7 @@ async fn who_wants_several_is_served_beside_callers_who_want_one() {
     eventually("they go on", || go_on(&served[0])).await;
 }
 
-/// A turn keeps what it has got only for a while: who waits for the other lock in vain does not shut
+/// A turn keeps what it has got only for a while: a caller that waits for the other lock in vain does not shut
 /// everybody out of the first.
 #[tokio::test]
 async fn a_turn_that_is_too_short_gives_back_what_it_has() {

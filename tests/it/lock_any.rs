@@ -75,7 +75,7 @@ async fn the_first_that_is_free_is_had_of_a_cluster() {
 
 /// All of them come free at one moment.
 #[tokio::test]
-async fn who_waits_has_the_first_that_comes_free_and_leaves_nothing_else() {
+async fn a_waiter_has_the_first_that_comes_free_and_leaves_nothing_else() {
     let server = RedisServer::start();
     let (locker, other) = (connect([server.url()]).await, connect([server.url()]).await);
     for _ in 0..20 {

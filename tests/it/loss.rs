@@ -196,7 +196,7 @@ fn guards_outlive_their_runtime_and_the_last_locker() {
 }
 
 #[tokio::test]
-async fn a_runtime_that_stood_still_is_told_so_whoever_finds_out_first() {
+async fn a_runtime_that_stood_still_is_told_so_by_the_first_to_find_out() {
     let server = RedisServer::start();
     let locker = locker(&server).await;
     let guard = take(&locker, SHORT).await;

@@ -1,4 +1,4 @@
-//! The library on real servers, of whom each test starts its own.
+//! The library on real servers; each test starts its own.
 //!
 //! One program, because linking forty takes longer than most tests do. What needs a process of its own
 //! is beside it, and says why at its head.

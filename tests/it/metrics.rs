@@ -236,7 +236,7 @@ async fn a_repair_and_a_wake_up_are_counted() {
     let server = RedisServer::start();
     let (holder, waiter) = (self::locker(&server).await, self::locker(&server).await);
     let woken = async {
-        // Who comes just as the lock is free need not be woken.
+        // A caller that comes just as the lock is free need not be woken.
         while recorded.get("leasehold_wake_ups_total") == 0.0 {
             let held = holder.lock("b").await.unwrap();
             let next = tokio::spawn(waiter.lock("b").into_future());

@@ -184,7 +184,7 @@ async fn errors_in_scripts_are_understood_in_their_older_words() {
     drop(guard);
 }
 
-/// A proxy does not see what scripts call. Each of these commands, with so many words and these
+/// A proxy does not see what scripts call. Each of these commands, with this number of words and these
 /// options, is as old as Redis 4; none of them but TIME gives one server another result than the
 /// next, and before TIME a script asks that its effects be replicated.
 #[test]

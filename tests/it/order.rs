@@ -84,7 +84,7 @@ async fn every_attempt_has_an_owner_of_its_own() {
     guard.release().await.unwrap();
     let acquires: Vec<Command> = server.commands().into_iter().filter(is_acquire).collect();
     assert_eq!(acquires.len(), 8);
-    // The three that were held were one owner's, who said in the queue that it still waits.
+    // The three that were held were one owner's, which said in the queue that it still waits.
     let owners: HashSet<String> = acquires.iter().map(owner_of).collect();
     let again = acquires.iter().filter(|it| it.words.iter().any(|word| word == "beat")).count();
     assert_eq!((owners.len(), again), (5, 3));

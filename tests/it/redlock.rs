@@ -70,7 +70,7 @@ async fn tokens_rise_and_each_stands_on_a_quorum_of_counters() {
 }
 
 #[tokio::test]
-async fn a_stale_proposal_is_made_again_above_the_counters_of_those_who_refused_it() {
+async fn a_stale_proposal_is_made_again_above_the_counters_of_the_servers_that_refused_it() {
     let fleet = Fleet::start(5);
     let locker = locker_of(&fleet).await;
     for ahead in 1..=5 {
@@ -97,7 +97,7 @@ async fn a_stale_proposal_is_made_again_above_the_counters_of_those_who_refused_
 }
 
 #[tokio::test]
-async fn who_is_refused_is_told_the_holder_and_every_server() {
+async fn a_refused_caller_is_told_the_holder_and_every_server() {
     let fleet = Fleet::start(5);
     let holding = builder(fleet.urls()).label("billing").connect().await.unwrap();
     let asking = locker_of(&fleet).await;

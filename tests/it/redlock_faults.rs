@@ -1,5 +1,5 @@
 //! A quorum of servers some of which fail: killed, frozen, restarted without their memory, slow,
-//! or away from the start. The others go on, nobody waits for who does not answer, and who comes
+//! or away from the start. The others go on, nobody waits for a silent server, and one that comes
 //! back takes part again.
 
 use std::time::Duration;
@@ -136,7 +136,7 @@ async fn nobody_waits_for_a_frozen_server_while_the_lock_is_contended() {
     fleet[0].stop();
     let mut waits = tokio::task::JoinSet::new();
     let mut guards = Vec::new();
-    // So many that each server is the leader of some.
+    // Enough that each server is the leader of some.
     for number in 0..32 {
         let name = format!("n{number}");
         guards.push(take(&holding, &name).await);
@@ -183,7 +183,7 @@ async fn an_attempt_that_a_frozen_server_keeps_open_is_begun_anew_once_others_ha
     }
 }
 
-/// Two refuse and two fail at once: the lock cannot be had, whatever the frozen one would say.
+/// Two refuse and two fail at once: the lock cannot be acquired, whatever the frozen one would say.
 #[tokio::test]
 async fn nobody_waits_for_a_frozen_server_to_learn_why_a_lock_cannot_be_had() {
     let mut fleet = Fleet::start(5);

@@ -205,7 +205,7 @@ async fn callers_at_the_same_time_wait_for_the_one_that_does_it() {
         assert_eq!(result, "receipt");
     }
     assert_eq!(done.load(Relaxed), 1);
-    // Who waits looks when it is told, and what it does tells nobody else.
+    // A waiter looks when it is told, and what it does tells nobody else.
     let is_told = binary::has_at_least((6, 0), (0, 0));
     for server in fleet.iter() {
         let calls = calls(server);
@@ -368,7 +368,7 @@ async fn the_clocks_of_a_quorum_say_which_slot_is_due() {
 /// Callers end at any moment, one server after the other is frozen and gets what was sent to it later, and
 /// another forgets: within what four of five tolerate.
 #[tokio::test]
-async fn whoever_is_told_a_result_is_told_the_same_one_whatever_ends_in_between() {
+async fn all_are_told_the_same_result_whatever_ends_in_between() {
     let fleet = Fleet::start(5);
     let mut lockers = Vec::new();
     for _ in 0..4 {

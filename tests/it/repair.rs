@@ -137,7 +137,7 @@ async fn repair_never_takes_again_what_was_given_back() {
         let guard = take(&locker, "a", LONG).await;
         let before = locker.stats().renewed;
         let repaired = locker.stats().repaired;
-        // Who waits for the loss has it watched: then it is renewed when a key is deleted, and
+        // A task that waits for the loss has the key watched: then the lease is renewed when a key is deleted, and
         // repaired right behind that.
         let work = async {
             eventually("it is watched", || locker.stats().renewed > before).await;

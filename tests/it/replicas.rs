@@ -85,7 +85,7 @@ async fn a_lease_that_too_few_replicas_acknowledge_is_given_back() {
     assert!(error.is_contended() && !error.is_unreplicated(), "{error}");
     held.release().await.unwrap();
 
-    // Who waits goes on when they are back.
+    // A waiter goes on when they are back.
     let waiting = tokio::spawn(locker.lock("a").replicas(2, WITHIN).into_future());
     eventually("it has tried", || locker.stats().attempts > 4).await;
     servers.replicas[0].cont();
@@ -111,7 +111,7 @@ async fn a_renewal_that_too_few_replicas_acknowledge_does_not_count() {
     take(short().replicas(2, WITHIN)).await.release().await.unwrap();
 }
 
-/// The server counts replicas a few times for all of them: who comes while it counts is not told that
+/// The server counts replicas a few times for all of them: a caller that comes while it counts is not told that
 /// nobody knows, and nobody's count waits for everybody else's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crowd_without_its_replica_is_told_so_definitely_and_by_few_questions() {
@@ -155,9 +155,9 @@ fn waits(server: &RedisServer) -> u64 {
     wait.map_or(0, |calls| calls.split(',').next().unwrap().parse().unwrap())
 }
 
-/// Who needs fewer is told by the question of those who need more, and who gives up keeps nobody.
+/// A caller that needs fewer is told by the question of one that needs more, and one that gives up keeps nobody.
 #[tokio::test]
-async fn those_who_need_more_replicas_than_there_are_keep_nobody_else() {
+async fn callers_that_need_more_replicas_than_there_are_keep_nobody_else() {
     let servers = Replicated::start().await;
     servers.replicas[0].stop();
     let locker = servers.builder().connect().await.unwrap();

@@ -56,12 +56,12 @@ fn eval(server: &RedisServer, script: &str, keys: &[&str], args: &[&str]) -> Sai
     }
 }
 
-/// By one who neither waits nor minds those who do.
+/// By a caller that neither waits nor minds waiters.
 fn acquire(server: &RedisServer, owner: &str, token: &str, decides: &str) -> Said {
     eval(server, ACQUIRE, &KEYS, &[owner, "60000", token, decides, "take"])
 }
 
-/// By one who minds those who wait.
+/// By a caller that minds waiters.
 fn ask(server: &RedisServer, owner: &str, taking: &str) -> Said {
     eval(server, ACQUIRE, &KEYS, &[owner, "60000", "7", "mint", taking])
 }
@@ -70,7 +70,7 @@ fn release(server: &RedisServer, args: &[&str]) -> Said {
     eval(server, RELEASE, &KEYS, args)
 }
 
-/// By one who waits, or still does.
+/// By a waiter, new or not.
 fn wait(server: &RedisServer, owner: &str, how: &str) -> Said {
     eval(server, QUEUE, &KEYS, &[owner, "60000", how, "channel", "30000"])
 }
@@ -205,7 +205,7 @@ fn a_counter_that_is_far_ahead_is_gone_on_from() {
 
 /// As from a client that was late: the answer to the second question tells for both.
 #[test]
-fn an_owner_who_asks_again_is_granted_again() {
+fn an_owner_that_asks_again_is_granted_again() {
     let server = RedisServer::start();
     assert_eq!(acquire(&server, "me", "7", "vote"), Said::Yes);
     server.cli(&["PEXPIRE", "k", "1000"]);
@@ -306,7 +306,7 @@ fn an_entry_whose_waiter_was_silent_is_passed_over() {
     assert_eq!(words(&wait(&server, "next", "beat"))[0], "granted");
 }
 
-/// A connection that hears what is published on the channel of all who wait here.
+/// A connection that hears what is published on the channel of all waiters here.
 fn subscribe(server: &RedisServer) -> BufReader<TcpStream> {
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.set_read_timeout(Some(leasehold_testing::STUCK)).unwrap();
@@ -323,7 +323,7 @@ fn line(stream: &mut BufReader<TcpStream>) -> String {
 }
 
 #[test]
-fn a_release_hands_the_lock_to_the_first_in_the_queue_who_hears_it() {
+fn a_release_hands_the_lock_to_the_first_in_the_queue_that_hears_it() {
     let server = RedisServer::start();
     let holder = format!("{:032x}:", 7);
     server.cli(&["SET", "k", &holder, "PX", "90000"]);
@@ -365,7 +365,7 @@ fn a_lock_that_nobody_hears_of_is_free_and_a_key_alone_is_given_back_or_left() {
 }
 
 #[test]
-fn who_only_frees_a_lock_leaves_one_that_somebody_waits_for() {
+fn a_release_that_only_frees_leaves_a_lock_with_waiters() {
     let server = RedisServer::start();
     let holder = format!("{:032x}:", 7);
     let free = |owner: &str| eval(&server, RELEASE, &["k"], &[owner]);
@@ -460,7 +460,7 @@ fn several_locks_are_taken_together_or_not_at_all() {
 }
 
 #[test]
-fn several_locks_are_left_to_who_waits_for_one_and_taken_over_from_two() {
+fn several_locks_are_left_to_a_waiter_for_one_and_taken_over_from_two() {
     let server = RedisServer::start();
     let keys = ["a", "{a}:fence", "{a}:queue", "b", "{b}:fence", "{b}:queue"];
     let all = |taking: &str, before: &[&str]| {

@@ -110,7 +110,7 @@ async fn a_lock_and_other_libraries_find_readers_and_the_other_way_round() {
 }
 
 #[tokio::test]
-async fn readers_who_wait_next_to_one_another_are_let_in_together() {
+async fn readers_next_to_one_another_in_line_are_let_in_together() {
     const READERS: usize = 30;
     let server = RedisServer::start();
     let (one, other) = (locker(&server).await, locker(&server).await);
@@ -237,7 +237,7 @@ async fn shares_are_renewed_and_one_that_is_gone_is_lost() {
 }
 
 #[tokio::test]
-async fn who_is_gone_is_waited_for_no_longer_than_its_own_ttl() {
+async fn a_sharer_that_is_gone_is_waited_for_no_longer_than_its_own_ttl() {
     let server = RedisServer::start();
     let locker = locker(&server).await;
     let permits = locker.semaphore("a", 2).unwrap();

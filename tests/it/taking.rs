@@ -27,7 +27,7 @@ fn refused<T>(outcome: Result<T, Error>) -> Error {
     outcome.map(|_| ()).unwrap_err()
 }
 
-/// The former holder is told at once, who waits goes on waiting for the thief, and tokens rise.
+/// The former holder is told at once, waiters go on waiting for the thief, and tokens rise.
 async fn is_stolen(urls: Vec<String>) {
     let (first, second) = (connect(urls.clone()).await, connect(urls).await);
     let guard = take(&first, "a").await;
@@ -173,25 +173,25 @@ async fn is_adopted(urls: Vec<String>) {
 }
 
 #[tokio::test]
-async fn a_ticket_is_adopted_once_and_outlives_who_made_it() {
+async fn a_ticket_is_adopted_once_and_outlives_its_maker() {
     let server = RedisServer::start();
     is_adopted(vec![server.url()]).await;
 }
 
 #[tokio::test]
-async fn a_quorums_ticket_is_adopted_once_and_outlives_who_made_it() {
+async fn a_quorums_ticket_is_adopted_once_and_outlives_its_maker() {
     let fleet = Fleet::start(3);
     is_adopted(fleet.urls()).await;
 }
 
 #[cfg(feature = "cluster")]
 #[tokio::test]
-async fn a_clusters_ticket_is_adopted_once_and_outlives_who_made_it() {
+async fn a_clusters_ticket_is_adopted_once_and_outlives_its_maker() {
     let cluster = leasehold_testing::Cluster::start();
     is_adopted(vec![cluster.seed_url(3)]).await;
 }
 
-/// Of many who try at the same time, one.
+/// Of many that try at the same time, one.
 #[tokio::test]
 async fn a_ticket_is_adopted_by_one_of_many() {
     let fleet = Fleet::start(3);
@@ -251,7 +251,7 @@ async fn what_does_not_become_a_ticket_is_given_back() {
     for name in ["a", "b", "c"] {
         eventually("it is free", || is_free(name)).await;
     }
-    // Dropped while the server is asked: whoever has it by then, it is free in the end.
+    // Dropped while the server is asked: whichever client has the lock by then, it is free in the end.
     server.stop();
     let guard = {
         server.cont();

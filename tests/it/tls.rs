@@ -1,5 +1,5 @@
 //! Locks over TLS, on a real server: that they are what they are without it, and that a server
-//! which cannot prove who it is gets nothing.
+//! which cannot prove its identity gets nothing.
 
 use std::time::Duration;
 
@@ -221,7 +221,7 @@ async fn without_a_ca_the_platforms_are_trusted_and_no_other() {
 
 /// It is no use to wait for a certificate to get better.
 #[tokio::test]
-async fn whoever_waits_is_told_of_a_certificate_that_went_bad() {
+async fn a_waiter_is_told_of_a_certificate_that_went_bad() {
     let mut secured = Secured::start();
     let locker = secured.locker().await;
     let expired = secured.authority.issue_expired(&["127.0.0.1"]);
@@ -286,7 +286,7 @@ async fn a_quorum_may_be_met_over_tls() {
     take(&locker, "a").await.release().await.unwrap();
 }
 
-/// A cluster's nodes name each other's ports for TLS to whoever asks over TLS.
+/// A cluster's nodes name each other's ports for TLS to a client that asks over TLS.
 #[cfg(feature = "cluster")]
 #[tokio::test]
 async fn a_cluster_is_found_and_followed_over_tls() {

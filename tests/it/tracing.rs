@@ -182,7 +182,7 @@ async fn a_guard_that_is_dropped_queues_its_release_or_hands_over() {
     let [release, hold] = ["leasehold.release", "leasehold.hold"].map(|name| capture.spans(name));
     assert_eq!((release[1].outcome(), hold[1].outcome()), ("handed_over", "handed_over"));
     assert!(hold[1].is_closed);
-    // It was sent by the one before, and is the waiter's all the same.
+    // It was sent by the one before, and is the waiter's anyway.
     assert!(hold[2].is_within(&capture.span("waiter")));
     assert_eq!(hold[2].field("token"), next.fence().to_string());
 }

@@ -51,7 +51,7 @@ fn free(server: &RedisServer, name: &str) -> bool {
 }
 
 #[tokio::test]
-async fn who_came_first_is_served_first_and_a_lock_changes_hands_by_one_command() {
+async fn the_first_to_come_is_served_first_and_a_lock_changes_hands_by_one_command() {
     for waiters in [2, 10, 1000] {
         let server = RedisServer::start();
         let locker = locker(&server).await;
@@ -121,7 +121,7 @@ async fn a_waiter_may_be_dropped_at_any_point_also_as_the_one_that_is_handed_the
 }
 
 #[tokio::test]
-async fn who_is_next_is_served_when_the_one_before_goes_away() {
+async fn the_next_is_served_when_the_one_before_goes_away() {
     let server = RedisServer::start();
     let locker = locker(&server).await;
     for is_handed in [false, true] {
@@ -173,7 +173,7 @@ async fn a_release_returns_though_the_next_one_is_not_polled() {
 }
 
 #[test]
-fn a_guard_that_is_dropped_outside_a_runtime_lets_who_waits_have_the_lock() {
+fn a_guard_that_is_dropped_outside_a_runtime_lets_a_waiter_have_the_lock() {
     let server = RedisServer::start();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (locker, guard) = runtime.block_on(async {
@@ -271,9 +271,9 @@ async fn hand_over_within_a_process_is_bounded() {
     assert!(many.stats().handed_over > 50);
 }
 
-/// With bare wake-ups, who tries again at once gets the lock a thousand times before another.
+/// With bare wake-ups, a caller that tries again at once gets the lock a thousand times before another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_releases_and_asks_at_once_does_not_overtake_who_waits() {
+async fn a_holder_that_releases_and_asks_at_once_does_not_overtake_a_waiter() {
     let server = RedisServer::start();
     let (greedy, patient) = (locker(&server).await, locker(&server).await);
     let guard = take(&greedy, "a").await;
@@ -321,7 +321,7 @@ async fn waiters_of_a_quorum_are_woken_and_hand_over() {
 }
 
 #[tokio::test]
-async fn a_wait_that_runs_out_says_who_holds_the_lock_and_leaves_the_others_in_line() {
+async fn a_wait_that_runs_out_names_the_holder_and_leaves_the_others_in_line() {
     let server = RedisServer::start();
     let locker = locker(&server).await;
     let guard = locker.lock("a").label("the holder").await.unwrap();

@@ -102,7 +102,7 @@ async fn what_a_minority_shows_is_no_change() {
 }
 
 #[tokio::test]
-async fn who_watches_is_told_and_does_not_ask() {
+async fn a_watch_is_told_and_does_not_ask() {
     let server = RedisServer::start();
     let (locker, holding) = (connect([server.url()], "").await, connect([server.url()], "h").await);
     let guard = holding.lock("a").no_renewal().await.unwrap();

@@ -15,13 +15,13 @@ use leasehold_testing::{FaultProxy, Harm, RedisServer, soon};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-/// Callers who ask for locks that another holds.
+/// Callers that ask for locks that another holds.
 const CALLERS: usize = 64;
-/// Callers who take and release locks of their own, so that grants are among the replies.
+/// Callers that take and release locks of their own, so that grants are among the replies.
 const OWNERS: usize = 16;
 const HELD: usize = 8;
 const ATTEMPTS_DEFAULT: u64 = 10_000;
-/// No more attempts than this between two faults, and fewer where each fault would not be had once
+/// No more attempts than this between two faults, and fewer where each fault would not be injected once
 /// else. A locker whose connections do not last waits longer and longer before the next one.
 const ATTEMPTS_PER_FAULT_MAX: u64 = 2000;
 /// Short, because a connection on which only pushes come lasts as long.
@@ -120,7 +120,7 @@ impl Tally {
     }
 }
 
-/// Who asks for a fencing token. All replies to those who do are of one kind, so that one that is out
+/// The callers that ask for a fencing token. All replies to them are of one kind, so that one that is out
 /// of place shows by nothing else; neither kind is when both are on one connection.
 #[derive(Clone, Copy, Debug)]
 enum Manner {
@@ -151,7 +151,7 @@ impl Manner {
     }
 }
 
-/// Harms one reply after the other, until so many attempts were made after that.
+/// Harms one reply after the other, until the wished number of attempts was made after that.
 async fn attack(server: &RedisServer, manner: Manner, wished: u64) -> Arc<Tally> {
     let tally = Arc::new(Tally::default());
     let proxy = FaultProxy::start(server.address());

@@ -340,7 +340,7 @@ impl Client {
     }
 }
 
-/// Polls `future` so many times and drops it then; none where that was too few.
+/// Polls `future` this many times and drops it then; `None` where that was too few.
 async fn polled<F: Future>(polls: u64, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut left = polls;

@@ -19,7 +19,7 @@ use crate::prng::Prng;
 use crate::register::Register;
 use leasehold_testing::STUCK;
 
-/// So many are shown of each kind: one is enough to go by.
+/// Maximum findings shown of each kind: one is enough to go by.
 const SHOWN_MAX: usize = 3;
 
 /// Panics at a broken promise, with the part of the history that shows it.

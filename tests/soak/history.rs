@@ -85,7 +85,7 @@ pub(crate) struct Disturbance {
     pub(crate) ended: At,
 }
 
-/// A fault, for whoever reads the slice of a history.
+/// A fault, for a reader of the slice of a history.
 #[derive(Clone, Debug)]
 pub(crate) struct Note {
     pub(crate) at: At,

@@ -208,7 +208,7 @@ impl Injector {
     }
 
     /// Nothing that the clients of one way ask reaches any server, while the others go on: the hour
-    /// of those who take silence for consent.
+    /// of a caller that takes silence for consent.
     fn isolate(&mut self, way: usize) {
         let is_troubled = self.troubles.iter().any(|trouble| trouble.way == Some(way));
         if is_troubled || self.plan.ways == 1 {

@@ -111,12 +111,12 @@ impl Plan {
         plan
     }
 
-    /// k: see `leasehold::Tolerance`. Counted here anew, for the test not to believe the library.
+    /// k: see `leasehold::Tolerance`. Counted here again, for the test not to believe the library.
     pub(crate) fn losses_max(&self) -> usize {
         (2 * self.quorum).saturating_sub(self.servers + 1)
     }
 
-    /// f, but at least one: who is never away is never found missing.
+    /// f, but at least one: a server that is never away is never found missing.
     pub(crate) fn outages_max(&self) -> usize {
         (self.servers - self.quorum).max(1)
     }

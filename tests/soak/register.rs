@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A number that refuses whoever comes with a smaller token than it has seen; and beside it one
+/// A number that refuses a writer with a smaller token than it has seen; and beside it one
 /// that refuses nobody, as the control.
 #[derive(Default)]
 pub(crate) struct Register(Mutex<State>);
@@ -36,7 +36,7 @@ impl Cell {
     }
 }
 
-/// What a reader saw. The fenced number is shown to those only who are not late.
+/// What a reader saw. The fenced number is shown only to readers that are not late.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen {
     fenced: Option<u64>,

@@ -99,7 +99,7 @@ impl Side {
     }
 }
 
-/// One connection, to its end, whoever brings it about.
+/// One connection, to its end by either side.
 async fn serve(client: TcpStream, age: Age, upstream: SocketAddr) -> io::Result<()> {
     let mut server = Side::new(TcpStream::connect(upstream).await?)?;
     let mut client = Side::new(client)?;

@@ -29,7 +29,7 @@ pub fn listen_async() -> (tokio::net::TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// A port that was free a moment ago. Whoever binds it must be ready to lose it and ask again.
+/// A port that was free a moment ago. The caller that binds it must be ready to lose it and ask again.
 pub fn free() -> u16 {
     listen().local_addr().expect("a bound listener has an address").port()
 }

@@ -104,7 +104,7 @@ impl Action {
         Self::Reply(Frame::Array([command.stamp()].into_iter().chain(rest).collect()))
     }
 
-    /// Grants what a script asks for; who asks for it in the queue is told the token too.
+    /// Grants what a script asks for; a caller that asks for it in the queue is told the token too.
     pub fn granted(command: &Command) -> Self {
         if !command.has_one_of(&["enter", "beat"]) {
             return Self::Reply(command.stamp());
@@ -115,7 +115,7 @@ impl Action {
         Self::stamped(command, [word, Frame::Integer(token)])
     }
 
-    /// The refusal of an acquire by a holder for whom no others wait.
+    /// The refusal of an acquire by a holder that no others wait for.
     pub fn held(command: &Command, holder: &'static str, pttl_ms: i64) -> Self {
         let text = |text: &'static str| Frame::Bulk(Bytes::from_static(text.as_bytes()));
         let [pttl, waiting] = [pttl_ms, 0].map(Frame::Integer);

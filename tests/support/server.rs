@@ -40,7 +40,7 @@ pub fn has_least_rights() -> bool {
     std::env::var_os("LEASEHOLD_TEST_ACL").is_some_and(|value| value == "1")
 }
 
-/// Who may do everything where others may not, and the password.
+/// The user that may do everything where others may not, and the password.
 pub const ADMIN: &str = "admin";
 
 impl Builder {
@@ -264,7 +264,7 @@ impl RedisServer {
         &self.directory.0
     }
 
-    /// Sets its wall clock, at once, to so many seconds ahead of the system's, or behind it; needs
+    /// Sets its wall clock, at once, to this number of seconds ahead of the system's, or behind it; needs
     /// [`Builder::wall_clock`].
     pub fn set_wall_clock(&self, seconds_ahead: i64) {
         wall_clock::set(self.directory(), seconds_ahead);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::repository;
 
-/// Records the texts anew where this is set.
+/// Records the texts again where this is set.
 const UPDATE: &str = "LEASEHOLD_UPDATE";
 
 /// Holds texts against those in the file of this name, by sections, one text a line.

@@ -41,7 +41,7 @@ pub fn prefix(directory: &Path) -> Vec<OsString> {
     ]
 }
 
-/// Sets the clock of the server of this directory to so many seconds before or after the system's.
+/// Sets the clock of the server of this directory to this number of seconds before or after the system's.
 pub fn set(directory: &Path, seconds_ahead: i64) {
     let nanos = seconds_ahead * 1_000_000_000;
     let offset = File::options().write(true).open(directory.join(OFFSET));

@@ -1,4 +1,4 @@
-//! No circle among files: whoever reads one file can read what it names next, and comes to an end.
+//! No circle among files: a reader of one file can read what it names next, and comes to an end.
 //!
 //! A file names another by a path; one that leads through a re-export names the file that has the item.
 //! Declaring a module names nothing.

@@ -231,7 +231,7 @@ mod tests {
         let rules = [("all the same", "anyway"), ("who waits", "a waiter"), ("anew", "again")];
         assert_eq!(found, rules.map(|(phrase, instead)| Finding::new(2, rule(phrase, instead))));
         assert_eq!(check_phrases("`tests/a.rs: who_waits_asks_anew`, be hadron"), []);
-        let found = check_comments("let who = 1; // Who reads this\n/// `who`, the one that reads");
+        let found = check_comments("let who = 1; /\u{2f} Who reads this\n/\u{2f}/ `who`, a reader");
         assert_eq!(found, [Finding::new(1, rule("who", "the noun, and that or which"))]);
     }
 

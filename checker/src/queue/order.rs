@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_granted_the_lock_before_one_in_front_is_found() {
+    fn a_grant_to_one_behind_another_is_found() {
         assert_eq!(found([Some(20), Some(30), Some(40)], 1000, &[]), 0);
         assert_eq!(found([Some(30), Some(20), Some(40)], 1000, &[]), 1);
         assert_eq!(found([Some(30), Some(40), Some(20)], 1000, &[]), 2, "it overtook two");

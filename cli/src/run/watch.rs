@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn one_who_was_stopped_itself_asks_before_it_ends_anything() {
+    fn one_that_was_stopped_itself_asks_before_it_ends_anything() {
         let mut watch = Watch::begin(ms(3000), ms(0));
         assert_eq!(watch.due(ms(0)), Due::Ask);
         watch.answered(ms(3000), ms(1));

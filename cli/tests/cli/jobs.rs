@@ -191,7 +191,7 @@ async fn an_interrupt_reaches_the_command_once_and_ends_a_loop() {
 }
 
 #[tokio::test]
-async fn who_is_killed_takes_the_command_along() {
+async fn a_killed_run_takes_the_command_along() {
     let scene = Scene::new();
     let front = scene.family().await;
     let second = scene.second().await;
@@ -230,7 +230,7 @@ async fn where_all_of_it_is_killed_at_once_the_command_ends_too() {
 }
 
 #[tokio::test]
-async fn who_is_stopped_keeps_the_lock_and_the_command_goes_on() {
+async fn a_stopped_run_keeps_the_lock_and_the_command_goes_on() {
     let scene = Scene::new();
     let front = scene.family().await;
     let second = scene.second().await;

@@ -88,7 +88,7 @@ async fn of_several_locks_that_will_do_the_first_that_is_free_is_had() {
 }
 
 #[tokio::test]
-async fn one_who_waits_says_for_whom_and_gets_its_turn() {
+async fn a_waiter_names_the_holder_and_gets_its_turn() {
     let server = RedisServer::start();
     let (_locker, guard) = hold(&server, "job").await;
     let waiting = leasehold(&server.url(), &["run", "job", "echo", "mine"]).spawn().unwrap();
@@ -140,7 +140,7 @@ async fn two_runs_that_begin_a_moment_apart_run_the_command_once() {
 
 /// `-s` is what it is with flock(1).
 #[tokio::test]
-async fn a_shared_lock_is_for_others_who_share_and_permits_are_counted() {
+async fn a_shared_lock_is_for_other_sharers_and_permits_are_counted() {
     let server = RedisServer::start();
     let url = server.url();
     let run = async |words: &[&str]| code(&output(&mut leasehold(&url, words)).await);
@@ -214,7 +214,7 @@ async fn a_lease_that_cannot_be_renewed_ends_the_command_before_its_end() {
 }
 
 #[tokio::test]
-async fn one_who_waits_waits_for_a_server_as_well() {
+async fn a_waiter_waits_for_a_server_as_well() {
     let mut server = RedisServer::start();
     server.kill();
     let waiting = leasehold(&server.url(), &["run", "-w", "1m", "job", "echo", "mine"]);

@@ -487,7 +487,7 @@ fn whatever_readers_and_writers_do_a_writer_is_alone() {
 }
 
 #[test]
-fn whatever_is_broken_who_has_renewed_since_holds_with_no_other() {
+fn whatever_is_broken_a_holder_that_has_renewed_since_holds_with_no_other() {
     let states = search(broken(None)).unwrap();
     assert!(states > 1000, "{states}");
 }

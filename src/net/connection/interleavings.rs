@@ -251,7 +251,7 @@ fn a_caller_that_leaves_it_to_the_flusher_gets_its_replies() {
 }
 
 #[test]
-fn a_reply_wakes_who_sent_and_has_not_polled_for_it() {
+fn a_reply_wakes_a_caller_that_sent_and_has_not_polled_for_it() {
     for write_inline in [AT_ONCE, BY_THE_FLUSHER] {
         explore(move || {
             let world = World::new(write_inline, &[]);
@@ -265,7 +265,7 @@ fn a_reply_wakes_who_sent_and_has_not_polled_for_it() {
 }
 
 #[test]
-fn who_has_not_polled_for_a_reply_is_told_the_truth_when_the_connection_is_ended() {
+fn a_caller_that_has_not_polled_is_told_the_truth_when_the_connection_is_ended() {
     explore(|| {
         let world = World::new(AT_ONCE, &[Take::AtMost(3), Take::Nothing]);
         let connection = Arc::clone(&world.connection);
@@ -292,7 +292,7 @@ fn the_reply_of_a_caller_that_gave_up_is_nobody_elses() {
 }
 
 #[test]
-fn who_waits_when_the_connection_is_ended_is_told_the_truth() {
+fn a_caller_that_waits_when_the_connection_is_ended_is_told_the_truth() {
     for write_inline in [AT_ONCE, BY_THE_FLUSHER] {
         explore(move || {
             let world = World::new(write_inline, &[Take::AtMost(3), Take::Nothing]);
@@ -308,7 +308,7 @@ fn who_waits_when_the_connection_is_ended_is_told_the_truth() {
 }
 
 #[test]
-fn who_waits_when_a_write_fails_is_told_the_truth() {
+fn a_caller_that_waits_when_a_write_fails_is_told_the_truth() {
     explore(|| {
         let world = World::new(AT_ONCE, &[Take::AtMost(3), Take::Fail]);
         let other = world.caller("b", block_on);
@@ -322,7 +322,7 @@ fn who_waits_when_a_write_fails_is_told_the_truth() {
 }
 
 #[test]
-fn who_waits_when_the_reader_goes_with_its_runtime_is_told_the_truth() {
+fn a_caller_that_waits_when_the_reader_goes_with_its_runtime_is_told_the_truth() {
     for write_inline in [AT_ONCE, BY_THE_FLUSHER] {
         explore(move || {
             let world = World::idle(settings(AN_HOUR, write_inline), &[]);
@@ -340,7 +340,7 @@ fn who_waits_when_the_reader_goes_with_its_runtime_is_told_the_truth() {
 }
 
 #[test]
-fn what_was_sent_reaches_the_server_whoever_has_the_last_handle() {
+fn what_was_sent_reaches_the_server_whichever_handle_is_the_last() {
     for write_inline in [AT_ONCE, BY_THE_FLUSHER] {
         explore(move || {
             let world = World::new(write_inline, &[]);

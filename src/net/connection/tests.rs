@@ -746,7 +746,7 @@ async fn pushes_are_heard_between_the_replies_where_they_came() {
 }
 
 #[tokio::test]
-async fn who_hears_pushes_is_told_of_the_end_once() {
+async fn a_listener_to_pushes_is_told_of_the_end_once() {
     let mut server = RedisServer::start();
     let ear = Arc::new(Ear::default());
     let ours = dial_heard(server.address(), PATIENT, Some(ear.clone())).await;
@@ -770,7 +770,7 @@ async fn who_hears_pushes_is_told_of_the_end_once() {
 }
 
 #[test]
-fn who_hears_pushes_is_told_when_nobody_reads_any_more() {
+fn a_listener_to_pushes_is_told_when_nobody_reads_any_more() {
     let server = RedisServer::start();
     let ear = Arc::new(Ear::default());
     let runtime = tokio::runtime::Runtime::new().unwrap();

@@ -23,7 +23,7 @@ fn told(muster: &mut Muster<u64>, number: u64) -> Option<i64> {
 }
 
 #[test]
-fn one_wait_answers_for_all_who_joined_before_it_and_for_nobody_after() {
+fn one_wait_answers_for_all_that_joined_before_it_and_for_none_after() {
     let mut muster = Muster::<u64>::default();
     let before = [muster.join(1, ms(300)), muster.join(2, ms(200))];
     assert_eq!(muster.next(at(0), SLICE), Some(Wait { replicas: 2, within: SLICE }));
@@ -39,7 +39,7 @@ fn one_wait_answers_for_all_who_joined_before_it_and_for_nobody_after() {
 }
 
 #[test]
-fn who_has_too_few_is_told_when_its_time_is_over_and_not_before() {
+fn a_caller_with_too_few_is_told_when_its_time_is_over_and_not_before() {
     let mut muster = Muster::<u64>::default();
     let (few, many) = (muster.join(1, ms(60)), muster.join(3, ms(60)));
     let short = Wait { replicas: 3, within: ms(10) };
@@ -74,7 +74,7 @@ fn what_is_no_number_is_told_to_all_it_answers_for() {
 }
 
 #[test]
-fn those_who_left_are_waited_for_no_more_and_a_late_reply_is_nobodys() {
+fn callers_that_left_are_waited_for_no_more_and_a_late_reply_is_nobodys() {
     let mut muster = Muster::<u64>::default();
     let number = muster.join(1, ms(300));
     muster.next(at(0), SLICE).unwrap();
@@ -88,7 +88,7 @@ fn those_who_left_are_waited_for_no_more_and_a_late_reply_is_nobodys() {
 }
 
 #[test]
-fn all_who_have_no_verdict_are_woken_once() {
+fn all_that_have_no_verdict_are_woken_once() {
     let mut muster = Muster::<u64>::default();
     let [a, b] = [muster.join(1, ms(300)), muster.join(1, ms(300))];
     for number in [a, b] {

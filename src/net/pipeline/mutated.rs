@@ -9,7 +9,7 @@ use crate::policy::mutants::Mutant;
 
 impl<W: Clone> Pipeline<W> {
     /// A late reply is the next one's.
-    pub(super) fn forget_those_who_timed_out(&mut self) {
+    pub(super) fn forget_the_timed_out(&mut self) {
         let is_over = |slot: &Slot<W>| matches!(slot.holder, Holder::Settled(_) | Holder::Gone);
         while let Some(&index) = self.waiting.front().filter(|index| is_over(&self.slots[**index]))
         {

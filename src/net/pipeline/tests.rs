@@ -86,7 +86,7 @@ fn replies_go_to_the_commands_in_the_order_of_sending() {
 }
 
 #[test]
-fn who_waits_is_woken_by_its_own_reply_only() {
+fn a_caller_is_woken_by_its_own_reply_only() {
     let mut pipeline = Plain::new(0);
     let (one, two) = (send(&mut pipeline), send(&mut pipeline));
     assert!(poll(&mut pipeline, two, 22).is_pending());
@@ -220,7 +220,7 @@ fn above_the_threshold_the_flusher_writes_and_gathers() {
 }
 
 #[test]
-fn whoever_makes_it_as_many_as_the_server_has_to_answer_writes() {
+fn the_caller_that_makes_it_as_many_as_the_server_has_to_answer_writes() {
     let mut pipeline = Plain::new(0);
     let push_and_commit = |pipeline: &mut Plain| {
         push(pipeline);
@@ -251,7 +251,7 @@ fn whoever_makes_it_as_many_as_the_server_has_to_answer_writes() {
 }
 
 #[test]
-fn the_last_of_those_who_are_woken_together_writes_for_all() {
+fn the_last_of_the_callers_woken_together_writes_for_all() {
     let mut pipeline = Plain::new(0);
     let tickets: Vec<Ticket> = (0..3).map(|_| send(&mut pipeline)).collect();
     for ticket in &tickets {
@@ -271,7 +271,7 @@ fn the_last_of_those_who_are_woken_together_writes_for_all() {
 }
 
 #[test]
-fn who_has_not_come_by_the_flushers_turn_is_not_waited_for() {
+fn a_caller_that_comes_after_the_flushers_turn_is_not_waited_for() {
     let mut pipeline = Plain::new(0);
     let (one, two) = (send(&mut pipeline), send(&mut pipeline));
     assert!(poll(&mut pipeline, one, 1).is_pending());
@@ -614,7 +614,7 @@ fn the_sweeper_sleeps_while_nothing_is_under_way() {
 }
 
 #[test]
-fn weight_comes_back_with_the_reply_whoever_gave_up() {
+fn weight_comes_back_with_the_reply_also_of_a_caller_that_gave_up() {
     let mut pipeline = Plain::new(0);
     let ticket = send(&mut pipeline);
     send(&mut pipeline);

@@ -129,7 +129,7 @@ fn the_only_replica_that_was_promoted_is_found_before_a_sentinel_names_it() {
 }
 
 #[test]
-fn who_comes_in_the_middle_of_a_failover_begins_with_the_new_master() {
+fn a_newcomer_in_the_middle_of_a_failover_begins_with_the_new_master() {
     let mut new = Mastership::new(2);
     assert_eq!(new.next(&evidence(&[], &[]), at(0)), Step::AskAgain);
     let agreed = Step::Follow(Successor { master: OLD, epoch: 1, has_rival: false });

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_keeps_them_is_woken_by_a_stir_before_or_after() {
+    async fn their_keeper_is_woken_by_a_stir_before_or_after() {
         let kept = std::sync::Arc::new(Kept::default());
         let [lease] = leases();
         kept.add(b"a", lease);

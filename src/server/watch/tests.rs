@@ -280,7 +280,7 @@ async fn pushes_of_other_things_stir_nothing() {
 
 /// Two tasks wait on one watch, one of them from before the stir.
 #[tokio::test]
-async fn who_waits_before_a_stir_and_who_comes_after_it_both_see_it() {
+async fn a_waiter_before_a_stir_and_a_newcomer_after_it_both_see_it() {
     let watchers = Arc::new(Watchers::default());
     let watch = Arc::new(watchers.watch(b"a"));
     let waiters = [0, 1].map(|_| {

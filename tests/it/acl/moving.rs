@@ -99,7 +99,7 @@ async fn sentinels_need_rights_of_their_own() {
             assert_names(&told(connect().await), right);
             continue;
         }
-        // They are asked now and then all the same.
+        // They are asked now and then anyway.
         let locker = connect().await.unwrap();
         assert_names(&warned(&locker).await, right);
         take(&locker, "a").await.release().await.unwrap();

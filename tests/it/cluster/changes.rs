@@ -27,7 +27,7 @@ pub(super) struct Load {
 struct Shared {
     is_over: AtomicBool,
     granted: AtomicU64,
-    /// Who has each lock, and the largest token seen of it.
+    /// The holder of each lock, and the largest token seen of it.
     locks: Mutex<HashMap<String, (bool, Option<FencingToken>)>>,
     /// What should not have been.
     wrong: Mutex<Vec<String>>,

@@ -11,14 +11,14 @@ use leasehold_testing::{Action, Cluster, RedisServer, ScriptedServer, binary, ev
 /// The lock is with a node that does not serve its slot yet, and that tells nobody of changes: it
 /// has to be asked.
 #[tokio::test]
-async fn who_waits_for_a_lock_whose_slot_is_moving_goes_on_asking() {
+async fn a_waiter_for_a_lock_whose_slot_is_moving_goes_on_asking() {
     let cluster = Cluster::start();
     let (one, other) = (connect(&cluster).await, connect(&cluster).await);
     let name = "{moving}:0";
     let (slot, from, to) = cluster.move_of(name);
     let guard = take(&one, name).await;
     let waiting = tokio::spawn(other.lock(name).into_future());
-    // It is counted among those who wait, and told by the node that the slot moves from.
+    // It is counted as a waiter, and the node that the slot moves from tells it.
     let is_counted = || cluster[from].cli_text(&["EXISTS", "{moving}:0:queue"]) == "1";
     eventually("it waits", is_counted).await;
     cluster.begin_migration(slot, from, to);
@@ -29,8 +29,8 @@ async fn who_waits_for_a_lock_whose_slot_is_moving_goes_on_asking() {
     soon("its turn", waiting).await.unwrap().unwrap().release().await.unwrap();
 }
 
-/// One node has given a slot away to another, which has not heard of it yet: they send whoever
-/// asks to each other.
+/// One node has given a slot away to another, which has not heard of it yet: each redirects
+/// callers to the other.
 #[tokio::test]
 async fn nodes_that_disagree_for_a_while_are_waited_for() {
     if binary::lacks(binary::is_redis(), "nodes that go on disagreeing about a slot") {
@@ -131,7 +131,7 @@ async fn a_database_of_a_cluster_is_used_or_refused_by_name() {
     assert_eq!(client.text(&["EXISTS", "a"]), "0");
 }
 
-/// As a master that Redis 6.2 has demoted: it answers HELLO, and nothing from SCRIPT LOAD on. Who waits
+/// As a master that Redis 6.2 has demoted: it answers HELLO, and nothing from SCRIPT LOAD on. A caller that waits
 /// for it until there is no time left to connect does not connect here at all.
 #[tokio::test]
 async fn a_node_that_holds_up_the_scripts_is_passed_by() {

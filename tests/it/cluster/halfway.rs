@@ -22,7 +22,7 @@ fn is_there(cluster: &Cluster, nodes: [usize; 2], key: &str) -> bool {
     nodes.iter().any(|node| {
         let mut client = cluster[*node].client();
         client.call(&["ASKING"]);
-        // Who has not got it sends on.
+        // The node without the slot redirects.
         client.call(&["EXISTS", key]) == Frame::Integer(1)
     })
 }
@@ -111,9 +111,9 @@ async fn an_unfenced_lock_names_its_holder() {
     }
 }
 
-/// Who waits is let in, in this process and in another one.
+/// Waiters are granted the lock, in this process and in another one.
 #[tokio::test]
-async fn who_waits_gets_its_turn() {
+async fn a_waiter_gets_its_turn() {
     let cluster = Cluster::start();
     let (one, other) = (connect(&cluster).await, connect(&cluster).await);
     let name = "{half}:waited";
@@ -163,7 +163,7 @@ async fn locks_of_one_slot_are_taken_together_or_not_at_all() {
     eventually("nothing is left behind", || !is_there(&cluster, [from, to], names[0])).await;
     last_one.release().await.unwrap();
 
-    // Who is refused for long takes them one by one, and gives none back for the last.
+    // A caller that is refused for long takes the locks one by one, and gives none back for the last.
     let last_one = soon("one", other.lock(names[2]).into_future()).await.unwrap();
     let waiting = tokio::spawn(one.lock_all(names).wait_at_most(LIMIT).into_future());
     tokio::time::sleep(Duration::from_millis(2500)).await;
@@ -201,7 +201,7 @@ async fn leases_outlive_a_migration_that_nobody_goes_on_with() {
     assert!(!names.iter().any(|name| is_there(&cluster, [from, to], name)));
 }
 
-/// Keys move one by one, in any order, under those who take and give back the locks all the while.
+/// Keys move one by one, in any order, while callers take and give back the locks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_holds_beside_another_while_keys_move_one_by_one() {
     let cluster = Cluster::start();

@@ -16,7 +16,7 @@ async fn the_quickstart_takes_a_lock_and_gives_it_back() {
 }
 
 #[tokio::test]
-async fn who_follows_a_lock_says_each_holder_and_ends_when_nobody_wants_it() {
+async fn a_follower_of_a_lock_names_each_holder_and_ends_when_nobody_wants_it() {
     let server = RedisServer::start();
     let value = |label| format!("0123456789abcdef0123456789abcde{label}:{label}");
     server.cli(&["SET", "leader", &value("1")]);

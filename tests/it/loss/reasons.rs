@@ -61,7 +61,7 @@ async fn every_way_of_asking_says_that_no_quorum_is_left() {
 
 /// As redisson #4698 with tracking; many tasks may wait for one loss.
 #[tokio::test]
-async fn everybody_who_waits_for_a_loss_is_told() {
+async fn each_waiter_for_a_loss_is_told() {
     let server = RedisServer::start();
     let locker = Locker::connect(&server.url()).await.unwrap();
     let guard = Arc::new(take(&locker, "a", LONG).await);
@@ -71,7 +71,7 @@ async fn everybody_who_waits_for_a_loss_is_told() {
             tokio::spawn(async move { guard.lost().await })
         })
         .collect();
-    // It is watched from its first renewal on, which those who wait bring about.
+    // It is watched from its first renewal on, which waiters bring about.
     eventually("it is watched", || locker.stats().renewed > 0).await;
     server.cli(&["DEL", "a"]);
     for waiting in waiting {
@@ -163,8 +163,8 @@ async fn servers_that_go_on_before_the_deadline_cost_nothing() {
     guard.release().await.unwrap();
 }
 
-/// Safety rule 7. The holder's network is gone and the server is well: whoever gets the lock next
-/// gets it after the holder could know.
+/// Safety rule 7. The holder's network is gone and the server is well: the next holder
+/// gets the lock after the former could know of the loss.
 #[tokio::test]
 async fn nobody_is_granted_a_lock_before_its_holder_knows_that_it_is_lost() {
     let server = RedisServer::start();

@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::renewal::{LONG, SHORT, take, until_renewed};
 use leasehold_testing::{RedisServer, eventually, soon};
 
-/// Longer than whoever keeps leases can be kept from it by a busy machine.
+/// Longer than a busy machine keeps the keeper of leases from its work.
 const STANDSTILL: Duration = Duration::from_secs(3);
 
 fn runtime() -> Runtime {
@@ -87,7 +87,7 @@ fn what_is_asked_after_the_end_of_the_runtime_ends_with_an_error() {
     drop(extended);
 }
 
-/// The runtime stands still for longer than the TTL, with somebody who waits for the loss.
+/// The runtime stands still for longer than the TTL, with a task that waits for the loss.
 async fn stand_still() -> (Loss, Option<Loss>) {
     let server = RedisServer::start();
     let locker = Locker::connect(&server.url()).await.unwrap();

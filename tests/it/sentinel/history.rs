@@ -1,4 +1,4 @@
-//! Who believed to hold which lock from when to when, and what of that must not be.
+//! Which holder believed to have which lock from when to when, and what of that must not be.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

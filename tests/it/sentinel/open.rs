@@ -24,7 +24,7 @@ const KILLED: usize = 0;
 const LEADER: usize = 1;
 const OBSERVER: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The first locks are held for so long that leases are renewed, the others change hands at once.
+/// The first locks are held until their leases are renewed, the others change hands at once.
 const LONG: std::ops::Range<usize> = 0..3;
 const HELD_FOR: [Duration; 2] = [Duration::from_secs(5), Duration::from_millis(10)];
 

@@ -6,7 +6,7 @@ use leasehold_testing::{RedisServer, soon};
 use super::{locker, refused, take, until_waiting};
 
 #[tokio::test]
-async fn whoever_looks_sees_what_is_shared_and_how_much_is_taken() {
+async fn a_look_shows_what_is_shared_and_how_much_is_taken() {
     let server = RedisServer::start();
     let locker = locker(&server).await;
     let seen = async |name: &str| {

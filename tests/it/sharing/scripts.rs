@@ -124,7 +124,7 @@ fn a_share_is_renewed_by_its_owner_alone_and_not_once_it_has_ended() {
     assert_eq!(integer(&mut client, &["ZCARD", KEYS[3]]), 2, "what has ended is forgotten");
 }
 
-/// Redisson #4796: two readers who want to write wait for one another.
+/// Redisson #4796: two readers that want to write wait for one another.
 #[test]
 fn only_the_sole_reader_becomes_a_writer_and_a_writer_a_reader_in_one_step() {
     let server = RedisServer::start();
@@ -148,7 +148,7 @@ fn only_the_sole_reader_becomes_a_writer_and_a_writer_a_reader_in_one_step() {
 }
 
 #[test]
-fn who_waits_first_is_first_and_a_limit_is_one() {
+fn the_first_to_wait_is_first_and_a_limit_is_one() {
     let server = RedisServer::start();
     let mut client = server.client();
     assert_eq!(take(&mut client, 1, "60000", "2", "2")[0], "granted");
@@ -169,7 +169,7 @@ fn who_waits_first_is_first_and_a_limit_is_one() {
 }
 
 #[test]
-fn the_locks_own_release_tells_who_waits_for_a_share_to_ask() {
+fn the_locks_own_release_tells_a_waiter_for_a_share_to_ask() {
     let server = RedisServer::start();
     let (mut client, mut ear) = (server.client(), server.client());
     client.call(&["SET", "k", &owner(9), "PX", "60000"]);

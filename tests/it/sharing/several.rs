@@ -64,7 +64,7 @@ async fn readers_share_a_lock_and_a_writer_is_alone_each_in_turn() {
 }
 
 /// A minority may have accepted a token that nobody was given. Were a reader to carry that, a later writer
-/// who does not ask this minority would have a smaller one.
+/// that does not ask this minority would have a smaller one.
 #[tokio::test]
 async fn all_servers_that_let_a_reader_in_have_its_token() {
     let fleet = Fleet::start(3);

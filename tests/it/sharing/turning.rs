@@ -1,4 +1,4 @@
-//! Readers who become writers, and writers who become readers.
+//! Readers that become writers, and writers that become readers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -37,7 +37,7 @@ async fn the_sole_reader_writes_and_reads_on_and_nobody_comes_between() {
 }
 
 #[tokio::test]
-async fn a_writer_that_becomes_a_reader_lets_in_readers_who_wait() {
+async fn a_writer_that_becomes_a_reader_lets_in_waiting_readers() {
     let server = RedisServer::start();
     let (one, other) = (locker(&server).await, locker(&server).await);
     let mut guard = take(one.write("a")).await;
@@ -57,9 +57,9 @@ async fn a_writer_that_becomes_a_reader_lets_in_readers_who_wait() {
     until_nothing_is_left(&server).await;
 }
 
-/// Redisson #4796: two readers who want to write wait for one another.
+/// Redisson #4796: two readers that want to write wait for one another.
 #[tokio::test]
-async fn of_two_readers_who_upgrade_neither_waits_and_both_read_on() {
+async fn of_two_readers_that_upgrade_neither_waits_and_both_read_on() {
     let server = RedisServer::start();
     let locker = locker(&server).await;
     let mut first = take(locker.read("a").ttl(SHORT)).await;
@@ -86,7 +86,7 @@ async fn of_two_readers_who_upgrade_neither_waits_and_both_read_on() {
 }
 
 #[tokio::test]
-async fn of_many_who_read_then_write_one_writes_at_a_time() {
+async fn of_many_that_read_then_write_one_writes_at_a_time() {
     let server = RedisServer::start();
     let lockers = [locker(&server).await, locker(&server).await];
     let (writing, reading) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));

@@ -1,4 +1,4 @@
-//! How a locker ends: who waits is told, what is held is given back, and what cannot be is said.
+//! How a locker ends: waiters are told, what is held is given back, and what cannot be is said.
 
 use std::future::Future;
 use std::task::{Context, Waker};
@@ -17,7 +17,7 @@ fn names(unreleased: &[(String, String)]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn everybody_who_waits_or_comes_is_told() {
+async fn each_waiter_and_each_newcomer_is_told() {
     let server = RedisServer::start();
     let locker = Locker::connect(&server.url()).await.unwrap();
     let other = Locker::connect(&server.url()).await.unwrap();
@@ -190,7 +190,7 @@ async fn requests_that_pause_between_tries_are_told_at_once() {
     let _held = take(&other, "held", LONG).await;
     let locker = Locker::connect(&server.url()).await.unwrap();
     let several = tokio::spawn(locker.lock_all(["free", "held"]).retry(seldom).into_future());
-    // Once on its way, and once as one who waits.
+    // Once on its way, and once as a waiter.
     eventually("it waits", || locker.stats().contended == 2).await;
     let cut_off = Locker::connect(&away.url()).await.unwrap();
     away.kill();
@@ -224,7 +224,7 @@ async fn a_server_that_is_away_at_the_end_is_told_when_it_is_back() {
     drop(guard);
 }
 
-/// Whether the command is about this lock, and of so many words, behind the lock and the owner.
+/// Whether the command is about this lock, with this number of words behind the lock and the owner.
 fn is_about(command: &Command, lock: &str, rest: usize) -> bool {
     let is_script = command.is(&["EVALSHA"]) || command.is(&["EVAL"]);
     is_script && command.word(3) == lock && command.words.len() == 5 + rest
@@ -258,7 +258,7 @@ async fn a_renewal_under_way_at_the_end_does_not_fail() {
     end.abort();
 }
 
-/// What its caller does not wait for is given back all the same.
+/// What its caller does not wait for is given back anyway.
 #[tokio::test]
 async fn an_end_that_is_dropped_leaves_nothing_held() {
     let fleet = Fleet::start(3);

@@ -1,4 +1,4 @@
-//! Servers that fail those in a line, who do not all put up with the same.
+//! Servers that fail waiters in a line, which do not all put up with the same.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use super::{LONG, until_waiting};
 use leasehold_testing::scripted::greeting;
 use leasehold_testing::{Action, ScriptedServer, soon};
 
-/// The lock is another's until the server begins to fail, and to be had once it has recovered.
+/// The lock is another's until the server begins to fail, and free once it has recovered.
 fn server(fails: &Arc<AtomicBool>, is_free: &Arc<AtomicBool>) -> ScriptedServer {
     let (fails, is_free) = (Arc::clone(fails), Arc::clone(is_free));
     ScriptedServer::start(move |command| {
@@ -27,7 +27,7 @@ fn server(fails: &Arc<AtomicBool>, is_free: &Arc<AtomicBool>) -> ScriptedServer 
 }
 
 #[tokio::test]
-async fn who_puts_up_with_less_does_not_end_the_wait_of_the_patient() {
+async fn an_impatient_waiter_does_not_end_the_wait_of_the_patient() {
     let hasty: [fn(LockRequest) -> LockRequest; 2] = [
         |request| request.ttl(Duration::from_millis(50)),
         |request| request.retry(Retry::fixed(Duration::from_millis(20)).attempts(40)),

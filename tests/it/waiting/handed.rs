@@ -40,7 +40,7 @@ async fn a_lock_that_went_through_three_hands_is_left_nowhere() {
     let mut holder = first;
     for _ in 0..2 {
         holder.release().await.unwrap();
-        // Who is refused first is the first in the line, whoever asked first.
+        // The first to be refused is the first in the line, in any order of asking.
         holder = soon("the next", next.join_next()).await.unwrap().unwrap().unwrap();
     }
     assert_eq!(locker.stats().handed_over, 2);
@@ -92,7 +92,7 @@ impl<T: Send + 'static> Wake for Drops<T> {
 
 /// What a waker does is its own affair: it is called where no lock is held.
 #[test]
-fn a_waker_may_drop_another_who_waits_for_the_same() {
+fn a_waker_may_drop_another_waiter_for_the_same() {
     let server = RedisServer::start();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (done, is_done) = std::sync::mpsc::channel();

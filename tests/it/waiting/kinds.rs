@@ -10,7 +10,7 @@ use super::limits::{LIMIT, STIR, builder, held, saying, silent};
 use super::{LONG, locker, take, until_waiting};
 use leasehold_testing::{Action, RedisServer, ScriptedServer, eventually, soon};
 
-/// What both who waits for a while and who does not are told.
+/// What a caller is told, both one that waits for a while and one that does not.
 async fn told(locker: &Locker) -> [Error; 2] {
     let waits = locker.lock("a").wait_at_most(LIMIT).into_future();
     let waits = soon("the limit", waits).await.unwrap_err();
@@ -30,7 +30,7 @@ fn check(error: &Error, kind: ErrorKind) {
 }
 
 #[tokio::test]
-async fn who_finds_a_lock_held_is_told_of_contention_and_who_finds_no_server_of_an_outage() {
+async fn a_held_lock_is_told_as_contention_and_a_missing_server_as_an_outage() {
     let mut server = RedisServer::start();
     let (holder, locker) = (locker(&server).await, locker(&server).await);
     let guard = take(&holder, "a").await;
@@ -95,7 +95,7 @@ async fn each_other_way_to_fail_has_its_kind() {
     check(&locker.lock("a").await.unwrap_err(), ErrorKind::ShutDown);
 }
 
-/// By default who does not wait barges; who is fair leaves the lock to those who wait.
+/// By default a caller that does not wait barges; a fair one leaves the lock to waiters.
 #[tokio::test]
 async fn a_fair_try_takes_no_lock_that_others_wait_for() {
     let server = RedisServer::start();
@@ -121,9 +121,9 @@ async fn a_fair_try_takes_no_lock_that_others_wait_for() {
     other.try_lock("a").unfenced().await.unwrap().release().await.unwrap();
 }
 
-/// All in a line are told the same, whoever of them asked.
+/// All in a line are told the same, whichever of them asked.
 #[tokio::test]
-async fn who_is_told_of_a_failure_by_the_first_in_line_is_told_of_the_same_kind() {
+async fn a_failure_told_by_the_first_in_line_is_of_the_same_kind() {
     let has_right = Arc::new(AtomicBool::new(true));
     let may = Arc::clone(&has_right);
     let server = saying(move |command| match may.load(Ordering::Relaxed) {

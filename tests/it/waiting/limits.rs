@@ -45,7 +45,7 @@ pub(crate) fn builder(servers: &[&ScriptedServer]) -> Builder {
     Locker::builder().nodes(urls).restart_guard(false).ttl(MINUTE)
 }
 
-/// A server's invalidation of the key "a", which has whoever waits for it ask.
+/// A server's invalidation of the key "a", upon which its waiters ask.
 pub(crate) const STIR: &str = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n";
 
 fn text(text: &'static str) -> Frame {
@@ -81,7 +81,7 @@ async fn one_lying_server_of_three_keeps_nobody_busy() {
     let servers = [saying(held), saying(free), saying(held)];
     let locker = builder(&servers.each_ref()).connect().await.unwrap();
     let retry = Retry::fixed(Duration::from_millis(20)).jitter(false);
-    // So many that the liar is the one to be asked first for some of them.
+    // Enough that the liar is the first to be asked for some of them.
     const NAMES: usize = 16;
     let ask = |name| locker.lock(format!("{name}")).wait_at_most(LIMIT).retry(retry);
     let waits: Vec<_> = (0..NAMES).map(|name| tokio::spawn(ask(name).into_future())).collect();
@@ -138,9 +138,9 @@ async fn a_frozen_server_keeps_nobody_past_the_limit_and_nothing_is_left_on_it()
     take(&locker, "a").await.release().await.unwrap();
 }
 
-/// Once by its own, with a second question not to be had.
+/// Once by its own, with no second question available.
 #[tokio::test]
-async fn who_does_not_wait_has_a_commands_time_once() {
+async fn a_caller_that_does_not_wait_has_a_commands_time_once() {
     let server = saying(silent);
     let locker = builder(&[&server]).command_timeout(LIMIT).connect().await.unwrap();
     let error = soon("its end", locker.try_lock("a").into_future()).await.unwrap_err();
@@ -171,7 +171,7 @@ async fn a_connection_that_is_never_made_keeps_nobody_past_the_limit() {
     }
 }
 
-/// A node of a Cluster that sends on whoever asks it for a lock.
+/// A node of a Cluster that redirects each caller that asks it for a lock.
 #[cfg(feature = "cluster")]
 fn sending_on(to: impl Fn(&Command) -> u16 + Send + 'static) -> ScriptedServer {
     ScriptedServer::start(move |command| {
@@ -200,7 +200,7 @@ async fn a_redirect_to_nowhere_or_in_a_circle_keeps_nobody_past_the_limit() {
     }
 }
 
-/// One who waits behind another of this process, and has asked nobody, is back in time too, and so is
+/// A waiter behind another of this process, which has asked no server, is back in time too, and so is
 /// one that the lock is being handed to.
 #[tokio::test]
 async fn the_limit_holds_in_the_line_and_for_what_is_handed_over() {
@@ -230,7 +230,7 @@ async fn the_limit_holds_in_the_line_and_for_what_is_handed_over() {
     assert_eq!((error.is_timeout(), error.kind()), (true, ErrorKind::Contended), "{error}");
 }
 
-/// Who never was the first asks nobody to give it the lock when its wait is over, though the lock is
+/// A waiter that never was the first asks nobody to give it the lock when its wait is over, though the lock is
 /// free by then and the first does not know: without tracking, and with a long pause between tries.
 #[tokio::test]
 async fn nobody_takes_a_lock_out_of_turn_at_the_end_of_its_wait() {

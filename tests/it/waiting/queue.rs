@@ -87,7 +87,7 @@ async fn a_hand_over_costs_four_commands_at_most_where_all_come_again() {
 
 /// A first question outside the queue would be refused, and the holder might give back before the second one.
 #[tokio::test]
-async fn who_met_others_enters_the_queue_with_its_first_question() {
+async fn a_caller_that_met_others_enters_the_queue_with_its_first_question() {
     let server = RedisServer::start();
     let (one, other) = (locker(&server).await, locker(&server).await);
     let (mut held, mut asked) = (take(&one, "a").await, Vec::new());
@@ -135,7 +135,7 @@ async fn of_several_servers_an_unfenced_waiter_has_the_vote_of_the_one_that_keep
 
 /// A process that has died is passed over at once, and one that stands still after it was silent.
 #[tokio::test]
-async fn who_has_gone_is_passed_over() {
+async fn a_waiter_that_has_gone_is_passed_over() {
     let server = RedisServer::start();
     let holder = locker(&server).await;
     let guard = take(&holder, "a").await;

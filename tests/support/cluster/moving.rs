@@ -11,7 +11,7 @@ use super::{Cluster, POLL};
 const RESHARDED_WITHIN: Duration = Duration::from_secs(100);
 
 impl Cluster {
-    /// Moves so many slots with redis-cli, as an administrator does.
+    /// Moves `count` slots with redis-cli, as an administrator does.
     pub async fn migrate_slots(&self, from: usize, to: usize, count: usize) {
         let [source, target] = [from, to].map(|node| &self.nodes[node]);
         let mut command = tokio::process::Command::new("redis-cli");
@@ -42,7 +42,7 @@ impl Cluster {
         moved.expect("slots move");
     }
 
-    /// From now on `from` answers ASK for keys that it lacks, and `to` takes those who ask.
+    /// From now on `from` answers ASK for keys that it lacks, and `to` takes callers with ASKING.
     pub fn begin_migration(&self, slot: u16, from: usize, to: usize) {
         let [source, target] = [from, to].map(|node| &self.nodes[node]);
         let slot = slot.to_string();

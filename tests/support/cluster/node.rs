@@ -10,7 +10,7 @@ use super::super::{RedisServer, binary, ports};
 const NODE_TIMEOUT_MS: &str = "1500";
 /// By how much the port of the nodes among themselves is higher, where it cannot be chosen.
 const BUS_PORT_OFFSET: u16 = 10_000;
-/// So many clusters at a time in one test program: with more, on a few cores, nodes that are only
+/// Maximum clusters at a time in one test program: with more, on a few cores, nodes that are only
 /// slow are taken for dead.
 const AT_A_TIME: usize = 2;
 

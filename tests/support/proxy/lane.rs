@@ -28,7 +28,7 @@ pub enum Fault {
     Pass,
     /// Each chunk arrives so much later; chunks follow one another as closely as they came.
     Delay(Duration),
-    /// They arrive in pieces of so many bytes.
+    /// They arrive in pieces of this number of bytes.
     Dribble(usize),
     /// They are read and thrown away, and so is the end of the stream; the connection stays open.
     Blackhole,
@@ -99,7 +99,7 @@ impl Lane {
         self.state.send_modify(|state| state.half_closes += 1);
     }
 
-    /// Delivers so many bytes more and then resets that connection on both sides. Serves once.
+    /// Delivers this number of bytes more and then resets that connection on both sides. Serves once.
     pub fn reset_after(&self, bytes: usize) {
         self.state.send_modify(|state| state.reset_after = Some(bytes));
     }
@@ -140,7 +140,7 @@ impl Lane {
         *self.delivered_bytes.borrow()
     }
 
-    /// Waits until so many bytes were delivered since the start.
+    /// Waits until this number of bytes was delivered since the start.
     pub async fn until_delivered(&self, bytes: u64) {
         let mut delivered = self.delivered_bytes.subscribe();
         delivered.wait_for(|now| *now >= bytes).await.expect("the sender is ours");

@@ -52,7 +52,7 @@ pub fn run(quick: bool) -> Report {
         seats.rotate_left(1);
         for (place, &tasks) in TASKS.iter().enumerate() {
             for seat in &mut seats {
-                // Anew for each, since what a machine can do changes from second to second.
+                // Again for each, since what a machine can do changes from second to second.
                 let most = ceiling.blast.run();
                 let cost = seat.crowd(tasks, (pairs / tasks).clamp(1, 1_000));
                 if round > 0 {

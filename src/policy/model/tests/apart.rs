@@ -36,14 +36,14 @@ fn a_token_before_the_lock() {
 
 /// One key's `ASK` says nothing of the other.
 #[test]
-fn who_was_sent_on_for_one_key_and_stays() {
+fn one_sent_on_for_one_key_that_stays() {
     let model = model(ALONE, Rule::StaysWhereSent);
     finds("stays where it was sent", &model, "a token is issued twice");
 }
 
 /// Only the node that has the slot knows whether it still has the key.
 #[test]
-fn who_asks_the_importing_node_unsent() {
+fn one_that_asks_the_importing_node_unsent() {
     finds("goes ahead", &model(ALONE, Rule::GoesAhead), TWO);
 }
 

@@ -109,7 +109,7 @@ fn three_processes_are_served_in_the_order_in_which_they_came() {
 }
 
 #[test]
-fn a_newcomer_goes_behind_those_who_wait() {
+fn a_newcomer_goes_behind_the_waiters() {
     let faults = Faults { losses: 1, cancels: 1, ..NO_FAULTS };
     let bounds = Bounds { newcomers: true, is_fair: true, faults, questions: 0, ..TWO };
     holds("two in order", bounds, 100_000);
@@ -164,7 +164,7 @@ fn a_heartbeat_that_queues_an_owner_again() {
 /// A message that the server counts nobody for reaches a process anyway, through a replica or another
 /// node of a Cluster.
 #[test]
-fn a_push_to_one_who_is_passed_over() {
+fn a_push_to_one_that_is_passed_over() {
     let faults = Faults { drops: 1, ..NO_FAULTS };
     let bounds = Bounds { faults, questions: 0, ..TWO };
     breaks("tells whom it passes over", bounds, Weakness::TellsWhomItPassesOver, KEYLESS);

@@ -25,7 +25,7 @@ fn breaks(title: &str, bounds: Bounds, weakness: Weakness, breach: &str) {
 }
 
 #[test]
-fn who_has_the_turn_and_who_asks_without_one() {
+fn one_with_the_turn_and_one_that_asks_without() {
     holds("turns", Bounds { is_live: true, ..TWO }, 10_500);
     holds("turns, newcomers", Bounds { newcomers: true, is_live: true, ..TWO }, 314_000);
     holds("turns, two votes", Bounds { owners: 3, ..TWO }, 426_000);
