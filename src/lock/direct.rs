@@ -232,13 +232,19 @@ impl Dialect {
     /// None where the whole script is to be asked.
     fn read(self, hold: &Hold, reply: &Frame, connection: &Connection) -> Option<Answer> {
         match self {
-            Self::Command => {
-                if let Some(text) = reply.error() {
-                    let error = ServerError::new(text);
-                    connection.shortcuts.note_refused(Shortcut::DeleteIfEqual, &error);
+            Self::Command => match reply {
+                Frame::Integer(1) => Some(Answer::Granted(None)),
+                // A waiter has marked the value, or it is another's by now.
+                Frame::Integer(_) => {
+                    hold.core.likely().add(hold.name(), Fact::Sought);
+                    None
                 }
-                (*reply == Frame::Integer(1)).then_some(Answer::Granted(None))
-            }
+                _ => {
+                    let error = ServerError::new(reply.error()?);
+                    connection.shortcuts.note_refused(Shortcut::DeleteIfEqual, &error);
+                    None
+                }
+            },
             Self::Script if reply.error().is_some() => None,
             Self::Script => match understood(connection, Answer::of_freed(reply)) {
                 Ok(Answer::Queued { .. }) => {
