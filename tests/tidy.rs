@@ -122,9 +122,11 @@ fn clocks_and_randomness_are_read_in_one_file() {
 }
 
 #[test]
-fn known_bugs_stand_beside_the_library() {
+fn known_bugs_and_what_only_tests_do_stand_beside_the_library() {
     enforce(files("src", ".rs").into_iter().map(|path| {
-        let findings = purity::check_bugs(&path, &read(&path));
+        let text = read(&path);
+        let mut findings = purity::check_bugs(&path, &text);
+        findings.extend(purity::check_branches(&path, &text));
         (path, findings)
     }));
 }

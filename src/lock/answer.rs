@@ -9,8 +9,6 @@ pub(crate) use super::reason::Reason;
 use crate::error::{Holder, Vote};
 use crate::net::refusal::Code;
 use crate::policy::VoteReply;
-#[cfg(test)]
-use crate::policy::mutants::Mutant;
 
 /// What one server said to one question. What is rare is on the heap, so that a grant is short.
 #[derive(Debug)]
@@ -141,10 +139,6 @@ impl Answer {
     pub(super) fn of_freed(reply: &Frame) -> Option<Self> {
         match reply {
             Frame::Array(items) if items.get(1..)? == [Frame::Integer(1)] => {
-                #[cfg(test)]
-                if Mutant::AwaitedIsTakenForFreed.is_on() {
-                    return Some(Self::Granted(None));
-                }
                 Some(Self::Queued { waiting: 1 })
             }
             reply => Self::of_owned(reply),

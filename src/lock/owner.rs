@@ -11,7 +11,10 @@ use std::fmt;
 use std::time::Duration;
 
 use super::fingerprint;
-use crate::clock;
+#[cfg(not(test))]
+use crate::clock::random_id as owner_id;
+#[cfg(test)]
+use crate::clock::simulated::owner_id;
 use crate::error::{Configured, Holder, Shared};
 
 /// Hexadecimal digits of 128 random bits.
@@ -113,10 +116,7 @@ impl Owner {
 fn fresh_id() -> [u8; ID_LENGTH] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut id = [0; ID_LENGTH];
-    let random = clock::random_id();
-    #[cfg(test)]
-    let random = clock::simulated::reused_id().unwrap_or(random);
-    for (digits, byte) in id.chunks_exact_mut(2).zip(random) {
+    for (digits, byte) in id.chunks_exact_mut(2).zip(owner_id()) {
         digits[0] = DIGITS[usize::from(byte >> 4)];
         digits[1] = DIGITS[usize::from(byte & 15)];
     }

@@ -24,7 +24,11 @@ use leasehold_resp::{Frame, Limits};
 use super::dialect::{DeleteIfEqual, Shortcut, Shortcuts};
 use super::outcome::Fault;
 use super::owed::Owed;
-use super::pipeline::{Patience, Pipeline, Sweep};
+#[cfg(not(test))]
+pub(super) use super::pipeline::Pipeline;
+#[cfg(test)]
+pub(super) use super::pipeline::mutated::Pipeline;
+use super::pipeline::{Patience, Sweep};
 use super::pushes::{Listeners, Pushes};
 use super::refusal::{Code, ServerError};
 use super::sync::{Mutex, MutexGuard, Notify, Semaphore};
@@ -276,8 +280,6 @@ impl Connection {
         let mut delivered = Ok(None);
         for frame in frames {
             match &self.listeners.pushes {
-                #[cfg(test)]
-                _ if crate::policy::mutants::Mutant::PushMatchedAsReply.is_on() => {}
                 Some(listener) if frame.is_push() => {
                     delivered = Ok(Some((&**listener, frame)));
                     break;

@@ -22,21 +22,19 @@ use leasehold_resp::Frame;
 use super::outbox::Outbox;
 use super::outcome::{Failure, Fault, Outcome};
 use super::owed::{Owed, Refused};
-use super::proof::{Pending, Seal, Stamps, Standing};
+use super::proof::{Seal, Stamps, Standing};
 use super::refusal::ServerError;
 use crate::policy::Moment;
-#[cfg(test)]
-use crate::policy::mutants::Mutant;
 
+mod judged;
 mod lateness;
 #[cfg(test)]
-mod mutated;
+pub(super) mod mutated;
 mod patience;
 mod push;
 mod slots;
 
-#[cfg(test)]
-use mutated::is_borne;
+use judged::Judged;
 pub use patience::{Patience, Sweep};
 use slots::{Holder, Slots};
 pub use slots::{Terms, Ticket};
@@ -152,53 +150,45 @@ impl<W: Clone> Pipeline<W> {
         if let Some(fault) = &self.fault {
             return Err(fault.clone());
         }
-        let (mut commands, mut seals) = (0, 0);
-        let (mut proved, mut pending, mut is_refused) = (0, Pending::Nothing, false);
-        for (count, frame) in (1..).zip(frames) {
-            if is_push(frame) {
-                self.pushed = true;
-                #[cfg(test)]
-                {
-                    self.stirred |= Mutant::PushIsASignOfLife.is_on();
-                }
-            } else {
-                let seal = self.seals.get(seals);
-                let seal = seal.filter(|seal| seal.behind == self.answered + commands as u64);
-                let judged = if let Some(seal) = seal {
-                    seals += 1;
-                    let is_sent = !self.outbox.is_unsent(seal.starts_at);
-                    if is_sent { seal.judge(frame, pending) } else { Err(Fault::Unsolicited) }
-                } else {
-                    let slot = self.waiting.get(commands).map(|index| &self.slots[*index]);
-                    commands += 1;
-                    let slot = slot.filter(|slot| !self.outbox.is_unsent(slot.starts_at));
-                    slot.ok_or(Fault::Unsolicited).and_then(|slot| slot.place.judge(frame))
-                };
-                #[cfg(test)]
-                let judged = match judged {
-                    Err(_) if Mutant::BelievedUpToTheMisplaced.is_on() && proved > 0 => break,
-                    Err(fault) if is_borne(&fault) => Ok(Standing::Passes),
-                    judged => judged,
-                };
-                match judged? {
-                    Standing::Proves => (pending, is_refused) = (Pending::Nothing, false),
-                    Standing::Pends(as_what) => {
-                        pending = pending.max(as_what);
-                        is_refused |= as_what == Pending::Errors;
-                    }
-                    Standing::Passes => {}
-                }
-            }
-            if pending == Pending::Nothing {
-                proved = count;
-            }
+        let mut judged = Judged::default();
+        for frame in frames {
+            let standing = self.judge_next(frame, &mut judged)?;
+            judged.note(standing);
         }
-        // The script behind it that was to prove it may have been refused, too.
-        if is_refused && seals == self.seals.len() {
+        Ok(self.concluded(&judged))
+    }
+
+    /// What the frame behind those `judged` says of them.
+    #[inline]
+    fn judge_next(&mut self, frame: &Frame, judged: &mut Judged) -> Result<Standing, Fault> {
+        if frame.is_push() {
+            self.pushed = true;
+            return Ok(Standing::Passes);
+        }
+        let behind = self.answered + judged.commands as u64;
+        if let Some(seal) = self.seals.get(judged.seals).filter(|seal| seal.behind == behind) {
+            judged.seals += 1;
+            let is_sent = !self.outbox.is_unsent(seal.starts_at);
+            return if is_sent {
+                seal.judge(frame, judged.pending)
+            } else {
+                Err(Fault::Unsolicited)
+            };
+        }
+        let slot = self.waiting.get(judged.commands).map(|index| &self.slots[*index]);
+        judged.commands += 1;
+        let slot = slot.filter(|slot| !self.outbox.is_unsent(slot.starts_at));
+        slot.ok_or(Fault::Unsolicited)?.place.judge(frame)
+    }
+
+    /// How many of those judged may be delivered. Where a refused script is among the others, a seal
+    /// goes behind it: the script that was to prove it may have been refused, too.
+    fn concluded(&mut self, judged: &Judged) -> usize {
+        if judged.is_refused && judged.seals == self.seals.len() {
             self.ask();
             self.has_asked = true;
         }
-        Ok(proved)
+        judged.proved
     }
 
     /// Whether a seal was pushed while replies were judged, and has to be committed.
@@ -221,32 +211,20 @@ impl<W: Clone> Pipeline<W> {
         if let Some(fault) = &self.fault {
             return Err(fault.clone());
         }
-        if is_push(&frame) {
+        if frame.is_push() {
             return Ok(None);
         }
         self.stirred = true;
-        #[cfg(test)]
-        if Mutant::LateReplyToTheNext.is_on() {
-            self.forget_the_timed_out();
-        }
         if self.seals.front().is_some_and(|seal| seal.behind == self.answered) {
             self.seals.pop_front();
             return Ok(None);
         }
         let sent = |&index: &usize| !self.outbox.is_unsent(self.slots[index].starts_at);
         if !self.waiting.front().is_some_and(sent) {
-            #[cfg(test)]
-            if is_borne(&Fault::Unsolicited) {
-                return Ok(None);
-            }
             return Err(Fault::Unsolicited);
         }
         let index = self.waiting.pop_front().expect("there is a first");
         self.answered += 1;
-        #[cfg(test)]
-        if is_borne(&Fault::Misplaced) && self.slots[index].place.judge(&frame).is_err() {
-            return Ok(self.answer(index, Err(Failure::Unknown(Fault::Misplaced))));
-        }
         let reply = self.slots[index].place.told(frame);
         let waker = self.answer(index, Ok(reply));
         if waker.is_some() {
@@ -376,15 +354,6 @@ impl<W: Clone> Pipeline<W> {
             woken.extend(self.answer(index, Err(failure(fault.clone()))));
         }
     }
-}
-
-/// A push is known by its type alone.
-fn is_push(frame: &Frame) -> bool {
-    #[cfg(test)]
-    if Mutant::PushMatchedAsReply.is_on() {
-        return false;
-    }
-    frame.is_push()
 }
 
 #[cfg(test)]

@@ -6,9 +6,8 @@ use std::task::Waker;
 
 use bytes::{Buf, BytesMut};
 
-use super::connection::Connection;
+use super::connection::{Connection, Pipeline};
 use super::outbox::Commit;
-use super::pipeline::Pipeline;
 use super::sync::MutexGuard;
 
 /// A caller that writes takes others' commands along, but not for ever.

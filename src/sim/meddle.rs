@@ -155,10 +155,14 @@ pub(super) fn note_arrival(server: usize, words: &[Bytes], at: At) {
     }
 }
 
-/// What a client is told in the place of `frame`: a push is taken for one to its last waiter.
+/// What a client is told in the place of `frame`: a push is taken for a reply, or for one to the client's
+/// last waiter.
 pub(super) fn pushed(client: usize, frame: &Frame) -> Frame {
     let waiting = SEEN.with_borrow(|seen| seen.waiting.get(&client).cloned());
     match (frame, waiting) {
+        (Frame::Push(words), _) if Mutant::PushMatchedAsReply.is_on() => {
+            Frame::Array(words.clone())
+        }
         (Frame::Push(words), Some(owner)) if Mutant::PushNamesNobody.is_on() => {
             let named = |word: &Frame| match word
                 .as_bytes()
@@ -175,10 +179,23 @@ pub(super) fn pushed(client: usize, frame: &Frame) -> Frame {
     }
 }
 
+/// Whether a lock was only to be freed, and was not, because somebody waits for it.
+fn is_awaited(words: &[Bytes], reply: &Frame) -> bool {
+    let is_freeing = matches!(words, [.., owner, _stamp] if id_in(owner).is_some());
+    let is_refused =
+        matches!(reply, Frame::Array(items) if matches!(items[..], [_, Frame::Integer(1)]));
+    is_freeing && is_refused
+}
+
 impl Seen {
     fn note(&mut self, asked: Asked, session: &Session, words: &[Bytes], reply: Frame) -> Frame {
         let owner = words.iter().skip(WORDS).find(|word| id_in(word).is_some());
         match (words, owner) {
+            ([.., stamp], _)
+                if Mutant::AwaitedIsTakenForFreed.is_on() && is_awaited(words, &reply) =>
+            {
+                return Frame::Bulk(stamp.clone());
+            }
             ([verb, _, value, ..], _) if verb == "SET" => {
                 self.refused.remove(&session.link);
                 if reply == Frame::Null {

@@ -79,15 +79,34 @@ pub(crate) fn check_clocks(source: &Source) -> Vec<Finding> {
     findings.collect()
 }
 
-/// Where known bugs are put beside the library, or searched for; the last two still have them inside.
+/// Where known bugs are put beside the library, or searched for.
 const BUGS_IN: [&str; 7] = [
     "src/policy/mutants",
     "src/policy/model/",
     "src/policy/mastership/",
     "src/sim/",
     "src/clock/simulated.rs",
-    "src/net/",
-    "src/lock/answer.rs",
+    "src/net/pipeline/mutated.rs",
+    "src/net/pipeline/harms.rs",
+];
+
+/// Where a simulation's time, network and servers come in.
+const SEAMS: [&str; 3] = [CLOCK, "src/net/transport/simulated.rs", "src/sim/"];
+/// What begins an item.
+const ITEMS: [&str; 13] = [
+    "pub",
+    "mod",
+    "use",
+    "fn",
+    "async fn",
+    "impl",
+    "struct",
+    "enum",
+    "trait",
+    "type",
+    "const",
+    "static",
+    "thread_local!",
 ];
 
 /// No branch of the library asks whether it is to have a known bug.
@@ -97,6 +116,26 @@ pub(crate) fn check_bugs(path: &str, text: &str) -> Vec<Finding> {
     }
     let lines = (1..).zip(text.lines()).filter(|(_, line)| line.contains("Mutant::"));
     lines.map(|(line, _)| Finding::new(line, "a known bug: put it beside the library")).collect()
+}
+
+/// The library does in tests what it does for users: only whole items are there in tests alone.
+pub(crate) fn check_branches(path: &str, text: &str) -> Vec<Finding> {
+    if SEAMS.iter().any(|seam| path.starts_with(seam)) {
+        return Vec::new();
+    }
+    let lines: Vec<&str> = text.lines().map(str::trim_start).collect();
+    let of_tests = lines.iter().enumerate().filter(|(_, line)| {
+        let condition = line.strip_prefix("#[cfg(").map(|rest| rest.trim_start_matches("not("));
+        condition.is_some_and(|rest| rest.starts_with("test)"))
+    });
+    let is_aside = |line: &&&str| line.starts_with("#[") || line.starts_with("//");
+    let is_item = |line: &str| ITEMS.iter().any(|item| line.starts_with(item));
+    let is_branch = |index: usize| {
+        let rest = &lines[index + 1..];
+        !rest.iter().find(|line| !is_aside(line)).is_some_and(|line| is_item(line))
+    };
+    let branches = of_tests.filter(|(index, _)| is_branch(*index));
+    branches.map(|(index, _)| Finding::new(index + 1, "only tests take this branch")).collect()
 }
 
 pub(crate) fn check_unsafe_is_forbidden(root: &Source) -> Vec<Finding> {
@@ -142,6 +181,22 @@ mod tests {
             |path| check_bugs(path, text).iter().map(|found| found.line).collect::<Vec<_>>();
         assert_eq!(lines("src/policy/validity.rs"), [3]);
         assert_eq!(lines("src/policy/mutants/validity.rs"), [0; 0]);
+    }
+
+    #[test]
+    fn a_branch_that_only_tests_take_is_found() {
+        let check = |path: &str, text: &str| check_branches(path, text).len();
+        for branch in ["if f() {}", "let a = b;", "Err(_) if f() => {}", "{\n    f();\n}", "f();"] {
+            for condition in ["test", "not(test)"] {
+                let text = format!("fn g() {{\n    #[cfg({condition})]\n    {branch}\n}}");
+                assert_eq!(check("src/net/a.rs", &text), 1, "{text}");
+                assert_eq!(check(SEAMS[1], &text), 0);
+            }
+        }
+        for item in ["mod tests {}", "pub use a::B;", "#[must_use]\n    pub fn a() {}", "impl A {}"]
+        {
+            assert_eq!(check("src/net/a.rs", &format!("#[cfg(test)]\n    {item}")), 0, "{item}");
+        }
     }
 
     #[test]

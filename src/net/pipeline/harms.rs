@@ -8,7 +8,8 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use leasehold_resp::{Decoder, Frame, Limits};
 
-use super::{Patience, Pipeline, Sweep, Terms, Ticket};
+use super::mutated::Pipeline;
+use super::{Patience, Sweep, Terms, Ticket};
 use crate::net::outbox::Commit;
 use crate::net::outcome::{Failure, Fault};
 use crate::net::proof::{Expected, STAMP_ROOM};

@@ -5,7 +5,11 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use tokio::net::{TcpStream, lookup_host};
+#[cfg(test)]
+use names::lookup_host;
+use tokio::net::TcpStream;
+#[cfg(not(test))]
+use tokio::net::lookup_host;
 use tokio::time::timeout;
 
 use crate::clock;
@@ -34,10 +38,6 @@ pub(super) async fn dial(
 }
 
 async fn resolve(host: &str, port: u16, left: Duration) -> io::Result<Vec<SocketAddr>> {
-    #[cfg(test)]
-    if let Some(addresses) = names::known(host) {
-        return Ok(addresses);
-    }
     let resolving = timeout(left, lookup_host((host, port)));
     let resolved = resolving.await.unwrap_or_else(|_| Err(no_answer(left)));
     let resolved = resolved.map_err(|error| explained(&error, "the host name was not resolved"))?;
@@ -87,6 +87,7 @@ fn explained(error: &io::Error, what: &str) -> io::Error {
 #[cfg(test)]
 pub(in crate::net) mod names {
     use std::cell::RefCell;
+    use std::io;
     use std::net::SocketAddr;
 
     thread_local! {
@@ -99,10 +100,18 @@ pub(in crate::net) mod names {
         NAMES.with_borrow_mut(|names| names.push((name, addresses)));
     }
 
-    pub(super) fn known(name: &str) -> Option<Vec<SocketAddr>> {
+    fn known(name: &str) -> Option<Vec<SocketAddr>> {
         NAMES.with_borrow(|names| {
             names.iter().find(|(known, _)| *known == name).map(|(_, addresses)| addresses.clone())
         })
+    }
+
+    /// As tokio's function, but for names that were given.
+    pub(super) async fn lookup_host((host, port): (&str, u16)) -> io::Result<Vec<SocketAddr>> {
+        match known(host) {
+            Some(addresses) => Ok(addresses),
+            None => Ok(tokio::net::lookup_host((host, port)).await?.collect()),
+        }
     }
 }
 
