@@ -58,7 +58,7 @@ local function ended()
 end
 
 local holder = redis.call('GET', lock)
-local ticket = redis.call('HGET', queue, owner)
+local ticket, first, last = unpack(redis.call('HMGET', queue, owner, 'first', 'last'))
 if holder == owner or holder == owner .. '\0' then
   if ticket then
     forget(ticket, owner)
@@ -75,8 +75,6 @@ if not ticket and ARGV[3] ~= 'enter' then
 end
 
 -- Entries at the front whose waiters have said nothing for too long, and gaps.
-local first = redis.call('HGET', queue, 'first')
-local last = redis.call('HGET', queue, 'last')
 first, last = tonumber(first or '1'), tonumber(last or '0')
 local passed = first
 while passed <= last and passed - first < 128 do

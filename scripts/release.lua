@@ -41,17 +41,8 @@ local function held_by(holder, owner)
   end
 end
 
-local function leave(queue)
-  local ticket = redis.pcall('HGET', queue, ARGV[1])
-  if type(ticket) == 'string' then
-    redis.call('HDEL', queue, ticket, ARGV[1])
-  end
-end
-
 -- The lock becomes the next one's; whether there is one.
-local function hand_on(lock, fence, queue)
-  local first = redis.call('HGET', queue, 'first')
-  local last = redis.call('HGET', queue, 'last')
+local function hand_on(lock, fence, queue, first, last)
   if not first or not last then
     return false
   end
@@ -65,10 +56,9 @@ local function hand_on(lock, fence, queue)
   end
   local token = math.max(counter + 1, time[1] * 1000000 + time[2])
   local now, unheard, gaps = time[1] * 1000 + math.floor(time[2] / 1000), 0, 0
-  local is_handed = false
+  local ticket, is_handed = first, false
   first, last = tonumber(first), tonumber(last)
   while not is_handed and first <= last and unheard < 16 and gaps < 128 do
-    local ticket = string.format('%.0f', first)
     local entry = redis.call('HGET', queue, ticket)
     local deadline, ttl, channel, owner = string.match(entry or '', '^(%d+) (%d+) (%S+) (.*)$')
     if entry and not deadline then
@@ -77,33 +67,34 @@ local function hand_on(lock, fence, queue)
       break
     end
     first = first + 1
-    if entry then
-      redis.call('HDEL', queue, ticket, owner)
-      if tonumber(deadline) >= now then
-        local heard = redis.pcall('PUBSUB', 'NUMSUB', channel)
-        if heard.err then
+    if not entry then
+      gaps = gaps + 1
+    else
+      -- The last one goes with the queue.
+      if first <= last then
+        redis.call('HDEL', queue, ticket, owner)
+      end
+      local heard = tonumber(deadline) >= now and redis.pcall('PUBSUB', 'NUMSUB', channel)
+      if heard and heard.err then
+        return false
+      elseif heard and heard[2] > 0 then
+        -- Written before it is told: a server that is full refuses to write, and then nobody is told.
+        local word, mark = string.format('%.0f', token), first <= last and '\0' or ''
+        local minted = redis.pcall('SET', fence, word, 'PX', '604800000')
+        local taken = minted.ok and redis.pcall('SET', lock, owner .. mark, 'PX', ttl)
+        local told = taken and taken.ok and redis.pcall('PUBLISH', channel, word .. ' ' .. owner)
+        if type(told) ~= 'number' then
           return false
         end
-        if heard[2] > 0 then
-          -- Written before it is told: a server that is full refuses to write, and then nobody is told.
-          local word, mark = string.format('%.0f', token), first <= last and '\0' or ''
-          local minted = redis.pcall('SET', fence, word, 'PX', '604800000')
-          local taken = minted.ok and redis.pcall('SET', lock, owner .. mark, 'PX', ttl)
-          local told = taken and taken.ok and redis.pcall('PUBLISH', channel, word .. ' ' .. owner)
-          if type(told) ~= 'number' then
-            return false
-          end
-          is_handed = true
-        else
-          unheard = unheard + 1
-        end
+        is_handed = true
+      elseif heard then
+        unheard = unheard + 1
       end
-    else
-      gaps = gaps + 1
     end
+    ticket = string.format('%.0f', first)
   end
   if first <= last then
-    redis.call('HSET', queue, 'first', string.format('%.0f', first))
+    redis.call('HSET', queue, 'first', ticket)
   else
     redis.call('DEL', queue)
   end
@@ -119,15 +110,19 @@ for key = 1, #KEYS, 3 do
     end
     queue = queue or lock
   end
-  if ARGV[2] == 'leave' and queue then
-    leave(queue)
-  end
   local how = type(holder) == 'string' and (held_by(holder, ARGV[1]) or held_by(holder, predecessor))
+  local waiters = {}
+  if queue and (how == 2 or ARGV[2] == 'leave') then
+    waiters = redis.pcall('HMGET', queue, 'first', 'last', ARGV[1])
+    if waiters[3] and ARGV[2] == 'leave' then
+      redis.call('HDEL', queue, waiters[3], ARGV[1])
+    end
+  end
   if not how then
     reply = {stamp, 0}
   elseif how == 2 and #ARGV == 2 then
     reply = {stamp, 1}
-  elseif how == 1 or not queue or not hand_on(lock, KEYS[key + 1], queue) then
+  elseif how == 1 or not queue or not hand_on(lock, KEYS[key + 1], queue, waiters[1], waiters[2]) then
     redis.call('DEL', lock)
   end
 end

@@ -93,6 +93,7 @@ impl Scratch {
             on(Need::Success, "+pexpire", of_lock, (b"PEXPIRE", lock), &[TTL_MS]),
             on(Need::Success, "+set", of_fence, (b"SET", fence), &with_ttl),
             on(Need::Success, "+hget", of_queue, (b"HGET", queue), &[b"first"]),
+            on(Need::Success, "+hmget", of_queue, (b"HMGET", queue), &[b"first"]),
             on(Need::Success, "+hlen", of_queue, (b"HLEN", queue), &[]),
             on(Need::Success, "+hdel", of_queue, (b"HDEL", queue), &[b"first"]),
             // Of the lock, which is no hash: so nothing is written.

@@ -137,6 +137,10 @@ impl Claim {
     }
 
     async fn release_by_script(&self) -> Round {
+        if self.hold.may_be_awaited() {
+            let connections = self.hold.participants.iter().map(|it| it.binding().connection());
+            connections.flatten().for_each(|connection| connection.let_others_first());
+        }
         let parting = Parting::of(&self.hold);
         let keys: OneOrMany<Decimal> =
             self.hold.shares().map(|names| parting.count(names)).collect();
@@ -252,6 +256,7 @@ pub(super) fn free(
         let parameters = parting.parameters(names, &beside, &keys);
         let release = Command::Script(parting.script(), parameters.words());
         let began_on = began_on.as_deref().filter(|_| !is_moved && !is_doubtful);
+        began_on.filter(|_| hold.may_be_awaited()).inspect(|on| on.let_others_first());
         node.owe(lane, began_on, participant.slot, release, again);
     }
 }

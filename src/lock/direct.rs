@@ -195,9 +195,8 @@ fn read(
 ///
 /// When the future is dropped, the lock may have been given back.
 pub(super) async fn free(hold: &Hold) -> Option<Round> {
-    let may_be_awaited = hold.predecessor().is_some() || hold.is_queued();
     let is_plain = hold.rest().is_none() && !hold.row().frees_shares;
-    if !decides(hold) || !is_plain || may_be_awaited {
+    if !decides(hold) || !is_plain || hold.may_be_awaited() {
         return None;
     }
     let mut sent: Option<(Sent, Dialect)> = None;

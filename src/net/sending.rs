@@ -311,6 +311,15 @@ impl Connection {
         Ok(())
     }
 
+    /// Has the next command answered behind all that it makes the server say to other connections, by an `ECHO`
+    /// that goes out with it. A server writes last to the connection that had something to be told first.
+    pub fn let_others_first(&self) {
+        let mut pipeline = self.lock();
+        if pipeline.fault().is_none() {
+            pipeline.ask();
+        }
+    }
+
     fn terms(&self, expected: Expected, asked_at: Moment, weight: u32) -> Terms {
         let deadline = asked_at.after(self.settings.command_timeout);
         Terms { expected, asked_at, deadline, weight }

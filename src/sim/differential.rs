@@ -181,6 +181,7 @@ fn command(prng: &mut Prng) -> Vec<String> {
         12 => words(&["PEXPIRE", key, ttl, prng.pick(&["GT", "LT", "NX", "XX"])]),
         13 => words(&["INCRBY", key, prng.pick(&["1", "-3", "x", "9223372036854775807"])]),
         14 => words(&["HGET", prng.pick(&["h", key]), prng.pick(&["1", "first"])]),
+        15 if prng.percent(50) => words(&["HMGET", prng.pick(&["h", key]), "1", "first", "none"]),
         15 => words(&["HLEN", prng.pick(&["h", key])]),
         16 => words(&["HSET", prng.pick(&["h", key]), "1", value, "last", "x", "1", "y"]),
         17 => words(&["HSET", prng.pick(&["h", key]), prng.pick(&["1", "first"]), value]),

@@ -115,6 +115,7 @@ impl Keyspace {
             ("INCRBY", [key, number]) => self.increase(key, number),
             ("RPUSH", [key, ..]) => self.push(key, arguments.len() - 1),
             ("HGET", [key, field]) => self.field(key, field),
+            ("HMGET", [key, fields @ ..]) if !fields.is_empty() => self.several(key, fields),
             ("HLEN", [key]) => self.fields(key),
             ("HSET", [key, fields @ ..]) if !fields.is_empty() && fields.len() % 2 == 0 => {
                 self.set_fields(key, fields)
@@ -140,8 +141,8 @@ impl Keyspace {
             }
             (
                 "GET" | "SET" | "DEL" | "UNLINK" | "DELEX" | "EXISTS" | "PTTL" | "PEXPIRE"
-                | "INCRBY" | "RPUSH" | "TIME" | "HGET" | "HLEN" | "HSET" | "HDEL" | "APPEND"
-                | "PUBLISH",
+                | "INCRBY" | "RPUSH" | "TIME" | "HGET" | "HMGET" | "HLEN" | "HSET" | "HDEL"
+                | "APPEND" | "PUBLISH",
                 _,
             ) => Err(format!(
                 "ERR wrong number of arguments for '{}' command",

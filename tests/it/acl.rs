@@ -372,7 +372,7 @@ async fn complaints(right: &str) -> Vec<String> {
             vec![warned, told(soon("its end", locker.lock("b").into_future()).await)]
         }
         "+echo" => vec![told(connect(&url, whole).await)],
-        "+hget" | "+hset" => {
+        "+hget" | "+hmget" | "+hset" => {
             let locker = connect(&url, whole).await.unwrap();
             server.cli(&["SET", "app:a", "another"]);
             vec![told(soon("its end", locker.lock(name).into_future()).await)]
@@ -386,10 +386,15 @@ async fn complaints(right: &str) -> Vec<String> {
                 return vec![told(soon("its end", waiting).await.unwrap())];
             }
             eventually("it is in the queue", || exists(&server, "{app:a}:queue")).await;
-            let released = guard.release().await;
             if right == "+hdel" {
-                return vec![told(released)];
+                // What is left of a queue after its last waiter is deleted with it.
+                let third = connect(&url, whole).await.unwrap();
+                let _behind = tokio::spawn(third.lock(name).into_future());
+                let waiters = || server.cli_text(&["HLEN", "{app:a}:queue"]) == "6";
+                eventually("both are in the queue", waiters).await;
+                return vec![told(guard.release().await)];
             }
+            guard.release().await.unwrap();
             // Client tracking tells it that the lock is free: nobody lacks anything but time.
             soon("the lock", waiting).await.unwrap().unwrap().release().await.unwrap();
             vec![]

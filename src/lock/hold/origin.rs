@@ -43,6 +43,11 @@ impl Hold {
         self.rare.as_ref().is_some_and(|rare| rare.is_queued)
     }
 
+    /// Whether others may wait for its lock: it came through the queue, or from another owner.
+    pub(in crate::lock) fn may_be_awaited(&self) -> bool {
+        self.is_queued() || self.replaces().next().is_some()
+    }
+
     /// It takes what this owner has too, which gives it back by itself. There are two of them at most.
     pub(in crate::lock) fn include(&mut self, part: &[u8]) {
         self.rare.get_or_insert_default().parts.push(part.into());

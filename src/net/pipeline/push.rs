@@ -179,7 +179,7 @@ impl<W: Clone> Pipeline<W> {
     }
 
     /// Puts a seal behind all that waits.
-    pub(super) fn ask(&mut self) {
+    pub fn ask(&mut self) {
         self.is_unsealed = false;
         if self.outbox.is_closed() {
             return;

@@ -21,6 +21,14 @@ impl Keyspace {
         Ok(value.map_or(Frame::Null, |value| Frame::Bulk(value.clone())))
     }
 
+    pub(super) fn several(&mut self, key: &Bytes, fields: &[Bytes]) -> Reply {
+        fields
+            .iter()
+            .map(|field| self.field(key, field))
+            .collect::<Result<_, _>>()
+            .map(Frame::Array)
+    }
+
     pub(super) fn fields(&mut self, key: &Bytes) -> Reply {
         Ok(count(self.hash(key)?.map_or(0, BTreeMap::len)))
     }

@@ -166,3 +166,35 @@ async fn another_librarys_lock_is_left_as_it_is_and_its_end_is_noticed() {
     server.cli(&["DEL", "a"]);
     soon("it is served", waiting).await.unwrap().unwrap().release().await.unwrap();
 }
+
+/// A server writes last to the connection that had something to be told first: without it the releaser is woken
+/// first, and the next holder has to wait until that one lets the processor go.
+#[tokio::test]
+async fn an_echo_has_the_next_holder_told_before_the_one_that_gives_back() {
+    let server = RedisServer::start();
+    let (one, other) = (locker(&server).await, locker(&server).await);
+    let echoes = || {
+        let statistics = server.cli_text(&["INFO", "commandstats"]);
+        let line = statistics.lines().find_map(|line| line.strip_prefix("cmdstat_echo:calls="));
+        line.and_then(|line| line.split(',').next()).map_or(0, |calls| calls.parse().unwrap())
+    };
+    let first = take(&one, "a").await;
+    let waiting = tokio::spawn(other.lock("a").into_future());
+    eventually("it is in the queue", || queued(&server) == 1).await;
+    let before: u64 = echoes();
+    first.release().await.unwrap();
+    let mut held = soon("its lock", waiting).await.unwrap().unwrap();
+    assert_eq!(echoes(), before, "the first holder knew of no waiter");
+    for (next, is_dropped) in [(&one, false), (&other, true)] {
+        let waiting = tokio::spawn(next.lock("a").into_future());
+        eventually("it is in the queue", || queued(&server) == 1).await;
+        let before = echoes();
+        if is_dropped {
+            drop(held);
+        } else {
+            held.release().await.unwrap();
+        }
+        held = soon("its lock", waiting).await.unwrap().unwrap();
+        assert_eq!(echoes(), before + 1, "dropped: {is_dropped}");
+    }
+}
