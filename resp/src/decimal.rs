@@ -22,7 +22,6 @@ pub struct Decimal {
 impl Decimal {
     /// The decimal text of `n`, without leading zeros.
     #[must_use]
-    #[inline]
     pub fn new(n: u64) -> Self {
         let mut digits = [b'0'; DIGITS_MAX as usize];
         let mut start = DIGITS_MAX;

@@ -6,6 +6,7 @@ use leasehold_resp::Frame;
 
 use super::answer::{Answer, Reason};
 use super::order::Replicas;
+use crate::box_future::BoxFuture;
 use crate::net::acknowledged::Acknowledged;
 use crate::net::connection::Connection;
 use crate::net::outcome::{Fault, Outcome};
@@ -56,22 +57,27 @@ impl<'a> Asked<'a> {
     /// # Cancel safety
     ///
     /// Nothing was sent when the future is dropped before it is ready.
-    pub(super) async fn send(
+    pub(super) fn send<'c>(
         self,
-        connection: &Arc<Connection>,
+        connection: &'c Arc<Connection>,
         is_asking: bool,
-    ) -> Result<Sent<'a>, Reason> {
+    ) -> BoxFuture<'c, Result<Sent<'a>, Reason>>
+    where
+        'a: 'c,
+    {
         let Self { command, awaits } = self;
-        let (word, call) = if is_asking {
-            let begun = Box::pin(begin_behind(connection, ASKING, command)).await;
-            let (word, call) = begun.map_err(Reason::NoReply)?;
-            (Some(word), call)
-        } else {
-            let command = if awaits.is_some() { command.whole() } else { command };
-            (None, Call::begin(connection, command).await.map_err(Reason::NoReply)?)
-        };
-        let awaited = awaits.map(|replicas| replicas.ask(connection));
-        Ok(Sent { word, call, awaited })
+        Box::pin(async move {
+            let (word, call) = if is_asking {
+                let begun = begin_behind(connection, ASKING, command).await;
+                let (word, call) = begun.map_err(Reason::NoReply)?;
+                (Some(word), call)
+            } else {
+                let command = if awaits.is_some() { command.whole() } else { command };
+                (None, Call::begin(connection, command).await.map_err(Reason::NoReply)?)
+            };
+            let awaited = awaits.map(|replicas| replicas.ask(connection));
+            Ok(Sent { word, call, awaited })
+        })
     }
 }
 
@@ -112,7 +118,7 @@ impl Awaited {
     }
 }
 
-impl Sent<'_> {
+impl<'a> Sent<'a> {
     /// When it was asked for: before its first byte was sent.
     pub(super) fn asked_at(&self) -> Moment {
         self.call.asked_at()
@@ -120,18 +126,20 @@ impl Sent<'_> {
 
     /// What the server answers. Where the user has no right to the word ahead, the server sends on
     /// what comes behind it, and for ever: what it says of the right is the answer.
-    pub(super) async fn reply(self) -> Result<Replied, Reason> {
-        let replied = match (reply_to(self.call).await, self.word) {
-            (Err(Reason::Refused(error)), Some(word)) => {
-                return Err(Reason::Refused(lacking(word).await.unwrap_or(error)));
-            }
-            (reply, _) => reply?,
-        };
-        let shortage = match self.awaited {
-            Some(awaited) => Box::pin(awaited.shortage()).await,
-            None => None,
-        };
-        Ok(Replied { shortage, ..replied })
+    pub(super) fn reply(self) -> BoxFuture<'a, Result<Replied, Reason>> {
+        Box::pin(async move {
+            let replied = match (reply_to(self.call).await, self.word) {
+                (Err(Reason::Refused(error)), Some(word)) => {
+                    return Err(Reason::Refused(lacking(word).await.unwrap_or(error)));
+                }
+                (reply, _) => reply?,
+            };
+            let shortage = match self.awaited {
+                Some(awaited) => awaited.shortage().await,
+                None => None,
+            };
+            Ok(Replied { shortage, ..replied })
+        })
     }
 }
 

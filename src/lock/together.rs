@@ -50,7 +50,7 @@ pub(super) async fn together(
     let mut turn = FIRST_TURN;
     loop {
         let at_once = Waiter::of_all(engine, wish, &mut outlook).run(refused.take());
-        if let Ok(outcome) = timeout(turn, Box::pin(at_once)).await {
+        if let Ok(outcome) = timeout(turn, at_once).await {
             return outcome;
         }
         if let Some(outcome) = one_by_one(engine, wish, &mut outlook, turn).await {
@@ -93,7 +93,7 @@ async fn next(
     ends_at: Option<Moment>,
 ) -> Option<Result<Lease, Error>> {
     let waiter = Waiter::of_last(engine, wish, outlook, part.owner());
-    let taken = Box::pin(waiter.run(None));
+    let taken = waiter.run(None);
     match ends_at {
         Some(ends_at) => timeout(ends_at.since(clock::now()), taken).await.ok(),
         None => Some(taken.await),

@@ -30,6 +30,7 @@ use super::outlook::Outlook;
 use super::participant::Lanes;
 use super::queue::{Place, Standing, Stood, Turn as ServerTurn};
 use super::race::{First, any, race};
+use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::Error;
 use crate::policy::{Next, Rest, RetryState, Setback};
@@ -119,7 +120,11 @@ impl<'a> Waiter<'a> {
     /// # Cancel safety
     ///
     /// As [`wait`].
-    pub(super) async fn run(mut self, refused: Option<Refused>) -> Result<Lease, Error> {
+    pub(super) fn run(self, refused: Option<Refused>) -> BoxFuture<'a, Result<Lease, Error>> {
+        Box::pin(self.take_turns(refused))
+    }
+
+    async fn take_turns(mut self, refused: Option<Refused>) -> Result<Lease, Error> {
         match refused {
             // It asks again at once, where the server will tell of the holder's end.
             Some(refused) if matches!(refused.setback, Setback::Held(_)) => {

@@ -147,21 +147,28 @@ impl Provider {
         }))
     }
 
-    async fn ask(&self, server: &Address, within: Duration) -> Result<Credentials, OpenError> {
+    fn ask(
+        &self,
+        server: &Address,
+        within: Duration,
+    ) -> BoxFuture<'static, Result<Credentials, OpenError>> {
         let mut asked = (self.0)(server.to_string());
-        // A panic would end the task that keeps the server connected.
-        let guarded = poll_fn(|context| {
-            match catch_unwind(AssertUnwindSafe(|| asked.as_mut().poll(context))) {
-                Ok(Poll::Pending) => Poll::Pending,
-                Ok(Poll::Ready(answer)) => {
-                    Poll::Ready(answer.map_err(|why| format!("failed: {why}")))
+        Box::pin(async move {
+            // A panic would end the task that keeps the server connected.
+            let guarded = poll_fn(|context| {
+                match catch_unwind(AssertUnwindSafe(|| asked.as_mut().poll(context))) {
+                    Ok(Poll::Pending) => Poll::Pending,
+                    Ok(Poll::Ready(answer)) => {
+                        Poll::Ready(answer.map_err(|why| format!("failed: {why}")))
+                    }
+                    Err(_panic) => Poll::Ready(Err("panicked".to_owned())),
                 }
-                Err(_panic) => Poll::Ready(Err("panicked".to_owned())),
-            }
-        });
-        let answer = timeout(within, guarded).await;
-        let answer = answer.unwrap_or_else(|_| Err(format!("gave none within {}", Units(within))));
-        answer.map_err(|what| OpenError::NoCredentials(what.into()))
+            });
+            let answer = timeout(within, guarded).await;
+            let answer =
+                answer.unwrap_or_else(|_| Err(format!("gave none within {}", Units(within))));
+            answer.map_err(|what| OpenError::NoCredentials(what.into()))
+        })
     }
 }
 

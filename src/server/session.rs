@@ -66,46 +66,50 @@ impl NodeSettings {
 
     /// Opens a connection to this server, over TLS if its URL wants that, logs in as its URL or a
     /// provider says, loads these scripts and asks for these sections of `INFO`.
-    pub(super) async fn open(
-        &self,
-        endpoint: &Endpoint,
-        (scripts, info): (&[&str], &[&str]),
+    pub(super) fn open<'a>(
+        &'a self,
+        endpoint: &'a Endpoint,
+        (scripts, info): (&'a [&'a str], &'a [&'a str]),
         tracking: bool,
         listeners: Listeners,
-    ) -> Result<Session, OpenError> {
+    ) -> BoxFuture<'a, Result<Session, OpenError>> {
         let Endpoint { address, tls, database, login } = endpoint;
-        let tls = match (tls, &self.tls) {
-            (false, _) => None,
-            (true, Some(client)) => Some(client),
-            (true, None) => return Err(OpenError::NoTls),
-        };
-        let asked_at = clock::now();
-        let credentials = match login {
-            Some(login) => Some(login.credentials(address, self.provider_timeout()).await?),
-            None => None,
-        };
-        let hello = Hello {
-            user: credentials.as_ref().and_then(|credentials| credentials.user.as_deref()),
-            password: credentials.as_ref().map(|credentials| credentials.password.expose()),
-            database: *database,
-            client_name: CLIENT_NAME,
-            scripts,
-            info,
-            needs_info: self.rules.is_some(),
-            tracking,
-        };
-        let within = match login {
-            Some(Login::Provided(_)) => {
-                self.connect_timeout.saturating_sub(clock::now().since(asked_at))
-            }
-            _ => self.connect_timeout,
-        };
-        let opened = connect(address, tls, hello, self.connection, listeners, within).await?;
-        Ok(Session {
-            opened,
-            #[cfg(feature = "examine")]
-            user: hello.user.map(str::to_owned),
-            term: credentials.as_deref().and_then(|credentials| Term::of(credentials, asked_at)),
+        Box::pin(async move {
+            let tls = match (tls, &self.tls) {
+                (false, _) => None,
+                (true, Some(client)) => Some(client),
+                (true, None) => return Err(OpenError::NoTls),
+            };
+            let asked_at = clock::now();
+            let credentials = match login {
+                Some(login) => Some(login.credentials(address, self.provider_timeout()).await?),
+                None => None,
+            };
+            let hello = Hello {
+                user: credentials.as_ref().and_then(|credentials| credentials.user.as_deref()),
+                password: credentials.as_ref().map(|credentials| credentials.password.expose()),
+                database: *database,
+                client_name: CLIENT_NAME,
+                scripts,
+                info,
+                needs_info: self.rules.is_some(),
+                tracking,
+            };
+            let within = match login {
+                Some(Login::Provided(_)) => {
+                    self.connect_timeout.saturating_sub(clock::now().since(asked_at))
+                }
+                _ => self.connect_timeout,
+            };
+            let opened = connect(address, tls, hello, self.connection, listeners, within).await?;
+            Ok(Session {
+                opened,
+                #[cfg(feature = "examine")]
+                user: hello.user.map(str::to_owned),
+                term: credentials
+                    .as_deref()
+                    .and_then(|credentials| Term::of(credentials, asked_at)),
+            })
         })
     }
 
@@ -127,23 +131,32 @@ impl Session {
             return ended.await;
         };
         let mut ended = pin!(ended);
-        let server = endpoint.address.to_string();
-        let mut staying: BoxFuture<'_, Infallible> = Box::pin(async {
-            let mut term = Some(term);
-            while let Some(Term { from, valid_for }) = term {
-                let due = relogin_at(from, valid_for, clock::random_bits());
-                sleep(due.since(clock::now())).await;
-                term = self.log_in_until_it_works(endpoint, login, settings, logins).await;
-                logins.note_renewed(&server);
-            }
-            pending().await
-        });
+        let mut staying = self.stay_logged_in(endpoint, (login, term), settings, logins);
         poll_fn(|context| match ended.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(()),
             Poll::Pending => staying.as_mut().poll(context).map(|never| match never {}),
         })
         .await;
-        logins.forget(&server);
+        logins.forget(&endpoint.address.to_string());
+    }
+
+    fn stay_logged_in<'a>(
+        &'a self,
+        endpoint: &'a Endpoint,
+        (login, term): (&'a Login, Term),
+        settings: &'a NodeSettings,
+        logins: &'a Logins,
+    ) -> BoxFuture<'a, Infallible> {
+        Box::pin(async move {
+            let mut term = Some(term);
+            while let Some(Term { from, valid_for }) = term {
+                let due = relogin_at(from, valid_for, clock::random_bits());
+                sleep(due.since(clock::now())).await;
+                term = self.log_in_until_it_works(endpoint, login, settings, logins).await;
+                logins.note_renewed(&endpoint.address.to_string());
+            }
+            pending().await
+        })
     }
 
     async fn log_in_until_it_works(

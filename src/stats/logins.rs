@@ -1,6 +1,5 @@
 //! How logins that end were renewed, on all connections of one locker.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,8 +11,8 @@ use super::export::{Figure, export};
 pub(crate) struct Logins {
     renewed: AtomicU64,
     failed: AtomicU64,
-    /// By server: why the last try failed, where none has succeeded since.
-    overdue: Mutex<BTreeMap<String, String>>,
+    /// The servers where the last try failed, and why.
+    overdue: Mutex<Vec<(String, String)>>,
 }
 
 impl Logins {
@@ -28,17 +27,18 @@ impl Logins {
     pub(crate) fn note_failed(&self, server: &str, why: String) {
         count(&self.failed);
         export(Figure::LoginFailed);
-        self.overdue_now().insert(server.to_owned(), why);
+        self.forget(server);
+        self.overdue_now().push((server.to_owned(), why));
     }
 
     /// The connection has ended: its login is nothing to warn of any more.
     pub(crate) fn forget(&self, server: &str) {
-        self.overdue_now().remove(server);
+        self.overdue_now().retain(|(known, _)| known != server);
     }
 
     /// The servers with a connection whose login could not be renewed, and why.
     pub(crate) fn overdue(&self) -> Vec<(String, String)> {
-        self.overdue_now().iter().map(|(server, why)| (server.clone(), why.clone())).collect()
+        self.overdue_now().clone()
     }
 
     pub(super) fn renewed(&self) -> u64 {
@@ -49,7 +49,7 @@ impl Logins {
         self.failed.load(Relaxed)
     }
 
-    fn overdue_now(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+    fn overdue_now(&self) -> MutexGuard<'_, Vec<(String, String)>> {
         self.overdue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
