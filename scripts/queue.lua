@@ -93,7 +93,7 @@ last = math.max(last, place)
 local rank, end_of_line = ticket and 0 or priority(owner), place
 while rank > 0 and place > passed and end_of_line - place < 128 do
   local before = redis.call('HGET', queue, string.format('%.0f', place - 1))
-  local its_owner = before and string.match(before, '^%d+ %d+ %S+ (.*)$')
+  local its_owner = before and string.match(before, '^%d+ %S+ %S+ (.*)$')
   if its_owner and priority(its_owner) >= rank then
     break
   end

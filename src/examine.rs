@@ -27,6 +27,7 @@ use self::met::{asked, unmet};
 pub(crate) use self::plan::{Candidates, Plan};
 pub use self::report::{Check, Examination, Finding, ServerExamination, ServerKind, Severity};
 pub(crate) use self::scratch::Scratch;
+pub use self::scratch::Use;
 use self::survey::Survey;
 use crate::clock;
 use crate::net::pushes::Listeners;

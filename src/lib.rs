@@ -137,7 +137,9 @@ pub mod guide {
 pub use builder::Builder;
 pub use error::{Error, ErrorKind, FailureKind, Holder, Report, ServerReport, Shared, Vote};
 #[cfg(feature = "examine")]
-pub use examine::{Check, Examination, Finding, ServerExamination, ServerKind, Severity};
+pub use examine::{Check, Examination, Finding, ServerExamination, ServerKind, Severity, Use};
+#[cfg(feature = "inspect")]
+pub use family::kept::{PrimitiveState, Work};
 pub use family::{
     barrier::{Barrier, Gathering, Party},
     idempotency::{Attempt, Idempotent, Outcome},
@@ -156,6 +158,7 @@ pub use locker::sharing::Semaphore;
 #[cfg(feature = "inspect")]
 pub use locker::{
     list::LockList,
+    primitives::{PrimitiveList, PrimitiveView, Primitives},
     seat::{ElectionWatch, Leader, Seat},
     view::{Broken, HolderView, LockView, ServerFailure},
     watch::LockWatch,

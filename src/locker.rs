@@ -8,10 +8,14 @@ pub(crate) mod inspect;
 #[cfg(feature = "inspect")]
 pub(crate) mod list;
 #[cfg(feature = "inspect")]
+pub(crate) mod primitives;
+#[cfg(feature = "inspect")]
 pub(crate) mod seat;
 pub(crate) mod sharing;
 #[cfg(feature = "inspect")]
 pub(crate) mod view;
+#[cfg(feature = "inspect")]
+mod walk;
 #[cfg(feature = "inspect")]
 pub(crate) mod watch;
 

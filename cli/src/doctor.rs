@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::io::{IsTerminal, stdout};
 use std::time::Duration;
 
-use leasehold::{Examination, Finding, ServerExamination, Severity};
+use clap::builder::PossibleValuesParser;
+use clap::builder::TypedValueParser as _;
+use leasehold::{Examination, Finding, ServerExamination, Severity, Use};
 use serde_json::{Value, json};
 
 use crate::exit::Failure;
@@ -45,11 +47,21 @@ pub struct Doctor {
     /// Longest TTL in use, for which the restart guard waits
     #[arg(long, value_name = "TIME", default_value = TTL, value_parser = duration)]
     pub ttl: Duration,
+
+    /// What is used beside locks: the user's rights to these are tried too, and those to locks always
+    #[arg(long = "for", value_name = "USES", value_delimiter = ',', value_parser = uses())]
+    pub uses: Vec<Use>,
+}
+
+fn uses() -> impl clap::builder::TypedValueParser<Value = Use> {
+    let named = |word: String| Use::ALL.into_iter().find(|it| it.as_str() == word);
+    let names = PossibleValuesParser::new(Use::ALL.map(Use::as_str));
+    names.map(move |word| named(word).expect("it is one of the names"))
 }
 
 pub async fn doctor(servers: &Servers, doctor: Doctor) -> Result<u8, Failure> {
     let builder = servers.builder()?.ttl(doctor.ttl);
-    let examination = builder.examine().await?;
+    let examination = builder.examine_for(&doctor.uses).await?;
     report(&if doctor.json {
         in_json(&examination, doctor.quiet)
     } else {

@@ -1,17 +1,21 @@
-//! `leasehold inspect`: the holder of a lock.
+//! `leasehold inspect`: the holder of a lock, and what is beside it.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-use leasehold::LockState;
+use leasehold::{LockState, ServerFailure};
 
 use crate::exit::{CONFLICT, Failure, UNAVAILABLE};
-use crate::look::Look;
+use crate::look::{Look, complain_of};
 use crate::output::say;
 use crate::servers::Servers;
+use crate::words::complain;
 use crate::{json, show};
 
 /// Shows the holder of a lock, on how many servers, with which token, and how long the lease lasts.
+///
+/// Shows what is kept under the name beside the lock, too: a rate limit, a job, a request under an
+/// idempotency key, a latch or a barrier.
 ///
 /// Changes nothing on any server. Exit code: 0 if the lock is held, 1 if it is free, 69 if too few
 /// servers answer to tell. With --wait, 0 once it is free.
@@ -42,10 +46,23 @@ impl Inspect {
             true => locker.watch(name)?.until_free().await?,
             false => locker.inspect(name).await?,
         };
+        let (beside, failures) = match locker.inspect_primitives(name).await {
+            Ok(seen) => (seen.found, seen.failures),
+            Err(error) => {
+                complain(&error.to_string());
+                Default::default()
+            }
+        };
+        let is_new = |failure: &ServerFailure| {
+            !view.failures.iter().any(|known| known.server == failure.server)
+        };
+        complain_of(&failures.into_iter().filter(is_new).collect::<Vec<_>>());
         if self.json {
-            say(&json::of(&view))?;
+            say(&json::whole(&view, &beside))?;
         } else {
-            say(&show::whole(&view).join("\n"))?;
+            let mut lines = show::whole(&view);
+            lines.extend(beside.iter().map(show::beside));
+            say(&lines.join("\n"))?;
         }
         Ok(match view.state {
             _ if self.wait => 0,

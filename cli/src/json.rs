@@ -1,17 +1,67 @@
 //! Holders and their locks, for programs.
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
-use leasehold::{HolderView, LockView, ServerFailure, Shared};
+use leasehold::{HolderView, LockView, PrimitiveState, PrimitiveView, ServerFailure, Shared};
 use serde_json::{Value, json};
 
-use crate::show::word;
+use crate::show::{kind, word, work};
 use crate::words::is_harmless;
 
 /// One line, which does nothing to a terminal either.
 pub fn of(view: &LockView) -> String {
+    escape(&of_lock(view).to_string())
+}
+
+/// The same, with what is beside the lock.
+pub fn whole(view: &LockView, beside: &[PrimitiveView]) -> String {
+    let mut object = of_lock(view);
+    object["primitives"] = beside.iter().map(of_primitive).collect();
+    escape(&object.to_string())
+}
+
+/// One line for what is beside a lock.
+pub fn of_one(view: &PrimitiveView) -> String {
+    escape(&of_primitive(view).to_string())
+}
+
+fn of_primitive(view: &PrimitiveView) -> Value {
+    let mut object = match &view.state {
+        PrimitiveState::Limit { rate, left, .. } => {
+            json!({ "rate": rate.to_string(), "left": left })
+        }
+        PrimitiveState::Once { slot, progress, .. } => {
+            let slot_ms = millis(slot.duration_since(UNIX_EPOCH).unwrap_or_default());
+            json!({ "slot_ms": slot_ms, "progress": work(*progress) })
+        }
+        PrimitiveState::Idempotency { starts, progress, .. } => {
+            json!({ "starts": starts, "progress": work(*progress) })
+        }
+        PrimitiveState::Latch { parties, left, .. } => json!({ "parties": parties, "left": left }),
+        PrimitiveState::Barrier { generation, parties, arrived, .. } => {
+            json!({ "generation": generation, "parties": parties, "arrived": arrived })
+        }
+        _ => json!({}),
+    };
+    set_name(&mut object, &view.name);
+    object["primitive"] = kind(view.primitive).into();
+    object["owner"] = view.owner.clone().into();
+    object["lease_ms"] = view.lease.map(millis).into();
+    object["kept_ms"] = view.kept.map(millis).into();
+    object["servers"] = view.servers.clone().into();
+    object
+}
+
+fn set_name(object: &mut Value, name: &[u8]) {
+    object["name"] = String::from_utf8_lossy(name).into();
+    if std::str::from_utf8(name).is_err() {
+        object["name_hex"] =
+            name.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into();
+    }
+}
+
+fn of_lock(view: &LockView) -> Value {
     let mut object = json!({
-        "name": String::from_utf8_lossy(&view.name),
         "state": word(view.state),
         "holders": view.holders.iter().map(of_holder).collect::<Vec<_>>(),
         "waiting": view.waiting,
@@ -19,11 +69,8 @@ pub fn of(view: &LockView) -> String {
         "quorum": view.quorum,
         "failures": view.failures.iter().map(of_failure).collect::<Vec<_>>(),
     });
-    if std::str::from_utf8(&view.name).is_err() {
-        let hex: String = view.name.iter().map(|byte| format!("{byte:02x}")).collect();
-        object["name_hex"] = hex.into();
-    }
-    escape(&object.to_string())
+    set_name(&mut object, &view.name);
+    object
 }
 
 fn of_holder(view: &HolderView) -> Value {

@@ -1,4 +1,4 @@
-//! `leasehold list`: which locks are held.
+//! `leasehold list`: which locks are held, and what is kept beside locks.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -6,28 +6,30 @@ use std::os::unix::ffi::OsStrExt;
 use crate::exit::{Failure, UNAVAILABLE};
 use crate::look::{Look, complain_of};
 use crate::output::say;
+use crate::seen::Scan;
 use crate::servers::Servers;
+use crate::show;
 use crate::words::complain;
-use crate::{json, show};
 
-/// Lists the locks that are held.
+/// Lists the locks that are held, then what is kept beside locks: rate limits, jobs, requests under
+/// idempotency keys, latches and barriers.
 ///
 /// Scans the keys of every server, 256 at a time (SCAN): this changes nothing and blocks no other
 /// client. Locks of other libraries are left out, because their values look like any other value;
 /// `inspect` shows them.
 ///
-/// Exit code: 69 if too few servers could be scanned to find all locks.
+/// Exit code: 69 if too few servers could be scanned to find everything.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct List {
     #[command(flatten)]
     look: Look,
 
-    /// Print one JSON object per lock, one per line
+    /// Print one JSON object per lock or other, one per line
     #[arg(long)]
     json: bool,
 
-    /// Maximum number of locks to list
+    /// Maximum number to list
     #[arg(long, value_name = "LOCKS")]
     limit: Option<usize>,
 
@@ -39,24 +41,24 @@ pub struct List {
 impl List {
     pub async fn perform(self, servers: &Servers) -> Result<u8, Failure> {
         let locker = self.look.connect(servers).await?;
-        let mut locks = locker.list(self.pattern.as_bytes());
+        let mut all = Scan::new(&locker, self.pattern.as_bytes());
         let mut said = 0;
-        while let Some(view) = locks.next().await? {
+        while let Some(seen) = all.next().await? {
             if self.limit.is_some_and(|limit| said >= limit) {
                 complain(&format!("there are more than {said}"));
                 return Ok(0);
             }
             if self.json {
-                say(&json::of(&view))?;
+                say(&seen.json())?;
             } else {
                 if said == 0 {
                     say(show::HEADING)?;
                 }
-                say(&show::row(&view))?;
+                say(&seen.row())?;
             }
             said += 1;
         }
-        complain_of(locks.failures());
-        Ok(if locks.is_complete() { 0 } else { UNAVAILABLE })
+        complain_of(&all.failures());
+        Ok(if all.is_complete() { 0 } else { UNAVAILABLE })
     }
 }

@@ -25,6 +25,7 @@ mod release;
 mod run;
 mod screen;
 mod secret;
+mod seen;
 mod servers;
 mod show;
 mod signals;

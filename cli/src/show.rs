@@ -1,9 +1,13 @@
 //! Holders and their locks, in words for people.
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
-use leasehold::{HolderView, LockState, LockView, ServerFailure, Shared};
+use leasehold::{
+    HolderView, LockState, LockView, Primitive, PrimitiveState, PrimitiveView, ServerFailure,
+    Shared, Work,
+};
 
+use crate::times::in_words;
 use crate::words::plain;
 
 /// What a table's lines are under.
@@ -162,5 +166,82 @@ fn left(remaining: Option<Duration>) -> String {
     match remaining {
         Some(left) => format!("{:.1} s", left.as_secs_f64()),
         None => "no end".to_owned(),
+    }
+}
+
+/// What a primitive beside a lock is called.
+pub fn kind(primitive: Primitive) -> &'static str {
+    match primitive {
+        Primitive::Idempotency => "request",
+        Primitive::Once => "job",
+        other => other.name(),
+    }
+}
+
+/// One line of what is beside a lock.
+pub fn beside(view: &PrimitiveView) -> String {
+    format!("  {:<8} {}; kept for {}", kind(view.primitive), progress(view), left(view.kept))
+}
+
+/// One line of the table.
+pub fn primitive_row(view: &PrimitiveView) -> String {
+    let (kind, kept, name) = (kind(view.primitive), left(view.kept), plain(&view.name));
+    format!("{kind:<12} {kept:>8}  {:>16}  {name:<24}  {}", "", progress(view))
+}
+
+/// The same for a terminal of 40 columns.
+pub fn narrow_primitive_row(view: &PrimitiveView) -> String {
+    let (kind, kept, name) = (kind(view.primitive), left(view.kept), plain(&view.name));
+    format!("{kind:<12} {kept:>8}  {name}, {}", progress(view))
+}
+
+/// How far it is, with what changes all the time.
+pub fn progress(view: &PrimitiveView) -> String {
+    match (&view.state, view.lease) {
+        (PrimitiveState::Limit { left, .. }, _) => format!("{left} left of {}", standing(view)),
+        (_, Some(lease)) => format!("{}, for another {}", standing(view), left(Some(lease))),
+        _ => standing(view),
+    }
+}
+
+/// How far it is: what counts as a change.
+pub fn standing(view: &PrimitiveView) -> String {
+    let by = view
+        .owner
+        .as_ref()
+        .map_or(String::new(), |owner| format!(" by {}", plain(owner.as_bytes())));
+    match &view.state {
+        PrimitiveState::Limit { rate, .. } => rate.to_string(),
+        PrimitiveState::Once { slot, progress, .. } => {
+            let slot = slot.duration_since(UNIX_EPOCH).unwrap_or_default();
+            let millis = match slot.subsec_millis() {
+                0 => String::new(),
+                millis => format!(" + {millis} ms"),
+            };
+            format!("slot {}{millis} {}{by}", in_words(slot.as_secs()), work(*progress))
+        }
+        PrimitiveState::Idempotency { starts, progress, .. } => {
+            let times = if *starts == 1 { "once".to_owned() } else { format!("{starts} times") };
+            format!("started {times}, {}{by}", work(*progress))
+        }
+        PrimitiveState::Latch { parties, left: 0, .. } => {
+            format!("open: all of {parties} have counted down")
+        }
+        PrimitiveState::Latch { parties, left, .. } => {
+            format!("closed: {left} of {parties} have to count down")
+        }
+        PrimitiveState::Barrier { generation, parties, arrived, .. } => {
+            format!("generation {generation}: {arrived} of {parties} have arrived")
+        }
+        _ => "unknown to this version".to_owned(),
+    }
+}
+
+/// One word for it.
+pub fn work(progress: Work) -> &'static str {
+    match progress {
+        Work::Running => "running",
+        Work::Finished => "finished",
+        _ => "unfinished",
     }
 }

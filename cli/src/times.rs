@@ -20,6 +20,27 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * factor).map_err(|error| error.to_string())
 }
 
+/// Seconds since 1970 as a date and a time of day.
+pub fn in_words(seconds: u64) -> String {
+    let (mut day, second) = (seconds / 86_400, seconds % 86_400);
+    let mut year = 1970;
+    let is_leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    while day >= 365 + u64::from(is_leap(year)) {
+        day -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let mut month = 1;
+    for days in [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if day < days {
+            break;
+        }
+        day -= days;
+        month += 1;
+    }
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}Z", day + 1)
+}
+
 #[cfg(test)]
 mod tests {
     use leasehold::Builder;
@@ -29,6 +50,19 @@ mod tests {
     #[test]
     fn command_and_library_have_one_default_ttl() {
         assert_eq!(duration(TTL), Ok(Builder::DEFAULT_TTL));
+    }
+
+    #[test]
+    fn a_time_is_a_date_and_a_time_of_day() {
+        let table = [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_767_225_599, "2025-12-31T23:59:59Z"),
+            (1_795_322_511, "2026-11-22T04:41:51Z"),
+        ];
+        for (seconds, expected) in table {
+            assert_eq!(in_words(seconds), expected);
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::pin::pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leasehold::{Error, LockState, LockView, LockWatch, Locker, ServerFailure};
+use leasehold::{Error, LockState, LockView, LockWatch, Locker, Primitives, ServerFailure};
 use nix::sys::signal::{Signal, raise};
 use tokio::signal::unix::{Signal as Caught, SignalKind, signal};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -19,17 +19,18 @@ use crate::look::Look;
 use crate::output::say;
 use crate::page::{Page, Row};
 use crate::screen::{Screen, keys};
+use crate::seen::{Identity, Scan, Seen, gone};
 use crate::servers::Servers;
 use crate::show;
 use crate::signals::Signals;
-use crate::times::duration;
+use crate::times::{duration, in_words};
 use crate::words::{complain, plain};
 
-/// Shows the locks that are held, live: q or Ctrl-C ends it; j, k, b, space, g, G and the arrows
+/// Shows the locks that are held and what is kept beside locks, live: q or Ctrl-C ends it; j, k, b, space, g, G and the arrows
 /// scroll as in a pager.
 ///
 /// Scans the keys of every server again and again, as `list` does once. Of one name, without * ? [ or \,
-/// servers tell of changes instead, and nothing is scanned. If its output is no terminal, prints one line
+/// servers tell of changes of the lock, servers are asked what is beside it, and nothing is scanned. If its output is no terminal, prints one line
 /// with the time (UTC) for every change that it sees.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -37,11 +38,11 @@ pub struct Watch {
     #[command(flatten)]
     look: Look,
 
-    /// Pause between two scans; of one name, how often the time left is shown
+    /// Pause between two scans; of one name, how often the time left and what is beside the lock are shown
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
     interval: Duration,
 
-    /// Maximum number of locks to show
+    /// Maximum number to show
     #[arg(long, value_name = "LOCKS", default_value_t = 1000)]
     limit: usize,
 
@@ -62,7 +63,7 @@ enum Source {
 #[derive(Default)]
 struct Looked {
     /// In the order of their names.
-    locks: BTreeMap<Vec<u8>, LockView>,
+    found: BTreeMap<Identity, Seen>,
     /// Whether there is none beside them.
     is_all: bool,
     is_cut_off: bool,
@@ -71,19 +72,28 @@ struct Looked {
 }
 
 impl Looked {
-    fn one(seen: Result<LockView, Error>) -> Self {
+    fn one(seen: Result<LockView, Error>, beside: Result<Primitives, Error>) -> Self {
         let mut looked = Self::default();
         match seen {
             Ok(view) => {
                 looked.failures.clone_from(&view.failures);
                 looked.is_all = view.state != LockState::Unknown;
                 if !view.holders.is_empty() {
-                    looked.locks.insert(view.name.clone(), view);
+                    looked.add(Seen::Lock(view));
                 }
             }
             Err(error) => looked.error = Some(error),
         }
+        // What is not known of primitives is said by `inspect`.
+        for view in beside.into_iter().flat_map(|beside| beside.found) {
+            looked.add(Seen::Primitive(view));
+        }
         looked
+    }
+
+    /// Of several words on one primitive, the one of most servers comes first.
+    fn add(&mut self, seen: Seen) {
+        self.found.entry(seen.identity()).or_insert(seen);
     }
 }
 
@@ -145,18 +155,17 @@ impl Watch {
     }
 
     async fn by_line(&self, mut source: Source) -> Result<Infallible, Failure> {
-        let is_told = matches!(source, Source::One(..));
-        let mut pause = if is_told { Duration::MAX } else { Duration::ZERO };
+        let mut pause = Duration::ZERO;
         let (mut known, mut was_failing) = (BTreeMap::new(), false);
         loop {
             let looked;
             (looked, source) = self.look_after(pause, source).await;
-            pause = if is_told { Duration::MAX } else { self.interval };
+            pause = self.interval;
             if let (Some(error), false) = (&looked.error, was_failing) {
                 complain(&error.to_string());
             }
             was_failing = looked.error.is_some();
-            let now = looked.locks.into_iter().map(|(name, view)| (name, Line::of(&view)));
+            let now = looked.found.into_iter().map(|(name, seen)| (name, Line::of(&seen)));
             for line in changes(&mut known, now.collect(), looked.is_all) {
                 say(&format!("{} {line}", time()))?;
             }
@@ -175,19 +184,18 @@ impl Watch {
                     Ok(seen) => seen,
                     Err(_) => locker.inspect(self.pattern.as_bytes()).await,
                 };
-                (Looked::one(seen), Source::One(watch, locker))
+                let beside = locker.inspect_primitives(self.pattern.as_bytes()).await;
+                (Looked::one(seen, beside), Source::One(watch, locker))
             }
         }
     }
 
     async fn scan(&self, locker: &Locker) -> Looked {
         let mut looked = Looked::default();
-        let mut list = locker.list(self.pattern.as_bytes());
+        let mut list = Scan::new(locker, self.pattern.as_bytes());
         while !looked.is_cut_off {
             match list.next().await {
-                Ok(Some(view)) if looked.locks.len() < self.limit => {
-                    looked.locks.insert(view.name.clone(), view);
-                }
+                Ok(Some(seen)) if looked.found.len() < self.limit => looked.add(seen),
                 Ok(Some(_)) => looked.is_cut_off = true,
                 Ok(None) => break,
                 Err(error) => {
@@ -197,7 +205,7 @@ impl Watch {
             }
         }
         looked.is_all = list.is_complete();
-        looked.failures = list.failures().to_vec();
+        looked.failures = list.failures();
         looked
     }
 
@@ -208,7 +216,7 @@ impl Watch {
     }
 
     fn fill(&self, page: &mut Page, looked: &Looked) {
-        let count = looked.locks.len();
+        let count = looked.found.len();
         let what = match (&looked.error, looked.is_all) {
             (Some(_), _) => "no server can be asked".to_owned(),
             (None, true) => format!("{count} held"),
@@ -220,8 +228,8 @@ impl Watch {
         let mut heads = vec![self.heading(&what)];
         heads.extend(failures.map(Row::plain));
         heads.push(Row { wide: show::HEADING.into(), narrow: show::NARROW_HEADING.into() });
-        let row = |view| Row { wide: show::row(view), narrow: show::narrow_row(view) };
-        page.set(heads, looked.locks.values().map(row).collect());
+        let row = |seen: &Seen| Row { wide: seen.row(), narrow: seen.narrow_row() };
+        page.set(heads, looked.found.values().map(row).collect());
     }
 }
 
@@ -232,51 +240,24 @@ fn time() -> String {
     in_words(now.as_secs())
 }
 
-/// Seconds since 1970 as a date and a time of day.
-fn in_words(seconds: u64) -> String {
-    let (mut day, second) = (seconds / 86_400, seconds % 86_400);
-    let mut year = 1970;
-    let is_leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    while day >= 365 + u64::from(is_leap(year)) {
-        day -= 365 + u64::from(is_leap(year));
-        year += 1;
-    }
-    let mut month = 1;
-    for days in [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if day < days {
-            break;
-        }
-        day -= days;
-        month += 1;
-    }
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}Z", day + 1)
-}
-
-/// A lock as one line tells of it.
+/// One thing as one line tells of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Line {
-    state: &'static str,
-    owner: Option<String>,
+    standing: (&'static str, Option<String>),
     text: String,
 }
 
 impl Line {
-    fn of(view: &LockView) -> Self {
-        let owner = view.holders.first().map(|holder| holder.holder.owner.clone());
-        Self { state: show::word(view.state), owner, text: show::change(view) }
-    }
-
-    fn is_another_than(&self, before: &Self) -> bool {
-        (self.state, &self.owner) != (before.state, &before.owner)
+    fn of(seen: &Seen) -> Self {
+        Self { standing: seen.standing(), text: seen.change() }
     }
 }
 
-/// What is to be said of the locks that are held `now`, and from then on known. Those that are not
-/// there any more are free, if these are all.
+/// What is to be said of what is there `now`, and from then on known. What is not there any more is gone, if
+/// this is all.
 fn changes(
-    known: &mut BTreeMap<Vec<u8>, Line>,
-    now: BTreeMap<Vec<u8>, Line>,
+    known: &mut BTreeMap<Identity, Line>,
+    now: BTreeMap<Identity, Line>,
     is_all: bool,
 ) -> Vec<String> {
     let mut said = Vec::new();
@@ -284,13 +265,13 @@ fn changes(
         known.retain(|name, _| {
             let is_held = now.contains_key(name);
             if !is_held {
-                said.push(format!("{}: free", plain(name)));
+                said.push(gone(name));
             }
             is_held
         });
     }
     for (name, line) in now {
-        if known.get(&name).is_none_or(|before| line.is_another_than(before)) {
+        if known.get(&name).is_none_or(|before| line.standing != before.standing) {
             said.push(line.text.clone());
         }
         known.insert(name, line);
@@ -372,26 +353,13 @@ impl Events {
 mod tests {
     use super::*;
 
-    fn lines(held: &[(&str, &str)]) -> BTreeMap<Vec<u8>, Line> {
+    fn lines(held: &[(&str, &str)]) -> BTreeMap<Identity, Line> {
         let line = |(name, owner): &(&str, &str)| {
             let text = format!("{name}: held by {owner}");
-            let line = Line { state: "held", owner: Some((*owner).to_owned()), text };
-            (name.as_bytes().to_vec(), line)
+            let line = Line { standing: ("held", Some((*owner).to_owned())), text };
+            ((name.as_bytes().to_vec(), None), line)
         };
         held.iter().map(line).collect()
-    }
-
-    #[test]
-    fn a_time_is_a_date_and_a_time_of_day() {
-        let table = [
-            (0, "1970-01-01T00:00:00Z"),
-            (951_782_400, "2000-02-29T00:00:00Z"),
-            (1_767_225_599, "2025-12-31T23:59:59Z"),
-            (1_795_322_511, "2026-11-22T04:41:51Z"),
-        ];
-        for (seconds, expected) in table {
-            assert_eq!(in_words(seconds), expected);
-        }
     }
 
     #[test]

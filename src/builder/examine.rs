@@ -3,7 +3,7 @@
 use super::Builder;
 use super::assembly::Servers;
 use crate::error::Error;
-use crate::examine::{Candidates, Examination, Plan, Scratch, Standard, examine};
+use crate::examine::{Candidates, Examination, Plan, Scratch, Standard, Use, examine};
 use crate::net::limits;
 use crate::policy::Quorum;
 use crate::server::endpoint::{Endpoint, Target};
@@ -16,6 +16,8 @@ impl Builder {
     /// [`Builder::connect_timeout`] and a few times [`Builder::command_timeout`]; a server that hangs
     /// does not delay the others. Rights are tried on scratch keys under the prefix, which are deleted,
     /// and expire after 5 s in any case; a server with an ACL records refused commands in its ACL LOG.
+    ///
+    /// The rights are those of locks: [`Builder::examine_for`] tries those of other uses too.
     ///
     /// A wrong URL, a server that cannot be reached and an impossible quorum are findings, not errors.
     ///
@@ -48,6 +50,23 @@ impl Builder {
     ///
     /// Dropping the future closes what was opened. A scratch key may stay for 5 s.
     pub async fn examine(&self) -> Result<Examination, Error> {
+        self.examine_for(&[]).await
+    }
+
+    /// As [`Builder::examine`], and tries the rights that these uses need beside those of locks.
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::examine`].
+    ///
+    /// # Panics
+    ///
+    /// As [`Builder::examine`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Builder::examine`].
+    pub async fn examine_for(&self, uses: &[Use]) -> Result<Examination, Error> {
         if self.urls.is_empty() {
             return Err(Error::misuse("no server was given: give at least one URL"));
         }
@@ -78,7 +97,7 @@ impl Builder {
             quorum: Quorum::new(votes, self.quorum).map_err(|error| error.to_string()),
             settings: self.node_settings(tls, None, limits::OF_LISTS),
             standard,
-            scratch: Scratch::new(&self.defaults.prefix)?,
+            scratch: Scratch::new(&self.defaults.prefix, uses)?,
             replicas: self.defaults.replicas.is_some(),
             candidates,
         };

@@ -201,7 +201,7 @@ fn rights(facts: &Facts, is_judged: bool, user: &str) -> Option<Finding> {
     lacking.sort();
     lacking.dedup();
     if lacking.is_empty() {
-        let tried = "all that locks need, tried on a scratch key";
+        let tried = "all that is needed, tried on scratch keys";
         return Some(Finding::ok(Check::Rights, tried));
     }
     let rights = lacking.join(" ").escape_debug().to_string();

@@ -18,8 +18,8 @@ use crate::stats::Primitive;
 
 pub(crate) static BARRIER: LazyLock<Script> =
     LazyLock::new(|| Script::on_demand(include_str!("../../scripts/barrier.lua")));
-const ARRIVED_SUFFIX: &[u8] = b":barrier";
-const PASSED_SUFFIX: &[u8] = b":passed";
+pub(super) const ARRIVED_SUFFIX: &[u8] = b":barrier";
+pub(super) const PASSED_SUFFIX: &[u8] = b":passed";
 
 /// A barrier that all processes share, by [`Locker::barrier`](crate::Locker::barrier).
 #[derive(Clone)]

@@ -23,7 +23,7 @@ use crate::stats::Primitive;
 
 static SCRIPT: LazyLock<Script> =
     LazyLock::new(|| Script::on_demand(include_str!("../../scripts/begin.lua")));
-const SUFFIX: &[u8] = b":idempotent";
+pub(super) const SUFFIX: &[u8] = b":idempotent";
 /// More than any digest has: a caller with more to compare gives a digest of it.
 const FINGERPRINT_BYTES_MAX: usize = 256;
 /// Half of what a server's reply may have in one text. More belongs elsewhere, and its address here.

@@ -17,8 +17,8 @@ use crate::stats::Primitive;
 
 static SCRIPT: LazyLock<Script> =
     LazyLock::new(|| Script::on_demand(include_str!("../../scripts/latch.lua")));
-const PARTIES_SUFFIX: &[u8] = b":latch";
-const OPEN_SUFFIX: &[u8] = b":open";
+pub(super) const PARTIES_SUFFIX: &[u8] = b":latch";
+pub(super) const OPEN_SUFFIX: &[u8] = b":open";
 
 /// A latch that all processes share, by [`Locker::latch`](crate::Locker::latch).
 #[derive(Clone)]

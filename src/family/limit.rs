@@ -25,7 +25,7 @@ use crate::stats::Primitive;
 
 static SCRIPT: LazyLock<Script> =
     LazyLock::new(|| Script::on_demand(include_str!("../../scripts/limit.lua")));
-const SUFFIX: &[u8] = b":limit";
+pub(super) const SUFFIX: &[u8] = b":limit";
 /// Longer waits for tokens are a queue that nobody sees.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 

@@ -8,6 +8,8 @@
 pub(crate) mod agreement;
 pub(crate) mod barrier;
 pub(crate) mod idempotency;
+#[cfg(feature = "inspect")]
+pub(crate) mod kept;
 pub(crate) mod latch;
 pub(crate) mod limit;
 pub(crate) mod nomination;

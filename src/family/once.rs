@@ -25,7 +25,7 @@ use crate::stats::Primitive;
 
 static SCRIPT: LazyLock<Script> =
     LazyLock::new(|| Script::on_demand(include_str!("../../scripts/once.lua")));
-const SUFFIX: &[u8] = b":once";
+pub(super) const SUFFIX: &[u8] = b":once";
 /// A slot of this age is not run any more, and a job's last slot is remembered for as long, as the script
 /// has it.
 const OPEN_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);

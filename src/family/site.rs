@@ -75,7 +75,12 @@ impl Site {
     ) -> Result<T, Reason> {
         let place = &self.engine.places()[server];
         let slot = place.slot(self.names.lock());
-        let command = Command::Script(script, parameters);
+        let command = match purpose {
+            // A user that only looks needs no right to call a script by its digest.
+            #[cfg(feature = "inspect")]
+            Purpose::Look => Command::Whole(script, parameters),
+            _ => Command::Script(script, parameters),
+        };
         let errand = Errand { place, slot, purpose, command };
         if self.servers() == 1 {
             return errand.ask(read).await;
@@ -189,9 +194,18 @@ impl Site {
         if self.engine.is_shut_down() { Err(self.shut_down(Closed)) } else { Ok(()) }
     }
 
-    /// Counts an answer to what was asked at `asked_at`, and tells the observer.
+    /// Counts an answer to what was asked at `asked_at`, and tells the observer and subscribers.
     pub(super) fn note(&self, outcome: &'static str, asked_at: Moment) {
         let took = clock::now().since(asked_at);
+        #[cfg(feature = "tracing")]
+        tracing::debug!(
+            target: "leasehold",
+            primitive = self.what(),
+            name = %self.names,
+            outcome,
+            took_us = took.as_micros(),
+            "a primitive is answered"
+        );
         self.engine.meter().note_answered(self.primitive, self.names.lock(), outcome, took);
     }
 

@@ -136,7 +136,7 @@ pub(crate) async fn look(place: &Place, names: &[Names], through: Through<'_>) -
     let mut looked: Vec<Option<Looked>> = names.iter().map(|_| None).collect();
     for (asked, (portion, parameters)) in asked.into_iter().zip(portions.iter().zip(&parameters)) {
         let reply = errand(place, portion.slot, script(parameters)).settle(asked).await;
-        if matches!(&reply, Err(Reason::Refused(error)) if error.code() == Code::Apart) {
+        if reply.as_ref().is_err_and(Reason::is_apart) {
             for &lock in &portion.locks {
                 looked[lock] = Some(look_apart(place, &names[lock]).await);
             }
@@ -255,7 +255,8 @@ pub(crate) async fn end(place: &Place, names: &Names, value: &[u8]) -> Result<bo
     Ok(matches!(answer, Answer::Granted(_)))
 }
 
-/// One step of a scan of all keys of one server that match: the cursor of the next one, and keys.
+/// One step of a scan of all keys of one server that match, or of all strings: the cursor of the next one, and
+/// keys.
 ///
 /// # Cancel safety
 ///
@@ -264,14 +265,15 @@ pub(crate) async fn scan(
     node: &Node,
     cursor: &[u8],
     pattern: &[u8],
+    of_strings: bool,
 ) -> Result<(Bytes, Vec<Bytes>), Reason> {
     // Maximum keys of one step: as long as keys may be, the reply is not too large.
     let words: [&[u8]; 8] =
         [b"SCAN", cursor, b"MATCH", pattern, b"COUNT", b"256", b"TYPE", b"string"];
     let connection = connected(node, Purpose::Look).await?;
-    let mut reply = ask_on(&connection, &words).await;
+    let mut reply = ask_on(&connection, &words[..if of_strings { 8 } else { 6 }]).await;
     // Servers before Redis 6 do not tell types apart here.
-    if matches!(&reply, Err(Reason::Refused(error)) if error.code() == Code::Other) {
+    if of_strings && matches!(&reply, Err(Reason::Refused(error)) if error.code() == Code::Other) {
         reply = ask_on(&connection, &words[..6]).await;
     }
     reply?.read(|reply| {

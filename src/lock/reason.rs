@@ -54,6 +54,11 @@ impl Reason {
         }
     }
 
+    /// Whether the keys of the question are with two nodes, so that each can be asked for by itself.
+    pub(crate) fn is_apart(&self) -> bool {
+        matches!(self, Self::Refused(error) if error.code() == Code::Apart)
+    }
+
     /// The party at fault, and whether trying again can help.
     pub(crate) fn kind(&self) -> FailureKind {
         match self {

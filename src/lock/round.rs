@@ -199,8 +199,7 @@ impl Round {
 
     /// Keys of the question are on two nodes, and it has no other form.
     pub(super) fn is_apart(&self) -> bool {
-        self.failures()
-            .any(|reason| matches!(reason, Reason::Refused(error) if error.code() == Code::Apart))
+        self.failures().any(Reason::is_apart)
     }
 
     fn failures(&self) -> impl Iterator<Item = &Reason> {

@@ -124,6 +124,6 @@ impl Locker {
 }
 
 /// Of the server that has to do with this lock now.
-fn address(place: &Place, names: &Names) -> String {
+pub(super) fn address(place: &Place, names: &Names) -> String {
     place.node(place.slot(names.lock())).endpoint().address.to_string()
 }

@@ -2,48 +2,27 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
-use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::Locker;
-use super::view::{LockView, ServerFailure, is_lease, report};
+use super::view::{LockView, ServerFailure, is_lease};
+use super::walk::Walk;
 use crate::error::Error;
 use crate::lock::answer::Reason;
-use crate::lock::look::{Looked, Through, look, quarantine, scan, sift};
+use crate::lock::look::{Looked, Through, look, scan, sift};
 use crate::lock::names::Names;
 use crate::lock::race::all;
 use crate::net::refusal::Code;
 use crate::server::fitness::Refusal;
 use crate::server::node::Node;
 
-/// With it every scan begins, and says that it has ended.
-const CURSOR: &[u8] = b"0";
-
 /// The locks that are held, one after the other as they are found: see [`Locker::list`].
 #[must_use = "nothing is looked for until the next lock is asked for"]
 pub struct LockList {
     locker: Locker,
-    /// As SCAN takes it, with the prefix.
-    pattern: Vec<u8>,
-    /// The servers that have still to be gone through, each with the number of its place.
-    ahead: VecDeque<(usize, Arc<Node>)>,
-    /// How far the first of them is.
-    cursor: Bytes,
-    /// How it went at each place so far.
-    passages: Vec<Passage>,
+    walk: Walk,
     found: VecDeque<LockView>,
-    failures: Vec<ServerFailure>,
-}
-
-/// How it went to go through the servers of a place; the worst of them counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Passage {
-    Whole,
-    /// To the end, but one of them may have forgotten leases.
-    Forgetful,
-    /// One of them could not be gone through to the end.
-    Broken,
 }
 
 impl Locker {
@@ -70,19 +49,9 @@ impl Locker {
     /// # }
     /// ```
     pub fn list(&self, pattern: impl AsRef<[u8]>) -> LockList {
-        let places = self.engine.places().iter().enumerate();
-        let ahead = places
-            .flat_map(|(place, servers)| servers.nodes().into_iter().map(move |node| (place, node)))
-            .collect();
-        LockList {
-            locker: self.clone(),
-            pattern: key_pattern(&self.defaults.prefix, pattern.as_ref()),
-            ahead,
-            cursor: Bytes::from_static(CURSOR),
-            passages: Vec::new(),
-            found: VecDeque::new(),
-            failures: Vec::new(),
-        }
+        let pattern = key_pattern(&self.defaults.prefix, pattern.as_ref());
+        let walk = Walk::new(&self.engine, pattern);
+        LockList { locker: self.clone(), walk, found: VecDeque::new() }
     }
 }
 
@@ -101,58 +70,34 @@ impl LockList {
             if let Some(view) = self.found.pop_front() {
                 return Ok(Some(view));
             }
-            let Some((place, node)) = self.ahead.front().cloned() else { break };
-            match self.step(place, &node).await {
-                Ok(Step { cursor, found }) => {
-                    self.found = found;
-                    self.cursor = cursor;
-                    if self.cursor == CURSOR {
-                        let doubt = quarantine(&node);
-                        let passage = match doubt {
-                            Some(_) => Passage::Forgetful,
-                            None => Passage::Whole,
-                        };
-                        self.leave(place, &node, doubt, passage);
-                    }
-                }
-                Err(reason) => self.leave(place, &node, Some(reason), Passage::Broken),
-            }
+            let Some((place, node)) = self.walk.here() else {
+                return self.walk.end().map(|()| None);
+            };
+            let step = self.step(place, &node).await;
+            self.walk.stepped(step.map(|Step { cursor, found }| {
+                self.found = found;
+                cursor
+            }));
         }
-        if self.passages.iter().any(|passage| *passage != Passage::Broken) {
-            return Ok(None);
-        }
-        Err(Error::connect(report(&self.failures)))
-    }
-
-    /// Goes on to the next server.
-    fn leave(&mut self, place: usize, node: &Node, trouble: Option<Reason>, passage: Passage) {
-        let server = || node.endpoint().address.to_string();
-        self.failures.extend(trouble.map(|reason| ServerFailure::new(server(), &reason)));
-        self.ahead.pop_front();
-        self.cursor = Bytes::from_static(CURSOR);
-        self.passages.resize(place + 1, Passage::Whole);
-        self.passages[place] = self.passages[place].max(passage);
     }
 
     /// Servers that could not be gone through to the end, or that may have forgotten leases.
     #[must_use]
     pub fn failures(&self) -> &[ServerFailure] {
-        &self.failures
+        &self.walk.failures
     }
 
     /// Whether every lock that a quorum of the servers held all the while was found: once
     /// [`LockList::next`] has said that there are no more.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        let whole = self.passages.iter().filter(|passage| **passage == Passage::Whole).count();
-        let engine = &self.locker.engine;
-        self.ahead.is_empty() && whole > engine.places().len() - engine.quorum().needed()
+        self.walk.is_complete()
     }
 
     /// The next step with one server, and what is found in it. A lock is found at the first of its
     /// servers that could be gone through.
     async fn step(&self, place: usize, node: &Node) -> Result<Step, Reason> {
-        let (cursor, keys) = scan(node, &self.cursor, &self.pattern).await?;
+        let (cursor, keys) = scan(node, &self.walk.cursor, &self.walk.pattern, true).await?;
         let names: HashSet<Names> = keys.iter().filter_map(|key| self.name_of(key)).collect();
         let names = sift(node, names.into_iter().collect()).await?;
         let places = self.locker.engine.places();
@@ -169,11 +114,8 @@ impl LockList {
         for (names, here) in names.iter().zip(here) {
             let mut looked: Vec<Looked> = elsewhere.iter_mut().filter_map(Iterator::next).collect();
             looked.insert(place, here);
-            let mut before = looked[..place].iter().zip(&self.passages);
-            let is_found = |(looked, passage): (&Looked, &Passage)| {
-                *passage != Passage::Broken && shows_a_lease(looked)
-            };
-            if !before.any(is_found) {
+            let shown = looked.iter().enumerate().filter(|(_, looked)| shows_a_lease(looked));
+            if !self.walk.has_met(shown.map(|(place, _)| place)) {
                 found.push_back(self.locker.view(names, looked));
             }
         }
@@ -207,7 +149,7 @@ fn shows_a_lease(looked: &Looked) -> bool {
 }
 
 /// The pattern of the keys of names that match `pattern`.
-fn key_pattern(prefix: &[u8], pattern: &[u8]) -> Vec<u8> {
+pub(super) fn key_pattern(prefix: &[u8], pattern: &[u8]) -> Vec<u8> {
     let mut whole = Vec::with_capacity(prefix.len() + pattern.len());
     for &byte in prefix {
         if b"*?[]\\".contains(&byte) {
@@ -221,7 +163,7 @@ fn key_pattern(prefix: &[u8], pattern: &[u8]) -> Vec<u8> {
 
 impl fmt::Debug for LockList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LockList({})", self.pattern.escape_ascii())
+        write!(f, "LockList({})", self.walk.pattern.escape_ascii())
     }
 }
 

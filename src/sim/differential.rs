@@ -168,7 +168,8 @@ fn command(prng: &mut Prng) -> Vec<String> {
     let value = prng.pick(&VALUES);
     let ttl = prng.pick(&TTLS);
     match prng.index(29) {
-        0 | 1 => words(&["GET", key]),
+        0 => words(&["GET", key]),
+        1 => words(&["GETRANGE", key, prng.pick(&["0", "2"]), prng.pick(&["0", "3", "511"])]),
         2 => words(&["SET", key, value]),
         3 | 4 => words(&["SET", key, value, prng.pick(&["NX", "XX", "GET", "KEEPTTL"])]),
         5 | 6 => words(&["SET", key, value, "PX", ttl]),

@@ -100,6 +100,7 @@ impl Keyspace {
         let verb = String::from_utf8_lossy(verb).to_ascii_uppercase();
         let reply = match (&*verb, arguments) {
             ("GET", [key]) => self.get(key),
+            ("GETRANGE", [key, from, to]) => self.range(key, from, to),
             ("SET", [key, value, options @ ..]) => self.set(key, value, options),
             ("DEL" | "UNLINK", [_, ..]) => {
                 Ok(count(arguments.iter().filter(|key| self.delete(key)).count()))
@@ -185,6 +186,21 @@ impl Keyspace {
             Some(Value::Text(text)) => Ok(Frame::Bulk(text.clone())),
             Some(_) => Err(WRONG_TYPE.into()),
         }
+    }
+
+    /// From the one byte to the other, which counts too; both count from the front.
+    fn range(&mut self, key: &Bytes, from: &Bytes, to: &Bytes) -> Reply {
+        let [from, to] = [from, to].map(|at| integer(at).and_then(|at| usize::try_from(at).ok()));
+        let [Some(from), Some(to)] = [from, to] else {
+            return Err(NO_INTEGER.into());
+        };
+        Ok(match self.get(key)? {
+            Frame::Bulk(text) => {
+                let end = text.len().min(to.saturating_add(1));
+                Frame::Bulk(text.slice(from.min(end)..end))
+            }
+            _ => Frame::Bulk(Bytes::new()),
+        })
     }
 
     fn delete(&mut self, key: &Bytes) -> bool {

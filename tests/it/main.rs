@@ -5,6 +5,7 @@
 
 mod acl;
 mod addresses;
+mod answers;
 mod backlog;
 mod barrier;
 mod cancel;
@@ -33,6 +34,8 @@ mod migration;
 mod old_servers;
 mod once;
 mod order;
+#[cfg(feature = "inspect")]
+mod primitives;
 mod redlock;
 mod redlock_faults;
 mod register;

@@ -11,6 +11,8 @@ use leasehold_testing::{Client, Fault, FaultProxy, Fleet, RedisServer, eventuall
 use metrics::LocalRecorderGuard;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
+use crate::answers::{TOLD, ask_each};
+
 /// So long that no key is ever free because of it, and that no renewal is due.
 const LONG: Duration = Duration::from_secs(3600);
 const SHORT: Duration = Duration::from_millis(300);
@@ -103,6 +105,19 @@ async fn a_lease_is_counted_and_measured() {
 
 fn connections(server: &RedisServer) -> String {
     format!("leasehold_connections{{server={}}}", server.address())
+}
+
+#[tokio::test]
+async fn each_answer_of_each_primitive_is_counted() {
+    let (recorded, _recording) = Recorded::start();
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    soon("all answers", ask_each(&locker)).await;
+    for (primitive, outcome) in TOLD {
+        let labels = format!("{{primitive={primitive}}}{{outcome={outcome}}}");
+        let name = format!("leasehold_answers_total{labels}");
+        assert_eq!(recorded.get(&name), 1.0, "{name}");
+    }
 }
 
 #[tokio::test]

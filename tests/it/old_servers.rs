@@ -114,6 +114,41 @@ async fn waiters_are_served_with_client_tracking_and_without() {
     }
 }
 
+/// There is no queue, so order is not kept: a waiter asks now and then.
+#[tokio::test]
+async fn shares_are_waited_for_and_had_without_a_queue() {
+    for age in AGES {
+        let old = Old::start(age);
+        let (one, other) = (old.locker(LONG).await, old.locker(LONG).await);
+        let reader = one.read("a").await.unwrap();
+        other.try_read("a").await.unwrap().release().await.unwrap();
+        assert!(refused(other.try_write("a").await).is_contended());
+        let writer = tokio::spawn(other.write("a").into_future());
+        eventually("it waits", || other.stats().contended > 1).await;
+        reader.release().await.unwrap();
+        let writer = soon("the writer has it", writer).await.unwrap().unwrap();
+        let readers =
+            [&one, &one, &other].map(|locker| tokio::spawn(locker.read("a").into_future()));
+        eventually("they wait", || one.stats().contended > 1).await;
+        let mut writer = writer;
+        soon("it reads on", writer.downgrade()).await.unwrap();
+        for reader in readers {
+            soon("a reader is let in", reader).await.unwrap().unwrap().release().await.unwrap();
+        }
+        soon("it writes again", writer.upgrade()).await.unwrap();
+        writer.release().await.unwrap();
+
+        let permits = [&one, &other].map(|locker| locker.semaphore("b", 2).unwrap());
+        let held = [permits[0].acquire(1).await.unwrap(), permits[1].acquire(1).await.unwrap()];
+        let error = refused(permits[0].try_acquire(1).await);
+        assert!(error.is_contended(), "{error}");
+        let heavy = tokio::spawn(permits[1].acquire(2).into_future());
+        drop(held);
+        soon("both permits", heavy).await.unwrap().unwrap().release().await.unwrap();
+        eventually("nothing is left", || !old.exists("a") && !old.exists("b")).await;
+    }
+}
+
 #[tokio::test]
 async fn several_old_servers_are_a_quorum() {
     for age in AGES {
@@ -223,6 +258,7 @@ fn scripts_call_nothing_that_redis_5_does_not_know() {
         ("ZADD", 3, &[]),
         ("ZREM", 2, &[]),
         ("ZREM", 3, &[]),
+        ("GETRANGE", 3, &[]),
         ("ZCARD", 1, &[]),
         ("ZSCORE", 2, &[]),
         ("ZCOUNT", 3, &["'+inf'"]),

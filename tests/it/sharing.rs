@@ -132,6 +132,46 @@ async fn readers_next_to_one_another_in_line_are_let_in_together() {
 }
 
 #[tokio::test]
+async fn a_candidate_with_a_priority_passes_sharers_in_the_queue_and_they_come_in_together() {
+    let server = RedisServer::start();
+    let (one, other) = (locker(&server).await, locker(&server).await);
+    let third = locker(&server).await;
+    let writer = take(one.write("a")).await;
+    let first = spawn(other.read("a"));
+    until_waiting(&server, 1).await;
+    let second = spawn(one.read("a"));
+    until_waiting(&server, 2).await;
+    let campaign = third.elect("a").unwrap().campaign("urgent").priority(9).into_future();
+    let lead = tokio::spawn(campaign);
+    until_waiting(&server, 3).await;
+    writer.release().await.unwrap();
+    let lead = soon("the candidate leads", lead).await.unwrap().unwrap();
+    assert!(!first.is_finished() && !second.is_finished(), "they wait behind it");
+    // Nobody overtakes what is in the queue.
+    assert!(refused(third.try_read("a")).await.is_contended());
+    let term = lead.term();
+    lead.resign().await.unwrap();
+    let readers = [joined(first).await, joined(second).await];
+    assert_eq!(server.cli(&["ZCARD", "{a}:shares"]), Frame::Integer(2));
+    assert!(readers.iter().all(|reader| reader.fence() >= term), "a reader has the term or more");
+
+    // And a writer that waits for readers is passed as well.
+    let next = spawn(other.write("a"));
+    until_waiting(&server, 1).await;
+    let campaign = third.elect("a").unwrap().campaign("urgent").priority(9).into_future();
+    let lead = tokio::spawn(campaign);
+    until_waiting(&server, 2).await;
+    for reader in readers {
+        reader.release().await.unwrap();
+    }
+    let lead = soon("the candidate leads", lead).await.unwrap().unwrap();
+    assert!(!next.is_finished());
+    lead.resign().await.unwrap();
+    joined(next).await.release().await.unwrap();
+    until_nothing_is_left(&server).await;
+}
+
+#[tokio::test]
 async fn no_more_permits_are_held_than_there_are_and_a_heavy_request_is_not_overtaken() {
     let server = RedisServer::start();
     let (one, other) = (locker(&server).await, locker(&server).await);

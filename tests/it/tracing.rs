@@ -11,12 +11,27 @@ use leasehold::Locker;
 use leasehold_testing::{Client, FaultProxy, RedisServer, eventually, soon};
 use tracing::{Instrument, info_span};
 
+use crate::answers::{TOLD, ask_each};
+
 /// So long that no key is ever free because of it, and that no renewal is due.
 const LONG: Duration = Duration::from_secs(3600);
 const SHORT: Duration = Duration::from_millis(300);
 
 async fn locker(server: &RedisServer) -> Locker {
     Locker::builder().node(server.url()).ttl(LONG).connect().await.unwrap()
+}
+
+#[tokio::test]
+async fn each_answer_of_each_primitive_is_an_event() {
+    let (capture, _captured) = Capture::start();
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    soon("all answers", ask_each(&locker)).await;
+    let events = capture.events();
+    let answers = events.iter().filter(|event| event.field("message") == "a primitive is answered");
+    let told: Vec<_> =
+        answers.map(|event| (event.field("primitive"), event.field("outcome"))).collect();
+    assert_eq!(told, TOLD);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::process::Output;
 use std::time::Duration;
 
 use crate::command::{code, end, leasehold, output, stderr, stdout};
-use leasehold::{Builder, Check, Examination, Finding, Locker, Severity};
+use leasehold::{Builder, Check, Examination, Finding, Locker, Severity, Use};
 use leasehold_testing::old::{Age, OldServer};
 use leasehold_testing::rights::{self, PREFIX};
 use leasehold_testing::{
@@ -166,6 +166,52 @@ async fn each_missing_right_is_named_with_its_cure() {
         assert_eq!(lacking.cure, Some(format!("ACL SETUSER worker {right}")), "{lacking}");
     }
     eventually("nothing is left", || server.cli_text(&["DBSIZE"]) == "0").await;
+}
+
+/// The page's other rows, right by right.
+#[tokio::test]
+async fn each_missing_right_of_what_is_beside_locks_is_named_where_it_is_asked_for() {
+    const ROWS: [(&str, &[&str]); 5] = [
+        ("looking", &["looking"]),
+        ("shares", &["shares"]),
+        ("family", &["limits", "once", "idempotency"]),
+        ("latches", &["latches"]),
+        ("barriers", &["barriers"]),
+    ];
+    let server = fit();
+    let builder = of([rights::url(&server)]).key_prefix(PREFIX);
+    let known = rights::of("waiting");
+    for (row, names) in ROWS {
+        let uses: Vec<Use> =
+            Use::ALL.into_iter().filter(|it| names.contains(&it.as_str())).collect();
+        assert_eq!(uses.len(), names.len());
+        let own: Vec<String> =
+            rights::row(row).into_iter().filter(|right| !known.contains(right)).collect();
+        let rights_found = async |granted: &[String]| {
+            rights::grant(&server, &[&known, granted].concat());
+            let examination = soon("an examination", builder.examine_for(&uses)).await.unwrap();
+            finding(&examination, 0, Check::Rights).clone()
+        };
+        let content = rights_found(&own).await;
+        assert_eq!(content.severity, Severity::Ok, "{row}: {content}");
+        for right in &own {
+            let others: Vec<_> = own.iter().filter(|it| *it != right).cloned().collect();
+            let lacking = rights_found(&others).await;
+            assert_eq!(lacking.severity, Severity::Error, "{row}: {right}: {lacking}");
+            assert_eq!(lacking.cure, Some(format!("ACL SETUSER worker {right}")), "{lacking}");
+        }
+        rights::grant(&server, &known);
+        let alone = examine(&builder).await;
+        assert_eq!(finding(&alone, 0, Check::Rights).severity, Severity::Ok, "{row}");
+    }
+    eventually("nothing is left", || server.cli_text(&["DBSIZE"]) == "0").await;
+    let said =
+        doctor(&rights::url(&server), &["--key-prefix", PREFIX, "--for", "shares,once"]).await;
+    let table = stdout(&said);
+    assert!(code(&said) == 2 && table.contains("~{app:*}:once"), "{table}");
+    assert!(table.contains("+zrangebyscore") && !table.contains(":latch"), "{table}");
+    let said = doctor(&server.url(), &["--for", "locks"]).await;
+    assert!(code(&said) == 64 && stderr(&said).contains("barriers"), "{said:?}");
 }
 
 #[tokio::test]

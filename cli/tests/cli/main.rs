@@ -2,6 +2,7 @@
 
 mod access;
 mod bench;
+mod beside;
 mod command;
 mod doctor;
 mod elections;

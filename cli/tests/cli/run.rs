@@ -8,7 +8,7 @@ use crate::command::{
 };
 use crate::processes::{Directory, is_gone};
 use leasehold::Locker;
-use leasehold_testing::{Cluster, RedisServer, eventually, ports};
+use leasehold_testing::{Cluster, Fleet, RedisServer, eventually, ports};
 use tokio::io::AsyncBufReadExt;
 use tokio::process::Command;
 
@@ -158,6 +158,45 @@ async fn a_shared_lock_is_for_other_sharers_and_permits_are_counted() {
     assert_eq!(run(&["run", "-n", "--permits", "2", "job", "true"]).await, 1);
     assert_ne!(run(&["run", "-n", "--permits", "3", "job", "true"]).await, 0);
     drop((permit, last));
+}
+
+#[tokio::test]
+async fn shares_over_several_servers_are_counted_by_a_quorum_and_outlive_a_minority() {
+    const OFF: [&str; 2] = ["--restart-guard", "off"];
+    let mut fleet = Fleet::start(3);
+    let urls = fleet.urls();
+    let locker = Locker::builder().nodes(urls.clone()).restart_guard(false);
+    let locker = locker.connect().await.unwrap();
+    let run = async |words: &[&str]| {
+        let done = output(&mut leasehold(&urls.join(" "), &[&OFF, words].concat())).await;
+        assert!([0, 1, 78].contains(&code(&done)), "{done:?}");
+        (code(&done), stdout(&done))
+    };
+    for is_one_down in [false, true] {
+        if is_one_down {
+            fleet[0].kill();
+        }
+        let echo = "echo $LEASEHOLD_NAME";
+        let shared = ["run", "-n", "--shared", "-c", echo, "job"];
+        let reader = locker.read("job").await.unwrap();
+        assert_eq!(run(&shared).await, (0, "job\n".to_owned()));
+        assert_eq!(run(&["run", "-n", "-c", echo, "job"]).await.0, 1);
+        reader.release().await.unwrap();
+        let writer = locker.write("job").await.unwrap();
+        assert_eq!(run(&shared).await, (1, String::new()));
+        writer.release().await.unwrap();
+
+        let permits = ["run", "-n", "--permits", "2", "-c", echo, "pool"];
+        let pool = locker.semaphore("pool", 2).unwrap();
+        let first = pool.acquire(1).await.unwrap();
+        assert_eq!(run(&permits).await.0, 0);
+        let last = pool.acquire(1).await.unwrap();
+        assert_eq!(run(&permits).await, (1, String::new()));
+        first.release().await.unwrap();
+        last.release().await.unwrap();
+    }
+    let refused = run(&["run", "-n", "--permits", "65", "pool", "true"]).await;
+    assert_eq!(refused.0, 78, "more permits than locks can stand for");
 }
 
 /// TERM comes while the lease is still held, so that its lock is given back.

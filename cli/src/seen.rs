@@ -1,0 +1,111 @@
+//! What a scan of the servers finds: locks that are held, then what is kept beside locks.
+
+use leasehold::{Error, LockList, LockView, Locker, PrimitiveList, PrimitiveView, ServerFailure};
+
+use crate::words::plain;
+use crate::{json, show};
+
+/// One thing under one name.
+pub enum Seen {
+    Lock(LockView),
+    Primitive(PrimitiveView),
+}
+
+/// What sets it apart, in the order in which it is shown.
+pub type Identity = (Vec<u8>, Option<&'static str>);
+
+impl Seen {
+    pub fn identity(&self) -> Identity {
+        match self {
+            Self::Lock(view) => (view.name.clone(), None),
+            Self::Primitive(view) => (view.name.clone(), Some(show::kind(view.primitive))),
+        }
+    }
+
+    pub fn row(&self) -> String {
+        match self {
+            Self::Lock(view) => show::row(view),
+            Self::Primitive(view) => show::primitive_row(view),
+        }
+    }
+
+    pub fn narrow_row(&self) -> String {
+        match self {
+            Self::Lock(view) => show::narrow_row(view),
+            Self::Primitive(view) => show::narrow_primitive_row(view),
+        }
+    }
+
+    pub fn json(&self) -> String {
+        match self {
+            Self::Lock(view) => json::of(view),
+            Self::Primitive(view) => json::of_one(view),
+        }
+    }
+
+    /// What became of it since it was looked at before.
+    pub fn change(&self) -> String {
+        match self {
+            Self::Lock(view) => show::change(view),
+            Self::Primitive(view) => {
+                let kind = show::kind(view.primitive);
+                format!("{}: {kind}: {}", plain(&view.name), show::progress(view))
+            }
+        }
+    }
+
+    /// What counts as a change of it.
+    pub fn standing(&self) -> (&'static str, Option<String>) {
+        match self {
+            Self::Lock(view) => {
+                let owner = view.holders.first().map(|holder| holder.holder.owner.clone());
+                (show::word(view.state), owner)
+            }
+            Self::Primitive(view) => (show::kind(view.primitive), Some(show::standing(view))),
+        }
+    }
+}
+
+/// What is said of one that is not there any more.
+pub fn gone((name, kind): &Identity) -> String {
+    match kind {
+        Some(kind) => format!("{}: {kind}: gone", plain(name)),
+        None => format!("{}: free", plain(name)),
+    }
+}
+
+/// Finds one after the other.
+pub struct Scan {
+    locks: LockList,
+    primitives: PrimitiveList,
+    are_locks_over: bool,
+}
+
+impl Scan {
+    pub fn new(locker: &Locker, pattern: &[u8]) -> Self {
+        let (locks, primitives) = (locker.list(pattern), locker.list_primitives(pattern));
+        Self { locks, primitives, are_locks_over: false }
+    }
+
+    pub async fn next(&mut self) -> Result<Option<Seen>, Error> {
+        if !self.are_locks_over {
+            if let Some(view) = self.locks.next().await? {
+                return Ok(Some(Seen::Lock(view)));
+            }
+            self.are_locks_over = true;
+        }
+        Ok(self.primitives.next().await?.map(Seen::Primitive))
+    }
+
+    /// Each once.
+    pub fn failures(&self) -> Vec<ServerFailure> {
+        let mut failures = self.locks.failures().to_vec();
+        let more = self.primitives.failures().iter();
+        failures.extend(more.filter(|more| !self.locks.failures().contains(more)).cloned());
+        failures
+    }
+
+    pub fn is_complete(&self) -> bool {
+        self.locks.is_complete() && self.primitives.is_complete()
+    }
+}

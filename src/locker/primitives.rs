@@ -1,0 +1,368 @@
+//! What is kept beside locks, seen from outside: of one name, or found by going through the servers' keys.
+
+use std::collections::{HashSet, VecDeque};
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::Locker;
+use super::list::key_pattern;
+use super::view::ServerFailure;
+use super::walk::Walk;
+use crate::error::{Error, FailureKind};
+use crate::family::kept::{Kept, PrimitiveState, ROWS, Row};
+use crate::lock::answer::Reason;
+use crate::lock::look::scan;
+use crate::lock::names::Names;
+use crate::lock::race::all;
+use crate::server::node::Node;
+use crate::stats::Primitive;
+
+/// A primitive that is no lock, as its servers show it: see [`Locker::inspect_primitives`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PrimitiveView {
+    /// Its name, without the prefix of its keys.
+    pub name: Vec<u8>,
+    /// What it is.
+    pub primitive: Primitive,
+    /// How far it is.
+    pub state: PrimitiveState,
+    /// The random id of the attempt that claimed the job's slot, or started the request, last.
+    pub owner: Option<String>,
+    /// For how long the lease of that attempt is good; none where it has ended.
+    pub lease: Option<Duration>,
+    /// For how long the server keeps the primitive, if nothing happens. None where it is kept for ever.
+    pub kept: Option<Duration>,
+    /// The addresses of the servers that say so: several servers can differ.
+    pub servers: Vec<String>,
+}
+
+/// What is kept under one name beside its lock: see [`Locker::inspect_primitives`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Primitives {
+    /// Each of them, and each word of the servers on it, those of most servers first.
+    pub found: Vec<PrimitiveView>,
+    /// Servers without a usable answer, once for each reason: a user may lack the rights to a primitive.
+    pub failures: Vec<ServerFailure>,
+}
+
+/// What is kept beside locks, one after the other as it is found: see [`Locker::list_primitives`].
+#[must_use = "nothing is looked for until the next one is asked for"]
+pub struct PrimitiveList {
+    locker: Locker,
+    /// What names have to match; the walk's own pattern matches more.
+    pattern: Vec<u8>,
+    walk: Walk,
+    found: VecDeque<PrimitiveView>,
+}
+
+impl Locker {
+    /// Shows what is kept under `name` beside its lock: a rate limit, a job, a request under an idempotency key, a
+    /// latch and a barrier, each with its state. Changes nothing on the servers. [`Locker::inspect`] shows locks,
+    /// shares, permits and elections.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// for seen in locker.inspect_primitives("deploy:42").await?.found {
+    ///     println!("{}: {:?}", seen.primitive, seen.state);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_misuse`] for an invalid name; as the primitive's own, if no server answered any question.
+    /// Other questions without an answer are in [`Primitives::failures`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future has no effect.
+    pub async fn inspect_primitives(&self, name: impl AsRef<[u8]>) -> Result<Primitives, Error> {
+        let names = self.name(name.as_ref())?;
+        let (mut seen, mut is_known) = (Primitives { found: vec![], failures: vec![] }, false);
+        let mut silence = None;
+        let asked = all(ROWS.iter().map(|row| row.look(&self.engine, &names))).await;
+        for (row, answers) in ROWS.iter().zip(asked) {
+            let failed = |(place, answer): &(usize, Result<_, Reason>)| {
+                Some((*place, answer.as_ref().err()?.clone()))
+            };
+            let failures: Vec<_> = answers.iter().filter_map(failed).collect();
+            is_known |= failures.len() < answers.len();
+            for (place, reason) in &failures {
+                let failure = ServerFailure::new(self.address(*place, &names), reason);
+                if !seen.failures.contains(&failure) {
+                    seen.failures.push(failure);
+                }
+            }
+            silence.get_or_insert((row, failures));
+            seen.found.extend(self.views(&names, row, answers));
+        }
+        match silence {
+            Some((row, failures)) if !is_known => Err(row.unserved(&self.engine, &names, failures)),
+            _ => Ok(seen),
+        }
+    }
+
+    /// Lists what is kept beside locks under names that match `pattern`, as [`Locker::list`] lists locks: rate
+    /// limits, jobs, requests under idempotency keys, latches and barriers.
+    ///
+    /// One that is there all the while is found; one that begins or ends meanwhile may be, and one may be found
+    /// twice.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// let mut kept = locker.list_primitives("deploy:*");
+    /// while let Some(view) = kept.next().await? {
+    ///     println!("{} {}", view.primitive, String::from_utf8_lossy(&view.name));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn list_primitives(&self, pattern: impl AsRef<[u8]>) -> PrimitiveList {
+        let pattern = key_pattern(&self.defaults.prefix, pattern.as_ref());
+        // A key has the name with or without braces around it, and a primitive's suffix behind it. What is quoted
+        // or open at the end of a pattern could take in what is put there.
+        let suffixes = || ROWS.iter().flat_map(|row| row.suffixes);
+        let first: Vec<u8> = suffixes().map(|suffix| suffix[1]).collect();
+        let last: Vec<u8> = suffixes().map(|suffix| suffix[suffix.len() - 1]).collect();
+        let name =
+            if pattern.iter().any(|byte| b"[\\".contains(byte)) { &b""[..] } else { &pattern };
+        let around = [b"*", name, b"*:[", &first, b"]*[", &last, b"]"].concat();
+        let walk = Walk::new(&self.engine, around);
+        PrimitiveList { locker: self.clone(), pattern, walk, found: VecDeque::new() }
+    }
+
+    /// What the servers say of one primitive, each different word once.
+    fn views(
+        &self,
+        names: &Names,
+        row: &Row,
+        answers: Vec<(usize, Result<Option<Kept>, Reason>)>,
+    ) -> Vec<PrimitiveView> {
+        let mut views: Vec<PrimitiveView> = Vec::new();
+        for (place, answer) in answers {
+            let Ok(Some(Kept { state, owner, lease, left, .. })) = answer else { continue };
+            let server = self.address(place, names);
+            let same = |view: &&mut PrimitiveView| (&view.state, &view.owner) == (&state, &owner);
+            if let Some(view) = views.iter_mut().find(same) {
+                view.servers.push(server);
+                view.lease = view.lease.max(lease);
+                view.kept = view.kept.zip(left).map(|(one, other)| one.max(other));
+                continue;
+            }
+            let name = names.lock()[self.defaults.prefix.len()..].to_vec();
+            let (primitive, kept, servers) = (row.primitive, left, vec![server]);
+            views.push(PrimitiveView { name, primitive, state, owner, lease, kept, servers });
+        }
+        views.sort_by_key(|view| std::cmp::Reverse(view.servers.len()));
+        views
+    }
+
+    fn address(&self, place: usize, names: &Names) -> String {
+        super::inspect::address(&self.engine.places()[place], names)
+    }
+}
+
+struct Step {
+    cursor: Bytes,
+    found: VecDeque<PrimitiveView>,
+    /// What the user lacks the rights to see.
+    denied: Vec<ServerFailure>,
+}
+
+impl PrimitiveList {
+    /// The next one; none when there are no more.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockList::next`](crate::LockList::next).
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub async fn next(&mut self) -> Result<Option<PrimitiveView>, Error> {
+        loop {
+            if let Some(view) = self.found.pop_front() {
+                return Ok(Some(view));
+            }
+            let Some((place, node)) = self.walk.here() else {
+                return self.walk.end().map(|()| None);
+            };
+            let step = self.step(place, &node).await;
+            let stepped = match step {
+                Ok(Step { cursor, found, denied }) => {
+                    self.found = found;
+                    for failure in denied {
+                        if !self.walk.failures.contains(&failure) {
+                            self.walk.failures.push(failure);
+                        }
+                    }
+                    Ok(cursor)
+                }
+                Err(reason) => Err(reason),
+            };
+            self.walk.stepped(stepped);
+        }
+    }
+
+    /// Servers that could not be gone through to the end, that may have forgotten something, or where the user lacks
+    /// the right to a primitive that is there.
+    #[must_use]
+    pub fn failures(&self) -> &[ServerFailure] {
+        &self.walk.failures
+    }
+
+    /// Whether everything that a quorum of the servers kept all the while, and that the user may see, was found: once
+    /// [`PrimitiveList::next`] has said that there are no more.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.walk.is_complete()
+    }
+
+    /// The next step with one server. What has two keys is found by the first that is there.
+    async fn step(&self, place: usize, node: &Node) -> Result<Step, Reason> {
+        let (cursor, keys) = scan(node, &self.walk.cursor, &self.walk.pattern, false).await?;
+        let met: HashSet<_> = keys.iter().filter_map(|key| self.row_of(key)).collect();
+        let engine = &self.walk.engine;
+        let asked = all(met.iter().map(|(names, row, _)| ROWS[*row].look(engine, names))).await;
+        let (mut found, mut denied) = (VecDeque::new(), Vec::new());
+        for ((names, row, key), answers) in met.into_iter().zip(asked) {
+            let here = answers.iter().find(|(server, _)| *server == place);
+            match here.map(|(_, answer)| answer) {
+                // Rights are for each primitive.
+                Some(Err(reason)) if reason.kind() == FailureKind::Auth => {
+                    denied.push(ServerFailure::new(self.locker.address(place, &names), reason));
+                    continue;
+                }
+                Some(Err(reason)) => return Err(reason.clone()),
+                Some(Ok(Some(kept))) if kept.key == key => {}
+                _ => continue,
+            }
+            let shown = answers.iter().filter(|(_, answer)| matches!(answer, Ok(Some(_))));
+            if !self.walk.has_met(shown.map(|(server, _)| *server)) {
+                found.extend(self.locker.views(&names, &ROWS[row], answers));
+            }
+        }
+        Ok(Step { cursor, found, denied })
+    }
+
+    /// The name, the number of the row and that of its key, if this is the key of a primitive whose name matches.
+    fn row_of(&self, key: &[u8]) -> Option<(Names, usize, usize)> {
+        let prefix = &self.locker.defaults.prefix;
+        for (number, row) in ROWS.iter().enumerate() {
+            for (place, suffix) in row.suffixes.iter().enumerate() {
+                let Some(body) = key.strip_suffix(*suffix) else { continue };
+                let bare = body.strip_prefix(b"{").and_then(|body| body.strip_suffix(b"}"));
+                let names = [bare, Some(body)].into_iter().flatten().find_map(|lock| {
+                    let names = Names::new(prefix, lock.strip_prefix(&prefix[..])?).ok()?;
+                    (*names.beside(suffix) == *key).then_some(names)
+                })?;
+                return matches(&self.pattern, names.lock()).then_some((names, number, place));
+            }
+        }
+        None
+    }
+}
+
+/// Whether a key matches a pattern, as SCAN has it.
+fn matches<'a>(mut pattern: &'a [u8], mut key: &'a [u8]) -> bool {
+    // Behind the last star, and what it has not taken in.
+    let mut star: Option<(&[u8], &[u8])> = None;
+    loop {
+        if let [b'*', behind @ ..] = pattern {
+            (star, pattern) = (Some((behind, key)), behind);
+        } else if let Some(rest) = matches_one(pattern, key) {
+            (pattern, key) = rest;
+        } else if pattern.is_empty() && key.is_empty() {
+            return true;
+        } else if let Some((behind, [_, rest @ ..])) = star {
+            (star, pattern, key) = (Some((behind, rest)), behind, rest);
+        } else {
+            return false;
+        }
+    }
+}
+
+/// What is left where the first of the pattern, which is no star, matches the first byte.
+fn matches_one<'a>(pattern: &'a [u8], key: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+    let (byte, key) = key.split_first()?;
+    let (does_match, rest) = match pattern {
+        [] => return None,
+        [b'?', rest @ ..] => (true, rest),
+        [b'[', class @ ..] => matches_class(class, *byte),
+        [b'\\', quoted, rest @ ..] => (quoted == byte, rest),
+        [first, rest @ ..] => (first == byte, rest),
+    };
+    does_match.then_some((rest, key))
+}
+
+/// Whether a byte is in the class that begins here, and what is behind its end.
+fn matches_class(class: &[u8], byte: u8) -> (bool, &[u8]) {
+    let (is_not, mut rest) = match class {
+        [b'^', rest @ ..] => (true, rest),
+        _ => (false, class),
+    };
+    let mut is_in = false;
+    loop {
+        rest = match rest {
+            [] => return (is_in != is_not, rest),
+            [b']', behind @ ..] => return (is_in != is_not, behind),
+            [b'\\', quoted, behind @ ..] => {
+                is_in |= *quoted == byte;
+                behind
+            }
+            [one, b'-', other, behind @ ..] => {
+                is_in |= (*one.min(other)..=*one.max(other)).contains(&byte);
+                behind
+            }
+            [one, behind @ ..] => {
+                is_in |= *one == byte;
+                behind
+            }
+        };
+    }
+}
+
+impl fmt::Debug for PrimitiveList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PrimitiveList({})", self.pattern.escape_ascii())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a Redis 7.0 answered to `KEYS`.
+    #[test]
+    fn names_match_patterns_as_keys_do() {
+        let table = [
+            ("*", "", true),
+            ("**a*b", "xaybzb", true),
+            ("a*b", "ab:", false),
+            ("a?c", "abc", true),
+            ("a?", "a", false),
+            ("[a-c]x", "bx", true),
+            ("[c-a]x", "bx", true),
+            ("[^a-c]x", "bx", false),
+            ("[^a]x", "bx", true),
+            (r"[\]]x", "]x", true),
+            ("[ab", "a", true),
+            (r"a\*", "a*", true),
+            (r"a\*", "ab", false),
+            (r"a\", r"a\", true),
+            ("", "a", false),
+        ];
+        for (pattern, key, does_match) in table {
+            assert_eq!(matches(pattern.as_bytes(), key.as_bytes()), does_match, "{pattern} {key}");
+        }
+    }
+}
