@@ -9,19 +9,19 @@
 //! `outbox` holds what is to be written and `pipeline` matches replies to what waits for them, both
 //! without I/O; `connection` joins these, with its `sending`, its `writing` and its `tasks`, and
 //! `pushes` hears what answers nothing; `muster`, `waiting` and `acknowledged` count the replicas that
-//! have what was written; `handshake` makes a connection usable; `pool` keeps several per server.
+//! have what was written; `handshake` makes a connection usable; `lane` keeps one for callers.
 
 pub mod acknowledged;
 pub mod connection;
 pub mod dialect;
 pub mod handshake;
+pub mod lane;
 pub mod limits;
 mod muster;
 pub mod outbox;
 pub mod outcome;
 pub mod owed;
 pub mod pipeline;
-pub mod pool;
 pub mod proof;
 pub mod pushes;
 pub mod refusal;

@@ -1,4 +1,4 @@
-//! What a lane of a node has beside its connection.
+//! A lane of a node, and what it has beside its connection.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
 
 use super::fitness::Standing;
+use crate::net::lane::Lane;
 
 /// See the module's documentation.
 pub(super) struct Desk {
+    pub(super) lane: Lane,
     /// Whether anybody has ever wanted a connection: until then none is made.
     pub(super) is_wanted: AtomicBool,
     /// Somebody wants the connection now.
@@ -20,6 +22,7 @@ pub(super) struct Desk {
 impl Desk {
     pub(super) fn new(is_wanted: bool) -> Self {
         Self {
+            lane: Lane::default(),
             is_wanted: AtomicBool::new(is_wanted),
             wanted: Notify::new(),
             standing: Mutex::new(Standing::Fit),

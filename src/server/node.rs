@@ -12,7 +12,7 @@
 //! connections track what is read on them ([`Watchers`] hear of changes), which costs the server
 //! something: they are made only once somebody wants them.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -32,8 +32,8 @@ use super::session::Session;
 use crate::clock;
 use crate::net::connection::Connection;
 use crate::net::handshake::{OpenError, Opened};
+use crate::net::lane::{Lane, Link};
 use crate::net::outcome::Fault;
-use crate::net::pool::{Lane, Link, Pool};
 use crate::net::pushes::{Listeners, Pushes};
 use crate::policy::{Moment, Redelivery};
 use crate::stats::AtServer;
@@ -46,8 +46,10 @@ struct Shared {
     number: usize,
     kin: Kin,
     endpoint: Endpoint,
-    pool: Pool,
+    /// First those for leases, then the watch lane and the sync lane.
     desks: Box<[Desk]>,
+    /// Counts up with each lease that is given a lane.
+    next_lane: AtomicUsize,
     gate: CircuitBreaker,
     last_seen: Mutex<Option<Sighting>>,
     /// What it last said of itself that is wrong.
@@ -79,15 +81,16 @@ impl Node {
     /// Starts to connect to `endpoint`, the server with this number in its set, on the current
     /// runtime.
     pub(crate) fn start(number: usize, endpoint: Endpoint, kin: Kin) -> Self {
-        let pool = Pool::new(kin.settings.lanes, LANES_BESIDE);
-        let desks = (0..pool.size()).map(|lane| Desk::new(lane < pool.for_leases())).collect();
+        let for_leases = kin.settings.lanes.max(1);
+        let lanes = 0..for_leases + LANES_BESIDE;
+        let desks = lanes.clone().map(|lane| Desk::new(lane < for_leases)).collect();
         AtServer::announce(&endpoint.address);
         let shared = Arc::new(Shared {
             number,
             kin,
             endpoint,
-            pool,
             desks,
+            next_lane: AtomicUsize::new(0),
             gate: CircuitBreaker::default(),
             last_seen: Mutex::new(None),
             warning: Mutex::new(None),
@@ -95,9 +98,8 @@ impl Node {
             ear: Ear::default(),
             is_retired: AtomicBool::new(false),
         });
-        let supervisors = (0..shared.pool.size())
-            .map(|lane| clock::spawn(supervise(Arc::clone(&shared), lane)))
-            .collect();
+        let supervisors =
+            lanes.map(|lane| clock::spawn(supervise(Arc::clone(&shared), lane))).collect();
         Self { shared, supervisors }
     }
 
@@ -114,7 +116,8 @@ impl Node {
 
     /// The lane for the next lease.
     pub(crate) fn pick_lane(&self) -> usize {
-        self.shared.pool.pick()
+        let (next, for_leases) = (&self.shared.next_lane, self.watch_lane());
+        if for_leases == 1 { 0 } else { next.fetch_add(1, Ordering::Relaxed) % for_leases }
     }
 
     /// Sees to it that the lane is connected as soon as may be, and from now on.
@@ -206,7 +209,7 @@ impl Node {
 
     /// The connections that there are now.
     pub(crate) fn connections(&self) -> impl Iterator<Item = Arc<Connection>> {
-        (0..self.shared.pool.size()).filter_map(|lane| self.lane(lane).ready())
+        self.shared.desks.iter().filter_map(|desk| desk.lane.ready())
     }
 
     /// Whether it is asked at all.
@@ -238,7 +241,7 @@ impl Node {
     }
 
     fn lane(&self, lane: usize) -> &Lane {
-        self.shared.pool.lane(lane)
+        &self.shared.desks[lane].lane
     }
 
     /// The lane whose connection hears of changes; no lease is ever given it.
@@ -268,7 +271,7 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.supervisors.iter().for_each(JoinHandle::abort);
         // Nobody will hear the answers to what is owed here.
-        for lane in 0..self.shared.pool.size() {
+        for lane in 0..self.shared.desks.len() {
             if let Some(connection) = self.lane(lane).ready() {
                 self.shared.backlog().carry(connection.owed(), &self.shared.at_lane(lane));
             }
@@ -291,7 +294,7 @@ impl Shared {
     }
 
     fn watch_lane(&self) -> usize {
-        self.pool.for_leases()
+        self.desks.len() - LANES_BESIDE
     }
 
     async fn connect(&self, lane: usize) -> Result<Session, OpenError> {
@@ -341,9 +344,9 @@ impl Shared {
         self.gate.note_answer();
         let mut waiting = self.backlog().lock();
         waiting.send_on(self.backlog(), connection, &self.at_lane(lane));
-        self.pool.lane(lane).put(Link::Up(Arc::clone(connection)));
+        self.desks[lane].lane.put(Link::Up(Arc::clone(connection)));
         drop(waiting);
-        self.pool.lane(lane).tell();
+        self.desks[lane].lane.tell();
     }
 
     /// Rests between two tries. Once somebody asks, the backoff counts half as many failures: soon
@@ -361,7 +364,7 @@ impl Shared {
 
 /// Keeps one lane connected for as long as the node lives, once it is wanted.
 async fn supervise(shared: Arc<Shared>, number: usize) {
-    let lane = shared.pool.lane(number);
+    let lane = &shared.desks[number].lane;
     shared.desks[number].first_wanted().await;
     let mut failed: u32 = 0;
     while !shared.is_retired.load(Ordering::SeqCst) {

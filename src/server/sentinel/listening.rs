@@ -8,8 +8,8 @@ use tokio::time::sleep;
 
 use crate::clock;
 use crate::net::connection::Connection;
+use crate::net::lane::{Lane, Link};
 use crate::net::outcome::Fault;
-use crate::net::pool::{Lane, Link};
 use crate::net::pushes::{Listeners, Pushes};
 use crate::net::refusal::ServerError;
 use crate::server::call;

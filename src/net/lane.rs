@@ -1,11 +1,10 @@
-//! The lanes of one server: each is a place for one connection at a time.
+//! A place for one connection to a server at a time.
 //!
 //! A lease is given a lane when it begins and stays on it, and on the very connection that it
 //! began on while that lives, so that its acquire, extend and release cannot overtake another.
-//! The pool does not connect: its owner keeps each lane filled.
+//! A lane does not connect: its owner keeps it filled.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::watch;
 
@@ -118,63 +117,9 @@ impl Lane {
     }
 }
 
-/// The lanes of one server.
-pub struct Pool {
-    lanes: Box<[Lane]>,
-    /// How many of them, from the first, are for leases.
-    for_leases: usize,
-    next: AtomicUsize,
-}
-
-impl Pool {
-    /// A pool of empty lanes: at least one for leases, and `beside` that are never picked.
-    #[must_use]
-    pub fn new(for_leases: usize, beside: usize) -> Self {
-        let for_leases = for_leases.max(1);
-        let lanes = (0..for_leases + beside).map(|_| Lane::default()).collect();
-        Self { lanes, for_leases, next: AtomicUsize::new(0) }
-    }
-
-    /// The lane for the next lease: each in turn.
-    pub fn pick(&self) -> usize {
-        if self.for_leases == 1 {
-            return 0;
-        }
-        self.next.fetch_add(1, Ordering::Relaxed) % self.for_leases
-    }
-
-    /// How many lanes are for leases: the number of the first that is not.
-    pub fn for_leases(&self) -> usize {
-        self.for_leases
-    }
-
-    /// The lane of this number.
-    ///
-    /// # Panics
-    ///
-    /// When there is none.
-    pub fn lane(&self, number: usize) -> &Lane {
-        &self.lanes[number]
-    }
-
-    /// How many there are.
-    pub fn size(&self) -> usize {
-        self.lanes.len()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn leases_are_spread_over_all_lanes_but_those_beside() {
-        let pool = Pool::new(3, 1);
-        let picked: Vec<usize> = (0..6).map(|_| pool.pick()).collect();
-        assert_eq!(picked, [0, 1, 2, 0, 1, 2]);
-        assert_eq!((pool.for_leases(), pool.size()), (3, 4));
-        assert_eq!(Pool::new(0, 0).size(), 1);
-    }
 
     #[tokio::test]
     async fn a_waiter_learns_why_the_next_try_failed_not_an_earlier_one() {
