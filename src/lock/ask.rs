@@ -251,9 +251,7 @@ async fn reply_later(
         node.check(binding.lane()).map_err(Reason::Refusal)?;
         binding.is_unanswered = true;
     }
-    let sent = question.to(server).send(&connection, false).await?;
-    *asked_at = Some(sent.asked_at());
-    sent.reply().await
+    question.to(server).ask(&connection, false, asked_at).await
 }
 
 /// The connection that the hold is on while it lives, else the lane's next.

@@ -24,15 +24,6 @@ pub(super) struct Asked<'a> {
     pub(super) awaits: Option<Replicas>,
 }
 
-/// It was sent.
-pub(super) struct Sent<'a> {
-    /// What is said to the word that the slot is not served yet, if that went ahead of it.
-    word: Option<Reply>,
-    call: Call<'a>,
-    /// The question to replicas, where any are awaited.
-    awaited: Option<Awaited>,
-}
-
 /// It was answered, and not with an error.
 pub(super) struct Replied {
     frame: Frame,
@@ -50,18 +41,24 @@ impl<'a> Asked<'a> {
         Self { command, awaits: None }
     }
 
-    /// Sends it; to a server that does not serve its slot yet, which `is_asking`, with nothing
-    /// between it and the word that says so. Where replicas are awaited, they are asked right behind
-    /// it, and the script itself is sent: what makes up for a missing one would come behind that.
+    /// What the server answers. To a server that does not serve its slot yet, which `is_asking`, it goes
+    /// with nothing between it and the word that says so. Where replicas are awaited, they are asked right
+    /// behind it, and the script itself is sent: what makes up for a missing one would come behind that.
+    ///
+    /// Once it is sent, `asked_at` is when it was asked for: before its first byte was sent.
+    ///
+    /// Where the user has no right to the word ahead, the server sends on what comes behind it, and for
+    /// ever: what it says of the right is the answer.
     ///
     /// # Cancel safety
     ///
-    /// Nothing was sent when the future is dropped before it is ready.
-    pub(super) fn send<'c>(
+    /// When the future is dropped, it was sent if `asked_at` was set.
+    pub(super) fn ask<'c>(
         self,
         connection: &'c Arc<Connection>,
         is_asking: bool,
-    ) -> BoxFuture<'c, Result<Sent<'a>, Reason>>
+        asked_at: &'c mut Option<Moment>,
+    ) -> BoxFuture<'c, Result<Replied, Reason>>
     where
         'a: 'c,
     {
@@ -75,8 +72,19 @@ impl<'a> Asked<'a> {
                 let command = if awaits.is_some() { command.whole() } else { command };
                 (None, Call::begin(connection, command).await.map_err(Reason::NoReply)?)
             };
+            *asked_at = Some(call.asked_at());
             let awaited = awaits.map(|replicas| replicas.ask(connection));
-            Ok(Sent { word, call, awaited })
+            let replied = match (reply_to(call).await, word) {
+                (Err(Reason::Refused(error)), Some(word)) => {
+                    return Err(Reason::Refused(lacking(word).await.unwrap_or(error)));
+                }
+                (reply, _) => reply?,
+            };
+            let shortage = match awaited {
+                Some(awaited) => awaited.shortage().await,
+                None => None,
+            };
+            Ok(Replied { shortage, ..replied })
         })
     }
 }
@@ -115,31 +123,6 @@ impl Awaited {
             (None, Some(text)) => Err(Reason::Refused(ServerError::new(text))),
             (None, None) => understood(&connection, None),
         }
-    }
-}
-
-impl<'a> Sent<'a> {
-    /// When it was asked for: before its first byte was sent.
-    pub(super) fn asked_at(&self) -> Moment {
-        self.call.asked_at()
-    }
-
-    /// What the server answers. Where the user has no right to the word ahead, the server sends on
-    /// what comes behind it, and for ever: what it says of the right is the answer.
-    pub(super) fn reply(self) -> BoxFuture<'a, Result<Replied, Reason>> {
-        Box::pin(async move {
-            let replied = match (reply_to(self.call).await, self.word) {
-                (Err(Reason::Refused(error)), Some(word)) => {
-                    return Err(Reason::Refused(lacking(word).await.unwrap_or(error)));
-                }
-                (reply, _) => reply?,
-            };
-            let shortage = match self.awaited {
-                Some(awaited) => awaited.shortage().await,
-                None => None,
-            };
-            Ok(Replied { shortage, ..replied })
-        })
     }
 }
 

@@ -9,27 +9,24 @@ use std::cell::LazyCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_resp::Decimal;
-
 use super::answer::Answer;
 use super::core::Core;
 use super::direct;
+use super::extend_call::ExtendCall;
 use super::fanout::ask_all;
 use super::held::Held;
 use super::hold::Hold;
-use super::names::{Key, Names};
+use super::names::Names;
 use super::one_or_many::OneOrMany;
 use super::order::Order;
 use super::owner::Owner;
 use super::parameters::Parameters;
 use super::participant::{Lanes, Participant};
-use super::parting::{Parting, count};
+use super::parting::{Parting, ReleaseCall};
 use super::question::{Apart, Question, scripted};
 use super::rare::Vacate;
 use super::round::Round;
 use super::row::Sharing;
-use super::scripts;
-use super::sharing::{self, Wanted};
 use crate::clock;
 use crate::policy::{Moment, Redelivery, Relay};
 use crate::server::command::Command;
@@ -111,20 +108,19 @@ impl Claim {
 
     /// Asks for another TTL from now.
     pub(super) async fn extend(&self) -> Round {
-        if let Some(wanted) = Wanted::of(&self.hold) {
-            return Box::pin(sharing::extend(&self.hold, &wanted)).await;
-        }
-        let owner = &self.hold.owner;
-        let ttl = self.hold.key_ms();
-        let keys = self.counts();
-        let shares = self.hold.shares().zip(keys.iter());
+        let hold = &*self.hold;
+        let calls: OneOrMany<ExtendCall<'_>> = hold
+            .shares()
+            .enumerate()
+            .map(|(server, _)| ExtendCall::of(std::iter::once((hold, server))))
+            .collect();
         let parameters: OneOrMany<Parameters<'_>> =
-            shares.map(|(names, keys)| extension(names, keys, owner.value(), &ttl)).collect();
-        let commands = scripted(scripts::extend(), &parameters);
-        let awaits = self.hold.replicas();
+            calls.iter().map(ExtendCall::parameters).collect();
+        let commands = scripted((hold.row().extend)(), &parameters);
+        let awaits = hold.replicas();
         let question =
-            Question { awaits, ..Question::own(&commands, Answer::of_extend, Apart::Extend) };
-        ask_all(&self.hold, &question, Round::new(&self.hold)).await
+            Question { awaits, ..Question::own(hold, &commands, Answer::of_extend, Apart::Extend) };
+        ask_all(hold, &question, Round::new(hold)).await
     }
 
     /// Gives the locks back, and waits for what the servers say to it.
@@ -137,30 +133,22 @@ impl Claim {
     }
 
     async fn release_by_script(&self) -> Round {
-        if self.hold.may_be_awaited() {
-            let connections = self.hold.participants.iter().map(|it| it.binding().connection());
+        let hold = &*self.hold;
+        if hold.may_be_awaited() {
+            let connections = hold.participants.iter().map(|it| it.binding().connection());
             connections.flatten().for_each(|connection| connection.let_others_first());
         }
-        let parting = Parting::of(&self.hold);
-        let keys: OneOrMany<Decimal> =
-            self.hold.shares().map(|names| parting.count(names)).collect();
-        let beside: OneOrMany<OneOrMany<Key>> =
-            self.hold.shares().map(|names| parting.beside(names)).collect();
-        let shares = self.hold.shares().zip(beside.iter()).zip(keys.iter());
+        let parting = Parting::of(hold);
+        let calls: OneOrMany<ReleaseCall<'_>> =
+            hold.shares().map(|names| parting.from(names)).collect();
         let parameters: OneOrMany<Parameters<'_>> =
-            shares.map(|((names, beside), keys)| parting.parameters(names, beside, keys)).collect();
+            calls.iter().map(ReleaseCall::parameters).collect();
         let commands = scripted(parting.script(), &parameters);
         let question = Question {
             owed_until: Some(pointless_at),
-            apart: self.hold.row().is_by_lock.then_some(Apart::Release),
-            ..Question::own(&commands, Answer::of_owned, Apart::Release)
+            ..Question::own(hold, &commands, Answer::of_owned, Apart::Release)
         };
-        ask_all(&self.hold, &question, Round::new(&self.hold)).await
-    }
-
-    /// How many locks each share has.
-    fn counts(&self) -> OneOrMany<Decimal> {
-        self.hold.shares().map(|names| count(names.len())).collect()
+        ask_all(hold, &question, Round::new(hold)).await
     }
 
     pub(super) fn is_settled(&self) -> bool {
@@ -184,19 +172,6 @@ impl Claim {
         give_back(hold, &|server| !round.is_free_on(server) && !hold.binding(server).is_released);
         self.settled = true;
     }
-}
-
-/// What an extension of these locks of one owner says.
-pub(super) fn extension<'a>(
-    names: &'a [Names],
-    keys: &'a [u8],
-    owner: &'a [u8],
-    ttl: &'a [u8],
-) -> Parameters<'a> {
-    let mut parameters = Parameters::of_keys(keys);
-    parameters.extend(names.iter().map(Names::lock));
-    parameters.extend(names.iter().flat_map(|_| [owner, ttl]));
-    parameters
 }
 
 /// From when on there is nothing left to release.
@@ -250,10 +225,8 @@ pub(super) fn free(
         let is_moved = binding.follow(hold.place_of(participant), participant.slot);
         let (node, lane) = (Arc::clone(&binding.node), binding.lane());
         drop(binding);
-        let names = hold.names_at(server);
-        let beside = parting.beside(names);
-        let keys = parting.count(names);
-        let parameters = parting.parameters(names, &beside, &keys);
+        let release = parting.from(hold.names_at(server));
+        let parameters = release.parameters();
         let release = Command::Script(parting.script(), parameters.words());
         let began_on = began_on.as_deref().filter(|_| !is_moved && !is_doubtful);
         began_on.filter(|_| hold.may_be_awaited()).inspect(|on| on.let_others_first());

@@ -95,7 +95,7 @@ impl<'a> Errand<'a> {
 
     async fn ask_at(self, Detour { node, is_asking }: &Detour) -> Result<Replied, Reason> {
         let connection = connected(node, self.purpose).await?;
-        Asked::plainly(self.command).send(&connection, *is_asking).await?.reply().await
+        Asked::plainly(self.command).ask(&connection, *is_asking, &mut None).await
     }
 }
 

@@ -96,7 +96,7 @@ pub(super) async fn ask_one(
         }
         None => reach(hold, participant).await.map_err(Reason::NoConnection)?.1,
     };
-    match question.send(&connection, false).await?.reply().await {
+    match question.ask(&connection, false, &mut None).await {
         Err(Reason::Refused(error)) => {
             follow(hold, server, question, error, patience, &mut None).await
         }
@@ -198,7 +198,5 @@ async fn ask_at(
     if !is_asking {
         participant.binding().take(Arc::clone(&connection));
     }
-    let sent = question.send(&connection, is_asking).await?;
-    *asked_at = Some(sent.asked_at());
-    sent.reply().await
+    question.ask(&connection, is_asking, asked_at).await
 }

@@ -61,42 +61,46 @@ impl<'a> Parting<'a> {
         owners.next().into_iter().chain(rest).chain(leaves).chain(owners)
     }
 
-    /// How many keys the script has for these locks.
-    pub(super) fn count(&self, names: &[Names]) -> Decimal {
+    /// That of these locks.
+    pub(super) fn from<'p>(&'p self, names: &'p [Names]) -> ReleaseCall<'p> {
         let each = match self.rest {
             Some(_) => 1,
             None => 3 + u64::from(self.row.frees_shares),
         };
-        Decimal::new(each * names.len() as u64)
-    }
-
-    /// The keys of the queues of these locks, and behind them those of their shares.
-    pub(super) fn beside(&self, names: &[Names]) -> OneOrMany<Key> {
-        if self.row.frees_shares {
+        let beside = if self.row.frees_shares {
             let shares = names.iter().map(Names::shares);
-            return OneOrMany::Many(names.iter().map(Names::queue).chain(shares).collect());
-        }
-        queues(names)
+            OneOrMany::Many(names.iter().map(Names::queue).chain(shares).collect())
+        } else {
+            queues(names)
+        };
+        ReleaseCall { parting: self, names, count: Decimal::new(each * names.len() as u64), beside }
     }
+}
 
-    pub(super) fn parameters<'p>(
-        &'p self,
-        names: &'p [Names],
-        beside: &'p [Key],
-        count: &'p [u8],
-    ) -> Parameters<'p> {
+/// A parting from some of an owner's locks.
+pub(super) struct ReleaseCall<'a> {
+    parting: &'a Parting<'a>,
+    names: &'a [Names],
+    count: Decimal,
+    /// The keys of the queues of the locks, and behind them those of their shares.
+    beside: OneOrMany<Key>,
+}
+
+impl ReleaseCall<'_> {
+    pub(super) fn parameters(&self) -> Parameters<'_> {
+        let Self { parting, names, ref count, ref beside } = *self;
         let mut parameters = Parameters::of_keys(count);
-        for (names, queue) in names.iter().zip(beside) {
+        for (names, queue) in names.iter().zip(&beside[..]) {
             parameters.push(names.lock());
-            if self.rest.is_none() {
+            if parting.rest.is_none() {
                 parameters.extend([names.fence(), queue]);
             }
         }
-        if self.rest.is_none() {
+        if parting.rest.is_none() {
             // Those of the shares, where there are such.
             parameters.extend(beside.iter().skip(names.len()).map(|key| &**key));
         }
-        parameters.extend(self.arguments());
+        parameters.extend(parting.arguments());
         parameters
     }
 }

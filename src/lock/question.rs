@@ -57,11 +57,14 @@ impl<'a> Question<'a> {
 
     /// Of what is its owner's already.
     pub(super) fn own(
+        hold: &Hold,
         commands: &'a [Command<'a>],
         read: fn(&Frame) -> Option<Answer>,
         apart: Apart,
     ) -> Self {
-        let (is_vote, apart, limit) = (false, Some(apart), Limit::OneCommand);
+        let (is_vote, limit) = (false, Limit::OneCommand);
+        // Shares are never asked for key by key.
+        let apart = hold.row().is_by_lock.then_some(apart);
         Self { commands, read, is_vote, awaits: None, owed_until: None, whose: None, apart, limit }
     }
 

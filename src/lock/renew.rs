@@ -13,12 +13,11 @@ use leasehold_resp::Decimal;
 use super::answer::{Answer, Extended, Reason};
 use super::apart::ask_apart;
 use super::ask::note;
-use super::asked::{Asked, reply_to};
+use super::batch::{Group, Share, grouped, replied};
 use super::engine::Engine;
-use super::follow::follow;
+use super::extend_call::ExtendCall;
 use super::hold::Hold;
 use super::keeper::Kept;
-use super::names::Key;
 use super::order::Replicas;
 use super::parameters::Parameters;
 use super::participant::Participant;
@@ -69,19 +68,6 @@ pub(super) async fn renew(engine: Arc<Engine>, kept: Vec<Kept>) {
     go.repair().await;
 }
 
-/// A lease, by its number in the go, and one of its servers.
-#[derive(Clone, Copy)]
-struct Share {
-    member: usize,
-    server: usize,
-}
-
-/// Leases that are on one connection.
-struct Group {
-    connection: Arc<Connection>,
-    shares: Vec<Share>,
-}
-
 impl Go {
     /// Asks the servers of one place for all leases.
     async fn ask(&self, place: usize) {
@@ -92,12 +78,11 @@ impl Go {
 
     async fn ask_on(&self, Group { connection, shares }: &Group) {
         let portions = self.portions(shares);
-        let counts: Vec<Decimal> = portions.iter().map(|shares| count(self.keys(shares))).collect();
-        let beside: Vec<Vec<Key>> = portions.iter().map(|shares| self.beside(shares)).collect();
-        let ttls: Vec<Decimal> = self.kept.iter().map(|kept| kept.hold.key_ms()).collect();
-        let spelled = portions.iter().zip(counts.iter().zip(&beside));
+        let at = |share: &Share| (&*self.kept[share.member].hold, share.server);
+        let extend_calls: Vec<ExtendCall<'_>> =
+            portions.iter().map(|shares| ExtendCall::of(shares.iter().map(at))).collect();
         let parameters: Vec<Parameters<'_>> =
-            spelled.map(|(shares, spelled)| self.spell(shares, spelled, &ttls)).collect();
+            extend_calls.iter().map(ExtendCall::parameters).collect();
         let mut commands: Vec<Command<'_>> = parameters
             .iter()
             .zip(&portions)
@@ -137,25 +122,14 @@ impl Go {
     /// A lease of which the server has told that it granted it goes over to a connection on which
     /// the server tells of its end: nothing of it is under way that could be overtaken.
     fn bind_all(&self, place: usize) -> (Vec<Group>, Vec<Share>) {
-        let mut groups: Vec<Group> = Vec::new();
-        let mut unreachable = Vec::new();
-        for (member, Kept { entry, hold }) in self.kept.iter().enumerate() {
-            for (server, participant) in hold.participants.iter().enumerate() {
-                if participant.place() != place {
-                    continue;
-                }
-                let share = Share { member, server };
-                let Some(connection) = self.binding(*entry, hold, participant) else {
-                    unreachable.push(share);
-                    continue;
-                };
-                match groups.iter_mut().find(|group| Arc::ptr_eq(&group.connection, &connection)) {
-                    Some(group) => group.shares.push(share),
-                    None => groups.push(Group { connection, shares: vec![share] }),
-                }
-            }
-        }
-        (groups, unreachable)
+        let kept = self.kept.iter().enumerate();
+        grouped(kept.flat_map(|(member, Kept { entry, hold })| {
+            let participants = hold.participants.iter().enumerate();
+            let there = participants.filter(move |(_, participant)| participant.place() == place);
+            there.map(move |(server, participant)| {
+                (Share { member, server }, self.binding(*entry, hold, participant))
+            })
+        }))
     }
 
     fn binding(
@@ -200,20 +174,11 @@ impl Go {
         call: Call<'_>,
         acknowledged: i64,
     ) {
-        let connection = Arc::clone(call.connection());
-        let reply = match (reply_to(call).await, shares) {
-            // It has moved by itself: nobody is waited for here, others are to be renewed too.
-            (Err(Reason::Refused(error)), [Share { member, server }, ..]) => {
-                connection.note_refused(error.clone());
-                let hold = &self.kept[*member].hold;
-                let asked = Asked::plainly(command);
-                follow(hold, *server, asked, error, Duration::ZERO, &mut None).await
-            }
-            (reply, _) => reply,
-        };
+        let Share { member, server } = shares[0];
+        let hold = &self.kept[member].hold;
+        let reply = replied(hold, server, command, call).await;
         if !self.engine.is_single() {
-            let Share { member, server } = shares[0];
-            let node = Arc::clone(&self.kept[member].hold.binding(server).node);
+            let node = Arc::clone(&hold.binding(server).node);
             note(&node, reply.as_ref().err(), clock::now());
         }
         let is_apart = |error: &ServerError| error.code() == Code::Apart;

@@ -19,9 +19,8 @@ pub(super) fn give_back_again(core: &Core) {
         let owner = [Some(ended.owner.value()), None];
         let parting =
             Parting::of_owners(owner, ended.rest.as_ref(), true).by(Row::of(ended.sharing));
-        let beside = parting.beside(&ended.names);
-        let keys = parting.count(&ended.names);
-        let parameters = parting.parameters(&ended.names, &beside, &keys);
+        let release = parting.from(&ended.names);
+        let parameters = release.parameters();
         let release = Command::Script(parting.script(), parameters.words());
         let node = place.node(slot);
         let again = Redelivery::new(ended.at.after(ended.key_life + FROZEN_MAX), false);

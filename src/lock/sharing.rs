@@ -84,16 +84,3 @@ pub(super) async fn turn(hold: &Hold, held: &Hold) -> Round {
     let question = Question::vote(hold, &commands, Answer::of_queue, Limit::OneCommand);
     ask_all(hold, &question, Round::new(hold)).await
 }
-
-/// Asks for another TTL from now.
-pub(super) async fn extend(hold: &Hold, wanted: &Wanted) -> Round {
-    let (names, ttl) = (&hold.names[0], hold.key_ms());
-    let mut parameters = Parameters::of_keys(b"2");
-    parameters.extend([names.lock(), &wanted.key, hold.owner.value(), &ttl]);
-    let commands = [Command::Script((hold.row().extend)(), parameters.words())];
-    let question = Question {
-        is_vote: false,
-        ..Question::vote(hold, &commands, Answer::of_extend, Limit::OneCommand)
-    };
-    ask_all(hold, &question, Round::new(hold)).await
-}

@@ -1,24 +1,21 @@
 //! The end of a locker: nobody is let in, and all that is held is given back.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use leasehold_resp::Decimal;
 use tokio::time::timeout;
 
 use super::answer::{Answer, Reason};
 use super::apart::ask_apart;
-use super::asked::{Asked, reply_to};
+use super::batch::{Group, Share, grouped, replied};
 use super::claim::give_back;
 use super::engine::Engine;
-use super::follow::follow;
 use super::held::Held;
 use super::parameters::Parameters;
-use super::parting::Parting;
+use super::parting::{Parting, ReleaseCall};
 use super::question::Apart;
 use super::race::all;
-use crate::net::connection::Connection;
 use crate::net::refusal::Code;
 use crate::policy::{Loss, Verdict};
 use crate::server::call::{Call, begin_all};
@@ -80,9 +77,6 @@ struct Vote {
     failure: Option<String>,
 }
 
-/// A lease, by its number, and one of its servers.
-type Share = (usize, usize);
-
 impl Ending {
     fn votes(&self) -> MutexGuard<'_, Vec<Vote>> {
         self.votes.lock().unwrap_or_else(PoisonError::into_inner)
@@ -103,28 +97,29 @@ impl Ending {
 
     /// All releases to one server go in one write, and no server is waited for before another.
     async fn release_all(&self) {
-        let groups = by_connection(&self.held).into_iter();
-        all(groups.map(|(connection, shares)| self.release_on(connection, shares))).await;
+        let shares = self.held.iter().enumerate().flat_map(|(member, hold)| {
+            let participants = hold.participants.iter().enumerate();
+            participants.map(move |(server, participant)| {
+                let binding = participant.binding().clone();
+                let next = || binding.node.connection_now(binding.lane()).ok();
+                (Share { member, server }, binding.connection().or_else(next))
+            })
+        });
+        let (groups, _unreachable) = grouped(shares);
+        all(groups.into_iter().map(|group| self.release_on(group))).await;
     }
 
-    async fn release_on(&self, connection: Arc<Connection>, shares: Vec<Share>) {
-        let names = |&(member, server): &Share| self.held[member].names_at(server);
+    async fn release_on(&self, Group { connection, shares }: Group) {
+        let names = |share: &Share| self.held[share.member].names_at(share.server);
         let partings: Vec<Parting<'_>> =
-            shares.iter().map(|share| Parting::of(&self.held[share.0])).collect();
-        let beside: Vec<_> =
-            partings.iter().zip(&shares).map(|(it, share)| it.beside(names(share))).collect();
-        let counts: Vec<Decimal> = partings
+            shares.iter().map(|share| Parting::of(&self.held[share.member])).collect();
+        let releases: Vec<ReleaseCall<'_>> = partings
             .iter()
             .zip(&shares)
-            .map(|(parting, share)| parting.count(names(share)))
+            .map(|(parting, share)| parting.from(names(share)))
             .collect();
-        let parameters: Vec<Parameters<'_>> = partings
-            .iter()
-            .zip(shares.iter().zip(beside.iter().zip(&counts)))
-            .map(|(parting, (share, (beside, count)))| {
-                parting.parameters(names(share), beside, count)
-            })
-            .collect();
+        let parameters: Vec<Parameters<'_>> =
+            releases.iter().map(ReleaseCall::parameters).collect();
         let commands: Vec<Command<'_>> = partings
             .iter()
             .zip(&parameters)
@@ -137,7 +132,7 @@ impl Ending {
                 }
             }
             Err(failure) => {
-                for (member, _) in shares {
+                for Share { member, .. } in shares {
                     self.votes()[member].failure = Some(failure.to_string());
                 }
             }
@@ -145,18 +140,11 @@ impl Ending {
     }
 
     /// Reads one reply.
-    async fn take(&self, (member, server): Share, command: Command<'_>, call: Call<'_>) {
-        let reply = match reply_to(call).await {
-            Err(Reason::Refused(error)) => {
-                let hold = &self.held[member];
-                let asked = Asked::plainly(command);
-                follow(hold, server, asked, error, Duration::ZERO, &mut None).await
-            }
-            reply => reply,
-        };
-        let answer = match reply {
+    async fn take(&self, Share { member, server }: Share, command: Command<'_>, call: Call<'_>) {
+        let hold = &self.held[member];
+        let answer = match replied(hold, server, command, call).await {
             Err(Reason::Refused(error)) if error.code() == Code::Apart => {
-                let (hold, apart) = (&self.held[member], Apart::Release);
+                let apart = Apart::Release;
                 ask_apart(hold, server, apart, None, Duration::ZERO).await.0
             }
             reply => reply.and_then(|reply| reply.read(Answer::of_owned)),
@@ -177,21 +165,4 @@ impl Drop for Ending {
             give_back(hold, &|server| !vote.free.contains(&server));
         }
     }
-}
-
-/// The leases that are on each connection.
-fn by_connection(held: &[Held]) -> Vec<(Arc<Connection>, Vec<Share>)> {
-    let mut groups: Vec<(Arc<Connection>, Vec<Share>)> = Vec::new();
-    for (member, hold) in held.iter().enumerate() {
-        for (server, participant) in hold.participants.iter().enumerate() {
-            let binding = participant.binding().clone();
-            let next = || binding.node.connection_now(binding.lane()).ok();
-            let Some(connection) = binding.connection().or_else(next) else { continue };
-            match groups.iter_mut().find(|(other, _)| Arc::ptr_eq(other, &connection)) {
-                Some((_, shares)) => shares.push((member, server)),
-                None => groups.push((connection, vec![(member, server)])),
-            }
-        }
-    }
-    groups
 }

@@ -47,7 +47,7 @@ pub(super) async fn ask_one(
 ) -> Result<Replied, Reason> {
     let bound = hold.participants[server].binding().connection();
     let connection = bound.ok_or(Reason::NoConnection(OpenError::Connecting))?;
-    question.send(&connection, false).await?.reply().await
+    question.ask(&connection, false, &mut None).await
 }
 
 /// The refusal, as it is.

@@ -79,10 +79,10 @@ impl Passing {
     /// Has the servers give the lock to the ticket.
     async fn ask(&self, hold: &Hold) -> Round {
         let parting = self.parting(hold);
-        let beside = parting.beside(&hold.names);
-        let parameters = parting.parameters(&hold.names, &beside, b"1");
+        let call = parting.from(&hold.names);
+        let parameters = call.parameters();
         let commands = [Command::Script(parting.script(), parameters.words())];
-        let own = Question::own(&commands, Answer::of_owned, Apart::Release);
+        let own = Question::own(hold, &commands, Answer::of_owned, Apart::Release);
         // It has one key, which no slot that moves is in the way of.
         let question = Question { awaits: hold.replicas(), apart: None, ..own };
         ask_all(hold, &question, Round::new(hold)).await
