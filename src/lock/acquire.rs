@@ -14,11 +14,12 @@ use super::likely::Fact;
 use super::limit::Limit;
 use super::names::Names;
 use super::order::{Seize, Wish};
+use super::outlook::Outlook;
 use super::own::{mark_own, refuse_own};
 use super::participant::Lanes;
 use super::spans::AcquireSpan;
 use super::together::together;
-use super::wait::wait;
+use super::wait::Waiter;
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::{Error, ErrorKind};
@@ -143,7 +144,10 @@ impl Waiting {
         // A line counts its waiters itself.
         let _waits = wish.line().is_none().then(|| engine.meter().wait());
         let taken = match wish.names.len() {
-            1 => wait(engine, wish, patience, refused).await,
+            1 => {
+                let mut outlook = Outlook::new(patience);
+                Waiter::of_last(engine, wish, &mut outlook, None).run(refused).await
+            }
             // On the heap, so that a waiter for one lock does not carry the room for it.
             _ => Box::pin(together(engine, wish, patience, refused)).await,
         };

@@ -33,26 +33,12 @@ use super::race::{First, any, race};
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::Error;
-use crate::policy::{Next, Rest, RetryState, Setback};
+use crate::policy::{Next, Rest, Setback};
 use crate::server::watch::Watch;
 
 /// The part of the wait that is left when a waiter that has not asked in all its wait looks once, so that its
 /// error can name the holder.
 const LAST_LOOK_SHARE: u32 = 8;
-
-/// Waits in the line for its lock, after a first attempt was `refused`, if there was one.
-///
-/// # Cancel safety
-///
-/// When the future is dropped, its place goes to the next one, and what was granted is given back.
-pub(super) async fn wait(
-    engine: &Arc<Engine>,
-    wish: &Wish,
-    patience: RetryState,
-    refused: Option<Refused>,
-) -> Result<Lease, Error> {
-    Waiter::of_last(engine, wish, &mut Outlook::new(patience), None).run(refused).await
-}
 
 pub(super) struct Waiter<'a> {
     engine: &'a Arc<Engine>,
@@ -117,9 +103,11 @@ impl<'a> Waiter<'a> {
         Self { part, ticket, ..Self::of_all(engine, wish, outlook) }
     }
 
+    /// Waits, after a first attempt was `refused`, if there was one.
+    ///
     /// # Cancel safety
     ///
-    /// As [`wait`].
+    /// When the future is dropped, its place goes to the next one, and what was granted is given back.
     pub(super) fn run(self, refused: Option<Refused>) -> BoxFuture<'a, Result<Lease, Error>> {
         Box::pin(self.take_turns(refused))
     }
