@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leasehold::{Event, Locker, Rate, Slot};
+use leasehold::{Error, Event, Locker, Rate, Slot};
 use leasehold_testing::{RedisServer, soon};
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -58,4 +58,54 @@ async fn an_observer_hears_of_each_answer_of_each_primitive() {
     let locker = builder.connect().await.unwrap();
     soon("all answers", ask_each(&locker)).await;
     assert_eq!(*heard.lock().unwrap(), TOLD);
+}
+
+/// The request of each primitive, refused: the lock's name is checked by one rule, and the TTL by another.
+#[tokio::test]
+async fn names_and_ttls_that_cannot_be_are_refused_by_each_primitive() {
+    let server = RedisServer::start();
+    let locker = Locker::connect(&server.url()).await.unwrap();
+    let too_long = "x".repeat(16 * 1024 + 1);
+    for (name, word) in [("", "empty"), (&too_long, "16384 bytes"), ("a:fence", "must not end in")]
+    {
+        let refused: [(&str, Result<(), Error>); 9] = [
+            ("limit", locker.limit(name, Rate::new(1, LONG)).map(|_| ())),
+            ("once", locker.once(name, Slot::every(LONG)).map(|_| ())),
+            ("idempotency", locker.idempotent(name, "", LONG).map(|_| ())),
+            ("latch", locker.latch(name, 1).map(|_| ())),
+            ("barrier", locker.barrier(name, 1).map(|_| ())),
+            ("election", locker.elect(name).map(|_| ())),
+            ("reader", locker.read(name).await.map(|_| ())),
+            ("writer", locker.write(name).await.map(|_| ())),
+            ("semaphore", permit(&locker, name).await),
+        ];
+        for (primitive, refused) in refused {
+            let error = refused.expect_err(primitive);
+            assert!(error.is_misuse() && error.to_string().contains(word), "{primitive}: {error}");
+        }
+    }
+    for ttl in [Duration::ZERO, Duration::MAX] {
+        let job = locker.once("a", Slot::every(LONG)).unwrap();
+        let refused = [
+            locker.read("a").ttl(ttl).await.map(|_| ()),
+            locker.write("a").ttl(ttl).await.map(|_| ()),
+            locker.semaphore("a", 1).unwrap().acquire(1).ttl(ttl).await.map(|_| ()),
+            locker.elect("a").unwrap().campaign("x").ttl(ttl).await.map(|_| ()),
+            job.at_least_once(ttl).map(|_| ()),
+            locker.idempotent("a", "", LONG).unwrap().ttl(ttl).map(|_| ()),
+            locker.idempotent("a", "", ttl).map(|_| ()),
+            locker.latch("a", 1).unwrap().kept_for(ttl).map(|_| ()),
+            locker.barrier("a", 1).unwrap().kept_for(ttl).map(|_| ()),
+            locker.limit("a", Rate::new(1, ttl)).map(|_| ()),
+        ];
+        for (place, refused) in refused.into_iter().enumerate() {
+            let error = refused.map_err(|error| error.is_misuse());
+            assert_eq!(error, Err(true), "number {place} with {ttl:?}");
+        }
+    }
+    assert_eq!(server.cli_text(&["DBSIZE"]), "0");
+}
+
+async fn permit(locker: &Locker, name: &str) -> Result<(), Error> {
+    locker.semaphore(name, 1)?.acquire(1).await.map(|_| ())
 }
