@@ -123,7 +123,7 @@ fn mutated(script: &Bytes) -> Bytes {
     } else if Mutant::RestIsForgotten.is_on() {
         ("redis.call('SET', KEYS[lock], ARGV[3], 'PX', ARGV[2])", "redis.call('DEL', KEYS[lock])")
     } else if Mutant::QueueIsNotLeft.is_on() {
-        ("if ARGV[2] == 'leave' and queue then", "if false then")
+        ("if waiters[3] and ARGV[2] == 'leave' then", "if false then")
     } else if Mutant::TicketFromAnybody.is_on() {
         ("elseif string.sub(holder, 1, 32) ~= ARGV[5] then", "elseif false then")
     } else if Mutant::StealTakesAnyToken.is_on() {
