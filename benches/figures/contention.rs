@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use leasehold::Locker;
+use leasehold::{LockRequest, Locker};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -24,6 +24,7 @@ use super::wire::{Keys, Pen, Scripts};
 use crate::support::RedisServer;
 
 pub const NAME: &str = "contended";
+const PERMIT: &str = "contended permit";
 pub const HOLD: Duration = Duration::from_millis(1);
 const TASKS: usize = 8;
 /// Of a round, in each of which all is measured that is compared; what is left over when it ends
@@ -34,6 +35,36 @@ const READ_BUFFER_BYTES: usize = 4096;
 
 /// When one holder had the lock, in microseconds of one clock.
 pub type Held = (f64, f64);
+
+/// What all of a crowd want, and one has at a time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Lease {
+    Lock,
+    /// The whole of a lock that readers may share.
+    Writer,
+    /// The one permit of a semaphore.
+    Permit,
+}
+
+impl Lease {
+    pub const ALL: [Self; 3] = [Self::Lock, Self::Writer, Self::Permit];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Lock => "lock",
+            Self::Writer => "writer",
+            Self::Permit => "permit",
+        }
+    }
+
+    fn request(self, locker: &Locker) -> LockRequest {
+        match self {
+            Self::Lock => locker.lock(NAME),
+            Self::Writer => locker.write(NAME),
+            Self::Permit => locker.semaphore(PERMIT, 1).expect("a limit").acquire(1),
+        }
+    }
+}
 
 /// One crowd that wants the lock, for the table of hand-overs.
 pub const COLUMNS: [&str; 10] = [
@@ -91,7 +122,7 @@ fn tasks(time: Duration) -> Vec<Vec<Cell>> {
             let round_trip = yardstick.measure(&stage);
             lone.push(stage.run(lone_acquire(locker.clone())) / round_trip);
             let before = processes::scripts_run(&server);
-            let held = stage.run(contend(locker.clone(), TASKS, round));
+            let held = stage.run(contend(locker.clone(), Lease::Lock, TASKS, round));
             scripts += processes::scripts_run(&server) - before;
             list::begin(&server);
             let by_list = stage.run(list::contend(way.address, TASKS, round));
@@ -188,7 +219,7 @@ pub fn micros() -> f64 {
 }
 
 /// Has this number of tasks contend on one locker; returns when each of them held the lock.
-pub async fn contend(locker: Locker, tasks: usize, time: Duration) -> Vec<Vec<Held>> {
+pub async fn contend(locker: Locker, lease: Lease, tasks: usize, time: Duration) -> Vec<Vec<Held>> {
     let end = Instant::now() + time;
     let contenders: Vec<_> = (0..tasks)
         .map(|_| {
@@ -196,7 +227,7 @@ pub async fn contend(locker: Locker, tasks: usize, time: Duration) -> Vec<Vec<He
             tokio::spawn(async move {
                 let mut held = Vec::new();
                 while Instant::now() < end {
-                    let guard = locker.lock(NAME).await.expect("the server is well");
+                    let guard = lease.request(&locker).await.expect("the server is well");
                     let from = micros();
                     tokio::time::sleep(HOLD).await;
                     held.push((from, micros()));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use leasehold::Locker;
 
-use super::contention::{Held, Tally, Yardstick, contend, micros, rounds_in};
+use super::contention::{Held, Lease, Tally, Yardstick, contend, micros, rounds_in};
 use super::list;
 use super::report::Cell;
 use super::runtimes::{Shape, Stage};
@@ -21,7 +21,16 @@ const CHILD: &str = "LEASEHOLD_BENCH_CONTENDER";
 /// Until then all have started and are connected: a part, and another for each.
 const START: Duration = Duration::from_millis(200);
 const START_EACH: Duration = Duration::from_millis(15);
-const CROWDS: [usize; 4] = [2, 4, 8, 64];
+const CROWDS: [(usize, Lease); 8] = [
+    (2, Lease::Lock),
+    (4, Lease::Lock),
+    (8, Lease::Lock),
+    (64, Lease::Lock),
+    (2, Lease::Writer),
+    (8, Lease::Writer),
+    (2, Lease::Permit),
+    (8, Lease::Permit),
+];
 /// Processes of a round of the usual length; a round of more is as much longer. In a round in which only some of
 /// them have the lock, the order of their starts decides, and says nothing of the queue.
 const SERVED_A_ROUND: usize = 16;
@@ -29,7 +38,7 @@ const SERVED_A_ROUND: usize = 16;
 /// What changes hands.
 #[derive(Clone, Copy)]
 enum Prize {
-    Lock,
+    Lease(Lease),
     Element,
 }
 
@@ -44,21 +53,24 @@ fn on_the_way(server: &RedisServer, way: Way, time: Duration) -> Vec<Vec<Cell>> 
     let stage = Stage::new(Shape::CurrentThread);
     let mut yardstick = Yardstick::new(&stage, server, way.address);
     let (rounds, round) = rounds_in(time);
-    let mut tallies = CROWDS.map(|processes| (Tally::new(processes), 0));
+    let mut tallies = CROWDS.map(|(processes, _)| (Tally::new(processes), 0));
     for _ in 0..rounds {
-        for (processes, (tally, scripts)) in CROWDS.iter().zip(&mut tallies) {
+        for ((processes, lease), (tally, scripts)) in CROWDS.into_iter().zip(&mut tallies) {
             let round_trip = yardstick.measure(&stage);
             let round = round * processes.div_ceil(SERVED_A_ROUND) as u32;
             let before = scripts_run(server);
-            let held = between(way, *processes, Prize::Lock, round);
+            let held = between(way, processes, Prize::Lease(lease), round);
             *scripts += scripts_run(server) - before;
             list::begin(server);
-            let by_list = between(way, *processes, Prize::Element, round);
+            let by_list = between(way, processes, Prize::Element, round);
             tally.add(&held, &by_list, round_trip);
         }
     }
-    let rows = CROWDS.iter().zip(&tallies).map(|(processes, (tally, scripts))| {
-        tally.row(format!("{processes} processes"), way.name, Cell::Nothing, *scripts)
+    let rows = CROWDS.iter().zip(&tallies).map(|((processes, lease), (tally, scripts))| {
+        let what =
+            if *lease == Lease::Lock { String::new() } else { format!(", a {}", lease.word()) };
+        let who = format!("{processes} processes{what}");
+        tally.row(who, way.name, Cell::Nothing, *scripts)
     });
     rows.collect()
 }
@@ -66,7 +78,7 @@ fn on_the_way(server: &RedisServer, way: Way, time: Duration) -> Vec<Vec<Cell>> 
 impl Prize {
     fn word(self) -> &'static str {
         match self {
-            Self::Lock => "lock",
+            Self::Lease(lease) => lease.word(),
             Self::Element => "element",
         }
     }
@@ -87,16 +99,16 @@ pub fn contend_if_told() -> bool {
     let words: Vec<&str> = told.split(' ').collect();
     let [prize, address, begin, millis] = words[..] else { panic!("four words: {told}") };
     let (url, address) = (format!("redis://{address}"), address.parse().expect("an address"));
-    let is_lock = prize == Prize::Lock.word();
+    let lease = Lease::ALL.into_iter().find(|lease| lease.word() == prize);
     let begin = begin.parse::<f64>().expect("a number");
     let time = Duration::from_millis(millis.parse().expect("a number"));
     let held = Stage::new(Shape::CurrentThread).run(async move {
         let locker = Locker::connect(&url).await.expect("the server is up");
         let left = (begin - micros()).max(0.0);
         tokio::time::sleep(Duration::from_secs_f64(left / 1e6)).await;
-        let mut held = match is_lock {
-            true => contend(locker, 1, time).await,
-            false => list::contend(address, 1, time).await,
+        let mut held = match lease {
+            Some(lease) => contend(locker, lease, 1, time).await,
+            None => list::contend(address, 1, time).await,
         };
         held.swap_remove(0)
     });
