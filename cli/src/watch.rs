@@ -26,12 +26,12 @@ use crate::signals::Signals;
 use crate::times::{duration, in_words};
 use crate::words::{complain, plain};
 
-/// Shows the locks that are held and what is kept beside locks, live: q or Ctrl-C ends it; j, k, b, space, g, G and the arrows
-/// scroll as in a pager.
+/// Shows the locks that are held and what is kept beside locks, live: q or Ctrl-C ends it; j, k, b,
+/// space, g, G and the arrows scroll as in a pager.
 ///
 /// Scans the keys of every server again and again, as `list` does once. Of one name, without * ? [ or \,
-/// servers tell of changes of the lock, servers are asked what is beside it, and nothing is scanned. If its output is no terminal, prints one line
-/// with the time (UTC) for every change that it sees.
+/// servers tell of changes of the lock, they are asked what is beside it, and nothing is scanned. If its
+/// output is no terminal, prints one line with the time (UTC) for every change that it sees.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Watch {
