@@ -117,6 +117,17 @@ async fn no_worker_begins_a_round_before_all_have_ended_the_one_before() {
 }
 
 #[tokio::test]
+async fn a_service_serves_once_all_shards_are_migrated() {
+    let server = RedisServer::start();
+    let mut program = Program::example("latch", &[("LEASEHOLD_URL", &server.url())]);
+    let (status, lines) = program.end().await;
+    assert!(status.success(), "{lines:?}");
+    let shards = [1, 2, 3].map(|shard| format!("shard {shard} is migrated"));
+    assert_eq!(lines[..3], shards);
+    assert_eq!(lines[3..], ["serving"]);
+}
+
+#[tokio::test]
 async fn a_payment_that_is_sent_twice_is_charged_once() {
     let server = RedisServer::start();
     let mut program = Program::example("idempotency", &[("LEASEHOLD_URL", &server.url())]);
