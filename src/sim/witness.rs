@@ -64,10 +64,14 @@ impl<'a> Deed<'a> {
 
     /// The owners that it takes over from, if it takes something.
     fn takes_over(&self) -> &[Bytes] {
-        let is_turn = self.is_shared && self.argv[1].ends_with(b"grade");
-        let first = if is_turn { 3 } else { 5 + usize::from(self.is_shared) };
+        let first = if self.is_turn() { 3 } else { 5 + usize::from(self.is_shared) };
         let takes = self.what == What::Acquire && !self.is_seizing;
         self.argv.get(first..).filter(|_| takes).unwrap_or_default()
+    }
+
+    /// Whether a reader is to become the writer, or the other way round.
+    fn is_turn(&self) -> bool {
+        self.is_shared && self.argv[1].ends_with(b"grade")
     }
 
     /// Whether it is to take the lock from this owner: from the one that a ticket names, or from anybody.
@@ -303,13 +307,21 @@ pub(crate) fn run(
         }
         match deed.what {
             What::Acquire | What::Set | What::Wait => {
+                let is_not_owned =
+                    matches!(&reply, Frame::Array(items) if items[1..] == [Frame::Integer(0)]);
+                if is_not_owned && deed.is_turn() {
+                    // Its lease has ended here: there is nothing to take over, and nothing to give back.
+                    for former in deed.takes_over() {
+                        history.questions.note_freed(of(former), number);
+                    }
+                }
                 if deed.what == What::Wait {
                     history.questions.note_waiter(&held, client);
                     if matches!(&reply, Frame::Array(items) if items.len() > 2) {
                         // A lease that is handed over later counts from here.
                         history.questions.note_grant(held.clone(), number, stamp.by_client);
                     }
-                    if matches!(&reply, Frame::Array(items) if items[1..] == [Frame::Integer(0)]) {
+                    if is_not_owned {
                         // What was handed to it has expired, and it is granted nothing any more.
                         history.questions.note_freed(held.clone(), number);
                     }
