@@ -15,6 +15,8 @@ mod actor;
 #[cfg(test)]
 mod checks;
 #[cfg(test)]
+mod deed;
+#[cfg(test)]
 mod differential;
 #[cfg(test)]
 mod harm;

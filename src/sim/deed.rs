@@ -1,0 +1,144 @@
+//! What a client's command is, as far as locks go, and what its reply says.
+
+use bytes::Bytes;
+use leasehold_resp::Frame;
+
+use crate::lock::scripts;
+use crate::server::script::Script;
+
+/// The place of `seize.lua` behind the catalog.
+const SEIZE: usize = usize::MAX;
+/// Those of `share.lua` and of `prolong.lua`.
+const SHARE: usize = usize::MAX - 1;
+const PROLONG: usize = usize::MAX - 2;
+
+pub(super) type Keys<'a> = Vec<&'a Bytes>;
+
+/// What a command is, as far as locks go.
+pub(super) struct Deed<'a> {
+    pub(super) what: What,
+    /// For want of its script it was sent again, with it: it was asked for before.
+    pub(super) is_repeat: bool,
+    /// It takes the lock from another.
+    pub(super) is_seizing: bool,
+    /// It is about shares.
+    pub(super) is_shared: bool,
+    pub(super) locks: Keys<'a>,
+    pub(super) counters: Keys<'a>,
+    pub(super) argv: &'a [Bytes],
+}
+
+impl<'a> Deed<'a> {
+    /// Of a command that is no script.
+    pub(super) fn plain(
+        what: What,
+        locks: Keys<'a>,
+        counters: Keys<'a>,
+        argv: &'a [Bytes],
+    ) -> Self {
+        let [is_repeat, is_seizing, is_shared] = [false; 3];
+        Self { what, is_repeat, is_seizing, is_shared, locks, counters, argv }
+    }
+
+    /// The owners that it takes over from, if it takes something.
+    pub(super) fn takes_over(&self) -> &[Bytes] {
+        let first = if self.is_turn() { 3 } else { 5 + usize::from(self.is_shared) };
+        let takes = self.what == What::Acquire && !self.is_seizing;
+        self.argv.get(first..).filter(|_| takes).unwrap_or_default()
+    }
+
+    /// Whether a reader is to become the writer, or the other way round.
+    pub(super) fn is_turn(&self) -> bool {
+        self.is_shared && self.argv[1].ends_with(b"grade")
+    }
+
+    /// Whether it is to take the lock from this owner: from the one that a ticket names, or from anybody.
+    pub(super) fn may_seize_from(&self, owner: &Bytes) -> bool {
+        self.is_seizing && self.argv.get(4).is_some_and(|from| owner.starts_with(from))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    Acquire,
+    Extend,
+    Release,
+    Repair,
+    Set,
+    Draw,
+    /// In the queue.
+    Wait,
+}
+
+impl What {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Acquire => "commands: acquire",
+            Self::Extend => "commands: extend",
+            Self::Release => "commands: release",
+            Self::Repair => "commands: repair",
+            Self::Set => "commands: set",
+            Self::Draw => "commands: draw",
+            Self::Wait => "commands: wait",
+        }
+    }
+}
+
+pub(super) fn deed<'a>(script: &Bytes, words: &'a [Bytes]) -> Option<Deed<'a>> {
+    let is_known = |known: &Script| known.text().as_bytes() == script;
+    let count: usize = std::str::from_utf8(words.first()?).ok()?.parse().ok()?;
+    let (keys, argv) = words[1..].split_at_checked(count)?;
+    let (_stamp, argv) = argv.split_last()?;
+    let number = scripts::catalog().iter().position(is_known);
+    // What keeps a lock from others gives it back too.
+    let number = number.or_else(|| is_known(scripts::keep()).then_some(2));
+    let number = number.or_else(|| is_known(scripts::seize()).then_some(SEIZE));
+    let number = number.or_else(|| is_known(scripts::share()).then_some(SHARE));
+    let number = number.or_else(|| is_known(scripts::prolong()).then_some(PROLONG))?;
+    let (what, step) = match number {
+        SHARE => match &argv.get(1)?[..] {
+            b"mend" => (What::Repair, 4),
+            b"take" | b"upgrade" | b"downgrade" => (What::Acquire, 4),
+            b"enter" | b"beat" => (What::Wait, 4),
+            b"" | b"leave" => (What::Release, 4),
+            _ => return None,
+        },
+        PROLONG => (What::Extend, 2),
+        0 => (What::Acquire, 3),
+        SEIZE => (What::Acquire, 2),
+        1 => (What::Extend, 1),
+        2 => (What::Release, 3),
+        4 => (What::Repair, 2),
+        5 => (What::Wait, 3),
+        _ => return None,
+    };
+    let counters = if step > 2 || number == SEIZE || number == 4 { keys.get(1..)? } else { &[] };
+    let counters = counters.iter().step_by(step).collect();
+    let locks = keys.iter().step_by(step).collect();
+    let (is_seizing, is_shared) = (number == SEIZE, matches!(number, SHARE | PROLONG));
+    Some(Deed { what, is_repeat: false, is_seizing, is_shared, locks, counters, argv })
+}
+
+/// The token that an acquire was granted with; 0 where it asked for none.
+pub(super) fn granted(reply: &Frame, deed: &Deed<'_>) -> Option<u64> {
+    let token = |text: &Bytes| std::str::from_utf8(text).ok()?.parse().ok();
+    match (deed.what, reply) {
+        (What::Acquire, Frame::Bulk(_stamp)) => deed.argv.get(2).and_then(token),
+        (What::Acquire | What::Wait | What::Repair, Frame::Array(items)) => match &items[1..] {
+            [Frame::Bulk(word), Frame::Integer(token), ..] => {
+                matches!(&word[..], b"granted" | b"seized").then_some(u64::try_from(*token).ok()?)
+            }
+            _ => None,
+        },
+        (What::Set, Frame::Simple(_)) => (!deed.locks.is_empty()).then_some(0),
+        _ => None,
+    }
+}
+
+/// Whether a server has extended the lease of this lock.
+pub(super) fn is_kept(reply: &Frame, lock: usize) -> bool {
+    match reply {
+        Frame::Array(kept) => kept.get(1 + lock) == Some(&Frame::Integer(1)),
+        reply => matches!(reply, Frame::Bulk(_)),
+    }
+}
