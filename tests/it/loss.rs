@@ -250,6 +250,8 @@ async fn a_release_that_finds_the_key_gone_is_a_loss_and_no_release() {
 
 /// Set in the process that is to be stopped: the server's URL.
 const CHILD: &str = "LEASEHOLD_TEST_CHILD";
+/// Long enough for a busy machine to renew the lease until the process is stopped.
+const STOPPED_TTL: Duration = Duration::from_secs(2);
 
 /// The process is stopped for longer than its TTL. On waking, nobody in it is told that the lease
 /// still holds, before any reply can have come.
@@ -290,13 +292,13 @@ fn hold_until_stopped(url: &str) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let guard = runtime.block_on(async {
         let locker = Locker::connect(url).await.unwrap();
-        locker.lock("a").ttl(Duration::from_millis(500)).await.unwrap()
+        locker.lock("a").ttl(STOPPED_TTL).await.unwrap()
     });
     let began = Instant::now();
     while began.elapsed() < STUCK {
         let before = Instant::now();
         std::thread::sleep(Duration::from_millis(1));
-        if before.elapsed() > Duration::from_secs(1) {
+        if before.elapsed() > STOPPED_TTL {
             println!("the first look: {}", if guard.is_lost() { "lost" } else { "held" });
             println!("why: {:?}", guard.loss().unwrap());
             return;
