@@ -146,6 +146,14 @@ def adoption():
     ]:
         ours = table.figure(column, library="leasehold")
         yield Aim(what, bound, ours, "adoption", table.best(column, "library", PEERS), unit=unit)
+    smallest = "redis-rs, multiplexed"
+    for column, profile in [
+        ("stripped, kB over tokio", "by default"),
+        ("one unit, kB over tokio", "with one codegen unit"),
+        ("small, kB over tokio", "for size, fat LTO, abort"),
+    ]:
+        ratio = table.figure(column, library="leasehold").over(table.figure(column, library=smallest))
+        yield Aim(f"Program over tokio alone, in shares of {smallest}: {profile}", 0.6, ratio, "adoption")
 
 
 def of_leasehold_alone():

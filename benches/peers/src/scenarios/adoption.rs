@@ -10,6 +10,16 @@ use crate::report::{Cell, Report};
 const TOKIO: &str = r#"tokio = { version = "1.45", default-features = false, features = ["io-util", "net", "rt", "sync", "time"] }"#;
 const SITE: &str = "redis://127.0.0.1";
 
+/// What users set to have a smaller program, beside the default of `--release`.
+const PROFILES: [(&str, &str); 3] = [
+    ("release", ""),
+    ("unit", "codegen-units = 1"),
+    ("small", "codegen-units = 1\nopt-level = \"s\"\nlto = \"fat\"\npanic = \"abort\""),
+];
+/// Built in all of these profiles, each from nothing; the others in the first alone.
+const IN_ALL_PROFILES: [&str; 4] =
+    ["tokio alone", "leasehold", "redis-rs, multiplexed", "redis-rs, manager"];
+
 struct Library {
     name: &'static str,
     dependencies: String,
@@ -17,7 +27,7 @@ struct Library {
     program: &'static str,
 }
 
-fn libraries() -> [Library; 7] {
+fn libraries() -> [Library; 8] {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let root = root.canonicalize().expect("the project has a path");
     let library = |name, dependencies: &str, program| Library {
@@ -48,7 +58,17 @@ fn libraries() -> [Library; 7] {
                guard.release().await.unwrap();"#,
         ),
         library(
-            "redis-rs",
+            "redis-rs, multiplexed",
+            r#"redis = { version = "1", features = ["tokio-comp"] }"#,
+            r#"let client = redis::Client::open(url).unwrap();
+               let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+               let _: redis::Value = redis::cmd("SET").arg("invoice:42").arg("owner").arg("NX")
+                   .arg("PX").arg(10_000).query_async(&mut connection).await.unwrap();
+               let script = redis::Script::new("return redis.call('DEL', KEYS[1])");
+               let _: i64 = script.key("invoice:42").invoke_async(&mut connection).await.unwrap();"#,
+        ),
+        library(
+            "redis-rs, manager",
             r#"redis = { version = "1", features = ["connection-manager", "tokio-comp"] }"#,
             r#"let client = redis::Client::open(url).unwrap();
                let mut connection = client.get_connection_manager().await.unwrap();
@@ -92,7 +112,8 @@ fn libraries() -> [Library; 7] {
 struct Adopted {
     crates: usize,
     seconds: f64,
-    bytes: u64,
+    /// In each of the profiles that it was built in.
+    bytes: Vec<u64>,
 }
 
 pub fn run() -> Report {
@@ -104,14 +125,21 @@ pub fn run() -> Report {
     });
     let [(_, alone), (_, socket), ..] = &libraries;
     for (library, adopted) in &libraries {
-        let more_than = |floor: &Adopted| (adopted.bytes as f64 - floor.bytes as f64) / 1e3;
+        let more_than = |floor: &Adopted, profile: usize| {
+            let kilobytes =
+                |adopted: &Adopted| adopted.bytes.get(profile).map(|it| *it as f64 / 1e3);
+            let more = kilobytes(adopted).zip(kilobytes(floor)).map(|(one, other)| one - other);
+            more.map_or(Cell::Nothing, |more| Cell::Number(more, 0))
+        };
         rows.push(vec![
             Cell::text(library.name),
             Cell::Number(adopted.crates as f64, 0),
             Cell::Number(adopted.seconds, 1),
             Cell::Number(adopted.seconds / alone.seconds, 2),
-            Cell::Number(more_than(alone), 0),
-            Cell::Number(more_than(socket), 0),
+            more_than(alone, 0),
+            more_than(socket, 0),
+            more_than(alone, 1),
+            more_than(alone, 2),
         ]);
     }
     Report {
@@ -122,7 +150,8 @@ pub fn run() -> Report {
             "(downloads not counted); crates besides the program's own, for this platform. The linker".into(),
             "leaves out what is never called, so tokio alone has no sockets, no timers and no names;".into(),
             "what any client needs of these is in `tokio, a socket`: connect by name, write and read".into(),
-            "within a time.".into(),
+            "within a time. The last two columns are of other profiles: one codegen unit; and besides".into(),
+            "that opt-level s, fat LTO and abort.".into(),
         ],
         columns: vec![
             "library",
@@ -131,6 +160,8 @@ pub fn run() -> Report {
             "over tokio",
             "stripped, kB over tokio",
             "over a socket",
+            "one unit, kB over tokio",
+            "small, kB over tokio",
         ],
         rows,
     }
@@ -142,8 +173,9 @@ fn adopt(library: &Library, scratch: &Path) -> Adopted {
     std::fs::create_dir_all(project.join("src")).expect("a directory can be made");
     let manifest = format!(
         "[package]\nname = \"program\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
-         [dependencies]\n{TOKIO}\n{}\n\n[profile.release]\nstrip = true\n",
-        library.dependencies
+         [dependencies]\n{TOKIO}\n{}\n\n[profile.release]\nstrip = true\n{}",
+        library.dependencies,
+        PROFILES[1..].iter().map(profile).collect::<String>()
     );
     let program = format!(
         "fn main() {{\n    let runtime = tokio::runtime::Builder::new_current_thread().enable_all()\
@@ -166,9 +198,17 @@ fn adopt(library: &Library, scratch: &Path) -> Adopted {
     let started = Instant::now();
     cargo(&project, &["build", "--release", "--offline", "--jobs", "2"]);
     let seconds = started.elapsed().as_secs_f64();
-    let binary = project.join("target/release/program");
-    let bytes = std::fs::metadata(binary).expect("it was built").len();
-    Adopted { crates: names.len() - 1, seconds, bytes }
+    let built = if IN_ALL_PROFILES.contains(&library.name) { PROFILES.len() } else { 1 };
+    let bytes = PROFILES[..built].iter().map(|(name, _)| {
+        cargo(&project, &["build", "--profile", name, "--offline", "--jobs", "2"]);
+        let binary = project.join("target").join(name).join("program");
+        std::fs::metadata(binary).expect("it was built").len()
+    });
+    Adopted { crates: names.len() - 1, seconds, bytes: bytes.collect() }
+}
+
+fn profile((name, settings): &(&str, &str)) -> String {
+    format!("\n[profile.{name}]\ninherits = \"release\"\n{settings}\n")
 }
 
 fn cargo(project: &Path, arguments: &[&str]) -> String {
