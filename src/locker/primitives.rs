@@ -197,19 +197,12 @@ impl PrimitiveList {
                 return self.walk.end().map(|()| None);
             };
             let step = self.step(place, &node).await;
-            let stepped = match step {
-                Ok(Step { cursor, found, denied }) => {
-                    self.found = found;
-                    for failure in denied {
-                        if !self.walk.failures.contains(&failure) {
-                            self.walk.failures.push(failure);
-                        }
-                    }
-                    Ok(cursor)
-                }
-                Err(reason) => Err(reason),
-            };
-            self.walk.stepped(stepped);
+            let cursor = step.map(|Step { cursor, found, denied }| {
+                self.found = found;
+                self.walk.note_denied(denied);
+                cursor
+            });
+            self.walk.stepped(cursor);
         }
     }
 

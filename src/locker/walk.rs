@@ -77,6 +77,15 @@ impl Walk {
         }
     }
 
+    /// The user lacks the rights to see something; each is told once.
+    pub(super) fn note_denied(&mut self, denied: Vec<ServerFailure>) {
+        for failure in denied {
+            if !self.failures.contains(&failure) {
+                self.failures.push(failure);
+            }
+        }
+    }
+
     /// Goes on to the next server.
     fn leave(&mut self, place: usize, node: &Node, trouble: Option<Reason>, passage: Passage) {
         let server = || node.endpoint().address.to_string();
