@@ -59,10 +59,12 @@ for lock = 1, #KEYS, 3 do
   end
 end
 
--- Nearly every acquire: of one free lock, with a proposal that needs no clock.
+-- Nearly every acquire: of one free lock, by an owner that takes over from nobody, with a proposal that needs
+-- no clock.
 local ahead = proposal - top
 local is_near = ahead > 0 and (ahead <= 1000000 or args[4] == 'outbid')
-if is_near and args[5] == 'take' and not KEYS[4] and call('SET', KEYS[1], args[1], 'NX', 'PX', args[2]) then
+local is_plain = #args == 6 and args[5] == 'take' and not KEYS[4]
+if is_near and is_plain and call('SET', KEYS[1], args[1], 'NX', 'PX', args[2]) then
   call('SET', KEYS[2], proposal, 'PX', '604800000')
   return stamp
 end

@@ -1,10 +1,12 @@
 #!/bin/bash
 # Holds lock libraries against what a lock promises, each behind an adapter: see checker/README.md.
-#   scripts/checker.sh                Leasehold, which must be clean, and a lock that must be found faulty
+#   scripts/checker.sh                Leasehold's locks, readers, writers and permits, which must be clean, and naive
+#                                     ones, which must be found faulty
 #   scripts/checker.sh queue SECONDS  64 processes that wait for Leasehold's locks, for so long at each of one
 #                                     server, five, a Sentinel service and a Cluster
-#   scripts/checker.sh all [SECONDS]  and redis-py, node-redlock, redis-semaphore and rslock, whose packages go
-#                                     below target/; writes what was found to target/checker/report.txt
+#   scripts/checker.sh all [SECONDS]  and redis-py, node-redlock, redis-semaphore, rslock and redsync, whose
+#                                     packages go below target/; writes what was found to
+#                                     target/checker/report.txt
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -36,31 +38,29 @@ if [ "${1:-}" != all ]; then
     check --seconds "$SECONDS_DEFAULT"
     check --seconds "$SECONDS_DEFAULT" --servers 5
     check --seconds "$SECONDS_DEFAULT" --faulty -- naive
+    check --seconds 5 --shares
+    check --seconds 5 --shares --servers 5
+    check --seconds 5 --shares --faulty -- naive
+    check --seconds 5 --permits 2
+    check --seconds 5 --permits 2 --servers 3
+    check --seconds 5 --permits 2 --servers 3 --faulty -- naive
     exit
 fi
 seconds=${2:-$SECONDS_DEFAULT}
 
-# A directory for each state of the lists of packages: what stands there is complete.
+packages=$(scripts/adapters.sh)
 here=checker/adapters
-wanted=$(cat $here/requirements.txt $here/package-lock.json | sha256sum | cut -c1-16)
-packages=$target/checker/$wanted
-if [ ! -d "$packages" ]; then
-    scripts/setup.sh python npm
-    mkdir -p "$target/checker"
-    fresh=$(mktemp -d "$target/checker/new.XXXXXX")
-    trap 'rm -rf "$fresh"' EXIT
-    cp $here/package.json $here/package-lock.json "$fresh"
-    npm ci --prefix "$fresh" --silent --no-audit --no-fund --ignore-scripts >&2
-    python3 -m venv "$fresh/pip"
-    "$fresh/pip/bin/python" -m pip install --quiet --disable-pip-version-check \
-        --target "$fresh/python" --requirement $here/requirements.txt >&2
-    rm -rf "$fresh/pip"
-    mv -T "$fresh" "$packages"
-    trap - EXIT
-fi
 peers=$target/peers
 cargo build --quiet --release --locked --manifest-path benches/peers/Cargo.toml --target-dir "$peers"
 export PYTHONPATH=$packages/python
+
+# Go has its modules from a proxy of its own; where that cannot be reached, redsync is left out.
+scripts/setup.sh golang-go
+redsync=$target/checker/redsync
+if ! (cd $here/redsync && GOPATH=$target/checker/go go build -modcacherw -o "$redsync" .) >&2; then
+    printf 'redsync is left out: Go could not load its modules\n' >&2
+    redsync=
+fi
 
 # What others' locks show is told, and fails nothing.
 told() {
@@ -71,11 +71,19 @@ told() {
 {
     told "Leasehold, one server"
     told "Leasehold, five servers" --servers 5
+    told "Leasehold, readers and a writer" --shares
+    told "Leasehold, readers and a writer, five servers" --shares --servers 5
+    told "Leasehold, two permits" --permits 2
+    told "Leasehold, two permits, three servers" --permits 2 --servers 3
     told "A naive lock" -- naive
+    told "Naive readers and a writer" --shares -- naive
+    told "Two naive permits, three servers" --permits 2 --servers 3 -- naive
     told "redis-py" -- python3 $here/redis_py.py
     told "node-redlock, one server" -- node $here/node_redlock.mjs "$packages"
     told "node-redlock, five servers" --servers 5 -- node $here/node_redlock.mjs "$packages"
     told "redis-semaphore, two permits" --permits 2 -- node $here/redis_semaphore.mjs "$packages"
     told "rslock, one server" -- "$peers/release/leasehold-peers" adapt-rslock
     told "rslock, five servers" --servers 5 -- "$peers/release/leasehold-peers" adapt-rslock
+    [ -z "$redsync" ] || told "redsync, one server" -- "$redsync"
+    [ -z "$redsync" ] || told "redsync, five servers" --servers 5 -- "$redsync"
 } | tee "$target/checker/report.txt"

@@ -118,6 +118,20 @@ def alternatives(columns):
     return "\n".join([f"By `scripts/bench.sh alternatives` on {table.machine()}.", "", *rows])
 
 
+def beside_members():
+    """What each library's shares cost the server, beside few members and many."""
+    table = Table("members")
+    rows = [line(["", "Library", *(f"{members:,} members" for members in MEMBERS)]), line(["---"] * 2 + ["---:"] * len(MEMBERS))]
+    for what, library in dict.fromkeys((row[0], row[1]) for row in table.cells):
+        of_it = {row[2]: table.cell(row, "CPU, µs a pair").plain() for row in table.rows(what=what, library=library)}
+        # What nobody else can hold meanwhile has no members.
+        cells = [of_it.get(members, of_it.get(0) if members == MEMBERS[0] else "") for members in MEMBERS]
+        rows.append(line([what, library, *cells]))
+    where = f"By `scripts/bench.sh members` on {table.machine()}; microseconds a pair, or a call of a limit."
+    return "\n".join([where, "", *rows])
+
+
+MEMBERS = [10, 1_000, 10_000]
 ALONE = {
     "pair p50, µs": "Lock and release, µs, p50",
     "pair p99, µs": "p99",
@@ -141,6 +155,7 @@ BLOCKS = {
     "by the median": lambda: verdicts(1),
     "not reached": lambda: verdicts(2),
     "beside peers": beside_peers,
+    "beside members": beside_members,
     "where": where_measured,
     "measured": measured,
     "growth": growth.rows,
@@ -174,7 +189,7 @@ def documents():
     yield DIRECTORY / "throughput.svg", chart
     for name, title, count, series in growth.charts():
         yield DIRECTORY / f"{name}.svg", charts.growth(Table(name), title, count, series)
-    for page in [ROOT / "docs" / "figures.md", ROOT / "docs" / "alternatives.md", ROOT / "README.md"]:
+    for page in [ROOT / "docs" / "figures.md", ROOT / "docs" / "alternatives.md", ROOT / "docs" / "sharing.md", ROOT / "README.md"]:
         yield page, with_blocks(page.read_text())
 
 
@@ -183,7 +198,8 @@ def main(arguments):
         raise SystemExit(__doc__)
     wrong = []
     for path, fresh in documents():
-        if path.suffix == ".md" and path.parent != DIRECTORY:
+        # What sharing.md says of clocks and quorums is not measured.
+        if path.suffix == ".md" and path.parent != DIRECTORY and path.name != "sharing.md":
             wrong.extend(loose_figures(path, fresh))
         if arguments:
             if not path.exists() or path.read_text() != fresh:

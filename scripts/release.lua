@@ -26,7 +26,8 @@
 
 local stamp, predecessor = ARGV[#ARGV], ARGV[4] and ARGV[3]
 -- Nearly every release: of one lock, for which nobody waits.
-if #KEYS <= 3 and ARGV[2] ~= 'leave' and redis.pcall('GET', KEYS[1]) == ARGV[1] then
+local value = redis.pcall('GET', KEYS[1])
+if value == ARGV[1] and #KEYS <= 3 and ARGV[2] ~= 'leave' then
   redis.call('DEL', KEYS[1])
   return stamp
 end
@@ -103,7 +104,7 @@ end
 
 for key = 1, #KEYS, 3 do
   local lock = KEYS[key]
-  local queue, holder = KEYS[key + 2], redis.pcall('GET', lock)
+  local queue, holder = KEYS[key + 2], key == 1 and value or redis.pcall('GET', lock)
   if type(holder) == 'table' then
     if not string.find(holder.err, 'WRONGTYPE', 1, true) then
       redis.call('GET', lock)

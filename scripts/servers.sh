@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 # What is sorted has the same order everywhere.
 export LC_ALL=C
 page=docs/servers.md
-columns=(single Cluster Sentinel Redlock TLS ACL wake-up doctor)
+columns=(single Cluster Sentinel Redlock TLS ACL wake-up shares doctor)
 # Modules of the test program `it`, and of `cli`.
 declare -A modules=(
     [single]="lock lease scripts"
@@ -20,6 +20,7 @@ declare -A modules=(
     [TLS]="tls"
     [ACL]="acl"
     [wake-up]="waiting"
+    [shares]="sharing"
     [doctor]="doctor"
 )
 program_of() {
@@ -83,7 +84,7 @@ try() {
         local module
         # Nodes of two clusters at a time are taken for dead where they are only slow.
         exec 9>"$logs/cluster"
-        case $column in Cluster | Sentinel | TLS) flock 9 ;; esac
+        case $column in Cluster | Sentinel | TLS | shares) flock 9 ;; esac
         for module in ${modules[$column]}; do
             try_module "$module" || failed=1
         done >"$logs/$name $column" 2>&1

@@ -76,6 +76,7 @@ has() {
     python) python3 -c 'import ensurepip, venv' 2>/dev/null ;;
     npm) command -v npm >/dev/null ;;
     etcd-server) command -v etcd >/dev/null ;;
+    golang-go) command -v go >/dev/null ;;
     nats-server) command -v nats-server >/dev/null ;;
     zookeeper) [ -e /usr/share/java/zookeeper.jar ] ;;
     protobuf-compiler) command -v protoc >/dev/null ;;

@@ -2,9 +2,11 @@
 
 #[cfg(feature = "testing")]
 mod movable;
+mod owners;
 #[cfg(test)]
 pub(crate) mod simulated;
 
+use std::cell::Cell;
 use std::time::SystemTime;
 
 use tokio::task::JoinHandle;
@@ -71,7 +73,26 @@ pub(crate) fn wall_micros() -> u64 {
         .map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
 }
 
-/// 128 bits that nobody else has: what an owner id is made of.
+/// 128 bits that nobody else has, for one attempt of one owner: see [`owners`].
+///
+/// # Panics
+///
+/// As [`random_id`].
+pub(crate) fn owner_id() -> [u8; 16] {
+    thread_local! {
+        static OWNERS: Cell<owners::Owners> = const { Cell::new(owners::Owners::NONE) };
+    }
+    #[cfg(test)]
+    if let Some(id) = simulated::owner_id() {
+        return id;
+    }
+    let mut owners = OWNERS.get();
+    let id = owners.next(now(), || u128::from_ne_bytes(random_id()));
+    OWNERS.set(owners);
+    id.to_be_bytes()
+}
+
+/// 128 random bits.
 ///
 /// # Panics
 ///

@@ -157,8 +157,8 @@ pub use locker::elect::{Campaign, Campaigning, Election, Leadership};
 pub use locker::sharing::Semaphore;
 #[cfg(feature = "inspect")]
 pub use locker::{
-    list::LockList,
-    primitives::{PrimitiveList, PrimitiveView, Primitives},
+    list::List,
+    primitives::{PrimitiveView, Primitives},
     seat::{ElectionWatch, Leader, Seat},
     view::{Broken, HolderView, LockView, ServerFailure},
     watch::LockWatch,

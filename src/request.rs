@@ -16,7 +16,6 @@ use self::asked::Asked;
 use crate::defaults::Defaults;
 use crate::error::Error;
 use crate::lock::acquire::Acquiring;
-use crate::lock::any::acquire_any;
 use crate::lock::engine::Engine;
 use crate::lock::fencing::{Fenced, Fencing, Unfenced};
 use crate::lock::guard::Guard;
@@ -80,9 +79,9 @@ impl LockRequest<Fenced> {
             Ok(names) => (names, None),
             Err(wrong) => (OneOrMany::Many(Vec::new()), Some(wrong)),
         };
-        let (is_fair, refuses_own, is_any) = (false, false, false);
-        let wish = Wish { names, order, wait, retry, is_fair, refuses_own, is_any };
-        let asked = Asked { wish, ttl: None, expected: None, min_validity: None, wrong };
+        let (is_fair, refuses_own) = (false, false);
+        let wish = Wish { names, order, wait, retry, is_fair, refuses_own };
+        let asked = Asked { wish, any: None, ttl: None, expected: None, min_validity: None, wrong };
         Self { engine, defaults, asked, fencing: PhantomData }
     }
 
@@ -373,10 +372,7 @@ impl<F: Fencing> Future for Acquire<F> {
         let acquiring = match acquiring {
             Some(acquiring) => acquiring,
             None => acquiring.insert(match asked.check(engine, defaults, Guard::<F>::FENCED) {
-                Ok(()) if asked.wish.is_any => {
-                    Acquiring::aside(acquire_any(Arc::clone(engine), asked.wish.clone()))
-                }
-                Ok(()) => Acquiring::new(engine, &asked.wish),
+                Ok(()) => asked.any.unwrap_or(Acquiring::new)(engine, &asked.wish),
                 Err(wrong) => Acquiring::aside(std::future::ready(Err(wrong))),
             }),
         };

@@ -33,8 +33,9 @@ const IN_FLIGHT_BYTES: u64 = 1024 * 1024;
 /// A buffer or a queue that doubles as it grows holds up to twice what is in it, beside the half
 /// that it is being copied from; the other end of the double buffer may have grown as far.
 const GROWTH: u64 = 4;
-/// What it takes to wait for room, which one alone need not.
-const WAIT_BYTES: u64 = 1024;
+/// What it takes to wait for room, which one alone need not: the question, which is then the script's, is on the
+/// heap meanwhile.
+const WAIT_BYTES: u64 = 3 * 1024;
 
 /// What leases leave for later ones is the process's: one test at a time takes of it.
 fn turn() -> MutexGuard<'static, ()> {

@@ -1,5 +1,4 @@
-// The adapter for redis-semaphore's Semaphore with two permits, on one server. Its directory of packages comes
-// first.
+// The adapter for redis-semaphore's Semaphore, on one server. Its directory of packages comes first.
 
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -19,9 +18,9 @@ let held;
 let isLost;
 
 async function answer(verb, words) {
-  if (verb === "acquire") {
+  if (verb === "permit") {
     isLost = false;
-    held = new Semaphore(client, words[0], 2, {
+    held = new Semaphore(client, words[0], Number(words[2]), {
       lockTimeout: Number(words[1]),
       acquireTimeout: 1,
       acquireAttemptsLimit: 1,

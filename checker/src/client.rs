@@ -5,8 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
+use leasehold_testing::leases::Part;
+
 use crate::adapter::{Adapter, Reply};
 use crate::history::{Answer, At, Claim, Lease, Recorder};
+use crate::plan::Kind;
 use crate::prng::Prng;
 use crate::register::{Register, Seen};
 
@@ -24,6 +27,7 @@ const JUST_NOW: Duration = Duration::from_millis(10);
 const ROUNDING: Duration = Duration::from_millis(1);
 
 pub(crate) struct Stage {
+    pub(crate) kind: Kind,
     pub(crate) recorder: Recorder,
     /// One for each lock.
     pub(crate) registers: Vec<Register>,
@@ -54,7 +58,8 @@ impl Client {
             let (name, ttl) =
                 (self.prng.index(self.stage.registers.len()), self.prng.pick(&TTLS_MS));
             let begun = self.now();
-            let granted = match self.adapter.ask(&format!("acquire lock:{name} {ttl}")) {
+            let (part, question) = self.question(name, ttl);
+            let granted = match self.adapter.ask(&question) {
                 Reply::Granted(token) => token,
                 Reply::Stuck | Reply::Gone => {
                     self.count(STUCK);
@@ -69,25 +74,37 @@ impl Client {
             let ttl = Duration::from_millis(ttl);
             // One in three stays longer than its lease.
             let percent = u32::try_from(self.prng.pick(&[20, 60, 160])).expect("it is small");
-            leases.push((self.hold((name, ttl), begun, granted, ttl * percent / 100), ttl));
+            self.hold((name, part, ttl), begun, granted, ttl * percent / 100, &mut leases);
             sleep(self.prng.millis(0..15));
         }
         leases
     }
 
-    /// Holds for some time a lock that was granted just now, and says how that went.
+    fn question(&mut self, name: usize, ttl: u64) -> (Part, String) {
+        let (part, verb, limit) = match self.stage.kind {
+            Kind::Lock => (Part::Whole, "acquire", String::new()),
+            Kind::Shares if self.prng.percent(60) => (Part::Reader, "read", String::new()),
+            Kind::Shares => (Part::Whole, "write", String::new()),
+            Kind::Permits(limit) => (Part::Permit(1), "permit", format!(" {limit}")),
+        };
+        (part, format!("{verb} lock:{name} {ttl}{limit}"))
+    }
+
+    /// Holds for some time what was granted just now, and notes how that went.
     pub(crate) fn hold(
         &mut self,
-        (name, ttl): (usize, Duration),
+        (name, part, ttl): (usize, Part, Duration),
         begun: At,
         token: Option<u64>,
         stay: Duration,
-    ) -> Lease {
+        leases: &mut Vec<(Lease, Duration)>,
+    ) {
         let granted = self.now();
         self.count("leases granted");
         let lease = Lease {
             name,
             client: self.number,
+            part,
             token: token.unwrap_or(0),
             begun,
             granted,
@@ -98,6 +115,10 @@ impl Client {
         let mut held = Held { lease, ttl, has_token: token.is_some(), has_outlived: false };
         let end = granted + stay;
         let mut is_held = self.look(&mut held);
+        if is_held && part == Part::Reader && self.prng.percent(50) {
+            leases.extend(self.upgrade(&mut held));
+            is_held = self.look(&mut held);
+        }
         let seen = self.read(&held);
         while is_held && self.now() < end {
             sleep(self.prng.millis(5..40));
@@ -108,7 +129,30 @@ impl Client {
         } else {
             self.count("losses told by the library");
         }
-        self.release(held)
+        let lease = self.release(held);
+        leases.push((lease, ttl));
+    }
+
+    /// Asks for the whole lock in the place of a reader's share; returns the reader's lease if it is over.
+    fn upgrade(&mut self, held: &mut Held) -> Option<(Lease, Duration)> {
+        let asked = self.now();
+        match self.adapter.ask("upgrade") {
+            Reply::Granted(token) => {
+                self.count("upgrades");
+                let granted = self.now();
+                let mut reader = held.lease.clone();
+                (reader.until, reader.end) = (reader.until.min(asked), "upgraded");
+                let Lease { part, token: its, begun, granted: since, until, .. } = &mut held.lease;
+                (*part, *its) = (Part::Whole, token.unwrap_or(0));
+                (*begun, *since, *until) = (asked, granted, granted);
+                Some((reader, held.ttl))
+            }
+            Reply::Stuck => {
+                self.count(STUCK);
+                None
+            }
+            _ => None,
+        }
     }
 
     /// Its answer may have come late: then the question is asked again.
@@ -124,14 +168,17 @@ impl Client {
         }
     }
 
-    fn read(&self, held: &Held) -> Seen {
-        self.stage.registers[held.lease.name].read(held.lease.token)
+    /// The holder of a share reads nothing that is to be written.
+    fn read(&self, held: &Held) -> Option<Seen> {
+        let Lease { name, part, token, .. } = held.lease;
+        (part == Part::Whole).then(|| self.stage.registers[name].read(token))
     }
 
     /// As a client does that was told a moment ago that the lock is held.
-    fn write(&self, held: &Held, seen: Seen) {
+    fn write(&self, held: &Held, seen: Option<Seen>) {
         let Lease { name, token, .. } = held.lease;
-        if !self.stage.registers[name].increment(token, seen) && held.has_token {
+        let is_late = seen.is_some_and(|seen| !self.stage.registers[name].increment(token, seen));
+        if is_late && held.has_token {
             self.count("late writes refused by the token");
         }
     }

@@ -9,6 +9,8 @@ use std::time::Duration;
 use leasehold_testing::{Fault, FaultProxy, RedisServer};
 
 use crate::adapter::signal;
+use tokio::runtime::Handle;
+
 use crate::client::Stage;
 use crate::prng::Prng;
 
@@ -34,7 +36,7 @@ impl Injector {
             let client = self.prng.index(self.processes.len());
             let server = self.prng.index(self.servers.len());
             let lasts = self.prng.millis(LASTS_MS);
-            match self.prng.index(5) {
+            match self.prng.index(if self.servers.len() > 1 { 6 } else { 5 }) {
                 0 => self.pause(client, lasts),
                 1 => self.freeze(server, lasts),
                 2 => {
@@ -47,6 +49,7 @@ impl Injector {
                     sleep(lasts);
                     self.ways[client][server].to_server().set(Fault::Pass);
                 }
+                5 => self.part(server, lasts),
                 _ => {
                     self.told("fault: replies delayed", client, lasts);
                     self.ways[client][server].to_client().set(Fault::Delay(lasts));
@@ -56,6 +59,21 @@ impl Injector {
             }
         }
         self.stage.is_over.store(true, Ordering::Relaxed);
+    }
+
+    /// Cuts each client off from one server, which is another one for each as far as there are others.
+    fn part(&mut self, first: usize, lasts: Duration) {
+        self.told("fault: each client cut off from one server", first, lasts);
+        let (runtime, servers) = (Handle::current(), self.servers.len());
+        for (client, ways) in self.ways.iter_mut().enumerate() {
+            let way = &mut ways[(first + client) % servers];
+            runtime.block_on(way.refuse());
+            way.reset();
+        }
+        sleep(lasts);
+        for way in self.ways.iter_mut().flatten() {
+            runtime.block_on(way.accept());
+        }
     }
 
     fn pause(&self, client: usize, lasts: Duration) {

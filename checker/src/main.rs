@@ -35,22 +35,23 @@ use std::hash::{BuildHasher, RandomState};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use plan::{Plan, Setting};
+use plan::{Kind, Plan, Setting};
 
 const USAGE: &str = "usage:
   leasehold-checker queue [--waiters N] [--sentinel | --cluster] [--seconds S] [--seed N] [--servers N] [-- ADAPTER...]
       has N processes, 64 by default, wait for a few locks while processes, connections and servers fail
-  leasehold-checker [--seconds S] [--seed N] [--servers N] [--permits N] [--faulty] [-- ADAPTER [ARGUMENT]...]
-      checks the library behind the adapter, or Leasehold; --faulty: fails unless faults are found
+  leasehold-checker [--seconds S] [--seed N] [--servers N] [--shares | --permits N] [--faulty] [-- ADAPTER...]
+      checks the library behind the adapter, or Leasehold: its locks, its reader-writer locks, or a semaphore
+      of N permits; --faulty: fails unless faults are found
   leasehold-checker adapt leasehold|naive URL...
-      is an adapter itself: for Leasehold, or for locks that are released without a look at their owner";
+      is an adapter itself: for Leasehold, or for locks and shares with the best known faults";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let texts: Vec<&str> = words.iter().map(String::as_str).collect();
     match &texts[..] {
         ["adapt", "leasehold", urls @ ..] => ours::serve(urls),
-        ["adapt", "naive", url] => naive::serve(url),
+        ["adapt", "naive", urls @ ..] => naive::serve(urls),
         _ => match plan(&texts) {
             Some(plan) => return check(&plan),
             None => {
@@ -70,7 +71,7 @@ fn plan(words: &[&str]) -> Option<Plan> {
         length: Duration::from_secs(10),
         seed: RandomState::new().hash_one(0) % 1_000_000_000,
         servers: 1,
-        permits: 1,
+        kind: Kind::Lock,
         expects_faults: false,
         waiters: None,
         setting: Setting::Servers,
@@ -84,6 +85,7 @@ fn plan(words: &[&str]) -> Option<Plan> {
         match *word {
             "--sentinel" => plan.setting = Setting::Sentinel,
             "--cluster" => plan.setting = Setting::Cluster,
+            "--shares" => plan.kind = Kind::Shares,
             "--faulty" => plan.expects_faults = true,
             "--" => {
                 let adapter: Vec<String> = words.by_ref().map(|&word| word.to_owned()).collect();
@@ -102,7 +104,7 @@ fn plan(words: &[&str]) -> Option<Plan> {
                     "--seed" => plan.seed = value.parse().ok()?,
                     "--servers" => plan.servers = value.parse().ok()?,
                     "--waiters" => plan.waiters = Some(value.parse().ok()?),
-                    "--permits" => plan.permits = value.parse().ok()?,
+                    "--permits" => plan.kind = Kind::Permits(value.parse().ok()?),
                     _ => return None,
                 }
             }

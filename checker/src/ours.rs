@@ -28,6 +28,35 @@ pub(crate) fn serve(urls: &[&str]) {
                 let request = locker.try_lock(name).ttl(millis(ttl)).no_renewal();
                 held = told(runtime.block_on(request.into_future()));
             }
+            ["read", name, ttl] => {
+                let request = locker.try_read(name).ttl(millis(ttl)).no_renewal();
+                held = told(runtime.block_on(request.into_future()));
+            }
+            ["write", name, ttl] => {
+                let request = locker.try_write(name).ttl(millis(ttl)).no_renewal();
+                held = told(runtime.block_on(request.into_future()));
+            }
+            ["permit", name, ttl, limit] => {
+                let permits = locker.semaphore(name, limit.parse().expect("a limit"));
+                let request = permits.expect("it is a limit").try_acquire(1);
+                let granted = runtime.block_on(request.ttl(millis(ttl)).no_renewal().into_future());
+                held = match granted {
+                    // Of several servers each permit has a counter of its own.
+                    Ok(guard) if urls.len() > 1 => {
+                        println!("granted");
+                        Some(guard)
+                    }
+                    granted => told(granted),
+                };
+            }
+            ["upgrade"] => {
+                let guard = held.as_mut().expect("a reader's share is held");
+                match runtime.block_on(guard.upgrade()) {
+                    Ok(()) => println!("granted {}", guard.fence().get()),
+                    Err(error) if guard.is_lost() => println!("lost {error}"),
+                    Err(error) => println!("refused {error}"),
+                }
+            }
             ["wait", name, ttl, limit, label] => {
                 let request = locker.lock(name).ttl(millis(ttl)).no_renewal().label(label);
                 held = told(runtime.block_on(request.wait_at_most(millis(limit)).into_future()));

@@ -63,6 +63,7 @@ pub(crate) fn run(plan: &Plan, waiters: usize) -> Verdict {
     let urls = world.urls();
     let scene = Arc::new(Scene {
         stage: Arc::new(Stage {
+            kind: plan.kind,
             recorder: Recorder::new(),
             registers: std::iter::repeat_with(Register::default).take(NAMES).collect(),
             is_over: AtomicBool::new(false),

@@ -34,6 +34,7 @@ pub(crate) fn run(plan: &Plan) -> Verdict {
     let library = adapters[0].library.clone();
     let processes = adapters.iter().map(Adapter::process_id).collect();
     let stage = Arc::new(Stage {
+        kind: plan.kind,
         recorder: Recorder::new(),
         registers: std::iter::repeat_with(Register::default).take(NAMES).collect(),
         is_over: AtomicBool::new(false),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::checks::{self, Violation};
 use crate::client::{STUCK, Stage};
 use crate::history::{At, Disturbance, Lease};
-use crate::plan::Plan;
+use crate::plan::{Kind, Plan};
 
 /// This many of each kind are shown.
 const SHOWN_MAX: usize = 1;
@@ -36,7 +36,8 @@ impl Verdict {
         let within: Vec<Lease> =
             leases.iter().map(|(lease, ttl)| within_ttl(lease, since(lease), *ttl)).collect();
         let fenced: Vec<Lease> = told.iter().filter(|lease| lease.token != 0).cloned().collect();
-        let mut crowds = [crowded(&within, plan.permits), crowded(&told, plan.permits)];
+        let permits = plan.kind.permits();
+        let mut crowds = [checks::crowds(&within, permits), checks::crowds(&told, permits)];
         for found in &mut crowds {
             found.retain(|found| !is_excused(found, &history.disturbances));
         }
@@ -70,7 +71,7 @@ impl Verdict {
         faults.push((kind, history.surprises.len(), outlived.collect()));
         let stuck = history.counts.remove(STUCK).unwrap_or_default();
         faults.push((STUCK, usize::try_from(stuck).expect("it fits"), Vec::new()));
-        if plan.permits == 1 {
+        if !matches!(plan.kind, Kind::Permits(_)) {
             let lost = |cell: fn(&crate::register::Register) -> u64| {
                 usize::try_from(stage.registers.iter().map(cell).sum::<u64>()).expect("it fits")
             };
@@ -108,26 +109,6 @@ fn is_excused(found: &Violation, disturbances: &[Disturbance]) -> bool {
     disturbances.iter().any(is_near)
 }
 
-/// Leases that began while all permits of the same name were held.
-fn crowded(leases: &[Lease], permits: usize) -> Vec<Violation> {
-    if permits == 1 {
-        return checks::windows_overlap(leases);
-    }
-    let holds = |lease: &Lease, at: At| lease.granted <= at && at < lease.until;
-    let mut found = Vec::new();
-    for lease in leases.iter().filter(|lease| lease.until > lease.granted) {
-        let at = lease.granted;
-        let holders = leases.iter().filter(|other| other.name == lease.name && holds(other, at));
-        let holders: Vec<String> =
-            holders.map(|other| format!("client {}", other.client)).collect();
-        if holders.len() > permits {
-            let text = format!("{} hold {permits} permits: {}", holders.len(), holders.join(", "));
-            found.push(Violation { name: lease.name, from: at, to: at, text });
-        }
-    }
-    found
-}
-
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}, --seed {}", self.library, self.seed)?;
@@ -150,25 +131,17 @@ impl fmt::Display for Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use leasehold_testing::leases::Part;
 
     fn lease(client: usize, granted: u64, until: u64) -> Lease {
         let [begun, granted, until] = [0, granted, until].map(Duration::from_millis);
-        Lease { name: 0, client, token: 0, begun, granted, until, extended: 0, end: "" }
-    }
-
-    #[test]
-    fn three_holders_of_two_permits_are_found_and_two_are_not() {
-        let two = [lease(1, 10, 30), lease(2, 20, 40)];
-        assert_eq!(crowded(&two, 2).len(), 0);
-        assert_eq!(crowded(&two, 1).len(), 1);
-        let third = |granted| [two[0].clone(), two[1].clone(), lease(3, granted, 50)];
-        assert_eq!(crowded(&third(29), 2).len(), 1);
-        assert_eq!(crowded(&third(30), 2).len(), 0, "the first has ended");
+        let part = Part::Whole;
+        Lease { name: 0, client, part, token: 0, begun, granted, until, extended: 0, end: "" }
     }
 
     #[test]
     fn two_holders_are_excused_by_keys_that_were_lost_meanwhile_alone() {
-        let found = &crowded(&[lease(1, 10, 30), lease(2, 20, 40)], 1)[0];
+        let found = &checks::crowds(&[lease(1, 10, 30), lease(2, 20, 40)], 1)[0];
         let lost = |begun, ended| {
             let [begun, ended] = [begun, ended].map(Duration::from_millis);
             is_excused(found, &[Disturbance { name: None, begun, ended }])

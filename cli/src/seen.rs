@@ -1,6 +1,6 @@
 //! What a scan of the servers finds: locks that are held, then what is kept beside locks.
 
-use leasehold::{Error, LockList, LockView, Locker, PrimitiveList, PrimitiveView, ServerFailure};
+use leasehold::{Error, List, LockView, Locker, PrimitiveView, ServerFailure};
 
 use crate::words::plain;
 use crate::{json, show};
@@ -76,8 +76,8 @@ pub fn gone((name, kind): &Identity) -> String {
 
 /// Finds one after the other.
 pub struct Scan {
-    locks: LockList,
-    primitives: PrimitiveList,
+    locks: List<LockView>,
+    primitives: List<PrimitiveView>,
     are_locks_over: bool,
 }
 

@@ -55,8 +55,8 @@ pub struct Watch {
 enum Source {
     /// Among all keys.
     Scan(Locker),
-    /// There is one.
-    One(Box<LockWatch>, Locker),
+    /// There is one; without the second locker, what is beside the lock is not for this user to see.
+    One(Box<LockWatch>, Locker, Option<Locker>),
 }
 
 /// What one look came to.
@@ -72,7 +72,7 @@ struct Looked {
 }
 
 impl Looked {
-    fn one(seen: Result<LockView, Error>, beside: Result<Primitives, Error>) -> Self {
+    fn one(seen: Result<LockView, Error>, beside: Option<Primitives>) -> Self {
         let mut looked = Self::default();
         match seen {
             Ok(view) => {
@@ -121,7 +121,7 @@ impl Watch {
         let is_pattern = name.iter().any(|byte| b"*?[\\".contains(byte));
         Ok(match is_pattern {
             true => Source::Scan(locker),
-            false => Source::One(Box::new(locker.watch(name)?), locker),
+            false => Source::One(Box::new(locker.watch(name)?), locker.clone(), Some(locker)),
         })
     }
 
@@ -179,13 +179,19 @@ impl Watch {
                 sleep(pause).await;
                 (self.scan(&locker).await, Source::Scan(locker))
             }
-            Source::One(mut watch, locker) => {
+            Source::One(mut watch, locker, mut beside) => {
                 let seen = match timeout(pause, watch.changed()).await {
                     Ok(seen) => seen,
                     Err(_) => locker.inspect(self.pattern.as_bytes()).await,
                 };
-                let beside = locker.inspect_primitives(self.pattern.as_bytes()).await;
-                (Looked::one(seen, beside), Source::One(watch, locker))
+                let mut found = None;
+                if let Some(locker) = &beside {
+                    found = Some(locker.inspect_primitives(self.pattern.as_bytes()).await);
+                }
+                // Once refused, it is not asked again: servers log each refusal.
+                beside.take_if(|_| matches!(&found, Some(Err(error)) if error.is_auth()));
+                let found = found.and_then(Result::ok);
+                (Looked::one(seen, found), Source::One(watch, locker, beside))
             }
         }
     }

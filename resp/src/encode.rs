@@ -1,10 +1,8 @@
 //! Commands and frames to bytes.
 
-use std::fmt::Write;
-
 use bytes::{BufMut, BytesMut};
 
-use crate::scalar::{is_big_number, is_one_line};
+use crate::scalar::{is_big_number, is_double, is_one_line};
 use crate::{Decimal, Frame};
 
 const CRLF: &[u8] = b"\r\n";
@@ -127,8 +125,8 @@ fn store_header(room: &mut [u8], kind: u8, length: usize) -> Option<&mut [u8]> {
 /// Appends a frame in its RESP3 spelling: for tests, proxies and scripted servers.
 ///
 /// What a line cannot hold is sent in a form that can: a [`Frame::Simple`] with a CR or LF in it
-/// as a bulk string, such a [`Frame::Error`] as a blob error, and a [`Frame::BigNumber`] that is
-/// no number as a bulk string. So what is written always is well-formed; but a push inside another
+/// as a bulk string, such a [`Frame::Error`] as a blob error, and a [`Frame::BigNumber`] or a
+/// [`Frame::Double`] that is no number as a bulk string. So what is written always is well-formed; but a push inside another
 /// frame is written where it is, and a decoder will refuse it there.
 ///
 /// Recursive: for frames nested no deeper than [`Limits::DEPTH_MAX`](crate::Limits::DEPTH_MAX).
@@ -137,7 +135,8 @@ pub fn encode_frame(out: &mut BytesMut, frame: &Frame) {
         Frame::Simple(text) if is_one_line(text) => put_line(out, b'+', text),
         Frame::Error(text) if is_one_line(text) => put_line(out, b'-', text),
         Frame::BigNumber(text) if is_big_number(text) => put_line(out, b'(', text),
-        Frame::Simple(text) | Frame::BigNumber(text) | Frame::Bulk(text) => {
+        Frame::Double(text) if is_double(text) => put_line(out, b',', text),
+        Frame::Simple(text) | Frame::BigNumber(text) | Frame::Double(text) | Frame::Bulk(text) => {
             put_string(out, b'$', text);
         }
         Frame::Error(text) | Frame::BlobError(text) => put_string(out, b'!', text),
@@ -145,7 +144,6 @@ pub fn encode_frame(out: &mut BytesMut, frame: &Frame) {
         Frame::Null => put_line(out, b'_', b""),
         Frame::Boolean(true) => put_line(out, b'#', b"t"),
         Frame::Boolean(false) => put_line(out, b'#', b"f"),
-        Frame::Double(number) => put_double(out, *number),
         Frame::Verbatim { format, text } => put_verbatim(out, *format, text),
         Frame::Array(items) => put_list(out, b'*', items),
         Frame::Set(items) => put_list(out, b'~', items),
@@ -189,16 +187,6 @@ fn put_integer(out: &mut BytesMut, number: i64) {
     }
     out.extend_from_slice(&Decimal::new(number.unsigned_abs()));
     out.extend_from_slice(CRLF);
-}
-
-fn put_double(out: &mut BytesMut, number: f64) {
-    if number.is_nan() {
-        put_line(out, b',', b"nan");
-    } else {
-        // Debug, not Display: it writes an exponent where that is shorter, and "inf" as the
-        // protocol does.
-        write!(out, ",{number:?}\r\n").expect("a BytesMut grows as needed");
-    }
 }
 
 fn put_verbatim(out: &mut BytesMut, format: [u8; 3], text: &[u8]) {

@@ -2,11 +2,13 @@
 
 use bytes::Bytes;
 
+use crate::scalar;
+
 /// One value of the protocol, as it was received or is to be sent.
 ///
 /// Text is bytes: the protocol promises no encoding. Bytes of a decoded frame are slices of the
 /// buffer that they were received into and keep that buffer alive; copy what is kept for long.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
     /// `+`: a string of one line.
     Simple(Bytes),
@@ -22,8 +24,8 @@ pub enum Frame {
     Null,
     /// `#`: true or false.
     Boolean(bool),
-    /// `,`: a floating-point number.
-    Double(f64),
+    /// `,`: a floating-point number, as it was spelt; [`Frame::as_double`] reads it.
+    Double(Bytes),
     /// `(`: an integer of any size, in decimal digits with an optional sign.
     BigNumber(Bytes),
     /// `!`: an error of any bytes; its first word is the error's code.
@@ -74,6 +76,15 @@ impl Frame {
     pub fn as_integer(&self) -> Option<i64> {
         match self.value() {
             Self::Integer(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// The number of a double, with or without attributes.
+    #[must_use]
+    pub fn as_double(&self) -> Option<f64> {
+        match self.value() {
+            Self::Double(text) => scalar::double(text),
             _ => None,
         }
     }
@@ -134,38 +145,6 @@ impl Frame {
     }
 }
 
-/// Doubles are compared by their bits, so that a frame always equals its copy: NaN equals itself,
-/// and 0 is not -0.
-impl PartialEq for Frame {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Simple(a), Self::Simple(b))
-            | (Self::Error(a), Self::Error(b))
-            | (Self::Bulk(a), Self::Bulk(b))
-            | (Self::BigNumber(a), Self::BigNumber(b))
-            | (Self::BlobError(a), Self::BlobError(b)) => a == b,
-            (Self::Integer(a), Self::Integer(b)) => a == b,
-            (Self::Null, Self::Null) => true,
-            (Self::Boolean(a), Self::Boolean(b)) => a == b,
-            (Self::Double(a), Self::Double(b)) => a.to_bits() == b.to_bits(),
-            (Self::Verbatim { format: f, text: a }, Self::Verbatim { format: g, text: b }) => {
-                f == g && a == b
-            }
-            (Self::Array(a), Self::Array(b))
-            | (Self::Set(a), Self::Set(b))
-            | (Self::Push(a), Self::Push(b)) => a == b,
-            (Self::Map(a), Self::Map(b)) => a == b,
-            (
-                Self::Attributed { attributes: p, value: a },
-                Self::Attributed { attributes: q, value: b },
-            ) => p == q && a == b,
-            _ => false,
-        }
-    }
-}
-
-impl Eq for Frame {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,9 +175,14 @@ mod tests {
     }
 
     #[test]
-    fn doubles_are_compared_by_their_bits() {
-        assert_eq!(Frame::Double(f64::NAN), Frame::Double(f64::NAN));
-        assert_ne!(Frame::Double(0.0), Frame::Double(-0.0));
+    fn doubles_are_rounded_as_the_standard_library_does() {
+        let number = |text: &'static str| attributed(Frame::Double(text.into())).as_double();
+        assert_eq!(number("0.1"), Some(0.1));
+        assert_eq!(number("1e400"), Some(f64::INFINITY));
+        assert_eq!(number("1e-400"), Some(0.0));
+        assert!(number("-nan").unwrap().is_nan());
+        assert_eq!(number("0x1p3"), None, "no decoder makes such a frame");
+        assert_eq!(Frame::Integer(1).as_double(), None);
     }
 
     #[test]
@@ -212,7 +196,7 @@ mod tests {
             Frame::Array(vec![]),
             Frame::Null,
             Frame::Boolean(true),
-            Frame::Double(1.0),
+            Frame::Double(text()),
             Frame::BigNumber(text()),
             Frame::BlobError(text()),
             Frame::Verbatim { format: *b"txt", text: text() },

@@ -18,7 +18,6 @@ pub(crate) enum Leaf {
     Known(&'static str),
     Integer(i64),
     Boolean(bool),
-    Double(f64),
     /// What is at the front of the buffer: this many bytes and their CRLF.
     Text {
         text: TextType,
@@ -31,6 +30,7 @@ pub(crate) enum TextType {
     Simple,
     Error,
     BigNumber,
+    Double,
     Bulk,
     BlobError,
     Verbatim,
@@ -45,7 +45,6 @@ impl Leaf {
             Self::Known(text) => Frame::Simple(Bytes::from_static(text.as_bytes())),
             Self::Integer(number) => Frame::Integer(number),
             Self::Boolean(truth) => Frame::Boolean(truth),
-            Self::Double(number) => Frame::Double(number),
             Self::Text { text, len } => text.frame(take_text(buf, len)),
         }
     }
@@ -67,6 +66,7 @@ impl TextType {
             Self::Simple => Frame::Simple(text),
             Self::Error => Frame::Error(text),
             Self::BigNumber => Frame::BigNumber(text),
+            Self::Double => Frame::Double(text),
             Self::Bulk => Frame::Bulk(text),
             Self::BlobError => Frame::BlobError(text),
             Self::Verbatim => {

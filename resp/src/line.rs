@@ -93,7 +93,7 @@ pub(crate) fn read_scalar(buf: &mut BytesMut, kind: u8, len: usize) -> Result<Le
         }
         b':' => scalar::integer(content).map(Leaf::Integer),
         b'#' => scalar::boolean(content).map(Leaf::Boolean),
-        b',' => scalar::double(content).map(Leaf::Double),
+        b',' if scalar::is_double(content) => Some(Leaf::Text { text: TextType::Double, len }),
         b'_' => Some(Leaf::Null),
         _ => None,
     };

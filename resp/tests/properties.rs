@@ -24,9 +24,19 @@ fn text() -> impl Strategy<Value = Bytes> {
     vec(prop_oneof![any::<u8>(), select(&b"\r\n$*:;."[..])], 0..24).prop_map(Bytes::from)
 }
 
-fn number() -> impl Strategy<Value = f64> {
-    let plain = any::<f64>().prop_map(|number| if number.is_nan() { f64::NAN } else { number });
-    prop_oneof![plain, select(&[0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN][..])]
+/// In each of the spellings that a server may choose.
+fn double() -> impl Strategy<Value = Frame> {
+    let number = any::<f64>().prop_filter("a number", |number| number.is_finite());
+    let spelt = (number, select(&["", "+"][..]), 0..3).prop_map(|(number, plus, spelling)| {
+        let sign = if number.is_sign_negative() { "" } else { plus };
+        match spelling {
+            0 => format!("{sign}{number}"),
+            1 => format!("{sign}{number:e}"),
+            _ => format!("{sign}{number:E}"),
+        }
+    });
+    let special = select(&["0", "-0", "inf", "-inf", "nan", "-nan"][..]).prop_map(str::to_owned);
+    prop_oneof![spelt, special].prop_map(|text| Frame::Double(text.into()))
 }
 
 /// Without a regular expression, which takes Miri longer than all the rest.
@@ -45,7 +55,7 @@ fn leaf() -> impl Strategy<Value = Frame> {
         text().prop_map(Frame::Bulk),
         Just(Frame::Null),
         any::<bool>().prop_map(Frame::Boolean),
-        number().prop_map(Frame::Double),
+        double(),
         big_number(),
         text().prop_map(Frame::BlobError),
         (any::<[u8; 3]>(), text()).prop_map(|(format, text)| Frame::Verbatim { format, text }),

@@ -72,11 +72,11 @@ pub(super) fn random_id() -> Option<[u8; 16]> {
     Some(id)
 }
 
-/// An owner's, in tests: one for each client, where the library is to use owners again.
-pub(crate) fn owner_id() -> [u8; 16] {
+/// An owner's: one for each client, where the library is to use owners again.
+pub(super) fn owner_id() -> Option<[u8; 16]> {
     let client = CURRENT.with_borrow(Clone::clone).filter(|_| Mutant::OwnerReused.is_on());
     let reused = client.map(|client| [u8::try_from(client.number).unwrap_or(0); 16]);
-    reused.unwrap_or_else(super::random_id)
+    reused.or_else(random_id)
 }
 
 /// Splitmix64.

@@ -1,7 +1,7 @@
 //! A lock of nobody's, on which rights are tried: its keys, the commands, and what replies mean.
 //!
 //! The keys are a lock's own, under the prefix that locks have, with a name that nobody else has.
-//! They end by themselves after [`TTL_MS`], whatever becomes of us, and are deleted before.
+//! They end by themselves after 5 s, whatever becomes of us, and are deleted before.
 
 use std::fmt::Write as _;
 
@@ -14,30 +14,24 @@ use crate::lock::names::{Key, Names};
 use crate::net::refusal::{Code, ServerError};
 
 const NAME: &str = "leasehold-doctor:";
-const TTL_MS: &[u8] = b"5000";
-/// The script does nothing, and every user that may run scripts may run it.
-const SCRIPT: &[u8] = b"return 1";
-/// No script has it.
-const NO_DIGEST: &[u8] = &[b'0'; 40];
 
-/// A channel that nobody hears, and the pattern that a user's right to it has.
-const CHANNEL: &[u8] = b"leasehold:doctor";
+/// The pattern that a user's right to the channels of locks has.
 const CHANNELS: &str = "&leasehold:*";
 
-/// The keys, and what a user's rights to them are for.
+/// The name of the keys, and what a user's rights to them are for.
 pub(crate) struct Scratch {
     names: Names,
-    queue: Key,
     prefix: String,
+    /// Each kind of key, and the one of that kind.
+    keys: Vec<(&'static str, Key)>,
     /// What is to be used beside locks, each with its own keys.
-    uses: Vec<(&'static Needs, Vec<Key>)>,
+    uses: Vec<&'static Needs>,
 }
 
 /// One command that is tried.
 pub(super) struct Trial<'a> {
     pub(super) words: Vec<&'a [u8]>,
-    /// The right to the command, and the one to its key.
-    right: &'static str,
+    /// The right to its key, if it has one.
     pattern: String,
     need: Need,
 }
@@ -88,44 +82,43 @@ struct Needs {
     name: &'static str,
     /// What its keys end in.
     suffixes: &'static [&'static str],
-    /// Each right, and what the command needs behind the key.
-    rights: &'static [(&'static str, &'static [&'static [u8]])],
+    tried: &'static [&'static str],
 }
 
-const OF_PARTIES: &[(&str, &[&[u8]])] =
-    &[("+hset", &[b"#", b"1"]), ("+hget", &[b"#"]), ("+hlen", &[]), ("+unlink", &[])];
-const OF_SHARES: &[(&str, &[&[u8]])] = &[
-    ("+zadd", &[b"1", b"x"]),
-    ("+zcard", &[]),
-    ("+zcount", &[b"0", b"1"]),
-    ("+zrangebyscore", &[b"0", b"1"]),
-    ("+zrem", &[b"x"]),
-    ("+zrevrange", &[b"0", b"0"]),
-    ("+zscore", &[b"x"]),
-    ("+unlink", &[]),
-    ("+exists", &[]),
+const PARTIES: &[&str] = &["HSET LOCK # 1", "HGET LOCK #", "HLEN LOCK", "UNLINK OWN"];
+const SHARES: &[&str] = &[
+    "ZADD LOCK 1 x",
+    "ZCARD LOCK",
+    "ZCOUNT LOCK 0 1",
+    "ZRANGEBYSCORE LOCK 0 1",
+    "ZREM LOCK x",
+    "ZREVRANGE LOCK 0 0",
+    "ZSCORE LOCK x",
+    "UNLINK OWN",
+    "EXISTS OWN",
 ];
 
-/// As the page `docs/acl.md` has them.
-const NEEDS: [Needs; 7] = {
-    const fn needs(
-        of: Use,
-        name: &'static str,
-        suffixes: &'static [&'static str],
-        rights: &'static [(&'static str, &'static [&'static [u8]])],
-    ) -> Needs {
-        Needs { of, name, suffixes, rights }
-    }
-    [
-        needs(Use::Looking, "looking", &[], &[("+scan", &[]), ("+getrange", &[b"0", b"1"])]),
-        needs(Use::Shares, "shares", &[":shares"], OF_SHARES),
-        needs(Use::Limits, "limits", &[":limit"], &[]),
-        needs(Use::Once, "once", &[":once"], &[]),
-        needs(Use::Idempotency, "idempotency", &[":idempotent"], &[]),
-        needs(Use::Latches, "latches", &[":latch", ":open"], OF_PARTIES),
-        needs(Use::Barriers, "barriers", &[":barrier", ":passed"], OF_PARTIES),
-    ]
-};
+/// As the page `docs/acl.md` has them. The commands are tried on the use's first key, which is not there, or on
+/// the lock, which is of another type: nothing is written.
+const NEEDS: [Needs; 7] = [
+    Needs {
+        of: Use::Looking,
+        name: "looking",
+        suffixes: &[],
+        tried: &["SCAN 0 COUNT 1", "GETRANGE LOCK 0 1"],
+    },
+    Needs { of: Use::Shares, name: "shares", suffixes: &[":shares"], tried: SHARES },
+    Needs { of: Use::Limits, name: "limits", suffixes: &[":limit"], tried: &[] },
+    Needs { of: Use::Once, name: "once", suffixes: &[":once"], tried: &[] },
+    Needs { of: Use::Idempotency, name: "idempotency", suffixes: &[":idempotent"], tried: &[] },
+    Needs { of: Use::Latches, name: "latches", suffixes: &[":latch", ":open"], tried: PARTIES },
+    Needs {
+        of: Use::Barriers,
+        name: "barriers",
+        suffixes: &[":barrier", ":passed"],
+        tried: PARTIES,
+    },
+];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Need {
@@ -138,6 +131,37 @@ enum Need {
     Convenience,
 }
 
+/// What locks need, in the order in which it is tried. `LOCK`, `FENCE`, `QUEUE` and `OWN` stand for keys, and `''`
+/// for no text.
+const TRIALS: [(Need, &str); 20] = [
+    (Need::Success, "SET LOCK 1 NX PX 5000"),
+    (Need::Success, "GET LOCK"),
+    (Need::Success, "PTTL LOCK"),
+    (Need::Success, "PEXPIRE LOCK 5000"),
+    (Need::Success, "SET FENCE 1 NX PX 5000"),
+    (Need::Success, "HGET QUEUE first"),
+    (Need::Success, "HMGET QUEUE first"),
+    (Need::Success, "HLEN QUEUE"),
+    (Need::Success, "HDEL QUEUE first"),
+    // The lock is no hash: so nothing is written.
+    (Need::Right, "HSET LOCK first 1"),
+    (Need::Success, "APPEND LOCK ''"),
+    (Need::Convenience, "INCRBY FENCE 1"),
+    (Need::Convenience, "PUBLISH leasehold:doctor ''"),
+    (Need::Convenience, "PUBSUB NUMSUB leasehold:doctor"),
+    (Need::Success, "ECHO 1"),
+    (Need::Success, "TIME"),
+    // The script does nothing, and every user that may run scripts may run it.
+    (Need::Success, "SCRIPT LOAD return(1)"),
+    // No script has this digest.
+    (Need::Right, "EVALSHA 0000000000000000000000000000000000000000 0"),
+    (Need::Success, "EVAL return(1) 0"),
+    (Need::Convenience, "CLIENT TRACKING OFF"),
+];
+/// What is left is deleted last.
+const DELETIONS: [(Need, &str); 3] =
+    [(Need::Success, "DEL LOCK"), (Need::Success, "DEL FENCE"), (Need::Success, "DEL QUEUE")];
+
 impl Scratch {
     pub(crate) fn new(prefix: &[u8], uses: &[Use]) -> Result<Self, Error> {
         let mut name = NAME.to_owned();
@@ -145,12 +169,18 @@ impl Scratch {
             let _ = write!(name, "{byte:02x}");
         }
         let names = Names::new(prefix, name.as_bytes()).map_err(Error::misuse)?;
-        let own = |needs: &'static Needs| {
-            (needs, needs.suffixes.iter().map(|suffix| names.beside(suffix.as_bytes())).collect())
-        };
-        let uses = NEEDS.iter().filter(|needs| uses.contains(&needs.of)).map(own).collect();
+        let uses: Vec<_> = NEEDS.iter().filter(|needs| uses.contains(&needs.of)).collect();
+        let own = uses.iter().flat_map(|needs| needs.suffixes);
+        let suffixes = [":fence", ":queue"].iter().chain(own);
+        let keys = suffixes.map(|suffix| (*suffix, names.beside(suffix.as_bytes()))).collect();
         let prefix = String::from_utf8_lossy(prefix).into_owned();
-        Ok(Self { queue: names.queue(), names, prefix, uses })
+        Ok(Self { names, prefix, keys, uses })
+    }
+
+    /// The key that ends in this.
+    fn key(&self, suffix: &str) -> &[u8] {
+        let key = self.keys.iter().find(|(of, _)| *of == suffix);
+        key.map_or(self.names.lock(), |(_, key)| key)
     }
 
     /// The pattern of the keys that end in this, as a user's right to them has it.
@@ -165,82 +195,44 @@ impl Scratch {
         }
     }
 
-    /// What is tried, in this order; what is left of it is deleted last.
+    /// What is tried, in this order.
     pub(super) fn trials(&self, replicas: bool, in_cluster: bool) -> Vec<Trial<'_>> {
-        let (lock, fence, queue) = (self.names.lock(), self.names.fence(), &self.queue[..]);
-        let [of_lock, of_fence, of_queue] = ["", ":fence", ":queue"].map(|key| self.pattern(key));
-        let [of_lock, of_fence, of_queue] = [&*of_lock, &*of_fence, &*of_queue];
-        let trial = |need, right, pattern: &str, words: &[&'static [u8]]| Trial {
-            words: words.to_vec(),
-            right,
-            pattern: pattern.to_owned(),
-            need,
-        };
-        let on = |need,
-                  right,
-                  pattern: &str,
-                  (verb, key): (&'static [u8], _),
-                  rest: &[&'static [u8]]| {
-            let words = [&[verb, key][..], rest].concat();
-            Trial { words, right, pattern: pattern.to_owned(), need }
-        };
-        let with_ttl: [&[u8]; 4] = [b"1", b"NX", b"PX", TTL_MS];
-        let mut trials = vec![
-            on(Need::Success, "+set", of_lock, (b"SET", lock), &with_ttl),
-            on(Need::Success, "+get", of_lock, (b"GET", lock), &[]),
-            on(Need::Success, "+pttl", of_lock, (b"PTTL", lock), &[]),
-            on(Need::Success, "+pexpire", of_lock, (b"PEXPIRE", lock), &[TTL_MS]),
-            on(Need::Success, "+set", of_fence, (b"SET", fence), &with_ttl),
-            on(Need::Success, "+hget", of_queue, (b"HGET", queue), &[b"first"]),
-            on(Need::Success, "+hmget", of_queue, (b"HMGET", queue), &[b"first"]),
-            on(Need::Success, "+hlen", of_queue, (b"HLEN", queue), &[]),
-            on(Need::Success, "+hdel", of_queue, (b"HDEL", queue), &[b"first"]),
-            // Of the lock, which is no hash: so nothing is written.
-            on(Need::Right, "+hset", of_lock, (b"HSET", lock), &[b"first", b"1"]),
-            on(Need::Success, "+append", of_lock, (b"APPEND", lock), &[b""]),
-            on(Need::Convenience, "+incrby", of_fence, (b"INCRBY", fence), &[b"1"]),
-            trial(Need::Convenience, "+publish", CHANNELS, &[b"PUBLISH", CHANNEL, b""]),
-            trial(Need::Convenience, "+pubsub|numsub", "", &[b"PUBSUB", b"NUMSUB", CHANNEL]),
-            trial(Need::Success, "+echo", "", &[b"ECHO", b"1"]),
-            trial(Need::Success, "+time", "", &[b"TIME"]),
-            trial(Need::Success, "+script|load", "", &[b"SCRIPT", b"LOAD", SCRIPT]),
-            trial(Need::Right, "+evalsha", "", &[b"EVALSHA", NO_DIGEST, b"0"]),
-            trial(Need::Success, "+eval", "", &[b"EVAL", SCRIPT, b"0"]),
-            trial(Need::Convenience, "+client|tracking", "", &[b"CLIENT", b"TRACKING", b"OFF"]),
-        ];
-        for (needs, keys) in &self.uses {
-            for (key, suffix) in keys.iter().zip(needs.suffixes) {
-                let pattern = self.pattern(suffix);
+        let tried = |(need, command)| self.trial(need, command, "");
+        let mut trials: Vec<_> = TRIALS.into_iter().map(tried).collect();
+        for needs in &self.uses {
+            for own in needs.suffixes {
                 // They are not there: to read is one right, and to write another.
-                trials.push(on(Need::Right, "+get", &pattern, (b"GET", key), &[]));
-                trials.push(on(Need::Right, "+pexpire", &pattern, (b"PEXPIRE", key), &[TTL_MS]));
+                let both = ["GET OWN", "PEXPIRE OWN 5000"];
+                trials.extend(both.map(|command| self.trial(Need::Right, command, own)));
             }
-            for (right, rest) in needs.rights {
-                let verb = right.trim_start_matches('+').as_bytes();
-                trials.push(match (*right, keys.first()) {
-                    ("+scan", _) => trial(Need::Right, right, "", &[verb, b"0", b"COUNT", b"1"]),
-                    ("+unlink" | "+exists", Some(key)) => {
-                        let pattern = self.pattern(needs.suffixes[0]);
-                        on(Need::Right, right, &pattern, (verb, &key[..]), rest)
-                    }
-                    // Of the lock, as above.
-                    _ => on(Need::Right, right, of_lock, (verb, lock), rest),
-                });
-            }
+            let own = needs.suffixes.first().copied().unwrap_or_default();
+            let commands = needs.tried.iter();
+            trials.extend(commands.map(|command| self.trial(Need::Right, command, own)));
         }
-        trials.extend([
-            on(Need::Success, "+del", of_lock, (b"DEL", lock), &[]),
-            on(Need::Success, "+del", of_fence, (b"DEL", fence), &[]),
-            on(Need::Success, "+del", of_queue, (b"DEL", queue), &[]),
-        ]);
-        if replicas {
-            // For none of them, so that it returns at once.
-            trials.push(trial(Need::Success, "+wait", "", &[b"WAIT", b"0", b"1"]));
-        }
-        if in_cluster {
-            trials.push(trial(Need::Success, "+asking", "", &[b"ASKING"]));
-        }
+        // Replicas are awaited for none of them, so that it returns at once.
+        let rest = [(replicas, "WAIT 0 1"), (in_cluster, "ASKING")];
+        let rest = rest.into_iter().filter(|(is_needed, _)| *is_needed);
+        let rest = rest.map(|(_, command)| (Need::Success, command));
+        trials.extend(DELETIONS.into_iter().chain(rest).map(tried));
         trials
+    }
+
+    /// `OWN` in a command stands for the key that ends in `own`.
+    fn trial(&self, need: Need, command: &'static str, own: &str) -> Trial<'_> {
+        let mut pattern = String::new();
+        let words = command.split(' ').map(|word| {
+            let suffix = match word {
+                "LOCK" => "",
+                "FENCE" => ":fence",
+                "QUEUE" => ":queue",
+                "OWN" => own,
+                "''" => return &b""[..],
+                _ => return word.as_bytes(),
+            };
+            pattern = self.pattern(suffix);
+            self.key(suffix)
+        });
+        Trial { words: words.collect(), pattern, need }
     }
 }
 
@@ -259,6 +251,13 @@ pub(super) fn hearing(is_refused: bool) -> Tried {
 }
 
 impl Trial<'_> {
+    /// The right to the command, as an ACL has it.
+    fn right(&self) -> String {
+        let has_subcommand = matches!(self.words[0], b"SCRIPT" | b"PUBSUB" | b"CLIENT");
+        let name = self.words[..1 + usize::from(has_subcommand)].join(&b'|');
+        format!("+{}", String::from_utf8_lossy(&name).to_lowercase())
+    }
+
     /// What the reply to it means.
     pub(super) fn judge(&self, reply: &Frame) -> Tried {
         let is_essential = self.need != Need::Convenience;
@@ -273,7 +272,7 @@ impl Trial<'_> {
             Code::Permission if error.is_about_channels() => {
                 TrialOutcome::Lacking(CHANNELS.to_owned())
             }
-            Code::Permission => TrialOutcome::Lacking(self.right.to_owned()),
+            Code::Permission => TrialOutcome::Lacking(self.right()),
             // The rights were looked at before the key's place was.
             Code::Elsewhere => TrialOutcome::Allowed,
             _ if self.need == Need::Success => TrialOutcome::Failed(shown(error.text())),
@@ -304,7 +303,7 @@ mod tests {
         assert_ne!(one.names.lock(), other.names.lock());
         let lock = String::from_utf8(one.names.lock().to_vec()).unwrap();
         assert!(lock.starts_with("app:leasehold-doctor:"), "{lock}");
-        assert_eq!(one.queue[..], *format!("{{{lock}}}:queue").as_bytes());
+        assert_eq!(one.key(":queue"), format!("{{{lock}}}:queue").as_bytes());
         let patterns = |prefix: &[u8]| {
             let scratch = Scratch::new(prefix, &[]).unwrap();
             ["", ":fence", ":queue"].map(|suffix| scratch.pattern(suffix))
@@ -319,15 +318,15 @@ mod tests {
     #[test]
     fn whatever_is_written_ends_by_itself() {
         let scratch = Scratch::new(b"", &Use::ALL).unwrap();
-        let own: Vec<_> = scratch.uses.iter().flat_map(|(_, keys)| keys).collect();
+        let own: Vec<_> = scratch.keys[2..].iter().map(|(_, key)| key).collect();
         for trial in scratch.trials(true, true) {
             let name = trial.words[0];
             if own.iter().any(|key| trial.words.contains(&&key[..])) {
-                let harmless: [&[u8]; 4] = [b"GET", b"PEXPIRE", b"unlink", b"exists"];
+                let harmless: [&[u8]; 4] = [b"GET", b"PEXPIRE", b"UNLINK", b"EXISTS"];
                 assert!(harmless.contains(&name), "what is not there is not made");
             }
             if name == b"SET" {
-                assert!(trial.words.ends_with(&[b"PX", TTL_MS]));
+                assert!(trial.words.ends_with(&[b"PX", b"5000"]));
             }
         }
     }

@@ -2,7 +2,6 @@
 //! and has a value accepted (`policy/register.rs` has the rules, `scripts/promise.lua` and `scripts/accept.lua`
 //! are the two questions).
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,12 +14,10 @@ use crate::lock::errand::Purpose;
 use crate::lock::names::Key;
 use crate::lock::owner::Owner;
 use crate::policy::{Backoff, Ballot, Moment, Quorum, Reading, Verdict};
-use crate::server::script::Script;
+use crate::server::script::{Script, script};
 
-pub(crate) static PROMISE: LazyLock<Script> =
-    LazyLock::new(|| Script::on_demand(include_str!("../../scripts/promise.lua")));
-pub(crate) static ACCEPT: LazyLock<Script> =
-    LazyLock::new(|| Script::on_demand(include_str!("../../scripts/accept.lua")));
+pub(crate) static PROMISE: Script = script!("promise.lua");
+pub(crate) static ACCEPT: Script = script!("accept.lua");
 /// Maximum proposals of one attempt: attempts that outbid or split each other pause ever longer.
 pub(super) const PROPOSALS_MAX: u32 = 12;
 const PAUSE: Backoff =

@@ -1,7 +1,7 @@
 //! A barrier that lets all go when a number of parties have arrived, again and again (`scripts/barrier.lua` says
 //! how).
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_resp::{Decimal, Frame};
@@ -13,11 +13,10 @@ use crate::error::Error;
 use crate::lock::engine::Engine;
 use crate::lock::errand::Purpose;
 use crate::lock::names::{Key, Names};
-use crate::server::script::Script;
+use crate::server::script::{Script, script};
 use crate::stats::Primitive;
 
-pub(crate) static BARRIER: LazyLock<Script> =
-    LazyLock::new(|| Script::on_demand(include_str!("../../scripts/barrier.lua")));
+pub(crate) static BARRIER: Script = script!("barrier.lua");
 pub(super) const ARRIVED_SUFFIX: &[u8] = b":barrier";
 pub(super) const PASSED_SUFFIX: &[u8] = b":passed";
 

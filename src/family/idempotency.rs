@@ -1,7 +1,7 @@
 //! A request that is carried out once for its key, and answered with its result from then on
 //! (`scripts/begin.lua` says how; of several servers, `agreement.rs`).
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,11 +18,10 @@ use crate::lock::fencing::FencingToken;
 use crate::lock::names::{Key, Names};
 use crate::lock::owner::{Mark, Owner};
 use crate::policy::{Moment, Reading, Term, Units};
-use crate::server::script::Script;
+use crate::server::script::{Script, script};
 use crate::stats::Primitive;
 
-static SCRIPT: LazyLock<Script> =
-    LazyLock::new(|| Script::on_demand(include_str!("../../scripts/begin.lua")));
+static SCRIPT: Script = script!("begin.lua");
 pub(super) const SUFFIX: &[u8] = b":idempotent";
 /// More than any digest has: a caller with more to compare gives a digest of it.
 const FINGERPRINT_BYTES_MAX: usize = 256;

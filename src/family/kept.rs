@@ -2,7 +2,7 @@
 //! keys that it has and how they are read (`scripts/kept.lua` reads them, and the head of each primitive's own
 //! script describes them).
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -15,11 +15,10 @@ use crate::lock::answer::Reason;
 use crate::lock::engine::Engine;
 use crate::lock::errand::Purpose;
 use crate::lock::names::{Key, Names};
-use crate::server::script::Script;
+use crate::server::script::{Script, script};
 use crate::stats::Primitive;
 
-static SCRIPT: LazyLock<Script> =
-    LazyLock::new(|| Script::on_demand(include_str!("../../scripts/kept.lua")));
+static SCRIPT: Script = script!("kept.lua");
 /// Last byte of a string that is asked for: what stands before a fingerprint or a result is shorter.
 const LAST_BYTE: &[u8] = b"511";
 

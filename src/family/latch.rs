@@ -1,6 +1,6 @@
 //! A latch that opens when a number of parties have counted down (`scripts/latch.lua` says how).
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_resp::{Decimal, Frame};
@@ -12,11 +12,10 @@ use crate::error::Error;
 use crate::lock::engine::Engine;
 use crate::lock::errand::Purpose;
 use crate::lock::names::{Key, Names};
-use crate::server::script::Script;
+use crate::server::script::{Script, script};
 use crate::stats::Primitive;
 
-static SCRIPT: LazyLock<Script> =
-    LazyLock::new(|| Script::on_demand(include_str!("../../scripts/latch.lua")));
+static SCRIPT: Script = script!("latch.lua");
 pub(super) const PARTIES_SUFFIX: &[u8] = b":latch";
 pub(super) const OPEN_SUFFIX: &[u8] = b":open";
 

@@ -4,7 +4,7 @@
 //! asks them one after the other, from a random one on, until one of them has tokens. So all of them
 //! together never give more than the whole, whichever are asked.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_resp::Frame;
@@ -20,11 +20,10 @@ use crate::lock::engine::Engine;
 use crate::lock::errand::Purpose;
 use crate::lock::names::Names;
 use crate::policy::{Moment, Units};
-use crate::server::script::Script;
+use crate::server::script::{Script, script};
 use crate::stats::Primitive;
 
-static SCRIPT: LazyLock<Script> =
-    LazyLock::new(|| Script::on_demand(include_str!("../../scripts/limit.lua")));
+static SCRIPT: Script = script!("limit.lua");
 pub(super) const SUFFIX: &[u8] = b":limit";
 /// Longer waits for tokens are a queue that nobody sees.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);

@@ -1,6 +1,6 @@
 //! Putting a candidate first in the queue of an election's lock (`scripts/nominate.lua` says how).
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use super::agreement::is_accepted;
 use super::site::Site;
@@ -10,11 +10,10 @@ use crate::lock::engine::Engine;
 use crate::lock::errand::Purpose;
 use crate::lock::names::Names;
 use crate::policy::Verdict;
-use crate::server::script::Script;
+use crate::server::script::{Script, script};
 use crate::stats::Primitive;
 
-pub(crate) static NOMINATE: LazyLock<Script> =
-    LazyLock::new(|| Script::on_demand(include_str!("../../scripts/nominate.lua")));
+pub(crate) static NOMINATE: Script = script!("nominate.lua");
 
 /// Whether a candidate with this name waits: then it is the first of all waiters.
 ///

@@ -4,7 +4,7 @@
 //! least once, the run has a lease, and a slot whose lease ended before its run did is claimed again. Several
 //! servers agree on the last slot (`slots.rs`).
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leasehold_resp::{Decimal, Frame};
@@ -20,11 +20,10 @@ use crate::lock::errand::Purpose;
 use crate::lock::names::{Key, Names};
 use crate::lock::owner::{Mark, Owner};
 use crate::policy::{Term, Units};
-use crate::server::script::Script;
+use crate::server::script::{Script, script};
 use crate::stats::Primitive;
 
-static SCRIPT: LazyLock<Script> =
-    LazyLock::new(|| Script::on_demand(include_str!("../../scripts/once.lua")));
+static SCRIPT: Script = script!("once.lua");
 pub(super) const SUFFIX: &[u8] = b":once";
 /// A slot of this age is not run any more, and a job's last slot is remembered for as long, as the script
 /// has it.

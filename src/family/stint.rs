@@ -6,7 +6,6 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use leasehold_resp::Decimal;
@@ -21,10 +20,9 @@ use crate::lock::names::Key;
 use crate::lock::owner::Owner;
 use crate::lock::race::{First, race};
 use crate::policy::{Loss, Moment, Term, renew_at, retry_at};
-use crate::server::script::Script;
+use crate::server::script::{Script, script};
 
-pub(super) static SETTLE: LazyLock<Script> =
-    LazyLock::new(|| Script::on_demand(include_str!("../../scripts/settle.lua")));
+pub(super) static SETTLE: Script = script!("settle.lua");
 
 /// What was started, until it is settled.
 pub(super) struct Stint<'a> {

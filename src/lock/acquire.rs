@@ -42,11 +42,17 @@ pub(crate) struct Acquiring {
 
 impl Acquiring {
     pub(crate) fn new(engine: &Arc<Engine>, wish: &Wish) -> Self {
-        Self::since(engine, wish, clock::now())
+        let now = clock::now();
+        Self::since(engine, wish, now, now)
     }
 
-    /// The same, for a caller that has waited since `asked_at`.
-    pub(super) fn since(engine: &Arc<Engine>, wish: &Wish, asked_at: Moment) -> Self {
+    /// The same at `begun_at`, for a caller that has waited since `asked_at`.
+    pub(super) fn since(
+        engine: &Arc<Engine>,
+        wish: &Wish,
+        asked_at: Moment,
+        begun_at: Moment,
+    ) -> Self {
         let span = AcquireSpan::open(engine.core(), wish);
         let patience = patience(engine, wish, asked_at);
         let waits = patience.waits();
@@ -66,7 +72,7 @@ impl Acquiring {
         let limit = patience.ends_at().map_or(Limit::None, Limit::At);
         let taking = if waits || wish.is_fair { Taking::Turn } else { Taking::Take };
         let (is_fenced, is_fair) = (wish.order.is_fenced, wish.is_fair);
-        let bid = Bid { is_fenced, is_fair, taking, lead: None, limit };
+        let bid = Bid { is_fenced, is_fair, taking, lead: None, limit, begun_at };
         let claim = Claim::new(engine.core(), wish.names.clone(), &wish.order, Lanes::Shared);
         let attempting = Some(Attempting::new(claim, bid));
         Self { attempting, aside: None, asked_at, span }
@@ -169,7 +175,7 @@ impl Drop for Waiting {
 /// Whether other processes were in the way of the last request that waited, which is asked once.
 fn finds_others(engine: &Engine, wish: &Wish, name: &Names) -> bool {
     let (likely, lock) = (engine.core().likely(), name.lock());
-    let has_queue = engine.is_single() && wish.names.len() == 1 && wish.may_queue();
+    let has_queue = wish.names.len() == 1 && wish.may_queue();
     let is_sought = has_queue && likely.has(lock, Fact::Sought);
     if is_sought {
         likely.remove(lock, Fact::Sought);

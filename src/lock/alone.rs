@@ -44,10 +44,15 @@ pub(super) fn voter(hold: &Hold) -> Option<(MutexGuard<'_, Binding>, Arc<Connect
     Some((binding, connection))
 }
 
-/// Sends a command that asks for a vote; its reply wakes `waker`, until it is polled for.
-pub(super) fn send_vote(hold: &Hold, command: Command<'_>, waker: &Waker) -> Option<Sent> {
+/// Sends a command that asks for a vote, from `asked_at` on; its reply wakes `waker`, until it is polled for.
+pub(super) fn send_vote(
+    hold: &Hold,
+    command: Command<'_>,
+    asked_at: Moment,
+    waker: &Waker,
+) -> Option<Sent> {
     let (mut binding, connection) = voter(hold)?;
-    let sent = send(&connection, command, waker)?;
+    let sent = send(&connection, command, asked_at, waker)?;
     binding.take(connection);
     binding.is_unanswered = true;
     Some(sent)
@@ -56,9 +61,10 @@ pub(super) fn send_vote(hold: &Hold, command: Command<'_>, waker: &Waker) -> Opt
 pub(super) fn send(
     connection: &Arc<Connection>,
     command: Command<'_>,
+    asked_at: Moment,
     waker: &Waker,
 ) -> Option<Sent> {
-    let (asked_at, reply) = send_now(connection, command, waker)?;
+    let reply = send_now(connection, command, asked_at, waker)?;
     Some(Sent { reply, asked_at })
 }
 

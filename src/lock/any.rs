@@ -20,13 +20,18 @@ use crate::clock;
 use crate::error::Error;
 use crate::policy::Wait;
 
+/// Begins to take one of the locks of this wish.
+pub(crate) fn begin_any(engine: &Arc<Engine>, wish: &Wish) -> Acquiring {
+    Acquiring::aside(acquire_any(Arc::clone(engine), wish.clone()))
+}
+
 /// Takes one of the locks, or says why none of them is available. Tries one after the other first, so that
 /// nothing is taken that is not kept where one of them is free; then waits for all of them.
 ///
 /// # Cancel safety
 ///
 /// When the future is dropped, whatever may have been granted is given back.
-pub(crate) async fn acquire_any(engine: Arc<Engine>, wish: Wish) -> Result<Lease, Error> {
+async fn acquire_any(engine: Arc<Engine>, wish: Wish) -> Result<Lease, Error> {
     let asked_at = clock::now();
     let tries = try_each(&engine, &wish);
     let tried = match wish.wait {
@@ -48,7 +53,8 @@ pub(crate) async fn acquire_any(engine: Arc<Engine>, wish: Wish) -> Result<Lease
         }
     };
     let wishes = wish.names.iter().map(|names| Wish { wait, ..one(&wish, names) });
-    let running = wishes.map(|wish| (Acquiring::since(&engine, &wish, asked_at), wish));
+    let running =
+        wishes.map(|wish| (Acquiring::since(&engine, &wish, asked_at, clock::now()), wish));
     first(&engine, running.collect()).await
 }
 
@@ -72,7 +78,7 @@ async fn try_each(engine: &Arc<Engine>, wish: &Wish) -> Result<Lease, Vec<Error>
 fn one(wish: &Wish, names: &Names) -> Wish {
     let Wish { wait, retry, is_fair, refuses_own, .. } = *wish;
     let (names, order) = (OneOrMany::One([names.clone()]), wish.order.clone());
-    Wish { names, order, wait, retry, is_fair, refuses_own, is_any: false }
+    Wish { names, order, wait, retry, is_fair, refuses_own }
 }
 
 /// The first that is granted; the others are dropped. Where none is, why.

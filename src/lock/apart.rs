@@ -118,11 +118,11 @@ impl Pieces<'_> {
     async fn mint(&mut self, ballot: Ballot) -> Result<Answer, Reason> {
         let hold = self.hold;
         let names = hold.names_at(self.server);
-        let who_decides = hold.who_decides(ballot, hold.is_alone() && names.len() == 1);
+        let how_judged = hold.how_judged(ballot, hold.is_alone() && names.len() == 1);
         let token = Decimal::new(ballot.proposal());
         let mut last = Answer::Free;
         for names in names {
-            let arguments = [&*token, who_decides];
+            let arguments = [&*token, how_judged];
             last = self.ask(scripts::mint(), names.fence(), arguments, Answer::of_acquire).await?;
             if !matches!(last, Answer::Granted(_)) {
                 break;

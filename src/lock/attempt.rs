@@ -11,6 +11,7 @@ use super::claim::Claim;
 use super::core::Lead;
 use super::direct::{Drawing, draw, may_draw, note_seeded};
 use super::held::Held;
+use super::likely::Fact;
 use super::limit::Limit;
 use super::names::title;
 use super::order::{Seize, Wish};
@@ -60,6 +61,8 @@ pub(super) struct Bid {
     pub(super) taking: Taking,
     pub(super) lead: Option<Lead>,
     pub(super) limit: Limit,
+    /// Before the first question is put: the lease may count from then (safety rule 2).
+    pub(super) begun_at: Moment,
 }
 
 /// A lease that was granted, and that nobody keeps yet.
@@ -78,13 +81,14 @@ pub(super) struct Granted {
 pub(super) struct Attempting {
     /// Dropped before the claim, which gives back what may come of it.
     asked: Asked,
-    /// None once the attempt is over.
+    /// None once the lock is granted.
     claim: Option<Claim>,
     attempt: Attempt,
     is_fenced: bool,
     taking: Taking,
     lead: Option<Lead>,
     limit: Limit,
+    begun_at: Moment,
     /// What ends the wait for the server that decides alone, where its connection does not.
     timer: Option<BoxFuture<'static, ()>>,
     /// The server that was asked before the others in an earlier round, and found the lock free.
@@ -102,7 +106,7 @@ enum Asked {
 
 impl Attempting {
     pub(super) fn new(claim: Claim, bid: Bid) -> Self {
-        let Bid { is_fenced, is_fair, taking, lead, limit } = bid;
+        let Bid { is_fenced, is_fair, taking, lead, limit, begun_at } = bid;
         let hold = claim.hold();
         hold.core.meter().note_attempt();
         let is_plain = !is_fenced
@@ -123,7 +127,7 @@ impl Attempting {
         let attempt = Attempt::begin(conditions, ballot);
         let (asked, timer, free_at) = (Asked::Nothing, None, None);
         let claim = Some(claim);
-        Self { asked, claim, attempt, is_fenced, taking, lead, limit, timer, free_at }
+        Self { asked, claim, attempt, is_fenced, taking, lead, limit, begun_at, timer, free_at }
     }
 
     fn hold(&self) -> &Held {
@@ -137,26 +141,31 @@ impl Attempting {
         self.hold().core.meter()
     }
 
+    /// Its claim, unless the lock was granted.
+    pub(super) fn into_claim(mut self) -> Option<Claim> {
+        self.claim.take()
+    }
+
     /// Puts the first question.
     fn begin(&mut self, waker: &Waker) {
         let (hold, taking) = (self.hold(), self.taking);
         let draws = self.is_fenced && self.lead.is_none() && may_draw(hold, taking);
         if draws && !self.limit.is_over() {
-            if let Some(drawing) = draw(hold, waker) {
+            if let Some(drawing) = draw(hold, self.begun_at, waker) {
                 self.timer = self.limit.timer(Some(drawing.asked_at), hold.core.command_max());
                 self.asked = Asked::Drawing(drawing);
                 return;
             }
         }
         let lead = self.lead.take();
-        self.ask(lead, waker);
+        self.ask(lead, self.begun_at, waker);
     }
 
-    /// Puts a question: for the lock as it is, or for one that is another's.
-    fn ask(&mut self, lead: Option<Lead>, waker: &Waker) {
+    /// Puts a question at `asked_at`: for the lock as it is, or for one that is another's.
+    fn ask(&mut self, lead: Option<Lead>, asked_at: Moment, waker: &Waker) {
         let take = self.take(lead);
         let hold = self.hold();
-        if let Some(sent) = take.send(hold, waker) {
+        if let Some(sent) = take.send(hold, asked_at, waker) {
             self.timer = self.limit.timer(Some(sent.asked_at), hold.core.command_max());
             self.asked = Asked::Alone(sent);
         } else {
@@ -184,7 +193,7 @@ impl Attempting {
                     if let Some(answered) = judged {
                         return Poll::Ready(Round::of_one(answered));
                     }
-                    self.ask(None, context.waker());
+                    self.ask(None, clock::now(), context.waker());
                 }
                 Asked::Alone(sent) => {
                     let Poll::Ready(outcome) = sent.poll(context) else {
@@ -224,7 +233,7 @@ impl Attempting {
         match self.attempt.ended(&round.tally(hold, proposal), clock::wall_micros) {
             AttemptAction::Ask(_) => {
                 self.free_at = round.free_at;
-                self.ask(None, waker);
+                self.ask(None, clock::now(), waker);
                 None
             }
             AttemptAction::Hold(grant) => {
@@ -232,11 +241,14 @@ impl Attempting {
                 if !is_drawn && token.is_some_and(|token| self.attempt.believes(token)) {
                     note_seeded(hold);
                 }
+                if round.finds_others() {
+                    hold.core.likely().add(hold.name(), Fact::Sought);
+                }
                 hold.begin(deadline, token.filter(|_| self.is_fenced), answered_at);
                 Some(Ok(Granted { claim: self.claim.take()?, round, asked_at }))
             }
             AttemptAction::GiveUp { setback, is_settled } => {
-                let mut claim = self.claim.take()?;
+                let claim = self.claim.as_mut()?;
                 if is_settled {
                     claim.settle();
                 }

@@ -123,9 +123,9 @@ impl Claim {
         ask_all(hold, &question, Round::new(hold)).await
     }
 
-    /// Gives the locks back, and waits for what the servers say to it.
-    pub(super) async fn release(&self) -> Round {
-        match direct::free(&self.hold).await {
+    /// Gives the locks back at `now`, and waits for what the servers say to it.
+    pub(super) async fn release(&self, now: Moment) -> Round {
+        match direct::free(&self.hold, now).await {
             Some(round) => round,
             // On the heap, so that a release of a lock without waiters does not carry the room for it.
             None => Box::pin(self.release_by_script()).await,

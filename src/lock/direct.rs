@@ -4,13 +4,12 @@
 //!
 //! # Taking
 //!
-//! `SET lock owner NX PX ttl`, `HLEN queue`, `INCRBY fence 1` and `GET lock` go in one write, and
+//! `SET lock owner NX PX ttl`, `HLEN queue` and `INCRBY fence 1` go in one write, and
 //! nothing of this connection comes between. They are no transaction, and need none:
 //!
 //! - *Exclusion* is the `SET`'s alone, as of any lock. The lease counts from before the write.
-//! - *Whose reply it is* (safety rule 13): the last reply has to be the owner's value, which nobody has
-//!   sent but this attempt. So it is this attempt's, and by their types so are those before it; the
-//!   connection ends where one is of another type.
+//! - *Whose reply it is* (safety rule 13): their replies have no room for a stamp, and count once a stamped
+//!   reply behind them has come in its place; the connection ends where one is of another type.
 //! - *Tokens*: the number was drawn behind the `SET`, and before the owner was told of either. So an owner
 //!   that asks later draws later, and a larger one. `policy/fence.rs` says when a number is believed.
 //! - *Order*: a new owner does not take a lock that is free for waiters. If there are any,
@@ -63,7 +62,7 @@ use crate::server::command::Command;
 
 /// Commands that were sent as one, and when they were asked for: before their first byte.
 pub(super) struct Drawing {
-    replies: Replies<4>,
+    replies: Replies<3>,
     pub(super) asked_at: Moment,
 }
 
@@ -93,7 +92,7 @@ pub(super) fn note_seeded(hold: &Hold) {
 
 /// Asks for the one lock, and draws a token, if the name's counter is known to live and nothing else has to
 /// be waited for than the replies, which wake `waker` until they are polled for.
-pub(super) fn draw(hold: &Hold, waker: &Waker) -> Option<Drawing> {
+pub(super) fn draw(hold: &Hold, asked_at: Moment, waker: &Waker) -> Option<Drawing> {
     let (mut binding, connection) = voter(hold)?;
     let is_likely = connection.shortcuts.has(Shortcut::Together)
         && hold.core.likely().has(hold.name(), Fact::Seeded(connection.id()));
@@ -104,17 +103,14 @@ pub(super) fn draw(hold: &Hold, waker: &Waker) -> Option<Drawing> {
     let (lock, queue) = (names.lock(), names.queue());
     let set: [&[u8]; 6] = [b"SET", lock, hold.owner.value(), b"NX", b"PX", &ttl];
     let draw: [&[u8]; 3] = [b"INCRBY", names.fence(), b"1"];
-    let (wait, get): ([&[u8]; 2], [&[u8]; 2]) = ([b"HLEN", &queue], [b"GET", lock]);
-    let commands: [(&[&[u8]], Expected); 4] = [
-        (&set, Expected::Vouched(Shape::Flag)),
-        (&wait, Expected::Vouched(Shape::Number)),
-        (&draw, Expected::Vouched(Shape::Number)),
-        (&get, Expected::Voucher(hold.owner.id())),
+    let wait: [&[u8]; 2] = [b"HLEN", &queue];
+    let commands: [(&[&[u8]], Expected); 3] = [
+        (&set, Expected::Part(Shape::Flag)),
+        (&wait, Expected::Part(Shape::Number)),
+        (&draw, Expected::Number),
     ];
     let length = commands.iter().map(|(words, _)| command_len(words)).sum();
     let permit = connection.try_admit(length)?;
-    // Safety rule 2: the lease is counted from here, before the first byte is sent.
-    let asked_at = clock::now();
     let replies = connection.send_as_one(permit, commands, asked_at, waker).ok()?;
     binding.take(connection);
     binding.is_unanswered = true;
@@ -122,7 +118,7 @@ pub(super) fn draw(hold: &Hold, waker: &Waker) -> Option<Drawing> {
 }
 
 impl Drawing {
-    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<[Outcome; 4]> {
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<[Outcome; 3]> {
         Pin::new(&mut self.replies).poll(context)
     }
 
@@ -132,34 +128,33 @@ impl Drawing {
         hold: &Hold,
         attempt: &Attempt,
         taking: Taking,
-        outcomes: [Outcome; 4],
+        outcomes: [Outcome; 3],
     ) -> Option<Answered> {
         let asked_at = Some(self.asked_at);
         let answer = match outcomes {
-            [Ok(set), Ok(waiting), Ok(token), Ok(holder)] => {
-                let replied = [set, waiting, token, holder];
+            [Ok(set), Ok(waiting), Ok(token)] => {
+                let replied = [set, waiting, token];
                 read(hold, attempt, taking, &replied, self.replies.connection())?
             }
             // Where the last of them has come, so have the others.
-            [.., Err(failure)]
-            | [.., Err(failure), _]
-            | [_, Err(failure), ..]
-            | [Err(failure), ..] => Answer::Failed(Box::new(Reason::NoReply(failure))),
+            [.., Err(failure)] | [_, Err(failure), _] | [Err(failure), ..] => {
+                Answer::Failed(Box::new(Reason::NoReply(failure)))
+            }
         };
         Some(Answered { answer, asked_at, answered_at: clock::now() })
     }
 }
 
-/// What the token, the waiters and the holder come to; none where the script is to be asked.
+/// What the taking, the waiters and the token come to; none where the script is to be asked.
 fn read(
     hold: &Hold,
     attempt: &Attempt,
     taking: Taking,
-    replied: &[Frame; 4],
+    replied: &[Frame; 3],
     connection: &Connection,
 ) -> Option<Answer> {
-    let [_, waiting, token, holder] = replied;
-    let is_own = *holder == Frame::Integer(1);
+    let [set, waiting, token] = replied;
+    let is_own = matches!(set, Frame::Simple(_));
     {
         let mut binding = hold.binding(0);
         binding.is_unanswered = false;
@@ -182,7 +177,7 @@ fn read(
     }
     let likely = hold.core.likely();
     likely.remove(hold.name(), Fact::Seeded(connection.id()));
-    if *holder == Frame::Integer(0) {
+    if *set == Frame::Null {
         likely.add(hold.name(), Fact::Sought);
     }
     None
@@ -194,7 +189,7 @@ fn read(
 /// # Cancel safety
 ///
 /// When the future is dropped, the lock may have been given back.
-pub(super) async fn free(hold: &Hold) -> Option<Round> {
+pub(super) async fn free(hold: &Hold, now: Moment) -> Option<Round> {
     let is_plain = hold.rest().is_none() && !hold.row().frees_shares;
     if !decides(hold) || !is_plain || hold.may_be_awaited() {
         return None;
@@ -202,7 +197,7 @@ pub(super) async fn free(hold: &Hold) -> Option<Round> {
     let mut sent: Option<(Sent, Dialect)> = None;
     let outcome = poll_fn(|context| match &mut sent {
         None => {
-            sent = send_free(hold, context.waker());
+            sent = send_free(hold, now, context.waker());
             if sent.is_some() { Poll::Pending } else { Poll::Ready(None) }
         }
         Some((sent, _)) => sent.poll(context).map(Some),
@@ -257,7 +252,7 @@ impl Dialect {
     }
 }
 
-fn send_free(hold: &Hold, waker: &Waker) -> Option<(Sent, Dialect)> {
+fn send_free(hold: &Hold, now: Moment, waker: &Waker) -> Option<(Sent, Dialect)> {
     let participant = &hold.participants[0];
     let connection = {
         let mut binding = participant.binding();
@@ -273,9 +268,9 @@ fn send_free(hold: &Hold, waker: &Waker) -> Option<(Sent, Dialect)> {
         None => {
             let words: [&[u8]; 3] = [b"1", lock, owner];
             let command = Command::Script(scripts::release(), &words);
-            return Some((send(&connection, command, waker)?, Dialect::Script));
+            return Some((send(&connection, command, now, waker)?, Dialect::Script));
         }
     };
     let command = Command::Unstamped(words, Expected::Count);
-    Some((send(&connection, command, waker)?, Dialect::Command))
+    Some((send(&connection, command, now, waker)?, Dialect::Command))
 }

@@ -47,7 +47,7 @@ pub(crate) struct Hold {
     /// Rung at its loss.
     bell: Bell,
     /// Its entry with the keeper, once servers tell of changes to its keys.
-    told_as: OnceLock<TimerKey>,
+    pub(super) told_as: OnceLock<TimerKey>,
     pub(super) span: HoldSpan,
 }
 
@@ -196,8 +196,8 @@ impl Hold {
     }
 
     /// Its holder gives it back, if it is held; how it stands then.
-    pub(super) fn leave(&self) -> LeaseState {
-        self.happens(LeaseEvent::Release, clock::now())
+    pub(super) fn leave(&self, now: Moment) -> LeaseState {
+        self.happens(LeaseEvent::Release, now)
     }
 
     /// Servers gave its holder nothing in its place: it is held on.
@@ -207,7 +207,12 @@ impl Hold {
 
     /// What became of giving it back; how it stands then.
     pub(super) fn conclude(&self, end: End) -> LeaseState {
-        self.happens(LeaseEvent::Ended(end), clock::now())
+        self.conclude_at(end, clock::now())
+    }
+
+    /// The same, known at `now`.
+    pub(super) fn conclude_at(&self, end: End, now: Moment) -> LeaseState {
+        self.happens(LeaseEvent::Ended(end), now)
     }
 
     /// It is given back by a request that told nobody of it.
@@ -342,7 +347,7 @@ impl Hold {
     }
 
     /// How a server is to judge a proposal: see `acquire.lua`.
-    pub(super) fn who_decides(&self, ballot: Ballot, is_alone: bool) -> &'static [u8] {
+    pub(super) fn how_judged(&self, ballot: Ballot, is_alone: bool) -> &'static [u8] {
         match (is_alone, ballot.is_outbid()) {
             (true, _) => b"mint",
             (false, true) => b"outbid",

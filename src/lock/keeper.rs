@@ -10,7 +10,7 @@ use super::held::{Held, Room};
 use super::hold::Hold;
 use crate::clock;
 use crate::policy::{BEAT, Moment, TimerKey, TimerWheel};
-use crate::server::watch::kept;
+use crate::server::watch::kept::News;
 
 /// Maximum leases renewed in one batch. Each server is asked for all of them in a few commands, and
 /// the next batch need not wait for this one.
@@ -126,10 +126,15 @@ impl Keeper {
     }
 
     /// Has leases renewed soon of which a server said that something happened to them.
-    pub(super) fn hear(&self, told: &kept::Kept, now: Moment) {
+    pub(super) fn hear(&self, news: News, now: Moment) {
         let mut timers = self.timers();
-        for entry in told.take_stirred() {
+        let stirred = match news.are_all_stirred {
+            true => timers.iter().map(|(entry, _)| entry).collect(),
+            false => news.stirred,
+        };
+        for entry in stirred {
             let hold = timers.get(entry).and_then(|room| Option::as_ref(room));
+            let hold = hold.filter(|hold| hold.told_as.get().is_some());
             if let Some(due) = hold.and_then(|hold| hold.note_told(now)) {
                 timers.reschedule(entry, due);
             }

@@ -153,19 +153,20 @@ impl Lease {
 
     pub(crate) async fn release(mut self) -> Result<(), Error> {
         let mut step = self.hold().span.release();
-        let state = match self.end() {
+        let now = clock::now();
+        let state = match self.end(now) {
             state @ LeaseState::Lost(why)
                 if why == Loss::ShutDown || self.hold().is_left_to_expire() =>
             {
                 self.claim.settle();
                 state
             }
-            LeaseState::Releasing if self.hand_over() => {
+            LeaseState::Releasing if self.hand_over(now) => {
                 step.end("handed_over");
                 self.hold().state()
             }
             _ => {
-                let round = self.claim.release().await;
+                let round = self.claim.release(now).await;
                 self.conclude(&round, step)?
             }
         };
@@ -185,7 +186,7 @@ impl Lease {
         let hold = self.hold();
         self.engine.lines().free(hold);
         let end = if was_held { End::Released } else { End::Lost(hold.core.gone()) };
-        let state = hold.conclude(end);
+        let state = hold.conclude_at(end, round.answered_at());
         step.end(if state.is_given_back() { "released" } else { "lost" });
         Ok(state)
     }
@@ -197,22 +198,22 @@ impl Lease {
 
     /// Gives back what nobody was told of, wherever it still is its owner's.
     pub(super) fn withdraw(mut self) {
-        self.end();
+        self.end(clock::now());
         self.hold().conclude(End::Withdrawn);
         self.claim.give_back();
     }
 
     /// It is kept no longer, and held no longer: how it stands.
-    fn end(&self) -> LeaseState {
+    fn end(&self, now: Moment) -> LeaseState {
         self.engine.keeper().forget(self.entry);
-        self.hold().leave()
+        self.hold().leave(now)
     }
 
     /// Hands the lock to the next one in this process, if there is one and it is its turn.
     ///
     /// Its acquire is sent from here, in the place of the release, and its claim answers from here
     /// on for what this one has; what is left to do is to await the replies, which it does itself.
-    fn hand_over(&mut self) -> bool {
+    fn hand_over(&mut self, now: Moment) -> bool {
         let lines = self.engine.lines();
         if lines.are_none() {
             return false;
@@ -231,7 +232,7 @@ impl Lease {
         }
         // What is awaited may need a timer, which the runtime of the releasing task may not have.
         let _timers = core.runtime().enter();
-        let (relay, taking) = match hold.relay().next(clock::now()) {
+        let (relay, taking) = match hold.relay().next(now) {
             Some(relay) => (relay, Taking::Take),
             // Goes on if nobody waits elsewhere: a single server knows.
             None if core.is_single() => (Relay::default(), Taking::Turn),
@@ -250,9 +251,10 @@ impl Lease {
             give_back_predecessor(&hold, &|server| !hold.binding(server).is_granted);
         }
         self.claim.settle();
-        hold.conclude(End::HandedOver);
+        hold.conclude_at(End::HandedOver, now);
         let (is_fenced, limit) = (place.order.is_fenced, place.limit);
-        let bid = Bid { is_fenced, is_fair: false, taking, lead: None, limit };
+        let begun_at = now;
+        let bid = Bid { is_fenced, is_fair: false, taking, lead: None, limit, begun_at };
         let mut lock: HandOver = Box::pin(Attempting::new(successor, bid));
         // The first poll sends; the task that is handed the rest polls it again.
         if let Poll::Ready(done) = lock.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -293,9 +295,10 @@ impl Drop for Lease {
             return self.give_back();
         }
         let mut step = self.hold().span.release();
-        match self.end() {
+        let now = clock::now();
+        match self.end(now) {
             LeaseState::Lost(Loss::ShutDown) => self.claim.settle(),
-            LeaseState::Releasing if self.hand_over() => step.end("handed_over"),
+            LeaseState::Releasing if self.hand_over(now) => step.end("handed_over"),
             _ => {
                 step.end("queued");
                 self.give_back();

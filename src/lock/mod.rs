@@ -71,4 +71,5 @@ mod spans;
 mod take;
 pub(crate) mod ticket;
 mod together;
+mod turn;
 mod wait;

@@ -75,8 +75,6 @@ pub(crate) struct Wish {
     pub(crate) is_fair: bool,
     /// Whether a lock is refused at once that a guard of the same locker holds.
     pub(crate) refuses_own: bool,
-    /// Whether one of the locks is enough.
-    pub(crate) is_any: bool,
 }
 
 impl Wish {

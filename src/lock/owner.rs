@@ -11,10 +11,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::fingerprint;
-#[cfg(not(test))]
-use crate::clock::random_id as owner_id;
-#[cfg(test)]
-use crate::clock::simulated::owner_id;
+use crate::clock::owner_id;
 use crate::error::{Configured, Holder, Shared};
 
 /// Hexadecimal digits of 128 random bits.

@@ -27,10 +27,11 @@ use super::one_or_many::OneOrMany;
 use super::order::Wish;
 use super::parameters::Parameters;
 use super::question::Question;
-use super::race::{First, any, race};
+use super::race::{First, race};
 use super::round::{Answered, Round};
 use super::scripts;
 use super::sharing::Wanted;
+use super::turn::Turn;
 use crate::clock;
 use crate::policy::{
     Ballot, Moment, QueueAnswer, Retry, Setback, Verdict, WaiterAction, WaiterEvent, WaiterState,
@@ -38,8 +39,7 @@ use crate::policy::{
 };
 use crate::server::channel::Channel;
 use crate::server::command::Command;
-use crate::server::watch::Watch;
-use crate::server::watch::handed::Awaited;
+use crate::server::watch::{Watch, any_stirred};
 
 /// How one owner's wait ended.
 pub(super) enum Stood {
@@ -54,23 +54,6 @@ pub(super) enum Stood {
 
 /// Whether the server has answered before that the owner waits.
 pub(super) type WasAnswered = bool;
-
-/// The turn of a waiter for a lock of several servers, or for one lock of several: the server with
-/// the queue keeps the lock for this owner, and any owner that names this one finds it as good as free.
-pub(super) struct Turn {
-    claim: Claim,
-    until: Moment,
-}
-
-impl Turn {
-    pub(super) fn owner(&self) -> &[u8] {
-        self.claim.hold().owner.value()
-    }
-
-    pub(super) fn is_over(&self) -> bool {
-        clock::now() >= self.until
-    }
-}
 
 /// Where an owner waits, and for how long.
 pub(super) struct Place {
@@ -92,7 +75,7 @@ pub(super) struct Standing<'a> {
     limit: Limit,
     is_fenced: bool,
     is_all: bool,
-    pushes: Awaited,
+    pushes: Watch,
     watches: &'a [Watch],
     state: WaiterState,
     retry: Retry,
@@ -158,23 +141,19 @@ impl<'a> Standing<'a> {
     ) -> Stood {
         let mut enters = true;
         loop {
-            if !enters && !self.pay(&interrupted).await {
-                return Stood::Interrupted;
-            }
-            let action = match self.ask(enters, &interrupted).await {
-                Ok(action) => action,
-                Err(stood) => return self.end(stood),
+            let due = if enters { Heard::Due } else { self.pay(&interrupted).await };
+            let (mut action, mut token) = match due {
+                Heard::Push(token) => self.pushed(token),
+                Heard::Interrupted => return Stood::Interrupted,
+                Heard::Due | Heard::LimitOver => match self.ask(enters, &interrupted).await {
+                    Ok(action) => action,
+                    Err(stood) => return self.end(stood),
+                },
             };
             enters = false;
-            let (mut action, mut token) = action;
             while action == WaiterAction::Wait {
                 match self.listen(&interrupted).await {
-                    Heard::Push(pushed) => {
-                        self.pushes.forget();
-                        self.claim.hold().core.meter().note_woken();
-                        token = pushed;
-                        action = self.happens(WaiterEvent::Pushed);
-                    }
+                    Heard::Push(pushed) => (action, token) = self.pushed(pushed),
                     Heard::Due => action = WaiterAction::Ask,
                     Heard::LimitOver => return self.end(None),
                     Heard::Interrupted => return Stood::Interrupted,
@@ -196,11 +175,24 @@ impl<'a> Standing<'a> {
     }
 
     /// Waits out the pause of the retry policy since the last question, so that no server can have the
-    /// waiter ask faster; whether nothing interrupted that.
-    async fn pay<F: Future<Output = ()>>(&self, interrupted: impl Fn() -> F) -> bool {
+    /// waiter ask faster, unless something else comes.
+    async fn pay<F: Future<Output = ()>>(&self, interrupted: impl Fn() -> F) -> Heard {
         let next = self.asked_at.after(self.retry.delay(0, clock::random_bits()));
         let pause = self.limit.cap(next.since(clock::now()));
-        pause.is_zero() || matches!(race(interrupted(), sleep(pause)).await, First::Other(()))
+        if pause.is_zero() {
+            return Heard::Due;
+        }
+        match race(race(self.pushes.stirred(), interrupted()), sleep(pause)).await {
+            First::One(First::One(token)) => Heard::Push(token),
+            First::One(First::Other(())) => Heard::Interrupted,
+            First::Other(()) => Heard::Due,
+        }
+    }
+
+    fn pushed(&mut self, token: u64) -> (WaiterAction, u64) {
+        self.pushes.rearm();
+        self.claim.hold().core.meter().note_woken();
+        (self.happens(WaiterEvent::Pushed), token)
     }
 
     fn happens(&mut self, event: WaiterEvent) -> WaiterAction {
@@ -215,13 +207,10 @@ impl<'a> Standing<'a> {
     ) -> Result<(WaiterAction, u64), Option<Result<Round, ()>>> {
         self.watches.iter().for_each(Watch::rearm);
         self.asked_at = clock::now();
-        let asked = race(Box::pin(self.question(enters)), self.pushes.pushed());
+        let asked = race(Box::pin(self.question(enters)), self.pushes.stirred());
         let round = match race(asked, interrupted()).await {
             First::Other(()) => return Err(Some(Err(()))),
-            First::One(First::Other(token)) => {
-                self.pushes.forget();
-                return Ok((self.happens(WaiterEvent::Pushed), token));
-            }
+            First::One(First::Other(token)) => return Ok(self.pushed(token)),
             First::One(First::One(round)) => round,
         };
         let answered = round.answers.get(self.server).and_then(Option::as_ref);
@@ -336,9 +325,9 @@ impl<'a> Standing<'a> {
         // A server may be late to tell of a key's end.
         let due = self.frees_at.filter(|_| self.is_first).map_or(due, |frees_at| due.min(frees_at));
         let ends_at = self.limit.ends_at().map_or(due, |end| end.min(due));
-        let woken = race(self.pushes.pushed(), interrupted());
+        let woken = race(self.pushes.stirred(), interrupted());
         let stirred = async {
-            any(self.watches.iter().map(Watch::stirred)).await;
+            any_stirred(self.watches).await;
             if !self.is_first && self.claim.hold().is_connected() {
                 std::future::pending::<()>().await;
             }
@@ -361,7 +350,7 @@ impl<'a> Standing<'a> {
         let hold = self.claim.hold().clone();
         if !self.is_all {
             let until = hold.term.deadline(counts_from);
-            return Stood::Turn(Turn { claim: self.claim, until });
+            return Stood::Turn(Turn::new(self.claim, self.server, until));
         }
         let mut round = Round::new(&hold);
         // No round trip is told: the push answered no question.

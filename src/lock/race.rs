@@ -23,21 +23,6 @@ pub(crate) async fn race<A: Future, B: Future>(one: A, other: B) -> First<A::Out
     .await
 }
 
-/// Waits for the first of these; for ever where there is none. The others are dropped.
-pub(super) async fn any<'a>(
-    futures: impl IntoIterator<Item = impl Future<Output = ()> + Send + 'a>,
-) {
-    let mut running: Vec<BoxFuture<'a, ()>> =
-        futures.into_iter().map(|future| Box::pin(future) as _).collect();
-    poll_fn(|context| {
-        match running.iter_mut().any(|future| future.as_mut().poll(context).is_ready()) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        }
-    })
-    .await;
-}
-
 /// What all of these come to, in their order; they run together, in this task.
 ///
 /// # Cancel safety

@@ -27,11 +27,12 @@ pub(crate) async fn keep(engine: Weak<Engine>) {
         let now = clock::now();
         {
             let Some(engine) = engine.upgrade() else { return };
-            if watchers.kept().take_moved() {
+            let news = watchers.kept().take_news();
+            if news.have_moved {
                 keeper.hasten_all(now);
                 give_back_again(&engine);
             }
-            keeper.hear(watchers.kept(), now);
+            keeper.hear(news, now);
             loop {
                 let due = keeper.look_after(now);
                 let is_all = due.len() < BATCH_MAX;

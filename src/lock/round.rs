@@ -113,6 +113,11 @@ impl Round {
         self.given().filter_map(|answered| answered.asked_at).min()
     }
 
+    /// When the last answer came.
+    pub(super) fn answered_at(&self) -> Moment {
+        self.given().map(|answered| answered.answered_at).max().unwrap_or_default()
+    }
+
     /// How long the slowest server took that answered.
     pub(super) fn slowest_answer(&self) -> Duration {
         let answers = self.given().filter(|answered| !answered.is_failure());
@@ -135,6 +140,11 @@ impl Round {
         })
     }
 
+    /// Whether this server has let the owner in.
+    pub(super) fn is_granted_on(&self, server: usize) -> bool {
+        self.answers.get(server).and_then(Option::as_ref).is_some_and(Answered::is_grant)
+    }
+
     /// Whether this server has said that nothing of this owner's is left with it.
     pub(super) fn is_free_on(&self, server: usize) -> bool {
         let answered = self.answers.get(server).and_then(Option::as_ref);
@@ -155,6 +165,14 @@ impl Round {
             Answer::Held { holder, .. } => Some(&**holder),
             _ => None,
         })
+    }
+
+    /// A server has the lock for another owner, or others wait for it there.
+    pub(super) fn finds_others(&self) -> bool {
+        let finds = |answered: &Answered| {
+            matches!(answered.answer, Answer::Held { .. } | Answer::Queued { .. })
+        };
+        self.given().any(finds)
     }
 
     /// A server has taken the lock from another holder.

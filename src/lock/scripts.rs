@@ -1,40 +1,30 @@
 //! The catalog of scripts; what each does stands at the head of its file in `scripts/`.
 
-use std::sync::LazyLock;
+use crate::server::script::{Script, script};
 
-use crate::server::script::Script;
+static CATALOG: [Script; 6] = [
+    script!("acquire.lua", 0),
+    script!("extend.lua", 1),
+    script!("release.lua", 2),
+    script!("holder.lua", 3),
+    script!("repair.lua", 4),
+    script!("queue.lua", 5),
+];
 
-static CATALOG: LazyLock<[Script; 6]> = LazyLock::new(|| {
-    [
-        Script::new(0, include_str!("../../scripts/acquire.lua")),
-        Script::new(1, include_str!("../../scripts/extend.lua")),
-        Script::new(2, include_str!("../../scripts/release.lua")),
-        Script::new(3, include_str!("../../scripts/holder.lua")),
-        Script::new(4, include_str!("../../scripts/repair.lua")),
-        Script::new(5, include_str!("../../scripts/queue.lua")),
-    ]
-});
-
-static TAKE: LazyLock<Script> = LazyLock::new(|| rare(include_str!("../../scripts/take.lua")));
-static MINT: LazyLock<Script> = LazyLock::new(|| rare(include_str!("../../scripts/mint.lua")));
-static KEEP: LazyLock<Script> = LazyLock::new(|| rare(include_str!("../../scripts/keep.lua")));
-static SEIZE: LazyLock<Script> = LazyLock::new(|| rare(include_str!("../../scripts/seize.lua")));
-static SHARE: LazyLock<Script> =
-    LazyLock::new(|| Script::on_demand(include_str!("../../scripts/share.lua")));
-static PROLONG: LazyLock<Script> =
-    LazyLock::new(|| Script::on_demand(include_str!("../../scripts/prolong.lua")));
+// Seldom called: these are sent whole, and no connection has to load them.
+static TAKE: Script = script!("take.lua", CATALOG.len());
+static MINT: Script = script!("mint.lua", CATALOG.len());
+static KEEP: Script = script!("keep.lua", CATALOG.len());
+static SEIZE: Script = script!("seize.lua", CATALOG.len());
 #[cfg(feature = "inspect")]
-static INSPECT: LazyLock<Script> =
-    LazyLock::new(|| rare(include_str!("../../scripts/inspect.lua")));
+static INSPECT: Script = script!("inspect.lua", CATALOG.len());
 
-/// One that is seldom called: it is sent whole, and no connection has to load it.
-fn rare(source: &str) -> Script {
-    Script::new(CATALOG.len(), source)
-}
+static SHARE: Script = script!("share.lua");
+static PROLONG: Script = script!("prolong.lua");
 
 /// All scripts that are needed for locks, in the order in which connections load them.
 pub(crate) fn catalog() -> &'static [Script] {
-    &*CATALOG
+    &CATALOG
 }
 
 pub(crate) fn acquire() -> &'static Script {

@@ -34,7 +34,7 @@ pub(super) async fn seize(hold: &Hold, from: &Seize, ballot: Ballot, limit: Limi
     let mut parameters = Parameters::of_keys(b"2");
     parameters.extend([hold.names[0].lock(), hold.names[0].fence()]);
     parameters.extend([hold.owner.value(), &ttl, &token]);
-    parameters.extend([hold.who_decides(ballot, hold.is_alone()), from]);
+    parameters.extend([hold.how_judged(ballot, hold.is_alone()), from]);
     let commands = [Command::Script(scripts::seize(), parameters.words())];
     let question = Question::vote(hold, &commands, Answer::of_acquire, limit);
     ask_all(hold, &question, Round::new(hold)).await

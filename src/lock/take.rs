@@ -26,7 +26,7 @@ use super::sharing::{Shares, Wanted};
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::net::proof::Expected;
-use crate::policy::{Ballot, Verdict};
+use crate::policy::{Ballot, Moment, Verdict};
 use crate::server::command::Command;
 
 /// What is asked in one round.
@@ -44,14 +44,14 @@ pub(super) struct Take {
 struct Proposal {
     ttl: Decimal,
     token: Decimal,
-    who_decides: &'static [u8],
+    how_judged: &'static [u8],
     taking: Taking,
 }
 
 impl Proposal {
     fn new(hold: &Hold, ballot: Ballot, taking: Taking) -> Self {
         let (ttl, token) = (hold.key_ms(), Decimal::new(ballot.proposal()));
-        Self { ttl, token, who_decides: hold.who_decides(ballot, hold.is_alone()), taking }
+        Self { ttl, token, how_judged: hold.how_judged(ballot, hold.is_alone()), taking }
     }
 
     fn parameters<'a>(
@@ -61,11 +61,11 @@ impl Proposal {
         queues: &mut impl Iterator<Item = &'a Key>,
         count: &'a [u8],
     ) -> Parameters<'a> {
-        let Self { ttl, token, who_decides, taking } = self;
+        let Self { ttl, token, how_judged, taking } = self;
         let mut parameters = Parameters::of_keys(count);
         let locks = names.iter().zip(queues);
         parameters.extend(locks.flat_map(|(n, queue)| [n.lock(), n.fence(), queue]));
-        parameters.extend([hold.owner.value(), ttl, token, who_decides, taking.word()]);
+        parameters.extend([hold.owner.value(), ttl, token, how_judged, taking.word()]);
         parameters.extend(hold.replaces());
         parameters
     }
@@ -84,7 +84,7 @@ impl Take {
 
     /// Asks the server that decides alone for the one lock, if nothing else has to be waited for than
     /// its reply, which wakes `waker` until it is polled for.
-    pub(super) fn send(&self, hold: &Hold, waker: &Waker) -> Option<Sent> {
+    pub(super) fn send(&self, hold: &Hold, asked_at: Moment, waker: &Waker) -> Option<Sent> {
         let is_plain = hold.seize().is_none() && hold.sharing().is_none();
         if !alone::decides(hold) || !is_plain || hold.replicas().is_some() || self.limit.is_over() {
             return None;
@@ -93,12 +93,13 @@ impl Take {
             let ttl = hold.key_ms();
             let words = set(hold, &ttl);
             let command = Command::Unstamped(&words, Expected::Flag);
-            return alone::send_vote(hold, command, waker);
+            return alone::send_vote(hold, command, asked_at, waker);
         };
         let (proposal, count, queue) =
             (Proposal::new(hold, ballot, self.taking), count(3), [hold.names[0].queue()]);
         let parameters = proposal.parameters(hold, &hold.names, &mut queue.iter(), &count);
-        alone::send_vote(hold, Command::Script(scripts::acquire(), parameters.words()), waker)
+        let command = Command::Script(scripts::acquire(), parameters.words());
+        alone::send_vote(hold, command, asked_at, waker)
     }
 
     /// Asks all servers, of which one may have been asked `already`, and has not decided by its reply

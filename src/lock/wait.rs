@@ -28,16 +28,16 @@ use super::names::Names;
 use super::order::Wish;
 use super::outlook::Outlook;
 use super::participant::Lanes;
-use super::queue::{Place, Standing, Stood, Turn as ServerTurn};
-use super::race::{First, any, race};
+use super::queue::{Place, Standing, Stood};
+use super::race::{First, race};
+use super::turn::Turn as ServerTurn;
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::Error;
 use crate::policy::{Next, Rest, Setback};
-use crate::server::watch::Watch;
+use crate::server::watch::{Watch, any_stirred};
 
-/// The part of the wait that is left when a waiter that has not asked in all its wait looks once, so that its
-/// error can name the holder.
+/// The part of its wait that is left when a waiter that has not asked looks once, to name the holder.
 const LAST_LOOK_SHARE: u32 = 8;
 
 pub(super) struct Waiter<'a> {
@@ -192,7 +192,8 @@ impl<'a> Waiter<'a> {
 
     fn bid(&self, taking: Taking) -> Bid {
         let (is_fenced, lead) = (self.wish.order.is_fenced, self.lead.clone());
-        Bid { is_fenced, is_fair: false, taking, lead, limit: self.outlook.limit() }
+        let (limit, begun_at) = (self.outlook.limit(), clock::now());
+        Bid { is_fenced, is_fair: false, taking, lead, limit, begun_at }
     }
 
     /// Asks for the lock as the first in the line: in its queue, or else by one attempt.
@@ -210,13 +211,13 @@ impl<'a> Waiter<'a> {
             }
         }
         self.begin_to_watch();
-        let claim = self.claim(Lanes::Watching, turn.as_ref());
-        let attempted = Attempting::new(claim, self.bid(Taking::Take));
-        let attempted = race(attempted, self.overtaken());
-        let attempted = race(attempted, self.interrupted()).await;
-        self.server_turn = turn;
-        match attempted {
+        let vote = turn.as_mut().and_then(ServerTurn::take_vote);
+        let vote = vote.unwrap_or_else(|| self.claim(Lanes::Watching, turn.as_ref()));
+        let mut attempting = Attempting::new(vote, self.bid(Taking::Take));
+        let attempted = race(&mut attempting, self.overtaken());
+        let asked = match race(attempted, self.interrupted()).await {
             First::One(First::One(Ok(granted))) => {
+                turn.iter_mut().for_each(|turn| turn.note_granted(&granted));
                 Asked::Granted(Lease::begin(self.engine, granted))
             }
             First::One(First::One(Err(refused))) => Asked::Refused(refused),
@@ -225,7 +226,13 @@ impl<'a> Waiter<'a> {
                 Asked::Overtaken(setback)
             }
             First::Other(()) => Asked::Interrupted,
+        };
+        let is_doubtful = matches!(&asked, Asked::Refused(refused) if refused.round.has_failed());
+        if let Some(turn) = turn.as_mut().filter(|_| !is_doubtful) {
+            attempting.into_claim().into_iter().for_each(|vote| turn.keep_vote(vote));
         }
+        self.server_turn = turn;
+        asked
     }
 
     async fn queue(&self) -> Option<Queue> {
@@ -277,7 +284,7 @@ impl<'a> Waiter<'a> {
         let patience = patience(known.round.slowest_answer());
         sleep(patience.saturating_mul(1 << self.overtaken.min(16))).await;
         if !matches!(known.setback, Setback::Held(_)) {
-            any(self.watches.iter().map(Watch::stirred)).await;
+            any_stirred(&self.watches).await;
         }
         known.setback
     }
@@ -369,8 +376,7 @@ impl<'a> Waiter<'a> {
 
     /// Sleeps until the time is over, a server tells of a change, or there is news in the line.
     async fn sleep(&self, delay: Duration) {
-        let stirred = any(self.watches.iter().map(Watch::stirred));
-        let woken = race(self.called(), stirred);
+        let woken = race(self.called(), any_stirred(&self.watches));
         if let First::One(First::Other(())) = race(woken, sleep(delay)).await {
             self.engine.meter().note_woken();
         }

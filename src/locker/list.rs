@@ -1,4 +1,5 @@
-//! Which locks are held, found by going through the servers' keys.
+//! Which locks are held, found by going through the servers' keys; and the list that this, and whatever is kept
+//! beside locks, is found by.
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
@@ -8,6 +9,7 @@ use bytes::Bytes;
 use super::Locker;
 use super::view::{LockView, ServerFailure, is_lease};
 use super::walk::Walk;
+use crate::box_future::BoxFuture;
 use crate::error::Error;
 use crate::lock::answer::Reason;
 use crate::lock::look::{Looked, Through, look, scan, sift};
@@ -17,12 +19,28 @@ use crate::net::refusal::Code;
 use crate::server::fitness::Refusal;
 use crate::server::node::Node;
 
-/// The locks that are held, one after the other as they are found: see [`Locker::list`].
-#[must_use = "nothing is looked for until the next lock is asked for"]
-pub struct LockList {
-    locker: Locker,
-    walk: Walk,
-    found: VecDeque<LockView>,
+/// What the servers have, one after the other as it is found: see [`Locker::list`] and
+/// [`Locker::list_primitives`].
+#[must_use = "nothing is looked for until the next one is asked for"]
+pub struct List<View> {
+    pub(super) locker: Locker,
+    /// What names have to match; the walk's own pattern may match more.
+    pub(super) pattern: Vec<u8>,
+    pub(super) walk: Walk,
+    found: VecDeque<View>,
+    step: TakeStep<View>,
+}
+
+/// The next step with one server, which has this number.
+type TakeStep<View> = for<'a> fn(&'a List<View>, usize, &'a Node) -> Taken<'a, View>;
+type Taken<'a, View> = BoxFuture<'a, Result<Step<View>, Reason>>;
+
+/// What is found in a step, and where the next one begins.
+pub(super) struct Step<View> {
+    pub(super) cursor: Bytes,
+    pub(super) found: VecDeque<View>,
+    /// What the user lacks the rights to see.
+    pub(super) denied: Vec<ServerFailure>,
 }
 
 impl Locker {
@@ -48,14 +66,25 @@ impl Locker {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn list(&self, pattern: impl AsRef<[u8]>) -> LockList {
+    pub fn list(&self, pattern: impl AsRef<[u8]>) -> List<LockView> {
         let pattern = key_pattern(&self.defaults.prefix, pattern.as_ref());
-        let walk = Walk::new(&self.engine, pattern);
-        LockList { locker: self.clone(), walk, found: VecDeque::new() }
+        List::new(self, pattern.clone(), pattern, |list, place, node| {
+            Box::pin(list.step(place, node))
+        })
     }
 }
 
-impl LockList {
+impl<View> List<View> {
+    pub(super) fn new(
+        locker: &Locker,
+        pattern: Vec<u8>,
+        keys: Vec<u8>,
+        step: TakeStep<View>,
+    ) -> Self {
+        let walk = Walk::new(&locker.engine, keys);
+        Self { locker: locker.clone(), pattern, walk, found: VecDeque::new(), step }
+    }
+
     /// The next one; none when there are no more.
     ///
     /// # Errors
@@ -65,7 +94,7 @@ impl LockList {
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
-    pub async fn next(&mut self) -> Result<Option<LockView>, Error> {
+    pub async fn next(&mut self) -> Result<Option<View>, Error> {
         loop {
             if let Some(view) = self.found.pop_front() {
                 return Ok(Some(view));
@@ -73,30 +102,34 @@ impl LockList {
             let Some((place, node)) = self.walk.here() else {
                 return self.walk.end().map(|()| None);
             };
-            let step = self.step(place, &node).await;
-            self.walk.stepped(step.map(|Step { cursor, found }| {
+            let step = (self.step)(self, place, &node).await;
+            let cursor = step.map(|Step { cursor, found, denied }| {
                 self.found = found;
+                self.walk.note_denied(denied);
                 cursor
-            }));
+            });
+            self.walk.stepped(cursor);
         }
     }
 
-    /// Servers that could not be gone through to the end, or that may have forgotten leases.
+    /// Servers that could not be gone through to the end, that may have forgotten something, or where the user lacks
+    /// the right to a primitive that is there.
     #[must_use]
     pub fn failures(&self) -> &[ServerFailure] {
         &self.walk.failures
     }
 
-    /// Whether every lock that a quorum of the servers held all the while was found: once
-    /// [`LockList::next`] has said that there are no more.
+    /// Whether everything that a quorum of the servers had all the while, and that the user may see, was found: once
+    /// [`List::next`] has said that there are no more.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.walk.is_complete()
     }
+}
 
-    /// The next step with one server, and what is found in it. A lock is found at the first of its
-    /// servers that could be gone through.
-    async fn step(&self, place: usize, node: &Node) -> Result<Step, Reason> {
+impl List<LockView> {
+    /// A lock is found at the first of its servers that could be gone through.
+    async fn step(&self, place: usize, node: &Node) -> Result<Step<LockView>, Reason> {
         let (cursor, keys) = scan(node, &self.walk.cursor, &self.walk.pattern, true).await?;
         let names: HashSet<Names> = keys.iter().filter_map(|key| self.name_of(key)).collect();
         let names = sift(node, names.into_iter().collect()).await?;
@@ -119,7 +152,7 @@ impl LockList {
                 found.push_back(self.locker.view(names, looked));
             }
         }
-        Ok(Step { cursor, found })
+        Ok(Step { cursor, found, denied: Vec::new() })
     }
 
     /// The lock that this is the key of, if it can be one's.
@@ -127,11 +160,6 @@ impl LockList {
         let prefix = &self.locker.defaults.prefix;
         Names::new(prefix, key.strip_prefix(&prefix[..])?).ok()
     }
-}
-
-struct Step {
-    cursor: Bytes,
-    found: VecDeque<LockView>,
 }
 
 /// Why nothing is known of a lock whose key was just there, if so.
@@ -161,9 +189,9 @@ pub(super) fn key_pattern(prefix: &[u8], pattern: &[u8]) -> Vec<u8> {
     whole
 }
 
-impl fmt::Debug for LockList {
+impl<View> fmt::Debug for List<View> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LockList({})", self.walk.pattern.escape_ascii())
+        write!(f, "List({})", self.pattern.escape_ascii())
     }
 }
 

@@ -1,15 +1,11 @@
 //! What is kept beside locks, seen from outside: of one name, or found by going through the servers' keys.
 
 use std::collections::{HashSet, VecDeque};
-use std::fmt;
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use super::Locker;
-use super::list::key_pattern;
+use super::list::{List, Step, key_pattern};
 use super::view::ServerFailure;
-use super::walk::Walk;
 use crate::error::{Error, FailureKind};
 use crate::family::kept::{Kept, PrimitiveState, ROWS, Row};
 use crate::lock::answer::Reason;
@@ -47,16 +43,6 @@ pub struct Primitives {
     pub found: Vec<PrimitiveView>,
     /// Servers without a usable answer, once for each reason: a user may lack the rights to a primitive.
     pub failures: Vec<ServerFailure>,
-}
-
-/// What is kept beside locks, one after the other as it is found: see [`Locker::list_primitives`].
-#[must_use = "nothing is looked for until the next one is asked for"]
-pub struct PrimitiveList {
-    locker: Locker,
-    /// What names have to match; the walk's own pattern matches more.
-    pattern: Vec<u8>,
-    walk: Walk,
-    found: VecDeque<PrimitiveView>,
 }
 
 impl Locker {
@@ -126,7 +112,7 @@ impl Locker {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn list_primitives(&self, pattern: impl AsRef<[u8]>) -> PrimitiveList {
+    pub fn list_primitives(&self, pattern: impl AsRef<[u8]>) -> List<PrimitiveView> {
         let pattern = key_pattern(&self.defaults.prefix, pattern.as_ref());
         // A key has the name with or without braces around it, and a primitive's suffix behind it. What is quoted
         // or open at the end of a pattern could take in what is put there.
@@ -136,8 +122,7 @@ impl Locker {
         let name =
             if pattern.iter().any(|byte| b"[\\".contains(byte)) { &b""[..] } else { &pattern };
         let around = [b"*", name, b"*:[", &first, b"]*[", &last, b"]"].concat();
-        let walk = Walk::new(&self.engine, around);
-        PrimitiveList { locker: self.clone(), pattern, walk, found: VecDeque::new() }
+        List::new(self, pattern, around, |list, place, node| Box::pin(list.step(place, node)))
     }
 
     /// What the servers say of one primitive, each different word once.
@@ -171,57 +156,9 @@ impl Locker {
     }
 }
 
-struct Step {
-    cursor: Bytes,
-    found: VecDeque<PrimitiveView>,
-    /// What the user lacks the rights to see.
-    denied: Vec<ServerFailure>,
-}
-
-impl PrimitiveList {
-    /// The next one; none when there are no more.
-    ///
-    /// # Errors
-    ///
-    /// As [`LockList::next`](crate::LockList::next).
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when the future is dropped.
-    pub async fn next(&mut self) -> Result<Option<PrimitiveView>, Error> {
-        loop {
-            if let Some(view) = self.found.pop_front() {
-                return Ok(Some(view));
-            }
-            let Some((place, node)) = self.walk.here() else {
-                return self.walk.end().map(|()| None);
-            };
-            let step = self.step(place, &node).await;
-            let cursor = step.map(|Step { cursor, found, denied }| {
-                self.found = found;
-                self.walk.note_denied(denied);
-                cursor
-            });
-            self.walk.stepped(cursor);
-        }
-    }
-
-    /// Servers that could not be gone through to the end, that may have forgotten something, or where the user lacks
-    /// the right to a primitive that is there.
-    #[must_use]
-    pub fn failures(&self) -> &[ServerFailure] {
-        &self.walk.failures
-    }
-
-    /// Whether everything that a quorum of the servers kept all the while, and that the user may see, was found: once
-    /// [`PrimitiveList::next`] has said that there are no more.
-    #[must_use]
-    pub fn is_complete(&self) -> bool {
-        self.walk.is_complete()
-    }
-
-    /// The next step with one server. What has two keys is found by the first that is there.
-    async fn step(&self, place: usize, node: &Node) -> Result<Step, Reason> {
+impl List<PrimitiveView> {
+    /// What has two keys is found by the first that is there.
+    async fn step(&self, place: usize, node: &Node) -> Result<Step<PrimitiveView>, Reason> {
         let (cursor, keys) = scan(node, &self.walk.cursor, &self.walk.pattern, false).await?;
         let met: HashSet<_> = keys.iter().filter_map(|key| self.row_of(key)).collect();
         let engine = &self.walk.engine;
@@ -321,12 +258,6 @@ fn matches_class(class: &[u8], byte: u8) -> (bool, &[u8]) {
                 behind
             }
         };
-    }
-}
-
-impl fmt::Debug for PrimitiveList {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PrimitiveList({})", self.pattern.escape_ascii())
     }
 }
 

@@ -1,7 +1,5 @@
 //! What has to reach a server, on this connection or on another.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 
 use super::proof::Expected;
@@ -16,7 +14,7 @@ pub struct Owed {
     /// The command, encoded.
     pub command: Bytes,
     /// The script that the command calls by its digest: what is sent to a server that lacks it.
-    pub script: Option<Arc<str>>,
+    pub script: Option<&'static str>,
     /// What its reply can be.
     pub expected: Expected,
     /// The part of the key space that its keys are in: on which server, may change.

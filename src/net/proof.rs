@@ -6,9 +6,7 @@
 //! it would cost the server a tenth of a release to read that as a number and to spell it again. A reply
 //! that has no room for one, as an error, counts only once a stamped reply behind it has come in its own place.
 //! Where no script goes behind it in the same write, a [`Seal`] does, an `ECHO` of a stamp; and a seal
-//! is sent once a script has been refused. Several plain commands that go in one write may do without:
-//! where the last of them is asked for a text that only its caller has sent, and gives it, it vouches
-//! for those before it.
+//! is sent once a script has been refused.
 
 use leasehold_resp::Frame;
 
@@ -25,9 +23,6 @@ const FIRST_STAMP_MIN: i64 = 1_000_000_000_000_000;
 /// A connection's first stamp is below this; how many more there are, no connection can need.
 const FIRST_STAMP_MAX: i64 = 8_000_000_000_000_000;
 
-/// What nobody else has sent: random, in hexadecimal digits.
-pub type Token = [u8; 32];
-
 /// What the reply to a command can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
@@ -36,21 +31,20 @@ pub enum Expected {
     Stamp,
     /// `OK` or nothing, as `SET .. NX` says it; counts once a stamp behind it has come.
     Flag,
-    /// A number, as `WAIT` says it; counts once a stamp behind it has come.
+    /// A number that is not negative, as `WAIT` says it; counts once a stamp behind it has come.
     Count,
+    /// A number; counts once a stamp behind it has come.
+    Number,
+    /// Of this shape, and one of several in one write that are one command for their caller, and not the
+    /// last; counts once a stamp behind it has come.
+    Part(Shape),
     /// Anything; counts once a stamp behind it has come.
     Sealed,
     /// Anything, as it comes: a question whose answer gives nobody a lock.
     Anything,
-    /// Of this shape, as it comes. The caller believes it only with the text behind it in the same
-    /// write ([`Expected::Voucher`]).
-    Vouched(Shape),
-    /// Text or nothing, as it comes. Text that begins with this, which nobody has sent but the caller,
-    /// proves those before it. The caller is told 1 for such, and 0 for other text.
-    Voucher(Token),
 }
 
-/// What a reply looks like that another vouches for.
+/// What the reply to a part looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// `OK` or nothing.
@@ -62,12 +56,12 @@ pub enum Shape {
 impl Expected {
     /// Whether it counts only once a stamp behind it has come.
     pub(super) fn is_pending(self) -> bool {
-        matches!(self, Self::Flag | Self::Count | Self::Sealed)
+        !matches!(self, Self::Stamp | Self::Anything)
     }
 
-    /// Whether it is one of several in one write that are one command for their caller, and not the last.
+    /// See [`Expected::Part`].
     pub(super) fn is_part(self) -> bool {
-        matches!(self, Self::Vouched(_))
+        matches!(self, Self::Part(_))
     }
 }
 
@@ -109,7 +103,7 @@ pub(super) enum Pending {
 }
 
 impl Place {
-    /// See [`Expected::is_part`].
+    /// See [`Expected::Part`].
     pub(super) fn is_part(&self) -> bool {
         matches!(self, Self::Unstamped(expected) if expected.is_part())
     }
@@ -131,31 +125,22 @@ impl Place {
             }
             (Self::Unstamped(Expected::Anything), _) => Ok(Standing::Passes),
             (_, Frame::Error(_) | Frame::BlobError(_)) => Ok(Standing::Pends(Pending::Errors)),
-            (Self::Unstamped(expected), value) if expected.allows(value) => match expected {
-                Expected::Voucher(token) if is_of(token, value) => Ok(Standing::Proves),
-                Expected::Vouched(_) | Expected::Voucher(_) => Ok(Standing::Passes),
-                _ => Ok(Standing::Pends(Pending::Grants)),
-            },
+            (Self::Unstamped(expected), value) if expected.allows(value) => {
+                Ok(Standing::Pends(Pending::Grants))
+            }
             _ => Err(Fault::Misplaced),
         }
     }
 
-    /// A reply that can be the one here, as its caller is told it: a stamp alone, and what is only looked
-    /// at, as a number, which holds on to no buffer that others are read into.
+    /// A reply that can be the one here, as its caller is told it: a stamp alone as a number, which holds
+    /// on to no buffer that others are read into.
     #[inline]
     pub(super) fn told(&self, frame: Frame) -> Frame {
         match (self, frame.into_value()) {
             (Self::Stamped(stamp), Frame::Bulk(_)) => Frame::Integer(stamp.number),
-            (Self::Unstamped(Expected::Voucher(token)), value @ Frame::Bulk(_)) => {
-                Frame::Integer(is_of(token, &value).into())
-            }
             (_, value) => value,
         }
     }
-}
-
-fn is_of(token: &Token, value: &Frame) -> bool {
-    value.as_bytes().is_some_and(|text| text.starts_with(token))
 }
 
 /// An `ECHO` whose reply proves those before it.
@@ -191,13 +176,10 @@ impl Seal {
 impl Expected {
     fn allows(&self, value: &Frame) -> bool {
         match self {
-            Self::Flag | Self::Vouched(Shape::Flag) => {
+            Self::Flag | Self::Part(Shape::Flag) => {
                 matches!(value, Frame::Simple(_) | Frame::Null)
             }
-            Self::Vouched(Shape::Number) => matches!(value, Frame::Integer(_)),
-            Self::Voucher(_) => {
-                matches!(value, Frame::Bulk(_) | Frame::Null)
-            }
+            Self::Number | Self::Part(Shape::Number) => matches!(value, Frame::Integer(_)),
             Self::Count => matches!(value, Frame::Integer(number) if *number >= 0),
             Self::Sealed => true,
             Self::Stamp | Self::Anything => false,
@@ -318,9 +300,9 @@ mod tests {
     fn what_has_no_room_for_a_stamp_is_known_by_its_type_and_waits() {
         let flag = Place::Unstamped(Expected::Flag);
         let count = Place::Unstamped(Expected::Count);
-        let taken = Place::Unstamped(Expected::Vouched(Shape::Flag));
-        let number = Place::Unstamped(Expected::Vouched(Shape::Number));
-        let text = Place::Unstamped(Expected::Voucher([b'7'; 32]));
+        let taken = Place::Unstamped(Expected::Part(Shape::Flag));
+        let number = Place::Unstamped(Expected::Number);
+        let waiting = Place::Unstamped(Expected::Part(Shape::Number));
         for (place, frame, expected) in [
             (flag, Frame::Simple("OK".into()), Some(Standing::Pends(Pending::Grants))),
             (flag, Frame::Null, Some(Standing::Pends(Pending::Grants))),
@@ -333,20 +315,19 @@ mod tests {
             (Place::Unstamped(Expected::Sealed), bulk("x"), Some(Standing::Pends(Pending::Grants))),
             (Place::Unstamped(Expected::Anything), bulk("x"), Some(Standing::Passes)),
             (flag, Frame::Error("ERR".into()), Some(Standing::Pends(Pending::Errors))),
-            (taken, Frame::Simple("OK".into()), Some(Standing::Passes)),
-            (taken, Frame::Null, Some(Standing::Passes)),
+            (taken, Frame::Simple("OK".into()), Some(Standing::Pends(Pending::Grants))),
+            (taken, Frame::Null, Some(Standing::Pends(Pending::Grants))),
             (taken, Frame::Integer(1), None),
-            (number, Frame::Integer(1_234_567_890_123_456), Some(Standing::Passes)),
+            (
+                number,
+                Frame::Integer(-1_234_567_890_123_456),
+                Some(Standing::Pends(Pending::Grants)),
+            ),
             (number, Frame::Simple("OK".into()), None),
             (number, Frame::Null, None),
-            (text, bulk("x"), Some(Standing::Passes)),
-            (text, bulk(&"7".repeat(31)), Some(Standing::Passes)),
-            (text, bulk(&"7".repeat(32)), Some(Standing::Proves)),
-            (text, bulk(&("7".repeat(32) + ":label")), Some(Standing::Proves)),
-            (text, Frame::Null, Some(Standing::Passes)),
-            (text, Frame::Simple("OK".into()), None),
-            (text, Frame::Integer(1), None),
-            (text, Frame::Error("ERR".into()), Some(Standing::Pends(Pending::Errors))),
+            (waiting, Frame::Integer(0), Some(Standing::Pends(Pending::Grants))),
+            (waiting, bulk("0"), None),
+            (waiting, Frame::Error("ERR".into()), Some(Standing::Pends(Pending::Errors))),
             (
                 Place::Unstamped(Expected::Anything),
                 Frame::Error("ERR".into()),

@@ -130,12 +130,12 @@ impl Connection {
         self: &Arc<Self>,
         command: &[u8],
         expected: Expected,
+        asked_at: Moment,
         waker: &Waker,
-    ) -> Option<Result<(Moment, Reply), Failure>> {
+    ) -> Option<Result<Reply, Failure>> {
         let permit = self.try_admit(command.len())?;
-        let asked_at = clock::now();
         let sent = self.enqueue(permit, command, expected, asked_at, waker);
-        Some(sent.map(|ticket| (asked_at, self.reply(ticket))))
+        Some(sent.map(|ticket| self.reply(ticket)))
     }
 
     #[inline]

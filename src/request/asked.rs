@@ -1,10 +1,13 @@
 //! What a request asks for, and whether it can be.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::defaults::Defaults;
 use crate::error::Error;
+use crate::lock::acquire::Acquiring;
 use crate::lock::core::Core;
+use crate::lock::engine::Engine;
 use crate::lock::order::{Order, Replicas, Wish};
 use crate::lock::owner::check_label;
 use crate::policy::{Bounds, Term, Units, Wait};
@@ -13,6 +16,8 @@ use crate::policy::{Bounds, Term, Units, Wait};
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) wish: Wish,
+    /// Where one of the locks is enough, how it is acquired: only programs that want that have the code.
+    pub(super) any: Option<fn(&Arc<Engine>, &Wish) -> Acquiring>,
     /// Where it is not the locker's.
     pub(super) ttl: Option<Duration>,
     pub(super) expected: Option<Duration>,
@@ -39,8 +44,8 @@ impl Asked {
         {
             self.wish.order.term = self.term(core, defaults)?;
         }
-        let Wish { names, order, wait, retry, is_any, .. } = &mut self.wish;
-        let is_several = *is_any || names.len() > 1;
+        let Wish { names, order, wait, retry, .. } = &mut self.wish;
+        let is_several = self.any.is_some() || names.len() > 1;
         order.is_fenced = is_fenced;
         let Order { term, label, bounds, replicas, seize, sharing, .. } = order;
         if sharing.is_some() {

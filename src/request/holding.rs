@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::LockRequest;
+use crate::lock::any::begin_any;
 use crate::lock::fencing::Fencing;
 #[cfg(doc)]
 use crate::{Error, Guard};
@@ -10,7 +11,7 @@ use crate::{Error, Guard};
 impl<F: Fencing> LockRequest<F> {
     /// One of the locks is enough.
     pub(crate) fn any(mut self) -> Self {
-        self.asked.wish.is_any = true;
+        self.asked.any = Some(begin_any);
         self
     }
 

@@ -6,7 +6,7 @@
 //! connection sends what waits for its lane before anybody else's commands ([`Waiting::send_on`]); the
 //! redelivery task ([`super::redelivery`]) sends the rest.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -56,9 +56,8 @@ pub(crate) struct Backlog {
 /// What waits, in the order in which it is due.
 #[derive(Default)]
 pub(super) struct Waiting {
-    releases: BTreeMap<(Moment, u64), Undelivered>,
-    /// How many came so far: of those that are due together, the first to come goes first.
-    came: u64,
+    /// Of those that are due together, the first to come goes first.
+    releases: VecDeque<(Moment, Box<Undelivered>)>,
 }
 
 impl Backlog {
@@ -77,7 +76,7 @@ impl Backlog {
         ready: impl FnOnce() -> Option<Arc<Connection>>,
     ) {
         let mut waiting = self.lock();
-        let release = Undelivered { owed, lane, refused: None };
+        let release = Box::new(Undelivered { owed, lane, refused: None });
         self.send_or_keep(&mut waiting, release, ready().as_deref(), None);
         drop(waiting);
         self.added.notify_one();
@@ -88,7 +87,7 @@ impl Backlog {
         let (now, mut waiting) = (clock::now(), self.lock());
         for owed in owed {
             let release = Undelivered { owed, lane: lane.clone(), refused: None };
-            self.keep(&mut waiting, release, now);
+            self.keep(&mut waiting, Box::new(release), now);
         }
         drop(waiting);
         self.added.notify_one();
@@ -109,7 +108,7 @@ impl Backlog {
     pub(super) fn send_or_keep(
         &self,
         waiting: &mut Waiting,
-        mut release: Undelivered,
+        mut release: Box<Undelivered>,
         connection: Option<&Connection>,
         ahead: Option<&[&[u8]]>,
     ) {
@@ -135,51 +134,46 @@ impl Backlog {
     }
 
     /// Keeps a release as long as there is room; what is pointless by now makes room first.
-    fn keep(&self, waiting: &mut Waiting, release: Undelivered, due_at: Moment) {
+    fn keep(&self, waiting: &mut Waiting, release: Box<Undelivered>, due_at: Moment) {
         let releases = &mut waiting.releases;
         if releases.len() >= RELEASES_MAX {
             let now = clock::now();
-            releases.retain(|_, release| release.owed.again.pointless_at() > now);
+            releases.retain(|(_, release)| release.owed.again.pointless_at() > now);
         }
         if releases.len() >= RELEASES_MAX {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        releases.insert((due_at, waiting.came), release);
-        waiting.came += 1;
+        let before = releases.partition_point(|(other, _)| *other <= due_at);
+        releases.insert(before, (due_at, release));
     }
 }
 
 impl Waiting {
     /// Sends what waits for this lane on its new connection.
     pub(super) fn send_on(&mut self, backlog: &Backlog, connection: &Connection, lane: &Lane) {
-        let is_for = |release: &Undelivered| release.lane == *lane && release.refused.is_none();
-        let keys: Vec<_> = self
-            .releases
-            .iter()
-            .filter(|(_, release)| is_for(release) && !release.owed.again.is_repetition())
-            .map(|(key, _)| *key)
-            .collect();
-        for release in keys.iter().filter_map(|key| self.releases.remove(key)).collect::<Vec<_>>() {
+        let is_for = |release: &Undelivered| {
+            let is_new = release.refused.is_none() && !release.owed.again.is_repetition();
+            is_new && release.lane == *lane
+        };
+        let all = std::mem::take(&mut self.releases).into_iter();
+        let (here, others): (VecDeque<_>, _) = all.partition(|(_, release)| is_for(release));
+        self.releases = others;
+        for (_, release) in here {
             backlog.send_or_keep(self, release, Some(connection), None);
         }
     }
 
     /// Takes out what is due.
-    pub(super) fn take_due(&mut self, now: Moment) -> Vec<Undelivered> {
-        let mut due = Vec::new();
-        while let Some(first) = self.releases.first_entry() {
-            if first.key().0 > now {
-                break;
-            }
-            due.push(first.remove());
-        }
-        due
+    pub(super) fn take_due(&mut self, now: Moment) -> VecDeque<(Moment, Box<Undelivered>)> {
+        let count = self.releases.partition_point(|(due_at, _)| *due_at <= now);
+        let later = self.releases.split_off(count);
+        std::mem::replace(&mut self.releases, later)
     }
 
     /// When the next release is due.
     pub(super) fn next_due(&self) -> Option<Moment> {
-        self.releases.keys().next().map(|(due_at, _)| *due_at)
+        self.releases.front().map(|(due_at, _)| *due_at)
     }
 }
 
@@ -208,7 +202,7 @@ impl Refusals for Listener {
         let mut waiting = self.backlog.lock();
         for owed in all {
             let release = Undelivered { owed, lane: self.lane.clone(), refused: refused.clone() };
-            self.backlog.keep(&mut waiting, release, due_at);
+            self.backlog.keep(&mut waiting, Box::new(release), due_at);
         }
         drop(waiting);
         self.backlog.added.notify_one();

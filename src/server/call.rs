@@ -70,8 +70,10 @@ impl<'a> Call<'a> {
     ) -> Option<Result<Self, Failure>> {
         let command = encoded.command();
         let encoded = encoded.encoded(connection);
-        let sent = connection.try_send(encoded, command.expected(), waker)?;
-        Some(sent.map(|(asked_at, reply)| Self::new(command, asked_at, reply)))
+        // Safety rule 2: as below.
+        let asked_at = clock::now();
+        let sent = connection.try_send(encoded, command.expected(), asked_at, waker)?;
+        Some(sent.map(|reply| Self::new(command, asked_at, reply)))
     }
 
     fn new(command: Command<'a>, asked_at: Moment, reply: Reply) -> Self {
@@ -133,16 +135,17 @@ impl Future for Call<'_> {
     }
 }
 
-/// Sends `command` if there is room for it now, and returns when it was asked for too. Its reply, which
+/// Sends `command`, asked for at `asked_at`, if there is room for it now. Its reply, which
 /// wakes `waker` until it is polled for, is told as it comes: also that the server lacks the script.
 pub(crate) fn send_now(
     connection: &Arc<Connection>,
     command: Command<'_>,
+    asked_at: Moment,
     waker: &Waker,
-) -> Option<(Moment, Reply)> {
+) -> Option<Reply> {
     let mut encoded = EncodedCommand::new(command);
     let encoded = encoded.encoded(connection);
-    connection.try_send(encoded, command.expected(), waker)?.ok()
+    connection.try_send(encoded, command.expected(), asked_at, waker)?.ok()
 }
 
 /// Waits for room on `connection` for all of `commands`, and sends them in one write with nothing

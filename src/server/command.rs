@@ -131,7 +131,7 @@ impl<'a> Command<'a> {
     ) -> Owed {
         let digest = connection.and_then(|connection| self.digest(connection));
         let script = match self {
-            Self::Script(script, _) => digest.map(|_| script.shared_text()),
+            Self::Script(script, _) => digest.map(|_| script.text()),
             _ => None,
         };
         let command = self.spell(digest).encoded();

@@ -29,7 +29,7 @@ pub(crate) async fn run(backlog: Arc<Backlog>, places: Weak<[Place]>) {
 /// Sends all that is due; when the next release is.
 fn deliver_due(backlog: &Backlog, places: &[Place]) -> Option<Moment> {
     let due = backlog.lock().take_due(clock::now());
-    for mut release in due {
+    for (_, mut release) in due {
         let refused = release.refused.take();
         let place = &places[release.lane.place];
         let Detour { node, is_asking } = destination(place, &release, refused);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::history::{At, Claim, Grant, Lease, Rest, Signal};
+use super::history::{At, Claim, Grant, Lease, Part, Rest, Signal};
 use super::meddle;
 use super::plan::{CONNECT_TIMEOUT, Fault, command_timeout, host, key};
 use super::prng::Prng;
@@ -185,7 +185,7 @@ impl Actor {
         }
         let until = if guard.is_lost() { held.until.min(elapsed()) } else { elapsed() };
         let client = self.client.number;
-        let lease = Lease { name, client, token, begun, granted, until };
+        let lease = Lease { name, client, part: Part::Whole, token, begun, granted, until };
         self.world.history().leases.push(lease);
         let _ = guard.release().await;
     }
@@ -237,7 +237,7 @@ impl Actor {
         };
         self.world.history().note(format!("client {} ends {name} as {token}", self.client.number));
         let client = self.client.number;
-        let lease = Lease { name, client, token, begun, granted, until };
+        let lease = Lease { name, client, part: Part::Whole, token, begun, granted, until };
         self.world.history().leases.push(lease);
         if let Some(Loss::Expired | Loss::Suspended) = guard.loss() {
             self.note_delay(&held, delay);

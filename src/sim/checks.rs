@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::history::{Breach, Claim, Lease, Part, Rest, Shared, Signal};
+use super::history::{Breach, Claim, Lease, Part, Rest, Signal};
 use crate::support::leases;
 
 /// A timer may be this much late: tokio's count in milliseconds, and by the wrong rate.
@@ -18,9 +18,15 @@ fn breaches(check: &'static str, pairs: Vec<(&Lease, &Lease)>) -> Vec<Breach> {
     pairs.into_iter().map(|pair| Breach { check, text: text(pair) }).collect()
 }
 
-/// No two hold one lock at one moment.
-pub(crate) fn windows_overlap(leases: &[Lease]) -> Vec<Breach> {
-    breaches("two holders", leases::overlapping(leases))
+/// A holder of the whole lock is alone, and no more permits are held than there are.
+pub(crate) fn crowds(leases: &[Lease], limit: u32) -> Vec<Breach> {
+    let check = |crowd: &[&Lease]| match crowd.iter().filter(|it| it.part == Part::Whole).count() {
+        0 => "too many permits",
+        1 => "writer beside another",
+        _ => "two holders",
+    };
+    let found = leases::crowds(leases, limit).into_iter();
+    found.map(|crowd| Breach { check: check(&crowd), text: format!("{crowd:?}") }).collect()
 }
 
 /// No token of a lock is issued twice.
@@ -31,44 +37,6 @@ pub(crate) fn tokens_repeat(leases: &[Lease]) -> Vec<Breach> {
 /// A lease that was asked for after another had been granted has the larger token.
 pub(crate) fn tokens_disobey_time(leases: &[Lease]) -> Vec<Breach> {
     breaches("token out of order", leases::out_of_order(leases))
-}
-
-/// A holder of the whole lock is alone, and no more permits are held than there are.
-pub(crate) fn shares_overlap(shares: &[Shared], limit: u32) -> Vec<Breach> {
-    let mut found = Vec::new();
-    for one in shares.iter().filter(|one| one.lease.granted < one.lease.until) {
-        let holds = |other: &&Shared| {
-            let (one, other) = (&one.lease, &other.lease);
-            other.name == one.name && other.granted <= one.granted && one.granted < other.until
-        };
-        let holding: Vec<_> = shares.iter().filter(holds).collect();
-        let weight: u32 = holding.iter().map(|other| other.part.weight()).sum();
-        let has_whole = holding.iter().any(|other| other.part == Part::Whole);
-        if has_whole && holding.len() > 1 {
-            found.push(Breach { check: "writer beside another", text: format!("{holding:?}") });
-        } else if weight > limit {
-            found.push(Breach { check: "too many permits", text: format!("{holding:?}") });
-        }
-    }
-    found
-}
-
-/// A token is above those of all writers before, or a reader's the last one of these, and below those of
-/// all writers after.
-pub(crate) fn share_tokens_disobey_time(shares: &[Shared]) -> Vec<Breach> {
-    let is_wrong = |before: &Shared, after: &Shared| {
-        let (first, then) = (&before.lease, &after.lease);
-        let is_ordered = before.part != Part::Reader || after.part == Part::Whole;
-        let is_right = match after.part {
-            Part::Reader => first.token <= then.token,
-            _ => first.token < then.token,
-        };
-        first.name == then.name && first.granted < then.begun && is_ordered && !is_right
-    };
-    let pairs = shares.iter().flat_map(|one| shares.iter().map(move |other| (one, other)));
-    let wrong = pairs.filter(|(one, other)| is_wrong(one, other));
-    let text = |(one, other)| format!("{one:?} and {other:?}");
-    wrong.map(|pair| Breach { check: "share's token", text: text(pair) }).collect()
 }
 
 /// No guard claims more than the TTL less drift from when its question was written.
@@ -113,19 +81,19 @@ mod tests {
 
     fn lease(name: usize, token: u64, (begun, granted, until): (u64, u64, u64)) -> Lease {
         let (begun, granted, until) = (ms(begun), ms(granted), ms(until));
-        Lease { name, client: 0, token, begun, granted, until }
+        Lease { name, client: 0, part: Part::Whole, token, begun, granted, until }
     }
 
     #[test]
     fn windows_that_overlap_are_found_and_those_that_touch_are_not() {
         let first = lease(0, 1, (0, 10, 20));
-        let overlaps = |other| windows_overlap(&[other, first.clone()]).len();
+        let overlaps = |other| crowds(&[other, first.clone()], 1).len();
         assert_eq!(overlaps(lease(0, 2, (0, 19, 30))), 1);
         assert_eq!(overlaps(lease(0, 2, (0, 12, 13))), 1);
         assert_eq!(overlaps(lease(0, 2, (0, 20, 30))), 0);
         assert_eq!(overlaps(lease(1, 2, (0, 19, 30))), 0, "another name");
         let hidden = [first, lease(0, 2, (0, 11, 12)), lease(0, 3, (0, 15, 16))];
-        assert_eq!(windows_overlap(&hidden).len(), 2, "a long window counts past a short one");
+        assert_eq!(crowds(&hidden, 1).len(), 2, "a long window counts past a short one");
     }
 
     #[test]
@@ -142,21 +110,21 @@ mod tests {
         assert_eq!(found(lease(1, 7, (30, 40, 50))), (0, 0), "another name");
     }
 
-    fn shared(part: Part, token: u64, times: (u64, u64, u64)) -> Shared {
-        Shared { lease: lease(0, token, times), part }
+    fn of_part(part: Part, token: u64, times: (u64, u64, u64)) -> Lease {
+        Lease { part, ..lease(0, token, times) }
     }
 
     #[test]
     fn a_writer_beside_another_and_more_permits_than_there_are_are_found() {
-        let reader = shared(Part::Reader, 1, (0, 10, 20));
-        let overlaps = |other| shares_overlap(&[reader.clone(), other], 2).len();
-        assert_eq!(overlaps(shared(Part::Reader, 1, (0, 15, 30))), 0);
-        assert_eq!(overlaps(shared(Part::Whole, 2, (0, 19, 30))), 1);
-        assert_eq!(overlaps(shared(Part::Whole, 2, (0, 20, 30))), 0);
-        assert_eq!(overlaps(shared(Part::Whole, 2, (0, 5, 11))), 1);
+        let reader = of_part(Part::Reader, 1, (0, 10, 20));
+        let overlaps = |other| crowds(&[reader.clone(), other], 2).len();
+        assert_eq!(overlaps(of_part(Part::Reader, 1, (0, 15, 30))), 0);
+        assert_eq!(overlaps(of_part(Part::Whole, 2, (0, 19, 30))), 1);
+        assert_eq!(overlaps(of_part(Part::Whole, 2, (0, 20, 30))), 0);
+        assert_eq!(overlaps(of_part(Part::Whole, 2, (0, 5, 11))), 1);
         let permits = |weight| {
-            let first = shared(Part::Permit(1), 1, (0, 10, 20));
-            shares_overlap(&[first, shared(Part::Permit(weight), 2, (0, 15, 30))], 2).len()
+            let first = of_part(Part::Permit(1), 1, (0, 10, 20));
+            crowds(&[first, of_part(Part::Permit(weight), 2, (0, 15, 30))], 2).len()
         };
         assert_eq!([permits(1), permits(2)], [0, 1]);
     }
@@ -164,14 +132,14 @@ mod tests {
     #[test]
     fn tokens_of_readers_that_a_writer_passed_are_found() {
         let found = |one: (Part, u64), other: (Part, u64)| {
-            let shares = [shared(one.0, one.1, (0, 1, 2)), shared(other.0, other.1, (3, 4, 5))];
-            share_tokens_disobey_time(&shares).len()
+            let leases = [of_part(one.0, one.1, (0, 1, 2)), of_part(other.0, other.1, (3, 4, 5))];
+            (tokens_disobey_time(&leases).len(), tokens_repeat(&leases).len())
         };
-        assert_eq!(found((Part::Whole, 7), (Part::Reader, 7)), 0);
-        assert_eq!(found((Part::Whole, 7), (Part::Reader, 6)), 1);
-        assert_eq!(found((Part::Reader, 7), (Part::Reader, 6)), 0, "both of one time");
-        assert_eq!(found((Part::Reader, 7), (Part::Whole, 7)), 1);
-        assert_eq!(found((Part::Permit(1), 7), (Part::Permit(2), 7)), 1);
+        assert_eq!(found((Part::Whole, 7), (Part::Reader, 7)), (0, 0));
+        assert_eq!(found((Part::Whole, 7), (Part::Reader, 6)), (1, 0));
+        assert_eq!(found((Part::Reader, 7), (Part::Reader, 6)), (0, 0), "both of one time");
+        assert_eq!(found((Part::Reader, 7), (Part::Whole, 7)), (1, 0));
+        assert_eq!(found((Part::Permit(1), 7), (Part::Permit(2), 7)), (1, 1));
     }
 
     #[test]

@@ -21,8 +21,6 @@ pub(crate) struct Harm {
     is_done: AtomicBool,
     /// Scripts are called on it, and so its handshake is over.
     is_greeted: AtomicBool,
-    /// Locks are taken without a script on it: text can be the reply to a `GET`.
-    has_drawn: AtomicBool,
 }
 
 impl Harm {
@@ -40,21 +38,15 @@ impl Harm {
     }
 
     pub(super) fn note_sent(&self, words: &[Bytes]) {
-        match words.first() {
-            Some(verb) if verb == "EVALSHA" => self.is_greeted.store(true, Ordering::Relaxed),
-            Some(verb) if verb == "GET" => self.has_drawn.store(true, Ordering::Relaxed),
-            _ => {}
+        if words.first().is_some_and(|verb| verb == "EVALSHA") {
+            self.is_greeted.store(true, Ordering::Relaxed);
         }
     }
 
     /// Whether a reply that comes now cannot be that to the command that waits for it. Errors, and what
     /// plain commands are told, can be anybody's: what comes behind them tells.
     pub(super) fn is_shown_by(&self, reply: &Frame) -> bool {
-        let is_of_one = match reply {
-            Frame::Array(_) => true,
-            Frame::Bulk(_) => !self.has_drawn.load(Ordering::Relaxed),
-            _ => false,
-        };
+        let is_of_one = matches!(reply, Frame::Array(_) | Frame::Bulk(_));
         is_of_one && self.is_done() && self.is_greeted.load(Ordering::Relaxed)
     }
 

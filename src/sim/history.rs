@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::clock::simulated::elapsed;
 use crate::policy::Moment;
 use crate::support::leases;
+pub(crate) use crate::support::leases::Part;
 
 /// Of questions for one lock by one client to one server, far more than are ever needed.
 const ASKED_A_SECOND_MAX: u32 = 200;
@@ -21,6 +22,7 @@ pub(crate) type At = Duration;
 pub(crate) struct Lease {
     pub(crate) name: usize,
     pub(crate) client: usize,
+    pub(crate) part: Part,
     pub(crate) token: u64,
     /// When the acquire was begun.
     pub(crate) begun: At,
@@ -32,6 +34,10 @@ pub(crate) struct Lease {
 impl leases::Lease for Lease {
     fn name(&self) -> usize {
         self.name
+    }
+
+    fn part(&self) -> Part {
+        self.part
     }
 
     fn token(&self) -> u64 {
@@ -48,31 +54,6 @@ impl leases::Lease for Lease {
 
     fn until(&self) -> At {
         self.until
-    }
-}
-
-/// A lease of a lock that others may have shares of.
-#[derive(Clone, Debug)]
-pub(crate) struct Shared {
-    pub(crate) lease: Lease,
-    pub(crate) part: Part,
-}
-
-/// What a lease has of such a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    Whole,
-    Reader,
-    /// With this weight.
-    Permit(u32),
-}
-
-impl Part {
-    pub(crate) fn weight(self) -> u32 {
-        match self {
-            Self::Permit(weight) => weight,
-            Self::Whole | Self::Reader => 0,
-        }
     }
 }
 
@@ -115,7 +96,7 @@ pub(crate) struct Breach {
 #[derive(Debug, Default)]
 pub(crate) struct History {
     pub(crate) leases: Vec<Lease>,
-    pub(crate) shares: Vec<Shared>,
+    pub(crate) shares: Vec<Lease>,
     pub(crate) claims: Vec<Claim>,
     pub(crate) signals: Vec<Signal>,
     pub(crate) rests: Vec<Rest>,

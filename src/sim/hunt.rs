@@ -63,7 +63,7 @@ const KNOWN: [(Mutant, &[&str]); 49] = [
     (Mutant::UpgradeWaits, &["liveness"]),
     (Mutant::EveryShareIsRenewed, &["renewed another's"]),
     (Mutant::ReadersNeedOneVote, &["writer beside another"]),
-    (Mutant::ReadersTakeAnyToken, &["share's token"]),
+    (Mutant::ReadersTakeAnyToken, &["token out of order"]),
 ];
 
 /// Which checks notice a bug in the first seed in which one does that is about it, and the number of

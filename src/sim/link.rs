@@ -87,7 +87,7 @@ async fn serve(link: Arc<Link>, mut sent: UnboundedReceiver<Sent>) {
                 Asked { server: link.server, client: link.client, stamp, is_cut: link.is_cut() };
             let words = meddle::told(asked, words);
             let reply = witness::run(world, asked, &mut session, &words);
-            let reply = meddle::replied(world, asked, &session, &words, reply);
+            let reply = meddle::replied(world, asked, &words, reply);
             if matches!(reply, Frame::Push(_)) {
                 link.send(&reply);
                 continue;

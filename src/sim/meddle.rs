@@ -46,8 +46,6 @@ struct Seen {
     renewed: HashMap<(usize, Bytes), Vec<Bytes>>,
     /// The value of the last owner of a client that entered a queue.
     waiting: HashMap<usize, Bytes>,
-    /// The value that a connection was refused to set, if that was its last command to take a lock.
-    refused: HashMap<u64, Bytes>,
 }
 
 /// The lock-delay that is asked for where it is to be `delay`.
@@ -136,16 +134,10 @@ pub(super) fn told(asked: Asked, words: Vec<Bytes>) -> Vec<Bytes> {
 }
 
 /// A command was carried out; what its client is told in the place of `reply`.
-pub(super) fn replied(
-    world: &Arc<World>,
-    asked: Asked,
-    session: &Session,
-    words: &[Bytes],
-    reply: Frame,
-) -> Frame {
+pub(super) fn replied(world: &Arc<World>, asked: Asked, words: &[Bytes], reply: Frame) -> Frame {
     write_back(world, asked, words, &reply);
     renew_released(world, asked, words);
-    SEEN.with_borrow_mut(|seen| seen.note(asked, session, words, reply))
+    SEEN.with_borrow_mut(|seen| seen.note(asked, words, reply))
 }
 
 /// The reply to a command comes to its client at `at`.
@@ -188,7 +180,7 @@ fn is_awaited(words: &[Bytes], reply: &Frame) -> bool {
 }
 
 impl Seen {
-    fn note(&mut self, asked: Asked, session: &Session, words: &[Bytes], reply: Frame) -> Frame {
+    fn note(&mut self, asked: Asked, words: &[Bytes], reply: Frame) -> Frame {
         let owner = words.iter().skip(WORDS).find(|word| id_in(word).is_some());
         match (words, owner) {
             ([.., stamp], _)
@@ -196,14 +188,10 @@ impl Seen {
             {
                 return Frame::Bulk(stamp.clone());
             }
-            ([verb, _, value, ..], _) if verb == "SET" => {
-                self.refused.remove(&session.link);
-                if reply == Frame::Null {
-                    self.refused.insert(session.link, value.clone());
-                }
-            }
-            ([verb, _], _) if verb == "GET" && Mutant::DrawnWithoutTheLock.is_on() => {
-                return self.refused.remove(&session.link).map_or(reply, Frame::Bulk);
+            ([verb, ..], _)
+                if verb == "SET" && reply == Frame::Null && Mutant::DrawnWithoutTheLock.is_on() =>
+            {
+                return Frame::Simple("OK".into());
             }
             (_, Some(owner)) if words.iter().any(|word| word == "enter") => {
                 self.waiting.insert(asked.client, owner.clone());

@@ -229,19 +229,20 @@ fn verdict(world: &World, registers: &[Register]) -> Outcome {
     let mut breaches = std::mem::take(&mut history.breaches);
     // A thief holds the lock beside the former holder until that one knows.
     if !plan.has_steals {
-        breaches.extend(checks::windows_overlap(&history.leases));
+        breaches.extend(checks::crowds(&history.leases, 1));
         breaches.extend(checks::rests_are_broken(&history.rests, &history.leases));
     }
-    breaches.extend(checks::shares_overlap(&history.shares, LIMIT));
+    breaches.extend(checks::crowds(&history.shares, LIMIT));
     // Tokens need counters, or wall clocks that are right.
     let counters_lost = lock(&world.counters_lost).len();
     let counters_live = counters_lost < 2 * plan.quorum - plan.servers || plan.is_beyond;
     if counters_live || plan.servers == 1 && plan.has_right_clocks() {
-        breaches.extend(checks::tokens_repeat(&history.leases));
-        breaches.extend(checks::tokens_disobey_time(&history.leases));
         // Of several servers each permit has a counter of its own.
         history.shares.retain(|share| plan.servers == 1 || share.part.weight() == 0);
-        breaches.extend(checks::share_tokens_disobey_time(&history.shares));
+        for leases in [&history.leases, &history.shares] {
+            breaches.extend(checks::tokens_repeat(leases));
+            breaches.extend(checks::tokens_disobey_time(leases));
+        }
         for (name, register) in registers.iter().enumerate() {
             let lost = register.fenced().lost();
             if lost > 0 {

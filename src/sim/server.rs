@@ -235,7 +235,7 @@ impl Server {
     }
 
     fn load(&mut self, text: &Bytes) -> Bytes {
-        let digest = Bytes::from(sha1::digest(text));
+        let digest = Bytes::from(sha1::digest(text).to_vec());
         self.scripts.insert(digest.clone(), text.clone());
         digest
     }

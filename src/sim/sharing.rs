@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::actor::{Actor, Held};
-use super::history::{At, Lease, Part, Shared};
+use super::history::{At, Lease, Part};
 use super::meddle;
 use super::plan::{LIMIT, key};
 use super::world::World;
@@ -107,8 +107,7 @@ impl Actor {
         let (name, client, token) = (held.name, self.client.number, held.token);
         let mut history = self.world.history();
         history.note(format!("client {client} ends {part:?} of {name} as {token}"));
-        let lease = Lease { name, client, token, begun, granted, until };
-        history.shares.push(Shared { lease, part });
+        history.shares.push(Lease { name, client, part, token, begun, granted, until });
     }
 }
 

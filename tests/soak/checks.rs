@@ -26,9 +26,18 @@ fn violations(pairs: Vec<(&Lease, &Lease)>, what: &str) -> Vec<Violation> {
     pairs.into_iter().map(|(lease, other)| violation(lease, other, what)).collect()
 }
 
-/// No two clients hold one name at one moment.
-pub(crate) fn windows_overlap(leases: &[Lease]) -> Vec<Violation> {
-    violations(leases::overlapping(leases), "two hold it at once")
+/// A holder of a whole lock is alone, and no more permits are held than there are.
+pub(crate) fn crowds(leases: &[Lease], permits: u32) -> Vec<Violation> {
+    let told = |crowd: Vec<&Lease>| {
+        let last = crowd[crowd.len() - 1];
+        let holders: Vec<String> = crowd
+            .iter()
+            .map(|it| format!("client {} with {:?} and token {}", it.client, it.part, it.token))
+            .collect();
+        let text = format!("{} hold it at once: {}", crowd.len(), holders.join(", "));
+        Violation { name: last.name, from: crowd[0].granted, to: last.granted, text }
+    };
+    leases::crowds(leases, permits).into_iter().map(told).collect()
 }
 
 /// No token of a name is issued twice.
@@ -82,6 +91,7 @@ pub(crate) fn claims_too_long(claims: &[Claim]) -> Vec<Violation> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use leasehold_testing::leases::Part;
 
     const fn at(ms: u64) -> At {
         Duration::from_millis(ms)
@@ -89,20 +99,35 @@ mod tests {
 
     fn lease(name: usize, token: u64, (begun, granted, until): (u64, u64, u64)) -> Lease {
         let (begun, granted, until) = (at(begun), at(granted), at(until));
-        Lease { name, client: 0, token, begun, granted, until, extended: 0, end: "released" }
+        let part = Part::Whole;
+        Lease { name, client: 0, part, token, begun, granted, until, extended: 0, end: "released" }
     }
 
     #[test]
     fn windows_that_overlap_are_found_and_those_that_touch_are_not() {
         let first = lease(0, 1, (0, 10, 20));
-        let overlaps = |other| windows_overlap(&[other, first.clone()]).len();
+        let overlaps = |other| crowds(&[other, first.clone()], 1).len();
         assert_eq!(overlaps(lease(0, 2, (0, 19, 30))), 1);
         assert_eq!(overlaps(lease(0, 2, (0, 12, 13))), 1);
         assert_eq!(overlaps(lease(0, 2, (0, 20, 30))), 0);
         assert_eq!(overlaps(lease(1, 2, (0, 19, 30))), 0, "another name");
         assert_eq!(overlaps(lease(0, 2, (0, 15, 15))), 0, "it was never told that it holds");
         let hidden = [first, lease(0, 2, (0, 11, 12)), lease(0, 3, (0, 15, 16))];
-        assert_eq!(windows_overlap(&hidden).len(), 2, "a long window counts past a short one");
+        assert_eq!(crowds(&hidden, 1).len(), 2, "a long window counts past a short one");
+    }
+
+    #[test]
+    fn three_holders_of_two_permits_are_found_and_a_writer_beside_a_reader() {
+        let share = |part, times| Lease { part, ..lease(0, 1, times) };
+        let permit = |times| share(Part::Permit(1), times);
+        let two = [permit((0, 10, 30)), permit((0, 20, 40))];
+        assert_eq!((crowds(&two, 2).len(), crowds(&two, 1).len()), (0, 1));
+        let third = |granted| [&two[..], &[permit((0, granted, 50))]].concat();
+        assert_eq!(crowds(&third(29), 2).len(), 1);
+        assert_eq!(crowds(&third(30), 2).len(), 0, "the first has ended");
+        let reader = share(Part::Reader, (0, 10, 30));
+        let beside = |part| crowds(&[reader.clone(), share(part, (0, 20, 40))], 1).len();
+        assert_eq!((beside(Part::Reader), beside(Part::Whole)), (0, 1));
     }
 
     #[test]

@@ -7,18 +7,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use leasehold::{Error, Guard, Locker};
+use leasehold::{Error, Guard, LockRequest, Locker};
+use leasehold_testing::leases::Part;
 use tokio::time::sleep;
 
 use crate::history::{Answer, At, Claim, Lease, Recorder};
-use crate::plan::TTL_MS;
+use crate::plan::{LIMIT, Plan, TTL_MS};
 use crate::prng::Prng;
-use crate::register::Register;
+use crate::register::{Register, Seen};
 
 /// What all clients share.
 pub(crate) struct Stage {
+    pub(crate) plan: Arc<Plan>,
     pub(crate) recorder: Recorder,
-    /// One for each name.
+    /// One for each lock that can be held whole.
     pub(crate) registers: Vec<Register>,
     pub(crate) is_over: AtomicBool,
 }
@@ -47,7 +49,7 @@ struct Held {
 impl Client {
     pub(crate) async fn run(mut self) {
         while !self.stage.is_over.load(Ordering::Relaxed) {
-            let name = self.prng.index(self.stage.registers.len());
+            let name = self.prng.index(self.stage.plan.all());
             self.turn(name).await;
             sleep(self.prng.millis(0..10)).await;
         }
@@ -55,10 +57,11 @@ impl Client {
 
     async fn turn(&mut self, name: usize) {
         let ttl = self.prng.millis(TTL_MS);
-        let request = if self.prng.percent(30) {
-            self.locker.try_lock(key(name))
-        } else {
-            self.locker.lock(key(name)).wait_at_most(self.prng.millis(0..1000))
+        let tries = self.prng.percent(30);
+        let (part, request) = self.request(name, tries);
+        let request = match tries {
+            true => request,
+            false => request.wait_at_most(self.prng.millis(0..1000)),
         };
         let is_renewed = self.prng.percent(50);
         let request = if is_renewed { request } else { request.no_renewal() };
@@ -71,9 +74,24 @@ impl Client {
             None => self.count("acquires cancelled"),
             Some(Err(error)) => self.refused(&error),
             Some(Ok(guard)) => {
-                let held = self.begin(name, (ttl, is_renewed), begun, guard);
+                let held = self.begin((name, part), (ttl, is_renewed), begun, guard);
                 self.hold(held).await;
             }
+        }
+    }
+
+    /// For what lock there is of that name: all of it, or a share.
+    fn request(&mut self, name: usize, tries: bool) -> (Part, LockRequest) {
+        let (locker, key, names) = (&self.locker, key(name), self.stage.plan.names);
+        let permits = locker.semaphore(&key, LIMIT).expect("it is a limit");
+        match (self.prng.index(10), tries) {
+            _ if name > names && tries => (Part::Permit(1), permits.try_acquire(1)),
+            _ if name > names => (Part::Permit(1), permits.acquire(1)),
+            (0..=6, true) if name == names => (Part::Reader, locker.try_read(key)),
+            (0..=6, false) if name == names => (Part::Reader, locker.read(key)),
+            (7..=8, false) if name == names => (Part::Whole, locker.write(key)),
+            (_, true) => (Part::Whole, locker.try_lock(key)),
+            (_, false) => (Part::Whole, locker.lock(key)),
         }
     }
 
@@ -82,9 +100,10 @@ impl Client {
         let ttl = Duration::from_millis(TTL_MS.start);
         loop {
             let begun = self.now();
-            match self.locker.lock(key(name)).ttl(ttl).await {
+            let (part, request) = self.request(name, false);
+            match request.ttl(ttl).await {
                 Ok(guard) => {
-                    let held = self.begin(name, (ttl, true), begun, guard);
+                    let held = self.begin((name, part), (ttl, true), begun, guard);
                     return self.release(held, u64::MAX).await;
                 }
                 Err(error) => self.refused(&error),
@@ -95,7 +114,7 @@ impl Client {
 
     fn begin(
         &self,
-        name: usize,
+        (name, part): (usize, Part),
         (ttl, is_renewed): (Duration, bool),
         begun: At,
         guard: Guard,
@@ -105,6 +124,7 @@ impl Client {
         let lease = Lease {
             name,
             client: self.number,
+            part,
             token: guard.fence().get(),
             begun,
             granted,
@@ -191,13 +211,25 @@ impl Client {
 
     /// Reads, thinks, writes.
     async fn work(&mut self, held: &mut Held) {
-        let Lease { name, token, .. } = held.lease;
-        let seen = self.stage.registers[name].read(token);
+        let seen = self.read(held);
         sleep(self.prng.millis(0..15)).await;
         if !held.guard.is_lost() {
-            self.stage.registers[name].increment(token, seen);
+            self.write(held, seen);
         }
         self.look(held);
+    }
+
+    /// The holder of a share reads nothing that is to be written.
+    fn read(&self, held: &Held) -> Option<Seen> {
+        let Lease { name, part, token, .. } = held.lease;
+        (part == Part::Whole).then(|| self.stage.registers[name].read(token))
+    }
+
+    fn write(&self, held: &Held, seen: Option<Seen>) {
+        let Lease { name, token, .. } = held.lease;
+        if seen.is_some_and(|seen| !self.stage.registers[name].increment(token, seen)) {
+            self.count("late writes refused by the fence");
+        }
     }
 
     /// Holds the lease for longer than its TTL, by extending it in time where nobody else does.
@@ -221,16 +253,14 @@ impl Client {
     /// Reads, pauses until the lease is over, unless it is renewed, and writes without looking.
     async fn oversleep(&mut self, mut held: Held) {
         self.count("clients paused past their lease's first end");
-        let Lease { name, token, until, .. } = held.lease;
-        let seen = self.stage.registers[name].read(token);
+        let Lease { until, .. } = held.lease;
+        let seen = self.read(&held);
         sleep(until.saturating_sub(self.now()) + self.prng.millis(0..300)).await;
         if held.guard.remaining().is_zero() {
             self.expect_loss(&held);
         }
         self.look(&mut held);
-        if !self.stage.registers[name].increment(token, seen) {
-            self.count("late writes refused by the fence");
-        }
+        self.write(&held, seen);
         if self.prng.percent(50) {
             return self.release(held, u64::MAX).await;
         }

@@ -14,10 +14,11 @@ use crate::client::{Client, Stage};
 use crate::fleet::Fleet;
 use crate::history::{History, Recorder};
 use crate::injector::Injector;
-use crate::plan::{CLIENTS, GROUPS, Plan};
+use crate::plan::{CLIENTS, GROUPS, LIMIT, Plan};
 use crate::prng::Prng;
 use crate::register::Register;
 use leasehold_testing::STUCK;
+use leasehold_testing::leases::Part;
 
 /// Maximum findings shown of each kind: one is enough to go by.
 const SHOWN_MAX: usize = 3;
@@ -35,8 +36,9 @@ pub(crate) async fn run(plan: Plan, length: Duration) -> BTreeMap<&'static str, 
         lockers.push(fleet.locker(&plan, group).await);
     }
     let stage = Arc::new(Stage {
+        plan: Arc::clone(&plan),
         recorder: Recorder::new(),
-        registers: (0..plan.names).map(|_| Register::default()).collect(),
+        registers: (0..plan.wholes()).map(|_| Register::default()).collect(),
         is_over: AtomicBool::new(false),
     });
     let clients: Vec<Client> = (0..CLIENTS)
@@ -88,7 +90,7 @@ async fn next_or_stuck(
 /// restart guard's wait are over and the connections are back.
 async fn all_can_be_taken(plan: &Plan, stage: &Stage, clients: Vec<Client>) {
     for mut client in clients {
-        for name in 0..plan.names {
+        for name in 0..plan.all() {
             let taken = timeout(STUCK, client.take_in_the_end(name)).await;
             stage.recorder.count("checked: locks taken after all was healed");
             if taken.is_err() {
@@ -101,11 +103,14 @@ async fn all_can_be_taken(plan: &Plan, stage: &Stage, clients: Vec<Client>) {
 
 fn verdict(plan: &Plan, stage: &Stage) -> BTreeMap<&'static str, u64> {
     let mut history = std::mem::take(&mut *stage.recorder.history());
-    let overlaps = checks::windows_overlap(&history.leases);
+    let overlaps = checks::crowds(&history.leases, LIMIT);
     let mut count = |what, number: usize| {
         let number = u64::try_from(number).expect("a count fits");
         *history.counts.entry(what).or_default() += number;
     };
+    for (what, part) in [("readers", Part::Reader), ("permits", Part::Permit(1))] {
+        count(what, history.leases.iter().filter(|lease| lease.part == part).count());
+    }
     if plan.is_beyond {
         count("overlaps beyond the budget (not asserted)", overlaps.len());
     }
@@ -122,10 +127,13 @@ fn verdict(plan: &Plan, stage: &Stage) -> BTreeMap<&'static str, u64> {
             *history.counts.entry(what).or_default() += number;
         }
     }
+    // Of several servers each permit has a counter of its own.
+    let mut comparable = history.leases.clone();
+    comparable.retain(|lease| plan.servers == 1 || lease.part.weight() == 0);
     let kinds = [
         (plan.is_beyond, overlaps),
-        (false, checks::tokens_repeat(&history.leases)),
-        (false, checks::tokens_disobey_time(&history.leases)),
+        (false, checks::tokens_repeat(&comparable)),
+        (false, checks::tokens_disobey_time(&comparable)),
         (plan.is_beyond, checks::lost_undisturbed(&history.answers, &history.disturbances)),
         (false, checks::claims_too_long(&history.claims)),
         (false, lost_increments(stage)),

@@ -39,7 +39,7 @@ impl Fleet {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
         let hour_ahead = u64::try_from((now + HOUR).as_micros()).expect("below 2^53");
         for server in &self.servers {
-            for name in 0..plan.names {
+            for name in 0..plan.wholes() {
                 let counter = (hour_ahead + prng.within(0..1000)).to_string();
                 server.cli(&["SET", &format!("{{{}}}:fence", key(name)), &counter]);
             }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use leasehold_testing::leases;
+use leasehold_testing::leases::{self, Part};
 
 /// Since the start of the episode.
 pub(crate) type At = Duration;
@@ -18,6 +18,7 @@ pub(crate) type At = Duration;
 pub(crate) struct Lease {
     pub(crate) name: usize,
     pub(crate) client: usize,
+    pub(crate) part: Part,
     pub(crate) token: u64,
     /// Read before the acquire was begun.
     pub(crate) begun: At,
@@ -32,6 +33,10 @@ pub(crate) struct Lease {
 impl leases::Lease for Lease {
     fn name(&self) -> usize {
         self.name
+    }
+
+    fn part(&self) -> Part {
+        self.part
     }
 
     fn token(&self) -> u64 {
@@ -148,9 +153,9 @@ impl History {
         let leases = leases.filter(|lease| lease.until >= from && lease.begun <= to);
         let mut lines: Vec<(At, String)> = leases
             .map(|lease| {
-                let Lease { client, token, begun, granted, until, extended, end, .. } = lease;
+                let Lease { client, part, token, begun, granted, until, extended, end, .. } = lease;
                 let text = format!(
-                    "client {client:2} token {token}: asked {begun:.6?}, granted {granted:.6?}, \
+                    "client {client:2} {part:?} token {token}: asked {begun:.6?}, granted {granted:.6?}, \
                      held until {until:.6?} ({extended} extends, {end})"
                 );
                 (*granted, text)

@@ -264,7 +264,7 @@ impl Injector {
 
     /// Takes a lock's key from as many servers as may lose it.
     fn take_keys(&mut self) {
-        let name = self.prng.index(self.plan.names);
+        let name = self.prng.index(self.plan.wholes());
         let first = self.prng.index(self.plan.servers);
         for step in 0..self.plan.servers {
             let server = (first + step) % self.plan.servers;

@@ -12,6 +12,8 @@ pub(crate) const TTL_MS: Range<u64> = 300..1001;
 /// Lockers, each with some of the clients.
 pub(crate) const GROUPS: usize = 4;
 pub(crate) const CLIENTS: usize = 16;
+/// Permits of the semaphore.
+pub(crate) const LIMIT: u32 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -57,6 +59,8 @@ pub(crate) struct Plan {
     /// Without the guard no server is started again with an empty memory.
     pub(crate) restart_guard: bool,
     pub(crate) names: usize,
+    /// One more lock is shared by readers, and one is a semaphore.
+    pub(crate) has_shares: bool,
     /// Ways to each server that fail by themselves: one for all groups, or one for each.
     pub(crate) ways: usize,
     pub(crate) command_timeout: Duration,
@@ -97,6 +101,7 @@ impl Plan {
             is_ahead: prng.percent(40),
             takes_keys: false,
             is_beyond,
+            has_shares: prng.percent(60),
         };
         plan.takes_keys = plan.losses_max() > 0 || is_beyond;
         if !restart_guard || plan.is_ahead {
@@ -109,6 +114,16 @@ impl Plan {
         // So that there is always one.
         plan.kinds.push(Kind::Reset);
         plan
+    }
+
+    /// Locks that can be held whole: those that are not shared, and the one that readers share.
+    pub(crate) fn wholes(&self) -> usize {
+        self.names + usize::from(self.has_shares)
+    }
+
+    /// All locks, the semaphore last.
+    pub(crate) fn all(&self) -> usize {
+        self.names + 2 * usize::from(self.has_shares)
     }
 
     /// k: see `leasehold::Tolerance`. Counted here again, for the test not to believe the library.
@@ -127,11 +142,12 @@ impl fmt::Display for Plan {
         let Self { seed, servers, quorum, names, ways, gap_ms, storm_percent, .. } = self;
         let guard = if self.restart_guard { "guarded" } else { "unguarded" };
         let ahead = if self.is_ahead { ", counters ahead" } else { "" };
+        let shares = if self.has_shares { ", with shares" } else { "" };
         let beyond = if self.is_beyond { ", BEYOND the budget" } else { "" };
         write!(
             f,
             "seed {seed}: {quorum} of {servers}, {guard}, {names} names, {ways} ways, a fault each {gap_ms:?} \
-             ms, {storm_percent} % storm{ahead}{beyond}"
+             ms, {storm_percent} % storm{shares}{ahead}{beyond}"
         )
     }
 }

@@ -46,7 +46,7 @@ static ALLOCATOR: alloc::Counting = alloc::Counting;
 /// None where the machine lacks what it takes.
 type Scenario = fn(quick: bool) -> Option<Report>;
 
-const SCENARIOS: [(&str, Scenario); 11] = [
+const SCENARIOS: [(&str, Scenario); 12] = [
     ("uncontended", |quick| Some(scenarios::uncontended::run(quick))),
     ("uncontended-pinned", |quick| Some(scenarios::uncontended::pinned(quick))),
     ("syscalls", scenarios::syscalls::run),
@@ -56,6 +56,7 @@ const SCENARIOS: [(&str, Scenario); 11] = [
     ("contention", |quick| Some(scenarios::contention::run(quick))),
     ("contention-pinned", |quick| Some(scenarios::contention::pinned(quick))),
     ("renewal", |quick| Some(scenarios::renewal::run(quick))),
+    ("members", |quick| Some(scenarios::members::run(quick))),
     ("codec", |quick| Some(scenarios::codec::run(quick))),
     ("adoption", |_| Some(scenarios::adoption::run())),
 ];

@@ -3,6 +3,7 @@
 pub mod adoption;
 pub mod codec;
 pub mod contention;
+pub mod members;
 pub mod redlock;
 pub mod renewal;
 pub mod syscalls;

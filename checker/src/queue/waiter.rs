@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::sleep;
 use std::time::Duration;
 
+use leasehold_testing::leases::Part;
+
 use super::order::{Granted, Who};
 use super::{Scene, key, lock};
 use crate::adapter::{Adapter, Reply, signal};
@@ -93,7 +95,8 @@ impl Waiter {
         // One in fifty stays longer than its lease.
         let stay = if client.prng.percent(2) { ttl + ttl / 5 } else { client.prng.within(0..30) };
         let ttl = Duration::from_millis(ttl);
-        leases.push((client.hold((name, ttl), begun, token, Duration::from_millis(stay)), ttl));
+        let stay = Duration::from_millis(stay);
+        client.hold((name, Part::Whole, ttl), begun, token, stay, leases);
         Some(true)
     }
 }

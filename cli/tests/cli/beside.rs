@@ -4,7 +4,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use leasehold::{Locker, Rate, Slot};
-use leasehold_testing::{RedisServer, soon};
+use leasehold_resp::Frame;
+use leasehold_testing::{RedisServer, rights, soon};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
@@ -93,4 +94,37 @@ async fn watch_says_what_becomes_of_a_latch() {
         assert!(line.ends_with("deploy: latch: gone"), "{line}");
         child.kill().await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn watch_asks_for_what_it_may_not_see_once() {
+    let server = RedisServer::start();
+    rights::grant(&server, &[rights::of("waiting"), rights::row("looking")].concat());
+    let refusals = || match server.cli(&["ACL", "LOG"]) {
+        Frame::Array(entries) => {
+            let count = |entry: &Frame| match entry {
+                Frame::Array(fields) => format!("{:?} {:?}", fields[1], fields[9]),
+                other => panic!("{other:?}"),
+            };
+            entries.iter().map(count).collect::<Vec<_>>()
+        }
+        other => panic!("{other:?}"),
+    };
+    let words = ["--key-prefix", rights::PREFIX, "watch", "--interval", "20ms", "job"];
+    let mut command = leasehold(&rights::url(&server), &words);
+    let mut child = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let builder = Locker::builder().node(server.url()).key_prefix(rights::PREFIX);
+    let locker = builder.connect().await.unwrap();
+    let mut told = Vec::new();
+    for _ in 0..3 {
+        let guard = locker.lock("job").await.unwrap();
+        let line = soon("a line", lines.next_line()).await.unwrap().unwrap();
+        assert!(line.contains("job: held"), "{line}");
+        guard.release().await.unwrap();
+        let line = soon("a line", lines.next_line()).await.unwrap().unwrap();
+        assert!(line.ends_with("job: free"), "{line}");
+        told.push(refusals());
+    }
+    assert!(!told[0].is_empty() && told[0] == told[2], "{told:?}");
 }

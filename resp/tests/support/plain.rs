@@ -65,7 +65,7 @@ impl Plain<'_> {
             b'+' => Ok(Frame::Simple(line.into())),
             b'-' => Ok(Frame::Error(line.into())),
             b':' => integer(&line).map(Frame::Integer),
-            b',' => double(&line).map(Frame::Double),
+            b',' => double(line),
             b'(' => big_number(line),
             b'#' => match &line[..] {
                 b"t" => Ok(Frame::Boolean(true)),
@@ -262,18 +262,15 @@ fn big_number(line: Vec<u8>) -> Read<Frame> {
     }
 }
 
-fn double(line: &[u8]) -> Read<f64> {
-    let text = text(line);
-    match text {
-        "inf" => return Ok(f64::INFINITY),
-        "-inf" => return Ok(f64::NEG_INFINITY),
-        "nan" | "-nan" => return Ok(f64::NAN),
-        _ => {}
+fn double(line: Vec<u8>) -> Read<Frame> {
+    let text = text(&line);
+    if ["inf", "-inf", "nan", "-nan"].contains(&text) {
+        return Ok(Frame::Double(line.into()));
     }
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let (integral, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
     if is_digits(unsigned(integral)) && is_digits(fraction) && is_digits(unsigned(exponent)) {
-        Ok(text.parse().expect("a decimal number"))
+        Ok(Frame::Double(line.into()))
     } else {
         fault(DecodeError::InvalidDouble)
     }

@@ -36,7 +36,6 @@ impl<'a> Spelling<'a> {
                 _ => self.put("*-1\r\n"),
             },
             Frame::Integer(number) => self.integer(*number),
-            Frame::Double(number) => self.double(*number),
             Frame::Bulk(text) if self.choice() % 2 == 1 => self.chunks(text),
             Frame::Array(items) => self.values('*', items.len(), items.iter(), true),
             Frame::Set(items) => self.values('~', items.len(), items.iter(), true),
@@ -58,18 +57,6 @@ impl<'a> Spelling<'a> {
         let sign = if number < 0 { "-" } else { "" };
         let width = 1 + usize::from(self.choice() % 19);
         self.put(&format!(":{sign}{:0width$}\r\n", number.unsigned_abs()));
-    }
-
-    fn double(&mut self, number: f64) {
-        let sign = if number.is_sign_negative() || self.choice() % 2 == 0 { "" } else { "+" };
-        match self.choice() % 3 {
-            _ if number.is_nan() && self.choice() % 2 == 1 => self.put(",-nan\r\n"),
-            _ if number.is_nan() => self.put(",nan\r\n"),
-            _ if number.is_infinite() => self.put(&format!(",{number}\r\n")),
-            0 => self.put(&format!(",{sign}{number}\r\n")),
-            1 => self.put(&format!(",{sign}{number:e}\r\n")),
-            _ => self.put(&format!(",{sign}{number:E}\r\n")),
-        }
     }
 
     fn chunks(&mut self, text: &[u8]) {

@@ -43,7 +43,7 @@ impl Lease {
             return Err(Error::misuse("a ticket is of one lock, not of several"));
         };
         let mut step = hold.span.release();
-        if let LeaseState::Lost(loss) = self.end() {
+        if let LeaseState::Lost(loss) = self.end(clock::now()) {
             // What is dropped here gives back whatever is left of it.
             return Err(self.lost_by(loss));
         }

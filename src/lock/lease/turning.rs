@@ -44,7 +44,7 @@ impl Lease {
         let began = clock::now();
         let until = hold.ends_at().unwrap_or(began);
         self.engine.keeper().forget(self.entry);
-        if let LeaseState::Lost(loss) = hold.leave() {
+        if let LeaseState::Lost(loss) = hold.leave(clock::now()) {
             return Err(self.lost_by(loss));
         }
         let claim = Claim::turned(hold, to);

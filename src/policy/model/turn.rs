@@ -92,8 +92,14 @@ impl Turns {
         if process.vote == 0 || !self.is(Weakness::VotesAgainAsTheSame) {
             process.vote = process.fresh(number);
         }
-        (process.granted, process.is_late) = (0, false);
+        process.again = self.bounds.again;
         process.phase = Phase::Voting;
+        self.ask_all(process);
+    }
+
+    /// From here on the vote counts.
+    fn ask_all(&self, process: &mut Process) {
+        (process.granted, process.is_late) = (0, false);
         let turn = if self.is(Weakness::VotesWithoutTheTurn) { 0 } else { process.turn };
         self.send_all(process, Message::Vote { owner: process.vote, turn });
     }
@@ -147,7 +153,15 @@ impl Turns {
             (Deed::Votes, Phase::Idle) if self.bounds.newcomers => self.vote(process, number),
             (Deed::Wins, Phase::Voting) if self.has_won(process) => {
                 process.phase = Phase::Holding;
+                if process.granted & 1 << LEADER != 0 {
+                    // The vote has what was the turn's.
+                    (process.turn, process.is_called) = (0, false);
+                }
                 self.give_back_turn(process);
+            }
+            (Deed::VotesAgain, Phase::Voting) if process.turn != 0 && process.again > 0 => {
+                process.again -= 1;
+                self.ask_all(process);
             }
             (Deed::GivesUp, Phase::Voting) => {
                 self.end_vote(process);
@@ -286,6 +300,7 @@ impl Model for Turns {
                 Deed::TakesItsTurn,
                 Deed::Votes,
                 Deed::Wins,
+                Deed::VotesAgain,
                 Deed::GivesUp,
                 Deed::Leaves,
                 Deed::Releases,

@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn what_calls_a_script_by_its_digest_is_sent_with_the_script() {
-        let script = Some("text".into());
+        let script = Some("text");
         let short = Owed { script, ..owed(&[b"EVALSHA", b"digest", b"2", b"a", b"b", b"owner"]) };
         let long = owed(&[b"EVAL", b"text", b"2", b"a", b"b", b"owner"]);
         assert_eq!(whole(&short), long);

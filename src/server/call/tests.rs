@@ -1,7 +1,6 @@
 //! Commands, alone and in batches, against a real server and one that never answers.
 
 use std::net::SocketAddr;
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,8 +20,7 @@ use crate::support::{Action, RedisServer, ScriptedServer, scripted::greeting, so
 const LARGE: usize = 100 * 1024;
 const MANY: usize = 30;
 
-static SCRIPTS: LazyLock<[Script; 1]> =
-    LazyLock::new(|| [Script::new(0, "return {ARGV[#ARGV], #ARGV - 1, ARGV[#ARGV - 1]}")]);
+static SCRIPTS: [Script; 1] = [Script::new(0, "return {ARGV[#ARGV], #ARGV - 1, ARGV[#ARGV - 1]}")];
 
 async fn open(address: SocketAddr, command_timeout: Duration) -> Arc<Connection> {
     let address = Address::Tcp { host: address.ip().to_string(), port: address.port() };

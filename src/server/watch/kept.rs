@@ -24,8 +24,18 @@ pub(crate) struct Kept {
 #[derive(Default)]
 struct State {
     keys: BTreeSet<(u32, TimerKey)>,
-    stirred: Vec<TimerKey>,
-    have_moved: bool,
+    news: News,
+}
+
+/// What the keeper of leases is told.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct News {
+    /// These leases were stirred.
+    pub(crate) stirred: Vec<TimerKey>,
+    /// All leases were, that have a key here.
+    pub(crate) are_all_stirred: bool,
+    /// All leases that are kept are with another server now, also those with no key here.
+    pub(crate) have_moved: bool,
 }
 
 impl Kept {
@@ -50,46 +60,38 @@ impl Kept {
     /// Stirs the leases of these keys.
     pub(super) fn stir<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) {
         let mut state = self.lock();
-        let State { keys: known, stirred, .. } = &mut *state;
+        let State { keys: known, news } = &mut *state;
         for hash in keys.map(|key| self.hash(key)) {
             let from_here = known.range((hash, TimerKey::FIRST)..);
-            stirred.extend(from_here.take_while(|known| known.0 == hash).map(|known| known.1));
+            news.stirred.extend(from_here.take_while(|known| known.0 == hash).map(|known| known.1));
         }
         self.ring(state);
     }
 
     pub(super) fn stir_all(&self) {
         let mut state = self.lock();
-        let mut all: Vec<TimerKey> = state.keys.iter().map(|(_, lease)| *lease).collect();
-        // Not in the order of the hashes, which is another one in each process.
-        all.sort_unstable();
-        state.stirred.append(&mut all);
+        state.news.are_all_stirred |= !state.keys.is_empty();
         self.ring(state);
     }
 
-    /// All leases that are kept are with another server now, also those with no key here.
+    /// See [`News::have_moved`].
     pub(super) fn move_all(&self) {
         let mut state = self.lock();
-        state.have_moved = true;
+        state.news.have_moved = true;
         self.ring(state);
     }
 
     fn ring(&self, state: MutexGuard<'_, State>) {
-        let has_news = state.have_moved || !state.stirred.is_empty();
+        let has_news = state.news != News::default();
         drop(state);
         if has_news {
             self.bell.notify_one();
         }
     }
 
-    /// The leases that were stirred since this was called before.
-    pub(crate) fn take_stirred(&self) -> Vec<TimerKey> {
-        std::mem::take(&mut self.lock().stirred)
-    }
-
-    /// Whether all leases have moved since this was called before.
-    pub(crate) fn take_moved(&self) -> bool {
-        std::mem::take(&mut self.lock().have_moved)
+    /// What there is to tell since this was called before.
+    pub(crate) fn take_news(&self) -> News {
+        std::mem::take(&mut self.lock().news)
     }
 
     /// Waits for something to take.
@@ -128,12 +130,12 @@ mod tests {
         kept.add(b"b", one);
         kept.add(b"c", two);
         kept.stir([&b"b"[..], b"unknown"].into_iter());
-        assert_eq!(kept.take_stirred(), [one]);
+        assert_eq!(kept.take_news().stirred, [one]);
         kept.stir([&b"c"[..], b"a"].into_iter());
-        assert_eq!(kept.take_stirred(), [two, one]);
-        assert_eq!(kept.take_stirred(), [], "each is taken once");
+        assert_eq!(kept.take_news().stirred, [two, one]);
+        assert_eq!(kept.take_news().stirred, [], "each is taken once");
         kept.stir_all();
-        assert_eq!(kept.take_stirred(), [one, one, two]);
+        assert!(kept.take_news().are_all_stirred);
     }
 
     #[test]
@@ -143,13 +145,13 @@ mod tests {
         kept.add(b"a", before);
         kept.add(b"a", after);
         kept.stir([&b"a"[..]].into_iter());
-        assert_eq!(kept.take_stirred(), [before, after]);
+        assert_eq!(kept.take_news().stirred, [before, after]);
         kept.remove(b"a", before);
         kept.stir([&b"a"[..]].into_iter());
-        assert_eq!(kept.take_stirred(), [after]);
+        assert_eq!(kept.take_news().stirred, [after]);
         kept.remove(b"a", after);
         kept.stir_all();
-        assert_eq!(kept.take_stirred(), []);
+        assert_eq!(kept.take_news(), News::default());
         assert_eq!(kept.len(), 0, "nothing of them is kept");
     }
 
@@ -167,16 +169,16 @@ mod tests {
         kept.add(&one, first);
         kept.add(&other, second);
         kept.stir([&other[..]].into_iter());
-        assert_eq!(kept.take_stirred(), [first, second]);
+        assert_eq!(kept.take_news().stirred, [first, second]);
         kept.remove(&one, first);
         kept.stir([&one[..]].into_iter());
-        assert_eq!(kept.take_stirred(), [second]);
+        assert_eq!(kept.take_news().stirred, [second]);
         // Of one lease with both, one place is enough, and is given up with the first.
         kept.remove(&other, second);
         kept.add(&one, first);
         kept.add(&other, first);
         kept.stir([&one[..]].into_iter());
-        assert_eq!(kept.take_stirred(), [first]);
+        assert_eq!(kept.take_news().stirred, [first]);
         kept.remove(&one, first);
         kept.remove(&other, first);
         assert_eq!(kept.len(), 0);
@@ -189,7 +191,7 @@ mod tests {
         kept.add(b"a", lease);
         kept.stir([&b"a"[..]].into_iter());
         kept.stirred().await;
-        assert_eq!(kept.take_stirred(), [lease]);
+        assert_eq!(kept.take_news().stirred, [lease]);
         let waiting = tokio::spawn({
             let kept = std::sync::Arc::clone(&kept);
             async move { kept.stirred().await }
@@ -200,6 +202,6 @@ mod tests {
         assert!(!waiting.is_finished(), "nothing is to be had");
         kept.stir_all();
         crate::support::soon("a stir", waiting).await.unwrap();
-        assert_eq!(kept.take_stirred(), [lease]);
+        assert!(kept.take_news().are_all_stirred);
     }
 }

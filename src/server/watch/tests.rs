@@ -1,7 +1,6 @@
 //! Watches against real servers, and what the watch lane of a node has to do for them. Redis on
 //! tracking: redis.io/docs/latest/develop/reference/client-side-caching.
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -23,8 +22,7 @@ use crate::support::{Action, RedisServer, ScriptedServer, eventually, scripted::
 const PATIENT: Duration = Duration::from_secs(20);
 const LANES: usize = 2;
 
-static SCRIPTS: LazyLock<[Script; 1]> =
-    LazyLock::new(|| [Script::new(0, "redis.call('GET', KEYS[1])\nreturn ARGV[1]")]);
+static SCRIPTS: [Script; 1] = [Script::new(0, "redis.call('GET', KEYS[1])\nreturn ARGV[1]")];
 
 fn start(url: &str, watchers: &Arc<Watchers>) -> Node {
     let Ok(Target::Server(endpoint)) = Target::parse(url) else { panic!("{url} is no server's") };
@@ -40,7 +38,7 @@ fn start(url: &str, watchers: &Arc<Watchers>) -> Node {
     let kin = Kin {
         registry,
         watchers,
-        scripts: &*SCRIPTS,
+        scripts: &SCRIPTS,
         settings,
         backlog: Arc::default(),
         logins: Arc::default(),
@@ -314,11 +312,11 @@ fn leases_that_are_kept_are_stirred_as_watches_are() {
     watchers.kept().add(b"a", one);
     watchers.kept().add(b"b", two);
     watchers.push(invalidate(&["unknown", "b"]));
-    assert_eq!(watchers.kept().take_stirred(), [two]);
+    assert_eq!(watchers.kept().take_news().stirred, [two]);
     watchers.push(Frame::Push(vec![Frame::Simple(Bytes::from_static(b"invalidate")), Frame::Null]));
-    assert_eq!(watchers.kept().take_stirred(), [one, two]);
+    assert!(watchers.kept().take_news().are_all_stirred);
     watchers.ended();
-    assert_eq!(watchers.kept().take_stirred(), [one, two]);
+    assert!(watchers.kept().take_news().are_all_stirred);
 }
 
 #[test]
@@ -326,13 +324,13 @@ fn keys_that_nobody_watches_are_not_kept() {
     let watchers = Arc::new(Watchers::default());
     let (one, two) = (watchers.watch(b"a"), watchers.watch(b"a"));
     let other = watchers.watch(b"b");
-    assert!(Arc::ptr_eq(&one.key, &two.key), "a key is kept once");
+    assert!(Arc::ptr_eq(&one.name, &two.name), "a key is kept once");
     drop(one);
     watchers.push(invalidate(&["a"]));
     assert!(two.is_stirred());
-    assert_eq!(watchers.lock().len(), 2);
+    assert_eq!(watchers.keys.len(), 2);
     drop(two);
-    assert_eq!(watchers.lock().len(), 1);
+    assert_eq!(watchers.keys.len(), 1);
     drop(other);
-    assert_eq!(watchers.lock().len(), 0);
+    assert_eq!(watchers.keys.len(), 0);
 }

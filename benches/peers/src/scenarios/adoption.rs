@@ -17,8 +17,13 @@ const PROFILES: [(&str, &str); 3] = [
     ("small", "codegen-units = 1\nopt-level = \"s\"\nlto = \"fat\"\npanic = \"abort\""),
 ];
 /// Built in all of these profiles, each from nothing; the others in the first alone.
-const IN_ALL_PROFILES: [&str; 4] =
-    ["tokio alone", "leasehold", "redis-rs, multiplexed", "redis-rs, manager"];
+const IN_ALL_PROFILES: [&str; 5] =
+    ["tokio alone", "leasehold", WITHOUT_FEATURES, "redis-rs, multiplexed", "redis-rs, manager"];
+/// As redis-rs is by default.
+const WITHOUT_FEATURES: &str = "leasehold, neither Cluster nor Sentinel";
+const LOCK: &str = r#"let locker = leasehold::Locker::connect(&url).await.unwrap();
+               let guard = locker.lock("invoice:42").await.unwrap();
+               guard.release().await.unwrap();"#;
 
 struct Library {
     name: &'static str,
@@ -27,7 +32,7 @@ struct Library {
     program: &'static str,
 }
 
-fn libraries() -> [Library; 8] {
+fn libraries() -> [Library; 9] {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let root = root.canonicalize().expect("the project has a path");
     let library = |name, dependencies: &str, program| Library {
@@ -53,9 +58,15 @@ fn libraries() -> [Library; 8] {
         library(
             "leasehold",
             &format!("leasehold = {{ path = {:?} }}", root.display().to_string()),
-            r#"let locker = leasehold::Locker::connect(&url).await.unwrap();
-               let guard = locker.lock("invoice:42").await.unwrap();
-               guard.release().await.unwrap();"#,
+            LOCK,
+        ),
+        library(
+            WITHOUT_FEATURES,
+            &format!(
+                "leasehold = {{ path = {:?}, default-features = false }}",
+                root.display().to_string()
+            ),
+            LOCK,
         ),
         library(
             "redis-rs, multiplexed",

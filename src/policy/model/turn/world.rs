@@ -24,6 +24,8 @@ pub(in super::super) struct Bounds {
     pub(in super::super) quorum: usize,
     /// Turns and votes of one process.
     pub(in super::super) owners: u8,
+    /// How often the owner of a vote under a turn asks all servers again.
+    pub(in super::super) again: u8,
     /// Whether a process may also ask all servers without a turn.
     pub(in super::super) newcomers: bool,
     /// Whether one server answers nothing.
@@ -99,6 +101,8 @@ pub(super) struct Process {
     pub(super) vote: Owner,
     /// Servers that have granted the vote: bits.
     pub(super) granted: u8,
+    /// How often the vote's owner may ask all servers again.
+    pub(super) again: u8,
     /// A key of the vote has expired, so its lease would be over.
     pub(super) is_late: bool,
     pub(super) lanes: [Lane; SERVERS],
@@ -127,6 +131,7 @@ pub(in super::super) enum Deed {
     TakesItsTurn,
     Votes,
     Wins,
+    VotesAgain,
     GivesUp,
     Leaves,
     Releases,
