@@ -33,7 +33,8 @@ pub mod wall_clock;
 pub mod watchdog;
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::sync::LazyLock;
+use std::time::{Duration, Instant, SystemTime};
 
 pub use certificates::{Authority, Identity};
 pub use client::Client;
@@ -58,8 +59,11 @@ pub fn repository(path: &str) -> PathBuf {
 pub fn unique_name(prefix: &str) -> String {
     use std::sync::atomic::{AtomicU64, Ordering};
     static COUNT: AtomicU64 = AtomicU64::new(0);
+    // A process gets the id of one that has ended, which may have left files.
+    static STARTED: LazyLock<Duration> =
+        LazyLock::new(|| SystemTime::UNIX_EPOCH.elapsed().expect("it is after 1970"));
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    format!("{prefix}-{}-{count}", std::process::id())
+    format!("{prefix}-{}-{:x}-{count}", std::process::id(), STARTED.as_micros())
 }
 
 /// Waits for a condition that has no event to wait for; panics with `what` after [`STUCK`].
