@@ -83,6 +83,15 @@ impl Claim {
         Self { hold: Held::new(hold), settled: false }
     }
 
+    /// A claim that goes on with the lease of `held`, and answers for it from here on.
+    pub(super) fn heir(held: &Hold, order: &Order, relay: Relay, line: Arc<dyn Vacate>) -> Self {
+        let participants = held.participants.iter().map(Participant::heir).collect();
+        let (core, names) = (Arc::clone(&held.core), held.names.clone());
+        let mut hold = Hold::new(core, names, held.owner.clone(), participants, order);
+        hold.inherit(held, relay, line);
+        Self { hold: Held::new(hold), settled: false }
+    }
+
     /// A claim of one lock of which `held` has something already, by which this one is to have something
     /// else, on the same connections.
     pub(super) fn turned(held: &Hold, sharing: Sharing) -> Self {

@@ -3,7 +3,7 @@
 mod kept;
 mod origin;
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Duration;
 
@@ -35,6 +35,8 @@ pub(crate) struct Hold {
     pub(super) participants: OneOrMany<Participant>,
     /// Whether it is renewed until it is given back.
     pub(super) is_renewed: bool,
+    /// Its lease goes on with another holder.
+    is_passed_on: AtomicBool,
     rare: Option<Box<Rare>>,
     life: Life,
     /// The fencing token; 0 where there is none.
@@ -73,6 +75,7 @@ impl Hold {
             term,
             participants,
             is_renewed,
+            is_passed_on: AtomicBool::new(false),
             rare: is_rare.then(|| Box::new(rare())),
             life: Life::new(),
             token: AtomicU64::new(0),
@@ -213,6 +216,12 @@ impl Hold {
     /// The same, known at `now`.
     pub(super) fn conclude_at(&self, end: End, now: Moment) -> LeaseState {
         self.happens(LeaseEvent::Ended(end), now)
+    }
+
+    /// Its lease goes on with another holder from here on: nothing of it is this one's to give back.
+    pub(super) fn note_passed_on(&self, now: Moment) {
+        self.is_passed_on.store(true, Ordering::Relaxed);
+        self.conclude_at(End::HandedOver, now);
     }
 
     /// It is given back by a request that told nobody of it.
@@ -386,7 +395,8 @@ impl Drop for Hold {
         }
         let Some(recently_ended) = self.core.recently_ended() else { return };
         // What was refused everywhere left nothing to give back.
-        if self.state() != LeaseState::Acquiring && !self.is_left_to_expire() {
+        let is_over = self.state() != LeaseState::Acquiring && !self.is_left_to_expire();
+        if is_over && !*self.is_passed_on.get_mut() {
             recently_ended.add(Ended {
                 owner: std::mem::replace(&mut self.owner, Owner::NOBODY),
                 names: std::mem::replace(&mut self.names, OneOrMany::Many(Vec::new())),

@@ -1,5 +1,6 @@
 //! A lease that was granted: kept, given back, or handed to the next one in this process.
 
+mod passing;
 mod ticketing;
 mod turning;
 
@@ -123,6 +124,7 @@ impl Lease {
             let unarmed: Vec<bool> =
                 hold.participants.iter().filter_map(Participant::unarmed).collect();
             if unarmed.is_empty() {
+                hold.listen(self.entry);
                 return;
             }
             if unarmed.contains(&true) {
@@ -154,6 +156,7 @@ impl Lease {
     pub(crate) async fn release(mut self) -> Result<(), Error> {
         let mut step = self.hold().span.release();
         let now = clock::now();
+        let until = self.hold().ends_at();
         let state = match self.end(now) {
             state @ LeaseState::Lost(why)
                 if why == Loss::ShutDown || self.hold().is_left_to_expire() =>
@@ -161,7 +164,7 @@ impl Lease {
                 self.claim.settle();
                 state
             }
-            LeaseState::Releasing if self.hand_over(now) => {
+            LeaseState::Releasing if self.hand_over(until, now) => {
                 step.end("handed_over");
                 self.hold().state()
             }
@@ -209,13 +212,13 @@ impl Lease {
         self.hold().leave(now)
     }
 
-    /// Hands the lock to the next one in this process, if there is one and it is its turn.
+    /// Hands the lock to the next one in this process, if there is one and it is its turn: with the lease that
+    /// ends at `until`, or else by a server.
     ///
-    /// Its acquire is sent from here, in the place of the release, and its claim answers from here
+    /// Then its acquire is sent from here, in the place of the release, and its claim answers from here
     /// on for what this one has; what is left to do is to await the replies, which it does itself.
-    fn hand_over(&mut self, now: Moment) -> bool {
-        let lines = self.engine.lines();
-        if lines.are_none() {
+    fn hand_over(&mut self, until: Option<Moment>, now: Moment) -> bool {
+        if self.engine.lines().are_none() {
             return false;
         }
         let hold = self.claim.hold().clone();
@@ -227,15 +230,19 @@ impl Lease {
         if !hold.row().is_by_lock {
             return false;
         }
+        if self.pass_on(until, now) {
+            return true;
+        }
         if Handle::try_current().is_err() {
             return false;
         }
+        let lines = self.engine.lines();
         // What is awaited may need a timer, which the runtime of the releasing task may not have.
         let _timers = core.runtime().enter();
         let (relay, taking) = match hold.relay().next(now) {
             Some(relay) => (relay, Taking::Take),
             // Goes on if nobody waits elsewhere: a single server knows.
-            None if core.is_single() => (Relay::default(), Taking::Turn),
+            None if core.is_single() => (Relay::begin(), Taking::Turn),
             None => return false,
         };
         // What replicas acknowledge goes out on connections of its own.
@@ -296,9 +303,10 @@ impl Drop for Lease {
         }
         let mut step = self.hold().span.release();
         let now = clock::now();
+        let until = self.hold().ends_at();
         match self.end(now) {
             LeaseState::Lost(Loss::ShutDown) => self.claim.settle(),
-            LeaseState::Releasing if self.hand_over(now) => step.end("handed_over"),
+            LeaseState::Releasing if self.hand_over(until, now) => step.end("handed_over"),
             _ => {
                 step.end("queued");
                 self.give_back();

@@ -16,12 +16,15 @@ use crate::error::{Configured, Holder, Shared};
 
 /// Hexadecimal digits of 128 random bits.
 pub(crate) const ID_LENGTH: usize = 32;
+/// What stands behind the id where nothing is said.
+const PLAIN: &str = ":";
 /// What stands behind the value of a holder for whose lock somebody waits.
 const QUEUED: u8 = 0;
 /// Longer labels are cut off by nobody, so they are refused.
 const LABEL_BYTES_MAX: usize = 256;
 
-/// The owner of one attempt. There is no way to make the same one twice.
+/// The owner of one attempt. There is no way to make the same one for another attempt.
+#[derive(Clone)]
 pub(crate) enum Owner {
     Plain([u8; ID_LENGTH + 1]),
     /// With what follows the id.
@@ -36,6 +39,20 @@ pub(crate) struct Mark<'a> {
     /// In the queue; 0 for none.
     pub(crate) priority: u8,
     pub(crate) label: Option<&'a str>,
+}
+
+impl Mark<'_> {
+    /// What stands behind the id; empty where nothing is said.
+    fn text(self) -> String {
+        let Self { lock_delay, fingerprint, priority, label } = self;
+        let delay = lock_delay.map(|delay| delay.as_millis().to_string());
+        let priority = (priority > 0).then(|| priority.to_string());
+        let part = |mark, text: Option<_>| text.map_or(["", ""], |text| [mark, text]);
+        let [delay, priority] = [("+", delay.as_deref()), ("!", priority.as_deref())]
+            .map(|(mark, text)| part(mark, text));
+        let parts = [delay, part("@", fingerprint), priority, part(":", label)];
+        parts.as_flattened().concat()
+    }
 }
 
 /// Why a text cannot be a label.
@@ -61,19 +78,19 @@ impl Owner {
     /// Takes the place of one that is taken out.
     pub(super) const NOBODY: Self = Self::Plain([b'0'; ID_LENGTH + 1]);
 
-    pub(crate) fn fresh(Mark { lock_delay, fingerprint, priority, label }: Mark<'_>) -> Self {
+    pub(crate) fn fresh(mark: Mark<'_>) -> Self {
         let id = fresh_id();
-        let delay = lock_delay.map(|delay| delay.as_millis().to_string());
-        let priority = (priority > 0).then(|| priority.to_string());
-        let part = |mark, text: Option<_>| text.map_or(["", ""], |text| [mark, text]);
-        let [delay, priority] = [("+", delay.as_deref()), ("!", priority.as_deref())]
-            .map(|(mark, text)| part(mark, text));
-        let parts = [delay, part("@", fingerprint), priority, part(":", label)];
-        if parts.iter().all(|[mark, _]| mark.is_empty()) {
-            return Self::plain(id);
+        match mark.text() {
+            text if text.is_empty() => Self::plain(id),
+            text => Self::Extended([&id[..], text.as_bytes()].concat().into()),
         }
-        let text = parts.as_flattened().concat();
-        Self::Extended([&id[..], text.as_bytes()].concat().into())
+    }
+
+    /// Whether one with this mark would say the same beside its id.
+    pub(super) fn says(&self, mark: Mark<'_>) -> bool {
+        let text = mark.text();
+        let text = if text.is_empty() { PLAIN } else { &text };
+        &self.value()[ID_LENGTH..] == text.as_bytes()
     }
 
     /// What nobody else has: the value begins with it.
@@ -83,7 +100,7 @@ impl Owner {
     }
 
     fn plain(id: [u8; ID_LENGTH]) -> Self {
-        let mut value = [b':'; ID_LENGTH + 1];
+        let mut value = [PLAIN.as_bytes()[0]; ID_LENGTH + 1];
         value[..ID_LENGTH].copy_from_slice(&id);
         Self::Plain(value)
     }

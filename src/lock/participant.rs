@@ -118,7 +118,15 @@ impl Participant {
 
     /// The same participant for the next owner on the same connection.
     pub(super) fn successor(&self) -> Self {
-        let binding = Binding { is_granted: false, ..self.binding().clone() };
+        self.with(Binding { is_granted: false, ..self.binding().clone() })
+    }
+
+    /// The same for the next holder of the same lease.
+    pub(super) fn heir(&self) -> Self {
+        self.with(self.binding().clone())
+    }
+
+    fn with(&self, binding: Binding) -> Self {
         Self {
             place: self.place,
             first_name: self.first_name,

@@ -352,13 +352,7 @@ impl<'a> Standing<'a> {
             let until = hold.term.deadline(counts_from);
             return Stood::Turn(Turn::new(self.claim, self.server, until));
         }
-        let mut round = Round::new(&hold);
-        // No round trip is told: the push answered no question.
-        let answer = Answer::Granted(Some(token));
-        if let Some(answered) = round.answers.first_mut() {
-            *answered = Some(Answered { answer, asked_at: None, answered_at: now });
-        }
-        round.verdict = Verdict::Won;
+        let round = Round::told(&hold, Some(token), now);
         let mut binding = hold.binding(0);
         (binding.is_granted, binding.is_unanswered) = (true, false);
         drop(binding);

@@ -48,8 +48,8 @@ impl Rest {
 
 /// That a lock went from hand to hand.
 pub(super) struct Succession {
-    /// The value of the owner before, which servers may still have.
-    pub(super) predecessor: Box<[u8]>,
+    /// The value of the owner before, which servers may still have; none where that was this one's too.
+    pub(super) predecessor: Option<Box<[u8]>>,
     pub(super) relay: Relay,
     /// The parties that are to know when it ends.
     pub(super) line: Arc<dyn Vacate>,

@@ -77,6 +77,18 @@ impl Round {
         Self { verdict, answers, free_at: None, is_cut: false }
     }
 
+    /// That an owner has the lock, as it is told at `now` without a question.
+    pub(super) fn told(hold: &Hold, token: Option<u64>, now: Moment) -> Self {
+        let mut round = Self::new(hold);
+        // No round trip is told: what was told answered no question.
+        let answer = Answer::Granted(token);
+        if let Some(answered) = round.answers.first_mut() {
+            *answered = Some(Answered { answer, asked_at: None, answered_at: now });
+        }
+        round.verdict = Verdict::Won;
+        round
+    }
+
     /// What it comes to where the caller's limit ends it.
     pub(super) fn cut(self) -> Self {
         Self { verdict: Verdict::Lost, is_cut: true, ..self }

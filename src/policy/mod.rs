@@ -68,7 +68,7 @@ pub use moment::Moment;
 pub(crate) use mutants::mastership::Mastership;
 #[cfg(test)]
 pub(crate) use mutants::{
-    attempt::Attempt, limit::alarm, redelivery::Redelivery, renewal::extension,
+    attempt::Attempt, limit::alarm, redelivery::Redelivery, relay::Relay, renewal::extension,
     restart::quarantine, validity::Term, waiter::WaiterState,
 };
 #[cfg(test)]
@@ -78,6 +78,8 @@ pub(crate) use quorum::{Quorum, Verdict};
 #[cfg(not(test))]
 pub use redelivery::Redelivery;
 pub(crate) use register::Reading;
+pub(crate) use relay::Passed;
+#[cfg(not(test))]
 pub(crate) use relay::Relay;
 pub(crate) use relogin::{RELOGIN, relogin_at};
 #[cfg(not(test))]

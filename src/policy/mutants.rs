@@ -8,6 +8,7 @@ pub(crate) mod limit;
 #[cfg(feature = "sentinel")]
 pub(crate) mod mastership;
 pub(crate) mod redelivery;
+pub(crate) mod relay;
 pub(crate) mod renewal;
 pub(crate) mod restart;
 pub(crate) mod validity;
@@ -67,6 +68,8 @@ pub(crate) enum Mutant {
     EveryShareIsRenewed,
     ReadersNeedOneVote,
     ReadersTakeAnyToken,
+    PassedOnForAWholeTtl,
+    PassedOnBeyondWhatIsAside,
     // What `mastership` has to withstand: it is searched beside the simulation.
     OlderOneReturns,
     OneSentinelIsEnough,

@@ -1,30 +1,80 @@
 use std::time::Duration;
 
-use super::Moment;
+use super::{Moment, Term};
 
 /// Maximum hand-overs in a row within a process.
 const HANDS_MAX: u32 = 16;
 /// And for no longer than this, so that others are not kept waiting by long holds.
 const RELAY_MAX: Duration = Duration::from_secs(1);
+/// Tokens that a server sets aside for a process, beyond the one of the owner that took over there: as
+/// `scripts/acquire.lua` and `scripts/mint.lua` have it.
+const ASIDE: u64 = 15;
 
 /// A lock that goes from hand to hand within one process, unseen by all others.
 ///
 /// Bounded in number and time, so that other processes get their turn: then it goes on only if none
 /// of them waits, where that is known; else it is given back, and the next waiter in this process
 /// asks for it as they do.
+///
+/// # A lease that is passed on
+///
+/// Where one server decides, the next one need not ask it. To the server the owner stays the same, and so does its
+/// lease: the next holder has what is left of it, by the same deadline, and renews it. This is lock cohorting (D. Dice,
+/// V. J. Marathe, N. Shavit, "Lock Cohorting", PPoPP 2012, section 2), of a lock whose global part is a lease.
+///
+/// *Exclusion.* One holder ends before the next begins, in one process, and both lie within one lease of one owner.
+///
+/// *Tokens.* The server had set them aside when it last let an owner of the process take over: it accepted `t`, and
+/// raised its counter to `t` + [`ASIDE`]. So it is as if it had accepted these for that owner, one after the other, and
+/// nobody else is ever issued any of them (`policy/fence.rs`, rule 2). They are issued in rising order, and all of them
+/// are below the tokens of whoever asks after that acceptance. So tokens of leases that servers granted follow real
+/// time as ever, and a holder that a lease was passed on to counts as one with those before it: where the server has
+/// lost the lease meanwhile, and let another in, that one's token is the larger, as it is to a holder that does not
+/// know yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Relay {
     hands: u32,
     /// When the first hand-over was.
     began_at: Option<Moment>,
+    /// Tokens above the present holder's that are set aside.
+    aside: u64,
+}
+
+/// What goes from a holder to the next one: when the lease ends, and the holder's token, if there are tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Passed {
+    pub(crate) until: Moment,
+    pub(crate) token: Option<u64>,
 }
 
 impl Relay {
-    /// The relay after one hand-over more at `now`; none where it is others' turn.
+    /// A relay that begins with an owner that takes over at a server.
+    pub(crate) fn begin() -> Self {
+        Self { aside: ASIDE, ..Self::default() }
+    }
+
+    /// The relay after one hand-over more at `now`, by a server; none where it is others' turn.
     pub(crate) fn next(self, now: Moment) -> Option<Self> {
+        Some(Self { aside: ASIDE, ..self.hand(now)? })
+    }
+
+    /// What the next one has of `lease` without a question, half a TTL at least, and the relay from then on. None
+    /// where it has to ask.
+    pub(crate) fn pass(self, lease: Passed, term: Term, now: Moment) -> Option<(Passed, Self)> {
+        let Passed { until, token } = lease;
+        if until.since(now) < term.ttl() / 2 || !term.is_worthwhile(until, now) {
+            return None;
+        }
+        let relay = self.hand(now)?;
+        let Some(token) = token else { return Some((lease, relay)) };
+        let aside = self.aside.checked_sub(1)?;
+        Some((Passed { until, token: Some(token + 1) }, Self { aside, ..relay }))
+    }
+
+    fn hand(self, now: Moment) -> Option<Self> {
         let began_at = self.began_at.unwrap_or(now);
         let may_go_on = self.hands < HANDS_MAX && now.since(began_at) <= RELAY_MAX;
-        may_go_on.then_some(Self { hands: self.hands + 1, began_at: Some(began_at) })
+        may_go_on.then_some(Self { hands: self.hands + 1, began_at: Some(began_at), ..self })
     }
 }
 
@@ -50,5 +100,41 @@ mod tests {
         let relay = Relay::default().next(at(60_000)).unwrap();
         assert!(relay.next(at(61_000)).is_some());
         assert_eq!(relay.next(at(61_001)), None);
+    }
+
+    #[test]
+    fn a_lease_is_passed_on_with_its_end_and_the_next_token_that_is_set_aside() {
+        let (term, until) = (Term::DEFAULT, at(10_000));
+        let lease = |token| Passed { until, token };
+        assert_eq!(Relay::default().pass(lease(Some(70)), term, at(1)), None, "none is set aside");
+        let mut relay = Relay::begin();
+        for token in 70..70 + ASIDE {
+            let passed = relay.pass(lease(Some(token)), term, at(1)).unwrap();
+            assert_eq!(passed.0, lease(Some(token + 1)));
+            relay = passed.1;
+        }
+        assert_eq!(relay.pass(lease(Some(70 + ASIDE)), term, at(1)), None);
+        assert!(relay.pass(lease(None), term, at(1)).is_some(), "it needs no token");
+        assert_eq!(Relay::begin().pass(lease(None), term, at(5_001)), None, "it is short");
+    }
+
+    #[test]
+    fn leases_that_are_passed_on_count_among_the_hands() {
+        let (mut relay, lease) = (Relay::default(), Passed { until: at(10_000), token: None });
+        for _ in 0..HANDS_MAX {
+            relay = relay.pass(lease, Term::DEFAULT, at(1)).unwrap().1;
+        }
+        assert_eq!(relay.pass(lease, Term::DEFAULT, at(1)), None);
+        assert_eq!(relay.next(at(1)), None);
+    }
+
+    #[test]
+    fn servers_set_as_many_tokens_aside_as_are_issued() {
+        let raised = format!("math.min(token + {ASIDE}, 9007199254740991)");
+        let (acquire, mint) =
+            (include_str!("../../scripts/acquire.lua"), include_str!("../../scripts/mint.lua"));
+        for script in [acquire, mint] {
+            assert!(script.contains(&raised), "{script}");
+        }
     }
 }

@@ -87,6 +87,9 @@ impl Actor {
 
     pub(super) fn ttl(&mut self) -> Duration {
         let longest = self.world.plan.longest_ttl;
+        if self.world.plan.has_one_ttl {
+            return longest;
+        }
         let ttl = longest / 4 + self.up_to(longest * 3 / 4);
         Duration::from_millis(u64::try_from(ttl.as_millis()).expect("it is short"))
     }
@@ -105,7 +108,7 @@ impl Actor {
             let most = self.up_to(longest * 2);
             (self.locker.lock(key(name)).wait_at_most(most), Some(most))
         };
-        let is_renewed = self.prng.percent(60);
+        let is_renewed = self.prng.percent(if self.world.plan.has_one_ttl { 90 } else { 60 });
         let request = if is_renewed { request } else { request.no_renewal() };
         let request = request.ttl(ttl);
         let rest = match self.world.plan.has_rests && self.prng.percent(40) {
@@ -237,6 +240,11 @@ impl Actor {
         };
         self.world.history().note(format!("client {} ends {name} as {token}", self.client.number));
         let client = self.client.number;
+        let tenure = self.world.history().questions.tenure(&self.grant(name, token));
+        if tenure.is_some() {
+            self.count("leases passed on");
+        }
+        let begun = tenure.unwrap_or(begun);
         let lease = Lease { name, client, part: Part::Whole, token, begun, granted, until };
         self.world.history().leases.push(lease);
         if let Some(Loss::Expired | Loss::Suspended) = guard.loss() {

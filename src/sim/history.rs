@@ -14,6 +14,9 @@ const ASKED_A_SECOND_MAX: u32 = 200;
 /// The most of these that there were, among the counts.
 const MOST_ASKED: &str = "asked in a second, at most";
 
+/// Tokens that a server sets aside for the process of an owner that takes over from another.
+const ASIDE: u64 = 15;
+
 /// True time since the run began.
 pub(crate) type At = Duration;
 
@@ -24,7 +27,7 @@ pub(crate) struct Lease {
     pub(crate) client: usize,
     pub(crate) part: Part,
     pub(crate) token: u64,
-    /// When the acquire was begun.
+    /// When the acquire was begun; of a lease that was passed on, the one that a server granted.
     pub(crate) begun: At,
     pub(crate) granted: At,
     /// Up to here its holder was told that it holds, and did not begin to give it back.
@@ -125,6 +128,8 @@ pub(crate) struct Questions {
     /// The owners of each grant: several may have had a token accepted, of which one at most was
     /// issued it.
     owners: BTreeMap<Grant, BTreeSet<Vec<u8>>>,
+    /// Tokens that were set aside, and when the question was written that did it, in true time.
+    aside: BTreeMap<Grant, At>,
     /// When the last question was written that a server granted, for each server.
     granted: BTreeMap<Held, BTreeMap<usize, Moment>>,
     /// When the first release was written, in true time.
@@ -168,11 +173,11 @@ impl History {
     }
 
     /// No counter may be raised above this: a second more than any server's clock has shown, or any server
-    /// has accepted. A server has `counter` there now.
+    /// has accepted, and what is set aside. A server has `counter` there now.
     pub(crate) fn token_bound(&mut self, key: &[u8], wall: u64, counter: u64) -> u64 {
         self.latest_wall = self.latest_wall.max(wall);
         let accepted = self.counters.entry(key.into()).or_default();
-        let bound = self.latest_wall.max(*accepted) + 1_000_000;
+        let bound = self.latest_wall.max(*accepted) + 1_000_000 + ASIDE;
         *accepted = counter.max(*accepted);
         bound
     }
@@ -194,6 +199,20 @@ impl Questions {
 
     pub(crate) fn note_owner(&mut self, grant: Grant, owner: &[u8]) {
         self.owners.entry(grant).or_default().insert(owner.into());
+    }
+
+    /// A server sets tokens aside, behind that of a grant that was asked for then.
+    pub(crate) fn note_aside(&mut self, (key, token, client): Grant, owner: &[u8], asked: At) {
+        for token in token + 1..=token + ASIDE {
+            let grant = (key.clone(), token, client);
+            self.aside.insert(grant.clone(), asked);
+            self.note_owner(grant, owner);
+        }
+    }
+
+    /// When the lease was asked for that was passed on with this token, if one was.
+    pub(crate) fn tenure(&self, grant: &Grant) -> Option<At> {
+        self.aside.get(grant).copied()
     }
 
     /// The owners of a grant.

@@ -97,6 +97,8 @@ pub(crate) struct Plan {
     pub(crate) has_steals: bool,
     /// Two more locks are shared: one by readers, and one by permits.
     pub(crate) has_shares: bool,
+    /// All ask for the same TTL, so that a lease may go from hand to hand within a client.
+    pub(crate) has_one_ttl: bool,
     /// More servers lose keys than the quorum allows for, and nothing guards against restarts.
     pub(crate) is_beyond: bool,
 }
@@ -128,6 +130,7 @@ impl Plan {
             has_tickets: false,
             has_steals: false,
             has_shares: false,
+            has_one_ttl: false,
             is_beyond,
         };
         // Last, so that what was decided before them stays as it was when a seed found something.
@@ -148,6 +151,8 @@ impl Plan {
         plan.has_tickets = prng.percent(30);
         plan.has_steals = prng.percent(8) && !is_beyond;
         plan.has_shares = prng.percent(35);
+        plan.has_one_ttl = prng.percent(35);
+        plan.tasks += usize::from(plan.has_one_ttl);
         plan
     }
 
@@ -199,7 +204,7 @@ impl fmt::Display for Plan {
         let Self { seed, servers, quorum, clients, tasks, names, longest_ttl, .. } = self;
         write!(
             f,
-            "seed {seed}: {quorum} of {servers}, {clients} clients of {tasks}, {names} locks{}{}{}{}{}{}, \
+            "seed {seed}: {quorum} of {servers}, {clients} clients of {tasks}, {names} locks{}{}{}{}{}{}{}, \
              TTL up to {longest_ttl:?}, {:?} long, latency {:?}, {:?}{}{}",
             if self.has_unfenced { " and an unfenced one" } else { "" },
             if self.has_rests { ", at rest for a while" } else { "" },
@@ -207,6 +212,7 @@ impl fmt::Display for Plan {
             if self.has_tickets { ", with tickets" } else { "" },
             if self.has_steals { ", with steals" } else { "" },
             if self.has_shares { ", with shares" } else { "" },
+            if self.has_one_ttl { ", of one TTL" } else { "" },
             self.length,
             self.latency,
             self.faults,

@@ -10,9 +10,17 @@ use crate::policy::Relay;
 impl Hold {
     /// It takes over from this one.
     pub(in crate::lock) fn succeed(&mut self, before: &Self, relay: Relay, line: Arc<dyn Vacate>) {
-        let predecessor = before.owner.value().into();
+        let predecessor = Some(before.owner.value().into());
         let succession = Succession { predecessor, relay, line };
         self.rare.get_or_insert_default().succession = Some(succession);
+    }
+
+    /// It goes on with the lease of this one, of the same owner.
+    pub(in crate::lock) fn inherit(&mut self, before: &Self, relay: Relay, line: Arc<dyn Vacate>) {
+        let predecessor = before.predecessor().map(Into::into);
+        let rare = self.rare.get_or_insert_default();
+        rare.succession = Some(Succession { predecessor, relay, line });
+        rare.is_queued = before.is_queued();
     }
 
     /// The name under which waiters know the hold's lock.
@@ -30,7 +38,7 @@ impl Hold {
 
     /// The value of the owner that this one takes over from, which servers may still have.
     pub(in crate::lock) fn predecessor(&self) -> Option<&[u8]> {
-        self.succession().map(|succession| &*succession.predecessor)
+        self.succession()?.predecessor.as_deref()
     }
 
     /// Its owner enters the queue of its lock.
