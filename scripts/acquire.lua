@@ -8,7 +8,7 @@
 --         5 'take' to take what is free; 'turn' to take it unless others wait for it; 'look' to
 --           take nothing;
 --         6 and 7 where the owner takes over from others, their values: their locks are as good as
---           free, and a server that alone decides sets tokens aside; last the stamp
+--           free; last the stamp
 -- Reply   granted with the token that was proposed: the stamp
 --         granted with another: {stamp, 'granted', the token, an integer}
 --         held by another: {stamp, 'held', the holder's value (its first 320 bytes), its remaining TTL
@@ -37,8 +37,8 @@
 -- A counter of fewer digits than any clock has was lost, and begun anew by INCRBY, without an expiry
 -- (src/lock/direct.rs): a script that sees one gives it an expiry.
 --
--- Of an owner that takes over from another of its process, the next 15 tokens are the process's too: the counter is
--- written so far ahead. The holders in that process that come after it need not ask (src/policy/relay.rs).
+-- An owner that takes over one lock from another of its process has the next 15 tokens too: the counter is written
+-- so far ahead. The holders in that process that come after it need not ask (src/policy/relay.rs).
 --
 -- A byte 0 behind the holder's value says that somebody waits in the queue (queue.lua): it stays there
 -- when another owner of the same process takes over.
@@ -116,7 +116,7 @@ if token <= top then
 end
 
 local counted = written
-if first and args[4] == 'mint' then
+if first and not KEYS[4] then
   counted = string.format('%.0f', math.min(token + 15, 9007199254740991))
 end
 for lock = 1, #KEYS, 3 do

@@ -302,8 +302,14 @@ impl Go {
         };
         let command = Command::Script(script, parameters.words());
         // Sent before a release or not at all: what came behind one would take the lock again.
-        let Some(Ok(reply)) = hold.while_held(|| send_whole(connection, command)) else { return };
+        // If the connection ends first, it may be carried out behind the release.
+        hold.binding(server).is_unanswered = true;
+        let Some(Ok(reply)) = hold.while_held(|| send_whole(connection, command)) else {
+            hold.binding(server).is_unanswered = binding.is_unanswered;
+            return;
+        };
         let Ok(reply) = reply.await else { return };
+        hold.binding(server).is_unanswered = false;
         if let Some(text) = reply.error() {
             connection.note_refused(command.refusal(text));
         }

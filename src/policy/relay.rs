@@ -18,19 +18,18 @@ const ASIDE: u64 = 15;
 ///
 /// # A lease that is passed on
 ///
-/// Where one server decides, the next one need not ask it. To the server the owner stays the same, and so does its
-/// lease: the next holder has what is left of it, by the same deadline, and renews it. This is lock cohorting (D. Dice,
-/// V. J. Marathe, N. Shavit, "Lock Cohorting", PPoPP 2012, section 2), of a lock whose global part is a lease.
+/// The next one need not ask. To servers the owner stays the same, and so does its lease: the next holder has what is
+/// left of it, by the same deadline, and renews it. This is lock cohorting (D. Dice, V. J. Marathe, N. Shavit, "Lock
+/// Cohorting", PPoPP 2012, section 2), of a lock whose global part is a lease.
 ///
 /// *Exclusion.* One holder ends before the next begins, in one process, and both lie within one lease of one owner.
 ///
-/// *Tokens.* The server had set them aside when it last let an owner of the process take over: it accepted `t`, and
-/// raised its counter to `t` + [`ASIDE`]. So it is as if it had accepted these for that owner, one after the other, and
-/// nobody else is ever issued any of them (`policy/fence.rs`, rule 2). They are issued in rising order, and all of them
-/// are below the tokens of whoever asks after that acceptance. So tokens of leases that servers granted follow real
-/// time as ever, and a holder that a lease was passed on to counts as one with those before it: where the server has
-/// lost the lease meanwhile, and let another in, that one's token is the larger, as it is to a holder that does not
-/// know yet.
+/// *Tokens.* Servers had set them aside when they last let an owner of the process take over: each accepted `t`, and
+/// raised its counter to `t` + [`ASIDE`]. So it is as if it had accepted all of these for that owner, and nobody else
+/// is ever issued any of them (`policy/fence.rs`). They are issued in rising order, and all of them are below the token
+/// of whoever asks after that. So leases that servers granted have tokens in the order of real time, as ever, and a
+/// holder that a lease was passed on to counts as one with those before it: where servers have lost the lease
+/// meanwhile, and let another in, that one's token is the larger, as it is to a holder that does not know yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Relay {
     hands: u32,

@@ -152,7 +152,6 @@ impl Plan {
         plan.has_steals = prng.percent(8) && !is_beyond;
         plan.has_shares = prng.percent(35);
         plan.has_one_ttl = prng.percent(35);
-        plan.tasks += usize::from(plan.has_one_ttl);
         plan
     }
 

@@ -95,7 +95,7 @@ async fn simulate(plan: Plan) -> Outcome {
     world.has_begun.store(true, Ordering::Relaxed);
     let mut actors = JoinSet::new();
     for (client, locker) in clients.iter().zip(&lockers) {
-        for _ in 0..plan.tasks {
+        for _ in 0..plan.tasks + usize::from(plan.has_one_ttl) {
             let (world, locker, registers) =
                 (Arc::clone(&world), locker.clone(), Arc::clone(&registers));
             let prng = prng.fork();

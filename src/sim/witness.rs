@@ -211,7 +211,7 @@ pub(crate) fn run(
                     for former in before[index].iter().filter(|_| deed.is_seizing) {
                         history.questions.note_replaced(&of(former), number);
                     }
-                    if world.plan.servers == 1 && !deed.takes_over().is_empty() {
+                    if !deed.takes_over().is_empty() {
                         let grant = (key.to_vec(), token, client);
                         history.questions.note_aside(grant, owner, stamp.at);
                     }

@@ -10,7 +10,7 @@ use crate::lock::lines::{HandOver, Place};
 use crate::lock::order::Order;
 use crate::lock::participant::Binding;
 use crate::lock::round::Round;
-use crate::policy::{Moment, Passed, Setback};
+use crate::policy::{Moment, Passed, Setback, Verdict};
 
 impl Lease {
     /// Passes the lease that ends at `until` to the next one in the line, if that one asked for such a lease.
@@ -36,10 +36,11 @@ impl Lease {
     }
 }
 
-/// Whether nothing is in doubt about it: the one server that it is with has granted it, and can be reached.
+/// Whether nothing is in doubt about it: a quorum has granted it, and stays with it.
 fn is_sure(hold: &Hold) -> bool {
     let is_sure = |it: &Binding| it.is_granted && !it.is_unanswered && !it.is_away;
-    hold.is_alone() && !hold.has_moved() && is_sure(&hold.binding(0))
+    let sure = hold.participants.iter().filter(|it| is_sure(&it.binding())).count();
+    !hold.has_moved() && hold.quorum().verdict(sure, 0) == Verdict::Won
 }
 
 /// Whether a lease like this one is what was asked for.
