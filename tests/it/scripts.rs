@@ -407,17 +407,18 @@ fn a_successor_takes_over_from_its_predecessor_and_from_nobody_else() {
     assert_eq!(words(&take_over(&server, "b", "7", "a")), ["stale", "7"]);
     assert_eq!((&get(&server, "k")[..], &get(&server, "{k}:fence")[..]), ("a", "7"));
     assert_eq!(take_over(&server, "b", "8", "a"), Said::Yes);
-    assert_eq!((&get(&server, "k")[..], &get(&server, "{k}:fence")[..]), ("b", "8"));
+    let counter = get(&server, "{k}:fence");
+    assert_eq!((&get(&server, "k")[..], &counter[..]), ("b", "23"), "15 tokens are set aside");
     assert!(pttl(&server, "k") > 1000, "for a TTL of its own");
     assert_eq!(words(&take_over(&server, "c", "9", "a"))[..2], ["held", "b"]);
-    let turn = || eval(&server, ACQUIRE, &KEYS, &["c", "60000", "9", "vote", "turn", "b"]);
+    let turn = || eval(&server, ACQUIRE, &KEYS, &["c", "60000", "24", "vote", "turn", "b"]);
     server.cli(&["HSET", "{k}:queue", "first", "1", "last", "1", "1", "entry", "owner", "1"]);
     assert_eq!(words(&turn()), ["queued", "1"], "others wait for it");
     assert_eq!(get(&server, "k"), "b");
     server.cli(&["DEL", "{k}:queue"]);
     assert_eq!(turn(), Said::Yes);
     server.cli(&["DEL", "k"]);
-    assert_eq!(take_over(&server, "d", "10", "b"), Said::Yes, "it was free");
+    assert_eq!(take_over(&server, "d", "40", "b"), Said::Yes, "it was free");
 }
 
 #[test]

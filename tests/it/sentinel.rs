@@ -39,6 +39,13 @@ async fn locks_go_on_with_the_server_that_was_promoted() {
     let first = sentinels.master_port();
     let held = take(&locker, "held").await;
     let token = held.fence();
+    let mut passed = take(&locker, "passed").await;
+    for _ in 0..2 {
+        let next = tokio::spawn(locker.lock("passed").into_future());
+        eventually("it waits", || locker.stats().waiting == 1).await;
+        passed.release().await.unwrap();
+        passed = soon("it is handed over", next).await.unwrap().unwrap();
+    }
     eventually("the replicas have it", || {
         sentinels.server(first).cli_text(&["WAIT", "2", "100"]) == "2"
     })
@@ -51,6 +58,9 @@ async fn locks_go_on_with_the_server_that_was_promoted() {
     follows(&locker, second).await;
     held.extend().await.unwrap();
     assert_eq!(sentinels.server(second).cli_text(&["EXISTS", "held"]), "1");
+    // What was given back lately is given back once more: not a lease that was passed on.
+    passed.extend().await.unwrap();
+    passed.release().await.unwrap();
     held.release().await.unwrap();
     assert_eq!(sentinels.server(second).cli_text(&["EXISTS", "held"]), "0");
     assert!(take(&locker, "held").await.fence() > token);

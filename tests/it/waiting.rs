@@ -4,6 +4,7 @@ mod failing;
 mod handed;
 mod kinds;
 mod limits;
+mod passed;
 mod queue;
 
 use std::future::IntoFuture;
