@@ -3,11 +3,13 @@
 Claim. Tokens of one lock are unique, and a token that was issued before another attempt asked is the
 smaller one. There is no time here and no lock: a lock is free whenever that helps the adversary.
 
-An attempt is one proposal with one token; an attempt that proposes again is another attempt here. Servers
-that may forget do so at any time, to any value: a snapshot that is restored is covered.
+An attempt is one proposal with one token; an attempt that proposes again is another attempt here. A server that
+accepts it may set tokens aside with it, up to the last one: they are for those of the same process to which the lease
+is passed on (`src/policy/relay.rs`). Servers that may forget do so at any time, to any value: a snapshot that is
+restored is covered.
 """
 
-from z3 import And, If, Implies, Not
+from z3 import And, If, Implies, Not, Or
 
 from quorums import majorities, writers_share
 from system import BOOL, REAL, System, at, where
@@ -27,7 +29,8 @@ def fencing(rule=None):
     def accept(m, s, server, a):
         token, counter = m.token(a), s.counter(server)
         above = {"accepts equal": token >= counter, "accepts any": True}.get(rule, token > counter)
-        updates = {"accepted": at(server, a, True), "counter": at(server, token)}
+        raised = token if rule == "nothing set aside" else m.last(a)
+        updates = {"accepted": at(server, a, True), "counter": at(server, raised)}
         if rule == "counter not raised":
             del updates["counter"]
         return And(s.asked(a), Not(s.accepted(server, a)), above), updates
@@ -43,7 +46,7 @@ def fencing(rule=None):
 
     def repair(m, s, server, a):
         """Sets the lock of an issued token where it is gone; the counter is raised, if need be."""
-        counter, token = s.counter(server), m.token(a)
+        counter, token = s.counter(server), m.last(a)
         lowers = rule == "repair lowers"
         updates = {"counter": at(server, token if lowers else If(token > counter, token, counter))}
         if rule == "repair accepts":
@@ -54,6 +57,10 @@ def fencing(rule=None):
     def forget(m, s, server, left):
         return m.forgetful(server), {"counter": at(server, left)}
 
+    def apart(m, a, b):
+        """No token of the one is a token of the other."""
+        return Or(m.last(a) < m.token(b), m.last(b) < m.token(a))
+
     def kept(m, s, server, a, then):
         return Implies(And(s.accepted(server, a), Not(m.forgetful(server))), then)
 
@@ -62,6 +69,7 @@ def fencing(rule=None):
         sorts=["Server", "Attempt", "Quorum"],
         rigid={
             "token": (["Attempt"], REAL),
+            "last": (["Attempt"], REAL),
             "member": (["Server", "Quorum"], BOOL),
             "common": (["Quorum", "Quorum"], "Server"),
             "for_writing": (["Quorum"], BOOL),
@@ -80,6 +88,8 @@ def fencing(rule=None):
             "two quorums share a server that remembers": writers_share(may_forget=rule == "one loss too many"),
             "each quorum is for writing": lambda m: m.every("Quorum", m.for_writing),
             "tokens are above 0": lambda m: m.every("Attempt", lambda a: m.token(a) > 0),
+            "what is set aside is above the token": lambda m: m.every(
+                "Attempt", lambda a: m.last(a) >= m.token(a)),
         },
         start={
             "nothing was asked": lambda m, s: m.every(
@@ -101,10 +111,10 @@ def fencing(rule=None):
             "only what was asked is accepted": lambda m, s: m.every(
                 "Server", "Attempt", lambda x, a: Implies(s.accepted(x, a), s.asked(a))),
             "a counter is not below what it accepted": lambda m, s: m.every(
-                "Server", "Attempt", lambda x, a: kept(m, s, x, a, s.counter(x) >= m.token(a))),
+                "Server", "Attempt", lambda x, a: kept(m, s, x, a, s.counter(x) >= m.last(a))),
             "a server accepts each token once": lambda m, s: m.every(
                 "Server", "Attempt", "Attempt", lambda x, a, b: kept(
-                    m, s, x, a, Implies(And(s.accepted(x, b), a != b), m.token(a) != m.token(b)))),
+                    m, s, x, a, Implies(And(s.accepted(x, b), a != b), apart(m, a, b)))),
             "a quorum accepted what is issued": lambda m, s: m.every(
                 "Server", "Attempt", lambda x, a: Implies(
                     And(s.issued(a), m.member(x, s.won_by(a))), s.accepted(x, a))),
@@ -113,15 +123,15 @@ def fencing(rule=None):
             "what came before was accepted with a smaller token": lambda m, s: m.every(
                 "Server", "Attempt", "Attempt", lambda x, a, b: kept(
                     m, s, x, b, Implies(
-                        And(s.before(a, b), m.member(x, s.won_by(a))), m.token(a) < m.token(b)))),
+                        And(s.before(a, b), m.member(x, s.won_by(a))), m.last(a) < m.token(b)))),
         },
         safety={
             "tokens are unique": lambda m, s: m.every(
                 "Attempt", "Attempt", lambda a, b: Implies(
-                    And(s.issued(a), s.issued(b), a != b), m.token(a) != m.token(b))),
+                    And(s.issued(a), s.issued(b), a != b), apart(m, a, b))),
             "tokens follow real time": lambda m, s: m.every(
                 "Attempt", "Attempt", lambda a, b: Implies(
-                    And(s.before(a, b), s.issued(b)), m.token(a) < m.token(b))),
+                    And(s.before(a, b), s.issued(b)), m.last(a) < m.token(b))),
         },
         size={"Server": 3, "Attempt": 3, "Quorum": 3},
         small=majorities(forgetful=rule == "one loss too many"),
@@ -135,6 +145,7 @@ WEAKENINGS = {
     "accepts equal": True,
     "accepts any": True,
     "counter not raised": True,
+    "nothing set aside": True,
     "mixed proposals": True,
     "repair lowers": False,
     "repair accepts": True,
