@@ -118,7 +118,8 @@ impl<F: Fencing> LockRequest<F> {
     /// [`Builder::longest_ttl`](crate::Builder::longest_ttl).
     ///
     /// The library renews the lease at a third of it, so the TTL need not cover the work: the guide
-    /// says [how to choose it](crate::guide#the-ttl).
+    /// says [how to choose it](crate::guide#the-ttl). A lock that comes from another task of this process, which asked
+    /// for a lease like this one, comes with what is left of that lease: half of the TTL at least.
     ///
     /// # Examples
     ///

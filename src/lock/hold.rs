@@ -16,7 +16,7 @@ use super::one_or_many::OneOrMany;
 use super::order::{Order, Replicas};
 use super::owner::Owner;
 use super::participant::{Binding, Participant};
-use super::rare::{Rare, Rest};
+use super::rare::Rare;
 use super::spans::HoldSpan;
 use crate::clock;
 use crate::policy::{
@@ -97,18 +97,6 @@ impl Hold {
         self.token.store(token.unwrap_or(0), Ordering::Relaxed);
         self.granted_at.store(now.as_nanos(), Ordering::Relaxed);
         self.happens(LeaseEvent::Granted { until: self.bounds().cut(now, until) }, now);
-    }
-
-    /// Its holder knows of it: from here on its locks stay taken for as long as that one asked for.
-    pub(super) fn begin_rest(&self) {
-        let Some((rare, at_least)) = self.rare.as_ref().zip(self.bounds().at_least) else { return };
-        let until = self.granted_at().after(at_least);
-        rare.rest.get_or_init(|| Rest { until, value: self.owner.another() });
-    }
-
-    /// For how long its locks stay taken once it is given back, if they do.
-    pub(super) fn rest(&self) -> Option<&Rest> {
-        self.rare.as_ref()?.rest.get().filter(|rest| rest.left().is_some())
     }
 
     pub(super) fn bounds(&self) -> Bounds {

@@ -44,7 +44,8 @@ pub struct HolderView {
     pub servers: Vec<String>,
     /// The largest fencing tokens that these servers have accepted for this lock, each once and the
     /// smallest first. They have all accepted the holder's own, unless it asked for none: then these
-    /// are of leases before it.
+    /// are of leases before it. Where a process hands the lock on within itself, servers have accepted up to 15 more
+    /// for the holders after it.
     pub tokens: Vec<u64>,
     /// How many shares are taken where the lock is shared: readers, or the weight of permits. None where it is
     /// not, or where the server did not say so.

@@ -27,7 +27,7 @@ const ASIDE: u64 = 15;
 /// *Tokens.* Servers had set them aside when they last let an owner of the process take over: each accepted `t`, and
 /// raised its counter to `t` + [`ASIDE`]. So it is as if it had accepted all of these for that owner, and nobody else
 /// is ever issued any of them (`policy/fence.rs`). They are issued in rising order, and all of them are below the token
-/// of whoever asks after that. So leases that servers granted have tokens in the order of real time, as ever, and a
+/// of an owner that asks after that. So leases that servers granted have tokens in the order of real time, as ever, and a
 /// holder that a lease was passed on to counts as one with those before it: where servers have lost the lease
 /// meanwhile, and let another in, that one's token is the larger, as it is to a holder that does not know yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use leasehold_resp::Decimal;
 
 use super::Hold;
 use crate::lock::order::Order;
+use crate::lock::rare::Rest;
 use crate::lock::row::{Row, Sharing};
 use crate::policy::Loss;
 
@@ -45,6 +46,18 @@ impl Hold {
     /// The same in milliseconds.
     pub(in crate::lock) fn key_ms(&self) -> Decimal {
         Decimal::new(u64::try_from(self.key_life().as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// Its holder knows of it: from here on its locks stay taken for as long as that one asked for.
+    pub(in crate::lock) fn begin_rest(&self) {
+        let Some((rare, at_least)) = self.rare.as_ref().zip(self.bounds().at_least) else { return };
+        let until = self.granted_at().after(at_least);
+        rare.rest.get_or_init(|| Rest { until, value: self.owner.another() });
+    }
+
+    /// For how long its locks stay taken once it is given back, if they do.
+    pub(in crate::lock) fn rest(&self) -> Option<&Rest> {
+        self.rare.as_ref()?.rest.get().filter(|rest| rest.left().is_some())
     }
 
     /// Whether nobody gives back its locks, because its time was over before: they stay taken for the

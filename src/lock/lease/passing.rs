@@ -55,6 +55,7 @@ fn suits(hold: &Hold, order: &Order) -> bool {
     is_plain
         && hold.replicas().is_none()
         && hold.bounds().are_none()
+        && hold.sharing().is_none()
         && (hold.is_renewed && *is_renewed)
         && hold.term == *term
         && hold.token().is_some() == *is_fenced
