@@ -42,16 +42,19 @@ pub(crate) struct Mark<'a> {
 }
 
 impl Mark<'_> {
-    /// What stands behind the id; empty where nothing is said.
-    fn text(self) -> String {
+    /// What stands behind the id; none where nothing is said.
+    fn text(self) -> Option<String> {
         let Self { lock_delay, fingerprint, priority, label } = self;
+        if lock_delay.is_none() && fingerprint.is_none() && priority == 0 && label.is_none() {
+            return None;
+        }
         let delay = lock_delay.map(|delay| delay.as_millis().to_string());
         let priority = (priority > 0).then(|| priority.to_string());
         let part = |mark, text: Option<_>| text.map_or(["", ""], |text| [mark, text]);
         let [delay, priority] = [("+", delay.as_deref()), ("!", priority.as_deref())]
             .map(|(mark, text)| part(mark, text));
         let parts = [delay, part("@", fingerprint), priority, part(":", label)];
-        parts.as_flattened().concat()
+        Some(parts.as_flattened().concat())
     }
 }
 
@@ -81,16 +84,15 @@ impl Owner {
     pub(crate) fn fresh(mark: Mark<'_>) -> Self {
         let id = fresh_id();
         match mark.text() {
-            text if text.is_empty() => Self::plain(id),
-            text => Self::Extended([&id[..], text.as_bytes()].concat().into()),
+            None => Self::plain(id),
+            Some(text) => Self::Extended([&id[..], text.as_bytes()].concat().into()),
         }
     }
 
     /// Whether one with this mark would say the same beside its id.
     pub(super) fn says(&self, mark: Mark<'_>) -> bool {
         let text = mark.text();
-        let text = if text.is_empty() { PLAIN } else { &text };
-        &self.value()[ID_LENGTH..] == text.as_bytes()
+        &self.value()[ID_LENGTH..] == text.as_deref().unwrap_or(PLAIN).as_bytes()
     }
 
     /// What nobody else has: the value begins with it.
