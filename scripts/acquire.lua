@@ -5,6 +5,7 @@
 --         4 'mint' where this server alone decides, and so chooses the token where the proposal is
 --           no good; 'vote' where it is one of several, and the owner has to propose again;
 --           'outbid' as 'vote', of a proposal that servers led to by a counter or a clock;
+--           each with ' on' behind where the lock goes on within a process: then tokens are set aside;
 --         5 'take' to take what is free; 'turn' to take it unless others wait for it; 'look' to
 --           take nothing;
 --         6 and 7 where the owner takes over from others, their values: their locks are as good as
@@ -37,8 +38,8 @@
 -- A counter of fewer digits than any clock has was lost, and begun anew by INCRBY, without an expiry
 -- (src/lock/direct.rs): a script that sees one gives it an expiry.
 --
--- An owner that takes over one lock from another of its process has the next 15 tokens too: the counter is written
--- so far ahead. The holders in that process that come after it need not ask (src/policy/relay.rs).
+-- An owner that takes over from another of its process has the next 15 tokens too: the counter is written so far
+-- ahead. The holders in that process that come after it need not ask (src/policy/relay.rs).
 --
 -- A byte 0 behind the holder's value says that somebody waits in the queue (queue.lua): it stays there
 -- when another owner of the same process takes over.
@@ -72,6 +73,10 @@ if is_near and is_plain and call('SET', KEYS[1], args[1], 'NX', 'PX', args[2]) t
   return stamp
 end
 
+local judged, aside = args[4], 0
+if string.sub(judged, -3) == ' on' then
+  judged, aside = string.sub(judged, 1, -4), 15
+end
 local first, second, marks = #args > 6 and args[6], #args > 7 and args[7], {}
 for lock = 1, #KEYS, 3 do
   local holder = call('GET', KEYS[lock])
@@ -95,20 +100,20 @@ if args[5] == 'look' then
 end
 
 local token, written = tonumber(proposal), proposal
-if ahead > 1000000 and args[4] ~= 'outbid' then
+if ahead > 1000000 and judged ~= 'outbid' then
   if redis.replicate_commands then
     redis.replicate_commands()
   end
   local time = call('TIME')
   local now = time[1] * 1000000 + time[2]
-  if token > now + 1000000 and args[4] == 'vote' then
+  if token > now + 1000000 and judged == 'vote' then
     return {stamp, 'ahead', string.format('%.0f', now)}
-  elseif math.abs(token - now) > 1000000 and args[4] == 'mint' then
+  elseif math.abs(token - now) > 1000000 and judged == 'mint' then
     token, written = now, string.format('%.0f', now)
   end
 end
 if token <= top then
-  if args[4] ~= 'mint' then
+  if judged ~= 'mint' then
     return {stamp, 'stale', counter}
   end
   token = top + 1
@@ -116,8 +121,8 @@ if token <= top then
 end
 
 local counted = written
-if first and not KEYS[4] then
-  counted = string.format('%.0f', math.min(token + 15, 9007199254740991))
+if aside > 0 then
+  counted = string.format('%.0f', math.min(token + aside, 9007199254740991))
 end
 for lock = 1, #KEYS, 3 do
   call('SET', KEYS[lock], args[1] .. marks[lock], 'PX', args[2])

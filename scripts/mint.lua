@@ -2,8 +2,8 @@
 -- key is on another node.
 --
 -- KEYS    1 the lock's fence counter
--- ARGV    1 the token that the owner proposes; 2 'mint', 'vote' or 'outbid', as in acquire.lua; 3 the
---         stamp
+-- ARGV    1 the token that the owner proposes; 2 'mint', 'vote' or 'outbid', or these with ' on', as in
+--         acquire.lua; 3 the stamp
 -- Reply   accepted as it was proposed: the stamp
 --         accepted as another: {stamp, 'granted', the token, an integer}
 --         token not above the counter: {stamp, 'stale', the counter as a string}
@@ -23,29 +23,32 @@ if not counter or counter >= 9007199254740991 then
   return redis.error_reply('FENCE the fence counter of this lock holds no number below 2^53')
 end
 local token, written = tonumber(ARGV[1]), ARGV[1]
-if token > counter + 1000000 and ARGV[2] ~= 'outbid' then
+local judged, aside = ARGV[2], 0
+if string.sub(judged, -3) == ' on' then
+  judged, aside = string.sub(judged, 1, -4), 15
+end
+if token > counter + 1000000 and judged ~= 'outbid' then
   if redis.replicate_commands then
     redis.replicate_commands()
   end
   local time = redis.call('TIME')
   local now = time[1] * 1000000 + time[2]
-  if token > now + 1000000 and ARGV[2] == 'vote' then
+  if token > now + 1000000 and judged == 'vote' then
     return {stamp, 'ahead', string.format('%.0f', now)}
-  elseif math.abs(token - now) > 1000000 and ARGV[2] == 'mint' then
+  elseif math.abs(token - now) > 1000000 and judged == 'mint' then
     token, written = now, string.format('%.0f', now)
   end
 end
 if token <= counter then
-  if ARGV[2] ~= 'mint' then
+  if judged ~= 'mint' then
     return {stamp, 'stale', accepted}
   end
   token = counter + 1
   written = string.format('%.0f', token)
 end
--- As acquire.lua does for an owner that takes over from another.
 local counted = written
-if ARGV[2] == 'mint' then
-  counted = string.format('%.0f', math.min(token + 15, 9007199254740991))
+if aside > 0 then
+  counted = string.format('%.0f', math.min(token + aside, 9007199254740991))
 end
 redis.call('SET', KEYS[1], counted, 'PX', '604800000')
 if written ~= ARGV[1] then

@@ -345,9 +345,13 @@ impl Hold {
 
     /// How a server is to judge a proposal: see `acquire.lua`.
     pub(super) fn how_judged(&self, ballot: Ballot, is_alone: bool) -> &'static [u8] {
+        let goes_on = self.predecessor().is_some();
         match (is_alone, ballot.is_outbid()) {
+            (true, _) if goes_on => b"mint on",
             (true, _) => b"mint",
+            (false, true) if goes_on => b"outbid on",
             (false, true) => b"outbid",
+            (false, false) if goes_on => b"vote on",
             (false, false) => b"vote",
         }
     }

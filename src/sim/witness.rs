@@ -211,7 +211,7 @@ pub(crate) fn run(
                     for former in before[index].iter().filter(|_| deed.is_seizing) {
                         history.questions.note_replaced(&of(former), number);
                     }
-                    if !deed.takes_over().is_empty() {
+                    if deed.argv.get(3).is_some_and(|judged| judged.ends_with(b" on")) {
                         let grant = (key.to_vec(), token, client);
                         history.questions.note_aside(grant, owner, stamp.at);
                     }

@@ -407,18 +407,39 @@ fn a_successor_takes_over_from_its_predecessor_and_from_nobody_else() {
     assert_eq!(words(&take_over(&server, "b", "7", "a")), ["stale", "7"]);
     assert_eq!((&get(&server, "k")[..], &get(&server, "{k}:fence")[..]), ("a", "7"));
     assert_eq!(take_over(&server, "b", "8", "a"), Said::Yes);
-    let counter = get(&server, "{k}:fence");
-    assert_eq!((&get(&server, "k")[..], &counter[..]), ("b", "23"), "15 tokens are set aside");
+    assert_eq!((&get(&server, "k")[..], &get(&server, "{k}:fence")[..]), ("b", "8"));
     assert!(pttl(&server, "k") > 1000, "for a TTL of its own");
     assert_eq!(words(&take_over(&server, "c", "9", "a"))[..2], ["held", "b"]);
-    let turn = || eval(&server, ACQUIRE, &KEYS, &["c", "60000", "24", "vote", "turn", "b"]);
+    let turn = || eval(&server, ACQUIRE, &KEYS, &["c", "60000", "9", "vote", "turn", "b"]);
     server.cli(&["HSET", "{k}:queue", "first", "1", "last", "1", "1", "entry", "owner", "1"]);
     assert_eq!(words(&turn()), ["queued", "1"], "others wait for it");
     assert_eq!(get(&server, "k"), "b");
     server.cli(&["DEL", "{k}:queue"]);
     assert_eq!(turn(), Said::Yes);
     server.cli(&["DEL", "k"]);
-    assert_eq!(take_over(&server, "d", "40", "b"), Said::Yes, "it was free");
+    assert_eq!(take_over(&server, "d", "10", "b"), Said::Yes, "it was free");
+}
+
+#[test]
+fn a_successor_within_a_process_has_tokens_set_aside() {
+    let server = RedisServer::start();
+    let counter = || get(&server, "{k}:fence");
+    acquire(&server, "a", "7", "vote");
+    let ask = |owner, token, judged, from| {
+        eval(&server, ACQUIRE, &KEYS, &[owner, "60000", token, judged, "take", from])
+    };
+    assert_eq!(words(&ask("b", "7", "vote on", "a")), ["stale", "7"]);
+    assert_eq!(ask("b", "8", "vote on", "a"), Said::Yes);
+    assert_eq!(counter(), "23");
+    assert_eq!(words(&ask("c", "23", "outbid on", "b")), ["stale", "23"]);
+    assert_eq!(ask("c", "24", "outbid on", "b"), Said::Yes);
+    assert_eq!(counter(), "39");
+    server.cli(&["SET", "{k}:fence", "1763700000000000"]);
+    assert_eq!(ask("d", "7", "mint on", "c"), granted(1_763_700_000_000_001));
+    assert_eq!(counter(), "1763700000000016", "no exponent");
+    let mint = eval(&server, MINT, &["{k}:fence"], &["7", "mint on"]);
+    assert_eq!(mint, granted(1_763_700_000_000_017));
+    assert_eq!(counter(), "1763700000000032");
 }
 
 #[test]
@@ -675,7 +696,7 @@ fn a_counter_alone_accepts_what_is_above_it() {
     assert_eq!(mint("1763700000000000", "vote"), Said::Yes);
     assert_eq!(words(&mint("1763700000000000", "vote")), ["stale", "1763700000000000"]);
     assert_eq!(mint("7", "mint"), granted(1_763_700_000_000_001));
-    assert_eq!(get(&server, "{k}:fence"), "1763700000000016", "what is set aside, and no exponent");
+    assert_eq!(get(&server, "{k}:fence"), "1763700000000001", "no exponent");
     assert!(pttl(&server, "{k}:fence") > 6 * 24 * 3_600_000);
     let last = "9007199254740990";
     assert_eq!(words(&mint(last, "vote"))[0], "ahead");
