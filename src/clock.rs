@@ -99,6 +99,7 @@ pub(crate) fn owner_id() -> [u8; 16] {
 /// When the operating system has no randomness to give: a lock whose owner others could share
 /// would be no lock.
 #[expect(clippy::disallowed_methods, reason = "the one place that may read randomness")]
+#[inline(never)]
 pub(crate) fn random_id() -> [u8; 16] {
     #[cfg(test)]
     if let Some(id) = simulated::random_id() {
@@ -110,6 +111,7 @@ pub(crate) fn random_id() -> [u8; 16] {
 }
 
 /// 64 random bits, for jitter.
+#[inline(never)]
 pub(crate) fn random_bits() -> u64 {
     u64::from_le_bytes(random_id()[..8].try_into().expect("eight of sixteen bytes"))
 }

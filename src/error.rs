@@ -80,11 +80,13 @@ impl Kind {
 }
 
 impl Error {
+    #[inline(never)]
     pub(crate) fn new(kind: Kind, lock: String, report: Report) -> Self {
         Self::of("lock", kind, lock, report)
     }
 
     /// As [`Error::new`], about something else than a lock.
+    #[inline(never)]
     pub(crate) fn of(what: &'static str, kind: Kind, name: String, report: Report) -> Self {
         Self(Box::new(Inner { kind, about: Some((what, name)), report }))
     }
@@ -93,6 +95,7 @@ impl Error {
         Self::of_no_lock(Kind::Misuse(what.to_string()), Report::default())
     }
 
+    #[inline(never)]
     fn of_no_lock(kind: Kind, report: Report) -> Self {
         Self(Box::new(Inner { kind, about: None, report }))
     }

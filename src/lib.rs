@@ -71,6 +71,7 @@ mod examine;
 mod family;
 mod lock;
 mod locker;
+mod mutex;
 mod net;
 mod policy;
 mod request;

@@ -145,7 +145,7 @@ impl Locker {
             }
             Ok(names.into_iter().collect())
         });
-        self.request(names, Wait::Forever)
+        self.request(names, Wait::Forever).all()
     }
 
     /// A request for one of these locks: the first that is free, in the order given. [`Guard::name`] says

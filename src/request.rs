@@ -81,7 +81,7 @@ impl LockRequest<Fenced> {
         };
         let (is_fair, refuses_own) = (false, false);
         let wish = Wish { names, order, wait, retry, is_fair, refuses_own };
-        let asked = Asked { wish, any: None, ttl: None, expected: None, min_validity: None, wrong };
+        let asked = Asked { wish, way: None, ttl: None, expected: None, min_validity: None, wrong };
         Self { engine, defaults, asked, fencing: PhantomData }
     }
 
@@ -373,7 +373,7 @@ impl<F: Fencing> Future for Acquire<F> {
         let acquiring = match acquiring {
             Some(acquiring) => acquiring,
             None => acquiring.insert(match asked.check(engine, defaults, Guard::<F>::FENCED) {
-                Ok(()) => asked.any.unwrap_or(Acquiring::new)(engine, &asked.wish),
+                Ok(()) => asked.way.unwrap_or(Acquiring::new)(engine, &asked.wish),
                 Err(wrong) => Acquiring::aside(std::future::ready(Err(wrong))),
             }),
         };

@@ -155,8 +155,8 @@ impl Line {
         let took = self.received.len() > before;
         while let Some(frame) = self.decoder.decode(&mut self.received).expect("it is RESP") {
             let Frame::Array(words) = frame else { panic!("no command: {frame:?}") };
-            let words = words.into_iter().map(|word| match word {
-                Frame::Bulk(word) => word,
+            let words = words.iter().map(|word| match word {
+                Frame::Bulk(word) => word.clone(),
                 other => panic!("no word: {other:?}"),
             });
             reply(server, &words.collect::<Vec<_>>(), refuses, keys, &mut self.replies);

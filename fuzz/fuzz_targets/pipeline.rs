@@ -211,7 +211,7 @@ impl Model {
             Operation::Harm(harm) if self.is_sound => self.harm = Some(harm),
             Operation::Harm(_) => {}
             Operation::SayAside => {
-                let aside = Frame::Push(vec![Frame::Bulk("invalidate".into()), Frame::Null]);
+                let aside = Frame::Push([Frame::Bulk("invalidate".into()), Frame::Null].into());
                 encode_frame(&mut self.on_the_way, &aside);
             }
             Operation::ServerBytes(bytes) => {
@@ -433,7 +433,7 @@ impl Model {
         self.is_sound &= harm.is_none();
         let text = |text: &'static str| text.into();
         let stray = match harm {
-            Some(Harm::StrayArray) => Frame::Array(Vec::new()),
+            Some(Harm::StrayArray) => Frame::Array([].into()),
             Some(Harm::StrayError) => Frame::Error(text("ERR stray")),
             Some(Harm::StrayOk) => Frame::Simple(text("OK")),
             Some(Harm::StrayNumber) => Frame::Integer(1),

@@ -36,7 +36,7 @@ fuzz_target!(|sent: Vec<Sent>| {
         .into_iter()
         .map(|sent| match sent {
             Sent::Reply(sketch) => sketch.frame(0),
-            Sent::Push(items) => Frame::Push(list(items, 1)),
+            Sent::Push(items) => Frame::Push(list(items, 1).into()),
         })
         .collect();
 
@@ -65,11 +65,11 @@ impl Sketch {
             Self::Verbatim(format, text) => Frame::Verbatim { format, text: text.into() },
             _ if depth == Limits::default().depth => Frame::Null,
             Self::Null => Frame::Null,
-            Self::Array(items) => Frame::Array(list(items, inside)),
-            Self::Set(items) => Frame::Set(list(items, inside)),
-            Self::Map(members) => Frame::Map(pairs(members, inside)),
+            Self::Array(items) => Frame::Array(list(items, inside).into()),
+            Self::Set(items) => Frame::Set(list(items, inside).into()),
+            Self::Map(members) => Frame::Map(pairs(members, inside).into()),
             Self::Attributed(attributes, value) => Frame::Attributed {
-                attributes: pairs(attributes, inside),
+                attributes: pairs(attributes, inside).into(),
                 value: Box::new(value.frame(inside)),
             },
         }

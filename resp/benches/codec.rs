@@ -128,7 +128,9 @@ fn check_answers() {
         Frame::Null,
         Frame::Bulk("0123456789abcdef0123456789abcdef01234567".into()),
         Frame::Error("NOSCRIPT No matching script. Please use EVAL.".into()),
-        Frame::Array(vec![Frame::Integer(0), Frame::Integer(29_987), Frame::Bulk("owner".into())]),
+        Frame::Array(
+            [Frame::Integer(0), Frame::Integer(29_987), Frame::Bulk("owner".into())].into(),
+        ),
     ];
     for kind in shuffled() {
         assert_eq!(decoder.decode(&mut rest).as_ref(), Ok(&Some(expected[kind].clone())));

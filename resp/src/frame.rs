@@ -1,5 +1,7 @@
 //! One protocol value.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use crate::scalar;
@@ -19,7 +21,7 @@ pub enum Frame {
     /// `$`: a string of any bytes, also when it came in chunks.
     Bulk(Bytes),
     /// `*`: frames in order, also when they came without a count.
-    Array(Vec<Frame>),
+    Array(Arc<[Frame]>),
     /// `_`, `$-1` or `*-1`: the three spellings mean the same.
     Null,
     /// `#`: true or false.
@@ -38,15 +40,15 @@ pub enum Frame {
         text: Bytes,
     },
     /// `%`: pairs in the order received, repeated keys included.
-    Map(Vec<(Frame, Frame)>),
+    Map(Arc<[(Frame, Frame)]>),
     /// `~`: members in the order received, repeated ones included.
-    Set(Vec<Frame>),
+    Set(Arc<[Frame]>),
     /// `>`: a message that answers no command.
-    Push(Vec<Frame>),
+    Push(Arc<[Frame]>),
     /// `|`: a value and what the server says about it.
     Attributed {
         /// What is said, in the order received.
-        attributes: Vec<(Frame, Frame)>,
+        attributes: Arc<[(Frame, Frame)]>,
         /// The value that it is said about.
         value: Box<Frame>,
     },
@@ -151,7 +153,7 @@ mod tests {
 
     fn attributed(value: Frame) -> Frame {
         Frame::Attributed {
-            attributes: vec![(Frame::Null, Frame::Error("of an attribute".into()))],
+            attributes: [(Frame::Null, Frame::Error("of an attribute".into()))].into(),
             value: Box::new(value),
         }
     }
@@ -193,16 +195,16 @@ mod tests {
             Frame::Error(text()),
             Frame::Integer(1),
             Frame::Bulk(text()),
-            Frame::Array(vec![]),
+            Frame::Array([].into()),
             Frame::Null,
             Frame::Boolean(true),
             Frame::Double(text()),
             Frame::BigNumber(text()),
             Frame::BlobError(text()),
             Frame::Verbatim { format: *b"txt", text: text() },
-            Frame::Map(vec![]),
-            Frame::Set(vec![]),
-            Frame::Push(vec![]),
+            Frame::Map([].into()),
+            Frame::Set([].into()),
+            Frame::Push([].into()),
             attributed(Frame::Null),
         ];
         for (i, a) in frames.iter().enumerate() {

@@ -4,6 +4,7 @@
 //! limits.
 
 use std::mem;
+use std::sync::Arc;
 
 use crate::{DecodeError, Frame};
 
@@ -52,7 +53,7 @@ pub(crate) enum Open {
     },
     /// Attributes that have all come, and the value that they precede.
     Attributed {
-        attributes: Vec<(Frame, Frame)>,
+        attributes: Arc<[(Frame, Frame)]>,
         value: Option<Frame>,
     },
 }
@@ -114,15 +115,15 @@ impl Open {
                 Some(list.frame(mem::take(items)))
             }
             Self::Pairs { of: Pairs::Map, left: Left::Members(0), pairs, .. } => {
-                Some(Frame::Map(mem::take(pairs)))
+                Some(Frame::Map(shared(mem::take(pairs))))
             }
             Self::Pairs { of: Pairs::Attributes, left: Left::Members(0), pairs, .. } => {
-                *self = Self::Attributed { attributes: mem::take(pairs), value: None };
+                *self = Self::Attributed { attributes: mem::take(pairs).into(), value: None };
                 None
             }
             Self::Attributed { attributes, value } => {
                 let value = Box::new(value.take()?);
-                Some(Frame::Attributed { attributes: mem::take(attributes), value })
+                Some(Frame::Attributed { attributes: Arc::clone(attributes), value })
             }
             Self::List { .. } | Self::Pairs { .. } => None,
         }
@@ -159,10 +160,16 @@ impl Left {
 
 impl List {
     fn frame(self, items: Vec<Frame>) -> Frame {
+        let items = shared(items);
         match self {
             Self::Array => Frame::Array(items),
             Self::Set => Frame::Set(items),
             Self::Push => Frame::Push(items),
         }
     }
+}
+
+/// Nothing is allocated for none.
+fn shared<T>(items: Vec<T>) -> Arc<[T]> {
+    if items.is_empty() { Arc::default() } else { items.into() }
 }

@@ -52,12 +52,12 @@ fn every_form_is_spelt_as_in_resp3() {
         (Frame::BigNumber("-12".into()), "(-12\r\n"),
         (Frame::BlobError("ERR\r\n".into()), "!5\r\nERR\r\n\r\n"),
         (Frame::Verbatim { format: *b"txt", text: "a".into() }, "=5\r\ntxt:a\r\n"),
-        (Frame::Array(vec![Frame::Null, bulk("")]), "*2\r\n_\r\n$0\r\n\r\n"),
-        (Frame::Set(vec![Frame::Null]), "~1\r\n_\r\n"),
-        (Frame::Push(vec![]), ">0\r\n"),
-        (Frame::Map(pairs.clone()), "%1\r\n$1\r\nk\r\n:-1\r\n"),
+        (Frame::Array([Frame::Null, bulk("")].into()), "*2\r\n_\r\n$0\r\n\r\n"),
+        (Frame::Set([Frame::Null].into()), "~1\r\n_\r\n"),
+        (Frame::Push([].into()), ">0\r\n"),
+        (Frame::Map(pairs.clone().into()), "%1\r\n$1\r\nk\r\n:-1\r\n"),
         (
-            Frame::Attributed { attributes: pairs, value: Box::new(Frame::Null) },
+            Frame::Attributed { attributes: pairs.into(), value: Box::new(Frame::Null) },
             "|1\r\n$1\r\nk\r\n:-1\r\n_\r\n",
         ),
     ];

@@ -66,11 +66,11 @@ fn reply() -> impl Strategy<Value = Frame> {
     leaf().prop_recursive(5, 40, 5, |inner| {
         let pairs = || vec((inner.clone(), inner.clone()), 0..4);
         prop_oneof![
-            vec(inner.clone(), 0..5).prop_map(Frame::Array),
-            vec(inner.clone(), 0..5).prop_map(Frame::Set),
-            pairs().prop_map(Frame::Map),
+            vec(inner.clone(), 0..5).prop_map(|items| Frame::Array(items.into())),
+            vec(inner.clone(), 0..5).prop_map(|items| Frame::Set(items.into())),
+            pairs().prop_map(|pairs| Frame::Map(pairs.into())),
             (pairs(), inner.clone()).prop_map(|(attributes, value)| Frame::Attributed {
-                attributes,
+                attributes: attributes.into(),
                 value: Box::new(value),
             }),
         ]
@@ -78,7 +78,7 @@ fn reply() -> impl Strategy<Value = Frame> {
 }
 
 fn frame() -> impl Strategy<Value = Frame> {
-    prop_oneof![4 => reply(), 1 => vec(reply(), 0..4).prop_map(Frame::Push)]
+    prop_oneof![4 => reply(), 1 => vec(reply(), 0..4).prop_map(|items| Frame::Push(items.into()))]
 }
 
 fn sizes() -> impl Strategy<Value = Vec<usize>> {

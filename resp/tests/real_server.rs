@@ -102,7 +102,7 @@ fn bulk(text: &'static str) -> Frame {
     Frame::Bulk(text.into())
 }
 
-fn integers(numbers: impl IntoIterator<Item = i64>) -> Vec<Frame> {
+fn integers(numbers: impl IntoIterator<Item = i64>) -> std::sync::Arc<[Frame]> {
     numbers.into_iter().map(Frame::Integer).collect()
 }
 
@@ -129,17 +129,17 @@ fn every_type_in_resp3() {
     assert_eq!(debug("map"), Frame::Map(map.collect()));
     let text = "This is a verbatim\nstring".into();
     assert_eq!(debug("verbatim"), Frame::Verbatim { format: *b"txt", text });
-    let popularity = Frame::Array(vec![bulk("key:123"), Frame::Integer(90)]);
+    let popularity = Frame::Array([bulk("key:123"), Frame::Integer(90)].into());
     assert_eq!(
         debug("attrib"),
         Frame::Attributed {
-            attributes: vec![(bulk("key-popularity"), popularity)],
+            attributes: [(bulk("key-popularity"), popularity)].into(),
             value: Box::new(bulk("Some real reply following the attribute")),
         }
     );
     // Which comes first is another thing in Redis 7.0 and in what came after it.
     let both = [debug("push"), client.next()];
-    assert!(both.contains(&Frame::Push(vec![bulk("server-cpu-usage"), Frame::Integer(42)])));
+    assert!(both.contains(&Frame::Push([bulk("server-cpu-usage"), Frame::Integer(42)].into())));
     assert!(both.contains(&bulk("Some real reply following the push reply")));
 }
 
@@ -177,6 +177,6 @@ fn an_invalidation_comes_as_a_push() {
     assert_eq!(holder.call("SET lock owner NX PX 30000"), Frame::Simple("OK".into()));
     assert_eq!(
         waiter.next(),
-        Frame::Push(vec![bulk("invalidate"), Frame::Array(vec![bulk("lock")])])
+        Frame::Push([bulk("invalidate"), Frame::Array([bulk("lock")].into())].into())
     );
 }

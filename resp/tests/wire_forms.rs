@@ -72,23 +72,26 @@ fn nulls() {
     assert_eq!(decode(b"$-1\r\n"), Frame::Null);
     assert_eq!(decode(b"*-1\r\n"), Frame::Null);
     assert_eq!(decode(b"_\r\n"), Frame::Null);
-    assert_eq!(decode(b"*3\r\n$-1\r\n*-1\r\n_\r\n"), Frame::Array(vec![Frame::Null; 3]));
+    assert_eq!(decode(b"*3\r\n$-1\r\n*-1\r\n_\r\n"), Frame::Array(vec![Frame::Null; 3].into()));
 }
 
 /// "Arrays"
 #[test]
 fn arrays() {
-    assert_eq!(decode(b"*0\r\n"), Frame::Array(vec![]));
+    assert_eq!(decode(b"*0\r\n"), Frame::Array([].into()));
     assert_eq!(
         decode(b"*2\r\n$5\r\nhello\r\n$5\r\nworld\r\n"),
-        Frame::Array(vec![bulk("hello"), bulk("world")])
+        Frame::Array([bulk("hello"), bulk("world")].into())
     );
     assert_eq!(
         decode(b"*2\r\n*3\r\n:1\r\n:2\r\n:3\r\n*2\r\n+Hello\r\n-World\r\n"),
-        Frame::Array(vec![
-            Frame::Array((1..=3).map(Frame::Integer).collect()),
-            Frame::Array(vec![simple("Hello"), Frame::Error("World".into())]),
-        ])
+        Frame::Array(
+            [
+                Frame::Array((1..=3).map(Frame::Integer).collect()),
+                Frame::Array([simple("Hello"), Frame::Error("World".into())].into()),
+            ]
+            .into()
+        )
     );
 }
 
@@ -145,24 +148,27 @@ fn verbatim_strings() {
 /// "Maps": in order, and with keys that repeat.
 #[test]
 fn maps() {
-    assert_eq!(decode(b"%0\r\n"), Frame::Map(vec![]));
+    assert_eq!(decode(b"%0\r\n"), Frame::Map([].into()));
     assert_eq!(
         decode(b"%3\r\n+second\r\n:2\r\n+first\r\n:1\r\n+second\r\n:3\r\n"),
-        Frame::Map(vec![
-            (simple("second"), Frame::Integer(2)),
-            (simple("first"), Frame::Integer(1)),
-            (simple("second"), Frame::Integer(3)),
-        ])
+        Frame::Map(
+            [
+                (simple("second"), Frame::Integer(2)),
+                (simple("first"), Frame::Integer(1)),
+                (simple("second"), Frame::Integer(3)),
+            ]
+            .into()
+        )
     );
 }
 
 /// "Sets": in order, and with members that repeat.
 #[test]
 fn sets() {
-    assert_eq!(decode(b"~0\r\n"), Frame::Set(vec![]));
+    assert_eq!(decode(b"~0\r\n"), Frame::Set([].into()));
     assert_eq!(
         decode(b"~3\r\n:2\r\n:1\r\n:2\r\n"),
-        Frame::Set([2, 1, 2].map(Frame::Integer).to_vec())
+        Frame::Set([2, 1, 2].map(Frame::Integer).into())
     );
 }
 
@@ -172,11 +178,11 @@ fn pushes() {
     let push = decode(b">3\r\n+message\r\n+somechannel\r\n+this is the message\r\n");
     assert!(push.is_push());
     let items = ["message", "somechannel", "this is the message"].map(simple).to_vec();
-    assert_eq!(push, Frame::Push(items.clone()));
+    assert_eq!(push, Frame::Push(items.clone().into()));
 
     let array = decode(b"*3\r\n+message\r\n+somechannel\r\n+this is the message\r\n");
     assert!(!array.is_push(), "the same content, but an array");
-    assert_eq!(array, Frame::Array(items));
+    assert_eq!(array, Frame::Array(items.into()));
 }
 
 /// RESP3.md, "Attribute type"
@@ -185,13 +191,14 @@ fn attributes_before_a_reply() {
     let wire = b"|1\r\n+key-popularity\r\n%2\r\n$1\r\na\r\n,0.1923\r\n$1\r\nb\r\n,0.0012\r\n\
         *2\r\n:2039123\r\n:9543892\r\n";
     let double = |text: &'static str| Frame::Double(text.into());
-    let popularity = Frame::Map(vec![(bulk("a"), double("0.1923")), (bulk("b"), double("0.0012"))]);
-    let reply = Frame::Array([2_039_123, 9_543_892].map(Frame::Integer).to_vec());
+    let popularity =
+        Frame::Map([(bulk("a"), double("0.1923")), (bulk("b"), double("0.0012"))].into());
+    let reply = Frame::Array([2_039_123, 9_543_892].map(Frame::Integer).into());
     let frame = decode(wire);
     assert_eq!(
         frame,
         Frame::Attributed {
-            attributes: vec![(simple("key-popularity"), popularity)],
+            attributes: [(simple("key-popularity"), popularity)].into(),
             value: Box::new(reply.clone()),
         }
     );
@@ -202,22 +209,22 @@ fn attributes_before_a_reply() {
 #[test]
 fn attributes_inside_a_reply() {
     let ttl = Frame::Attributed {
-        attributes: vec![(simple("ttl"), Frame::Integer(3600))],
+        attributes: [(simple("ttl"), Frame::Integer(3600))].into(),
         value: Box::new(Frame::Integer(3)),
     };
     assert_eq!(
         decode(b"*3\r\n:1\r\n:2\r\n|1\r\n+ttl\r\n:3600\r\n:3\r\n"),
-        Frame::Array(vec![Frame::Integer(1), Frame::Integer(2), ttl])
+        Frame::Array([Frame::Integer(1), Frame::Integer(2), ttl].into())
     );
 }
 
 #[test]
 fn attributes_that_are_empty_or_have_attributes() {
-    let inner = Frame::Attributed { attributes: vec![], value: Box::new(Frame::Null) };
+    let inner = Frame::Attributed { attributes: [].into(), value: Box::new(Frame::Null) };
     assert_eq!(
         decode(b"|1\r\n|0\r\n_\r\n:1\r\n|0\r\n_\r\n"),
         Frame::Attributed {
-            attributes: vec![(inner.clone(), Frame::Integer(1))],
+            attributes: [(inner.clone(), Frame::Integer(1))].into(),
             value: Box::new(inner),
         }
     );
@@ -237,16 +244,16 @@ fn streamed_strings() {
 #[test]
 fn streamed_aggregates() {
     let numbers: Vec<_> = (1..=3).map(Frame::Integer).collect();
-    assert_eq!(decode(b"*?\r\n:1\r\n:2\r\n:3\r\n.\r\n"), Frame::Array(numbers.clone()));
-    assert_eq!(decode(b"~?\r\n:1\r\n:2\r\n:3\r\n.\r\n"), Frame::Set(numbers));
+    assert_eq!(decode(b"*?\r\n:1\r\n:2\r\n:3\r\n.\r\n"), Frame::Array(numbers.clone().into()));
+    assert_eq!(decode(b"~?\r\n:1\r\n:2\r\n:3\r\n.\r\n"), Frame::Set(numbers.into()));
     assert_eq!(
         decode(b"%?\r\n+a\r\n:1\r\n+b\r\n:2\r\n.\r\n"),
-        Frame::Map(vec![(simple("a"), Frame::Integer(1)), (simple("b"), Frame::Integer(2))])
+        Frame::Map([(simple("a"), Frame::Integer(1)), (simple("b"), Frame::Integer(2))].into())
     );
-    assert_eq!(decode(b"*?\r\n.\r\n"), Frame::Array(vec![]));
+    assert_eq!(decode(b"*?\r\n.\r\n"), Frame::Array([].into()));
     assert_eq!(
         decode(b"*1\r\n*?\r\n~?\r\n.\r\n$?\r\n;0\r\n.\r\n"),
-        Frame::Array(vec![Frame::Array(vec![Frame::Set(vec![]), bulk("")])])
+        Frame::Array([Frame::Array([Frame::Set([].into()), bulk("")].into())].into())
     );
 }
 
@@ -256,7 +263,7 @@ fn pipelined_replies_come_one_by_one() {
     let mut decoder = Decoder::new(Limits::default());
     let mut received = BytesMut::from("+OK\r\n>1\r\n+x\r\n$1\r\na\r\n:");
     assert_eq!(decoder.decode(&mut received), Ok(Some(simple("OK"))));
-    assert_eq!(decoder.decode(&mut received), Ok(Some(Frame::Push(vec![simple("x")]))));
+    assert_eq!(decoder.decode(&mut received), Ok(Some(Frame::Push([simple("x")].into()))));
     assert_eq!(decoder.decode(&mut received), Ok(Some(bulk("a"))));
     assert_eq!(decoder.decode(&mut received), Ok(None));
     received.extend_from_slice(b"7\r\n");

@@ -7,6 +7,7 @@ use super::Builder;
 #[cfg(feature = "tls")]
 use crate::net::tls::Tls;
 use crate::server::credentials::{Credentials, Login, Provider};
+use crate::server::session::stay_logged_in;
 
 impl Builder {
     /// Adds a server, by its URL:
@@ -217,7 +218,7 @@ impl Builder {
         A: Future<Output = Result<Credentials, E>> + Send + 'static,
         E: fmt::Display,
     {
-        self.credentials = Some(Provider::new(provide));
+        self.credentials = Some(Provider::new(provide, stay_logged_in));
         self
     }
 
@@ -254,7 +255,7 @@ impl Builder {
         A: Future<Output = Result<Credentials, E>> + Send + 'static,
         E: fmt::Display,
     {
-        self.sentinel_login = Some(Login::Provided(Provider::new(provide)));
+        self.sentinel_login = Some(Login::Provided(Provider::new(provide, stay_logged_in)));
         self
     }
 }

@@ -210,6 +210,7 @@ impl Report {
         }
     }
 
+    #[inline(never)]
     pub(crate) fn has_failure(&self, wanted: FailureKind) -> bool {
         self.servers
             .iter()

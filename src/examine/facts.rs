@@ -211,8 +211,8 @@ mod tests {
         assert!(info.is("redis_version", "7.0.15") && info.number("uptime_in_seconds") == Some(-3));
         assert_eq!(info.get("# Server"), None);
         let text = |text: &'static str| Frame::Bulk(Bytes::from_static(text.as_bytes()));
-        let map = Frame::Map(vec![(text("a"), text("1")), (text("b"), Frame::Null)]);
-        let array = Frame::Array(vec![text("a"), text("1"), text("b")]);
+        let map = Frame::Map([(text("a"), text("1")), (text("b"), Frame::Null)].into());
+        let array = Frame::Array([text("a"), text("1"), text("b")].into());
         for frame in [map, array] {
             let fields = Fields::of_pairs(&frame);
             assert_eq!((fields.get("a"), fields.get("b")), (Some("1"), None));

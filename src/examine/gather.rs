@@ -191,12 +191,12 @@ mod tests {
 
     #[test]
     fn a_time_is_two_numbers() {
-        assert_eq!(time(&Frame::Array(vec![text("2"), text("5")])), Some(2_000_005));
+        assert_eq!(time(&Frame::Array([text("2"), text("5")].into())), Some(2_000_005));
         for strange in [
             Frame::Null,
-            Frame::Array(vec![text("2")]),
-            Frame::Array(vec![text("2"), text("x")]),
-            Frame::Array(vec![text("9223372036854775807"), text("1")]),
+            Frame::Array([text("2")].into()),
+            Frame::Array([text("2"), text("x")].into()),
+            Frame::Array([text("9223372036854775807"), text("1")].into()),
         ] {
             assert_eq!(time(&strange), None, "{strange:?}");
         }
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_setting_that_is_refused_leaves_all_unknown() {
-        let pair = |name, value| Frame::Array(vec![text(name), text(value)]);
+        let pair = |name, value| Frame::Array([text(name), text(value)].into());
         let error = Frame::Error(Bytes::from_static(b"NOPERM x"));
         let all =
             |replies: &[Frame]| replies.iter().fold(Reading::Known(Fields::default()), add_setting);

@@ -18,7 +18,6 @@ use super::outlook::Outlook;
 use super::own::{mark_own, refuse_own};
 use super::participant::Lanes;
 use super::spans::AcquireSpan;
-use super::together::together;
 use super::wait::Waiter;
 use crate::box_future::BoxFuture;
 use crate::clock;
@@ -36,14 +35,30 @@ pub(crate) struct Acquiring {
     attempting: Option<Attempting>,
     /// What comes behind it: on the heap, so that a caller that need not wait does not carry the room for it.
     aside: Option<BoxFuture<'static, Result<Lease, Error>>>,
+    /// How it waits for several locks: only programs that want that have the code.
+    together: Option<Together>,
     asked_at: Moment,
     span: AcquireSpan,
 }
 
+/// A wait for several locks, after a first attempt was refused.
+pub(super) type Together = for<'a> fn(
+    &'a Arc<Engine>,
+    &'a Wish,
+    RetryState,
+    Option<Refused>,
+) -> BoxFuture<'a, Result<Lease, Error>>;
+
 impl Acquiring {
     pub(crate) fn new(engine: &Arc<Engine>, wish: &Wish) -> Self {
         let now = clock::now();
-        Self::since(engine, wish, now, now)
+        Self::since(engine, wish, now, now, None)
+    }
+
+    /// Several locks, for which it waits like this.
+    pub(super) fn of_several(engine: &Arc<Engine>, wish: &Wish, together: Together) -> Self {
+        let now = clock::now();
+        Self::since(engine, wish, now, now, Some(together))
     }
 
     /// The same at `begun_at`, for a caller that has waited since `asked_at`.
@@ -52,6 +67,7 @@ impl Acquiring {
         wish: &Wish,
         asked_at: Moment,
         begun_at: Moment,
+        together: Option<Together>,
     ) -> Self {
         let span = AcquireSpan::open(engine.core(), wish);
         let patience = patience(engine, wish, asked_at);
@@ -63,7 +79,7 @@ impl Acquiring {
         // were in the way the last time, the first question is the queue's: it takes the lock, or a place.
         let joins = |name| engine.lines().has(name) || finds_others(engine, wish, name);
         if waits && wish.line().is_some() && joins(&wish.names[0]) {
-            return Self::aside(Waiting::new(engine, wish, asked_at, span).run(None));
+            return Self::aside(Waiting::new(engine, wish, asked_at, span).run(None, together));
         }
         if engine.is_shut_down() {
             let refused = Err(shut_down(wish));
@@ -75,13 +91,13 @@ impl Acquiring {
         let bid = Bid { is_fenced, is_fair, taking, lead: None, limit, begun_at };
         let claim = Claim::new(engine.core(), wish.names.clone(), &wish.order, Lanes::Shared);
         let attempting = Some(Attempting::new(claim, bid));
-        Self { attempting, aside: None, asked_at, span }
+        Self { attempting, aside: None, together, asked_at, span }
     }
 
     /// Locks that are acquired in another way.
     pub(crate) fn aside(way: impl Future<Output = Result<Lease, Error>> + Send + 'static) -> Self {
         let (asked_at, span) = (Moment::default(), AcquireSpan::default());
-        Self { attempting: None, aside: Some(Box::pin(way)), asked_at, span }
+        Self { attempting: None, aside: Some(Box::pin(way)), together: None, asked_at, span }
     }
 
     /// # Panics
@@ -101,7 +117,7 @@ impl Acquiring {
                 Err(refused) if patience(engine, wish, asked_at).waits() => {
                     let waiting =
                         Waiting::new(engine, wish, asked_at, std::mem::take(&mut self.span));
-                    self.aside = Some(Box::pin(waiting.run(Some(refused))));
+                    self.aside = Some(Box::pin(waiting.run(Some(refused), self.together)));
                     None
                 }
                 Err(refused) => Some(Err(refused.error(wish, None))),
@@ -144,18 +160,21 @@ impl Waiting {
     }
 
     /// Waits, after a first attempt was `refused`, if there was one.
-    async fn run(mut self, refused: Option<Refused>) -> Result<Lease, Error> {
+    async fn run(
+        mut self,
+        refused: Option<Refused>,
+        together: Option<Together>,
+    ) -> Result<Lease, Error> {
         let Self { ref engine, ref wish, asked_at, ref span, .. } = self;
         let patience = patience(engine, wish, asked_at);
         // A line counts its waiters itself.
         let _waits = wish.line().is_none().then(|| engine.meter().wait());
-        let taken = match wish.names.len() {
-            1 => {
+        let taken = match together {
+            None => {
                 let mut outlook = Outlook::new(patience);
                 Waiter::of_last(engine, wish, &mut outlook, None).run(refused).await
             }
-            // On the heap, so that a waiter for one lock does not carry the room for it.
-            _ => Box::pin(together(engine, wish, patience, refused)).await,
+            Some(together) => together(engine, wish, patience, refused).await,
         };
         let outcome = answer(engine, wish, asked_at, span, taken);
         self.is_answered = true;

@@ -1,9 +1,10 @@
 //! A TTL that follows what was observed.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::clock;
+use crate::mutex::lock;
 use crate::policy::{Adaptive, Moment, Observed};
 use crate::stats::Meter;
 
@@ -23,7 +24,7 @@ impl AdaptiveTtl {
     /// The TTL for the next lease, which is expected to be held for that long, if that is known.
     pub(crate) fn ttl(&self, meter: &Meter, expected: Option<Duration>) -> Duration {
         let now = clock::now();
-        let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut observed = lock(&self.observed);
         let recent = observed.filter(|(at, _)| now.since(*at) < FRESH);
         let (_, known) = *observed.insert(recent.unwrap_or_else(|| (now, meter.observed())));
         self.policy.ttl(known, expected)

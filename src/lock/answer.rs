@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn replies_are_read_as_the_scripts_heads_say() {
         let yes = Frame::Integer(STAMP);
-        let reply = |rest: &[Frame]| Frame::Array([&[Frame::Integer(STAMP)], rest].concat());
+        let reply = |rest: &[Frame]| Frame::Array([&[Frame::Integer(STAMP)], rest].concat().into());
         assert!(matches!(Answer::of_acquire(&yes), Some(Answer::Granted(None))));
         let raised = Answer::of_acquire(&reply(&[bulk("granted"), Frame::Integer(7)]));
         assert!(matches!(raised, Some(Answer::Granted(Some(7)))));
@@ -338,8 +338,8 @@ mod tests {
         let strange = [
             Frame::Null,
             Frame::Simple(Bytes::from_static(b"QUEUED")),
-            Frame::Array(vec![Frame::Integer(STAMP), bulk("held")]),
-            Frame::Array(vec![Frame::Integer(STAMP), Frame::Integer(1), bulk("6")]),
+            Frame::Array([Frame::Integer(STAMP), bulk("held")].into()),
+            Frame::Array([Frame::Integer(STAMP), Frame::Integer(1), bulk("6")].into()),
             Frame::Boolean(true),
         ];
         for frame in strange {
@@ -348,10 +348,10 @@ mod tests {
             assert!(Answer::of_holder(&frame).is_none());
         }
         let below = vec![Frame::Integer(STAMP), bulk("granted"), Frame::Integer(-1)];
-        assert!(Answer::of_acquire(&Frame::Array(below)).is_none());
+        assert!(Answer::of_acquire(&Frame::Array(below.into())).is_none());
         assert!(Answer::of_set(&Frame::Simple(Bytes::from_static(b"QUEUED"))).is_none());
         assert!(Answer::of_set(&Frame::Integer(1)).is_none());
-        let two = Frame::Array(vec![Frame::Integer(STAMP), Frame::Integer(2)]);
+        let two = Frame::Array([Frame::Integer(STAMP), Frame::Integer(2)].into());
         assert!(Answer::of_owned(&two).is_none());
     }
 }

@@ -54,7 +54,7 @@ async fn acquire_any(engine: Arc<Engine>, wish: Wish) -> Result<Lease, Error> {
     };
     let wishes = wish.names.iter().map(|names| Wish { wait, ..one(&wish, names) });
     let running =
-        wishes.map(|wish| (Acquiring::since(&engine, &wish, asked_at, clock::now()), wish));
+        wishes.map(|wish| (Acquiring::since(&engine, &wish, asked_at, clock::now(), None), wish));
     first(&engine, running.collect()).await
 }
 

@@ -1,8 +1,10 @@
 //! How tasks that wait for a lease's loss are told.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
+
+use crate::mutex::lock;
 
 /// There is something to ring once somebody waits: most leases are given back before.
 #[derive(Default)]
@@ -10,7 +12,7 @@ pub(super) struct Bell(Mutex<Option<Arc<Notify>>>);
 
 impl Bell {
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Notify>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Tells the tasks that wait; a later one finds the loss.

@@ -5,7 +5,7 @@
 //! followed, what was given back lately is remembered, to be given back to the successor too.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::names::Names;
@@ -13,6 +13,7 @@ use super::one_or_many::OneOrMany;
 use super::owner::Owner;
 use super::rare::Rest;
 use super::row::Sharing;
+use crate::mutex::lock;
 use crate::policy::Moment;
 
 /// A successor that serves for longer than this is followed by then.
@@ -38,7 +39,7 @@ pub(super) struct RecentlyEnded(Mutex<VecDeque<Ended>>);
 
 impl RecentlyEnded {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Ended>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     pub(super) fn add(&self, ended: Ended) {

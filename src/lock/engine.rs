@@ -3,11 +3,13 @@
 use std::ops::Deref;
 use std::sync::Arc;
 #[cfg(feature = "inspect")]
-use std::sync::{Mutex, PoisonError, Weak};
+use std::sync::{Mutex, Weak};
 
 use super::core::Core;
 use super::keeper::Keeper;
 use super::lines::Lines;
+#[cfg(feature = "inspect")]
+use crate::mutex::lock;
 #[cfg(feature = "inspect")]
 use crate::server::lookout::Lookout;
 
@@ -36,7 +38,7 @@ impl Engine {
     /// What all looks at locks from outside share.
     #[cfg(feature = "inspect")]
     pub(super) fn lookout(&self) -> Arc<Lookout> {
-        let mut shared = self.lookout.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = lock(&self.lookout);
         shared.upgrade().unwrap_or_else(|| {
             let lookout = Arc::new(Lookout::default());
             *shared = Arc::downgrade(&lookout);

@@ -6,6 +6,7 @@
 
 /// FNV-1a, 64 bits (<http://www.isthe.com/chongo/tech/comp/fnv/>): stable over versions and
 /// machines, which the standard library's hasher is not.
+#[inline(never)]
 fn fnv1a(parts: &[&[u8]]) -> u64 {
     let bytes = parts.iter().flat_map(|part| part.iter().chain(&[0xff]));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
@@ -27,6 +28,7 @@ pub(crate) fn fingerprint(addresses: &[String], quorum: usize) -> Box<str> {
 ///
 /// The hash's high bits, which decide, depend too little on the last byte, and addresses often
 /// differ in just that; so it goes through MurmurHash3's finalizer, which spreads every bit.
+#[inline(never)]
 pub(super) fn rank(key: &[u8], address: &str) -> u64 {
     let mut hash = fnv1a(&[key, address.as_bytes()]);
     hash ^= hash >> 33;

@@ -21,6 +21,7 @@ impl Life {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
+    #[inline(never)]
     pub(super) fn state(&self) -> LeaseState {
         *self.lock()
     }

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -19,6 +19,7 @@ use super::order::{Order, Wish};
 use super::rare::Vacate;
 use crate::box_future::BoxFuture;
 use crate::error::{Error, Kind, Report};
+use crate::mutex::lock;
 
 /// A lock on its way to the next waiter: what remains to be awaited of it.
 pub(super) type HandOver = BoxFuture<'static, Result<Granted, Refused>>;
@@ -113,7 +114,7 @@ impl Lines {
     }
 
     fn lock(&self) -> MutexGuard<'_, All> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.all)
     }
 
     pub(super) fn are_none(&self) -> bool {
@@ -260,7 +261,7 @@ impl Line {
 
 impl Place {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// The state before, to be dropped where no lock is held.
@@ -381,9 +382,8 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let before = self.place.set(State::Gone);
         // What was handed over goes back, before the next one asks for it.
-        drop(before);
+        drop(self.place.set(State::Gone));
         let lines = &self.lines;
         let mut all = lines.lock();
         let mut promoted = None;

@@ -70,6 +70,6 @@ pub(crate) mod shutdown;
 mod spans;
 mod take;
 pub(crate) mod ticket;
-mod together;
+pub(crate) mod together;
 mod turn;
 mod wait;

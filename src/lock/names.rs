@@ -67,16 +67,21 @@ impl Key {
         }
         Self::Short { bytes, len: u8::try_from(len).expect("it is short") }
     }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Short { bytes, len } => &bytes[..usize::from(*len)],
+            Self::Long(bytes) => bytes,
+        }
+    }
 }
 
 impl Deref for Key {
     type Target = [u8];
 
+    #[inline(never)]
     fn deref(&self) -> &[u8] {
-        match self {
-            Self::Short { bytes, len } => &bytes[..usize::from(*len)],
-            Self::Long(bytes) => bytes,
-        }
+        self.bytes()
     }
 }
 
@@ -150,8 +155,9 @@ impl Names {
     }
 
     /// The key that is the lock.
+    #[inline(never)]
     pub(crate) fn lock(&self) -> &[u8] {
-        &self.fence[usize::from(self.lock.start)..usize::from(self.lock.end)]
+        &self.fence.bytes()[usize::from(self.lock.start)..usize::from(self.lock.end)]
     }
 
     /// The key of the lock's fence counter.
@@ -177,6 +183,7 @@ impl Names {
     }
 
     /// Another key in the same slot, which ends in this.
+    #[inline(never)]
     pub(crate) fn beside(&self, suffix: &[u8]) -> Key {
         let tagged = &self.fence[..self.fence.len() - FENCE_SUFFIX.len()];
         Key::new(&[tagged, suffix])

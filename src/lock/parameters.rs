@@ -12,12 +12,14 @@ pub(super) struct Parameters<'a> {
 
 impl<'a> Parameters<'a> {
     /// Those of a script for `count` keys, which are to be pushed next.
+    #[inline(never)]
     pub(super) fn of_keys(count: &'a [u8]) -> Self {
         let mut few: [&[u8]; FEW] = [b""; FEW];
         few[0] = count;
         Self { few, len: 1, many: Vec::new() }
     }
 
+    #[inline(never)]
     pub(super) fn push(&mut self, word: &'a [u8]) {
         if self.len < FEW {
             self.few[self.len] = word;

@@ -287,7 +287,7 @@ impl<'a> Standing<'a> {
         let (script, read): (_, fn(&Frame) -> _) = match &wanted {
             Some(Wanted { key, limit, weight }) => {
                 parameters.extend([key, owner.value(), how, &ttl, limit, weight]);
-                (scripts::share(), Answer::of_share)
+                ((hold.row().take)(), Answer::of_share)
             }
             None => {
                 parameters.extend([owner.value(), &ttl, how]);

@@ -60,6 +60,7 @@ impl Reason {
     }
 
     /// The party at fault, and whether trying again can help.
+    #[inline(never)]
     pub(crate) fn kind(&self) -> FailureKind {
         match self {
             Self::NoReply(Failure::Unknown(_)) | Self::Unexpected | Self::Unanswered => {

@@ -5,7 +5,7 @@
 //! is provably held, which it is until its deadline once a quorum has extended it (`policy/model`
 //! searches that), and only where they may vote.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use leasehold_resp::Decimal;
@@ -28,6 +28,7 @@ use super::scripts;
 use super::sharing::{Shares, Wanted};
 use super::spans::Step;
 use crate::clock;
+use crate::mutex::lock;
 use crate::net::connection::Connection;
 use crate::net::refusal::{Code, ServerError};
 use crate::policy::{Extension, Moment, TimerKey, extension, retry_at};
@@ -213,7 +214,7 @@ impl Go {
     /// Counts one server's word on one lease, and acts as soon as it decides.
     fn count(&self, Share { member, server }: Share, answer: Option<&Answer>) {
         let Kept { entry, hold } = &self.kept[member];
-        let mut tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tallies = lock(&self.tallies);
         let tally = &mut tallies[member];
         match answer {
             Some(Answer::Granted(_)) => {
@@ -253,7 +254,7 @@ impl Go {
 
     /// All have answered, or will not: what is not decided is tried again while there is time.
     fn conclude(&self) {
-        let mut tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tallies = lock(&self.tallies);
         for (Kept { entry, hold }, tally) in self.kept.iter().zip(&mut *tallies) {
             if tally.is_decided || hold.state().is_given_back() {
                 continue;
@@ -269,8 +270,7 @@ impl Go {
 
     /// Gives leases that were extended back to servers that had lost them.
     async fn repair(&self) {
-        let tallies =
-            std::mem::take(&mut *self.tallies.lock().unwrap_or_else(PoisonError::into_inner));
+        let tallies = std::mem::take(&mut *lock(&self.tallies));
         for (Kept { hold, .. }, tally) in self.kept.iter().zip(tallies) {
             if tally.is_extended {
                 for server in tally.missing {
@@ -297,7 +297,7 @@ impl Go {
         parameters.extend([hold.owner.value(), &ttl, &token]);
         // One more share keeps writers out, and nobody else.
         let (script, parameters) = match &taking {
-            Some(taking) => (scripts::share(), taking.parameters(b"mend")),
+            Some(taking) => ((hold.row().take)(), taking.parameters(b"mend")),
             None => (scripts::repair(), parameters),
         };
         let command = Command::Script(script, parameters.words());

@@ -29,6 +29,7 @@ impl Answered {
     }
 
     /// An answer that was not waited for.
+    #[inline(never)]
     pub(super) fn late(asked_at: Moment, waited: Duration) -> Self {
         let reason = Reason::NoReply(Failure::Unknown(Fault::Timeout(waited)));
         Self {
@@ -65,6 +66,7 @@ pub(super) struct Round {
 
 impl Round {
     /// Nobody has answered yet.
+    #[inline(never)]
     pub(super) fn new(hold: &Hold) -> Self {
         let answers = hold.participants.iter().map(|_| None).collect();
         Self { verdict: Verdict::Pending, answers, free_at: None, is_cut: false }
@@ -131,6 +133,7 @@ impl Round {
     }
 
     /// How long the slowest server took that answered.
+    #[inline(never)]
     pub(super) fn slowest_answer(&self) -> Duration {
         let answers = self.given().filter(|answered| !answered.is_failure());
         answers.filter_map(Answered::round_trip).max().unwrap_or_default()
@@ -240,6 +243,7 @@ impl Round {
     }
 
     /// What each server said.
+    #[inline(never)]
     pub(super) fn report(&self, hold: &Hold) -> Report {
         let servers = hold.participants.iter().zip(self.answers.iter());
         let servers = servers.map(|(participant, answered)| ServerReport {

@@ -1,7 +1,8 @@
-//! What is leased, as rows of data: which scripts extend it and give it back, and by which keys.
+//! What is leased, as rows of data: which scripts take it, extend it and give it back, and by which keys.
 //!
 //! Whatever keeps, loses and gives back leases goes by the row of a hold. The lock is the first row; a hold
-//! has another only where its request says so, and then it is of one name.
+//! has another only where its request says so, and then it is of one name. Only a request names its row, so a
+//! program without shares does not have their scripts.
 
 use std::num::NonZeroU32;
 
@@ -9,7 +10,10 @@ use super::scripts;
 use crate::server::script::Script;
 
 /// One kind of lease.
+#[derive(Debug)]
 pub(super) struct Row {
+    /// The script by which a server has it, or knows it as waited for.
+    pub(super) take: fn() -> &'static Script,
     pub(super) extend: fn() -> &'static Script,
     pub(super) release: fn() -> &'static Script,
     /// Whether the release has the key of the shares, too.
@@ -19,54 +23,60 @@ pub(super) struct Row {
     pub(super) is_by_lock: bool,
 }
 
-const LOCK: Row = Row {
+static LOCK: Row = Row {
+    take: scripts::acquire,
     extend: scripts::extend,
     release: scripts::release,
     frees_shares: false,
     is_by_lock: true,
 };
 
-static ROWS: [Row; 3] = [
-    LOCK,
-    // The whole lock, of an owner that lets sharers in behind it.
-    Row { release: scripts::share, frees_shares: true, ..LOCK },
-    // Shares of a lock.
-    Row {
-        extend: scripts::prolong,
-        release: scripts::share,
-        frees_shares: true,
-        is_by_lock: false,
-    },
-];
+/// The whole lock, of an owner that lets sharers in behind it.
+static WHOLE: Row = Row {
+    take: scripts::acquire,
+    extend: scripts::extend,
+    release: scripts::share,
+    frees_shares: true,
+    is_by_lock: true,
+};
+
+static SHARES: Row = Row {
+    take: scripts::share,
+    extend: scripts::prolong,
+    release: scripts::share,
+    frees_shares: true,
+    is_by_lock: false,
+};
 
 /// What is wanted of a lock by a request that allows for shares of others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sharing {
-    /// All of it.
-    Whole,
-    /// One share, beside any number of others.
-    Any,
-    /// As many shares of a limited number as the weight says.
-    Limited { limit: NonZeroU32, weight: NonZeroU32 },
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sharing {
+    row: &'static Row,
+    /// The limit, 0 without one, and the weight; none for the whole lock.
+    pub(super) share: Option<[u32; 2]>,
 }
 
 impl Sharing {
-    /// The limit, 0 without one, and the weight; none for the whole lock.
-    pub(super) fn share(self) -> Option<[u32; 2]> {
-        match self {
-            Self::Whole => None,
-            Self::Any => Some([0, 1]),
-            Self::Limited { limit, weight } => Some([limit.get(), weight.get()]),
-        }
+    /// All of it.
+    pub(crate) const WHOLE: Self = Self { row: &WHOLE, share: None };
+    /// One share, beside any number of others.
+    pub(crate) const ANY: Self = Self { row: &SHARES, share: Some([0, 1]) };
+
+    /// As many shares of a limited number as the weight says.
+    pub(crate) fn limited(limit: NonZeroU32, weight: NonZeroU32) -> Self {
+        Self { row: &SHARES, share: Some([limit.get(), weight.get()]) }
+    }
+}
+
+/// The rows follow from the shares.
+impl PartialEq for Sharing {
+    fn eq(&self, other: &Self) -> bool {
+        self.share == other.share
     }
 }
 
 impl Row {
     pub(super) fn of(sharing: Option<Sharing>) -> &'static Self {
-        &ROWS[match sharing {
-            None => 0,
-            Some(Sharing::Whole) => 1,
-            Some(Sharing::Any | Sharing::Limited { .. }) => 2,
-        }]
+        sharing.map_or(&LOCK, |sharing| sharing.row)
     }
 }

@@ -11,7 +11,6 @@ use super::names::Key;
 use super::parameters::Parameters;
 use super::question::Question;
 use super::round::Round;
-use super::row::Sharing;
 use super::scripts;
 use crate::server::command::Command;
 
@@ -25,7 +24,7 @@ pub(super) struct Wanted {
 impl Wanted {
     /// None where it is the whole lock.
     pub(super) fn of(hold: &Hold) -> Option<Self> {
-        let [limit, weight] = hold.sharing().and_then(Sharing::share)?;
+        let [limit, weight] = hold.sharing()?.share?;
         let [limit, weight] = [limit, weight].map(|number| Decimal::new(number.into()));
         Some(Self { key: hold.names[0].shares(), limit, weight })
     }

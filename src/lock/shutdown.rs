@@ -1,7 +1,7 @@
 //! The end of a locker: nobody is let in, and all that is held is given back.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -16,6 +16,7 @@ use super::parameters::Parameters;
 use super::parting::{Parting, ReleaseCall};
 use super::question::Apart;
 use super::race::all;
+use crate::mutex::lock;
 use crate::net::refusal::Code;
 use crate::policy::{Loss, Verdict};
 use crate::server::call::{Call, begin_all};
@@ -79,7 +80,7 @@ struct Vote {
 
 impl Ending {
     fn votes(&self) -> MutexGuard<'_, Vec<Vote>> {
-        self.votes.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.votes)
     }
 
     fn report(&self, why: &str) -> Shutdown {

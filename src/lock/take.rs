@@ -124,7 +124,7 @@ impl Take {
             let led_to = ballot.filter(|ballot| ballot.is_outbid());
             let shares = Shares::new(hold, &wanted, led_to.map_or(0, Ballot::proposal));
             let parameters = shares.parameters(b"take");
-            let commands = [Command::Script(scripts::share(), parameters.words())];
+            let commands = [Command::Script((hold.row().take)(), parameters.words())];
             let question = Question::vote(hold, &commands, Answer::of_share, limit);
             let lead = if led_to.is_some() { None } else { lead.or_else(|| shares.leader()) };
             return vote(hold, &question, lead, None).await;

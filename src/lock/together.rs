@@ -15,12 +15,14 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use super::acquire::Acquiring;
 use super::attempt::Refused;
 use super::engine::Engine;
 use super::lease::Lease;
 use super::order::{Order, Wish};
 use super::outlook::Outlook;
 use super::wait::Waiter;
+use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::Error;
 use crate::policy::{Bounds, Moment, RetryState};
@@ -31,33 +33,40 @@ const FIRST_TURN: Duration = Duration::from_secs(2);
 /// Each is twice as long as the one before, up to this.
 const LONGEST_TURN: Duration = Duration::from_secs(32);
 
+/// Begins to take all locks of this wish.
+pub(crate) fn begin_all(engine: &Arc<Engine>, wish: &Wish) -> Acquiring {
+    Acquiring::of_several(engine, wish, together)
+}
+
 /// Waits for all of several locks, after a first attempt was `refused`, if there was one.
 ///
 /// # Cancel safety
 ///
 /// When the future is dropped, what was granted is given back.
-pub(super) async fn together(
-    engine: &Arc<Engine>,
-    wish: &Wish,
+fn together<'a>(
+    engine: &'a Arc<Engine>,
+    wish: &'a Wish,
     patience: RetryState,
     mut refused: Option<Refused>,
-) -> Result<Lease, Error> {
-    let mut outlook = Outlook::new(patience);
-    // Where each is with another server, what has one of them cannot be taken over by all.
-    if engine.is_spread(&wish.names) {
-        return Waiter::of_all(engine, wish, &mut outlook).run(refused).await;
-    }
-    let mut turn = FIRST_TURN;
-    loop {
-        let at_once = Waiter::of_all(engine, wish, &mut outlook).run(refused.take());
-        if let Ok(outcome) = timeout(turn, at_once).await {
-            return outcome;
+) -> BoxFuture<'a, Result<Lease, Error>> {
+    Box::pin(async move {
+        let mut outlook = Outlook::new(patience);
+        // Where each is with another server, what has one of them cannot be taken over by all.
+        if engine.is_spread(&wish.names) {
+            return Waiter::of_all(engine, wish, &mut outlook).run(refused).await;
         }
-        if let Some(outcome) = one_by_one(engine, wish, &mut outlook, turn).await {
-            return outcome;
+        let mut turn = FIRST_TURN;
+        loop {
+            let at_once = Waiter::of_all(engine, wish, &mut outlook).run(refused.take());
+            if let Ok(outcome) = timeout(turn, at_once).await {
+                return outcome;
+            }
+            if let Some(outcome) = one_by_one(engine, wish, &mut outlook, turn).await {
+                return outcome;
+            }
+            turn = LONGEST_TURN.min(2 * turn);
         }
-        turn = LONGEST_TURN.min(2 * turn);
-    }
+    })
 }
 
 /// One turn, from the first lock on; none where it was too short.

@@ -190,6 +190,7 @@ impl<'a> Waiter<'a> {
         Claim::with(self.engine.core(), self.wish.names.clone(), &self.wish.order, lanes, &parts)
     }
 
+    #[inline(never)]
     fn bid(&self, taking: Taking) -> Bid {
         let (is_fenced, lead) = (self.wish.order.is_fenced, self.lead.clone());
         let (limit, begun_at) = (self.outlook.limit(), clock::now());

@@ -45,23 +45,23 @@ impl Locker {
     /// # }
     /// ```
     pub fn read(&self, name: impl AsRef<[u8]>) -> LockRequest {
-        self.share(name.as_ref(), Sharing::Any, Wait::Forever)
+        self.share(name.as_ref(), Sharing::ANY, Wait::Forever)
     }
 
     /// As [`Locker::read`], without waiting. It does not overtake waiters.
     pub fn try_read(&self, name: impl AsRef<[u8]>) -> LockRequest {
-        self.share(name.as_ref(), Sharing::Any, Wait::Never)
+        self.share(name.as_ref(), Sharing::ANY, Wait::Never)
     }
 
     /// A request for the lock `name` to write under, alone: as [`Locker::lock`], but that a release hands the
     /// lock to the readers that wait for it in the same step.
     pub fn write(&self, name: impl AsRef<[u8]>) -> LockRequest {
-        self.share(name.as_ref(), Sharing::Whole, Wait::Forever)
+        self.share(name.as_ref(), Sharing::WHOLE, Wait::Forever)
     }
 
     /// As [`Locker::write`], without waiting.
     pub fn try_write(&self, name: impl AsRef<[u8]>) -> LockRequest {
-        self.share(name.as_ref(), Sharing::Whole, Wait::Never)
+        self.share(name.as_ref(), Sharing::WHOLE, Wait::Never)
     }
 
     /// A semaphore that all processes share which give this name and this limit: at most this much weight of
@@ -157,7 +157,7 @@ impl Semaphore {
         }
         let (limit, most) = (self.limit, self.limit.get().min(WEIGHT_MAX));
         let weight = NonZeroU32::new(weight).filter(|weight| weight.get() <= most).ok_or(weight);
-        let sharing = weight.map(|weight| Sharing::Limited { limit, weight }).map_err(|weight| {
+        let sharing = weight.map(|weight| Sharing::limited(limit, weight)).map_err(|weight| {
             Error::misuse(format_args!(
                 "a permit of a semaphore with the limit {limit} has a weight of 1 to {most}, not {weight}"
             ))

@@ -104,7 +104,7 @@ mod tests {
             assert_eq!(known.is_some(), version == "255.255", "{version}");
         }
         assert_eq!(of("dragonfly", "9.9.9"), None);
-        assert_eq!(DeleteIfEqual::of_hello(&Frame::Map(Vec::new())), None);
+        assert_eq!(DeleteIfEqual::of_hello(&Frame::Map(Vec::new().into())), None);
         assert_eq!(DeleteIfEqual::of_hello(&Frame::Null), None);
     }
 }

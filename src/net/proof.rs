@@ -210,7 +210,7 @@ impl Stamps {
         Self { last: Stamp { number, digits } }
     }
 
-    #[inline]
+    #[inline(never)]
     pub(super) fn next(&mut self) -> Stamp {
         self.last.number += 1;
         for digit in self.last.digits.iter_mut().rev() {
@@ -257,11 +257,11 @@ mod tests {
         let stamp = "1000000000000007";
         let place =
             Place::Stamped(Stamp { number: 7, digits: stamp.as_bytes().try_into().unwrap() });
-        let with = |first| Frame::Array(vec![first, bulk(stamp)]);
+        let with = |first| Frame::Array([first, bulk(stamp)].into());
         assert_eq!(judge(place, &bulk(stamp)), Some(Standing::Proves));
         assert_eq!(judge(place, &with(bulk(stamp))), Some(Standing::Proves));
         let attributed =
-            Frame::Attributed { attributes: Vec::new(), value: Box::new(with(bulk(stamp))) };
+            Frame::Attributed { attributes: [].into(), value: Box::new(with(bulk(stamp))) };
         assert_eq!(judge(place, &attributed), Some(Standing::Proves));
         let error = Standing::Pends(Pending::Errors);
         assert_eq!(judge(place, &Frame::Error("ERR".into())), Some(error));
@@ -271,7 +271,7 @@ mod tests {
             bulk(""),
             with(bulk("1000000000000006")),
             with(Frame::Null),
-            Frame::Array(Vec::new()),
+            Frame::Array([].into()),
             Frame::Integer(1_000_000_000_000_007),
             Frame::Null,
             Frame::Simple("OK".into()),

@@ -46,6 +46,7 @@ pub enum Code {
 impl ServerError {
     /// Reads the text of an error reply, which the connection has made short and free of passwords.
     #[must_use]
+    #[inline(never)]
     pub fn new(text: &[u8]) -> Self {
         let text = String::from_utf8_lossy(text).into_owned();
         let code = Code::of(unwrapped(&text));

@@ -4,12 +4,14 @@
 //! Servers repeat what they do not understand, and so does what stands between.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use bytes::Bytes;
 use leasehold_resp::Frame;
 
 use super::refusal::{Code, ServerError};
+
+use crate::mutex::lock;
 
 /// Servers say what is wrong in less; what is kept of a longer text is its beginning.
 const TEXT_BYTES_MAX: usize = 1024;
@@ -30,7 +32,7 @@ pub(super) struct Words {
 impl Words {
     /// From here on no error says anything of this password.
     pub(super) fn hide(&self, secret: &str) {
-        let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut secrets = lock(&self.secrets);
         secrets.push_back(Parts::of(secret.as_bytes()));
         if secrets.len() > SECRETS_MAX {
             secrets.pop_front();
@@ -51,7 +53,7 @@ impl Words {
             // A copy: a slice would keep all of it.
             *text = Bytes::copy_from_slice(&text[..TEXT_BYTES_MAX]);
         }
-        let secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        let secrets = lock(&self.secrets);
         let repeats = |text: &[u8]| secrets.iter().any(|secret| secret.is_in(text));
         if !repeats(text) || is_redirect(text) {
             return;

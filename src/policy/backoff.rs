@@ -41,6 +41,7 @@ impl Backoff {
 }
 
 /// A delay between half of `whole` and `whole`.
+#[inline(never)]
 pub(super) fn jittered(whole: Duration, random: u64) -> Duration {
     let half = whole / 2;
     let span = u64::try_from((whole - half).as_nanos()).unwrap_or(u64::MAX);

@@ -21,11 +21,6 @@ pub(crate) struct TimerKey {
     generation: NonZeroU32,
 }
 
-impl TimerKey {
-    /// None comes before it.
-    pub(crate) const FIRST: Self = Self { index: 0, generation: NonZeroU32::MIN };
-}
-
 /// Items, each with at most one moment at which it is due.
 ///
 /// Times are kept in ticks of a millisecond, rounded up: an item may be due up to one tick late,

@@ -16,8 +16,9 @@ use crate::policy::{Bounds, Term, Units, Wait};
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) wish: Wish,
-    /// Where one of the locks is enough, how it is acquired: only programs that want that have the code.
-    pub(super) any: Option<fn(&Arc<Engine>, &Wish) -> Acquiring>,
+    /// How it is acquired, where it has several locks, of which all or one is wanted: only programs that want
+    /// that have the code.
+    pub(super) way: Option<fn(&Arc<Engine>, &Wish) -> Acquiring>,
     /// Where it is not the locker's.
     pub(super) ttl: Option<Duration>,
     pub(super) expected: Option<Duration>,
@@ -44,8 +45,8 @@ impl Asked {
         {
             self.wish.order.term = self.term(core, defaults)?;
         }
-        let Wish { names, order, wait, retry, .. } = &mut self.wish;
-        let is_several = self.any.is_some() || names.len() > 1;
+        let Wish { order, wait, retry, .. } = &mut self.wish;
+        let is_several = self.way.is_some();
         order.is_fenced = is_fenced;
         let Order { term, label, bounds, replicas, seize, sharing, .. } = order;
         if sharing.is_some() {

@@ -8,11 +8,12 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 
 use crate::clock;
+use crate::mutex::lock;
 use crate::net::connection::Connection;
 use crate::net::owed::{Owed, Refused};
 use crate::net::pushes::Refusals;
@@ -62,8 +63,9 @@ pub(super) struct Waiting {
 
 impl Backlog {
     /// No connection is installed while this lock is held, and no release is added.
+    #[inline(never)]
     pub(super) fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting)
     }
 
     /// Sends `owed` on `ready`, the lane's connection, or keeps it where there is none. `ready` is looked

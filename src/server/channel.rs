@@ -5,11 +5,12 @@
 //! push once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use super::call;
 use super::command::Command;
 use crate::clock;
+use crate::mutex::lock;
 use crate::net::connection::Connection;
 use crate::net::handshake::OpenError;
 use crate::net::outcome::{Failure, Fault};
@@ -33,7 +34,7 @@ pub(super) struct Ear {
 
 impl Ear {
     fn lock(&self) -> MutexGuard<'_, Option<Channel>> {
-        self.channel.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.channel)
     }
 
     /// The channel that the process hears on this connection, if it hears one.

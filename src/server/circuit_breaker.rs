@@ -1,10 +1,11 @@
 //! Whether a server is asked at all: its breaker, counted for metrics while it is open.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::clock;
+use crate::mutex::lock;
 use crate::net::transport::Address;
 use crate::policy::{Breaker, Moment};
 use crate::stats::AtServer;
@@ -26,7 +27,7 @@ struct State {
 
 impl CircuitBreaker {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn has_failed(&self) -> bool {

@@ -6,7 +6,7 @@
 //!
 //! Source: "Redirection and resharding" in the Redis Cluster specification.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -29,6 +29,7 @@ use super::node::Node;
 use super::place::{Detour, Directory, Listing, Tasks, Unheard};
 use crate::box_future::BoxFuture;
 use crate::clock;
+use crate::mutex::lock;
 use crate::net::connection::Connection;
 use crate::net::handshake::OpenError;
 use crate::net::refusal::{Code, ServerError};
@@ -98,7 +99,7 @@ impl Cluster {
 
 impl Nodes {
     fn connected(&self) -> MutexGuard<'_, Vec<Arc<Node>>> {
-        self.connected.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.connected)
     }
 
     /// The node at this address, connected to from now on.

@@ -3,6 +3,7 @@
 //! A password is in no `Debug`, no `Display` and no error of this module.
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::fmt;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,9 +14,11 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use crate::box_future::BoxFuture;
+use crate::net::connection::Connection;
 use crate::net::handshake::OpenError;
 use crate::net::transport::Address;
-use crate::policy::Units;
+use crate::policy::{Moment, Units};
+use crate::stats::Logins;
 
 /// A user and a password, as a provider of credentials gives them:
 /// [`Builder::credentials`](crate::Builder::credentials). `Debug` does not show the password.
@@ -126,56 +129,97 @@ impl Login {
     }
 }
 
-type Provide = dyn Fn(String) -> BoxFuture<'static, Result<Credentials, String>> + Send + Sync;
+/// For how long a login lasts.
+#[derive(Clone, Copy)]
+pub(crate) struct Term {
+    pub(super) from: Moment,
+    pub(super) valid_for: Duration,
+}
 
-/// The caller's own source of credentials.
+impl Term {
+    pub(super) fn of(credentials: &Credentials, asked_at: Moment) -> Option<Self> {
+        credentials.valid_for.map(|valid_for| Self { from: asked_at, valid_for })
+    }
+}
+
+/// A connection that is to stay logged in.
+pub(crate) struct Stay<'a> {
+    pub(super) connection: &'a Arc<Connection>,
+    pub(super) address: &'a Address,
+    pub(super) provider: &'a Provider,
+    /// How long the provider may take.
+    pub(super) within: Duration,
+    pub(super) logins: &'a Logins,
+}
+
+type Provide =
+    dyn Fn(String, Duration) -> BoxFuture<'static, Result<Credentials, OpenError>> + Send + Sync;
+type Stays = for<'a> fn(Stay<'a>, Term) -> BoxFuture<'a, Infallible>;
+
+/// The caller's own source of credentials. It brings along what only programs with one need.
 #[derive(Clone)]
-pub struct Provider(Arc<Provide>);
+pub struct Provider {
+    provide: Arc<Provide>,
+    stays: Stays,
+}
 
 impl Provider {
-    pub(crate) fn new<F, A, E>(provide: F) -> Self
+    /// Connections stay logged in by `stays`.
+    pub(crate) fn new<F, A, E>(provide: F, stays: Stays) -> Self
     where
         F: Fn(String) -> A + Send + Sync + 'static,
         A: Future<Output = Result<Credentials, E>> + Send + 'static,
         E: fmt::Display,
     {
         let provide = Arc::new(provide);
-        Self(Arc::new(move |server| {
+        let provide = move |server, within| {
             let provide = Arc::clone(&provide);
             // It is called when it is polled: what it does by itself may panic, too.
-            Box::pin(async move { provide(server).await.map_err(|error| error.to_string()) })
-        }))
+            let asked = async move { provide(server).await.map_err(|error| error.to_string()) };
+            guarded(Box::pin(asked), within)
+        };
+        Self { provide: Arc::new(provide), stays }
     }
 
-    fn ask(
+    pub(super) fn ask(
         &self,
         server: &Address,
         within: Duration,
     ) -> BoxFuture<'static, Result<Credentials, OpenError>> {
-        let mut asked = (self.0)(server.to_string());
-        Box::pin(async move {
-            // A panic would end the task that keeps the server connected.
-            let guarded = poll_fn(|context| {
-                match catch_unwind(AssertUnwindSafe(|| asked.as_mut().poll(context))) {
-                    Ok(Poll::Pending) => Poll::Pending,
-                    Ok(Poll::Ready(answer)) => {
-                        Poll::Ready(answer.map_err(|why| format!("failed: {why}")))
-                    }
-                    Err(_panic) => Poll::Ready(Err("panicked".to_owned())),
-                }
-            });
-            let answer = timeout(within, guarded).await;
-            let answer =
-                answer.unwrap_or_else(|_| Err(format!("gave none within {}", Units(within))));
-            answer.map_err(|what| OpenError::NoCredentials(what.into()))
-        })
+        (self.provide)(server.to_string(), within)
     }
+
+    pub(super) fn stay<'a>(&self, stay: Stay<'a>, term: Term) -> BoxFuture<'a, Infallible> {
+        (self.stays)(stay, term)
+    }
+}
+
+/// What a provider answers within this time.
+fn guarded(
+    mut asked: BoxFuture<'static, Result<Credentials, String>>,
+    within: Duration,
+) -> BoxFuture<'static, Result<Credentials, OpenError>> {
+    Box::pin(async move {
+        // A panic would end the task that keeps the server connected.
+        let guarded = poll_fn(|context| {
+            match catch_unwind(AssertUnwindSafe(|| asked.as_mut().poll(context))) {
+                Ok(Poll::Pending) => Poll::Pending,
+                Ok(Poll::Ready(answer)) => {
+                    Poll::Ready(answer.map_err(|why| format!("failed: {why}")))
+                }
+                Err(_panic) => Poll::Ready(Err("panicked".to_owned())),
+            }
+        });
+        let answer = timeout(within, guarded).await;
+        let answer = answer.unwrap_or_else(|_| Err(format!("gave none within {}", Units(within))));
+        answer.map_err(|what| OpenError::NoCredentials(what.into()))
+    })
 }
 
 /// Two are the same where one is a copy of the other.
 impl PartialEq for Provider {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.provide, &other.provide)
     }
 }
 

@@ -6,13 +6,14 @@
 //! is one, and where a server cannot tell of changes, looks go over the connections of leases.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::fitness::SECTIONS;
 use super::kin::Kin;
 use super::node::Node;
 use super::watch::{Watch, Watchers};
 use crate::clock;
+use crate::mutex::lock;
 use crate::net::connection::Connection;
 use crate::net::outcome::Fault;
 use crate::net::pushes::{Listeners, Pushes};
@@ -38,7 +39,7 @@ impl Lookout {
     }
 
     fn posts(&self) -> MutexGuard<'_, BTreeMap<String, Post>> {
-        self.posts.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.posts)
     }
 
     /// The connection to this server, if there is one now. If there is none, it is opened: all watches

@@ -13,7 +13,7 @@
 //! something: they are made only once somebody wants them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -30,6 +30,7 @@ use super::kin::{Kin, RECONNECT};
 use super::script::Script;
 use super::session::Session;
 use crate::clock;
+use crate::mutex::lock;
 use crate::net::connection::Connection;
 use crate::net::handshake::{OpenError, Opened};
 use crate::net::lane::{Lane, Link};
@@ -279,16 +280,13 @@ impl Drop for Node {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Shared {
     fn backlog(&self) -> &Arc<Backlog> {
         &self.kin.backlog
     }
 
     /// The lane as the backlog knows it.
+    #[inline(never)]
     fn at_lane(&self, number: usize) -> backlog::Lane {
         backlog::Lane { place: self.number, address: self.endpoint.address.clone(), number }
     }

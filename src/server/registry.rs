@@ -1,7 +1,9 @@
 //! Which run of which server each node of a set is connected to, so that one server given twice
 //! is found out, whatever its addresses.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+
+use crate::mutex::lock;
 
 /// One place per node of the set.
 pub(crate) struct Registry {
@@ -21,7 +23,7 @@ impl Registry {
 
     /// Notes that node `number` has met this run; the address of another node that has met it too.
     pub(super) fn note(&self, number: usize, run_id: &str) -> Option<String> {
-        let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut nodes = lock(&self.nodes);
         let is_other = |(index, entry): &(usize, &Entry)| {
             *index != number && entry.run_id.as_deref() == Some(run_id)
         };

@@ -17,7 +17,7 @@ use tokio::time::sleep;
 
 use super::call::ask;
 use super::command::Command;
-use super::credentials::{Credentials, Login};
+use super::credentials::{Login, Stay, Term};
 use super::endpoint::Endpoint;
 use super::kin::{CLIENT_NAME, NodeSettings};
 use crate::box_future::BoxFuture;
@@ -25,7 +25,7 @@ use crate::clock;
 use crate::net::handshake::{Hello, OpenError, Opened, connect};
 use crate::net::pushes::Listeners;
 use crate::net::refusal::ServerError;
-use crate::policy::{Moment, RELOGIN, relogin_at};
+use crate::policy::{RELOGIN, relogin_at};
 use crate::stats::Logins;
 
 /// A provider of credentials may take all the time to connect but this part of it.
@@ -39,19 +39,6 @@ pub(crate) struct Session {
     #[cfg(feature = "examine")]
     pub(crate) user: Option<String>,
     term: Option<Term>,
-}
-
-/// For how long a login lasts.
-#[derive(Clone, Copy)]
-struct Term {
-    from: Moment,
-    valid_for: Duration,
-}
-
-impl Term {
-    fn of(credentials: &Credentials, asked_at: Moment) -> Option<Self> {
-        credentials.valid_for.map(|valid_for| Self { from: asked_at, valid_for })
-    }
 }
 
 impl NodeSettings {
@@ -126,51 +113,45 @@ impl Session {
         settings: &NodeSettings,
         logins: &Logins,
     ) {
-        let ended = self.opened.connection.ended();
-        let (Some(term), Some(login)) = (self.term, &endpoint.login) else {
+        let connection = &self.opened.connection;
+        let ended = connection.ended();
+        let (Some(term), Some(Login::Provided(provider))) = (self.term, &endpoint.login) else {
             return ended.await;
         };
         let mut ended = pin!(ended);
-        let mut staying = self.stay_logged_in(endpoint, (login, term), settings, logins);
+        let (address, within) = (&endpoint.address, settings.provider_timeout());
+        let mut staying =
+            provider.stay(Stay { connection, address, provider, within, logins }, term);
         poll_fn(|context| match ended.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(()),
             Poll::Pending => staying.as_mut().poll(context).map(|never| match never {}),
         })
         .await;
-        logins.forget(&endpoint.address.to_string());
+        logins.forget(&address.to_string());
     }
+}
 
-    fn stay_logged_in<'a>(
-        &'a self,
-        endpoint: &'a Endpoint,
-        (login, term): (&'a Login, Term),
-        settings: &'a NodeSettings,
-        logins: &'a Logins,
-    ) -> BoxFuture<'a, Infallible> {
-        Box::pin(async move {
-            let mut term = Some(term);
-            while let Some(Term { from, valid_for }) = term {
-                let due = relogin_at(from, valid_for, clock::random_bits());
-                sleep(due.since(clock::now())).await;
-                term = self.log_in_until_it_works(endpoint, login, settings, logins).await;
-                logins.note_renewed(&endpoint.address.to_string());
-            }
-            pending().await
-        })
-    }
+/// Logs in again whenever a login is about to end.
+pub(crate) fn stay_logged_in(stay: Stay<'_>, term: Term) -> BoxFuture<'_, Infallible> {
+    Box::pin(async move {
+        let mut term = Some(term);
+        while let Some(Term { from, valid_for }) = term {
+            let due = relogin_at(from, valid_for, clock::random_bits());
+            sleep(due.since(clock::now())).await;
+            term = stay.log_in_until_it_works().await;
+            stay.logins.note_renewed(&stay.address.to_string());
+        }
+        pending().await
+    })
+}
 
-    async fn log_in_until_it_works(
-        &self,
-        endpoint: &Endpoint,
-        login: &Login,
-        settings: &NodeSettings,
-        logins: &Logins,
-    ) -> Option<Term> {
+impl Stay<'_> {
+    async fn log_in_until_it_works(&self) -> Option<Term> {
         let mut failed = 0;
         loop {
-            match self.log_in(endpoint, login, settings).await {
+            match self.log_in().await {
                 Ok(term) => return term,
-                Err(why) => logins.note_failed(&endpoint.address.to_string(), why.to_string()),
+                Err(why) => self.logins.note_failed(&self.address.to_string(), why.to_string()),
             }
             sleep(RELOGIN.delay(failed, clock::random_bits())).await;
             failed += 1;
@@ -178,20 +159,15 @@ impl Session {
     }
 
     /// Logs in again on the connection; for how long that lasts, if it ends.
-    async fn log_in(
-        &self,
-        endpoint: &Endpoint,
-        login: &Login,
-        settings: &NodeSettings,
-    ) -> Result<Option<Term>, OpenError> {
+    async fn log_in(&self) -> Result<Option<Term>, OpenError> {
         let asked_at = clock::now();
-        let credentials = login.credentials(&endpoint.address, settings.provider_timeout()).await?;
+        let credentials = self.provider.ask(self.address, self.within).await?;
         let password = credentials.password.expose();
-        self.opened.connection.hide(password);
+        self.connection.hide(password);
         let mut words: Vec<&[u8]> = vec![b"AUTH"];
         words.extend(credentials.user.as_ref().map(String::as_bytes));
         words.push(password.as_bytes());
-        match ask(&self.opened.connection, Command::Plain(&words)).await? {
+        match ask(self.connection, Command::Plain(&words)).await? {
             Frame::Simple(_) => Ok(Term::of(&credentials, asked_at)),
             reply => match reply.error() {
                 Some(text) => Err(OpenError::Refused { step: STEP, error: ServerError::new(text) }),

@@ -18,6 +18,7 @@ use leasehold_resp::Frame;
 
 use crate::net::pushes::Pushes;
 
+mod by_hash;
 pub(crate) mod kept;
 mod seats;
 

@@ -82,7 +82,7 @@ pub(super) fn stray(prng: &mut Prng, reply: &Frame) -> Frame {
         0 => Frame::Simple("OK".into()),
         1 => stamp,
         2 => Frame::Array(granted.into()),
-        3 => Frame::Array(Vec::new()),
+        3 => Frame::Array([].into()),
         4 => error("ERR stray"),
         5 => error("NOSCRIPT No matching script. Please use EVAL."),
         6 => error("BUSY Redis is busy running a script."),

@@ -341,10 +341,9 @@ impl Keyspace {
     fn time(&self) -> Frame {
         let (secs, micros) =
             (self.now_micros.div_euclid(1_000_000), self.now_micros.rem_euclid(1_000_000));
-        Frame::Array(vec![
-            Frame::Bulk(secs.to_string().into()),
-            Frame::Bulk(micros.to_string().into()),
-        ])
+        Frame::Array(
+            [Frame::Bulk(secs.to_string().into()), Frame::Bulk(micros.to_string().into())].into(),
+        )
     }
 }
 

@@ -219,8 +219,8 @@ impl Link {
 async fn push_until_the_end(link: Weak<Link>) {
     while let Some(link) = link.upgrade().filter(|link| !link.is_cut()) {
         let name = link.world.prng().index(link.world.plan.names);
-        let keys = Frame::Array(vec![Frame::Bulk(key(name).into())]);
-        link.send(&Frame::Push(vec![Frame::Bulk("invalidate".into()), keys]));
+        let keys = Frame::Array([Frame::Bulk(key(name).into())].into());
+        link.send(&Frame::Push([Frame::Bulk("invalidate".into()), keys].into()));
         let pause = command_timeout(&link.world.plan) / PUSHES_PER_TIMEOUT;
         drop(link);
         sleep(pause).await;

@@ -70,8 +70,8 @@ pub(crate) type Told = (u64, Frame);
 
 /// The key that changed; none for all keys.
 fn invalidated(key: Option<Bytes>) -> Frame {
-    let keys = key.map_or(Frame::Null, |key| Frame::Array(vec![Frame::Bulk(key)]));
-    Frame::Push(vec![Frame::Bulk("invalidate".into()), keys])
+    let keys = key.map_or(Frame::Null, |key| Frame::Array([Frame::Bulk(key)].into()));
+    Frame::Push([Frame::Bulk("invalidate".into()), keys].into())
 }
 
 impl Server {
@@ -192,7 +192,7 @@ impl Server {
             (b"SUBSCRIBE", [channel]) => {
                 self.keyspace.subscribe(session.link, channel);
                 let word = Frame::Bulk("subscribe".into());
-                Frame::Push(vec![word, Frame::Bulk(channel.clone()), Frame::Integer(1)])
+                Frame::Push([word, Frame::Bulk(channel.clone()), Frame::Integer(1)].into())
             }
             (b"INFO", [section]) => Frame::Bulk(self.info(section).into()),
             (b"SCRIPT", [_, text]) => Frame::Bulk(self.load(text)),
@@ -221,7 +221,9 @@ impl Server {
         let fields = [("server", "redis"), ("version", version)];
         let fields =
             fields.map(|(name, text)| (Frame::Bulk(name.into()), Frame::Bulk(text.into())));
-        Frame::Map([&fields[..], &[(Frame::Bulk("proto".into()), Frame::Integer(3))]].concat())
+        Frame::Map(
+            [&fields[..], &[(Frame::Bulk("proto".into()), Frame::Integer(3))]].concat().into(),
+        )
     }
 
     fn eval(&mut self, text: &Bytes, words: &[Bytes]) -> Frame {

@@ -1,10 +1,12 @@
 //! How logins that end were renewed, on all connections of one locker.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use super::counters::count;
 use super::export::{Figure, export};
+
+use crate::mutex::lock;
 
 /// See the module's documentation.
 #[derive(Default)]
@@ -50,6 +52,6 @@ impl Logins {
     }
 
     fn overdue_now(&self) -> MutexGuard<'_, Vec<(String, String)>> {
-        self.overdue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.overdue)
     }
 }

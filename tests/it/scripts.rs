@@ -44,9 +44,9 @@ fn eval(server: &RedisServer, script: &str, keys: &[&str], args: &[&str]) -> Sai
     let count = keys.len().to_string();
     let stamp = Frame::Bulk(STAMP.into());
     match server.cli(&[&["EVAL", script, &count], keys, args, &[STAMP]].concat()) {
-        Frame::Array(mut items) => {
-            assert_eq!(items.remove(0), stamp);
-            Said::Rest(items)
+        Frame::Array(items) => {
+            assert_eq!(items[0], stamp);
+            Said::Rest(items[1..].to_vec())
         }
         Frame::Error(text) => Said::Error(String::from_utf8_lossy(&text).into_owned()),
         reply => {
@@ -668,7 +668,7 @@ fn inspect_tells_of_each_lock_and_changes_nothing() {
     );
     assert!((1..=60_000).contains(&full[2].parse::<i64>().unwrap()), "{full:?}");
     assert_eq!(words(&shown[2]), ["other"]);
-    assert_eq!(shown[3], Frame::Array(Vec::new()));
+    assert_eq!(shown[3], Frame::Array([].into()));
     assert_eq!(server.cli_text(&["DEBUG", "DIGEST"]), before);
 }
 

@@ -53,7 +53,7 @@ async fn one_reply_out_of_place_grants_nothing_and_costs_one_connection() {
                 _ if calls != wrong => answer,
                 "lost" => Action::Silence,
                 "twice" => Action::Sequence(vec![answer.clone(), answer]),
-                "array" => Action::Sequence(vec![Action::Reply(Frame::Array(vec![])), answer]),
+                "array" => Action::Sequence(vec![Action::Reply(Frame::Array([].into())), answer]),
                 _ => Action::Sequence(vec![Action::error("ERR stray"), answer]),
             }
         });

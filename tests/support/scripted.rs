@@ -136,11 +136,11 @@ pub fn greeting(command: &Command) -> Option<Action> {
                 .to_vec(),
         ),
         "AUTH" | "SELECT" | "CLIENT" => Action::ok(),
-        "SUBSCRIBE" => Action::Reply(Frame::Push(vec![
+        "SUBSCRIBE" => Action::Reply(Frame::Push([
             Frame::Bulk(Bytes::from_static(b"subscribe")),
             Frame::Bulk(command.words[1].clone()),
             Frame::Integer(1),
-        ])),
+        ].into())),
         // What seals the handshake.
         "ECHO" => Action::bulk(&command.words[1]),
         "PING" => Action::Reply(Frame::Simple(Bytes::from_static(b"PONG"))),
@@ -323,11 +323,11 @@ fn words_of(frame: Frame) -> io::Result<Vec<Bytes>> {
     let Frame::Array(items) = frame else {
         return Err(io::ErrorKind::InvalidData.into());
     };
-    let word = |item| match item {
-        Frame::Bulk(word) => Ok(word),
+    let word = |item: &Frame| match item {
+        Frame::Bulk(word) => Ok(word.clone()),
         _ => Err(io::ErrorKind::InvalidData.into()),
     };
-    items.into_iter().map(word).collect()
+    items.iter().map(word).collect()
 }
 
 #[derive(PartialEq, Eq)]

@@ -4,15 +4,16 @@ use crate::Finding;
 use crate::source::{Source, Token};
 
 /// Each layer and what it may name besides itself, from the bottom to the top.
-const LAYERS: [(&str, &[&str]); 9] = [
+const LAYERS: [(&str, &[&str]); 10] = [
     ("policy", &[]),
     ("box_future", &[]),
+    ("mutex", &[]),
     ("clock", &["policy", "box_future", "error"]),
     ("error", &["policy", "clock"]),
-    ("stats", &["policy"]),
-    ("net", &["policy", "box_future", "clock", "error", "stats"]),
-    ("server", &["policy", "box_future", "clock", "error", "stats", "net"]),
-    ("lock", &["policy", "box_future", "clock", "error", "stats", "net", "server"]),
+    ("stats", &["policy", "mutex"]),
+    ("net", &["policy", "mutex", "box_future", "clock", "error", "stats"]),
+    ("server", &["policy", "mutex", "box_future", "clock", "error", "stats", "net"]),
+    ("lock", &["policy", "mutex", "box_future", "clock", "error", "stats", "net", "server"]),
     ("family", &["policy", "clock", "error", "stats", "server", "lock"]),
 ];
 

@@ -107,12 +107,12 @@ impl Plain<'_> {
             }
         }
         Ok(match kind {
-            b'*' => Frame::Array(values),
-            b'~' => Frame::Set(values),
-            b'>' => Frame::Push(values),
-            b'%' => Frame::Map(in_pairs(values)),
+            b'*' => Frame::Array(values.into()),
+            b'~' => Frame::Set(values.into()),
+            b'>' => Frame::Push(values.into()),
+            b'%' => Frame::Map(in_pairs(values).into()),
             _ => Frame::Attributed {
-                attributes: in_pairs(values),
+                attributes: in_pairs(values).into(),
                 value: Box::new(self.attributed(inside)?),
             },
         })

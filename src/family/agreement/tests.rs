@@ -6,10 +6,10 @@ const NOW: i64 = 1_763_700_000 * SECOND;
 const KEY: &str = "{k}:idempotent";
 const SERVERS: usize = 3;
 
-fn with_text(mut reply: Frame, text: &'static str, at: usize) -> Frame {
-    let Frame::Array(items) = &mut reply else { unreachable!() };
-    items.insert(at, Frame::Bulk(text.into()));
-    reply
+fn with_text(reply: Frame, text: &'static str, at: usize) -> Frame {
+    let Frame::Array(items) = reply else { unreachable!() };
+    let (before, after) = items.split_at(at);
+    Frame::Array([before, &[Frame::Bulk(text.into())], after].concat().into())
 }
 
 #[test]

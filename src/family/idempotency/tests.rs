@@ -8,9 +8,9 @@ const KEY: &str = "{k}:idempotent";
 
 #[test]
 fn replies_are_read_as_the_scripts_head_says() {
-    let mut started = said(&["started", "2"]);
-    let Frame::Array(items) = &mut started else { unreachable!() };
-    items.push(Frame::Bulk("1763700000000000".into()));
+    let Frame::Array(items) = said(&["started", "2"]) else { unreachable!() };
+    let token = Frame::Bulk("1763700000000000".into());
+    let started = Frame::Array([&items[..], &[token]].concat().into());
     let fence = FencingToken::new(1_763_700_000_000_000);
     assert_eq!(Said::read(&started), Some(Said::Started(Attempt { number: 2, fence })));
     assert_eq!(Said::read(&said(&["done", "r"])), Some(Said::Done("r".into())));

@@ -45,7 +45,7 @@ impl<F: Fencing> Guard<F> {
     /// # }
     /// ```
     pub async fn upgrade(&mut self) -> Result<(), Error> {
-        self.turn(Sharing::Whole).await
+        self.turn(Sharing::WHOLE).await
     }
 
     /// Makes a writer's guard ([`Locker::write`](crate::Locker::write), [`Guard::upgrade`]) a reader's, in one
@@ -73,7 +73,7 @@ impl<F: Fencing> Guard<F> {
     /// # }
     /// ```
     pub async fn downgrade(&mut self) -> Result<(), Error> {
-        self.turn(Sharing::Any).await
+        self.turn(Sharing::ANY).await
     }
 
     async fn turn(&mut self, to: Sharing) -> Result<(), Error> {

@@ -44,6 +44,7 @@ impl Hold {
     }
 
     /// The same in milliseconds.
+    #[inline(never)]
     pub(in crate::lock) fn key_ms(&self) -> Decimal {
         Decimal::new(u64::try_from(self.key_life().as_millis()).unwrap_or(u64::MAX))
     }

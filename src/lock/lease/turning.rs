@@ -25,17 +25,16 @@ impl Lease {
     ///
     /// When the future is dropped, the lease is lost, and given back whatever it is by then.
     pub(crate) async fn turn(&mut self, to: Sharing) -> Result<(), Error> {
-        let (from, wrong) = match to {
-            Sharing::Whole => {
-                (Sharing::Any, "a guard of Locker::read can be upgraded, and no other")
-            }
-            _ => (Sharing::Whole, "a guard of Locker::write can be downgraded, and no other"),
+        let (from, wrong) = if to == Sharing::WHOLE {
+            (Sharing::ANY, "a guard of Locker::read can be upgraded, and no other")
+        } else {
+            (Sharing::WHOLE, "a guard of Locker::write can be downgraded, and no other")
         };
         let hold = self.hold();
         if hold.sharing() != Some(from) {
             return Err(Error::misuse(wrong));
         }
-        if to == Sharing::Whole && !hold.core.is_single() {
+        if to == Sharing::WHOLE && !hold.core.is_single() {
             return Err(Error::misuse(
                 "over several servers a reader cannot be upgraded: some of them could have the writer, and \
                  others the reader; release the guard, and ask for Locker::write",

@@ -3,7 +3,7 @@
 //! What is said in one is the lock, its token, numbers and outcomes, and of errors the text, which
 //! names servers by their addresses: no URLs, which may hold passwords, and no ids of our own owners.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use tracing::field::{Empty, display};
@@ -13,6 +13,7 @@ use super::super::core::Core;
 use super::super::names::{Names, title};
 use super::super::order::Wish;
 use crate::error::{Error, ErrorKind, Holder};
+use crate::mutex::lock;
 use crate::policy::Loss;
 
 /// `leasehold.acquire`: from the request's first poll to its answer.
@@ -83,7 +84,7 @@ pub(in crate::lock) struct HoldSpan(Mutex<Option<Span>>);
 
 impl HoldSpan {
     fn slot(&self) -> MutexGuard<'_, Option<Span>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     fn open(&self, names: &[Names], token: Option<u64>, acquire: &Span) {

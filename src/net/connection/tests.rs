@@ -730,7 +730,7 @@ async fn pushes_are_heard_between_the_replies_where_they_came() {
         .unwrap();
     *ear.replies.lock().unwrap() = replies;
     crate::support::eventually("all were heard", || ear.heard.lock().unwrap().len() == 3).await;
-    let push = |text: &'static [u8]| Frame::Push(vec![Frame::Simple(Bytes::from_static(text))]);
+    let push = |text: &'static [u8]| Frame::Push([Frame::Simple(Bytes::from_static(text))].into());
     let heard = std::mem::take(&mut *ear.heard.lock().unwrap());
     assert_eq!(
         heard,

@@ -83,11 +83,11 @@ fn at(secs: u64) -> Moment {
 
 fn stray(number: usize) -> Frame {
     match number {
-        0 => Frame::Array(Vec::new()),
+        0 => Frame::Array([].into()),
         1 => Frame::Error("ERR stray".into()),
         2 => Frame::Simple("OK".into()),
         3 => Frame::Bulk("1234567890123456".into()),
-        4 => Frame::Array(vec![Frame::Bulk("1234567890123456".into()), Frame::Integer(0)]),
+        4 => Frame::Array([Frame::Bulk("1234567890123456".into()), Frame::Integer(0)].into()),
         _ => Frame::Null,
     }
 }
@@ -203,7 +203,7 @@ impl Exchange {
     fn wait(&mut self) -> Result<(), Broken> {
         for secs in [30, 35, 40, 45, 50, 55, 60] {
             if self.is_silent {
-                self.read([Frame::Push(vec![Frame::Null])])?;
+                self.read([Frame::Push([Frame::Null].into())])?;
             }
             if self.has_ended {
                 break;
@@ -244,7 +244,7 @@ impl Command {
         let stamp = || Frame::Bulk(stamp.clone());
         match self {
             Self::GrantedScript => stamp(),
-            Self::RefusedScript => Frame::Array(vec![stamp(), Frame::Integer(0)]),
+            Self::RefusedScript => Frame::Array([stamp(), Frame::Integer(0)].into()),
             Self::FailingScript => Frame::Error("ERR own".into()),
             Self::GrantedSet => Frame::Simple("OK".into()),
             Self::RefusedSet => Frame::Null,

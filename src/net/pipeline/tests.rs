@@ -139,7 +139,7 @@ fn a_push_is_nobodys_reply() {
     let mut pipeline = Plain::new(0);
     let ticket = send(&mut pipeline);
     let name = |text: &'static str| Frame::Bulk(bytes::Bytes::from_static(text.as_bytes()));
-    let push = Frame::Push(vec![name("sunsubscribe"), name("c"), Frame::Integer(0)]);
+    let push = Frame::Push([name("sunsubscribe"), name("c"), Frame::Integer(0)].into());
     assert_eq!(pipeline.deliver(push).unwrap(), None);
     pipeline.deliver(Frame::Integer(5)).unwrap();
     assert_eq!(number(settled(&mut pipeline, ticket)), 5);
@@ -151,7 +151,7 @@ fn an_array_is_a_reply_whatever_is_in_it() {
     let mut pipeline = Plain::new(0);
     let ticket = send(&mut pipeline);
     let text = |text: &'static str| Frame::Bulk(bytes::Bytes::from_static(text.as_bytes()));
-    let array = Frame::Array(vec![text("message"), text("a"), text("b")]);
+    let array = Frame::Array([text("message"), text("a"), text("b")].into());
     pipeline.deliver(array.clone()).unwrap();
     assert_eq!(settled(&mut pipeline, ticket).unwrap(), array);
 }
@@ -160,7 +160,7 @@ fn an_array_is_a_reply_whatever_is_in_it() {
 fn attributes_are_no_reply_of_their_own() {
     let mut pipeline = Plain::new(0);
     let ticket = send(&mut pipeline);
-    let attributes = vec![(Frame::Integer(1), Frame::Integer(2))];
+    let attributes = [(Frame::Integer(1), Frame::Integer(2))].into();
     let value = Box::new(Frame::Integer(3));
     pipeline.deliver(Frame::Attributed { attributes, value }).unwrap();
     assert_eq!(number(settled(&mut pipeline, ticket)), 3);
@@ -587,7 +587,7 @@ fn pushes_alone_end_the_connection_as_soon_as_a_reply_is_late() {
     let mut pipeline = Plain::new(0);
     send(&mut pipeline);
     sweep(&mut pipeline, 10);
-    let push = || Frame::Push(vec![Frame::Null]);
+    let push = || Frame::Push([Frame::Null].into());
     // Those before a reply say nothing of those after it.
     pipeline.judge(&[push(), Frame::Error("ERR".into())]).unwrap();
     pipeline.deliver(push()).unwrap();

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, Write};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bytes::{Buf, BytesMut};
 use tokio::io::AsyncReadExt;
@@ -10,6 +10,7 @@ use tokio::net::{TcpStream, tcp};
 use tokio_rustls::rustls::{self, ClientConnection};
 
 use super::fault::TlsFault;
+use crate::mutex::lock;
 
 /// So much is encrypted at a time: whole records, and less than the session is ready to hold.
 const PLAIN_BYTES: usize = 32 * 1024;
@@ -24,10 +25,6 @@ struct Session {
 }
 
 type Shared = Arc<Mutex<Session>>;
-
-fn lock(shared: &Shared) -> MutexGuard<'_, Session> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// The halves of a connection whose handshake is done.
 pub(super) fn split(stream: TcpStream, connection: ClientConnection) -> (ReadHalf, WriteHalf) {

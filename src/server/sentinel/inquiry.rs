@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use super::listening::Sentinel;
 use super::word::{self, Known};
 use crate::box_future::BoxFuture;
 use crate::clock;
+use crate::mutex::lock;
 use crate::net::connection::Connection;
 use crate::net::handshake::OpenError;
 use crate::net::pushes::Listeners;
@@ -65,7 +66,7 @@ impl Inquiry {
     }
 
     fn asked(&self) -> MutexGuard<'_, Vec<(Address, Session)>> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.asked)
     }
 
     /// Asks until it is clear which server is to be followed; what each Sentinel says, if none of

@@ -1,12 +1,13 @@
 //! A connection to one Sentinel, on which it tells of changes.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use leasehold_resp::Frame;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use crate::clock;
+use crate::mutex::lock;
 use crate::net::connection::Connection;
 use crate::net::lane::{Lane, Link};
 use crate::net::outcome::Fault;
@@ -46,7 +47,7 @@ impl Sentinel {
     }
 
     fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.told)
     }
 
     /// Whether it is connected, and would not tell of a change.

@@ -104,21 +104,21 @@ mod tests {
 
     #[test]
     fn a_sentinels_word_is_read_in_either_protocol() {
-        let named = Frame::Array(vec![text("h"), text("6380")]);
+        let named = Frame::Array([text("h"), text("6380")].into());
         let word =
             Word { epoch: 7, master: at("h", 6380), watched: at("::1", 6379), is_down: true };
         let down_after = Some(Duration::from_secs(30));
         let whole = Some(Known { word, down_after, others: Some(2) });
-        let map = Frame::Map(FIELDS.map(|(name, value)| (text(name), text(value))).to_vec());
+        let map = Frame::Map(FIELDS.map(|(name, value)| (text(name), text(value))).into());
         assert_eq!(known(&map, &named), whole);
         assert_eq!(known(&flat(&FIELDS), &named), whole);
-        let list = Frame::Array(vec![map, flat(&FIELDS), flat(&FIELDS[..2])]);
+        let list = Frame::Array([map, flat(&FIELDS), flat(&FIELDS[..2])].into());
         assert_eq!(replicas(&list), [at("::1", 6379), at("::1", 6379)]);
     }
 
     #[test]
     fn what_lacks_something_or_makes_no_sense_is_no_answer() {
-        let named = |port| Frame::Array(vec![text("h"), text(port)]);
+        let named = |port| Frame::Array([text("h"), text(port)].into());
         let with = |port, epoch| {
             let fields =
                 [("ip", "h"), ("port", port), ("flags", "master"), ("config-epoch", epoch)];
@@ -130,10 +130,10 @@ mod tests {
         }
         // An error would show them, and a terminal obey.
         for host in ["h\r\n", "h\x1b[2J", ""] {
-            let named = Frame::Array(vec![text(host), text("1")]);
+            let named = Frame::Array([text(host), text("1")].into());
             assert_eq!(known(&flat(&FIELDS), &named), None, "{host:?}");
         }
-        for other in [Frame::Null, named("0"), Frame::Array(vec![text("h")])] {
+        for other in [Frame::Null, named("0"), Frame::Array([text("h")].into())] {
             assert_eq!(known(&flat(&FIELDS), &other), None);
         }
         assert_eq!(known(&Frame::Null, &named("1")), None);

@@ -1,21 +1,19 @@
 //! Leases that somebody keeps, very many, and is told of together.
 //!
 //! Of a key no more than a hash is remembered. Keys that have the same are stirred together, which
-//! does no harm: a stir says no more than that a key is worth reading. The hash is of this process
-//! alone, so that nobody can choose names for which that happens.
+//! does no harm: a stir says no more than that a key is worth reading.
 
-use std::collections::BTreeSet;
-use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 
+use super::by_hash::ByHash;
+use crate::mutex::lock;
 use crate::policy::TimerKey;
 
-/// The keys of leases that are kept; a tree, as that of the watches is, and for the same reason.
+/// The keys of leases that are kept.
 #[derive(Default)]
 pub(crate) struct Kept {
-    hashing: RandomState,
     state: Mutex<State>,
     /// Rung at every stir.
     bell: Notify,
@@ -23,7 +21,7 @@ pub(crate) struct Kept {
 
 #[derive(Default)]
 struct State {
-    keys: BTreeSet<(u32, TimerKey)>,
+    keys: ByHash<TimerKey>,
     news: News,
 }
 
@@ -40,37 +38,32 @@ pub(crate) struct News {
 
 impl Kept {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn hash(&self, key: &[u8]) -> u32 {
-        // Half of it: what many leases have in common by chance is still next to nothing.
-        (self.hashing.hash_one(key) >> 32) as u32
+        lock(&self.state)
     }
 
     /// From here on the lease is stirred with this key, which is to be read after this.
     pub(crate) fn add(&self, key: &[u8], lease: TimerKey) {
-        self.lock().keys.insert((self.hash(key), lease));
+        let keys = &mut self.lock().keys;
+        if !keys.of(key).any(|known| *known == lease) {
+            keys.insert(key, lease);
+        }
     }
 
     pub(crate) fn remove(&self, key: &[u8], lease: TimerKey) {
-        self.lock().keys.remove(&(self.hash(key), lease));
+        self.lock().keys.remove(key, |known| *known == lease);
     }
 
     /// Stirs the leases of these keys.
     pub(super) fn stir<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) {
         let mut state = self.lock();
         let State { keys: known, news } = &mut *state;
-        for hash in keys.map(|key| self.hash(key)) {
-            let from_here = known.range((hash, TimerKey::FIRST)..);
-            news.stirred.extend(from_here.take_while(|known| known.0 == hash).map(|known| known.1));
-        }
+        keys.for_each(|key| news.stirred.extend(known.of(key)));
         self.ring(state);
     }
 
     pub(super) fn stir_all(&self) {
         let mut state = self.lock();
-        state.news.are_all_stirred |= !state.keys.is_empty();
+        state.news.are_all_stirred |= state.keys.len() > 0;
         self.ring(state);
     }
 
@@ -161,7 +154,7 @@ mod tests {
         let mut seen = HashMap::new();
         let (one, other) = (0_u32..)
             .find_map(|number| {
-                Some((seen.insert(kept.hash(&number.to_ne_bytes()), number)?, number))
+                Some((seen.insert(kept.lock().keys.hash(&number.to_ne_bytes()), number)?, number))
             })
             .map(|(one, other)| (one.to_ne_bytes(), other.to_ne_bytes()))
             .unwrap();

@@ -1,29 +1,23 @@
 //! Watches by name: of keys that may change, and of owners that may be handed a lock.
 
-use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 
 use tokio::sync::Notify;
 
+use super::by_hash::ByHash;
 use crate::box_future::BoxFuture;
+use crate::mutex::lock;
 
-/// Watches by name. It keeps only names that somebody watches; a tree, because that gives back what
-/// it took when many watches end.
+/// Watches by name. It keeps only names that somebody watches.
 #[derive(Default)]
-pub(super) struct Seats(Mutex<BTreeMap<Arc<[u8]>, Watching>>);
-
-/// The watchers of one name. Nearly always it is one: a process waits once for each name.
-enum Watching {
-    One(Arc<Seat>),
-    More(Vec<Arc<Seat>>),
-}
+pub(super) struct Seats(Mutex<ByHash<Arc<Seat>>>);
 
 /// What a watch and the map share.
-#[derive(Default)]
 struct Seat {
+    name: Box<[u8]>,
     /// What was told since the last [`Watch::rearm`]; 0 is nothing.
     told: AtomicU64,
     /// Wakes the tasks in [`Watch::stirred`].
@@ -34,29 +28,20 @@ struct Seat {
 #[must_use = "a watch that is dropped hears nothing"]
 pub(crate) struct Watch {
     seats: Arc<Seats>,
-    pub(super) name: Arc<[u8]>,
     seat: Arc<Seat>,
 }
 
 impl Seats {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<[u8]>, Watching>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, ByHash<Arc<Seat>>> {
+        lock(&self.0)
     }
 
     /// A watch of `name`. It has not been stirred.
     pub(super) fn take(self: &Arc<Self>, name: &[u8]) -> Watch {
-        let seat = Arc::<Seat>::default();
-        let mut all = self.lock();
-        let name = match all.get_key_value(name) {
-            Some((known, _)) => Arc::clone(known),
-            None => Arc::from(name),
-        };
-        match all.get_mut(&name) {
-            Some(watching) => watching.add(Arc::clone(&seat)),
-            None => _ = all.insert(Arc::clone(&name), Watching::One(Arc::clone(&seat))),
-        }
-        drop(all);
-        Watch { seats: Arc::clone(self), name, seat }
+        let (told, bell) = (AtomicU64::new(0), Notify::new());
+        let seat = Arc::new(Seat { name: name.into(), told, bell });
+        self.lock().insert(name, Arc::clone(&seat));
+        Watch { seats: Arc::clone(self), seat }
     }
 
     /// Stirs the watches of these names.
@@ -64,8 +49,8 @@ impl Seats {
         let mut stirred = Vec::new();
         {
             let all = self.lock();
-            for watching in names.filter_map(|name| all.get(name)) {
-                stirred.extend_from_slice(watching.all());
+            for name in names {
+                stirred.extend(all.of(name).filter(|seat| *seat.name == *name).cloned());
             }
         }
         // Outside the lock: what a waker does is its own affair.
@@ -73,40 +58,13 @@ impl Seats {
     }
 
     pub(super) fn stir_all(&self, told: u64) {
-        let stirred: Vec<_> = self.lock().values().flat_map(Watching::all).cloned().collect();
+        let stirred: Vec<_> = self.lock().all().cloned().collect();
         stirred.iter().for_each(|seat| seat.stir(told));
     }
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.lock().len()
-    }
-}
-
-impl Watching {
-    fn all(&self) -> &[Arc<Seat>] {
-        match self {
-            Self::One(seat) => std::slice::from_ref(seat),
-            Self::More(seats) => seats,
-        }
-    }
-
-    fn add(&mut self, seat: Arc<Seat>) {
-        match self {
-            Self::One(first) => *self = Self::More(vec![Arc::clone(first), seat]),
-            Self::More(seats) => seats.push(seat),
-        }
-    }
-
-    /// Takes one out; whether none is left.
-    fn remove(&mut self, seat: &Arc<Seat>) -> bool {
-        match self {
-            Self::One(_) => true,
-            Self::More(seats) => {
-                seats.retain(|other| !Arc::ptr_eq(other, seat));
-                seats.is_empty()
-            }
-        }
     }
 }
 
@@ -165,9 +123,6 @@ pub(crate) fn any_stirred(watches: &[Watch]) -> BoxFuture<'_, ()> {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let mut all = self.seats.lock();
-        if all.get_mut(&self.name).is_some_and(|watching| watching.remove(&self.seat)) {
-            all.remove(&self.name);
-        }
+        self.seats.lock().remove(&self.seat.name, |seat| Arc::ptr_eq(seat, &self.seat));
     }
 }

@@ -234,7 +234,7 @@ async fn what_is_owed_on_the_watch_lane_is_sent_on_its_next_connection() {
 fn invalidate(keys: &[&'static str]) -> Frame {
     let text = |text: &'static str| Frame::Bulk(Bytes::from_static(text.as_bytes()));
     let keys = keys.iter().map(|key| text(key)).collect();
-    Frame::Push(vec![text("invalidate"), Frame::Array(keys)])
+    Frame::Push([text("invalidate"), Frame::Array(keys)].into())
 }
 
 #[tokio::test]
@@ -249,7 +249,8 @@ async fn every_watch_of_a_key_is_stirred_and_no_other() {
     assert!(!b.is_stirred());
     watches[0].rearm();
     assert!(!watches[0].is_stirred() && watches[1].is_stirred(), "each has its own");
-    watchers.push(Frame::Push(vec![Frame::Simple(Bytes::from_static(b"invalidate")), Frame::Null]));
+    watchers
+        .push(Frame::Push([Frame::Simple(Bytes::from_static(b"invalidate")), Frame::Null].into()));
     assert!(watches[0].is_stirred() && b.is_stirred());
     b.rearm();
     watchers.ended();
@@ -261,17 +262,17 @@ async fn pushes_of_other_things_stir_nothing() {
     let watchers = Arc::new(Watchers::default());
     let watch = watchers.watch(b"a");
     let text = |text: &'static str| Frame::Bulk(Bytes::from_static(text.as_bytes()));
-    let array = || Frame::Array(vec![text("a")]);
+    let array = || Frame::Array([text("a")].into());
     for items in [
         vec![],
         vec![text("invalidate")],
         vec![text("message"), array()],
         vec![text("message"), Frame::Null],
         vec![text("invalidate"), Frame::Integer(1)],
-        vec![text("invalidate"), Frame::Array(vec![Frame::Null, Frame::Integer(1), array()])],
+        vec![text("invalidate"), Frame::Array([Frame::Null, Frame::Integer(1), array()].into())],
         vec![text("invalidate"), array(), array()],
     ] {
-        watchers.push(Frame::Push(items.clone()));
+        watchers.push(Frame::Push(items.clone().into()));
         assert!(!watch.is_stirred(), "{items:?}");
     }
 }
@@ -313,7 +314,8 @@ fn leases_that_are_kept_are_stirred_as_watches_are() {
     watchers.kept().add(b"b", two);
     watchers.push(invalidate(&["unknown", "b"]));
     assert_eq!(watchers.kept().take_news().stirred, [two]);
-    watchers.push(Frame::Push(vec![Frame::Simple(Bytes::from_static(b"invalidate")), Frame::Null]));
+    watchers
+        .push(Frame::Push([Frame::Simple(Bytes::from_static(b"invalidate")), Frame::Null].into()));
     assert!(watchers.kept().take_news().are_all_stirred);
     watchers.ended();
     assert!(watchers.kept().take_news().are_all_stirred);
@@ -324,7 +326,6 @@ fn keys_that_nobody_watches_are_not_kept() {
     let watchers = Arc::new(Watchers::default());
     let (one, two) = (watchers.watch(b"a"), watchers.watch(b"a"));
     let other = watchers.watch(b"b");
-    assert!(Arc::ptr_eq(&one.name, &two.name), "a key is kept once");
     drop(one);
     watchers.push(invalidate(&["a"]));
     assert!(two.is_stirred());

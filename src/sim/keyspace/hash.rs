@@ -94,7 +94,7 @@ impl Keyspace {
     /// The channel, and how many hear it.
     pub(super) fn heard_by(&self, channel: &Bytes) -> Frame {
         let heard = self.channels.get(channel).map_or(0, BTreeSet::len);
-        Frame::Array(vec![Frame::Bulk(channel.clone()), count(heard)])
+        Frame::Array([Frame::Bulk(channel.clone()), count(heard)].into())
     }
 
     /// From here on this connection hears the channel.

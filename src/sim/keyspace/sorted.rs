@@ -117,7 +117,7 @@ impl Keyspace {
         let last = self.members(key)?.pop();
         let told =
             last.map_or_else(Vec::new, |(score, member)| vec![Frame::Bulk(member), shown(score)]);
-        Ok(Frame::Array(told))
+        Ok(Frame::Array(told.into()))
     }
 
     pub(super) fn remove_members(&mut self, key: &Bytes, gone: &[Bytes]) -> Reply {

@@ -181,7 +181,7 @@ fn the_locks_own_release_tells_a_waiter_for_a_share_to_ask() {
     let word = |text: String| Frame::Bulk(text.into());
     let told =
         vec![word("message".into()), word("channel".into()), word(format!("1 {}", owner(3)))];
-    assert_eq!(ear.next_frame().unwrap(), Frame::Array(told));
+    assert_eq!(ear.next_frame().unwrap(), Frame::Array(told.into()));
     assert_eq!(take(&mut client, 5, "60000", "0", "1")[0], "queued");
     assert_eq!(wait(&mut client, 3, "beat", "0")[0], "granted");
 }

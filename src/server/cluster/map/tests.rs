@@ -163,7 +163,8 @@ fn malformed_slots_are_refused() {
         let found = from_slots([whole.clone(), bad.clone()]).unwrap_err();
         assert!(matches!(found, BadMap::Malformed(_)), "{bad:?}: {found:?}");
     }
-    for reply in [Frame::Null, Frame::Error("ERR".into()), Frame::Map(vec![]), Frame::Integer(1)] {
+    for reply in [Frame::Null, Frame::Error("ERR".into()), Frame::Map([].into()), Frame::Integer(1)]
+    {
         let malformed = BadMap::Malformed("reply");
         assert_eq!(Map::from_slots(&reply, &asked()).unwrap_err(), malformed);
         assert_eq!(Map::from_shards(&reply, &asked(), true).unwrap_err(), malformed);
@@ -172,7 +173,7 @@ fn malformed_slots_are_refused() {
 
 #[test]
 fn numbers_may_come_as_text_and_anything_with_attributes() {
-    let attributed = |frame| Frame::Attributed { attributes: vec![], value: Box::new(frame) };
+    let attributed = |frame| Frame::Attributed { attributes: [].into(), value: Box::new(frame) };
     let master = attributed(array([attributed(text("a")), text("1")]));
     let range = attributed(array([text("0"), attributed(text("16383")), master]));
     let map = Map::from_slots(&attributed(array([range])), &asked()).unwrap();
@@ -305,11 +306,11 @@ fn the_largest_map_there_can_be_is_read_and_not_shown() {
     let id = "0123456789012345678901234567890123456789";
     let node = |slot: i64, port: i64| {
         let host = text(&format!("10.{}.{}.1", slot / 256, slot % 256));
-        Frame::Array(vec![host, Frame::Integer(port), text(id), Frame::Array(vec![])])
+        Frame::Array([host, Frame::Integer(port), text(id), Frame::Array([].into())].into())
     };
     let ranges = (0..16_384).map(|slot| {
         let [first, last] = [slot, slot].map(Frame::Integer);
-        Frame::Array(vec![first, last, node(slot, 1), node(slot, 2), node(slot, 3)])
+        Frame::Array([first, last, node(slot, 1), node(slot, 2), node(slot, 3)].into())
     });
     let mut encoded = BytesMut::new();
     encode_frame(&mut encoded, &Frame::Array(ranges.collect()));
@@ -322,8 +323,8 @@ fn the_largest_map_there_can_be_is_read_and_not_shown() {
 #[test]
 fn a_huge_reply_is_refused_soon() {
     let ranges = vec![range(0, 16_383, node(text("?"), 1)); 10_000];
-    assert_eq!(Map::from_slots(&Frame::Array(ranges), &asked()).unwrap_err(), BadMap::Empty);
-    let mut deep = Frame::Array(vec![]);
+    assert_eq!(Map::from_slots(&Frame::Array(ranges.into()), &asked()).unwrap_err(), BadMap::Empty);
+    let mut deep = Frame::Array([].into());
     for _ in 0..100 {
         deep = array([deep]);
     }
