@@ -63,10 +63,18 @@ if type(holder) == 'table' then
   return is_no_lock and {stamp, 0} or call('GET', lock)
 end
 -- The limit of a lock that is shared. Without any, it is free, or one owner's.
-local limit = holder and string.byte(holder, 33) == 42 and string.match(holder, '^%d+', 34)
-local is_waited_for = call('EXISTS', queue) == 1
+local limit, is_waited_for = false, call('EXISTS', queue) == 1
+if holder then
+  local star, digit = string.byte(holder, 33, 34)
+  limit = star == 42 and (digit == 48 and '0' or string.match(holder, '^%d+', 34))
+end
 
--- Nearly every release: nobody waits, and the lock's end rests on another's share, or this was the last one.
+-- Nearly every release: nobody waits, and the lock is one owner's, or its end rests on another's share, or this
+-- was the last one.
+if how == '' and holder == owner and not is_waited_for then
+  call('DEL', lock)
+  return stamp
+end
 local gone, is_resting = 0, false
 if limit and (how == '' or how == 'leave') then
   if limit == '0' then
@@ -77,7 +85,8 @@ if limit and (how == '' or how == 'leave') then
   while gone > 1 and call('ZREM', shares, owner .. '#' .. gone) == 1 do
     gone = gone + 1
   end
-  is_resting = gone > 0 and string.sub(holder, 1, 32) == string.sub(owner, 1, 32)
+  is_resting = gone > 0 and string.byte(holder, 32) == string.byte(owner, 32)
+    and string.sub(holder, 1, 32) == string.sub(owner, 1, 32)
   if not is_waited_for then
     if gone == 0 then
       return {stamp, 0}
