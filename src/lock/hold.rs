@@ -20,8 +20,7 @@ use super::rare::Rare;
 use super::spans::HoldSpan;
 use crate::clock;
 use crate::policy::{
-    Ballot, Bounds, End, LeaseEvent, LeaseState, Loss, Moment, Quorum, Term, TimerKey, look_at,
-    renew_at,
+    Bounds, End, LeaseEvent, LeaseState, Loss, Moment, Quorum, Term, TimerKey, look_at, renew_at,
 };
 use crate::server::place::Place;
 
@@ -341,19 +340,6 @@ impl Hold {
     /// Whether one server decides about its locks alone.
     pub(super) fn is_alone(&self) -> bool {
         self.core.is_single() && !self.is_spread()
-    }
-
-    /// How a server is to judge a proposal: see `acquire.lua`.
-    pub(super) fn how_judged(&self, ballot: Ballot, is_alone: bool) -> &'static [u8] {
-        let goes_on = self.predecessor().is_some();
-        match (is_alone, ballot.is_outbid()) {
-            (true, _) if goes_on => b"mint on",
-            (true, _) => b"mint",
-            (false, true) if goes_on => b"outbid on",
-            (false, true) => b"outbid",
-            (false, false) if goes_on => b"vote on",
-            (false, false) => b"vote",
-        }
     }
 
     /// The locks that are with one server.

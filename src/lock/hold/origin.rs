@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Hold;
 use crate::lock::order::Seize;
 use crate::lock::rare::{Succession, Vacate};
-use crate::policy::Relay;
+use crate::policy::{Ballot, Relay};
 
 impl Hold {
     /// It takes over from this one.
@@ -75,6 +75,19 @@ impl Hold {
     /// Whether it is a candidate of an election, or its leader.
     pub(in crate::lock) fn leads(&self) -> bool {
         self.rare.as_ref().is_some_and(|rare| rare.leads)
+    }
+
+    /// How a server is to judge a proposal: see `acquire.lua`.
+    pub(in crate::lock) fn how_judged(&self, ballot: Ballot, is_alone: bool) -> &'static [u8] {
+        let goes_on = self.predecessor().is_some();
+        match (is_alone, ballot.is_outbid()) {
+            (true, _) if goes_on => b"mint on",
+            (true, _) => b"mint",
+            (false, true) if goes_on => b"outbid on",
+            (false, true) => b"outbid",
+            (false, false) if goes_on => b"vote on",
+            (false, false) => b"vote",
+        }
     }
 
     fn succession(&self) -> Option<&Succession> {
