@@ -48,7 +48,8 @@ async fn a_writer_that_becomes_a_reader_lets_in_waiting_readers() {
     soon("it reads", guard.downgrade()).await.unwrap();
     for reader in readers {
         let reader = joined(reader).await;
-        assert_eq!(reader.fence(), guard.fence());
+        // Where the writer has to ask again and again, it may have drawn a token in vain.
+        assert!(reader.fence() >= guard.fence());
         reader.release().await.unwrap();
     }
     assert!(!writer.is_finished());
