@@ -226,8 +226,7 @@ end
 
 -- The first of the waiters are given what there is room for.
 local function serve()
-  local first = call('HGET', queue, 'first')
-  local last = call('HGET', queue, 'last')
+  local first, last = unpack(call('HMGET', queue, 'first', 'last'))
   if not first or not last then
     return
   end
@@ -362,8 +361,8 @@ end
 -- Entries at the front whose waiters have said nothing for too long, and gaps.
 local first, last = 1, 0
 if is_waited_for then
-  first = tonumber(call('HGET', queue, 'first') or '1')
-  last = tonumber(call('HGET', queue, 'last') or '0')
+  local ends = call('HMGET', queue, 'first', 'last')
+  first, last = tonumber(ends[1] or '1'), tonumber(ends[2] or '0')
 end
 local passed = first
 while passed <= last and passed - first < 128 do

@@ -77,8 +77,9 @@ impl Acquiring {
         }
         // A caller that comes while others wait in this process goes behind them without asking. Where other processes
         // were in the way the last time, the first question is the queue's: it takes the lock, or a place.
-        let joins = |name| engine.lines().has(name) || finds_others(engine, wish, name);
-        if waits && wish.line().is_some() && joins(&wish.names[0]) {
+        let (name, has_line) = (&wish.names[0], wish.line().is_some());
+        let joins = || has_line && engine.lines().has(name) || finds_others(engine, wish, name);
+        if waits && joins() {
             return Self::aside(Waiting::new(engine, wish, asked_at, span).run(None, together));
         }
         if engine.is_shut_down() {
