@@ -236,6 +236,7 @@ fn scripts_call_nothing_that_redis_5_does_not_know() {
         ("HGET", 2, &[]),
         ("HGET", 2, &["'first'"]),
         ("HGET", 2, &["'last'"]),
+        ("HMGET", 3, &["'first'", "'last'"]),
         ("HMGET", 4, &["'first'", "'last'"]),
         ("HSET", 3, &[]),
         ("HSET", 3, &["'first'"]),

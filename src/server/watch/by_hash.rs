@@ -5,6 +5,8 @@ use std::hash::{BuildHasher, RandomState};
 /// Vectors, each for the hashes that end alike: of a million items each has two thousand, which are moved in
 /// less than a microsecond.
 const PARTS: usize = 512;
+/// Maximum items that are in one vector, so that a process with a few locks has no room for a million.
+const FEW: usize = 64;
 /// A vector that uses less than this part of its room gives the rest back.
 const USED_SHARE: usize = 4;
 
@@ -33,11 +35,13 @@ impl<T> ByHash<T> {
     }
 
     pub(super) fn insert(&mut self, key: &[u8], item: T) {
-        if self.parts.is_empty() {
-            self.parts.resize_with(PARTS, Vec::new);
+        let parts = if self.len < FEW { 1 } else { PARTS };
+        if self.parts.len() < parts {
+            self.spread(parts);
         }
         let hash = self.hash(key);
-        let part = &mut self.parts[part_of(hash)];
+        let part = self.part_of(hash);
+        let part = &mut self.parts[part];
         let behind = part.partition_point(|(other, _)| *other <= hash);
         part.insert(behind, (hash, item));
         self.len += 1;
@@ -46,7 +50,7 @@ impl<T> ByHash<T> {
     /// The items of this key, and of those that have the same hash, in the order in which they came.
     pub(super) fn of(&self, key: &[u8]) -> impl Iterator<Item = &T> {
         let hash = self.hash(key);
-        let part = self.parts.get(part_of(hash)).map_or(&[][..], Vec::as_slice);
+        let part = self.parts.get(self.part_of(hash)).map_or(&[][..], Vec::as_slice);
         let from_here = &part[part.partition_point(|(other, _)| *other < hash)..];
         from_here.iter().take_while(move |(other, _)| *other == hash).map(|(_, item)| item)
     }
@@ -55,7 +59,8 @@ impl<T> ByHash<T> {
     pub(super) fn remove(&mut self, key: &[u8], is_meant: impl Fn(&T) -> bool) {
         let Some(ahead) = self.of(key).position(is_meant) else { return };
         let hash = self.hash(key);
-        let part = &mut self.parts[part_of(hash)];
+        let part = self.part_of(hash);
+        let part = &mut self.parts[part];
         part.remove(part.partition_point(|(other, _)| *other < hash) + ahead);
         if part.len() * USED_SHARE < part.capacity() {
             part.shrink_to(2 * part.len());
@@ -66,10 +71,20 @@ impl<T> ByHash<T> {
     pub(super) fn all(&self) -> impl Iterator<Item = &T> {
         self.parts.iter().flatten().map(|(_, item)| item)
     }
-}
 
-fn part_of(hash: u32) -> usize {
-    hash as usize % PARTS
+    /// Sorts all items into more parts; those of one hash stay in their order.
+    fn spread(&mut self, parts: usize) {
+        let items = std::mem::take(&mut self.parts);
+        self.parts.resize_with(parts, Vec::new);
+        for (hash, item) in items.into_iter().flatten() {
+            let part = self.part_of(hash);
+            self.parts[part].push((hash, item));
+        }
+    }
+
+    fn part_of(&self, hash: u32) -> usize {
+        hash as usize % self.parts.len().max(1)
+    }
 }
 
 #[cfg(test)]
@@ -82,6 +97,7 @@ mod tests {
         let mut items = ByHash::default();
         for (number, key) in keys.iter().enumerate() {
             items.insert(key.as_bytes(), number);
+            assert!(items.len() > FEW || items.parts.len() == 1, "a few items have one part");
             items.insert(key.as_bytes(), number + keys.len());
         }
         for (number, key) in keys.iter().enumerate() {
