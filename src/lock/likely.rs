@@ -8,8 +8,10 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Each has room for two names: 32 kB in all, once the first is known.
-const BUCKETS: u64 = 4096;
+/// Maximum pages: a page is made when the first name is in it, so that few names take little memory.
+const PAGES: usize = 64;
+/// Buckets of a page; each has room for two names. All pages together take 32 kB.
+const BUCKETS: usize = 64;
 const TAG_BITS: u32 = u32::BITS;
 
 /// What is known of a name.
@@ -23,23 +25,35 @@ pub(super) enum Fact {
 }
 
 /// See the module's documentation.
-#[derive(Default)]
 pub(super) struct Likely {
     hashing: RandomState,
-    buckets: OnceLock<Box<[AtomicU64]>>,
+    pages: [OnceLock<Box<[AtomicU64; BUCKETS]>>; PAGES],
+}
+
+impl Default for Likely {
+    fn default() -> Self {
+        Self { hashing: RandomState::new(), pages: [const { OnceLock::new() }; PAGES] }
+    }
+}
+
+/// Where a name belongs, and what stands there for it: never 0, which is an empty place's.
+struct Place {
+    page: usize,
+    bucket: usize,
+    tag: u64,
 }
 
 impl Likely {
-    fn place(&self, name: &[u8], fact: Fact) -> (usize, u64) {
+    fn place(&self, name: &[u8], fact: Fact) -> Place {
         let hash = self.hashing.hash_one((fact, name));
-        // No tag is 0, which is an empty place's.
-        let bucket = usize::try_from(hash % BUCKETS).expect("it is less than that");
-        (bucket, (hash >> TAG_BITS) | 1)
+        let all = (PAGES * BUCKETS) as u64;
+        let bucket = usize::try_from(hash % all).expect("it is less than that");
+        Place { page: bucket / BUCKETS, bucket: bucket % BUCKETS, tag: (hash >> TAG_BITS) | 1 }
     }
 
     pub(super) fn has(&self, name: &[u8], fact: Fact) -> bool {
-        let Some(buckets) = self.buckets.get() else { return false };
-        let (bucket, tag) = self.place(name, fact);
+        let Place { page, bucket, tag } = self.place(name, fact);
+        let Some(buckets) = self.pages[page].get() else { return false };
         let tags = buckets[bucket].load(Ordering::Relaxed);
         tags & u64::from(u32::MAX) == tag || tags >> TAG_BITS == tag
     }
@@ -49,17 +63,17 @@ impl Likely {
         if self.has(name, fact) {
             return;
         }
+        let Place { page, bucket, tag } = self.place(name, fact);
         let buckets =
-            self.buckets.get_or_init(|| (0..BUCKETS).map(|_| AtomicU64::new(0)).collect());
-        let (bucket, tag) = self.place(name, fact);
+            self.pages[page].get_or_init(|| Box::new([const { AtomicU64::new(0) }; BUCKETS]));
         let before = buckets[bucket].load(Ordering::Relaxed);
         // Where two do so at once, one of them is forgotten.
         buckets[bucket].store(before << TAG_BITS | tag, Ordering::Relaxed);
     }
 
     pub(super) fn remove(&self, name: &[u8], fact: Fact) {
-        let Some(buckets) = self.buckets.get() else { return };
-        let (bucket, tag) = self.place(name, fact);
+        let Place { page, bucket, tag } = self.place(name, fact);
+        let Some(buckets) = self.pages[page].get() else { return };
         let tags = buckets[bucket].load(Ordering::Relaxed);
         let (last, first) = (tags & u64::from(u32::MAX), tags >> TAG_BITS);
         let last = if last == tag { 0 } else { last };

@@ -239,6 +239,7 @@ impl Connection {
     pub(super) fn set_prepared(&self, prepared: Prepared) {
         // A handshake happens once; a second one could only say the same.
         let _ = self.prepared.set(prepared);
+        self.lock().give_room_back();
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Pipeline<Waker>> {

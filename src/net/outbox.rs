@@ -180,6 +180,14 @@ impl Outbox {
         }
     }
 
+    /// Gives back the room that a handshake with its scripts took, and that single commands do not need.
+    pub(super) fn give_room_back(&mut self) {
+        self.spare = BytesMut::new();
+        if self.outgoing.is_empty() {
+            self.outgoing = BytesMut::new();
+        }
+    }
+
     /// Forgets what was not handed out, and what is on offer.
     pub(super) fn close(&mut self) {
         self.closed = true;

@@ -169,6 +169,13 @@ impl<W: Clone> Pipeline<W> {
         self.outbox.take_over()
     }
 
+    /// As [`Outbox::give_room_back`].
+    ///
+    /// [`Outbox::give_room_back`]: crate::net::outbox::Outbox
+    pub fn give_room_back(&mut self) {
+        self.outbox.give_room_back();
+    }
+
     /// Puts a seal behind what was pushed, if a reply to any of it needs a proof and nothing behind it
     /// is one: one a write at the most, so that it costs little where many write together.
     #[inline]
