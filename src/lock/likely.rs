@@ -24,16 +24,14 @@ pub(super) enum Fact {
     Sought,
 }
 
+type Page = OnceLock<Box<[AtomicU64; BUCKETS]>>;
+
 /// See the module's documentation.
+#[derive(Default)]
 pub(super) struct Likely {
     hashing: RandomState,
-    pages: [OnceLock<Box<[AtomicU64; BUCKETS]>>; PAGES],
-}
-
-impl Default for Likely {
-    fn default() -> Self {
-        Self { hashing: RandomState::new(), pages: [const { OnceLock::new() }; PAGES] }
-    }
+    /// Nothing until the first name is known: then no name needs a hash either.
+    pages: OnceLock<Box<[Page; PAGES]>>,
 }
 
 /// Where a name belongs, and what stands there for it: never 0, which is an empty place's.
@@ -52,8 +50,9 @@ impl Likely {
     }
 
     pub(super) fn has(&self, name: &[u8], fact: Fact) -> bool {
+        let Some(pages) = self.pages.get() else { return false };
         let Place { page, bucket, tag } = self.place(name, fact);
-        let Some(buckets) = self.pages[page].get() else { return false };
+        let Some(buckets) = pages[page].get() else { return false };
         let tags = buckets[bucket].load(Ordering::Relaxed);
         tags & u64::from(u32::MAX) == tag || tags >> TAG_BITS == tag
     }
@@ -64,16 +63,17 @@ impl Likely {
             return;
         }
         let Place { page, bucket, tag } = self.place(name, fact);
-        let buckets =
-            self.pages[page].get_or_init(|| Box::new([const { AtomicU64::new(0) }; BUCKETS]));
+        let pages = self.pages.get_or_init(|| Box::new([const { Page::new() }; PAGES]));
+        let buckets = pages[page].get_or_init(|| Box::new([const { AtomicU64::new(0) }; BUCKETS]));
         let before = buckets[bucket].load(Ordering::Relaxed);
         // Where two do so at once, one of them is forgotten.
         buckets[bucket].store(before << TAG_BITS | tag, Ordering::Relaxed);
     }
 
     pub(super) fn remove(&self, name: &[u8], fact: Fact) {
+        let Some(pages) = self.pages.get() else { return };
         let Place { page, bucket, tag } = self.place(name, fact);
-        let Some(buckets) = self.pages[page].get() else { return };
+        let Some(buckets) = pages[page].get() else { return };
         let tags = buckets[bucket].load(Ordering::Relaxed);
         let (last, first) = (tags & u64::from(u32::MAX), tags >> TAG_BITS);
         let last = if last == tag { 0 } else { last };
