@@ -1,6 +1,7 @@
 //! A simulated server: a keyspace, a wall clock of its own, and what it knows of its clients.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,6 +18,12 @@ const UPTIME_MICROS: i64 = 30 * 24 * 3600 * 1_000_000;
 
 const BUSY: &str =
     "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+
+thread_local! {
+    /// The digests of all scripts that any server of this thread was given, by their texts: each connection
+    /// loads them again.
+    static DIGESTS: RefCell<HashMap<Bytes, Bytes>> = RefCell::default();
+}
 
 pub(crate) struct Server {
     number: usize,
@@ -237,8 +244,17 @@ impl Server {
     }
 
     fn load(&mut self, text: &Bytes) -> Bytes {
-        let digest = Bytes::from(sha1::digest(text).to_vec());
-        self.scripts.insert(digest.clone(), text.clone());
+        let known = DIGESTS.with_borrow(|all| {
+            all.get_key_value(text).map(|(text, digest)| (text.clone(), digest.clone()))
+        });
+        let (text, digest) = known.unwrap_or_else(|| {
+            // A copy, so that no buffer of a connection is kept for its sake.
+            let text = Bytes::copy_from_slice(text);
+            let digest = Bytes::from(sha1::digest(&text).to_vec());
+            DIGESTS.with_borrow_mut(|all| all.insert(text.clone(), digest.clone()));
+            (text, digest)
+        });
+        self.scripts.insert(digest.clone(), text);
         digest
     }
 
