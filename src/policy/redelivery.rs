@@ -19,7 +19,8 @@ const FIRST_GAP: Duration = Duration::from_millis(500);
 /// 3. A release whose acquire was not answered before its connection ended is *doubtful*: bytes of the
 ///    acquire may be under way to the server still. An answer on another connection says nothing of
 ///    them. So the release is repeated, with gaps that double: an acquire that arrives late is undone
-///    once at most about as much time again has passed, and no release takes more than eight commands.
+///    once at most about as much time again has passed, and no release takes more than eight commands. What
+///    went out is tried again by rules 1 and 2 only until the repetition is due, which takes its place.
 /// 4. Nothing is sent once the lease's longest possible life is over.
 ///
 /// A release names an owner that is never used twice, so sending a release again can only do nothing.
@@ -69,12 +70,16 @@ impl Redelivery {
     }
 
     /// It goes out, on another connection than its acquire did. What is to be repeated, and when, if it
-    /// is doubtful; what goes out is not doubtful any more.
+    /// is doubtful; what goes out is not doubtful any more, and pointless once the repetition is due.
     pub(crate) fn was_sent(&mut self, now: Moment) -> Option<(Moment, Self)> {
         let gap = self.gap.take()?;
         let due_at = now.after(gap);
+        if due_at >= self.pointless_at {
+            return None;
+        }
         let again = Self { failed: 0, gap: Some(gap * 2), ..*self };
-        (due_at < self.pointless_at).then_some((due_at, again))
+        self.pointless_at = due_at;
+        Some((due_at, again))
     }
 }
 
@@ -104,6 +109,28 @@ mod tests {
     #[test]
     fn an_answer_settles_what_is_not_doubtful() {
         assert_eq!(Redelivery::new(at(0).after(LIFE), false).was_sent(at(0)), None);
+    }
+
+    /// However often a release is repeated, one of its copies at a time is tried again.
+    #[test]
+    fn a_server_that_refuses_for_long_is_asked_about_once_a_second() {
+        let mut waiting = vec![(at(0), Redelivery::new(at(0).after(LIFE), true))];
+        let mut sent = 0;
+        while let Some(next) = (0..waiting.len()).min_by_key(|it| waiting[*it].0) {
+            let (now, mut release) = waiting.remove(next);
+            if release.pointless_at() <= now {
+                continue;
+            }
+            sent += 1;
+            waiting.extend(release.was_sent(now));
+            waiting.push((release.after_refusal(now, u64::MAX), release));
+            assert!(
+                waiting.len() <= 3,
+                "one that goes out, its repetition, and one that ends by it"
+            );
+        }
+        // Each of eight copies begins with eight tries in its first second.
+        assert!((70..=70 + 8 * 8).contains(&sent), "{sent}");
     }
 
     /// Whenever the acquire arrives, a release is sent soon after it: no later than twice the time, and
