@@ -54,7 +54,7 @@ pub(super) fn send_vote(
     let (mut binding, connection) = voter(hold)?;
     let sent = send(&connection, command, asked_at, waker)?;
     binding.take(connection);
-    binding.is_unanswered = true;
+    binding.ask(true);
     Some(sent)
 }
 

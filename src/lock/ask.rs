@@ -204,13 +204,12 @@ fn put_now<'a>(
     };
     if question.is_vote {
         binding.node.check(binding.lane()).map_err(Reason::Refusal)?;
-        binding.is_unanswered = true;
     }
-    drop(binding);
     if question.awaits.is_some() {
         return Ok(None);
     }
     let Some(call) = Call::begin_now(&connection, encoded, waker) else { return Ok(None) };
+    binding.ask(question.is_vote);
     call.map(Some).map_err(Reason::NoReply)
 }
 
@@ -246,10 +245,12 @@ async fn reply_later(
     let participant = &hold.participants[server];
     let bound = bind(hold, participant, question.is_vote).await;
     let (node, connection) = bound.map_err(Reason::NoConnection)?;
-    if question.is_vote {
+    {
         let mut binding = participant.binding();
-        node.check(binding.lane()).map_err(Reason::Refusal)?;
-        binding.is_unanswered = true;
+        if question.is_vote {
+            node.check(binding.lane()).map_err(Reason::Refusal)?;
+        }
+        binding.ask(question.is_vote);
     }
     question.to(server).ask(&connection, false, asked_at).await
 }
@@ -363,6 +364,9 @@ fn note_vote(hold: &Hold, server: usize, answer: Result<&Answer, &Reason>) {
         let mut binding = hold.binding(server);
         binding.is_unanswered = false;
         binding.is_granted |= answer.is_ok_and(Answer::is_grant);
+        if matches!(answer, Err(Reason::Refused(error)) if error.ran_nothing()) {
+            binding.note_not_run();
+        }
     }
 }
 

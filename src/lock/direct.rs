@@ -113,7 +113,7 @@ pub(super) fn draw(hold: &Hold, asked_at: Moment, waker: &Waker) -> Option<Drawi
     let permit = connection.try_admit(length)?;
     let replies = connection.send_as_one(permit, commands, asked_at, waker).ok()?;
     binding.take(connection);
-    binding.is_unanswered = true;
+    binding.ask(true);
     Some(Drawing { replies, asked_at })
 }
 
@@ -159,6 +159,9 @@ fn read(
         let mut binding = hold.binding(0);
         binding.is_unanswered = false;
         binding.is_granted |= is_own;
+        if set.error().is_some_and(|text| ServerError::new(text).ran_nothing()) {
+            binding.note_not_run();
+        }
     }
     let token = token.as_integer().and_then(|token| u64::try_from(token).ok());
     if is_own {

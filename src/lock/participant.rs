@@ -6,6 +6,7 @@ use super::core::Core;
 use super::names::Names;
 use super::one_or_many::OneOrMany;
 use crate::net::connection::Connection;
+use crate::policy::Exposure;
 use crate::server::node::Node;
 use crate::server::place::Place;
 
@@ -32,6 +33,8 @@ pub(super) struct Binding {
     pub(super) is_granted: bool,
     /// The last answer came from a server that it does not stay with.
     pub(super) is_away: bool,
+    /// What it may have of the owner by what it was asked.
+    exposure: Exposure,
     /// It was asked for the lease, and has not answered: bytes of that may be under way still.
     pub(super) is_unanswered: bool,
     /// That was so when the connection that it was asked on had ended, and it took another.
@@ -74,6 +77,7 @@ impl Participant {
                 connection: None,
                 is_granted: false,
                 is_away: false,
+                exposure: Exposure::default(),
                 is_unanswered: false,
                 was_left_unanswered: false,
                 is_released: false,
@@ -166,6 +170,19 @@ impl Binding {
     pub(super) fn change_to(&mut self, lane: usize) {
         self.was_left_unanswered = self.is_doubtful();
         (self.lane, self.connection) = (small(lane), None);
+    }
+
+    /// It is asked something.
+    pub(super) fn ask(&mut self, is_vote: bool) {
+        self.exposure.ask();
+        self.is_unanswered |= is_vote;
+    }
+
+    /// The last question was not run. Where it was the only one, the server is as one that was never asked.
+    pub(super) fn note_not_run(&mut self) {
+        if self.exposure.was_not_run() && !self.is_granted {
+            self.connection = None;
+        }
     }
 
     /// It is on this connection from here on.

@@ -110,6 +110,13 @@ impl ServerError {
         &self.0.text
     }
 
+    /// Whether the server runs no command for now, and so has not run this one either: a script holds the
+    /// server up, or the server loads its data.
+    #[must_use]
+    pub fn ran_nothing(&self) -> bool {
+        ["BUSY ", "LOADING "].iter().any(|code| self.text().starts_with(code))
+    }
+
     /// What it means.
     #[must_use]
     pub fn code(&self) -> Code {

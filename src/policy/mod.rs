@@ -9,6 +9,7 @@ mod attempt;
 mod backoff;
 mod bounds;
 mod breaker;
+mod exposure;
 #[cfg(feature = "examine")]
 mod failover;
 mod fence;
@@ -50,6 +51,8 @@ pub(crate) use bounds::Bounds;
 #[cfg(test)]
 pub(crate) use bounds::BoundsError;
 pub(crate) use breaker::Breaker;
+#[cfg(not(test))]
+pub(crate) use exposure::Exposure;
 #[cfg(feature = "examine")]
 pub(crate) use failover::outliving;
 pub(crate) use fence::Ballot;
@@ -68,8 +71,8 @@ pub use moment::Moment;
 pub(crate) use mutants::mastership::Mastership;
 #[cfg(test)]
 pub(crate) use mutants::{
-    attempt::Attempt, limit::alarm, redelivery::Redelivery, relay::Relay, renewal::extension,
-    restart::quarantine, validity::Term, waiter::WaiterState,
+    attempt::Attempt, exposure::Exposure, limit::alarm, redelivery::Redelivery, relay::Relay,
+    renewal::extension, restart::quarantine, validity::Term, waiter::WaiterState,
 };
 #[cfg(test)]
 pub(crate) use quorum::QuorumError;

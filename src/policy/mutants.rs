@@ -4,6 +4,7 @@
 //! alters what goes into it or comes out of it while a bug is on.
 
 pub(crate) mod attempt;
+pub(crate) mod exposure;
 pub(crate) mod limit;
 #[cfg(feature = "sentinel")]
 pub(crate) mod mastership;
@@ -70,6 +71,7 @@ pub(crate) enum Mutant {
     ReadersTakeAnyToken,
     PassedOnForAWholeTtl,
     PassedOnBeyondWhatIsAside,
+    LastRefusalSpeaksForAll,
     // What `mastership` has to withstand: it is searched beside the simulation.
     OlderOneReturns,
     OneSentinelIsEnough,

@@ -14,7 +14,7 @@ use crate::policy::mutants::{self, Mutant};
 const FALSE_GRANT: &[&str] = &["granted by nobody", "two holders", "deadline"];
 
 /// Each bug, and which checks are about it: another check alone does not count.
-const KNOWN: [(Mutant, &[&str]); 51] = [
+const KNOWN: [(Mutant, &[&str]); 52] = [
     (Mutant::ValidityFromTheReply, &["deadline"]),
     (Mutant::NoDrift, &["deadline"]),
     (Mutant::OwnerReused, &["owner reused"]),
@@ -66,6 +66,7 @@ const KNOWN: [(Mutant, &[&str]); 51] = [
     (Mutant::ReadersTakeAnyToken, &["token out of order"]),
     (Mutant::PassedOnForAWholeTtl, &["deadline"]),
     (Mutant::PassedOnBeyondWhatIsAside, &["one token twice", "granted by nobody"]),
+    (Mutant::LastRefusalSpeaksForAll, &["never given back"]),
 ];
 
 /// Which checks notice a bug in the first seed in which one does that is about it, and the number of

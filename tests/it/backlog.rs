@@ -47,6 +47,42 @@ async fn a_release_that_a_busy_server_refuses_is_sent_again() {
     are_free(&server).await;
 }
 
+/// Acquires that a busy server did not run leave nothing to give back: only the release of the lock that was
+/// held goes out once the server runs commands again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_busy_server_did_not_run_is_not_given_back() {
+    let server = RedisServer::builder().arg("--lua-time-limit").arg("10").start();
+    let locker = locker_at(server.url(), STUCK).await;
+    let (held, seeded) = (locker.lock("held").await.unwrap(), locker.lock("seeded").await.unwrap());
+    seeded.release().await.unwrap();
+    let mut client = server.client();
+    let busy =
+        tokio::task::spawn_blocking(move || client.call(&["EVAL", "while true do end", "0"]));
+    let is_busy = || server.cli(&["PING"]).error().is_some_and(|text| text.starts_with(b"BUSY"));
+    eventually("the server is busy", is_busy).await;
+    let names = (0..20).map(|number| format!("other:{number}"));
+    for name in names.chain(["seeded".into()]) {
+        let refused = locker.try_lock(&name).await.unwrap_err();
+        let unfenced = locker.try_lock(&name).unfenced().await.unwrap_err();
+        assert!(refused.to_string().contains("BUSY"), "{refused}");
+        assert!(unfenced.to_string().contains("BUSY"), "{unfenced}");
+    }
+    drop(held);
+    assert_eq!(server.cli(&["SCRIPT", "KILL"]), Frame::Simple("OK".into()));
+    soon("the script has ended", busy).await.unwrap();
+    eventually("the lock is free", || !exists(&server, "held")).await;
+    // Whatever waits is sent once a second.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let stats = server.cli_text(&["INFO", "commandstats"]);
+    let calls = |command: &str| {
+        let of = stats.lines().find_map(|line| line.strip_prefix(command)?.strip_prefix(":calls="));
+        of.map_or(0, |of| of.split(',').next().unwrap().parse::<u32>().unwrap())
+    };
+    let ran = ["eval", "evalsha", "delex", "delifeq"].map(|name| calls(&format!("cmdstat_{name}")));
+    // Two acquires and a release, the script that held the server up, and the release that waited.
+    assert_eq!(ran.iter().sum::<u32>(), 5, "{stats}");
+}
+
 #[tokio::test]
 async fn a_release_that_a_server_without_replicas_refuses_is_sent_again() {
     let server = RedisServer::start();
