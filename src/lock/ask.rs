@@ -205,10 +205,8 @@ fn put_now<'a>(
     if question.is_vote {
         binding.node.check(binding.lane()).map_err(Reason::Refusal)?;
     }
-    if question.awaits.is_some() {
-        return Ok(None);
-    }
-    let Some(call) = Call::begin_now(&connection, encoded, waker) else { return Ok(None) };
+    let begin = || Call::begin_now(&connection, encoded, waker);
+    let Some(call) = question.awaits.is_none().then(begin).flatten() else { return Ok(None) };
     binding.ask(question.is_vote);
     call.map(Some).map_err(Reason::NoReply)
 }
