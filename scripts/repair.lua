@@ -1,8 +1,8 @@
 -- repair: gives a lease back to a server that has lost it, while a quorum of others holds it.
 --
 -- KEYS    for each lock, one after the other: the lock; its fence counter
--- ARGV    1 the owner's value; 2 the TTL in milliseconds; 3 the lease's fencing token, or '0'; last
---         the stamp
+-- ARGV    1 the owner's value; 2 the TTL in milliseconds; 3 the lease's fencing token, or the last of those
+--         that are set aside for it, or '0'; last the stamp
 -- Reply   the stamp when the server holds the lease now; {stamp, 0} when a lock is another's, or a
 --         later token has been accepted
 -- Atomic  because a server runs a script whole: no other owner can take a lock between the look

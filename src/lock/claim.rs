@@ -224,9 +224,9 @@ pub(super) fn free(
             continue;
         }
         let began_on = binding.connection.clone();
-        // A lease that was granted, or the one before it, may have left the connection that it was
-        // on, and have no other.
-        let was_held = hold.was_granted() || hold.predecessor().is_some();
+        // A lease that was granted, here or by a quorum, or the one before it, may have left the connection
+        // that it was on, and have no other.
+        let was_held = binding.is_granted || hold.was_granted() || hold.predecessor().is_some();
         if began_on.is_none() && !was_held {
             continue;
         }

@@ -287,7 +287,7 @@ impl Go {
         if binding.node.check(binding.lane()).is_err() {
             return;
         }
-        let token = hold.token().unwrap_or(0);
+        let token = hold.token().map_or(0, |token| hold.relay().last_aside(token));
         let wanted = Wanted::of(hold);
         let taking = wanted.as_ref().map(|wanted| Shares::new(hold, wanted, token));
         let keys = count(2 * hold.names.len());

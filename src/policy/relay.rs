@@ -70,6 +70,11 @@ impl Relay {
         Some((Passed { until, token: Some(token + 1) }, Self { aside, ..relay }))
     }
 
+    /// The largest token that is set aside for a holder of this one, which a server's counter is not to be below.
+    pub(crate) fn last_aside(self, token: u64) -> u64 {
+        token + self.aside
+    }
+
     fn hand(self, now: Moment) -> Option<Self> {
         let began_at = self.began_at.unwrap_or(now);
         let may_go_on = self.hands < HANDS_MAX && now.since(began_at) <= RELAY_MAX;
@@ -111,6 +116,7 @@ mod tests {
             let passed = relay.pass(lease(Some(token)), term, at(1)).unwrap();
             assert_eq!(passed.0, lease(Some(token + 1)));
             relay = passed.1;
+            assert_eq!(relay.last_aside(token + 1), 70 + ASIDE);
         }
         assert_eq!(relay.pass(lease(Some(70 + ASIDE)), term, at(1)), None);
         assert!(relay.pass(lease(None), term, at(1)).is_some(), "it needs no token");

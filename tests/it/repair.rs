@@ -1,5 +1,6 @@
 //! Leases that servers forget: given back to the servers that lost them, and only to those.
 
+use std::future::IntoFuture;
 use std::time::Duration;
 
 use leasehold::{Locker, Loss};
@@ -28,6 +29,30 @@ async fn one_or_two_of_five_that_lost_a_lease_have_its_owner_and_its_token_again
     let before = guard.fence();
     guard.release().await.unwrap();
     assert!(take(&locker, "a", SHORT).await.fence() > before);
+}
+
+/// Counters of servers are ahead of the token of a lease that came from hand to hand.
+#[tokio::test]
+async fn what_came_from_hand_to_hand_in_a_process_is_given_back_too() {
+    let fleet = Fleet::start(3);
+    let locker = quorum(&fleet).connect().await.unwrap();
+    let mut holder = take(&locker, "a", SHORT).await;
+    for handed in 0..3 {
+        let request = locker.lock("a").ttl(SHORT);
+        let next = tokio::spawn(request.into_future());
+        eventually("one waits", || locker.stats().waiting == 1).await;
+        holder.release().await.unwrap();
+        holder = soon("the lock", next).await.unwrap().unwrap();
+        eventually("all have it", || fleet.holding("a") == 3).await;
+        let lost: &[&str] = if handed == 1 { &["DEL", "a", "{a}:fence"] } else { &["DEL", "a"] };
+        fleet[handed].cli(lost);
+        eventually("all have it again", || fleet.holding("a") == 3).await;
+        assert!(fence_of(&fleet[handed], "a") >= holder.fence().get());
+    }
+    assert!(!holder.is_lost());
+    let last = holder.fence();
+    holder.release().await.unwrap();
+    assert!(take(&locker, "a", SHORT).await.fence() > last);
 }
 
 #[tokio::test]

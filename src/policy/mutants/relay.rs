@@ -17,6 +17,10 @@ impl Relay {
         self.0.next(now).map(Self)
     }
 
+    pub(crate) fn last_aside(self, token: u64) -> u64 {
+        self.0.last_aside(token)
+    }
+
     pub(crate) fn pass(self, lease: Passed, term: Term, now: Moment) -> Option<(Passed, Self)> {
         let any = |relay: relay::Relay| {
             let (_, relay) = relay.pass(Passed { token: None, ..lease }, term, now)?;
