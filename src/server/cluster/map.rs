@@ -53,7 +53,7 @@ impl Map {
     /// [`BadMap`] for a reply that is malformed, contradicts itself or has no slot to offer. A
     /// range whose master the node cannot name is left out.
     pub fn from_slots(reply: &Frame, responder: &HostPort) -> Result<Self, BadMap> {
-        let mut encoded = EncodedCommand::default();
+        let mut map = MapBuilder::default();
         for range in list(reply).ok_or(BadMap::Malformed("reply"))? {
             let [first, last, master, ..] = list(range).unwrap_or_default() else {
                 return Err(BadMap::Malformed("range of slots"));
@@ -62,9 +62,9 @@ impl Map {
                 return Err(BadMap::Malformed("node"));
             };
             let master = place(host, port, responder)?;
-            encoded.give(first, last, master.as_ref())?;
+            map.give(first, last, master.as_ref())?;
         }
-        encoded.finish()
+        map.finish()
     }
 
     /// Reads the reply to `CLUSTER SHARDS` that came from `responder`, for a client that uses TLS
@@ -74,7 +74,7 @@ impl Map {
     ///
     /// As for [`Self::from_slots`]. A shard none of whose masters is up is left out.
     pub fn from_shards(reply: &Frame, responder: &HostPort, tls: bool) -> Result<Self, BadMap> {
-        let mut encoded = EncodedCommand::default();
+        let mut map = MapBuilder::default();
         for shard in list(reply).ok_or(BadMap::Malformed("reply"))? {
             let slots = shard.field("slots").and_then(list).ok_or(BadMap::Malformed("shard"))?;
             let nodes = shard.field("nodes").and_then(list).ok_or(BadMap::Malformed("shard"))?;
@@ -83,10 +83,10 @@ impl Map {
                 let [first, last] = range else {
                     return Err(BadMap::Malformed("range of slots"));
                 };
-                encoded.give(first, last, master.as_ref())?;
+                map.give(first, last, master.as_ref())?;
             }
         }
-        encoded.finish()
+        map.finish()
     }
 
     /// The place in [`Map::masters`] of the master that serves a slot; none where none does.
@@ -154,20 +154,20 @@ impl fmt::Debug for Map {
 }
 
 /// A map in the making.
-struct EncodedCommand {
+struct MapBuilder {
     owners: Box<[u16; SLOTS]>,
     masters: Vec<HostPort>,
     indices: HashMap<HostPort, u16>,
 }
 
-impl Default for EncodedCommand {
+impl Default for MapBuilder {
     fn default() -> Self {
         let owners = Box::new([NOBODY; SLOTS]);
         Self { owners, masters: Vec::new(), indices: HashMap::new() }
     }
 }
 
-impl EncodedCommand {
+impl MapBuilder {
     fn give(
         &mut self,
         first: &Frame,
