@@ -74,6 +74,7 @@ mod locker;
 mod mutex;
 mod net;
 mod policy;
+mod race;
 mod request;
 mod server;
 #[cfg(any(test, feature = "testing"))]

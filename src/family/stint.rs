@@ -18,8 +18,8 @@ use crate::error::Error;
 use crate::lock::errand::Purpose;
 use crate::lock::names::Key;
 use crate::lock::owner::Owner;
-use crate::lock::race::{First, race};
 use crate::policy::{Loss, Moment, Term, renew_at, retry_at};
+use crate::race::{First, race};
 use crate::server::script::{Script, script};
 
 pub(super) static SETTLE: Script = script!("settle.lua");

@@ -8,8 +8,8 @@ use tokio::time::sleep;
 use crate::clock;
 use crate::lock::engine::Engine;
 use crate::lock::names::Key;
-use crate::lock::race::{First, race};
 use crate::policy::{Backoff, Verdict};
+use crate::race::{First, race};
 use crate::server::watch::Watch;
 
 /// Between two questions where the server does not tell of changes.

@@ -102,8 +102,9 @@ impl Pieces<'_> {
         let how: &[u8] = if taking == Taking::Look { b"look" } else { b"take" };
         let mut last = Answer::Free;
         for names in hold.names_at(self.server) {
-            let arguments = [hold.owner.value(), &ttl, how].into_iter().chain(hold.replaces());
-            last = self.ask(scripts::take(), names.lock(), arguments, Answer::of_acquire).await?;
+            let mut arguments = vec![hold.owner.value(), &ttl, how];
+            arguments.extend(hold.replaces());
+            last = self.ask(scripts::take(), names.lock(), &arguments, Answer::of_acquire).await?;
             match last {
                 // From here on there is something to give back.
                 Answer::Granted(_) => hold.binding(self.server).is_granted = true,
@@ -123,7 +124,7 @@ impl Pieces<'_> {
         let mut last = Answer::Free;
         for names in names {
             let arguments = [&*token, how_judged];
-            last = self.ask(scripts::mint(), names.fence(), arguments, Answer::of_acquire).await?;
+            last = self.ask(scripts::mint(), names.fence(), &arguments, Answer::of_acquire).await?;
             if !matches!(last, Answer::Granted(_)) {
                 break;
             }
@@ -136,7 +137,7 @@ impl Pieces<'_> {
         for names in self.hold.names_at(self.server) {
             let arguments = [self.hold.owner.value(), &ttl];
             let answer =
-                self.ask(scripts::extend(), names.lock(), arguments, Answer::of_extend).await?;
+                self.ask(scripts::extend(), names.lock(), &arguments, Answer::of_extend).await?;
             if !matches!(answer, Answer::Granted(_)) {
                 return Ok(answer);
             }
@@ -148,14 +149,12 @@ impl Pieces<'_> {
         let mut all = Answer::Granted(None);
         for names in self.hold.names_at(self.server) {
             let parting = Parting::of(self.hold);
-            let script = parting.script();
+            let (script, arguments) = (parting.script(), parting.arguments().collect::<Vec<_>>());
             // First, so that the lock is not handed to the owner that has just given it back.
             if self.hold.is_queued() {
-                let (queue, arguments) = (names.queue(), parting.arguments());
-                self.ask(script, &queue, arguments, Answer::of_owned).await?;
+                self.ask(script, &names.queue(), &arguments, Answer::of_owned).await?;
             }
-            let arguments = parting.arguments();
-            let answer = self.ask(script, names.lock(), arguments, Answer::of_owned).await?;
+            let answer = self.ask(script, names.lock(), &arguments, Answer::of_owned).await?;
             if !matches!(answer, Answer::Granted(_)) {
                 all = answer;
             }
@@ -164,16 +163,16 @@ impl Pieces<'_> {
     }
 
     /// One question of one key.
-    async fn ask<'a>(
+    async fn ask(
         &mut self,
         script: &Script,
-        key: &'a [u8],
-        arguments: impl IntoIterator<Item = &'a [u8]>,
+        key: &[u8],
+        arguments: &[&[u8]],
         read: fn(&Frame) -> Option<Answer>,
     ) -> Result<Answer, Reason> {
         let mut parameters = Parameters::of_keys(b"1");
         parameters.push(key);
-        parameters.extend(arguments);
+        parameters.extend(arguments.iter().copied());
         let command = Command::Script(script, parameters.words());
         let asked = Asked { command, awaits: self.awaits };
         let replied = ask_one(self.hold, self.server, asked, self.patience).await?;

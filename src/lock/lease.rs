@@ -19,12 +19,12 @@ use super::hold::Hold;
 use super::lines::{HandOver, Place};
 use super::names::Names;
 use super::participant::Participant;
-use super::race::{First, race};
 use super::round::Round;
 use super::spans::Step;
 use crate::clock;
 use crate::error::{Error, Kind, Report};
 use crate::policy::{Backoff, End, LeaseState, Loss, Moment, Relay, Setback, TimerKey, Verdict};
+use crate::race::{First, race};
 
 /// A caller that waits longer than this for a loss is told of it by a server. Most leases are given
 /// back sooner, and cost the server nothing.

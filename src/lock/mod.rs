@@ -55,7 +55,6 @@ mod participant;
 mod parting;
 mod question;
 mod queue;
-pub(crate) mod race;
 mod rare;
 mod reason;
 mod renew;

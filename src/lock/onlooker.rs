@@ -7,9 +7,9 @@ use tokio::time::sleep;
 use super::engine::Engine;
 use super::look::{Looked, Through, look};
 use super::names::Names;
-use super::race::{First, all, race};
 use crate::clock;
 use crate::policy::{Moment, Next, Rest, Retry, RetryState, Setback, Wait};
+use crate::race::{First, all, race};
 use crate::server::lookout::Lookout;
 use crate::server::watch::Watch;
 

@@ -27,7 +27,6 @@ use super::one_or_many::OneOrMany;
 use super::order::Wish;
 use super::parameters::Parameters;
 use super::question::Question;
-use super::race::{First, race};
 use super::round::{Answered, Round};
 use super::scripts;
 use super::sharing::Wanted;
@@ -37,6 +36,7 @@ use crate::policy::{
     Ballot, Moment, QueueAnswer, Retry, Setback, Verdict, WaiterAction, WaiterEvent, WaiterState,
     beat, entry_life,
 };
+use crate::race::{First, race};
 use crate::server::channel::Channel;
 use crate::server::command::Command;
 use crate::server::watch::{Watch, any_stirred};

@@ -23,7 +23,6 @@ use super::parameters::Parameters;
 use super::participant::Participant;
 use super::parting::count;
 use super::question::Apart;
-use super::race::all;
 use super::scripts;
 use super::sharing::{Shares, Wanted};
 use super::spans::Step;
@@ -32,6 +31,7 @@ use crate::mutex::lock;
 use crate::net::connection::Connection;
 use crate::net::refusal::{Code, ServerError};
 use crate::policy::{Extension, Moment, TimerKey, extension, retry_at};
+use crate::race::all;
 use crate::server::call::{Call, begin_all, send_whole};
 use crate::server::command::Command;
 

@@ -15,10 +15,10 @@ use super::held::Held;
 use super::parameters::Parameters;
 use super::parting::{Parting, ReleaseCall};
 use super::question::Apart;
-use super::race::all;
 use crate::mutex::lock;
 use crate::net::refusal::Code;
 use crate::policy::{Loss, Verdict};
+use crate::race::all;
 use crate::server::call::{Call, begin_all};
 use crate::server::command::Command;
 

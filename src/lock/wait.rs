@@ -29,12 +29,12 @@ use super::order::Wish;
 use super::outlook::Outlook;
 use super::participant::Lanes;
 use super::queue::{Place, Standing, Stood};
-use super::race::{First, race};
 use super::turn::Turn as ServerTurn;
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::Error;
 use crate::policy::{Next, Rest, Setback};
+use crate::race::{First, race};
 use crate::server::watch::{Watch, any_stirred};
 
 /// The part of its wait that is left when a waiter that has not asked looks once, to name the holder.
@@ -113,15 +113,16 @@ impl<'a> Waiter<'a> {
     }
 
     async fn take_turns(mut self, refused: Option<Refused>) -> Result<Lease, Error> {
-        match refused {
+        let due = refused.map(|refused| {
             // It asks again at once, where the server will tell of the holder's end.
-            Some(refused) if matches!(refused.setback, Setback::Held(_)) => {
-                self.consider(refused)?;
-            }
-            Some(refused) => self.rest(refused).await?,
-            None => {}
-        }
+            let is_told = matches!(refused.setback, Setback::Held(_));
+            self.consider(refused).map(|rest| (!is_told).then_some(rest))
+        });
+        let mut due = due.transpose()?.flatten();
         loop {
+            if let Some(rest) = due.take() {
+                self.pay(rest).await?;
+            }
             let refused = match self.turn() {
                 Turn::Closed => return Err(shut_down(self.wish)),
                 Turn::Failed(failing) => return Err(failing.error(self.wish)),
@@ -141,13 +142,12 @@ impl<'a> Waiter<'a> {
                     Asked::Refused(refused) => refused,
                     Asked::Interrupted => continue,
                     Asked::Overtaken(setback) => {
-                        let pause = self.pause(setback, false)?;
-                        self.pay(pause).await?;
+                        due = Some(self.pause(setback, false)?);
                         continue;
                     }
                 },
             };
-            self.rest(refused).await?;
+            due = Some(self.consider(refused)?);
         }
     }
 
@@ -288,12 +288,6 @@ impl<'a> Waiter<'a> {
             any_stirred(&self.watches).await;
         }
         known.setback
-    }
-
-    /// Sees whether there is to be a next turn after a refusal, and pays its pause.
-    async fn rest(&mut self, refused: Refused) -> Result<(), Error> {
-        let rest = self.consider(refused)?;
-        self.pay(rest).await
     }
 
     /// The one way from a turn to the next.

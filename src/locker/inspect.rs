@@ -8,7 +8,7 @@ use crate::error::{Error, Kind};
 use crate::lock::answer::Reason;
 use crate::lock::look::{Looked, Through, end, look};
 use crate::lock::names::Names;
-use crate::lock::race::all;
+use crate::race::all;
 use crate::server::place::Place;
 
 impl Locker {

@@ -14,8 +14,8 @@ use crate::error::Error;
 use crate::lock::answer::Reason;
 use crate::lock::look::{Looked, Through, look, scan, sift};
 use crate::lock::names::Names;
-use crate::lock::race::all;
 use crate::net::refusal::Code;
+use crate::race::all;
 use crate::server::fitness::Refusal;
 use crate::server::node::Node;
 

@@ -11,7 +11,7 @@ use crate::family::kept::{Kept, PrimitiveState, ROWS, Row};
 use crate::lock::answer::Reason;
 use crate::lock::look::scan;
 use crate::lock::names::Names;
-use crate::lock::race::all;
+use crate::race::all;
 use crate::server::node::Node;
 use crate::stats::Primitive;
 

@@ -110,6 +110,7 @@ impl<A: Clone + Eq> Evidence<A> {
         Self { words, roles: Vec::new(), replicas: None }
     }
 
+    #[inline(never)]
     fn role(&self, server: &A) -> Option<Role> {
         self.roles.iter().find(|(asked, _)| asked == server).map(|(_, role)| *role)
     }
@@ -125,6 +126,7 @@ impl<A: Clone + Eq> Evidence<A> {
         (!unasked.is_empty()).then_some(Step::Look(unasked))
     }
 
+    #[inline(never)]
     fn votes(&self, master: &A) -> usize {
         self.words.iter().filter(|word| word.master == *master).count()
     }

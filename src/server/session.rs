@@ -7,9 +7,7 @@
 //! ends it when it wants to. The next connection asks the provider anyway.
 
 use std::convert::Infallible;
-use std::future::{pending, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
+use std::future::pending;
 use std::time::Duration;
 
 use leasehold_resp::Frame;
@@ -26,6 +24,7 @@ use crate::net::handshake::{Hello, OpenError, Opened, connect};
 use crate::net::pushes::Listeners;
 use crate::net::refusal::ServerError;
 use crate::policy::{RELOGIN, relogin_at};
+use crate::race::{First, race};
 use crate::stats::Logins;
 
 /// A provider of credentials may take all the time to connect but this part of it.
@@ -118,15 +117,12 @@ impl Session {
         let (Some(term), Some(Login::Provided(provider))) = (self.term, &endpoint.login) else {
             return ended.await;
         };
-        let mut ended = pin!(ended);
         let (address, within) = (&endpoint.address, settings.provider_timeout());
-        let mut staying =
-            provider.stay(Stay { connection, address, provider, within, logins }, term);
-        poll_fn(|context| match ended.as_mut().poll(context) {
-            Poll::Ready(()) => Poll::Ready(()),
-            Poll::Pending => staying.as_mut().poll(context).map(|never| match never {}),
-        })
-        .await;
+        let staying = provider.stay(Stay { connection, address, provider, within, logins }, term);
+        match race(ended, staying).await {
+            First::One(()) => {}
+            First::Other(never) => match never {},
+        }
         logins.forget(&address.to_string());
     }
 }

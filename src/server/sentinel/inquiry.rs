@@ -20,6 +20,7 @@ use crate::net::pushes::Listeners;
 use crate::net::refusal::ServerError;
 use crate::net::transport::Address;
 use crate::policy::{Evidence, Mastership, Role, Step, Successor, Word};
+use crate::race::all;
 use crate::server::call::{self, begin_all};
 use crate::server::command::Command;
 use crate::server::credentials::Login;
@@ -149,12 +150,12 @@ impl Inquiry {
         };
         let ask = |address: &Address| {
             let endpoint = Endpoint { address: address.clone(), ..self.template.clone() };
-            Box::pin(async move {
+            async move {
                 let asked = timeout(within, self.role(&endpoint));
                 asked.await.ok().flatten().unwrap_or(Role::Silent)
-            }) as BoxFuture<'_, _>
+            }
         };
-        together(servers.iter().map(ask).collect()).await
+        all(servers.iter().map(ask)).await
     }
 
     /// On a connection of its own, without scripts: a server that has just been demoted may answer
@@ -182,37 +183,18 @@ impl Inquiry {
 
     /// The replicas that any Sentinel knows.
     pub(super) async fn replicas(&self) -> Vec<Address> {
-        let ask = |connection: Arc<Connection>| {
-            Box::pin(async move {
-                let words: [&[u8]; 3] = [b"SENTINEL", b"REPLICAS", self.name.as_bytes()];
-                let reply = call::ask(&connection, Command::Plain(&words)).await.ok();
-                if let Some(text) = reply.as_ref().and_then(Frame::error) {
-                    let error = ServerError::new(text);
-                    connection.note_refused(error.lacking("+sentinel|replicas".to_owned()));
-                }
-                reply.map_or(Vec::new(), |reply| word::replicas(&reply))
-            }) as BoxFuture<'_, _>
+        let ask = |connection: Arc<Connection>| async move {
+            let words: [&[u8]; 3] = [b"SENTINEL", b"REPLICAS", self.name.as_bytes()];
+            let reply = call::ask(&connection, Command::Plain(&words)).await.ok();
+            if let Some(text) = reply.as_ref().and_then(Frame::error) {
+                let error = ServerError::new(text);
+                connection.note_refused(error.lacking("+sentinel|replicas".to_owned()));
+            }
+            reply.map_or(Vec::new(), |reply| word::replicas(&reply))
         };
         let connected = self.sentinels.iter().filter_map(|sentinel| sentinel.lane.ready());
-        together(connected.map(ask).collect()).await.concat()
+        all(connected.map(ask)).await.concat()
     }
-}
-
-/// What all of them come to, in their order.
-async fn together<T: Send>(mut asked: Vec<BoxFuture<'_, T>>) -> Vec<T> {
-    let mut answers: Vec<Option<T>> = asked.iter().map(|_| None).collect();
-    poll_fn(|context| {
-        for (asked, answer) in asked.iter_mut().zip(&mut answers) {
-            if answer.is_none() {
-                if let Poll::Ready(ready) = asked.as_mut().poll(context) {
-                    *answer = Some(ready);
-                }
-            }
-        }
-        if answers.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    answers.into_iter().flatten().collect()
 }
 
 /// Asks one Sentinel what it knows of a service.

@@ -28,11 +28,15 @@ pub(crate) async fn race<A: Future, B: Future>(one: A, other: B) -> First<A::Out
 /// # Cancel safety
 ///
 /// All of them are dropped with it.
-pub(crate) async fn all<'a, T>(
+pub(crate) fn all<'a, T: Send + 'a>(
     futures: impl IntoIterator<Item = impl Future<Output = T> + Send + 'a>,
-) -> Vec<T> {
-    let mut running: Vec<(BoxFuture<'a, T>, Option<T>)> =
-        futures.into_iter().map(|future| (Box::pin(future) as _, None)).collect();
+) -> BoxFuture<'a, Vec<T>> {
+    let begun = futures.into_iter().map(|future| (Box::pin(future) as _, None));
+    Box::pin(outputs(begun.collect()))
+}
+
+/// The same, compiled once for all whose outputs are of one type.
+async fn outputs<T>(mut running: Vec<(BoxFuture<'_, T>, Option<T>)>) -> Vec<T> {
     poll_fn(|context| {
         let mut is_over = true;
         for (future, output) in running.iter_mut().filter(|(_, output)| output.is_none()) {
