@@ -8,6 +8,7 @@ use crate::report::{Cell, Report};
 use crate::statistics::Samples;
 use crate::support::RedisServer;
 
+mod family;
 mod node;
 mod sharers;
 
