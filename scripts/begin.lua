@@ -16,13 +16,13 @@
 -- from the last start or the end on, and the lease at the least. The token is the server's clock in
 -- microseconds, or one above the last. A second delivery finds its own attempt, and says the same.
 
-local owner, fingerprint, stamp = ARGV[1], ARGV[2], ARGV[5]
+local owner, fingerprint, ttl, lasts, stamp = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 if redis.replicate_commands then
   redis.replicate_commands()
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local count, token = 1, time[1] * 1000000 + time[2]
+local count, token = 1, string.format('%s%06d', time[1], time[2])
 
 local kept = redis.call('GET', KEYS[1])
 if kept then
@@ -37,15 +37,17 @@ if kept then
   elseif ends == 0 then
     return {stamp, 'done', string.sub(rest, length + 1)}
   elseif its == owner then
-    count, token = tonumber(starts), tonumber(fence)
+    count, token = tonumber(starts), fence
   elseif ends > now then
     return {stamp, 'running', ends - now}
   else
-    count, token = starts + 1, math.max(token, fence + 1)
+    count, token = starts + 1, string.format('%.0f', math.max(tonumber(token), fence + 1))
   end
 end
-local value =
-  string.format('%s %.0f %.0f %.0f %d ', owner, now + ARGV[3], count, token, #fingerprint)
-local lasts = math.max(tonumber(ARGV[3]), tonumber(ARGV[4]))
-redis.call('SET', KEYS[1], value .. fingerprint, 'PX', string.format('%.0f', lasts))
-return {stamp, 'started', count, string.format('%.0f', token)}
+local ends = string.format('%d%03d', (now + ttl) / 1000, (now + ttl) % 1000)
+local value = owner .. ' ' .. ends .. ' ' .. count .. ' ' .. token .. ' ' .. #fingerprint .. ' ' .. fingerprint
+if tonumber(ttl) > tonumber(lasts) then
+  lasts = ttl
+end
+redis.call('SET', KEYS[1], value, 'PX', lasts)
+return {stamp, 'started', count, token}

@@ -58,7 +58,13 @@ end
 if slot <= now - 604800000 then
   return {stamp, 'taken', last, next_in}
 end
-local ends = ttl > 0 and now + ttl or 0
-local value = string.format('%s %.0f %.0f %.0f', owner, ends, slot, count + 1)
+local ends, its_slot = '0', ARGV[2]
+if ttl > 0 then
+  ends = string.format('%d%03d', (now + ttl) / 1000, (now + ttl) % 1000)
+end
+if period > 0 then
+  its_slot = string.format('%.0f', slot)
+end
+local value = owner .. ' ' .. ends .. ' ' .. its_slot .. ' ' .. count + 1
 redis.call('SET', KEYS[1], value, 'PX', '604800000')
 return {stamp, 'claimed', slot, count + 1, unfinished, next_in}

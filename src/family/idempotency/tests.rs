@@ -186,8 +186,12 @@ fn known_bugs_are_found() {
             "elseif false then\nreturn {stamp, 'done'",
             "begun again",
         ),
-        ("if its ~= ARGV[1] then", "if not its then", "two attempts"),
-        ("math.max(token, fence + 1)", "0", "does not rise"),
+        (
+            "if not kept or string.sub(kept, 1, #owner) ~= owner then",
+            "if not kept then",
+            "two attempts",
+        ),
+        ("math.max(tonumber(token), fence + 1)", "0", "does not rise"),
     ];
     for (right, wrong, found) in bugs {
         let broken = search(Attempts::new(Some((right, wrong)))).unwrap_err();

@@ -23,19 +23,36 @@ const RESULT: &[u8] = b"a receipt";
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub fn ours(locker: &Locker) -> Vec<Sharer> {
-    vec![election(locker.clone()), once(locker.clone()), first(locker.clone()), again(locker.clone())]
-        .into_iter()
-        .chain([latch(locker), barrier(locker.clone())])
-        .collect()
+    let alone = [election, once, first, again].map(|of| of(locker.clone()));
+    alone.into_iter().chain([latch(locker), barrier(locker)]).collect()
 }
 
-/// 64 offices, because each is one candidate's.
+/// One of these for each task.
+type Pool<T> = Arc<Mutex<Vec<T>>>;
+
+fn pool<T>(all: impl Iterator<Item = T>) -> Pool<T> {
+    Arc::new(Mutex::new(all.collect()))
+}
+
+fn one_of<T>(pool: &Pool<T>) -> T {
+    pool.lock().expect("nobody panics").pop().expect("each task has one")
+}
+
+fn put_back<T>(pool: &Pool<T>, one: T) {
+    pool.lock().expect("nobody panics").push(one);
+}
+
+/// 64 offices, because each is one leader's.
 fn election(locker: Locker) -> Sharer {
+    let office = |number| locker.elect(format!("office{number}")).expect("it is a name");
+    let offices = pool((0..TASKS).map(office));
     sharer("election", WHO, false, move |_| {
-        let election = locker.elect(owner()).expect("it is a name");
+        let offices = Arc::clone(&offices);
         async move {
+            let election = one_of(&offices);
             let lead = election.campaign("host-7").await.expect("it is vacant");
             lead.resign().await.expect("it leads");
+            put_back(&offices, election);
         }
     })
 }
@@ -43,19 +60,17 @@ fn election(locker: Locker) -> Sharer {
 /// Each slot is later than the one before it of the same job.
 fn once(locker: Locker) -> Sharer {
     let first = SystemTime::now() - 6 * DAY;
-    let jobs: Vec<_> = (0..TASKS).map(|job| (format!("job{job}"), first)).collect();
-    let jobs = Arc::new(Mutex::new(jobs));
+    let jobs = pool((0..TASKS).map(|job| (format!("job{job}"), first)));
     sharer("once", WHO, false, move |_| {
         let (locker, jobs) = (locker.clone(), Arc::clone(&jobs));
         async move {
-            let taken = jobs.lock().expect("nobody panics").pop();
-            let (job, slot) = taken.expect("each task has one");
+            let (job, slot) = one_of(&jobs);
             let next = slot + Duration::from_millis(1);
             let once = locker.once(&job, Slot::at(next)).expect("it is a slot");
             let once = once.at_least_once(Duration::from_secs(10)).expect("it is a TTL");
             let turn = once.run(async |_| Ok::<_, Infallible>(())).await.expect("it answers");
             assert!(matches!(turn, Turn::Ran { .. }), "{turn:?}");
-            jobs.lock().expect("nobody panics").push((job, next));
+            put_back(&jobs, (job, next));
         }
     })
 }
@@ -106,18 +121,22 @@ fn latch(locker: &Locker) -> Sharer {
 }
 
 /// A party asks for the generation when it comes first, and then names it.
-fn barrier(locker: Locker) -> Sharer {
+fn barrier(locker: &Locker) -> Sharer {
     let barrier = locker.barrier("name", PARTIES).expect("it is a number");
-    let parties = (0..TASKS).map(|_| barrier.party(party(false)).expect("it is a name"));
-    let passing = Arc::new(Mutex::new(parties.collect::<Vec<_>>()));
+    let of = {
+        let barrier = barrier.clone();
+        move |stays| barrier.party(party(stays)).expect("it is a name")
+    };
+    let passing = pool((0..TASKS).map(|_| of(false)));
     sharer("barrier", WHO, true, move |stays| {
-        let (barrier, passing) = (barrier.clone(), Arc::clone(&passing));
+        let (passing, mut its) = (Arc::clone(&passing), of(stays));
         async move {
-            let taken = (!stays).then(|| passing.lock().expect("nobody panics").pop()).flatten();
-            let mut its = taken.unwrap_or_else(|| barrier.party(party(stays)).expect("it is a name"));
+            if !stays {
+                its = one_of(&passing);
+            }
             assert!(!its.arrive().await.expect("it answers").is_open());
             if !stays {
-                passing.lock().expect("nobody panics").push(its);
+                put_back(&passing, its);
             }
         }
     })
