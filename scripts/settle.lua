@@ -2,8 +2,8 @@
 --
 -- KEYS    1 the job, or the request
 -- ARGV    1 the owner; 2 'extend', 'finish', or 'fail' for a run that others may repeat at once; 3 the TTL
---         in milliseconds; 4 for how long the key is kept, in milliseconds; 5 the result of what is
---         finished, or ''; 6 the stamp
+--         in milliseconds; 4 for how long the key is kept, in milliseconds, and the TTL at the least; 5 the
+--         result of what is finished, or ''; 6 the stamp
 -- Reply   the stamp; {stamp, 0} when another has started since, or the key is gone
 -- Atomic  because a server runs a script whole: no other can start between the look at the owner and the
 --         writing.
@@ -29,6 +29,5 @@ if how == 'extend' then
   local time = redis.call('TIME')
   ends = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[3])
 end
-local lasts = tonumber(ARGV[3]) > tonumber(ARGV[4]) and ARGV[3] or ARGV[4]
-redis.call('SET', KEYS[1], owner .. ends .. string.sub(kept, behind) .. ARGV[5], 'PX', lasts)
+redis.call('SET', KEYS[1], owner .. ends .. string.sub(kept, behind) .. ARGV[5], 'PX', ARGV[4])
 return stamp
