@@ -58,6 +58,8 @@ local lock, fence, queue, shares = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 if not shares then
   return {stamp, 0}
 end
+local is_single = how == 'single'
+how = is_single and '' or how
 local holder = redis.pcall('GET', lock)
 if type(holder) == 'table' then
   local is_no_lock = string.find(holder.err, 'WRONGTYPE', 1, true) and (how == '' or how == 'leave')
@@ -65,9 +67,7 @@ if type(holder) == 'table' then
 end
 -- Nearly every release: nobody waits, and the lock is one owner's, or its end rests on another's share, or this
 -- was the last one.
-local is_single = how == 'single'
-how = is_single and '' or how
-if how == '' and holder == owner then
+if how == '' and holder == owner and call('EXISTS', queue) == 0 then
   call('DEL', lock)
   return stamp
 end

@@ -20,8 +20,8 @@ use redis::aio::MultiplexedConnection;
 use tokio::task::JoinSet;
 
 use super::TASKS;
-use super::node::Node;
 use super::family;
+use super::node::Node;
 
 /// Of permits in a semaphore, and of tokens in a limit.
 const LIMIT: u32 = 1_000_000;
@@ -113,8 +113,17 @@ pub async fn all(url: &str) -> Vec<Sharer> {
     }
     // What is one thing stands together.
     let order = [
-        "plain lock", "reader", "writer", "permit", "limit", "election", "once",
-        "idempotent, first", "idempotent, again", "latch", "barrier",
+        "plain lock",
+        "reader",
+        "writer",
+        "permit",
+        "limit",
+        "election",
+        "once",
+        "idempotent, first",
+        "idempotent, again",
+        "latch",
+        "barrier",
     ];
     all.sort_by_key(|sharer| order.iter().position(|what| *what == sharer.what));
     all
