@@ -1,8 +1,9 @@
 -- begin: starts a request under an idempotency key, or says what came of it before.
 --
 -- KEYS    1 the request
--- ARGV    1 the attempt's owner; 2 the fingerprint of what is requested; 3 the TTL of the attempt in
---         milliseconds; 4 for how long the result is kept, in milliseconds; 5 the stamp
+-- ARGV    1 the attempt's owner; 2 the length of the fingerprint of what is requested, a space, and the
+--         fingerprint; 3 the TTL of the attempt in milliseconds; 4 for how long the key is kept, in
+--         milliseconds, and the TTL at the least; 5 the stamp
 -- Reply   started: {stamp, 'started', how often it has been, its fencing token as a string}
 --         done before: {stamp, 'done', the result}
 --         under way: {stamp, 'running', for how many milliseconds its lease is good}
@@ -16,36 +17,36 @@
 -- from the last start or the end on, and the lease at the least. The token is the server's clock in
 -- microseconds, or one above the last. A second delivery finds its own attempt, and says the same.
 
-local owner, fingerprint, stamp = ARGV[1], ARGV[2], ARGV[5]
+local owner, fingerprint, ttl, lasts, stamp = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 if redis.replicate_commands then
   redis.replicate_commands()
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local count, token = 1, time[1] * 1000000 + time[2]
+local count, starts, token = 1, '1', string.format('%s%06d', time[1], time[2])
 
 local kept = redis.call('GET', KEYS[1])
 if kept then
-  local its, ends, starts, fence, length, rest =
-    string.match(kept, '^(%S+) (%d+) (%d+) (%d+) (%d+) (.*)$')
+  local its, ends, before, fence, rest =
+    string.match(kept, '^(%S+) (%d+) (%d+) (%d+) (%d+ .*)$')
   if not its then
     return redis.error_reply('IDEMPOTENCY the key holds a value that is no request')
   end
-  length, ends = tonumber(length), tonumber(ends)
-  if string.sub(rest, 1, length) ~= fingerprint then
+  ends = tonumber(ends)
+  if string.sub(rest, 1, #fingerprint) ~= fingerprint then
     return {stamp, 'other'}
   elseif ends == 0 then
-    return {stamp, 'done', string.sub(rest, length + 1)}
+    return {stamp, 'done', string.sub(rest, #fingerprint + 1)}
   elseif its == owner then
-    count, token = tonumber(starts), tonumber(fence)
+    count, starts, token = tonumber(before), before, fence
   elseif ends > now then
     return {stamp, 'running', ends - now}
   else
-    count, token = starts + 1, math.max(token, fence + 1)
+    count, token = before + 1, string.format('%.0f', math.max(tonumber(token), fence + 1))
+    starts = count
   end
 end
-local value =
-  string.format('%s %.0f %.0f %.0f %d ', owner, now + ARGV[3], count, token, #fingerprint)
-local lasts = math.max(tonumber(ARGV[3]), tonumber(ARGV[4]))
-redis.call('SET', KEYS[1], value .. fingerprint, 'PX', string.format('%.0f', lasts))
-return {stamp, 'started', count, string.format('%.0f', token)}
+local ends = string.format('%d%03d', (now + ttl) / 1000, (now + ttl) % 1000)
+local value = owner .. ' ' .. ends .. ' ' .. starts .. ' ' .. token .. ' ' .. fingerprint
+redis.call('SET', KEYS[1], value, 'PX', lasts)
+return {stamp, 'started', count, token}

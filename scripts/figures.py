@@ -127,7 +127,7 @@ def beside_members():
         # What nobody else can hold meanwhile has no members.
         cells = [of_it.get(members, of_it.get(0) if members == MEMBERS[0] else "") for members in MEMBERS]
         rows.append(line([what, library, *cells]))
-    where = f"By `scripts/bench.sh members` on {table.machine()}; microseconds a pair, or a call of a limit."
+    where = f"By `scripts/bench.sh members` on {table.machine()}; microseconds a pair, or a call of what is not given back."
     return "\n".join([where, "", *rows])
 
 

@@ -35,22 +35,23 @@ if slot > now then
   return {stamp, 'early', slot - now}
 end
 
-local last, count, unfinished = -1, 0, -1
+local last, count, claims, unfinished = -1, 1, '1', -1
 local kept = redis.call('GET', KEYS[1])
 if kept then
-  local its, ends, number, claims = string.match(kept, '^(%S+) (%d+) (%d+) (%d+)$')
+  local its, ends, number, before = string.match(kept, '^(%S+) (%d+) (%d+) (%d+)$')
   if not its then
     return redis.error_reply('ONCE the key holds a value that is no job')
   end
   last, ends = tonumber(number), tonumber(ends)
   if its == owner and last == slot then
-    count = tonumber(claims) - 1
+    count, claims = tonumber(before), before
   elseif ends > now then
     return {stamp, 'running', ends - now, last}
   elseif slot < last or slot == last and ends == 0 then
     return {stamp, 'taken', last, next_in}
   elseif slot == last then
-    count = tonumber(claims)
+    count = before + 1
+    claims = count
   elseif ends > 0 then
     unfinished = last
   end
@@ -58,7 +59,13 @@ end
 if slot <= now - 604800000 then
   return {stamp, 'taken', last, next_in}
 end
-local ends = ttl > 0 and now + ttl or 0
-local value = string.format('%s %.0f %.0f %.0f', owner, ends, slot, count + 1)
+local ends, its_slot = '0', ARGV[2]
+if ttl > 0 then
+  ends = string.format('%d%03d', (now + ttl) / 1000, (now + ttl) % 1000)
+end
+if period > 0 then
+  its_slot = string.format('%.0f', slot)
+end
+local value = owner .. ' ' .. ends .. ' ' .. its_slot .. ' ' .. claims
 redis.call('SET', KEYS[1], value, 'PX', '604800000')
-return {stamp, 'claimed', slot, count + 1, unfinished, next_in}
+return {stamp, 'claimed', slot, count, unfinished, next_in}

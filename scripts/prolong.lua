@@ -9,7 +9,8 @@
 --
 -- It stands in the place of extend.lua for what share.lua takes. A share that has ended does not come back:
 -- its permit may be another's by now. The shares count only while the lock is shared: a writer may have come
--- and gone since. Where the lock would end before the share, its end rests on the share from then on.
+-- and gone since. Where the lock would end before the share, its end rests on the share from then on. A byte 0
+-- behind the lock's value says that somebody waits (share.lua): it stays there.
 
 if redis.replicate_commands then
   redis.replicate_commands()
@@ -37,7 +38,8 @@ for share = 1, #KEYS / 2 do
     end
     if call('PTTL', shares) < tonumber(ttl) then
       local lasts = ttl + math.floor(ttl / 8)
-      call('SET', lock, string.sub(owner, 1, 32) .. '*' .. limit .. string.sub(owner, 33), 'PX', lasts)
+      local behind = string.sub(owner, 33) .. (string.byte(holder, -1) == 0 and '\0' or '')
+      call('SET', lock, string.sub(owner, 1, 32) .. '*' .. limit .. behind, 'PX', lasts)
       call('PEXPIRE', shares, lasts)
     end
     kept[share + 1] = 1

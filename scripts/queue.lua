@@ -146,7 +146,7 @@ if not holder then
   return {stamp, 'queued', place - passed}
 end
 -- Of ours, and without a mark yet.
-if string.byte(holder, -1) ~= 0 and string.find(holder, '^' .. string.rep('%x', 32) .. '[:@+!]') then
+if string.byte(holder, -1) ~= 0 and string.find(holder, '^' .. string.rep('%x', 32) .. '[:@+!*]') then
   redis.call('APPEND', lock, '\0')
 end
 local left = redis.call('PTTL', lock)

@@ -2,8 +2,8 @@
 --
 -- KEYS    1 the job, or the request
 -- ARGV    1 the owner; 2 'extend', 'finish', or 'fail' for a run that others may repeat at once; 3 the TTL
---         in milliseconds; 4 for how long the key is kept, in milliseconds; 5 the result of what is
---         finished, or ''; 6 the stamp
+--         in milliseconds; 4 for how long the key is kept, in milliseconds, and the TTL at the least; 5 the
+--         result of what is finished, or ''; 6 the stamp
 -- Reply   the stamp; {stamp, 0} when another has started since, or the key is gone
 -- Atomic  because a server runs a script whole: no other can start between the look at the owner and the
 --         writing.
@@ -11,19 +11,23 @@
 -- Both scripts begin their values with the owner and the end of its lease; what is behind that stays, and a
 -- result goes to its end. What is finished stays finished: a second delivery changes nothing.
 
+local owner, how, stamp = ARGV[1] .. ' ', ARGV[2], ARGV[6]
 local kept = redis.call('GET', KEYS[1])
-local its, ends, rest = string.match(kept or '', '^(%S+) (%d+) (.*)$')
-if its ~= ARGV[1] then
-  return {ARGV[6], 0}
-elseif ends == '0' then
-  return ARGV[2] == 'finish' and ARGV[6] or {ARGV[6], 0}
+if not kept or string.sub(kept, 1, #owner) ~= owner then
+  return {stamp, 0}
 end
-if redis.replicate_commands then
-  redis.replicate_commands()
+local behind = string.find(kept, ' ', #owner + 1, true)
+local ends = string.sub(kept, #owner + 1, behind - 1)
+if ends == '0' then
+  return how == 'finish' and stamp or {stamp, 0}
 end
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-ends = ARGV[2] == 'extend' and now + ARGV[3] or ARGV[2] == 'fail' and 1 or 0
-local value = string.format('%s %.0f ', its, ends) .. rest .. ARGV[5]
-redis.call('SET', KEYS[1], value, 'PX', string.format('%.0f', math.max(tonumber(ARGV[3]), tonumber(ARGV[4]))))
-return ARGV[6]
+ends = how == 'fail' and '1' or '0'
+if how == 'extend' then
+  if redis.replicate_commands then
+    redis.replicate_commands()
+  end
+  local time = redis.call('TIME')
+  ends = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[3])
+end
+redis.call('SET', KEYS[1], owner .. ends .. string.sub(kept, behind) .. ARGV[5], 'PX', ARGV[4])
+return stamp

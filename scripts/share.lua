@@ -13,8 +13,8 @@
 --         'upgrade' takes the whole lock if no other has a share, 'downgrade' keeps a share of the whole
 --         lock: 3 the TTL in milliseconds; 4 the value under which the owner has what it has
 --         'look' says how many shares are taken, and changes nothing
---         '' gives back, and 'leave' does also leave the queue: 3 where the owner took over from another,
---         that one's value
+--         '' gives back, 'single' does for an owner whose share has weight 1, and 'leave' does also leave the
+--         queue: 3 where the owner took over from another, that one's value
 --         One of the keys alone, where the others are on another node, can be given back by no
 --         share: its TTL ends it
 -- Reply   granted: {stamp, 'granted', the fencing token}
@@ -33,7 +33,8 @@
 -- a sharer's, with '*' and the limit behind its id. So a client that knows only the lock finds it held. Its end
 -- rests on the share of that sharer: it is never before another's, and an eighth of a TTL behind it at the
 -- most. So few shares move it, and only the release of that one looks for another. The shares count only
--- while such a value stands there.
+-- while such a value stands there. A byte 0 behind it says that somebody waits, as for one owner's lock
+-- (queue.lua): without that byte, what takes a share or gives one back does not look at the queue.
 --
 -- The shares are a sorted set, scored by the server's time in milliseconds at which each ends by its own
 -- TTL. A share of weight 3 has three members: the owner's value, and that with '#1' and '#2' behind it. The
@@ -57,27 +58,30 @@ local lock, fence, queue, shares = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 if not shares then
   return {stamp, 0}
 end
+local is_single = how == 'single'
+how = is_single and '' or how
 local holder = redis.pcall('GET', lock)
 if type(holder) == 'table' then
   local is_no_lock = string.find(holder.err, 'WRONGTYPE', 1, true) and (how == '' or how == 'leave')
   return is_no_lock and {stamp, 0} or call('GET', lock)
 end
--- The limit of a lock that is shared. Without any, it is free, or one owner's.
-local limit, is_waited_for = false, call('EXISTS', queue) == 1
-if holder then
-  local star, digit = string.byte(holder, 33, 34)
-  limit = star == 42 and (digit == 48 and '0' or string.match(holder, '^%d+', 34))
-end
-
 -- Nearly every release: nobody waits, and the lock is one owner's, or its end rests on another's share, or this
 -- was the last one.
-if how == '' and holder == owner and not is_waited_for then
+if how == '' and holder == owner and call('EXISTS', queue) == 0 then
   call('DEL', lock)
   return stamp
 end
+local is_shared, is_marked, digit = false, false, nil
+if holder then
+  local star
+  star, digit = string.byte(holder, 33, 34)
+  is_shared, is_marked = star == 42, string.byte(holder, -1) == 0
+end
+local looks = is_marked or not is_shared or how ~= '' and how ~= 'take'
+local is_waited_for = looks and call('EXISTS', queue) == 1
 local gone, is_resting = 0, false
-if limit and (how == '' or how == 'leave') then
-  if limit == '0' then
+if is_shared and (how == '' or how == 'leave') then
+  if is_single or digit == 48 then
     gone = call('ZREM', shares, owner)
   else
     gone = call('ZREM', shares, owner, owner .. '#1')
@@ -104,6 +108,8 @@ if redis.replicate_commands then
 end
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- The limit of a lock that is shared. Without any, it is free, or one owner's.
+local limit = is_shared and (digit == 48 and '0' or string.match(holder, '^%d+', 34))
 
 -- Nearly every first attempt: nobody waits, and the lock is free, or lasts for as long and has room even if
 -- shares that have ended count.
@@ -178,7 +184,8 @@ end
 
 -- The lock's end rests on the share of this owner.
 local function rest_on(of, lasts)
-  call('SET', lock, string.sub(of, 1, 32) .. '*' .. limit .. string.sub(of, 33), 'PX', lasts)
+  local behind = string.sub(of, 33) .. (is_waited_for and '\0' or '')
+  call('SET', lock, string.sub(of, 1, 32) .. '*' .. limit .. behind, 'PX', lasts)
   call('PEXPIRE', shares, lasts)
 end
 
@@ -416,7 +423,7 @@ end
 if has_room then
   return {stamp, 'queued', place - passed}
 end
-local is_ours = not limit and string.find(holder, '^' .. string.rep('%x', 32) .. '[:@+!]')
+local is_ours = string.find(holder, '^' .. string.rep('%x', 32) .. '[:@+!*]')
 if enters and is_ours and string.sub(holder, -1) ~= '\0' then
   call('APPEND', lock, '\0')
 end

@@ -239,8 +239,11 @@ impl Idempotent {
         owner: &Owner,
         key: &Key,
     ) -> Result<(Said, Moment), Failures> {
-        let (ttl, keep) = (Decimal::new(self.term.ttl_ms()), self.keep.as_millis().to_string());
-        let parameters = [b"1", &**key, owner.value(), &self.fingerprint, &ttl, keep.as_bytes()];
+        let (ttl_ms, keep_ms) = (self.term.ttl_ms(), self.keep.as_millis());
+        let (ttl, lasts) = (Decimal::new(ttl_ms), keep_ms.max(ttl_ms.into()).to_string());
+        let length = Decimal::new(self.fingerprint.len() as u64);
+        let fingerprint = [&*length, b" ", &*self.fingerprint].concat();
+        let parameters = [b"1", &**key, owner.value(), &fingerprint, &ttl, lasts.as_bytes()];
         let asked_at = clock::now();
         let said = self.site.ask_twice(purpose, &SCRIPT, &parameters, Said::read).await;
         said.map(|said| (said, asked_at)).map_err(|reason| vec![(0, reason)])

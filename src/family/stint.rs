@@ -149,10 +149,11 @@ impl<'a> Stint<'a> {
         if let Some((agreement, token)) = &self.agreement {
             return agreement.accept(*token, how, agreement.fingerprint, result).await;
         }
-        let ttl = Decimal::new(self.term.ttl_ms());
-        let keep = Decimal::new(u64::try_from(self.keep.as_millis()).unwrap_or(u64::MAX));
+        let ttl_ms = self.term.ttl_ms();
+        let keep_ms = u64::try_from(self.keep.as_millis()).unwrap_or(u64::MAX);
+        let [ttl, lasts] = [ttl_ms, keep_ms.max(ttl_ms)].map(Decimal::new);
         let owner = self.owner.value();
-        let parameters = [b"1", &**self.key, owner, how.as_bytes(), &ttl, &keep, result];
+        let parameters = [b"1", &**self.key, owner, how.as_bytes(), &ttl, &lasts, result];
         let settled = self.site.ask(0, Purpose::Act, &SETTLE, &parameters, is_accepted).await;
         settled.map_err(|reason| vec![(0, reason)])
     }

@@ -19,18 +19,19 @@ pub(super) struct Parting<'a> {
     rest: Option<(Decimal, &'a [u8])>,
     /// Whether the owner may be in a queue.
     leaves: bool,
+    /// Whether it is known that what is given back is a share of weight 1.
+    is_single: bool,
     row: &'static Row,
 }
 
 impl<'a> Parting<'a> {
     /// That of a hold, and of the one before it whose locks servers may still have.
     pub(super) fn of(hold: &'a Hold) -> Self {
-        Self::of_owners(
-            [Some(hold.owner.value()), hold.predecessor()],
-            hold.rest(),
-            hold.is_queued(),
-        )
-        .by(hold.row())
+        let owners = [Some(hold.owner.value()), hold.predecessor()];
+        let share = hold.sharing().and_then(|sharing| sharing.share);
+        let is_single = share.is_some_and(|[_, weight]| weight == 1);
+        let parting = Self::of_owners(owners, hold.rest(), hold.is_queued());
+        Self { is_single, ..parting }.by(hold.row())
     }
 
     /// That of these owners.
@@ -40,7 +41,7 @@ impl<'a> Parting<'a> {
         leaves: bool,
     ) -> Self {
         let rest = rest.and_then(|rest| Some((millis(rest.left()?), rest.value.value())));
-        Self { owners, rest, leaves, row: Row::of(None) }
+        Self { owners, rest, leaves, is_single: false, row: Row::of(None) }
     }
 
     /// The same of another kind of lease.
@@ -56,9 +57,13 @@ impl<'a> Parting<'a> {
     pub(super) fn arguments(&self) -> impl Iterator<Item = &[u8]> {
         let mut owners = self.owners.into_iter().flatten();
         let rest = self.rest.iter().flat_map(|(left, value)| [&**left, value]);
-        let leaves = if self.leaves { &b"leave"[..] } else { b"" };
-        let leaves = self.rest.is_none().then_some(leaves);
-        owners.next().into_iter().chain(rest).chain(leaves).chain(owners)
+        let how = match (self.leaves, self.is_single) {
+            (true, _) => &b"leave"[..],
+            (false, true) => b"single",
+            (false, false) => b"",
+        };
+        let how = self.rest.is_none().then_some(how);
+        owners.next().into_iter().chain(rest).chain(how).chain(owners)
     }
 
     /// That of these locks.

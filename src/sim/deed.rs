@@ -100,7 +100,7 @@ pub(super) fn deed<'a>(script: &Bytes, words: &'a [Bytes]) -> Option<Deed<'a>> {
             b"mend" => (What::Repair, 4),
             b"take" | b"upgrade" | b"downgrade" => (What::Acquire, 4),
             b"enter" | b"beat" => (What::Wait, 4),
-            b"" | b"leave" => (What::Release, 4),
+            b"" | b"single" | b"leave" => (What::Release, 4),
             _ => return None,
         },
         PROLONG => (What::Extend, 2),

@@ -112,9 +112,10 @@ impl Step {
             11 => {
                 let mut keys = words(&[key]);
                 keys.extend(["f", "q", "s"].map(|end| format!("{key}:{end}")));
-                let how = prng.pick(&["take", "enter", "beat", "", "leave"]);
+                let how = prng.pick(&["take", "enter", "beat", "", "single", "leave"]);
                 let of_take = [ttl, "0", "1", "channel", "60000"];
-                let more = if how.len() > 2 && how != "leave" { &of_take[..] } else { &[] };
+                let gives_back = matches!(how, "" | "single" | "leave");
+                let more = if gives_back { &[] } else { &of_take[..] };
                 (keys, words(&[&[owner, how], more].concat()))
             }
             12 => (vec![format!("{key}:q")], words(&[owner])),

@@ -93,7 +93,7 @@ pub(super) fn give_back_lost(world: &World, grant: &Grant) {
 
 /// The id of the owner that a script is called for, and whether it gives back.
 fn release_of(words: &[Bytes]) -> Option<Bytes> {
-    let leave = words.iter().position(|word| matches!(&word[..], b"" | b"leave"))?;
+    let leave = words.iter().position(|word| matches!(&word[..], b"" | b"single" | b"leave"))?;
     let is_script = words.first().is_some_and(|verb| verb.starts_with(b"EVAL"));
     id_in(words.get(leave.checked_sub(1)?)?).filter(|_| is_script)
 }

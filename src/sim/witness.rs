@@ -245,7 +245,7 @@ pub(crate) fn run(
                 }
             }
             What::Release => {
-                let is_owner = |word: &&Bytes| !matches!(&word[..], b"" | b"leave");
+                let is_owner = |word: &&Bytes| !matches!(&word[..], b"" | b"single" | b"leave");
                 for owner in deed.argv.iter().filter(is_owner) {
                     history.questions.note_release(of(owner), stamp.at);
                     // A lock with a waiter is not freed by a command that only frees it.

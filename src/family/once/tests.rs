@@ -185,7 +185,12 @@ fn known_bugs_are_found() {
         ("0", "if slot <= now - 604800000 then", "if false then", "claimed twice"),
         (TTL_MS, "elseif ends > now then", "elseif false then", "two runs are under way"),
         (TTL_MS, "slot < last or slot == last and ends == 0", "slot < last", "run again"),
-        (TTL_MS, "if its ~= ARGV[1] then", "if not its then", "two runs are under way"),
+        (
+            TTL_MS,
+            "if not kept or string.sub(kept, 1, #owner) ~= owner then",
+            "if not kept then",
+            "two runs are under way",
+        ),
     ];
     for (ttl, right, wrong, found) in bugs {
         let broken = search(Fleet::new(ttl, Some((right, wrong)))).unwrap_err();

@@ -59,6 +59,10 @@ fn integer(client: &mut Client, command: &[&str]) -> i64 {
     number
 }
 
+fn exists(client: &mut Client, key: &str) -> bool {
+    integer(client, &["EXISTS", key]) == 1
+}
+
 fn pause(client: &mut Client, seconds: &str) {
     client.call(&["DEBUG", "SLEEP", seconds]);
 }
@@ -164,8 +168,33 @@ fn the_first_to_wait_is_first_and_a_limit_is_one() {
         assert!(eval(&mut client, SHARE, &[key], &[&owner(1), "leave"]) == ["0"]);
     }
     client.call(&["RPUSH", "k", "no lock"]);
-    assert!(!free(&mut client, 1, ""));
+    assert!(!free(&mut client, 1, "") && !free(&mut client, 1, "single"));
     assert!(!prolong(&mut client, 1, "60000"));
+}
+
+/// What takes a share beside others, or gives one back, looks at the queue only where somebody waits.
+#[test]
+fn a_shared_lock_says_that_somebody_waits() {
+    let server = RedisServer::start();
+    let mut client = server.client();
+    let is_marked = |client: &mut Client| client.text(&["GET", "k"]).ends_with('\0');
+    assert_eq!(take(&mut client, 1, "60000", "2", "1")[0], "granted");
+    client.call(&["CONFIG", "RESETSTAT"]);
+    assert_eq!(take(&mut client, 2, "50000", "2", "1")[0], "granted");
+    assert!(free(&mut client, 2, "single"));
+    assert!(!client.text(&["INFO", "commandstats"]).contains("cmdstat_exists"));
+    assert_eq!(take(&mut client, 3, "60000", "2", "1")[0], "granted");
+    assert!(!is_marked(&mut client));
+    assert_eq!(wait(&mut client, 4, "enter", "2")[0], "held");
+    assert!(is_marked(&mut client));
+    assert!(prolong(&mut client, 3, "90000") && is_marked(&mut client), "its end rests on another");
+    assert!(free(&mut client, 3, "single"), "and nobody hears it");
+    assert!(!exists(&mut client, KEYS[2]), "who waited is passed over");
+    assert!(free(&mut client, 1, "single"));
+    assert!(!exists(&mut client, "k") && !exists(&mut client, KEYS[3]));
+    // A heavy share is given back whole.
+    assert_eq!(take(&mut client, 5, "60000", "2", "2")[0], "granted");
+    assert!(free(&mut client, 5, "") && !exists(&mut client, KEYS[3]));
 }
 
 #[test]

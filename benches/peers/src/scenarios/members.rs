@@ -1,5 +1,6 @@
-//! What a share of a lock, a permit of a semaphore and a token of a limit cost the server, beside others that
-//! hold one, by each library that has them: see `members/sharers.rs`.
+//! What a share of a lock, a permit of a semaphore, a token of a limit and a party of a latch cost the server,
+//! beside others that are there, by each library that has them: see `members/sharers.rs`; and what is used by
+//! one at a time: see `members/family.rs`.
 
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,7 @@ use crate::report::{Cell, Report};
 use crate::statistics::Samples;
 use crate::support::RedisServer;
 
+mod family;
 mod node;
 mod sharers;
 
@@ -55,11 +57,14 @@ pub fn run(quick: bool) -> Report {
     Report {
         scenario: "members",
         notes: vec![
-            "The server's CPU to acquire and release, or for one call of a limit, in microseconds, beside".into(),
+            "The server's CPU to acquire and release, to start and finish, or for one call, in microseconds, beside".into(),
             format!("members that stay; {TASKS} tasks of each library on one connection, system calls included; {rounds} rounds;"),
             "median (10th to 90th percentile), ratios round by round. Plain: redis-rs, SET NX PX and a script that".into(),
             "compares and deletes. Redisson's structures: the same Redis commands as its published descriptions tell,".into(),
             "in scripts that were written for this table and are called by redis-rs; its own scripts do more.".into(),
+            "Election: campaign and resign, of 64 offices that nobody else wants. Once: a slot of a job, each later".into(),
+            "than the last, at least once. Idempotent: a request that nobody made before, and one whose result is".into(),
+            "kept. Latch and barrier: a party that counts down or arrives, of 10,000; 64 come again and again.".into(),
         ],
         columns: vec!["what", "library", "members", "CPU, µs a pair", "over plain"],
         rows: rows.collect(),

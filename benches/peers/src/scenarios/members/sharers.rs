@@ -20,6 +20,7 @@ use redis::aio::MultiplexedConnection;
 use tokio::task::JoinSet;
 
 use super::TASKS;
+use super::family;
 use super::node::Node;
 
 /// Of permits in a semaphore, and of tokens in a limit.
@@ -74,7 +75,7 @@ fn ttl(stays: bool) -> Duration {
     if stays { LONG } else { TTL }
 }
 
-fn sharer<F: Future<Output = ()> + Send + 'static>(
+pub fn sharer<F: Future<Output = ()> + Send + 'static>(
     what: &'static str,
     library: &'static str,
     has_members: bool,
@@ -92,8 +93,11 @@ pub async fn all(url: &str) -> Vec<Sharer> {
     let connection = client.get_multiplexed_async_connection_with_config(&patient).await;
     let connection = connection.expect("the server is up");
     let mut all = vec![plain(connection.clone())];
-    all.extend(ours(Locker::connect(url).await.expect("the server is up")));
+    let locker = Locker::connect(url).await.expect("the server is up");
+    all.extend(family::ours(&locker));
+    all.extend(ours(locker));
     all.extend(redissons(&connection));
+    all.push(family::redissons_latch(&connection));
     let manager = client.get_connection_manager().await.expect("the server is up");
     for is_reader in [true, false] {
         let manager = manager.clone();
@@ -108,12 +112,24 @@ pub async fn all(url: &str) -> Vec<Sharer> {
         all.push(Sharer { what, library, has_members: true, way: Way::Node(node) });
     }
     // What is one thing stands together.
-    let order = ["plain lock", "reader", "writer", "permit", "limit"];
+    let order = [
+        "plain lock",
+        "reader",
+        "writer",
+        "permit",
+        "limit",
+        "election",
+        "once",
+        "idempotent, first",
+        "idempotent, again",
+        "latch",
+        "barrier",
+    ];
     all.sort_by_key(|sharer| order.iter().position(|what| *what == sharer.what));
     all
 }
 
-fn owner() -> String {
+pub fn owner() -> String {
     static OWNERS: AtomicU64 = AtomicU64::new(0);
     format!("{:032x}:1", OWNERS.fetch_add(1, Ordering::Relaxed))
 }
