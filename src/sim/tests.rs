@@ -27,8 +27,13 @@ const FOUND: [(u64, &str); 12] = [
     (967_866_870, "a draw that was not answered in time kept its caller past the limit"),
 ];
 
-const FOUND_SINCE: [(u64, &str); 1] =
-    [(923_925_646, "a share that was repaired on a connection that ended came behind its release")];
+const FOUND_SINCE: [(u64, &str); 2] = [
+    (923_925_646, "a share that was repaired on a connection that ended came behind its release"),
+    (
+        11_961_851,
+        "a writer that read on left to its TTL what a busy server had of the owner before it",
+    ),
+];
 
 pub(crate) fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()

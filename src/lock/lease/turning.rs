@@ -10,7 +10,7 @@ use super::Lease;
 use crate::clock;
 use crate::error::{Error, Kind};
 use crate::lock::attempt::Granted;
-use crate::lock::claim::Claim;
+use crate::lock::claim::{Claim, give_back_predecessor};
 use crate::lock::held::Held;
 use crate::lock::round::Round;
 use crate::lock::row::Sharing;
@@ -125,8 +125,11 @@ impl Turning<'_> {
         let since = if held.bounds().are_none() { answered_at } else { held.granted_at() };
         claim.hold().begin(deadline, held.token().and(token), since);
         engine.meter().note_granted(held.name(), clock::now().since(began));
-        // A server that has not said so may have the first owner.
+        // A server that has not said so may have the first owner; one that never had it, the owner before that.
         self.lease.claim.settle_after(&round);
+        if held.predecessor().is_some() {
+            give_back_predecessor(&held, &|server| !held.binding(server).is_granted);
+        }
         held.conclude(End::Released);
         let granted = Granted { claim, round, asked_at };
         *self.lease = Lease::begin(&engine, granted);

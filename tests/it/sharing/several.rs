@@ -98,7 +98,17 @@ async fn readers_do_without_a_minority_and_not_without_a_quorum() {
     let locker = builder(servers.iter().map(RedisServer::url)).connect().await.unwrap();
     drop(servers.pop());
     let reader = take(locker.read("a")).await;
-    assert!(refused(locker.try_write("a")).await.is_contended());
+    let is_contended = async {
+        loop {
+            let error = refused(locker.try_write("a")).await;
+            if error.is_contended() {
+                return;
+            }
+            // On a busy machine an answer may be late: then too few have answered.
+            assert!(error.is_no_quorum(), "{error}");
+        }
+    };
+    soon("a quorum says that readers have the lock", is_contended).await;
     reader.release().await.unwrap();
     take(locker.write("a")).await.release().await.unwrap();
     drop(servers.pop());
