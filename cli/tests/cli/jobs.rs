@@ -13,8 +13,9 @@ use tokio::time::timeout;
 const CTRL_C: &str = "\x03";
 const CTRL_Z: &str = "\x1a";
 
-/// Works until it is told to stop, and notes each piece of work; so does a daemon that it starts.
-const WORK: &str = "work() { while [ ! -e stop ]; do echo $1 >> log; sleep 0.02; done; }";
+/// Works until it is told to stop, and notes each piece of work; so does a daemon that it starts. A shell
+/// that waits for a child by `vfork` does not stop if the child does so before its `exec`: with `&` it forks.
+const WORK: &str = "work() { while [ ! -e stop ]; do echo $1 >> log; sleep 0.02 & wait; done; }";
 
 /// A server, and a directory with the work of those that hold the lock `job` there for 3 s at a time.
 struct Scene {
