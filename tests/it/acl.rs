@@ -136,10 +136,15 @@ async fn several_servers_need_three_sections_of_info() {
     let builder = Locker::builder().nodes(urls).key_prefix(PREFIX).ttl(TTL);
     let locker = builder.strict().connect().await.unwrap();
     let guard = take(&locker, "a").await;
-    let holding = |count| fleet.holding("app:a") == count;
-    eventually("all have it", || holding(3)).await;
+    let all_have_it = async || {
+        tokio::select! {
+            () = eventually("all have it", || fleet.holding("app:a") == 3) => {}
+            loss = guard.lost() => panic!("it is lost: {loss:?}"),
+        }
+    };
+    all_have_it().await;
     fleet[1].cli(&["DEL", "app:a"]);
-    eventually("all have it again", || holding(3)).await;
+    all_have_it().await;
     let next = tokio::spawn(locker.lock("a").into_future());
     eventually("it waits", || locker.stats().waiting == 1).await;
     guard.release().await.unwrap();
