@@ -89,7 +89,7 @@ impl Acquiring {
         let limit = patience.ends_at().map_or(Limit::None, Limit::At);
         let taking = if waits || wish.is_fair { Taking::Turn } else { Taking::Take };
         let (is_fenced, is_fair) = (wish.order.is_fenced, wish.is_fair);
-        let bid = Bid { is_fenced, is_fair, taking, lead: None, limit, begun_at };
+        let bid = Bid { is_fenced, is_fair, taking, lead: None, turn: None, limit, begun_at };
         let claim = Claim::new(engine.core(), wish.names.clone(), &wish.order, Lanes::Shared);
         let attempting = Some(Attempting::new(claim, bid));
         Self { attempting, aside: None, together, asked_at, span }

@@ -60,9 +60,19 @@ pub(super) struct Bid {
     pub(super) is_fair: bool,
     pub(super) taking: Taking,
     pub(super) lead: Option<Lead>,
+    pub(super) turn: Option<UnderTurn>,
     pub(super) limit: Limit,
     /// Before the first question is put: the lease may count from then (safety rule 2).
     pub(super) begun_at: Moment,
+}
+
+/// What an attempt has to know of the turn under which it asks.
+#[derive(Clone, Copy)]
+pub(super) struct UnderTurn {
+    /// The server with the queue has accepted it already: what is proposed has to be larger.
+    pub(super) token: u64,
+    /// Whether the owner has asked before: servers may have given it what no answer has told of.
+    pub(super) is_again: bool,
 }
 
 /// A lease that was granted, and that nobody keeps yet.
@@ -106,7 +116,7 @@ enum Asked {
 
 impl Attempting {
     pub(super) fn new(claim: Claim, bid: Bid) -> Self {
-        let Bid { is_fenced, is_fair, taking, lead, limit, begun_at } = bid;
+        let Bid { is_fenced, is_fair, taking, lead, turn, limit, begun_at } = bid;
         let hold = claim.hold();
         hold.core.meter().note_attempt();
         let is_plain = !is_fenced
@@ -119,11 +129,17 @@ impl Attempting {
             quorum: hold.quorum(),
             term: hold.term,
             servers_choose: hold.is_alone() || !hold.row().is_by_lock,
-            succeeds: hold.predecessor().is_some(),
+            succeeds: turn.is_some_and(|turn| turn.is_again) || hold.predecessor().is_some(),
             ends_at: limit.ends_at(),
             round_max: hold.core.command_max(),
         };
         let ballot = (!is_plain).then(|| Ballot::new(clock::wall_micros()));
+        let ballot = match (ballot, turn) {
+            (Some(ballot), Some(turn)) if !conditions.servers_choose => {
+                Some(ballot.above(turn.token))
+            }
+            _ => ballot,
+        };
         let attempt = Attempt::begin(conditions, ballot);
         let (asked, timer, free_at) = (Asked::Nothing, None, None);
         let claim = Some(claim);

@@ -261,7 +261,8 @@ impl Lease {
         hold.conclude_at(End::HandedOver, now);
         let (is_fenced, limit) = (place.order.is_fenced, place.limit);
         let begun_at = now;
-        let bid = Bid { is_fenced, is_fair: false, taking, lead: None, limit, begun_at };
+        let bid =
+            Bid { is_fenced, is_fair: false, taking, lead: None, turn: None, limit, begun_at };
         let mut lock: HandOver = Box::pin(Attempting::new(successor, bid));
         // The first poll sends; the task that is handed the rest polls it again.
         if let Poll::Ready(done) = lock.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

@@ -350,7 +350,7 @@ impl<'a> Standing<'a> {
         let hold = self.claim.hold().clone();
         if !self.is_all {
             let until = hold.term.deadline(counts_from);
-            return Stood::Turn(Turn::new(self.claim, self.server, until));
+            return Stood::Turn(Turn::new(self.claim, self.server, token, until));
         }
         let round = Round::told(&hold, Some(token), now);
         let mut binding = hold.binding(0);

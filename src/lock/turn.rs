@@ -1,6 +1,6 @@
 //! The turn of a waiter for a lock of several servers, or for one lock of several.
 
-use super::attempt::Granted;
+use super::attempt::{Granted, UnderTurn};
 use super::claim::Claim;
 use crate::clock;
 use crate::policy::Moment;
@@ -14,13 +14,14 @@ pub(super) struct Turn {
     claim: Claim,
     /// The server with the queue.
     server: usize,
+    token: u64,
     until: Moment,
     vote: Option<Claim>,
 }
 
 impl Turn {
-    pub(super) fn new(claim: Claim, server: usize, until: Moment) -> Self {
-        Self { claim, server, until, vote: None }
+    pub(super) fn new(claim: Claim, server: usize, token: u64, until: Moment) -> Self {
+        Self { claim, server, token, until, vote: None }
     }
 
     pub(super) fn owner(&self) -> &[u8] {
@@ -31,9 +32,11 @@ impl Turn {
         clock::now() >= self.until
     }
 
-    /// The claim of the vote before, if the next vote is by the same owner.
-    pub(super) fn take_vote(&mut self) -> Option<Claim> {
-        self.vote.take()
+    /// What the next attempt is to know; with the claim of the vote before, if the next one is by the same owner.
+    pub(super) fn take_vote(&mut self) -> (Option<Claim>, UnderTurn) {
+        let vote = self.vote.take();
+        let under = UnderTurn { token: self.token, is_again: vote.is_some() };
+        (vote, under)
     }
 
     /// A vote was granted: where its owner has what was the turn's, nothing of the turn is left to give back.

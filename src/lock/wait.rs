@@ -194,7 +194,7 @@ impl<'a> Waiter<'a> {
     fn bid(&self, taking: Taking) -> Bid {
         let (is_fenced, lead) = (self.wish.order.is_fenced, self.lead.clone());
         let (limit, begun_at) = (self.outlook.limit(), clock::now());
-        Bid { is_fenced, is_fair: false, taking, lead, limit, begun_at }
+        Bid { is_fenced, is_fair: false, taking, lead, turn: None, limit, begun_at }
     }
 
     /// Asks for the lock as the first in the line: in its queue, or else by one attempt.
@@ -212,9 +212,10 @@ impl<'a> Waiter<'a> {
             }
         }
         self.begin_to_watch();
-        let vote = turn.as_mut().and_then(ServerTurn::take_vote);
-        let vote = vote.unwrap_or_else(|| self.claim(Lanes::Watching, turn.as_ref()));
-        let mut attempting = Attempting::new(vote, self.bid(Taking::Take));
+        let (vote, under) = turn.as_mut().map(ServerTurn::take_vote).unzip();
+        let bid = Bid { turn: under, ..self.bid(Taking::Take) };
+        let vote = vote.flatten().unwrap_or_else(|| self.claim(Lanes::Watching, turn.as_ref()));
+        let mut attempting = Attempting::new(vote, bid);
         let attempted = race(&mut attempting, self.overtaken());
         let asked = match race(attempted, self.interrupted()).await {
             First::One(First::One(Ok(granted))) => {

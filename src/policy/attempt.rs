@@ -199,7 +199,8 @@ pub(crate) struct Conditions {
     /// Whether servers choose the token: one that decides alone; or all, for a reader, which gets the present
     /// token of the servers that let it in.
     pub(crate) servers_choose: bool,
-    /// Whether the attempt takes over from another owner, of which servers may have the locks.
+    /// Whether servers may have given the owner something before, or have the locks of another owner from which
+    /// the attempt takes over.
     pub(crate) succeeds: bool,
     /// The end of the caller's wait.
     pub(crate) ends_at: Option<Moment>,

@@ -50,16 +50,12 @@ impl Keys {
         is_free
     }
 
-    /// A repair: sets a lock that is gone, for an owner whose `token` was issued, unless a larger
-    /// one was accepted meanwhile.
+    /// A repair: sets a lock that is gone, for an owner whose `token` was issued. A counter above it stays.
     pub(super) fn repair(&mut self, owner: Owner, ttl: u8, token: u8) -> Reply {
         if self.owner != 0 {
             return Reply::Held;
         }
-        if token < self.counter {
-            return Reply::Stale;
-        }
-        *self = Self { owner, left: ttl, counter: token };
+        *self = Self { owner, left: ttl, counter: self.counter.max(token) };
         Reply::Granted
     }
 

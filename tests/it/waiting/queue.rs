@@ -165,6 +165,31 @@ async fn of_several_servers_an_unfenced_waiter_has_the_vote_of_the_one_that_keep
     silent.cont();
 }
 
+/// The token of a turn is by its server's clock, which may be ahead of the waiter's.
+#[tokio::test]
+async fn of_several_servers_the_one_that_keeps_the_turn_lets_its_waiter_in_whatever_its_clock_says()
+{
+    let fleet = Fleet::start(3);
+    let connect = || async {
+        let builder = Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_guard(false);
+        builder.connect().await.unwrap()
+    };
+    let (holder, waiter) = (connect().await, connect().await);
+    let held = take(&holder, "a").await;
+    let waiting = tokio::spawn(waiter.lock("a").into_future());
+    let has_queue = |server: &usize| queued(&fleet[*server]) == 1;
+    eventually("it is in the queue", || (0..3).any(|server| has_queue(&server))).await;
+    let leader = (0..3).find(has_queue).unwrap();
+    let ahead = held.fence().get() + 60_000_000;
+    fleet[leader].cli(&["SET", "{a}:fence", &ahead.to_string()]);
+    held.release().await.unwrap();
+    let guard = soon("it is served", waiting).await.unwrap().unwrap();
+    assert!(guard.fence().get() > ahead);
+    eventually("all let it in", || fleet.holding("a") == 3).await;
+    assert_eq!(waiter.stats().repaired, 0);
+    guard.release().await.unwrap();
+}
+
 /// A process that has died is passed over at once, and one that stands still after it was silent.
 #[tokio::test]
 async fn a_waiter_that_has_gone_is_passed_over() {
