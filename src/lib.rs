@@ -69,6 +69,7 @@ mod error;
 #[cfg(feature = "examine")]
 mod examine;
 mod family;
+mod hashing;
 mod lock;
 mod locker;
 mod mutex;

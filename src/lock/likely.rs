@@ -4,9 +4,11 @@
 //! mistake (two have the same hash) costs a round trip or a longer script at most: the head of
 //! `policy/fence.rs` says so of counters that are lost, and `scripts/queue.lua` takes a lock that is free.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::hashing::Hashing;
 
 /// Maximum pages: a page is made when the first name is in it, so that few names take little memory.
 const PAGES: usize = 64;
@@ -29,7 +31,7 @@ type Page = OnceLock<Box<[AtomicU64; BUCKETS]>>;
 /// See the module's documentation.
 #[derive(Default)]
 pub(super) struct Likely {
-    hashing: RandomState,
+    hashing: Hashing,
     /// Nothing until the first name is known: then no name needs a hash either.
     pages: OnceLock<Box<[Page; PAGES]>>,
 }

@@ -4,19 +4,34 @@ use crate::Finding;
 use crate::source::{Source, Token};
 
 /// Each layer and what it may name besides itself, from the bottom to the top.
-const LAYERS: [(&str, &[&str]); 11] = [
+const LAYERS: [(&str, &[&str]); 12] = [
     ("policy", &[]),
     ("box_future", &[]),
     ("mutex", &[]),
     ("race", &["box_future"]),
     ("clock", &["policy", "box_future", "error"]),
+    ("hashing", &["clock"]),
     ("error", &["policy", "clock"]),
     ("stats", &["policy", "mutex"]),
     ("net", &["policy", "mutex", "box_future", "clock", "error", "stats"]),
-    ("server", &["policy", "mutex", "box_future", "race", "clock", "error", "stats", "net"]),
+    (
+        "server",
+        &["policy", "mutex", "box_future", "race", "clock", "hashing", "error", "stats", "net"],
+    ),
     (
         "lock",
-        &["policy", "mutex", "box_future", "race", "clock", "error", "stats", "net", "server"],
+        &[
+            "policy",
+            "mutex",
+            "box_future",
+            "race",
+            "clock",
+            "hashing",
+            "error",
+            "stats",
+            "net",
+            "server",
+        ],
     ),
     ("family", &["policy", "race", "clock", "error", "stats", "server", "lock"]),
 ];

@@ -1,6 +1,8 @@
 //! Items by the hash of a key, very many, in sorted vectors: a small part of the code of a tree.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
+
+use crate::hashing::Hashing;
 
 /// Vectors, each for the hashes that end alike: of a million items each has two thousand, which are moved in
 /// less than a microsecond.
@@ -13,14 +15,14 @@ const USED_SHARE: usize = 4;
 /// Items, any number for one key. Keys may have the same hash, which is of this process alone: nobody can
 /// choose keys for which that happens.
 pub(super) struct ByHash<T> {
-    hashing: RandomState,
+    hashing: Hashing,
     parts: Vec<Vec<(u32, T)>>,
     len: usize,
 }
 
 impl<T> Default for ByHash<T> {
     fn default() -> Self {
-        Self { hashing: RandomState::new(), parts: Vec::new(), len: 0 }
+        Self { hashing: Hashing::default(), parts: Vec::new(), len: 0 }
     }
 }
 

@@ -167,8 +167,8 @@ async fn of_several_servers_an_unfenced_waiter_has_the_vote_of_the_one_that_keep
 
 /// The token of a turn is by its server's clock, which may be ahead of the waiter's.
 #[tokio::test]
-async fn of_several_servers_the_one_that_keeps_the_turn_lets_its_waiter_in_whatever_its_clock_says()
-{
+async fn of_several_servers_the_one_that_keeps_the_turn_lets_its_waiter_in_at_once_whatever_its_clock_says()
+ {
     let fleet = Fleet::start(3);
     let connect = || async {
         let builder = Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_guard(false);
@@ -182,9 +182,12 @@ async fn of_several_servers_the_one_that_keeps_the_turn_lets_its_waiter_in_whate
     let leader = (0..3).find(has_queue).unwrap();
     let ahead = held.fence().get() + 60_000_000;
     fleet[leader].cli(&["SET", "{a}:fence", &ahead.to_string()]);
+    let before = scripts_run(&fleet[leader]);
     held.release().await.unwrap();
     let guard = soon("it is served", waiting).await.unwrap().unwrap();
     assert!(guard.fence().get() > ahead);
+    let asked = scripts_run(&fleet[leader]) - before;
+    assert_eq!(asked, 2, "it gives the turn, and accepts the first proposal");
     eventually("all let it in", || fleet.holding("a") == 3).await;
     assert_eq!(waiter.stats().repaired, 0);
     guard.release().await.unwrap();
