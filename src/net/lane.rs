@@ -4,13 +4,14 @@
 //! began on while that lives, so that its acquire, extend and release cannot overtake another.
 //! A lane does not connect: its owner keeps it filled.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use super::connection::Connection;
 use super::handshake::OpenError;
 use crate::box_future::BoxFuture;
+use crate::mutex::lock;
 
 /// What a lane holds.
 #[derive(Clone)]
@@ -25,12 +26,14 @@ pub enum Link {
 
 /// One lane.
 pub struct Lane {
-    link: watch::Sender<Link>,
+    link: Mutex<Link>,
+    /// Wakes its waiters in the order in which they came.
+    changed: Notify,
 }
 
 impl Default for Lane {
     fn default() -> Self {
-        Self { link: watch::Sender::new(Link::Connecting) }
+        Self { link: Mutex::new(Link::Connecting), changed: Notify::new() }
     }
 }
 
@@ -47,7 +50,7 @@ impl Lane {
     /// What the last try said; [`OpenError::Connecting`] while the first, or the next after an
     /// end, is under way.
     pub fn now(&self) -> Result<Arc<Connection>, OpenError> {
-        match &*self.link.borrow() {
+        match &*lock(&self.link) {
             Link::Up(connection) if connection.is_alive() => Ok(Arc::clone(connection)),
             Link::Down(error) => Err(error.clone()),
             Link::Up(_) | Link::Connecting => Err(OpenError::Connecting),
@@ -56,21 +59,20 @@ impl Lane {
 
     /// Puts `link` here and tells the waiters.
     pub fn set(&self, link: Link) {
-        self.link.send_replace(link);
+        self.put(link);
+        self.tell();
     }
 
     /// Puts `link` here for callers that look; waiters are told by [`Lane::tell`].
     pub fn put(&self, link: Link) {
-        self.link.send_if_modified(|present| {
-            *present = link;
-            false
-        });
+        let before = std::mem::replace(&mut *lock(&self.link), link);
+        drop(before);
     }
 
     /// Tells the waiters. To be called where no mutex is held: what a waker does is its own
     /// affair.
     pub fn tell(&self) {
-        self.link.send_modify(|_| {});
+        self.changed.notify_waiters();
     }
 
     /// Waits until a try has ended, this one or an earlier one.
@@ -84,10 +86,13 @@ impl Lane {
     /// Nothing is lost when the future is dropped.
     pub fn tried(&self) -> BoxFuture<'_, Result<Arc<Connection>, OpenError>> {
         Box::pin(async {
-            let mut link = self.link.subscribe();
-            // The sender lives as long as `self`, so there is always another change.
-            let _ = link.wait_for(|link| !matches!(link, Link::Connecting)).await;
-            self.now()
+            loop {
+                let changed = self.changed.notified();
+                if !matches!(&*lock(&self.link), Link::Connecting) {
+                    return self.now();
+                }
+                changed.await;
+            }
         })
     }
 
@@ -102,14 +107,13 @@ impl Lane {
     /// Nothing is lost when the future is dropped.
     pub fn settled(&self) -> BoxFuture<'_, Result<Arc<Connection>, OpenError>> {
         Box::pin(async {
-            let mut link = self.link.subscribe();
             loop {
+                let changed = self.changed.notified();
                 if let Some(connection) = self.ready() {
                     return Ok(connection);
                 }
-                // The sender lives as long as `self`, so there is always another change.
-                let _ = link.changed().await;
-                if let Link::Down(error) = &*link.borrow_and_update() {
+                changed.await;
+                if let Link::Down(error) = &*lock(&self.link) {
                     return Err(error.clone());
                 }
             }
