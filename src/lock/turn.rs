@@ -54,8 +54,8 @@ impl Turn {
     }
 }
 
-/// Whether the vote's owner takes what the turn's owner has, as a writer's does too. Shares of both stand beside each other; and of votes for
-/// several locks, two could keep each other's locks.
+/// Whether the vote's owner takes what the turn's owner has, as a writer's does too. Shares of both stand beside
+/// each other; and of votes for several locks, two could keep each other's locks.
 fn replaces_turn(vote: &Claim) -> bool {
     let share = vote.hold().sharing().and_then(|sharing| sharing.share);
     share.is_none() && vote.hold().names.len() == 1
