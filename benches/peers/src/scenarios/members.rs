@@ -11,9 +11,10 @@ use crate::support::RedisServer;
 
 mod family;
 mod node;
+mod sharer;
 mod sharers;
 
-use sharers::Sharer;
+use sharer::Sharer;
 
 /// Tasks that take and give back at the same time, of each library.
 const TASKS: usize = 64;
@@ -37,7 +38,7 @@ pub fn run(quick: bool) -> Report {
     for _ in 0..rounds {
         for (&(number, members), samples) in wanted.iter().zip(&mut samples) {
             client.call(&["FLUSHALL"]);
-            client.call(&["SET", sharers::COUNTER, sharers::LIMIT_TEXT]);
+            client.call(&["SET", sharer::COUNTER, sharers::LIMIT_TEXT]);
             let sharer = &mut sharers[number];
             runtime.block_on(sharer.take(members, true));
             // The first of them load scripts, and open what is opened late.

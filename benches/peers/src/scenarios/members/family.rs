@@ -11,7 +11,7 @@ use redis::Script;
 use redis::aio::MultiplexedConnection;
 
 use super::TASKS;
-use super::sharers::{Sharer, owner, sharer};
+use super::sharer::{COUNTER, Sharer, owner, sharer};
 
 const WHO: &str = "Leasehold";
 /// The most that a latch and a barrier have.
@@ -155,7 +155,7 @@ pub fn redissons_latch(connection: &MultiplexedConnection) -> Sharer {
         let (mut connection, script) = (connection.clone(), script.clone());
         async move {
             let mut call = script.prepare_invoke();
-            let left = call.key(super::sharers::COUNTER).key("{name}:channel");
+            let left = call.key(COUNTER).key("{name}:channel");
             let left: Result<i64, _> = left.invoke_async(&mut connection).await;
             assert!(left.expect("it answers") > 0);
         }

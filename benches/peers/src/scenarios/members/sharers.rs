@@ -1,10 +1,7 @@
 //! Each way to take a share.
 
-use std::future::Future;
 use std::mem::forget;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use distkit::DistkitRedisKey;
@@ -17,72 +14,20 @@ use distributed_lock_redis::RedisLockProvider;
 use leasehold::{Locker, Rate};
 use redis::Script;
 use redis::aio::MultiplexedConnection;
-use tokio::task::JoinSet;
 
-use super::TASKS;
 use super::family;
 use super::node::Node;
+use super::sharer::{COUNTER, Sharer, Way, owner, sharer};
 
 /// Of permits in a semaphore, and of tokens in a limit.
 const LIMIT: u32 = 1_000_000;
 pub const LIMIT_TEXT: &str = "1000000";
-/// Where the permits of Redisson's structure are counted.
-pub const COUNTER: &str = "{name}:permits";
 /// Of what comes and goes, and of what stays for longer than all rounds.
 const TTL: Duration = Duration::from_secs(10);
 const LONG: Duration = Duration::from_secs(3600);
 
-type Taking = Pin<Box<dyn Future<Output = ()> + Send>>;
-/// Takes, and gives back unless it is to stay.
-type Take = Arc<dyn Fn(bool) -> Taking + Send + Sync>;
-
-enum Way {
-    Here(Take),
-    Node(Node),
-}
-
-pub struct Sharer {
-    pub what: &'static str,
-    pub library: &'static str,
-    /// Whether others can hold it at the same time.
-    pub has_members: bool,
-    way: Way,
-}
-
-impl Sharer {
-    /// This number of times, by all tasks together.
-    pub async fn take(&mut self, count: usize, stays: bool) {
-        let take = match &mut self.way {
-            Way::Here(take) => take,
-            Way::Node(node) => return node.take(count, stays),
-        };
-        let mut tasks = JoinSet::new();
-        for task in 0..TASKS {
-            let (take, times) = (Arc::clone(take), (count + task) / TASKS);
-            tasks.spawn(async move {
-                for _ in 0..times {
-                    take(stays).await;
-                }
-            });
-        }
-        while let Some(ended) = tasks.join_next().await {
-            ended.expect("a share is had and given back");
-        }
-    }
-}
-
 fn ttl(stays: bool) -> Duration {
     if stays { LONG } else { TTL }
-}
-
-pub fn sharer<F: Future<Output = ()> + Send + 'static>(
-    what: &'static str,
-    library: &'static str,
-    has_members: bool,
-    take: impl Fn(bool) -> F + Send + Sync + 'static,
-) -> Sharer {
-    let take: Take = Arc::new(move |stays| Box::pin(take(stays)));
-    Sharer { what, library, has_members, way: Way::Here(take) }
 }
 
 /// The plain lock first.
@@ -127,11 +72,6 @@ pub async fn all(url: &str) -> Vec<Sharer> {
     ];
     all.sort_by_key(|sharer| order.iter().position(|what| *what == sharer.what));
     all
-}
-
-pub fn owner() -> String {
-    static OWNERS: AtomicU64 = AtomicU64::new(0);
-    format!("{:032x}:1", OWNERS.fetch_add(1, Ordering::Relaxed))
 }
 
 fn millis(time: Duration) -> u64 {
