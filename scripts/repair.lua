@@ -8,10 +8,10 @@
 --         and the writing.
 --
 -- It is asked only while the lease is provably valid, and its answer is no vote. The token was issued, so
--- servers have held it against their clocks already. A counter is raised to the token and never lowered. One
--- that is above the token was raised for an owner that no quorum let in: while it is above, this lease is valid,
--- and its owner needs the lock here no less. The lock is read once more after it was written: what a server
--- tracks for a connection, it forgets at a write.
+-- servers have held it against their clocks already. A counter is raised to the token and never lowered. A
+-- counter above the token keeps nothing back: while this lease is valid, the larger token is that of an owner
+-- which no quorum let in. The lock is read once more after it was written: what a server tracks for a
+-- connection, it forgets at a write.
 
 local stamp, is_raised = ARGV[#ARGV], {}
 for lock = 1, #KEYS, 2 do

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use leasehold_resp::{Decimal, Frame};
 use tokio::time::sleep;
 
-use super::site::{Failures, Site};
+use super::site::{Failures, Site, in_millis};
 use crate::clock;
 use crate::lock::errand::Purpose;
 use crate::lock::names::Key;
@@ -214,7 +214,7 @@ impl Agreement<'_> {
     }
 
     fn keep(&self) -> Decimal {
-        Decimal::new(u64::try_from(self.keep.as_millis()).unwrap_or(u64::MAX))
+        in_millis(self.keep)
     }
 }
 

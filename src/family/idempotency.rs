@@ -8,7 +8,7 @@ use bytes::Bytes;
 use leasehold_resp::{Decimal, Frame};
 
 use super::agreement::{Agreement, PROPOSALS_MAX, Proposed, Value};
-use super::site::{Failures, Site};
+use super::site::{Failures, Site, in_millis};
 use super::stint::Stint;
 use crate::clock;
 use crate::error::Error;
@@ -239,11 +239,11 @@ impl Idempotent {
         owner: &Owner,
         key: &Key,
     ) -> Result<(Said, Moment), Failures> {
-        let (ttl_ms, keep_ms) = (self.term.ttl_ms(), self.keep.as_millis());
-        let (ttl, lasts) = (Decimal::new(ttl_ms), keep_ms.max(ttl_ms.into()).to_string());
+        let ttl = self.term.ttl();
+        let [ttl, lasts] = [ttl, self.keep.max(ttl)].map(in_millis);
         let length = Decimal::new(self.fingerprint.len() as u64);
         let fingerprint = [&*length, b" ", &*self.fingerprint].concat();
-        let parameters = [b"1", &**key, owner.value(), &fingerprint, &ttl, lasts.as_bytes()];
+        let parameters = [b"1", &**key, owner.value(), &fingerprint, &ttl, &lasts];
         let asked_at = clock::now();
         let said = self.site.ask_twice(purpose, &SCRIPT, &parameters, Said::read).await;
         said.map(|said| (said, asked_at)).map_err(|reason| vec![(0, reason)])

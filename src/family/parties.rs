@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold_resp::Decimal;
 
-use super::site::Site;
+use super::site::{Site, in_millis};
 use crate::error::Error;
 use crate::policy::Units;
 
@@ -55,7 +55,7 @@ impl Parties {
 
     /// Their time as scripts take it, in milliseconds.
     pub(super) fn keep_ms(self) -> Decimal {
-        Decimal::new(u64::try_from(self.keep.as_millis()).unwrap_or(u64::MAX))
+        in_millis(self.keep)
     }
 
     /// Another number of parties is kept under the name.

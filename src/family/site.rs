@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use leasehold_resp::Frame;
+use leasehold_resp::{Decimal, Frame};
 use tokio::time::sleep;
 
 use super::vigil::{Closed, Vigil};
@@ -32,6 +32,11 @@ pub(super) struct Site {
     engine: Arc<Engine>,
     names: Names,
     primitive: Primitive,
+}
+
+/// A span as scripts read it, in milliseconds.
+pub(super) fn in_millis(span: Duration) -> Decimal {
+    Decimal::new(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
 }
 
 impl Site {

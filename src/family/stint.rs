@@ -8,11 +8,10 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
-use leasehold_resp::Decimal;
 use tokio::time::{sleep, timeout};
 
 use super::agreement::{Agreement, is_accepted};
-use super::site::{Failures, Site};
+use super::site::{Failures, Site, in_millis};
 use crate::clock;
 use crate::error::Error;
 use crate::lock::errand::Purpose;
@@ -149,9 +148,8 @@ impl<'a> Stint<'a> {
         if let Some((agreement, token)) = &self.agreement {
             return agreement.accept(*token, how, agreement.fingerprint, result).await;
         }
-        let ttl_ms = self.term.ttl_ms();
-        let keep_ms = u64::try_from(self.keep.as_millis()).unwrap_or(u64::MAX);
-        let [ttl, lasts] = [ttl_ms, keep_ms.max(ttl_ms)].map(Decimal::new);
+        let ttl = self.term.ttl();
+        let [ttl, lasts] = [ttl, self.keep.max(ttl)].map(in_millis);
         let owner = self.owner.value();
         let parameters = [b"1", &**self.key, owner, how.as_bytes(), &ttl, &lasts, result];
         let settled = self.site.ask(0, Purpose::Act, &SETTLE, &parameters, is_accepted).await;

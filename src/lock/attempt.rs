@@ -133,13 +133,10 @@ impl Attempting {
             ends_at: limit.ends_at(),
             round_max: hold.core.command_max(),
         };
-        let ballot = (!is_plain).then(|| Ballot::new(clock::wall_micros()));
-        let ballot = match (ballot, turn) {
-            (Some(ballot), Some(turn)) if !conditions.servers_choose => {
-                Some(ballot.above(turn.token))
-            }
-            _ => ballot,
-        };
+        let ballot = (!is_plain).then(|| {
+            let above = turn.filter(|_| !conditions.servers_choose).map_or(0, |turn| turn.token);
+            Ballot::new(clock::wall_micros()).above(above)
+        });
         let attempt = Attempt::begin(conditions, ballot);
         let (asked, timer, free_at) = (Asked::Nothing, None, None);
         let claim = Some(claim);

@@ -201,8 +201,11 @@ pub(super) fn give_back(hold: &Hold, is_owed: &dyn Fn(usize) -> bool) {
     free(hold, is_owed, &Parting::of(hold), hold.key_life());
 }
 
-/// The same of what the one before it had.
+/// The same of what the one before it had, if there was one.
 pub(super) fn give_back_predecessor(hold: &Hold, is_owed: &dyn Fn(usize) -> bool) {
+    if hold.predecessor().is_none() {
+        return;
+    }
     let parting = Parting::of_owners([None, hold.predecessor()], None, false);
     free(hold, is_owed, &parting, hold.key_life());
 }

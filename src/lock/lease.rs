@@ -252,11 +252,9 @@ impl Lease {
         let Some(place) = lines.next(names, fits) else { return false };
         let successor = Claim::successor(&hold, &place.order, relay, lines.clone());
         lines.occupy(names, successor.hold(), &place);
-        if hold.predecessor().is_some() {
-            // What the one before this left where this one was not let in, or may not have been, the
-            // next knows nothing of.
-            give_back_predecessor(&hold, &|server| !hold.binding(server).is_granted);
-        }
+        // What the one before this left where this one was not let in, or may not have been, the next knows
+        // nothing of.
+        give_back_predecessor(&hold, &|server| !hold.binding(server).is_granted);
         self.claim.settle();
         hold.conclude_at(End::HandedOver, now);
         let (is_fenced, limit) = (place.order.is_fenced, place.limit);

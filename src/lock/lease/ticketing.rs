@@ -116,9 +116,7 @@ impl Passing {
             &Parting::of_owners(both, None, false),
             self.life.max(hold.key_life()),
         );
-        if hold.predecessor().is_some() {
-            give_back_predecessor(&hold, &|_| true);
-        }
+        give_back_predecessor(&hold, &|_| true);
         self.lease.claim.settle();
         self.lease.engine.lines().free(&hold);
         hold.conclude(end);

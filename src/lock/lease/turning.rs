@@ -127,9 +127,7 @@ impl Turning<'_> {
         engine.meter().note_granted(held.name(), clock::now().since(began));
         // A server that has not said so may have the first owner; one that never had it, the owner before that.
         self.lease.claim.settle_after(&round);
-        if held.predecessor().is_some() {
-            give_back_predecessor(&held, &|server| !held.binding(server).is_granted);
-        }
+        give_back_predecessor(&held, &|server| !held.binding(server).is_granted);
         held.conclude(End::Released);
         let granted = Granted { claim, round, asked_at };
         *self.lease = Lease::begin(&engine, granted);
