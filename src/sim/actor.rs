@@ -59,6 +59,10 @@ impl Actor {
             if self.world.plan.has(Fault::Newcomer) && self.prng.percent(8) {
                 self.start_anew().await;
             }
+            if self.world.plan.has_family && self.prng.percent(50) {
+                self.turn_in_family().await;
+                continue;
+            }
             if self.world.plan.has_shares && self.prng.percent(60) {
                 self.turn_sharing().await;
                 continue;
@@ -205,7 +209,7 @@ impl Actor {
         }
     }
 
-    async fn hold(
+    pub(super) async fn hold(
         &mut self,
         guard: Guard,
         (name, ttl, delay): (usize, Duration, Duration),

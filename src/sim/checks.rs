@@ -6,8 +6,9 @@ use super::history::{Breach, Claim, Lease, Part, Rest, Signal};
 use crate::support::leases;
 
 /// A timer may be this much late: tokio's count in milliseconds, and by the wrong rate.
-const TIMER_SLACK: Duration = Duration::from_millis(3);
-const TIMER_RATE_SHARE: u32 = 200;
+pub(super) fn timer_slack(span: Duration) -> Duration {
+    Duration::from_millis(3) + span / 200
+}
 
 fn drift(ttl: Duration) -> Duration {
     ttl / 100 + Duration::from_millis(2)
@@ -50,7 +51,7 @@ pub(crate) fn claims_too_long(claims: &[Claim]) -> Vec<Breach> {
 pub(crate) fn signals_too_late(signals: &[Signal]) -> Vec<Breach> {
     let latest = |signal: &Signal| {
         let end = signal.asked_by.after(signal.ttl - drift(signal.ttl));
-        end.after(TIMER_SLACK + signal.ttl / TIMER_RATE_SHARE)
+        end.after(timer_slack(signal.ttl))
     };
     let late = signals.iter().filter(|signal| signal.at > latest(signal));
     late.map(|signal| Breach { check: "late loss", text: format!("{signal:?}") }).collect()

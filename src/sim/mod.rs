@@ -13,11 +13,16 @@
 #[cfg(test)]
 mod actor;
 #[cfg(test)]
+mod callers;
+#[cfg(test)]
 mod checks;
 #[cfg(test)]
 mod deed;
 #[cfg(test)]
 mod differential;
+#[cfg(test)]
+#[path = "../../tests/soak/family.rs"]
+mod family;
 #[cfg(test)]
 mod harm;
 #[cfg(test)]

@@ -97,6 +97,8 @@ pub(crate) struct Plan {
     pub(crate) has_steals: bool,
     /// Two more locks are shared: one by readers, and one by permits.
     pub(crate) has_shares: bool,
+    /// Clients also run jobs, carry out requests, take tokens, and meet at latches, barriers and elections.
+    pub(crate) has_family: bool,
     /// All ask for the same TTL, so that a lease may go from hand to hand within a client.
     pub(crate) has_one_ttl: bool,
     /// More servers lose keys than the quorum allows for, and nothing guards against restarts.
@@ -130,6 +132,7 @@ impl Plan {
             has_tickets: false,
             has_steals: false,
             has_shares: false,
+            has_family: false,
             has_one_ttl: false,
             is_beyond,
         };
@@ -152,6 +155,7 @@ impl Plan {
         plan.has_steals = prng.percent(8) && !is_beyond;
         plan.has_shares = prng.percent(35);
         plan.has_one_ttl = prng.percent(35);
+        plan.has_family = prng.percent(40);
         plan
     }
 
@@ -175,10 +179,15 @@ impl Plan {
         self.has_shares.then_some([self.names + 1, self.names + 2])
     }
 
+    /// The lock of the leaders who are elected, if there are such: none of the others.
+    pub(crate) fn elected(&self) -> Option<usize> {
+        self.has_family.then_some(self.names + 3)
+    }
+
     /// The keys of all locks.
     pub(crate) fn locks(&self) -> Vec<String> {
-        let numbers =
-            (0..self.names).chain(self.unfenced()).chain(self.shared().into_iter().flatten());
+        let numbers = (0..self.names).chain(self.unfenced()).chain(self.elected());
+        let numbers = numbers.chain(self.shared().into_iter().flatten());
         let slots = self.shared().filter(|_| self.servers > 1).into_iter();
         let slots = slots.flat_map(|[_, semaphore]| {
             (0..LIMIT).map(move |slot| format!("{{{}}}:{slot}:permit", key(semaphore)))
@@ -203,7 +212,7 @@ impl fmt::Display for Plan {
         let Self { seed, servers, quorum, clients, tasks, names, longest_ttl, .. } = self;
         write!(
             f,
-            "seed {seed}: {quorum} of {servers}, {clients} clients of {tasks}, {names} locks{}{}{}{}{}{}{}, \
+            "seed {seed}: {quorum} of {servers}, {clients} clients of {tasks}, {names} locks{}{}{}{}{}{}{}{}, \
              TTL up to {longest_ttl:?}, {:?} long, latency {:?}, {:?}{}{}",
             if self.has_unfenced { " and an unfenced one" } else { "" },
             if self.has_rests { ", at rest for a while" } else { "" },
@@ -211,6 +220,7 @@ impl fmt::Display for Plan {
             if self.has_tickets { ", with tickets" } else { "" },
             if self.has_steals { ", with steals" } else { "" },
             if self.has_shares { ", with shares" } else { "" },
+            if self.has_family { ", with jobs, requests and gates" } else { "" },
             if self.has_one_ttl { ", of one TTL" } else { "" },
             self.length,
             self.latency,

@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::actor::{Actor, connect};
+use super::callers;
 use super::checks;
 use super::history::{At, Breach};
 use super::injector::Injector;
@@ -78,7 +79,7 @@ async fn simulate(plan: Plan) -> Outcome {
         background.spawn(Arc::clone(&world).expire(server));
     }
     let registers: Arc<Vec<Register>> =
-        Arc::new((0..plan.names).map(|_| Register::default()).collect());
+        Arc::new((0..=plan.elected().unwrap_or(plan.names)).map(|_| Register::default()).collect());
     install(&world);
     let mut lockers = Vec::new();
     for client in &clients {
@@ -181,7 +182,7 @@ fn nothing_is_left(world: &World) {
     }
 }
 
-async fn all_can_be_taken(world: &World, locker: &Locker, client: usize) {
+async fn all_can_be_taken(world: &Arc<World>, locker: &Locker, client: usize) {
     let limit = world.plan.longest_ttl * 5 + LIVENESS_SLACK;
     for name in 0..world.plan.names {
         match locker.lock(key(name)).wait_at_most(limit).await {
@@ -195,6 +196,7 @@ async fn all_can_be_taken(world: &World, locker: &Locker, client: usize) {
         }
     }
     sharing::all_can_be_taken(world, locker, client, limit).await;
+    callers::all_are_served(world, locker, limit).await;
 }
 
 /// Each owner that a server let in is given back there, whatever became of it, and once more where it was
@@ -250,6 +252,7 @@ fn verdict(world: &World, registers: &[Register]) -> Outcome {
             }
         }
     }
+    breaches.extend(callers::broken(world));
     breaches.extend(checks::claims_too_long(&history.claims));
     breaches.extend(checks::signals_too_late(&history.signals));
     Outcome {

@@ -65,6 +65,12 @@ pub(crate) fn run(
         let (reply, told) = server.run(session, words);
         drop(server);
         world.tell(told);
+        if world.is_verbose && verb.starts_with(b"EVAL") {
+            let argv: Vec<_> =
+                words[2..].iter().map(|word| String::from_utf8_lossy(word)).collect();
+            let text = format!("server {number}, client {client}: {argv:?}: {reply:?}");
+            world.history().note(text);
+        }
         return reply;
     };
     let forgot_at = server.forgot_at;

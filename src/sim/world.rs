@@ -14,6 +14,7 @@ use super::prng::Prng;
 use super::server::{Server, Told};
 use crate::clock::simulated::true_wall;
 use crate::lock::ticket::Ticket;
+use crate::support::accounts::Accounts;
 
 pub(crate) struct World {
     pub(crate) plan: Plan,
@@ -29,6 +30,8 @@ pub(crate) struct World {
     history: Mutex<History>,
     /// Tickets that clients have made, each with the number of its lock.
     pub(crate) tickets: Mutex<Vec<(usize, Ticket)>>,
+    /// What callers of primitives beside locks were told.
+    pub(crate) accounts: Mutex<Accounts>,
     pub(crate) counters_lost: Mutex<BTreeSet<usize>>,
     pub(crate) is_over: AtomicBool,
     /// Nothing is held up before.
@@ -80,6 +83,7 @@ impl World {
             blocked: Mutex::default(),
             history: Mutex::default(),
             tickets: Mutex::default(),
+            accounts: Mutex::default(),
             counters_lost: Mutex::default(),
             is_over: AtomicBool::new(false),
             has_begun: AtomicBool::new(false),

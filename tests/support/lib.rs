@@ -13,6 +13,7 @@
 )]
 #![allow(clippy::disallowed_methods, reason = "tests measure and wait in real time")]
 
+pub mod accounts;
 pub mod binary;
 pub mod certificates;
 pub mod client;
