@@ -72,6 +72,13 @@ pub(crate) enum Mutant {
     PassedOnForAWholeTtl,
     PassedOnBeyondWhatIsAside,
     LastRefusalSpeaksForAll,
+    SlotIsForgotten,
+    WorkedOnBesideAnother,
+    ResultLastsForATtl,
+    AcceptedIsForgottenAtAPromise,
+    PartyCountsEachTime,
+    ArrivalsOutliveTheirGeneration,
+    SetBackClockRefills,
     // What `mastership` has to withstand: it is searched beside the simulation.
     OlderOneReturns,
     OneSentinelIsEnough,

@@ -59,7 +59,7 @@ impl Actor {
             if self.world.plan.has(Fault::Newcomer) && self.prng.percent(8) {
                 self.start_anew().await;
             }
-            if self.world.plan.has_family && self.prng.percent(50) {
+            if self.world.plan.has_family && self.prng.percent(70) {
                 self.turn_in_family().await;
                 continue;
             }

@@ -130,6 +130,6 @@ pub(super) fn broken(world: &World) -> Vec<Breach> {
         has_even_clocks: !plan.has(Fault::StepForward),
     };
     let most = most(plan.servers, plan.clients * (plan.tasks + 1), plan.longest_ttl);
-    let broken = lock(&world.accounts).broken(fair, most, PARTIES);
+    let broken = lock(&world.accounts).broken(fair, &most, PARTIES);
     broken.into_iter().map(|(check, text)| Breach { check, text }).collect()
 }

@@ -14,7 +14,7 @@ use crate::policy::mutants::{self, Mutant};
 const FALSE_GRANT: &[&str] = &["granted by nobody", "two holders", "deadline"];
 
 /// Each bug, and which checks are about it: another check alone does not count.
-const KNOWN: [(Mutant, &[&str]); 52] = [
+const KNOWN: [(Mutant, &[&str]); 59] = [
     (Mutant::ValidityFromTheReply, &["deadline"]),
     (Mutant::NoDrift, &["deadline"]),
     (Mutant::OwnerReused, &["owner reused"]),
@@ -67,6 +67,13 @@ const KNOWN: [(Mutant, &[&str]); 52] = [
     (Mutant::PassedOnForAWholeTtl, &["deadline"]),
     (Mutant::PassedOnBeyondWhatIsAside, &["one token twice", "granted by nobody"]),
     (Mutant::LastRefusalSpeaksForAll, &["never given back"]),
+    (Mutant::SlotIsForgotten, &["worked on twice"]),
+    (Mutant::WorkedOnBesideAnother, &["worked on by two"]),
+    (Mutant::ResultLastsForATtl, &["worked on again"]),
+    (Mutant::AcceptedIsForgottenAtAPromise, &["worked on again", "two results"]),
+    (Mutant::PartyCountsEachTime, &["opened too soon"]),
+    (Mutant::ArrivalsOutliveTheirGeneration, &["opened too soon"]),
+    (Mutant::SetBackClockRefills, &["too many tokens"]),
 ];
 
 /// Which checks notice a bug in the first seed in which one does that is about it, and the number of

@@ -147,6 +147,24 @@ fn mutated(script: &Bytes) -> Bytes {
             end
             while limit ~= '0' and call('ZSCORE', shares, owner .. '#' .. more) do",
         )
+    } else if Mutant::SlotIsForgotten.is_on() {
+        ("elseif slot < last or slot == last and ends == 0 then", "elseif false then")
+    } else if Mutant::WorkedOnBesideAnother.is_on() {
+        ("elseif ends > now then", "elseif false then")
+    } else if Mutant::ResultLastsForATtl.is_on() {
+        ("ARGV[5], 'PX', ARGV[4])", "ARGV[5], 'PX', ARGV[3])")
+    } else if Mutant::AcceptedIsForgottenAtAPromise.is_on() {
+        ("if under ~= '0' then", "if under ~= '0' and under == promise then")
+    } else if Mutant::PartyCountsEachTime.is_on() {
+        ("'p' .. ARGV[4], ''", "'p' .. ARGV[4] .. stamp, ''")
+    } else if Mutant::ArrivalsOutliveTheirGeneration.is_on() {
+        (
+            "redis.call('UNLINK', KEYS[1])
+redis.call('SET', KEYS[2], parties .. string.format(' %.0f', meant)",
+            "redis.call('SET', KEYS[2], parties .. string.format(' %.0f', meant)",
+        )
+    } else if Mutant::SetBackClockRefills.is_on() {
+        ("is_set_back and at + now - written or", "is_set_back and now or")
     } else if Mutant::CountersPerServer.is_on() {
         (
             "local ahead = proposal - top",

@@ -7,7 +7,7 @@ use leasehold_testing::accounts::{Accounts, Answer, Arrival, Look, Most, Take, T
 use tokio::time::sleep;
 
 use super::prng::Prng;
-use crate::{Error, Gathering, Locker, Outcome, Progress, Rate, Slot, Turn};
+use crate::{Booking, Error, Gathering, Limit, Locker, Outcome, Progress, Rate, Slot, Turn};
 
 /// Since the run began.
 type At = Duration;
@@ -43,11 +43,11 @@ pub(crate) struct Caller<S> {
     pub(crate) prng: Prng,
 }
 
-/// What the limit lets through, with what `callers` have taken ahead.
-pub(crate) fn most(servers: usize, callers: usize, longest_ttl: Duration) -> Most {
-    let small = |number: usize| u32::try_from(number).expect("it is small");
-    let (burst, count) = (small(3 * servers), small(4 * servers));
-    Most { burst: burst + AHEAD * small(callers), count, period: longest_ttl }
+/// What each limit lets through: of the second one, each of the callers may have taken some ahead.
+pub(crate) fn most(servers: usize, callers: usize, longest_ttl: Duration) -> [Most; 2] {
+    let (burst, count) = (small(2 * servers), small(servers));
+    let plain = Most { burst, count, period: longest_ttl };
+    [plain, Most { burst: burst + (AHEAD - 1) * small(callers), ..plain }]
 }
 
 /// Work that is under way: it ends when this is dropped.
@@ -195,33 +195,42 @@ impl<S: Scene> Caller<S> {
     }
 
     async fn take_tokens(&mut self) -> Result<(), Error> {
-        let most = most(self.servers, 0, self.longest_ttl);
-        let rate = Rate::new(most.count, most.period).burst(most.burst);
-        let limit = self.locker.limit("limit", rate)?;
-        if self.prng.percent(30) {
-            let (tokens, within) = (1 + self.prng.index(2), self.up_to(self.longest_ttl));
-            let (tokens, from) = (u32::try_from(tokens).expect("it is small"), self.scene.now());
-            if let crate::Booking::Booked { starts_in } = limit.reserve(tokens, within).await? {
-                self.note_tokens(tokens, from + starts_in, starts_in);
-            }
-            return Ok(());
+        if self.prng.percent(40) {
+            let limit = self.limit(1)?.taken_ahead(AHEAD)?;
+            return self.take_one_by_one(1, limit).await;
         }
-        let is_ahead = self.prng.percent(40);
-        let limit = if is_ahead { limit.taken_ahead(AHEAD)? } else { limit };
+        let limit = self.limit(0)?;
+        if self.prng.percent(50) {
+            return self.take_one_by_one(0, limit).await;
+        }
+        let (tokens, within) = (1 + small(self.prng.index(2)), self.up_to(self.longest_ttl));
+        let from = self.scene.now();
+        if let Booking::Booked { starts_in } = limit.reserve(tokens, within).await? {
+            let (from, to) = (from + starts_in, self.scene.now() + starts_in);
+            self.note_take(Take { limit: 0, tokens, from, to });
+        }
+        Ok(())
+    }
+
+    async fn take_one_by_one(&mut self, number: usize, limit: Limit) -> Result<(), Error> {
         for _ in 0..=self.prng.index(4) {
             let from = self.scene.now();
             if limit.take(1).await?.is_allowed() {
-                self.note_tokens(1, from, Duration::ZERO);
+                self.note_take(Take { limit: number, tokens: 1, from, to: self.scene.now() });
             }
             sleep(self.up_to(self.longest_ttl / 20)).await;
         }
         Ok(())
     }
 
-    fn note_tokens(&self, tokens: u32, from: At, starts_in: Duration) {
+    fn limit(&self, number: usize) -> Result<Limit, Error> {
+        let [Most { burst, count, period }, _] = most(self.servers, 0, self.longest_ttl);
+        self.locker.limit(format!("limit-{number}"), Rate::new(count, period).burst(burst))
+    }
+
+    fn note_take(&self, take: Take) {
         self.scene.count("tokens taken");
-        let to = self.scene.now() + starts_in;
-        accounts(&*self.scene).takes.push(Take { tokens, from, to });
+        accounts(&*self.scene).takes.push(take);
     }
 
     async fn latch(&mut self) -> Result<(), Error> {
@@ -247,7 +256,7 @@ impl<S: Scene> Caller<S> {
         let barrier = self.locker.barrier("barrier", small(PARTIES))?;
         let number = self.prng.index(PARTIES);
         let mut party = barrier.party(format!("party-{number}"))?;
-        for _ in 0..=self.prng.index(3) {
+        for _ in 0..=self.prng.index(6) {
             let asked = self.scene.now();
             if self.prng.percent(20) {
                 let Gathering { generation, left, .. } = barrier.look().await?;
@@ -305,8 +314,7 @@ impl<S: Scene> Caller<S> {
         locker.once("once", Slot::every(*longest_ttl))?.run(nothing).await?;
         let request = locker.idempotent(format!("last-{number}"), "", KEEP)?;
         request.run(async |_| Ok::<_, ()>("")).await?;
-        let Most { burst, count, period } = most(*servers, 0, *longest_ttl);
-        locker.limit("limit", Rate::new(count, period).burst(burst))?.take(1).await?;
+        self.limit(0)?.take(1).await?;
         if *servers > 1 {
             return Ok(());
         }

@@ -38,9 +38,9 @@ pub struct Fair {
 }
 
 impl Accounts {
-    /// All promises that were broken; `most` is what the limit lets through, and `parties` is how many each
+    /// All promises that were broken; `most` is what each limit lets through, and `parties` is how many each
     /// latch and each barrier has.
-    pub fn broken(&self, fair: Fair, most: Most, parties: usize) -> Vec<Broken> {
+    pub fn broken(&self, fair: Fair, most: &[Most], parties: usize) -> Vec<Broken> {
         let mut broken = Vec::new();
         if fair.keeps_leases {
             broken.extend(works::beside_one_another(&self.works));
@@ -54,7 +54,9 @@ impl Accounts {
             broken.extend(gates::kept_closed(&self.arrivals, &self.looks, parties));
         }
         if fair.remembers && fair.has_even_clocks {
-            broken.extend(takes::too_many(&self.takes, most));
+            for (limit, most) in most.iter().enumerate() {
+                broken.extend(takes::too_many(&self.takes, limit, *most));
+            }
         }
         broken
     }

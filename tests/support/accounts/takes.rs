@@ -11,6 +11,7 @@ const STEP: Duration = Duration::from_millis(1);
 /// Tokens that a caller was given, for a use that begins between these two moments.
 #[derive(Clone, Debug)]
 pub struct Take {
+    pub limit: usize,
     pub tokens: u32,
     pub from: At,
     pub to: At,
@@ -32,9 +33,9 @@ impl Most {
     }
 }
 
-/// No span of time lets more tokens through than the burst, and those that come back in it.
-pub(super) fn too_many(takes: &[Take], most: Most) -> Vec<Broken> {
-    let mut by_end = takes.to_vec();
+/// No span of time lets more tokens of a limit through than the burst, and those that come back in it.
+pub(super) fn too_many(takes: &[Take], limit: usize, most: Most) -> Vec<Broken> {
+    let mut by_end: Vec<_> = takes.iter().filter(|take| take.limit == limit).collect();
     by_end.sort_by_key(|take| take.to);
     let begins = by_end.iter().map(|take| take.from);
     begins
@@ -44,7 +45,8 @@ pub(super) fn too_many(takes: &[Take], most: Most) -> Vec<Broken> {
                 tokens += u64::from(take.tokens);
                 tokens > most.within(take.to - begin)
             })?;
-            let text = format!("{tokens} from {begin:?} to {:?}, of {most:?}", over.to);
+            let text =
+                format!("limit {limit}: {tokens} from {begin:?} to {:?}, of {most:?}", over.to);
             Some(("too many tokens", text))
         })
         .collect()
@@ -56,9 +58,11 @@ fn one_token_too_many_in_any_span_is_found() {
     let takes = |all: &[(u32, u64)]| {
         let take = |&(tokens, at)| {
             let at = Duration::from_millis(at);
-            Take { tokens, from: at, to: at + Duration::from_millis(1) }
+            Take { limit: 7, tokens, from: at, to: at + Duration::from_millis(1) }
         };
-        too_many(&all.iter().map(take).collect::<Vec<_>>(), most).len()
+        let takes: Vec<_> = all.iter().map(take).collect();
+        assert!(too_many(&takes, 8, most).is_empty(), "another limit");
+        too_many(&takes, 7, most).len()
     };
     assert_eq!(takes(&[(2, 0), (1, 10)]), 0);
     assert_eq!(takes(&[(2, 0), (2, 10)]), 1);
