@@ -14,12 +14,16 @@
 mod attack;
 #[path = "soak/budget.rs"]
 mod budget;
+#[path = "soak/callers.rs"]
+mod callers;
 #[path = "soak/checks.rs"]
 mod checks;
 #[path = "soak/client.rs"]
 mod client;
 #[path = "soak/episode.rs"]
 mod episode;
+#[path = "soak/family.rs"]
+mod family;
 #[path = "soak/fleet.rs"]
 mod fleet;
 #[path = "soak/history.rs"]
@@ -39,6 +43,10 @@ use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
+// As `family` names them, which is a part of the simulation too.
+use leasehold::{
+    Booking, Error, Gathering, Limit, Locker, Outcome, Progress, Rate, Run, Slot, Turn,
+};
 use plan::Plan;
 use prng::Prng;
 

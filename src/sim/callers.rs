@@ -80,12 +80,15 @@ impl Actor {
         }
     }
 
-    /// Leads for a while, if it is elected, and may name its successor.
+    /// Leads for a while, if it is elected, and may name another before.
     async fn turn_campaigning(&mut self) {
         let name = self.world.plan.elected().expect("there are elections");
         let (ttl, limit) = (self.ttl(), self.up_to(self.world.plan.longest_ttl * 2));
         let election = self.locker.elect(key(name)).expect("it is a name");
         let candidate = |client: usize| format!("client-{client}");
+        if self.prng.percent(30) {
+            let _ = election.nominate(candidate(self.prng.index(3))).await;
+        }
         let campaign = election.campaign(candidate(self.client.number)).ttl(ttl);
         let priority = u8::try_from(self.prng.index(3)).expect("it is small");
         let (campaign, begun) = (campaign.priority(priority).wait_at_most(limit), elapsed());
@@ -93,9 +96,6 @@ impl Actor {
             return self.count("campaigns lost");
         };
         self.count("campaigns won");
-        if self.prng.percent(30) {
-            let _ = election.nominate(candidate(self.prng.index(3))).await;
-        }
         let held = (name, ttl, Duration::ZERO);
         self.hold(leadership.into_guard(), held, begun, Duration::ZERO).await;
     }

@@ -2,12 +2,13 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
 use leasehold::{Error, Guard, LockRequest, Locker};
+use leasehold_testing::accounts::Accounts;
 use leasehold_testing::leases::Part;
 use tokio::time::sleep;
 
@@ -22,6 +23,8 @@ pub(crate) struct Stage {
     pub(crate) recorder: Recorder,
     /// One for each lock that can be held whole.
     pub(crate) registers: Vec<Register>,
+    /// What callers of primitives beside locks were told.
+    pub(crate) accounts: Mutex<Accounts>,
     pub(crate) is_over: AtomicBool,
 }
 
@@ -49,6 +52,10 @@ struct Held {
 impl Client {
     pub(crate) async fn run(mut self) {
         while !self.stage.is_over.load(Ordering::Relaxed) {
+            if self.stage.plan.has_family && self.prng.percent(40) {
+                self.turn_in_family().await;
+                continue;
+            }
             let name = self.prng.index(self.stage.plan.all());
             self.turn(name).await;
             sleep(self.prng.millis(0..10)).await;
@@ -334,7 +341,7 @@ impl Client {
         returned: At,
     ) {
         if let Err(error) = outcome {
-            self.expect_fault(call, error);
+            self.stage.recorder.expect_fault(call, error);
         }
         let Lease { name, client, token, begun, until, .. } = *lease;
         let is_lost = outcome.as_ref().is_err_and(Error::is_lost);
@@ -349,7 +356,7 @@ impl Client {
     }
 
     fn refused(&self, error: &Error) {
-        self.expect_fault("acquire", error);
+        self.stage.recorder.expect_fault("acquire", error);
         self.count(if error.is_contended() {
             "acquires refused: held"
         } else if error.is_restart_guard() {
@@ -363,13 +370,6 @@ impl Client {
         });
     }
 
-    /// Nothing that the injector does may look like the caller's mistake.
-    fn expect_fault(&self, call: &str, error: &Error) {
-        if error.is_misuse() || error.is_auth() {
-            self.stage.recorder.surprise(format!("{call}: {error}"));
-        }
-    }
-
     fn now(&self) -> At {
         self.stage.recorder.now()
     }
@@ -380,7 +380,7 @@ impl Client {
 }
 
 /// Polls `future` this many times and drops it then; `None` where that was too few.
-async fn polled<F: Future>(polls: u64, future: F) -> Option<F::Output> {
+pub(crate) async fn polled<F: Future>(polls: u64, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut left = polls;
     poll_fn(|context| {

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::callers;
 use crate::checks::{self, Violation};
 use crate::client::{Client, Stage};
 use crate::fleet::Fleet;
@@ -38,6 +39,7 @@ pub(crate) async fn run(plan: Plan, length: Duration) -> BTreeMap<&'static str, 
     let stage = Arc::new(Stage {
         plan: Arc::clone(&plan),
         recorder: Recorder::new(),
+        accounts: Mutex::default(),
         registers: (0..plan.wholes()).map(|_| Register::default()).collect(),
         is_over: AtomicBool::new(false),
     });
@@ -98,10 +100,17 @@ async fn all_can_be_taken(plan: &Plan, stage: &Stage, clients: Vec<Client>) {
                 stage.recorder.surprise(format!("client {number} cannot take lock {name} again"));
             }
         }
+        if plan.has_family && timeout(STUCK, client.be_served()).await.is_err() {
+            stage.recorder.surprise(format!("client {} is not served again", client.number));
+        }
     }
 }
 
 fn verdict(plan: &Plan, stage: &Stage) -> BTreeMap<&'static str, u64> {
+    let (broken, checked) = callers::broken(stage);
+    for (what, text) in broken.into_iter().take(SHOWN_MAX) {
+        stage.recorder.surprise(format!("{what}: {text}"));
+    }
     let mut history = std::mem::take(&mut *stage.recorder.history());
     let overlaps = checks::crowds(&history.leases, LIMIT);
     let mut count = |what, number: usize| {
@@ -113,6 +122,9 @@ fn verdict(plan: &Plan, stage: &Stage) -> BTreeMap<&'static str, u64> {
     }
     if plan.is_beyond {
         count("overlaps beyond the budget (not asserted)", overlaps.len());
+    }
+    for (what, number) in checked {
+        count(what, number);
     }
     count("checked: windows and tokens of leases", history.leases.len());
     count("checked: extends and releases for lost keys", history.answers.len());

@@ -156,7 +156,7 @@ impl<S: Scene> Caller<S> {
             }
             Turn::Ran { output: Err(()), .. } => "slots failed",
             Turn::Running { .. } => "slots under way",
-            Turn::Taken { .. } | Turn::Early { .. } => "slots taken",
+            _ => "slots taken",
         };
         self.scene.count(what);
         Ok(())
@@ -184,7 +184,7 @@ impl<S: Scene> Caller<S> {
             Outcome::Done(text) => ("requests done before", Some(text)),
             Outcome::Failed(()) => ("requests failed", None),
             Outcome::Running { .. } => ("requests under way", None),
-            Outcome::Other => ("requests of another kind", None),
+            _ => ("requests of another kind", None),
         };
         self.scene.count(what);
         if let Some(text) = text {

@@ -71,7 +71,9 @@ impl Injector {
         let now = self.now();
         if empty {
             let disturbance = Disturbance { name: None, begun: killed_at, ended: now };
-            self.stage.recorder.history().disturbances.push(disturbance);
+            let mut history = self.stage.recorder.history();
+            history.disturbances.push(disturbance);
+            history.forgetful.insert(server);
         }
         if self.plan.restart_guard {
             let ends = now + LONGEST_TTL + MARGIN;

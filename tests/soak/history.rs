@@ -4,10 +4,11 @@
 //! has been returned, and ends when its holder begins to give it back, or at the earliest moment
 //! that its deadline can have. What the checks then find is no matter of timing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use leasehold::Error;
 use leasehold_testing::leases::{self, Part};
 
 /// Since the start of the episode.
@@ -103,6 +104,8 @@ pub(crate) struct History {
     pub(crate) claims: Vec<Claim>,
     pub(crate) answers: Vec<Answer>,
     pub(crate) disturbances: Vec<Disturbance>,
+    /// Servers that were started again without their memory.
+    pub(crate) forgetful: BTreeSet<usize>,
     pub(crate) notes: Vec<Note>,
     /// What can never be right, such as an error that no fault explains.
     pub(crate) surprises: Vec<Note>,
@@ -136,6 +139,13 @@ impl Recorder {
     pub(crate) fn note(&self, text: String) {
         let at = self.now();
         self.history().notes.push(Note { at, text });
+    }
+
+    /// Nothing that the injector does may look like the caller's mistake.
+    pub(crate) fn expect_fault(&self, call: &str, error: &Error) {
+        if error.is_misuse() || error.is_auth() {
+            self.surprise(format!("{call}: {error}"));
+        }
     }
 
     pub(crate) fn surprise(&self, text: String) {

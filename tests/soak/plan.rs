@@ -61,6 +61,8 @@ pub(crate) struct Plan {
     pub(crate) names: usize,
     /// One more lock is shared by readers, and one is a semaphore.
     pub(crate) has_shares: bool,
+    /// Clients also run jobs, carry out requests, take tokens, and meet at latches and barriers.
+    pub(crate) has_family: bool,
     /// Ways to each server that fail by themselves: one for all groups, or one for each.
     pub(crate) ways: usize,
     pub(crate) command_timeout: Duration,
@@ -102,6 +104,7 @@ impl Plan {
             takes_keys: false,
             is_beyond,
             has_shares: prng.percent(60),
+            has_family: prng.percent(50),
         };
         plan.takes_keys = plan.losses_max() > 0 || is_beyond;
         if !restart_guard || plan.is_ahead {
@@ -143,11 +146,12 @@ impl fmt::Display for Plan {
         let guard = if self.restart_guard { "guarded" } else { "unguarded" };
         let ahead = if self.is_ahead { ", counters ahead" } else { "" };
         let shares = if self.has_shares { ", with shares" } else { "" };
+        let family = if self.has_family { ", with jobs, requests and gates" } else { "" };
         let beyond = if self.is_beyond { ", BEYOND the budget" } else { "" };
         write!(
             f,
             "seed {seed}: {quorum} of {servers}, {guard}, {names} names, {ways} ways, a fault each {gap_ms:?} \
-             ms, {storm_percent} % storm{shares}{ahead}{beyond}"
+             ms, {storm_percent} % storm{shares}{family}{ahead}{beyond}"
         )
     }
 }
