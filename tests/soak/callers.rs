@@ -1,16 +1,17 @@
-//! Clients that run jobs, carry out requests, take tokens, and meet at latches and barriers.
+//! Clients that run jobs, carry out requests, take tokens, meet at latches and barriers, and are elected.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leasehold::Error;
+use leasehold::{Election, Error};
 use leasehold_testing::accounts::{Accounts, Broken, Fair};
+use leasehold_testing::leases::Part;
 use tokio::time::sleep;
 
-use crate::client::{Client, Stage, polled};
+use crate::client::{Client, Stage, key, polled};
 use crate::family::{Caller, PARTIES, Scene, accounts, most};
 use crate::history::At;
-use crate::plan::{CLIENTS, LONGEST_TTL};
+use crate::plan::{CLIENTS, LONGEST_TTL, TTL_MS};
 
 impl Scene for Stage {
     fn now(&self) -> At {
@@ -49,6 +50,9 @@ impl Client {
     }
 
     pub(crate) async fn turn_in_family(&mut self) {
+        if self.prng.percent(20) {
+            return self.turn_campaigning().await;
+        }
         let polls = if self.prng.percent(12) { self.prng.within(1..12) } else { u64::MAX };
         let mut caller = self.caller();
         if polled(polls, caller.turn()).await.is_none() {
@@ -57,11 +61,50 @@ impl Client {
         sleep(self.prng.millis(0..10)).await;
     }
 
+    /// Leads for a while, if it is elected, and may name another before.
+    async fn turn_campaigning(&mut self) {
+        let election = self.election();
+        if self.prng.percent(20) {
+            let candidate = candidate(self.prng.index(CLIENTS));
+            if let Err(error) = election.nominate(candidate).await {
+                self.stage.recorder.expect_fault("nominate", &error);
+            }
+        }
+        let (ttl, limit) = (self.prng.millis(TTL_MS), self.prng.millis(0..1000));
+        let priority = u8::try_from(self.prng.index(3)).expect("it is small");
+        let campaign = election.campaign(candidate(self.number)).ttl(ttl);
+        let campaign = campaign.priority(priority).wait_at_most(limit).into_future();
+        let polls = if self.prng.percent(12) { self.prng.within(1..8) } else { u64::MAX };
+        let begun = self.stage.recorder.now();
+        match polled(polls, campaign).await {
+            None => self.stage.recorder.count("campaigns cancelled"),
+            Some(Err(error)) => self.refused(&error),
+            Some(Ok(leadership)) => {
+                self.stage.recorder.count("campaigns won");
+                let of = (self.stage.plan.elected(), Part::Whole);
+                let held = self.begin(of, (ttl, true), begun, leadership.into_guard());
+                self.hold(held).await;
+            }
+        }
+    }
+
+    fn election(&self) -> Election {
+        self.locker.elect(key(self.stage.plan.elected())).expect("it is a name")
+    }
+
     /// For when nothing fails.
     pub(crate) async fn be_served(&mut self) {
         let number = self.number;
+        while let Err(error) = self.election().campaign(candidate(number)).await {
+            self.refused(&error);
+            sleep(self.prng.millis(1..10)).await;
+        }
         self.caller().be_served(number).await;
     }
+}
+
+fn candidate(client: usize) -> String {
+    format!("client-{client}")
 }
 
 /// What was told that cannot be; and how much was.

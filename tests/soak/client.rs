@@ -40,7 +40,7 @@ pub(crate) struct Client {
 }
 
 /// A lease and its guard.
-struct Held {
+pub(crate) struct Held {
     guard: Guard,
     lease: Lease,
     ttl: Duration,
@@ -128,7 +128,7 @@ impl Client {
         }
     }
 
-    fn begin(
+    pub(crate) fn begin(
         &self,
         (name, part): (usize, Part),
         (ttl, is_renewed): (Duration, bool),
@@ -191,7 +191,7 @@ impl Client {
         }
     }
 
-    async fn hold(&mut self, mut held: Held) {
+    pub(crate) async fn hold(&mut self, mut held: Held) {
         for _ in 0..self.prng.index(4) {
             match self.prng.within(0..21) {
                 0..=10 => self.work(&mut held).await,
@@ -355,7 +355,7 @@ impl Client {
         self.stage.recorder.history().leases.push(lease);
     }
 
-    fn refused(&self, error: &Error) {
+    pub(crate) fn refused(&self, error: &Error) {
         self.stage.recorder.expect_fault("acquire", error);
         self.count(if error.is_contended() {
             "acquires refused: held"

@@ -40,7 +40,7 @@ pub(crate) async fn run(plan: Plan, length: Duration) -> BTreeMap<&'static str, 
         plan: Arc::clone(&plan),
         recorder: Recorder::new(),
         accounts: Mutex::default(),
-        registers: (0..plan.wholes()).map(|_| Register::default()).collect(),
+        registers: (0..=plan.elected()).map(|_| Register::default()).collect(),
         is_over: AtomicBool::new(false),
     });
     let clients: Vec<Client> = (0..CLIENTS)

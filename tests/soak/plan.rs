@@ -61,7 +61,7 @@ pub(crate) struct Plan {
     pub(crate) names: usize,
     /// One more lock is shared by readers, and one is a semaphore.
     pub(crate) has_shares: bool,
-    /// Clients also run jobs, carry out requests, take tokens, and meet at latches and barriers.
+    /// Clients also run jobs, carry out requests, take tokens, and meet at latches, barriers and elections.
     pub(crate) has_family: bool,
     /// Ways to each server that fail by themselves: one for all groups, or one for each.
     pub(crate) ways: usize,
@@ -127,6 +127,11 @@ impl Plan {
     /// All locks, the semaphore last.
     pub(crate) fn all(&self) -> usize {
         self.names + 2 * usize::from(self.has_shares)
+    }
+
+    /// The lock of the leaders who are elected: none of the others.
+    pub(crate) fn elected(&self) -> usize {
+        self.all()
     }
 
     /// k: see `leasehold::Tolerance`. Counted here again, for the test not to believe the library.
