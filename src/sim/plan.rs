@@ -179,7 +179,7 @@ impl Plan {
         self.has_shares.then_some([self.names + 1, self.names + 2])
     }
 
-    /// The lock of the leaders who are elected, if there are such: none of the others.
+    /// The lock of the election, if there is one: none of the others.
     pub(crate) fn elected(&self) -> Option<usize> {
         self.has_family.then_some(self.names + 3)
     }

@@ -27,7 +27,7 @@ pub(crate) trait Scene: Send + Sync + 'static {
     /// For how long the caller's process has stood still so far.
     fn stood_still(&self) -> Duration;
     /// Up to when work is certainly under its lease, which was asked for then, and is not over `now`.
-    fn leased_until(&self, asked: At, ttl: Duration, now: At) -> At;
+    fn leased_until(&self, begun: At, ttl: Duration, now: At) -> At;
     fn accounts(&self) -> &Mutex<Accounts>;
     fn count(&self, what: &'static str);
     /// A caller was not served.
@@ -50,7 +50,7 @@ pub(crate) fn most(servers: usize, callers: usize, longest_ttl: Duration) -> [Mo
     [plain, Most { burst: burst + (AHEAD - 1) * small(callers), ..plain }]
 }
 
-/// Work that is under way: it ends when this is dropped.
+/// Work that is under way: it ends with this.
 struct Ongoing<S: Scene> {
     scene: Arc<S>,
     place: usize,
@@ -68,7 +68,7 @@ impl<S: Scene> Ongoing<S> {
         Self { scene: Arc::clone(scene), place, ttl, stood_still: scene.stood_still() }
     }
 
-    /// Works through all of it; what there is to say of it in the end.
+    /// Works for this long, and where the work stands in the accounts.
     async fn carry_out(self, naps: Vec<Duration>) -> usize {
         for nap in naps {
             sleep(nap).await;

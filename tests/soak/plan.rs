@@ -129,7 +129,7 @@ impl Plan {
         self.names + 2 * usize::from(self.has_shares)
     }
 
-    /// The lock of the leaders who are elected: none of the others.
+    /// The lock of the election: none of the others.
     pub(crate) fn elected(&self) -> usize {
         self.all()
     }
