@@ -170,7 +170,9 @@ fn nothing_is_left(world: &World) {
     for server in 0..world.plan.servers {
         for name in world.plan.locks() {
             let left = world.server(server).peek(name.as_bytes());
-            let is_left = |owner: &Bytes| {
+            let is_left = |value: &Bytes| {
+                // A byte 0 behind the owner says that somebody waits.
+                let owner = value.strip_suffix(b"\0").unwrap_or(value);
                 let held = (name.clone().into_bytes(), owner.to_vec());
                 world.history().questions.is_left(&held)
             };
