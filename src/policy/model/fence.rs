@@ -23,6 +23,9 @@ pub(super) struct Bounds {
     pub(super) losses: usize,
     /// Owners of issued tokens repair servers, at any time.
     pub(super) repairs: bool,
+    /// How many tokens behind its own are set aside for each attempt, whose holder passes its lease on with
+    /// them, at any time.
+    pub(super) aside: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +45,8 @@ pub(super) enum Rule {
     RepairLowers,
     /// A repair needs no token that was issued, and counts as an acceptance.
     RepairAccepts,
+    /// A lease is passed on with tokens that servers have not set aside.
+    NoneAside,
 }
 
 const ATTEMPTS_MAX: usize = 4;
@@ -70,6 +75,15 @@ struct Proposal {
     floor: u8,
     /// What was issued for it; 0 for nothing.
     issued: u8,
+    /// How many tokens behind that were issued to holders that the lease was passed on to.
+    passed: u8,
+}
+
+impl Proposal {
+    /// All tokens that were issued for it.
+    fn tokens(self) -> impl Iterator<Item = u8> {
+        (self.issued..=self.issued + self.passed).filter(|token| *token > 0)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -89,6 +103,7 @@ pub(super) enum Step {
     Propose { attempt: usize, token: u8 },
     Accept { attempt: usize, token: u8, server: usize, granted: u8 },
     Repair { attempt: usize, token: u8, server: usize },
+    PassOn { attempt: usize, token: u8 },
     LoseCounter(usize),
 }
 
@@ -105,6 +120,9 @@ impl fmt::Display for Step {
             Self::Repair { attempt, token, server } => {
                 let (server, attempt) = (server + 1, attempt + 1);
                 write!(f, "server {server} is repaired for {token} of attempt {attempt}")
+            }
+            Self::PassOn { attempt, token } => {
+                write!(f, "the lease of attempt {} is passed on with {token}", attempt + 1)
             }
             Self::LoseCounter(server) => write!(f, "server {} loses its counter", server + 1),
         }
@@ -126,8 +144,8 @@ impl<const N: usize> Fencing<N> {
     }
 
     fn propose(mut state: Tokens<N>, attempt: usize, which: usize, token: u8) -> Tokens<N> {
-        let floor = state.all().map(|proposal| proposal.issued).max().unwrap_or(0);
-        state.proposals[attempt][which] = Proposal { token, floor, issued: 0 };
+        let floor = state.all().flat_map(Proposal::tokens).max().unwrap_or(0);
+        state.proposals[attempt][which] = Proposal { token, floor, ..Proposal::default() };
         for server in &mut state.servers {
             server.letters[attempt][which].is_under_way = true;
         }
@@ -145,9 +163,12 @@ impl<const N: usize> Fencing<N> {
             Rule::HandsTokenOn if [keys.counter, floor] == [token; 2] => return Some(token),
             _ => (token, token),
         };
-        let reply = keys.acquire(owner, 0, 1, asked);
-        server.counter = keys.counter;
-        (reply == Reply::Granted).then_some(proposed)
+        if keys.acquire(owner, 0, 1, asked) != Reply::Granted {
+            return None;
+        }
+        let aside = if self.rule == Rule::NoneAside { 0 } else { self.bounds.aside };
+        server.counter = keys.counter + aside;
+        Some(proposed)
     }
 
     fn accept(
@@ -186,7 +207,7 @@ impl<const N: usize> Fencing<N> {
         if self.rule == Rule::RepairLowers {
             keys.counter = keys.counter.min(token);
         }
-        if keys.repair(owner(attempt), 1, token) != Reply::Granted {
+        if keys.repair(owner(attempt), 1, token + self.bounds.aside) != Reply::Granted {
             return None;
         }
         server.counter = keys.counter;
@@ -195,6 +216,17 @@ impl<const N: usize> Fencing<N> {
             self.issue(&mut next, attempt, which);
         }
         (next != *state).then_some((Step::Repair { attempt, token, server: s }, next))
+    }
+
+    /// The lease of an attempt goes on to the next holder in its process, unseen by all servers.
+    fn pass_on(&self, state: &Tokens<N>, attempt: usize, which: usize) -> Option<Found<N>> {
+        let Proposal { issued, passed, .. } = state.proposals[attempt][which];
+        if issued == 0 || passed == self.bounds.aside {
+            return None;
+        }
+        let mut next = *state;
+        next.proposals[attempt][which].passed += 1;
+        Some((Step::PassOn { attempt, token: issued + passed + 1 }, next))
     }
 
     /// A token is issued at the grant that completes a quorum, the earliest moment at which its
@@ -246,6 +278,7 @@ impl<const N: usize> Model for Fencing<N> {
 
     fn steps(&self, state: &Tokens<N>, found: &mut Vec<Found<N>>) {
         for attempt in 0..self.bounds.attempts {
+            found.extend((0..PROPOSALS).filter_map(|which| self.pass_on(state, attempt, which)));
             let [first, second] = state.proposals[attempt];
             // Attempts are alike: they are numbered as they begin.
             let is_next = attempt == 0 || state.proposals[attempt - 1][0].token > 0;
@@ -294,7 +327,7 @@ impl<const N: usize> Model for Fencing<N> {
         if issued.iter().any(|proposal| is_late(&proposal)) {
             return Some("a token is not above one that was issued before it was asked for");
         }
-        let mut tokens: Vec<u8> = issued.iter().map(|proposal| proposal.issued).collect();
+        let mut tokens: Vec<u8> = issued.into_iter().flat_map(Proposal::tokens).collect();
         tokens.sort_unstable();
         let is_repeated = tokens.windows(2).any(|pair| pair[0] == pair[1]);
         is_repeated.then_some("a token is issued twice")

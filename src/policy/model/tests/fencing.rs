@@ -3,8 +3,15 @@
 use super::super::fence::{Bounds, Fencing, Rule};
 use super::{finds, finds_nothing};
 
-const THREE: Bounds =
-    Bounds { quorum: 2, attempts: 3, tokens: 4, second_proposals: 0, losses: 0, repairs: true };
+const THREE: Bounds = Bounds {
+    quorum: 2,
+    attempts: 3,
+    tokens: 4,
+    second_proposals: 0,
+    losses: 0,
+    repairs: true,
+    aside: 0,
+};
 
 const TWICE: &str = "a token is issued twice";
 
@@ -29,6 +36,17 @@ fn as_many_lost_counters_as_the_quorum_tolerates() {
     finds_nothing("tokens of 4 of 5, k=2", &Fencing::<5>::new(bounds, Rule::Ballot), 9_400);
     let bounds = Bounds { quorum: 3, tokens: 3, losses: 2, ..THREE };
     finds("tokens of 3 of 4, k+1", &Fencing::<4>::new(bounds, Rule::Ballot), TWICE);
+}
+
+/// Those that asked after a lease was passed on have larger tokens than its holder. That one counts as one with those
+/// before it (`policy/relay.rs`): its own token may be below one that was issued meanwhile.
+#[test]
+fn tokens_that_are_set_aside_are_nobody_elses() {
+    let aside = Bounds { tokens: 5, aside: 1, ..THREE };
+    finds_nothing("tokens of 3, passed on", &Fencing::<3>::new(aside, Rule::Ballot), 65_000);
+    let losing = Bounds { quorum: 3, tokens: 4, losses: 1, ..aside };
+    finds_nothing("tokens of 3 of 4, passed on", &Fencing::<4>::new(losing, Rule::Ballot), 328_000);
+    finds("none aside", &Fencing::<3>::new(aside, Rule::NoneAside), TWICE);
 }
 
 #[test]
