@@ -100,7 +100,7 @@ fn hunt((mutant, about): (Mutant, &[&str]), seeds_max: u64) -> Option<(String, u
 #[ignore = "minutes: scripts/mutants.sh"]
 #[expect(clippy::print_stdout, reason = "the table is what it is for")]
 fn every_mutant_is_caught() {
-    let seeds_max = number("LEASEHOLD_MUTANT_SEEDS").unwrap_or(800);
+    let seeds_max = number("LEASEHOLD_MUTANT_SEEDS").unwrap_or(1200);
     let wished = std::env::var("LEASEHOLD_MUTANT").ok();
     let is_wished = |name: &str| wished.as_ref().is_none_or(|wished| wished == name);
     let mutants = KNOWN.into_iter().filter(|(mutant, _)| is_wished(&format!("{mutant:?}")));
