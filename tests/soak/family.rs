@@ -311,7 +311,7 @@ impl<S: Scene> Caller<S> {
 
     async fn ask_for_all(&self, number: usize) -> Result<(), Error> {
         let Self { locker, longest_ttl, servers, .. } = self;
-        locker.once("once", Slot::every(*longest_ttl))?.run(nothing).await?;
+        locker.once("once", Slot::every(*longest_ttl / 4))?.run(nothing).await?;
         let request = locker.idempotent(format!("last-{number}"), "", KEEP)?;
         request.run(async |_| Ok::<_, ()>("")).await?;
         self.limit(0)?.take(1).await?;
