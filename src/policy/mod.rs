@@ -40,16 +40,17 @@ mod units;
 mod validity;
 mod waiter;
 
-#[cfg(test)]
-pub(crate) use adapt::AdaptiveError;
+#[cfg(all(test, unix, feature = "cluster", feature = "sentinel", feature = "tls"))]
+pub(crate) use self::{
+    adapt::AdaptiveError, bounds::BoundsError, quorum::QuorumError, retry::RetryError,
+    validity::TermError,
+};
 pub(crate) use adapt::{Adaptive, OBSERVED_QUANTILE, Observed};
 #[cfg(not(test))]
 pub(crate) use attempt::Attempt;
 pub(crate) use attempt::{AttemptAction, Conditions, Failing, Grant, Tally, VoteReply};
 pub(crate) use backoff::Backoff;
 pub(crate) use bounds::Bounds;
-#[cfg(test)]
-pub(crate) use bounds::BoundsError;
 pub(crate) use breaker::Breaker;
 #[cfg(not(test))]
 pub(crate) use exposure::Exposure;
@@ -74,8 +75,6 @@ pub(crate) use mutants::{
     attempt::Attempt, exposure::Exposure, limit::alarm, redelivery::Redelivery, relay::Relay,
     renewal::extension, restart::quarantine, validity::Term, waiter::WaiterState,
 };
-#[cfg(test)]
-pub(crate) use quorum::QuorumError;
 pub use quorum::Tolerance;
 pub(crate) use quorum::{Quorum, Verdict};
 #[cfg(not(test))]
@@ -92,8 +91,6 @@ pub(crate) use restart::Run;
 #[cfg(not(test))]
 pub(crate) use restart::quarantine;
 pub use retry::Retry;
-#[cfg(test)]
-pub(crate) use retry::RetryError;
 pub(crate) use retry_state::{Next, Rest, RetryState, Setback, Wait};
 pub use sets::{CoexistenceError, may_coexist};
 #[cfg(feature = "inspect")]
@@ -104,8 +101,6 @@ pub(crate) use timer_wheel::{TimerKey, TimerWheel};
 pub(crate) use units::Units;
 #[cfg(not(test))]
 pub(crate) use validity::Term;
-#[cfg(test)]
-pub(crate) use validity::TermError;
 #[cfg(feature = "inspect")]
 pub(crate) use validity::drift;
 #[cfg(not(test))]
