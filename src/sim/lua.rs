@@ -96,85 +96,98 @@ pub(crate) fn run(
     })
 }
 
-/// The script, or what it would be with a known bug.
+/// Known bugs of scripts: what is written in the place of what.
 #[cfg(test)]
-fn mutated(script: &Bytes) -> Bytes {
-    let (from, to) = if Mutant::ExtensionRecreatesALostKey.is_on() {
-        (
-            "if holder == ARGV[2 * lock - 1] then",
-            "if not holder then
+const BUGS: [(Mutant, &str, &str); 19] = [
+    (
+        Mutant::ExtensionRecreatesALostKey,
+        "if holder == ARGV[2 * lock - 1] then",
+        "if not holder then
               redis.call('SET', KEYS[lock], ARGV[2 * lock - 1], 'PX', ARGV[2 * lock])
               holder = ARGV[2 * lock - 1]
             end
             if holder == ARGV[2 * lock - 1] then",
-        )
-    } else if Mutant::ExtensionShortens.is_on() {
-        (
-            "redis.call('PEXPIRE', KEYS[lock], ARGV[2 * lock])",
-            "redis.call('PEXPIRE', KEYS[lock], math.floor(ARGV[2 * lock] / 2))",
-        )
-    } else if Mutant::ExtensionKeepsALaterEnd.is_on() {
-        (
-            "redis.call('PEXPIRE', KEYS[lock], ARGV[2 * lock])",
-            "if redis.call('PTTL', KEYS[lock]) < tonumber(ARGV[2 * lock]) then
+    ),
+    (
+        Mutant::ExtensionShortens,
+        "redis.call('PEXPIRE', KEYS[lock], ARGV[2 * lock])",
+        "redis.call('PEXPIRE', KEYS[lock], math.floor(ARGV[2 * lock] / 2))",
+    ),
+    (
+        Mutant::ExtensionKeepsALaterEnd,
+        "redis.call('PEXPIRE', KEYS[lock], ARGV[2 * lock])",
+        "if redis.call('PTTL', KEYS[lock]) < tonumber(ARGV[2 * lock]) then
               redis.call('PEXPIRE', KEYS[lock], ARGV[2 * lock])
             end",
-        )
-    } else if Mutant::RestIsForgotten.is_on() {
-        ("redis.call('SET', KEYS[lock], ARGV[3], 'PX', ARGV[2])", "redis.call('DEL', KEYS[lock])")
-    } else if Mutant::QueueIsNotLeft.is_on() {
-        ("if waiters[3] and ARGV[2] == 'leave' then", "if false then")
-    } else if Mutant::TicketFromAnybody.is_on() {
-        ("elseif string.sub(holder, 1, 32) ~= ARGV[5] then", "elseif false then")
-    } else if Mutant::StealTakesAnyToken.is_on() {
-        ("if token <= counter then", "if false then")
-    } else if Mutant::AnyClockIsBelieved.is_on() {
-        ("if ahead > 1000000 and", "if false and")
-    } else if Mutant::PermitsEndByTheCallersTtl.is_on() {
-        // redis-semaphore 5.8.0
-        (
-            "call('ZCOUNT', shares, whole(now), '+inf')",
-            "call('ZCOUNT', shares, whole(now + (tonumber(ARGV[3]) or 0)), '+inf')",
-        )
-    } else if Mutant::UpgradeBesideReaders.is_on() {
-        ("not is_of(owner) and used > 1", "false")
-    } else if Mutant::EveryShareIsRenewed.is_on() {
-        // Redisson #7098
-        (
-            "while limit ~= '0' and call('ZSCORE', shares, owner .. '#' .. more) do",
-            "for _, its in ipairs(call('ZRANGEBYSCORE', shares, '-inf', '+inf')) do
+    ),
+    (
+        Mutant::RestIsForgotten,
+        "redis.call('SET', KEYS[lock], ARGV[3], 'PX', ARGV[2])",
+        "redis.call('DEL', KEYS[lock])",
+    ),
+    (Mutant::QueueIsNotLeft, "if waiters[3] and ARGV[2] == 'leave' then", "if false then"),
+    (
+        Mutant::TicketFromAnybody,
+        "elseif string.sub(holder, 1, 32) ~= ARGV[5] then",
+        "elseif false then",
+    ),
+    (Mutant::StealTakesAnyToken, "if token <= counter then", "if false then"),
+    (Mutant::AnyClockIsBelieved, "if ahead > 1000000 and", "if false and"),
+    // redis-semaphore 5.8.0
+    (
+        Mutant::PermitsEndByTheCallersTtl,
+        "call('ZCOUNT', shares, whole(now), '+inf')",
+        "call('ZCOUNT', shares, whole(now + (tonumber(ARGV[3]) or 0)), '+inf')",
+    ),
+    (Mutant::UpgradeBesideReaders, "not is_of(owner) and used > 1", "false"),
+    // Redisson #7098
+    (
+        Mutant::EveryShareIsRenewed,
+        "while limit ~= '0' and call('ZSCORE', shares, owner .. '#' .. more) do",
+        "for _, its in ipairs(call('ZRANGEBYSCORE', shares, '-inf', '+inf')) do
               call('ZADD', shares, ends, its)
             end
             while limit ~= '0' and call('ZSCORE', shares, owner .. '#' .. more) do",
-        )
-    } else if Mutant::SlotIsForgotten.is_on() {
-        ("elseif slot < last or slot == last and ends == 0 then", "elseif false then")
-    } else if Mutant::WorkedOnBesideAnother.is_on() {
-        ("elseif ends > now then", "elseif false then")
-    } else if Mutant::ResultLastsForATtl.is_on() {
-        ("ARGV[5], 'PX', ARGV[4])", "ARGV[5], 'PX', ARGV[3])")
-    } else if Mutant::AcceptedIsForgottenAtAPromise.is_on() {
-        ("if under ~= '0' then", "if under ~= '0' and under == promise then")
-    } else if Mutant::PartyCountsEachTime.is_on() {
-        ("'p' .. ARGV[4], ''", "'p' .. ARGV[4] .. stamp, ''")
-    } else if Mutant::ArrivalsOutliveTheirGeneration.is_on() {
-        (
-            "redis.call('UNLINK', KEYS[1])
+    ),
+    (
+        Mutant::SlotIsForgotten,
+        "elseif slot < last or slot == last and ends == 0 then",
+        "elseif false then",
+    ),
+    (Mutant::WorkedOnBesideAnother, "elseif ends > now then", "elseif false then"),
+    (Mutant::ResultLastsForATtl, "ARGV[5], 'PX', ARGV[4])", "ARGV[5], 'PX', ARGV[3])"),
+    (
+        Mutant::AcceptedIsForgottenAtAPromise,
+        "if under ~= '0' then",
+        "if under ~= '0' and under == promise then",
+    ),
+    (Mutant::PartyCountsEachTime, "'p' .. ARGV[4], ''", "'p' .. ARGV[4] .. stamp, ''"),
+    (
+        Mutant::ArrivalsOutliveTheirGeneration,
+        "redis.call('UNLINK', KEYS[1])
 redis.call('SET', KEYS[2], parties .. string.format(' %.0f', meant)",
-            "redis.call('SET', KEYS[2], parties .. string.format(' %.0f', meant)",
-        )
-    } else if Mutant::SetBackClockRefills.is_on() {
-        ("is_set_back and at + now - written or", "is_set_back and now or")
-    } else if Mutant::CountersPerServer.is_on() {
-        (
-            "local ahead = proposal - top",
-            "ARGV[4], proposal = 'mint', 0
+        "redis.call('SET', KEYS[2], parties .. string.format(' %.0f', meant)",
+    ),
+    (
+        Mutant::SetBackClockRefills,
+        "is_set_back and at + now - written or",
+        "is_set_back and now or",
+    ),
+    (
+        Mutant::CountersPerServer,
+        "local ahead = proposal - top",
+        "ARGV[4], proposal = 'mint', 0
             local ahead = proposal - top",
-        )
-    } else {
-        return script.clone();
-    };
-    String::from_utf8_lossy(script).replace(from, to).into()
+    ),
+];
+
+/// The script, or what it would be with a known bug.
+#[cfg(test)]
+fn mutated(script: &Bytes) -> Bytes {
+    match BUGS.iter().find(|(bug, ..)| bug.is_on()) {
+        Some((_, from, to)) => String::from_utf8_lossy(script).replace(from, to).into(),
+        None => script.clone(),
+    }
 }
 
 impl Engine {
