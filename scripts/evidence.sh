@@ -53,15 +53,12 @@ try model cargo test --release --locked --lib -- --nocapture policy::model
 # Without a sanitizer it is several times as fast; CI runs it with one.
 # shellcheck disable=SC2086
 try fuzzing env FUZZ_SANITIZER=none \
-    fuzz/run.sh $((seconds / 4 / $(wc -w <<<"$targets"))) $targets
+    fuzz/run.sh $((seconds / 2 / $(wc -w <<<"$targets"))) $targets
 try soak scripts/soak.sh "$soak_minutes"
 
 simulation=$(grep '^simulation: ' "$logs/simulation")
 states=$(grep -oE '[0-9]+ states' "$logs/model" | awk '{ sum += $1 } END { print sum }')
-# The last count of each target, which are told apart by their headings.
-executions=$(awk '/^== / { sum += last; last = 0 }
-    match($0, /^#[0-9]+/) { last = substr($0, 2, RLENGTH - 1) }
-    END { printf "%d", sum + last }' "$logs/fuzzing")
+executions=$(awk '/^== .*executions: / { sum += $NF } END { printf "%d", sum }' "$logs/fuzzing")
 faults=$(awk '$2 == "fault:" { sum += $1 } END { print sum + 0 }' "$logs/soak")
 
 {

@@ -6,7 +6,8 @@
 #   scripts/long.sh hours 10000 60        or until 60 minutes have passed: a night, or an hour of CI
 #   scripts/long.sh fuzz 10000000000      until all fuzz targets together have had this many executions
 #   scripts/long.sh soak 240              until real servers have failed at random for 240 minutes
-#   scripts/long.sh tell                  adds the pieces that are in target/long to docs/evidence.md
+#   scripts/long.sh tell                  adds the pieces that are in target/long to docs/evidence.md, and the
+#                                         corpus of the fuzz targets to fuzz/corpus.tar.gz
 #   scripts/long.sh count RUN AMOUNT SECONDS [SEED]    notes a piece that ran elsewhere
 # LEASEHOLD_PIECE_SECONDS: how long a piece takes, 600 unless told.
 set -euo pipefail
@@ -15,6 +16,7 @@ cd "$(dirname "$0")/.."
 piece=${LEASEHOLD_PIECE_SECONDS:-600}
 records=target/long
 page=docs/evidence.md
+targets=$(sed -n '/^\[\[bin\]\]/{n;s/name = "\(.*\)"/\1/p}' fuzz/Cargo.toml)
 mkdir -p "$records"
 
 # The amounts that docs/evidence.md has of run $1, and those of the pieces since.
@@ -41,20 +43,31 @@ hours() {
 }
 
 fuzz() {
-    local targets
-    targets=$(sed -n '/^\[\[bin\]\]/{n;s/name = "\(.*\)"/\1/p}' fuzz/Cargo.toml)
-    # The corpus stays beneath fuzz/corpus, so that each piece begins where the last one ended. Without a
+    local target
+    # Two at a time; each target twice, so that no processor is idle behind an odd number of them. Without a
     # sanitizer it is several times as fast; CI runs it with one.
     # shellcheck disable=SC2086
-    FUZZ_SANITIZER=none fuzz/run.sh $((piece / $(wc -w <<<"$targets") + 1)) $targets >"$log" 2>&1 || return
-    awk '/^== / { sum += last; last = 0 }
-        match($0, /^#[0-9]+/) { last = substr($0, 2, RLENGTH - 1) }
-        END { printf "%d\n", sum + last }' "$log"
+    FUZZ_SANITIZER=none fuzz/run.sh $((piece / $(wc -w <<<"$targets") + 1)) $targets $targets >"$log" 2>&1 || return
+    awk '/^== .*executions: / { sum += $NF } END { printf "%d\n", sum }' "$log"
     # Of inputs that reach the same, one is enough.
-    local target
     for target in $targets; do
         cargo +nightly fuzz cmin --fuzz-dir fuzz --sanitizer none "$target" "fuzz/corpus/$target" >>"$log" 2>&1 || return
     done
+}
+
+# Packs what the next machine begins from: as few inputs as reach all the code that is reached.
+pack_corpus() {
+    local packed target
+    packed=$(mktemp -d)
+    for target in $targets; do
+        mkdir -p "$packed/corpus/$target"
+        cargo +nightly fuzz run --fuzz-dir fuzz --sanitizer none "$target" -- \
+            -set_cover_merge=1 "$packed/corpus/$target" "fuzz/corpus/$target" >"$packed/log" 2>&1 ||
+            { cat "$packed/log" >&2 && exit 1; }
+    done
+    tar --create --directory "$packed" --sort=name --mtime=@0 --owner=0 --group=0 corpus |
+        gzip -9n >fuzz/corpus.tar.gz
+    rm -r "$packed"
 }
 
 soak() {
@@ -129,6 +142,7 @@ tell() {
         awk -v run="| \`$run\` |" -v row="$row" 'index($0, run) == 1 { $0 = row } { print }' "$page" >"$records/page"
         cat "$records/page" >"$page"
         cat "$records/$run" >>"$records/$run.told"
+        [ "$run" != fuzz ] || pack_corpus
         rm "$records/$run"
     done
 }
