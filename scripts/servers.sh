@@ -10,10 +10,10 @@ cd "$(dirname "$0")/.."
 # What is sorted has the same order everywhere.
 export LC_ALL=C
 page=docs/servers.md
-columns=(single Cluster Sentinel Redlock TLS ACL wake-up shares doctor)
+columns=(single Cluster Sentinel Redlock TLS ACL wake-up shares elections "beside locks" doctor)
 # Modules of the test program `it`, and of `cli`.
 declare -A modules=(
-    [single]="lock lease scripts"
+    [single]="lock lease scripts lock_all lock_any"
     [Cluster]="cluster"
     [Sentinel]="sentinel"
     [Redlock]="redlock redlock_faults"
@@ -21,6 +21,8 @@ declare -A modules=(
     [ACL]="acl"
     [wake-up]="waiting"
     [shares]="sharing"
+    [elections]="elect taking"
+    ["beside locks"]="limit once idempotent latch barrier register primitives"
     [doctor]="doctor"
 )
 program_of() {
@@ -34,6 +36,7 @@ declare -A left_out=(
     ["redis-5 TLS"]="it has none"
     ["redis-5 ACL"]="it has no users"
     ["redis-5 wake-up"]="it has no client tracking: waiters poll"
+    ["redis-5 elections"]="it has no client tracking, by which a leader or holder is told of its end"
     ["redis-5 doctor"]="it speaks RESP2, of which the doctor warns in every report"
 )
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use leasehold::{Locker, Loss};
-use leasehold_testing::{Fleet, RedisServer, eventually, soon};
+use leasehold_testing::{Fleet, RedisServer, binary, eventually, soon};
 use tokio::task::JoinSet;
 
 /// So long that no key is ever free because of it.
@@ -168,6 +168,9 @@ fn crowd(lockers: &[Locker], name: &'static str, served: &Arc<AtomicUsize>) -> J
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_caller_of_several_is_served_beside_callers_of_one() {
+    if binary::lacks_a_queue() {
+        return;
+    }
     let server = RedisServer::start();
     let lockers = [locker(&server).await, locker(&server).await];
     let served: [Arc<AtomicUsize>; 3] = Default::default();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::{Locker, Primitive, PrimitiveState, PrimitiveView, Rate, Slot, Work};
-use leasehold_testing::{Fleet, RedisServer, rights, soon};
+use leasehold_testing::{Fleet, RedisServer, binary, rights, soon};
 
 /// So long that nothing ends because of it.
 const LONG: Duration = Duration::from_secs(3600);
@@ -232,6 +232,9 @@ async fn of_several_servers_each_says_what_it_keeps_and_a_dead_one_why_not() {
 
 #[tokio::test]
 async fn who_may_see_some_of_them_is_shown_those_and_told_of_the_others() {
+    if binary::lacks(binary::has_at_least((6, 0), (7, 2)), "users") {
+        return;
+    }
     let server = RedisServer::start();
     let looking = ["fenced", "looking", "latches"].map(rights::row).concat();
     let all = [rights::of("fenced"), looking].concat();

@@ -37,20 +37,9 @@ async fn refused(request: LockRequest) -> leasehold::Error {
     soon("it is refused", request.into_future()).await.map(|_| ()).unwrap_err()
 }
 
-/// Where servers speak RESP3, which brought pushes. Elsewhere requests ask now and then, in no order:
-/// `old_servers.rs` has what is promised of that.
-fn has_queue() -> bool {
-    binary::has_at_least((6, 0), (7, 2))
-}
-
-/// For a test of the order in which requests are served.
-fn lacks_a_queue() -> bool {
-    binary::lacks(has_queue(), "RESP3, and so a queue")
-}
-
 /// Without a queue, nothing shows the requests that wait.
 async fn until_waiting(server: &RedisServer, count: i64) {
-    if !has_queue() {
+    if !binary::has_queue() {
         return;
     }
     let fields = Frame::Integer(if count == 0 { 0 } else { 2 * count + 2 });
@@ -75,7 +64,7 @@ async fn until_nothing_is_left(server: &RedisServer) {
 
 #[tokio::test]
 async fn readers_share_a_lock_and_a_writer_is_alone_each_in_turn() {
-    if lacks_a_queue() {
+    if binary::lacks_a_queue() {
         return;
     }
     let server = RedisServer::start();
@@ -151,7 +140,7 @@ async fn readers_next_to_one_another_in_line_are_let_in_together() {
 
 #[tokio::test]
 async fn a_candidate_with_a_priority_passes_sharers_in_the_queue_and_they_come_in_together() {
-    if lacks_a_queue() {
+    if binary::lacks_a_queue() {
         return;
     }
     let server = RedisServer::start();
@@ -194,7 +183,7 @@ async fn a_candidate_with_a_priority_passes_sharers_in_the_queue_and_they_come_i
 
 #[tokio::test]
 async fn no_more_permits_are_held_than_there_are_and_a_heavy_request_is_not_overtaken() {
-    if lacks_a_queue() {
+    if binary::lacks_a_queue() {
         return;
     }
     let server = RedisServer::start();

@@ -100,3 +100,14 @@ pub fn lacks(has: bool, what: &str) -> bool {
     }
     !has
 }
+
+/// Where servers speak RESP3, which brought pushes. Elsewhere requests ask now and then, in no order:
+/// `old_servers.rs` has what is promised of that.
+pub fn has_queue() -> bool {
+    has_at_least((6, 0), (7, 2))
+}
+
+/// For a test of the order in which requests are served.
+pub fn lacks_a_queue() -> bool {
+    lacks(has_queue(), "RESP3, and so a queue")
+}

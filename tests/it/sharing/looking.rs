@@ -1,9 +1,9 @@
 //! Readers and permits as others see them.
 
 use leasehold::{LockState, Shared};
-use leasehold_testing::{RedisServer, soon};
+use leasehold_testing::{RedisServer, binary, soon};
 
-use super::{has_queue, locker, refused, take, until_waiting};
+use super::{locker, refused, take, until_waiting};
 
 #[tokio::test]
 async fn a_look_shows_what_is_shared_and_how_much_is_taken() {
@@ -43,7 +43,11 @@ async fn a_look_shows_what_is_shared_and_how_much_is_taken() {
         names.push((String::from_utf8(view.name).unwrap(), taken, view.waiting));
     }
     names.sort();
-    let all = [("a", Some(1), if has_queue() { 1 } else { 0 }), ("b", Some(3), 0), ("c", None, 0)];
+    let all = [
+        ("a", Some(1), if binary::has_queue() { 1 } else { 0 }),
+        ("b", Some(3), 0),
+        ("c", None, 0),
+    ];
     assert_eq!(names, all.map(|(name, taken, waiting)| (name.to_owned(), taken, waiting)));
 
     let broken = locker.break_lease(&locker.inspect("b").await.unwrap()).await.unwrap();

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use leasehold::{Builder, Guard, Locker};
 use leasehold_resp::Frame;
-use leasehold_testing::{Fleet, RedisServer, STUCK, eventually, soon};
+use leasehold_testing::{Fleet, RedisServer, STUCK, binary, eventually, soon};
 
-use super::{LONG, has_queue, joined, lacks_a_queue, refused, spawn, take};
+use super::{LONG, joined, refused, spawn, take};
 
 /// Beyond the clock for a thousand years, and below 2^53 with room above.
 const FAR: u64 = 8_000_000_000_000_000;
@@ -27,7 +27,7 @@ fn sharing(fleet: &Fleet) -> usize {
 
 /// On one server, the leader, this many processes stand in the queue.
 async fn until_waiting(fleet: &Fleet, count: usize) {
-    if !has_queue() {
+    if !binary::has_queue() {
         return;
     }
     let fields = (2 * count + 2).to_string();
@@ -41,7 +41,7 @@ async fn until_nothing_is_left(fleet: &Fleet) {
 
 #[tokio::test]
 async fn readers_share_a_lock_and_a_writer_is_alone_each_in_turn() {
-    if lacks_a_queue() {
+    if binary::lacks_a_queue() {
         return;
     }
     let fleet = Fleet::start(5);
