@@ -3,26 +3,24 @@
 //! Only the first in a line asks the servers; while this process holds the lock by hand-over, no
 //! waiter does. A waiter that leaves, for whatever reason, leaves no gap: the next one is told.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use tokio::sync::Notify;
-
-use super::attempt::{Granted, Refused};
 use super::core::Core;
 use super::hold::Hold;
 use super::limit::Limit;
-use super::names::{Names, title};
-use super::order::{Order, Wish};
+use super::names::Names;
+use super::order::Order;
 use super::rare::Vacate;
-use crate::box_future::BoxFuture;
-use crate::error::{Error, Kind, Report};
+use crate::error::Report;
 use crate::mutex::lock;
 
-/// A lock on its way to the next waiter: what remains to be awaited of it.
-pub(super) type HandOver = BoxFuture<'static, Result<Granted, Refused>>;
+mod place;
+
+use place::State;
+pub(super) use place::{Failing, HandOver, Place, Turn};
 
 pub(crate) struct Lines {
     core: Arc<Core>,
@@ -34,6 +32,8 @@ pub(crate) struct Lines {
 #[derive(Default)]
 struct All {
     lines: HashMap<Names, Line>,
+    /// Places taken so far, in all lines.
+    taken: u64,
     is_closed: bool,
 }
 
@@ -42,7 +42,8 @@ struct Line {
     /// The hold that the lock was handed to in this process: while that lasts, no one in the line has to
     /// ask the servers.
     occupant: Option<Occupant>,
-    places: VecDeque<Arc<Place>>,
+    /// By number: one that leaves is found among many without a look at the others.
+    places: BTreeMap<u64, Arc<Place>>,
 }
 
 struct Occupant {
@@ -52,60 +53,11 @@ struct Occupant {
     place: Arc<Place>,
 }
 
-/// A waiter.
-pub(super) struct Place {
-    pub(super) order: Order,
-    /// Until when the wait lasts.
-    pub(super) limit: Limit,
-    /// Whether the lock may be handed over here: a request for more than this lock asks for all of them.
-    pub(super) is_handed: bool,
-    state: Mutex<State>,
-    changed: Notify,
-}
-
-enum State {
-    Waits,
-    /// It is the first, and asks the servers; at once, where there is news.
-    First {
-        has_news: bool,
-    },
-    Handed(HandOver),
-    /// It has got what it waited for, or has gone.
-    Gone,
-    /// The lines were closed.
-    Closed,
-    /// The servers failed the first one, for longer than this one would have put up with.
-    Failed(Failing),
-}
-
-/// What the servers said to another waiter for the same lock, and whether it is their last word.
-#[derive(Clone)]
-pub(super) struct Failing {
-    pub(super) report: Report,
-    pub(super) is_final: bool,
-}
-
-impl Failing {
-    pub(super) fn error(self, wish: &Wish) -> Error {
-        let Self { report, is_final } = self;
-        Error::new(Kind::NoQuorum { waited: None, is_final }, title(&wish.names), report)
-    }
-}
-
-/// What a waiter finds.
-pub(super) enum Turn {
-    NotYet,
-    First,
-    Handed(HandOver),
-    Closed,
-    Failed(Failing),
-}
-
 /// A place in a line; dropping it leaves the line.
 pub(super) struct Ticket {
     lines: Arc<Lines>,
     names: Names,
-    place: Arc<Place>,
+    pub(super) place: Arc<Place>,
 }
 
 impl Lines {
@@ -138,19 +90,14 @@ impl Lines {
         limit: Limit,
         is_handed: bool,
     ) -> Ticket {
-        let place = Arc::new(Place {
-            order: order.clone(),
-            limit,
-            is_handed,
-            state: Mutex::new(State::Waits),
-            changed: Notify::new(),
-        });
         let mut all = self.lock();
+        all.taken += 1;
+        let place = Arc::new(Place::new(all.taken, order.clone(), limit, is_handed));
         if all.is_closed {
             place.set(State::Closed);
         } else {
             let line = all.lines.entry(names.clone()).or_default();
-            line.places.push_back(Arc::clone(&place));
+            line.places.insert(place.number, Arc::clone(&place));
             if line.places.len() == 1 {
                 // Nobody waits there yet, so nobody has to be called.
                 let _ = line.promote();
@@ -172,8 +119,8 @@ impl Lines {
             return None;
         }
         let mut all = self.lock();
-        let places = &mut all.lines.get_mut(names)?.places;
-        if accepts(places.front()?) { places.pop_front() } else { None }
+        let first = all.lines.get_mut(names)?.places.first_entry()?;
+        if accepts(first.get()) { Some(first.remove()) } else { None }
     }
 
     /// The lock is on its way to `hold`, for the waiter at `place`.
@@ -215,7 +162,7 @@ impl Lines {
         let lines = std::mem::take(&mut all.lines);
         self.count(&all);
         drop(all);
-        for place in lines.into_values().flat_map(|line| line.places) {
+        for place in lines.into_values().flat_map(|line| line.places.into_values()) {
             drop(place.set(State::Closed));
         }
     }
@@ -228,10 +175,10 @@ impl Vacate for Lines {
     }
 }
 
-/// Wakes the waiter there. To be called where no mutex is held: what a waker does is its own affair.
+/// Wakes the waiter there, where no mutex is held.
 fn call(place: Option<Arc<Place>>) {
     if let Some(place) = place {
-        place.changed.notify_one();
+        place.call();
     }
 }
 
@@ -248,113 +195,33 @@ impl Line {
     /// Lets the first ask the servers, if the lock is not held by this process: the waker to call.
     #[must_use]
     fn promote(&self) -> Option<Arc<Place>> {
-        let first = if self.occupant.is_some() { None } else { self.places.front() };
+        let first = if self.occupant.is_some() { None } else { self.first() };
         first.filter(|first| first.promote()).cloned()
     }
 
     /// Has the first ask the servers again, if it asks them: the waker to call.
     #[must_use]
     fn stir(&self) -> Option<Arc<Place>> {
-        self.places.front().filter(|first| first.stir()).cloned()
-    }
-}
-
-impl Place {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+        self.first().filter(|first| first.stir()).cloned()
     }
 
-    /// The state before, to be dropped where no lock is held.
-    fn set(&self, state: State) -> State {
-        let before = std::mem::replace(&mut *self.lock(), state);
-        self.changed.notify_one();
-        before
-    }
-
-    fn has_gone(&self) -> bool {
-        matches!(*self.lock(), State::Gone)
-    }
-
-    /// Whether that is news for it.
-    fn promote(&self) -> bool {
-        let mut state = self.lock();
-        let waits = matches!(*state, State::Waits);
-        if waits {
-            *state = State::First { has_news: true };
-        }
-        waits
-    }
-
-    /// Whether that is news for it.
-    fn stir(&self) -> bool {
-        if let State::First { has_news } = &mut *self.lock() {
-            *has_news = true;
-            return true;
-        }
-        false
-    }
-
-    /// Hands the lock over; gives it back where nobody waits here any more.
-    pub(super) fn hand(&self, lock: HandOver) -> Result<(), HandOver> {
-        let mut state = self.lock();
-        if !matches!(*state, State::Waits | State::First { .. }) {
-            return Err(lock);
-        }
-        *state = State::Handed(lock);
-        drop(state);
-        self.changed.notify_one();
-        Ok(())
+    fn first(&self) -> Option<&Arc<Place>> {
+        self.places.values().next()
     }
 }
 
 impl Ticket {
-    /// What it finds now. A lock that was handed over, and news, are found once.
-    pub(super) fn turn(&self) -> Turn {
-        let mut state = self.place.lock();
-        match std::mem::replace(&mut *state, State::Waits) {
-            State::Waits => Turn::NotYet,
-            State::First { .. } => {
-                *state = State::First { has_news: false };
-                Turn::First
-            }
-            State::Handed(lock) => Turn::Handed(lock),
-            State::Failed(failing) => Turn::Failed(failing),
-            State::Closed | State::Gone => {
-                *state = State::Closed;
-                Turn::Closed
-            }
-        }
-    }
-
-    /// Waits for something to find: news of the lock, where this is the first.
-    pub(super) async fn called(&self) {
-        self.until(|state| !matches!(state, State::Waits | State::First { has_news: false })).await;
-    }
-
-    /// Waits for something that ends an attempt under way.
-    pub(super) async fn interrupted(&self) {
-        self.until(|state| matches!(state, State::Handed(_) | State::Closed | State::Failed(_)))
-            .await;
-    }
-
-    async fn until(&self, is_so: impl Fn(&State) -> bool) {
-        while !is_so(&self.place.lock()) {
-            self.place.changed.notified().await;
-        }
-    }
-
     /// The servers have failed this waiter for `failed_for`. Each waiter behind it whose patience is
     /// no longer ends with the same error; one that is more patient, or has a limit, is next.
     pub(super) fn fail_all(&self, report: &Report, failed_for: Duration) {
         let mut all = self.lines.lock();
         let Some(line) = all.lines.get_mut(&self.names) else { return };
-        let has_enough = |place: &Arc<Place>| {
-            let is_limited = matches!(place.limit, Limit::At(_)) && failed_for < Duration::MAX;
-            !is_limited && place.order.term.ttl() <= failed_for
-        };
-        let (failed, patient): (VecDeque<_>, _) =
-            std::mem::take(&mut line.places).into_iter().partition(has_enough);
-        line.places = patient;
+        let mut failed = Vec::new();
+        line.places.retain(|_, place| {
+            let has_enough = place.has_enough_of(failed_for);
+            failed.extend(has_enough.then(|| Arc::clone(place)));
+            !has_enough
+        });
         drop(all);
         let failing = Failing { report: report.clone(), is_final: failed_for == Duration::MAX };
         for place in failed.iter().filter(|place| !Arc::ptr_eq(place, &self.place)) {
@@ -372,7 +239,7 @@ impl Ticket {
             return;
         }
         let line = all.lines.entry(self.names.clone()).or_default();
-        line.places.push_front(Arc::clone(&self.place));
+        line.places.insert(self.place.number, Arc::clone(&self.place));
         let promoted = line.promote();
         lines.count(&all);
         drop(all);
@@ -388,7 +255,7 @@ impl Drop for Ticket {
         let mut all = lines.lock();
         let mut promoted = None;
         if let Some(line) = all.lines.get_mut(&self.names) {
-            line.places.retain(|place| !Arc::ptr_eq(place, &self.place));
+            line.places.remove(&self.place.number);
             promoted = line.promote();
             all.forget_if_empty(&self.names);
             lines.count(&all);

@@ -153,7 +153,7 @@ impl<'a> Waiter<'a> {
 
     fn turn(&self) -> Turn {
         match &self.ticket {
-            Some(ticket) => ticket.turn(),
+            Some(ticket) => ticket.place.turn(),
             None if self.engine.is_shut_down() => Turn::Closed,
             None => Turn::First,
         }
@@ -164,21 +164,21 @@ impl<'a> Waiter<'a> {
     async fn wait_for_turn(&mut self) -> Result<(), Error> {
         let Some(ticket) = &self.ticket else { return Ok(()) };
         let Some(left) = self.outlook.patience.left(clock::now()) else {
-            ticket.called().await;
+            ticket.place.called().await;
             return Ok(());
         };
         let reserve = match &self.outlook.known {
             None => (left / LAST_LOOK_SHARE).min(self.engine.command_timeout()),
             Some(_) => Duration::ZERO,
         };
-        if timeout(left - reserve, ticket.called()).await.is_ok() {
+        if timeout(left - reserve, ticket.place.called()).await.is_ok() {
             return Ok(());
         }
         if reserve.is_zero() {
             return Err(self.outlook.out_of_time(self.wish));
         }
         let looked = Attempting::new(self.claim(Lanes::Shared, None), self.bid(Taking::Look));
-        if let First::One(Err(refused)) = race(looked, ticket.called()).await {
+        if let First::One(Err(refused)) = race(looked, ticket.place.called()).await {
             self.outlook.known = (!refused.round.is_empty()).then_some(refused);
         }
         Ok(())
@@ -381,14 +381,14 @@ impl<'a> Waiter<'a> {
     /// Waits for what ends a turn, or a rest, whatever servers say.
     async fn interrupted(&self) {
         match &self.ticket {
-            Some(ticket) => ticket.interrupted().await,
+            Some(ticket) => ticket.place.interrupted().await,
             None => self.engine.closed().await,
         }
     }
 
     async fn called(&self) {
         match &self.ticket {
-            Some(ticket) => ticket.called().await,
+            Some(ticket) => ticket.place.called().await,
             None => self.engine.closed().await,
         }
     }
