@@ -52,7 +52,7 @@ for lock = 1, #KEYS, 3 do
   if accepted then
     local number = tonumber(accepted)
     if not number or number >= 9007199254740991 then
-      return redis.error_reply('FENCE the fence counter of this lock holds no number below 2^53')
+      return redis.error_reply('FENCE the fence counter of this lock holds no number or is used up: tokens end at 2^53')
     end
     if number < 1000000000000000 then
       call('PEXPIRE', KEYS[lock + 1], '604800000')

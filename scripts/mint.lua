@@ -20,7 +20,7 @@ local stamp = ARGV[3]
 local accepted = redis.call('GET', KEYS[1])
 local counter = tonumber(accepted or '0')
 if not counter or counter >= 9007199254740991 then
-  return redis.error_reply('FENCE the fence counter of this lock holds no number below 2^53')
+  return redis.error_reply('FENCE the fence counter of this lock holds no number or is used up: tokens end at 2^53')
 end
 local token, written = tonumber(ARGV[1]), ARGV[1]
 local judged, aside = ARGV[2], 0

@@ -54,7 +54,7 @@ local function priority(its_owner)
 end
 
 local function ended()
-  return redis.error_reply('FENCE the fence counter of this lock holds no number below 2^53')
+  return redis.error_reply('FENCE the fence counter of this lock holds no number or is used up: tokens end at 2^53')
 end
 
 local holder = redis.call('GET', lock)

@@ -36,7 +36,7 @@ end
 local accepted = redis.call('GET', KEYS[2])
 local counter = tonumber(accepted or '0')
 if not counter or counter >= 9007199254740991 then
-  return redis.error_reply('FENCE the fence counter of this lock holds no number below 2^53')
+  return redis.error_reply('FENCE the fence counter of this lock holds no number or is used up: tokens end at 2^53')
 end
 local token = tonumber(ARGV[3])
 if token > counter + 1000000 and ARGV[4] ~= 'outbid' then

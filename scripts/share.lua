@@ -179,7 +179,7 @@ local function mint(is_kept)
 end
 
 local function ended()
-  return redis.error_reply('FENCE the fence counter of this lock holds no number below 2^53')
+  return redis.error_reply('FENCE the fence counter of this lock holds no number or is used up: tokens end at 2^53')
 end
 
 -- The lock's end rests on the share of this owner.

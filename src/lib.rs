@@ -35,8 +35,19 @@
 //!
 //! # Runtimes
 //!
-//! A [`Locker`] needs the tokio runtime that it was connected on to stay alive, with I/O and time
-//! enabled. Guards are [`Send`] and may be dropped anywhere, outside a runtime too.
+//! A [`Locker`] lives on the tokio runtime that it was connected on, with I/O and time enabled: it reads
+//! replies and renews leases there. That runtime has to be driven for as long as the locker is used; one of
+//! [`new_current_thread`](https://docs.rs/tokio/latest/tokio/runtime/struct.Builder.html#method.new_current_thread)
+//! is driven only while a thread is in its `block_on`. While nobody drives it, leases expire, and calls from
+//! other runtimes end at their limits, their outcomes unknown; once it has ended, calls say so at once.
+//!
+//! Calls may come from any tokio runtime with time enabled. Guards are [`Send`] and may be dropped anywhere,
+//! outside a runtime too.
+//!
+//! # Panics
+//!
+//! A future that has to wait for a while panics when it is polled where there is no tokio runtime, or one
+//! without time: this is how tokio's timers report it.
 //!
 //! # Features
 //!

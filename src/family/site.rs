@@ -88,12 +88,12 @@ impl Site {
         };
         let errand = Errand { place, slot, purpose, command };
         if self.servers() == 1 {
-            return errand.ask(read).await;
+            return self.engine.in_time(errand.ask(read)).await;
         }
         // Of several, one that does not answer is left out for a while.
         let node = place.node(slot);
         node.gate().admit().map_err(Reason::BreakerOpen)?;
-        let answer = errand.ask(read).await;
+        let answer = self.engine.in_time(errand.ask(read)).await;
         note(&node, answer.as_ref().err(), clock::now());
         answer
     }

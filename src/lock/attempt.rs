@@ -165,7 +165,7 @@ impl Attempting {
         let draws = self.is_fenced && self.lead.is_none() && may_draw(hold, taking);
         if draws && !self.limit.is_over() {
             if let Some(drawing) = draw(hold, self.begun_at, waker) {
-                self.timer = self.limit.timer(Some(drawing.asked_at), hold.core.command_max());
+                self.timer = self.limit_timer(drawing.asked_at);
                 self.asked = Asked::Drawing(drawing);
                 return;
             }
@@ -179,11 +179,16 @@ impl Attempting {
         let take = self.take(lead);
         let hold = self.hold();
         if let Some(sent) = take.send(hold, asked_at, waker) {
-            self.timer = self.limit.timer(Some(sent.asked_at), hold.core.command_max());
+            self.timer = self.limit_timer(sent.asked_at);
             self.asked = Asked::Alone(sent);
         } else {
             self.asked = Asked::Aside(take.ask(hold.clone(), None));
         }
+    }
+
+    fn limit_timer(&self, asked_at: Moment) -> Option<BoxFuture<'static, ()>> {
+        let core = &self.hold().core;
+        self.limit.timer(core, Some(asked_at), core.command_max())
     }
 
     fn take(&self, lead: Option<Lead>) -> Take {

@@ -4,16 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
+use super::answer::Reason;
 use super::ended::RecentlyEnded;
 use super::fingerprint::rank;
 use super::likely::Likely;
 use super::names::Names;
 use crate::clock;
 use crate::net::connection::noticed_within;
+use crate::net::outcome::{Failure, Fault};
 use crate::policy::{Loss, Moment, Quorum};
 use crate::server::backlog::Backlog;
 use crate::server::node::Node;
@@ -167,6 +170,26 @@ impl Core {
 
     pub(super) fn runtime(&self) -> &Handle {
         &self.runtime
+    }
+
+    /// What `asked` comes to, or that the reply is late where the connections' runtime may not say so.
+    pub(crate) async fn in_time<T>(
+        &self,
+        asked: impl Future<Output = Result<T, Reason>>,
+    ) -> Result<T, Reason> {
+        if self.runs_beside_caller() {
+            return asked.await;
+        }
+        let most = self.command_max();
+        let late = |_| Err(Reason::NoReply(Failure::Unknown(Fault::Timeout(most))));
+        timeout(most, asked).await.unwrap_or_else(late)
+    }
+
+    /// Whether the connections' runtime runs while the caller waits. One without threads of its own runs
+    /// only while somebody is in its `block_on`.
+    pub(super) fn runs_beside_caller(&self) -> bool {
+        self.runtime.runtime_flavor() != RuntimeFlavor::CurrentThread
+            || Handle::try_current().is_ok_and(|own| own.id() == self.runtime.id())
     }
 
     /// The watches of all servers, which are one.

@@ -194,7 +194,7 @@ fn read(
 /// When the future is dropped, the lock may have been given back.
 pub(super) async fn free(hold: &Hold, now: Moment) -> Option<Round> {
     let is_plain = hold.rest().is_none() && !hold.row().frees_shares;
-    if !decides(hold) || !is_plain || hold.may_be_awaited() {
+    if !decides(hold) || !is_plain || hold.may_be_awaited() || !hold.core.runs_beside_caller() {
         return None;
     }
     let mut sent: Option<(Sent, Dialect)> = None;

@@ -128,7 +128,7 @@ fn timer_for(
     }
     let for_replicas = question.awaits.map_or(Duration::ZERO, |replicas| replicas.within);
     let command_max = hold.core.command_max().saturating_add(for_replicas);
-    question.limit.timer(timed_from, command_max)
+    question.limit.timer(&hold.core, timed_from, command_max)
 }
 
 /// Sends the question to every server that has not answered yet, encoded once where it is the same

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use super::core::Core;
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::policy::{Moment, alarm};
@@ -42,16 +43,17 @@ impl Limit {
         }
     }
 
-    /// What ends a wait that began at `asked_at` and that nothing else ends before `ends_within`,
-    /// or ever.
+    /// What ends a wait for answers that its connections, which count from `asked_at`, do not end in time.
     pub(super) fn timer(
         self,
+        core: &Core,
         asked_at: Option<Moment>,
         command_max: Duration,
     ) -> Option<BoxFuture<'static, ()>> {
         if matches!(self, Self::None) {
             return None;
         }
+        let asked_at = asked_at.filter(|_| core.runs_beside_caller());
         let left = alarm(self.ends_at(), asked_at, command_max, clock::now)?;
         Some(Box::pin(sleep(left)))
     }

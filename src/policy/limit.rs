@@ -9,7 +9,8 @@ const TICK: Duration = Duration::from_millis(1);
 
 /// How long a wait for answers may last at the most, where nothing else ends it: at `end`, or where
 /// there is none after `command_max`, the maximum time of one command. A connection ends by itself the
-/// wait for what was sent on it, that time after `asked_at`; none where something is not sent yet.
+/// wait for what was sent on it, that time after `asked_at`; none where something is not sent yet, or
+/// nobody may drive the connection.
 pub(crate) fn alarm(
     end: Option<Moment>,
     asked_at: Option<Moment>,

@@ -18,8 +18,8 @@ pub enum Loss {
     Gone,
     /// Too many servers reported this for a quorum to hold the lease.
     NoQuorum,
-    /// The lease expired while the process, its runtime or the machine was suspended, for more than a
-    /// second.
+    /// The lease expired while the process, its runtime or the machine stood still for more than a
+    /// second: suspended, blocked, driven by nobody, or ended.
     Suspended,
     /// [`Locker::shutdown`](crate::Locker::shutdown) released the lease.
     ShutDown,
@@ -52,7 +52,7 @@ impl fmt::Display for Loss {
             Self::Expired => "it expired",
             Self::Gone => "its key was deleted, or taken by another client",
             Self::NoQuorum => "fewer servers than its quorum still hold it",
-            Self::Suspended => "it expired while this process was suspended",
+            Self::Suspended => "it expired while this process or its runtime stood still",
             Self::ShutDown => "the locker was shut down",
             Self::HeldLongest => "it was held for as long as its request allows",
         })

@@ -1,5 +1,6 @@
 //! Keeping a lease and losing it, on a real server.
 
+use std::future::IntoFuture;
 use std::time::Duration;
 
 use leasehold::{ErrorKind, Guard, Locker};
@@ -212,6 +213,36 @@ fn guards_can_be_dropped_while_nobody_drives_their_runtime() {
     drop(guards);
     wait_until_eight_are_free(&server);
     drop((locker, runtime));
+}
+
+/// The server answers all, and nobody reads it.
+#[test]
+fn a_limit_is_a_limit_while_nobody_drives_the_runtime_of_the_locker() {
+    let server = RedisServer::start();
+    let undriven = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (locker, guard) = undriven.block_on(async {
+        let locker = locker(&server).await;
+        let guard = locker.lock("held").await.unwrap();
+        (locker, guard)
+    });
+    let within = Duration::from_secs(2);
+    Runtime::new().unwrap().block_on(async {
+        let error = soon("a try", locker.try_lock("a").into_future()).await.unwrap_err();
+        assert!(error.is_unknown(), "{error}");
+        let waiting = locker.lock("a").unfenced().wait_at_most(within);
+        let error = soon("a wait", waiting.into_future()).await.unwrap_err();
+        assert!(error.is_unknown(), "{error}");
+        let error = soon("an extension", guard.extend()).await.unwrap_err();
+        assert!(error.is_unknown(), "{error}");
+        let error = soon("a release", guard.release()).await.unwrap_err();
+        assert!(error.is_unknown(), "{error}");
+        let latch = locker.latch("latch", 1).unwrap();
+        let error = soon("a latch", latch.count_down("us")).await.unwrap_err();
+        assert!(error.is_unknown(), "{error}");
+    });
+    undriven.block_on(eventually("what came meanwhile is given back", || {
+        ["a", "held"].iter().all(|key| is_free(&server, key))
+    }));
 }
 
 /// A locker in a static, and a runtime per test: a hang would be the wrong way to fail.
