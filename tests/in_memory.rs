@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use leasehold::testing::{Process, Server};
-use leasehold::{Error, LockState, Locker, Loss, Outcome, Progress, Rate, Slot, Turn};
+use leasehold::{Error, Guard, LockState, Locker, Loss, Outcome, Progress, Rate, Slot, Turn};
 use leasehold_testing::{eventually, soon};
 use tokio::time::{Instant, advance, sleep, timeout};
 
@@ -62,6 +62,22 @@ async fn a_lease_is_renewed_while_time_passes_and_lost_where_all_stand_still() {
     assert!(guard.is_lost());
     assert!(!server.has("name"));
     assert_eq!(guard.lost().await, Loss::Suspended);
+}
+
+/// More leases than are looked after at once: all of them stood still.
+#[tokio::test(start_paused = true)]
+async fn all_leases_that_a_standstill_ended_are_told_so() {
+    let server = Server::new();
+    let locker = server.locker().await.unwrap();
+    let mut guards = Vec::new();
+    for number in 0..3000 {
+        guards.push(locker.lock(number.to_string()).await.unwrap());
+    }
+    advance(HOUR).await;
+    sleep(SECOND).await;
+    assert_eq!(locker.stats().lost(), 3000);
+    let other = guards.iter().filter_map(Guard::loss).find(|loss| *loss != Loss::Suspended);
+    assert_eq!(other, None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -100,6 +100,8 @@ struct Command {
     kind: Kind,
     words: Vec<Vec<u8>>,
     ticket: Option<Ticket>,
+    /// Its wait may end then; that of what is owed from the first ends with the connection.
+    deadline: Moment,
     weight: usize,
     owed: Option<Owed>,
     /// What the server says to it, once it was sent.
@@ -132,6 +134,7 @@ struct Model {
     inbound: BytesMut,
     frames: Vec<Frame>,
     now_ms: u64,
+    swept_at: Option<Moment>,
     commands: Vec<Command>,
     line: VecDeque<Waiting>,
     /// How many commands writers were given.
@@ -171,6 +174,7 @@ impl Model {
             inbound: BytesMut::new(),
             frames: Vec::new(),
             now_ms: 0,
+            swept_at: None,
             commands: Vec::new(),
             line: VecDeque::new(),
             handed_out: 0,
@@ -255,7 +259,7 @@ impl Model {
         match self.pipeline.push(&spelled, terms) {
             Ok(ticket) => {
                 assert!(!self.failed, "a failed pipeline takes nothing");
-                self.note_pushed(kind, words, Some(ticket), weight.into(), None);
+                self.note_pushed(kind, words, Some((ticket, deadline)), weight.into(), None);
             }
             Err(_) => assert!(self.failed),
         }
@@ -265,12 +269,18 @@ impl Model {
         &mut self,
         kind: Kind,
         words: Vec<Vec<u8>>,
-        ticket: Option<Ticket>,
+        waited_for: Option<(Ticket, Moment)>,
         weight: usize,
         owed: Option<Owed>,
     ) {
         let (answer, reply) = (None, None);
-        self.commands.push(Command { kind, words, ticket, weight, owed, answer, reply });
+        let (ticket, deadline) = waited_for.unzip();
+        let deadline = deadline.unwrap_or(Moment::from_nanos(u64::MAX));
+        self.commands.push(Command { kind, words, ticket, deadline, weight, owed, answer, reply });
+    }
+
+    fn may_have_timed_out(&self, ordinal: usize) -> bool {
+        self.swept_at.is_some_and(|swept_at| swept_at >= self.commands[ordinal].deadline)
     }
 
     fn owed(&self, payload: u8) -> Owed {
@@ -297,7 +307,7 @@ impl Model {
                 assert_eq!(back, owed);
                 // Where it timed out first, its reply was not looked at.
                 let is_settled = reply.is_some_and(|reply| reply.error().is_none());
-                assert!(self.failed || !is_settled || self.now_ms > 0);
+                assert!(self.failed || !is_settled || self.may_have_timed_out(ordinal));
             }
         }
     }
@@ -537,7 +547,7 @@ impl Model {
             Err(Failure::NotSent(_)) => {
                 assert!(self.failed && ordinal >= self.handed_out, "it was sent");
             }
-            Err(Failure::Unknown(Fault::Timeout(_))) => {}
+            Err(Failure::Unknown(Fault::Timeout(_))) => assert!(self.may_have_timed_out(ordinal)),
             Err(Failure::Unknown(_)) => {
                 assert!(self.failed && ordinal < self.handed_out, "it was not sent");
             }
@@ -546,6 +556,7 @@ impl Model {
 
     fn tick(&mut self, ms: u64) {
         self.now_ms += ms;
+        self.swept_at = Some(self.now());
         let idle = self.pipeline.in_flight() == 0;
         match self.pipeline.sweep(self.now(), PATIENCE, &mut Vec::new()) {
             Sweep::Busy | Sweep::Asks => {}

@@ -14,7 +14,7 @@ use crate::server::watch::kept::News;
 
 /// Maximum leases renewed in one batch. Each server is asked for all of them in a few commands, and
 /// the next batch need not wait for this one.
-pub(super) const BATCH_MAX: usize = 1024;
+const BATCH_MAX: usize = 1024;
 /// Nothing is planned: the task sleeps until it is called.
 const NEVER: u64 = u64::MAX;
 
@@ -141,12 +141,14 @@ impl Keeper {
         }
     }
 
-    /// Takes out what is due, and gives back what has to be renewed of it.
-    pub(super) fn look_after(&self, now: Moment) -> Vec<Kept> {
+    /// Takes out what is due, and gives back what has to be renewed of it, and whether that was all.
+    pub(super) fn look_after(&self, now: Moment) -> (Vec<Kept>, bool) {
         let mut due = Vec::new();
+        let is_all;
         let holds: Vec<Kept> = {
             let mut timers = self.timers();
             timers.take_due(now, BATCH_MAX, &mut due);
+            is_all = due.len() < BATCH_MAX;
             let hold = |entry| Some(Held::from(Arc::clone(timers.get(entry)?)));
             let kept = |entry| Some(Kept { entry, hold: hold(entry)? });
             due.into_iter().filter_map(kept).collect()
@@ -159,6 +161,6 @@ impl Keeper {
             }
             _ => false,
         });
-        held.collect()
+        (held.collect(), is_all)
     }
 }

@@ -11,7 +11,7 @@ use std::task::Poll;
 use tokio::time::sleep;
 
 use super::engine::Engine;
-use super::keeper::{BATCH_MAX, Keeper};
+use super::keeper::Keeper;
 use super::renew::renew;
 use super::resend::give_back_again;
 use crate::box_future::BoxFuture;
@@ -34,8 +34,7 @@ pub(crate) async fn keep(engine: Weak<Engine>) {
             }
             keeper.hear(news, now);
             loop {
-                let due = keeper.look_after(now);
-                let is_all = due.len() < BATCH_MAX;
+                let (due, is_all) = keeper.look_after(now);
                 if !due.is_empty() {
                     batches.push(Box::pin(renew(Arc::clone(&engine), due)));
                 }
