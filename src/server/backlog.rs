@@ -46,6 +46,31 @@ pub(super) struct Undelivered {
     pub(super) refused: Option<ServerError>,
 }
 
+impl Undelivered {
+    /// Sends it with nothing between it and the command `ahead`: when it is due again, if ever. Where others
+    /// wait on the connection, no lock is held: a write that fails wakes them, and what a waker does is its
+    /// own affair.
+    pub(super) fn send(
+        &mut self,
+        connection: Option<&Connection>,
+        ahead: Option<&[&[u8]]>,
+    ) -> Option<Moment> {
+        let (now, again) = (clock::now(), self.owed.again);
+        if again.pointless_at() <= now {
+            return None;
+        }
+        let repeated = self.owed.again.was_sent(now);
+        let sent = connection.map(|it| it.send_owed_behind(ahead, whole(&self.owed)));
+        if let Some(Ok(())) = sent {
+            let (due_at, again) = repeated?;
+            self.owed.again = again;
+            return Some(due_at);
+        }
+        self.owed.again = again;
+        Some(self.owed.again.after_failure(now, clock::random_bits()))
+    }
+}
+
 /// See the module's documentation.
 #[derive(Default)]
 pub(crate) struct Backlog {
@@ -77,9 +102,26 @@ impl Backlog {
         lane: Lane,
         ready: impl FnOnce() -> Option<Arc<Connection>>,
     ) {
-        let mut waiting = self.lock();
-        let release = Box::new(Undelivered { owed, lane, refused: None });
-        self.send_or_keep(&mut waiting, release, ready().as_deref(), None);
+        let mut release = Box::new(Undelivered { owed, lane, refused: None });
+        let waiting = self.lock();
+        let Some(connection) = ready() else {
+            let due_at = release.send(None, None);
+            return self.keep_until(waiting, release, due_at);
+        };
+        drop(waiting);
+        let due_at = release.send(Some(&connection), None);
+        self.keep_until(self.lock(), release, due_at);
+    }
+
+    /// Keeps what is due again.
+    fn keep_until(
+        &self,
+        mut waiting: MutexGuard<'_, Waiting>,
+        release: Box<Undelivered>,
+        due_at: Option<Moment>,
+    ) {
+        let Some(due_at) = due_at else { return };
+        self.keep(&mut waiting, release, due_at);
         drop(waiting);
         self.added.notify_one();
     }
@@ -105,38 +147,8 @@ impl Backlog {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Sends a release with nothing between it and the command `ahead`; what is to be sent later of it
-    /// stays here.
-    pub(super) fn send_or_keep(
-        &self,
-        waiting: &mut Waiting,
-        mut release: Box<Undelivered>,
-        connection: Option<&Connection>,
-        ahead: Option<&[&[u8]]>,
-    ) {
-        let now = clock::now();
-        if release.owed.again.pointless_at() <= now {
-            return;
-        }
-        let again = release.owed.again;
-        let repeated = release.owed.again.was_sent(now);
-        let sent = connection.map(|it| it.send_owed_behind(ahead, whole(&release.owed)));
-        match (sent, repeated) {
-            (Some(Ok(())), None) => {}
-            (Some(Ok(())), Some((due_at, again))) => {
-                release.owed.again = again;
-                self.keep(waiting, release, due_at);
-            }
-            (Some(Err(_)) | None, _) => {
-                release.owed.again = again;
-                let due_at = release.owed.again.after_failure(now, clock::random_bits());
-                self.keep(waiting, release, due_at);
-            }
-        }
-    }
-
     /// Keeps a release as long as there is room; what is pointless by now makes room first.
-    fn keep(&self, waiting: &mut Waiting, release: Box<Undelivered>, due_at: Moment) {
+    pub(super) fn keep(&self, waiting: &mut Waiting, release: Box<Undelivered>, due_at: Moment) {
         let releases = &mut waiting.releases;
         if releases.len() >= RELEASES_MAX {
             let now = clock::now();
@@ -161,8 +173,10 @@ impl Waiting {
         let all = std::mem::take(&mut self.releases).into_iter();
         let (here, others): (VecDeque<_>, _) = all.partition(|(_, release)| is_for(release));
         self.releases = others;
-        for (_, release) in here {
-            backlog.send_or_keep(self, release, Some(connection), None);
+        for (_, mut release) in here {
+            if let Some(due_at) = release.send(Some(connection), None) {
+                backlog.keep(self, release, due_at);
+            }
         }
     }
 

@@ -37,7 +37,9 @@ fn deliver_due(backlog: &Backlog, places: &[Place]) -> Option<Moment> {
         let ahead: &[&[u8]] = &[b"ASKING"];
         release.lane.address = node.endpoint().address.clone();
         let ahead = is_asking.then_some(ahead);
-        backlog.send_or_keep(&mut backlog.lock(), release, connection.as_deref(), ahead);
+        if let Some(due_at) = release.send(connection.as_deref(), ahead) {
+            backlog.keep(&mut backlog.lock(), release, due_at);
+        }
     }
     backlog.lock().next_due()
 }

@@ -1,14 +1,17 @@
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::*;
-use crate::net::connection::Settings;
+use crate::net::connection::{Connection, Settings};
 use crate::net::limits::OF_LOCKS;
 use crate::net::owed::{Owed, Refused};
 use crate::net::proof::Expected;
+use crate::net::pushes::Listeners;
 use crate::net::refusal::ServerError;
 use crate::net::transport::Address;
 use crate::policy::Redelivery;
@@ -126,4 +129,47 @@ async fn what_is_pointless_makes_room_and_is_not_sent() {
     assert_eq!(backlog.lock().take_due(clock::now()).len(), 1);
     backlog.deliver(over, lane, || None);
     assert_eq!(backlog.lock().next_due(), None);
+}
+
+/// A caller that leaves something behind as it is woken.
+struct Leaves(Arc<Backlog>, Lane);
+
+impl Wake for Leaves {
+    fn wake(self: Arc<Self>) {
+        self.0.carry([owed(false)], &self.1);
+    }
+}
+
+/// What a waker does is its own affair: it is called where no lock is held.
+#[test]
+fn a_write_that_fails_wakes_others_where_no_lock_is_held() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port();
+    let address = Address::Tcp { host: "127.0.0.1".into(), port };
+    let settings = Settings { command_timeout: AWHILE, write_inline: 1, limits: OF_LOCKS };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let dialled = Connection::dial(&address, &[], None, settings, Listeners::default(), AWHILE);
+    let connection = runtime.block_on(dialled).unwrap();
+    let (backlog, lane) = (Arc::new(Backlog::default()), Lane { place: 0, address, number: 0 });
+
+    let waits = Waker::from(Arc::new(Leaves(Arc::clone(&backlog), lane.clone())));
+    let ping = b"*1\r\n$4\r\nPING\r\n";
+    let permit = connection.try_admit(ping.len()).unwrap();
+    let reply = connection.send(permit, ping, Expected::Anything, clock::now(), &waits).unwrap();
+    // It ends with something unread, so what is written next fails. Nobody reads meanwhile.
+    let (ended, _) = server.accept().unwrap();
+    while ended.peek(&mut [0; 14]).unwrap() < ping.len() {}
+    drop(ended);
+
+    let (done, is_done) = std::sync::mpsc::channel();
+    let (at_work, to) = (Arc::clone(&backlog), Arc::clone(&connection));
+    std::thread::spawn(move || {
+        let again = Owed { command: Bytes::from_static(ping), ..owed(false) };
+        at_work.deliver(again, lane, || Some(to));
+        let _ = done.send(());
+    });
+    is_done.recv_timeout(AWHILE).expect("nobody waits for a lock that the thread has itself");
+    assert!(!connection.is_alive());
+    assert_eq!(backlog.lock().take_due(clock::now().after(AWHILE)).len(), 1, "what the waker left");
+    drop((reply, runtime));
 }
