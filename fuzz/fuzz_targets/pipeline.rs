@@ -16,12 +16,12 @@ use std::time::Duration;
 
 use arbitrary::Arbitrary;
 use bytes::{Buf, BytesMut};
-use leasehold::fuzzing::{Moment, Redelivery};
 use leasehold::fuzzing::outbox::Commit;
 use leasehold::fuzzing::outcome::{Failure, Fault};
 use leasehold::fuzzing::owed::Owed;
 use leasehold::fuzzing::pipeline::{Patience, Pipeline, Sweep, Terms, Ticket};
 use leasehold::fuzzing::proof::{Expected, STAMP_ROOM};
+use leasehold::fuzzing::{Moment, Redelivery};
 use leasehold_resp::{Decoder, Frame, Limits, encode_command, encode_frame};
 use libfuzzer_sys::fuzz_target;
 
@@ -508,9 +508,11 @@ impl Model {
                 let command = &mut self.commands[ordinal];
                 let is_own = command.answer.as_ref() == Some(&frame);
                 // What needs a proof has one, or is an error. Bytes of any kind may repeat a whole
-                // write of flags; a stamp they can only repeat in its own place.
+                // write of flags; a stamp they can only repeat in its own place, or make the first
+                // item of an array there.
+                let is_begun_by_own = matches!(&frame, Frame::Array(items) if items.first() == command.answer.as_ref());
                 let is_proved = match command.kind {
-                    Kind::Script => is_own,
+                    Kind::Script => is_own || (self.is_wild && is_begun_by_own),
                     Kind::Set | Kind::Wait => is_own || self.is_wild,
                     Kind::Question => is_own || !self.is_sound,
                 };
