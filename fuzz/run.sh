@@ -4,7 +4,8 @@
 #
 # usage: fuzz/run.sh SECONDS [TARGET[:BYTES]...]        (default: every target, with inputs of libFuzzer's lengths)
 # BYTES: the longest input. Short ones reach most of what there is, several times as fast.
-# FUZZ_SANITIZER=none leaves out the sanitizer: many more executions, for code that is safe Rust.
+# FUZZ_SANITIZER=none leaves out the sanitizer, and the tracing of comparisons: many more executions, for code
+# that is safe Rust, from a corpus that has met the values that are compared with.
 set -eu
 
 seconds=${1:?usage: fuzz/run.sh SECONDS [TARGET[:BYTES]...]}
@@ -13,8 +14,11 @@ cd "$(dirname "$0")"
 
 [ $# -gt 0 ] || set -- $(cargo +nightly fuzz list --fuzz-dir .)
 [ -d corpus ] || tar xzf corpus.tar.gz
-export FUZZ_SANITIZER="${FUZZ_SANITIZER:-address}" seconds
-cargo +nightly fuzz build --fuzz-dir . --sanitizer "$FUZZ_SANITIZER"
+flags="--fuzz-dir . --sanitizer ${FUZZ_SANITIZER:-address}"
+[ "${FUZZ_SANITIZER:-}" != none ] || flags="$flags --no-trace-compares"
+export flags seconds
+# shellcheck disable=SC2086
+cargo +nightly fuzz build $flags
 
 printf '%s\n' "$@" | xargs -P 2 -n 1 sh -euc '
     target=${1%:*}
@@ -24,7 +28,7 @@ printf '%s\n' "$@" | xargs -P 2 -n 1 sh -euc '
     [ -d "seeds/$target" ] && seeds=seeds/$target
     log=$(mktemp)
     trap "rm -f \"$log\"" EXIT
-    if cargo +nightly fuzz run --fuzz-dir . --sanitizer "$FUZZ_SANITIZER" "$target" "corpus/$target" "$seeds" -- \
+    if cargo +nightly fuzz run $flags "$target" "corpus/$target" "$seeds" -- \
         ${max:+-max_len=${max#:}} -max_total_time="$seconds" -timeout=10 -dict=resp.dict -print_final_stats=1 >"$log" 2>&1; then
         sed -n "s/^stat::number_of_executed_units: */== $1, $seconds s, executions: /p" "$log"
     else
