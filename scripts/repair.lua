@@ -13,17 +13,19 @@
 -- which no quorum let in. The lock is read once more after it was written: what a server tracks for a
 -- connection, it forgets at a write.
 
-local stamp, is_raised = ARGV[#ARGV], {}
+local stamp, values, is_raised = ARGV[#ARGV], {}, {}
 for lock = 1, #KEYS, 2 do
   local holder = redis.call('GET', KEYS[lock])
   if holder and holder ~= ARGV[1] and holder ~= ARGV[1] .. '\0' then
     return {stamp, 0}
   end
+  -- With its mark, where somebody waits.
+  values[lock] = holder or ARGV[1]
   local counter = tonumber(redis.call('GET', KEYS[lock + 1]) or '0')
   is_raised[lock] = tonumber(ARGV[3]) > counter
 end
 for lock = 1, #KEYS, 2 do
-  redis.call('SET', KEYS[lock], ARGV[1], 'PX', ARGV[2])
+  redis.call('SET', KEYS[lock], values[lock], 'PX', ARGV[2])
   redis.call('GET', KEYS[lock])
   if is_raised[lock] then
     redis.call('SET', KEYS[lock + 1], ARGV[3], 'PX', 604800000)

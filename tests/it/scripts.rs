@@ -586,6 +586,9 @@ fn repair_brings_a_lease_back_where_no_other_has_the_lock() {
     assert_eq!(repair("7"), Said::Yes);
     assert_eq!((&get(&server, "k")[..], &get(&server, "{k}:fence")[..]), ("me", "7"));
     assert_eq!(repair("7"), Said::Yes, "its own");
+    server.cli(&["APPEND", "k", "\0"]);
+    assert_eq!(repair("7"), Said::Yes, "its own, and somebody waits");
+    assert_eq!(get(&server, "k"), "me\0");
     server.cli(&["SET", "k", "other"]);
     assert_eq!(repair("9"), no());
     assert_eq!(get(&server, "k"), "other");
