@@ -115,7 +115,11 @@ async fn serve(client: TcpStream, age: Age, upstream: SocketAddr) -> io::Result<
                 match age.own_answer(&words) {
                     Some(text) => answers.push_back(Answer::Own(error(&text))),
                     None => {
-                        answers.push_back(Answer::Servers(words[0].to_ascii_uppercase()));
+                        let name = words[0].to_ascii_uppercase();
+                        // RESP3 answers these by a push.
+                        if age != Age::Redis6 || !name.ends_with("SUBSCRIBE") {
+                            answers.push_back(Answer::Servers(name));
+                        }
                         let words: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
                         let mut encoded = BytesMut::new();
                         encode_command(&mut encoded, &words);
