@@ -21,7 +21,7 @@ use tokio::time::timeout;
 
 use super::connection::{Connection, Prepared, Settings};
 use super::dialect::DeleteIfEqual;
-use super::outcome::Outcome;
+use super::outcome::{Fault, Outcome};
 use super::pipeline::Terms;
 use super::proof::Expected;
 use super::pushes::Listeners;
@@ -127,9 +127,11 @@ async fn open(
             Err(_) if !held_up.is_empty() => return Err(why.clone()),
             Err(error) => return Err(OpenError::of_dial(error)),
         };
+        let mut unready = Unready(Some(Arc::clone(&connection)));
         match greet(&connection, hello, within).await {
             Ok((prepared, info)) => {
                 connection.set_prepared(prepared);
+                unready.0 = None;
                 return Ok(Opened { connection, info });
             }
             Err(error @ OpenError::ScriptsHeldUp(_)) => {
@@ -138,6 +140,18 @@ async fn open(
                 held_up.push(peer);
             }
             Err(error) => return Err(error.or_tls_expected(may_be_tls)),
+        }
+    }
+}
+
+/// A connection that is ended at once if it does not become ready. Nothing that was sent on it has to be
+/// carried out, so the server is not waited for: one that never answers would not close it either.
+struct Unready(Option<Arc<Connection>>);
+
+impl Drop for Unready {
+    fn drop(&mut self) {
+        if let Some(connection) = self.0.take() {
+            connection.fail(Fault::ClosedByUs);
         }
     }
 }

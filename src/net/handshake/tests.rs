@@ -8,8 +8,8 @@ use crate::net::limits::OF_LOCKS;
 use crate::net::outcome::Failure;
 use crate::net::transport::names;
 use crate::support::{
-    Action, Command, Fault, FaultProxy, RedisServer, ScriptedServer, binary, scripted::greeting,
-    soon,
+    Action, Command, Fault, FaultProxy, RedisServer, ScriptedServer, binary, eventually, ports,
+    scripted::greeting, soon,
 };
 
 const SETTINGS: Settings =
@@ -357,4 +357,20 @@ async fn the_library_says_its_name_where_servers_list_it() {
     server.cli(&["ACL", "SETUSER", "worker", "-client|setinfo"]);
     let worker = Hello { user: Some("worker"), password: Some("pw"), ..HELLO };
     assert!(open(server.address(), worker).await.unwrap().digest(1).is_some());
+}
+
+/// One that accepts and never answers would keep a socket of ours for each try, for as long as it hangs.
+#[tokio::test]
+async fn a_handshake_that_is_given_up_leaves_no_socket_behind() {
+    let (_listener, address) = ports::listen_async();
+    let address = Address::Tcp { host: address.ip().to_string(), port: address.port() };
+    let short = Duration::from_millis(50);
+    for _ in 0..3 {
+        let opening = connect(&address, None, HELLO, SETTINGS, Listeners::default(), short);
+        let error = soon("it is given up", opening).await.map(|_| ()).unwrap_err();
+        assert!(matches!(error, OpenError::Timeout(_)), "{error}");
+    }
+    let runtime = tokio::runtime::Handle::current();
+    // Each task that is left holds a half of a socket.
+    eventually("its tasks end", || runtime.metrics().num_alive_tasks() == 0).await;
 }
