@@ -9,6 +9,7 @@ pub(crate) mod simulated;
 use std::cell::Cell;
 use std::time::SystemTime;
 
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use crate::box_future::BoxFuture;
@@ -118,11 +119,19 @@ pub(crate) fn random_bits() -> u64 {
 
 /// Starts a task on the current runtime. In a simulation the task goes by the clock of the task that starts it.
 pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+    spawn_on(&Handle::current(), task)
+}
+
+/// As [`spawn`], on this runtime.
+pub(crate) fn spawn_on(
+    runtime: &Handle,
+    task: impl Future<Output = ()> + Send + 'static,
+) -> JoinHandle<()> {
     #[cfg(test)]
     let task = simulated::owned(task);
     // One kind of task for all: each kind has tokio compiled again.
     let task: BoxFuture<'static, ()> = Box::pin(task);
-    tokio::spawn(task)
+    runtime.spawn(task)
 }
 
 /// The clock of the current tokio runtime, which a test may have paused; outside a runtime the system's.

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+
 use super::{Builder, meet, security};
 use crate::error::Error;
 use crate::lock::answer::Reason;
@@ -205,6 +207,7 @@ impl Builder {
             settings,
             backlog: Arc::clone(&backlog),
             logins: Arc::clone(meter.logins()),
+            runtime: Handle::current(),
         };
         let places = match servers {
             Servers::Fixed(endpoints) => fixed(endpoints, &kin),

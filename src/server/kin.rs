@@ -3,11 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+
 use super::backlog::Backlog;
 use super::fitness::Rules;
 use super::registry::Registry;
 use super::script::Script;
 use super::watch::Watchers;
+use crate::clock;
 use crate::net::connection::Settings;
 use crate::net::tls::Client;
 use crate::policy::Backoff;
@@ -30,6 +34,16 @@ pub(crate) struct Kin {
     pub(crate) backlog: Arc<Backlog>,
     /// How logins that end were renewed.
     pub(crate) logins: Arc<Logins>,
+    /// The locker's own, on which its tasks run.
+    pub(crate) runtime: Handle,
+}
+
+impl Kin {
+    /// Starts a task on the locker's runtime. A caller may be on another one, which may end before the
+    /// locker does, or have no I/O.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+        clock::spawn_on(&self.runtime, task)
+    }
 }
 
 /// How a node behaves.

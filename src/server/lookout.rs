@@ -12,7 +12,6 @@ use super::fitness::SECTIONS;
 use super::kin::Kin;
 use super::node::Node;
 use super::watch::{Watch, Watchers};
-use crate::clock;
 use crate::mutex::lock;
 use crate::net::connection::Connection;
 use crate::net::outcome::Fault;
@@ -59,7 +58,7 @@ impl Lookout {
             posts.insert(address.clone(), Post::Opening);
             let (kin, endpoint) = (node.kin().clone(), node.endpoint().clone());
             let lookout = Arc::downgrade(self);
-            clock::spawn(async move { keep(lookout, kin, endpoint, address).await });
+            node.kin().spawn(keep(lookout, kin, endpoint, address));
         }
         None
     }

@@ -79,7 +79,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Starts to connect to `endpoint`, the server with this number in its set, on the current
+    /// Starts to connect to `endpoint`, the server with this number in its set, on the locker's
     /// runtime.
     pub(crate) fn start(number: usize, endpoint: Endpoint, kin: Kin) -> Self {
         let for_leases = kin.settings.lanes.max(1);
@@ -100,7 +100,7 @@ impl Node {
             is_retired: AtomicBool::new(false),
         });
         let supervisors =
-            lanes.map(|lane| clock::spawn(supervise(Arc::clone(&shared), lane))).collect();
+            lanes.map(|lane| shared.kin.spawn(supervise(Arc::clone(&shared), lane))).collect();
         Self { shared, supervisors }
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use leasehold::{ErrorKind, Guard, LockState, LockView, LockWatch, Locker};
 use leasehold_testing::{Fleet, RedisServer, binary, eventually, soon};
+use tokio::runtime::Builder;
 use tokio::time::{sleep, timeout};
 
 /// So long that no key is ever free because of it.
@@ -222,4 +223,19 @@ async fn connections_for_looks_end_with_the_last_watch() {
     eventually("one is opened for both", || clients() == before + 1).await;
     drop(watches);
     eventually("it is closed", || clients() == before).await;
+}
+
+/// The runtime of the caller has no I/O.
+#[test]
+fn a_watch_on_another_runtime_is_told_of_changes_on_the_lockers_own() {
+    let server = RedisServer::start();
+    let own = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let locker = own.block_on(Locker::connect(&server.url())).unwrap();
+    let other = Builder::new_current_thread().enable_time().build().unwrap();
+    other.block_on(async {
+        let mut watch = locker.watch("a").unwrap();
+        soon("the first look", watch.changed()).await.unwrap();
+        let _watching = tokio::spawn(async move { watch.changed().await });
+        until_told(&server).await;
+    });
 }

@@ -5,6 +5,7 @@ use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::runtime::Handle;
 
 use super::*;
 use crate::net::connection::{Connection, Settings};
@@ -17,7 +18,7 @@ use crate::net::transport::Address;
 use crate::policy::Redelivery;
 use crate::server::backlog::Lane;
 use crate::server::backlog::RELEASES_MAX;
-use crate::server::endpoint::{Endpoint, Target};
+use crate::server::endpoint::Target;
 use crate::server::kin::{Kin, NodeSettings};
 use crate::server::node::Node;
 use crate::server::place::{Directory, Listing, Tasks};
@@ -32,25 +33,28 @@ struct Lost {
     lookups: AtomicU32,
 }
 
+/// A node of a set of one.
+fn node(url: &str) -> Node {
+    let Ok(Target::Server(endpoint)) = Target::parse(url) else { panic!("{url} is no server's") };
+    let connection = Settings { command_timeout: AWHILE, write_inline: 1, limits: OF_LOCKS };
+    let settings =
+        NodeSettings { connect_timeout: AWHILE, lanes: 1, connection, tls: None, rules: None };
+    let registry = Arc::new(Registry::new(vec![String::new()]));
+    let kin = Kin {
+        registry,
+        watchers: Arc::default(),
+        scripts: &[],
+        settings,
+        backlog: Arc::default(),
+        logins: Arc::default(),
+        runtime: Handle::current(),
+    };
+    Node::start(0, endpoint, kin)
+}
+
 impl Lost {
     fn new() -> Self {
-        let Ok(Target::Server(endpoint)) = Target::parse("redis://127.0.0.1:1") else {
-            panic!("it is a server's URL");
-        };
-        let connection = Settings { command_timeout: AWHILE, write_inline: 1, limits: OF_LOCKS };
-        let settings =
-            NodeSettings { connect_timeout: AWHILE, lanes: 1, connection, tls: None, rules: None };
-        let registry = Arc::new(Registry::new(vec![String::new()]));
-        let watchers = Arc::default();
-        let kin = Kin {
-            registry,
-            watchers,
-            scripts: &[],
-            settings,
-            backlog: Arc::default(),
-            logins: Arc::default(),
-        };
-        let node = Arc::new(Node::start(0, Endpoint { ..endpoint }, kin));
+        let node = Arc::new(node("redis://127.0.0.1:1"));
         Self { node, detours: AtomicU32::new(0), lookups: AtomicU32::new(0) }
     }
 }

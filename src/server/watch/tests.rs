@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::runtime::Handle;
 
 use super::*;
 use crate::clock;
@@ -42,6 +43,7 @@ fn start(url: &str, watchers: &Arc<Watchers>) -> Node {
         settings,
         backlog: Arc::default(),
         logins: Arc::default(),
+        runtime: Handle::current(),
     };
     Node::start(0, endpoint, kin)
 }
