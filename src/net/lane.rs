@@ -57,6 +57,14 @@ impl Lane {
         }
     }
 
+    /// The connection that was put here last, whether it has ended or not, while it is here.
+    pub fn last(&self) -> Option<Arc<Connection>> {
+        match &*lock(&self.link) {
+            Link::Up(connection) => Some(Arc::clone(connection)),
+            Link::Connecting | Link::Down(_) => None,
+        }
+    }
+
     /// Puts `link` here and tells the waiters.
     pub fn set(&self, link: Link) {
         self.put(link);

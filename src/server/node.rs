@@ -271,10 +271,12 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         self.supervisors.iter().for_each(JoinHandle::abort);
-        // Nobody will hear the answers to what is owed here.
+        // Nobody will hear the answers to what is owed here, nor take what a connection that has just ended
+        // has left.
         for lane in 0..self.shared.desks.len() {
-            if let Some(connection) = self.lane(lane).ready() {
-                self.shared.backlog().carry(connection.owed(), &self.shared.at_lane(lane));
+            if let Some(connection) = self.lane(lane).last() {
+                let owed = connection.owed().into_iter().chain(connection.take_unanswered());
+                self.shared.backlog().carry(owed, &self.shared.at_lane(lane));
             }
         }
     }

@@ -18,11 +18,13 @@ use crate::net::transport::Address;
 use crate::policy::Redelivery;
 use crate::server::backlog::Lane;
 use crate::server::backlog::RELEASES_MAX;
+use crate::server::command::Command;
 use crate::server::endpoint::Target;
 use crate::server::kin::{Kin, NodeSettings};
 use crate::server::node::Node;
 use crate::server::place::{Directory, Listing, Tasks};
 use crate::server::registry::Registry;
+use crate::support::RedisServer;
 
 const AWHILE: Duration = Duration::from_secs(60);
 
@@ -33,29 +35,29 @@ struct Lost {
     lookups: AtomicU32,
 }
 
-/// A node of a set of one.
-fn node(url: &str) -> Node {
+/// A node of a set of one, and the set's backlog.
+fn node(url: &str) -> (Arc<Backlog>, Node) {
     let Ok(Target::Server(endpoint)) = Target::parse(url) else { panic!("{url} is no server's") };
     let connection = Settings { command_timeout: AWHILE, write_inline: 1, limits: OF_LOCKS };
     let settings =
         NodeSettings { connect_timeout: AWHILE, lanes: 1, connection, tls: None, rules: None };
-    let registry = Arc::new(Registry::new(vec![String::new()]));
+    let (registry, backlog) = (Arc::new(Registry::new(vec![String::new()])), Arc::default());
     let kin = Kin {
         registry,
         watchers: Arc::default(),
         scripts: &[],
         settings,
-        backlog: Arc::default(),
+        backlog: Arc::clone(&backlog),
         logins: Arc::default(),
         runtime: Handle::current(),
     };
-    Node::start(0, endpoint, kin)
+    (backlog, Node::start(0, endpoint, kin))
 }
 
 impl Lost {
     fn new() -> Self {
-        let node = Arc::new(node("redis://127.0.0.1:1"));
-        Self { node, detours: AtomicU32::new(0), lookups: AtomicU32::new(0) }
+        let (_, node) = node("redis://127.0.0.1:1");
+        Self { node: Arc::new(node), detours: AtomicU32::new(0), lookups: AtomicU32::new(0) }
     }
 }
 
@@ -176,4 +178,20 @@ fn a_write_that_fails_wakes_others_where_no_lock_is_held() {
     assert!(!connection.is_alive());
     assert_eq!(backlog.lock().take_due(clock::now().after(AWHILE)).len(), 1, "what the waker left");
     drop((reply, runtime));
+}
+
+/// The server that takes its place may have the lock that it was to give back.
+#[tokio::test]
+async fn what_a_server_that_is_left_has_not_answered_is_kept() {
+    let server = RedisServer::start();
+    let (backlog, node) = node(&server.url());
+    let connection = node.connection(0).await.unwrap();
+    server.stop();
+    let words = Command::Plain(&[b"DEL", b"a"]);
+    let again = Redelivery::new(clock::now().after(AWHILE), false);
+    node.owe(0, Some(&connection), 1, words, again);
+    node.retire();
+    // Nobody had a lease there: it is let go of before its tasks have come to look.
+    drop(node);
+    assert_eq!(backlog.lock().take_due(clock::now()).len(), 1);
 }
