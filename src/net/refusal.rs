@@ -147,7 +147,7 @@ impl Code {
         let is = |beginnings: &[&str]| beginnings.iter().any(|begins| text.starts_with(begins));
         if is(&["unknown command"]) {
             Self::Unsupported
-        } else if is(&["max number of clients reached"]) {
+        } else if is(&["max number of clients"]) {
             Self::Later
         } else if is(&[
             "invalid password",
@@ -240,6 +240,7 @@ mod tests {
             (b"ERR unknown command 'HELLO'", Code::Unsupported),
             (b"ERR unknown command `HELLO`, with args beginning with: `3`", Code::Unsupported),
             (b"ERR max number of clients reached", Code::Later),
+            (b"ERR max number of clients + cluster connections reached", Code::Later),
             (b"ERR something else", Code::Other),
             (
                 b"ERR The user executing the script can't run this command or subcommand script: \

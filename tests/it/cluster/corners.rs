@@ -147,3 +147,20 @@ async fn a_node_that_holds_up_the_scripts_is_passed_by() {
     take(&locker, "a").await.release().await.unwrap();
     assert!(demoted.commands().iter().any(|command| command.is(&["SCRIPT", "LOAD"])));
 }
+
+/// In a Cluster, nodes say it in other words than servers that stand alone.
+#[tokio::test]
+async fn nodes_that_take_no_more_clients_are_no_mistake_in_the_settings() {
+    let cluster = Cluster::of_masters(3);
+    let mut clients: Vec<_> = cluster.nodes().map(RedisServer::client).collect();
+    for client in &mut clients {
+        client.call(&["CONFIG", "SET", "maxclients", "1"]);
+    }
+    let url = cluster.url();
+    let error = soon("it is told", Locker::connect(&url)).await.map(|_| ()).unwrap_err();
+    assert!(error.is_unavailable() && !error.is_misuse(), "{error}");
+    for client in &mut clients {
+        client.call(&["CONFIG", "SET", "maxclients", "100"]);
+    }
+    drop(soon("there is room", Locker::connect(&url)).await.unwrap());
+}
