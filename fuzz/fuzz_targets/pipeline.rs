@@ -487,8 +487,13 @@ impl Model {
                 frames.into_iter().for_each(|frame| self.deliver(frame));
             }
             Err(fault) => {
-                let is_known =
-                    matches!(fault, Fault::Unsolicited | Fault::Misplaced | Fault::Unsealed(_));
+                let is_known = matches!(
+                    fault,
+                    Fault::TurnedAway(_)
+                        | Fault::Unsolicited
+                        | Fault::Misplaced
+                        | Fault::Unsealed(_)
+                );
                 assert!(is_known && !self.is_sound, "{fault}");
                 self.fail();
             }

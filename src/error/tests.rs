@@ -274,6 +274,7 @@ fn outcomes() -> Vec<String> {
         Fault::Full(_) => Fault::Full(ms(500)),
         Fault::Io(_) => Fault::Io(Arc::new(io_error())),
         Fault::Decode(_) => Fault::Decode(DecodeError::InvalidInteger),
+        Fault::TurnedAway(_) => Fault::TurnedAway(said("ERR max number of clients reached")),
         Fault::Unsolicited => Fault::Unsolicited,
         Fault::Misplaced => Fault::Misplaced,
         Fault::Unsealed(_) => Fault::Unsealed(said("ERR unknown command 'ECHO'")),

@@ -53,6 +53,9 @@ pub enum Fault {
     /// The server sent bytes that are not its protocol.
     #[error("the server broke the protocol: {0}")]
     Decode(#[from] DecodeError),
+    /// The server said what is wrong before anything was asked of it.
+    #[error("the server turned the connection away: {0}")]
+    TurnedAway(ServerError),
     /// The server answered a command that nobody sent.
     #[error("the server sent a reply to no command")]
     Unsolicited,

@@ -178,7 +178,7 @@ impl<W: Clone> Pipeline<W> {
         let slot = self.waiting.get(judged.commands).map(|index| &self.slots[*index]);
         judged.commands += 1;
         let slot = slot.filter(|slot| !self.outbox.is_unsent(slot.starts_at));
-        slot.ok_or(Fault::Unsolicited)?.place.judge(frame)
+        slot.ok_or_else(|| unasked(frame, behind))?.place.judge(frame)
     }
 
     /// How many of those judged may be delivered. Where a refused script is among the others, a seal
@@ -353,6 +353,16 @@ impl<W: Clone> Pipeline<W> {
             let failure = if is_unsent { unsent } else { Failure::Unknown };
             woken.extend(self.answer(index, Err(failure(fault.clone()))));
         }
+    }
+}
+
+/// What it means that a frame comes for which no command was sent, behind this number of replies. A server
+/// that has no room for a client, or does not let it in, says so at once.
+#[cold]
+fn unasked(frame: &Frame, behind: u64) -> Fault {
+    match frame.error() {
+        Some(text) if behind == 0 => Fault::TurnedAway(ServerError::new(text)),
+        _ => Fault::Unsolicited,
     }
 }
 

@@ -90,6 +90,8 @@ impl From<Failure> for OpenError {
             // In TLS 1.3 a server refuses our certificate when we believe that all is agreed.
             Fault::Io(error) => Self::of_tls(error),
             Fault::Decode(DecodeError::UnknownType(TLS_ALERT)) => Some(Self::WantsTls),
+            // As it would read had it come a moment later.
+            Fault::TurnedAway(error) => Some(Self::Refused { step: "HELLO", error: error.clone() }),
             Fault::Unsealed(error) => Some(Self::Refused { step: "ECHO", error: error.clone() }),
             _ => None,
         };

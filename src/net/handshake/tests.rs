@@ -3,6 +3,8 @@
 
 use std::net::SocketAddr;
 
+use tokio::io::AsyncWriteExt;
+
 use super::*;
 use crate::net::limits::OF_LOCKS;
 use crate::net::outcome::Failure;
@@ -373,4 +375,21 @@ async fn a_handshake_that_is_given_up_leaves_no_socket_behind() {
     let runtime = tokio::runtime::Handle::current();
     // Each task that is left holds a half of a socket.
     eventually("its tasks end", || runtime.metrics().num_alive_tasks() == 0).await;
+}
+
+/// A server may be quicker than we are: then its words have come before HELLO is sent.
+#[tokio::test]
+async fn what_a_server_says_before_it_is_asked_is_why_there_is_no_connection() {
+    let (listener, address) = ports::listen_async();
+    let address = Address::Tcp { host: address.ip().to_string(), port: address.port() };
+    let listeners = Listeners::default();
+    let dialing = Connection::dial(&address, &[], None, SETTINGS, listeners, WITHIN);
+    let connection = soon("a connection", dialing).await.unwrap();
+    let (mut server, _) = soon("it is accepted", listener.accept()).await.unwrap();
+    server.write_all(b"-DENIED Redis is running in protected mode\r\n").await.unwrap();
+    soon("it ends", connection.ended()).await;
+    let greeted = soon("an answer", greet(&connection, HELLO, WITHIN)).await;
+    let error = greeted.map(|_| ()).unwrap_err();
+    let said = "the server refused HELLO: DENIED Redis is running in protected mode";
+    assert_eq!(error.to_string(), said);
 }
