@@ -3,7 +3,7 @@
 //! There is one backlog for all servers of a locker, whether they stay where they are or move. A release
 //! comes here when no connection can take it, when its connection ends before the answer, and when the
 //! server refuses it. [`Redelivery`](crate::policy::Redelivery) decides when it goes out again. A new
-//! connection sends what waits for its lane before anybody else's commands ([`Waiting::send_on`]); the
+//! connection sends what waits for its lane before anybody else's commands ([`Backlog::send_on`]); the
 //! redelivery task ([`super::redelivery`]) sends the rest.
 
 use std::collections::VecDeque;
@@ -126,6 +126,24 @@ impl Backlog {
         self.added.notify_one();
     }
 
+    /// Sends what waits for this lane on its new connection, and once nothing does, or it has ended already,
+    /// has it `put` there for others. What is sent, is sent where no lock is held, as by
+    /// [`Backlog::deliver`]: those that are told of the connection's end are others, too.
+    pub(super) fn send_on(&self, connection: &Connection, lane: &Lane, put: impl FnOnce()) {
+        loop {
+            let mut waiting = self.lock();
+            let here = if connection.is_alive() { waiting.take_for(lane) } else { VecDeque::new() };
+            if here.is_empty() {
+                return put();
+            }
+            drop(waiting);
+            for (_, mut release) in here {
+                let due_at = release.send(Some(connection), None);
+                self.keep_until(self.lock(), release, due_at);
+            }
+        }
+    }
+
     /// Keeps what a connection of this lane left unanswered.
     pub(super) fn carry(&self, owed: impl IntoIterator<Item = Owed>, lane: &Lane) {
         let (now, mut waiting) = (clock::now(), self.lock());
@@ -164,20 +182,16 @@ impl Backlog {
 }
 
 impl Waiting {
-    /// Sends what waits for this lane on its new connection.
-    pub(super) fn send_on(&mut self, backlog: &Backlog, connection: &Connection, lane: &Lane) {
+    /// Takes out what waits for a connection of this lane.
+    fn take_for(&mut self, lane: &Lane) -> VecDeque<(Moment, Box<Undelivered>)> {
         let is_for = |release: &Undelivered| {
             let is_new = release.refused.is_none() && !release.owed.again.is_repetition();
             is_new && release.lane == *lane
         };
         let all = std::mem::take(&mut self.releases).into_iter();
-        let (here, others): (VecDeque<_>, _) = all.partition(|(_, release)| is_for(release));
+        let (here, others) = all.partition(|(_, release)| is_for(release));
         self.releases = others;
-        for (_, mut release) in here {
-            if let Some(due_at) = release.send(Some(connection), None) {
-                backlog.keep(self, release, due_at);
-            }
-        }
+        here
     }
 
     /// Takes out what is due.

@@ -342,10 +342,8 @@ impl Shared {
         *lock(&self.warning) = warning(info);
         // It has just answered a whole handshake.
         self.gate.note_answer();
-        let mut waiting = self.backlog().lock();
-        waiting.send_on(self.backlog(), connection, &self.at_lane(lane));
-        self.desks[lane].lane.put(Link::Up(Arc::clone(connection)));
-        drop(waiting);
+        let put = || self.desks[lane].lane.put(Link::Up(Arc::clone(connection)));
+        self.backlog().send_on(connection, &self.at_lane(lane), put);
         self.desks[lane].lane.tell();
     }
 

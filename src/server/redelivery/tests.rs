@@ -5,6 +5,7 @@ use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
+use leasehold_resp::Frame;
 use tokio::runtime::Handle;
 
 use super::*;
@@ -12,7 +13,7 @@ use crate::net::connection::{Connection, Settings};
 use crate::net::limits::OF_LOCKS;
 use crate::net::owed::{Owed, Refused};
 use crate::net::proof::Expected;
-use crate::net::pushes::Listeners;
+use crate::net::pushes::{Listeners, Pushes};
 use crate::net::refusal::ServerError;
 use crate::net::transport::Address;
 use crate::policy::Redelivery;
@@ -137,7 +138,7 @@ async fn what_is_pointless_makes_room_and_is_not_sent() {
     assert_eq!(backlog.lock().next_due(), None);
 }
 
-/// A caller that leaves something behind as it is woken.
+/// A caller that leaves something behind as it is woken, or told of an end.
 struct Leaves(Arc<Backlog>, Lane);
 
 impl Wake for Leaves {
@@ -146,38 +147,79 @@ impl Wake for Leaves {
     }
 }
 
-/// What a waker does is its own affair: it is called where no lock is held.
-#[test]
-fn a_write_that_fails_wakes_others_where_no_lock_is_held() {
+impl Pushes for Leaves {
+    fn push(&self, _: Frame) {}
+
+    fn ended(&self) {
+        self.0.carry([owed(false)], &self.1);
+    }
+}
+
+const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+
+/// Has a connection that ended with something unread, so that what is written next fails, do its part in
+/// `deliver`. Nobody reads meanwhile.
+fn on_a_broken_connection(
+    waker: impl FnOnce(&Arc<Leaves>) -> Waker,
+    listeners: impl FnOnce(&Arc<Leaves>) -> Listeners,
+    deliver: impl FnOnce(Arc<Backlog>, Lane, Arc<Connection>) + Send + 'static,
+) -> usize {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = server.local_addr().unwrap().port();
     let address = Address::Tcp { host: "127.0.0.1".into(), port };
+    let (backlog, lane) =
+        (Arc::new(Backlog::default()), Lane { place: 0, address: address.clone(), number: 0 });
+    let leaves = Arc::new(Leaves(Arc::clone(&backlog), lane.clone()));
     let settings = Settings { command_timeout: AWHILE, write_inline: 1, limits: OF_LOCKS };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let dialled = Connection::dial(&address, &[], None, settings, Listeners::default(), AWHILE);
+    let dialled = Connection::dial(&address, &[], None, settings, listeners(&leaves), AWHILE);
     let connection = runtime.block_on(dialled).unwrap();
-    let (backlog, lane) = (Arc::new(Backlog::default()), Lane { place: 0, address, number: 0 });
 
-    let waits = Waker::from(Arc::new(Leaves(Arc::clone(&backlog), lane.clone())));
-    let ping = b"*1\r\n$4\r\nPING\r\n";
-    let permit = connection.try_admit(ping.len()).unwrap();
-    let reply = connection.send(permit, ping, Expected::Anything, clock::now(), &waits).unwrap();
-    // It ends with something unread, so what is written next fails. Nobody reads meanwhile.
+    let (permit, waits) = (connection.try_admit(PING.len()).unwrap(), waker(&leaves));
+    let reply = connection.send(permit, PING, Expected::Anything, clock::now(), &waits).unwrap();
     let (ended, _) = server.accept().unwrap();
-    while ended.peek(&mut [0; 14]).unwrap() < ping.len() {}
+    while ended.peek(&mut [0; 14]).unwrap() < PING.len() {}
     drop(ended);
 
     let (done, is_done) = std::sync::mpsc::channel();
     let (at_work, to) = (Arc::clone(&backlog), Arc::clone(&connection));
     std::thread::spawn(move || {
-        let again = Owed { command: Bytes::from_static(ping), ..owed(false) };
-        at_work.deliver(again, lane, || Some(to));
+        deliver(at_work, lane, to);
         let _ = done.send(());
     });
     is_done.recv_timeout(AWHILE).expect("nobody waits for a lock that the thread has itself");
     assert!(!connection.is_alive());
-    assert_eq!(backlog.lock().take_due(clock::now().after(AWHILE)).len(), 1, "what the waker left");
     drop((reply, runtime));
+    backlog.lock().take_due(clock::now().after(AWHILE)).len()
+}
+
+fn ping() -> Owed {
+    Owed { command: Bytes::from_static(PING), ..owed(false) }
+}
+
+/// What a waker does is its own affair: it is called where no lock is held.
+#[test]
+fn a_write_that_fails_wakes_others_where_no_lock_is_held() {
+    let kept = on_a_broken_connection(
+        |leaves| Waker::from(Arc::clone(leaves)),
+        |_| Listeners::default(),
+        |backlog, lane, connection| backlog.deliver(ping(), lane, || Some(connection)),
+    );
+    assert_eq!(kept, 1, "what the waker left");
+}
+
+/// The same of those that are told of the end of a connection that is new.
+#[test]
+fn what_waits_for_a_connection_is_sent_where_no_lock_is_held() {
+    let kept = on_a_broken_connection(
+        |_| Waker::noop().clone(),
+        |leaves| Listeners { pushes: Some(Arc::clone(leaves) as _), refusals: None },
+        |backlog, lane, connection| {
+            backlog.carry([ping()], &lane);
+            backlog.send_on(&connection, &lane, || ());
+        },
+    );
+    assert_eq!(kept, 1, "what the listener left");
 }
 
 /// The server that takes its place may have the lock that it was to give back.
