@@ -6,7 +6,9 @@
 //! and `:fence`; without one the whole lock key becomes the tag, `{key}:fence`. The queue of
 //! waiters is kept likewise, under `:queue`: a key that few questions need, and so written down only then.
 //!
-//! Two locks may share a counter (`a` and `{a}` do): that only makes their tokens rise together.
+//! Two locks may share a counter (`a` and `{a}` do): that only makes their tokens rise together. They share
+//! nothing else, since a waiter for one must not be given the other: the queue of `{a}` is `{a}:queue:queue`,
+//! which no other lock can have, because `{a}:queue` is no lock's name.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -186,7 +188,13 @@ impl Names {
     #[inline(never)]
     pub(crate) fn beside(&self, suffix: &[u8]) -> Key {
         let tagged = &self.fence[..self.fence.len() - FENCE_SUFFIX.len()];
-        Key::new(&[tagged, suffix])
+        let again = if self.is_another_in_braces() { suffix } else { b"" };
+        Key::new(&[tagged, suffix, again])
+    }
+
+    /// Whether the lock's key is what another lock's other keys begin with.
+    fn is_another_in_braces(&self) -> bool {
+        matches!(self.lock(), [b'{', other @ .., b'}'] if !other.contains(&b'}'))
     }
 }
 
@@ -320,17 +328,24 @@ mod tests {
         }
 
         #[test]
-        fn keys_share_a_slot_and_no_lock_key_is_anothers_or_a_fence_key(
+        fn keys_share_a_slot_and_are_no_other_locks_but_for_the_fence_key(
             one in "[a-c{}:]{1,8}", two in "[a-c{}:]{1,8}",
         ) {
             let make = |name: &str| Names::new(b"", name.as_bytes());
             if let Ok(names) = make(&one) {
                 prop_assert_eq!(slot(names.lock()), slot(names.fence()));
                 prop_assert_eq!(slot(names.lock()), slot(&names.queue()));
+                let braced = Names::new(b"", format!("{{{one}}}").as_bytes());
+                if let Ok(braced) = braced {
+                    prop_assert_ne!(&*names.queue(), &*braced.queue());
+                }
                 if let Ok(others) = make(&two) {
                     prop_assert_eq!(names.lock() == others.lock(), one == two);
                     prop_assert_ne!(names.lock(), others.fence());
-                    prop_assert_ne!(names.lock(), &*others.queue());
+                    for suffix in [QUEUE_SUFFIX, SHARES_SUFFIX].into_iter().chain(OTHER_SUFFIXES) {
+                        prop_assert_ne!(names.lock(), &*others.beside(suffix));
+                        prop_assert_eq!(*names.beside(suffix) == *others.beside(suffix), one == two);
+                    }
                 }
             }
         }

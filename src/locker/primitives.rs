@@ -191,7 +191,8 @@ impl List<PrimitiveView> {
             for (place, suffix) in row.suffixes.iter().enumerate() {
                 let Some(body) = key.strip_suffix(*suffix) else { continue };
                 let bare = body.strip_prefix(b"{").and_then(|body| body.strip_suffix(b"}"));
-                let names = [bare, Some(body)].into_iter().flatten().find_map(|lock| {
+                let once = body.strip_suffix(*suffix);
+                let names = [bare, Some(body), once].into_iter().flatten().find_map(|lock| {
                     let names = Names::new(prefix, lock.strip_prefix(&prefix[..])?).ok()?;
                     (*names.beside(suffix) == *key).then_some(names)
                 })?;

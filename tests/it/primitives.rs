@@ -185,6 +185,20 @@ async fn a_list_is_of_what_is_kept_under_names_that_match() {
     assert_eq!(listed(&plain, "*").await.len(), 30);
 }
 
+/// A job of the one name would be taken by that of the other.
+#[tokio::test]
+async fn a_name_in_braces_is_another_name() {
+    let server = RedisServer::start();
+    let locker = locker(&server).await;
+    keep_one_of_each(&locker, |_| "a".to_owned()).await;
+    assert!(of(&locker, "{a}").await.is_empty());
+    keep_one_of_each(&locker, |_| "{a}".to_owned()).await;
+    for name in ["a", "{a}"] {
+        assert_eq!(of(&locker, name).await.len(), 5, "{name}");
+        assert_eq!(listed(&locker, name).await.len(), 5, "{name}");
+    }
+}
+
 #[tokio::test]
 async fn of_several_servers_each_says_what_it_keeps_and_a_dead_one_why_not() {
     let mut fleet = Fleet::start(3);

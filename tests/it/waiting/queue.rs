@@ -57,6 +57,26 @@ async fn processes_are_served_in_order_at_the_same_price_however_many_they_are()
     }
 }
 
+/// The two names had one queue: the first in it was given the lock that it had not asked for, and took it for its own.
+#[tokio::test]
+async fn who_waits_for_a_lock_is_not_given_that_of_the_same_name_in_braces() {
+    let server = RedisServer::start();
+    let [plain, braced, first, second] =
+        lockers(&server, 4).await.try_into().unwrap_or_else(|_| panic!("as many as asked for"));
+    let a = take(&plain, "a").await;
+    let in_braces = take(&braced, "{a}").await;
+    let mut for_a = tokio::spawn(async move { first.lock("a").await });
+    eventually("it is in the queue", || queued(&server) == 1).await;
+    let for_braced = tokio::spawn(async move { second.lock("{a}").await });
+    eventually("somebody waits", || server.cli_text(&["GET", "{a}"]).ends_with('\0')).await;
+    in_braces.release().await.unwrap();
+    let told = soon("who waits for it", for_braced).await.unwrap().unwrap();
+    assert_eq!(told.name(), b"{a}");
+    assert!(!for_a.is_finished() && !a.is_lost());
+    a.release().await.unwrap();
+    assert_eq!(soon("who waits for that", &mut for_a).await.unwrap().unwrap().name(), b"a");
+}
+
 /// One that gave the lock back and comes again at once could win the other servers each time, while the one whose
 /// turn it is had the leader's alone: of 600 leases, 580 followed another of the same process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
