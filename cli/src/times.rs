@@ -15,9 +15,13 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         "h" => 3600.0,
         unit => return Err(format!("unknown unit {unit}: use ms, s, m or h")),
     };
-    let number: f64 =
-        digits.parse().map_err(|_| "a time begins with a number, as in 500ms or 5m".to_owned())?;
-    Duration::try_from_secs_f64(number * factor).map_err(|error| error.to_string())
+    let number: f64 = digits
+        .parse()
+        .map_err(|_| "a time is one number and one unit, as in 500ms or 5m".to_owned())?;
+    if number < 0.0 {
+        return Err("a time is not negative".to_owned());
+    }
+    Duration::try_from_secs_f64(number * factor).map_err(|_| "no time is as long".to_owned())
 }
 
 /// Seconds since 1970 as a date and a time of day.
@@ -74,5 +78,9 @@ mod tests {
         for text in ["", "s", "-1", "5 m", "5d", "nan", "1e999h", "inf"] {
             assert!(duration(text).is_err(), "{text}");
         }
+        let wrong = |text: &str| duration(text).unwrap_err();
+        assert_eq!(wrong("1h30m"), "a time is one number and one unit, as in 500ms or 5m");
+        assert_eq!(wrong("-1"), "a time is not negative");
+        assert_eq!(wrong("1e30"), "no time is as long");
     }
 }

@@ -27,8 +27,9 @@ pub fn harmless(text: &str) -> String {
 pub fn plain(bytes: &[u8]) -> String {
     const LONGEST: usize = 120;
     let text = String::from_utf8_lossy(bytes);
-    let mut shown: String = text.chars().flat_map(show).take(LONGEST).collect();
-    if text.chars().count() > LONGEST {
+    let mut whole = text.chars().flat_map(show);
+    let mut shown: String = whole.by_ref().take(LONGEST).collect();
+    if whole.next().is_some() {
         shown.push_str("...");
     }
     shown
@@ -125,5 +126,7 @@ mod tests {
         assert_eq!(plain("\u{202e}x".as_bytes()), r"\u{202e}x");
         let long = plain(&[b'a'; 10_000]);
         assert!(long.len() < 200 && long.ends_with("..."));
+        // It is longer only once it is made safe.
+        assert!(plain(&[0x1b; 30]).ends_with("..."));
     }
 }
