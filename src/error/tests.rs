@@ -235,6 +235,7 @@ fn connections() -> Vec<String> {
         OpenError::NoTls => OpenError::NoTls,
         OpenError::WantsTls => OpenError::WantsTls,
         OpenError::HungUp(_) => OpenError::HungUp(broken()),
+        OpenError::NotRedis(_) => OpenError::NotRedis(DecodeError::UnknownType(b'<')),
         OpenError::Connecting => OpenError::Connecting,
         OpenError::Replaced => OpenError::Replaced,
         OpenError::RuntimeGone => OpenError::RuntimeGone,
@@ -323,6 +324,7 @@ fn refusals() -> Vec<String> {
     let all = [
         "NOPERM this user has no permissions to run the 'evalsha' command",
         "ERR The user executing the script can't run this command or subcommand",
+        "NOAUTH Authentication required.",
         "OOM command not allowed when used memory > 'maxmemory'.",
     ];
     all.iter().map(|text| said(text).to_string()).collect()

@@ -205,6 +205,9 @@ impl fmt::Display for ServerError {
         match (lacking, code) {
             (Some(rights), _) => write!(f, "; grant the user {}", Shown(rights)),
             (None, Code::Permission) => f.write_str("; grant the user what docs/acl.md lists"),
+            (None, Code::Auth) if text.starts_with("NOAUTH") => {
+                f.write_str("; give the URL a password, as in redis://user:password@host:port")
+            }
             (None, _) => Ok(()),
         }
     }

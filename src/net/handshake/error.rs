@@ -50,6 +50,9 @@ pub enum OpenError {
          if it speaks TLS on this port, use rediss://"
     )]
     HungUp(Failure),
+    /// What answers is another kind of server, such as one for the web.
+    #[error("no Redis answers on this port ({0}): give the address of a Redis or Valkey server")]
+    NotRedis(DecodeError),
     /// There is none yet.
     #[error("not connected yet")]
     Connecting,
@@ -92,6 +95,7 @@ impl From<Failure> for OpenError {
             Fault::Decode(DecodeError::UnknownType(TLS_ALERT)) => Some(Self::WantsTls),
             // As it would read had it come a moment later.
             Fault::TurnedAway(error) => Some(Self::Refused { step: "HELLO", error: error.clone() }),
+            Fault::Decode(error @ DecodeError::UnknownType(_)) => Some(Self::NotRedis(*error)),
             Fault::Unsealed(error) => Some(Self::Refused { step: "ECHO", error: error.clone() }),
             _ => None,
         };

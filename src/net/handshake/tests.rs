@@ -233,6 +233,10 @@ async fn a_server_that_closes_or_talks_nonsense_in_the_handshake_is_reported_as_
     let error = open(server.address(), HELLO).await.map(|_| ()).unwrap_err();
     assert!(matches!(error, OpenError::WantsTls), "{error}");
 
+    let server = ScriptedServer::start(|_| Action::Raw(b"HTTP/1.1 400 Bad Request\r\n".into()));
+    let error = open(server.address(), HELLO).await.map(|_| ()).unwrap_err();
+    assert!(matches!(error, OpenError::NotRedis(_)), "{error}");
+
     let server = ScriptedServer::start(|command| match command.name().as_str() {
         "ECHO" => greeting(command).unwrap(),
         _ => Action::ok(),
