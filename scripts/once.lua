@@ -14,11 +14,12 @@
 -- Atomic  because a server runs a script whole: no other run can claim the slot between the look and the
 --         writing.
 --
--- The value is the owner, when its lease ends (0 of a run that is finished, or whose claim was all), the
--- slot, and how often that was claimed. A slot that is seven days old is never claimed, and the key lasts
--- for seven days from the last claim: so what was forgotten is too old. A second delivery finds its own
--- claim, and says the same. TIME makes no difference to replicas: servers before Redis 5 replicate
--- scripts, and have to be asked for their effects.
+-- The value is the owner, when its lease ends (0 of a run that is finished, or whose claim was all; 1 of one
+-- that has failed), the slot, and how often that was claimed. A slot that is seven days old is never claimed,
+-- and the key lasts for seven days from the last claim: so what was forgotten is too old. A second delivery
+-- finds its own claim, in a later slot of the grid too, and says the same; one that comes when the run is over
+-- begins nothing. TIME makes no difference to replicas: servers before Redis 5 replicate scripts, and have to
+-- be asked for their effects.
 
 local owner, ttl, stamp = ARGV[1], tonumber(ARGV[4]), ARGV[5]
 if redis.replicate_commands then
@@ -43,8 +44,10 @@ if kept then
     return redis.error_reply('ONCE the key holds a value that is no job')
   end
   last, ends = tonumber(number), tonumber(ends)
-  if its == owner and last == slot then
-    count, claims = tonumber(before), before
+  if its == owner and ttl > 0 and ends < 2 then
+    return {stamp, 'taken', last, next_in}
+  elseif its == owner then
+    slot, count, claims = last, tonumber(before), before
   elseif ends > now then
     return {stamp, 'running', ends - now, last}
   elseif slot < last or slot == last and ends == 0 then

@@ -177,6 +177,40 @@ fn whatever_callers_do_runs_do_not_overlap_and_what_is_finished_stays_so() {
     assert!(states > 1000, "{states}");
 }
 
+/// A claim whose first reply is lost, and whose second delivery comes in a later slot, is of the slot that it had:
+/// else nobody runs that one, and the caller is told that its own claim is in its way.
+#[test]
+fn a_second_delivery_in_a_later_slot_finds_its_own_claim() {
+    for ttl in ["0", "15000"] {
+        let mut server = Simulated::at(NOW);
+        let question = ["0", "", "10000", ttl];
+        let first = server.call(SCRIPT.text(), "{j}:once", &question);
+        assert!(matches!(Said::read(&first), Some(Said::Claimed { .. })), "{first:?}");
+        server.now += 10 * SECOND;
+        assert_eq!(server.call(SCRIPT.text(), "{j}:once", &question), first);
+    }
+}
+
+/// What was sent on a connection that was given up may arrive when the run is over: others would wait for its TTL,
+/// and run a finished slot again.
+#[test]
+fn a_late_delivery_begins_no_run_that_is_over() {
+    let question = |owner| [owner, "", "10000", TTL_MS];
+    for (how, next) in [("finish", "taken"), ("fail", "claimed")] {
+        let mut server = Simulated::at(NOW);
+        let begun = server.call(SCRIPT.text(), "{j}:once", &question("0"));
+        assert!(matches!(Said::read(&begun), Some(Said::Claimed { .. })), "{begun:?}");
+        let over = ["0", how, TTL_MS, "604800000", ""];
+        let over = server.call(stint::SETTLE.text(), "{j}:once", &over);
+        assert!(matches!(over, Frame::Integer(_)), "{over:?}");
+        let late = server.call(SCRIPT.text(), "{j}:once", &question("0"));
+        assert!(matches!(Said::read(&late), Some(Said::Refused(Turn::Taken { .. }))), "{late:?}");
+        let another = server.call(SCRIPT.text(), "{j}:once", &question("1"));
+        let Frame::Array(items) = another else { panic!("{another:?}") };
+        assert_eq!(items[1], Frame::Bulk(next.into()));
+    }
+}
+
 /// ShedLock #6: a host whose clock is late comes when the key is gone. Here by far.
 #[test]
 fn known_bugs_are_found() {
