@@ -24,7 +24,7 @@ so_far() {
     local row
     row=$(sed -n "s/^| \`$1\` | \([0-9.]*\) |.*/\1/p" "$page")
     { cat "$records/$1" 2>/dev/null || true; } |
-        awk -v sum="${row:-0}" -v form="$([ "$1" = hours ] && echo %.1f || echo %d)" '{ sum += $3 } END { printf form, sum }'
+        awk -v sum="${row:-0}" -v form="$([ "$1" = hours ] && echo %.1f || echo %.0f)" '{ sum += $3 } END { printf form, sum }'
 }
 
 is_less() {
@@ -53,7 +53,7 @@ fuzz() {
         FUZZ_SANITIZER=none fuzz/run.sh "$each" $targets $(printf '%s:256 ' $targets) &&
             FUZZ_SANITIZER=none fuzz/run.sh $((6 * each)) $(printf '%s:64 ' $targets)
     } >"$log" 2>&1 || return
-    awk '/^== .*executions: / { sum += $NF } END { printf "%d\n", sum }' "$log"
+    awk '/^== .*executions: / { sum += $NF } END { printf "%.0f\n", sum }' "$log"
     # Of inputs that reach the same, one is enough.
     for target in $targets; do
         cargo +nightly fuzz cmin --fuzz-dir fuzz --sanitizer none --no-trace-compares "$target" "fuzz/corpus/$target" >>"$log" 2>&1 || return
@@ -130,7 +130,7 @@ row_of() {
         }
         { fresh += $3; seconds += $4; pieces++; last = $1 " at " $2; if ($5 != "-") seed = $5 }
         END {
-            form = run == "hours" ? "%.1f" : "%d"
+            form = run == "hours" ? "%.1f" : "%.0f"
             amount += fresh
             pace = fresh * 3600 / (seconds ? seconds : 1)
             left = amount < goal && pace > 0 ? (goal - amount) / pace : 0
