@@ -3,7 +3,7 @@
 //! Only the first in a line asks the servers; while this process holds the lock by hand-over, no
 //! waiter does. A waiter that leaves, for whatever reason, leaves no gap: the next one is told.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -43,7 +43,7 @@ struct Line {
     /// ask the servers.
     occupant: Option<Occupant>,
     /// By number: one that leaves is found among many without a look at the others.
-    places: BTreeMap<u64, Arc<Place>>,
+    places: VecDeque<Arc<Place>>,
 }
 
 struct Occupant {
@@ -97,7 +97,7 @@ impl Lines {
             place.set(State::Closed);
         } else {
             let line = all.lines.entry(names.clone()).or_default();
-            line.places.insert(place.number, Arc::clone(&place));
+            line.places.push_back(Arc::clone(&place));
             if line.places.len() == 1 {
                 // Nobody waits there yet, so nobody has to be called.
                 let _ = line.promote();
@@ -119,8 +119,8 @@ impl Lines {
             return None;
         }
         let mut all = self.lock();
-        let first = all.lines.get_mut(names)?.places.first_entry()?;
-        if accepts(first.get()) { Some(first.remove()) } else { None }
+        let line = all.lines.get_mut(names)?;
+        if accepts(line.places.front()?) { line.places.pop_front() } else { None }
     }
 
     /// The lock is on its way to `hold`, for the waiter at `place`.
@@ -162,7 +162,7 @@ impl Lines {
         let lines = std::mem::take(&mut all.lines);
         self.count(&all);
         drop(all);
-        for place in lines.into_values().flat_map(|line| line.places.into_values()) {
+        for place in lines.into_values().flat_map(|line| line.places) {
             drop(place.set(State::Closed));
         }
     }
@@ -205,8 +205,13 @@ impl Line {
         self.first().filter(|first| first.stir()).cloned()
     }
 
+    /// Where the place of this number is, or belongs.
+    fn find(&self, number: u64) -> Result<usize, usize> {
+        self.places.binary_search_by_key(&number, |place| place.number)
+    }
+
     fn first(&self) -> Option<&Arc<Place>> {
-        self.places.values().next()
+        self.places.front()
     }
 }
 
@@ -217,7 +222,7 @@ impl Ticket {
         let mut all = self.lines.lock();
         let Some(line) = all.lines.get_mut(&self.names) else { return };
         let mut failed = Vec::new();
-        line.places.retain(|_, place| {
+        line.places.retain(|place| {
             let has_enough = place.has_enough_of(failed_for);
             failed.extend(has_enough.then(|| Arc::clone(place)));
             !has_enough
@@ -239,7 +244,9 @@ impl Ticket {
             return;
         }
         let line = all.lines.entry(self.names.clone()).or_default();
-        line.places.insert(self.place.number, Arc::clone(&self.place));
+        if let Err(place) = line.find(self.place.number) {
+            line.places.insert(place, Arc::clone(&self.place));
+        }
         let promoted = line.promote();
         lines.count(&all);
         drop(all);
@@ -255,7 +262,9 @@ impl Drop for Ticket {
         let mut all = lines.lock();
         let mut promoted = None;
         if let Some(line) = all.lines.get_mut(&self.names) {
-            line.places.remove(&self.place.number);
+            if let Ok(place) = line.find(self.place.number) {
+                line.places.remove(place);
+            }
             promoted = line.promote();
             all.forget_if_empty(&self.names);
             lines.count(&all);
