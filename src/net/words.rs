@@ -3,7 +3,7 @@
 //!
 //! Servers repeat what they do not understand, and so does what stands between.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use bytes::Bytes;
@@ -69,19 +69,26 @@ impl Words {
 /// The parts of a secret that no text may have.
 struct Parts {
     beginning: Vec<u8>,
-    all: HashSet<[u8; PART_BYTES]>,
+    /// In their order. Passwords are short and few, so a table would only be more code.
+    all: Vec<[u8; PART_BYTES]>,
 }
 
 impl Parts {
     fn of(secret: &[u8]) -> Self {
         let beginning = secret[..secret.len().min(BEGINNING_BYTES)].to_vec();
-        Self { beginning, all: parts(secret).collect() }
+        let mut all = Vec::new();
+        for part in parts(secret) {
+            if let Err(place) = all.binary_search(&part) {
+                all.insert(place, part);
+            }
+        }
+        Self { beginning, all }
     }
 
     fn is_in(&self, text: &[u8]) -> bool {
         let length = self.beginning.len();
         length > 0 && text.windows(length).any(|part| part == self.beginning)
-            || parts(text).any(|part| self.all.contains(&part))
+            || parts(text).any(|part| self.all.binary_search(&part).is_ok())
     }
 }
 
