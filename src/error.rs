@@ -92,6 +92,12 @@ impl Error {
     }
 
     pub(crate) fn misuse(what: impl fmt::Display) -> Self {
+        Self::misuse_of(&what)
+    }
+
+    /// Compiled once, whatever it is.
+    #[inline(never)]
+    fn misuse_of(what: &dyn fmt::Display) -> Self {
         Self::of_no_lock(Kind::Misuse(what.to_string()), Report::default())
     }
 
