@@ -10,7 +10,7 @@
 //! nothing else, since a waiter for one must not be given the other: the queue of `{a}` is `{a}:queue:queue`,
 //! which no other lock can have, because `{a}:queue` is no lock's name.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::hash::{Hash, Hasher};
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -209,7 +209,9 @@ impl fmt::Display for Names {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = String::from_utf8_lossy(self.lock());
         let shown = name.char_indices().nth(SHOWN_MAX).map_or(name.len(), |(end, _)| end);
-        write!(f, "{}", name[..shown].escape_debug())?;
+        for escaped in name[..shown].escape_debug() {
+            f.write_char(escaped)?;
+        }
         if shown < name.len() { f.write_str("...") } else { Ok(()) }
     }
 }
