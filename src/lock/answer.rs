@@ -8,7 +8,7 @@ use super::owner::holder_of;
 pub(crate) use super::reason::Reason;
 use crate::error::{Holder, Vote};
 use crate::net::refusal::Code;
-use crate::policy::VoteReply;
+use crate::policy::{VoteReply, number};
 
 /// What one server said to one question. What is rare is on the heap, so that a grant is short.
 #[derive(Debug)]
@@ -253,11 +253,6 @@ impl Extended {
         };
         if is_lost { Answer::NotOwned } else { Answer::Granted(None) }
     }
-}
-
-/// A counter as the scripts give it.
-fn number(text: &[u8]) -> Option<u64> {
-    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 #[cfg(test)]

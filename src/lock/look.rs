@@ -17,6 +17,7 @@ use super::owner::{ID_LENGTH, begins_as_ours, holder_of};
 use super::scripts;
 use crate::net::connection::Connection;
 use crate::net::refusal::{Code, ServerError};
+use crate::policy::number;
 use crate::server::call::{Call, begin_all};
 use crate::server::command::Command;
 use crate::server::fitness::Refusal;
@@ -229,10 +230,6 @@ fn text_or_nothing(reply: &Frame) -> Option<Option<Bytes>> {
         Frame::Null => Some(None),
         reply => reply.as_bytes().map(|text| Some(text.clone())),
     }
-}
-
-fn number(text: &Bytes) -> Option<u64> {
-    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 fn script<'a>(parameters: &'a [&'a [u8]]) -> Command<'a> {

@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::fingerprint;
 use crate::clock::owner_id;
 use crate::error::{Configured, Holder, Shared};
+use crate::policy::number;
 
 /// Hexadecimal digits of 128 random bits.
 pub(crate) const ID_LENGTH: usize = 32;
@@ -192,7 +193,7 @@ fn parts_of(text: &str) -> Option<(&str, Mark<'_>, Option<Shared>)> {
     let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let (id, rest) = text.split_at_checked(ID_LENGTH)?;
     let (limit, behind) = split_number(rest.as_bytes(), b'*');
-    let shared = match limit.map(|digits| std::str::from_utf8(digits).ok()?.parse().ok()) {
+    let shared = match limit.map(number) {
         Some(limit) => Some(match limit? {
             0 => Shared::Readers,
             limit => Shared::Permits { limit },
@@ -200,7 +201,7 @@ fn parts_of(text: &str) -> Option<(&str, Mark<'_>, Option<Shared>)> {
         None => None,
     };
     let (delay, behind) = split_number(behind, b'+');
-    let lock_delay = match delay.map(|digits| std::str::from_utf8(digits).ok()?.parse().ok()) {
+    let lock_delay = match delay.map(number) {
         Some(delay) => Some(Duration::from_millis(delay?)),
         None => None,
     };
@@ -213,7 +214,7 @@ fn parts_of(text: &str) -> Option<(&str, Mark<'_>, Option<Shared>)> {
         None => (None, rest),
     };
     let (priority, behind) = split_number(rest.as_bytes(), b'!');
-    let priority = match priority.map(|digits| std::str::from_utf8(digits).ok()?.parse().ok()) {
+    let priority = match priority.map(number) {
         Some(priority) => priority?,
         None => 0,
     };

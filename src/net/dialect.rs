@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use leasehold_resp::Frame;
 
 use super::refusal::{Code, ServerError};
+use crate::policy::number;
 
 /// Plain commands in the place of a script, which not every server and user has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +57,7 @@ impl DeleteIfEqual {
             found.and_then(|(_, value)| value.as_bytes())
         };
         let version = std::str::from_utf8(field(b"version")?).ok()?;
-        let mut numbers = version.split('.').map(|number| number.parse::<u32>().ok());
+        let mut numbers = version.split('.').map(|text| number::<u32>(text.as_bytes()));
         let version = (numbers.next()??, numbers.next()??);
         match &field(b"server")?[..] {
             b"valkey" if version >= (9, 0) => Some(Self::Delifeq),

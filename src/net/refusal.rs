@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::Shown;
+use crate::policy::number;
 
 /// An error reply, kept as the server put it.
 #[derive(Clone, PartialEq, Eq)]
@@ -189,7 +190,7 @@ fn line_of_script(text: &str) -> Option<usize> {
     let (_, place) = text.rsplit_once("@user_script:")?;
     let place = place.trim_start();
     let end = place.find(|character: char| !character.is_ascii_digit()).unwrap_or(place.len());
-    place[..end].parse().ok().filter(|line| *line > 0)
+    number(place[..end].as_bytes()).filter(|line| *line > 0)
 }
 
 fn between<'a>(text: &'a str, before: &str, behind: &str) -> Option<&'a str> {

@@ -98,7 +98,7 @@ pub use state::LockState;
 #[cfg(feature = "inspect")]
 pub(crate) use state::time_left;
 pub(crate) use timer_wheel::{TimerKey, TimerWheel};
-pub(crate) use units::Units;
+pub(crate) use units::{Units, number};
 #[cfg(not(test))]
 pub(crate) use validity::Term;
 #[cfg(feature = "inspect")]

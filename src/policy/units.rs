@@ -42,6 +42,17 @@ impl fmt::Display for Units {
     }
 }
 
+/// The number that is written there, as `str::parse` reads it; none where it is too large.
+pub(crate) fn number<T: TryFrom<u64>>(text: &[u8]) -> Option<T> {
+    T::try_from(parsed(text)?).ok()
+}
+
+/// Compiled once, for numbers of all sizes.
+#[inline(never)]
+fn parsed(text: &[u8]) -> Option<u64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

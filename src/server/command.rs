@@ -8,7 +8,7 @@ use crate::net::connection::Connection;
 use crate::net::owed::Owed;
 use crate::net::proof::{Expected, STAMP_ROOM};
 use crate::net::refusal::ServerError;
-use crate::policy::Redelivery;
+use crate::policy::{Redelivery, number};
 
 /// A command that can be sent: plain, or a script with the number of its keys, its keys, and its
 /// arguments. The stamp, a script's last argument, is added when it is sent.
@@ -106,8 +106,8 @@ impl<'a> Command<'a> {
                 error.about("", words.get(1..2).unwrap_or_default())
             }
             Self::Script(script, parameters) | Self::Whole(script, parameters) => {
-                let count = parameters.first().and_then(|count| std::str::from_utf8(count).ok());
-                let keys = 1..1 + count.and_then(|count| count.parse().ok()).unwrap_or(0);
+                let count = parameters.first().and_then(|count| number(count));
+                let keys = 1..1 + count.unwrap_or(0);
                 error.about(script.text(), parameters.get(keys).unwrap_or_default())
             }
         }

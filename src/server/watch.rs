@@ -17,6 +17,7 @@ use std::sync::Arc;
 use leasehold_resp::Frame;
 
 use crate::net::pushes::Pushes;
+use crate::policy::number;
 
 mod by_hash;
 pub(crate) mod kept;
@@ -74,7 +75,7 @@ impl Watchers {
     /// any more needs no answer: whatever ended its wait has queued its release.
     fn hear(&self, payload: &[u8]) {
         let Some(space) = payload.iter().position(|byte| *byte == b' ') else { return };
-        let token = std::str::from_utf8(&payload[..space]).ok().and_then(|text| text.parse().ok());
+        let token = number(&payload[..space]);
         if let Some(token) = token {
             self.owners.stir(iter::once(&payload[space + 1..]), token);
         }

@@ -4,6 +4,7 @@ use bytes::{Bytes, BytesMut};
 use leasehold_resp::{Decoder, Frame, Limits, encode_command};
 
 use crate::net::owed::Owed;
+use crate::policy::number;
 
 /// What is owed of several keys that are on two nodes, of each key by itself: a script that does the
 /// same to each of its keys. What is owed of one key is on one node, and comes back as it is.
@@ -13,7 +14,7 @@ pub(super) fn by_key(owed: &Owed) -> Vec<Owed> {
     let [verb @ (b"EVAL" | b"EVALSHA"), script, count, rest @ ..] = &words[..] else {
         return vec![owed.clone()];
     };
-    let count = std::str::from_utf8(count).ok().and_then(|count| count.parse().ok()).unwrap_or(0);
+    let count = number(count).unwrap_or(0);
     let (keys, arguments) = rest.split_at(rest.len().min(count));
     let of_key = |key: &&[u8]| {
         let words = [&[*verb, *script, b"1", *key], arguments].concat();

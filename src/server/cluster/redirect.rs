@@ -2,6 +2,7 @@
 
 use super::host_port::{HostPort, Named};
 use super::slot::SLOTS;
+use crate::policy::number;
 
 /// An answer that names another node. The command did not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,8 +46,7 @@ impl Redirect {
 
 /// Digits only: `str::parse` takes a `+` as well.
 pub(super) fn digits(text: &[u8]) -> Option<u16> {
-    let text = std::str::from_utf8(text).ok()?;
-    if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
+    if text.iter().all(u8::is_ascii_digit) { number(text) } else { None }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::net::Ipv6Addr;
 
 use super::{Credentials, InvalidEndpoint, Part, Secret, percent};
 use crate::net::transport::Address;
+use crate::policy::number;
 
 /// What stands behind `://`, cut at its delimiters and not yet judged.
 pub(super) struct Pieces<'a> {
@@ -194,6 +195,6 @@ fn parse_database(text: &str) -> Result<u32, InvalidEndpoint> {
 }
 
 /// Digits only: `str::parse` takes a `+` as well.
-fn parse_digits<T: std::str::FromStr>(text: &str) -> Option<T> {
-    if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
+fn parse_digits<T: TryFrom<u64>>(text: &str) -> Option<T> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) { number(text.as_bytes()) } else { None }
 }
