@@ -200,7 +200,7 @@ async fn look_apart(place: &Place, names: &Names) -> Looked {
         is_whole: value.len() < HOLDER_BYTES_MAX,
         value,
         pttl_ms,
-        counter: counter.read(text_or_nothing)?.as_ref().and_then(number),
+        counter: counter.read(text_or_nothing)?.as_ref().and_then(|text| number(text)),
         waiting: waiting.read(entries)?,
         taken: None,
     }))
