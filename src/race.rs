@@ -1,8 +1,8 @@
 //! Futures together in one task: waiting for whichever comes first, or for all.
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use crate::box_future::BoxFuture;
 
@@ -11,16 +11,27 @@ pub(crate) enum First<A, B> {
     Other(B),
 }
 
-/// The output of whichever future is ready first; of `one`, if both are. The other is dropped.
-pub(crate) async fn race<A: Future, B: Future>(one: A, other: B) -> First<A::Output, B::Output> {
-    let (mut one, mut other) = (pin!(one), pin!(other));
-    poll_fn(|context| {
-        if let Poll::Ready(output) = one.as_mut().poll(context) {
+/// Two futures that run in one task. They stay where their caller has pinned them: moved into the race, each
+/// would have room, and code that moves and drops it, twice.
+pub(crate) struct Race<A, B> {
+    one: A,
+    other: B,
+}
+
+/// The output of whichever future is ready first; of `one`, if both are.
+pub(crate) fn race<A: Future + Unpin, B: Future + Unpin>(one: A, other: B) -> Race<A, B> {
+    Race { one, other }
+}
+
+impl<A: Future + Unpin, B: Future + Unpin> Future for Race<A, B> {
+    type Output = First<A::Output, B::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Poll::Ready(output) = Pin::new(&mut self.one).poll(context) {
             return Poll::Ready(First::One(output));
         }
-        other.as_mut().poll(context).map(First::Other)
-    })
-    .await
+        Pin::new(&mut self.other).poll(context).map(First::Other)
+    }
 }
 
 /// What all of these come to, in their order; they run together, in this task.

@@ -78,7 +78,7 @@ impl<'a> Stint<'a> {
         let (mut next, mut failed) = (renew_at(self.asked_at, self.term.ttl()), 0);
         loop {
             let pause = next.min(self.deadline).since(clock::now());
-            match race(work.as_mut(), sleep(pause)).await {
+            match race(work.as_mut(), pin!(sleep(pause))).await {
                 First::One(output) => return Ok(output),
                 First::Other(()) => {}
             }
@@ -87,8 +87,9 @@ impl<'a> Stint<'a> {
                 return Err(self.site.lost(Loss::Expired));
             }
             let asked_at = clock::now();
-            let extension = timeout(left, self.settle("extend", b""));
-            match race(work.as_mut(), extension).await {
+            let extended =
+                race(work.as_mut(), pin!(timeout(left, self.settle("extend", b"")))).await;
+            match extended {
                 First::One(output) => return Ok(output),
                 First::Other(Ok(Ok(true))) => {
                     self.asked_at = asked_at;

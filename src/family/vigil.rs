@@ -1,5 +1,6 @@
 //! Waiting for a key to change, told by the server where it can tell, and else by asking now and then.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,13 +49,13 @@ impl Vigil {
         let watching = watching.filter(|node| node.is_watching(node.watch_lane())).count();
         let told = async {
             if self.engine.quorum().verdict(watching, 0) == Verdict::Won {
-                race(self.watch.stirred(), sleep(longest.min(TOLD))).await;
+                race(pin!(self.watch.stirred()), pin!(sleep(longest.min(TOLD)))).await;
             } else {
                 let pause = UNTOLD.delay(self.rested, clock::random_bits());
                 sleep(pause.min(longest)).await;
             }
         };
-        let rested = race(told, self.engine.closed()).await;
+        let rested = race(pin!(told), pin!(self.engine.closed())).await;
         self.rested = self.rested.saturating_add(1);
         match rested {
             First::One(()) => Ok(()),

@@ -4,6 +4,7 @@ mod passing;
 mod ticketing;
 mod turning;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -95,14 +96,14 @@ impl Lease {
     }
 
     pub(crate) async fn lost(&self) -> Loss {
-        match race(self.hold().lost(), self.arm()).await {
+        match race(pin!(self.hold().lost()), pin!(self.arm())).await {
             First::One(loss) => loss,
             First::Other(()) => self.hold().lost().await,
         }
     }
 
     pub(crate) async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
-        match race(self.lost(), work).await {
+        match race(pin!(self.lost()), pin!(work)).await {
             First::One(loss) => Err(self.lost_by(loss)),
             // What ended in the last poll of the work has been told by nobody yet.
             First::Other(output) => match self.loss() {

@@ -1,5 +1,6 @@
 //! Looking at a lock again and again, whenever it may have changed.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::time::sleep;
@@ -59,7 +60,7 @@ impl Onlooker {
     ///
     /// When the future is dropped, the next call looks at once, or waits for what this one waited for.
     pub(crate) async fn look(&mut self) -> Option<Vec<Looked>> {
-        if let First::One(()) = race(self.engine.closed(), self.called()).await {
+        if let First::One(()) = race(pin!(self.engine.closed()), pin!(self.called())).await {
             return None;
         }
         self.next = None;
@@ -70,7 +71,8 @@ impl Onlooker {
         let through = Through::Lookout(&self.lookout);
         let places = self.engine.places().iter();
         let looks = all(places.map(|place| look(place, &self.names, through)));
-        let First::Other(looked) = race(self.engine.closed(), looks).await else { return None };
+        let looked = race(pin!(self.engine.closed()), looks).await;
+        let First::Other(looked) = looked else { return None };
         self.is_told = is_told;
         Some(looked.into_iter().flatten().collect())
     }
@@ -93,6 +95,6 @@ impl Onlooker {
     async fn called(&self) {
         let Some((earliest, latest)) = self.next else { return };
         sleep(earliest.since(clock::now())).await;
-        race(self.watch.stirred(), sleep(latest.since(clock::now()))).await;
+        race(pin!(self.watch.stirred()), pin!(sleep(latest.since(clock::now())))).await;
     }
 }

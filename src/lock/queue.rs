@@ -6,6 +6,7 @@
 //! granted meanwhile.
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -182,7 +183,8 @@ impl<'a> Standing<'a> {
         if pause.is_zero() {
             return Heard::Due;
         }
-        match race(race(self.pushes.stirred(), interrupted()), sleep(pause)).await {
+        let (stirred, interrupted) = (pin!(self.pushes.stirred()), pin!(interrupted()));
+        match race(race(stirred, interrupted), pin!(sleep(pause))).await {
             First::One(First::One(token)) => Heard::Push(token),
             First::One(First::Other(())) => Heard::Interrupted,
             First::Other(()) => Heard::Due,
@@ -207,8 +209,9 @@ impl<'a> Standing<'a> {
     ) -> Result<(WaiterAction, u64), Option<Result<Round, ()>>> {
         self.watches.iter().for_each(Watch::rearm);
         self.asked_at = clock::now();
-        let asked = race(Box::pin(self.question(enters)), self.pushes.stirred());
-        let round = match race(asked, interrupted()).await {
+        let question = Box::pin(self.question(enters));
+        let asked = race(race(question, pin!(self.pushes.stirred())), pin!(interrupted())).await;
+        let round = match asked {
             First::Other(()) => return Err(Some(Err(()))),
             First::One(First::Other(token)) => return Ok(self.pushed(token)),
             First::One(First::One(round)) => round,
@@ -325,15 +328,15 @@ impl<'a> Standing<'a> {
         // A server may be late to tell of a key's end.
         let due = self.frees_at.filter(|_| self.is_first).map_or(due, |frees_at| due.min(frees_at));
         let ends_at = self.limit.ends_at().map_or(due, |end| end.min(due));
-        let woken = race(self.pushes.stirred(), interrupted());
-        let stirred = async {
+        let (pushed, interrupted) = (pin!(self.pushes.stirred()), pin!(interrupted()));
+        let stirred = pin!(async {
             any_stirred(self.watches).await;
             if !self.is_first && self.claim.hold().is_connected() {
                 std::future::pending::<()>().await;
             }
-        };
-        let timer = race(sleep(ends_at.since(now)), stirred);
-        match race(woken, timer).await {
+        });
+        let timer = pin!(sleep(ends_at.since(now)));
+        match race(race(pushed, interrupted), race(timer, stirred)).await {
             First::One(First::One(token)) => Heard::Push(token),
             First::One(First::Other(())) => Heard::Interrupted,
             First::Other(_) if self.limit.is_over() => Heard::LimitOver,

@@ -10,6 +10,7 @@
 //! the pause that the retry policy wants: whatever servers answer, they are asked no faster.
 
 use std::future::pending;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -178,7 +179,7 @@ impl<'a> Waiter<'a> {
             return Err(self.outlook.out_of_time(self.wish));
         }
         let looked = Attempting::new(self.claim(Lanes::Shared, None), self.bid(Taking::Look));
-        if let First::One(Err(refused)) = race(looked, ticket.place.called()).await {
+        if let First::One(Err(refused)) = race(looked, pin!(ticket.place.called())).await {
             self.outlook.known = (!refused.round.is_empty()).then_some(refused);
         }
         Ok(())
@@ -201,7 +202,8 @@ impl<'a> Waiter<'a> {
     async fn ask(&mut self) -> Asked {
         let mut turn = self.server_turn.take().filter(|turn| !turn.is_over());
         if turn.is_none() {
-            match race(self.queue(), self.interrupted()).await {
+            let queue = race(pin!(self.queue()), pin!(self.interrupted())).await;
+            match queue {
                 First::Other(()) => return Asked::Interrupted,
                 First::One(None) => {}
                 First::One(Some(queue)) => match self.stand(queue).await {
@@ -216,8 +218,9 @@ impl<'a> Waiter<'a> {
         let bid = Bid { turn: under, ..self.bid(Taking::Take) };
         let vote = vote.flatten().unwrap_or_else(|| self.claim(Lanes::Watching, turn.as_ref()));
         let mut attempting = Attempting::new(vote, bid);
-        let attempted = race(&mut attempting, self.overtaken());
-        let asked = match race(attempted, self.interrupted()).await {
+        let attempted =
+            race(race(&mut attempting, pin!(self.overtaken())), pin!(self.interrupted())).await;
+        let asked = match attempted {
             First::One(First::One(Ok(granted))) => {
                 turn.iter_mut().for_each(|turn| turn.note_granted(&granted));
                 Asked::Granted(Lease::begin(self.engine, granted))
@@ -293,7 +296,7 @@ impl<'a> Waiter<'a> {
 
     /// The one way from a turn to the next.
     async fn pay(&mut self, rest: Rest) -> Result<(), Error> {
-        race(self.interrupted(), sleep(rest.least)).await;
+        race(pin!(self.interrupted()), pin!(sleep(rest.least))).await;
         self.sleep(rest.most - rest.least).await;
         if self.outlook.patience.is_over(clock::now()) {
             Err(self.outlook.out_of_time(self.wish))
@@ -372,8 +375,9 @@ impl<'a> Waiter<'a> {
 
     /// Sleeps until the time is over, a server tells of a change, or there is news in the line.
     async fn sleep(&self, delay: Duration) {
-        let woken = race(self.called(), any_stirred(&self.watches));
-        if let First::One(First::Other(())) = race(woken, sleep(delay)).await {
+        let called = pin!(self.called());
+        let woken = race(called, any_stirred(&self.watches));
+        if let First::One(First::Other(())) = race(woken, pin!(sleep(delay))).await {
             self.engine.meter().note_woken();
         }
     }

@@ -190,7 +190,7 @@ fn line_of_script(text: &str) -> Option<usize> {
     let (_, place) = text.rsplit_once("@user_script:")?;
     let place = place.trim_start();
     let end = place.find(|character: char| !character.is_ascii_digit()).unwrap_or(place.len());
-    number(place[..end].as_bytes()).filter(|line| *line > 0)
+    number(&place.as_bytes()[..end]).filter(|line| *line > 0)
 }
 
 fn between<'a>(text: &'a str, before: &str, behind: &str) -> Option<&'a str> {

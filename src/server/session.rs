@@ -8,6 +8,7 @@
 
 use std::convert::Infallible;
 use std::future::pending;
+use std::pin::pin;
 use std::time::Duration;
 
 use leasehold_resp::Frame;
@@ -119,7 +120,7 @@ impl Session {
         };
         let (address, within) = (&endpoint.address, settings.provider_timeout());
         let staying = provider.stay(Stay { connection, address, provider, within, logins }, term);
-        match race(ended, staying).await {
+        match race(pin!(ended), staying).await {
             First::One(()) => {}
             First::Other(never) => match never {},
         }
