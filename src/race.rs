@@ -3,6 +3,10 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::task::coop::{Unconstrained, unconstrained};
+use tokio::time::{Sleep, sleep};
 
 use crate::box_future::BoxFuture;
 
@@ -32,6 +36,43 @@ impl<A: Future + Unpin, B: Future + Unpin> Future for Race<A, B> {
         }
         Pin::new(&mut self.other).poll(context).map(First::Other)
     }
+}
+
+/// A future that has a limit, and its timer: on the heap, as it is needed where something is waited for.
+pub(crate) struct Timeout<F> {
+    future: F,
+    timer: Pin<Box<Unconstrained<Sleep>>>,
+}
+
+/// There was no output in time.
+pub(crate) struct Elapsed;
+
+/// The output of `future`, if it is ready within `limit`. What tokio's does, but its timer is made and looked at
+/// by the same code for all futures.
+pub(crate) fn timeout<F: Future + Unpin>(limit: Duration, future: F) -> Timeout<F> {
+    Timeout { future, timer: timer(limit) }
+}
+
+impl<F: Future + Unpin> Future for Timeout<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Poll::Ready(output) = Pin::new(&mut self.future).poll(context) {
+            return Poll::Ready(Ok(output));
+        }
+        if has_rung(&mut self.timer, context) { Poll::Ready(Err(Elapsed)) } else { Poll::Pending }
+    }
+}
+
+/// Looked at whatever its task has done before: a future that is never out of work does not keep it from ringing.
+#[inline(never)]
+fn timer(limit: Duration) -> Pin<Box<Unconstrained<Sleep>>> {
+    Box::pin(unconstrained(sleep(limit)))
+}
+
+#[inline(never)]
+fn has_rung(timer: &mut Pin<Box<Unconstrained<Sleep>>>, context: &mut Context<'_>) -> bool {
+    timer.as_mut().poll(context).is_ready()
 }
 
 /// What all of these come to, in their order; they run together, in this task.

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::agreement::{Agreement, is_accepted};
 use super::site::{Failures, Site, in_millis};
@@ -18,7 +18,7 @@ use crate::lock::errand::Purpose;
 use crate::lock::names::Key;
 use crate::lock::owner::Owner;
 use crate::policy::{Loss, Moment, Term, renew_at, retry_at};
-use crate::race::{First, race};
+use crate::race::{First, race, timeout};
 use crate::server::script::{Script, script};
 
 pub(super) static SETTLE: Script = script!("settle.lua");
@@ -88,7 +88,7 @@ impl<'a> Stint<'a> {
             }
             let asked_at = clock::now();
             let extended =
-                race(work.as_mut(), pin!(timeout(left, self.settle("extend", b"")))).await;
+                race(work.as_mut(), timeout(left, pin!(self.settle("extend", b"")))).await;
             match extended {
                 First::One(output) => return Ok(output),
                 First::Other(Ok(Ok(true))) => {

@@ -4,11 +4,10 @@
 //! own, which is given back where it is dropped: also where the whole future is.
 
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-
-use tokio::time::timeout;
 
 use super::acquire::Acquiring;
 use super::engine::Engine;
@@ -19,6 +18,7 @@ use super::order::Wish;
 use crate::clock;
 use crate::error::Error;
 use crate::policy::Wait;
+use crate::race::timeout;
 
 /// Begins to take one of the locks of this wish.
 pub(crate) fn begin_any(engine: &Arc<Engine>, wish: &Wish) -> Acquiring {
@@ -35,7 +35,7 @@ async fn acquire_any(engine: Arc<Engine>, wish: Wish) -> Result<Lease, Error> {
     let asked_at = clock::now();
     let tries = try_each(&engine, &wish);
     let tried = match wish.wait {
-        Wait::AtMost(limit) if !limit.is_zero() => timeout(limit, tries).await.ok(),
+        Wait::AtMost(limit) if !limit.is_zero() => timeout(limit, pin!(tries)).await.ok(),
         _ => Some(tries.await),
     };
     let failures = match tried {

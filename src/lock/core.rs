@@ -1,5 +1,6 @@
 //! What all leases of one locker share.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,7 +8,6 @@ use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 
 use super::answer::Reason;
 use super::ended::RecentlyEnded;
@@ -18,6 +18,7 @@ use crate::clock;
 use crate::net::connection::noticed_within;
 use crate::net::outcome::{Failure, Fault};
 use crate::policy::{Loss, Moment, Quorum};
+use crate::race::timeout;
 use crate::server::backlog::Backlog;
 use crate::server::node::Node;
 use crate::server::place::{Directory, Place};
@@ -182,7 +183,7 @@ impl Core {
         }
         let most = self.command_max();
         let late = |_| Err(Reason::NoReply(Failure::Unknown(Fault::Timeout(most))));
-        timeout(most, asked).await.unwrap_or_else(late)
+        timeout(most, pin!(asked)).await.unwrap_or_else(late)
     }
 
     /// Whether the connections' runtime runs while the caller waits. One without threads of its own runs

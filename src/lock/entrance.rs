@@ -1,14 +1,14 @@
 //! Which queue a waiter enters, if there is one.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-
-use tokio::time::timeout;
 
 use super::engine::Engine;
 use super::names::Names;
 use super::order::Wish;
 use super::outlook::Outlook;
+use crate::race::timeout;
 use crate::server::channel::Channel;
 
 /// The queue of a lock.
@@ -45,7 +45,7 @@ impl Queue {
             None => (engine.command_max(), Duration::MAX),
         };
         let connecting = node.connection(node.watch_lane());
-        timeout(outlook.limit().cap(connect_max), connecting).await.ok()?.ok()?;
+        timeout(outlook.limit().cap(connect_max), pin!(connecting)).await.ok()?.ok()?;
         Some(Self { server, channel: node.channel()?, patience })
     }
 }

@@ -1,10 +1,11 @@
 //! A question that was refused because its keys are, or are about to be, somewhere else: asked
 //! again there. Only replies that prove that nothing ran are followed.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::answer::Reason;
 use super::asked::{Asked, Replied};
@@ -17,6 +18,7 @@ use crate::net::handshake::OpenError;
 use crate::net::outcome::Fault;
 use crate::net::refusal::{Code, ServerError};
 use crate::policy::{Backoff, Moment};
+use crate::race::timeout;
 use crate::server::node::Node;
 use crate::server::place::Detour;
 
@@ -65,7 +67,7 @@ pub(super) async fn reach(
             place.look_again();
         }
         let pause = NOT_NOW.delay(tried, clock::random_bits());
-        if let Ok(Err(_)) = timeout(pause, node.connection(lane)).await {
+        if let Ok(Err(_)) = timeout(pause, pin!(node.connection(lane))).await {
             sleep(pause).await;
         }
         tried += 1;

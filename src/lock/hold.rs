@@ -22,6 +22,7 @@ use crate::clock;
 use crate::policy::{
     Bounds, End, LeaseEvent, LeaseState, Loss, Moment, Quorum, Term, TimerKey, look_at, renew_at,
 };
+use crate::race::timeout;
 use crate::server::place::Place;
 
 pub(crate) struct Hold {
@@ -279,7 +280,7 @@ impl Hold {
             if let Some(loss) = self.loss() {
                 return loss;
             }
-            let _ = tokio::time::timeout(self.remaining(), told).await;
+            let _ = timeout(self.remaining(), told).await;
         }
     }
 

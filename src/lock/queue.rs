@@ -12,7 +12,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use leasehold_resp::{Decimal, Frame};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::answer::Answer;
 use super::ask::Ask;
@@ -37,7 +37,7 @@ use crate::policy::{
     Ballot, Moment, QueueAnswer, Retry, Setback, Verdict, WaiterAction, WaiterEvent, WaiterState,
     beat, entry_life,
 };
-use crate::race::{First, race};
+use crate::race::{First, race, timeout};
 use crate::server::channel::Channel;
 use crate::server::command::Command;
 use crate::server::watch::{Watch, any_stirred};

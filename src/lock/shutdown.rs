@@ -1,10 +1,9 @@
 //! The end of a locker: nobody is let in, and all that is held is given back.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
-
-use tokio::time::timeout;
 
 use super::answer::{Answer, Reason};
 use super::apart::ask_apart;
@@ -18,7 +17,7 @@ use super::question::Apart;
 use crate::mutex::lock;
 use crate::net::refusal::Code;
 use crate::policy::{Loss, Verdict};
-use crate::race::all;
+use crate::race::{all, timeout};
 use crate::server::call::{Call, begin_all};
 use crate::server::command::Command;
 
@@ -58,7 +57,7 @@ pub(crate) async fn shut_down(engine: &Engine, within: Duration) -> Shutdown {
     held.retain(|hold| !hold.is_left_to_expire());
     let votes = Mutex::new(vec![Vote::default(); held.len()]);
     let ending = Ending { held, votes };
-    let why = match timeout(within, ending.release_all()).await {
+    let why = match timeout(within, pin!(ending.release_all())).await {
         Ok(()) => "fewer servers than its quorum answered",
         Err(_) => "fewer servers than its quorum answered in time",
     };

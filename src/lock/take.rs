@@ -3,7 +3,6 @@
 use std::task::Waker;
 
 use leasehold_resp::{Decimal, Frame};
-use tokio::time::timeout;
 
 use super::acquire_mode::Taking;
 use super::alone::{self, Sent};
@@ -27,6 +26,7 @@ use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::net::proof::Expected;
 use crate::policy::{Ballot, Moment, Verdict};
+use crate::race::timeout;
 use crate::server::command::Command;
 
 /// What is asked in one round.

@@ -13,8 +13,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::timeout;
-
 use super::acquire::Acquiring;
 use super::attempt::Refused;
 use super::engine::Engine;
@@ -26,6 +24,7 @@ use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::Error;
 use crate::policy::{Bounds, Moment, RetryState};
+use crate::race::timeout;
 
 /// How long the first turn lasts, and what comes before it: longer than a process may keep a lock to
 /// itself by handing it on.

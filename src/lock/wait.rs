@@ -14,7 +14,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::acquire_mode::Taking;
 use super::attempt::{Attempting, Bid, Refused, shut_down};
@@ -35,7 +35,7 @@ use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::Error;
 use crate::policy::{Next, Rest, Setback};
-use crate::race::{First, race};
+use crate::race::{First, race, timeout};
 use crate::server::watch::{Watch, any_stirred};
 
 /// The part of its wait that is left when a waiter that has not asked looks once, to name the holder.
@@ -172,7 +172,7 @@ impl<'a> Waiter<'a> {
             None => (left / LAST_LOOK_SHARE).min(self.engine.command_timeout()),
             Some(_) => Duration::ZERO,
         };
-        if timeout(left - reserve, ticket.place.called()).await.is_ok() {
+        if timeout(left - reserve, pin!(ticket.place.called())).await.is_ok() {
             return Ok(());
         }
         if reserve.is_zero() {

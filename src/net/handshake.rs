@@ -12,12 +12,12 @@
 //! Tracking is asked for where it is wanted, and only in RESP3: RESP2 has no pushes. A server that
 //! refuses it serves without.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use leasehold_resp::{Decimal, Frame};
-use tokio::time::timeout;
 
 use super::connection::{Connection, Prepared, Settings};
 use super::dialect::DeleteIfEqual;
@@ -30,6 +30,7 @@ use super::tls::Client;
 use super::transport::Address;
 use crate::box_future::BoxFuture;
 use crate::clock;
+use crate::race::timeout;
 
 mod error;
 
@@ -99,7 +100,7 @@ pub fn connect<'a>(
     Box::pin(async move {
         let mut why = OpenError::Timeout(within);
         let opening = open(address, tls, hello, settings, listeners, within, &mut why);
-        let opened = timeout(within, opening).await;
+        let opened = timeout(within, pin!(opening)).await;
         opened.unwrap_or(Err(why))
     })
 }

@@ -1,5 +1,6 @@
 //! How commands get into a connection: admitted, queued, and what they weigh there.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Waker;
 #[cfg(any(test, feature = "examine"))]
@@ -7,7 +8,6 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::SemaphorePermit;
-use tokio::time::timeout;
 
 use super::connection::{Connection, IN_FLIGHT_BYTES};
 use super::outcome::{Failure, Fault};
@@ -17,6 +17,7 @@ use super::proof::Expected;
 use super::reply::{Replies, Reply};
 use crate::clock;
 use crate::policy::Moment;
+use crate::race::timeout;
 
 /// What a command in flight takes beside its bytes: its slot, its place in the queue, its reply.
 pub(super) const COMMAND_OVERHEAD: usize = 160;
@@ -96,7 +97,7 @@ impl Connection {
             return Ok(permit);
         }
         let within = self.settings.command_timeout;
-        match timeout(within, self.credit.acquire_many(weight)).await {
+        match timeout(within, pin!(self.credit.acquire_many(weight))).await {
             Ok(Ok(permit)) => Ok(permit),
             Ok(Err(_closed)) => Err(Failure::NotSent(self.fault())),
             Err(_elapsed) => Err(Failure::NotSent(Fault::Full(within))),

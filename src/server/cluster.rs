@@ -6,12 +6,13 @@
 //!
 //! Source: "Redirection and resharding" in the Redis Cluster specification.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio::sync::Notify;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 pub mod host_port;
 pub mod map;
@@ -35,6 +36,7 @@ use crate::net::handshake::OpenError;
 use crate::net::refusal::{Code, ServerError};
 use crate::net::transport::Address;
 use crate::policy::Backoff;
+use crate::race::timeout;
 
 /// Longest time between two questions for the map where no reply shows that it is old.
 const REFRESH_EVERY: Duration = Duration::from_secs(30);
@@ -81,7 +83,7 @@ impl Cluster {
     async fn keep_current(&self) {
         loop {
             sleep(REFRESH_GAP.delay(0, clock::random_bits())).await;
-            let _ = timeout(REFRESH_EVERY, self.wanted.notified()).await;
+            let _ = timeout(REFRESH_EVERY, pin!(self.wanted.notified())).await;
             // Where nobody knows, the map that there is stays the best.
             if let Ok(map) = self.nodes.look_up().await {
                 self.routes.store(Arc::new(self.nodes.route(map)));

@@ -11,13 +11,12 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::time::timeout;
-
 use crate::box_future::BoxFuture;
 use crate::net::connection::Connection;
 use crate::net::handshake::OpenError;
 use crate::net::transport::Address;
 use crate::policy::{Moment, Units};
+use crate::race::timeout;
 use crate::stats::Logins;
 
 /// A user and a password, as a provider of credentials gives them:

@@ -12,12 +12,13 @@
 //! connections track what is read on them ([`Watchers`] hear of changes), which costs the server
 //! something: they are made only once somebody wants them.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::backlog::{self, Backlog};
 use super::channel::{Channel, Ear};
@@ -37,6 +38,7 @@ use crate::net::lane::{Lane, Link};
 use crate::net::outcome::Fault;
 use crate::net::pushes::{Listeners, Pushes};
 use crate::policy::{Moment, Redelivery};
+use crate::race::timeout;
 use crate::stats::AtServer;
 
 /// The watch lane and the sync lane.
@@ -355,7 +357,7 @@ impl Shared {
         let whole = RECONNECT.delay(failed, random);
         sleep(least).await;
         if let Some(more) = whole.checked_sub(least).filter(|more| !more.is_zero()) {
-            let _ = timeout(more, self.desks[lane].wanted.notified()).await;
+            let _ = timeout(more, pin!(self.desks[lane].wanted.notified())).await;
         }
     }
 }

@@ -1,15 +1,15 @@
 //! The one task that sends again what servers have not answered for good, each release to whichever server
 //! serves its slot by then.
 
+use std::pin::pin;
 use std::sync::{Arc, Weak};
-
-use tokio::time::timeout;
 
 use super::backlog::{Backlog, Undelivered};
 use super::place::{Detour, Place};
 use crate::clock;
 use crate::net::refusal::ServerError;
 use crate::policy::Moment;
+use crate::race::timeout;
 
 /// Sends again what is due, for as long as the places are there.
 pub(crate) async fn run(backlog: Arc<Backlog>, places: Weak<[Place]>) {
@@ -20,7 +20,7 @@ pub(crate) async fn run(backlog: Arc<Backlog>, places: Weak<[Place]>) {
         match next {
             None => backlog.added.notified().await,
             Some(at) => {
-                let _ = timeout(at.since(clock::now()), backlog.added.notified()).await;
+                let _ = timeout(at.since(clock::now()), pin!(backlog.added.notified())).await;
             }
         }
     }

@@ -7,12 +7,13 @@
 //!
 //! Source: "Guidelines for Redis clients with support for Redis Sentinel" at redis.io/docs/latest.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio::sync::Notify;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 mod inquiry;
 mod listening;
@@ -29,6 +30,7 @@ use crate::clock;
 use crate::net::refusal::ServerError;
 use crate::net::transport::Address;
 use crate::policy::{Backoff, Mastership, SETTLING, Successor};
+use crate::race::timeout;
 
 #[cfg(feature = "examine")]
 pub(crate) use self::{inquiry::ask, listening::subscribe, word::Known};
@@ -87,7 +89,7 @@ impl Service {
             sleep(ASK_GAP.delay(0, clock::random_bits())).await;
             let is_mute = self.inquiry.sentinels.iter().any(|sentinel| sentinel.is_mute());
             let every = if is_mute { ASK_EVERY_MUTE } else { ASK_EVERY };
-            let _ = timeout(every, self.wanted.notified()).await;
+            let _ = timeout(every, pin!(self.wanted.notified())).await;
             match self.inquiry.ask(&mut mastership).await {
                 Ok(Finding::Found(successor)) if self.move_to(&successor).await => {
                     mastership.follow(&successor);

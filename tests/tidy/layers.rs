@@ -13,7 +13,7 @@ const LAYERS: [(&str, &[&str]); 12] = [
     ("hashing", &["clock"]),
     ("error", &["policy", "clock"]),
     ("stats", &["policy", "mutex"]),
-    ("net", &["policy", "mutex", "box_future", "clock", "error", "stats"]),
+    ("net", &["policy", "mutex", "box_future", "race", "clock", "error", "stats"]),
     (
         "server",
         &["policy", "mutex", "box_future", "race", "clock", "hashing", "error", "stats", "net"],

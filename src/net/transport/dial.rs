@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
 use std::time::Duration;
 
 #[cfg(test)]
@@ -10,10 +11,10 @@ use names::lookup_host;
 use tokio::net::TcpStream;
 #[cfg(not(test))]
 use tokio::net::lookup_host;
-use tokio::time::timeout;
 
 use crate::clock;
 use crate::policy::{Moment, Units};
+use crate::race::timeout;
 
 /// Resolves `host` again and tries its addresses in turn, but for those in `but`, until one accepts.
 ///
@@ -38,8 +39,8 @@ pub(super) async fn dial(
 }
 
 async fn resolve(host: &str, port: u16, left: Duration) -> io::Result<Vec<SocketAddr>> {
-    let resolving = timeout(left, lookup_host((host, port)));
-    let resolved = resolving.await.unwrap_or_else(|_| Err(no_answer(left)));
+    let resolved = timeout(left, pin!(lookup_host((host, port)))).await;
+    let resolved = resolved.unwrap_or_else(|_| Err(no_answer(left)));
     let resolved = resolved.map_err(|error| explained(&error, "the host name was not resolved"))?;
     let mut addresses = Vec::new();
     for address in resolved {
@@ -72,7 +73,9 @@ async fn try_each(addresses: &[SocketAddr], until: Moment) -> io::Result<TcpStre
 }
 
 async fn connect(address: SocketAddr, within: Duration) -> io::Result<TcpStream> {
-    timeout(within, TcpStream::connect(address)).await.unwrap_or_else(|_| Err(no_answer(within)))
+    timeout(within, pin!(TcpStream::connect(address)))
+        .await
+        .unwrap_or_else(|_| Err(no_answer(within)))
 }
 
 fn no_answer(within: Duration) -> io::Error {

@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use leasehold_resp::Frame;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::listening::Sentinel;
 use super::word::{self, Known};
@@ -20,7 +20,7 @@ use crate::net::pushes::Listeners;
 use crate::net::refusal::ServerError;
 use crate::net::transport::Address;
 use crate::policy::{Evidence, Mastership, Role, Step, Successor, Word};
-use crate::race::all;
+use crate::race::{all, timeout};
 use crate::server::call::{self, begin_all};
 use crate::server::command::Command;
 use crate::server::credentials::Login;
@@ -151,8 +151,8 @@ impl Inquiry {
         let ask = |address: &Address| {
             let endpoint = Endpoint { address: address.clone(), ..self.template.clone() };
             async move {
-                let asked = timeout(within, self.role(&endpoint));
-                asked.await.ok().flatten().unwrap_or(Role::Silent)
+                let asked = timeout(within, pin!(self.role(&endpoint))).await;
+                asked.ok().flatten().unwrap_or(Role::Silent)
             }
         };
         all(servers.iter().map(ask)).await
