@@ -227,10 +227,17 @@ const TITLES_MAX: usize = 16;
 
 /// Names of locks, for people.
 pub(super) fn title(names: &[Names]) -> String {
-    let shown = names.iter().take(TITLES_MAX).map(ToString::to_string);
+    let mut title = String::new();
+    // A string takes whatever is written to it.
+    for (place, names) in names.iter().take(TITLES_MAX).enumerate() {
+        let separator = if place > 0 { ", " } else { "" };
+        let _ = write!(title, "{separator}{names}");
+    }
     let more = names.len().saturating_sub(TITLES_MAX);
-    let rest = (more > 0).then(|| format!("{more} more"));
-    shown.chain(rest).collect::<Vec<_>>().join(", ")
+    if more > 0 {
+        let _ = write!(title, ", {more} more");
+    }
+    title
 }
 
 #[cfg(test)]

@@ -245,14 +245,16 @@ impl Round {
     /// What each server said.
     #[inline(never)]
     pub(super) fn report(&self, hold: &Hold) -> Report {
-        let servers = hold.participants.iter().zip(self.answers.iter());
-        let servers = servers.map(|(participant, answered)| ServerReport {
-            server: participant.binding().node.endpoint().address.to_string(),
-            vote: answered
-                .as_ref()
-                .map_or(Vote::Pending, |answered| answered.answer.vote(hold.core.fingerprint())),
-            round_trip: answered.as_ref().and_then(Answered::round_trip),
-        });
-        Report { servers: servers.collect() }
+        let mut servers = Vec::new();
+        for (participant, answered) in hold.participants.iter().zip(self.answers.iter()) {
+            let answered = answered.as_ref();
+            let vote = answered.map(|answered| answered.answer.vote(hold.core.fingerprint()));
+            servers.push(ServerReport {
+                server: participant.binding().node.endpoint().address.to_string(),
+                vote: vote.unwrap_or(Vote::Pending),
+                round_trip: answered.and_then(Answered::round_trip),
+            });
+        }
+        Report { servers }
     }
 }
