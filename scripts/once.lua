@@ -36,7 +36,7 @@ if slot > now then
   return {stamp, 'early', slot - now}
 end
 
-local last, count, claims, unfinished = -1, 1, '1', -1
+local last, count, claims, unfinished, its_slot = -1, 1, '1', -1, ARGV[2]
 local kept = redis.call('GET', KEYS[1])
 if kept then
   local its, ends, number, before = string.match(kept, '^(%S+) (%d+) (%d+) (%d+)$')
@@ -47,7 +47,7 @@ if kept then
   if its == owner and ttl > 0 and ends < 2 then
     return {stamp, 'taken', last, next_in}
   elseif its == owner then
-    slot, count, claims = last, tonumber(before), before
+    slot, its_slot, count, claims = last, number, tonumber(before), before
   elseif ends > now then
     return {stamp, 'running', ends - now, last}
   elseif slot < last or slot == last and ends == 0 then
@@ -62,7 +62,7 @@ end
 if slot <= now - 604800000 then
   return {stamp, 'taken', last, next_in}
 end
-local ends, its_slot = '0', ARGV[2]
+local ends = '0'
 if ttl > 0 then
   ends = string.format('%d%03d', (now + ttl) / 1000, (now + ttl) % 1000)
 end
