@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use leasehold::Locker;
+use tokio::runtime::Builder;
 
 use super::{TTL, connect, take};
 use leasehold_testing::scripted::greeting;
@@ -163,4 +164,20 @@ async fn nodes_that_take_no_more_clients_are_no_mistake_in_the_settings() {
         client.call(&["CONFIG", "SET", "maxclients", "100"]);
     }
     drop(soon("there is room", Locker::connect(&url)).await.unwrap());
+}
+
+#[test]
+fn a_server_that_a_call_from_another_runtime_was_sent_to_is_connected_to_on_the_lockers_own() {
+    let cluster = Cluster::start();
+    let own = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let locker = own.block_on(connect(&cluster));
+    // The first call is sent on to a server that the locker has not met.
+    let master = cluster.master_of(cluster.slot("a"));
+    own.block_on(cluster.promote_replica_of(master));
+    // It has no I/O.
+    let other = Builder::new_current_thread().enable_time().build().unwrap();
+    let guard = other.block_on(take(&locker, "a"));
+    drop(other);
+    own.block_on(guard.release()).unwrap();
+    drop(own.block_on(take(&locker, "a")));
 }

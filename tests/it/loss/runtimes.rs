@@ -6,9 +6,8 @@ use std::time::Duration;
 use leasehold::{Locker, Loss};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::cluster::connect;
 use crate::renewal::{LONG, SHORT, take, until_renewed};
-use leasehold_testing::{Cluster, RedisServer, eventually, soon};
+use leasehold_testing::{RedisServer, eventually, soon};
 
 /// Longer than a busy machine keeps the keeper of leases from its work.
 const STANDSTILL: Duration = Duration::from_secs(3);
@@ -106,20 +105,4 @@ async fn stand_still() -> (Loss, Option<Loss>) {
 #[tokio::test]
 async fn a_runtime_that_stood_still_is_told_so_on_going_on() {
     assert_eq!(stand_still().await, (Loss::Suspended, Some(Loss::Suspended)));
-}
-
-#[test]
-fn a_server_that_a_call_from_another_runtime_was_sent_to_is_connected_to_on_the_lockers_own() {
-    let cluster = Cluster::start();
-    let own = runtime();
-    let locker = own.block_on(connect(&cluster));
-    // The first call is sent on to a server that the locker has not met.
-    let master = cluster.master_of(cluster.slot("a"));
-    own.block_on(cluster.promote_replica_of(master));
-    // It has no I/O.
-    let other = Builder::new_current_thread().enable_time().build().unwrap();
-    let guard = other.block_on(take(&locker, "a", LONG));
-    drop(other);
-    own.block_on(guard.release()).unwrap();
-    drop(own.block_on(take(&locker, "a", LONG)));
 }
