@@ -74,7 +74,7 @@ impl Sentinel {
             let listeners = Listeners { pushes: Some(Arc::new(heard)), refusals: None };
             match kin.settings.open_bare(&self.endpoint, listeners).await {
                 Ok(session) => {
-                    let connected_at = clock::now();
+                    failed = 0;
                     let connection = &session.opened.connection;
                     if is_to_tell && connection.is_resp3() {
                         let refused = subscribe(connection).await;
@@ -93,15 +93,13 @@ impl Sentinel {
                     wanted.notify_one();
                     session.ended(&self.endpoint, &kin.settings, &kin.logins).await;
                     self.lane.set(Link::Connecting);
-                    // As of a server: one that ends at once was no success.
-                    if clock::now().since(connected_at) > RECONNECT.longest {
-                        failed = 0;
-                    }
                 }
-                Err(error) => self.lane.set(Link::Down(error)),
+                Err(error) => {
+                    failed = failed.saturating_add(1);
+                    self.lane.set(Link::Down(error));
+                }
             }
             sleep(RECONNECT.delay(failed, clock::random_bits())).await;
-            failed = failed.saturating_add(1);
         }
     }
 }
