@@ -6,7 +6,7 @@
 # BYTES: the longest input. Short ones reach most of what there is, several times as fast.
 # FUZZ_SANITIZER=none leaves out the sanitizer, and the tracing of comparisons: many more executions, for code
 # that is safe Rust, from a corpus that has met the values that are compared with. Short inputs are then judged by
-# the edges that they reach alone, not by how often: libFuzzer's own books take longer than the targets otherwise.
+# the edges that they reach alone, not by how often: libFuzzer's bookkeeping takes longer than the targets otherwise.
 set -eu
 
 seconds=${1:?usage: fuzz/run.sh SECONDS [TARGET[:BYTES]...]}
