@@ -77,7 +77,7 @@ impl Questions<'_> {
     }
 
     async fn is_hearing_refused(&self, connection: &Arc<Connection>) -> Result<bool, Stopped> {
-        match timeout(self.within, Channel::subscribe(connection)).await {
+        match timeout(self.within, Channel::open(connection)).await {
             Ok(Ok(_)) => Ok(false),
             Ok(Err(Some(_))) => Ok(true),
             Ok(Err(None)) => Err(Failure::Unknown(connection.fault()).to_string()),

@@ -19,8 +19,8 @@ use crate::net::refusal::ServerError;
 /// What all channels begin with: `docs/acl.md` grants them by it.
 const PREFIX: &str = "leasehold:";
 
-/// What is said of a refusal, whose words come where no reply is waited for.
-const REFUSED: &[u8] = b"NOPERM the user may not SUBSCRIBE to the channel of this process";
+/// What is said of a refusal whose words came where no reply was waited for.
+const REFUSED: &[u8] = b"NOPERM the user may not SUBSCRIBE";
 
 /// What a server's watch lane hears.
 #[derive(Default)]
@@ -56,7 +56,7 @@ impl Ear {
             connection.note_refused(refused.clone());
             return Ok(());
         }
-        match Channel::subscribe(connection).await {
+        match Channel::open(connection).await {
             Ok(channel) => {
                 *self.lock() = Some(channel);
                 return Ok(());
@@ -82,29 +82,13 @@ pub(crate) struct Channel {
 impl Channel {
     /// Has the server push to the connection what is published on a new channel.
     ///
-    /// A subscription is answered by a push, and by a reply only where it is refused: then that comes in
-    /// the place of the next one, which is HELLO's, to which everybody has a right, and the connection ends.
-    ///
     /// # Errors
     ///
-    /// What the server has refused, it seems; none where the connection has ended otherwise.
-    pub(crate) async fn subscribe(
-        connection: &Arc<Connection>,
-    ) -> Result<Self, Option<ServerError>> {
-        let name: Arc<str> =
-            format!("{PREFIX}{:032x}", u128::from_ne_bytes(clock::random_id())).into();
-        connection.send_unanswered(&[b"SUBSCRIBE", name.as_bytes()]).map_err(|_| None)?;
-        let reply = call::ask(connection, Command::Plain(&[b"HELLO", b"3"])).await;
-        match reply {
-            Ok(reply) => match reply.error() {
-                Some(text) => Err(Some(ServerError::new(text))),
-                None => Ok(Self { name, connection: Arc::downgrade(connection) }),
-            },
-            Err(Failure::Unknown(Fault::Unsolicited | Fault::Misplaced | Fault::Unexpected)) => {
-                Err(Some(ServerError::new(REFUSED)))
-            }
-            Err(_) => Err(None),
-        }
+    /// As of [`subscribe`].
+    pub(crate) async fn open(connection: &Arc<Connection>) -> Result<Self, Option<ServerError>> {
+        let name = format!("{PREFIX}{:032x}", u128::from_ne_bytes(clock::random_id()));
+        subscribe(connection, &name).await?;
+        Ok(Self { name: name.into(), connection: Arc::downgrade(connection) })
     }
 
     pub(crate) fn name(&self) -> &[u8] {
@@ -113,5 +97,27 @@ impl Channel {
 
     pub(crate) fn is_of(&self, connection: &Arc<Connection>) -> bool {
         std::ptr::eq(self.connection.as_ptr(), Arc::as_ptr(connection))
+    }
+}
+
+/// Has the server push to the connection what is published on a channel.
+///
+/// A subscription is answered by a push, and by a reply only where it is refused: then that comes in
+/// the place of the next one, which is HELLO's, to which everybody has a right, and the connection ends.
+///
+/// # Errors
+///
+/// What the server has refused, it seems; none where the connection has ended otherwise.
+pub(super) async fn subscribe(
+    connection: &Arc<Connection>,
+    channel: &str,
+) -> Result<(), Option<ServerError>> {
+    connection.send_unanswered(&[b"SUBSCRIBE", channel.as_bytes()]).map_err(|_| None)?;
+    match call::ask(connection, Command::Plain(&[b"HELLO", b"3"])).await {
+        Ok(reply) => reply.error().map_or(Ok(()), |text| Err(Some(ServerError::new(text)))),
+        Err(Failure::Unknown(Fault::Unsolicited | Fault::Misplaced | Fault::Unexpected)) => {
+            Err(Some(ServerError::new(REFUSED)))
+        }
+        Err(_) => Err(None),
     }
 }

@@ -13,7 +13,9 @@ use std::time::Duration;
 use leasehold::{Builder, Guard, Locker};
 use leasehold_resp::Frame;
 use leasehold_testing::sentinel::{Passwords, SERVICE};
-use leasehold_testing::{Action, ScriptedServer, Sentinels, eventually, scripted::greeting, soon};
+use leasehold_testing::{
+    Action, RedisServer, ScriptedServer, Sentinels, eventually, scripted::greeting, soon,
+};
 use tokio::task::JoinSet;
 
 const TTL: Duration = Duration::from_secs(30);
@@ -189,6 +191,23 @@ async fn the_newest_word_counts_and_only_a_master_is_believed() {
     assert!(error.is_unavailable(), "{error}");
     let said = error.to_string();
     assert!(said.contains("though Sentinels name it") && !said.contains("give"), "{said}");
+}
+
+/// Each time that one is connected to, all others are asked, too.
+#[tokio::test]
+async fn a_sentinel_that_ends_what_it_accepts_is_left_alone_more_and_more() {
+    let server = RedisServer::start();
+    let good = sentinel_that_names(server.port(), 1);
+    let bad = ScriptedServer::start(|command| match command.name().as_str() {
+        "SUBSCRIBE" => Action::Close,
+        _ => greeting(command).unwrap(),
+    });
+    let url = format!("redis-sentinel://{},{}/{SERVICE}", good.address(), bad.address());
+    let locker = soon("it connects", Locker::connect(&url)).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    // From the eighth on there is half a second or more between two.
+    assert!(bad.accepted() < 20, "{} connections", bad.accepted());
+    take(&locker, "a").await.release().await.unwrap();
 }
 
 fn sentinel_that_names(port: u16, epoch: u32) -> ScriptedServer {

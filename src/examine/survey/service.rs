@@ -19,7 +19,8 @@ pub(super) async fn survey(plan: &Arc<Plan>, watched: &Watched) -> Survey {
         async move {
             let connection = open(&plan, &sentinel).await?;
             let known = sentinel::ask(&connection, &name).await?;
-            Ok((known, connection.is_resp3(), sentinel::subscribe(&connection).await))
+            let untold = sentinel::subscribe(&connection).await.err().flatten();
+            Ok((known, connection.is_resp3(), untold))
         }
     });
     let mut survey = Survey::default();

@@ -9,14 +9,15 @@ use tokio::time::sleep;
 use crate::clock;
 use crate::mutex::lock;
 use crate::net::connection::Connection;
+use crate::net::handshake::OpenError;
 use crate::net::lane::{Lane, Link};
-use crate::net::outcome::Fault;
+use crate::net::outcome::{Failure, Fault};
 use crate::net::pushes::{Listeners, Pushes};
 use crate::net::refusal::ServerError;
-use crate::server::call;
-use crate::server::command::Command;
+use crate::server::channel;
 use crate::server::endpoint::Endpoint;
-use crate::server::kin::{Kin, RECONNECT};
+use crate::server::kin::{Kin, NodeSettings, RECONNECT};
+use crate::server::session::Session;
 
 /// What a Sentinel that leads a failover says once the replica has said that it is a master, and
 /// what each says once it watches another master: the one that leads only at the failover's end.
@@ -68,57 +69,77 @@ impl Sentinel {
     /// Keeps it connected; `wanted` is rung when it may know something new.
     pub(super) async fn listen(self: Arc<Self>, kin: Kin, wanted: Arc<Notify>) {
         let mut failed: u32 = 0;
-        let mut is_to_tell = true;
         loop {
-            let heard = Heard(Arc::clone(&wanted));
-            let listeners = Listeners { pushes: Some(Arc::new(heard)), refusals: None };
-            match kin.settings.open_bare(&self.endpoint, listeners).await {
+            match self.connect(&kin.settings, &wanted).await {
                 Ok(session) => {
-                    failed = 0;
-                    let connection = &session.opened.connection;
-                    if is_to_tell && connection.is_resp3() {
-                        let refused = subscribe(connection).await;
-                        let is_refused = refused.is_some();
-                        *self.told() = refused.map_or(Told::Yes, Told::Refused);
-                        if is_refused {
-                            // Its replies are one off by now.
-                            connection.fail(Fault::ClosedByUs);
-                            is_to_tell = false;
-                            continue;
-                        }
-                    }
-                    is_to_tell = true;
-                    self.lane.set(Link::Up(Arc::clone(connection)));
+                    let connected_at = clock::now();
+                    self.lane.set(Link::Up(Arc::clone(&session.opened.connection)));
                     // What changed before it told of changes.
                     wanted.notify_one();
                     session.ended(&self.endpoint, &kin.settings, &kin.logins).await;
                     self.lane.set(Link::Connecting);
+                    // As of a server: one that ends at once was no success.
+                    if clock::now().since(connected_at) > RECONNECT.longest {
+                        failed = 0;
+                    }
                 }
-                Err(error) => {
-                    failed = failed.saturating_add(1);
-                    self.lane.set(Link::Down(error));
-                }
+                Err(error) => self.lane.set(Link::Down(error)),
             }
             sleep(RECONNECT.delay(failed, clock::random_bits())).await;
+            failed = failed.saturating_add(1);
         }
+    }
+
+    /// Connects, and has it tell of changes if it speaks RESP3 and lets the user hear of them.
+    async fn connect(
+        &self,
+        settings: &NodeSettings,
+        wanted: &Arc<Notify>,
+    ) -> Result<Session, OpenError> {
+        let open = || {
+            let heard = Heard(Arc::clone(wanted));
+            let listeners = Listeners { pushes: Some(Arc::new(heard)), refusals: None };
+            settings.open_bare(&self.endpoint, listeners)
+        };
+        let session = open().await?;
+        let connection = &session.opened.connection;
+        let told = if !connection.is_resp3() {
+            Told::No
+        } else {
+            match subscribe(connection).await {
+                Ok(()) => Told::Yes,
+                Err(Some(refused)) => Told::Refused(refused),
+                Err(None) => return Err(Failure::Unknown(connection.fault()).into()),
+            }
+        };
+        let is_refused = matches!(told, Told::Refused(_));
+        *self.told() = told;
+        if !is_refused {
+            return Ok(session);
+        }
+        // Its replies are one off by now.
+        connection.fail(Fault::ClosedByUs);
+        open().await
     }
 }
 
-/// Has a Sentinel tell of changes; why it does not, if it refuses. A subscription is answered by
-/// pushes, and by a reply only where it is refused: then that comes in the place of the next one,
-/// which is HELLO's, to which everybody has a right.
-pub(crate) async fn subscribe(connection: &Arc<Connection>) -> Option<ServerError> {
-    for channel in CHANNELS {
-        // Where they fail, the connection has ended.
-        connection.send_unanswered(&[b"SUBSCRIBE", channel.as_bytes()]).ok()?;
-        let reply = call::ask(connection, Command::Plain(&[b"HELLO", b"3"])).await.ok()?;
-        if let Some(text) = reply.error() {
-            let error = ServerError::new(text);
-            let is_of_channel = error.text().contains("channel");
-            return Some(if is_of_channel { error.lacking(format!("&{channel}")) } else { error });
-        }
+/// Has a Sentinel tell of changes.
+///
+/// # Errors
+///
+/// As of [`channel::subscribe`].
+pub(crate) async fn subscribe(connection: &Arc<Connection>) -> Result<(), Option<ServerError>> {
+    for name in CHANNELS {
+        let subscribed = channel::subscribe(connection, name).await;
+        subscribed.map_err(|refused| refused.map(|error| lacking(error, name)))?;
     }
-    None
+    Ok(())
+}
+
+/// Of two rights that a user may lack, Redis says which.
+fn lacking(error: ServerError, channel: &str) -> ServerError {
+    let is_of_channel = error.text().contains("channel");
+    if is_of_channel { error.lacking(format!("&{channel}")) } else { error }
 }
 
 /// Hears that something has changed.
