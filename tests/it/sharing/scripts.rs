@@ -172,6 +172,20 @@ fn the_first_to_wait_is_first_and_a_limit_is_one() {
     assert!(!prolong(&mut client, 1, "60000"));
 }
 
+/// Another library's value may be of any form.
+#[test]
+fn anothers_lock_is_not_taken_for_a_shared_one() {
+    let server = RedisServer::start();
+    let mut client = server.client();
+    assert_eq!(take(&mut client, 1, "60000", "5", "1")[0], "granted");
+    for foreign in [format!("{:g<32}*5", ""), format!("{:0<32}*", ""), format!("{:0<32}*:", "")] {
+        client.call(&["SET", "k", &foreign, "PX", "60000"]);
+        assert_eq!(take(&mut client, 2, "60000", "5", "1")[0], "held", "{foreign}");
+        assert!(!free(&mut client, 1, "") && !prolong(&mut client, 1, "90000"), "{foreign}");
+        assert_eq!(client.text(&["GET", "k"]), foreign);
+    }
+}
+
 /// What takes a share beside others, or gives one back, looks at the queue only where somebody waits.
 #[test]
 fn a_shared_lock_says_that_somebody_waits() {
