@@ -79,7 +79,12 @@ if holder then
   is_marked = string.byte(holder, -1) == 0
 end
 local looks = is_marked or not is_shared or how ~= '' and how ~= 'take'
-local is_waited_for = looks and call('EXISTS', queue) == 1
+-- A queue's key that holds no queue keeps no share from being given back.
+local waiting = looks and redis.pcall('HLEN', queue)
+if type(waiting) == 'table' and not string.find(waiting.err, 'WRONGTYPE', 1, true) then
+  call('HLEN', queue)
+end
+local is_waited_for = type(waiting) == 'number' and waiting > 0
 local gone, is_resting = 0, false
 if is_shared and (how == '' or how == 'leave') then
   if is_single or digit == 48 then

@@ -172,6 +172,22 @@ fn the_first_to_wait_is_first_and_a_limit_is_one() {
     assert!(!prolong(&mut client, 1, "60000"));
 }
 
+/// Else the lock stays taken until the share would have ended, although nobody has one.
+#[test]
+fn a_share_is_given_back_although_the_queues_key_holds_no_queue() {
+    let server = RedisServer::start();
+    let mut client = server.client();
+    for how in ["", "single", "leave"] {
+        assert_eq!(take(&mut client, 1, "60000", "2", "1")[0], "granted");
+        assert_eq!(wait(&mut client, 2, "enter", "1")[0], "limit");
+        client.call(&["APPEND", "k", "\0"]);
+        client.call(&["SET", KEYS[2], "no queue"]);
+        assert!(free(&mut client, 1, how), "{how}");
+        assert!(!exists(&mut client, "k") && !exists(&mut client, KEYS[3]), "{how}");
+        client.call(&["DEL", KEYS[2]]);
+    }
+}
+
 /// Another library's value may be of any form.
 #[test]
 fn anothers_lock_is_not_taken_for_a_shared_one() {
