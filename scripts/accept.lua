@@ -10,19 +10,20 @@
 -- Atomic  because a server runs a script whole: no larger token can be promised between the look at the key
 --         and the writing.
 --
--- A token has one value, so a second delivery changes nothing.
+-- A token has one value, so a second delivery changes nothing. An extension that comes when the attempt has failed
+-- begins no lease.
 
 local token, stamp = tonumber(ARGV[5]), ARGV[8]
 local kept = redis.call('GET', KEYS[1])
-local its, starts, promised, accepted, rest =
-  string.match(kept or '', '^quorum (%S+) %d+ (%d+) (%d+) (%d+) (%d+ .*)$')
+local its, lease, starts, promised, accepted, rest =
+  string.match(kept or '', '^quorum (%S+) (%d+) (%d+) (%d+) (%d+) (%d+ .*)$')
 if not its or tonumber(promised) > token then
   return {stamp, 0}
 end
 local ends, lasts = 0, tonumber(ARGV[4])
 if ARGV[2] == 'finish' then
   its, accepted, rest = ARGV[1], ARGV[5], string.format('%d ', #ARGV[6]) .. ARGV[6] .. ARGV[7]
-elseif its ~= ARGV[1] or tonumber(promised) ~= token or accepted ~= '0' then
+elseif its ~= ARGV[1] or tonumber(promised) ~= token or accepted ~= '0' or lease == '0' and ARGV[2] == 'extend' then
   return {stamp, 0}
 else
   lasts = math.max(lasts, tonumber(ARGV[3]))

@@ -11,11 +11,12 @@
 -- Atomic  because a server runs a script whole: no other attempt can start between the look and the
 --         writing.
 --
--- The value is the owner, when its lease ends (0 of one that is done), how often the request was started,
--- its fencing token, the length of the fingerprint, the fingerprint, and behind it the result. An attempt's
--- lease is judged by its own end, never by the caller's TTL. The key lasts for as long as results are kept,
--- from the last start or the end on, and the lease at the least. The token is the server's clock in
--- microseconds, or one above the last. A second delivery finds its own attempt, and says the same.
+-- The value is the owner, when its lease ends (0 of one that is done, 1 of one that has failed), how often the
+-- request was started, its fencing token, the length of the fingerprint, the fingerprint, and behind it the
+-- result. An attempt's lease is judged by its own end, never by the caller's TTL. The key lasts for as long as
+-- results are kept, from the last start or the end on, and the lease at the least. The token is the server's
+-- clock in microseconds, or one above the last. A second delivery finds its own attempt, and says the same; one that
+-- comes when the attempt has failed starts nothing.
 
 local owner, fingerprint, ttl, lasts, stamp = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 if redis.replicate_commands then
@@ -37,6 +38,8 @@ if kept then
     return {stamp, 'other'}
   elseif ends == 0 then
     return {stamp, 'done', string.sub(rest, #fingerprint + 1)}
+  elseif its == owner and ends == 1 then
+    return {stamp, 'running', 1}
   elseif its == owner then
     count, starts, token = tonumber(before), before, fence
   elseif ends > now then

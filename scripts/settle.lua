@@ -9,7 +9,8 @@
 --         writing.
 --
 -- Both scripts begin their values with the owner and the end of its lease; what is behind that stays, and a
--- result goes to its end. What is finished stays finished: a second delivery changes nothing.
+-- result goes to its end. What is finished or given up stays so: a second delivery changes nothing, and an
+-- extension that comes late does not begin a lease.
 
 local owner, how, stamp = ARGV[1] .. ' ', ARGV[2], ARGV[6]
 local kept = redis.call('GET', KEYS[1])
@@ -18,8 +19,8 @@ if not kept or string.sub(kept, 1, #owner) ~= owner then
 end
 local behind = string.find(kept, ' ', #owner + 1, true)
 local ends = string.sub(kept, #owner + 1, behind - 1)
-if ends == '0' then
-  return how == 'finish' and stamp or {stamp, 0}
+if ends == '0' or ends == '1' then
+  return how == (ends == '0' and 'finish' or 'fail') and stamp or {stamp, 0}
 end
 ends = how == 'fail' and '1' or '0'
 if how == 'extend' then

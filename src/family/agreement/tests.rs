@@ -101,6 +101,25 @@ fn fingerprints_and_values_are_kept_byte_for_byte() {
     }
 }
 
+/// What was sent on a connection that was given up may arrive when the attempt has failed: others would wait for its
+/// TTL.
+#[test]
+fn a_late_extension_begins_no_lease_of_an_attempt_that_has_failed() {
+    let scripts = texts([&PROMISE, &ACCEPT], None);
+    let [promise, accept] = &*scripts;
+    let (mut server, token) = (Simulated::at(NOW), NOW.to_string());
+    server.call(promise, KEY, &["a", "f", "5000", "60000", &token, "vote"]);
+    let mut settled = |how| {
+        let arguments = ["a", how, "5000", "60000", &token, "", ""];
+        is_accepted(&server.call(accept, KEY, &arguments)).unwrap()
+    };
+    assert!(settled("extend") && settled("fail") && settled("fail"));
+    assert!(!settled("extend"));
+    let next = ["b", "f", "5000", "60000", &(NOW + 1).to_string(), "vote"];
+    let reply = Said::of_proposal(&server.call(promise, KEY, &next));
+    assert!(matches!(reply, Some(Said::Promised { starts: 2, .. })), "{reply:?}");
+}
+
 /// Safety rule 16.
 #[test]
 fn a_proposal_far_ahead_is_refused_unless_servers_led_to_it() {

@@ -1,3 +1,4 @@
+use super::super::agreement::is_accepted;
 use super::super::stint;
 use super::super::tests::{Simulated, Texts, World, said, search, texts};
 use super::*;
@@ -58,6 +59,27 @@ fn fingerprints_and_results_are_kept_byte_for_byte() {
         assert_eq!(ask(&mut server, "c", fingerprint), done);
         assert_eq!(server.keyspace.ends_in_ms(KEY.as_bytes()), Some(60_000));
     }
+}
+
+/// What was sent on a connection that was given up may arrive when the attempt has failed: others would wait for its
+/// TTL.
+#[test]
+fn a_late_delivery_begins_no_attempt_that_has_failed() {
+    let (mut server, question) = (Simulated::at(NOW), |owner| [owner, "1 f", "5000", "60000"]);
+    let settle = |how| ["a", how, "5000", "60000", ""];
+    let begun = server.call(SCRIPT.text(), KEY, &question("a"));
+    assert!(matches!(Said::read(&begun), Some(Said::Started(_))), "{begun:?}");
+    let mut settled = |how| {
+        let reply = server.call(stint::SETTLE.text(), KEY, &settle(how));
+        is_accepted(&reply).unwrap()
+    };
+    assert!(settled("extend") && settled("fail") && settled("fail"));
+    assert!(!settled("extend"));
+    let late = server.call(SCRIPT.text(), KEY, &question("a"));
+    assert!(matches!(Said::read(&late), Some(Said::Running(_))), "{late:?}");
+    let another = server.call(SCRIPT.text(), KEY, &question("b"));
+    let Some(Said::Started(attempt)) = Said::read(&another) else { panic!("{another:?}") };
+    assert_eq!(attempt.number, 2);
 }
 
 /// Some attempts at one request on one server, each with an owner of its own, and a result that says whose.
