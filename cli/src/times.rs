@@ -21,7 +21,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     if number < 0.0 {
         return Err("a time is not negative".to_owned());
     }
-    Duration::try_from_secs_f64(number * factor).map_err(|_| "no time is as long".to_owned())
+    Duration::try_from_secs_f64(number * factor).map_err(|_| "that time is too long".to_owned())
 }
 
 /// Seconds since 1970 as a date and a time of day.
@@ -81,6 +81,6 @@ mod tests {
         let wrong = |text: &str| duration(text).unwrap_err();
         assert_eq!(wrong("1h30m"), "a time is one number and one unit, as in 500ms or 5m");
         assert_eq!(wrong("-1"), "a time is not negative");
-        assert_eq!(wrong("1e30"), "no time is as long");
+        assert_eq!(wrong("1e30"), "that time is too long");
     }
 }
