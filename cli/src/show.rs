@@ -148,7 +148,9 @@ fn first(view: &HolderView) -> String {
 fn shared(view: &HolderView) -> Option<String> {
     let taken = view.shares.map_or_else(|| "?".to_owned(), |taken| taken.to_string());
     Some(match view.holder.shared? {
+        Shared::Permits { limit: 1 } => format!("{taken} of 1 permit"),
         Shared::Permits { limit } => format!("{taken} of {limit} permits"),
+        _ if view.shares == Some(1) => "1 reader".to_owned(),
         _ => format!("{taken} readers"),
     })
 }
@@ -162,9 +164,11 @@ fn tokens(view: &HolderView) -> String {
     }
 }
 
+/// At most as wide as its column: no TTL is longer than 366 days.
 fn left(remaining: Option<Duration>) -> String {
-    match remaining {
-        Some(left) => format!("{:.1} s", left.as_secs_f64()),
+    match remaining.map(|left| left.as_secs_f64()) {
+        Some(seconds) if seconds < 3600.0 => format!("{seconds:.1} s"),
+        Some(seconds) => format!("{:.1} h", seconds / 3600.0),
         None => "no end".to_owned(),
     }
 }
@@ -243,5 +247,20 @@ pub fn work(progress: Work) -> &'static str {
         Work::Running => "running",
         Work::Finished => "finished",
         _ => "unfinished",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_any_time_fits_its_column() {
+        let seconds = |seconds| left(Some(Duration::from_secs_f64(seconds)));
+        assert_eq!(seconds(8.25), "8.2 s");
+        assert_eq!(seconds(3599.94), "3599.9 s");
+        assert_eq!(seconds(604_761.0), "168.0 h");
+        assert_eq!(seconds(366.0 * 86_400.0).len(), 8);
+        assert_eq!(left(None), "no end");
     }
 }

@@ -40,8 +40,8 @@ async fn inspect_and_list_show_each_primitive_with_its_state() {
         "\n  limit    2 left of 3 per 1 h with bursts of 3; kept for ",
         "\n  job      slot ",
         "\n  request  started once, finished by ",
-        "\n  latch    closed: 1 of 2 have to count down; kept for 86",
-        "\n  barrier  generation 1: 1 of 2 have arrived; kept for 86",
+        "\n  latch    closed: 1 of 2 have to count down; kept for 24.0 h\n",
+        "\n  barrier  generation 1: 1 of 2 have arrived; kept for 24.0 h\n",
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }

@@ -96,6 +96,21 @@ async fn a_lock_is_shown_with_holder_token_servers_and_time_left() {
     assert!(said_of_a_free_one(&urls).await.starts_with("job: free\n"));
 }
 
+#[tokio::test]
+async fn sharers_are_counted_in_words() {
+    let server = RedisServer::start();
+    let locker = Locker::builder().node(server.url()).label("web").connect().await.unwrap();
+    let _one = locker.read("catalog").await.unwrap();
+    let listed = said(&server.url(), &["list"]).await;
+    assert!(listed.ends_with("  1 reader, first web\n"), "{listed}");
+    let _two = locker.read("catalog").await.unwrap();
+    let _permit = locker.semaphore("export", 1).unwrap().acquire(1).await.unwrap();
+    for (name, shared) in [("catalog", "2 readers"), ("export", "1 of 1 permit")] {
+        let shown = said(&server.url(), &["inspect", name]).await;
+        assert!(shown.contains(&format!("  shared   {shared}; the holder is one")), "{shown}");
+    }
+}
+
 fn fleet_free(fleet: &Fleet) -> bool {
     fleet.iter().take(4).all(|server| is_free(server, "job"))
 }
