@@ -60,7 +60,7 @@ impl Slot {
     }
 
     /// The latest slot by the server's clock, of several servers by the clocks of a quorum, of a grid that begins in 1970: 1 ms to 7 days, in whole
-    /// milliseconds. No clock of a client has a part in it.
+    /// milliseconds. No clock of a client has a part in it. For a longer period, give each slot by [`Slot::at`].
     #[must_use]
     pub const fn every(period: Duration) -> Self {
         Self(When::Every(period))
@@ -88,7 +88,7 @@ impl Slot {
             When::Every(period) if period < Duration::from_millis(1) || period > OPEN_FOR => {
                 let (longest, period) = (Units(OPEN_FOR), Units(period));
                 let what = "the period of a schedule must be between 1 ms and";
-                Err(format!("{what} {longest}, not {period}: use Slot::at for a longer one"))
+                Err(format!("{what} {longest}, not {period}"))
             }
             When::Every(period) => Ok((String::new(), period.as_millis().to_string())),
         }

@@ -51,6 +51,9 @@ fn slots_that_cannot_be_are_refused() {
     for period in [Duration::ZERO, Duration::from_micros(999), day * 7 + Duration::from_millis(1)] {
         assert!(refused(Slot::every(period)).starts_with("the period of a schedule must be"));
     }
+    // The command's users read it, too.
+    let long = "the period of a schedule must be between 1 ms and 168 h, not 200 h";
+    assert_eq!(refused(Slot::every(Duration::from_secs(200 * 3600))), long);
     assert_eq!(Slot::every(day * 7).arguments(), Ok((String::new(), "604800000".to_owned())));
 }
 
