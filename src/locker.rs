@@ -64,8 +64,8 @@ impl Locker {
     ///
     /// A name is any bytes, 1 to 16,384 of them together with
     /// [`Builder::key_prefix`](crate::Builder::key_prefix). The lock's key is the prefix and the name,
-    /// byte for byte. A name must not end in `:fence` or `:queue`, which are the keys of other locks'
-    /// counters and queues; and a name with a `}` needs a hash tag, as in `{user:7}:cart`, so that its counters
+    /// byte for byte. A name must not end in `:fence`, `:queue` or `:shares`, which are the keys of other locks'
+    /// counters, queues and shares; and a name with a `}` needs a hash tag, as in `{user:7}:cart`, so that its counters
     /// are in the same slot of a Cluster. A name that breaks these rules is
     /// [`Error::is_misuse`](crate::Error::is_misuse) when the request is awaited.
     ///

@@ -110,7 +110,8 @@ pub(crate) enum InvalidName {
     TooLong(usize),
     #[error(
         "lock name must not end in \":fence\", \":queue\" or \":shares\", nor, with a hash tag, in \":limit\", \
-         \":once\", \":idempotent\", \":latch\", \":open\", \":barrier\" or \":passed\": Leasehold keeps its own data under such keys"
+         \":once\", \":idempotent\", \":latch\", \":open\", \":barrier\", \":passed\" or \":permit\": Leasehold keeps its own \
+         data under such keys"
     )]
     Reserved,
     #[error(
@@ -300,6 +301,11 @@ mod tests {
         assert_eq!(Names::new(b"{a}:", b"fence"), Err(InvalidName::Reserved));
         assert_eq!(Names::new(b"{a}:", b"queue"), Err(InvalidName::Reserved));
         assert_eq!(Names::new(b"{a}:", b"shares"), Err(InvalidName::Reserved));
+        for suffix in OTHER_SUFFIXES {
+            assert_eq!(Names::new(b"{a}", suffix), Err(InvalidName::Reserved));
+            let listed = format!("\"{}\"", suffix.escape_ascii());
+            assert!(InvalidName::Reserved.to_string().contains(&listed), "{listed}");
+        }
     }
 
     #[test]
