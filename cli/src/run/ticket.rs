@@ -1,7 +1,7 @@
 //! Tickets in files: from one run to the next.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::exit::Failure;
 const READ_MAX: u64 = 64 * 1024;
 
 /// A file that a ticket is to be written to. It is opened before the lock is taken, so that what is wrong with
-/// it is known in time.
+/// it is known in time; and until there is another ticket it keeps the one that it has, which may be good.
 pub struct Out {
     file: File,
     path: PathBuf,
@@ -27,7 +27,7 @@ impl Out {
         let Some(path) = run.ticket.clone() else { return Ok(None) };
         let mut options = OpenOptions::new();
         // Nobody but its owner is to read it.
-        options.write(true).create(true).truncate(true).mode(0o600);
+        options.write(true).create(true).truncate(false).mode(0o600);
         let file = options.open(&path).map_err(|error| Failure::File(shown(&path), error))?;
         Ok(Some(Self { file, path, within: run.ticket_for }))
     }
@@ -35,8 +35,16 @@ impl Out {
     /// Gives the lock to a ticket, and writes that.
     pub async fn write(mut self, guard: Guard) -> Result<(), Failure> {
         let ticket = guard.into_ticket(self.within).await?;
-        let written = writeln!(self.file, "{ticket}").and_then(|()| self.file.sync_all());
-        written.map_err(|error| Failure::File(shown(&self.path), error))
+        self.replace(&ticket).map_err(|error| Failure::File(shown(&self.path), error))
+    }
+
+    fn replace(&mut self, ticket: &Ticket) -> io::Result<()> {
+        // A pipe has nothing to be emptied of.
+        if self.file.metadata()?.is_file() {
+            self.file.set_len(0)?;
+        }
+        writeln!(self.file, "{ticket}")?;
+        self.file.sync_all()
     }
 }
 

@@ -76,3 +76,22 @@ async fn a_lock_goes_from_one_run_to_another_by_a_ticket() {
     assert_eq!(code(&run(&["--adopt", &nowhere, "job", "true"]).await), 66);
     assert_eq!(code(&run(&["--ticket", &nowhere, "job", "true"]).await), 73);
 }
+
+/// A ticket that is good is not lost to another run with the same file, whether that has the lock or not.
+#[tokio::test]
+async fn a_file_keeps_its_ticket_until_it_gets_another() {
+    let (server, directory) = (RedisServer::start(), Directory::new());
+    let file = directory.file("ticket").display().to_string();
+    let run = async |words: &[&str]| {
+        let words = [&["run", "-E", "9"], words].concat();
+        code(&output(&mut leasehold(&server.url(), &words)).await)
+    };
+    directory.write("ticket", &"an older and longer text\n".repeat(9));
+    let made = run(&["--ticket", &file, "--ticket-for", "1h", "job", "true"]).await;
+    let refused = run(&["-n", "--ticket", &file, "job", "true"]).await;
+    assert_eq!((made, refused), (0, 9));
+    let link = ["--adopt", &file, "--ticket", &file, "--ticket-for", "1h", "job", "true"];
+    assert_eq!((run(&link).await, run(&link).await), (0, 0), "from one run to the next");
+    assert_eq!(run(&["--adopt", &file, "job", "true"]).await, 0);
+    assert!(is_free(&server, "job"));
+}
