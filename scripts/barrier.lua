@@ -17,9 +17,15 @@
 -- holds the number of parties and the generation.
 
 local stamp, parties, meant = ARGV[6], ARGV[2], tonumber(ARGV[4])
-local its, last = string.match(redis.call('GET', KEYS[2]) or '', '^(%d+) (%d+)$')
+local passed = redis.call('GET', KEYS[2])
+local its, last = string.match(passed or '', '^(%d+) (%d+)$')
+local function foreign()
+  return redis.error_reply('BARRIER the key holds a value that is no barrier')
+end
 last = tonumber(last or '0')
-if its and its ~= parties then
+if passed and not its then
+  return foreign()
+elseif its and its ~= parties then
   return {stamp, 'other', tonumber(its)}
 elseif meant > 0 and meant <= last then
   return {stamp, 'open', meant}
@@ -29,6 +35,8 @@ end
 its = redis.call('HGET', KEYS[1], '#')
 if its and its ~= parties then
   return {stamp, 'other', tonumber(its) or 0}
+elseif not its and redis.call('HLEN', KEYS[1]) > 0 then
+  return foreign()
 elseif ARGV[1] == 'look' then
   local arrived = its and redis.call('HLEN', KEYS[1]) - 1 or 0
   return {stamp, 'closed', math.max(meant, last + 1), parties - arrived}

@@ -15,9 +15,14 @@
 
 local stamp = ARGV[5]
 local open = redis.call('GET', KEYS[2])
+local function foreign()
+  return redis.error_reply('LATCH the key holds a value that is no latch')
+end
 if open then
-  if open ~= ARGV[2] then
-    return {stamp, 'other', tonumber(open) or 0}
+  if not string.find(open, '^%d+$') then
+    return foreign()
+  elseif open ~= ARGV[2] then
+    return {stamp, 'other', tonumber(open)}
   end
   return {stamp, 'open'}
 end
@@ -27,6 +32,8 @@ end
 local its = redis.call('HGET', KEYS[1], '#')
 if its and its ~= ARGV[2] then
   return {stamp, 'other', tonumber(its) or 0}
+elseif not its and redis.call('HLEN', KEYS[1]) > 0 then
+  return foreign()
 end
 if ARGV[1] == 'look' then
   local counted = its and redis.call('HLEN', KEYS[1]) - 1 or 0

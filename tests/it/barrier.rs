@@ -120,3 +120,17 @@ async fn what_cannot_be_is_refused() {
     let error = wrong.wait(DAY).await.unwrap_err();
     assert!(error.to_string().contains("of 2 parties and not 3"), "{error}");
 }
+
+/// Its fields are nobody's who has arrived.
+#[tokio::test]
+async fn what_is_no_barrier_is_not_counted() {
+    let server = RedisServer::start();
+    let barrier = connect(&server).await.barrier("a", 2).unwrap();
+    for foreign in [&["HSET", "{a}:barrier", "x", "1", "y", "2"][..], &["SET", "{a}:passed", "x"]] {
+        server.cli(&["FLUSHALL"]);
+        server.cli(foreign);
+        let error = barrier.party("a").unwrap().arrive().await.unwrap_err().to_string();
+        assert!(error.contains("holds a value that is no barrier"), "{error}");
+        assert!(barrier.look().await.is_err() && server.cli(&["DBSIZE"]) == Frame::Integer(1));
+    }
+}

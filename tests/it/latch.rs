@@ -118,6 +118,20 @@ async fn what_cannot_be_is_refused() {
     assert!(error.to_string().contains("of 2 parties and not 3"), "{error}");
 }
 
+/// Its fields are nobody's who has counted down.
+#[tokio::test]
+async fn what_is_no_latch_is_not_counted() {
+    let server = RedisServer::start();
+    let latch = connect(&server).await.latch("a", 2).unwrap();
+    for foreign in [&["HSET", "{a}:latch", "x", "1", "y", "2"][..], &["SET", "{a}:open", "x"]] {
+        server.cli(&["FLUSHALL"]);
+        server.cli(foreign);
+        let error = latch.count_down("a").await.unwrap_err().to_string();
+        assert!(error.contains("holds a value that is no latch"), "{error}");
+        assert!(latch.look().await.is_err() && server.cli(&["DBSIZE"]) == Frame::Integer(1));
+    }
+}
+
 /// Held against a set of names.
 #[test]
 fn a_latch_is_open_as_soon_as_all_have_counted_down_and_not_before() {
