@@ -20,13 +20,16 @@ use crate::error::Error;
 use crate::policy::Wait;
 use crate::race::timeout;
 
+/// For how long they are tried one after the other, as a part of a command's timeout.
+const ALONE_SHARE: u32 = 8;
+
 /// Begins to take one of the locks of this wish.
 pub(crate) fn begin_any(engine: &Arc<Engine>, wish: &Wish) -> Acquiring {
     Acquiring::aside(acquire_any(Arc::clone(engine), wish.clone()))
 }
 
 /// Takes one of the locks, or says why none of them is available. Tries one after the other first, so that
-/// nothing is taken that is not kept where one of them is free; then waits for all of them.
+/// nothing is taken that is not kept where one of them is free and servers answer soon; then waits for all of them.
 ///
 /// # Cancel safety
 ///
@@ -55,23 +58,32 @@ async fn acquire_any(engine: Arc<Engine>, wish: Wish) -> Result<Lease, Error> {
     let wishes = wish.names.iter().map(|names| Wish { wait, ..one(&wish, names) });
     let running =
         wishes.map(|wish| (Acquiring::since(&engine, &wish, asked_at, clock::now(), None), wish));
-    first(&engine, running.collect()).await
+    first(&engine, running.collect(), Vec::new()).await.map_err(worst)
 }
 
-/// Tries one after the other, once.
+/// Tries one after the other, once; those that are left after a while, at once: else servers that do not answer
+/// would take a command's time for each.
 async fn try_each(engine: &Arc<Engine>, wish: &Wish) -> Result<Lease, Vec<Error>> {
-    let mut failures = Vec::new();
-    for names in wish.names.iter() {
-        // A request that would wait does not take what others wait for already.
-        let is_fair = wish.is_fair || wish.wait != Wait::Never;
+    // A request that would wait does not take what others wait for already.
+    let is_fair = wish.is_fair || wish.wait != Wait::Never;
+    let mut tries = wish.names.iter().map(|names| {
         let once = Wish { wait: Wait::Never, is_fair, ..one(wish, names) };
-        let mut acquiring = Acquiring::new(engine, &once);
-        match poll_fn(|context| acquiring.poll(engine, &once, context)).await {
-            Ok(lease) => return Ok(lease),
-            Err(error) => failures.push(error),
+        (Acquiring::new(engine, &once), once)
+    });
+    let until = clock::now().after(engine.command_timeout() / ALONE_SHARE);
+    let (mut failures, mut running) = (Vec::new(), Vec::new());
+    while let Some((mut acquiring, once)) = tries.next() {
+        let tried = poll_fn(|context| acquiring.poll(engine, &once, context));
+        match timeout(until.since(clock::now()), tried).await {
+            Ok(Ok(lease)) => return Ok(lease),
+            Ok(Err(error)) => failures.push(error),
+            Err(_) => {
+                running.push((acquiring, once));
+                running.extend(tries.by_ref());
+            }
         }
     }
-    Err(failures)
+    first(engine, running, failures).await
 }
 
 /// The same for one of the locks.
@@ -81,9 +93,12 @@ fn one(wish: &Wish, names: &Names) -> Wish {
     Wish { names, order, wait, retry, is_fair, refuses_own }
 }
 
-/// The first that is granted; the others are dropped. Where none is, why.
-async fn first(engine: &Arc<Engine>, mut running: Vec<(Acquiring, Wish)>) -> Result<Lease, Error> {
-    let mut failures = Vec::new();
+/// The first that is granted; the others are dropped. Where none is, why, behind the failures that there were.
+async fn first(
+    engine: &Arc<Engine>,
+    mut running: Vec<(Acquiring, Wish)>,
+    mut failures: Vec<Error>,
+) -> Result<Lease, Vec<Error>> {
     poll_fn(|context| {
         let mut lease = None;
         running.retain_mut(|(acquiring, wish)| {
@@ -99,7 +114,7 @@ async fn first(engine: &Arc<Engine>, mut running: Vec<(Acquiring, Wish)>) -> Res
         });
         match lease {
             Some(lease) => Poll::Ready(Ok(lease)),
-            None if running.is_empty() => Poll::Ready(Err(worst(std::mem::take(&mut failures)))),
+            None if running.is_empty() => Poll::Ready(Err(std::mem::take(&mut failures))),
             None => Poll::Pending,
         }
     })

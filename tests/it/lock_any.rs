@@ -142,3 +142,18 @@ async fn the_limit_holds_for_all_tries_together_where_a_server_is_silent() {
         eventually("nothing is left", || server.cli_text(&["EXISTS", name]) == "0").await;
     }
 }
+
+/// A server that does not answer takes a command's time for all of them, and not for each.
+#[tokio::test]
+async fn of_many_none_is_had_soon_where_the_server_does_not_answer() {
+    let server = RedisServer::start();
+    let builder = Locker::builder().node(server.url()).command_timeout(Duration::from_secs(1));
+    let locker = soon("it connects", builder.connect()).await.unwrap();
+    let names: Vec<String> = (0..64).map(|number| number.to_string()).collect();
+    server.stop();
+    let request = locker.lock_any(&names).wait_at_most(Duration::ZERO).into_future();
+    let error = soon("an answer", request).await.map(|_| ()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    server.cont();
+    eventually("nothing is left", || server.cli_text(&["EXISTS", "0", "1", "63"]) == "0").await;
+}
