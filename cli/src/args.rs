@@ -100,11 +100,11 @@ pub struct Run {
     pub or: Vec<OsString>,
 
     /// Share the lock with other runs that have this option; a run without it has the lock alone
-    #[arg(short, long, conflicts_with_all = ["permits", "steal", "adopt", "or"])]
+    #[arg(short, long, conflicts_with_all = ["permits", "steal", "adopt", "ticket", "or"])]
     pub shared: bool,
 
     /// Run at most this many commands at a time under NAME: all have to give the same number
-    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["steal", "adopt", "or"])]
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["steal", "adopt", "ticket", "or"])]
     pub permits: Option<u32>,
 
     /// Exit code if another client holds the lock (-n, -w)
@@ -233,7 +233,9 @@ mod tests {
             assert!(run.nonblock && run.name == "job");
             assert_eq!(run.words, ["tar", "-n", "x"]);
         }
-        for line in ["run --steal -n job true", "run --adopt t --steal job true"] {
+        let no_ticket = ["run --shared --ticket t job true", "run --permits 2 --ticket t job true"];
+        let no_thief = ["run --steal -n job true", "run --adopt t --steal job true"];
+        for line in no_ticket.into_iter().chain(no_thief) {
             let words = ["leasehold"].into_iter().chain(line.split(' '));
             assert!(Args::try_parse_from(words).is_err(), "{line}");
         }

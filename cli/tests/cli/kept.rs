@@ -75,6 +75,10 @@ async fn a_lock_goes_from_one_run_to_another_by_a_ticket() {
     let nowhere = directory.file("missing/ticket").display().to_string();
     assert_eq!(code(&run(&["--adopt", &nowhere, "job", "true"]).await), 66);
     assert_eq!(code(&run(&["--ticket", &nowhere, "job", "true"]).await), 73);
+    for (time, expected) in [("9ms", (78, "")), ("10ms", (0, "ran\n")), ("24.1h", (78, ""))] {
+        let made = run(&["--ticket", &file, "--ticket-for", time, "other", "echo", "ran"]).await;
+        assert_eq!((code(&made), &*stdout(&made)), expected, "{time}: {made:?}");
+    }
 }
 
 /// A ticket that is good is not lost to another run with the same file, whether that has the lock or not.
