@@ -23,7 +23,8 @@ async fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// The answer to a request that has this idempotency key. A body of any length is compared by a digest.
+/// The answer to a request that has this idempotency key. Bodies are compared; where one may have more than 256
+/// bytes, give a digest of it in its place.
 async fn post(locker: &Locker, key: &str, body: &str) -> Result<String, Error> {
     let request = locker.idempotent(key, body, KEEP)?.wait_at_most(Duration::from_secs(5));
     Ok(match request.run(async |attempt| charge(attempt, body)).await? {

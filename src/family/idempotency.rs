@@ -143,12 +143,12 @@ impl Idempotent {
     ///
     /// ```no_run
     /// # async fn charge(_: leasehold::FencingToken) -> Result<Vec<u8>, std::io::Error> { Ok(vec![]) }
-    /// # async fn example(locker: leasehold::Locker, body: &[u8]) -> Result<(), leasehold::Error> {
+    /// # async fn example(locker: leasehold::Locker, digest: &[u8]) -> Result<(), leasehold::Error> {
     /// use std::time::Duration;
     /// use leasehold::Outcome;
     ///
     /// let day = Duration::from_secs(86_400);
-    /// let request = locker.idempotent("payment:8f2c", body, day)?;
+    /// let request = locker.idempotent("payment:8f2c", digest, day)?;
     /// match request.run(async |attempt| charge(attempt.fence).await).await? {
     ///     Outcome::Ran(receipt) | Outcome::Done(receipt) => println!("200 {receipt:?}"),
     ///     Outcome::Running { left } => println!("409, Retry-After: {left:?}"),
