@@ -121,7 +121,7 @@ async fn what_cannot_be_is_refused() {
     assert!(error.to_string().contains("of 2 parties and not 3"), "{error}");
 }
 
-/// Its fields are nobody's who has arrived.
+/// Its fields stand for no parties.
 #[tokio::test]
 async fn what_is_no_barrier_is_not_counted() {
     let server = RedisServer::start();
