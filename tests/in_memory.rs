@@ -401,3 +401,20 @@ async fn locks_are_stolen_adopted_and_kept_from_others_as_on_a_real_server() {
     let _guard = locker.lock("delayed").await.unwrap();
     assert!(Instant::now() >= crashed_at + HOUR);
 }
+
+/// Servers that hang take a little time each, and not that of a command; one that answers is not held up by them.
+#[tokio::test(start_paused = true)]
+async fn servers_that_hang_keep_a_limit_for_little_longer_than_one_command() {
+    const COMMAND: Duration = Duration::from_millis(500);
+    let (servers, locker) = quorum::<5>().await;
+    let limit = locker.limit("x", Rate::new(50, HOUR)).unwrap();
+    assert!(limit.take(1).await.unwrap().is_allowed());
+    servers.iter().for_each(Server::hang);
+    let answer = timeout(2 * COMMAND, limit.take(1)).await.expect("an answer");
+    assert!(answer.is_err());
+    servers[0].resume();
+    for number in 0..5 {
+        let answer = timeout(COMMAND, limit.take(1)).await.expect("an answer");
+        assert!(answer.is_ok_and(|answer| answer.is_allowed()), "number {number}");
+    }
+}

@@ -1,18 +1,19 @@
 //! A rate limit: tokens that come back evenly, taken by one script (`scripts/limit.lua` says how).
 //!
 //! Several servers do not count together: each gives its share of the rate and of the burst, and a caller
-//! asks them one after the other, from a random one on, until one of them has tokens. So all of them
-//! together never give more than the whole, whichever are asked.
+//! asks them one after the other, from a random one on, until one of them has tokens, and the next already
+//! where one does not answer soon. So all of them together never give more than the whole, whichever are asked.
 
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use leasehold_resp::Frame;
 use tokio::sync::Mutex;
 use tokio::time::sleep;
 
 use super::rate::Rate;
-use super::site::Site;
+use super::site::{Failures, Site};
 use crate::clock;
 use crate::error::Error;
 use crate::lock::answer::Reason;
@@ -20,11 +21,18 @@ use crate::lock::engine::Engine;
 use crate::lock::errand::Purpose;
 use crate::lock::names::Names;
 use crate::policy::{Moment, Units};
+use crate::race::timeout;
 use crate::server::script::{Script, script};
 use crate::stats::Primitive;
 
+mod said;
+
+use said::{Said, Wish};
+
 static SCRIPT: Script = script!("limit.lua");
 pub(super) const SUFFIX: &[u8] = b":limit";
+/// How long a server is waited for before the next is asked too, as a part of a command's timeout.
+const SOON_SHARE: u32 = 8;
 /// Longer waits for tokens are a queue that nobody sees.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -90,22 +98,6 @@ struct Stock {
     /// The server has refused this many, and has no more until then.
     refused: u32,
     refused_until: Moment,
-}
-
-/// What is asked of a server.
-#[derive(Clone, Copy)]
-struct Wish {
-    least: u32,
-    most: u32,
-    within: Duration,
-}
-
-/// What a server says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Said {
-    Taken { tokens: u32, starts_in: Duration, left: u32 },
-    Refused { after: Duration },
-    Other(Rate),
 }
 
 impl Limit {
@@ -277,32 +269,61 @@ impl Limit {
         })
     }
 
-    /// Asks servers one after the other until one of them has tokens; of their refusals the one that is
-    /// over first.
+    /// Asks for tokens, and tells of the answer.
     async fn ask(&self, wish: Wish) -> Result<Said, Error> {
-        let (asked_at, servers) = (clock::now(), self.site.servers());
-        let first = if servers > 1 { random_below(servers) } else { 0 };
-        let (mut refused, mut failures) = (None, Vec::new());
-        for server in (first..servers).chain(0..first) {
-            match self.ask_one(server, wish).await {
-                Ok(said @ Said::Taken { .. }) => {
-                    self.site.note("allowed", asked_at);
-                    return Ok(said);
+        let asked_at = clock::now();
+        let said = match self.site.servers() {
+            1 => self.ask_one(0, wish).await.map_err(|reason| vec![(0, reason)]),
+            servers => self.ask_each(servers, wish).await,
+        };
+        let outcome = match &said {
+            Ok(Said::Taken { .. }) => "allowed",
+            Ok(Said::Other(rate)) => return Err(self.other(*rate)),
+            Ok(Said::Refused { .. }) => "refused",
+            Err(_) => "failed",
+        };
+        self.site.note(outcome, asked_at);
+        said.map_err(|failures| self.site.unserved(failures))
+    }
+
+    /// Asks servers one after the other until one of them has tokens; of their refusals the one that is
+    /// over first. One that does not answer soon keeps nobody from the next: what it still takes lets through less.
+    async fn ask_each(&self, servers: usize, wish: Wish) -> Result<Said, Failures> {
+        let first = random_below(servers);
+        let mut order = (first..servers).chain(0..first).peekable();
+        let (mut asked, mut refused, mut failures) = (Vec::new(), None, Failures::new());
+        loop {
+            asked.extend(order.next().map(|server| (server, Box::pin(self.ask_one(server, wish)))));
+            if asked.is_empty() {
+                return refused.ok_or(failures);
+            }
+            let answered = poll_fn(|context| {
+                for (place, (_, asked)) in asked.iter_mut().enumerate() {
+                    if let Poll::Ready(answer) = asked.as_mut().poll(context) {
+                        return Poll::Ready((place, answer));
+                    }
                 }
-                Ok(Said::Other(rate)) => return Err(self.other(rate)),
+                Poll::Pending
+            });
+            let (place, answer) = match order.peek() {
+                None => answered.await,
+                Some(_) => {
+                    match timeout(self.site.command_timeout() / SOON_SHARE, answered).await {
+                        Ok(answered) => answered,
+                        Err(_) => continue,
+                    }
+                }
+            };
+            let (server, _) = asked.swap_remove(place);
+            match answer {
                 Ok(said @ Said::Refused { after }) => {
                     let is_sooner = |said: &Said| after < said.retry_after();
                     refused = refused.filter(|before| !is_sooner(before)).or(Some(said));
                 }
+                Ok(said) => return Ok(said),
                 Err(reason) => failures.push((server, reason)),
             }
         }
-        let Some(refused) = refused else {
-            self.site.note("failed", asked_at);
-            return Err(self.site.unserved(failures));
-        };
-        self.site.note("refused", asked_at);
-        Ok(refused)
     }
 
     async fn ask_one(&self, server: usize, wish: Wish) -> Result<Said, Reason> {
@@ -328,45 +349,6 @@ impl Limit {
              everywhere, or another name"
         ))
     }
-}
-
-impl Said {
-    /// The reply of `limit.lua` to this wish; none where it cannot have it.
-    fn read(reply: &Frame, wish: Wish) -> Option<Self> {
-        let Frame::Array(items) = reply else { return None };
-        match items.get(1..)? {
-            [
-                Frame::Bulk(word),
-                Frame::Integer(tokens),
-                Frame::Integer(wait),
-                Frame::Integer(left),
-            ] if word == "taken" => {
-                let tokens = u32::try_from(*tokens).ok()?;
-                let starts_in = micros(*wait).filter(|wait| *wait <= wish.within)?;
-                let left = u32::try_from(*left).ok()?;
-                let is_wanted = (wish.least..=wish.most).contains(&tokens);
-                is_wanted.then_some(Self::Taken { tokens, starts_in, left })
-            }
-            [Frame::Bulk(word), Frame::Integer(after)] if word == "refused" => {
-                Some(Self::Refused { after: micros(*after).filter(|after| !after.is_zero())? })
-            }
-            [Frame::Bulk(word), Frame::Bulk(rate)] if word == "other" => {
-                Some(Self::Other(Rate::parse(std::str::from_utf8(rate).ok()?)?))
-            }
-            _ => None,
-        }
-    }
-
-    fn retry_after(&self) -> Duration {
-        match self {
-            Self::Refused { after } => *after,
-            Self::Taken { .. } | Self::Other(_) => Duration::ZERO,
-        }
-    }
-}
-
-fn micros(number: i64) -> Option<Duration> {
-    u64::try_from(number).ok().map(Duration::from_micros)
 }
 
 fn random_below(end: usize) -> usize {

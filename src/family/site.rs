@@ -49,6 +49,11 @@ impl Site {
         self.engine.places().len()
     }
 
+    /// How long each may take to answer.
+    pub(super) fn command_timeout(&self) -> Duration {
+        self.engine.command_timeout()
+    }
+
     /// How many of them have to agree.
     pub(super) fn quorum(&self) -> Quorum {
         self.engine.quorum()

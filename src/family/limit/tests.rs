@@ -1,3 +1,4 @@
+use leasehold_resp::Frame;
 use proptest::prelude::*;
 
 use super::super::tests::{Simulated, said};
