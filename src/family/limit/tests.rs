@@ -140,6 +140,17 @@ proptest! {
 }
 
 /// Redisson #2072 lets through more than its rate.
+/// Less than the rate is let through where a call takes few tokens of a rate above a million a second, never more.
+#[test]
+fn what_one_call_takes_counts_as_whole_microseconds() {
+    let rate = Rate::new(1_000_000_000, Duration::from_secs(1)).burst(1_000_000);
+    for (tokens, calls) in [(1500, 500), (150_000, 6), (1, 1000)] {
+        let mut limit = OneLimit::new(rate);
+        let mut takes = || matches!(limit.ask(wish(tokens, tokens, 0)), Said::Taken { .. });
+        assert_eq!((0..2000).take_while(|_| takes()).count(), calls, "{tokens}");
+    }
+}
+
 #[test]
 fn a_burst_is_followed_by_single_tokens_at_the_rate() {
     let rate = Rate::new(10, Duration::from_secs(1)).burst(3);
