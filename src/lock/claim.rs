@@ -226,13 +226,10 @@ pub(super) fn free(
         if !is_owed && !is_doubtful {
             continue;
         }
-        let began_on = binding.connection.clone();
-        // A lease that was granted, here or by a quorum, or the one before it, may have left the connection
-        // that it was on, and have no other.
-        let was_held = binding.is_granted || hold.was_granted() || hold.predecessor().is_some();
-        if began_on.is_none() && !was_held {
+        if !binding.is_exposed() {
             continue;
         }
+        let began_on = binding.connection.clone();
         let again = Redelivery::new(*pointless_at, binding.is_unanswered || is_doubtful);
         let is_moved = binding.follow(hold.place_of(participant), participant.slot);
         let (node, lane) = (Arc::clone(&binding.node), binding.lane());

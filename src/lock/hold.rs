@@ -111,10 +111,6 @@ impl Hold {
         ends_at.filter(last).unwrap_or_else(|| renew_at(asked_at, self.term.ttl()))
     }
 
-    pub(super) fn was_granted(&self) -> bool {
-        self.granted_at.load(Ordering::Relaxed) != 0
-    }
-
     pub(super) fn token(&self) -> Option<u64> {
         Some(self.token.load(Ordering::Relaxed)).filter(|token| *token != 0)
     }

@@ -178,6 +178,11 @@ impl Binding {
         self.is_unanswered |= is_vote;
     }
 
+    /// Whether the server may have something of the owner.
+    pub(super) fn is_exposed(&self) -> bool {
+        self.is_granted || !self.exposure.is_none()
+    }
+
     /// The last question was not run. Where it was the only one, the server is as one that was never asked.
     pub(super) fn note_not_run(&mut self) {
         if self.exposure.was_not_run() && !self.is_granted {

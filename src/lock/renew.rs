@@ -303,7 +303,7 @@ impl Go {
         let command = Command::Script(script, parameters.words());
         // Sent before a release or not at all: what came behind one would take the lock again.
         // If the connection ends first, it may be carried out behind the release.
-        hold.binding(server).is_unanswered = true;
+        hold.binding(server).ask(true);
         let Some(Ok(reply)) = hold.while_held(|| send_whole(connection, command)) else {
             hold.binding(server).is_unanswered = binding.is_unanswered;
             return;

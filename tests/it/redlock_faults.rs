@@ -296,6 +296,51 @@ async fn a_server_that_was_down_at_the_release_is_told_when_it_is_back() {
     }
 }
 
+/// Else one that is away for long fills the backlog, and releases that others are owed are dropped.
+#[tokio::test]
+async fn nothing_is_kept_for_a_server_that_was_away_from_acquire_to_release() {
+    let all_is_noted = RedisServer::builder().arg("--slowlog-log-slower-than").arg("0");
+    let mut fleet = Fleet::start_as(3, &all_is_noted.arg("--slowlog-max-len").arg("1000"));
+    let locker = builder(fleet.urls()).connect().await.unwrap();
+    fleet[0].kill();
+    eventually("that is known", || !locker.stats().servers[0].connected).await;
+    take_and_release(&locker, "released").await;
+    drop(take(&locker, "dropped").await);
+    fleet[0].restart();
+    // A new connection begins with what is owed.
+    until_first_votes(&locker, "it votes again", |vote| *vote == Vote::Granted).await;
+    let [noted, of_another] = [0, 1].map(|server| {
+        let noted = fleet[server].cli(&["SLOWLOG", "GET", "1000"]);
+        ["released", "dropped", "probe"].map(|name| format!("{noted:?}").contains(name))
+    });
+    assert_eq!((noted, of_another), ([false, false, true], [true; 3]));
+}
+
+#[tokio::test]
+async fn a_server_that_was_away_is_given_the_lease_and_told_of_its_release() {
+    let mut fleet = Fleet::start(3);
+    let locker = builder(fleet.urls()).connect().await.unwrap();
+    fleet[0].kill();
+    eventually("that is known", || !locker.stats().servers[0].connected).await;
+    let guards = [take(&locker, "released").await, take(&locker, "dropped").await];
+    fleet[0].restart();
+    eventually("it is back", || locker.stats().servers[0].connected).await;
+    for guard in &guards {
+        let name = std::str::from_utf8(guard.name()).unwrap();
+        // Whose loss is waited for is renewed at once.
+        tokio::select! {
+            why = guard.lost() => panic!("{why}"),
+            () = eventually("it has the lease", || exists(&fleet[0], name)) => {}
+        }
+    }
+    let [released, dropped] = guards;
+    soon("a release", released.release()).await.unwrap();
+    drop(dropped);
+    for name in ["released", "dropped"] {
+        eventually("it is free", || !exists(&fleet[0], name)).await;
+    }
+}
+
 #[tokio::test]
 async fn without_the_guard_a_server_that_restarted_empty_votes_at_once() {
     let mut fleet = Fleet::start(3);

@@ -8,6 +8,10 @@ use crate::policy::exposure;
 pub(crate) struct Exposure(exposure::Exposure);
 
 impl Exposure {
+    pub(crate) fn is_none(self) -> bool {
+        self.0.is_none()
+    }
+
     pub(crate) fn ask(&mut self) {
         self.0.ask();
     }
