@@ -192,16 +192,21 @@ impl Report {
     /// What the servers' answers lack for a quorum, in words; nothing to say of a single server.
     pub(crate) fn shortfall(&self) -> Option<String> {
         let all = self.servers.len();
-        let gave_none =
-            |server: &&ServerReport| matches!(server.vote, Vote::Pending | Vote::Failed { .. });
-        let refused = |server: &&ServerReport| match &server.vote {
+        let refused = |server: &ServerReport| match &server.vote {
             Vote::Failed { kind, .. } => {
                 !matches!(kind, FailureKind::Unavailable | FailureKind::Unknown)
             }
             _ => false,
         };
+        let is_refused = self.servers.iter().any(refused);
+        let gave_none = |server: &&ServerReport| match server.vote {
+            // It may yet vote.
+            Vote::Pending => !is_refused,
+            Vote::Failed { .. } => true,
+            _ => false,
+        };
         let votes = all - self.servers.iter().filter(gave_none).count();
-        let did = if self.servers.iter().any(|it| refused(&it)) { "can vote" } else { "answered" };
+        let did = if is_refused { "can vote" } else { "answered" };
         match (all, votes) {
             (0 | 1, _) => None,
             (_, 0) => Some(format!("none of {all} servers {did}")),
