@@ -81,6 +81,7 @@ pub(super) struct Signals {
     pub(super) flush: Notify,
     pub(super) sweep: Notify,
     pub(super) ended: Notify,
+    useless: Notify,
 }
 
 /// See the module's documentation.
@@ -175,6 +176,16 @@ impl Connection {
     /// Whether it can still take commands.
     pub fn is_alive(&self) -> bool {
         !self.credit.is_closed()
+    }
+
+    /// The server grants no leases as it is: whoever keeps the connection is told.
+    pub fn note_useless(&self) {
+        self.signals.useless.notify_one();
+    }
+
+    /// Waits until the server has turned out to grant no leases, which one task may do.
+    pub async fn useless(&self) {
+        self.signals.useless.notified().await;
     }
 
     /// Waits for the connection's end, which one task may do.

@@ -13,8 +13,8 @@ use super::connection::{Connection, Settings, Signals};
 use super::outcome::Fault;
 use super::pipeline::Sweep;
 use super::pushes::Listeners;
+use super::refusal::{Code, ServerError};
 use super::transport::{ReadHalf, WriteHalf};
-use super::words::Words;
 use crate::clock;
 
 /// One read of the socket; replies of a lock are below 100 bytes.
@@ -39,6 +39,14 @@ impl Connection {
         clock::spawn(flush(weak.clone(), Arc::clone(&signals)));
         clock::spawn(sweep(weak, signals, settings.sweep_interval()));
         connection
+    }
+
+    /// Hears of an error, whichever command it answers: a replica says so itself.
+    #[cold]
+    fn hear(&self, frame: &Frame) {
+        if frame.error().is_some_and(|text| ServerError::new(text).code() == Code::ReadOnly) {
+            self.note_useless();
+        }
     }
 }
 
@@ -71,7 +79,7 @@ async fn read_until_the_end(connection: Weak<Connection>, mut socket: ReadHalf, 
             Ok(0) => Err(Fault::ClosedByServer),
             Ok(_) => {
                 let unproved = frames.len();
-                match decode_all(&mut decoder, &mut buffer, &mut frames, &connection.words) {
+                match decode_all(&mut decoder, &mut buffer, &mut frames, &connection) {
                     Ok(()) if frames.len() > unproved => {
                         connection.receive(&mut frames, &mut woken)
                     }
@@ -108,10 +116,12 @@ fn decode_all(
     decoder: &mut Decoder,
     buffer: &mut BytesMut,
     frames: &mut Vec<Frame>,
-    words: &Words,
+    connection: &Connection,
 ) -> Result<(), Fault> {
     while let Some(mut frame) = decoder.decode(buffer)? {
-        words.tame(&mut frame);
+        if connection.words.tame(&mut frame) {
+            connection.hear(&frame);
+        }
         frames.push(frame);
     }
     Ok(())

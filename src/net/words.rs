@@ -39,11 +39,11 @@ impl Words {
         }
     }
 
-    /// Makes of an error's text what may be shown. Anything else stays as it is.
-    pub(super) fn tame(&self, frame: &mut Frame) {
-        if let Frame::Error(text) | Frame::BlobError(text) = frame.value_mut() {
-            self.tame_text(text);
-        }
+    /// Makes of an error's text what may be shown; whether it is one. Anything else stays as it is.
+    pub(super) fn tame(&self, frame: &mut Frame) -> bool {
+        let (Frame::Error(text) | Frame::BlobError(text)) = frame.value_mut() else { return false };
+        self.tame_text(text);
+        true
     }
 
     /// Out of the way of replies that are no errors.

@@ -2,10 +2,13 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::fitness::Standing;
+use super::fitness::{Refusal, Standing};
+use crate::clock;
+use crate::mutex::lock;
 use crate::net::lane::Lane;
 
 /// See the module's documentation.
@@ -26,6 +29,24 @@ impl Desk {
             is_wanted: AtomicBool::new(is_wanted),
             wanted: Notify::new(),
             standing: Mutex::new(Standing::Fit),
+        }
+    }
+
+    /// Whether the server may vote on the present connection, which is left in time where it never may.
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        let standing = lock(&self.standing).clone();
+        match standing {
+            Standing::Fit => Ok(()),
+            Standing::Unfit(why) => {
+                if let Some(connection) = self.lane.ready() {
+                    connection.note_useless();
+                }
+                Err(Refusal::Unfit(why))
+            }
+            Standing::Quarantined { until } => match until.since(clock::now()) {
+                Duration::ZERO => Ok(()),
+                wait => Err(Refusal::Quarantined(wait)),
+            },
         }
     }
 

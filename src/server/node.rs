@@ -175,14 +175,7 @@ impl Node {
         if self.shared.kin.settings.rules.is_none() {
             return Ok(());
         }
-        match &*lock(&self.shared.desks[lane].standing) {
-            Standing::Fit => {}
-            Standing::Unfit(why) => return Err(Refusal::Unfit(why.clone())),
-            Standing::Quarantined { until } => match until.since(clock::now()) {
-                Duration::ZERO => {}
-                wait => return Err(Refusal::Quarantined(wait)),
-            },
-        }
+        self.shared.desks[lane].check()?;
         // Nearly no server ever has to settle: then no clock is read.
         match self.shared.settled_at.load(Ordering::Relaxed) {
             0 => Ok(()),

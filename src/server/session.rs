@@ -21,15 +21,20 @@ use super::endpoint::Endpoint;
 use super::kin::{CLIENT_NAME, NodeSettings};
 use crate::box_future::BoxFuture;
 use crate::clock;
+use crate::net::connection::Connection;
 use crate::net::handshake::{Hello, OpenError, Opened, connect};
+use crate::net::outcome::Fault;
 use crate::net::pushes::Listeners;
 use crate::net::refusal::ServerError;
-use crate::policy::{RELOGIN, relogin_at};
+use crate::policy::{Backoff, RELOGIN, relogin_at};
 use crate::race::{First, race};
 use crate::stats::Logins;
 
 /// A provider of credentials may take all the time to connect but this part of it.
 const DIAL_SHARE: u32 = 10;
+/// After this a server that grants no leases is met again: more or less, so that a fleet does not come in step.
+const MEET_AGAIN: Backoff =
+    Backoff { first: Duration::from_secs(2), longest: Duration::from_secs(2) };
 const STEP: &str = "AUTH (to stay logged in)";
 
 /// See the module's documentation.
@@ -114,18 +119,28 @@ impl Session {
         logins: &Logins,
     ) {
         let connection = &self.opened.connection;
-        let ended = connection.ended();
+        let (ended, left) = (pin!(connection.ended()), pin!(leave_once_useless(connection)));
+        let ended = race(ended, left);
         let (Some(term), Some(Login::Provided(provider))) = (self.term, &endpoint.login) else {
-            return ended.await;
+            ended.await;
+            return;
         };
         let (address, within) = (&endpoint.address, settings.provider_timeout());
         let staying = provider.stay(Stay { connection, address, provider, within, logins }, term);
         match race(pin!(ended), staying).await {
-            First::One(()) => {}
+            First::One(_) => {}
             First::Other(never) => match never {},
         }
         logins.forget(&address.to_string());
     }
+}
+
+/// Ends the connection some time after its server has turned out to grant no leases. It may grant them by then,
+/// or its name lead to another server.
+async fn leave_once_useless(connection: &Connection) {
+    connection.useless().await;
+    sleep(MEET_AGAIN.delay(0, clock::random_bits())).await;
+    connection.fail(Fault::ClosedByUs);
 }
 
 /// Logs in again whenever a login is about to end.

@@ -1,9 +1,10 @@
 //! Names and addresses: resolved at each dial, all of them tried, IPv6 too.
 
 use std::net::ToSocketAddrs;
+use std::time::Duration;
 
 use leasehold::Locker;
-use leasehold_testing::{RedisServer, ports, soon};
+use leasehold_testing::{FaultProxy, RedisServer, ports, soon};
 
 async fn works(url: String) {
     let locker = soon("connecting", Locker::connect(&url)).await.unwrap();
@@ -33,6 +34,29 @@ async fn every_address_of_a_dead_name_is_in_the_error() {
     for address in ("localhost", port).to_socket_addrs().unwrap() {
         assert!(error.to_string().contains(&format!("{address}: ")), "{error}");
     }
+}
+
+/// As behind a name or a balancer that follows the master: connections that are open stay where they are.
+#[tokio::test]
+async fn an_address_that_leads_to_a_new_master_is_dialed_again() {
+    let (old, new) = (RedisServer::start(), RedisServer::start());
+    let proxy = FaultProxy::start(old.address());
+    let locker = Locker::connect(&proxy.url()).await.unwrap();
+    locker.lock("a").await.unwrap().release().await.unwrap();
+    proxy.lead_to(new.address());
+    old.cli(&["REPLICAOF", "127.0.0.1", &new.port().to_string()]);
+    let taken = async {
+        loop {
+            match locker.try_lock("a").await {
+                Ok(guard) => return guard,
+                Err(error) => assert!(error.is_unavailable(), "{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let guard = soon("the new master is found", taken).await;
+    assert_eq!(new.cli_text(&["EXISTS", "a"]), "1");
+    guard.release().await.unwrap();
 }
 
 #[cfg(not(feature = "tls"))]

@@ -70,6 +70,17 @@ async fn two_of_five_may_be_killed_and_come_back() {
 }
 
 #[tokio::test]
+async fn a_replica_that_is_promoted_votes() {
+    let fleet = Fleet::start(4);
+    fleet[0].cli(&["REPLICAOF", "127.0.0.1", &fleet[3].port().to_string()]);
+    let locker = builder(fleet.urls().into_iter().take(3)).connect().await.unwrap();
+    let is_replica = |vote: &Vote| matches!(vote, Vote::Failed { kind: FailureKind::Unavailable, reason, .. } if reason.contains("replica"));
+    until_first_votes(&locker, "it is a replica", is_replica).await;
+    fleet[0].cli(&["REPLICAOF", "NO", "ONE"]);
+    until_first_votes(&locker, "it votes", |vote| *vote == Vote::Granted).await;
+}
+
+#[tokio::test]
 async fn with_three_of_five_killed_the_error_names_them_and_nothing_is_left_on_the_others() {
     let mut fleet = Fleet::start(5);
     let locker = builder(fleet.urls()).connect().await.unwrap();

@@ -25,7 +25,7 @@ pub struct FaultProxy {
 }
 
 struct Shared {
-    upstream: SocketAddr,
+    upstream: watch::Sender<SocketAddr>,
     to_server: Lane,
     to_client: Lane,
     accepted: watch::Sender<u64>,
@@ -44,7 +44,7 @@ impl FaultProxy {
     pub fn start(upstream: SocketAddr) -> Self {
         let (listener, address) = ports::listen_async();
         let shared = Arc::new(Shared {
-            upstream,
+            upstream: watch::Sender::new(upstream),
             to_server: Lane::new(),
             to_client: Lane::new(),
             accepted: watch::Sender::new(0),
@@ -67,6 +67,11 @@ impl FaultProxy {
     /// A Redis URL that leads through the proxy.
     pub fn url(&self) -> String {
         format!("redis://{}", self.address)
+    }
+
+    /// Forwards new connections to another upstream; open ones stay where they are.
+    pub fn lead_to(&self, upstream: SocketAddr) {
+        self.shared.upstream.send_replace(upstream);
     }
 
     /// The direction in which commands go.
@@ -177,6 +182,7 @@ impl Drop for Open {
 async fn carry(client: TcpStream, shared: Arc<Shared>, mut ending: watch::Receiver<Ending>) {
     let shared = Open::count(shared);
     let Shared { upstream, to_server, to_client, .. } = &*shared.0;
+    let upstream = *upstream.borrow();
     // Before the dial: a test that has accepted the connection upstream may do it harm at once.
     let (server_mark, client_mark) = (to_server.mark(), to_client.mark());
     // An upstream that can't be reached is seen by the client as a reset, as with a real middlebox.
