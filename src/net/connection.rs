@@ -68,7 +68,7 @@ impl Settings {
         self.command_timeout / SWEEPS_PER_TIMEOUT
     }
 
-    fn patience(&self) -> Patience {
+    pub(super) fn patience(&self) -> Patience {
         let until_late = self.command_timeout;
         Patience { until_late, until_dead: until_late * TIMEOUTS_UNTIL_DEAD }
     }

@@ -16,6 +16,7 @@ use super::pushes::Listeners;
 use super::refusal::{Code, ServerError};
 use super::transport::{ReadHalf, WriteHalf};
 use crate::clock;
+use crate::race::timeout;
 
 /// One read of the socket; replies of a lock are below 100 bytes.
 const READ_BUFFER_BYTES: usize = 16 * 1024;
@@ -35,9 +36,15 @@ impl Connection {
         let connection = Arc::new(Self::without_tasks(write, settings, listeners));
         let signals = Arc::clone(&connection.signals);
         let weak = Arc::downgrade(&connection);
-        clock::spawn(read(weak.clone(), socket, settings.limits));
+        let mut reader = clock::spawn(read(weak.clone(), socket, settings.limits));
         clock::spawn(flush(weak.clone(), Arc::clone(&signals)));
-        clock::spawn(sweep(weak, signals, settings.sweep_interval()));
+        clock::spawn(async move {
+            sweep(weak, signals, settings.sweep_interval()).await;
+            // A server that hangs does not close its side, and the socket is kept for as long as it is read.
+            if timeout(settings.patience().until_dead, &mut reader).await.is_err() {
+                reader.abort();
+            }
+        });
         connection
     }
 

@@ -664,6 +664,23 @@ async fn a_dropped_connection_is_closed() {
     crate::support::eventually("ours is gone", || clients() == 1).await;
 }
 
+/// A server that hangs does not close its side, and carries out what it was sent once it goes on.
+#[tokio::test]
+async fn a_dropped_connection_to_a_server_that_hangs_leaves_no_socket_behind() {
+    let server = RedisServer::start();
+    let connection = dial(server.address(), QUICK).await;
+    echo(&connection, "hello").await.unwrap();
+    server.stop();
+    connection.send_owed(owed(&[b"SET", b"last", b"1"])).unwrap();
+    drop(connection);
+    let runtime = tokio::runtime::Handle::current();
+    // Each task that is left holds a half of a socket.
+    let are_ended = || runtime.metrics().num_alive_tasks() == 0;
+    crate::support::eventually("its tasks end", are_ended).await;
+    server.cont();
+    assert_eq!(server.cli_text(&["EXISTS", "last"]), "1");
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn a_unix_socket_serves_as_well() {
