@@ -85,31 +85,38 @@ impl Service {
 
     /// Asks which server is the master when somebody wants to know, or nobody has asked for long.
     async fn follow(&self, mut mastership: Mastership<Address>) {
+        // A successor that is not ready yet: it is met again as rarely as any server.
+        let mut unready = None;
         loop {
             sleep(ASK_GAP.delay(0, clock::random_bits())).await;
             let is_mute = self.inquiry.sentinels.iter().any(|sentinel| sentinel.is_mute());
             let every = if is_mute { ASK_EVERY_MUTE } else { ASK_EVERY };
             let _ = timeout(every, pin!(self.wanted.notified())).await;
             match self.inquiry.ask(&mut mastership).await {
-                Ok(Finding::Found(successor)) if self.move_to(&successor).await => {
+                Ok(Finding::Found(successor)) if self.move_to(&successor, &mut unready).await => {
                     mastership.follow(&successor);
                 }
                 Ok(Finding::Found(_) | Finding::Changing) => self.look_again(),
+                Ok(Finding::Unchanged) => unready = None,
                 // With no answer the master stays the same.
-                Ok(Finding::Unchanged) | Err(_) => {}
+                Err(_) => {}
             }
         }
     }
 
     /// Goes over to this server, if it is a master indeed, and is ready for leases.
-    async fn move_to(&self, successor: &Successor<Address>) -> bool {
-        let promoted = start(&self.inquiry, &self.kin, successor);
+    async fn move_to(&self, successor: &Successor<Address>, unready: &mut Option<Node>) -> bool {
+        let known = unready.take().filter(|node| node.endpoint().address == successor.master);
+        let promoted = known.unwrap_or_else(|| start(&self.inquiry, &self.kin, successor));
         for lane in 0..self.kin.settings.lanes {
             if promoted.tried(lane).await.is_err() {
+                promoted.want(lane);
+                *unready = Some(promoted);
                 return false;
             }
         }
         if let Err(Refusal::Unfit(_)) = promoted.check(0) {
+            *unready = Some(promoted);
             return false;
         }
         settle(&promoted, successor);

@@ -6,16 +6,15 @@
 mod history;
 mod open;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use leasehold::{Builder, Guard, Locker};
 use leasehold_resp::Frame;
+use leasehold_testing::scripted::{Command, greeting};
 use leasehold_testing::sentinel::{Passwords, SERVICE};
-use leasehold_testing::{
-    Action, RedisServer, ScriptedServer, Sentinels, eventually, scripted::greeting, soon,
-};
+use leasehold_testing::{Action, RedisServer, ScriptedServer, Sentinels, eventually, soon};
 use tokio::task::JoinSet;
 
 const TTL: Duration = Duration::from_secs(30);
@@ -210,12 +209,43 @@ async fn a_sentinel_that_ends_what_it_accepts_is_left_alone_more_and_more() {
     take(&locker, "a").await.release().await.unwrap();
 }
 
+/// Each try would be a whole handshake with a server that may be loading its data.
+#[tokio::test]
+async fn a_successor_that_is_not_ready_is_met_ever_more_rarely() {
+    let (old, new) = (RedisServer::start(), RedisServer::start());
+    let named = Arc::new(Mutex::new((old.port(), 1)));
+    let sentinel = sentinel_of({
+        let named = Arc::clone(&named);
+        move || *named.lock().unwrap()
+    });
+    let url = format!("redis-sentinel://{}/{SERVICE}", sentinel.address());
+    let locker = soon("it connects", Locker::builder().node(url).ttl(TTL).connect()).await.unwrap();
+    new.cli(&["ACL", "SETUSER", "default", "-script"]);
+    *named.lock().unwrap() = (new.port(), 2);
+    let is_question = |command: &Command| command.is(&["SENTINEL", "MASTER"]);
+    let asked = || sentinel.commands().iter().filter(|command| is_question(command)).count();
+    let before = asked();
+    eventually("the Sentinel is asked", || asked() >= before + 30).await;
+    let stats = new.cli_text(&["INFO", "commandstats"]);
+    let met = stats.lines().find_map(|line| line.strip_prefix("cmdstat_hello:calls="));
+    let met = met.and_then(|met| met.split(',').next()).unwrap().parse::<u32>().unwrap();
+    assert!(met < 20, "{met} times");
+    new.cli(&["ACL", "SETUSER", "default", "+script"]);
+    follows(&locker, new.port()).await;
+}
+
 fn sentinel_that_names(port: u16, epoch: u32) -> ScriptedServer {
+    sentinel_of(move || (port, epoch))
+}
+
+/// It names the master with the port and the epoch that it is told.
+fn sentinel_of(named: impl Fn() -> (u16, u32) + Send + 'static) -> ScriptedServer {
     ScriptedServer::start(move |command| match command.name().as_str() {
         "SENTINEL" if command.is(&["SENTINEL", "MASTER", SERVICE]) => {
+            let (port, epoch) = named();
             Action::Reply(fields(port, epoch))
         }
-        "SENTINEL" => Action::Reply(texts(["127.0.0.1".to_owned(), port.to_string()])),
+        "SENTINEL" => Action::Reply(texts(["127.0.0.1".to_owned(), named().0.to_string()])),
         "SUBSCRIBE" => Action::Silence,
         _ => greeting(command).unwrap(),
     })
