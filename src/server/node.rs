@@ -309,13 +309,13 @@ impl Shared {
     }
 
     /// How the server stands that said this of itself.
-    fn judge(&self, info: &str) -> Standing {
+    fn judge(&self, lane: usize, info: &str) -> Standing {
         let Some(rules) = self.kin.settings.rules else { return Standing::Fit };
         let facts = match Facts::parse(info) {
             Ok(facts) => facts,
             Err(unfit) => return Standing::Unfit(unfit),
         };
-        if let Some(other) = self.kin.registry.note(self.number, &facts.run_id) {
+        if let Some(other) = self.kin.registry.note(self.number, lane, &facts.run_id) {
             return Standing::Unfit(Unfit::SameAs(other));
         }
         let now = clock::now();
@@ -333,7 +333,7 @@ impl Shared {
     /// Puts a connection into its lane, with what is owed sent before anybody else's commands.
     fn install(&self, lane: usize, opened: &Opened) {
         let Opened { connection, info } = opened;
-        *lock(&self.desks[lane].standing) = self.judge(info);
+        *lock(&self.desks[lane].standing) = self.judge(lane, info);
         *lock(&self.warning) = warning(info);
         // It has just answered a whole handshake.
         self.gate.note_answer();
@@ -372,6 +372,7 @@ async fn supervise(shared: Arc<Shared>, number: usize) {
                 }
                 session.ended(&shared.endpoint, &shared.kin.settings, &shared.kin.logins).await;
                 lane.set(Link::Connecting);
+                shared.kin.registry.forget(shared.number, number);
                 if let Some(seen) = &mut *lock(&shared.last_seen) {
                     seen.left_at = Some(clock::now());
                 }

@@ -1,35 +1,45 @@
-//! Which run of which server each node of a set is connected to, so that one server given twice
-//! is found out, whatever its addresses.
+//! Which run of which server each lane of the nodes of a set is connected to, so that one server given twice
+//! is found out, whatever its addresses. Lanes of a node may be connected to different servers, where its name
+//! leads to another than before.
 
 use std::sync::Mutex;
 
 use crate::mutex::lock;
 
-/// One place per node of the set.
+/// See the module's documentation.
 pub(crate) struct Registry {
-    nodes: Mutex<Vec<Entry>>,
+    /// Of the nodes of the set.
+    addresses: Vec<String>,
+    met: Mutex<Vec<Met>>,
 }
 
-struct Entry {
-    address: String,
-    run_id: Option<String>,
+/// A lane whose server may vote, unless there is more that is wrong with it.
+struct Met {
+    node: usize,
+    lane: usize,
+    run_id: String,
 }
 
 impl Registry {
-    pub(crate) fn new(addresses: impl IntoIterator<Item = String>) -> Self {
-        let entries = addresses.into_iter().map(|address| Entry { address, run_id: None });
-        Self { nodes: Mutex::new(entries.collect()) }
+    pub(crate) fn new(addresses: Vec<String>) -> Self {
+        Self { addresses, met: Mutex::default() }
     }
 
-    /// Notes that node `number` has met this run; the address of another node that has met it too.
-    pub(super) fn note(&self, number: usize, run_id: &str) -> Option<String> {
-        let mut nodes = lock(&self.nodes);
-        let is_other = |(index, entry): &(usize, &Entry)| {
-            *index != number && entry.run_id.as_deref() == Some(run_id)
-        };
-        let other = nodes.iter().enumerate().find(is_other).map(|(_, entry)| entry.address.clone());
-        nodes[number].run_id = Some(run_id.to_owned());
-        other
+    /// Notes that a lane is connected to this run, unless another node is, whose address this is.
+    pub(super) fn note(&self, node: usize, lane: usize, run_id: &str) -> Option<String> {
+        self.forget(node, lane);
+        let mut met = lock(&self.met);
+        let other = met.iter().find(|other| other.node != node && other.run_id == run_id);
+        if let Some(other) = other {
+            return Some(self.addresses[other.node].clone());
+        }
+        met.push(Met { node, lane, run_id: run_id.to_owned() });
+        None
+    }
+
+    /// The connection of the lane has ended.
+    pub(super) fn forget(&self, node: usize, lane: usize) {
+        lock(&self.met).retain(|met| (met.node, met.lane) != (node, lane));
     }
 }
 
@@ -37,13 +47,36 @@ impl Registry {
 mod tests {
     use super::*;
 
+    fn registry() -> Registry {
+        Registry::new(vec!["a:1".to_owned(), "b:2".to_owned()])
+    }
+
     #[test]
     fn the_same_run_under_two_addresses_is_found_and_a_node_may_meet_its_own_again() {
-        let registry = Registry::new(["a:1".to_owned(), "b:2".to_owned()]);
-        assert_eq!(registry.note(0, "run"), None);
-        assert_eq!(registry.note(0, "run"), None);
-        assert_eq!(registry.note(1, "run"), Some("a:1".into()));
-        assert_eq!(registry.note(1, "another"), None);
-        assert_eq!(registry.note(0, "run"), None);
+        let registry = registry();
+        assert_eq!(registry.note(0, 0, "run"), None);
+        assert_eq!(registry.note(0, 0, "run"), None);
+        assert_eq!(registry.note(0, 1, "run"), None);
+        assert_eq!(registry.note(1, 0, "run"), Some("a:1".into()));
+        assert_eq!(registry.note(1, 0, "another"), None);
+        assert_eq!(registry.note(0, 0, "run"), None);
+    }
+
+    #[test]
+    fn a_run_is_known_for_as_long_as_any_lane_is_connected_to_it() {
+        let registry = registry();
+        assert_eq!(registry.note(0, 0, "run"), None);
+        assert_eq!(registry.note(0, 1, "another"), None);
+        assert_eq!(registry.note(1, 0, "run"), Some("a:1".into()));
+        registry.forget(0, 0);
+        assert_eq!(registry.note(1, 0, "run"), None);
+    }
+
+    #[test]
+    fn who_is_refused_refuses_nobody() {
+        let registry = registry();
+        assert_eq!(registry.note(0, 0, "run"), None);
+        assert_eq!(registry.note(1, 0, "run"), Some("a:1".into()));
+        assert_eq!(registry.note(0, 0, "run"), None);
     }
 }

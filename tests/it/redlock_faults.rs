@@ -80,6 +80,45 @@ async fn a_replica_that_is_promoted_votes() {
     until_first_votes(&locker, "it votes", |vote| *vote == Vote::Granted).await;
 }
 
+/// The name of the first leads to the second for a while, and one of its two lanes stays there. With two votes of
+/// one server, a reader and a writer had one lock.
+#[tokio::test]
+async fn a_server_that_two_names_lead_to_has_one_vote() {
+    let mut fleet = Fleet::start(3);
+    let first = FaultProxy::start(fleet[0].address());
+    let mut second = FaultProxy::start(fleet[1].address());
+    let urls = [first.url(), second.url(), fleet[2].url()];
+    let locker = builder(urls).connections(2).connect().await.unwrap();
+    second.refuse().await;
+    second.cut();
+    fleet[1].kill();
+    first.lead_to(fleet[1].address());
+    first.cut();
+    fleet[1].restart();
+    let lanes = |server: &RedisServer| {
+        let clients = server.cli_text(&["CLIENT", "LIST"]);
+        let ours = clients.lines().filter(|client| client.contains("name=leasehold "));
+        ours.map(|client| client.split(' ').next().unwrap().replace("id=", "")).collect::<Vec<_>>()
+    };
+    eventually("both lanes are there", || lanes(&fleet[1]).len() == 2).await;
+    first.lead_to(fleet[0].address());
+    fleet[1].cli(&["CLIENT", "KILL", "ID", &lanes(&fleet[1])[0]]);
+    eventually("one is back", || lanes(&fleet[0]).len() == 1).await;
+    until_first_votes(&locker, "it votes", |vote| *vote == Vote::Granted).await;
+    second.accept().await;
+    let is_same = async {
+        loop {
+            let guard = take(&locker, "probe").await;
+            let vote = guard.report().servers()[1].vote.clone();
+            guard.release().await.unwrap();
+            if matches!(vote, Vote::Failed { reason, .. } if reason.contains("the same server")) {
+                return;
+            }
+        }
+    };
+    soon("it has no second vote", is_same).await;
+}
+
 #[tokio::test]
 async fn with_three_of_five_killed_the_error_names_them_and_nothing_is_left_on_the_others() {
     let mut fleet = Fleet::start(5);
