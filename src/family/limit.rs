@@ -240,33 +240,35 @@ impl Limit {
     /// One caller at a time, so that all callers wait for the same tokens.
     async fn take_from_stock(&self, tokens: u32) -> Result<Allowance, Error> {
         let mut stock = self.stock.lock().await;
-        let now = clock::now();
-        if stock.tokens >= tokens && now < stock.good_until {
-            stock.tokens -= tokens;
-            return Ok(Allowance::Allowed { left: stock.tokens });
-        }
-        let refused_for = stock.refused_until.since(now);
-        if stock.refused > 0 && tokens >= stock.refused && !refused_for.is_zero() {
-            return Ok(Allowance::Refused { retry_after: refused_for });
-        }
-        let most = self.ahead.max(tokens);
-        Ok(match self.ask(Wish { least: tokens, most, within: Duration::ZERO }).await? {
-            Said::Taken { tokens: taken, .. } => {
-                let good_for = self.rate.time_of(self.ahead).unwrap_or_default();
-                *stock = Stock {
-                    tokens: taken - tokens,
-                    good_until: now.after(good_for),
-                    ..Stock::default()
-                };
-                Allowance::Allowed { left: taken - tokens }
+        loop {
+            let now = clock::now();
+            let kept = if now < stock.good_until { stock.tokens } else { 0 };
+            if kept >= tokens {
+                stock.tokens -= tokens;
+                return Ok(Allowance::Allowed { left: stock.tokens });
             }
-            said => {
+            let refused_for = stock.refused_until.since(now);
+            if stock.refused > 0 && tokens >= stock.refused && !refused_for.is_zero() {
+                return Ok(Allowance::Refused { retry_after: refused_for });
+            }
+            let [least, most] = [tokens, self.ahead.max(tokens)].map(|wanted| wanted - kept);
+            let said = self.ask(Wish { least, most, within: Duration::ZERO }).await?;
+            let Said::Taken { tokens: taken, .. } = said else {
                 let retry_after = said.retry_after();
                 stock.refused = tokens;
                 stock.refused_until = now.after(retry_after);
-                Allowance::Refused { retry_after }
+                return Ok(Allowance::Refused { retry_after });
+            };
+            // What was kept may have grown too old meanwhile.
+            let kept = if clock::now() < stock.good_until { kept } else { 0 };
+            let good_for = self.rate.time_of(self.ahead).unwrap_or_default();
+            let (all, good_until) = (kept + taken, now.after(good_for));
+            let left = all.checked_sub(tokens);
+            *stock = Stock { tokens: left.unwrap_or(all), good_until, ..Stock::default() };
+            if let Some(left) = left {
+                return Ok(Allowance::Allowed { left });
             }
-        })
+        }
     }
 
     /// Asks for tokens, and tells of the answer.

@@ -141,6 +141,17 @@ async fn tokens_taken_ahead_cost_one_command_for_many_calls_and_so_does_a_refusa
 }
 
 #[tokio::test]
+async fn what_is_left_of_tokens_taken_ahead_is_used() {
+    let server = RedisServer::start();
+    let locker = connect(&server).await;
+    let limit = locker.limit("hot", Rate::new(8, HOUR)).unwrap().taken_ahead(4).unwrap();
+    for tokens in [3, 3, 1, 1] {
+        assert!(soon("an answer", limit.take(tokens)).await.unwrap().is_allowed(), "{tokens}");
+    }
+    assert!(!soon("an answer", limit.take(1)).await.unwrap().is_allowed());
+}
+
+#[tokio::test]
 async fn several_servers_give_the_whole_together_and_the_rest_without_one() {
     let fleet = Fleet::start(3);
     let builder = Locker::builder().nodes(fleet.urls()).restart_guard(false);
