@@ -134,3 +134,21 @@ async fn what_is_no_barrier_is_not_counted() {
         assert!(barrier.look().await.is_err() && server.cli(&["DBSIZE"]) == Frame::Integer(1));
     }
 }
+
+/// It is let go from what the others have left behind them, and gathers with them in the next generation.
+#[tokio::test]
+async fn who_begins_again_at_a_server_that_forgot_catches_up() {
+    let server = RedisServer::start();
+    let barrier = connect(&server).await.barrier("b", 2).unwrap();
+    let (mut one, mut other) = (barrier.party("one").unwrap(), barrier.party("other").unwrap());
+    one.arrive().await.unwrap();
+    assert!(other.arrive().await.unwrap().is_open());
+    assert!(one.arrive().await.unwrap().is_open());
+    server.cli(&["FLUSHALL"]);
+    let mut again = barrier.party("other").unwrap();
+    assert_eq!(told(again.arrive().await.unwrap()), (1, 1));
+    assert_eq!(told(one.arrive().await.unwrap()), (2, 1));
+    assert_eq!(told(again.wait(DAY).await.unwrap()), (1, 0));
+    assert_eq!(told(again.wait(DAY).await.unwrap()), (2, 0));
+    assert_eq!(told(one.wait(DAY).await.unwrap()), (2, 0));
+}
