@@ -418,3 +418,29 @@ async fn servers_that_hang_keep_a_limit_for_little_longer_than_one_command() {
         assert!(answer.is_ok_and(|answer| answer.is_allowed()), "number {number}");
     }
 }
+
+/// A wait whose server hangs ends at its limit, and one whose server begins to hang meanwhile a command's time later.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_hangs_keeps_no_wait_past_its_limit() {
+    const COMMAND: Duration = Duration::from_millis(500);
+    let (limit, tick) = (COMMAND / 5, COMMAND / 25);
+    let server = Server::new();
+    let locker = server.locker().await.unwrap();
+    let latch = locker.latch("x", 2).unwrap();
+    let mut party = locker.barrier("x", 2).unwrap().party("a").unwrap();
+    assert!(!latch.wait(limit).await.unwrap().is_open());
+    assert!(!party.wait(limit).await.unwrap().is_open());
+    server.hang();
+    assert!(timeout(limit + tick, latch.wait(limit)).await.expect("its end").is_err());
+    server.restart();
+    assert!(!latch.wait(limit).await.unwrap().is_open());
+    server.hang();
+    assert!(timeout(limit + tick, party.wait(limit)).await.expect("its end").is_err());
+    server.restart();
+    assert!(!party.wait(limit).await.unwrap().is_open());
+    let (waited, ()) = tokio::join!(timeout(limit + COMMAND + tick, latch.wait(limit)), async {
+        sleep(limit / 2).await;
+        server.hang();
+    });
+    assert!(waited.expect("its end").is_err());
+}

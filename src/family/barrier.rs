@@ -170,7 +170,8 @@ impl Party {
     ///
     /// # Errors
     ///
-    /// As [`Party::arrive`]; and [`Error::is_shut_down`] when the locker is shut down meanwhile.
+    /// As [`Party::arrive`], and not later than a command's timeout behind the limit; and
+    /// [`Error::is_shut_down`] when the locker is shut down meanwhile.
     ///
     /// # Cancel safety
     ///
@@ -194,8 +195,10 @@ impl Party {
     /// # }
     /// ```
     pub async fn wait(&mut self, within: Duration) -> Result<Gathering, Error> {
-        let (began_at, arrived) = (clock::now(), self.arrive().await?);
-        if arrived.is_open() {
+        let (began_at, site) = (clock::now(), self.barrier.site.clone());
+        let arrived = site.in_limit(within, self.arrive()).await?;
+        let left = within.saturating_sub(clock::now().since(began_at));
+        if arrived.is_open() || left.is_zero() {
             return Ok(arrived);
         }
         let (barrier, generation) = (&self.barrier, arrived.generation);
@@ -203,11 +206,14 @@ impl Party {
             let seen = barrier.ask(Purpose::Watch, "wait", generation, b"").await?;
             Ok(seen.is_open().then_some(seen))
         };
-        let opened = barrier.site.wait_until(&barrier.keys[1], within, ask).await?;
-        barrier.site.note(if opened.is_some() { "open" } else { "closed" }, began_at);
+        let opened = site.wait_until(&barrier.keys[1], left, ask).await?;
+        site.note(if opened.is_some() { "open" } else { "closed" }, began_at);
         let seen = match opened {
             Some(seen) => seen,
-            None => barrier.ask(Purpose::Act, "look", generation, b"").await?,
+            None => {
+                let look = barrier.ask(Purpose::Act, "look", generation, b"");
+                site.in_limit(site.command_timeout(), look).await?
+            }
         };
         Ok(self.passed(seen))
     }

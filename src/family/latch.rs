@@ -124,7 +124,8 @@ impl Latch {
     ///
     /// # Errors
     ///
-    /// As [`Latch::count_down`]; and [`Error::is_shut_down`] when the locker is shut down meanwhile.
+    /// As [`Latch::count_down`], and not later than a command's timeout behind the limit; and
+    /// [`Error::is_shut_down`] when the locker is shut down meanwhile.
     ///
     /// # Cancel safety
     ///
@@ -151,7 +152,7 @@ impl Latch {
         self.site.note(if opened.is_some() { "open" } else { "closed" }, began_at);
         match opened {
             Some(progress) => Ok(progress),
-            None => self.look().await,
+            None => self.site.in_limit(self.site.command_timeout(), self.look()).await,
         }
     }
 

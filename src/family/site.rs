@@ -1,6 +1,7 @@
 //! Where one primitive of one name is kept, and how its servers are asked.
 
 use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use crate::lock::engine::Engine;
 use crate::lock::errand::{Errand, Purpose};
 use crate::lock::names::{Key, Names};
 use crate::policy::{Loss, Moment, Quorum, Term};
+use crate::race::timeout;
 use crate::server::command::Command;
 use crate::server::place::Place;
 use crate::server::script::Script;
@@ -163,8 +165,24 @@ impl Site {
         Vigil::new(Arc::clone(&self.engine), key, self.engine.places()[0].slot(self.names.lock()))
     }
 
+    /// What `asked` comes to within this time, if that is any: else that there was no answer.
+    pub(super) async fn in_limit<T>(
+        &self,
+        limit: Duration,
+        asked: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        if limit.is_zero() {
+            return asked.await;
+        }
+        let late = |_| {
+            self.note("failed", clock::now());
+            Err(self.unserved([(0, Reason::Unanswered)]))
+        };
+        timeout(limit, pin!(asked)).await.unwrap_or_else(late)
+    }
+
     /// What `ask` comes to, which reads this key on the connection that hears of changes: once it comes to
-    /// something, but within this time.
+    /// something, but within this time. It is asked once at least.
     pub(super) async fn wait_until<T, F: Future<Output = Result<Option<T>, Error>>>(
         &self,
         key: &Key,
@@ -172,15 +190,18 @@ impl Site {
         ask: impl Fn() -> F,
     ) -> Result<Option<T>, Error> {
         let until = clock::now().after(within);
-        let mut vigil = self.vigil(key);
+        let (mut vigil, mut left) = (self.vigil(key), within);
         loop {
             vigil.rearm();
-            let found = ask().await?;
-            let left = until.since(clock::now());
+            let found = self.in_limit(left, ask()).await?;
+            left = until.since(clock::now());
+            if found.is_none() && !left.is_zero() {
+                vigil.rest(left).await.map_err(|closed| self.shut_down(closed))?;
+                left = until.since(clock::now());
+            }
             if found.is_some() || left.is_zero() {
                 return Ok(found);
             }
-            vigil.rest(left).await.map_err(|closed| self.shut_down(closed))?;
         }
     }
 
