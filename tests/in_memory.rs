@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use leasehold::testing::{Process, Server};
-use leasehold::{Error, Guard, LockState, Locker, Loss, Outcome, Progress, Rate, Slot, Turn};
+use leasehold::{
+    Allowance, Error, Guard, LockState, Locker, Loss, Outcome, Progress, Rate, Slot, Turn,
+};
 use leasehold_testing::{eventually, soon};
 use tokio::time::{Instant, advance, sleep, timeout};
 
@@ -415,7 +417,7 @@ async fn servers_that_hang_keep_a_limit_for_little_longer_than_one_command() {
     servers[0].resume();
     for number in 0..5 {
         let answer = timeout(COMMAND, limit.take(1)).await.expect("an answer");
-        assert!(answer.is_ok_and(|answer| answer.is_allowed()), "number {number}");
+        assert!(answer.is_ok_and(Allowance::is_allowed), "number {number}");
     }
 }
 
