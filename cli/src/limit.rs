@@ -8,7 +8,7 @@ use leasehold::{Allowance, Rate};
 
 use crate::exit::Failure;
 use crate::servers::Servers;
-use crate::succeed::succeed_as;
+use crate::succeed::{find, succeed_as};
 use crate::times::duration;
 use crate::words::complain;
 
@@ -58,6 +58,7 @@ pub struct Limit {
 
 impl Limit {
     pub async fn perform(self, servers: &Servers) -> Result<u8, Failure> {
+        find(&self.words)?;
         let rate = self.burst.map_or(self.rate, |burst| self.rate.burst(burst));
         let locker = servers.builder()?.connect_to_any().await?;
         let limit = locker.limit(self.name.as_bytes(), rate)?;

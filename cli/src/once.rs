@@ -9,7 +9,7 @@ use leasehold::{Slot, Turn};
 
 use crate::exit::Failure;
 use crate::servers::Servers;
-use crate::succeed::succeed_as;
+use crate::succeed::{find, succeed_as};
 use crate::times::duration;
 use crate::words::hint;
 
@@ -44,6 +44,7 @@ pub struct Once {
 
 impl Once {
     pub async fn perform(self, servers: &Servers) -> Result<u8, Failure> {
+        find(&self.words)?;
         let locker = servers.builder()?.connect().await?;
         let job = locker.once(self.name.as_bytes(), Slot::every(self.period))?;
         // A claim is all that there is: the command runs when this is over.

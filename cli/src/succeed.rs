@@ -1,8 +1,14 @@
 //! A command that runs in our place, where nothing of ours has to stay beside it.
 
 use std::ffi::OsString;
+use std::fs::metadata;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
+use std::{env, io};
+
+use nix::errno::Errno;
 
 use crate::exit::Failure;
 use crate::words::plain;
@@ -19,4 +25,30 @@ pub fn succeed_as<const N: usize>(
     secret::keep_from(&mut command);
     signals::let_all_through();
     Err(Failure::Command(plain(program.as_encoded_bytes()), command.exec()))
+}
+
+/// Whether the command can be run, as far as that is known before: nothing is taken for one that cannot.
+pub fn find(words: &[OsString]) -> Result<(), Failure> {
+    let Some(program) = words.first() else { return Ok(()) };
+    let failed = |error: io::Error| Failure::Command(plain(program.as_encoded_bytes()), error);
+    if Path::new(program).components().count() > 1 {
+        return is_program(Path::new(program)).map_err(failed);
+    }
+    // Without it the system has directories of its own.
+    let Some(path) = env::var_os("PATH") else { return Ok(()) };
+    let mut why = Errno::ENOENT.into();
+    for directory in env::split_paths(&path) {
+        match is_program(&directory.join(program)) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => why = error,
+            Err(_) => {}
+        }
+    }
+    Err(failed(why))
+}
+
+fn is_program(path: &Path) -> io::Result<()> {
+    let metadata = metadata(path)?;
+    let is_program = metadata.is_file() && metadata.permissions().mode() & 0o111 != 0;
+    if is_program { Ok(()) } else { Err(Errno::EACCES.into()) }
 }

@@ -3,6 +3,7 @@
 use leasehold_testing::RedisServer;
 
 use crate::command::{code, leasehold, output, stderr, stdout};
+use crate::processes::Directory;
 
 #[tokio::test]
 async fn a_command_runs_while_there_are_tokens_and_a_refusal_says_when_there_are_more() {
@@ -64,4 +65,22 @@ async fn of_many_hosts_one_runs_the_command_of_a_slot() {
     let wrong = output(&mut leasehold(&server.url(), &["once", "nightly", "200h"])).await;
     assert_eq!(code(&wrong), 78, "{wrong:?}");
     assert_eq!(code(&output(&mut leasehold(&server.url(), &["once", "nightly"])).await), 64);
+}
+
+/// Else a host that lacks the command would take the turn of those that have it.
+#[tokio::test]
+async fn nothing_is_taken_for_a_command_that_cannot_be_run() {
+    let (server, directory) = (RedisServer::start(), Directory::new());
+    directory.write("text", "no program");
+    let text = directory.file("text").display().to_string();
+    for words in [&["once", "job", "1h"][..], &["limit", "job", "1/1h"]] {
+        for (command, expected) in
+            [("./no-such-file", 127), ("no-such-command", 127), (&*text, 126)]
+        {
+            let words = [words, &["--", command]].concat();
+            let said = output(&mut leasehold(&server.url(), &words)).await;
+            assert_eq!(code(&said), expected, "{words:?}: {said:?}");
+        }
+    }
+    assert_eq!(server.cli_text(&["DBSIZE"]), "0");
 }
