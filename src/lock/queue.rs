@@ -318,7 +318,8 @@ impl<'a> Standing<'a> {
 
     async fn listen<F: Future<Output = ()>>(&self, interrupted: impl Fn() -> F) -> Heard {
         let now = clock::now();
-        let beat = beat(self.claim.hold().term);
+        let Hold { term, core, .. } = &**self.claim.hold();
+        let beat = beat(*term, core.is_single());
         // A waiter that is told of nothing asks again and again.
         let rest = match self.untold.checked_sub(1) {
             Some(asked) => self.retry.delay(asked, clock::random_bits()).min(beat),

@@ -25,6 +25,9 @@ use super::{Moment, Term};
 const ENTRY_MAX: Duration = Duration::from_secs(30);
 /// Questions within the life of an entry: one may be lost, and another one late.
 const BEATS: u32 = 3;
+/// Several servers can do without the one with the queue. That one tells of nothing once it stands still, and its
+/// connection lives on: so it keeps a waiter for this long at the most.
+const STANDS_STILL_MAX: Duration = Duration::from_secs(1);
 
 /// Where a waiter stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -108,9 +111,10 @@ pub(crate) fn entry_life(term: Term) -> Duration {
     term.ttl().min(ENTRY_MAX)
 }
 
-/// How long after one question a waiter asks the next.
-pub(crate) fn beat(term: Term) -> Duration {
-    entry_life(term) / BEATS
+/// How long after one question a waiter asks the next: of one server alone, or of one that others can do without.
+pub(crate) fn beat(term: Term, is_alone: bool) -> Duration {
+    let beat = entry_life(term) / BEATS;
+    if is_alone { beat } else { beat.min(STANDS_STILL_MAX) }
 }
 
 #[cfg(test)]
@@ -176,9 +180,16 @@ mod tests {
 
     #[test]
     fn entries_outlive_two_late_questions_and_no_minute() {
-        assert_eq!((entry_life(term()), beat(term())), (TTL, TTL / 3));
+        assert_eq!((entry_life(term()), beat(term(), true)), (TTL, TTL / 3));
         let long = Term::new(Duration::from_secs(3600), None).unwrap();
         assert_eq!(entry_life(long), ENTRY_MAX);
-        assert!(beat(long) * BEATS <= ENTRY_MAX);
+        assert!(beat(long, true) * BEATS <= ENTRY_MAX);
+    }
+
+    #[test]
+    fn a_server_that_others_can_do_without_is_asked_more_often() {
+        assert_eq!(beat(term(), false), STANDS_STILL_MAX);
+        let short = Term::new(Duration::from_millis(600), None).unwrap();
+        assert_eq!(beat(short, false), Duration::from_millis(200));
     }
 }

@@ -205,6 +205,30 @@ async fn nobody_waits_for_a_frozen_server_while_the_lock_is_contended() {
     }
 }
 
+/// Nobody is told of a server that stands still: a waiter in its queue has to ask.
+#[tokio::test]
+async fn a_server_that_freezes_while_it_has_the_queue_keeps_no_waiter() {
+    let fleet = Fleet::start(3);
+    // One of them has the queue.
+    for frozen in 0..3 {
+        let holding = builder(fleet.urls()).connect().await.unwrap();
+        let waiting = builder(fleet.urls()).connect().await.unwrap();
+        let guard = take(&holding, "a").await;
+        eventually("every server has the lease", || fleet.holding("a") == 3).await;
+        // Less than a third of the life of its entry.
+        let request = waiting.lock("a").wait_at_most(Duration::from_secs(7)).into_future();
+        let waits = tokio::spawn(request);
+        eventually("it is in the queue", || fleet.holding("{a}:queue") == 1).await;
+        fleet[frozen].stop();
+        soon("a release", guard.release()).await.unwrap();
+        let granted = soon("it is granted", waits).await.unwrap().unwrap();
+        soon("a release", granted.release()).await.unwrap();
+        fleet[frozen].cont();
+        until_free(&fleet, "a").await;
+        fleet.cli_all(&["DEL", "{a}:queue"]);
+    }
+}
+
 /// Two grant, two refuse, and the frozen one keeps it open: until the two that refused have it free.
 #[tokio::test]
 async fn an_attempt_that_a_frozen_server_keeps_open_is_begun_anew_once_others_have_the_lock_free() {
