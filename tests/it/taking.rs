@@ -233,6 +233,22 @@ async fn a_ticket_ends_with_its_time_with_a_steal_and_where_it_does_not_belong()
     assert!(refused(several.adopt(&ticket).await).is_misuse());
 }
 
+/// The restart guard waits for the longest lease, and a ticket may be good for longer.
+#[tokio::test]
+async fn a_ticket_that_servers_forget_beyond_the_restart_guard_is_spent() {
+    let mut fleet = Fleet::start(3);
+    let guarded = Locker::builder().nodes(fleet.urls()).ttl(SHORT);
+    let locker = guarded.connect().await.unwrap();
+    // It waits until the servers may vote, which have just started.
+    drop(take(&locker, "a").await);
+    fleet[2].kill();
+    let ticket = take(&locker, "a").await.into_ticket(LONG).await.unwrap();
+    (1..3).for_each(|server| fleet[server].restart());
+    let another = take(&locker, "a").await;
+    assert!(refused(locker.adopt(&ticket).await).is_ticket_spent());
+    another.release().await.unwrap();
+}
+
 /// Whatever stands in the way of a ticket, the lock is given back; what is to be held at least is kept.
 #[tokio::test]
 async fn what_does_not_become_a_ticket_is_given_back() {
