@@ -155,9 +155,12 @@ impl Keeper {
         };
         let held = holds.into_iter().filter(|kept| match (kept.hold.loss(), kept.hold.ends_at()) {
             (None, Some(ends_at)) => {
-                // Whatever becomes of a renewal, its end is looked at.
-                self.timers().reschedule(kept.entry, ends_at);
-                kept.hold.is_renewed
+                // Its end is looked at, and a renewal that is open when the next one would be due is not
+                // waited for.
+                let is_renewed = kept.hold.is_renewed;
+                let again = if is_renewed { kept.hold.renew_at(now) } else { ends_at };
+                self.timers().reschedule(kept.entry, again.min(ends_at));
+                is_renewed
             }
             _ => false,
         });

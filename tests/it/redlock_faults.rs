@@ -229,6 +229,29 @@ async fn a_server_that_freezes_while_it_has_the_queue_keeps_no_waiter() {
     }
 }
 
+/// One hangs, and another misses the first try: with that one back there is a quorum without the one that hangs.
+#[tokio::test]
+async fn a_renewal_is_tried_again_while_a_frozen_server_keeps_it_open() {
+    let fleet = Fleet::start(3);
+    let mut proxy = FaultProxy::start(fleet[1].address());
+    let urls = [fleet[0].url(), proxy.url(), fleet[2].url()];
+    let locker = builder(urls).ttl(SHORT).command_timeout(NEVER).connect().await.unwrap();
+    let guard = take(&locker, "a").await;
+    eventually("every server has the lease", || fleet.holding("a") == 3).await;
+    fleet[0].stop();
+    proxy.refuse().await;
+    proxy.cut();
+    let mut before = u64::MAX;
+    let is_asked = || {
+        let left = fleet[2].cli_text(&["PTTL", "a"]).parse().unwrap();
+        std::mem::replace(&mut before, left) < left
+    };
+    eventually("it is asked for", is_asked).await;
+    proxy.accept().await;
+    eventually("it is renewed", || locker.stats().renewed > 0).await;
+    assert_eq!(guard.loss(), None);
+}
+
 /// Two grant, two refuse, and the frozen one keeps it open: until the two that refused have it free.
 #[tokio::test]
 async fn an_attempt_that_a_frozen_server_keeps_open_is_begun_anew_once_others_have_the_lock_free() {
