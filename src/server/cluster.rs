@@ -6,8 +6,10 @@
 //!
 //! Source: "Redirection and resharding" in the Redis Cluster specification.
 
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Poll;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -128,7 +130,8 @@ impl Nodes {
         });
     }
 
-    /// Asks one node after the other for the map, until one knows it.
+    /// Asks one node after the other for the map, until one knows it; those that are not connected all at once, where
+    /// none that is knows it.
     fn look_up(&self) -> BoxFuture<'_, Result<Map, Vec<Unheard>>> {
         Box::pin(self.ask_each())
     }
@@ -141,26 +144,43 @@ impl Nodes {
         let first = by_chance % known.len().max(1);
         known.rotate_left(first);
         known.extend(self.seeds.endpoints().iter().map(|seed| seed.address.clone()));
-        let mut unheard = Vec::new();
-        // Those that are connected first: one that is down is waited for only where all are.
-        for is_patient in [false, true] {
-            for address in &known {
-                let node = self.at(address.clone());
-                let connection =
-                    if is_patient { node.connection(0).await } else { node.connection_now(0) };
-                let why = match connection {
-                    Ok(connection) => match ask_for_map(&connection, node.endpoint()).await {
-                        Ok(map) => return Ok(map),
-                        Err(why) => why,
-                    },
-                    Err(why) => why,
-                };
-                if is_patient {
-                    unheard.push(Unheard { asked: address.clone(), why });
+        for address in &known {
+            let node = self.at(address.clone());
+            if let Ok(connection) = node.connection_now(0) {
+                if let Ok(map) = ask_for_map(&connection, node.endpoint()).await {
+                    return Ok(map);
                 }
             }
         }
-        Err(unheard)
+        // One that is down is waited for only where all are, and keeps nobody from the others.
+        let mut asked: Vec<_> =
+            known.into_iter().map(|address| (self.ask_in_time(address), None)).collect();
+        poll_fn(|context| {
+            for (asking, unheard) in asked.iter_mut().filter(|(_, unheard)| unheard.is_none()) {
+                match asking.as_mut().poll(context) {
+                    Poll::Ready(Ok(map)) => return Poll::Ready(Ok(map)),
+                    Poll::Ready(Err(why)) => *unheard = Some(why),
+                    Poll::Pending => {}
+                }
+            }
+            if asked.iter().any(|(_, unheard)| unheard.is_none()) {
+                return Poll::Pending;
+            }
+            Poll::Ready(Err(asked.iter_mut().filter_map(|(_, unheard)| unheard.take()).collect()))
+        })
+        .await
+    }
+
+    /// Asks the node at this address once it is connected.
+    fn ask_in_time(&self, address: Address) -> BoxFuture<'_, Result<Map, Unheard>> {
+        Box::pin(async move {
+            let node = self.at(address.clone());
+            let answer = match node.connection(0).await {
+                Ok(connection) => ask_for_map(&connection, node.endpoint()).await,
+                Err(why) => Err(why),
+            };
+            answer.map_err(|why| Unheard { asked: address, why })
+        })
     }
 }
 

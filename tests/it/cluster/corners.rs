@@ -7,7 +7,9 @@ use tokio::runtime::Builder;
 
 use super::{TTL, connect, take};
 use leasehold_testing::scripted::greeting;
-use leasehold_testing::{Action, Cluster, RedisServer, ScriptedServer, binary, eventually, soon};
+use leasehold_testing::{
+    Action, Cluster, RedisServer, STUCK, ScriptedServer, binary, eventually, ports, soon,
+};
 
 /// The lock is with a node that does not serve its slot yet, and that tells nobody of changes: it
 /// has to be asked.
@@ -130,6 +132,18 @@ async fn a_database_of_a_cluster_is_used_or_refused_by_name() {
     assert_eq!(client.text(&["EXISTS", "a"]), "1");
     guard.release().await.unwrap();
     assert_eq!(client.text(&["EXISTS", "a"]), "0");
+}
+
+/// Waited for one after the other, each would cost all the time that connecting may take.
+#[tokio::test]
+async fn nodes_that_never_answer_keep_nobody_from_one_that_does() {
+    let cluster = Cluster::start();
+    let (_hung, first) = ports::listen_async();
+    let (_too, second) = ports::listen_async();
+    let url = format!("redis-cluster://{first},{second},{}", cluster[0].address());
+    let connecting = Locker::builder().node(url).connect_timeout(STUCK).connect();
+    let locker = soon("it connects", connecting).await.unwrap();
+    take(&locker, "a").await.release().await.unwrap();
 }
 
 /// As a master that Redis 6.2 has demoted: it answers HELLO, and nothing from SCRIPT LOAD on. A caller that waits
