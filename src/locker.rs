@@ -152,9 +152,9 @@ impl Locker {
     /// which it is.
     ///
     /// The request tries the locks one by one, a round trip each, and leaves those alone that others wait
-    /// for; those that are left after an eighth of a command's timeout it tries at once. If none is free, it waits in the line of each of them, and keeps the first that is granted; if
-    /// another is granted at the same moment, the request gives it back. Statistics count a request for
-    /// each lock. With
+    /// for. Those that are left after an eighth of a command's timeout, it tries at once. If none is free, it
+    /// waits in the line of each of them, and keeps the first that is granted; if another is granted at the same
+    /// moment, the request gives it back. Statistics count a request for each lock. With
     /// [`wait_at_most`](LockRequest::wait_at_most) of zero the request only tries.
     ///
     /// # Errors

@@ -178,7 +178,7 @@ impl Connection {
         !self.credit.is_closed()
     }
 
-    /// The server grants no leases as it is: whoever keeps the connection is told.
+    /// The server grants no leases as it is: the task that keeps the connection is told.
     pub fn note_useless(&self) {
         self.signals.useless.notify_one();
     }
