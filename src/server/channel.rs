@@ -114,9 +114,15 @@ pub(super) async fn subscribe(
 ) -> Result<(), Option<ServerError>> {
     connection.send_unanswered(&[b"SUBSCRIBE", channel.as_bytes()]).map_err(|_| None)?;
     match call::ask(connection, Command::Plain(&[b"HELLO", b"3"])).await {
-        Ok(reply) => reply.error().map_or(Ok(()), |text| Err(Some(ServerError::new(text)))),
+        Ok(reply) => match reply.error().map(|text| ServerError::new(text)) {
+            None => Ok(()),
+            Some(error) if error.text().contains("channel") => {
+                Err(Some(error.lacking(format!("&{channel}"))))
+            }
+            Some(error) => Err(Some(error)),
+        },
         Err(Failure::Unknown(Fault::Unsolicited | Fault::Misplaced | Fault::Unexpected)) => {
-            Err(Some(ServerError::new(REFUSED)))
+            Err(Some(ServerError::new(REFUSED).lacking(format!("+subscribe &{channel}"))))
         }
         Err(_) => Err(None),
     }

@@ -129,17 +129,10 @@ impl Sentinel {
 ///
 /// As of [`channel::subscribe`].
 pub(crate) async fn subscribe(connection: &Arc<Connection>) -> Result<(), Option<ServerError>> {
-    for name in CHANNELS {
-        let subscribed = channel::subscribe(connection, name).await;
-        subscribed.map_err(|refused| refused.map(|error| lacking(error, name)))?;
+    for channel in CHANNELS {
+        channel::subscribe(connection, channel).await?;
     }
     Ok(())
-}
-
-/// Of two rights that a user may lack, Redis says which.
-fn lacking(error: ServerError, channel: &str) -> ServerError {
-    let is_of_channel = error.text().contains("channel");
-    if is_of_channel { error.lacking(format!("&{channel}")) } else { error }
 }
 
 /// Hears that something has changed.
