@@ -5,7 +5,7 @@ use crate::server::script::{Script, script};
 static CATALOG: [Script; 6] = [
     script!("acquire.lua", 0),
     script!("extend.lua", 1),
-    script!("release.lua", 2),
+    script!("release.lua", 2).by_key(),
     script!("holder.lua", 3),
     script!("repair.lua", 4),
     script!("queue.lua", 5),
@@ -14,7 +14,7 @@ static CATALOG: [Script; 6] = [
 // Seldom called: these are sent whole, and no connection has to load them.
 static TAKE: Script = script!("take.lua", CATALOG.len());
 static MINT: Script = script!("mint.lua", CATALOG.len());
-static KEEP: Script = script!("keep.lua", CATALOG.len());
+static KEEP: Script = script!("keep.lua", CATALOG.len()).by_key();
 static SEIZE: Script = script!("seize.lua", CATALOG.len());
 #[cfg(feature = "inspect")]
 static INSPECT: Script = script!("inspect.lua", CATALOG.len());

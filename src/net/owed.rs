@@ -15,6 +15,8 @@ pub struct Owed {
     pub command: Bytes,
     /// The script that the command calls by its digest: what is sent to a server that lacks it.
     pub script: Option<&'static str>,
+    /// Whether it may be split into one of each of its keys, where they are on two nodes.
+    pub is_by_key: bool,
     /// What its reply can be.
     pub expected: Expected,
     /// The part of the key space that its keys are in: on which server, may change.

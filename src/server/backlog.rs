@@ -225,7 +225,7 @@ impl Refusals for Listener {
             _ => owed.again.after_refusal(now, clock::random_bits()),
         };
         let (all, refused) = match error.code() {
-            Code::Apart => (by_key(&owed), None),
+            Code::Apart if owed.is_by_key => (by_key(&owed), None),
             Code::NoScript => (vec![owed], None),
             _ => (vec![owed], Some(error)),
         };

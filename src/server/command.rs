@@ -134,7 +134,11 @@ impl<'a> Command<'a> {
             Self::Script(script, _) => digest.map(|_| script.text()),
             _ => None,
         };
+        let is_by_key = match self {
+            Self::Script(script, _) | Self::Whole(script, _) => script.is_by_key(),
+            _ => false,
+        };
         let command = self.spell(digest).encoded();
-        Owed { command, script, expected: self.expected(), slot, again }
+        Owed { command, script, is_by_key, expected: self.expected(), slot, again }
     }
 }

@@ -10,6 +10,7 @@ use crate::net::connection::Connection;
 pub(crate) struct Script {
     known_by: KnownBy,
     text: &'static str,
+    is_by_key: bool,
 }
 
 enum KnownBy {
@@ -23,12 +24,23 @@ enum KnownBy {
 impl Script {
     /// A script of the catalog, or one beyond its end, which is always sent whole.
     pub(crate) const fn new(number: usize, text: &'static str) -> Self {
-        Self { known_by: KnownBy::Number(number), text }
+        Self { known_by: KnownBy::Number(number), text, is_by_key: false }
     }
 
     /// One of no catalog, which is loaded when it is first called.
     pub(crate) const fn on_demand(text: &'static str, digest: &'static [u8]) -> Self {
-        Self { known_by: KnownBy::Digest(Bytes::from_static(digest)), text }
+        Self { known_by: KnownBy::Digest(Bytes::from_static(digest)), text, is_by_key: false }
+    }
+
+    /// The same, which does what it does to each key that it is given, also where it is given that one alone.
+    pub(crate) const fn by_key(mut self) -> Self {
+        self.is_by_key = true;
+        self
+    }
+
+    /// See [`Script::by_key`].
+    pub(super) fn is_by_key(&self) -> bool {
+        self.is_by_key
     }
 
     pub(crate) fn text(&self) -> &'static str {

@@ -351,3 +351,35 @@ async fn readers_writers_and_permits_are_counted_by_the_node_of_their_slot() {
         eventually("it is free", || !cluster.holding(&name)).await;
     }
 }
+
+/// What has several keys is asked again when its slot has moved: nothing is counted, granted or given back before.
+#[cfg(feature = "cluster")]
+#[tokio::test]
+async fn shares_latches_and_barriers_wait_for_the_end_of_a_move() {
+    let cluster = Cluster::start();
+    let locker = cluster::connect(&cluster).await;
+    let latch = locker.latch("{m}:x", 2).unwrap();
+    let mut party = locker.barrier("{m}:x", 2).unwrap().party("one").unwrap();
+    assert!(!latch.count_down("one").await.unwrap().is_open());
+    assert!(!party.arrive().await.unwrap().is_open());
+    let reader = locker.read("{m}:x").await.unwrap();
+    let (slot, from, to) = cluster.move_of("{m}:x");
+    cluster.begin_migration(slot, from, to);
+    let refused = [
+        latch.count_down("two").await.map(|_| ()),
+        latch.wait(LONG).await.map(|_| ()),
+        party.arrive().await.map(|_| ()),
+        locker.try_read("{m}:x").await.map(|_| ()),
+        reader.release().await,
+    ];
+    for (number, refused) in refused.into_iter().enumerate() {
+        let error = refused.unwrap_err();
+        assert!(error.is_unavailable(), "number {number}: {error}");
+    }
+    cluster.migrate_keys(slot, from, to);
+    cluster.end_migration(slot, from, to);
+    assert!(latch.count_down("two").await.unwrap().is_open());
+    assert!(!party.arrive().await.unwrap().is_open());
+    let writer = soon("the reader is given back", locker.write("{m}:x").into_future()).await;
+    writer.unwrap().release().await.unwrap();
+}

@@ -363,7 +363,16 @@ fn what_is_owed_is_sent_though_the_tasks_are_gone() {
             encode_command(&mut command, &[b"b"]);
             let again = Redelivery::new(Moment::from_nanos(u64::MAX), false);
             let (command, expected) = (command.freeze(), Expected::Anything);
-            owing.send_owed(Owed { command, script: None, expected, slot: 0, again }).unwrap();
+            owing
+                .send_owed(Owed {
+                    command,
+                    script: None,
+                    is_by_key: false,
+                    expected,
+                    slot: 0,
+                    again,
+                })
+                .unwrap();
         });
         let reader = world.reader();
         let ending = thread::spawn(move || drop(reader));

@@ -71,6 +71,7 @@ fn owed(words: &[&[u8]]) -> Owed {
     Owed {
         command: encoded(words),
         script: None,
+        is_by_key: false,
         expected: Expected::Anything,
         slot: 0,
         again: Redelivery::new(clock::now().after(PATIENT.command_timeout), false),

@@ -337,7 +337,8 @@ fn a_failed_pipeline_takes_and_matches_nothing() {
 fn owed(command: &'static str) -> Owed {
     let command = Bytes::from_static(command.as_bytes());
     let expected = Expected::Anything;
-    Owed { command, script: None, expected, slot: 0, again: Redelivery::new(at(50), false) }
+    let again = Redelivery::new(at(50), false);
+    Owed { command, script: None, is_by_key: false, expected, slot: 0, again }
 }
 
 #[test]

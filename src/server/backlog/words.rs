@@ -57,7 +57,7 @@ mod tests {
     fn owed(words: &[&[u8]]) -> Owed {
         let again = Redelivery::new(Moment::from_nanos(7), false);
         let (command, expected) = (encoded(words), Expected::Stamp);
-        Owed { command, script: None, expected, slot: 3, again }
+        Owed { command, script: None, is_by_key: true, expected, slot: 3, again }
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl Directory for Lost {
 fn owed(is_doubtful: bool) -> Owed {
     let again = Redelivery::new(clock::now().after(AWHILE), is_doubtful);
     let (command, expected) = (Bytes::new(), Expected::Anything);
-    Owed { command, script: None, expected, slot: 1, again }
+    Owed { command, script: None, is_by_key: false, expected, slot: 1, again }
 }
 
 /// Else it would undo, again and again, what the directory has learnt since.

@@ -225,35 +225,3 @@ async fn nobody_holds_beside_another_while_keys_move_one_by_one() {
     load.goes_on().await;
     assert_eq!(load.end().await, Vec::<String>::new());
 }
-
-/// What has several keys is asked again when its slot has moved: nothing is counted, granted or given back before.
-#[tokio::test]
-async fn shares_latches_and_barriers_wait_for_the_end_of_a_move() {
-    let cluster = Cluster::start();
-    let builder = Locker::builder().node(cluster.seed_url(3));
-    let locker = soon("it connects", builder.connect()).await.unwrap();
-    let latch = locker.latch("{m}:x", 2).unwrap();
-    let mut party = locker.barrier("{m}:x", 2).unwrap().party("one").unwrap();
-    assert!(!latch.count_down("one").await.unwrap().is_open());
-    assert!(!party.arrive().await.unwrap().is_open());
-    let reader = locker.read("{m}:x").await.unwrap();
-    let (slot, from, to) = cluster.move_of("{m}:x");
-    cluster.begin_migration(slot, from, to);
-    let refused = [
-        latch.count_down("two").await.map(|_| ()),
-        latch.wait(LIMIT).await.map(|_| ()),
-        party.arrive().await.map(|_| ()),
-        locker.try_read("{m}:x").await.map(|_| ()),
-        reader.release().await,
-    ];
-    for (number, refused) in refused.into_iter().enumerate() {
-        let error = refused.unwrap_err();
-        assert!(error.is_unavailable(), "number {number}: {error}");
-    }
-    cluster.migrate_keys(slot, from, to);
-    cluster.end_migration(slot, from, to);
-    assert!(latch.count_down("two").await.unwrap().is_open());
-    assert!(!party.arrive().await.unwrap().is_open());
-    let writer = soon("the reader is given back", locker.write("{m}:x").into_future()).await;
-    writer.unwrap().release().await.unwrap();
-}
