@@ -16,9 +16,8 @@ use loom::thread::{self, JoinHandle};
 
 use super::*;
 use crate::net::outcome::{Failure, Outcome};
-use crate::net::transport::ReadHalf;
 use crate::net::transport::simulated::{self, Inbox, Wire};
-use crate::net::{proof::Expected, reply::Reply, tasks};
+use crate::net::{proof::Expected, reply::Reply, tasks, transport::ReadHalf};
 use crate::policy::{Moment, Redelivery};
 
 /// How many times a thread may be interrupted where it could go on: where it has to wait, any other
@@ -362,17 +361,9 @@ fn what_is_owed_is_sent_though_the_tasks_are_gone() {
             let mut command = BytesMut::new();
             encode_command(&mut command, &[b"b"]);
             let again = Redelivery::new(Moment::from_nanos(u64::MAX), false);
-            let (command, expected) = (command.freeze(), Expected::Anything);
-            owing
-                .send_owed(Owed {
-                    command,
-                    script: None,
-                    is_by_key: false,
-                    expected,
-                    slot: 0,
-                    again,
-                })
-                .unwrap();
+            let (command, expected, slot) = (command.freeze(), Expected::Anything, 0);
+            let owed = Owed { command, script: None, is_by_key: false, expected, slot, again };
+            owing.send_owed(owed).unwrap();
         });
         let reader = world.reader();
         let ending = thread::spawn(move || drop(reader));
