@@ -17,6 +17,9 @@ impl Exposure {
     }
 
     pub(crate) fn was_not_run(&mut self) -> bool {
-        self.0.was_not_run() || Mutant::LastRefusalSpeaksForAll.is_on()
+        if Mutant::LastRefusalSpeaksForAll.is_on() {
+            self.0 = exposure::Exposure::default();
+        }
+        self.0.was_not_run()
     }
 }
