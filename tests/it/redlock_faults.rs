@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use leasehold::{Builder, FailureKind, Guard, Locker, ServerReport, Vote};
-use leasehold_testing::{Fault, FaultProxy, Fleet, RedisServer, eventually, ports, soon};
+use leasehold_testing::{Fault, FaultProxy, Fleet, RedisServer, binary, eventually, ports, soon};
 
 /// So long that no key is ever free because of it.
 const TTL: Duration = Duration::from_secs(3600);
@@ -208,6 +208,9 @@ async fn nobody_waits_for_a_frozen_server_while_the_lock_is_contended() {
 /// Nobody is told of a server that stands still: a waiter in its queue has to ask.
 #[tokio::test]
 async fn a_server_that_freezes_while_it_has_the_queue_keeps_no_waiter() {
+    if binary::lacks_a_queue() {
+        return;
+    }
     let fleet = Fleet::start(3);
     // One of them has the queue.
     for frozen in 0..3 {
@@ -415,6 +418,9 @@ async fn nothing_is_kept_for_a_server_that_was_away_from_acquire_to_release() {
 
 #[tokio::test]
 async fn a_server_that_was_away_is_given_the_lease_and_told_of_its_release() {
+    if binary::lacks(binary::has_queue(), "client tracking") {
+        return;
+    }
     let mut fleet = Fleet::start(3);
     let locker = builder(fleet.urls()).connect().await.unwrap();
     fleet[0].kill();
