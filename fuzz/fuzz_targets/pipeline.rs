@@ -289,7 +289,8 @@ impl Model {
         let mut command = BytesMut::new();
         encode_command(&mut command, &spelled);
         let (command, expected) = (command.freeze(), Expected::Stamp);
-        Owed { command, script: None, expected, slot: 0, again: Redelivery::new(self.now(), false) }
+        let again = Redelivery::new(self.now(), false);
+        Owed { command, script: None, is_by_key: false, expected, slot: 0, again }
     }
 
     fn owe(&mut self, number: usize, payload: u8) {

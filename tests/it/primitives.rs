@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::{Locker, Primitive, PrimitiveState, PrimitiveView, Rate, Slot, Work};
-use leasehold_testing::{Fleet, RedisServer, binary, rights, soon};
+use leasehold_testing::{Fleet, RedisServer, binary, eventually, rights, soon};
 
 /// So long that nothing ends because of it.
 const LONG: Duration = Duration::from_secs(3600);
@@ -205,6 +205,9 @@ async fn of_several_servers_each_says_what_it_keeps_and_a_dead_one_why_not() {
     let urls: Vec<_> = fleet.iter().map(RedisServer::url).collect();
     let builder = Locker::builder().nodes(urls).restart_guard(false);
     let locker = builder.connect().await.unwrap();
+    // One that is not connected yet is not asked.
+    let is_connected = || locker.stats().servers.iter().all(|server| server.connected);
+    eventually("all are connected", is_connected).await;
     let job = locker.once("job", Slot::every(LONG)).unwrap();
     job.run(async |_| Ok::<_, ()>(())).await.unwrap();
     let request = locker.idempotent("request", "f", LONG).unwrap();
