@@ -27,7 +27,7 @@ for share = 1, #KEYS / 2 do
     call('GET', lock)
   end
   local is_shared = type(holder) == 'string' and string.byte(holder, 33) == 42
-    and string.find(holder, '^%x+%*%d') == 1
+    and string.find(holder, '^' .. string.rep('%x', 32) .. '%*%d') == 1
   local score = is_shared and call('ZSCORE', shares, owner)
   if score and tonumber(score) >= now then
     local ends = string.format('%d%03d', (now + ttl) / 1000, (now + ttl) % 1000)

@@ -75,7 +75,7 @@ local is_shared, is_marked, digit = false, false, nil
 if holder then
   local star
   star, digit = string.byte(holder, 33, 34)
-  is_shared = star == 42 and string.find(holder, '^%x+%*%d') == 1
+  is_shared = star == 42 and string.find(holder, '^' .. string.rep('%x', 32) .. '%*%d') == 1
   is_marked = string.byte(holder, -1) == 0
 end
 local looks = is_marked or not is_shared or how ~= '' and how ~= 'take'

@@ -165,7 +165,7 @@ impl Site {
         Vigil::new(Arc::clone(&self.engine), key, self.engine.places()[0].slot(self.names.lock()))
     }
 
-    /// What `asked` comes to within this time, if that is any: else that there was no answer.
+    /// What `asked` comes to; after this time, that there was no answer. A limit of zero is none.
     pub(super) async fn in_limit<T>(
         &self,
         limit: Duration,

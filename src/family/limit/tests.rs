@@ -139,7 +139,6 @@ proptest! {
     }
 }
 
-/// Redisson #2072 lets through more than its rate.
 /// Less than the rate is let through where a call takes few tokens of a rate above a million a second, never more.
 #[test]
 fn what_one_call_takes_counts_as_whole_microseconds() {
@@ -151,6 +150,7 @@ fn what_one_call_takes_counts_as_whole_microseconds() {
     }
 }
 
+/// Redisson #2072 lets through more than its rate.
 #[test]
 fn a_burst_is_followed_by_single_tokens_at_the_rate() {
     let rate = Rate::new(10, Duration::from_secs(1)).burst(3);

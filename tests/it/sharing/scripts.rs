@@ -194,7 +194,9 @@ fn anothers_lock_is_not_taken_for_a_shared_one() {
     let server = RedisServer::start();
     let mut client = server.client();
     assert_eq!(take(&mut client, 1, "60000", "5", "1")[0], "granted");
-    for foreign in [format!("{:g<32}*5", ""), format!("{:0<32}*", ""), format!("{:0<32}*:", "")] {
+    let forms = [("", 'g', "*5"), ("", '0', "*"), ("", '0', "*:"), ("ab*1", 'z', "*5")];
+    for (start, fill, end) in forms {
+        let foreign = format!("{start}{}{end}", fill.to_string().repeat(32 - start.len()));
         client.call(&["SET", "k", &foreign, "PX", "60000"]);
         assert_eq!(take(&mut client, 2, "60000", "5", "1")[0], "held", "{foreign}");
         assert!(!free(&mut client, 1, "") && !prolong(&mut client, 1, "90000"), "{foreign}");
