@@ -71,11 +71,15 @@ done < <(cargo test --workspace --locked --all-features --test it --test cli --n
     sed -n 's/.*"kind":\["test"\].*"name":"\([^"]*\)".*"executable":"\([^"]*\)".*/\1 \2/p')
 [ "${#executables[@]}" -eq 2 ]
 
+# Seconds within which a module's tests are over, also on a slow machine.
+LIMIT=900
+
 # try_module MODULE: all of its tests, of which there is one at least.
 try_module() {
     local executable=${executables[$(program_of "$1")]} tests
     mapfile -t tests < <("$executable" --list | sed -n "s/^\($1::.*\): test\$/\1/p")
-    [ "${#tests[@]}" -gt 0 ] && "$executable" --exact "${tests[@]}"
+    [ "${#tests[@]}" -gt 0 ] &&
+        timeout --foreground "$LIMIT" "$executable" --exact "${tests[@]}"
 }
 
 # try NAME PATH: all columns, one after the other, each to a log of its own.
@@ -89,7 +93,10 @@ try() {
         exec 9>"$logs/cluster"
         case $column in Cluster | Sentinel | TLS | shares) flock 9 ;; esac
         for module in ${modules[$column]}; do
-            try_module "$module" || failed=1
+            try_module "$module" || {
+                echo "error: $module ended with $? (124: not done in $LIMIT s)"
+                failed=1
+            }
         done >"$logs/$name $column" 2>&1
         exec 9>&-
     done
@@ -146,8 +153,8 @@ table() {
 
 for log in "$logs"/*\ *; do
     printf '== %s\n' "${log##*/}"
-    if grep -q '^test result: FAILED\|^error' "$log"; then
-        grep -E -A20 'panicked at|^error' "$log" | head -n 200
+    if grep -q '^error' "$log"; then
+        grep -E -A20 'panicked at|running for over|^error' "$log" | head -n 200
     fi
     grep -E '^test result|NOT TRIED' "$log" || true
 done

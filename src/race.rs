@@ -87,7 +87,25 @@ pub(crate) fn all<'a, T: Send + 'a>(
     Box::pin(outputs(begun.collect()))
 }
 
-/// The same, compiled once for all whose outputs are of one type.
+/// What the first of them that is ready comes to, and leaves the others running; nothing, if there are none.
+///
+/// # Cancel safety
+///
+/// None of them is dropped with it.
+pub(crate) async fn next<T>(running: &mut Vec<BoxFuture<'_, T>>) -> Option<T> {
+    poll_fn(|context| {
+        for (place, future) in running.iter_mut().enumerate() {
+            if let Poll::Ready(output) = future.as_mut().poll(context) {
+                drop(running.swap_remove(place));
+                return Poll::Ready(Some(output));
+            }
+        }
+        if running.is_empty() { Poll::Ready(None) } else { Poll::Pending }
+    })
+    .await
+}
+
+/// The outputs of all, compiled once for all whose outputs are of one type.
 async fn outputs<T>(mut running: Vec<(BoxFuture<'_, T>, Option<T>)>) -> Vec<T> {
     poll_fn(|context| {
         let mut is_over = true;

@@ -4,9 +4,8 @@
 //! asks them one after the other, from a random one on, until one of them has tokens, and the next already
 //! where one does not answer soon. So all of them together never give more than the whole, whichever are asked.
 
-use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::Mutex;
@@ -14,6 +13,7 @@ use tokio::time::sleep;
 
 use super::rate::Rate;
 use super::site::{Failures, Site};
+use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::Error;
 use crate::lock::answer::Reason;
@@ -21,7 +21,7 @@ use crate::lock::engine::Engine;
 use crate::lock::errand::Purpose;
 use crate::lock::names::Names;
 use crate::policy::{Moment, Units};
-use crate::race::timeout;
+use crate::race::{next, timeout};
 use crate::server::script::{Script, script};
 use crate::stats::Primitive;
 
@@ -295,35 +295,25 @@ impl Limit {
         let mut order = (first..servers).chain(0..first).peekable();
         let (mut asked, mut refused, mut failures) = (Vec::new(), None, Failures::new());
         loop {
-            asked.extend(order.next().map(|server| (server, Box::pin(self.ask_one(server, wish)))));
-            if asked.is_empty() {
-                return refused.ok_or(failures);
-            }
-            let answered = poll_fn(|context| {
-                for (place, (_, asked)) in asked.iter_mut().enumerate() {
-                    if let Poll::Ready(answer) = asked.as_mut().poll(context) {
-                        return Poll::Ready((place, answer));
-                    }
-                }
-                Poll::Pending
-            });
-            let (place, answer) = match order.peek() {
-                None => answered.await,
-                Some(_) => {
-                    match timeout(self.site.command_timeout() / SOON_SHARE, answered).await {
-                        Ok(answered) => answered,
-                        Err(_) => continue,
-                    }
-                }
+            asked.extend(order.next().map(|server| -> BoxFuture<'_, _> {
+                Box::pin(async move { (server, self.ask_one(server, wish).await) })
+            }));
+            let soon = self.site.command_timeout() / SOON_SHARE;
+            let answered = match order.peek() {
+                None => next(&mut asked).await,
+                Some(_) => match timeout(soon, pin!(next(&mut asked))).await {
+                    Ok(answered) => answered,
+                    Err(_) => continue,
+                },
             };
-            let (server, _) = asked.swap_remove(place);
-            match answer {
-                Ok(said @ Said::Refused { after }) => {
+            match answered {
+                None => return refused.ok_or(failures),
+                Some((_, Ok(said @ Said::Refused { after }))) => {
                     let is_sooner = |said: &Said| after < said.retry_after();
                     refused = refused.filter(|before| !is_sooner(before)).or(Some(said));
                 }
-                Ok(said) => return Ok(said),
-                Err(reason) => failures.push((server, reason)),
+                Some((_, Ok(said))) => return Ok(said),
+                Some((server, Err(reason))) => failures.push((server, reason)),
             }
         }
     }

@@ -6,7 +6,6 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use super::acquire::Acquiring;
@@ -15,10 +14,11 @@ use super::lease::Lease;
 use super::names::Names;
 use super::one_or_many::OneOrMany;
 use super::order::Wish;
+use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::Error;
 use crate::policy::Wait;
-use crate::race::timeout;
+use crate::race::{next, timeout};
 
 /// For how long they are tried one after the other, as a part of a command's timeout.
 const ALONE_SHARE: u32 = 8;
@@ -56,9 +56,10 @@ async fn acquire_any(engine: Arc<Engine>, wish: Wish) -> Result<Lease, Error> {
         }
     };
     let wishes = wish.names.iter().map(|names| Wish { wait, ..one(&wish, names) });
-    let running =
-        wishes.map(|wish| (Acquiring::since(&engine, &wish, asked_at, clock::now(), None), wish));
-    first(&engine, running.collect(), Vec::new()).await.map_err(worst)
+    let running = wishes.map(|wish| {
+        run(&engine, Acquiring::since(&engine, &wish, asked_at, clock::now(), None), wish)
+    });
+    first(running.collect(), Vec::new()).await.map_err(worst)
 }
 
 /// Tries one after the other, once; those that are left after a while, at once: else servers that do not answer
@@ -68,22 +69,21 @@ async fn try_each(engine: &Arc<Engine>, wish: &Wish) -> Result<Lease, Vec<Error>
     let is_fair = wish.is_fair || wish.wait != Wait::Never;
     let mut tries = wish.names.iter().map(|names| {
         let once = Wish { wait: Wait::Never, is_fair, ..one(wish, names) };
-        (Acquiring::new(engine, &once), once)
+        let acquiring = Acquiring::new(engine, &once);
+        run(engine, acquiring, once)
     });
     let until = clock::now().after(engine.command_timeout() / ALONE_SHARE);
     let (mut failures, mut running) = (Vec::new(), Vec::new());
-    while let Some((mut acquiring, once)) = tries.next() {
-        let tried = poll_fn(|context| acquiring.poll(engine, &once, context));
-        match timeout(until.since(clock::now()), tried).await {
-            Ok(Ok(lease)) => return Ok(lease),
-            Ok(Err(error)) => failures.push(error),
-            Err(_) => {
-                running.push((acquiring, once));
-                running.extend(tries.by_ref());
-            }
+    while let Some(one) = tries.next() {
+        running.push(one);
+        let tried = timeout(until.since(clock::now()), pin!(next(&mut running))).await;
+        match tried {
+            Ok(Some(Ok(lease))) => return Ok(lease),
+            Ok(answer) => failures.extend(answer.and_then(Result::err)),
+            Err(_) => running.extend(tries.by_ref()),
         }
     }
-    first(engine, running, failures).await
+    first(running, failures).await
 }
 
 /// The same for one of the locks.
@@ -93,32 +93,26 @@ fn one(wish: &Wish, names: &Names) -> Wish {
     Wish { names, order, wait, retry, is_fair, refuses_own }
 }
 
+fn run<'a>(
+    engine: &'a Arc<Engine>,
+    mut acquiring: Acquiring,
+    wish: Wish,
+) -> BoxFuture<'a, Result<Lease, Error>> {
+    Box::pin(poll_fn(move |context| acquiring.poll(engine, &wish, context)))
+}
+
 /// The first that is granted; the others are dropped. Where none is, why, behind the failures that there were.
 async fn first(
-    engine: &Arc<Engine>,
-    mut running: Vec<(Acquiring, Wish)>,
+    mut running: Vec<BoxFuture<'_, Result<Lease, Error>>>,
     mut failures: Vec<Error>,
 ) -> Result<Lease, Vec<Error>> {
-    poll_fn(|context| {
-        let mut lease = None;
-        running.retain_mut(|(acquiring, wish)| {
-            if lease.is_some() {
-                return true;
-            }
-            match acquiring.poll(engine, wish, context) {
-                Poll::Pending => return true,
-                Poll::Ready(Ok(granted)) => lease = Some(granted),
-                Poll::Ready(Err(error)) => failures.push(error),
-            }
-            false
-        });
-        match lease {
-            Some(lease) => Poll::Ready(Ok(lease)),
-            None if running.is_empty() => Poll::Ready(Err(std::mem::take(&mut failures))),
-            None => Poll::Pending,
+    while let Some(answer) = next(&mut running).await {
+        match answer {
+            Ok(lease) => return Ok(lease),
+            Err(error) => failures.push(error),
         }
-    })
-    .await
+    }
+    Err(failures)
 }
 
 /// What to say where each failed: an outage says more than that another holds one of the locks.

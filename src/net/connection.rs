@@ -81,7 +81,7 @@ pub(super) struct Signals {
     pub(super) flush: Notify,
     pub(super) sweep: Notify,
     pub(super) ended: Notify,
-    useless: Notify,
+    unfit: Notify,
 }
 
 /// See the module's documentation.
@@ -178,14 +178,14 @@ impl Connection {
         !self.credit.is_closed()
     }
 
-    /// The server grants no leases as it is: the task that keeps the connection is told.
-    pub fn note_useless(&self) {
-        self.signals.useless.notify_one();
+    /// Tells the task that keeps the connection that the server is of no use as it is.
+    pub fn note_unfit(&self) {
+        self.signals.unfit.notify_one();
     }
 
-    /// Waits until the server has turned out to grant no leases, which one task may do.
-    pub async fn useless(&self) {
-        self.signals.useless.notified().await;
+    /// Waits until the server is found to be of no use as it is, which one task may do.
+    pub async fn unfit(&self) {
+        self.signals.unfit.notified().await;
     }
 
     /// Waits for the connection's end, which one task may do.

@@ -52,7 +52,7 @@ impl Connection {
     #[cold]
     fn hear(&self, frame: &Frame) {
         if frame.error().is_some_and(|text| ServerError::new(text).code() == Code::ReadOnly) {
-            self.note_useless();
+            self.note_unfit();
         }
     }
 }

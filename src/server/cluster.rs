@@ -6,10 +6,8 @@
 //!
 //! Source: "Redirection and resharding" in the Redis Cluster specification.
 
-use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::Poll;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -38,7 +36,7 @@ use crate::net::handshake::OpenError;
 use crate::net::refusal::{Code, ServerError};
 use crate::net::transport::Address;
 use crate::policy::Backoff;
-use crate::race::timeout;
+use crate::race::{next, timeout};
 
 /// Longest time between two questions for the map where no reply shows that it is old.
 const REFRESH_EVERY: Duration = Duration::from_secs(30);
@@ -153,22 +151,15 @@ impl Nodes {
             }
         }
         // One that is down is waited for only where all are, and keeps nobody from the others.
-        let mut asked: Vec<_> =
-            known.into_iter().map(|address| (self.ask_in_time(address), None)).collect();
-        poll_fn(|context| {
-            for (asking, unheard) in asked.iter_mut().filter(|(_, unheard)| unheard.is_none()) {
-                match asking.as_mut().poll(context) {
-                    Poll::Ready(Ok(map)) => return Poll::Ready(Ok(map)),
-                    Poll::Ready(Err(why)) => *unheard = Some(why),
-                    Poll::Pending => {}
-                }
+        let mut asked = known.into_iter().map(|address| self.ask_in_time(address)).collect();
+        let mut unheard = Vec::new();
+        while let Some(answer) = next(&mut asked).await {
+            match answer {
+                Ok(map) => return Ok(map),
+                Err(why) => unheard.push(why),
             }
-            if asked.iter().any(|(_, unheard)| unheard.is_none()) {
-                return Poll::Pending;
-            }
-            Poll::Ready(Err(asked.iter_mut().filter_map(|(_, unheard)| unheard.take()).collect()))
-        })
-        .await
+        }
+        Err(unheard)
     }
 
     /// Asks the node at this address once it is connected.

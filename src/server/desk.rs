@@ -39,7 +39,7 @@ impl Desk {
             Standing::Fit => Ok(()),
             Standing::Unfit(why) => {
                 if let Some(connection) = self.lane.ready() {
-                    connection.note_useless();
+                    connection.note_unfit();
                 }
                 Err(Refusal::Unfit(why))
             }

@@ -119,7 +119,7 @@ impl Session {
         logins: &Logins,
     ) {
         let connection = &self.opened.connection;
-        let (ended, left) = (pin!(connection.ended()), pin!(leave_once_useless(connection)));
+        let (ended, left) = (pin!(connection.ended()), pin!(leave_once_unfit(connection)));
         let ended = race(ended, left);
         let (Some(term), Some(Login::Provided(provider))) = (self.term, &endpoint.login) else {
             ended.await;
@@ -135,10 +135,10 @@ impl Session {
     }
 }
 
-/// Ends the connection some time after its server has turned out to grant no leases. It may grant them by then,
-/// or its name lead to another server.
-async fn leave_once_useless(connection: &Connection) {
-    connection.useless().await;
+/// Ends the connection some time after its server was found unfit. It may be fit by then, or its name lead to
+/// another server.
+async fn leave_once_unfit(connection: &Connection) {
+    connection.unfit().await;
     sleep(MEET_AGAIN.delay(0, clock::random_bits())).await;
     connection.fail(Fault::ClosedByUs);
 }

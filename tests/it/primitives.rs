@@ -223,9 +223,12 @@ async fn of_several_servers_each_says_what_it_keeps_and_a_dead_one_why_not() {
         seen.len() == 1 && seen[0].servers.len() == 3
     };
     for name in ["job", "request"] {
-        while !all_say(name).await {
-            tokio::task::yield_now().await;
-        }
+        soon("all say so", async {
+            while !all_say(name).await {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
     }
     let seen = one_of(&locker, "request").await;
     let done = |state: &PrimitiveState| {

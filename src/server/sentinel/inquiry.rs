@@ -1,9 +1,7 @@
 //! One round of questions: to Sentinels, and to servers that they name.
 
-use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::Poll;
 use std::time::Duration;
 
 use leasehold_resp::Frame;
@@ -20,7 +18,7 @@ use crate::net::pushes::Listeners;
 use crate::net::refusal::ServerError;
 use crate::net::transport::Address;
 use crate::policy::{Evidence, Mastership, Role, Step, Successor, Word};
-use crate::race::{all, timeout};
+use crate::race::{First, all, next, race, timeout};
 use crate::server::call::{self, begin_all};
 use crate::server::command::Command;
 use crate::server::credentials::Login;
@@ -113,27 +111,24 @@ impl Inquiry {
         };
         let mut asked: Vec<_> = self.sentinels.iter().map(ask).collect();
         let (mut words, mut unheard) = (Vec::new(), Vec::new());
-        let mut late = pin!(None);
-        poll_fn(|context| {
-            asked.retain_mut(|asked| match asked.as_mut().poll(context) {
-                Poll::Ready(answer) => {
-                    match answer {
-                        Ok(word) => words.push(word),
-                        Err(why) => unheard.push(why),
-                    }
-                    false
-                }
-                Poll::Pending => true,
-            });
-            if !words.is_empty() && late.is_none() {
-                late.set(Some(sleep(OTHERS_WITHIN)));
+        let mut late = None;
+        while !self.is_agreed(&words) {
+            let answer = match &mut late {
+                None => next(&mut asked).await,
+                Some(late) => match race(pin!(next(&mut asked)), late).await {
+                    First::One(answer) => answer,
+                    First::Other(()) => break,
+                },
+            };
+            match answer {
+                None => break,
+                Some(Ok(word)) => words.push(word),
+                Some(Err(why)) => unheard.push(why),
             }
-            let is_late =
-                late.as_mut().as_pin_mut().is_some_and(|late| late.poll(context).is_ready());
-            let is_over = asked.is_empty() || is_late || self.is_agreed(&words);
-            if is_over { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
+            if !words.is_empty() {
+                late.get_or_insert_with(|| Box::pin(sleep(OTHERS_WITHIN)));
+            }
+        }
         if words.is_empty() { Err(unheard) } else { Ok(words) }
     }
 
