@@ -8,15 +8,11 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Waker;
-use std::time::Duration;
 
-use leasehold_resp::{Decimal, Frame};
 use tokio::time::sleep;
 
 use super::answer::Answer;
-use super::ask::Ask;
-use super::attempt::{Granted, Refused};
+use super::attempt::{Attempting, Granted, Refused};
 use super::claim::Claim;
 use super::core::Core;
 use super::entrance::Queue;
@@ -26,20 +22,14 @@ use super::limit::Limit;
 use super::names::Names;
 use super::one_or_many::OneOrMany;
 use super::order::Wish;
-use super::parameters::Parameters;
-use super::question::Question;
 use super::round::{Answered, Round};
-use super::scripts;
-use super::sharing::Wanted;
 use super::turn::Turn;
 use crate::clock;
 use crate::policy::{
-    Ballot, Moment, QueueAnswer, Retry, Setback, Verdict, WaiterAction, WaiterEvent, WaiterState,
-    beat, entry_life,
+    ASK_ALL_EACH, Ballot, Moment, QueueAnswer, Retry, Setback, Verdict, WaiterAction, WaiterEvent,
+    WaiterState, beat,
 };
 use crate::race::{First, race, timeout};
-use crate::server::channel::Channel;
-use crate::server::command::Command;
 use crate::server::watch::{Watch, any_stirred};
 
 /// How one owner's wait ended.
@@ -70,9 +60,7 @@ pub(super) struct Place {
 /// See the module's documentation.
 pub(super) struct Standing<'a> {
     claim: Claim,
-    /// The server that has the queue.
-    server: usize,
-    channel: Channel,
+    queue: Queue,
     limit: Limit,
     is_fenced: bool,
     is_all: bool,
@@ -82,13 +70,13 @@ pub(super) struct Standing<'a> {
     retry: Retry,
     /// Questions since the server last was to tell of what happens.
     untold: u32,
-    /// How long the server may take to answer.
-    patience: Duration,
     /// It knows of nobody before it.
     is_first: bool,
     /// When the holder's lease ends, as far as is known.
     frees_at: Option<Moment>,
     asked_at: Moment,
+    /// When all servers were asked last.
+    all_asked_at: Moment,
     /// What the server said last of the holder.
     known: Option<Round>,
 }
@@ -98,6 +86,8 @@ enum Heard {
     Push(u64),
     /// It is time for a question.
     Due,
+    /// It is time to ask all servers.
+    AllDue,
     LimitOver,
     Interrupted,
 }
@@ -105,7 +95,6 @@ enum Heard {
 impl<'a> Standing<'a> {
     pub(super) fn new(core: &Arc<Core>, wish: &Wish, place: Place, watches: &'a [Watch]) -> Self {
         let Place { names, is_all, was_refused, queue, limit } = place;
-        let Queue { server, channel, patience } = queue;
         if was_refused {
             core.likely().add(names.lock(), Fact::Sought);
         }
@@ -114,8 +103,7 @@ impl<'a> Standing<'a> {
         core.meter().note_attempt();
         Self {
             claim,
-            server,
-            channel,
+            queue,
             limit,
             is_fenced: wish.order.is_fenced,
             is_all,
@@ -124,10 +112,10 @@ impl<'a> Standing<'a> {
             state: WaiterState::begin(),
             retry: wish.retry,
             untold: 0,
-            patience,
             is_first: false,
             frees_at: None,
             asked_at: clock::now(),
+            all_asked_at: clock::now(),
             known: None,
         }
     }
@@ -139,6 +127,7 @@ impl<'a> Standing<'a> {
     pub(super) async fn wait<F: Future<Output = ()>>(
         mut self,
         interrupted: impl Fn() -> F,
+        ask_all: impl Fn() -> Attempting,
     ) -> Stood {
         let mut enters = true;
         loop {
@@ -146,16 +135,22 @@ impl<'a> Standing<'a> {
             let (mut action, mut token) = match due {
                 Heard::Push(token) => self.pushed(token),
                 Heard::Interrupted => return Stood::Interrupted,
-                Heard::Due | Heard::LimitOver => match self.ask(enters, &interrupted).await {
-                    Ok(action) => action,
-                    Err(stood) => return self.end(stood),
-                },
+                Heard::Due | Heard::AllDue | Heard::LimitOver => {
+                    match self.ask(enters, &interrupted).await {
+                        Ok(action) => action,
+                        Err(stood) => return self.end(stood),
+                    }
+                }
             };
             enters = false;
             while action == WaiterAction::Wait {
                 match self.listen(&interrupted).await {
                     Heard::Push(pushed) => (action, token) = self.pushed(pushed),
                     Heard::Due => action = WaiterAction::Ask,
+                    Heard::AllDue => match self.ask_all(ask_all(), &interrupted).await {
+                        Some(stood) => return stood,
+                        None => {}
+                    },
                     Heard::LimitOver => return self.end(None),
                     Heard::Interrupted => return Stood::Interrupted,
                 }
@@ -209,14 +204,14 @@ impl<'a> Standing<'a> {
     ) -> Result<(WaiterAction, u64), Option<Result<Round, ()>>> {
         self.watches.iter().for_each(Watch::rearm);
         self.asked_at = clock::now();
-        let question = Box::pin(self.question(enters));
+        let question = Box::pin(self.queue.ask(self.claim.hold(), enters, self.limit));
         let asked = race(race(question, pin!(self.pushes.stirred())), pin!(interrupted())).await;
         let round = match asked {
             First::Other(()) => return Err(Some(Err(()))),
             First::One(First::Other(token)) => return Ok(self.pushed(token)),
             First::One(First::One(round)) => round,
         };
-        let answered = round.answers.get(self.server).and_then(Option::as_ref);
+        let answered = round.answers.get(self.queue.server).and_then(Option::as_ref);
         let Some(answered @ Answered { answer, asked_at: Some(asked_at), .. }) = answered else {
             return Err(Some(Ok(round)));
         };
@@ -255,69 +250,45 @@ impl<'a> Standing<'a> {
     /// waited for that the others can do without.
     fn has_place(&self) -> bool {
         let hold = self.claim.hold();
-        let is_connected = hold.binding(self.server).connection().is_some();
+        let is_connected = hold.binding(self.queue.server).connection().is_some();
         hold.core.is_single() && is_connected && self.state.has_place(hold.term, clock::now())
     }
 
     /// Whether the server that answered last pushes to the channel of the entry, and tells of changes.
     fn is_told(&self) -> bool {
-        let binding = self.claim.hold().binding(self.server);
+        let binding = self.claim.hold().binding(self.queue.server);
         let on = binding.connection().filter(|_| binding.is_watched());
-        on.is_some_and(|connection| self.channel.is_of(&connection))
+        on.is_some_and(|connection| self.queue.channel.is_of(&connection))
     }
 
     /// The lock's slot has moved: the next question names a channel at the server that answered now.
     fn hear_elsewhere(&mut self) {
-        let node = Arc::clone(&self.claim.hold().binding(self.server).node);
+        let node = Arc::clone(&self.claim.hold().binding(self.queue.server).node);
         node.want(node.watch_lane());
         if let Some(channel) = node.channel() {
-            self.channel = channel;
+            self.queue.channel = channel;
         }
     }
 
-    /// Enters the queue of the lock, or says that the owner still waits there.
-    async fn question(&self, enters: bool) -> Round {
-        let hold = &**self.claim.hold();
-        let Hold { names, owner, term, .. } = hold;
-        let (ttl, life) = (hold.key_ms(), entry_life(*term).as_millis());
-        let life = Decimal::new(u64::try_from(life).unwrap_or(u64::MAX));
-        let queue = names[0].queue();
-        let how: &[u8] = if enters { b"enter" } else { b"beat" };
-        let wanted = Wanted::of(hold);
-        let count: &[u8] = if wanted.is_some() { b"4" } else { b"3" };
-        let mut parameters = Parameters::of_keys(count);
-        parameters.extend([names[0].lock(), names[0].fence(), &queue]);
-        let (script, read): (_, fn(&Frame) -> _) = match &wanted {
-            Some(Wanted { key, limit, weight }) => {
-                parameters.extend([key, owner.value(), how, &ttl, limit, weight]);
-                ((hold.row().take)(), Answer::of_share)
-            }
-            None => {
-                parameters.extend([owner.value(), &ttl, how]);
-                (scripts::queue(), Answer::of_queue)
-            }
-        };
-        parameters.extend([self.channel.name(), &life]);
-        let commands = [Command::Script(script, parameters.words())];
-        let question =
-            Question { awaits: None, ..Question::vote(hold, &commands, read, self.limit) };
-        let mut round = Round::new(hold);
-        if self.limit.is_over() {
-            return round.cut();
+    /// Asks all servers, until the one with the queue is due to be asked: it may keep a lease that the others
+    /// have lost.
+    async fn ask_all<F: Future<Output = ()>>(
+        &mut self,
+        mut attempting: Attempting,
+        interrupted: impl Fn() -> F,
+    ) -> Option<Stood> {
+        self.all_asked_at = clock::now();
+        let (pushed, interrupted) = (pin!(self.pushes.stirred()), pin!(interrupted()));
+        let asked = race(race(&mut attempting, pushed), interrupted);
+        match timeout(self.due().since(self.all_asked_at), asked).await {
+            Ok(First::One(First::One(Ok(granted)))) => Some(Stood::Granted(granted)),
+            Ok(First::Other(())) => Some(Stood::Interrupted),
+            _ => None,
         }
-        let (asked_at, patience) = (clock::now(), self.limit.cap(self.patience));
-        let mut encoded = question.encoded(self.server);
-        let ask = Ask::begin(hold, self.server, &question, &mut encoded, Waker::noop());
-        let asked = timeout(patience, ask).await;
-        round.is_cut = asked.is_err() && self.limit.is_over();
-        let answered = asked.unwrap_or_else(|_| Answered::late(asked_at, patience));
-        round.verdict = if answered.is_grant() { Verdict::Won } else { Verdict::Lost };
-        round.answers[self.server] = Some(answered);
-        round
     }
 
-    async fn listen<F: Future<Output = ()>>(&self, interrupted: impl Fn() -> F) -> Heard {
-        let now = clock::now();
+    /// When the server with the queue is asked next.
+    fn due(&self) -> Moment {
         let Hold { term, core, .. } = &**self.claim.hold();
         let beat = beat(*term, core.is_single());
         // A waiter that is told of nothing asks again and again.
@@ -327,8 +298,18 @@ impl<'a> Standing<'a> {
         };
         let due = self.asked_at.after(rest);
         // A server may be late to tell of a key's end.
-        let due = self.frees_at.filter(|_| self.is_first).map_or(due, |frees_at| due.min(frees_at));
-        let ends_at = self.limit.ends_at().map_or(due, |end| end.min(due));
+        self.frees_at.filter(|_| self.is_first).map_or(due, |frees_at| due.min(frees_at))
+    }
+
+    /// When all servers are asked next: by the first in the queue of several.
+    fn all_due(&self) -> Option<Moment> {
+        let asks_all = self.is_first && !self.claim.hold().core.is_single();
+        asks_all.then(|| self.all_asked_at.after(ASK_ALL_EACH))
+    }
+
+    async fn listen<F: Future<Output = ()>>(&self, interrupted: impl Fn() -> F) -> Heard {
+        let (due, all_due, limit) = (self.due(), self.all_due(), self.limit.ends_at());
+        let ends_at = all_due.into_iter().chain(limit).fold(due, Moment::min);
         let (pushed, interrupted) = (pin!(self.pushes.stirred()), pin!(interrupted()));
         let stirred = pin!(async {
             any_stirred(self.watches).await;
@@ -336,11 +317,14 @@ impl<'a> Standing<'a> {
                 std::future::pending::<()>().await;
             }
         });
-        let timer = pin!(sleep(ends_at.since(now)));
+        let timer = pin!(sleep(ends_at.since(clock::now())));
         match race(race(pushed, interrupted), race(timer, stirred)).await {
             First::One(First::One(token)) => Heard::Push(token),
             First::One(First::Other(())) => Heard::Interrupted,
             First::Other(_) if self.limit.is_over() => Heard::LimitOver,
+            First::Other(First::One(())) if all_due == Some(ends_at) && due > ends_at => {
+                Heard::AllDue
+            }
             First::Other(First::One(())) => Heard::Due,
             First::Other(First::Other(())) => {
                 self.claim.hold().core.meter().note_woken();
@@ -354,7 +338,7 @@ impl<'a> Standing<'a> {
         let hold = self.claim.hold().clone();
         if !self.is_all {
             let until = hold.term.deadline(counts_from);
-            return Stood::Turn(Turn::new(self.claim, self.server, token, until));
+            return Stood::Turn(Turn::new(self.claim, self.queue.server, token, until));
         }
         let round = Round::told(&hold, Some(token), now);
         let mut binding = hold.binding(0);

@@ -168,10 +168,8 @@ impl<'a> Waiter<'a> {
             ticket.place.called().await;
             return Ok(());
         };
-        let reserve = match &self.outlook.known {
-            None => (left / LAST_LOOK_SHARE).min(self.engine.command_timeout()),
-            Some(_) => Duration::ZERO,
-        };
+        let one_look = || (left / LAST_LOOK_SHARE).min(self.engine.command_timeout());
+        let reserve = self.outlook.known.as_ref().map_or_else(one_look, |_| Duration::ZERO);
         if timeout(left - reserve, pin!(ticket.place.called())).await.is_ok() {
             return Ok(());
         }
@@ -267,7 +265,9 @@ impl<'a> Waiter<'a> {
         let was_refused = self.outlook.known.is_some();
         let place = Place { names, is_all, was_refused, queue, limit: self.outlook.limit() };
         let standing = Standing::new(self.engine.core(), self.wish, place, &self.watches);
-        Err(match standing.wait(|| self.interrupted()).await {
+        let bid = || Bid { lead: None, ..self.bid(Taking::Take) };
+        let ask_all = || Attempting::new(self.claim(Lanes::Watching, None), bid());
+        Err(match standing.wait(|| self.interrupted(), ask_all).await {
             Stood::Turn(turn) => return Ok(turn),
             Stood::Granted(granted) => Asked::Granted(Lease::begin(self.engine, granted)),
             Stood::Refused(refused, was_answered) => {

@@ -105,4 +105,4 @@ pub(crate) use validity::Term;
 pub(crate) use validity::drift;
 #[cfg(not(test))]
 pub(crate) use waiter::WaiterState;
-pub(crate) use waiter::{QueueAnswer, WaiterAction, WaiterEvent, beat, entry_life};
+pub(crate) use waiter::{ASK_ALL_EACH, QueueAnswer, WaiterAction, WaiterEvent, beat, entry_life};

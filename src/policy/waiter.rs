@@ -28,6 +28,9 @@ const BEATS: u32 = 3;
 /// Several servers can do without the one with the queue. That one tells of nothing once it stands still, and its
 /// connection lives on: so it keeps a waiter for this long at the most.
 const STANDS_STILL_MAX: Duration = Duration::from_secs(1);
+/// How often the first in the queue at one of several servers asks all of them: the one with the queue may keep a
+/// lease that the others have lost.
+pub(crate) const ASK_ALL_EACH: Duration = Duration::from_secs(1);
 
 /// Where a waiter stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
