@@ -147,10 +147,11 @@ impl<'a> Standing<'a> {
                 match self.listen(&interrupted).await {
                     Heard::Push(pushed) => (action, token) = self.pushed(pushed),
                     Heard::Due => action = WaiterAction::Ask,
-                    Heard::AllDue => match self.ask_all(ask_all(), &interrupted).await {
-                        Some(stood) => return stood,
-                        None => {}
-                    },
+                    Heard::AllDue => {
+                        if let Some(stood) = self.ask_all(ask_all(), &interrupted).await {
+                            return stood;
+                        }
+                    }
                     Heard::LimitOver => return self.end(None),
                     Heard::Interrupted => return Stood::Interrupted,
                 }
