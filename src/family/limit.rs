@@ -13,7 +13,6 @@ use tokio::time::sleep;
 
 use super::rate::Rate;
 use super::site::{Failures, Site};
-use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::Error;
 use crate::lock::answer::Reason;
@@ -295,8 +294,8 @@ impl Limit {
         let mut order = (first..servers).chain(0..first).peekable();
         let (mut asked, mut refused, mut failures) = (Vec::new(), None, Failures::new());
         loop {
-            asked.extend(order.next().map(|server| -> BoxFuture<'_, _> {
-                Box::pin(async move { (server, self.ask_one(server, wish).await) })
+            asked.extend(order.next().map(|server| {
+                Box::pin(async move { (server, self.ask_one(server, wish).await) }) as _
             }));
             let soon = self.site.command_timeout() / SOON_SHARE;
             let answered = match order.peek() {
