@@ -137,7 +137,7 @@ async fn under_load_a_failover_costs_no_more_than_itself() {
     load.goes_on().await;
     // The one that was killed comes back as a replica, and is asked for nothing.
     sentinels.restart(first);
-    eventually("it follows", || sentinels.replication_shows(first, "role:slave")).await;
+    sentinels.wait_until_replication_shows(first, "role:slave").await;
     load.goes_on().await;
     follows(&locker, second).await;
 }

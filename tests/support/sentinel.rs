@@ -17,6 +17,10 @@ pub const SERVICE: &str = "main";
 
 const BIND_ATTEMPTS: u32 = 50;
 const POLL: Duration = Duration::from_millis(25);
+/// How long a step of the Sentinels may take. They demote a master that came back once it has been
+/// up for 8 s, when they next read its `INFO`, each 10 s; and they begin nothing for 30 s after
+/// their own clock jumped by 2 s, as on a busy machine (TILT).
+const STEP: Duration = Duration::from_secs(75);
 
 /// Letters and digits; none where nobody has to log in.
 #[derive(Clone, Debug, Default)]
@@ -148,6 +152,11 @@ impl Sentinels {
             .and_then(|mut client| client.try_call(&["INFO", "replication"]));
         let info = answer.ok().and_then(|info| info.as_bytes().cloned()).unwrap_or_default();
         String::from_utf8_lossy(&info).contains(text)
+    }
+
+    /// Waits until `INFO replication` of the server with this port contains `text`.
+    pub async fn wait_until_replication_shows(&self, port: u16, text: &str) {
+        wait_until(text, || self.replication_shows(port, text)).await;
     }
 
     /// What the first Sentinel that is up takes for the master's port.
@@ -286,10 +295,9 @@ fn poll(what: &str, condition: impl Fn() -> bool) {
 }
 
 async fn wait_until(what: &str, condition: impl Fn() -> bool) {
-    super::soon(what, async {
-        while !condition() {
-            tokio::time::sleep(POLL).await;
-        }
-    })
-    .await;
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < STEP, "still not true after {STEP:?}: {what}");
+        tokio::time::sleep(POLL).await;
+    }
 }

@@ -37,8 +37,5 @@ async fn sentinels_and_servers_have_passwords_of_their_own_and_a_failover_can_be
     let old = service.master_port();
     service.failover().await;
     let new = service.wait_for_master_other_than(old).await;
-    leasehold_testing::eventually("the old master follows", || {
-        service.replication_shows(old, &format!("master_port:{new}"))
-    })
-    .await;
+    service.wait_until_replication_shows(old, &format!("master_port:{new}")).await;
 }

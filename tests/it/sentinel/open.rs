@@ -98,9 +98,9 @@ pub(crate) async fn failover(named: &[usize]) -> Outcome {
     sentinels.kill_sentinel(KILLED);
     sentinels.server(other).stop();
     sentinels.failover().await;
-    eventually("it is promoted", || sentinels.replication_shows(new, "role:master")).await;
+    sentinels.wait_until_replication_shows(new, "role:master").await;
     assert!(sentinels.replication_shows(old, "role:master"), "for a while there are two");
-    eventually("it is demoted", || sentinels.replication_shows(old, "role:slave")).await;
+    sentinels.wait_until_replication_shows(old, "role:slave").await;
     tokio::time::sleep(PATIENCE).await;
     let (history, lost) = load.end().await;
     Outcome {
