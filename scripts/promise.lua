@@ -58,6 +58,9 @@ end
 local ends, lasts = 0, redis.call('PTTL', KEYS[1])
 if accepted == '0' then
   ends, lasts = now + ARGV[3], math.max(tonumber(ARGV[3]), tonumber(ARGV[4]))
+elseif lasts < 0 then
+  -- Somebody took the key's expiry away by hand.
+  lasts = tonumber(ARGV[4])
 end
 local head = string.format('quorum %s %.0f %.0f %.0f %s %d ', ARGV[1], ends, starts + 1, token, accepted, #fingerprint)
 redis.call('SET', KEYS[1], head .. fingerprint .. value, 'PX', string.format('%.0f', math.max(lasts, 1)))

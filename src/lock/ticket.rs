@@ -9,7 +9,9 @@
 //! `_` and two hexadecimal digits. So it goes into a URL, a header or a file name as it is.
 
 use std::fmt::{self, Write as _};
+use std::ops::RangeInclusive;
 use std::str::FromStr;
+use std::time::Duration;
 
 use super::fingerprint;
 use super::names::Names;
@@ -54,6 +56,10 @@ pub(crate) enum InvalidTicket {
 }
 
 impl Ticket {
+    /// How long a ticket may be good.
+    pub const GOOD_FOR: RangeInclusive<Duration> =
+        Duration::from_millis(10)..=Duration::from_secs(24 * 60 * 60);
+
     pub(super) fn new(names: &Names, owner: &Owner, fingerprint: Option<&str>) -> Self {
         let fingerprint = fingerprint.map(Into::into);
         Self { key: names.lock().into(), id: owner.id(), fingerprint }

@@ -2,7 +2,6 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::ops::RangeInclusive;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,10 +14,6 @@ use crate::exit::Failure;
 /// Maximum bytes that are read of a file with a ticket.
 const READ_MAX: u64 = 64 * 1024;
 
-/// How long the library has a ticket be good.
-const GOOD_FOR: RangeInclusive<Duration> =
-    Duration::from_millis(10)..=Duration::from_secs(24 * 60 * 60);
-
 /// A file that a ticket is to be written to. It is opened before the lock is taken, so that what is wrong with
 /// it is known in time; and until there is another ticket it keeps the one that it has, which may be good.
 pub struct Out {
@@ -30,7 +25,7 @@ pub struct Out {
 impl Out {
     pub fn open(run: &Run) -> Result<Option<Self>, Failure> {
         let Some(path) = run.ticket.clone() else { return Ok(None) };
-        if !GOOD_FOR.contains(&run.ticket_for) {
+        if !Ticket::GOOD_FOR.contains(&run.ticket_for) {
             return Err(Failure::Options("--ticket-for: a ticket is good for 10ms to 24h"));
         }
         let mut options = OpenOptions::new();

@@ -101,6 +101,23 @@ fn fingerprints_and_values_are_kept_byte_for_byte() {
     }
 }
 
+#[test]
+fn a_result_whose_key_somebody_keeps_for_ever_outlives_a_promise() {
+    let scripts = texts([&PROMISE, &ACCEPT], None);
+    let [promise, accept] = &*scripts;
+    let mut server = Simulated::at(NOW);
+    let (first, second) = (NOW.to_string(), (NOW + 1).to_string());
+    server.call(promise, KEY, &["a", "f", "5000", "60000", &first, "vote"]);
+    server.call(accept, KEY, &["a", "finish", "5000", "60000", &first, "f", "result"]);
+    let kept = server.keyspace.peek(KEY.as_bytes()).unwrap();
+    server.keyspace.run(&["SET".into(), KEY.into(), kept]);
+    assert_eq!(server.keyspace.ends_in_ms(KEY.as_bytes()), None);
+    let reply = server.call(promise, KEY, &["b", "f", "5000", "60000", &second, "vote"]);
+    let promised = Said::of_proposal(&reply);
+    assert!(matches!(promised, Some(Said::Promised { accepted: Some(_), .. })), "{reply:?}");
+    assert_eq!(server.keyspace.ends_in_ms(KEY.as_bytes()), Some(60_000));
+}
+
 /// What was sent on a connection that was given up may arrive when the attempt has failed: others would wait for its
 /// TTL.
 #[test]

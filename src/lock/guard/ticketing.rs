@@ -27,7 +27,7 @@ impl<F: Fencing> Guard<F> {
     /// # Errors
     ///
     /// The lock is given back in each case. [`Error::is_lost`] if the lease had ended;
-    /// [`Error::is_misuse`] for several locks (`lock_all`), and unless `within` is 10 ms to 24 h; else as
+    /// [`Error::is_misuse`] for several locks (`lock_all`), and unless `within` is in [`Ticket::GOOD_FOR`]; else as
     /// [`Guard::release`], if no quorum confirmed it.
     ///
     /// # Cancel safety

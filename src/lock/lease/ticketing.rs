@@ -17,21 +17,17 @@ use crate::lock::ticket::Ticket;
 use crate::policy::{End, LeaseState, Units, Verdict};
 use crate::server::command::Command;
 
-/// How long a ticket may be good: as long as a lease.
-const WITHIN_MIN: Duration = Duration::from_millis(10);
-const WITHIN_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-
 impl Lease {
     /// # Cancel safety
     ///
     /// When the future is dropped, the lock is given back, whichever has it on a server by then: this owner or
     /// the ticket.
     pub(crate) async fn into_ticket(self, within: Duration) -> Result<Ticket, Error> {
-        if !(WITHIN_MIN..=WITHIN_MAX).contains(&within) {
+        if !Ticket::GOOD_FOR.contains(&within) {
             return Err(Error::misuse(format_args!(
                 "a ticket must be good for {} to {}, not {}",
-                Units(WITHIN_MIN),
-                Units(WITHIN_MAX),
+                Units(*Ticket::GOOD_FOR.start()),
+                Units(*Ticket::GOOD_FOR.end()),
                 Units(within)
             )));
         }

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 
 use super::history::{History, Span};
 use leasehold_testing::sentinel::Setup;
-use leasehold_testing::{RedisServer, Sentinels, binary, eventually, soon};
+use leasehold_testing::{RedisServer, Sentinels, binary, soon};
 
 const LOCKERS: usize = 4;
 const LOCKS: usize = 6;
