@@ -45,8 +45,8 @@ hours() {
 fuzz() {
     local target each
     # Two at a time; each target with inputs of any length for an eighth of the time, with short ones for as long,
-    # and with very short ones, which are ten times as fast as the first. Without a sanitizer all is several times
-    # as fast again; CI runs it with one. The last are in two halves: of an odd number, one would run alone.
+    # and with very short ones, which are ten times as fast as the first, in two halves: after an odd number of
+    # targets, a core would be idle. Without a sanitizer all is several times as fast again; CI runs it with one.
     each=$((2 * piece / (8 * $(wc -w <<<"$targets")) + 1))
     # shellcheck disable=SC2046,SC2086
     {
@@ -55,7 +55,10 @@ fuzz() {
     } >"$log" 2>&1 || return
     awk '/^== .*executions: / { sum += $NF } END { printf "%.0f\n", sum }' "$log"
     # Of inputs that reach the same, one is enough.
-    printf '%s\n' $targets | xargs -P 2 -I{} cargo +nightly fuzz cmin --fuzz-dir fuzz --sanitizer none --no-trace-compares {} fuzz/corpus/{} >>"$log" 2>&1
+    # shellcheck disable=SC2086
+    printf '%s\n' $targets |
+        xargs -P 2 -I{} cargo +nightly fuzz cmin --fuzz-dir fuzz --sanitizer none --no-trace-compares {} fuzz/corpus/{} \
+            >>"$log" 2>&1
 }
 
 # Packs what the next machine begins from: as few inputs as reach all the code that is reached.

@@ -17,6 +17,7 @@ use super::fingerprint;
 use super::names::Names;
 use super::owner::{ID_LENGTH, Owner};
 use crate::error::Error;
+use crate::policy::{TTL_MAX, TTL_MIN};
 
 const VERSION: &str = "lh1";
 /// Maximum bytes of a text that is read: a name has up to 16 KiB, each of its bytes up to three characters.
@@ -56,9 +57,8 @@ pub(crate) enum InvalidTicket {
 }
 
 impl Ticket {
-    /// How long a ticket may be good.
-    pub const GOOD_FOR: RangeInclusive<Duration> =
-        Duration::from_millis(10)..=Duration::from_secs(24 * 60 * 60);
+    /// How long a ticket may be good: as long as a lease, 10 ms to 24 h.
+    pub const GOOD_FOR: RangeInclusive<Duration> = TTL_MIN..=TTL_MAX;
 
     pub(super) fn new(names: &Names, owner: &Owner, fingerprint: Option<&str>) -> Self {
         let fingerprint = fingerprint.map(Into::into);

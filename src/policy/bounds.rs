@@ -1,10 +1,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::validity::TTL_MAX;
 use super::{Moment, Units};
-
-/// The longest time that a lock is kept from others whose lease has ended: as for a TTL.
-const KEPT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How long a lock is to be held or kept from others, beside what its TTL says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +28,7 @@ impl fmt::Display for BoundsError {
         match self {
             Self::NoTimeAtMost => f.write_str("hold_at_most must be above 0"),
             Self::TooLong { what, time } => {
-                write!(f, "{what} must be at most {}, not {}", Units(KEPT_MAX), Units(*time))
+                write!(f, "{what} must be at most {}, not {}", Units(TTL_MAX), Units(*time))
             }
             Self::Crossed { at_least, at_most } => write!(
                 f,
@@ -46,7 +44,7 @@ impl Bounds {
     pub(crate) fn check(self) -> Result<(), BoundsError> {
         let kept = [("hold_at_least", self.at_least), ("lock_delay", self.lock_delay)];
         let too_long = kept.into_iter().find_map(|(what, time)| {
-            Some(BoundsError::TooLong { what, time: time.filter(|time| *time > KEPT_MAX)? })
+            Some(BoundsError::TooLong { what, time: time.filter(|time| *time > TTL_MAX)? })
         });
         match (self.at_least, self.at_most) {
             (_, Some(Duration::ZERO)) => Err(BoundsError::NoTimeAtMost),
@@ -119,7 +117,7 @@ mod tests {
         let (at_least, at_most) = (ms(6), ms(5));
         let crossed = BoundsError::Crossed { at_least, at_most };
         assert_eq!(of(Some(6), Some(5)), Err(crossed));
-        let day = u64::try_from(KEPT_MAX.as_millis()).unwrap();
+        let day = u64::try_from(TTL_MAX.as_millis()).unwrap();
         assert_eq!(of(Some(day), None), Ok(()));
         let too_long = |what| Err(BoundsError::TooLong { what, time: ms(day + 1) });
         assert_eq!(of(Some(day + 1), None), too_long("hold_at_least"));

@@ -103,6 +103,7 @@ pub(crate) use units::{Units, number};
 pub(crate) use validity::Term;
 #[cfg(feature = "inspect")]
 pub(crate) use validity::drift;
+pub(crate) use validity::{TTL_MAX, TTL_MIN};
 #[cfg(not(test))]
 pub(crate) use waiter::WaiterState;
 pub(crate) use waiter::{ASK_ALL_EACH, QueueAnswer, WaiterAction, WaiterEvent, beat, entry_life};

@@ -4,10 +4,11 @@ use std::time::Duration;
 use super::{Moment, Units};
 
 /// The shortest TTL that is accepted: below it, drift and a round trip leave nothing to hold.
-const TTL_MIN: Duration = Duration::from_millis(10);
-/// The longest TTL that is accepted. A fence counter outlives its last lease by far only while a
-/// lease is far shorter than the counter's idle expiry of seven days.
-const TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+pub(crate) const TTL_MIN: Duration = Duration::from_millis(10);
+/// The longest TTL that is accepted, and the longest time that a lock without a lease is kept from
+/// others. A fence counter outlives its last lease by far only while a lease is far shorter than the
+/// counter's idle expiry of seven days.
+pub(crate) const TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// The part of the TTL that clocks may drift apart by: one in this many.
 const DRIFT_SHARE: u32 = 100;
 /// What Redis needs to notice an expiry, and its clock's granularity of one millisecond.

@@ -156,7 +156,8 @@ impl Sentinels {
 
     /// Waits until `INFO replication` of the server with this port contains `text`.
     pub async fn wait_until_replication_shows(&self, port: u16, text: &str) {
-        wait_until(text, || self.replication_shows(port, text)).await;
+        let what = format!("the server on port {port} shows {text}");
+        wait_until(&what, || self.replication_shows(port, text)).await;
     }
 
     /// What the first Sentinel that is up takes for the master's port.
