@@ -17,7 +17,7 @@ use super::runtimes::{Shape, Stage};
 use super::statistics::Samples;
 use super::uncontended::{Micros, PAIRS_PER_BLOCK, Start};
 use super::wire::Kind;
-use crate::support::sentinel::SERVICE;
+use crate::support::sentinel::{SERVICE, Setup};
 use crate::support::{Client, Cluster, Sentinels};
 
 /// Between two looks at the servers from the side.
@@ -188,7 +188,7 @@ fn cluster_failover() -> Outage {
 }
 
 fn service_failover() -> Outage {
-    let mut sentinels = Sentinels::start();
+    let mut sentinels = Sentinels::start_as(Setup { down_after_ms: 1_000, ..Setup::default() });
     let first = sentinels.master_port();
     let others: Vec<_> = sentinels.servers().iter().filter(|it| it.port() != first).collect();
     let addresses: Vec<_> = others.iter().map(|server| server.address()).collect();

@@ -137,9 +137,9 @@ async fn under_load_a_failover_costs_no_more_than_itself() {
     load.goes_on().await;
     // The one that was killed comes back as a replica, and is asked for nothing.
     sentinels.restart(first);
-    sentinels.wait_until_replication_shows(first, "role:slave").await;
+    let master = sentinels.wait_until_all_follow_one().await;
     load.goes_on().await;
-    follows(&locker, second).await;
+    follows(&locker, master).await;
 }
 
 #[tokio::test]

@@ -29,7 +29,8 @@ pub struct Passwords {
     pub sentinels: Option<String>,
 }
 
-/// How a service is set up; by default so that a dead master is replaced within seconds.
+/// How a service is set up; by default a dead master is replaced in some 6 s. A master that is slow
+/// for less than 5 s, as when the Sentinels wait for the disk, is not taken for dead.
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub passwords: Passwords,
@@ -40,7 +41,7 @@ pub struct Setup {
 impl Default for Setup {
     fn default() -> Self {
         let passwords = Passwords::default();
-        Self { passwords, down_after_ms: 1_000, failover_timeout_ms: 3_000 }
+        Self { passwords, down_after_ms: 5_000, failover_timeout_ms: 3_000 }
     }
 }
 
@@ -157,7 +158,19 @@ impl Sentinels {
     /// Waits until `INFO replication` of the server with this port contains `text`.
     pub async fn wait_until_replication_shows(&self, port: u16, text: &str) {
         let what = format!("the server on port {port} shows {text}");
-        wait_until(&what, || self.replication_shows(port, text)).await;
+        self.wait_until(&what, || self.replication_shows(port, text)).await;
+    }
+
+    /// Waits until all servers follow the one that the Sentinels name; gives its port.
+    pub async fn wait_until_all_follow_one(&self) -> u16 {
+        self.wait_until("all servers follow one master", || {
+            let master = self.master_port();
+            let others = self.servers.iter().map(RedisServer::port).filter(|port| *port != master);
+            let following = format!("master_port:{master}");
+            others.into_iter().all(|port| self.replication_shows(port, &following))
+        })
+        .await;
+        self.master_port()
     }
 
     /// What the first Sentinel that is up takes for the master's port.
@@ -206,7 +219,7 @@ impl Sentinels {
         let index = self.sentinels.iter().position(|sentinel| sentinel.answers);
         let index = index.expect("a Sentinel is up");
         // They refuse until they have seen a replica that is fit.
-        wait_until("the failover begins", || {
+        self.wait_until("the failover begins", || {
             self.ask(index, &["SENTINEL", "FAILOVER", SERVICE]).error().is_none()
         })
         .await;
@@ -215,7 +228,7 @@ impl Sentinels {
     /// Waits until every Sentinel that is up names the same other master, and it takes itself for
     /// one; gives its port.
     pub async fn wait_for_master_other_than(&self, port: u16) -> u16 {
-        wait_until("there is another master", || {
+        self.wait_until("there is another master", || {
             let master = self.master_port();
             let answering =
                 (0..self.sentinels.len()).filter(|index| self.sentinels[*index].answers);
@@ -225,6 +238,17 @@ impl Sentinels {
         })
         .await;
         self.master_port()
+    }
+
+    /// Fails with all that the Sentinels have printed.
+    async fn wait_until(&self, what: &str, condition: impl Fn() -> bool) {
+        let started = Instant::now();
+        while !condition() {
+            let said =
+                || self.sentinels.iter().map(|it| it.process.log().text()).collect::<String>();
+            assert!(started.elapsed() < STEP, "still not true after {STEP:?}: {what}\n{}", said());
+            tokio::time::sleep(POLL).await;
+        }
     }
 }
 
@@ -292,13 +316,5 @@ fn poll(what: &str, condition: impl Fn() -> bool) {
     while !condition() {
         assert!(started.elapsed() < STUCK, "still not true: {what}");
         std::thread::sleep(POLL);
-    }
-}
-
-async fn wait_until(what: &str, condition: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !condition() {
-        assert!(started.elapsed() < STEP, "still not true after {STEP:?}: {what}");
-        tokio::time::sleep(POLL).await;
     }
 }
