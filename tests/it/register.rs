@@ -229,8 +229,11 @@ async fn what_a_minority_has_accepted_is_finished_before_it_is_told() {
         server.cli(&["DEL", KEY]);
     }
     fleet[2].stop();
+    // And as if somebody had taken the key's expiry away by hand: the script gives it one again.
+    fleet[0].cli(&["PERSIST", KEY]);
     assert_eq!(pay(&payment(&other), "twice").await, Outcome::Done("receipt".into()));
     assert_eq!(kept_on(&fleet, &[0, 1]), 2);
+    assert!(matches!(fleet[0].cli(&["PTTL", KEY]), Frame::Integer(1..)));
     fleet[2].cont();
 }
 
