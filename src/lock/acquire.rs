@@ -17,6 +17,7 @@ use super::order::{Seize, Wish};
 use super::outlook::Outlook;
 use super::own::{mark_own, refuse_own};
 use super::participant::Lanes;
+use super::sharing;
 use super::spans::AcquireSpan;
 use super::wait::Waiter;
 use crate::box_future::BoxFuture;
@@ -89,7 +90,8 @@ impl Acquiring {
         let limit = patience.ends_at().map_or(Limit::None, Limit::At);
         let taking = if waits || wish.is_fair { Taking::Turn } else { Taking::Take };
         let (is_fenced, is_fair) = (wish.order.is_fenced, wish.is_fair);
-        let bid = Bid { is_fenced, is_fair, taking, lead: None, turn: None, limit, begun_at };
+        let lead = sharing::leader(engine.core(), wish);
+        let bid = Bid { is_fenced, is_fair, taking, lead, turn: None, limit, begun_at };
         let claim = Claim::new(engine.core(), wish.names.clone(), &wish.order, Lanes::Shared);
         let attempting = Some(Attempting::new(claim, bid));
         Self { attempting, aside: None, together, asked_at, span }

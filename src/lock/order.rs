@@ -85,7 +85,10 @@ impl Wish {
 
     /// The lock in whose line it waits in its process; none where others may have shares at the same time.
     pub(super) fn line(&self) -> Option<&Names> {
-        let is_share = self.order.sharing.is_some_and(|sharing| sharing.share.is_some());
-        self.names.last().filter(|_| !is_share)
+        self.names.last().filter(|_| !self.is_for_share())
+    }
+
+    pub(super) fn is_for_share(&self) -> bool {
+        self.order.sharing.is_some_and(|sharing| sharing.share.is_some())
     }
 }

@@ -3,11 +3,12 @@
 use leasehold_resp::Decimal;
 
 use super::answer::Answer;
-use super::core::Lead;
+use super::core::{Core, Lead};
 use super::fanout::ask_all;
 use super::hold::Hold;
 use super::limit::Limit;
 use super::names::Key;
+use super::order::Wish;
 use super::parameters::Parameters;
 use super::question::Question;
 use super::round::Round;
@@ -33,6 +34,16 @@ impl Wanted {
 /// How long the leader of several servers may take if nothing is known of it, as a part of a command's timeout.
 const LEADER_SHARE: u32 = 4;
 
+/// The one of several servers that is asked first for a share, because it alone knows the waiters: if all were asked
+/// at once, new readers would pass a writer that waits again and again.
+pub(super) fn leader(core: &Core, wish: &Wish) -> Option<Lead> {
+    if !wish.is_for_share() {
+        return None;
+    }
+    let patience = core.command_timeout() / LEADER_SHARE;
+    Some(Lead { patience, ..core.leader(wish.names[0].lock(), patience, &[])? })
+}
+
 /// What takes shares, with a token that is at least this one, unless others wait for the lock.
 pub(super) struct Shares<'a> {
     hold: &'a Hold,
@@ -46,14 +57,6 @@ impl<'a> Shares<'a> {
     pub(super) fn new(hold: &'a Hold, wanted: &'a Wanted, least: u64) -> Self {
         let (ttl, queue) = (hold.key_ms(), hold.names[0].queue());
         Self { hold, wanted, ttl, queue, least: Decimal::new(least) }
-    }
-
-    /// The one of several servers that is asked first, because it alone knows the waiters: if all were asked at
-    /// once, new readers would pass a writer that waits again and again.
-    pub(super) fn leader(&self) -> Option<Lead> {
-        let core = &self.hold.core;
-        let patience = core.command_timeout() / LEADER_SHARE;
-        Some(Lead { patience, ..core.leader(self.hold.name(), patience, &[])? })
     }
 
     /// `how` is `take`, or `mend` for an owner that has shares on other servers.

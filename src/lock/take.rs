@@ -126,7 +126,6 @@ impl Take {
             let parameters = shares.parameters(b"take");
             let commands = [Command::Script((hold.row().take)(), parameters.words())];
             let question = Question::vote(hold, &commands, Answer::of_share, limit);
-            let lead = if led_to.is_some() { None } else { lead.or_else(|| shares.leader()) };
             return vote(hold, &question, lead, None).await;
         }
         let Some(ballot) = ballot else {

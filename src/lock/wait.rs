@@ -30,6 +30,7 @@ use super::order::Wish;
 use super::outlook::Outlook;
 use super::participant::Lanes;
 use super::queue::{Place, Standing, Stood};
+use super::sharing;
 use super::turn::Turn as ServerTurn;
 use crate::box_future::BoxFuture;
 use crate::clock;
@@ -191,9 +192,9 @@ impl<'a> Waiter<'a> {
 
     #[inline(never)]
     fn bid(&self, taking: Taking) -> Bid {
-        let (is_fenced, lead) = (self.wish.order.is_fenced, self.lead.clone());
-        let (limit, begun_at) = (self.outlook.limit(), clock::now());
-        Bid { is_fenced, is_fair: false, taking, lead, turn: None, limit, begun_at }
+        let lead = self.lead.clone().or_else(|| sharing::leader(self.engine.core(), self.wish));
+        let (is_fenced, limit) = (self.wish.order.is_fenced, self.outlook.limit());
+        Bid { is_fenced, is_fair: false, taking, lead, turn: None, limit, begun_at: clock::now() }
     }
 
     /// Asks for the lock as the first in the line: in its queue, or else by one attempt.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold::{Builder, Guard, Locker};
+use leasehold::{Builder, Guard, LockRequest, Locker};
 use leasehold_resp::Frame;
-use leasehold_testing::{Fleet, RedisServer, STUCK, binary, eventually, soon};
+use leasehold_testing::{FaultProxy, Fleet, RedisServer, STUCK, binary, eventually, soon};
 
 use super::{LONG, joined, refused, spawn, take};
 
@@ -149,6 +149,41 @@ async fn a_writer_reads_on_and_a_reader_is_not_upgraded() {
     late.release().await.unwrap();
     guard.release().await.unwrap();
     until_nothing_is_left(&fleet).await;
+}
+
+/// The server with the queue keeps a lease that three others have lost, and one stands still. So the first in the
+/// queue asks all of them, for every kind of lease.
+#[tokio::test]
+async fn a_lease_that_most_servers_have_lost_keeps_no_waiter_while_another_is_frozen() {
+    if binary::lacks_a_queue() {
+        return;
+    }
+    type Wish = fn(&Locker) -> LockRequest;
+    let (lock, read, write): (Wish, Wish, Wish) =
+        (|it| it.lock("a"), |it| it.read("a"), |it| it.write("a"));
+    for (held, awaited) in [(lock, lock), (read, write), (write, read)] {
+        let fleet = Fleet::start(5);
+        let mut proxies: Vec<_> =
+            fleet.iter().map(|server| FaultProxy::start(server.address())).collect();
+        let holder = builder(proxies.iter().map(FaultProxy::url)).connect().await.unwrap();
+        let _held = take(held(&holder)).await;
+        eventually("all servers have the lease", || fleet.holding("a") == 5).await;
+        // As if its process had ended: it renews nothing, and gives nothing back.
+        for proxy in &mut proxies {
+            proxy.refuse().await;
+            proxy.cut();
+        }
+        let waiter = spawn(awaited(&locker(&fleet).await));
+        until_waiting(&fleet, 1).await;
+        let leader = fleet.iter().position(|it| it.cli_text(&["EXISTS", "{a}:queue"]) == "1");
+        let server = |after: usize| &fleet[(leader.unwrap() + after) % 5];
+        server(1).stop();
+        for after in 2..5 {
+            server(after).cli(&["DEL", "a", "{a}:shares"]);
+        }
+        joined(waiter).await.release().await.unwrap();
+        server(1).cont();
+    }
 }
 
 /// redis-semaphore 5.8.0, whose servers count each for itself: here it lets in three.
