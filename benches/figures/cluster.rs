@@ -188,6 +188,7 @@ fn cluster_failover() -> Outage {
 }
 
 fn service_failover() -> Outage {
+    // A second, as in the recorded tables: each outage is that much longer, whatever the client does.
     let mut sentinels = Sentinels::start_as(Setup { down_after_ms: 1_000, ..Setup::default() });
     let first = sentinels.master_port();
     let others: Vec<_> = sentinels.servers().iter().filter(|it| it.port() != first).collect();

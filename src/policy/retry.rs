@@ -16,8 +16,8 @@ const BEHIND_END_MAX: Duration = Duration::from_millis(4);
 /// ends a pause early if the lock has a new holder, or the last try was longer ago than the pause; no
 /// server can make a request try more often than that.
 ///
-/// A request in the queue at its server asks besides, whatever the policy says, so that it keeps its place:
-/// after each third of the TTL, after 10 s at the latest, and each second where there are several servers.
+/// A request that waits in the queue of a server also asks to keep its place there, whatever the policy says:
+/// after each third of the TTL, at least every 10 s, and at least every second where there are several servers.
 ///
 /// The timer rounds delays below a millisecond up to one. The default is [`Retry::exponential`] from 4
 /// ms to 128 ms, with no limit on attempts: most locks are held briefly, and polling should cost the

@@ -244,9 +244,11 @@ impl Sentinels {
     async fn wait_until(&self, what: &str, condition: impl Fn() -> bool) {
         let started = Instant::now();
         while !condition() {
-            let said =
-                || self.sentinels.iter().map(|it| it.process.log().text()).collect::<String>();
-            assert!(started.elapsed() < STEP, "still not true after {STEP:?}: {what}\n{}", said());
+            assert!(
+                started.elapsed() < STEP,
+                "still not true after {STEP:?}: {what}; Sentinels said:\n{}",
+                self.sentinels.iter().map(|it| it.process.log().text()).collect::<String>()
+            );
             tokio::time::sleep(POLL).await;
         }
     }
