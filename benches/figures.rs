@@ -1,8 +1,9 @@
 //! What a lock costs: latency beside a bare stream, throughput beside the server, allocations.
 //!
-//! `cargo bench --bench figures` takes about two minutes, `-- --quick` some seconds, and `-- --once` goes
+//! `cargo bench --features cluster,sentinel --bench figures` takes about two minutes, `-- --quick` some seconds, and `-- --once` goes
 //! once through all of it, to see that it works; `-- --redlock`
-//! measures what there is of five servers alone, `-- --contention` contention for one lock, `-- --server`
+//! measures what there is of five servers alone, `-- --contention` contention for one lock, `-- --together` requests
+//! for several locks beside requests for one, `-- --server`
 //! what a pair costs the server, `-- --cluster` a Cluster and Sentinels, and `-- --growth` how cost grows,
 //! or one of its tables where that is named, too (`-- --growth growth-leases`). It starts redis-servers of its own. Rounds are interleaved, so
 //! that what disturbs the machine disturbs all sides, and the ratios are what to read: the
@@ -61,6 +62,8 @@ mod split;
 mod statistics;
 #[path = "figures/throughput.rs"]
 mod throughput;
+#[path = "figures/together.rs"]
+mod together;
 #[path = "figures/uncontended.rs"]
 mod uncontended;
 #[path = "figures/way.rs"]
@@ -84,11 +87,16 @@ struct Rounds {
     /// How long contenders contend.
     split: Duration,
     contention: Duration,
+    /// How long tasks ask for several locks and for one.
+    together: Duration,
     growth: growth::Plan,
 }
 
 fn main() {
-    if processes::contend_if_told() || growth::connections::connect_if_told() {
+    let has_part = processes::contend_if_told()
+        || together::contend_if_told()
+        || growth::connections::connect_if_told();
+    if has_part {
         return;
     }
     let given = |flag: &str| std::env::args().any(|argument| argument == flag);
@@ -104,6 +112,7 @@ fn main() {
             failovers: 1,
             split: MILLISECOND * 50,
             contention: MILLISECOND * 100,
+            together: MILLISECOND * 500,
             growth: growth::ONCE,
         },
         (false, true) => Rounds {
@@ -115,6 +124,7 @@ fn main() {
             failovers: 3,
             split: MILLISECOND * 500,
             contention: MILLISECOND * 2000,
+            together: MILLISECOND * 5000,
             growth: growth::QUICK,
         },
         (false, false) => Rounds {
@@ -126,6 +136,7 @@ fn main() {
             failovers: 10,
             split: MILLISECOND * 3000,
             contention: MILLISECOND * 10_000,
+            together: MILLISECOND * 60_000,
             growth: growth::FULL,
         },
     };
@@ -138,6 +149,9 @@ fn main() {
     }
     if given("--contention") {
         return tell(contention::run(rounds.contention));
+    }
+    if given("--together") {
+        return tell(together::run(rounds.together));
     }
     if given("--cluster") {
         return cluster::run(rounds.latency, rounds.failovers).into_iter().for_each(tell);
@@ -165,6 +179,7 @@ fn main() {
     tell(shares::run(rounds.shares));
     tell(contention::run(rounds.contention));
     if is_once {
+        tell(together::run(rounds.together));
         growth::run(&rounds.growth, |_| false, tell);
         cluster::run(rounds.latency, rounds.failovers).into_iter().for_each(tell);
     }

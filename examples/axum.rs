@@ -101,7 +101,8 @@ fn status(kind: ErrorKind) -> StatusCode {
     }
 }
 
-/// Where the money is moved, the token is compared with the last one seen.
+/// Where the money is moved, the token is noted by the statement that reads the invoice, and compared by the
+/// one that moves the money.
 async fn book(service: &Service, token: FencingToken) -> String {
     sleep(service.work).await;
     format!("charged under token {token}")

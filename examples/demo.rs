@@ -132,13 +132,27 @@ struct Ledger {
 }
 
 impl Ledger {
+    /// What is written so far. Reading shows the token too: else a late holder could still write between this
+    /// read and what its reader writes.
+    fn read(&mut self, token: FencingToken) -> Result<&[&'static str], FencingToken> {
+        self.raise(token)?;
+        Ok(&self.entries)
+    }
+
     fn write(&mut self, token: FencingToken, entry: &'static str) -> Result<(), FencingToken> {
-        if let Some(seen) = self.largest_seen.filter(|&seen| token < seen) {
-            return Err(seen);
-        }
-        self.largest_seen = Some(token);
+        self.raise(token)?;
         self.entries.push(entry);
         Ok(())
+    }
+
+    fn raise(&mut self, token: FencingToken) -> Result<(), FencingToken> {
+        match self.largest_seen.filter(|&seen| token < seen) {
+            Some(seen) => Err(seen),
+            None => {
+                self.largest_seen = Some(token);
+                Ok(())
+            }
+        }
     }
 }
 
@@ -147,17 +161,20 @@ async fn be_overtaken(locker: &Locker) -> Result<(), Error> {
     let mut ledger = Ledger::default();
     let ttl = Duration::from_millis(150);
     let paused = locker.lock(REPORT).ttl(ttl).label("the paused one").no_renewal().await?;
+    ledger.read(paused.fence()).expect("its token is the newest");
     sleep(ttl).await;
     let other = locker.lock(REPORT).label("the other one").await?;
-    ledger.write(other.fence(), "by the other one").expect("its token is the newest");
-    say(format!("the other one writes under token {}", other.fence()));
+    ledger.read(other.fence()).expect("its token is the newest");
+    say(format!("the other one reads under token {}", other.fence()));
     // The paused one goes on as if nothing had happened, and does not ask whether it is lost.
     let seen = ledger
         .write(paused.fence(), "by the paused one")
         .expect_err("its token is older than the one seen");
     assert_eq!(seen, other.fence());
-    assert_eq!(ledger.entries, ["by the other one"]);
     say(format!("the paused one comes with token {}: refused", paused.fence()));
+    ledger.write(other.fence(), "by the other one").expect("its token is the newest");
+    assert_eq!(ledger.entries, ["by the other one"]);
+    say("the other one writes what it made of its read");
     assert!(paused.release().await.is_err_and(|error| error.is_lost()));
     assert!(!other.is_lost(), "and its late release did not touch the other's lock");
     other.release().await

@@ -3,8 +3,9 @@
 //! Two workers count in a row of PostgreSQL: each takes the lock, reads the number, and writes it
 //! back with one added. In every round the first is stopped (SIGSTOP) between its read and its
 //! write until its lease is over and the second has taken the lock; then it goes on. No lock
-//! service can prevent that write. Without a fence it undoes work that was acknowledged; with one,
-//! the row itself refuses it.
+//! service can prevent that write. Without a fence it undoes work that was acknowledged. With a fence that is
+//! raised by the read, the row itself refuses it. With one that only the write shows, it still comes between
+//! the other's read and write, and one of the two is lost.
 //!
 //! `examples/fencing_postgres.sh` brings a redis-server and a PostgreSQL of its own. By hand:
 //! `cargo run --example fencing_postgres REDIS_URL POSTGRES_URL`, or with LEASEHOLD_URL and
@@ -38,8 +39,8 @@ const REFUSED: &str = "refused";
 async fn main() -> Outcome<()> {
     let given = |at: usize, name: &str| env::args().nth(at).or_else(|| env::var(name).ok());
     if given(1, "").as_deref() == Some("worker") {
-        let is_fenced = given(2, "").as_deref() == Some("fenced");
-        return be_paused(&Setting::from_environment()?, is_fenced).await;
+        let fence = Fence::ALL.into_iter().find(|it| Some(it.name()) == given(2, "").as_deref());
+        return be_paused(&Setting::from_environment()?, fence.ok_or("which fence?")?).await;
     }
     let setting = Setting {
         redis: given(1, "LEASEHOLD_URL").ok_or("which redis-server? see the example's head")?,
@@ -50,13 +51,37 @@ async fn main() -> Outcome<()> {
     println!(
         "{ROUNDS} rounds, in each of which one of two workers is stopped for longer than {TTL:?}"
     );
-    let bare = run(&setting, false).await?;
+    let bare = run(&setting, Fence::Nowhere).await?;
     assert_eq!(bare.refused, 0, "nothing refuses a late write");
     assert_eq!(bare.lost(), ROUNDS, "every late write undoes another, or is undone");
-    let fenced = run(&setting, true).await?;
+    let late = run(&setting, Fence::AtTheWrite).await?;
+    assert_eq!(late.refused, ROUNDS / 2, "a late write is refused behind the other's write alone");
+    assert_eq!(late.lost(), ROUNDS / 2, "between the other's read and write it is undone");
+    let fenced = run(&setting, Fence::AtTheRead).await?;
     assert_eq!(fenced.refused, ROUNDS, "every late write is refused");
     assert_eq!(fenced.lost(), 0, "what was acknowledged is there");
     Ok(())
+}
+
+/// Which statement raises the fence.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fence {
+    Nowhere,
+    /// Too late: shown here to lose what it is there to keep.
+    AtTheWrite,
+    AtTheRead,
+}
+
+impl Fence {
+    const ALL: [Self; 3] = [Self::Nowhere, Self::AtTheWrite, Self::AtTheRead];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Nowhere => "without a fence",
+            Self::AtTheWrite => "with a fence that the write raises",
+            Self::AtTheRead => "with a fence that the read raises",
+        }
+    }
 }
 
 struct Setting {
@@ -89,13 +114,13 @@ impl Tally {
     }
 }
 
-async fn run(setting: &Setting, is_fenced: bool) -> Outcome<Tally> {
-    let counter = Counter::connect(&setting.postgres, is_fenced).await?;
+async fn run(setting: &Setting, fence: Fence) -> Outcome<Tally> {
+    let counter = Counter::connect(&setting.postgres, fence).await?;
     counter.make().await?;
     let locker = Locker::builder().node(&*setting.redis).ttl(TTL).connect().await?;
     let mut tally = Tally::default();
     for round in 0..ROUNDS {
-        let mut paused = Worker::start(setting, is_fenced)?;
+        let mut paused = Worker::start(setting, fence)?;
         paused.hear(READ).await?;
         paused.signal("STOP").await?;
 
@@ -117,10 +142,10 @@ async fn run(setting: &Setting, is_fenced: bool) -> Outcome<Tally> {
     tally.counted = counter.value().await?;
     counter.unmake().await?;
     let Tally { acknowledged, refused, counted } = tally;
-    let how = if is_fenced { "with a fence" } else { "without a fence" };
     println!(
-        "{how}: {refused} late writes refused, {acknowledged} increments acknowledged, \
+        "{}: {refused} late writes refused, {acknowledged} increments acknowledged, \
          {counted} counted: {} lost",
+        fence.name(),
         tally.lost()
     );
     Ok(tally)
@@ -129,14 +154,14 @@ async fn run(setting: &Setting, is_fenced: bool) -> Outcome<Tally> {
 /// What the lock protects: a number that is read, and written back by its reader.
 struct Counter {
     client: tokio_postgres::Client,
-    is_fenced: bool,
+    fence: Fence,
 }
 
 impl Counter {
-    async fn connect(url: &str, is_fenced: bool) -> Result<Self, tokio_postgres::Error> {
+    async fn connect(url: &str, fence: Fence) -> Result<Self, tokio_postgres::Error> {
         let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
         tokio::spawn(connection);
-        Ok(Self { client, is_fenced })
+        Ok(Self { client, fence })
     }
 
     async fn make(&self) -> Result<(), tokio_postgres::Error> {
@@ -160,21 +185,23 @@ impl Counter {
     /// The read raises the fence: were that left to the write, the one before could still write
     /// between the two.
     async fn read(&self, token: FencingToken) -> Outcome<Option<i64>> {
-        if !self.is_fenced {
+        if self.fence != Fence::AtTheRead {
             return Ok(Some(self.value().await?));
         }
         let raise = "UPDATE leasehold_example SET fence = $1 WHERE fence <= $1 RETURNING number";
-        let row = self.client.query_opt(raise, &[&i64::try_from(token.get())?]).await?;
+        let row = self.client.query_opt(raise, &[&i64::from(token)]).await?;
         Ok(row.map(|row| row.try_get(0)).transpose()?)
     }
 
     /// Whether it was accepted.
     async fn write(&self, token: FencingToken, number: i64) -> Outcome<bool> {
-        let changed = if self.is_fenced {
-            let write = "UPDATE leasehold_example SET number = $1, fence = $2 WHERE fence <= $2";
-            self.client.execute(write, &[&number, &i64::try_from(token.get())?]).await?
-        } else {
-            self.client.execute("UPDATE leasehold_example SET number = $1", &[&number]).await?
+        let bare = "UPDATE leasehold_example SET number = $1";
+        let late = "UPDATE leasehold_example SET number = $1, fence = $2 WHERE fence <= $2";
+        let checked = "UPDATE leasehold_example SET number = $1 WHERE fence = $2";
+        let changed = match self.fence {
+            Fence::Nowhere => self.client.execute(bare, &[&number]).await?,
+            Fence::AtTheWrite => self.client.execute(late, &[&number, &i64::from(token)]).await?,
+            Fence::AtTheRead => self.client.execute(checked, &[&number, &i64::from(token)]).await?,
         };
         Ok(changed == 1)
     }
@@ -182,8 +209,8 @@ impl Counter {
 
 /// The worker that is stopped. Its lease is renewed while it runs; between its last look at the
 /// lease, whenever that was, and its write, it is stopped for too long.
-async fn be_paused(setting: &Setting, is_fenced: bool) -> Outcome<()> {
-    let counter = Counter::connect(&setting.postgres, is_fenced).await?;
+async fn be_paused(setting: &Setting, fence: Fence) -> Outcome<()> {
+    let counter = Counter::connect(&setting.postgres, fence).await?;
     let locker = Locker::builder().node(&*setting.redis).ttl(TTL).connect().await?;
     let guard = locker.lock(LOCK).await?;
     let number = counter.read(guard.fence()).await?.ok_or("a new holder was refused")?;
@@ -206,9 +233,9 @@ struct Worker {
 }
 
 impl Worker {
-    fn start(setting: &Setting, is_fenced: bool) -> Outcome<Self> {
+    fn start(setting: &Setting, fence: Fence) -> Outcome<Self> {
         let mut command = Command::new(env::current_exe()?);
-        command.args(["worker", if is_fenced { "fenced" } else { "bare" }]);
+        command.args(["worker", fence.name()]);
         command.env("LEASEHOLD_URL", &setting.redis).env("LEASEHOLD_POSTGRES", &setting.postgres);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn()?;

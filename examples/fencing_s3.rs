@@ -1,8 +1,8 @@
-//! An object store that refuses the late write of a holder whose lease is over, by a conditional write.
+//! An object store that refuses the late write of a holder whose lease is over, by conditional writes.
 //!
-//! Two holders write the same object, one after the other; then the first, whose lease has ended
-//! meanwhile, tries once more with its old token. The token is in the object's metadata, and every
-//! write replaces only the version that its writer has read.
+//! Two holders add a line to the same object; the first is late: its lease has ended, and the second has
+//! read the object. Done wrongly, each looks at the token right before it writes: both writes pass, and a
+//! line is lost. Done rightly, each writes its token when it reads, and the late write is refused.
 //!
 //! `examples/fencing_s3.sh` brings a redis-server and moto, a server with S3's interface, of its own. By
 //! hand: `cargo run --example fencing_s3 REDIS_URL HOST:PORT`. Requests are not signed, so the server must
@@ -23,6 +23,8 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const LOCK: &str = "example:s3";
 const OBJECT: &str = "/leasehold-example/report";
+/// The object that is written the wrong way.
+const LATE: &str = "/leasehold-example/late";
 /// Short, so that the second holder need not wait for long.
 const TTL: Duration = Duration::from_millis(300);
 /// It names a user, and signs nothing: moto checks no signature, and shows objects to users alone.
@@ -42,21 +44,30 @@ async fn main() -> Outcome<()> {
 
     let locker = Locker::builder().node(redis).ttl(TTL).connect().await?;
     let first = locker.lock(LOCK).no_renewal().await?;
-    let old = first.fence();
-    assert!(store.write(old, "by the first holder").await?);
-    assert!(store.write(old, "by the first holder, again").await?);
-    println!("the first holder wrote, with token {old}");
-
+    let late = store.read(LATE).await?;
     // It is not released: its lease ends, as that of a process that was paused does.
     let second = locker.lock(LOCK).await?;
-    let new = second.fence();
-    assert!(store.write(new, "by the second holder").await?);
-    println!("the second holder wrote, with token {new}");
+    let read = store.read(LATE).await?;
+    store.look_and_write(LATE, first.fence(), late + "the first holder's line\n").await?;
+    store.look_and_write(LATE, second.fence(), read + "the second holder's line\n").await?;
+    let Version { content, .. } = store.get(LATE).await?.ok_or("it was written")?;
+    assert_eq!(content, "the second holder's line\n");
+    println!("with a token that is looked at before the write: a line that was written is lost");
+    second.release().await?;
 
-    assert!(!store.write(old, "by the first holder, too late").await?, "the store refuses it");
-    let (_, body) = store.send("GET", OBJECT, &[], "").await?.expect(200)?;
-    assert_eq!(body, "by the second holder");
-    println!("the late write was refused");
+    let first = locker.lock(LOCK).no_renewal().await?;
+    let late = store.begin(OBJECT, first.fence()).await?.ok_or("no later holder")?;
+    let second = locker.lock(LOCK).await?;
+    let read = store.begin(OBJECT, second.fence()).await?.ok_or("no later holder")?;
+    assert!(store.finish(OBJECT, late, "the first holder's line\n").await?.is_none());
+    println!("with a token that is written by the read: the late write was refused");
+    let written = store.finish(OBJECT, read, "the second holder's line\n").await?;
+    let written = written.ok_or("its token is the newest")?;
+    store.finish(OBJECT, written, "another line of the same holder\n").await?.ok_or("again")?;
+    assert!(store.begin(OBJECT, first.fence()).await?.is_none(), "nor does it begin again");
+    let Version { content, .. } = store.get(OBJECT).await?.ok_or("it was written")?;
+    assert_eq!(content, "the second holder's line\nanother line of the same holder\n");
+    println!("nothing is lost");
     second.release().await?;
     Ok(())
 }
@@ -64,6 +75,14 @@ async fn main() -> Outcome<()> {
 /// A store with S3's interface.
 struct Store {
     address: String,
+}
+
+/// What stands in the store: the token is the first line, the content what follows. A token in the metadata would
+/// leave the `ETag` as it was, which is a digest of what is stored.
+struct Version {
+    etag: String,
+    token: u64,
+    content: String,
 }
 
 /// Status, headers and body.
@@ -74,32 +93,82 @@ struct Reply {
 }
 
 impl Store {
-    /// Replaces the object, unless a newer holder has written it: then nothing is changed, and the
-    /// answer is false.
-    async fn write(&self, token: FencingToken, body: &str) -> Outcome<bool> {
-        let own = format!("x-amz-meta-fence: {token}");
+    async fn get(&self, object: &str) -> Outcome<Option<Version>> {
+        let found = self.send("GET", object, &[], "").await?;
+        if found.status == 404 {
+            return Ok(None);
+        }
+        let etag = found.header("etag").ok_or("no ETag")?.to_owned();
+        let (_, stored) = found.expect(200)?;
+        let (token, content) = stored.split_once('\n').ok_or("no token")?;
+        Ok(Some(Version { etag, token: token.parse()?, content: content.to_owned() }))
+    }
+
+    /// The version that stands there now, if the store replaced `before` by it.
+    async fn replace(
+        &self,
+        object: &str,
+        before: Option<&Version>,
+        token: u64,
+        content: String,
+    ) -> Outcome<Option<Version>> {
+        let condition = match before {
+            Some(version) => format!("If-Match: {}", version.etag),
+            None => "If-None-Match: *".to_owned(),
+        };
+        let reply = self.send("PUT", object, &[&condition], &format!("{token}\n{content}")).await?;
+        match reply.status {
+            200 => {
+                let etag = reply.header("etag").ok_or("no ETag")?.to_owned();
+                Ok(Some(Version { etag, token, content }))
+            }
+            // Another write came between.
+            409 | 412 => Ok(None),
+            status => Err(format!("the store answered {status}").into()),
+        }
+    }
+
+    /// Reads the object and writes the token; none to a holder whose successor has begun.
+    async fn begin(&self, object: &str, token: FencingToken) -> Outcome<Option<Version>> {
+        let token = token.get();
         for _ in 0..TRIES_MAX {
-            let found = self.send("HEAD", OBJECT, &[], "").await?;
-            let condition = match found.status {
-                404 => "If-None-Match: *".to_owned(),
-                200 => {
-                    let seen: u64 = found.header("x-amz-meta-fence").ok_or("no token")?.parse()?;
-                    if seen > token.get() {
-                        return Ok(false);
-                    }
-                    format!("If-Match: {}", found.header("etag").ok_or("no ETag")?)
-                }
-                status => return Err(format!("the store answered {status}").into()),
-            };
-            let written = self.send("PUT", OBJECT, &[&own, &condition], body).await?;
-            match written.status {
-                200 => return Ok(true),
-                // Another write came between: look again.
-                409 | 412 => {}
-                status => return Err(format!("the store answered {status}").into()),
+            let found = self.get(object).await?;
+            if found.as_ref().is_some_and(|version| version.token > token) {
+                return Ok(None);
+            }
+            let content = found.as_ref().map_or_else(String::new, |it| it.content.clone());
+            if let Some(begun) = self.replace(object, found.as_ref(), token, content).await? {
+                return Ok(Some(begun));
             }
         }
         Err("others wrote at every try".into())
+    }
+
+    /// Writes what was made of the version that this holder has begun with, or written last; none if a later
+    /// holder has begun: then nothing is changed.
+    async fn finish(&self, object: &str, begun: Version, line: &str) -> Outcome<Option<Version>> {
+        let content = begun.content.clone() + line;
+        self.replace(object, Some(&begun), begun.token, content).await
+    }
+
+    /// The wrong way: a read that shows no token.
+    async fn read(&self, object: &str) -> Outcome<String> {
+        Ok(self.get(object).await?.map_or_else(String::new, |version| version.content))
+    }
+
+    /// The wrong way: the token is looked at when all is written, and raised by that.
+    async fn look_and_write(
+        &self,
+        object: &str,
+        token: FencingToken,
+        content: String,
+    ) -> Outcome<()> {
+        let found = self.get(object).await?;
+        if found.as_ref().is_some_and(|version| version.token > token.get()) {
+            return Err("a later holder has written".into());
+        }
+        let written = self.replace(object, found.as_ref(), token.get(), content).await?;
+        written.map(drop).ok_or_else(|| "nobody wrote between".into())
     }
 
     async fn send(

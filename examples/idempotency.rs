@@ -37,7 +37,7 @@ async fn post(locker: &Locker, key: &str, body: &str) -> Result<String, Error> {
     })
 }
 
-/// The bank refuses an attempt whose token is lower than one that it has seen.
+/// The bank notes the token before it does anything, and refuses an attempt with a lower one from then on.
 fn charge(attempt: &Attempt, body: &str) -> Result<String, &'static str> {
     println!("charging {body}, attempt {}, under token {}", attempt.number, attempt.fence);
     Ok("receipt 1".to_owned())

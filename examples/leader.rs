@@ -75,7 +75,8 @@ async fn serve(name: &str, lead: Leadership) {
 }
 
 /// What a leader does. It may do a last step after the next one has begun, because it was paused
-/// right before; so what it writes to has to refuse a term that is smaller than one it has seen.
+/// right before; so what it reads and writes has to note the term at the first read, and to refuse a smaller
+/// one from then on.
 async fn govern(term: FencingToken) {
     loop {
         decide(term);

@@ -17,8 +17,8 @@ async fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// Whatever the lock protects: it keeps the largest token it has seen and refuses smaller ones, so
-/// that a holder that was paused past the end of its lease can do no harm.
+/// Whatever the lock protects: it keeps the largest token it has seen, from the first read under it on, and
+/// refuses smaller ones, so that a holder that was paused past the end of its lease can do no harm.
 fn charge(token: FencingToken) {
     println!("charging invoice 42 under token {token}");
 }

@@ -16,23 +16,34 @@ use tokio::time::sleep;
 /// What sending one invoice takes.
 const ONE: Duration = Duration::from_secs(20);
 
-/// Which invoices went out, in order, and under which token. In a service: a table of a database.
+/// Which invoices went out, in order, and the token of the last holder that began. In a service: a table of a
+/// database.
 #[derive(Default)]
-struct Books(Mutex<Vec<(u32, FencingToken)>>);
+struct Books(Mutex<(Vec<u32>, Option<FencingToken>)>);
 
 impl Books {
     fn sent(&self) -> Vec<u32> {
-        self.0.lock().unwrap().iter().map(|(invoice, _)| *invoice).collect()
+        self.0.lock().unwrap().0.clone()
     }
 
-    /// Notes that an invoice goes out, unless a later holder of the lock has written already.
-    fn note(&self, invoice: u32, token: FencingToken) -> bool {
-        let mut sent = self.0.lock().unwrap();
-        let is_late = sent.iter().any(|(_, other)| *other > token);
-        if !is_late {
-            sent.push((invoice, token));
+    /// What went out so far; none to a former holder. From here on all holders before this one are refused.
+    fn begin(&self, token: FencingToken) -> Option<Vec<u32>> {
+        let (sent, seen) = &mut *self.0.lock().unwrap();
+        if *seen > Some(token) {
+            return None;
         }
-        !is_late
+        *seen = Some(token);
+        Some(sent.clone())
+    }
+
+    /// Notes that an invoice goes out, unless a later holder of the lock has begun.
+    fn note(&self, invoice: u32, token: FencingToken) -> bool {
+        let (sent, seen) = &mut *self.0.lock().unwrap();
+        let is_ours = *seen == Some(token);
+        if is_ours {
+            sent.push(invoice);
+        }
+        is_ours
     }
 }
 
@@ -41,8 +52,9 @@ async fn send_invoices(locker: &Locker, due: &[u32], books: &Books) -> Result<()
     let guard = locker.lock("invoices").ttl(Duration::from_secs(30)).await?;
     guard
         .run(async {
+            let Some(sent) = books.begin(guard.fence()) else { return };
             for invoice in due {
-                if !books.sent().contains(invoice) && books.note(*invoice, guard.fence()) {
+                if !sent.contains(invoice) && books.note(*invoice, guard.fence()) {
                     sleep(ONE).await;
                 }
             }

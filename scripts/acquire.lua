@@ -6,19 +6,20 @@
 --           no good; 'vote' where it is one of several, and the owner has to propose again;
 --           'outbid' as 'vote', of a proposal that servers led to by a counter or a clock;
 --           each with ' on' behind where the lock goes on within a process: then tokens are set aside;
---         5 'take' to take what is free; 'turn' to take it unless others wait for it; 'look' to
---           take nothing;
---         6 and 7 where the owner takes over from others, their values: their locks are as good as
---           free; last the stamp
+--         5 'take' to take what is free; 'hand' likewise, where the lock goes on within a
+--           process; 'turn' to take it unless others wait for it that can hear; 'look' to take nothing;
+--         6.. where the owner takes over from others, their values: their locks are as good as free;
+--           last the stamp
 -- Reply   granted with the token that was proposed: the stamp
 --         granted with another: {stamp, 'granted', the token, an integer}
 --         held by another: {stamp, 'held', the holder's value (its first 320 bytes), its remaining TTL
 --         in milliseconds or -1 where it has none, the counter as a string, 0}
---         free, and others wait: {stamp, 'queued', their number, an integer}
+--         free or the owner's already, and others wait: {stamp, 'queued', maximum number of them, an integer}
 --         free, and only looked at: {stamp, 'free'}
 --         token not above the counter: {stamp, 'stale', the counter as a string}
 --         token far ahead of the server's clock: {stamp, 'ahead', that clock in microseconds as a
 --         string}
+--         an error AGAIN, where it is to be asked again at once (parts/next_waiter.lua): nothing was taken
 -- Atomic  because a server runs a script whole: no other owner can take a lock, and no other
 --         token can be accepted, between the look at the keys and the writing of them; and all
 --         locks are taken, or none.
@@ -73,25 +74,44 @@ if is_near and is_plain and call('SET', KEYS[1], args[1], 'NX', 'PX', args[2]) t
   return stamp
 end
 
+if args[5] == 'turn' and redis.replicate_commands then
+  redis.replicate_commands()
+end
 local judged, aside = args[4], 0
 if string.sub(judged, -3) == ' on' then
   judged, aside = string.sub(judged, 1, -4), 15
 end
-local first, second, marks = #args > 6 and args[6], #args > 7 and args[7], {}
+local replaced, marks = {}, {}
+for other = 6, #args - 1 do
+  replaced[args[other]] = true
+end
 for lock = 1, #KEYS, 3 do
   local holder = call('GET', KEYS[lock])
   marks[lock] = ''
   if holder and string.byte(holder, -1) == 0 then
     holder, marks[lock] = string.sub(holder, 1, -2), '\0'
   end
-  if holder and holder ~= args[1] and holder ~= first and holder ~= second then
+  if holder and holder ~= args[1] and not replaced[holder] then
     local left = call('PTTL', KEYS[lock])
     return {stamp, 'held', string.sub(holder, 1, 320), left, counter, 0}
   end
-  if args[5] == 'turn' and holder ~= args[1] then
-    local waiting = math.floor(call('HLEN', KEYS[lock + 2]) / 2) - 1
-    if waiting > 0 then
-      return {stamp, 'queued', waiting}
+  -- Where this server alone decides, what the owner has was taken without a look at who waits (src/lock/direct.rs).
+  if args[5] == 'turn' and (holder ~= args[1] or judged == 'mint') then
+    local queue = KEYS[lock + 2]
+    local fields = redis.pcall('HLEN', queue)
+    if type(fields) == 'table' and not string.find(fields.err, 'WRONGTYPE', 1, true) then
+      call('HLEN', queue)
+    elseif type(fields) == 'number' and fields > 2 then
+      --@ next_waiter
+      local time, ends = call('TIME'), redis.pcall('HMGET', queue, 'first', 'last')
+      local now = time[1] * 1000 + math.floor(time[2] / 1000)
+      -- A user that may not look at a queue leaves the lock to those who are in it.
+      local next = ends.err and {owner = true} or next_waiter(queue, now, true, ends[1], ends[2])
+      if next.again then
+        return next.again
+      elseif next.owner then
+        return {stamp, 'queued', math.floor(call('HLEN', queue) / 2) - 1}
+      end
     end
   end
 end

@@ -49,7 +49,7 @@ soak_minutes=$((seconds / 4 / 60))
 [ "$soak_minutes" -gt 0 ] || soak_minutes=1
 try simulation scripts/simulate.sh $((seconds * 2 / 5))
 try mutants scripts/mutants.sh
-try model cargo test --release --locked --lib -- --nocapture policy::model
+try model cargo test --release --locked --features cluster,sentinel --lib -- --nocapture policy::model
 # Without a sanitizer it is several times as fast; CI runs it with one.
 # shellcheck disable=SC2086
 try fuzzing env FUZZ_SANITIZER=none \

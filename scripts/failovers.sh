@@ -16,4 +16,4 @@ case $runs in
 esac
 scripts/setup.sh
 export LEASEHOLD_FAILOVERS="$runs"
-exec cargo test --locked --test it sentinel::open:: -- --nocapture
+exec cargo test --locked --features sentinel --test it sentinel::open:: -- --nocapture

@@ -4,9 +4,9 @@
     scripts/figures.py           writes docs/bench/*.{md,svg}, and the marked blocks of docs/figures.md and README.md
     scripts/figures.py --check   says which of them say something else than the tables, and fails then
 
-`scripts/bench.sh --record` and `cargo bench --bench figures -- --table docs/bench` record the tables. A block
-stands between `<!-- figures: NAME -->` and `<!-- /figures -->`. In the parts of a page that tell of tables, no
-figure may stand outside of a block.
+`scripts/bench.sh --record` and `cargo bench --features cluster,sentinel --bench figures -- --table docs/bench` record
+the tables. A block stands between `<!-- figures: NAME -->` and `<!-- /figures -->`. In the parts of a page that tell
+of tables, no figure may stand outside of a block.
 """
 
 import re

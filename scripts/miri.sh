@@ -1,7 +1,8 @@
 #!/bin/sh
 # Runs the codec's tests and those of the decisions (src/policy) under Miri, which finds undefined
 # behaviour in whatever they run, the unsafe code of our dependencies included. Left out is what
-# Miri cannot do or would take hours for: the tests on a real server, and the models' searches.
+# Miri cannot do or would take hours for: the tests on a real server, those that read what servers said (policy::fitness),
+# and the models' searches.
 #   scripts/miri.sh                       a few minutes
 #   PROPTEST_CASES=64 scripts/miri.sh     more cases of each property
 # Ends with 3 where Miri is not installed and cannot be downloaded.
@@ -21,5 +22,5 @@ forward="$forward -Zmiri-env-forward=PROPTEST_DISABLE_FAILURE_PERSISTENCE"
 export MIRIFLAGS="${MIRIFLAGS:-} $forward"
 cargo +nightly miri test --locked -p leasehold-resp --lib \
     --test encoding --test limits --test properties --test strictness --test wire_forms
-cargo +nightly miri test --locked -p leasehold --lib policy:: -- \
-    --skip policy::model --skip policy::mastership --skip policy::lifecycle
+cargo +nightly miri test --locked -p leasehold --features sentinel --lib policy:: -- \
+    --skip policy::fitness --skip policy::model --skip policy::mastership --skip policy::lifecycle

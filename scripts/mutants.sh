@@ -4,5 +4,5 @@
 # LEASEHOLD_MUTANT_SEEDS says after how many seeds to give up.
 set -eu
 cd "$(dirname "$0")/.."
-exec cargo test --release --locked --lib -- --ignored --nocapture --exact \
+exec cargo test --release --locked --features cluster,sentinel --lib -- --ignored --nocapture --exact \
     sim::hunt::every_mutant_is_caught

@@ -22,7 +22,7 @@ for place = first, math.min(last, first + 1023) do
   local ticket = string.format('%.0f', place)
   local entry = redis.call('HGET', KEYS[1], ticket)
   local deadline, owner = string.match(entry or '', '^(%d+) %d+ %S+ (.*)$')
-  if owner and tonumber(deadline) >= now and string.match(owner, '^[%x+@!]*:(.*)$') == ARGV[1] then
+  if owner and tonumber(deadline) >= now and string.match(owner, '^[%x~+@!]*:(.*)$') == ARGV[1] then
     if place > first then
       local front = string.format('%.0f', first - 1)
       redis.call('HDEL', KEYS[1], ticket)

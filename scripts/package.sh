@@ -1,6 +1,6 @@
 #!/bin/bash
-# Packs the crates as they would be published, builds them from what was packed, with and without
-# all features, and checks what is in them: all that they need, both licences, and nothing large.
+# Packs the crates as they would be published, builds them from what was packed, with the default
+# features and with all, and checks what is in them: all that they need, both licences, and nothing large.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -47,7 +47,10 @@ check_contents() {
 }
 
 # What is not committed is packed as well, so that it can be tried before.
-cargo package --workspace --exclude leasehold-testing --exclude leasehold-checker --locked --allow-dirty --quiet --all-features
+for features in "" --all-features; do
+    # shellcheck disable=SC2086
+    cargo package --workspace --exclude leasehold-testing --exclude leasehold-checker --locked --allow-dirty --quiet $features
+done
 check_contents leasehold-resp src/lib.rs
 check_contents leasehold-cli src/main.rs
 check_contents leasehold README.md CHANGELOG.md src/guide.md docs/guarantees.md \

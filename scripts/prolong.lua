@@ -32,6 +32,8 @@ for share = 1, #KEYS / 2 do
   if score and tonumber(score) >= now then
     local ends = string.format('%d%03d', (now + ttl) / 1000, (now + ttl) % 1000)
     local limit, more = string.match(holder, '^%d+', 34), 1
+    -- Takes nothing out, and is a write: behind one, a full server lets a script write what needs no more memory.
+    call('ZREM', shares, '')
     call('ZADD', shares, ends, owner)
     while limit ~= '0' and call('ZSCORE', shares, owner .. '#' .. more) do
       call('ZADD', shares, ends, owner .. '#' .. more)

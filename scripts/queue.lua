@@ -7,25 +7,29 @@
 --         entry lives without a word; last the stamp
 -- Reply   granted: {stamp, 'granted', the fencing token}
 --         held by another: {stamp, 'held', the holder's value (its first 320 bytes), its remaining TTL
---         in milliseconds or -1 where it has none, '0', maximum entries before this one}
+--         in milliseconds or -1 where it has none, the counter as a string, maximum entries before this one,
+--         the server's clock in microseconds}
 --         free, and others are before this one: {stamp, 'queued', maximum entries before this one}
 --         neither in the queue nor the holder: {stamp, 0}
+--         an error AGAIN, where it is to be asked again at once (parts/next_waiter.lua): nothing was done of it
 -- Atomic  because a server runs a script whole: no lock can become free between the look at it and the
 --         entry in the queue.
 --
 -- An owner is granted the lock at most once. So only the first question enters the queue: an owner that
 -- has been taken out is told so, and comes back as another. Where the lock is the asking owner's already,
--- it is given a whole TTL anew: the lease may count from this question.
+-- it is given a whole TTL anew, and another token: the lease may count from this question.
 --
 -- The queue is first in, first out. But an owner with a priority ('!' and a number in its value, before the
 -- label) enters before those at the end that have a smaller one, of which it passes 128 at most.
 --
 -- The queue is a hash: 'first' and 'last' are tickets, each ticket has an entry (its deadline by the
 -- server's clock in milliseconds, the TTL, the channel and the owner's value), and each owner its ticket.
--- It expires with the last of its entries. A holder of ours is marked by a byte behind its value, so that
--- no plain compare-and-delete frees a lock that somebody waits for; another library's is not touched.
--- A token is the server's clock in microseconds, or above the counter where that is ahead: a counter that
--- was lost makes no difference.
+-- It expires with the last of its entries. A holder is marked by a byte 0 behind its value, so that no plain
+-- compare-and-delete frees a lock that somebody waits for. Only a value that says that its owner knows marks is
+-- marked: by '~' behind its id, or '*' of a lock that is shared. Others compare it whole, and would find it to be
+-- nobody's: those of earlier versions, and of other libraries (docs/compatibility.md). An owner in the queue knows
+-- marks, whatever its value says: so what becomes its lock there may be marked.
+-- Tokens are minted as parts/token.lua says.
 
 if redis.replicate_commands then
   redis.replicate_commands()
@@ -33,63 +37,56 @@ end
 local stamp, owner, ttl = ARGV[#ARGV], ARGV[1], ARGV[2]
 local lock, fence, queue = KEYS[1], KEYS[2], KEYS[3]
 local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-
-local function mint()
-  local counter = tonumber(redis.call('GET', fence) or '0')
-  if not counter or counter >= 9007199254740991 then
-    return nil
-  end
-  local token = math.max(counter + 1, time[1] * 1000000 + time[2])
-  redis.call('SET', fence, string.format('%.0f', token), 'PX', '604800000')
-  return token
-end
+local now, micros = time[1] * 1000 + math.floor(time[2] / 1000), time[1] * 1000000 + time[2]
 
 local function forget(ticket, its_owner)
   redis.call('HDEL', queue, ticket, its_owner)
 end
 
 local function priority(its_owner)
-  return tonumber(string.match(its_owner, '^[%x+@]*!(%d+)') or '0')
+  return tonumber(string.match(its_owner, '^[%x~+@]*!(%d+)') or '0')
 end
 
-local function ended()
-  return redis.error_reply('FENCE the fence counter of this lock holds no number or is used up: tokens end at 2^53')
-end
+--@ token
+
+--@ next_waiter
 
 local holder = redis.call('GET', lock)
-local ticket, first, last = unpack(redis.call('HMGET', queue, owner, 'first', 'last'))
+local read = redis.pcall('HMGET', queue, owner, 'first', 'last')
+if read.err then
+  if not string.find(read.err, 'WRONGTYPE', 1, true) then
+    redis.call('HMGET', queue, owner, 'first', 'last')
+  end
+  -- What is no queue makes room for one.
+  redis.call('DEL', queue)
+  read = {}
+end
+local ticket, first, last = read[1], read[2], read[3]
 if holder == owner or holder == owner .. '\0' then
-  if ticket then
+  -- Not the counter as it is: a server that began with an older snapshot has one below what this owner was told.
+  local token, why = mint(fence, micros)
+  if not token then
+    return why
+  elseif ticket then
     forget(ticket, owner)
   end
   redis.call('PEXPIRE', lock, ttl)
-  local token = tonumber(redis.call('GET', fence) or '0')
-  if not token or token < (time[1] - 86400) * 1000000 then
-    token = mint()
-  end
-  return token and {stamp, 'granted', token} or ended()
+  return {stamp, 'granted', token}
 end
 if not ticket and ARGV[3] ~= 'enter' then
   return {stamp, 0}
 end
-
--- Entries at the front whose waiters have said nothing for too long, and gaps.
-first, last = tonumber(first or '1'), tonumber(last or '0')
-local passed = first
-while passed <= last and passed - first < 128 do
-  local entry = redis.call('HGET', queue, string.format('%.0f', passed))
-  if entry then
-    local deadline, its_owner = string.match(entry, '^(%d+) %S+ %S+ (.*)$')
-    if its_owner == owner or tonumber(deadline) >= now then
-      break
-    end
-    forget(string.format('%.0f', passed), its_owner)
-  end
-  passed = passed + 1
+local place = ticket and tonumber(ticket)
+local next = next_waiter(queue, now, not holder, first, last, place)
+if next.again then
+  return next.again
+elseif ticket and not (place and place >= next.first and place <= next.last) then
+  redis.call('HDEL', queue, owner)
+  return {stamp, 0}
 end
-local place = ticket and tonumber(ticket) or last + 1
-last = math.max(last, place)
+local passed = next.first
+place = place or next.last + 1
+last = math.max(next.last, place)
 local rank, end_of_line = ticket and 0 or priority(owner), place
 while rank > 0 and place > passed and end_of_line - place < 128 do
   local before = redis.call('HGET', queue, string.format('%.0f', place - 1))
@@ -110,9 +107,9 @@ if place < passed then
   passed = place
 end
 if not holder and place <= passed then
-  local token = mint()
+  local token, why = mint(fence, micros)
   if not token then
-    return ended()
+    return why
   end
   local others = last > place
   if ticket or others then
@@ -130,10 +127,10 @@ end
 
 local life = tonumber(ARGV[5])
 local entry = string.format('%.0f', now + life) .. ' ' .. ttl .. ' ' .. ARGV[4] .. ' ' .. owner
-if ticket and passed == first then
+if ticket then
+  -- Takes nothing out, and is a write: behind one, a full server lets a waiter say that it waits.
+  redis.call('HDEL', queue, '')
   redis.call('HSET', queue, ticket, entry)
-elseif ticket then
-  redis.call('HSET', queue, 'first', string.format('%.0f', passed), ticket, entry)
 else
   local head, tail = string.format('%.0f', passed), string.format('%.0f', last)
   local own = string.format('%.0f', place)
@@ -145,9 +142,9 @@ end
 if not holder then
   return {stamp, 'queued', place - passed}
 end
--- Of ours, and without a mark yet.
-if string.byte(holder, -1) ~= 0 and string.find(holder, '^' .. string.rep('%x', 32) .. '[:@+!*]') then
+if string.byte(holder, -1) ~= 0 and string.find(holder, '^' .. string.rep('%x', 32) .. '[~*]') then
   redis.call('APPEND', lock, '\0')
 end
 local left = redis.call('PTTL', lock)
-return {stamp, 'held', string.sub(holder, 1, 320), left, '0', place - passed}
+local shown = redis.call('GET', fence) or '0'
+return {stamp, 'held', string.sub(holder, 1, 320), left, shown, place - passed, micros}

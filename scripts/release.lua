@@ -7,7 +7,8 @@
 --         took over from another, that one's value; last the stamp. Where the stamp is right behind the
 --         owner's value, the lock is only to be freed, and not where somebody waits for it
 -- Reply   the stamp when every lock was the owner's and is not any more; {stamp, 0} when one of them was
---         not; {stamp, 1} when the lock is only to be freed and somebody waits: nothing was done
+--         not; {stamp, 1} when the lock is only to be freed and somebody waits: nothing was done; an error
+--         AGAIN, where it is to be asked again at once (parts/next_waiter.lua): nothing was given back
 -- Atomic  because a server runs a script whole: a lock cannot expire and be taken by another
 --         between the look at its owner and its deletion; and no waiter comes between.
 --
@@ -19,10 +20,10 @@
 -- No waiter is told that is then passed over: what PUBLISH counts are connections of this server alone,
 -- and replicas and other nodes of a Cluster pass the message on to theirs. So they are counted before.
 --
--- Somebody waits where a byte 0 stands behind the owner's value: see queue.lua. Then the lock becomes the
--- first waiter's that a push reaches: the server says how many heard it. At most 16 are passed over that
--- did not; then the lock is free, and a waiter finds that when it asks next. A waiter for a
--- share (share.lua) is told, with 1 in the place of a token, that it is time to ask.
+-- Somebody waits where a byte 0 stands behind the owner's value: see queue.lua. Then the lock becomes that of the next
+-- waiter that can hear (parts/next_waiter.lua), whatever stands before it. A waiter for a share (share.lua) is told,
+-- with 1 in the place of a token, that it is time to ask. A waiter that leaves a free lock has it handed on, too: it
+-- may have been told.
 
 local stamp, predecessor = ARGV[#ARGV], ARGV[4] and ARGV[3]
 -- Nearly every release: of one lock, for which nobody waits.
@@ -42,66 +43,36 @@ local function held_by(holder, owner)
   end
 end
 
--- The lock becomes the next one's; whether there is one.
-local function hand_on(lock, fence, queue, first, last)
-  if not first or not last then
+--@ next_waiter
+--@ token
+
+-- The lock becomes that of the next waiter; whether there is one.
+local function hand_on(lock, fence, queue, next, micros)
+  if not next.owner or next.is_mute then
+    return false
+  elseif next.limit then
+    redis.pcall('PUBLISH', next.channel, '1 ' .. next.owner)
     return false
   end
-  if redis.replicate_commands then
-    redis.replicate_commands()
-  end
-  local time = redis.call('TIME')
-  local counter = tonumber(redis.call('GET', fence) or '0')
-  if not counter or counter >= 9007199254740991 then
+  -- Written before it is told: a server that is full refuses to write, and then nobody is told.
+  local mark = next.first < next.last and '\0' or ''
+  local token, word = mint(fence, micros)
+  local taken = token and redis.pcall('SET', lock, next.owner .. mark, 'PX', next.ttl)
+  local told = taken and taken.ok and redis.pcall('PUBLISH', next.channel, word .. ' ' .. next.owner)
+  if type(told) ~= 'number' then
     return false
   end
-  local token = math.max(counter + 1, time[1] * 1000000 + time[2])
-  local now, unheard, gaps = time[1] * 1000 + math.floor(time[2] / 1000), 0, 0
-  local ticket, is_handed = first, false
-  first, last = tonumber(first), tonumber(last)
-  while not is_handed and first <= last and unheard < 16 and gaps < 128 do
-    local entry = redis.call('HGET', queue, ticket)
-    local deadline, ttl, channel, owner = string.match(entry or '', '^(%d+) (%d+) (%S+) (.*)$')
-    if entry and not deadline then
-      local told, its_owner = string.match(entry, '^%d+ %S+ (%S+) (.*)$')
-      redis.pcall('PUBLISH', told, '1 ' .. its_owner)
-      break
-    end
-    first = first + 1
-    if not entry then
-      gaps = gaps + 1
-    else
-      -- The last one goes with the queue.
-      if first <= last then
-        redis.call('HDEL', queue, ticket, owner)
-      end
-      local heard = tonumber(deadline) >= now and redis.pcall('PUBSUB', 'NUMSUB', channel)
-      if heard and heard.err then
-        return false
-      elseif heard and heard[2] > 0 then
-        -- Written before it is told: a server that is full refuses to write, and then nobody is told.
-        local word, mark = string.format('%.0f', token), first <= last and '\0' or ''
-        local minted = redis.pcall('SET', fence, word, 'PX', '604800000')
-        local taken = minted.ok and redis.pcall('SET', lock, owner .. mark, 'PX', ttl)
-        local told = taken and taken.ok and redis.pcall('PUBLISH', channel, word .. ' ' .. owner)
-        if type(told) ~= 'number' then
-          return false
-        end
-        is_handed = true
-      elseif heard then
-        unheard = unheard + 1
-      end
-    end
-    ticket = string.format('%.0f', first)
-  end
-  if first <= last then
-    redis.call('HSET', queue, 'first', ticket)
+  if next.first < next.last then
+    redis.call('HDEL', queue, string.format('%.0f', next.first), next.owner)
+    redis.call('HSET', queue, 'first', string.format('%.0f', next.first + 1))
   else
     redis.call('DEL', queue)
   end
-  return is_handed
+  return true
 end
 
+-- Whoever is next for each is known before any is given back: where a queue says AGAIN, none is.
+local found, micros = {}, nil
 for key = 1, #KEYS, 3 do
   local lock = KEYS[key]
   local queue, holder = KEYS[key + 2], key == 1 and value or redis.pcall('GET', lock)
@@ -112,19 +83,37 @@ for key = 1, #KEYS, 3 do
     queue = queue or lock
   end
   local how = type(holder) == 'string' and (held_by(holder, ARGV[1]) or held_by(holder, predecessor))
-  local waiters = {}
-  if queue and (how == 2 or ARGV[2] == 'leave') then
-    waiters = redis.pcall('HMGET', queue, 'first', 'last', ARGV[1])
-    if waiters[3] and ARGV[2] == 'leave' then
-      redis.call('HDEL', queue, waiters[3], ARGV[1])
+  local next
+  if queue and (how == 2 and #ARGV > 2 or ARGV[2] == 'leave') then
+    local read = redis.pcall('HMGET', queue, 'first', 'last', ARGV[1])
+    if read[3] and ARGV[2] == 'leave' then
+      redis.call('HDEL', queue, read[3], ARGV[1])
+    end
+    if read[1] and KEYS[key + 2] and (how == 2 or not holder) then
+      if not micros then
+        if redis.replicate_commands then
+          redis.replicate_commands()
+        end
+        local time = redis.call('TIME')
+        micros = time[1] * 1000000 + time[2]
+      end
+      next = next_waiter(queue, math.floor(micros / 1000), true, read[1], read[2])
+      if next.again then
+        return next.again
+      end
     end
   end
+  found[key] = {how = how, next = next}
+end
+for key = 1, #KEYS, 3 do
+  local how, next = found[key].how, found[key].next
+  local is_handed = next and hand_on(KEYS[key], KEYS[key + 1], KEYS[key + 2], next, micros)
   if not how then
     reply = {stamp, 0}
   elseif how == 2 and #ARGV == 2 then
     reply = {stamp, 1}
-  elseif how == 1 or not queue or not hand_on(lock, KEYS[key + 1], queue, waiters[1], waiters[2]) then
-    redis.call('DEL', lock)
+  elseif not is_handed then
+    redis.call('DEL', KEYS[key])
   end
 end
 return reply

@@ -7,11 +7,12 @@
 --         'beat' says that the owner still waits there; 'mend' is 'take' for an owner whose share this server
 --         has lost, while a quorum of others has it. For these: 3 the TTL in milliseconds; 4 the limit, 0
 --         without one; 5 the weight, 1 to 64; for the last two 6 the channel that the process hears, and 7
---         for how many milliseconds the entry lives without a word; for the others 6 the token that a
---         reader's must not be below, which other servers have, or 0; 7 the owner whose turn it was, if there was
---         one: beside its share this owner is let in though others wait
+--         for how many milliseconds the entry lives without a word; for the others, over
+--         several servers, 6 the largest token that any of them has, or 0; 7 the owner whose turn it was, if there
+--         was one: beside its share this owner is let in though others wait
 --         'upgrade' takes the whole lock if no other has a share, 'downgrade' keeps a share of the whole
---         lock: 3 the TTL in milliseconds; 4 the value under which the owner has what it has
+--         lock: 3 the TTL in milliseconds; 4 the value under which the owner has what it has; for 'downgrade' over
+--         several servers 5 the largest token that any of them has, or 0
 --         'look' says how many shares are taken, and changes nothing
 --         '' gives back, 'single' does for an owner whose share has weight 1, and 'leave' does also leave the
 --         queue: 3 where the owner took over from another, that one's value
@@ -19,13 +20,15 @@
 --         share: its TTL ends it
 -- Reply   granted: {stamp, 'granted', the fencing token}
 --         not to be had: {stamp, 'held', the holder's value (its first 320 bytes), the milliseconds until
---         there may be more or -1 where that is not known, '0', maximum entries before this one, or for an
---         upgrade the number of the others that have shares}
+--         there may be more or -1 where that is not known, the counter as a string, maximum entries before this
+--         one, the server's clock in microseconds}; for an upgrade '0', the number of the others that have shares,
+--         and no clock
 --         to be had, and others are before this one: {stamp, 'queued', maximum entries before this one}
 --         shared with another limit: {stamp, 'limit', that limit, the one that is wanted}
 --         looked at: {stamp, the number of shares that are taken}
 --         given back: the stamp; and {stamp, 0} where it was not the owner's (any more), or is not in the
 --         queue
+--         an error AGAIN, where it is to be asked again at once (parts/next_waiter.lua): nothing was done of it
 -- Atomic  because a server runs a script whole: nobody comes between the look at the shares and the
 --         writing of them, and no waiter is overtaken.
 --
@@ -42,14 +45,15 @@
 -- forgotten some at a time, for their space alone; until then they can be given back.
 --
 -- Waiters stand in the queue of queue.lua: one that wants a share has '/', the limit, '/' and the weight
--- behind its TTL. The first is never overtaken. Whatever makes room hands on to the first, and to those
--- behind it as far as there is room: at most 64 shares at once. What release.lua frees, it hands to no
--- waiter for a share: it tells the first to ask.
+-- behind its TTL. The first that lives (parts/next_waiter.lua) is never overtaken. Whatever makes room hands on
+-- to it, and to those behind it as far as there is room: at most 64 shares at once. What release.lua frees, it
+-- hands to no waiter for a share: it tells the next to ask.
 --
--- A reader's token is the one of the last writer: a resource that checks tokens refuses a reader's that is below
--- the last writer's. Each permit has a token of its own. A counter that is a day behind the server's clock was
--- lost, or is given a new expiry: it begins again from that clock. Of several servers that have different
--- counters, each is raised to the largest before a reader is told it: so any later writer's token is larger.
+-- A writer, a permit, and the first of several readers are each given a token of their own (parts/token.lua); readers
+-- that come to others have theirs. So a reader's token is above that of the writer before it, and readers do not
+-- refuse one another. It is drawn before anything else is written: what the server refuses costs nobody a share.
+-- Over several servers a reader keeps the token that there is, and each server's counter is raised to the largest
+-- that any of them has before a reader is told it: so any later writer's token is larger.
 --
 -- What is asked most comes first: a server pays for each function that a script defines before it ends.
 
@@ -84,7 +88,32 @@ local waiting = looks and redis.pcall('HLEN', queue)
 if type(waiting) == 'table' and not string.find(waiting.err, 'WRONGTYPE', 1, true) then
   call('HLEN', queue)
 end
-local is_waited_for = type(waiting) == 'number' and waiting > 0
+if type(waiting) == 'table' and (how == 'enter' or how == 'beat') then
+  call('DEL', queue)
+end
+--@ next_waiter
+
+-- The next waiter, before anything is done: where the queue says AGAIN, nothing is.
+local is_waited_for, time, now, next, ticket = type(waiting) == 'number' and waiting > 0, nil, nil, nil, nil
+if is_waited_for and how ~= 'look' then
+  if redis.replicate_commands then
+    redis.replicate_commands()
+  end
+  time = call('TIME')
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local first, last
+  first, last, ticket = unpack(call('HMGET', queue, 'first', 'last', owner))
+  if ticket and how == 'leave' then
+    call('HDEL', queue, ticket, owner)
+    ticket = false
+  end
+  local may_be_free = how == '' or how == 'leave' or not holder or is_shared
+  next = next_waiter(queue, now, may_be_free, first, last, tonumber(ticket))
+  if next.again then
+    return next.again
+  end
+  is_waited_for = next.first <= next.last
+end
 local gone, is_resting = 0, false
 if is_shared and (how == '' or how == 'leave') then
   if is_single or digit == 48 then
@@ -109,29 +138,54 @@ if is_shared and (how == '' or how == 'leave') then
   end
 end
 
-if redis.replicate_commands then
-  redis.replicate_commands()
+if not time then
+  if redis.replicate_commands then
+    redis.replicate_commands()
+  end
+  time = call('TIME')
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
-local time = call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
 -- The limit of a lock that is shared. Without any, it is free, or one owner's.
 local limit = is_shared and (digit == 48 and '0' or string.match(holder, '^%d+', 34))
 
 -- Nearly every first attempt: nobody waits, and the lock is free, or lasts for as long and has room even if
 -- shares that have ended count.
 local ttl, its_limit = ARGV[3], ARGV[4]
-local least = #ARGV > 6 and (how == 'take' or how == 'mend') and tonumber(ARGV[6]) or 0
+local micros = time[1] * 1000000 + time[2]
+-- What other servers have, where there are such.
+local least
+if how == 'take' or how == 'mend' then
+  least = #ARGV > 6 and tonumber(ARGV[6])
+elseif how == 'downgrade' then
+  least = #ARGV > 5 and tonumber(ARGV[5])
+end
+--@ token
+
+-- The token that there is, raised to the largest of other servers, where it `stays`; else one that is minted.
+local function draw(stays)
+  local counter = (stays or least) and redis.pcall('GET', fence)
+  if type(counter) == 'table' then
+    return nil, counter
+  end
+  local token = math.max(tonumber(counter or '0') or 0, least or 0)
+  if token < 1000000000000000 or token >= 9007199254740991 then
+    return mint(fence, micros)
+  end
+  local word = string.format('%.0f', token)
+  local written = word ~= counter and redis.pcall('SET', fence, word, 'PX', '604800000')
+  if written and written.err then
+    return nil, written
+  end
+  return token, word
+end
+
 if how == 'take' and not is_waited_for
   and (not holder or limit == its_limit and call('PTTL', shares) >= tonumber(ttl)) then
-  local token, is_good
-  if its_limit == '0' then
-    token = tonumber(call('GET', fence) or 0)
-    is_good = token and token >= math.max(least, 1000000000000000)
-  elseif not holder or call('ZCARD', shares) + ARGV[5] <= tonumber(limit) then
-    token = tonumber(redis.pcall('INCRBY', fence, '1'))
-    is_good = token and token >= (time[1] - 86400) * 1000000
-  end
-  if is_good and token < 9007199254740991 then
+  if its_limit == '0' or not holder or call('ZCARD', shares) + ARGV[5] <= tonumber(limit) then
+    local token, why = draw(limit == '0')
+    if not token then
+      return why
+    end
     if not holder then
       call('UNLINK', shares)
     end
@@ -168,26 +222,6 @@ elseif limit and used == 0 and gone == 0 then
 end
 
 local enters = how == 'enter' or how == 'beat'
--- A reader keeps the token that there is, or the one that other servers have.
-local function mint(is_kept)
-  local token, lowest = nil, (time[1] - 86400) * 1000000
-  if is_kept then
-    token, lowest = call('GET', fence), math.max(least, 1000000000000000)
-  end
-  token = tonumber(token or redis.pcall('INCRBY', fence, '1'))
-  if not token or token >= 9007199254740991 then
-    return nil
-  elseif token < lowest then
-    token = is_kept and least > 0 and least or time[1] * 1000000 + time[2]
-    call('SET', fence, whole(token), 'PX', '604800000')
-  end
-  return token
-end
-
-local function ended()
-  return redis.error_reply('FENCE the fence counter of this lock holds no number or is used up: tokens end at 2^53')
-end
-
 -- The lock's end rests on the share of this owner.
 local function rest_on(of, lasts)
   local behind = string.sub(of, 33) .. (is_waited_for and '\0' or '')
@@ -237,63 +271,35 @@ local function is_room(its_limit, its_weight)
   return limit == its_limit and (limit == '0' or used + its_weight <= tonumber(limit))
 end
 
--- The first of the waiters are given what there is room for.
-local function serve()
-  local first, last = unpack(call('HMGET', queue, 'first', 'last'))
-  if not first or not last then
-    return
-  end
-  first, last = tonumber(first), tonumber(last)
-  local unheard, gaps, given, is_over = 0, 0, 0, false
-  while not is_over and first <= last and unheard < 16 and gaps < 128 and given < 64 do
-    local ticket = whole(first)
-    local entry = call('HGET', queue, ticket)
-    if entry then
-      local deadline, its_ttl, want, channel, its = string.match(entry, '^(%d+) (%d+)(%S*) (%S+) (.*)$')
-      local its_limit, its_weight = string.match(want, '^/(%d+)/(%d+)$')
-      its_weight = tonumber(its_weight)
-      local is_late = tonumber(deadline) < now
-      local has_room = not is_late and (its_weight and is_room(its_limit, its_weight) or not its_weight and not holder)
-      local heard = has_room and redis.pcall('PUBSUB', 'NUMSUB', channel)
-      if not is_late and (not has_room or heard.err) then
-        break
-      end
-      call('HDEL', queue, ticket, its)
-      first = first + 1
-      if heard and heard[2] == 0 then
-        unheard = unheard + 1
-      elseif heard then
-        local token = mint(its_limit == '0')
-        if not token then
-          break
-        end
-        if its_weight then
-          put(its, its_limit, its_weight, its_ttl)
-          used, given = used + its_weight, given + its_weight
-        else
-          call('SET', lock, first <= last and its .. '\0' or its, 'PX', its_ttl)
-          is_over = true
-        end
-        holder = its
-        call('PUBLISH', channel, whole(token) .. ' ' .. its)
-      end
-    else
-      gaps = gaps + 1
-      first = first + 1
+-- The next waiters are given what there is room for.
+local function serve(waiter)
+  local given = 0
+  while waiter and waiter.owner and not waiter.is_mute and given < 64 do
+    local its, its_limit, its_weight = waiter.owner, waiter.limit, waiter.weight
+    local has_room = its_weight and is_room(its_limit, its_weight) or not its_weight and not holder
+    if not has_room then
+      break
     end
-  end
-  if first <= last then
-    call('HSET', queue, 'first', whole(first))
-  else
-    call('DEL', queue)
+    local token, word = draw(limit == '0')
+    if not token then
+      break
+    end
+    call('HDEL', queue, whole(waiter.first), its)
+    if its_weight then
+      put(its, its_limit, its_weight, waiter.ttl)
+      used, given = used + its_weight, given + its_weight
+    else
+      call('SET', lock, waiter.first < waiter.last and its .. '\0' or its, 'PX', waiter.ttl)
+    end
+    holder = its
+    redis.pcall('PUBLISH', waiter.channel, word .. ' ' .. its)
+    waiter = next_waiter(queue, now, its_weight, waiter.first + 1, waiter.last)
   end
 end
 
 local function is_of(value)
   return holder and value and (holder == value or holder == value .. '\0')
 end
-
-local ticket = is_waited_for and call('HGET', queue, owner)
 
 local function forget()
   if ticket then
@@ -302,9 +308,6 @@ local function forget()
 end
 
 if how == '' or how == 'leave' then
-  if how == 'leave' then
-    forget()
-  end
   local reply = stamp
   if gone > 0 then
     close()
@@ -314,9 +317,7 @@ if how == '' or how == 'leave' then
   else
     reply = {stamp, 0}
   end
-  if is_waited_for then
-    serve()
-  end
+  serve(next)
   return reply
 end
 
@@ -334,69 +335,63 @@ if how == 'upgrade' then
   elseif not is_of(owner) and used > 1 then
     return {stamp, 'held', string.sub(holder, 1, 320), call('PTTL', lock), '0', used - 1}
   end
-  local token = mint(false)
-  if not token then
-    return ended()
+  local upgraded, why = draw()
+  if not upgraded then
+    return why
   end
   local mark = is_waited_for and '\0' or ''
   call('SET', lock, owner .. mark, 'PX', ttl)
   call('UNLINK', shares)
-  return {stamp, 'granted', token}
+  return {stamp, 'granted', upgraded}
 elseif how == 'downgrade' and (mine or is_of(ARGV[4])) then
-  local token = mint(true)
+  local token, why = draw()
   if not token then
-    return ended()
+    return why
   end
   put(owner, '0', 1, ttl)
   used = math.max(used, 1)
-  serve()
+  serve(next)
   return {stamp, 'granted', token}
 elseif how == 'downgrade' then
   return {stamp, 0}
 end
 
 if mine then
-  local token = mint(limit == '0')
+  local token, why = draw(limit == '0')
   if not token then
-    return ended()
+    return why
   end
   forget()
   put(owner, limit, weight, ttl)
   return {stamp, 'granted', token}
 elseif limit and limit ~= its_limit then
   forget()
-  serve()
+  if next then
+    serve(next_waiter(queue, now, true, next.first, next.last))
+  end
   return {stamp, 'limit', tonumber(limit), tonumber(its_limit)}
 elseif how == 'beat' and not ticket then
   return {stamp, 0}
 end
 
--- Entries at the front whose waiters have said nothing for too long, and gaps.
-local first, last = 1, 0
-if is_waited_for then
-  local ends = call('HMGET', queue, 'first', 'last')
-  first, last = tonumber(ends[1] or '1'), tonumber(ends[2] or '0')
+local passed, last = 1, 0
+if next then
+  passed, last = next.first, next.last
 end
-local passed = first
-while passed <= last and passed - first < 128 do
-  local entry = call('HGET', queue, whole(passed))
-  if entry then
-    local deadline, its = string.match(entry, '^(%d+) %S+ %S+ (.*)$')
-    if its == owner or tonumber(deadline) >= now then
-      break
-    end
-    call('HDEL', queue, whole(passed), its)
+local place = last + 1
+if ticket then
+  place = tonumber(ticket)
+  if not place or place < passed or place > last then
+    call('HDEL', queue, owner)
+    return {stamp, 0}
   end
-  passed = passed + 1
 end
-local place = ticket and tonumber(ticket) or last + 1
-passed = math.min(passed, place)
 
 local has_room = is_room(its_limit, weight)
 if has_room and passed == place then
-  local token = mint(its_limit == '0')
+  local token, why = draw(limit == '0')
   if not token then
-    return ended()
+    return why
   end
   forget()
   put(owner, its_limit, weight, ttl)
@@ -406,22 +401,24 @@ if has_room and passed == place then
     local over = call('ZRANGEBYSCORE', shares, '-inf', before_now, 'LIMIT', 0, 64)
     call('ZREM', shares, unpack(over))
   end
-  if last >= first then
-    call('HSET', queue, 'first', whole(ticket and place + 1 or passed))
-    serve()
+  if ticket then
+    serve(next_waiter(queue, now, true, place + 1, last))
   end
   return {stamp, 'granted', token}
 end
 
 if enters then
   local life = tonumber(ARGV[7])
-  call('HSET', queue, 'first', whole(passed))
-  if not ticket then
-    call('HSET', queue, 'last', whole(place))
-    call('HSET', queue, owner, whole(place))
-  end
   local want = ttl .. '/' .. its_limit .. '/' .. ARGV[5]
-  call('HSET', queue, whole(place), whole(now + life) .. ' ' .. want .. ' ' .. ARGV[6] .. ' ' .. owner)
+  local entry = whole(now + life) .. ' ' .. want .. ' ' .. ARGV[6] .. ' ' .. owner
+  if ticket then
+    -- As in queue.lua.
+    call('HDEL', queue, '')
+    call('HSET', queue, ticket, entry)
+  else
+    local head, own = whole(passed), whole(place)
+    call('HSET', queue, 'first', head, 'last', own, owner, own, own, entry)
+  end
   if call('PTTL', queue) < life then
     call('PEXPIRE', queue, ARGV[7])
   end
@@ -429,8 +426,8 @@ end
 if has_room then
   return {stamp, 'queued', place - passed}
 end
-local is_ours = string.find(holder, '^' .. string.rep('%x', 32) .. '[:@+!*]')
-if enters and is_ours and string.sub(holder, -1) ~= '\0' then
+local knows_marks = string.find(holder, '^' .. string.rep('%x', 32) .. '[~*]')
+if enters and knows_marks and string.sub(holder, -1) ~= '\0' then
   call('APPEND', lock, '\0')
 end
 local left = call('PTTL', lock)
@@ -438,4 +435,5 @@ if limit and limit ~= '0' then
   local next = call('ZRANGEBYSCORE', shares, whole(now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
   left = next and tonumber(next) - now or 0
 end
-return {stamp, 'held', string.sub(holder, 1, 320), left, '0', place - passed}
+local shown, clock = call('GET', fence) or '0', time[1] * 1000000 + time[2]
+return {stamp, 'held', string.sub(holder, 1, 320), left, shown, place - passed, clock}

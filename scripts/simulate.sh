@@ -14,5 +14,5 @@ case $seconds in
     ;;
 esac
 export LEASEHOLD_SIM_SECONDS="$seconds"
-exec cargo test --release --locked --lib -- --nocapture --exact \
+exec cargo test --release --locked --features cluster,sentinel --lib -- --nocapture --exact \
     sim::tests::no_promise_is_broken_within_the_budget

@@ -1,18 +1,30 @@
 #!/bin/sh
 # Lets real servers and networks fail at random for so many minutes, while clients take locks, and
-# checks every history: see tests/soak.rs, also for the environment that it heeds.
+# checks every history: see tests/soak.rs, also for the environment that it heeds. Or has Sentinels make so many
+# failovers, with older snapshots and servers that are demoted and promoted again beside them, and checks tokens: see
+# tests/soak/failovers.rs.
 #   scripts/soak.sh 30
+#   scripts/soak.sh --failovers 1000
 #   LEASEHOLD_SOAK_SEED=12345 scripts/soak.sh 1     the faults of a run that was printed
 set -eu
 cd "$(dirname "$0")/.."
 
-minutes=${1:-}
-case $minutes in
+what=minutes
+if [ "${1:-}" = --failovers ]; then
+    what=failovers
+    shift
+fi
+count=${1:-}
+case $count in
 '' | 0 | *[!0-9]*)
-    echo "usage: scripts/soak.sh MINUTES" >&2
+    echo "usage: scripts/soak.sh MINUTES | --failovers COUNT" >&2
     exit 2
     ;;
 esac
 scripts/setup.sh
-export LEASEHOLD_SOAK_SECONDS=$((minutes * 60))
-exec cargo test --release --locked --test soak what_fails_at_random -- --nocapture
+if [ "$what" = failovers ]; then
+    export LEASEHOLD_SOAK_FAILOVERS="$count"
+    exec cargo test --release --locked --features cluster,sentinel --test soak failovers_and_older_snapshots -- --nocapture
+fi
+export LEASEHOLD_SOAK_SECONDS=$((count * 60))
+exec cargo test --release --locked --features cluster,sentinel --test soak what_fails_at_random -- --nocapture

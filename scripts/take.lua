@@ -3,7 +3,7 @@
 --
 -- KEYS    1 the lock
 -- ARGV    1 the owner's value; 2 the TTL in milliseconds; 3 'take' to take the lock, 'look' to take
---         nothing; 4 and 5 where the owner takes over from others, their values: their lock is as good
+--         nothing; 4.. where the owner takes over from others, their values: their lock is as good
 --         as free; last the stamp
 -- Reply   taken: the stamp
 --         held by another: {stamp, 'held', the holder's value (its first 320 bytes), its remaining TTL
@@ -18,12 +18,15 @@
 -- script's keys. The lock is not the owner's to use yet: it has no token, and mint.lua may come too
 -- late.
 
-local stamp, first, second = ARGV[#ARGV], #ARGV > 4 and ARGV[4], #ARGV > 5 and ARGV[5]
+local stamp, replaced = ARGV[#ARGV], {}
+for other = 4, #ARGV - 1 do
+  replaced[ARGV[other]] = true
+end
 local holder, mark = redis.call('GET', KEYS[1]), ''
 if holder and string.byte(holder, -1) == 0 then
   holder, mark = string.sub(holder, 1, -2), '\0'
 end
-if holder and holder ~= ARGV[1] and holder ~= first and holder ~= second then
+if holder and holder ~= ARGV[1] and not replaced[holder] then
   return {stamp, 'held', string.sub(holder, 1, 320), redis.call('PTTL', KEYS[1]), '0', 0}
 end
 if ARGV[3] == 'look' then

@@ -5,6 +5,8 @@ mod entry;
 #[cfg(feature = "examine")]
 mod examine;
 mod leases;
+#[cfg(any(test, leasehold_machine))]
+mod machine;
 mod meet;
 mod security;
 mod servers;
@@ -16,11 +18,10 @@ use std::time::Duration;
 use crate::box_future::BoxFuture;
 use crate::defaults::Defaults;
 use crate::error::Error;
-use crate::lock::adaptive::AdaptiveTtl;
 use crate::locker::Locker;
 #[cfg(feature = "tls")]
 use crate::net::tls::Tls;
-use crate::policy::{Adaptive, Quorum, Retry, Term};
+use crate::policy::{Quorum, Retry, Term};
 use crate::server::credentials::{Login, Provider};
 use crate::stats::Observer;
 
@@ -58,7 +59,6 @@ pub struct Builder {
     command_timeout: Option<Duration>,
     connect_timeout: Duration,
     connections: usize,
-    adaptive: Option<(Duration, Duration)>,
     observer: Option<Arc<dyn Observer>>,
     #[cfg(feature = "tls")]
     tls: Option<Tls>,
@@ -75,12 +75,10 @@ impl Builder {
             prefix: Vec::new(),
             ttl: Builder::DEFAULT_TTL,
             term: Term::DEFAULT,
-            adaptive: None,
             min_validity: None,
             label: None,
             retry: Retry::default(),
             is_renewed: true,
-            replicas: None,
         };
         Self {
             urls: Vec::new(),
@@ -92,7 +90,6 @@ impl Builder {
             command_timeout: None,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
             connections: 1,
-            adaptive: None,
             observer: None,
             #[cfg(feature = "tls")]
             tls: None,
@@ -104,7 +101,8 @@ impl Builder {
     /// Sets how long a command waits for its reply; the timeout is noticed within an eighth of that.
     ///
     /// From 10 ms to 1 h; by default 500 ms, and with several servers a twentieth of the TTL, from 50
-    /// ms to 500 ms. It also limits a request that does not wait. A connection that sends nothing for
+    /// ms to 500 ms. It has to be longer than a round trip to the server: a server that is farther away can be
+    /// connected to, and grants nothing. It also limits a request that does not wait. A connection that sends nothing for
     /// two timeouts while commands wait is replaced.
     ///
     /// # Examples
@@ -127,6 +125,9 @@ impl Builder {
 
     /// Sets how long connecting may take, from the dial to the end of the handshake: 10 ms to 1 h, 2 s
     /// by default.
+    ///
+    /// Over TLS, a connection that takes another's place has 15 times as long from the server's acceptance on: a server that
+    /// all its clients come back to at once needs long for their handshakes, and one that is thrown away costs it another.
     ///
     /// The dial also ends if a server answers `HELLO`, but no `SCRIPT LOAD` within 1 s, or half of this
     /// timeout if that is less.
@@ -248,14 +249,22 @@ impl Builder {
         self.check()?;
         let Defaults { ttl, min_validity, .. } = self.defaults;
         self.defaults.term = Term::new(ttl, min_validity).map_err(Error::misuse)?;
-        if let Some((shortest, longest)) = self.adaptive {
-            let policy = Adaptive::new(shortest, longest).map_err(Error::misuse)?;
-            self.defaults.adaptive = Some(AdaptiveTtl::new(policy));
-        }
         let tls = self.tls_client(&servers)?;
+        #[cfg(leasehold_machine)]
+        let machine = self.machine().ok();
         let core = self.start(servers, quorum, tls).await?;
         meet::all(&core, self.connections, least(quorum)).await?;
-        Ok(Locker::new(core, self.defaults))
+        #[cfg(leasehold_machine)]
+        let meter = core.meter_shared();
+        let locker = Locker::new(core, self.defaults);
+        #[cfg(leasehold_machine)]
+        if let Some((machine, servers, _)) = machine {
+            let (shared, task) = crate::driver::new(machine, servers, meter);
+            drop(crate::clock::spawn(task));
+            std::future::poll_fn(|context| shared.look(|machine| machine.poll_met(context))).await;
+            locker.set_machine(shared);
+        }
+        Ok(locker)
     }
 }
 

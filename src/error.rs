@@ -2,17 +2,17 @@
 
 mod kind;
 mod report;
-mod shown;
+pub(crate) mod value;
 
 use std::fmt;
 use std::time::Duration;
 
+pub(crate) use crate::policy::shown::Shown;
 use crate::policy::{Loss, Units};
 
 pub use kind::ErrorKind;
 pub(crate) use report::Configured;
 pub use report::{FailureKind, Holder, Report, ServerReport, Shared, Vote};
-pub(crate) use shown::Shown;
 
 /// Why a lock could not be taken, kept or given back.
 ///
@@ -280,13 +280,6 @@ impl Error {
     #[must_use]
     pub fn is_misuse(&self) -> bool {
         matches!(self.0.kind, Kind::Misuse(_)) || self.is_failure_of(FailureKind::Misuse)
-    }
-
-    /// Too few replicas acknowledged the lease in time, so the lease was given back: see
-    /// [`LockRequest::replicas`](crate::LockRequest::replicas).
-    #[must_use]
-    pub fn is_unreplicated(&self) -> bool {
-        self.is_failure_of(FailureKind::Unreplicated)
     }
 
     /// The holder has other servers, or another quorum, than this client. Unless that is a change under

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use self::facts::{ClockReading, Facts, shown};
-use self::gather::{Questions, gather};
+use self::gather::{Questions, gather, run_id};
 pub(crate) use self::judge::Standard;
 use self::judge::judge;
 use self::met::{asked, unmet};
@@ -98,11 +98,17 @@ async fn examine_one(plan: &Plan, endpoint: &Endpoint) -> Patient {
     };
     let questions = Questions {
         scratch: &plan.scratch,
-        replicas: plan.replicas,
         in_cluster: plan.standard.in_cluster,
         within: plan.standard.command_timeout,
     };
-    let facts = gather(&session.opened.connection, &questions).await;
+    let mut facts = gather(&session.opened.connection, &questions).await;
+    // The first connection is still open. One that does not answer is not waited for twice.
+    if facts.broken_off.is_none() {
+        let other = plan.settings.open_bare(endpoint, Listeners::default()).await;
+        if let Ok(other) = other {
+            facts.other_run = run_id(&other.opened.connection, &questions).await;
+        }
+    }
     let user = session.user.as_deref().unwrap_or("default");
     let findings = judge(&facts, &plan.standard, user, clock::now());
     let (version, round_trip) = (facts.software(), facts.round_trip());
@@ -116,8 +122,7 @@ impl Patient {
     }
 
     fn run(&self) -> (&str, Option<&str>) {
-        let server = self.facts.server.known();
-        (&self.report.server, server.and_then(|fields| fields.get("run_id")))
+        (&self.report.server, self.facts.run_id())
     }
 
     fn may_vote(&self) -> bool {

@@ -51,10 +51,12 @@
 //!
 //! # Features
 //!
+//! A default build is for one server, and for Redlock over several. All features are off by default:
+//!
 //! | Feature | Adds |
 //! |---|---|
-//! | `cluster` (on by default) | `redis-cluster://` URLs |
-//! | `sentinel` (on by default) | `redis-sentinel://` URLs |
+//! | `cluster` | `redis-cluster://` URLs: a Redis Cluster, whose slots move |
+//! | `sentinel` | `redis-sentinel://` URLs: a server that Sentinels watch, and replace |
 //! | `tls` | `rediss://` and `valkeys://` URLs, by rustls |
 //! | `metrics` | counters, gauges and histograms by the crate `metrics` |
 //! | `tracing` | spans for acquire, hold, renew and release by the crate `tracing` |
@@ -62,6 +64,9 @@
 //! | `inspect` | `Locker::inspect`, `watch`, `list` and `break_lease`: the holder of each lock |
 //! | `testing` | [`testing`]: servers in memory, for tests of your own code |
 //! | `serde` | `FencingToken` is `Serialize` and `Deserialize` |
+//! | `full` | all of these but `testing` |
+//!
+//! An address that needs a feature is refused without it, by an error that names the feature.
 //!
 //! The command `leasehold` is the crate `leasehold-cli`.
 
@@ -71,19 +76,35 @@
     not(all(feature = "cluster", feature = "sentinel")),
     allow(dead_code, reason = "what is there for servers that move alone: the compiler drops it")
 )]
+#![cfg_attr(
+    leasehold_machine,
+    allow(dead_code, reason = "what the machine does not replace yet stands beside it")
+)]
 
+mod adaptive;
+#[cfg(any(test, leasehold_machine))]
+mod api;
+#[cfg(any(test, leasehold_machine))]
+mod blocking;
 mod box_future;
 mod builder;
 mod clock;
 mod defaults;
+#[cfg(any(test, leasehold_machine))]
+mod driver;
 mod error;
 #[cfg(feature = "examine")]
 mod examine;
+#[cfg(any(test, leasehold_machine))]
+mod extra;
 mod family;
 mod hashing;
 mod lock;
 mod locker;
+#[cfg(any(test, leasehold_machine))]
+mod machine;
 mod mutex;
+mod names;
 mod net;
 mod policy;
 mod race;
@@ -148,6 +169,7 @@ pub mod guide {
     }
 }
 
+pub use adaptive::AdaptiveTtl;
 pub use builder::Builder;
 pub use error::{Error, ErrorKind, FailureKind, Holder, Report, ServerReport, Shared, Vote};
 #[cfg(feature = "examine")]

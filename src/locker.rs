@@ -53,9 +53,14 @@ pub struct Locker {
 impl Locker {
     /// On the current runtime, which the keeper of its leases runs on.
     pub(crate) fn new(core: Core, defaults: Defaults) -> Self {
-        let engine = Arc::new(Engine::new(core));
+        let engine = Arc::new(Engine::new(core, &defaults.prefix));
         clock::spawn(keep(Arc::downgrade(&engine)));
         Self { engine, defaults: Arc::new(defaults) }
+    }
+
+    #[cfg(leasehold_machine)]
+    pub(crate) fn set_machine(&self, driver: Arc<crate::driver::Shared>) {
+        self.engine.set_machine(driver);
     }
 
     /// A request for the lock `name`, which waits while another client holds it.
@@ -95,7 +100,8 @@ impl Locker {
 
     /// A request for the lock `name`, which does not wait: it returns within one
     /// [`Builder::command_timeout`](crate::Builder::command_timeout) and an eighth of that, whatever the
-    /// server does. It acquires a free lock even if others wait for it, unless it is
+    /// server does, and at once where a single server could not be connected to at the last dial: the next
+    /// dial goes on behind it. It acquires a free lock even if others wait for it, unless it is
     /// [fair](LockRequest::fair). [`Locker::lock`] says which names are valid.
     ///
     /// # Examples
@@ -120,12 +126,12 @@ impl Locker {
     /// Each server grants them in one script, so callers that want the same locks in another order
     /// cannot block each other. The guard has one fencing token, which is good for each lock.
     ///
-    /// The request waits until all locks are free at the same moment, and keeps none of them from others
-    /// meanwhile. If that takes more than two seconds, the request acquires the locks one by one, in
-    /// byte order, waiting in line for each, and keeps those that it has for at most two seconds while it
-    /// waits for the next. If it fails, it pauses for as long with no lock, and tries again with twice
-    /// the time, up to 32 seconds. So it is served although others want single locks. In a Cluster it
-    /// acquires locks one by one only within one hash slot.
+    /// The request waits until all locks are free at the same moment, or until its turn comes. In its turn it waits
+    /// in the queues of all the locks at once, before all requests for one, and keeps from others what it gets until it
+    /// has all of them, for at most 250 ms. If that is too short, it gives back what it has, waits for as long with no
+    /// lock, and has another turn with twice the time, up to 8 seconds. So it is served although others want single
+    /// locks. There is one turn at a time among all requests for several locks with one key prefix: its holder has the
+    /// lock `leasehold:turn`. In a Cluster there are turns only for locks of one hash slot.
     ///
     /// # Examples
     ///
@@ -223,8 +229,11 @@ impl Locker {
     /// Ends this locker and all its clones, and releases all locks.
     ///
     /// New and waiting requests fail ([`Error::is_shut_down`]), every lease is lost
-    /// ([`Loss::ShutDown`](crate::Loss)), and all leases are released, in one write per server. Waits
-    /// for the servers' confirmation for at most `within`.
+    /// ([`Loss::ShutDown`](crate::Loss)), and all leases are released, in one write per server. A release that a
+    /// server refuses or leaves unanswered is sent again, and a connection that was lost is dialled again, until
+    /// all locks are free or `within` is over: also what guards that were dropped before, and requests that
+    /// were cancelled, still owe a server. A server that is away is not waited for where a quorum of the
+    /// others has answered.
     ///
     /// # Cancel safety
     ///
@@ -246,6 +255,14 @@ impl Locker {
     /// # }
     /// ```
     pub async fn shutdown(&self, within: Duration) -> Shutdown {
+        #[cfg(leasehold_machine)]
+        if let Some(machine) = self.engine.machine() {
+            let ended = machine.driver.shut_down(within).await;
+            let mut all = shut_down(&self.engine, within).await;
+            all.released.extend(ended.released);
+            all.unreleased.extend(ended.unreleased);
+            return all;
+        }
         shut_down(&self.engine, within).await
     }
 
@@ -294,8 +311,13 @@ impl Locker {
     /// Problems of servers that are used anyway, one line each, with the server's address:
     ///
     /// - a server that may evict keys, and with them locks (if its user may call `INFO memory`);
-    /// - a right that the user lacks for a command whose answer no caller waits for: client tracking
-    ///   or a channel (without them waiters poll), a renewal, the release of a dropped guard;
+    /// - a single server without an append-only file, of which a restart may free held locks, unless the
+    ///   [restart guard](crate::Builder::restart_guard) is on (if its user may call `INFO persistence`);
+    /// - an address that has led to another server while connections to the one before were open: a name that
+    ///   has moved, or a balancer over several servers;
+    /// - a right that the user lacks for a command whose answer no caller waits for: `INFO server` (without it
+    ///   a name that moves goes unnoticed), client tracking or a channel (without them waiters poll), a
+    ///   renewal, the release of a dropped guard;
     /// - a connection that could not log in again before its credentials expire
     ///   ([`Builder::credentials`](crate::Builder::credentials)).
     ///
@@ -312,13 +334,16 @@ impl Locker {
     pub fn warnings(&self) -> Vec<String> {
         let of_node = |node: &Arc<Node>| {
             let address = &node.endpoint().address;
-            let unfit = node.warning().map(|warning| warning.to_string());
+            let unfit = node.warnings().into_iter().map(|warning| warning.to_string());
             let refused = node.connections().filter_map(|connection| connection.refused().cloned());
             // What was refused of a script without its text was a release.
             let named =
                 refused.map(|error| error.about(scripts::release().text(), &[]).to_string());
-            let lines = unfit.into_iter().chain(named);
-            lines.map(|line| format!("{address}: {line}")).collect::<Vec<_>>()
+            let lines = unfit.chain(named);
+            let mut lines: Vec<_> = lines.map(|line| format!("{address}: {line}")).collect();
+            // Each connection may have been refused the same.
+            lines.dedup();
+            lines
         };
         let directories = self.engine.places().iter().filter_map(Place::directory);
         let listed = directories.flat_map(Directory::refused);

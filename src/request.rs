@@ -3,6 +3,8 @@
 mod asked;
 mod holding;
 mod seizing;
+#[cfg(leasehold_machine)]
+mod way;
 
 use std::fmt;
 use std::future::{Future, IntoFuture};
@@ -15,15 +17,16 @@ use std::time::Duration;
 use self::asked::Asked;
 use crate::defaults::Defaults;
 use crate::error::Error;
+#[cfg(not(leasehold_machine))]
 use crate::lock::acquire::Acquiring;
 use crate::lock::engine::Engine;
 use crate::lock::fencing::{Fenced, Fencing, Unfenced};
 use crate::lock::guard::Guard;
 use crate::lock::names::Names;
 use crate::lock::one_or_many::OneOrMany;
-use crate::lock::order::{Order, Replicas, Wish};
+use crate::lock::order::{Order, Wish};
 use crate::lock::row::Sharing;
-use crate::policy::{Bounds, Retry, Wait};
+use crate::policy::{Bounds, Retry, Wait, waitable};
 
 /// A request for a lock: set what differs from the locker's defaults, then `.await` it.
 ///
@@ -63,17 +66,17 @@ impl LockRequest<Fenced> {
         names: Result<OneOrMany<Names>, Error>,
         wait: Wait,
     ) -> Self {
-        let Defaults { term, ref label, retry, is_renewed, replicas, .. } = *defaults;
+        let Defaults { term, ref label, retry, is_renewed, .. } = *defaults;
         let order = Order {
             term,
             label: label.clone(),
             priority: None,
             is_fenced: true,
             is_renewed,
-            replicas,
             bounds: Bounds::default(),
             seize: None,
             sharing: None,
+            is_part: false,
         };
         let (names, wrong) = match names {
             Ok(names) => (names, None),
@@ -81,7 +84,7 @@ impl LockRequest<Fenced> {
         };
         let (is_fair, refuses_own) = (false, false);
         let wish = Wish { names, order, wait, retry, is_fair, refuses_own };
-        let asked = Asked { wish, way: None, ttl: None, expected: None, min_validity: None, wrong };
+        let asked = Asked { wish, way: None, ttl: None, min_validity: None, wrong };
         Self { engine, defaults, asked, fencing: PhantomData }
     }
 
@@ -133,27 +136,6 @@ impl<F: Fencing> LockRequest<F> {
     /// ```
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.asked.ttl = Some(ttl);
-        self
-    }
-
-    /// Sets how long the lock will probably be held, which chooses the TTL within the bounds of
-    /// [`Builder::adaptive_ttl`](crate::Builder::adaptive_ttl); without those it is misuse.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), leasehold::Error> {
-    /// use std::time::Duration;
-    /// use leasehold::Locker;
-    ///
-    /// let (shortest, longest) = (Duration::from_secs(1), Duration::from_secs(60));
-    /// let builder = Locker::builder().node("redis://localhost").adaptive_ttl(shortest, longest);
-    /// let guard = builder.connect().await?.lock("report").expect(Duration::from_secs(20)).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn expect(mut self, duration: Duration) -> Self {
-        self.asked.expected = Some(duration);
         self
     }
 
@@ -218,8 +200,8 @@ impl<F: Fencing> LockRequest<F> {
 
     /// Limits the wait while another client holds the lock, or too few servers serve: the request
     /// returns within this time, whatever servers do. If an attempt is under way then, whatever it is
-    /// still granted is given back, without blocking. A limit of zero allows one attempt, like
-    /// [`Locker::try_lock`](crate::Locker::try_lock).
+    /// still granted is given back, without blocking. A limit below a millisecond, zero included, allows one
+    /// attempt, like [`Locker::try_lock`](crate::Locker::try_lock), for as long as one command may take.
     ///
     /// # Examples
     ///
@@ -236,7 +218,7 @@ impl<F: Fencing> LockRequest<F> {
     /// # }
     /// ```
     pub fn wait_at_most(mut self, limit: Duration) -> Self {
-        self.asked.wish.wait = Wait::AtMost(limit);
+        self.asked.wish.wait = Wait::AtMost(waitable(limit));
         self
     }
 
@@ -263,35 +245,6 @@ impl<F: Fencing> LockRequest<F> {
     /// ```
     pub fn fair(mut self) -> Self {
         self.asked.wish.is_fair = true;
-        self
-    }
-
-    /// Waits until `count` replicas of the server have acknowledged the lease, and each of its
-    /// renewals, for at most `within` (Redis's `WAIT`). If fewer do, the lease is given back, or not
-    /// renewed ([`Error::is_unreplicated`]); the error says how many did.
-    ///
-    /// This is best effort: it makes it less likely, but not impossible, that a failover promotes a
-    /// replica that does not know of the lease. It costs a round trip to the replicas, on a connection
-    /// that such requests share. One `WAIT` answers for all earlier writes, thus many callers wait hardly
-    /// longer than one: at most `within` and 0.2 s. Such a lease is handed over only to a request that
-    /// asks for replicas, too; a request that waits polls, in no queue.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
-    /// use std::time::Duration;
-    ///
-    /// match locker.lock("payout").replicas(1, Duration::from_millis(50)).await {
-    ///     Ok(guard) => guard.release().await?,
-    ///     Err(error) if error.is_unreplicated() => eprintln!("no replica has it: {error}"),
-    ///     Err(error) => return Err(error),
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn replicas(mut self, count: u32, within: Duration) -> Self {
-        self.asked.wish.order.replicas = Some(Replicas { count, within });
         self
     }
 
@@ -361,7 +314,7 @@ impl<F: Fencing> IntoFuture for LockRequest<F> {
 pub struct Acquire<F: Fencing = Fenced> {
     request: LockRequest<F>,
     /// From the first poll on.
-    acquiring: Option<Acquiring>,
+    acquiring: Option<Way>,
 }
 
 impl<F: Fencing> Future for Acquire<F> {
@@ -373,12 +326,27 @@ impl<F: Fencing> Future for Acquire<F> {
         let acquiring = match acquiring {
             Some(acquiring) => acquiring,
             None => acquiring.insert(match asked.check(engine, defaults, Guard::<F>::FENCED) {
-                Ok(()) => asked.way.unwrap_or(Acquiring::new)(engine, &asked.wish),
-                Err(wrong) => Acquiring::aside(std::future::ready(Err(wrong))),
+                Ok(()) => begin(engine, asked),
+                Err(wrong) => refuse(wrong),
             }),
         };
         acquiring.poll(engine, &asked.wish, context).map(|outcome| outcome.map(Guard::new))
     }
+}
+
+#[cfg(not(leasehold_machine))]
+type Way = Acquiring;
+#[cfg(leasehold_machine)]
+use self::way::{Way, begin, refuse};
+
+#[cfg(not(leasehold_machine))]
+fn begin(engine: &Arc<Engine>, asked: &Asked) -> Way {
+    asked.way.unwrap_or(Acquiring::new)(engine, &asked.wish)
+}
+
+#[cfg(not(leasehold_machine))]
+fn refuse(wrong: Error) -> Way {
+    Acquiring::aside(std::future::ready(Err(wrong)))
 }
 
 impl<F: Fencing> fmt::Debug for Acquire<F> {

@@ -28,7 +28,7 @@ pub use observer::{Event, Observer};
 pub use primitive::Primitive;
 pub use snapshot::{BreakerState, ServerStats, Stats};
 
-use crate::policy::{Loss, OBSERVED_QUANTILE, Observed};
+use crate::policy::Loss;
 
 /// Counts what happens in one locker.
 ///
@@ -300,16 +300,6 @@ impl Meter {
             renewal_round_trip,
             servers,
         }
-    }
-
-    /// What an adaptive TTL follows. It reads hundreds of counters: once in a while, not per lease.
-    pub(crate) fn observed(&self) -> Observed {
-        let hold = self.hold.snapshot();
-        // Where leases are too short to be renewed, the usual wait is the nearest to a round trip
-        // that there is: it is one where nobody contends, and longer where somebody does.
-        let renewal = self.renewal_round_trip.snapshot().quantile(OBSERVED_QUANTILE);
-        let round_trip = renewal.or_else(|| self.wait.snapshot().quantile(0.5));
-        Observed { leases: hold.count(), hold: hold.quantile(OBSERVED_QUANTILE), round_trip }
     }
 
     fn tell(&self, event: Event<'_>) {

@@ -51,6 +51,30 @@ async fn a_lock_is_with_one_process_at_a_time_and_goes_on_at_its_release() {
     assert_eq!(Instant::now(), before);
 }
 
+/// The process stands still beyond the lease's end while the work is ready to go on.
+#[tokio::test(start_paused = true)]
+async fn work_under_a_lease_of_its_own_does_not_go_on_behind_its_end() {
+    let server = Server::new();
+    let locker = server.locker().await.unwrap();
+    let (go, gone) = tokio::sync::oneshot::channel::<()>();
+    let went_on = Arc::new(AtomicUsize::new(0));
+    let steps = Arc::clone(&went_on);
+    let carried = tokio::spawn(async move {
+        let payment = locker.idempotent("payment", b"digest", 24 * HOUR).unwrap();
+        let work = async |_: &_| {
+            gone.await.unwrap();
+            steps.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, Infallible>(vec![])
+        };
+        payment.run(work).await
+    });
+    sleep(SECOND).await;
+    go.send(()).unwrap();
+    advance(60 * SECOND).await;
+    assert!(carried.await.unwrap().unwrap_err().is_lost());
+    assert_eq!(went_on.load(Ordering::Relaxed), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_renewed_while_time_passes_and_lost_where_all_stand_still() {
     let server = Server::new();

@@ -22,6 +22,8 @@ mod checks;
 mod client;
 #[path = "soak/episode.rs"]
 mod episode;
+#[path = "soak/failovers.rs"]
+mod failovers;
 #[path = "soak/family.rs"]
 mod family;
 #[path = "soak/fleet.rs"]

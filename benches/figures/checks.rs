@@ -34,8 +34,8 @@ pub fn run(server: &RedisServer, scripts: &Scripts) {
             stage.run(async move { ours::pair(&locker, kind, NAME).await });
         });
         let theirs = commands_of(server, || stage.run(async move { bare.pair().await }));
-        // A fenced pair looks at waiters and draws a token in the same write.
-        let more = if kind == Kind::Fenced { 2 } else { 0 };
+        // A fenced pair looks at waiters, draws a token, and proves that it holds, in the same write.
+        let more = if kind == Kind::Fenced { 3 } else { 0 };
         assert_eq!(ours.len(), theirs.len() + more, "{ours:?}");
         assert_eq!(ours.first(), theirs.first());
         // A newer server compares and deletes without a script; the script is told of the queue, too.
@@ -85,8 +85,8 @@ fn commands_of(server: &RedisServer, act: impl FnOnce()) -> Vec<Vec<String>> {
 
 fn mask(word: &str) -> String {
     let text = word.trim_matches('"');
-    // An owner without a label ends in what would be before it.
-    let text = text.strip_suffix(':').unwrap_or(text);
+    // Behind the id stands the format of the value.
+    let text = text.strip_suffix('~').unwrap_or(text);
     let digits = |radix| text.chars().all(|digit| digit.is_digit(radix));
     match text.len() {
         32 if digits(16) => "OWNER".to_owned(),

@@ -37,7 +37,7 @@ impl Samples {
 }
 
 /// Between its two nearest neighbours, as most tools have it.
-fn quantile(sorted: &[f64], share: f64) -> f64 {
+pub fn quantile(sorted: &[f64], share: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else {
         return f64::NAN;
     };

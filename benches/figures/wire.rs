@@ -9,7 +9,7 @@ use leasehold_resp::{Decimal, encode_command};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::Client;
+use crate::support::{Client, whole};
 
 /// Of all leases measured here: [`leasehold::Locker`]'s default.
 const TTL_MS: u64 = 10_000;
@@ -56,6 +56,7 @@ impl Scripts {
 
 /// As Leasehold sends them: the digest is of this text.
 pub fn without_comments(source: &str) -> String {
+    let source = whole(source);
     let lines = source.lines().map(str::trim);
     let code: Vec<&str> =
         lines.filter(|line| !line.is_empty() && !line.starts_with("--")).collect();

@@ -1,7 +1,9 @@
 //! Servers that answer from a script whenever they are told to look, in the caller's thread.
 
+#[path = "../../src/server/sha1.rs"]
+mod sha1;
+
 use std::collections::HashMap;
-use std::hash::{Hash, Hasher};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -182,7 +184,7 @@ fn reply(server: usize, words: &[Bytes], refuses: bool, keys: &mut Keys, out: &m
             let changed = [("run_id", &run_id[..]), ("uptime_in_seconds", "86400")];
             bulk(&recorded::with_each(&info, &changed))
         }
-        b"SCRIPT" => bulk(&digest_of(&words[2])),
+        b"SCRIPT" => bulk(&String::from_utf8_lossy(&sha1::digest(&words[2]))),
         b"EVALSHA" if words.len() == ACQUIRE_WORDS && refuses => format!(
             "*6\r\n$16\r\n{stamp}\r\n$4\r\nheld\r\n{}:5000\r\n$1\r\n0\r\n:0\r\n",
             bulk("0123456789abcdef0123456789abcdef")
@@ -204,11 +206,4 @@ fn reply(server: usize, words: &[Bytes], refuses: bool, keys: &mut Keys, out: &m
         _ => "+OK\r\n".to_owned(),
     };
     out.extend_from_slice(text.as_bytes());
-}
-
-/// Stands for SHA-1: as long, and the same for the same script.
-fn digest_of(script: &[u8]) -> String {
-    let mut hasher = std::hash::DefaultHasher::new();
-    script.hash(&mut hasher);
-    format!("{:040x}", hasher.finish())
 }

@@ -69,15 +69,22 @@ impl Command {
 /// every lease: pass it to the resource that the command writes to) and LEASEHOLD_DEADLINE_MS (when
 /// the first lease ends unless it is renewed, in milliseconds since 1970).
 ///
+/// leasehold waits for whatever may pass: another holder, servers that are down or do not answer, servers
+/// that may not vote yet because they restarted. Without -w, servers may fail for one TTL in a row.
+///
 /// If the lease cannot be renewed, the command and all processes that it started get TERM when a
 /// third of the TTL is left, and KILL before the lease ends. Background processes that the command
-/// leaves get both when it ends, unless -o is given. A job that is stopped at the terminal keeps its
-/// lock.
+/// leaves get both when it ends, and a line on standard error names them, unless -o is given. A job that
+/// is stopped at the terminal keeps its lock.
 ///
-/// Exit code: the command's, and a signal that ended the command ends leasehold too; 1 (or the code
-/// of -E) if another client holds the lock; 75 if the lease was lost; 69 if too few servers answer,
-/// 77 if they refuse the login or a right, 78 if an option or URL is wrong; 126 or 127 if the command
-/// cannot be run or found; 64 for a wrong command line.
+/// When the command has ended, leasehold releases the lock, again and again for up to 5s if servers fail.
+/// If that is not enough, a line on standard error says so, and the lock stays taken until the TTL is over.
+///
+/// Exit code: the command's, also if the lock could not be released, and a signal that ended the command
+/// ends leasehold too; 1 (or the code of -E) if another client holds the lock; 75 if the lease was lost;
+/// 69 if too few servers answer, 73 if the ticket cannot be written, 77 if the servers refuse the login or
+/// a right, 78 if an option or URL is wrong; 126 or 127 if the command cannot be run or found; 64 for a
+/// wrong command line.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Run {
@@ -89,8 +96,8 @@ pub struct Run {
     #[arg(short, long, visible_alias = "nb", conflicts_with = "wait")]
     pub nonblock: bool,
 
-    /// Fail if the lock cannot be acquired within this time: seconds, or with a unit: 500ms, 5m.
-    /// Servers that are down may come back until then
+    /// Fail if the lock cannot be acquired within this time: seconds, or with a unit: 500ms, 5m. Connecting
+    /// is part of it, and may take 1s if the time is shorter
     #[arg(short, long, visible_alias = "timeout", value_name = "TIME", value_parser = duration)]
     pub wait: Option<Duration>,
 
@@ -139,7 +146,8 @@ pub struct Run {
     pub adopt: Option<PathBuf>,
 
     /// If the command ends with 0, write a ticket to this file instead of releasing the lock: until
-    /// --ticket-for is over, only a run with --adopt gets the lock. Keep the file secret
+    /// --ticket-for is over, only a run with --adopt gets the lock. Keep the file secret. If the ticket
+    /// cannot be written, the lock is released, and the exit code is 73
     #[arg(long, value_name = "FILE")]
     pub ticket: Option<PathBuf>,
 
@@ -177,6 +185,11 @@ pub struct Run {
 }
 
 impl Run {
+    /// Whether it waits for what may pass.
+    pub fn waits(&self) -> bool {
+        !self.nonblock && !self.steal && self.adopt.is_none()
+    }
+
     /// The locks of which one will do, in the order in which they are tried.
     pub fn names(&self) -> impl Iterator<Item = &OsString> {
         [&self.name].into_iter().chain(&self.or)

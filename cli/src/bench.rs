@@ -19,7 +19,7 @@ use crate::output::report;
 use crate::servers::Servers;
 use crate::signals::Signals;
 use crate::times::{TTL, duration};
-use crate::words::{hint, host, label_of, plain};
+use crate::words::{complain, hint, host, label_of, plain};
 
 /// More tasks than that measure the queue in this process, and no server.
 const TASKS_MAX: u32 = 10_000;
@@ -102,7 +102,10 @@ pub async fn bench(servers: &Servers, bench: Bench) -> Result<End, Failure> {
     });
     let measured = measure(&course, &bench, &mut signals).await;
     // What is held still, after a signal or an error, is given back.
-    course.locker.shutdown(FAREWELL).await;
+    let left = course.locker.shutdown(FAREWELL).await.unreleased.len();
+    if left > 0 {
+        complain(&format!("{left} of its locks may stay taken until their TTL is over"));
+    }
     let (elapsed, end) = measured?;
     let tally = std::mem::take(&mut *course.tally()).unless_all_failed()?;
     let (servers, is_fenced) = (servers.urls.len(), course.is_fenced);

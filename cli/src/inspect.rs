@@ -40,7 +40,10 @@ pub struct Inspect {
 
 impl Inspect {
     pub async fn perform(self, servers: &Servers) -> Result<u8, Failure> {
-        let locker = self.look.connect(servers).await?;
+        let locker = match self.wait {
+            true => self.look.wait(servers).await?,
+            false => self.look.connect(servers).await?,
+        };
         let name = self.name.as_bytes();
         let view = match self.wait {
             true => locker.watch(name)?.until_free().await?,

@@ -10,6 +10,7 @@ use crate::exit::Failure;
 use crate::servers::Servers;
 use crate::succeed::{find, succeed_as};
 use crate::times::duration;
+use crate::waits::{self, Until};
 use crate::words::complain;
 
 /// Takes tokens of a rate limit, and runs a command if there are enough.
@@ -32,7 +33,8 @@ pub struct Limit {
     #[arg(short = 'n', long, value_name = "TOKENS", default_value_t = 1)]
     tokens: u32,
 
-    /// Wait until there are enough tokens, if that takes at most this time
+    /// Wait until there are enough tokens, if that takes at most this time; servers that are down may come
+    /// back until then
     #[arg(short, long, value_name = "TIME", value_parser = duration, default_value = "0")]
     wait: Duration,
 
@@ -60,9 +62,13 @@ impl Limit {
     pub async fn perform(self, servers: &Servers) -> Result<u8, Failure> {
         find(&self.words)?;
         let rate = self.burst.map_or(self.rate, |burst| self.rate.burst(burst));
-        let locker = servers.builder()?.connect_to_any().await?;
+        let until = Until::after(Some(self.wait));
+        let most = servers.connect_timeout();
+        let connect =
+            async |within| Ok(servers.builder()?.connect_timeout(within).connect_to_any().await?);
+        let locker = waits::connect(until, most, self.quiet, connect).await?;
         let limit = locker.limit(self.name.as_bytes(), rate)?;
-        match limit.pace(self.tokens, self.wait).await? {
+        match limit.pace(self.tokens, until.left().unwrap_or_default()).await? {
             Allowance::Refused { retry_after } => {
                 if !self.quiet {
                     let seconds = retry_after.as_secs_f64();

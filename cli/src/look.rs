@@ -7,12 +7,13 @@ use leasehold::{Locker, ServerFailure};
 use crate::exit::Failure;
 use crate::servers::Servers;
 use crate::times::{TTL, duration};
+use crate::waits::{self, Until};
 use crate::words::complain;
 
 /// How patient we are.
 #[derive(Debug, clap::Args)]
 pub struct Look {
-    /// How long a server may take to connect, and to answer each command
+    /// How long a server may take to connect, and to answer each command unless --command-timeout is given
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
     timeout: Duration,
 
@@ -25,8 +26,18 @@ pub struct Look {
 impl Look {
     /// As many of the servers as are reachable.
     pub async fn connect(&self, servers: &Servers) -> Result<Locker, Failure> {
-        let builder = servers.builder()?.ttl(self.ttl);
-        let builder = builder.connect_timeout(self.timeout).command_timeout(self.timeout);
+        self.connect_within(servers, self.timeout).await
+    }
+
+    /// As soon as one of the servers is reachable.
+    pub async fn wait(&self, servers: &Servers) -> Result<Locker, Failure> {
+        let connect = async |within| self.connect_within(servers, within).await;
+        waits::connect(Until::after(None), self.timeout, false, connect).await
+    }
+
+    async fn connect_within(&self, servers: &Servers, within: Duration) -> Result<Locker, Failure> {
+        let builder = servers.builder()?.ttl(self.ttl).connect_timeout(within);
+        let builder = builder.command_timeout(servers.command_timeout.unwrap_or(self.timeout));
         Ok(builder.connect_to_any().await?)
     }
 }

@@ -31,6 +31,7 @@ mod show;
 mod signals;
 mod succeed;
 mod times;
+mod waits;
 mod watch;
 mod words;
 

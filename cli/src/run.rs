@@ -27,11 +27,12 @@ use std::time::Duration;
 use channel::{Channel, ToFront, ToKeeper, start_ourselves};
 use tokio::time::sleep;
 use tree::Tree;
-use watch::{Due, Watch, now};
+use watch::{Due, Watch};
 
 use crate::args::Run;
 use crate::exit::{End, Failure};
 use crate::signals::{Caught, Signals};
+use crate::times::now;
 
 /// A clock may have gone on while we slept: it is looked at this often.
 const LOOK: Duration = Duration::from_secs(1);

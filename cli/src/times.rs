@@ -1,6 +1,8 @@
-//! Times as they stand on a command line.
+//! Times as they stand on a command line, and the present.
 
 use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// The library's default.
 pub const TTL: &str = "10s";
@@ -22,6 +24,15 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         return Err("a time is not negative".to_owned());
     }
     Duration::try_from_secs_f64(number * factor).map_err(|_| "that time is too long".to_owned())
+}
+
+/// The present, as the time since the machine started; it goes on in suspension.
+pub fn now() -> Duration {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    const CLOCK: ClockId = ClockId::Boottime;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    const CLOCK: ClockId = ClockId::Monotonic;
+    Duration::try_from(clock_gettime(CLOCK)).unwrap_or_default()
 }
 
 /// Seconds since 1970 as a date and a time of day.

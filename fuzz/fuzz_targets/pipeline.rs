@@ -25,8 +25,11 @@ use leasehold::fuzzing::{Moment, Redelivery};
 use leasehold_resp::{Decoder, Frame, Limits, encode_command, encode_frame};
 use libfuzzer_sys::fuzz_target;
 
-const PATIENCE: Patience =
-    Patience { until_late: Duration::from_millis(250), until_dead: Duration::from_millis(500) };
+const PATIENCE: Patience = Patience {
+    until_late: Duration::from_millis(250),
+    until_dead: Duration::from_millis(500),
+    greeting: Duration::ZERO,
+};
 
 #[derive(Arbitrary, Debug)]
 enum Operation {
@@ -290,7 +293,8 @@ impl Model {
         encode_command(&mut command, &spelled);
         let (command, expected) = (command.freeze(), Expected::Stamp);
         let again = Redelivery::new(self.now(), false);
-        Owed { command, script: None, is_by_key: false, expected, slot: 0, again }
+        let counted = std::sync::Arc::default();
+        Owed { command, script: None, is_by_key: false, expected, slot: 0, again, counted }
     }
 
     fn owe(&mut self, number: usize, payload: u8) {

@@ -11,18 +11,17 @@ use crate::error::Error;
 use crate::lock::answer::Reason;
 use crate::lock::core::{Configuration, Core};
 use crate::lock::fingerprint::fingerprint;
-use crate::lock::order::Replicas;
 use crate::lock::owner::check_label;
 use crate::lock::scripts;
 use crate::net::connection::Settings;
 use crate::net::limits::{self, Limits};
 use crate::net::tls::Client;
+use crate::policy::fitness::{self, Rules};
 use crate::policy::{Quorum, Term, Units};
 use crate::server::backlog::Backlog;
 use crate::server::cluster::Cluster;
 use crate::server::credentials::Login;
 use crate::server::endpoint::{Endpoint, Seeds, Target, Watched};
-use crate::server::fitness::Rules;
 use crate::server::kin::{Kin, NodeSettings};
 use crate::server::node::Node;
 use crate::server::place::{Place, Unheard};
@@ -132,11 +131,11 @@ impl Builder {
     /// The longest TTL that the restart guard has to wait for, where it is on.
     pub(super) fn guarded_ttl(&self) -> Option<Duration> {
         let is_on = self.restart_guard.unwrap_or(self.urls.len() > 1);
-        is_on.then(|| self.longest_ttl.unwrap_or(self.longest_of_defaults()))
+        is_on.then(|| self.longest_ttl_in_use())
     }
 
-    fn longest_of_defaults(&self) -> Duration {
-        self.adaptive.map_or(self.defaults.ttl, |(_, longest)| longest.max(self.defaults.ttl))
+    fn longest_ttl_in_use(&self) -> Duration {
+        self.longest_ttl.unwrap_or(self.defaults.ttl)
     }
 
     pub(super) fn command_timeout_or_default(&self) -> Duration {
@@ -154,10 +153,40 @@ impl Builder {
         places > 1 || self.restart_guard == Some(true) || self.strict || is_service
     }
 
+    /// What is asked of the servers before they may vote; none where they vote whatever they say of themselves.
+    pub(super) fn rules(&self, servers: &Servers) -> Option<Rules> {
+        let by_sentinels = matches!(servers, Servers::Service(_));
+        let is_judged = self.is_judged(servers.places(), by_sentinels);
+        is_judged.then(|| Rules {
+            restart_guard: self.guarded_ttl(),
+            strict: self.strict,
+            in_cluster: matches!(servers, Servers::Cluster(_)),
+            by_sentinels,
+        })
+    }
+
+    /// The sections of INFO that are of use beside those that the rules need: the one server may lose its
+    /// memory, and its name may move.
+    pub(super) fn info_if_allowed(
+        &self,
+        servers: &Servers,
+        is_judged: bool,
+    ) -> &'static [&'static str] {
+        match (servers, is_judged) {
+            (Servers::Fixed(_), false) => &fitness::OF_ONE,
+            (Servers::Fixed(one), true) if one.len() == 1 && self.guarded_ttl().is_none() => {
+                &[fitness::PERSISTENCE]
+            }
+            (Servers::Cluster(_), false) => &fitness::OF_NODES,
+            _ => &[],
+        }
+    }
+
     pub(super) fn node_settings(
         &self,
         tls: Option<Client>,
         rules: Option<Rules>,
+        info_if_allowed: &'static [&'static str],
         limits: Limits,
     ) -> NodeSettings {
         NodeSettings {
@@ -170,6 +199,8 @@ impl Builder {
             },
             tls,
             rules,
+            info_if_allowed,
+            longest_ttl: self.longest_ttl_in_use(),
         }
     }
 
@@ -179,19 +210,13 @@ impl Builder {
         quorum: Quorum,
         tls: Option<Client>,
     ) -> Result<Core, Error> {
-        let is_service = matches!(servers, Servers::Service(_));
-        let is_judged = self.is_judged(servers.places(), is_service);
-        let rules = Rules {
-            restart_guard: self.guarded_ttl(),
-            strict: self.strict,
-            in_cluster: matches!(servers, Servers::Cluster(_)),
-            by_sentinels: is_service,
-        };
+        let rules = self.rules(&servers);
         let limits = match servers {
             Servers::Fixed(_) => limits::OF_LOCKS,
             Servers::Cluster(_) | Servers::Service(_) => limits::OF_LISTS,
         };
-        let settings = self.node_settings(tls, is_judged.then_some(rules), limits);
+        let info = self.info_if_allowed(&servers, rules.is_some());
+        let settings = self.node_settings(tls, rules, info, limits);
         let addresses: Vec<String> = match &servers {
             Servers::Fixed(endpoints) => endpoints.iter().map(|e| e.address.to_string()).collect(),
             Servers::Cluster(_) | Servers::Service(_) => vec![String::new()],
@@ -232,15 +257,13 @@ impl Builder {
         Term::new(self.defaults.ttl, self.defaults.min_validity).map_err(Error::misuse)?;
         self.defaults.label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;
         self.defaults.retry.check().map_err(Error::misuse)?;
-        let replicas = self.defaults.replicas.map_or(Ok(()), Replicas::check);
-        replicas.map_err(Error::misuse)?;
         if let Some(longest) = self.longest_ttl {
             Term::new(longest, None).map_err(Error::misuse)?;
-            if longest < self.longest_of_defaults() {
+            if longest < self.defaults.ttl {
                 return Err(Error::misuse(format_args!(
                     "longest TTL {} is shorter than the TTL, {}: raise Builder::longest_ttl",
                     Units(longest),
-                    Units(self.longest_of_defaults())
+                    Units(self.defaults.ttl)
                 )));
             }
         }

@@ -95,10 +95,9 @@ impl Builder {
         let plan = Plan {
             votes,
             quorum: Quorum::new(votes, self.quorum).map_err(|error| error.to_string()),
-            settings: self.node_settings(tls, None, limits::OF_LISTS),
+            settings: self.node_settings(tls, None, &[], limits::OF_LISTS),
             standard,
             scratch: Scratch::new(&self.defaults.prefix, uses)?,
-            replicas: self.defaults.replicas.is_some(),
             candidates,
         };
         Ok(examine(plan).await)

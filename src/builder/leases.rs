@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Builder;
-use crate::lock::order::Replicas;
 use crate::policy::Retry;
 
 impl Builder {
@@ -28,32 +27,6 @@ impl Builder {
     /// ```
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.defaults.ttl = ttl;
-        self
-    }
-
-    /// Has the TTL of leases whose requests set none follow how long leases are held and how long
-    /// renewals take, within these bounds. Off by default.
-    ///
-    /// Until enough is known, the TTL is the longest. [`LockRequest::expect`](crate::LockRequest::expect)
-    /// says how long one lease should be held.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), leasehold::Error> {
-    /// use std::time::Duration;
-    /// use leasehold::Locker;
-    ///
-    /// let builder = Locker::builder().node("redis://127.0.0.1:6379");
-    /// let locker = builder
-    ///     .adaptive_ttl(Duration::from_secs(1), Duration::from_secs(30))
-    ///     .connect()
-    ///     .await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn adaptive_ttl(mut self, shortest: Duration, longest: Duration) -> Self {
-        self.adaptive = Some((shortest, longest));
         self
     }
 
@@ -101,26 +74,6 @@ impl Builder {
     /// ```
     pub fn min_validity(mut self, min_validity: Duration) -> Self {
         self.defaults.min_validity = Some(min_validity);
-        self
-    }
-
-    /// Sets how many replicas must acknowledge a lease, and within what time, for requests that don't
-    /// say: none by default. See [`LockRequest::replicas`](crate::LockRequest::replicas).
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), leasehold::Error> {
-    /// use std::time::Duration;
-    /// use leasehold::Locker;
-    ///
-    /// let builder = Locker::builder().node("redis://127.0.0.1:6379");
-    /// let locker = builder.replicas(1, Duration::from_millis(50)).connect().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn replicas(mut self, count: u32, within: Duration) -> Self {
-        self.defaults.replicas = Some(Replicas { count, within });
         self
     }
 

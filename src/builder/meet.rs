@@ -6,7 +6,7 @@ use crate::error::{Error, FailureKind, Report, ServerReport, Vote};
 use crate::lock::answer::Reason;
 use crate::lock::core::Core;
 use crate::net::transport::Address;
-use crate::server::fitness::Refusal;
+use crate::policy::fitness::Refusal;
 use crate::server::node::Node;
 
 /// Maximum servers of one place that an error names: a Cluster may have thousands.
@@ -59,10 +59,9 @@ pub(super) fn unmet(servers: impl IntoIterator<Item = (Address, Reason)>) -> Err
 async fn one(node: &Node, lanes: usize) -> Result<(), Reason> {
     for lane in 0..lanes {
         node.tried(lane).await.map_err(Reason::NoConnection)?;
-        match node.check(lane) {
-            // It may not vote yet, and is well otherwise.
-            Ok(()) | Err(Refusal::Quarantined(_) | Refusal::Settling(_)) => {}
-            Err(refusal) => return Err(Reason::Refusal(refusal)),
+        // One that may not vote yet is well otherwise.
+        if let Err(refusal @ Refusal::Unfit(_)) = node.check(lane) {
+            return Err(Reason::Refusal(refusal));
         }
     }
     Ok(())

@@ -16,10 +16,10 @@ impl Builder {
     /// - `rediss://`, with the same parts: over TLS, with the feature `tls`
     /// - `redis+unix://[[user]:password@]/path/to/socket[?db=database]`
     /// - `redis-cluster://[[user]:password@]host[:port][,host[:port]..][/database]`: some nodes of a
-    ///   Redis Cluster, which name the others; only Valkey with `cluster-databases` has a database
-    ///   other than 0
+    ///   Redis Cluster, which name the others, with the feature `cluster`; only Valkey with
+    ///   `cluster-databases` has a database other than 0
     /// - `redis-sentinel://[[user]:password@]host[:port][,host[:port]..]/service[?db=database]`:
-    ///   Sentinels, which name the master of the service
+    ///   Sentinels, which name the master of the service, with the feature `sentinel`
     ///
     /// `valkey` may stand for `redis`, and `valkeys` for `rediss`: `valkey://`, `valkeys-cluster://`
     /// and so on. Percent-encode user, password, path and service; put an IPv6 address in brackets. A
@@ -28,7 +28,7 @@ impl Builder {
     ///
     /// Several servers make a Redlock: a quorum of them has to grant a lease. They must be independent
     /// masters, neither replicas of one another nor nodes of a Cluster. All clients must have the same
-    /// servers, by the same addresses.
+    /// servers, by the same addresses. An address must lead to one server, not to a balancer over several.
     ///
     /// # Examples
     ///
@@ -85,10 +85,10 @@ impl Builder {
         self
     }
 
-    /// Sets the longest TTL that any client of these servers uses: by default this locker's TTL, or
-    /// its longest adaptive one.
+    /// Sets the longest TTL that any client of these servers uses: by default this locker's TTL.
     ///
-    /// The restart guard waits that long, so with it a request for a longer TTL is refused.
+    /// The restart guard waits that long, so with it a request for a longer TTL is refused. A server whose
+    /// name leads to another one while connections to the one before are open grants nothing new for as long.
     ///
     /// # Examples
     ///
@@ -176,7 +176,7 @@ impl Builder {
     ///
     /// The library calls it for each connection, with the server's address: `host:port`, or the path of
     /// a socket. That includes nodes of a Cluster and the master of a service; Sentinels have
-    /// [`Builder::sentinel_credentials_from`]. A locker opens up to three connections to a server
+    /// [`Builder::sentinel_credentials_from`]. A locker opens up to two connections to a server
     /// besides those of [`Builder::connections`], so a slow provider should cache its answer. If
     /// credentials expire ([`Credentials::valid_for`]), `provide` is called again in time, and live
     /// connections log in again by `AUTH`, between other commands; leases go on.

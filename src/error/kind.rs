@@ -7,8 +7,8 @@ pub enum ErrorKind {
     /// The servers are well, and another client holds the lock or waits ahead: 409 (Conflict), or 423
     /// (Locked). Try again when the lock may be free.
     Contended,
-    /// Too few servers served: they are down, do not answer in time, cannot serve now, may not vote
-    /// since they restarted, or lack replicas that acknowledge. 503 (Service Unavailable), with a
+    /// Too few servers served: they are down, do not answer in time, cannot serve now, or may not
+    /// vote since they restarted. 503 (Service Unavailable), with a
     /// `Retry-After`. No client is known to hold the lock.
     Unavailable,
     /// The lock was granted with too little validity left, and was given back: 503 (Service

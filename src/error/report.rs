@@ -1,8 +1,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::shown::Shown;
 use crate::policy::Units;
+use crate::policy::shown::Shown;
 
 /// Each server's answer, in the order of the configuration.
 #[derive(Clone, Debug, Default)]
@@ -68,8 +68,6 @@ pub enum FailureKind {
     Misuse,
     /// The server restarted and may have forgotten leases that still run, so it may not vote yet.
     RestartGuard,
-    /// The server granted the lease, but too few replicas acknowledged it in time, so it was given back.
-    Unreplicated,
 }
 
 /// The holder of a lock.

@@ -10,7 +10,6 @@ use super::{Configured, Error, FailureKind, Holder, Kind, Report, ServerReport, 
 use crate::builder::Builder;
 use crate::lock::answer::Reason;
 use crate::lock::names::InvalidName;
-use crate::lock::order::NoReplicas;
 use crate::lock::owner::check_label;
 use crate::lock::shutdown::Shutdown;
 use crate::locker::Locker;
@@ -18,12 +17,10 @@ use crate::net::handshake::OpenError;
 use crate::net::outcome::{Failure, Fault};
 use crate::net::refusal::ServerError;
 use crate::net::tls::{InvalidTls, TlsFault};
-use crate::policy::{
-    AdaptiveError, BoundsError, Loss, QuorumError, RetryError, TermError, may_coexist,
-};
+use crate::policy::fitness::{Refusal, Times, Unfit};
+use crate::policy::{BoundsError, Loss, QuorumError, RetryError, TermError, may_coexist};
 use crate::server::cluster::map::BadMap;
 use crate::server::endpoint::{InvalidEndpoint, Part};
-use crate::server::fitness::{Refusal, Unfit};
 use crate::support::texts;
 
 /// The text of each variant. A variant that is not listed does not compile.
@@ -196,8 +193,8 @@ fn reasons() -> Vec<String> {
         Reason::Refusal(Refusal::Unfit(_)) => Reason::Refusal(Refusal::Unfit(Unfit::Replica)),
         Reason::Refusal(Refusal::Quarantined(_)) => Reason::Refusal(Refusal::Quarantined(ms(8_000))),
         Reason::Refusal(Refusal::Settling(_)) => Reason::Refusal(Refusal::Settling(ms(1_500))),
+        Reason::Refusal(Refusal::Moved(_)) => Reason::Refusal(Refusal::Moved(ms(8_000))),
         Reason::OtherLimit { .. } => Reason::OtherLimit { theirs: 0, ours: 3 },
-        Reason::TooFewReplicas { .. } => Reason::TooFewReplicas { acknowledged: 0, needed: 1 },
         Reason::Unsettled(_) => Reason::Unsettled(said("READONLY x")),
         Reason::Refused(_) => Reason::Refused(said("ERR what it said")),
     ];
@@ -221,6 +218,8 @@ fn unfit() -> Vec<String> {
         Unfit::ClusterNode => Unfit::ClusterNode,
         Unfit::SameAs(_) => Unfit::SameAs("10.0.0.1:6379".into()),
         Unfit::Evicts(_) => Unfit::Evicts("allkeys-lru".into()),
+        Unfit::Forgets => Unfit::Forgets,
+        Unfit::Moved(_) => Unfit::Moved(Times(3)),
         Unfit::Unreadable(_) => Unfit::Unreadable("run_id"),
     ]
 }
@@ -268,6 +267,7 @@ fn tls_faults() -> Vec<String> {
 fn outcomes() -> Vec<String> {
     let mut all = each![
         Fault::Timeout(_) => Fault::Timeout(ms(500)),
+        Fault::TooFar { .. } => Fault::TooFar { within: ms(500), greeting: ms(620) },
         Fault::Silent(_) => Fault::Silent(ms(1_000)),
         Fault::OnlyPushes(_) => Fault::OnlyPushes(ms(1_000)),
         Fault::ClosedByServer => Fault::ClosedByServer,
@@ -279,6 +279,7 @@ fn outcomes() -> Vec<String> {
         Fault::TurnedAway(_) => Fault::TurnedAway(said("ERR max number of clients reached")),
         Fault::Unsolicited => Fault::Unsolicited,
         Fault::Misplaced => Fault::Misplaced,
+        Fault::Unproved(_) => Fault::Unproved(2_097_152),
         Fault::Unsealed(_) => Fault::Unsealed(said("ERR unknown command 'ECHO'")),
         Fault::Unexpected => Fault::Unexpected,
         Fault::TooLarge { .. } => Fault::TooLarge { bytes: 9_000_000, most: 4_194_304 },
@@ -348,7 +349,6 @@ fn misuse() -> Vec<String> {
         InvalidName::Braces => InvalidName::Braces,
     ];
     all.push(check_label(&"x".repeat(300)).unwrap_err().to_string());
-    all.push(NoReplicas.to_string());
     all.extend(each![
         QuorumError::NoServer => QuorumError::NoServer,
         QuorumError::NoMajority { .. } => QuorumError::NoMajority { servers: 3, needed: 1 },
@@ -359,10 +359,6 @@ fn misuse() -> Vec<String> {
         TermError::TtlTooLong(_) => TermError::TtlTooLong(Duration::from_secs(172_800)),
         TermError::ValidityOutOfReach { .. } =>
             TermError::ValidityOutOfReach { ttl, min_validity: ttl, worth },
-    ]);
-    all.extend(each![
-        AdaptiveError::Bound(_) => AdaptiveError::Bound(TermError::TtlTooShort(ms(5))),
-        AdaptiveError::Inverted { .. } => AdaptiveError::Inverted { shortest: ttl, longest: worth },
     ]);
     all.extend(each![
         RetryError::NoDelay => RetryError::NoDelay,

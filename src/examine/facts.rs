@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold_resp::Frame;
 
 use crate::net::refusal::ServerError;
-use crate::server::fitness::MODE_FIELDS;
+use crate::policy::fitness::MODE_FIELDS;
 
 /// Longer texts of servers are cut for people.
 const SHOWN_MAX: usize = 300;
@@ -23,6 +23,8 @@ pub(super) struct Facts {
     pub(super) persistence: Reading<Fields>,
     pub(super) replication: Reading<Fields>,
     pub(super) settings: Reading<Fields>,
+    /// The run of the server that another connection led to.
+    pub(super) other_run: Option<String>,
     pub(super) clock: Reading<ClockReading>,
     /// What was tried on the scratch key; nothing on a replica.
     pub(super) trials: Vec<Tried>,
@@ -136,6 +138,11 @@ impl Facts {
     /// `standalone`, `cluster` or `sentinel`.
     pub(super) fn mode(&self) -> Option<&str> {
         self.mode_in_info().or_else(|| self.hello.get("mode"))
+    }
+
+    /// Another for each start of a server.
+    pub(super) fn run_id(&self) -> Option<&str> {
+        self.server.known()?.get("run_id")
     }
 
     /// INFO's word alone, which is what locks go by.

@@ -26,8 +26,6 @@ const SETTINGS: [&str; 4] = ["appendfsync", "no-appendfsync-on-rewrite", "save",
 /// What is asked, and how.
 pub(super) struct Questions<'a> {
     pub(super) scratch: &'a Scratch,
-    /// Whether the right to await replicas is needed.
-    pub(super) replicas: bool,
     pub(super) in_cluster: bool,
     /// How long the answer to one write may take.
     pub(super) within: Duration,
@@ -40,6 +38,15 @@ pub(super) async fn gather(connection: &Arc<Connection>, questions: &Questions<'
     let mut facts = Facts { is_resp3: connection.is_resp3(), ..Facts::default() };
     facts.broken_off = questions.ask_all(connection, &mut facts).await.err();
     facts
+}
+
+/// Which run of a server a connection leads to, if the server says so.
+pub(super) async fn run_id(
+    connection: &Arc<Connection>,
+    questions: &Questions<'_>,
+) -> Option<String> {
+    let reply = questions.ask(connection, &[b"INFO", b"server"]).await.ok()?;
+    Some(info(&reply).ok()?.known()?.get("run_id")?.to_owned())
 }
 
 /// Why no more is asked.
@@ -63,7 +70,7 @@ impl Questions<'_> {
         facts.clock = self.ask_the_time(connection).await?;
         // A replica refuses writes, or takes them for itself alone.
         if facts.role().is_none_or(|role| role == "master") {
-            let trials = self.scratch.trials(self.replicas, self.in_cluster);
+            let trials = self.scratch.trials(self.in_cluster);
             let commands: Vec<&[&[u8]]> = trials.iter().map(|trial| &trial.words[..]).collect();
             let replies = self.ask_together(connection, &commands).await?;
             facts.trials =

@@ -6,8 +6,8 @@ use super::facts::{ClockReading, Facts, Fields, Reading, TrialOutcome, shown};
 use super::failover::{NODE_TIMEOUT, failover};
 use super::report::{Check, Finding, Severity};
 use crate::net::refusal::Code;
+use crate::policy::fitness::{FORGETS, KEEP, MODE_FIELD};
 use crate::policy::{Moment, Run, Units, quarantine};
-use crate::server::fitness::MODE_FIELD;
 
 /// Older ones lack commands that the scripts use.
 const MAJOR_VERSION_MIN: u64 = 5;
@@ -15,6 +15,9 @@ const MAJOR_VERSION_MIN: u64 = 5;
 pub(super) const CLOCKS_APART_MAX: Duration = Duration::from_secs(1);
 /// A round trip that takes more than this part of a command's time is near to being given up.
 const ROUND_TRIP_SHARE: u32 = 2;
+
+/// The right by which a name that leads to another server is noticed.
+const SEES_MOVES: &str = "+info|server";
 
 /// What a server is held against.
 #[derive(Clone, Debug)]
@@ -40,10 +43,12 @@ pub(super) fn judge(facts: &Facts, standard: &Standard, user: &str, now: Moment)
     findings.push(protocol(facts));
     findings.extend(role(facts));
     findings.extend(kind_of_server(facts, standard.in_cluster));
+    // A node of a Cluster that does not serve a key says so itself.
+    findings.extend(if standard.in_cluster { None } else { two_servers(facts) });
     let keeps_locks =
         facts.role().is_none_or(|role| role == "master") && facts.mode() != Some("sentinel");
     if keeps_locks {
-        findings.extend(rights(facts, standard.is_judged, user));
+        findings.extend(rights(facts, standard, user));
         findings.extend(writes(facts));
         findings.extend(eviction(facts, standard.strict));
         findings.extend(persistence(facts, standard.restart_guard.is_some()));
@@ -176,7 +181,24 @@ fn kind_of_server(facts: &Facts, in_cluster: bool) -> Option<Finding> {
     }
 }
 
-fn rights(facts: &Facts, is_judged: bool, user: &str) -> Option<Finding> {
+/// What one name leads to from one connection to the next.
+fn two_servers(facts: &Facts) -> Option<Finding> {
+    let (one, other) = (facts.run_id()?, facts.other_run.as_deref()?);
+    (one != other).then(|| {
+        Finding::error(
+            Check::Independence,
+            format!(
+                "one connection led to one server and the next to another (run_id {} and {}): a balancer over \
+                 several servers, or a name that is moving",
+                shown(one),
+                shown(other)
+            ),
+        )
+        .cured_by("let the name lead to one server; if that restarted just now, run the doctor again")
+    })
+}
+
+fn rights(facts: &Facts, standard: &Standard, user: &str) -> Option<Finding> {
     if facts.trials.is_empty() {
         return None;
     }
@@ -188,13 +210,14 @@ fn rights(facts: &Facts, is_judged: bool, user: &str) -> Option<Finding> {
         }
     }
     for (section, right) in [
-        (&facts.server, "+info|server"),
+        (&facts.server, SEES_MOVES),
         (&facts.memory, "+info|memory"),
         (&facts.replication, "+info|replication"),
     ] {
         let is_refused = section.refusal().is_some_and(|error| error.code() == Code::Permission);
-        if is_judged && is_refused {
-            is_essential = true;
+        let is_of_use = right == SEES_MOVES && !standard.in_cluster;
+        if is_refused && (standard.is_judged || is_of_use) {
+            is_essential |= standard.is_judged;
             lacking.push(right.to_owned());
         }
     }
@@ -220,6 +243,7 @@ fn without(lacking: &[String]) -> String {
     let mut worse: Vec<&str> = lacking
         .iter()
         .map(|right| match &**right {
+            SEES_MOVES => "a name that leads to another server goes unnoticed",
             "+incrby" => "each lock takes a script",
             "+publish" | "+pubsub|numsub" => "waiters learn of a release by client tracking",
             _ => "waiters poll",
@@ -297,11 +321,7 @@ fn persistence(facts: &Facts, is_guarded: bool) -> Option<Finding> {
             format!("{reason}: a restart may forget locks, which the restart guard makes up for");
         Finding::ok(CHECK, reason)
     } else {
-        let reason = format!("{reason}: a restart may forget held locks");
-        Finding::warning(CHECK, reason).cured_by(
-            "set appendonly yes and appendfsync always, or turn on the restart guard \
-             (Builder::restart_guard, --restart-guard on)",
-        )
+        Finding::warning(CHECK, format!("{reason}: {FORGETS}")).cured_by(KEEP)
     })
 }
 
@@ -382,8 +402,10 @@ fn round_trip(facts: &Facts, command_timeout: Duration) -> Option<Finding> {
         format!("{:.1} (median of {count}, maximum {:.1})", Units(median), Units(*longest));
     Some(if median > command_timeout / ROUND_TRIP_SHARE {
         let reason = format!("{reason}: commands time out after {}", Units(command_timeout));
-        Finding::warning(Check::RoundTrip, reason)
-            .cured_by("use nearer servers, or a longer Builder::command_timeout")
+        Finding::warning(Check::RoundTrip, reason).cured_by(
+            "use nearer servers, or a longer command timeout (Builder::command_timeout, \
+                 --command-timeout)",
+        )
     } else {
         Finding::ok(Check::RoundTrip, reason)
     })

@@ -15,8 +15,6 @@ pub(crate) struct Plan {
     pub(crate) settings: NodeSettings,
     pub(crate) standard: Standard,
     pub(crate) scratch: Scratch,
-    /// Whether leases are to be acknowledged by replicas.
-    pub(crate) replicas: bool,
 }
 
 /// What the URLs lead to.

@@ -92,7 +92,8 @@ pub enum Check {
     Protocol,
     /// Whether it is a master.
     Role,
-    /// Whether it is a server of its own: not the same one twice, no node of a Cluster.
+    /// Whether it is a server of its own: not the same one twice, no node of a Cluster, and no other one from
+    /// one connection to the next.
     Independence,
     /// Whether the user may do what locks need; tried on a key of its own.
     Rights,

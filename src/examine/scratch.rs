@@ -196,7 +196,7 @@ impl Scratch {
     }
 
     /// What is tried, in this order.
-    pub(super) fn trials(&self, replicas: bool, in_cluster: bool) -> Vec<Trial<'_>> {
+    pub(super) fn trials(&self, in_cluster: bool) -> Vec<Trial<'_>> {
         let tried = |(need, command)| self.trial(need, command, "");
         let mut trials: Vec<_> = TRIALS.into_iter().map(tried).collect();
         for needs in &self.uses {
@@ -209,11 +209,8 @@ impl Scratch {
             let commands = needs.tried.iter();
             trials.extend(commands.map(|command| self.trial(Need::Right, command, own)));
         }
-        // Replicas are awaited for none of them, so that it returns at once.
-        let rest = [(replicas, "WAIT 0 1"), (in_cluster, "ASKING")];
-        let rest = rest.into_iter().filter(|(is_needed, _)| *is_needed);
-        let rest = rest.map(|(_, command)| (Need::Success, command));
-        trials.extend(DELETIONS.into_iter().chain(rest).map(tried));
+        let asking = in_cluster.then_some((Need::Success, "ASKING"));
+        trials.extend(DELETIONS.into_iter().chain(asking).map(tried));
         trials
     }
 
@@ -319,7 +316,7 @@ mod tests {
     fn whatever_is_written_ends_by_itself() {
         let scratch = Scratch::new(b"", &Use::ALL).unwrap();
         let own: Vec<_> = scratch.keys[2..].iter().map(|(_, key)| key).collect();
-        for trial in scratch.trials(true, true) {
+        for trial in scratch.trials(true) {
             let name = trial.words[0];
             if own.iter().any(|key| trial.words.contains(&&key[..])) {
                 let harmless: [&[u8]; 4] = [b"GET", b"PEXPIRE", b"UNLINK", b"EXISTS"];
@@ -334,7 +331,7 @@ mod tests {
     #[test]
     fn a_missing_right_is_the_commands_or_its_keys() {
         let scratch = Scratch::new(b"app:", &[]).unwrap();
-        let trials = scratch.trials(false, false);
+        let trials = scratch.trials(false);
         let trial = |verb: &[u8]| trials.iter().find(|trial| trial.words[0] == verb).unwrap();
         let command = "NOPERM this user has no permissions to run the 'x' command";
         let key = "NOPERM this user has no permissions to access one of the keys used as arguments";
@@ -356,7 +353,7 @@ mod tests {
     #[test]
     fn what_is_refused_for_another_reason_is_allowed_or_does_not_work() {
         let scratch = Scratch::new(b"app:", &[]).unwrap();
-        let trials = scratch.trials(false, true);
+        let trials = scratch.trials(true);
         let trial = |verb: &[u8]| trials.iter().find(|trial| trial.words[0] == verb).unwrap();
         assert_eq!(outcome(trial(b"SET"), "MOVED 1 h:1"), TrialOutcome::Allowed);
         let full = "OOM command not allowed when used memory > 'maxmemory'.";

@@ -16,8 +16,8 @@ use crate::lock::owner::Owner;
 use crate::policy::{Backoff, Ballot, Moment, Quorum, Reading, Verdict};
 use crate::server::script::{Script, script};
 
-pub(crate) static PROMISE: Script = script!("promise.lua");
-pub(crate) static ACCEPT: Script = script!("accept.lua");
+pub(crate) static PROMISE: Script = script!("promise.lua").brought(1);
+pub(crate) static ACCEPT: Script = script!("accept.lua").brought(2);
 /// Maximum proposals of one attempt: attempts that outbid or split each other pause ever longer.
 pub(super) const PROPOSALS_MAX: u32 = 12;
 const PAUSE: Backoff =

@@ -69,7 +69,8 @@ pub struct Attempt {
     /// How often the request was started, this attempt included. Above 1, an earlier attempt may have done
     /// a part of it. With several servers an attempt counts that asked and did not begin.
     pub number: u64,
-    /// Rises with every attempt: a resource that checks it refuses the late writes of an earlier one.
+    /// Rises with every attempt: a resource that keeps it from the attempt's read on refuses the late writes of
+    /// an earlier one.
     pub fence: FencingToken,
 }
 

@@ -331,9 +331,9 @@ fn progress(is_finished: bool, ends: u64, now_micros: u64) -> Work {
     }
 }
 
-/// The owner's id, without what marks it as ours.
+/// The owner's id, without the format, of this version or an earlier one.
 fn id(owner: &str) -> String {
-    owner.trim_end_matches(':').to_owned()
+    owner.trim_end_matches(['~', ':']).to_owned()
 }
 
 fn moment(millis: u64) -> Option<SystemTime> {

@@ -18,7 +18,7 @@ use crate::lock::core::patience;
 use crate::lock::engine::Engine;
 use crate::lock::errand::{Errand, Purpose};
 use crate::lock::names::{Key, Names};
-use crate::policy::{Loss, Moment, Quorum, Term};
+use crate::policy::{Loss, Moment, Quorum, Term, waitable};
 use crate::race::timeout;
 use crate::server::command::Command;
 use crate::server::place::Place;
@@ -189,6 +189,7 @@ impl Site {
         within: Duration,
         ask: impl Fn() -> F,
     ) -> Result<Option<T>, Error> {
+        let within = waitable(within);
         let until = clock::now().after(within);
         let (mut vigil, mut left) = (self.vigil(key), within);
         loop {

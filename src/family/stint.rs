@@ -4,8 +4,9 @@
 //! The lease is renewed in the caller's task, beside the work. Its end is counted as that of a lock's lease:
 //! from before the question was sent, less drift (safety rule 2).
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -18,10 +19,19 @@ use crate::lock::errand::Purpose;
 use crate::lock::names::Key;
 use crate::lock::owner::Owner;
 use crate::policy::{Loss, Moment, Term, renew_at, retry_at};
-use crate::race::{First, race, timeout};
+use crate::race::{First, race};
 use crate::server::script::{Script, script};
 
 pub(super) static SETTLE: Script = script!("settle.lua");
+
+/// Ready once it is `at`: by the clock, which counts suspension and is looked at first, at each poll.
+fn reached(at: Moment) -> impl Future<Output = ()> + Unpin {
+    let mut timer = Box::pin(sleep(at.since(clock::now())));
+    poll_fn(move |context| match clock::now() >= at {
+        true => Poll::Ready(()),
+        false => timer.as_mut().poll(context),
+    })
+}
 
 /// What was started, until it is settled.
 pub(super) struct Stint<'a> {
@@ -77,27 +87,25 @@ impl<'a> Stint<'a> {
         let mut work = pin!(work);
         let (mut next, mut failed) = (renew_at(self.asked_at, self.term.ttl()), 0);
         loop {
-            let pause = next.min(self.deadline).since(clock::now());
-            match race(work.as_mut(), pin!(sleep(pause))).await {
-                First::One(output) => return Ok(output),
-                First::Other(()) => {}
-            }
-            let left = self.deadline.since(clock::now());
-            if left.is_zero() {
-                return Err(self.site.lost(Loss::Expired));
+            match race(reached(next.min(self.deadline)), work.as_mut()).await {
+                First::One(()) => {}
+                First::Other(output) => return Ok(output),
             }
             let asked_at = clock::now();
-            let extended =
-                race(work.as_mut(), timeout(left, pin!(self.settle("extend", b"")))).await;
+            if asked_at >= self.deadline {
+                return Err(self.site.lost(Loss::Expired));
+            }
+            let over = reached(self.deadline);
+            let extended = race(race(over, pin!(self.settle("extend", b""))), work.as_mut()).await;
             match extended {
-                First::One(output) => return Ok(output),
-                First::Other(Ok(Ok(true))) => {
+                First::Other(output) => return Ok(output),
+                First::One(First::Other(Ok(true))) => {
                     self.asked_at = asked_at;
                     self.deadline = self.term.deadline(asked_at);
                     (next, failed) = (renew_at(asked_at, self.term.ttl()), 0);
                 }
-                First::Other(Ok(Ok(false))) => return Err(self.site.gone()),
-                First::Other(_) => {
+                First::One(First::Other(Ok(false))) => return Err(self.site.gone()),
+                First::One(_) => {
                     let (now, random) = (clock::now(), clock::random_bits());
                     let again = retry_at(now, failed, self.term.ttl(), self.deadline, random);
                     next = again.unwrap_or(self.deadline);

@@ -87,7 +87,8 @@ impl Acquiring {
             let refused = Err(shut_down(wish));
             return Self::aside(ready(answer(engine, wish, asked_at, &span, refused)));
         }
-        let limit = patience.ends_at().map_or(Limit::None, Limit::At);
+        let until = if waits { Limit::At } else { Limit::Try };
+        let limit = patience.ends_at().map_or(Limit::None, until);
         let taking = if waits || wish.is_fair { Taking::Turn } else { Taking::Take };
         let (is_fenced, is_fair) = (wish.order.is_fenced, wish.is_fair);
         let lead = sharing::leader(engine.core(), wish);
@@ -175,7 +176,7 @@ impl Waiting {
         let taken = match together {
             None => {
                 let mut outlook = Outlook::new(patience);
-                Waiter::of_last(engine, wish, &mut outlook, None).run(refused).await
+                Waiter::of_one(engine, wish, &mut outlook).run(refused).await
             }
             Some(together) => together(engine, wish, patience, refused).await,
         };

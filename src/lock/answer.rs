@@ -5,8 +5,8 @@ use std::ops::Range;
 use leasehold_resp::Frame;
 
 use super::owner::holder_of;
-pub(crate) use super::reason::Reason;
 use crate::error::{Holder, Vote};
+pub(crate) use crate::net::reason::Reason;
 use crate::net::refusal::Code;
 use crate::policy::{VoteReply, number};
 
@@ -23,7 +23,9 @@ pub(super) enum Answer {
         /// The largest token that the server has accepted; 0 where it was not asked.
         counter: u64,
         /// How many wait for the lock, this one included if it is counted.
-        waiting: u64,
+        waiting: u32,
+        /// The server's clock in microseconds; 0 where it was not asked.
+        clock: u64,
     },
     /// No: others wait for the lock, which is free, or is the asking owner's to give back.
     Queued { waiting: u64 },
@@ -67,10 +69,16 @@ impl Answer {
                     Frame::Integer(pttl),
                     Frame::Bulk(counter),
                     Frame::Integer(waiting),
+                    clock @ ..,
                 ] if word == "held" => Some(Self::Held {
                     holder: Box::new(holder_of(value, *pttl)),
                     counter: number(counter).unwrap_or(0),
-                    waiting: u64::try_from(*waiting).unwrap_or(0),
+                    waiting: u32::try_from(*waiting).unwrap_or(0),
+                    clock: match clock {
+                        [] => 0,
+                        [Frame::Integer(clock)] => u64::try_from(*clock).ok()?,
+                        _ => return None,
+                    },
                 }),
                 [Frame::Bulk(word), Frame::Integer(waiting)] if word == "queued" => {
                     Some(Self::Queued { waiting: u64::try_from(*waiting).unwrap_or(1) })
@@ -157,7 +165,7 @@ impl Answer {
             [] => Some(Self::Taken),
             [Frame::Bulk(value), Frame::Integer(pttl)] => {
                 let holder = Box::new(holder_of(value, *pttl));
-                Some(Self::Held { holder, counter: 0, waiting: 0 })
+                Some(Self::Held { holder, counter: 0, waiting: 0, clock: 0 })
             }
             _ => None,
         }
@@ -276,7 +284,9 @@ mod tests {
         assert!(matches!(raised, Some(Answer::Granted(Some(7)))));
         let held = [bulk("held"), bulk("other"), Frame::Integer(40), bulk("6"), Frame::Integer(2)];
         let answer = Answer::of_acquire(&reply(&held));
-        let Some(Answer::Held { holder, counter: 6, waiting: 2 }) = answer else { panic!() };
+        let Some(Answer::Held { holder, counter: 6, waiting: 2, clock: 0 }) = answer else {
+            panic!()
+        };
         assert_eq!(holder.owner, "other");
         let answer = Answer::of_acquire(&reply(&[bulk("queued"), Frame::Integer(3)]));
         assert!(matches!(answer, Some(Answer::Queued { waiting: 3 })));

@@ -20,10 +20,8 @@ use leasehold_resp::{Decimal, Frame};
 
 use super::acquire_mode::Taking;
 use super::answer::{Answer, Reason};
-use super::asked::Asked;
 use super::follow::ask_one;
 use super::hold::Hold;
-use super::order::Replicas;
 use super::parameters::Parameters;
 use super::parting::Parting;
 use super::question::Apart;
@@ -43,11 +41,9 @@ pub(super) async fn ask_apart(
     hold: &Hold,
     server: usize,
     apart: Apart,
-    awaits: Option<Replicas>,
     patience: Duration,
 ) -> (Result<Answer, Reason>, Moment) {
-    let (asked_at, shortage) = (clock::now(), None);
-    let mut pieces = Pieces { hold, server, awaits, patience, asked_at, shortage };
+    let mut pieces = Pieces { hold, server, patience, asked_at: clock::now() };
     let answer = Box::pin(pieces.ask_all(apart)).await;
     (answer, pieces.asked_at)
 }
@@ -55,24 +51,17 @@ pub(super) async fn ask_apart(
 struct Pieces<'a> {
     hold: &'a Hold,
     server: usize,
-    awaits: Option<Replicas>,
     patience: Duration,
     /// Before the first byte was sent of what a grant rests on.
     asked_at: Moment,
-    /// Why a grant does not count anyway, if so.
-    shortage: Option<Reason>,
 }
 
 impl Pieces<'_> {
     async fn ask_all(&mut self, apart: Apart) -> Result<Answer, Reason> {
-        let answer = match apart {
-            Apart::Take { ballot, taking } => self.acquire(ballot, taking).await?,
-            Apart::Extend => self.extend().await?,
-            Apart::Release => self.release().await?,
-        };
-        match self.shortage.take() {
-            Some(shortage) if matches!(answer, Answer::Granted(_)) => Err(shortage),
-            _ => Ok(answer),
+        match apart {
+            Apart::Take { ballot, taking } => self.acquire(ballot, taking).await,
+            Apart::Extend => self.extend().await,
+            Apart::Release => self.release().await,
         }
     }
 
@@ -174,10 +163,6 @@ impl Pieces<'_> {
         parameters.push(key);
         parameters.extend(arguments.iter().copied());
         let command = Command::Script(script, parameters.words());
-        let asked = Asked { command, awaits: self.awaits };
-        let replied = ask_one(self.hold, self.server, asked, self.patience).await?;
-        let (answer, shortage) = replied.into_answer(read)?;
-        self.shortage = self.shortage.take().or(shortage);
-        Ok(answer)
+        ask_one(self.hold, self.server, command, self.patience).await?.read(read)
     }
 }

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
 use leasehold_resp::Frame;
+use tokio::task::yield_now;
 
 use super::answer::{Answer, Reason};
 use super::apart::ask_apart;
-use super::asked::{Asked, Replied, read_reply, understood};
+use super::asked::{Replied, ask, read_reply, understood};
 use super::follow::{NOT_NOW_FOR, ask_one, follow, reach};
 use super::hold::Hold;
+use super::limit::Limit;
 use super::participant::{Binding, Participant};
 use super::question::Question;
 use super::round::Answered;
@@ -19,7 +21,7 @@ use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::net::connection::Connection;
 use crate::net::handshake::OpenError;
-use crate::net::refusal::Code;
+use crate::net::refusal::{Code, ServerError};
 use crate::policy::{Moment, Redelivery};
 use crate::server::call::{Call, send_whole};
 use crate::server::command::Command;
@@ -121,7 +123,7 @@ impl<'a> Ask<'a> {
         let Stage::Sent(call) = self.stage else { return };
         let participant = &self.hold.participants[self.server];
         let again = Redelivery::new(pointless_at, participant.binding().is_unanswered);
-        if call.leave_owed(participant.slot, again) {
+        if call.leave_owed(participant.slot, again, self.hold.core.backlog().counted()) {
             participant.binding().is_released = true;
         }
     }
@@ -198,15 +200,14 @@ fn put_now<'a>(
                 binding.take(Arc::clone(&connection));
                 connection
             }
-            Err(_) if waits_for_connection(hold, participant, &binding) => return Ok(None),
+            Err(_) if waits_for_connection(hold, participant) => return Ok(None),
             Err(error) => return Err(Reason::NoConnection(error)),
         },
     };
     if question.is_vote {
         binding.node.check(binding.lane()).map_err(Reason::Refusal)?;
     }
-    let begin = || Call::begin_now(&connection, encoded, waker);
-    let Some(call) = question.awaits.is_none().then(begin).flatten() else { return Ok(None) };
+    let Some(call) = Call::begin_now(&connection, encoded, waker) else { return Ok(None) };
     binding.ask(question.is_vote);
     call.map(Some).map_err(Reason::NoReply)
 }
@@ -220,11 +221,9 @@ fn admit(hold: &Hold, binding: &Binding) -> Result<(), Reason> {
     if binding.is_unbound() { Err(Reason::NoConnection(OpenError::Connecting)) } else { Ok(()) }
 }
 
-/// Whether a server that is away is waited for: among several it is a vote that is missing. A lane
-/// beside the others is connected once it is wanted, and the first to want it waits.
-fn waits_for_connection(hold: &Hold, participant: &Participant, binding: &Binding) -> bool {
-    let is_listed = hold.place_of(participant).directory().is_some();
-    is_listed || hold.core.is_single() || binding.lane() == binding.node.sync_lane()
+/// Whether a server that is away is waited for: among several it is a vote that is missing.
+fn waits_for_connection(hold: &Hold, participant: &Participant) -> bool {
+    hold.core.is_single() || hold.place_of(participant).directory().is_some()
 }
 
 /// Sends the question once it can be, and reads the answer.
@@ -241,7 +240,7 @@ async fn reply_later(
     asked_at: &mut Option<Moment>,
 ) -> Result<Replied, Reason> {
     let participant = &hold.participants[server];
-    let bound = bind(hold, participant, question.is_vote).await;
+    let bound = bind(hold, participant, question).await;
     let (node, connection) = bound.map_err(Reason::NoConnection)?;
     {
         let mut binding = participant.binding();
@@ -250,19 +249,21 @@ async fn reply_later(
         }
         binding.ask(question.is_vote);
     }
-    question.to(server).ask(&connection, false, asked_at).await
+    ask(question.command(server), &connection, false, asked_at).await
 }
 
-/// The connection that the hold is on while it lives, else the lane's next.
+/// The connection that the hold is on while it lives, else the lane's next. Where the server was dialled in vain,
+/// a caller of one try is told why, and the next dial goes on; a connection that has just been lost is waited
+/// for until its first redial has ended.
 async fn bind(
     hold: &Hold,
     participant: &Participant,
-    is_vote: bool,
+    question: &Question<'_>,
 ) -> Result<(Arc<Node>, Arc<Connection>), OpenError> {
     let (node, lane, bound) = {
         let binding = participant.binding();
         // As it was admitted: its connection may have ended since.
-        if is_vote && binding.is_unbound() {
+        if question.is_vote && binding.is_unbound() {
             return Err(OpenError::Connecting);
         }
         (Arc::clone(&binding.node), binding.lane(), binding.connection())
@@ -273,6 +274,14 @@ async fn bind(
     // Where its server may be another by now, that is looked up while it is waited for.
     if hold.place_of(participant).directory().is_some() {
         return Box::pin(reach(hold, participant)).await;
+    }
+    if let (Limit::Try(_), Err(error)) = (question.limit, node.connection_now(lane)) {
+        if !matches!(error, OpenError::Connecting) {
+            node.want(lane);
+            // A caller that asks again and again is not to keep the dial from its runtime.
+            yield_now().await;
+            return Err(error);
+        }
     }
     let connection = node.connection(lane).await?;
     participant.binding().take(Arc::clone(&connection));
@@ -290,28 +299,26 @@ async fn settle(
 ) -> Answered {
     let replied = match replied {
         Err(Reason::Refused(error)) => {
-            let asked = question.to(server);
-            follow(hold, server, asked, error, NOT_NOW_FOR, &mut asked_at).await
+            let command = question.command(server);
+            follow(hold, server, command, error, NOT_NOW_FOR, &mut asked_at).await
         }
         replied => replied,
     };
     let read = match (replied, question.apart) {
         (Err(Reason::Refused(error)), Some(apart)) if error.code() == Code::Apart => {
-            let asked = ask_apart(hold, server, apart, question.awaits, NOT_NOW_FOR);
+            let asked = ask_apart(hold, server, apart, NOT_NOW_FOR);
             let (answer, counts_from) = asked.await;
             asked_at = Some(counts_from);
-            answer.map(|answer| (answer, None))
+            answer
         }
-        (replied, _) => replied.and_then(|replied| replied.into_answer(question.read)),
+        (replied, _) => replied.and_then(|replied| replied.read(question.read)),
     };
     if question.is_vote {
-        note_vote(hold, server, read.as_ref().map(|(answer, _)| answer));
+        note_vote(hold, server, read.as_ref());
     }
     let answer = match (read, question.whose) {
-        (Ok((Answer::Taken, None)), Some(whose)) => Box::pin(holder(hold, server, whose)).await,
-        (Ok((answer, None)), _) => Ok(answer),
-        (Ok((_, Some(shortage))), _) => Err(shortage),
-        (Err(reason), _) => Err(reason),
+        (Ok(Answer::Taken), Some(whose)) => Box::pin(holder(hold, server, whose)).await,
+        (read, _) => read,
     };
     conclude(hold, server, answer, asked_at)
 }
@@ -323,20 +330,22 @@ async fn resume(
     question: &Question<'_>,
     Unsettled { frame, connection, asked_at }: Unsettled,
 ) -> Answered {
-    let command = question.to(server).command;
+    let command = question.command(server);
     let read = |frame: Frame| match frame.error() {
         Some(text) => Err(Reason::Refused(command.refusal(text))),
         None => Ok(Replied::plainly(frame, Arc::clone(&connection))),
     };
-    let replied = match read(frame) {
-        Err(Reason::Refused(error)) if error.code() == Code::NoScript => {
-            match send_whole(&connection, command) {
-                Ok(reply) => reply.await.map_err(Reason::NoReply).and_then(read),
-                Err(failure) => Err(Reason::NoReply(failure)),
-            }
-        }
-        replied => replied,
+    let is_to_be_sent = |error: &ServerError, was_sent: bool| {
+        error.code() == Code::Again || error.code() == Code::NoScript && !was_sent
     };
+    let (mut replied, mut was_sent) = (read(frame), false);
+    while matches!(&replied, Err(Reason::Refused(error)) if is_to_be_sent(error, was_sent)) {
+        replied = match send_whole(&connection, command) {
+            Ok(reply) => reply.await.map_err(Reason::NoReply).and_then(read),
+            Err(failure) => Err(Reason::NoReply(failure)),
+        };
+        was_sent = true;
+    }
     settle(hold, server, question, replied, Some(asked_at)).await
 }
 
@@ -353,7 +362,7 @@ pub(super) fn judge_vote(
 
 /// Asks whose the lock is.
 async fn holder(hold: &Hold, server: usize, whose: Command<'_>) -> Result<Answer, Reason> {
-    ask_one(hold, server, Asked::plainly(whose), NOT_NOW_FOR).await?.read(Answer::of_holder)
+    ask_one(hold, server, whose, NOT_NOW_FOR).await?.read(Answer::of_holder)
 }
 
 /// What the server has said when it was asked for the lease, if it has answered.

@@ -133,9 +133,13 @@ impl Attempting {
             ends_at: limit.ends_at(),
             round_max: hold.core.command_max(),
         };
-        let ballot = (!is_plain).then(|| {
-            let above = turn.filter(|_| !conditions.servers_choose).map_or(0, |turn| turn.token);
-            Ballot::new(clock::wall_micros()).above(above)
+        let ballot = (!is_plain).then(|| match turn {
+            Some(turn) if !conditions.servers_choose => {
+                Ballot::new(clock::wall_micros()).above(turn.token)
+            }
+            // A reader is told the same by all servers.
+            Some(turn) if !hold.is_alone() => Ballot::at(turn.token),
+            _ => Ballot::new(clock::wall_micros()),
         });
         let attempt = Attempt::begin(conditions, ballot);
         let (asked, timer, free_at) = (Asked::Nothing, None, None);
@@ -257,7 +261,7 @@ impl Attempting {
             AttemptAction::Hold(grant) => {
                 let Grant { asked_at, answered_at, deadline, token } = grant;
                 if !is_drawn && token.is_some_and(|token| self.attempt.believes(token)) {
-                    note_seeded(hold);
+                    note_seeded(hold, asked_at);
                 }
                 if round.finds_others() {
                     hold.core.likely().add(hold.name(), Fact::Sought);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::answer::Reason;
-use super::asked::{Asked, Replied, reply_to};
+use super::asked::{Replied, reply_to};
 use super::follow::follow;
 use super::hold::Hold;
 use crate::net::connection::Connection;
@@ -54,8 +54,7 @@ pub(super) async fn replied(
     match reply_to(call).await {
         Err(Reason::Refused(error)) => {
             connection.note_refused(error.clone());
-            let asked = Asked::plainly(command);
-            follow(hold, server, asked, error, Duration::ZERO, &mut None).await
+            follow(hold, server, command, error, Duration::ZERO, &mut None).await
         }
         reply => reply,
     }

@@ -59,7 +59,6 @@ impl Claim {
         lanes: Lanes,
         parts: &[&[u8]],
     ) -> Self {
-        let lanes = if order.replicas.is_some() { Lanes::Synced } else { lanes };
         let participants = Participant::of(core, &names, lanes);
         let owner = Owner::fresh(order.mark(core.fingerprint()));
         let mut hold = Hold::new(Arc::clone(core), names, owner, participants, order);
@@ -126,9 +125,7 @@ impl Claim {
         let parameters: OneOrMany<Parameters<'_>> =
             calls.iter().map(ExtendCall::parameters).collect();
         let commands = scripted((hold.row().extend)(), &parameters);
-        let awaits = hold.replicas();
-        let question =
-            Question { awaits, ..Question::own(hold, &commands, Answer::of_extend, Apart::Extend) };
+        let question = Question::own(hold, &commands, Answer::of_extend, Apart::Extend);
         ask_all(hold, &question, Round::new(hold)).await
     }
 

@@ -64,7 +64,7 @@ pub(crate) struct Core {
     configuration: Configuration,
     /// Where a server may take the place of another without having heard of all.
     recently_ended: Option<RecentlyEnded>,
-    meter: Meter,
+    meter: Arc<Meter>,
     likely: Likely,
     /// The locker's own, on which its tasks run: it has timers.
     runtime: Handle,
@@ -94,7 +94,7 @@ impl Core {
             backlog,
             redelivery: clock::spawn(again),
             configuration,
-            meter,
+            meter: Arc::new(meter),
             likely: Likely::default(),
             runtime: Handle::current(),
             beat: AtomicU64::new(0),
@@ -162,6 +162,11 @@ impl Core {
 
     pub(crate) fn meter(&self) -> &Meter {
         &self.meter
+    }
+
+    #[cfg(leasehold_machine)]
+    pub(crate) fn meter_shared(&self) -> Arc<Meter> {
+        Arc::clone(&self.meter)
     }
 
     /// What is likely of names.

@@ -4,24 +4,27 @@
 //!
 //! # Taking
 //!
-//! `SET lock owner NX PX ttl`, `HLEN queue` and `INCRBY fence 1` go in one write, and
+//! `SET lock owner NX PX ttl`, `HLEN queue`, `INCRBY fence 1` and `GET lock` go in one write, and
 //! nothing of this connection comes between. They are no transaction, and need none:
 //!
 //! - *Exclusion* is the `SET`'s alone, as of any lock. The lease counts from before the write.
 //! - *Whose reply it is* (safety rule 13): their replies have no room for a stamp, and count once a stamped
 //!   reply behind them has come in its place; the connection ends where one is of another type.
-//! - *Tokens*: the number was drawn behind the `SET`, and before the owner was told of either. So an owner
-//!   that asks later draws later, and a larger one. `policy/fence.rs` says when a number is believed.
-//! - *Order*: a new owner does not take a lock that is free for waiters. If there are any,
-//!   it gives the lock back and waits as they do.
+//! - *Tokens*: the number was drawn while the lock was the owner's, as the `GET` behind it proves: so before
+//!   those of all that take the lock later, by whatever means. `policy/fence.rs` has the argument, and says when a
+//!   number is believed.
+//! - *Order*: a new owner does not take a lock that is free for waiters. If there are any that live, by the
+//!   word of the script, it gives the lock back and waits as they do.
 //!
-//! Whatever else comes (the lock is another's, a number that is not believed, an error of any command,
-//! also one that sends to another server) decides nothing. Then `acquire.lua` is asked, as if nothing
-//! had been asked before: what this owner has already is as good as free to it, and its grant counts
-//! from before it was sent. Where there is no reply, the outcome is unknown, as that of any acquire.
+//! Whatever else comes (the lock is another's, or is so by the time of the `GET`, entries in the queue, a number that
+//! is not believed, an error of any command, also one that sends to another server) decides nothing. Then
+//! `acquire.lua` is asked, as if nothing had been asked before: what this owner has already is as good as free to it,
+//! and its grant counts from before it was sent. A thief or another owner keeps what it has, and what is refused so
+//! is given back. Where there is no reply, the outcome is unknown, as that of any acquire.
 //!
 //! It is tried only where it is likely to do: on a name for which the script has accepted a token on
-//! this connection, and not again after a refusal until the script has granted. So a name that is used
+//! this connection, which a second has not passed since without a use, and not again after a refusal until the script
+//! has granted. So a name that is used
 //! once, and a lock that many want, cost one round trip, as ever. A waiter for a lock that others were seen
 //! to want enters its queue with the first question (`acquire.rs`).
 //!
@@ -54,16 +57,49 @@ use crate::clock;
 use crate::net::connection::Connection;
 use crate::net::dialect::{DeleteIfEqual, Shortcut};
 use crate::net::outcome::Outcome;
-use crate::net::proof::{Expected, Shape};
+use crate::net::proof::{Expected, Shape, head};
 use crate::net::refusal::ServerError;
 use crate::net::reply::Replies;
-use crate::policy::{Attempt, Moment};
+use crate::policy::{Attempt, Moment, Tick};
 use crate::server::command::Command;
 
 /// Commands that were sent as one, and when they were asked for: before their first byte.
 pub(super) struct Drawing {
-    replies: Replies<3>,
+    replies: Replies<4>,
     pub(super) asked_at: Moment,
+    right: Right,
+}
+
+/// The right to draw for a name, as it was found.
+#[derive(Clone, Copy)]
+struct Right {
+    reign: u64,
+    used: Tick,
+}
+
+impl Right {
+    fn find(hold: &Hold, connection: &Connection, now: Moment) -> Option<Self> {
+        let (likely, reign, tick) = (hold.core.likely(), connection.reign(), Tick::of(now));
+        let mut rights = [tick, tick.before()].map(|used| Self { reign, used }).into_iter();
+        rights.find(|right| likely.has(hold.name(), right.fact()))
+    }
+
+    fn fact(self) -> Fact {
+        Fact::Seeded(self.reign, self.used)
+    }
+
+    /// Whether it was good up to `now`, when the answer to what was asked by it is there.
+    fn is_good(self, connection: &Connection, now: Moment) -> bool {
+        self.reign == connection.reign() && self.used.lasts_to(now)
+    }
+
+    /// It was used for what was asked at `asked_at`, and its name's counter was well after that.
+    fn renew(self, hold: &Hold, asked_at: Moment) {
+        let renewed = Self { used: Tick::of(asked_at), ..self };
+        if renewed.used != self.used {
+            hold.core.likely().add(hold.name(), renewed.fact());
+        }
+    }
 }
 
 /// Whether the first question for a token may be asked without the script.
@@ -72,21 +108,21 @@ pub(super) fn may_draw(hold: &Hold, taking: Taking) -> bool {
         && taking != Taking::Look
         && hold.replaces().next().is_none()
         && hold.seize().is_none()
-        && hold.replicas().is_none()
         && hold.row().is_by_lock
         // A term that was drawn in vain would be shown as the leader's.
         && !hold.leads()
 }
 
-/// The script has accepted a token for this owner: from here on its name's counter is known to live.
-pub(super) fn note_seeded(hold: &Hold) {
+/// The script has accepted a token for this owner, which asked at `asked_at`: its name's counter lived then.
+pub(super) fn note_seeded(hold: &Hold, asked_at: Moment) {
     if !decides(hold) {
         return;
     }
     // Where another server was asked this once, the connection is not the one that the script ran on.
     let binding = hold.binding(0);
     if let Some(connection) = binding.connection().filter(|_| !binding.is_away) {
-        hold.core.likely().add(hold.name(), Fact::Seeded(connection.id()));
+        let Some(reign) = connection.reign_since(asked_at) else { return };
+        hold.core.likely().add(hold.name(), Right { reign, used: Tick::of(asked_at) }.fact());
     }
 }
 
@@ -94,31 +130,32 @@ pub(super) fn note_seeded(hold: &Hold) {
 /// be waited for than the replies, which wake `waker` until they are polled for.
 pub(super) fn draw(hold: &Hold, asked_at: Moment, waker: &Waker) -> Option<Drawing> {
     let (mut binding, connection) = voter(hold)?;
-    let is_likely = connection.shortcuts.has(Shortcut::Together)
-        && hold.core.likely().has(hold.name(), Fact::Seeded(connection.id()));
-    if !is_likely {
+    if !connection.shortcuts.has(Shortcut::Together) {
         return None;
     }
+    let right = Right::find(hold, &connection, asked_at)?;
     let (names, ttl) = (&hold.names[0], hold.key_ms());
     let (lock, queue) = (names.lock(), names.queue());
     let set: [&[u8]; 6] = [b"SET", lock, hold.owner.value(), b"NX", b"PX", &ttl];
     let draw: [&[u8]; 3] = [b"INCRBY", names.fence(), b"1"];
     let wait: [&[u8]; 2] = [b"HLEN", &queue];
-    let commands: [(&[&[u8]], Expected); 3] = [
+    let prove: [&[u8]; 2] = [b"GET", lock];
+    let commands: [(&[&[u8]], Expected); 4] = [
         (&set, Expected::Part(Shape::Flag)),
         (&wait, Expected::Part(Shape::Number)),
-        (&draw, Expected::Number),
+        (&draw, Expected::Part(Shape::Number)),
+        (&prove, Expected::Text),
     ];
     let length = commands.iter().map(|(words, _)| command_len(words)).sum();
     let permit = connection.try_admit(length)?;
     let replies = connection.send_as_one(permit, commands, asked_at, waker).ok()?;
     binding.take(connection);
     binding.ask(true);
-    Some(Drawing { replies, asked_at })
+    Some(Drawing { replies, asked_at, right })
 }
 
 impl Drawing {
-    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<[Outcome; 3]> {
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<[Outcome; 4]> {
         Pin::new(&mut self.replies).poll(context)
     }
 
@@ -128,62 +165,69 @@ impl Drawing {
         hold: &Hold,
         attempt: &Attempt,
         taking: Taking,
-        outcomes: [Outcome; 3],
+        outcomes: [Outcome; 4],
     ) -> Option<Answered> {
-        let asked_at = Some(self.asked_at);
+        let answered_at = clock::now();
         let answer = match outcomes {
-            [Ok(set), Ok(waiting), Ok(token)] => {
-                let replied = [set, waiting, token];
-                read(hold, attempt, taking, &replied, self.replies.connection())?
+            [Ok(set), Ok(waiting), Ok(token), Ok(holder)] => {
+                let replied = [set, waiting, token, holder];
+                self.read(hold, attempt, taking, &replied, answered_at)?
             }
             // Where the last of them has come, so have the others.
-            [.., Err(failure)] | [_, Err(failure), _] | [Err(failure), ..] => {
-                Answer::Failed(Box::new(Reason::NoReply(failure)))
-            }
+            [.., Err(failure)]
+            | [.., Err(failure), _]
+            | [_, Err(failure), ..]
+            | [Err(failure), ..] => Answer::Failed(Box::new(Reason::NoReply(failure))),
         };
-        Some(Answered { answer, asked_at, answered_at: clock::now() })
+        Some(Answered { answer, asked_at: Some(self.asked_at), answered_at })
     }
-}
 
-/// What the taking, the waiters and the token come to; none where the script is to be asked.
-fn read(
-    hold: &Hold,
-    attempt: &Attempt,
-    taking: Taking,
-    replied: &[Frame; 3],
-    connection: &Connection,
-) -> Option<Answer> {
-    let [set, waiting, token] = replied;
-    let is_own = matches!(set, Frame::Simple(_));
-    {
-        let mut binding = hold.binding(0);
-        binding.is_unanswered = false;
-        binding.is_granted |= is_own;
-        if set.error().is_some_and(|text| ServerError::new(text).ran_nothing()) {
-            binding.note_not_run();
-        }
-    }
-    let token = token.as_integer().and_then(|token| u64::try_from(token).ok());
-    if is_own {
-        match (waiting, token.filter(|token| attempt.believes(*token))) {
-            (Frame::Integer(3..), _) if taking == Taking::Turn => {
-                return Some(Answer::Queued { waiting: 1 });
+    /// What the taking, the waiters, the token and the holder come to; none where the script is to be asked.
+    fn read(
+        &self,
+        hold: &Hold,
+        attempt: &Attempt,
+        taking: Taking,
+        replied: &[Frame; 4],
+        now: Moment,
+    ) -> Option<Answer> {
+        let [set, waiting, token, holder] = replied;
+        let is_taken = matches!(set, Frame::Simple(_));
+        {
+            let mut binding = hold.binding(0);
+            binding.is_unanswered = false;
+            binding.is_granted |= is_taken;
+            if set.error().is_some_and(|text| ServerError::new(text).ran_nothing()) {
+                binding.note_not_run();
             }
-            (Frame::Integer(_), Some(token)) => {
-                return Some(Answer::Granted(Some(token)));
-            }
-            _ => {}
         }
+        let (right, connection) = (self.right, self.replies.connection());
+        let token = token.as_integer().and_then(|token| u64::try_from(token).ok());
+        let is_token = |token: &u64| attempt.believes(*token) && right.is_good(connection, now);
+        // 64 random bits tell the owner's value from every other, whether somebody waits or not.
+        if is_taken && *holder == head(hold.owner.value()) {
+            match (waiting, token.filter(is_token)) {
+                // The script knows whether any of those lives.
+                (Frame::Integer(3..), _) if taking == Taking::Turn => {}
+                (Frame::Integer(_), Some(token)) => {
+                    right.renew(hold, self.asked_at);
+                    return Some(Answer::Granted(Some(token)));
+                }
+                _ => {}
+            }
+        }
+        for error in replied.iter().filter_map(Frame::error) {
+            connection.shortcuts.note_refused(Shortcut::Together, &ServerError::new(error));
+        }
+        let likely = hold.core.likely();
+        for used in [right.used, right.used.before()] {
+            likely.remove(hold.name(), Right { used, ..right }.fact());
+        }
+        if *set == Frame::Null {
+            likely.add(hold.name(), Fact::Sought);
+        }
+        None
     }
-    for error in replied.iter().filter_map(Frame::error) {
-        connection.shortcuts.note_refused(Shortcut::Together, &ServerError::new(error));
-    }
-    let likely = hold.core.likely();
-    likely.remove(hold.name(), Fact::Seeded(connection.id()));
-    if *set == Frame::Null {
-        likely.add(hold.name(), Fact::Sought);
-    }
-    None
 }
 
 /// Frees the one lock where its owner knows of no waiter; none where the whole script is

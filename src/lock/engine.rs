@@ -8,28 +8,39 @@ use std::sync::{Mutex, Weak};
 use super::core::Core;
 use super::keeper::Keeper;
 use super::lines::Lines;
+use super::names::Names;
 #[cfg(feature = "inspect")]
 use crate::mutex::lock;
 #[cfg(feature = "inspect")]
 use crate::server::lookout::Lookout;
 
+/// The name of the lock whose holder has the turn among requests for several locks: as docs/acl.md has it.
+const TURNS: &[u8] = b"leasehold:turn";
+
 pub(crate) struct Engine {
     core: Arc<Core>,
     keeper: Arc<Keeper>,
     lines: Arc<Lines>,
+    #[cfg(leasehold_machine)]
+    machine: std::sync::OnceLock<crate::api::Locker>,
+    /// The lock whose holder has the turn among requests for several; none where the key prefix is none of a name.
+    turns: Option<Names>,
     /// What looks at locks from outside share, while there are any.
     #[cfg(feature = "inspect")]
     lookout: Mutex<Weak<Lookout>>,
 }
 
 impl Engine {
-    pub(crate) fn new(core: Core) -> Self {
+    pub(crate) fn new(core: Core, key_prefix: &[u8]) -> Self {
         let core = Arc::new(core);
         let keeper = Arc::new(Keeper::new(Arc::clone(&core)));
         Self {
             lines: Arc::new(Lines::new(Arc::clone(&core))),
             keeper,
             core,
+            #[cfg(leasehold_machine)]
+            machine: std::sync::OnceLock::new(),
+            turns: Names::new(key_prefix, TURNS).ok(),
             #[cfg(feature = "inspect")]
             lookout: Mutex::default(),
         }
@@ -46,6 +57,18 @@ impl Engine {
         })
     }
 
+    /// Locks on servers that stay where they are go to the machine.
+    #[cfg(leasehold_machine)]
+    pub(crate) fn machine(&self) -> Option<&crate::api::Locker> {
+        self.machine.get()
+    }
+
+    #[cfg(leasehold_machine)]
+    pub(crate) fn set_machine(&self, driver: Arc<crate::driver::Shared>) {
+        let meter = self.core.meter_shared();
+        drop(self.machine.set(crate::api::Locker { driver, meter }));
+    }
+
     pub(super) fn core(&self) -> &Arc<Core> {
         &self.core
     }
@@ -56,6 +79,10 @@ impl Engine {
 
     pub(super) fn lines(&self) -> &Arc<Lines> {
         &self.lines
+    }
+
+    pub(super) fn turns(&self) -> Option<&Names> {
+        self.turns.as_ref()
     }
 
     /// No request is granted any more, and the waiters are told.

@@ -38,7 +38,7 @@ pub(super) struct Queue {
 
 impl Queue {
     /// That of the one server, or of the leader that is none of those that are `shunned`; none where the
-    /// process hears nothing there, and for requests whose attempts are counted or awaited by replicas.
+    /// process hears nothing there, and for requests whose attempts are counted.
     pub(super) async fn of(
         engine: &Arc<Engine>,
         wish: &Wish,
@@ -87,7 +87,7 @@ impl Queue {
         };
         parameters.extend([self.channel.name(), &life]);
         let commands = [Command::Script(script, parameters.words())];
-        let question = Question { awaits: None, ..Question::vote(hold, &commands, read, limit) };
+        let question = Question::vote(&commands, read, limit);
         let mut round = Round::new(hold);
         if limit.is_over() {
             return round.cut();

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use leasehold_resp::Frame;
 
 use super::answer::Reason;
-use super::asked::{Asked, Replied, reply_to};
+use super::asked::{Replied, ask, reply_to};
 use crate::net::connection::Connection;
 use crate::net::handshake::OpenError;
+#[cfg(feature = "inspect")]
+use crate::policy::fitness::Refusal;
 use crate::server::call::Call;
 use crate::server::command::Command;
-#[cfg(feature = "inspect")]
-use crate::server::fitness::Refusal;
 use crate::server::node::Node;
 use crate::server::place::{Detour, Place};
 
@@ -95,7 +95,7 @@ impl<'a> Errand<'a> {
 
     async fn ask_at(self, Detour { node, is_asking }: &Detour) -> Result<Replied, Reason> {
         let connection = connected(node, self.purpose).await?;
-        Asked::plainly(self.command).ask(&connection, *is_asking, &mut None).await
+        ask(self.command, &connection, *is_asking, &mut None).await
     }
 }
 

@@ -3,7 +3,6 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Poll, Waker};
-use std::time::Duration;
 
 use tokio::time::sleep;
 
@@ -126,9 +125,7 @@ fn timer_for(
     if matches!(question.limit, Limit::None) {
         return None;
     }
-    let for_replicas = question.awaits.map_or(Duration::ZERO, |replicas| replicas.within);
-    let command_max = hold.core.command_max().saturating_add(for_replicas);
-    question.limit.timer(&hold.core, timed_from, command_max)
+    question.limit.timer(&hold.core, timed_from, hold.core.command_max())
 }
 
 /// Sends the question to every server that has not answered yet, encoded once where it is the same

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-/// A number that rises with every lease of a lock. Pass it to the resource that the lock protects, and
-/// have the resource refuse a token that is smaller than the largest it has seen.
+/// A number that rises with every lease of a lock. Pass it to the resource that the lock protects, in the
+/// statement that reads as well as in each that writes, and have the resource refuse a token that is smaller
+/// than the largest it has seen: [`Guard::fence`](crate::Guard::fence) has an example.
 ///
 /// Tokens of one lock are unique and follow the order in which its leases were granted; they are
-/// not consecutive, and stay below 2^53. That holds whatever clocks do, for as long as the server
+/// not consecutive, and stay below 2^53: an `i64`, a `bigint` column and a JSON number hold each of them. That holds whatever clocks do, for as long as the server
 /// keeps the lock's counter. If the server forgets one (it lost its memory, evicted the key, or nobody
 /// took the lock for seven days), tokens still rise if the callers' wall clocks have moved on from
 /// the last proposal: proposals are microseconds since 1970.
@@ -30,6 +31,13 @@ impl FencingToken {
 impl From<FencingToken> for u64 {
     fn from(token: FencingToken) -> Self {
         token.0
+    }
+}
+
+/// For a `bigint` column. It is the same number: tokens stay below 2^53.
+impl From<FencingToken> for i64 {
+    fn from(token: FencingToken) -> Self {
+        Self::try_from(token.0).unwrap_or(Self::MAX)
     }
 }
 
@@ -90,10 +98,19 @@ impl sealed::Sealed for Unfenced {
     }
 }
 
-#[cfg(all(test, feature = "serde"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_token_is_the_same_number_in_a_bigint() {
+        for number in [0, 1, 1_763_740_000_000_000, (1 << 53) - 1] {
+            let token = FencingToken(number);
+            assert_eq!(u64::try_from(i64::from(token)), Ok(u64::from(token)));
+        }
+    }
+
+    #[cfg(feature = "serde")]
     #[test]
     fn a_token_is_a_number_in_json() {
         let token = FencingToken(1_763_740_000_000_000);

@@ -4,6 +4,8 @@
 //! of the other. A client that was given other servers, or another quorum, by mistake would not
 //! notice: so each holder's value says what it was given, and a client that is refused compares.
 
+pub(super) use crate::error::value::FINGERPRINT_LENGTH as LENGTH;
+
 /// FNV-1a, 64 bits (<http://www.isthe.com/chongo/tech/comp/fnv/>): stable over versions and
 /// machines, which the standard library's hasher is not.
 #[inline(never)]
@@ -32,7 +34,7 @@ pub(crate) fn fingerprint(addresses: &[String], quorum: usize) -> Box<str> {
 /// The hash's high bits, which decide, depend too little on the last byte, and addresses often
 /// differ in just that; so it goes through MurmurHash3's finalizer, which spreads every bit.
 #[inline(never)]
-pub(super) fn rank(key: &[u8], address: &str) -> u64 {
+pub(crate) fn rank(key: &[u8], address: &str) -> u64 {
     let mut hash = fnv1a(&[key, address.as_bytes()]);
     hash ^= hash >> 33;
     hash = hash.wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -40,9 +42,6 @@ pub(super) fn rank(key: &[u8], address: &str) -> u64 {
     hash = hash.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     hash ^ (hash >> 33)
 }
-
-/// How many hexadecimal digits a fingerprint has.
-pub(super) const LENGTH: usize = 8;
 
 #[cfg(test)]
 mod tests {

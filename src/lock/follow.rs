@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::answer::Reason;
-use super::asked::{Asked, Replied};
+use super::asked::{Replied, ask};
 use super::hold::Hold;
 use super::participant::Participant;
 use crate::box_future::BoxFuture;
@@ -19,6 +19,7 @@ use crate::net::outcome::Fault;
 use crate::net::refusal::{Code, ServerError};
 use crate::policy::{Backoff, Moment};
 use crate::race::timeout;
+use crate::server::command::Command;
 use crate::server::node::Node;
 use crate::server::place::Detour;
 
@@ -82,7 +83,7 @@ pub(super) async fn reach(
 pub(super) async fn ask_one(
     hold: &Hold,
     server: usize,
-    question: Asked<'_>,
+    command: Command<'_>,
     patience: Duration,
 ) -> Result<Replied, Reason> {
     let participant = &hold.participants[server];
@@ -98,9 +99,9 @@ pub(super) async fn ask_one(
         }
         None => reach(hold, participant).await.map_err(Reason::NoConnection)?.1,
     };
-    match question.ask(&connection, false, &mut None).await {
+    match ask(command, &connection, false, &mut None).await {
         Err(Reason::Refused(error)) => {
-            follow(hold, server, question, error, patience, &mut None).await
+            follow(hold, server, command, error, patience, &mut None).await
         }
         replied => replied,
     }
@@ -117,18 +118,18 @@ pub(super) async fn ask_one(
 pub(super) fn follow<'a>(
     hold: &'a Hold,
     server: usize,
-    question: Asked<'a>,
+    command: Command<'a>,
     error: ServerError,
     patience: Duration,
     asked_at: &'a mut Option<Moment>,
 ) -> BoxFuture<'a, Result<Replied, Reason>> {
-    Box::pin(ask_around(hold, server, question, error, patience, asked_at))
+    Box::pin(ask_around(hold, server, command, error, patience, asked_at))
 }
 
 async fn ask_around(
     hold: &Hold,
     server: usize,
-    question: Asked<'_>,
+    command: Command<'_>,
     error: ServerError,
     patience: Duration,
     asked_at: &mut Option<Moment>,
@@ -158,7 +159,7 @@ async fn ask_around(
             _ => break,
         };
         let is_elsewhere = refused.code() == Code::Elsewhere;
-        match ask_at(hold, server, detour, is_elsewhere, question, asked_at).await {
+        match ask_at(hold, server, detour, is_elsewhere, command, asked_at).await {
             Err(Reason::Refused(error)) => refused = error,
             settled => return settled,
         }
@@ -176,7 +177,7 @@ async fn ask_at(
     server: usize,
     Detour { node, is_asking }: Detour,
     is_elsewhere: bool,
-    question: Asked<'_>,
+    command: Command<'_>,
     asked_at: &mut Option<Moment>,
 ) -> Result<Replied, Reason> {
     let participant = &hold.participants[server];
@@ -200,5 +201,5 @@ async fn ask_at(
     if !is_asking {
         participant.binding().take(Arc::clone(&connection));
     }
-    question.ask(&connection, is_asking, asked_at).await
+    ask(command, &connection, is_asking, asked_at).await
 }

@@ -1,13 +1,18 @@
 //! What a caller holds.
 
+#[cfg(leasehold_machine)]
+mod held;
 mod ticketing;
 mod turning;
 
 use std::fmt;
 use std::time::Duration;
 
+#[cfg(leasehold_machine)]
+pub(crate) use self::held::Held;
 use super::fencing::{Fenced, Fencing, FencingToken};
-use super::lease::Lease;
+#[cfg(not(leasehold_machine))]
+pub(crate) use super::lease::Lease as Held;
 use crate::error::{Error, Report};
 use crate::policy::Loss;
 
@@ -27,14 +32,14 @@ use crate::policy::Loss;
 /// it instead, in one round trip.
 #[must_use = "a guard that is dropped gives its lock back"]
 pub struct Guard<F: Fencing = Fenced> {
-    lease: Lease,
+    lease: Held,
     fencing: F,
 }
 
 impl<F: Fencing> Guard<F> {
     pub(crate) const FENCED: bool = F::FENCED;
 
-    pub(crate) fn new(lease: Lease) -> Self {
+    pub(crate) fn new(lease: Held) -> Self {
         lease.begin_rest();
         let fencing = F::from_token(lease.token());
         Self { lease, fencing }
@@ -232,6 +237,51 @@ impl<F: Fencing> Guard<F> {
         self.lease.extend().await
     }
 
+    /// Extends the lease, and returns how many replicas have acknowledged it: the server waits until `replicas`
+    /// have, for at most `within` (Redis's `WAIT`).
+    ///
+    /// Fewer than `replicas` are no error, and the lease stays: compare the number. It is best effort, and proves
+    /// nothing at a failover: the replica that is promoted may be one that has not acknowledged, and a replica that
+    /// restarts without its data forgets what it acknowledged. It says nothing of later renewals. Against the loss of a
+    /// server use [several independent ones](crate::Builder::nodes), and a [fencing token](Guard::fence).
+    ///
+    /// A `WAIT` holds up all commands behind it on the same connection, those of other locks too. So `within` is cut to
+    /// a third of the TTL and to half of [`Builder::command_timeout`](crate::Builder::command_timeout), and is at least
+    /// 1 ms. Each connection has one `WAIT` at a time, and other commands go in between; a caller whose `within` is over by its
+    /// turn gives the replicas 1 ms.
+    ///
+    /// Over several servers, each of which has replicas of its own, all are asked together. The number is the largest
+    /// that a quorum of the servers reaches; for several locks on different nodes of a Cluster, that every node reaches.
+    ///
+    /// The user needs the right `+wait`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Guard::extend`]. [`Error::is_auth`] also if the user lacks the right to `WAIT`, [`Error::is_misuse`] if the
+    /// server does not know the command, and [`Error::is_unavailable`] while the key moves to another server. In these
+    /// cases the lease stays.
+    ///
+    /// # Cancel safety
+    ///
+    /// The lease stays when the future is dropped, and may have been extended. A `WAIT` that was sent holds up its
+    /// connection until its time is over.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(guard: leasehold::Guard) -> Result<(), leasehold::Error> {
+    /// use std::time::Duration;
+    ///
+    /// if guard.replicated(1, Duration::from_millis(50)).await? < 1 {
+    ///     eprintln!("no replica has the lease yet: a failover now would lose it");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn replicated(&self, replicas: u32, within: Duration) -> Result<u32, Error> {
+        self.lease.replicated(replicas, within).await
+    }
+
     /// Releases the lock and waits for the servers' confirmation.
     ///
     /// If another task of this process waits for the lock, the first such task gets it, and this
@@ -293,12 +343,28 @@ impl<F: Fencing> Guard<F> {
 impl Guard<Fenced> {
     /// The fencing token of this lease.
     ///
+    /// The statement that reads writes the token, and the statement that writes checks it. A check in the last
+    /// write alone lets a former holder write between this holder's read and its write: then one of the two
+    /// writes is lost. The repository's `docs/fencing.md` has both statements for PostgreSQL, Redis and S3.
+    ///
     /// # Examples
     ///
     /// ```no_run
-    /// # async fn example(guard: leasehold::Guard) -> Result<(), leasehold::Error> {
-    /// let statement = "UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2";
-    /// let parameter = guard.fence().get();
+    /// # struct Database;
+    /// # impl Database {
+    /// #     async fn row(&self, _: &str, _: &[i64]) -> Option<i64> { None }
+    /// #     async fn execute(&self, _: &str, _: &[i64]) -> u64 { 0 }
+    /// # }
+    /// # async fn example(guard: leasehold::Guard, database: Database, id: i64) -> Result<(), &'static str> {
+    /// let token = i64::from(guard.fence());
+    /// let read = "UPDATE account SET fence = $1 WHERE id = $2 AND fence <= $1 RETURNING balance";
+    /// let Some(balance) = database.row(read, &[token, id]).await else {
+    ///     return Err("a later holder has begun: stop");
+    /// };
+    /// let write = "UPDATE account SET balance = $3 WHERE id = $2 AND fence = $1";
+    /// if database.execute(write, &[token, id, balance - 10]).await == 0 {
+    ///     return Err("a later holder has begun, and nothing was written: stop");
+    /// }
     /// # Ok(())
     /// # }
     /// ```

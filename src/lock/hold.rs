@@ -13,7 +13,7 @@ use super::ended::Ended;
 use super::life::Life;
 use super::names::{Names, title};
 use super::one_or_many::OneOrMany;
-use super::order::{Order, Replicas};
+use super::order::Order;
 use super::owner::Owner;
 use super::participant::{Binding, Participant};
 use super::rare::Rare;
@@ -61,13 +61,12 @@ impl Hold {
         participants: OneOrMany<Participant>,
         order: &Order,
     ) -> Self {
-        let Order { term, is_renewed, replicas, bounds, ref seize, sharing, .. } = *order;
+        let Order { term, is_renewed, bounds, ref seize, sharing, is_part, .. } = *order;
         let leads = order.priority.is_some();
-        let is_shared = sharing.is_some();
-        let is_rare =
-            replicas.is_some() || !bounds.are_none() || seize.is_some() || is_shared || leads;
+        let is_asked_for = seize.is_some() || sharing.is_some();
+        let is_rare = is_asked_for || !bounds.are_none() || leads || is_part;
         let seize = || seize.clone();
-        let rare = || Rare { replicas, bounds, seize: seize(), sharing, leads, ..Rare::default() };
+        let rare = || Rare { bounds, seize: seize(), sharing, leads, is_part, ..Rare::default() };
         Self {
             core,
             names,
@@ -88,8 +87,9 @@ impl Hold {
         }
     }
 
-    pub(super) fn replicas(&self) -> Option<Replicas> {
-        self.rare.as_ref()?.replicas
+    /// See [`Order::is_part`].
+    pub(super) fn is_part(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.is_part)
     }
 
     /// It was granted, with a token if one was asked for.

@@ -1,6 +1,7 @@
 //! A lease that was granted: kept, given back, or handed to the next one in this process.
 
 mod passing;
+mod replicated;
 mod ticketing;
 mod turning;
 
@@ -17,14 +18,17 @@ use super::claim::{Claim, give_back_predecessor};
 use super::engine::Engine;
 use super::granted_by::GrantedBy;
 use super::hold::Hold;
-use super::lines::{HandOver, Place};
+use super::likely::Fact;
+use super::lines::HandOver;
 use super::names::Names;
 use super::participant::Participant;
 use super::round::Round;
 use super::spans::Step;
 use crate::clock;
 use crate::error::{Error, Kind, Report};
-use crate::policy::{Backoff, End, LeaseState, Loss, Moment, Relay, Setback, TimerKey, Verdict};
+use crate::policy::{
+    Backoff, End, LeaseState, Loss, Moment, Relay, Setback, Tick, TimerKey, Verdict,
+};
 use crate::race::{First, race};
 
 /// A caller that waits longer than this for a loss is told of it by a server. Most leases are given
@@ -228,7 +232,7 @@ impl Lease {
         if core.is_shut_down() || !hold.is_connected() || hold.rest().is_some() || hold.leads() {
             return false;
         }
-        if !hold.row().is_by_lock {
+        if !hold.row().is_by_lock || is_due_elsewhere(&hold, names, now) {
             return false;
         }
         if self.pass_on(until, now) {
@@ -246,11 +250,7 @@ impl Lease {
             None if core.is_single() => (Relay::begin(), Taking::Turn),
             None => return false,
         };
-        // What replicas acknowledge goes out on connections of its own.
-        let has_replicas = hold.replicas().is_some();
-        let fits =
-            |place: &Place| place.is_handed && place.order.replicas.is_some() == has_replicas;
-        let Some(place) = lines.next(names, fits) else { return false };
+        let Some(place) = lines.next(names, |_| true) else { return false };
         let successor = Claim::successor(&hold, &place.order, relay, lines.clone());
         lines.occupy(names, successor.hold(), &place);
         // What the one before this left where this one was not let in, or may not have been, the next knows
@@ -289,6 +289,15 @@ impl Lease {
         let kind = Kind::NoQuorum { waited: None, is_final };
         Error::new(kind, hold.title(), round.report(hold))
     }
+}
+
+/// Whether others were in the queue of the lock a moment ago, and a hand-over by the server costs little beside the
+/// hold.
+fn is_due_elsewhere(hold: &Hold, names: &Names, now: Moment) -> bool {
+    let tick = Tick::of(now);
+    let was_queued = |tick| hold.core.likely().has(names.lock(), Fact::Queued(tick));
+    let is_short = Relay::is_short(now.since(hold.granted_at()));
+    !is_short && hold.core.is_single() && (was_queued(tick) || was_queued(tick.before()))
 }
 
 /// Hands the lock over or queues its release; neither blocks nor panics, and needs no runtime.

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::hashing::Hashing;
+use crate::policy::Tick;
 
 /// Maximum pages: a page is made when the first name is in it, so that few names take little memory.
 const PAGES: usize = 64;
@@ -17,13 +18,16 @@ const BUCKETS: usize = 64;
 const TAG_BITS: u32 = u32::BITS;
 
 /// What is known of a name.
-#[derive(Clone, Copy, Hash)]
+#[derive(Clone, Copy)]
 pub(super) enum Fact {
-    /// The script has accepted a token on the connection with this number: the name's counter lives.
-    Seeded(u64),
+    /// In this tick the script accepted a token on a connection in this reign of its server, or a token was
+    /// drawn there: the name's counter lives.
+    Seeded(u64, Tick),
     /// Another process held the lock, or waited for it, when this one last had to do with it: the next
     /// request that waits enters the queue with its first question.
     Sought,
+    /// In this tick a waiter of this process asked the queue of the lock, and others were before it.
+    Queued(Tick),
 }
 
 type Page = OnceLock<Box<[AtomicU64; BUCKETS]>>;
@@ -45,10 +49,18 @@ struct Place {
 
 impl Likely {
     fn place(&self, name: &[u8], fact: Fact) -> Place {
-        let hash = self.hashing.hash_one((fact, name));
+        // All ticks of a name share a bucket: the present one drives out those that have gone.
+        let (about, tick) = match fact {
+            Fact::Seeded(reign, tick) => (Some(reign), tick.number()),
+            Fact::Sought => (None, 0),
+            // No reign has this number.
+            Fact::Queued(tick) => (Some(u64::MAX), tick.number()),
+        };
+        let hash = self.hashing.hash_one((about, name));
         let all = (PAGES * BUCKETS) as u64;
         let bucket = usize::try_from(hash % all).expect("it is less than that");
-        Place { page: bucket / BUCKETS, bucket: bucket % BUCKETS, tag: (hash >> TAG_BITS) | 1 }
+        let tag = ((hash >> TAG_BITS) ^ (tick << 1)) & u64::from(u32::MAX) | 1;
+        Place { page: bucket / BUCKETS, bucket: bucket % BUCKETS, tag }
     }
 
     pub(super) fn has(&self, name: &[u8], fact: Fact) -> bool {
@@ -87,33 +99,36 @@ impl Likely {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::Moment;
+
+    fn seeded(reign: u64) -> Fact {
+        Fact::Seeded(reign, Tick::of(Moment::default()))
+    }
 
     #[test]
     fn a_name_is_known_on_the_connection_on_which_its_counter_was_set() {
         let likely = Likely::default();
-        assert!(!likely.has(b"a", Fact::Seeded(1)));
-        likely.add(b"a", Fact::Seeded(1));
-        assert!(likely.has(b"a", Fact::Seeded(1)));
-        assert!(!likely.has(b"a", Fact::Seeded(2)) && !likely.has(b"b", Fact::Seeded(1)));
-        likely.remove(b"b", Fact::Seeded(1));
-        assert!(likely.has(b"a", Fact::Seeded(1)));
+        assert!(!likely.has(b"a", seeded(1)));
+        likely.add(b"a", seeded(1));
+        assert!(likely.has(b"a", seeded(1)));
+        assert!(!likely.has(b"a", seeded(2)) && !likely.has(b"b", seeded(1)));
+        likely.remove(b"b", seeded(1));
+        assert!(likely.has(b"a", seeded(1)));
         likely.add(b"a", Fact::Sought);
-        likely.remove(b"a", Fact::Seeded(1));
+        likely.remove(b"a", seeded(1));
         assert!(likely.has(b"a", Fact::Sought));
-        assert!(!likely.has(b"a", Fact::Seeded(1)));
+        assert!(!likely.has(b"a", seeded(1)));
     }
 
     #[test]
     fn most_of_a_thousand_names_are_known_and_a_million_drop_out() {
         let likely = Likely::default();
         let names: Vec<String> = (0..1024).map(|number| format!("lock:{number}")).collect();
-        names.iter().for_each(|name| likely.add(name.as_bytes(), Fact::Seeded(7)));
-        let known =
-            names.iter().filter(|name| likely.has(name.as_bytes(), Fact::Seeded(7))).count();
+        names.iter().for_each(|name| likely.add(name.as_bytes(), seeded(7)));
+        let known = names.iter().filter(|name| likely.has(name.as_bytes(), seeded(7))).count();
         assert!(known > 950, "{known}");
-        (0..100_000).for_each(|number: u32| likely.add(&number.to_be_bytes(), Fact::Seeded(7)));
-        let known =
-            names.iter().filter(|name| likely.has(name.as_bytes(), Fact::Seeded(7))).count();
+        (0..100_000).for_each(|number: u32| likely.add(&number.to_be_bytes(), seeded(7)));
+        let known = names.iter().filter(|name| likely.has(name.as_bytes(), seeded(7))).count();
         assert!(known < 8, "{known}");
     }
 }

@@ -20,6 +20,8 @@ pub(super) enum Limit {
     None,
     /// The caller is back by then.
     At(Moment),
+    /// The same for a caller of one try: where the last dial of the server failed, that is the answer.
+    Try(Moment),
     /// A command's time, from when the question is put.
     OneCommand,
 }
@@ -27,20 +29,17 @@ pub(super) enum Limit {
 impl Limit {
     /// Whether it has passed: nothing is asked any more.
     pub(super) fn is_over(self) -> bool {
-        matches!(self, Self::At(end) if clock::now() >= end)
+        self.ends_at().is_some_and(|end| clock::now() >= end)
     }
 
     /// When the caller is back at the latest; none where the caller waits for as long as servers take.
     pub(super) fn ends_at(self) -> Option<Moment> {
-        if let Self::At(end) = self { Some(end) } else { None }
+        if let Self::At(end) | Self::Try(end) = self { Some(end) } else { None }
     }
 
     /// How long may be waited where it would be `patience` otherwise.
     pub(super) fn cap(self, patience: Duration) -> Duration {
-        match self {
-            Self::At(end) => patience.min(end.since(clock::now())),
-            _ => patience,
-        }
+        self.ends_at().map_or(patience, |end| patience.min(end.since(clock::now())))
     }
 
     /// What ends a wait for answers that its connections, which count from `asked_at`, do not end in time.

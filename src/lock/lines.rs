@@ -83,16 +83,10 @@ impl Lines {
     }
 
     /// Takes the last place in the line.
-    pub(super) fn join(
-        self: &Arc<Self>,
-        names: &Names,
-        order: &Order,
-        limit: Limit,
-        is_handed: bool,
-    ) -> Ticket {
+    pub(super) fn join(self: &Arc<Self>, names: &Names, order: &Order, limit: Limit) -> Ticket {
         let mut all = self.lock();
         all.taken += 1;
-        let place = Arc::new(Place::new(all.taken, order.clone(), limit, is_handed));
+        let place = Arc::new(Place::new(all.taken, order.clone(), limit));
         if all.is_closed {
             place.set(State::Closed);
         } else {

@@ -6,7 +6,6 @@
 
 pub(crate) mod acquire;
 mod acquire_mode;
-pub(crate) mod adaptive;
 mod alone;
 pub(crate) mod answer;
 pub(crate) mod any;
@@ -42,7 +41,6 @@ mod limit;
 mod lines;
 #[cfg(feature = "inspect")]
 pub(crate) mod look;
-pub(crate) mod names;
 pub(crate) mod one_or_many;
 #[cfg(feature = "inspect")]
 pub(crate) mod onlooker;
@@ -56,7 +54,6 @@ mod parting;
 mod question;
 mod queue;
 mod rare;
-mod reason;
 mod renew;
 pub(crate) mod renewer;
 mod resend;
@@ -72,3 +69,5 @@ pub(crate) mod ticket;
 pub(crate) mod together;
 mod turn;
 mod wait;
+
+pub(crate) use crate::names;

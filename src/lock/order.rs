@@ -1,7 +1,6 @@
 //! What a caller wants.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::names::Names;
 use super::one_or_many::OneOrMany;
@@ -14,18 +13,19 @@ use crate::policy::{Bounds, Retry, Term, Wait};
 pub(crate) struct Order {
     pub(crate) term: Term,
     pub(crate) label: Option<Arc<str>>,
-    /// The priority in the queue, of a candidate of an election: the next among all processes gets its
-    /// lock, and nobody before that.
+    /// The priority in the queue, of a candidate of an election, or of the one of all requests for several locks that
+    /// has its turn: the next among all processes gets its lock, and nobody before that.
     pub(crate) priority: Option<u8>,
     pub(crate) is_fenced: bool,
     pub(crate) is_renewed: bool,
-    pub(crate) replicas: Option<Replicas>,
     /// How long it is to be held or kept from others, beside what its TTL says.
     pub(crate) bounds: Bounds,
     /// The owner from which it is taken, if there is one.
     pub(crate) seize: Option<Seize>,
     /// What is wanted of a lock that others may have shares of.
     pub(crate) sharing: Option<Sharing>,
+    /// Whether it is kept for a request that waits for others too, and nobody has a guard of it.
+    pub(crate) is_part: bool,
 }
 
 /// The owner from which a lock is taken.
@@ -38,32 +38,11 @@ pub(crate) enum Seize {
 
 impl Order {
     /// What the values of its owners say beside their ids, where its servers have this fingerprint.
-    pub(super) fn mark<'a>(&'a self, fingerprint: Option<&'a str>) -> Mark<'a> {
+    pub(crate) fn mark<'a>(&'a self, fingerprint: Option<&'a str>) -> Mark<'a> {
         let (label, lock_delay) = (self.label.as_deref(), self.bounds.lock_delay);
         Mark { lock_delay, fingerprint, priority: self.priority.unwrap_or(0), label }
     }
 }
-
-/// How many replicas have to have a lease before it counts, and how long they may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Replicas {
-    pub(crate) count: u32,
-    pub(crate) within: Duration,
-}
-
-impl Replicas {
-    /// Whether there is anything to be awaited.
-    pub(crate) fn check(self) -> Result<(), NoReplicas> {
-        if self.count == 0 { Err(NoReplicas) } else { Ok(()) }
-    }
-}
-
-/// Why replicas cannot be awaited like that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "number of replicas must be at least 1: leave `replicas` out where none has to acknowledge"
-)]
-pub(crate) struct NoReplicas;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Wish {
@@ -78,9 +57,9 @@ pub(crate) struct Wish {
 }
 
 impl Wish {
-    /// Whether a queue may decide: not where attempts are counted, or awaited by replicas.
+    /// Whether a queue may decide: not where attempts are counted.
     pub(super) fn may_queue(&self) -> bool {
-        self.order.replicas.is_none() && !self.retry.is_counted()
+        !self.retry.is_counted()
     }
 
     /// The lock in whose line it waits in its process; none where others may have shares at the same time.

@@ -1,62 +1,31 @@
 //! The owner of a lock: a fresh random id for every attempt, and a label for people.
 //!
-//! The lock key's value is the id in hexadecimal; `+` and the lock-delay in milliseconds, where there is
-//! one; `@` and the fingerprint of the configuration, where there are several servers; `!` and the priority in
-//! the queue, where there is one; and `:` and the label, where there is one. Without any of them a `:` stands
-//! behind the id, so that no other library's value of as many digits is taken for one of ours. The value
-//! under a lock that is shared is a sharer's, with `*` and the limit behind the id, 0 for readers
-//! (`scripts/share.lua`).
+//! The lock key's value is the id in hexadecimal; `~`, the format; `+` and the lock-delay in milliseconds, where
+//! there is one; `@` and the fingerprint of the configuration, where there are several servers; `!` and the priority
+//! in the queue, where there is one; and `:` and the label, where there is one. The value under a lock that is shared
+//! is a sharer's, with `*` and the limit behind the id, 0 for readers (`scripts/share.lua`).
+//!
+//! The format says that the owner knows marks: that it finds its value again with a byte 0 behind it, which says that
+//! somebody waits. Values of earlier versions have none (`docs/compatibility.md`), and no other library's has it: they
+//! are compared whole by their owners, and scripts put nothing behind them.
 
 use std::fmt;
-use std::time::Duration;
 
-use super::fingerprint;
 use crate::clock::owner_id;
-use crate::error::{Configured, Holder, Shared};
-use crate::policy::number;
+use crate::error::value::{FORMAT, QUEUED, split_number};
+pub(crate) use crate::error::value::{ID_LENGTH, Mark, holder_of};
 
-/// Hexadecimal digits of 128 random bits.
-pub(crate) const ID_LENGTH: usize = 32;
-/// What stands behind the id where nothing is said.
-const PLAIN: &str = ":";
-/// What stands behind the value of a holder for whose lock somebody waits.
-const QUEUED: u8 = 0;
+/// Id and format.
+const HEAD_LENGTH: usize = ID_LENGTH + 1;
 /// Longer labels are cut off by nobody, so they are refused.
 const LABEL_BYTES_MAX: usize = 256;
 
 /// The owner of one attempt. There is no way to make the same one for another attempt.
 #[derive(Clone)]
 pub(crate) enum Owner {
-    Plain([u8; ID_LENGTH + 1]),
-    /// With what follows the id.
+    Plain([u8; HEAD_LENGTH]),
+    /// With what follows them.
     Extended(Box<[u8]>),
-}
-
-/// What an owner's value says beside its id.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Mark<'a> {
-    pub(crate) lock_delay: Option<Duration>,
-    pub(crate) fingerprint: Option<&'a str>,
-    /// In the queue; 0 for none.
-    pub(crate) priority: u8,
-    pub(crate) label: Option<&'a str>,
-}
-
-impl Mark<'_> {
-    /// What stands behind the id; none where nothing is said.
-    fn text(self) -> Option<String> {
-        let Self { lock_delay, fingerprint, priority, label } = self;
-        if lock_delay.is_none() && fingerprint.is_none() && priority == 0 && label.is_none() {
-            return None;
-        }
-        let delay = lock_delay.map(|delay| delay.as_millis().to_string());
-        let priority = (priority > 0).then(|| priority.to_string());
-        let part = |mark, text: Option<_>| text.map_or(["", ""], |text| [mark, text]);
-        let [delay, priority] = [("+", delay.as_deref()), ("!", priority.as_deref())]
-            .map(|(mark, text)| part(mark, text));
-        let parts = [delay, part("@", fingerprint), priority, part(":", label)];
-        Some(parts.as_flattened().concat())
-    }
 }
 
 /// Why a text cannot be a label.
@@ -80,20 +49,18 @@ pub(crate) fn check_label(label: &str) -> Result<(), InvalidLabel> {
 
 impl Owner {
     /// Takes the place of one that is taken out.
-    pub(super) const NOBODY: Self = Self::Plain([b'0'; ID_LENGTH + 1]);
+    pub(super) const NOBODY: Self = Self::Plain([b'0'; HEAD_LENGTH]);
 
     pub(crate) fn fresh(mark: Mark<'_>) -> Self {
-        let id = fresh_id();
         match mark.text() {
-            None => Self::plain(id),
-            Some(text) => Self::Extended([&id[..], text.as_bytes()].concat().into()),
+            None => Self::Plain(fresh_head()),
+            Some(text) => Self::Extended([&fresh_head()[..], text.as_bytes()].concat().into()),
         }
     }
 
     /// Whether one with this mark would say the same beside its id.
     pub(super) fn says(&self, mark: Mark<'_>) -> bool {
-        let text = mark.text();
-        &self.value()[ID_LENGTH..] == text.as_deref().unwrap_or(PLAIN).as_bytes()
+        &self.value()[HEAD_LENGTH..] == mark.text().unwrap_or_default().as_bytes()
     }
 
     /// What nobody else has: the value begins with it.
@@ -102,21 +69,15 @@ impl Owner {
         *id.expect("a value begins with its id")
     }
 
-    fn plain(id: [u8; ID_LENGTH]) -> Self {
-        let mut value = [PLAIN.as_bytes()[0]; ID_LENGTH + 1];
-        value[..ID_LENGTH].copy_from_slice(&id);
-        Self::Plain(value)
-    }
-
     /// One with another id, and the same text for people: a lock whose value it is has no owner, and no
     /// lock-delay.
     pub(super) fn another(&self) -> Self {
-        let id = fresh_id();
+        let head = fresh_head();
         match self {
-            Self::Plain(_) => Self::plain(id),
+            Self::Plain(_) => Self::Plain(head),
             Self::Extended(value) => {
-                let (_, rest) = split_number(&value[ID_LENGTH..], b'+');
-                Self::Extended([&id, rest].concat().into())
+                let (_, rest) = split_number(&value[HEAD_LENGTH..], b'+');
+                Self::Extended([&head, rest].concat().into())
             }
         }
     }
@@ -130,43 +91,20 @@ impl Owner {
     }
 }
 
-fn fresh_id() -> [u8; ID_LENGTH] {
+/// A new id, and the format.
+fn fresh_head() -> [u8; HEAD_LENGTH] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut id = [0; ID_LENGTH];
-    for (digits, byte) in id.chunks_exact_mut(2).zip(owner_id()) {
+    let mut head = [FORMAT; HEAD_LENGTH];
+    for (digits, byte) in head.chunks_exact_mut(2).zip(owner_id()) {
         digits[0] = DIGITS[usize::from(byte >> 4)];
         digits[1] = DIGITS[usize::from(byte & 15)];
     }
-    id
+    head
 }
 
 impl fmt::Debug for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Owner({})", self.value().escape_ascii())
-    }
-}
-
-/// Reads a lock key's value, ours or another library's.
-pub(crate) fn holder_of(value: &[u8], pttl_ms: i64) -> Holder {
-    let value = value.strip_suffix(&[QUEUED]).unwrap_or(value);
-    let text = String::from_utf8_lossy(value);
-    let remaining = u64::try_from(pttl_ms).ok().map(Duration::from_millis);
-    let (owner, configuration, mark, shared) = match parts_of(&text) {
-        Some((id, mark, shared)) => {
-            let several = mark.fingerprint.map(|print| Configured::Several(print.into()));
-            (id, several.unwrap_or(Configured::Single), mark, shared)
-        }
-        None => (&*text, Configured::Unknown, Mark::default(), None),
-    };
-    Holder {
-        owner: owner.to_owned(),
-        label: mark.label.map(str::to_owned),
-        remaining,
-        lock_delay: mark.lock_delay,
-        shared,
-        is_here: false,
-        other_configuration: false,
-        configuration,
     }
 }
 
@@ -176,59 +114,13 @@ pub(super) fn begins_as_ours(value: &[u8]) -> bool {
     value.len() >= ID_LENGTH && value[..ID_LENGTH].iter().all(u8::is_ascii_hexdigit)
 }
 
-/// The digits behind this mark, if the text begins with it, and what comes behind them.
-fn split_number(text: &[u8], mark: u8) -> (Option<&[u8]>, &[u8]) {
-    match text.strip_prefix(&[mark]) {
-        Some(rest) => {
-            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-            let (number, rest) = rest.split_at(digits);
-            (Some(number), rest)
-        }
-        None => (None, text),
-    }
-}
-
-/// The id, what is said beside it, and what is shared, if the value is one of ours.
-fn parts_of(text: &str) -> Option<(&str, Mark<'_>, Option<Shared>)> {
-    let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let (id, rest) = text.split_at_checked(ID_LENGTH)?;
-    let (limit, behind) = split_number(rest.as_bytes(), b'*');
-    let shared = match limit.map(number) {
-        Some(limit) => Some(match limit? {
-            0 => Shared::Readers,
-            limit => Shared::Permits { limit },
-        }),
-        None => None,
-    };
-    let (delay, behind) = split_number(behind, b'+');
-    let lock_delay = match delay.map(number) {
-        Some(delay) => Some(Duration::from_millis(delay?)),
-        None => None,
-    };
-    let rest = &rest[rest.len() - behind.len()..];
-    let (fingerprint, rest) = match rest.strip_prefix('@') {
-        Some(rest) => {
-            let (print, rest) = rest.split_at_checked(fingerprint::LENGTH)?;
-            (Some(print), rest)
-        }
-        None => (None, rest),
-    };
-    let (priority, behind) = split_number(rest.as_bytes(), b'!');
-    let priority = match priority.map(number) {
-        Some(priority) => priority?,
-        None => 0,
-    };
-    let rest = &rest[rest.len() - behind.len()..];
-    let label = rest.strip_prefix(':');
-    let is_ours =
-        is_hex(id) && fingerprint.is_none_or(is_hex) && (rest.is_empty() || label.is_some());
-    let label = label.filter(|label| !label.is_empty());
-    is_ours.then_some((id, Mark { lock_delay, fingerprint, priority, label }, shared))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::error::value::parts_of;
+    use crate::error::{Configured, Shared};
 
     fn fresh(fingerprint: Option<&str>, label: Option<&str>) -> Owner {
         Owner::fresh(Mark { fingerprint, label, ..Mark::default() })
@@ -263,7 +155,7 @@ mod tests {
         for (fingerprint, label) in [(None, None), (Some("0a1b2c3d"), Some("+7")), (None, Some(""))]
         {
             let owner = Owner::fresh(Mark { lock_delay, fingerprint, priority: 0, label });
-            assert!(owner.value()[ID_LENGTH..].starts_with(b"+1500"));
+            assert!(owner.value()[ID_LENGTH..].starts_with(b"~+1500"));
             let holder = holder_of(owner.value(), 1);
             let label = label.filter(|label| !label.is_empty());
             assert_eq!((holder.lock_delay, holder.label.as_deref()), (lock_delay, label));
@@ -298,11 +190,27 @@ mod tests {
     #[test]
     fn a_value_begins_with_the_id_and_ends_with_the_label() {
         let owner = fresh(None, Some("billing:1"));
-        assert_eq!(&owner.value()[ID_LENGTH..], b":billing:1");
+        assert_eq!(&owner.value()[ID_LENGTH..], b"~:billing:1");
         let holder = holder_of(owner.value(), 1500);
         assert_eq!(holder.label.as_deref(), Some("billing:1"));
         assert_eq!(holder.owner.as_bytes(), &owner.value()[..ID_LENGTH]);
         assert_eq!(holder.remaining, Some(Duration::from_millis(1500)));
+    }
+
+    #[test]
+    fn values_of_earlier_versions_have_no_format_and_say_the_same() {
+        let id = "0123456789abcdef0123456789abcdef";
+        let seen = |rest: &str| holder_of(format!("{id}{rest}").as_bytes(), 1);
+        for said in ["", ":", ":~label", "@0a1b2c3d", "+5@0a1b2c3d!7:label"] {
+            let (earlier, today) = (seen(said), seen(&format!("~{said}")));
+            assert_eq!((&*earlier.owner, &*today.owner), (id, id), "{said}");
+            assert_eq!(earlier.label, today.label, "{said}");
+            assert_eq!(earlier.lock_delay, today.lock_delay, "{said}");
+            assert_eq!(earlier.configuration, today.configuration, "{said}");
+        }
+        let shared = seen("*3~@0a1b2c3d:label\0");
+        assert_eq!(shared.shared, Some(Shared::Permits { limit: 3 }));
+        assert_eq!(shared.label.as_deref(), Some("label"));
     }
 
     #[test]
@@ -321,7 +229,7 @@ mod tests {
     #[test]
     fn owners_are_never_alike() {
         assert_ne!(fresh(None, None).value(), fresh(None, None).value());
-        assert_eq!(fresh(None, None).value().len(), ID_LENGTH + 1);
+        assert_eq!(&fresh(None, None).value()[ID_LENGTH..], b"~");
     }
 
     #[test]

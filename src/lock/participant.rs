@@ -50,14 +50,11 @@ pub(super) enum Lanes {
     Shared,
     /// Those on which servers tell of changes to what was read, where there are such.
     Watching,
-    /// Those on which writes are awaited by replicas; servers tell of changes there too.
-    Synced,
 }
 
 impl Lanes {
     fn pick(self, node: &Node) -> usize {
         match self {
-            Self::Synced => node.sync_lane(),
             Self::Watching if node.is_watching(node.watch_lane()) => node.watch_lane(),
             Self::Shared | Self::Watching => node.pick_lane(),
         }
@@ -108,7 +105,7 @@ impl Participant {
     pub(super) fn unarmed(&self) -> Option<bool> {
         let (node, lane, told_on) = {
             let binding = self.binding();
-            (Arc::clone(&binding.node), binding.lane(), binding.told_on())
+            (Arc::clone(&binding.node), binding.lane(), binding.node.watch_lane())
         };
         node.want(told_on);
         (lane != told_on).then(|| node.is_watching(told_on))
@@ -213,26 +210,12 @@ impl Binding {
     }
 
     fn lanes(&self) -> Lanes {
-        if self.lane() == self.node.sync_lane() {
-            Lanes::Synced
-        } else if self.lane() == self.node.watch_lane() {
-            Lanes::Watching
-        } else {
-            Lanes::Shared
-        }
+        if self.lane() == self.node.watch_lane() { Lanes::Watching } else { Lanes::Shared }
     }
 
     /// Whether its server tells of changes to what it has answered.
     pub(super) fn is_watched(&self) -> bool {
         !self.is_away && self.node.is_watching(self.lane())
-    }
-
-    /// The lane on which its server tells of the lease's end.
-    pub(super) fn told_on(&self) -> usize {
-        match self.lanes() {
-            Lanes::Synced => self.lane(),
-            Lanes::Shared | Lanes::Watching => self.node.watch_lane(),
-        }
     }
 
     /// A lane of the same kind at another server.

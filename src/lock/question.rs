@@ -4,11 +4,9 @@ use leasehold_resp::Frame;
 
 use super::acquire_mode::Taking;
 use super::answer::Answer;
-use super::asked::Asked;
 use super::hold::Hold;
 use super::limit::Limit;
 use super::one_or_many::OneOrMany;
-use super::order::Replicas;
 use super::parameters::Parameters;
 use crate::policy::{Ballot, Moment};
 use crate::server::command::Command;
@@ -31,8 +29,6 @@ pub(super) struct Question<'a> {
     pub(super) read: fn(&Frame) -> Option<Answer>,
     /// Whether it asks for a vote, which takes a server that is fit to give one.
     pub(super) is_vote: bool,
-    /// The replicas that have to have what a grant wrote before it counts.
-    pub(super) awaits: Option<Replicas>,
     /// Until when it is owed to servers that have not answered by the verdict, if it is.
     pub(super) owed_until: Option<fn(&Hold) -> Moment>,
     /// What is asked next where the lock is another's and the reply does not say whose.
@@ -46,13 +42,11 @@ pub(super) struct Question<'a> {
 impl<'a> Question<'a> {
     /// For the lock, of servers that are fit to vote.
     pub(super) fn vote(
-        hold: &Hold,
         commands: &'a [Command<'a>],
         read: fn(&Frame) -> Option<Answer>,
         limit: Limit,
     ) -> Self {
-        let (is_vote, awaits) = (true, hold.replicas());
-        Self { commands, read, is_vote, awaits, owed_until: None, whose: None, apart: None, limit }
+        Self { commands, read, is_vote: true, owed_until: None, whose: None, apart: None, limit }
     }
 
     /// Of what is its owner's already.
@@ -65,15 +59,11 @@ impl<'a> Question<'a> {
         let (is_vote, limit) = (false, Limit::OneCommand);
         // Shares are never asked for key by key.
         let apart = hold.row().is_by_lock.then_some(apart);
-        Self { commands, read, is_vote, awaits: None, owed_until: None, whose: None, apart, limit }
+        Self { commands, read, is_vote, owed_until: None, whose: None, apart, limit }
     }
 
-    fn command(&self, server: usize) -> Command<'a> {
+    pub(super) fn command(&self, server: usize) -> Command<'a> {
         self.commands[server.min(self.commands.len() - 1)]
-    }
-
-    pub(super) fn to(&self, server: usize) -> Asked<'a> {
-        Asked { command: self.command(server), awaits: self.awaits }
     }
 
     /// What goes to this server, to be encoded.

@@ -26,8 +26,8 @@ use super::round::{Answered, Round};
 use super::turn::Turn;
 use crate::clock;
 use crate::policy::{
-    ASK_ALL_EACH, Ballot, Moment, QueueAnswer, Retry, Setback, Verdict, WaiterAction, WaiterEvent,
-    WaiterState, beat,
+    ASK_ALL_EACH, Ballot, Moment, QueueAnswer, Retry, Setback, Shown, Tick, Verdict, WaiterAction,
+    WaiterEvent, WaiterState, beat,
 };
 use crate::race::{First, race, timeout};
 use crate::server::watch::{Watch, any_stirred};
@@ -190,7 +190,7 @@ impl<'a> Standing<'a> {
     fn pushed(&mut self, token: u64) -> (WaiterAction, u64) {
         self.pushes.rearm();
         self.claim.hold().core.meter().note_woken();
-        (self.happens(WaiterEvent::Pushed), token)
+        (self.happens(WaiterEvent::Pushed { token }), token)
     }
 
     fn happens(&mut self, event: WaiterEvent) -> WaiterAction {
@@ -222,22 +222,27 @@ impl<'a> Standing<'a> {
         let asked_at = *asked_at;
         let (answer, token) = match answer {
             Answer::Granted(token) => (QueueAnswer::Yours, token.unwrap_or(0)),
-            Answer::Held { waiting, .. } | Answer::Queued { waiting } => {
-                let frees_in = match answer {
-                    Answer::Held { holder, .. } => holder.remaining,
-                    _ => None,
-                };
+            Answer::Held { holder, counter, waiting, clock } => {
                 self.is_first = *waiting == 0;
-                self.frees_at = frees_in.map(|frees_in| asked_at.after(frees_in));
-                (QueueAnswer::Waiting, 0)
+                self.frees_at = holder.remaining.map(|frees_in| asked_at.after(frees_in));
+                let shown = Shown { counter: *counter, clock: *clock, asked_at };
+                (QueueAnswer::Waiting { shown: Some(shown) }, 0)
+            }
+            Answer::Queued { waiting } => {
+                (self.is_first, self.frees_at) = (*waiting == 0, None);
+                (QueueAnswer::Waiting { shown: None }, 0)
             }
             Answer::NotOwned => (QueueAnswer::Gone, 0),
             _ => return Err(Some(Ok(round))),
         };
-        if answer == QueueAnswer::Waiting {
+        if matches!(answer, QueueAnswer::Waiting { .. }) {
             let hold = self.claim.hold();
             hold.core.meter().note_contended(hold.name());
-            hold.core.likely().add(hold.name(), Fact::Sought);
+            let likely = hold.core.likely();
+            likely.add(hold.name(), Fact::Sought);
+            if !self.is_first {
+                likely.add(hold.name(), Fact::Queued(Tick::of(asked_at)));
+            }
             self.untold = if self.is_told() { 0 } else { self.untold.saturating_add(1) };
             if self.untold > 0 {
                 self.hear_elsewhere();

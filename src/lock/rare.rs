@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::names::Names;
-use super::order::{Replicas, Seize};
+use super::order::Seize;
 use super::owner::Owner;
 use super::row::Sharing;
 use crate::clock;
@@ -15,14 +15,14 @@ use crate::policy::{Bounds, Moment, Relay};
 pub(super) struct Rare {
     /// The owner of this process that it takes over from, if any.
     pub(super) succession: Option<Succession>,
-    /// Replicas that must have the lease beside the servers themselves.
-    pub(super) replicas: Option<Replicas>,
     /// The owner from which it takes its lock.
     pub(super) seize: Option<Seize>,
     /// What it wants of a lock that others may have shares of.
     pub(super) sharing: Option<Sharing>,
     /// It leads an election: nobody in this process comes before those in the queue.
     pub(super) leads: bool,
+    /// It is kept for a request that waits for other locks too.
+    pub(super) is_part: bool,
     /// How long it is to be held or kept from others, beside what its TTL says.
     pub(super) bounds: Bounds,
     /// Until when its locks stay taken, once its holder knows of it.

@@ -18,7 +18,6 @@ use super::engine::Engine;
 use super::extend_call::ExtendCall;
 use super::hold::Hold;
 use super::keeper::Kept;
-use super::order::Replicas;
 use super::parameters::Parameters;
 use super::participant::Participant;
 use super::parting::count;
@@ -84,38 +83,19 @@ impl Go {
             portions.iter().map(|shares| ExtendCall::of(shares.iter().map(at))).collect();
         let parameters: Vec<Parameters<'_>> =
             extend_calls.iter().map(ExtendCall::parameters).collect();
-        let mut commands: Vec<Command<'_>> = parameters
+        let commands: Vec<Command<'_>> = parameters
             .iter()
             .zip(&portions)
             .map(|(parameters, shares)| {
                 Command::Script((self.row(shares[0]).extend)(), parameters.words())
             })
             .collect();
-        let awaits = self.awaits(shares);
-        if awaits.is_some() {
-            // What makes up for a script that is missing would come behind what replicas are asked.
-            commands.iter_mut().for_each(|command| *command = command.whole());
-        }
         let Ok(calls) = begin_all(connection, &commands).await else {
             return shares.iter().for_each(|share| self.count(*share, None));
         };
-        let acknowledged = match awaits {
-            Some(replicas) => replicas.ask(connection).count().await.ok(),
-            None => None,
-        };
         for ((shares, command), call) in portions.iter().zip(&commands).zip(calls) {
-            self.take(shares, *command, call, acknowledged.unwrap_or(0)).await;
+            self.take(shares, *command, call).await;
         }
-    }
-
-    /// Which replicas are to acknowledge leases that are renewed together: as many, and for as
-    /// long, as any of them asks for.
-    fn awaits(&self, shares: &[Share]) -> Option<Replicas> {
-        let wanted = shares.iter().filter_map(|share| self.kept[share.member].hold.replicas());
-        wanted.reduce(|one, other| Replicas {
-            count: one.count.max(other.count),
-            within: one.within.max(other.within),
-        })
     }
 
     /// The connections that the leases are on, and those leases for which there is none now.
@@ -143,7 +123,7 @@ impl Go {
         let place = hold.place_of(participant);
         binding.follow(place, participant.slot);
         let node = Arc::clone(&binding.node);
-        let told_on = binding.told_on();
+        let told_on = node.watch_lane();
         node.want(told_on);
         let is_watching = node.is_watching(told_on);
         // On another connection, what is asked now could overtake an acquire that is unanswered.
@@ -155,7 +135,7 @@ impl Go {
                 binding.change_to(told_on);
             }
             hold.listen(entry);
-        } else if binding.lane() == node.watch_lane() && !is_watching {
+        } else if binding.lane() == told_on && !is_watching {
             binding.change_to(node.pick_lane());
         }
         let connection = binding.connection().or_else(|| node.connection_now(binding.lane()).ok());
@@ -168,13 +148,7 @@ impl Go {
     }
 
     /// Reads one command's reply.
-    async fn take(
-        &self,
-        shares: &[Share],
-        command: Command<'_>,
-        call: Call<'_>,
-        acknowledged: i64,
-    ) {
+    async fn take(&self, shares: &[Share], command: Command<'_>, call: Call<'_>) {
         let Share { member, server } = shares[0];
         let hold = &self.kept[member].hold;
         let reply = replied(hold, server, command, call).await;
@@ -195,10 +169,7 @@ impl Go {
             let locks = first..first + self.names(share).len();
             first = locks.end;
             let answer = extended.as_ref().ok().map(|extended| extended.answer(locks));
-            let needed = self.kept[share.member].hold.replicas().map_or(0, |it| it.count.into());
-            let counts =
-                |answer: &&Answer| acknowledged >= needed || !matches!(answer, Answer::Granted(_));
-            self.count(*share, answer.as_ref().filter(counts));
+            self.count(*share, answer.as_ref());
         }
     }
 
@@ -206,7 +177,7 @@ impl Go {
     async fn take_apart(&self, shares: &[Share]) {
         for &share in shares {
             let (hold, wait) = (&self.kept[share.member].hold, Duration::ZERO);
-            let asked = ask_apart(hold, share.server, Apart::Extend, hold.replicas(), wait);
+            let asked = ask_apart(hold, share.server, Apart::Extend, wait);
             self.count(share, asked.await.0.ok().as_ref());
         }
     }

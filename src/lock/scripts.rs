@@ -3,23 +3,23 @@
 use crate::server::script::{Script, script};
 
 static CATALOG: [Script; 6] = [
-    script!("acquire.lua", 0),
-    script!("extend.lua", 1),
-    script!("release.lua", 2).by_key(),
-    script!("holder.lua", 3),
-    script!("repair.lua", 4),
-    script!("queue.lua", 5),
+    script!("acquire.lua"),
+    script!("extend.lua"),
+    script!("release.lua").by_key(),
+    script!("holder.lua"),
+    script!("repair.lua"),
+    script!("queue.lua"),
 ];
 
 // Seldom called: these are sent whole, and no connection has to load them.
-static TAKE: Script = script!("take.lua", CATALOG.len());
-static MINT: Script = script!("mint.lua", CATALOG.len());
-static KEEP: Script = script!("keep.lua", CATALOG.len()).by_key();
-static SEIZE: Script = script!("seize.lua", CATALOG.len());
+static TAKE: Script = script!(whole "take.lua");
+static MINT: Script = script!(whole "mint.lua");
+static KEEP: Script = script!(whole "keep.lua").by_key();
+static SEIZE: Script = script!(whole "seize.lua");
 #[cfg(feature = "inspect")]
-static INSPECT: Script = script!("inspect.lua", CATALOG.len());
+static INSPECT: Script = script!(whole "inspect.lua");
 
-static SHARE: Script = script!("share.lua");
+static SHARE: Script = script!("share.lua").brought(0);
 static PROLONG: Script = script!("prolong.lua");
 
 /// All scripts that are needed for locks, in the order in which connections load them.
@@ -43,7 +43,7 @@ pub(super) fn holder() -> &'static Script {
     &CATALOG[3]
 }
 
-pub(super) fn repair() -> &'static Script {
+pub(crate) fn repair() -> &'static Script {
     &CATALOG[4]
 }
 

@@ -36,6 +36,6 @@ pub(super) async fn seize(hold: &Hold, from: &Seize, ballot: Ballot, limit: Limi
     parameters.extend([hold.owner.value(), &ttl, &token]);
     parameters.extend([hold.how_judged(ballot, hold.is_alone()), from]);
     let commands = [Command::Script(scripts::seize(), parameters.words())];
-    let question = Question::vote(hold, &commands, Answer::of_acquire, limit);
+    let question = Question::vote(&commands, Answer::of_acquire, limit);
     ask_all(hold, &question, Round::new(hold)).await
 }

@@ -74,15 +74,19 @@ impl<'a> Shares<'a> {
     }
 }
 
-/// Asks for something else of the lock in the place of what `held` has: all of it, or a share.
-pub(super) async fn turn(hold: &Hold, held: &Hold) -> Round {
-    let (names, ttl) = (&hold.names[0], hold.key_ms());
+/// Asks for something else of the lock in the place of what `held` has: all of it, or a share, of several servers
+/// with a token that is at least this one.
+pub(super) async fn turn(hold: &Hold, held: &Hold, least: u64) -> Round {
+    let (names, ttl, least) = (&hold.names[0], hold.key_ms(), Decimal::new(least));
     let (queue, shares) = (names.queue(), names.shares());
     let how: &[u8] = if hold.row().is_by_lock { b"upgrade" } else { b"downgrade" };
     let mut parameters = Parameters::of_keys(b"4");
     parameters.extend([names.lock(), names.fence(), &queue, &shares]);
     parameters.extend([hold.owner.value(), how, &ttl, held.owner.value()]);
+    if !hold.is_alone() {
+        parameters.push(&least);
+    }
     let commands = [Command::Script(scripts::share(), parameters.words())];
-    let question = Question::vote(hold, &commands, Answer::of_queue, Limit::OneCommand);
+    let question = Question::vote(&commands, Answer::of_queue, Limit::OneCommand);
     ask_all(hold, &question, Round::new(hold)).await
 }

@@ -86,7 +86,7 @@ impl Take {
     /// its reply, which wakes `waker` until it is polled for.
     pub(super) fn send(&self, hold: &Hold, asked_at: Moment, waker: &Waker) -> Option<Sent> {
         let is_plain = hold.seize().is_none() && hold.sharing().is_none();
-        if !alone::decides(hold) || !is_plain || hold.replicas().is_some() || self.limit.is_over() {
+        if !alone::decides(hold) || !is_plain || self.limit.is_over() {
             return None;
         }
         let Some(ballot) = self.ballot else {
@@ -125,7 +125,7 @@ impl Take {
             let shares = Shares::new(hold, &wanted, led_to.map_or(0, Ballot::proposal));
             let parameters = shares.parameters(b"take");
             let commands = [Command::Script((hold.row().take)(), parameters.words())];
-            let question = Question::vote(hold, &commands, Answer::of_share, limit);
+            let question = Question::vote(&commands, Answer::of_share, limit);
             return vote(hold, &question, lead, None).await;
         }
         let Some(ballot) = ballot else {
@@ -135,7 +135,7 @@ impl Take {
             let commands = [Command::Unstamped(&words, Expected::Flag)];
             let question = Question {
                 whose: Some(Command::Script(scripts::holder(), &holder)),
-                ..Question::vote(hold, &commands, Answer::of_set, limit)
+                ..Question::vote(&commands, Answer::of_set, limit)
             };
             return vote(hold, &question, lead, already).await;
         };
@@ -150,7 +150,7 @@ impl Take {
         let commands = scripted(scripts::acquire(), &parameters);
         let question = Question {
             apart: Some(Apart::Take { ballot, taking }),
-            ..Question::vote(hold, &commands, Answer::of_acquire, limit)
+            ..Question::vote(&commands, Answer::of_acquire, limit)
         };
         vote(hold, &question, lead, already).await
     }

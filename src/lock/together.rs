@@ -1,15 +1,17 @@
 //! Several locks at once, for a request that others keep from them by taking them one by one.
 //!
 //! All are taken or none, so a request for several waits until all are free at the same moment, which
-//! never comes where each is always somebody's. So after a while its turn comes: it takes them one
-//! after the other, in the order that all callers have in common, each in the line of that lock, and
-//! keeps what it has while it waits for the next. A turn is bounded, and so is what it costs: if it
-//! was too short, all is given back, and it waits for as long again without keeping anything.
+//! never comes where each is always somebody's. So it has a turn: it waits in the queues of all its locks at once,
+//! before all requests for one, and keeps what it gets until it has all. That is what the turn costs: a lock that
+//! it keeps is nobody's. So there is one turn at a time, of all requests for several whose names have one key
+//! prefix: that of the holder of a lock of that purpose, which it gives back as soon as it has its locks. And a turn is
+//! bounded: if it was too short, it gives back all that it kept, and waits for as long again without keeping anything.
 //!
-//! What it keeps is a part: an ordinary lease of some of the locks, of an owner of its own. The next
-//! owner takes all of the part and one lock more, in one script, to which the part's locks are as good
-//! as free. The part gives itself back after that, whichever owner has its locks by then: nobody relies on it.
+//! What it keeps are parts: ordinary leases, each of one lock, and of an owner of its own. When it has all, another
+//! owner takes all of them in one script, to which the parts' locks are as good as free. The parts give themselves back
+//! after that, whichever owner has their locks by then: nobody relies on them.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,20 +19,20 @@ use super::acquire::Acquiring;
 use super::attempt::Refused;
 use super::engine::Engine;
 use super::lease::Lease;
+use super::names::Names;
+use super::one_or_many::OneOrMany;
 use super::order::{Order, Wish};
 use super::outlook::Outlook;
 use super::wait::Waiter;
 use crate::box_future::BoxFuture;
-use crate::clock;
 use crate::error::Error;
-use crate::policy::{Bounds, Moment, RetryState};
-use crate::race::timeout;
+use crate::policy::{Bounds, RetryState};
+use crate::race::{First, all, race, timeout};
 
-/// How long the first turn lasts, and what comes before it: longer than a process may keep a lock to
-/// itself by handing it on.
-const FIRST_TURN: Duration = Duration::from_secs(2);
+/// How long the first turn lasts.
+const FIRST_TURN: Duration = Duration::from_millis(250);
 /// Each is twice as long as the one before, up to this.
-const LONGEST_TURN: Duration = Duration::from_secs(32);
+const LONGEST_TURN: Duration = Duration::from_secs(8);
 
 /// Begins to take all locks of this wish.
 pub(crate) fn begin_all(engine: &Arc<Engine>, wish: &Wish) -> Acquiring {
@@ -54,72 +56,72 @@ fn together<'a>(
         if engine.is_spread(&wish.names) {
             return Waiter::of_all(engine, wish, &mut outlook).run(refused).await;
         }
-        let mut turn = FIRST_TURN;
+        let mut length = FIRST_TURN;
         loop {
             let at_once = Waiter::of_all(engine, wish, &mut outlook).run(refused.take());
-            if let Ok(outcome) = timeout(turn, at_once).await {
+            let turn = match race(at_once, pin!(turn(engine, wish, patience))).await {
+                First::One(outcome) => return outcome,
+                First::Other(turn) => turn,
+            };
+            let collected = collect(engine, wish, &mut outlook);
+            if let Ok(outcome) = timeout(length, pin!(collected)).await {
                 return outcome;
             }
-            if let Some(outcome) = one_by_one(engine, wish, &mut outlook, turn).await {
+            drop(turn);
+            let at_once = Waiter::of_all(engine, wish, &mut outlook).run(None);
+            if let Ok(outcome) = timeout(length, at_once).await {
                 return outcome;
             }
-            turn = LONGEST_TURN.min(2 * turn);
+            length = LONGEST_TURN.min(2 * length);
         }
     })
 }
 
-/// One turn, from the first lock on; none where it was too short.
-async fn one_by_one(
-    engine: &Arc<Engine>,
-    wish: &Wish,
-    outlook: &mut Outlook,
-    turn: Duration,
-) -> Option<Result<Lease, Error>> {
-    let mut part = Part(None);
-    let mut ends_at = None;
-    for count in 1..wish.names.len() {
-        let wanted = Wish {
-            names: wish.names[..count].iter().cloned().collect(),
-            order: Order { is_renewed: true, bounds: Bounds::default(), ..wish.order.clone() },
-            ..*wish
-        };
-        match next(engine, &wanted, outlook, &part, ends_at).await? {
-            Ok(lease) => part.replace(lease),
-            Err(error) => return Some(Err(error)),
+/// A wish for one lock of this one's kind, to be kept until it is given back.
+fn one(wish: &Wish, names: &Names, priority: Option<u8>) -> Wish {
+    let bounds = Bounds::default();
+    let order = Order { is_renewed: true, bounds, priority, is_part: true, ..wish.order.clone() };
+    Wish { names: OneOrMany::One([names.clone()]), order, ..*wish }
+}
+
+/// Waits for the turn. A request that cannot have that lock goes without: the right to it may be missing, or its node of
+/// a Cluster down, while all that is wanted is at another. What fails at that one ends the request by itself.
+async fn turn(engine: &Arc<Engine>, wish: &Wish, patience: RetryState) -> Option<Lease> {
+    let mut wanted = one(wish, engine.turns()?, None);
+    wanted.order.is_fenced = false;
+    let mut outlook = Outlook::new(patience);
+    Waiter::of_one(engine, &wanted, &mut outlook).run(None).await.ok()
+}
+
+/// Takes all locks of a wish from the heads of their queues.
+async fn collect(engine: &Arc<Engine>, wish: &Wish, outlook: &mut Outlook) -> Result<Lease, Error> {
+    let patience = outlook.patience;
+    let taking = all(wish.names.iter().map(|names| async move {
+        let (wanted, mut outlook) = (one(wish, names, Some(u8::MAX)), Outlook::new(patience));
+        let taken = Waiter::of_all(engine, &wanted, &mut outlook).run(None).await;
+        (taken.map(|lease| Part(Some(lease))), outlook.known)
+    }));
+    let mut parts = Vec::new();
+    for (taken, known) in taking.await {
+        match taken {
+            Ok(part) => parts.push(part),
+            Err(error) if error.is_timeout() => {
+                outlook.known = known.or(outlook.known.take());
+                return Err(outlook.out_of_time(wish));
+            }
+            Err(error) => return Err(error),
         }
-        ends_at.get_or_insert_with(|| clock::now().after(turn));
     }
-    next(engine, wish, outlook, &part, ends_at).await
+    let owners: Vec<&[u8]> = parts.iter().filter_map(Part::owner).collect();
+    Waiter::of_parts(engine, wish, outlook, &owners).run(None).await
 }
 
-/// Takes all locks of a wish, of which `part` has all but the last.
-async fn next(
-    engine: &Arc<Engine>,
-    wish: &Wish,
-    outlook: &mut Outlook,
-    part: &Part,
-    ends_at: Option<Moment>,
-) -> Option<Result<Lease, Error>> {
-    let waiter = Waiter::of_last(engine, wish, outlook, part.owner());
-    let taken = waiter.run(None);
-    match ends_at {
-        Some(ends_at) => timeout(ends_at.since(clock::now()), taken).await.ok(),
-        None => Some(taken.await),
-    }
-}
-
-/// Some of the locks, kept until all are had or the turn is over.
+/// One of the locks, kept until all are had or the turn is over.
 struct Part(Option<Lease>);
 
 impl Part {
     fn owner(&self) -> Option<&[u8]> {
         self.0.as_ref().map(|lease| lease.hold().owner.value())
-    }
-
-    fn replace(&mut self, lease: Lease) {
-        if let Some(before) = self.0.replace(lease) {
-            before.withdraw();
-        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The turn of a waiter for a lock of several servers, or for one lock of several.
+//! The turn of a waiter for a lock of several servers.
 
 use super::attempt::{Granted, UnderTurn};
 use super::claim::Claim;
@@ -55,8 +55,7 @@ impl Turn {
 }
 
 /// Whether the vote's owner takes what the turn's owner has, as a writer's does too. Shares of both stand beside
-/// each other; and of votes for several locks, two could keep each other's locks.
+/// each other.
 fn replaces_turn(vote: &Claim) -> bool {
-    let share = vote.hold().sharing().and_then(|sharing| sharing.share);
-    share.is_none() && vote.hold().names.len() == 1
+    vote.hold().sharing().and_then(|sharing| sharing.share).is_none()
 }

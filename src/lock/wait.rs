@@ -46,8 +46,8 @@ pub(super) struct Waiter<'a> {
     engine: &'a Arc<Engine>,
     wish: &'a Wish,
     outlook: &'a mut Outlook,
-    /// The owner that has all locks of the wish but the last, if this one has them already.
-    part: Option<&'a [u8]>,
+    /// The owners that have the locks of the wish, if they are had already, one by one.
+    parts: &'a [&'a [u8]],
     ticket: Option<Ticket>,
     /// Its turn among processes, while all servers are asked.
     server_turn: Option<ServerTurn>,
@@ -82,7 +82,7 @@ impl<'a> Waiter<'a> {
             engine,
             wish,
             outlook,
-            part: None,
+            parts: &[],
             ticket: None,
             server_turn: None,
             holder: None,
@@ -93,16 +93,25 @@ impl<'a> Waiter<'a> {
         }
     }
 
-    /// For the last lock of a wish, in its line if it has one, with the others if there are any, which `part` has.
-    pub(super) fn of_last(
+    /// For the one lock of a wish, in its line if it has one.
+    pub(super) fn of_one(
         engine: &'a Arc<Engine>,
         wish: &'a Wish,
         outlook: &'a mut Outlook,
-        part: Option<&'a [u8]>,
     ) -> Self {
         let (lines, limit) = (engine.lines(), outlook.limit());
-        let ticket = wish.line().map(|last| lines.join(last, &wish.order, limit, part.is_none()));
-        Self { part, ticket, ..Self::of_all(engine, wish, outlook) }
+        let ticket = wish.line().map(|line| lines.join(line, &wish.order, limit));
+        Self { ticket, ..Self::of_all(engine, wish, outlook) }
+    }
+
+    /// For all locks of a wish, which these owners have.
+    pub(super) fn of_parts(
+        engine: &'a Arc<Engine>,
+        wish: &'a Wish,
+        outlook: &'a mut Outlook,
+        parts: &'a [&'a [u8]],
+    ) -> Self {
+        Self { parts, ..Self::of_all(engine, wish, outlook) }
     }
 
     /// Waits, after a first attempt was `refused`, if there was one.
@@ -185,8 +194,8 @@ impl<'a> Waiter<'a> {
     }
 
     fn claim(&self, lanes: Lanes, turn: Option<&ServerTurn>) -> Claim {
-        let parts = [self.part, turn.map(ServerTurn::owner)];
-        let parts: Vec<&[u8]> = parts.into_iter().flatten().collect();
+        let turn = turn.map(ServerTurn::owner);
+        let parts: Vec<&[u8]> = self.parts.iter().copied().chain(turn).collect();
         Claim::with(self.engine.core(), self.wish.names.clone(), &self.wish.order, lanes, &parts)
     }
 
@@ -250,19 +259,16 @@ impl<'a> Waiter<'a> {
         round.is_apart() || !self.engine.is_single() && !round.is_cut && round.has_failed()
     }
 
-    /// The lock in whose queue it waits: the one that it lacks.
+    /// The lock in whose queue it waits: none where it wants several.
     fn awaited(&self) -> Option<&Names> {
-        match (&self.wish.names[..], self.part) {
-            ([names], _) | ([.., names], Some(_)) => Some(names),
-            _ => None,
-        }
+        if let [names] = &self.wish.names[..] { Some(names) } else { None }
     }
 
     /// Waits in the queue at a server, until its turn comes where that is not yet all that it wants.
     async fn stand(&mut self, queue: Queue) -> Result<ServerTurn, Asked> {
         self.begin_to_watch();
         let Some(names) = self.awaited().cloned() else { return Err(Asked::Interrupted) };
-        let is_all = self.part.is_none() && self.engine.is_single();
+        let is_all = self.engine.is_single();
         let was_refused = self.outlook.known.is_some();
         let place = Place { names, is_all, was_refused, queue, limit: self.outlook.limit() };
         let standing = Standing::new(self.engine.core(), self.wish, place, &self.watches);
@@ -349,13 +355,12 @@ impl<'a> Waiter<'a> {
 
     /// From here on the servers are to tell of changes to the locks that others have.
     fn begin_to_watch(&mut self) {
-        let names = &self.wish.names[..];
-        let awaited = if self.part.is_some() { &names[names.len() - 1..] } else { names };
-        let nodes = awaited.iter().flat_map(|names| self.engine.nodes_for(names));
+        let names = &self.wish.names;
+        let nodes = names.iter().flat_map(|names| self.engine.nodes_for(names));
         nodes.for_each(|node| node.want(node.watch_lane()));
         if self.watches.is_empty() {
             let watch = |it: &Names| self.engine.watchers().watch(it.lock());
-            self.watches = awaited.iter().map(watch).collect();
+            self.watches = names.iter().map(watch).collect();
         }
         self.watches.iter().for_each(Watch::rearm);
     }

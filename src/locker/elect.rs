@@ -186,8 +186,9 @@ impl Future for Campaigning {
 }
 
 impl Leadership {
-    /// The term: the fencing token of the lease, larger than that of every leader before. Have what the leader
-    /// writes to refuse a smaller one than it has seen.
+    /// The term: the fencing token of the lease, larger than that of every leader before. Show it to what the
+    /// leader reads and writes, from the first read on, and have that refuse a smaller one than it has seen
+    /// ([`Guard::fence`]).
     #[must_use]
     pub fn term(&self) -> FencingToken {
         self.guard.fence()

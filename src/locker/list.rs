@@ -15,8 +15,8 @@ use crate::lock::answer::Reason;
 use crate::lock::look::{Looked, Through, look, scan, sift};
 use crate::lock::names::Names;
 use crate::net::refusal::Code;
+use crate::policy::fitness::Refusal;
 use crate::race::all;
-use crate::server::fitness::Refusal;
 use crate::server::node::Node;
 
 /// What the servers have, one after the other as it is found: see [`Locker::list`] and

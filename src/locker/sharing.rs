@@ -26,8 +26,9 @@ impl Locker {
     /// it held while there are readers. Requests are served in the order in which they came, readers next to
     /// one another together: so neither readers nor writers starve.
     ///
-    /// A reader's [fencing token](crate::FencingToken) is that of the last writer: a resource refuses a reader
-    /// whose token is below the last one that wrote, and does not remember a reader's.
+    /// The first reader has a [fencing token](crate::FencingToken) of its own, above that of the last writer, and
+    /// readers beside it have the same; over several servers they have the last writer's. A resource refuses a
+    /// reader whose token is below the last one that wrote.
     ///
     /// Over several servers a reader needs the same quorum as a writer, so [`Locker::tolerance`] is that of both,
     /// and the servers agree on the reader's token. [What is promised](crate::guide::sharing).

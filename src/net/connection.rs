@@ -14,11 +14,11 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use bytes::Bytes;
 use leasehold_resp::{Frame, Limits};
 
 use super::dialect::{DeleteIfEqual, Shortcut, Shortcuts};
@@ -33,10 +33,10 @@ use super::pushes::{Listeners, Pushes};
 use super::refusal::{Code, ServerError};
 use super::sync::{Mutex, MutexGuard, Notify, Semaphore};
 use super::tls::Client;
-use super::transport::{Address, WriteHalf, open};
-use super::waiting::Waiting;
+use super::transport::{Address, WriteHalf, open, open_at};
 use super::words::Words;
 use crate::clock;
+use crate::policy::Moment;
 
 /// What may be in flight on one connection, each command counted with its bytes and
 /// [`COMMAND_OVERHEAD`]: some 4,000 lock commands, which is more than a server answers in a
@@ -70,7 +70,8 @@ impl Settings {
 
     pub(super) fn patience(&self) -> Patience {
         let until_late = self.command_timeout;
-        Patience { until_late, until_dead: until_late * TIMEOUTS_UNTIL_DEAD }
+        let until_dead = until_late * TIMEOUTS_UNTIL_DEAD;
+        Patience { until_late, until_dead, greeting: Duration::ZERO }
     }
 }
 
@@ -93,34 +94,39 @@ pub struct Connection {
     pub(super) settings: Settings,
     listeners: Listeners,
     prepared: OnceLock<Prepared>,
+    /// The scripts that were sent whole on the connection, by their numbers, each a bit: see `Script::brought`.
+    brought: AtomicU8,
     /// Tells it from every other connection.
     id: u64,
+    /// When its server last said that it does not rule over a key, in nanoseconds; 0 where it never did.
+    deposed_at: AtomicU64,
     /// What may be asked of it without a script.
     pub shortcuts: Shortcuts,
     /// The first right that the user turned out to lack where nobody waited to be told.
     refused: OnceLock<ServerError>,
     /// What its errors must not say.
     pub(super) words: Words,
-    /// The callers that want replicas to have what was written.
-    pub(super) waiting: Arc<Waiting>,
+    /// Permits one caller at a time to send a `WAIT`, which holds up all commands behind it: what was sent meanwhile goes
+    /// before the next `WAIT`.
+    pub waits: Semaphore,
 }
 
 /// What a handshake brought.
 #[derive(Default)]
 pub(super) struct Prepared {
-    /// What the server called each script that was loaded.
-    pub(super) digests: Vec<Bytes>,
     /// Whether the server tells of changes to what was read.
     pub(super) is_tracking: bool,
     /// Whether RESP3 is spoken.
     pub(super) is_resp3: bool,
     /// How a key is deleted if it has a value.
     pub(super) delete_if_equal: Option<DeleteIfEqual>,
+    /// How long the first reply took.
+    pub(super) greeting: Duration,
 }
 
 impl Connection {
-    /// Opens a socket, at no address in `but`, over TLS if it is given a client of that, and starts
-    /// its tasks on the current runtime. What nobody is given to hear is dropped.
+    /// Opens a socket, at one address of several if it is given that, over TLS if it is given a client of that,
+    /// and starts its tasks on the current runtime. What nobody is given to hear is dropped.
     ///
     /// # Errors
     ///
@@ -131,13 +137,17 @@ impl Connection {
     /// Outside a tokio runtime.
     pub async fn dial(
         address: &Address,
-        but: &[SocketAddr],
+        at: Option<SocketAddr>,
         tls: Option<&Client>,
         settings: Settings,
         listeners: Listeners,
         within: Duration,
     ) -> io::Result<Arc<Self>> {
-        let (read, write) = open(address, but, tls, settings.patience().until_dead, within).await?;
+        let dead_after = settings.patience().until_dead;
+        let (read, write) = match at {
+            Some(at) => open_at(address, at, tls, dead_after, within).await?,
+            None => open(address, &[], tls, dead_after, within).await?,
+        };
         Ok(Self::over(read, write, settings, listeners))
     }
 
@@ -150,6 +160,7 @@ impl Connection {
         Self {
             pipeline: Mutex::new(Pipeline::new(id)),
             id,
+            deposed_at: AtomicU64::new(0),
             shortcuts: Shortcuts::default(),
             credit: Semaphore::new(IN_FLIGHT_BYTES),
             write,
@@ -157,9 +168,10 @@ impl Connection {
             settings,
             listeners,
             prepared: OnceLock::new(),
+            brought: AtomicU8::new(0),
             refused: OnceLock::new(),
             words: Words::default(),
-            waiting: Arc::default(),
+            waits: Semaphore::new(1),
         }
     }
 
@@ -203,9 +215,12 @@ impl Connection {
         self.lock().in_flight()
     }
 
-    /// What the server called the scripts that were loaded when the connection was made.
-    pub fn digest(&self, script: usize) -> Option<&Bytes> {
-        self.prepared.get()?.digests.get(script)
+    /// Why it ends that the server says no more, which may have told why: before it asks for a login it
+    /// says one thing to a client that it has no room for, or does not let in, and closes.
+    pub(super) fn why_closed(&self, unproved: &[Frame], fault: Fault) -> Fault {
+        let word = if let [word] = unproved { word.error() } else { None };
+        let word = word.filter(|_| self.prepared.get().is_none());
+        word.map_or(fault, |text| Fault::TurnedAway(ServerError::new(text)))
     }
 
     /// Whether the server tells of changes, made by others, to what was read on this connection.
@@ -213,9 +228,36 @@ impl Connection {
         self.prepared.get().is_some_and(|prepared| prepared.is_tracking)
     }
 
-    /// What tells it from every other connection.
-    pub fn id(&self) -> u64 {
-        self.id
+    /// Whether the script of this number was sent on the connection, and not by its digest alone.
+    pub fn has_brought(&self, script: u8) -> bool {
+        self.brought.load(Ordering::Relaxed) & (1 << script) != 0
+    }
+
+    /// The server has lost its scripts: each is brought again.
+    pub(super) fn note_flushed(&self) {
+        self.brought.store(0, Ordering::Relaxed);
+    }
+
+    /// Notes that the script of this number was sent on the connection.
+    pub fn note_brought(&self, script: u8) {
+        self.brought.fetch_or(1 << script, Ordering::Relaxed);
+    }
+
+    /// A number that no other connection has, and that this one has only until its server says that it
+    /// does not rule over a key: what was true before need not be true once the server rules again.
+    pub fn reign(&self) -> u64 {
+        self.id.wrapping_add(self.deposed_at.load(Ordering::Relaxed))
+    }
+
+    /// The same, if it has lasted since `then`.
+    pub fn reign_since(&self, then: Moment) -> Option<u64> {
+        let deposed_at = self.deposed_at.load(Ordering::Relaxed);
+        (deposed_at < then.as_nanos()).then(|| self.id.wrapping_add(deposed_at))
+    }
+
+    /// The server has said that it does not rule over a key.
+    pub(super) fn end_reign(&self) {
+        self.deposed_at.store(clock::now().as_nanos(), Ordering::Relaxed);
     }
 
     /// How its server deletes a key if it has a value, without a script.
@@ -325,8 +367,10 @@ impl Connection {
 
     pub(super) fn sweep(&self, woken: &mut Vec<Waker>) -> Sweep {
         // The handshake has a time limit of its own.
-        let is_prepared = self.prepared.get().is_some();
-        let patience = if is_prepared { self.settings.patience() } else { Patience::ENDLESS };
+        let patience = match self.prepared.get() {
+            Some(prepared) => Patience { greeting: prepared.greeting, ..self.settings.patience() },
+            None => Patience::ENDLESS,
+        };
         let mut pipeline = self.lock();
         let found = pipeline.sweep(clock::now(), patience, woken);
         if let Sweep::Asks = found {

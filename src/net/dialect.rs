@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use bytes::Bytes;
 use leasehold_resp::Frame;
 
 use super::refusal::{Code, ServerError};
@@ -50,12 +51,7 @@ pub enum DeleteIfEqual {
 impl DeleteIfEqual {
     /// The one of a server that answers `HELLO` so, if it has one.
     pub(super) fn of_hello(reply: &Frame) -> Option<Self> {
-        let Frame::Map(fields) = reply else { return None };
-        let field = |name: &[u8]| {
-            let found =
-                fields.iter().find(|(key, _)| key.as_bytes().is_some_and(|key| key == name));
-            found.and_then(|(_, value)| value.as_bytes())
-        };
+        let field = |name| field(reply, name);
         let version = std::str::from_utf8(field(b"version")?).ok()?;
         let mut numbers = version.split('.').map(|text| number::<u32>(text.as_bytes()));
         let version = (numbers.next()??, numbers.next()??);
@@ -65,6 +61,17 @@ impl DeleteIfEqual {
             _ => None,
         }
     }
+}
+
+/// Whether a server that introduces itself so is a replica.
+pub(super) fn is_replica(hello: &Frame) -> bool {
+    field(hello, b"role").is_some_and(|role| matches!(&role[..], b"replica" | b"slave"))
+}
+
+fn field<'a>(hello: &'a Frame, name: &[u8]) -> Option<&'a Bytes> {
+    let Frame::Map(fields) = hello else { return None };
+    let found = fields.iter().find(|(key, _)| key.as_bytes().is_some_and(|key| key == name));
+    found.and_then(|(_, value)| value.as_bytes())
 }
 
 #[cfg(test)]

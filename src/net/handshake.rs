@@ -1,9 +1,14 @@
 //! What is said before the first command: one write, so that a new connection costs one round
 //! trip after the dial.
 //!
-//! `HELLO 3` with AUTH and SETNAME, CLIENT SETINFO, SELECT, and SCRIPT LOAD of every script go together. Only when
-//! HELLO itself is unknown (or its version is) is RESP2 spoken instead, with a second write; any
+//! `HELLO 3` with AUTH and SETNAME, CLIENT SETINFO, SELECT, INFO, and SCRIPT LOAD of every script go together. Only
+//! when HELLO itself is unknown (or its version is) is RESP2 spoken instead, with a second write; any
 //! other refusal of HELLO is what it says, an authentication error above all.
+//!
+//! No reply is believed before it is proved: an `ECHO` of a stamp stands between the scripts and what is said
+//! before them, a seal behind the scripts, and the reply to each script is its digest, which is known here. So a reply
+//! that is lost or doubled breaks the connection, and is never taken for the answer to another step. Sentinels know no
+//! `ECHO`: what asks for no more than the login ([`Hello::is_bare`]) does without.
 //!
 //! A server may answer HELLO and hold the scripts up: the master that Redis 6.2 has demoted, and
 //! any server of that version under `CLIENT PAUSE .. WRITE`, takes SCRIPT LOAD for a write. So the
@@ -12,6 +17,7 @@
 //! Tracking is asked for where it is wanted, and only in RESP3: RESP2 has no pushes. A server that
 //! refuses it serves without.
 
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,17 +26,17 @@ use bytes::Bytes;
 use leasehold_resp::{Decimal, Frame};
 
 use super::connection::{Connection, Prepared, Settings};
-use super::dialect::DeleteIfEqual;
+use super::dialect::{DeleteIfEqual, is_replica};
 use super::outcome::{Fault, Outcome};
 use super::pipeline::Terms;
-use super::proof::Expected;
+use super::proof::{Digest, Expected, STAMP_ROOM};
 use super::pushes::Listeners;
 use super::refusal::{Code, ServerError};
 use super::tls::Client;
-use super::transport::Address;
+use super::transport::{Address, candidates, prefer};
 use crate::box_future::BoxFuture;
 use crate::clock;
-use crate::race::timeout;
+use crate::race::{next, timeout};
 
 mod error;
 
@@ -39,6 +45,8 @@ pub use error::OpenError;
 /// Dial and TLS may take all the time but this part of it: what comes later than that would not be
 /// ready in time, and so there is still the time to say what was waited for.
 const GREETING_SHARE: u32 = 10;
+/// How long one address of a name is tried before the next one is, too: RFC 8305, "Connection Attempt Delay".
+const HEAD_START: Duration = Duration::from_millis(250);
 /// What CLIENT LIST shows of us since Redis 7.2.
 const LIBRARY: [[&[u8]; 2]; 2] =
     [[b"LIB-NAME", b"leasehold"], [b"LIB-VER", env!("CARGO_PKG_VERSION").as_bytes()]];
@@ -48,6 +56,8 @@ const LIBRARY: [[&[u8]; 2]; 2] =
 /// so, and to ask another server.
 const SCRIPTS_WITHIN: Duration = Duration::from_secs(1);
 const SCRIPTS_SHARE: u32 = 2;
+/// The section of INFO that says which run of a server this is.
+const RUN: &[u8] = b"server";
 
 /// The name that we give, and what the connection is prepared for.
 #[derive(Clone, Copy)]
@@ -60,15 +70,23 @@ pub struct Hello<'a> {
     pub database: u32,
     /// The name that CLIENT LIST shows.
     pub client_name: &'a str,
-    /// The scripts to load.
-    pub scripts: &'a [&'a str],
-    /// The sections of INFO to ask for.
+    /// The scripts to load, each with its digest.
+    pub scripts: &'a [(&'static str, &'static Digest)],
+    /// The sections of INFO without which there is no connection.
     pub info: &'a [&'a str],
-    /// Whether there is no connection without them.
-    pub needs_info: bool,
+    /// The sections of INFO that are of use where the user may ask for them.
+    pub info_if_allowed: &'a [&'a str],
     /// Whether to be told when others change what is read on the connection
     /// ([`Connection::is_tracking`]).
     pub tracking: bool,
+}
+
+impl Hello<'_> {
+    /// Whether nothing is asked for beside the login.
+    fn is_bare(&self) -> bool {
+        let [info, wished] = [self.info, self.info_if_allowed].map(<[_]>::is_empty);
+        info && wished && self.scripts.is_empty() && !self.tracking
+    }
 }
 
 /// A connection that is ready for use, and what the server said of itself.
@@ -77,10 +95,19 @@ pub struct Opened {
     pub connection: Arc<Connection>,
     /// The sections of INFO that were asked for, one after the other.
     pub info: String,
+    /// Whether it said that it is a replica, as servers do in RESP3.
+    pub is_replica: bool,
+}
+
+/// What a server says of itself.
+#[derive(Default)]
+struct Introduction {
+    info: String,
+    is_replica: bool,
 }
 
 /// Dials and prepares a connection, within one deadline for both; over TLS if it is given a client
-/// of that.
+/// of that, which may have more patience for the TLS handshake.
 ///
 /// # Errors
 ///
@@ -98,15 +125,18 @@ pub fn connect<'a>(
     within: Duration,
 ) -> BoxFuture<'a, Result<Opened, OpenError>> {
     Box::pin(async move {
-        let mut why = OpenError::Timeout(within);
+        let whole = tls.map_or(within, |client| client.whole(within));
+        let mut why = OpenError::Timeout(whole);
         let opening = open(address, tls, hello, settings, listeners, within, &mut why);
-        let opened = timeout(within, pin!(opening)).await;
+        let opened = timeout(whole, pin!(opening)).await;
         opened.unwrap_or(Err(why))
     })
 }
 
-/// Where a name has several addresses, and the server at one holds the scripts up, the next is tried;
-/// `why` is what to say should there be no time left for that.
+/// Where a name has several addresses, they are tried one after the other, each with a head start before the
+/// next: the first master that is ready serves. One that does not answer, or holds the scripts up, costs
+/// no more than that; a replica serves where there is no master. `why` is what to say should there be no time
+/// left.
 async fn open(
     address: &Address,
     tls: Option<&Client>,
@@ -117,32 +147,75 @@ async fn open(
     why: &mut OpenError,
 ) -> Result<Opened, OpenError> {
     let dial_within = within - within / GREETING_SHARE;
-    let may_be_tls = tls.is_none() && matches!(address, Address::Tcp { .. });
-    let mut held_up = Vec::new();
+    let attempt = |at| try_at(address, at, tls, hello, settings, listeners.clone(), within);
+    let candidates = candidates(address, dial_within).await.map_err(OpenError::of_dial)?;
+    if candidates.is_empty() {
+        return attempt(None).await;
+    }
+    let has_choice = candidates.len() > 1;
+    let (mut candidates, mut running) =
+        (candidates.into_iter(), Vec::<BoxFuture<'_, (_, Result<Opened, OpenError>)>>::new());
+    let (mut replicas, mut failed) = (Vec::new(), Vec::new());
     loop {
-        let listeners = listeners.clone();
-        let dialed =
-            Connection::dial(address, &held_up, tls, settings, listeners, dial_within).await;
-        let connection = match dialed {
-            Ok(connection) => connection,
-            Err(_) if !held_up.is_empty() => return Err(why.clone()),
-            Err(error) => return Err(OpenError::of_dial(error)),
+        running.extend(candidates.next().map(|at| {
+            let attempt = attempt(Some(at));
+            Box::pin(async move { (at, attempt.await) }) as _
+        }));
+        let ended = next(&mut running);
+        let ended = match candidates.len() {
+            0 => ended.await,
+            _ => match timeout(HEAD_START, pin!(ended)).await {
+                Ok(ended) => ended,
+                Err(_) => continue,
+            },
         };
-        let mut unready = Unready(Some(Arc::clone(&connection)));
-        match greet(&connection, hello, within).await {
-            Ok((prepared, info)) => {
-                connection.set_prepared(prepared);
-                unready.0 = None;
-                return Ok(Opened { connection, info });
+        match ended {
+            Some((_, Ok(opened))) if has_choice && opened.is_replica => {
+                replicas.push((Unready(Some(Arc::clone(&opened.connection))), opened));
             }
-            Err(error @ OpenError::ScriptsHeldUp(_)) => {
-                let Some(peer) = connection.write.peer() else { return Err(error) };
-                *why = error;
-                held_up.push(peer);
+            Some((at, Ok(opened))) => {
+                if has_choice {
+                    prefer(address, at);
+                }
+                return Ok(opened);
             }
-            Err(error) => return Err(error.or_tls_expected(may_be_tls)),
+            Some((at, Err(error))) => {
+                if matches!(error, OpenError::ScriptsHeldUp(_)) {
+                    *why = error.clone();
+                }
+                failed.push((at, error));
+            }
+            None if candidates.len() == 0 => break,
+            None => {}
         }
     }
+    let (mut unready, opened) = replicas.pop().ok_or_else(|| OpenError::of_all(failed))?;
+    unready.0 = None;
+    Ok(opened)
+}
+
+/// Dials one address, or the only one, and prepares the connection.
+async fn try_at(
+    address: &Address,
+    at: Option<SocketAddr>,
+    tls: Option<&Client>,
+    hello: Hello<'_>,
+    settings: Settings,
+    listeners: Listeners,
+    within: Duration,
+) -> Result<Opened, OpenError> {
+    let dial_within = within - within / GREETING_SHARE;
+    let dialed = Connection::dial(address, at, tls, settings, listeners, dial_within).await;
+    let connection = dialed.map_err(OpenError::of_dial)?;
+    let mut unready = Unready(Some(Arc::clone(&connection)));
+    let may_be_tls = tls.is_none() && matches!(address, Address::Tcp { .. });
+    let whole = tls.map_or(within, |client| client.whole(within));
+    let greeted = greet(&connection, hello, whole).await;
+    let (prepared, Introduction { info, is_replica }) =
+        greeted.map_err(|error| error.or_tls_expected(may_be_tls))?;
+    connection.set_prepared(prepared);
+    unready.0 = None;
+    Ok(Opened { connection, info, is_replica })
 }
 
 /// A connection that is ended at once if it does not become ready. Nothing that was sent on it has to be
@@ -165,10 +238,11 @@ enum Step {
     SetName,
     SetLibrary,
     Select,
-    LoadScript,
     Info,
     InfoIfAllowed,
     Track,
+    Seal,
+    LoadScript(&'static Digest),
 }
 
 impl Step {
@@ -182,16 +256,25 @@ impl Step {
                 "SELECT (the database in the URL; a Cluster has only 0, unless it is Valkey's and has \
                  cluster-databases)"
             }
-            Self::LoadScript => "SCRIPT LOAD",
             Self::Info | Self::InfoIfAllowed => "INFO",
             Self::Track => "CLIENT TRACKING",
+            Self::Seal => "ECHO",
+            Self::LoadScript(_) => "SCRIPT LOAD",
+        }
+    }
+
+    fn expected(self) -> Expected {
+        match self {
+            Self::Seal => Expected::Stamp,
+            Self::LoadScript(digest) => Expected::Digest(digest),
+            _ => Expected::Sealed,
         }
     }
 }
 
 /// Whether the server speaks RESP3 was answered by its reply to HELLO.
 enum Greeting {
-    Prepared(Prepared, String),
+    Prepared(Prepared, Introduction),
     OnlyResp2,
 }
 
@@ -199,18 +282,18 @@ async fn greet(
     connection: &Arc<Connection>,
     hello: Hello<'_>,
     within: Duration,
-) -> Result<(Prepared, String), OpenError> {
+) -> Result<(Prepared, Introduction), OpenError> {
     let database = Decimal::new(hello.database.into());
     if let Some(password) = hello.password {
         connection.hide(password);
     }
     let in_resp3 = resp3(hello, &database);
     let greeting = exchange(connection, &in_resp3, within).await?;
-    if let Greeting::Prepared(prepared, info) = greeting {
-        return Ok((Prepared { is_resp3: true, ..prepared }, info));
+    if let Greeting::Prepared(prepared, said) = greeting {
+        return Ok((Prepared { is_resp3: true, ..prepared }, said));
     }
     match exchange(connection, &resp2(hello, &database), within).await? {
-        Greeting::Prepared(prepared, info) => Ok((prepared, info)),
+        Greeting::Prepared(prepared, said) => Ok((prepared, said)),
         Greeting::OnlyResp2 => Err(OpenError::Unexpected { step: Step::Hello.name() }),
     }
 }
@@ -225,10 +308,7 @@ fn resp3<'a>(hello: Hello<'a>, database: &'a [u8]) -> Vec<(Step, Command<'a>)> {
     }
     greeting.extend([&b"SETNAME"[..], hello.client_name.as_bytes()]);
     let mut steps = vec![(Step::Hello, greeting)];
-    steps.extend(preparation(hello, database));
-    if hello.tracking {
-        steps.push((Step::Track, vec![b"CLIENT", b"TRACKING", b"ON", b"NOLOOP"]));
-    }
+    steps.extend(preparation(hello, database, hello.tracking));
     steps
 }
 
@@ -241,31 +321,34 @@ fn resp2<'a>(hello: Hello<'a>, database: &'a [u8]) -> Vec<(Step, Command<'a>)> {
         steps.push((Step::Auth, auth));
     }
     steps.push((Step::SetName, vec![b"CLIENT", b"SETNAME", hello.client_name.as_bytes()]));
-    steps.extend(preparation(hello, database));
+    steps.extend(preparation(hello, database, false));
     steps
 }
 
-/// The steps that both protocols share.
+/// The steps that both protocols share, and tracking.
 fn preparation<'a>(
     hello: Hello<'a>,
     database: &'a [u8],
+    tracking: bool,
 ) -> impl Iterator<Item = (Step, Command<'a>)> {
     let introduce = |[name, value]: [&'static [u8]; 2]| {
         (Step::SetLibrary, vec![&b"CLIENT"[..], b"SETINFO", name, value])
     };
     let select = (hello.database != 0).then(|| (Step::Select, vec![&b"SELECT"[..], database]));
-    let load = |script: &&'a str| {
-        (Step::LoadScript, vec![&b"SCRIPT"[..], &b"LOAD"[..], script.as_bytes()])
+    let load = |(text, digest): &(&'static str, &'static Digest)| {
+        (Step::LoadScript(digest), vec![&b"SCRIPT"[..], &b"LOAD"[..], text.as_bytes()])
     };
-    let step = if hello.needs_info { Step::Info } else { Step::InfoIfAllowed };
-    let inform = move |section: &&'a str| (step, vec![&b"INFO"[..], section.as_bytes()]);
+    let inform = |step, section: &'a str| (step, vec![&b"INFO"[..], section.as_bytes()]);
+    let needed = hello.info.iter().map(move |section| inform(Step::Info, section));
+    let wished = hello.info_if_allowed.iter();
+    let wished = wished.map(move |section| inform(Step::InfoIfAllowed, section));
+    let informed = needed.chain(wished);
+    let track: [&[u8]; 4] = [b"CLIENT", b"TRACKING", b"ON", b"NOLOOP"];
+    let track = tracking.then(|| (Step::Track, track.to_vec()));
+    let seal = (!hello.is_bare()).then(|| (Step::Seal, vec![&b"ECHO"[..], STAMP_ROOM]));
     let scripts = hello.scripts.iter().map(load);
-    LIBRARY
-        .into_iter()
-        .map(introduce)
-        .chain(select)
-        .chain(scripts)
-        .chain(hello.info.iter().map(inform))
+    let asked = LIBRARY.into_iter().map(introduce).chain(select).chain(informed).chain(track);
+    asked.chain(seal).chain(scripts)
 }
 
 fn scripts_within(within: Duration) -> Duration {
@@ -279,50 +362,47 @@ async fn exchange(
     within: Duration,
 ) -> Result<Greeting, OpenError> {
     let asked_at = clock::now();
-    let mut terms = Terms {
-        expected: Expected::Anything,
-        asked_at,
-        deadline: asked_at.after(within),
-        weight: 0,
-    };
+    let deadline = asked_at.after(within);
+    let is_sealed = steps.iter().any(|(step, _)| *step == Step::Seal);
     let commands = steps.iter().map(|(step, command)| {
-        if *step == Step::LoadScript {
-            // Of the digests of scripts none may be taken for another's.
-            terms.expected = Expected::Sealed;
-        }
-        (&command[..], terms)
+        let expected = if is_sealed { step.expected() } else { Expected::Anything };
+        (&command[..], Terms { expected, asked_at, deadline, weight: 0 })
     });
     let replies = connection.send_together(commands)?;
-    let (mut prepared, mut info) = (Prepared::default(), String::new());
+    let (mut prepared, mut said) = (Prepared::default(), Introduction::default());
+    let mut greeting = None;
     for ((step, command), reply) in steps.iter().zip(replies) {
-        let outcome = if *step == Step::LoadScript {
+        let outcome = if matches!(step, Step::LoadScript(_)) {
             // One seal is behind all of them: they come together.
             let most = scripts_within(within);
             timeout(most, reply).await.map_err(|_| OpenError::ScriptsHeldUp(most))?
         } else {
             reply.await
         };
+        greeting.get_or_insert_with(|| clock::now().since(asked_at));
         match judge(*step, command, outcome)? {
             Judgement::Done => {}
-            Judgement::Digest(digest) => prepared.digests.push(digest),
-            Judgement::Introduced(delete) => prepared.delete_if_equal = delete,
-            Judgement::Info(text) => info.push_str(&String::from_utf8_lossy(&text)),
+            Judgement::Introduced(delete, is_replica) => {
+                (prepared.delete_if_equal, said.is_replica) = (delete, is_replica);
+            }
+            Judgement::Info(text) => said.info.push_str(&String::from_utf8_lossy(&text)),
             Judgement::Tracks => prepared.is_tracking = true,
-            Judgement::Untracked(error) => connection.note_refused(error),
+            Judgement::Lacking(error) => connection.note_refused(error),
             Judgement::OnlyResp2 => return Ok(Greeting::OnlyResp2),
         }
     }
-    Ok(Greeting::Prepared(prepared, info))
+    prepared.greeting = greeting.unwrap_or_default();
+    Ok(Greeting::Prepared(prepared, said))
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum Judgement {
     Done,
-    Digest(Bytes),
-    Introduced(Option<DeleteIfEqual>),
+    Introduced(Option<DeleteIfEqual>, bool),
     Info(Bytes),
     Tracks,
-    Untracked(ServerError),
+    /// It goes on without this.
+    Lacking(ServerError),
     OnlyResp2,
 }
 
@@ -333,33 +413,35 @@ fn judge(step: Step, command: &[&[u8]], outcome: Outcome) -> Result<Judgement, O
         let error = ServerError::new(text);
         // Servers name less than the smallest right: a whole command, and no section.
         let error = match (step, command) {
-            (Step::Info, [_, section]) => {
+            (Step::Info | Step::InfoIfAllowed, [_, section]) => {
                 error.lacking(format!("+info|{}", String::from_utf8_lossy(section)))
             }
-            (Step::LoadScript, _) => error.lacking("+script|load".into()),
+            (Step::LoadScript(_), _) => error.lacking("+script|load".into()),
             (Step::Track, _) => error.lacking("+client|tracking".into()),
             _ => error,
         };
         return match step {
             Step::Hello if error.code() == Code::Unsupported => Ok(Judgement::OnlyResp2),
             // A courtesy to the readers of CLIENT LIST: an old server, or a right that the user lacks.
-            Step::SetName | Step::SetLibrary | Step::InfoIfAllowed => Ok(Judgement::Done),
-            // An old server, or a right that the user lacks: a waiter has to ask instead.
-            Step::Track => Ok(Judgement::Untracked(error)),
+            Step::SetName | Step::SetLibrary => Ok(Judgement::Done),
+            // What it was to prove, the seal behind the scripts has proved.
+            Step::Seal => Ok(Judgement::Done),
+            // Of use to people alone.
+            Step::InfoIfAllowed if command[1] != RUN => Ok(Judgement::Done),
+            // An old server, or a right that the user lacks: a waiter has to ask instead, and that a name
+            // leads to another server goes unnoticed.
+            Step::Track | Step::InfoIfAllowed => Ok(Judgement::Lacking(error)),
             _ => Err(OpenError::Refused { step: step.name(), error }),
         };
     }
     match (step, frame) {
-        // A copy, because a slice would keep the whole read buffer of the handshake alive.
-        (Step::LoadScript, Frame::Bulk(digest)) => {
-            Ok(Judgement::Digest(Bytes::copy_from_slice(&digest)))
-        }
+        (Step::Seal | Step::LoadScript(_), _) => Ok(Judgement::Done),
         (Step::Info | Step::InfoIfAllowed, Frame::Bulk(text) | Frame::Verbatim { text, .. }) => {
             Ok(Judgement::Info(text))
         }
         (Step::Track, Frame::Simple(_)) => Ok(Judgement::Tracks),
         (Step::Hello, hello @ Frame::Map(_)) => {
-            Ok(Judgement::Introduced(DeleteIfEqual::of_hello(&hello)))
+            Ok(Judgement::Introduced(DeleteIfEqual::of_hello(&hello), is_replica(&hello)))
         }
         (Step::Auth | Step::SetName | Step::SetLibrary | Step::Select, Frame::Simple(_)) => {
             Ok(Judgement::Done)

@@ -8,22 +8,20 @@
 //! be the reply to a command, `limits` how large it may be, and `words` what of an error may be shown;
 //! `outbox` holds what is to be written and `pipeline` matches replies to what waits for them, both
 //! without I/O; `connection` joins these, with its `sending`, its `writing` and its `tasks`, and
-//! `pushes` hears what answers nothing; `muster`, `waiting` and `acknowledged` count the replicas that
-//! have what was written; `handshake` makes a connection usable; `lane` keeps one for callers.
+//! `pushes` hears what answers nothing; `handshake` makes a connection usable; `lane` keeps one for callers.
 
-pub mod acknowledged;
 pub mod connection;
 pub mod dialect;
 pub mod handshake;
 pub mod lane;
 pub mod limits;
-mod muster;
 pub mod outbox;
 pub mod outcome;
 pub mod owed;
 pub mod pipeline;
 pub mod proof;
 pub mod pushes;
+pub(crate) mod reason;
 pub mod refusal;
 pub mod reply;
 mod sending;
@@ -37,8 +35,17 @@ pub mod tls {
     /// Nothing.
     #[derive(Clone, Debug)]
     pub enum Client {}
+
+    impl Client {
+        pub fn patient(&self) -> Self {
+            match *self {}
+        }
+
+        pub fn whole(&self, _: std::time::Duration) -> std::time::Duration {
+            match *self {}
+        }
+    }
 }
 pub mod transport;
-mod waiting;
 mod words;
 mod writing;

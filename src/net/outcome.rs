@@ -29,6 +29,17 @@ pub enum Fault {
     /// The server did not answer one command in time; the connection may still be good.
     #[error("the server did not reply within {:.1}", Units(*.0))]
     Timeout(Duration),
+    /// The server did not answer one command in time, and its greeting took nearly as long.
+    #[error(
+        "the server did not reply within {:.1}, and its greeting took {:.1}: if it is far away, raise the command \
+         timeout (Builder::command_timeout, --command-timeout)", Units(*.within), Units(*.greeting)
+    )]
+    TooFar {
+        /// The timeout.
+        within: Duration,
+        /// How long the first reply of the handshake took.
+        greeting: Duration,
+    },
     /// The server read and wrote nothing for this long, and the connection was given up.
     #[error("the server sent nothing for {} while commands waited", Units(*.0))]
     Silent(Duration),
@@ -62,6 +73,9 @@ pub enum Fault {
     /// A reply was lost on the way or added to the others: none can be told from another's.
     #[error("the server's replies do not match the commands that wait for them")]
     Misplaced,
+    /// Too much came behind a reply that nothing proved: this many bytes.
+    #[error("the server sent {0} bytes behind a reply, and nothing that proves it")]
+    Unproved(usize),
     /// The server did not give what tells its replies apart.
     #[error("the server's replies cannot be told apart: {0}")]
     Unsealed(ServerError),

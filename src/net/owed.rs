@@ -1,5 +1,7 @@
 //! What has to reach a server, on this connection or on another.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::proof::Expected;
@@ -23,6 +25,8 @@ pub struct Owed {
     pub slot: u16,
     /// When it is sent again.
     pub again: Redelivery,
+    /// One for all that a locker owes: how often it is shared says how much that is, wherever it is.
+    pub counted: Arc<()>,
 }
 
 /// Something owed that the server did not do, and why.

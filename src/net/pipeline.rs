@@ -51,6 +51,8 @@ pub struct Pipeline<W> {
     is_unsealed: bool,
     /// Those whose replies have still to come.
     seals: VecDeque<Seal>,
+    /// What came of the frames that were judged last.
+    judged: Judged,
     /// How many commands were answered.
     answered: u64,
     /// Whether a seal was pushed and not committed.
@@ -83,6 +85,7 @@ impl<W: Clone> Pipeline<W> {
             stamps: Stamps::new(random),
             is_unsealed: false,
             seals: VecDeque::new(),
+            judged: Judged::default(),
             answered: 0,
             has_asked: false,
             freed_weight: 0,
@@ -138,8 +141,9 @@ impl<W: Clone> Pipeline<W> {
     }
 
     /// Compares all that has come and is not delivered yet with what waits for it: how many of these
-    /// frames, from the first on, may be delivered. Those behind them are to be judged once more,
-    /// with what comes next: nothing proves yet that they are in their places.
+    /// frames, from the first on, may be delivered, which is to be done before the next call. Those behind them
+    /// are to be given again, before what comes next, and are not looked at again: nothing proves yet
+    /// that they are in their places.
     ///
     /// # Errors
     ///
@@ -150,12 +154,14 @@ impl<W: Clone> Pipeline<W> {
         if let Some(fault) = &self.fault {
             return Err(fault.clone());
         }
-        let mut judged = Judged::default();
-        for frame in frames {
+        let mut judged = std::mem::take(&mut self.judged).delivered();
+        for frame in frames.iter().skip(judged.frames) {
             let standing = self.judge_next(frame, &mut judged)?;
             judged.note(standing);
         }
-        Ok(self.concluded(&judged))
+        let proved = self.concluded(&judged);
+        self.judged = judged;
+        Ok(proved)
     }
 
     /// What the frame behind those `judged` says of them.

@@ -23,6 +23,9 @@ const FIRST_STAMP_MIN: i64 = 1_000_000_000_000_000;
 /// A connection's first stamp is below this; how many more there are, no connection can need.
 const FIRST_STAMP_MAX: i64 = 8_000_000_000_000_000;
 
+/// SHA-1 in hexadecimal digits, by which servers know scripts.
+pub type Digest = [u8; 40];
+
 /// What the reply to a command can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
@@ -33,8 +36,11 @@ pub enum Expected {
     Flag,
     /// A number that is not negative, as `WAIT` says it; counts once a stamp behind it has come.
     Count,
-    /// A number; counts once a stamp behind it has come.
-    Number,
+    /// A text or nothing, as `GET` says it; counts once a stamp behind it has come. Its caller is told its
+    /// [`head`].
+    Text,
+    /// This digest, as `SCRIPT LOAD` says it; counts once a stamp behind it has come.
+    Digest(&'static Digest),
     /// Of this shape, and one of several in one write that are one command for their caller, and not the
     /// last; counts once a stamp behind it has come.
     Part(Shape),
@@ -132,15 +138,24 @@ impl Place {
         }
     }
 
-    /// A reply that can be the one here, as its caller is told it: a stamp alone as a number, which holds
-    /// on to no buffer that others are read into.
+    /// A reply that can be the one here, as its caller is told it: a stamp alone as a number, and a text as that of
+    /// its head. Numbers hold on to no buffer that others are read into.
     #[inline]
     pub(super) fn told(&self, frame: Frame) -> Frame {
         match (self, frame.into_value()) {
             (Self::Stamped(stamp), Frame::Bulk(_)) => Frame::Integer(stamp.number),
+            (Self::Unstamped(Expected::Text), Frame::Bulk(text)) => head(&text),
             (_, value) => value,
         }
     }
+}
+
+/// The first 16 hexadecimal digits of a text, as a number of their 64 bits; nothing where it does not begin so.
+pub fn head(text: &[u8]) -> Frame {
+    let digits = text.first_chunk::<16>().filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+    let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+    let number = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    number.map_or(Frame::Null, |number| Frame::Integer(i64::from_ne_bytes(number.to_ne_bytes())))
 }
 
 /// An `ECHO` whose reply proves those before it.
@@ -179,8 +194,10 @@ impl Expected {
             Self::Flag | Self::Part(Shape::Flag) => {
                 matches!(value, Frame::Simple(_) | Frame::Null)
             }
-            Self::Number | Self::Part(Shape::Number) => matches!(value, Frame::Integer(_)),
+            Self::Text => matches!(value, Frame::Bulk(_) | Frame::Null),
+            Self::Part(Shape::Number) => matches!(value, Frame::Integer(_)),
             Self::Count => matches!(value, Frame::Integer(number) if *number >= 0),
+            Self::Digest(digest) => matches!(value, Frame::Bulk(text) if text[..] == digest[..]),
             Self::Sealed => true,
             Self::Stamp | Self::Anything => false,
         }
@@ -301,8 +318,10 @@ mod tests {
         let flag = Place::Unstamped(Expected::Flag);
         let count = Place::Unstamped(Expected::Count);
         let taken = Place::Unstamped(Expected::Part(Shape::Flag));
-        let number = Place::Unstamped(Expected::Number);
-        let waiting = Place::Unstamped(Expected::Part(Shape::Number));
+        let number = Place::Unstamped(Expected::Part(Shape::Number));
+        let text = Place::Unstamped(Expected::Text);
+        let digest = Expected::Digest(b"e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
+        let digest = Place::Unstamped(digest);
         for (place, frame, expected) in [
             (flag, Frame::Simple("OK".into()), Some(Standing::Pends(Pending::Grants))),
             (flag, Frame::Null, Some(Standing::Pends(Pending::Grants))),
@@ -312,6 +331,14 @@ mod tests {
             (count, Frame::Integer(-1), None),
             (count, bulk("1000000000000000"), None),
             (count, Frame::Null, None),
+            (
+                digest,
+                bulk("e0e1f9fabfc9d4800c877a703b823ac0578ff8db"),
+                Some(Standing::Pends(Pending::Grants)),
+            ),
+            (digest, bulk("7f923f79fe76194c868d7e1d0820de36700eb649"), None),
+            (digest, Frame::Simple("OK".into()), None),
+            (digest, Frame::Error("ERR".into()), Some(Standing::Pends(Pending::Errors))),
             (Place::Unstamped(Expected::Sealed), bulk("x"), Some(Standing::Pends(Pending::Grants))),
             (Place::Unstamped(Expected::Anything), bulk("x"), Some(Standing::Passes)),
             (flag, Frame::Error("ERR".into()), Some(Standing::Pends(Pending::Errors))),
@@ -325,9 +352,13 @@ mod tests {
             ),
             (number, Frame::Simple("OK".into()), None),
             (number, Frame::Null, None),
-            (waiting, Frame::Integer(0), Some(Standing::Pends(Pending::Grants))),
-            (waiting, bulk("0"), None),
-            (waiting, Frame::Error("ERR".into()), Some(Standing::Pends(Pending::Errors))),
+            (number, bulk("0"), None),
+            (number, Frame::Error("ERR".into()), Some(Standing::Pends(Pending::Errors))),
+            (text, bulk("x"), Some(Standing::Pends(Pending::Grants))),
+            (text, Frame::Null, Some(Standing::Pends(Pending::Grants))),
+            (text, Frame::Error("ERR".into()), Some(Standing::Pends(Pending::Errors))),
+            (text, Frame::Simple("OK".into()), None),
+            (text, Frame::Integer(1), None),
             (
                 Place::Unstamped(Expected::Anything),
                 Frame::Error("ERR".into()),

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::Shown;
+pub use crate::policy::Code;
 use crate::policy::number;
 
 /// An error reply, kept as the server put it.
@@ -19,38 +20,13 @@ struct Said {
     lacking: Option<String>,
 }
 
-/// The error replies that change what we do next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Code {
-    /// `NOAUTH`, `WRONGPASS`, and older servers' words for them.
-    Auth,
-    /// `NOPERM`, and what servers say of commands in scripts: the ACL user lacks a right.
-    Permission,
-    /// `NOSCRIPT`: the script is not in the server's cache; nothing ran.
-    NoScript,
-    /// `LOADING`, `MASTERDOWN`, `CLUSTERDOWN`, `BUSY`, `OOM`, `MISCONF`: not now, and later perhaps.
-    Later,
-    /// `TRYAGAIN`: the command's keys are in a slot that moves, and on two nodes; nothing ran.
-    Apart,
-    /// `READONLY`: a replica; nothing ran.
-    ReadOnly,
-    /// `MOVED` or `ASK`: a node of a Redis Cluster that does not serve this key; nothing ran.
-    Elsewhere,
-    /// `WRONGTYPE`: the key holds something that is no lock.
-    WrongType,
-    /// `NOPROTO`, or a command that the server does not know.
-    Unsupported,
-    /// Anything else.
-    Other,
-}
-
 impl ServerError {
     /// Reads the text of an error reply, which the connection has made short and free of passwords.
     #[must_use]
     #[inline(never)]
     pub fn new(text: &[u8]) -> Self {
         let text = String::from_utf8_lossy(text).into_owned();
-        let code = Code::of(unwrapped(&text));
+        let code = Code::of(&text);
         let lacking = match code {
             Code::Permission => between(&text, "run the '", "'").map(|name| format!("+{name}")),
             _ => None,
@@ -92,6 +68,12 @@ impl ServerError {
         self.text().contains("access") && self.text().contains("channel")
     }
 
+    /// Whether the server would say the same to each repetition.
+    #[must_use]
+    pub fn is_denial(&self) -> bool {
+        matches!(self.code(), Code::Permission | Code::Unsupported | Code::WrongType)
+    }
+
     /// The same, where it is known what the user lacks.
     #[must_use]
     pub fn lacking(self, right: String) -> Self {
@@ -122,66 +104,6 @@ impl ServerError {
     #[must_use]
     pub fn code(&self) -> Code {
         self.0.code
-    }
-}
-
-impl Code {
-    fn of(text: &str) -> Self {
-        match text.split(' ').next().unwrap_or_default() {
-            "NOAUTH" | "WRONGPASS" => Self::Auth,
-            "NOPERM" => Self::Permission,
-            "NOSCRIPT" => Self::NoScript,
-            "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "BUSY" | "OOM" | "MISCONF"
-            | "NOREPLICAS" => Self::Later,
-            #[cfg(feature = "cluster")]
-            "TRYAGAIN" => Self::Apart,
-            "READONLY" => Self::ReadOnly,
-            "MOVED" | "ASK" => Self::Elsewhere,
-            "WRONGTYPE" => Self::WrongType,
-            "NOPROTO" => Self::Unsupported,
-            _ => Self::of_sentence(text.strip_prefix("ERR ").unwrap_or(text)),
-        }
-    }
-
-    /// What some servers say only in words.
-    fn of_sentence(text: &str) -> Self {
-        let is = |beginnings: &[&str]| beginnings.iter().any(|begins| text.starts_with(begins));
-        if is(&["unknown command"]) {
-            Self::Unsupported
-        } else if is(&["max number of clients"]) {
-            Self::Later
-        } else if is(&[
-            "invalid password",
-            "Client sent AUTH",
-            "AUTH <password> called without any password",
-            // They know no users.
-            "wrong number of arguments for 'auth'",
-        ]) {
-            Self::Auth
-        } else if is(&["The user executing the script can't", "ACL failure in script"]) {
-            Self::Permission
-        } else {
-            Self::Other
-        }
-    }
-}
-
-/// Servers before Redis 7 put words of their own before the error of a command in a script:
-/// `ERR Error running script (call to f_<digest>): @user_script:3: @user_script: 3: -READONLY ..`.
-fn unwrapped(text: &str) -> &str {
-    let Some((_, mut rest)) = text
-        .strip_prefix("ERR Error running script")
-        .and_then(|text| text.split_once("@user_script:"))
-    else {
-        return text;
-    };
-    let is_place = |character: char| character.is_ascii_digit() || " :".contains(character);
-    loop {
-        rest = rest.trim_start_matches(is_place);
-        match rest.strip_prefix("@user_script:") {
-            Some(more) => rest = more,
-            None => return rest.strip_prefix('-').unwrap_or(rest),
-        }
     }
 }
 
@@ -223,57 +145,6 @@ impl fmt::Debug for ServerError {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn error_replies_are_known_by_their_first_word() {
-        let cases: &[(&[u8], Code)] = &[
-            (b"NOAUTH Authentication required.", Code::Auth),
-            (b"WRONGPASS invalid username-password pair or user is disabled.", Code::Auth),
-            (b"ERR invalid password", Code::Auth),
-            (b"ERR Client sent AUTH, but no password is set", Code::Auth),
-            (b"ERR wrong number of arguments for 'auth' command", Code::Auth),
-            (b"NOPERM this user has no permissions to run the 'eval' command", Code::Permission),
-            (b"NOSCRIPT No matching script. Please use EVAL.", Code::NoScript),
-            (b"LOADING Redis is loading the dataset in memory", Code::Later),
-            #[cfg(feature = "cluster")]
-            (b"TRYAGAIN Multiple keys request during rehashing of slot", Code::Apart),
-            (b"READONLY You can't write against a read only replica.", Code::ReadOnly),
-            (b"MOVED 3999 127.0.0.1:6381", Code::Elsewhere),
-            (b"WRONGTYPE Operation against a key", Code::WrongType),
-            (b"NOPROTO unsupported protocol version", Code::Unsupported),
-            (b"ERR unknown command 'HELLO'", Code::Unsupported),
-            (b"ERR unknown command `HELLO`, with args beginning with: `3`", Code::Unsupported),
-            (b"ERR max number of clients reached", Code::Later),
-            (b"ERR max number of clients + cluster connections reached", Code::Later),
-            (b"ERR something else", Code::Other),
-            (
-                b"ERR The user executing the script can't run this command or subcommand script: \
-                  620c, on @user_script:1.",
-                Code::Permission,
-            ),
-            (b"ERR ACL failure in script: User u has no permissions to run", Code::Permission),
-            (
-                b"ERR Error running script (call to f_620c): @user_script:1: @user_script: 1: The \
-                  user executing the script can't run this command or subcommand\n",
-                Code::Permission,
-            ),
-            (
-                b"ERR Error running script (call to f_620c): @user_script:12: WRONGTYPE Operation",
-                Code::WrongType,
-            ),
-            (
-                b"ERR Error running script (call to f_620c): @user_script:2: @user_script: 2: \
-                  -READONLY You can't write against a read only replica.",
-                Code::ReadOnly,
-            ),
-            (b"ERR Error running script (call to f_620c): @user_script:2: attempt", Code::Other),
-            (b"NOAUTHX", Code::Other),
-            (b"", Code::Other),
-        ];
-        for (text, code) in cases {
-            assert_eq!(ServerError::new(text).code(), *code, "{}", text.escape_ascii());
-        }
-    }
 
     /// As Redis 7.0, 6.2 and 7.4 put it, of a command, of one in a script, and of keys.
     #[test]

@@ -214,22 +214,11 @@ impl Connection {
         expected: Expected,
         asked_at: Moment,
     ) -> Result<Reply, Failure> {
-        self.send_for_ticket(args, expected, asked_at).map(|ticket| self.reply(ticket))
-    }
-
-    /// As [`Connection::send_unbounded`]; what has the ticket keeps the connection and polls for the
-    /// reply, or abandons it.
-    pub(super) fn send_for_ticket(
-        self: &Arc<Self>,
-        args: &[&[u8]],
-        expected: Expected,
-        asked_at: Moment,
-    ) -> Result<Ticket, Failure> {
         let terms = self.terms(expected, asked_at, 0);
         let mut pipeline = self.lock();
         let ticket = pipeline.push(args, terms).map_err(Failure::NotSent)?;
         self.commit(pipeline);
-        Ok(ticket)
+        Ok(self.reply(ticket))
     }
 
     fn reply(self: &Arc<Self>, ticket: Ticket) -> Reply {

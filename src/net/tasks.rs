@@ -24,6 +24,8 @@ const READ_BUFFER_BYTES: usize = 16 * 1024;
 const READ_ROOM_BYTES: usize = 4 * 1024;
 /// A sweep that comes by this factor too late is not the server's fault.
 const LATE: u32 = 4;
+/// Maximum bytes of replies and pushes that wait for a proof, in replies of the largest size.
+const UNPROVED_REPLIES_MAX: usize = 2;
 
 impl Connection {
     /// Starts its tasks on the current runtime.
@@ -48,11 +50,19 @@ impl Connection {
         connection
     }
 
-    /// Hears of an error, whichever command it answers: a replica says so itself.
+    /// Hears of an error, whichever command it answers and whether or not a caller still waits for it: a replica says
+    /// so itself, and so do a node that does not serve a key any more, and a server that has lost its scripts.
     #[cold]
     fn hear(&self, frame: &Frame) {
-        if frame.error().is_some_and(|text| ServerError::new(text).code() == Code::ReadOnly) {
+        let code = frame.error().map(|text| ServerError::new(text).code());
+        if code == Some(Code::NoScript) {
+            self.note_flushed();
+        }
+        if code == Some(Code::ReadOnly) {
             self.note_unfit();
+        }
+        if matches!(code, Some(Code::ReadOnly | Code::Elsewhere)) {
+            self.end_reign();
         }
     }
 }
@@ -76,6 +86,8 @@ async fn read_until_the_end(connection: Weak<Connection>, mut socket: ReadHalf, 
     let mut buffer = BytesMut::with_capacity(READ_BUFFER_BYTES);
     let mut frames = Vec::new();
     let mut woken = Vec::new();
+    // What has come since a reply was proved, or none was without a proof.
+    let mut unproved_bytes = 0;
     loop {
         if buffer.capacity() - buffer.len() < READ_ROOM_BYTES {
             buffer.reserve(READ_BUFFER_BYTES);
@@ -83,12 +95,18 @@ async fn read_until_the_end(connection: Weak<Connection>, mut socket: ReadHalf, 
         let read = socket.read(&mut buffer).await;
         let Some(connection) = connection.upgrade() else { return };
         let received = match read {
-            Ok(0) => Err(Fault::ClosedByServer),
-            Ok(_) => {
+            Ok(0) => Err(connection.why_closed(&frames, Fault::ClosedByServer)),
+            Ok(bytes) => {
                 let unproved = frames.len();
+                unproved_bytes += bytes;
                 match decode_all(&mut decoder, &mut buffer, &mut frames, &connection) {
                     Ok(()) if frames.len() > unproved => {
-                        connection.receive(&mut frames, &mut woken)
+                        let came = frames.len();
+                        let received = connection.receive(&mut frames, &mut woken);
+                        if frames.len() < came {
+                            unproved_bytes = 0;
+                        }
+                        received.and_then(|()| is_bounded(unproved_bytes, limits))
                     }
                     Ok(()) => {
                         connection.note_part(decoder.is_in_push(&buffer));
@@ -97,7 +115,7 @@ async fn read_until_the_end(connection: Weak<Connection>, mut socket: ReadHalf, 
                     Err(fault) => Err(fault),
                 }
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(connection.why_closed(&frames, error.into())),
         };
         woken.drain(..).for_each(Waker::wake);
         if let Err(fault) = received {
@@ -105,6 +123,13 @@ async fn read_until_the_end(connection: Weak<Connection>, mut socket: ReadHalf, 
             return;
         }
     }
+}
+
+/// Frames that nothing proves yet are kept, pushes behind them too: no more of them than some of the largest replies
+/// that the connection may have.
+fn is_bounded(unproved_bytes: usize, limits: Limits) -> Result<(), Fault> {
+    let is_within = unproved_bytes <= UNPROVED_REPLIES_MAX * limits.frame_bytes;
+    if is_within { Ok(()) } else { Err(Fault::Unproved(unproved_bytes)) }
 }
 
 /// Tells the waiting callers when the reader ends, above all when it is dropped with its runtime.

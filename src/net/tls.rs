@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, rustls};
@@ -18,17 +19,24 @@ mod halves;
 mod trust;
 
 pub use fault::TlsFault;
-pub(super) use halves::{ReadHalf, WriteHalf};
+pub(crate) use halves::{ReadHalf, WriteHalf};
 
 use crate::clock;
 use crate::policy::Moment;
 pub(crate) use trust::InvalidTls;
 use trust::{Identity, Pem};
 
+/// A handshake of a connection that takes another's place may take this many times as long as one of the first: a server
+/// that all its clients come back to at once needs long for them, and one that is thrown away is to be made again.
+const PATIENCE: u32 = 15;
+/// Servers whose last session is remembered.
+const SESSIONS_MAX: usize = 64;
+
 /// TLS settings for `rediss://` URLs: the CAs to trust, and a client certificate.
 ///
 /// A server must present a certificate for the host in its URL (a name or an IP address), issued
-/// by a trusted CA: one of the platform's, unless others are given. The library speaks TLS 1.2 and 1.3.
+/// by a trusted CA: one of the platform's, unless others are given. The library speaks TLS 1.2 and 1.3, and resumes
+/// sessions: a certificate that expires or is revoked is noticed once the server's session tickets have ended too.
 ///
 /// ```
 /// # fn example(chain: &[u8], key: &[u8]) {
@@ -114,9 +122,11 @@ impl Tls {
                 config.with_client_auth_cert(chain, key).map_err(InvalidTls::Identity)?
             }
         };
-        // To resume a session is to take the server's certificate as still good.
-        config.resumption = Resumption::disabled();
-        Ok(Client { connector: TlsConnector::from(Arc::new(config)), server_name })
+        // To resume a session is to take the server's certificate as still good, for as long as the server's ticket
+        // lasts; and it spares a server that all come back to most of the work.
+        config.resumption = Resumption::in_memory_sessions(SESSIONS_MAX);
+        let connector = TlsConnector::from(Arc::new(config));
+        Ok(Client { connector, server_name, is_patient: false })
     }
 }
 
@@ -138,9 +148,23 @@ pub struct Client {
     connector: TlsConnector,
     /// The name that every server is expected to prove; where none is given, its host.
     server_name: Option<ServerName<'static>>,
+    /// Handshakes have [`PATIENCE`].
+    is_patient: bool,
 }
 
 impl Client {
+    /// The same for connections that take another's place.
+    #[must_use]
+    pub fn patient(&self) -> Self {
+        Self { is_patient: true, ..self.clone() }
+    }
+
+    /// How long a connection may take to be ready, all together, where a dial may take this long.
+    #[must_use]
+    pub fn whole(&self, within: Duration) -> Duration {
+        if self.is_patient { within.saturating_mul(PATIENCE) } else { within }
+    }
+
     /// The name that the certificate of the server at `host` has to be for.
     ///
     /// # Errors
@@ -161,7 +185,7 @@ impl Client {
         until: Moment,
     ) -> io::Result<(ReadHalf, WriteHalf)> {
         let agreeing = self.connector.connect(self.name_for(host)?, stream);
-        let within = until.since(clock::now());
+        let within = self.whole(until.since(clock::now()));
         match tokio::time::timeout(within, agreeing).await {
             Ok(Ok(agreed)) => {
                 let (stream, connection) = agreed.into_inner();

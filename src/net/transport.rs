@@ -1,6 +1,7 @@
 //! Sockets: TCP, TLS over TCP, and Unix, behind one pair of halves.
 
 mod dial;
+pub(crate) mod lookup;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod simulated;
 
@@ -8,13 +9,16 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 #[cfg(unix)]
+use std::os::fd::AsFd;
+#[cfg(unix)]
 use std::path::PathBuf;
+#[cfg(any(test, leasehold_machine))]
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
-use tokio::net::tcp;
+use tokio::net::{TcpStream, tcp};
 #[cfg(unix)]
 use tokio::net::{UnixStream, unix};
 
@@ -22,6 +26,7 @@ use tokio::net::{UnixStream, unix};
 pub(super) use self::dial::names;
 use super::tls;
 use crate::clock;
+use crate::policy::Moment;
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +62,7 @@ impl fmt::Display for Address {
 ///
 /// `dead_after` bounds how long the kernel lets sent bytes go unacknowledged (`TCP_USER_TIMEOUT`).
 /// What TLS has to object to is inside the error, as a fault of its own ([`tls`]).
-pub(super) async fn open(
+pub(crate) async fn open(
     address: &Address,
     but: &[SocketAddr],
     tls: Option<&tls::Client>,
@@ -75,21 +80,7 @@ pub(super) async fn open(
         Address::Tcp { host, port } => {
             let until = clock::now().after(within);
             let stream = dial::dial(host, *port, until, but).await?;
-            stream.set_nodelay(true)?;
-            watch_for_death(&stream, dead_after)?;
-            match tls {
-                None => {
-                    let (read, write) = stream.into_split();
-                    Ok((ReadHalf::Tcp(read), WriteHalf::Tcp(write)))
-                }
-                #[cfg(feature = "tls")]
-                Some(client) => {
-                    let (read, write) = client.agree(host, stream, until).await?;
-                    Ok((ReadHalf::Tls(read), WriteHalf::Tls(write)))
-                }
-                #[cfg(not(feature = "tls"))]
-                Some(client) => match *client {},
-            }
+            prepare(stream, host, tls, dead_after, until).await
         }
         #[cfg(unix)]
         Address::Unix { path } => {
@@ -99,10 +90,65 @@ pub(super) async fn open(
     }
 }
 
+/// As [`open`], to one of the [`candidates`] of the address.
+pub(crate) async fn open_at(
+    address: &Address,
+    at: SocketAddr,
+    tls: Option<&tls::Client>,
+    dead_after: Duration,
+    within: Duration,
+) -> io::Result<(ReadHalf, WriteHalf)> {
+    let Address::Tcp { host, .. } = address else { return Err(io::ErrorKind::NotFound.into()) };
+    let until = clock::now().after(within);
+    prepare(dial::connect(at, within).await?, host, tls, dead_after, until).await
+}
+
+/// The addresses of a name, the one that has served last at the head; none where there is no choice.
+pub(crate) async fn candidates(address: &Address, within: Duration) -> io::Result<Vec<SocketAddr>> {
+    let Address::Tcp { host, port } = address else { return Ok(Vec::new()) };
+    #[cfg(any(test, feature = "testing"))]
+    if simulated::is_simulated(host) {
+        return Ok(Vec::new());
+    }
+    dial::candidates(host, *port, within).await
+}
+
+/// One of the [`candidates`] of the address serves: it is dialled first the next time.
+pub(crate) fn prefer(address: &Address, at: SocketAddr) {
+    if let Address::Tcp { host, .. } = address {
+        lookup::prefer(host, at);
+    }
+}
+
+#[cfg_attr(not(feature = "tls"), allow(unused_variables, reason = "TLS alone needs them"))]
+async fn prepare(
+    stream: TcpStream,
+    host: &str,
+    tls: Option<&tls::Client>,
+    dead_after: Duration,
+    until: Moment,
+) -> io::Result<(ReadHalf, WriteHalf)> {
+    stream.set_nodelay(true)?;
+    watch_for_death(&stream, dead_after)?;
+    match tls {
+        None => {
+            let (read, write) = stream.into_split();
+            Ok((ReadHalf::Tcp(read), WriteHalf::Tcp(write)))
+        }
+        #[cfg(feature = "tls")]
+        Some(client) => {
+            let (read, write) = client.agree(host, stream, until).await?;
+            Ok((ReadHalf::Tls(read), WriteHalf::Tls(write)))
+        }
+        #[cfg(not(feature = "tls"))]
+        Some(client) => match *client {},
+    }
+}
+
 /// Lets the kernel find out that a peer is gone, idle or not: half-open connections otherwise
 /// live for a quarter of an hour.
 #[cfg(unix)]
-fn watch_for_death(stream: &TcpStream, dead_after: Duration) -> io::Result<()> {
+pub(crate) fn watch_for_death(stream: &impl AsFd, dead_after: Duration) -> io::Result<()> {
     use rustix::net::sockopt;
 
     const IDLE: Duration = Duration::from_secs(15);
@@ -124,12 +170,12 @@ fn watch_for_death(stream: &TcpStream, dead_after: Duration) -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn watch_for_death(_: &TcpStream, _: Duration) -> io::Result<()> {
+pub(crate) fn watch_for_death<S>(_: &S, _: Duration) -> io::Result<()> {
     Ok(())
 }
 
 /// The half that the reader owns.
-pub(super) enum ReadHalf {
+pub(crate) enum ReadHalf {
     Tcp(tcp::OwnedReadHalf),
     #[cfg(feature = "tls")]
     Tls(tls::ReadHalf),
@@ -141,7 +187,7 @@ pub(super) enum ReadHalf {
 
 impl ReadHalf {
     /// Waits for bytes and appends them to `buffer`; 0 is the end of the stream.
-    pub(super) async fn read(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
+    pub(crate) async fn read(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
         match self {
             Self::Tcp(half) => half.read_buf(buffer).await,
             #[cfg(feature = "tls")]
@@ -155,7 +201,7 @@ impl ReadHalf {
 }
 
 /// The half that the holder of the writer role uses.
-pub(super) enum WriteHalf {
+pub(crate) enum WriteHalf {
     Tcp(tcp::OwnedWriteHalf),
     #[cfg(feature = "tls")]
     Tls(tls::WriteHalf),
@@ -168,7 +214,7 @@ pub(super) enum WriteHalf {
 impl WriteHalf {
     /// Writes what the kernel takes now; `WouldBlock` when that is nothing. After that the same
     /// bytes have to be offered again, because TLS may have begun to send them.
-    pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+    pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(half) => half.try_write(bytes),
             #[cfg(feature = "tls")]
@@ -193,8 +239,23 @@ impl WriteHalf {
         }
     }
 
+    /// As [`WriteHalf::writable`], for one task.
+    #[cfg(any(test, leasehold_machine))]
+    pub(crate) fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tcp(half) => half.as_ref().poll_write_ready(context),
+            #[cfg(feature = "tls")]
+            Self::Tls(half) => half.poll_writable(context),
+            #[cfg(unix)]
+            Self::Unix(half) => half.as_ref().poll_write_ready(context),
+            #[cfg(any(test, feature = "testing"))]
+            Self::Simulated(_) => Poll::Ready(Ok(())),
+        }
+    }
+
     /// The other end's address; none of a socket that has no more than one, or has ended.
-    pub(super) fn peer(&self) -> Option<SocketAddr> {
+    #[cfg(any(test, leasehold_machine))]
+    pub(crate) fn peer(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(half) => half.peer_addr().ok(),
             #[cfg(feature = "tls")]
@@ -207,7 +268,7 @@ impl WriteHalf {
     }
 
     /// Ends the connection in both directions, whatever else still holds a half of it.
-    pub(super) fn shut_down(&self) {
+    pub(crate) fn shut_down(&self) {
         #[cfg(unix)]
         {
             // It fails only when the connection has already ended.

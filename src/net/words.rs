@@ -1,129 +1,42 @@
-//! What a server says in an error, before anybody here sees it: no more than people read, and
-//! nothing of our passwords. All error replies of a connection go through here.
-//!
-//! Servers repeat what they do not understand, and so does what stands between.
+//! What a server says in an error, before anybody here sees it. All error replies of a connection go through here:
+//! see [`Secrets`].
 
-use std::collections::VecDeque;
 use std::sync::Mutex;
 
-use bytes::Bytes;
 use leasehold_resp::Frame;
 
-use super::refusal::{Code, ServerError};
-
 use crate::mutex::lock;
-
-/// Servers say what is wrong in less; what is kept of a longer text is its beginning.
-const TEXT_BYTES_MAX: usize = 1024;
-/// A text that repeats a secret and is cut has at least this of its beginning.
-const BEGINNING_BYTES: usize = 4;
-/// Shortest part of a secret, other than its beginning, that is in no text by chance.
-const PART_BYTES: usize = 8;
-/// Where logins are renewed, the last passwords of a connection are hidden: those before have long
-/// ended.
-const SECRETS_MAX: usize = 8;
+use crate::policy::secrets::Secrets;
 
 /// The passwords of one connection, and what is done about them.
 #[derive(Default)]
 pub(super) struct Words {
-    secrets: Mutex<VecDeque<Parts>>,
+    secrets: Mutex<Secrets>,
 }
 
 impl Words {
     /// From here on no error says anything of this password.
     pub(super) fn hide(&self, secret: &str) {
-        let mut secrets = lock(&self.secrets);
-        secrets.push_back(Parts::of(secret.as_bytes()));
-        if secrets.len() > SECRETS_MAX {
-            secrets.pop_front();
-        }
+        lock(&self.secrets).hide(secret);
     }
 
     /// Makes of an error's text what may be shown; whether it is one. Anything else stays as it is.
     pub(super) fn tame(&self, frame: &mut Frame) -> bool {
         let (Frame::Error(text) | Frame::BlobError(text)) = frame.value_mut() else { return false };
-        self.tame_text(text);
+        if let Some(tamed) = lock(&self.secrets).tamed(text) {
+            *text = tamed.into();
+        }
         true
-    }
-
-    /// Out of the way of replies that are no errors.
-    #[cold]
-    fn tame_text(&self, text: &mut Bytes) {
-        if text.len() > TEXT_BYTES_MAX {
-            // A copy: a slice would keep all of it.
-            *text = Bytes::copy_from_slice(&text[..TEXT_BYTES_MAX]);
-        }
-        let secrets = lock(&self.secrets);
-        let repeats = |text: &[u8]| secrets.iter().any(|secret| secret.is_in(text));
-        if !repeats(text) || is_redirect(text) {
-            return;
-        }
-        let error = ServerError::new(text);
-        let first = text.split(|byte| *byte == b' ').next().unwrap_or_default();
-        let says_it = ServerError::new(first).code() == error.code() && !repeats(first);
-        let word = if says_it { first } else { word_of(error.code()).as_bytes() };
-        *text = [word, b" (text hidden: it repeats a part of the password)"].concat().into();
-    }
-}
-
-/// The parts of a secret that no text may have.
-struct Parts {
-    beginning: Vec<u8>,
-    /// In their order. Passwords are short and few, so a table would only be more code.
-    all: Vec<[u8; PART_BYTES]>,
-}
-
-impl Parts {
-    fn of(secret: &[u8]) -> Self {
-        let beginning = secret[..secret.len().min(BEGINNING_BYTES)].to_vec();
-        let mut all = Vec::new();
-        for part in parts(secret) {
-            if let Err(place) = all.binary_search(&part) {
-                all.insert(place, part);
-            }
-        }
-        Self { beginning, all }
-    }
-
-    fn is_in(&self, text: &[u8]) -> bool {
-        let length = self.beginning.len();
-        length > 0 && text.windows(length).any(|part| part == self.beginning)
-            || parts(text).any(|part| self.all.binary_search(&part).is_ok())
-    }
-}
-
-fn parts(text: &[u8]) -> impl Iterator<Item = [u8; PART_BYTES]> {
-    text.windows(PART_BYTES).filter_map(|part| part.try_into().ok())
-}
-
-/// Whether it is the word of a Cluster's node that another has the key. That is obeyed, and says no
-/// more than an address, which may have a part in common with a password by chance.
-fn is_redirect(text: &[u8]) -> bool {
-    let words: Vec<&[u8]> = text.split(|byte| *byte == b' ').collect();
-    let [b"MOVED" | b"ASK", slot, address] = words[..] else { return false };
-    let is_of_address = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._:[]%?".contains(byte);
-    slot.iter().all(u8::is_ascii_digit) && address.iter().all(is_of_address)
-}
-
-/// The first word of an error of this code.
-fn word_of(code: Code) -> &'static str {
-    match code {
-        Code::Auth => "WRONGPASS",
-        Code::Permission => "NOPERM",
-        Code::NoScript => "NOSCRIPT",
-        Code::Later => "LOADING",
-        Code::Apart => "TRYAGAIN",
-        Code::ReadOnly => "READONLY",
-        Code::Elsewhere => "MOVED",
-        Code::WrongType => "WRONGTYPE",
-        Code::Unsupported => "NOPROTO",
-        Code::Other => "ERR",
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+
     use super::*;
+    use crate::net::refusal::ServerError;
+    use crate::policy::secrets::{SECRETS_MAX, TEXT_BYTES_MAX};
 
     const HIDDEN: &str = "(text hidden: it repeats a part of the password)";
 

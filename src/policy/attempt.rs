@@ -67,6 +67,7 @@ pub(crate) struct Tally {
     /// Failures of which the answer was late.
     pub(super) late: usize,
     hopeless: usize,
+    quarantined: usize,
     /// The smallest and the largest token that was granted.
     pub(super) tokens: Option<(u64, u64)>,
     counter: u64,
@@ -93,6 +94,7 @@ impl Tally {
             failed: 0,
             late: 0,
             hopeless: 0,
+            quarantined: 0,
             tokens: None,
             counter: 0,
             clock: None,
@@ -102,6 +104,12 @@ impl Tally {
             answered_at: None,
             is_let_in,
         }
+    }
+
+    /// The round is over, with this verdict.
+    #[cfg(any(test, leasehold_machine))]
+    pub(crate) fn conclude(&mut self, verdict: Verdict) {
+        self.verdict = verdict;
     }
 
     /// Adds what one server said at `answered_at` to the question that was put at `asked_at`, if it was
@@ -144,7 +152,10 @@ impl Tally {
         match failing {
             Failing::Late => self.late += 1,
             Failing::Hopeless => self.hopeless += 1,
-            Failing::Quarantined(wait) => self.votes_in = sooner(self.votes_in, Some(wait)),
+            Failing::Quarantined(wait) => {
+                self.quarantined += 1;
+                self.votes_in = sooner(self.votes_in, Some(wait));
+            }
             Failing::Otherwise => {}
         }
     }
@@ -160,7 +171,9 @@ impl Tally {
         } else if loses(self.hopeless) {
             Setback::Hopeless
         } else {
-            self.votes_in.map_or(Setback::Failing, Setback::Quarantined)
+            // Where others failed too, one of them may serve again before.
+            let votes_in = self.votes_in.filter(|_| loses(self.hopeless + self.quarantined));
+            votes_in.map_or(Setback::Failing, Setback::Quarantined)
         }
     }
 

@@ -34,7 +34,9 @@ impl Backoff {
     ) -> Duration {
         let delay = self.delay(failed, random);
         match ends_in {
-            Some(ends_in) if ends_in < delay => ends_in + jittered(self.first, random),
+            Some(ends_in) if ends_in < delay => {
+                ends_in.saturating_add(jittered(self.first, random))
+            }
             _ => delay,
         }
     }

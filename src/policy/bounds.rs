@@ -63,7 +63,7 @@ impl Bounds {
 
     /// How long a key lives of a lease that is asked for with this TTL.
     pub(crate) fn key_life(self, ttl: Duration) -> Duration {
-        ttl + self.lock_delay.unwrap_or_default()
+        ttl.saturating_add(self.lock_delay.unwrap_or_default())
     }
 
     /// When a lease ends that was granted at `granted_at` and whose TTL lasts until `until`.

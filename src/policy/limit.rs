@@ -7,6 +7,11 @@ use super::Moment;
 /// A timer is no more exact than this, so it is not set for less.
 const TICK: Duration = Duration::from_millis(1);
 
+/// A wait that may last this long. What no timer can tell from zero is zero: one try, as long as that takes.
+pub(crate) fn waitable(limit: Duration) -> Duration {
+    if limit < TICK { Duration::ZERO } else { limit }
+}
+
 /// How long a wait for answers may last at the most, where nothing else ends it: at `end`, or where
 /// there is none after `command_max`, the maximum time of one command. A connection ends by itself the
 /// wait for what was sent on it, that time after `asked_at`; none where something is not sent yet, or
@@ -28,6 +33,15 @@ pub(crate) fn alarm(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_limit_below_the_timers_tick_is_one_try() {
+        let nanos = Duration::from_nanos;
+        for (limit, is) in [(0, 0), (1, 0), (999_999, 0), (1_000_000, 1_000_000)] {
+            assert_eq!(waitable(nanos(limit)), nanos(is));
+        }
+        assert_eq!(waitable(Duration::MAX), Duration::MAX);
+    }
 
     #[test]
     fn a_timer_is_set_only_where_no_connection_ends_the_wait() {

@@ -4,15 +4,16 @@
 //! arguments, answers come out. No async, no I/O, no clock, no randomness, no other module of this
 //! crate. That is what lets a model checker and a simulator run the same code as production.
 
-mod adapt;
 mod attempt;
 mod backoff;
 mod bounds;
 mod breaker;
+mod error_code;
 mod exposure;
 #[cfg(feature = "examine")]
 mod failover;
 mod fence;
+pub(crate) mod fitness;
 mod lifecycle;
 mod limit;
 mod loss;
@@ -21,6 +22,7 @@ mod mastership;
 #[cfg(test)]
 mod model;
 mod moment;
+mod moved;
 #[cfg(test)]
 pub(crate) mod mutants;
 mod quorum;
@@ -32,7 +34,9 @@ mod renewal;
 mod restart;
 mod retry;
 mod retry_state;
+pub(crate) mod secrets;
 mod sets;
+pub(crate) mod shown;
 #[cfg(feature = "inspect")]
 mod state;
 mod timer_wheel;
@@ -42,24 +46,26 @@ mod waiter;
 
 #[cfg(all(test, unix, feature = "cluster", feature = "sentinel", feature = "tls"))]
 pub(crate) use self::{
-    adapt::AdaptiveError, bounds::BoundsError, quorum::QuorumError, retry::RetryError,
-    validity::TermError,
+    bounds::BoundsError, quorum::QuorumError, retry::RetryError, validity::TermError,
 };
-pub(crate) use adapt::{Adaptive, OBSERVED_QUANTILE, Observed};
 #[cfg(not(test))]
 pub(crate) use attempt::Attempt;
 pub(crate) use attempt::{AttemptAction, Conditions, Failing, Grant, Tally, VoteReply};
 pub(crate) use backoff::Backoff;
 pub(crate) use bounds::Bounds;
 pub(crate) use breaker::Breaker;
+pub use error_code::Code;
 #[cfg(not(test))]
 pub(crate) use exposure::Exposure;
 #[cfg(feature = "examine")]
 pub(crate) use failover::outliving;
 pub(crate) use fence::Ballot;
+#[cfg(not(test))]
+pub(crate) use fence::Tick;
 pub(crate) use lifecycle::{End, LeaseEvent, LeaseState, Transition};
 #[cfg(not(test))]
 pub(crate) use limit::alarm;
+pub(crate) use limit::waitable;
 pub(crate) use loss::BEAT;
 pub use loss::Loss;
 #[cfg(all(feature = "sentinel", not(test)))]
@@ -67,13 +73,16 @@ pub(crate) use mastership::Mastership;
 #[cfg(feature = "sentinel")]
 pub(crate) use mastership::{Evidence, Role, SETTLING, Step, Successor, Word};
 pub use moment::Moment;
+#[cfg(not(test))]
+pub(crate) use moved::moved_until;
 #[cfg(test)]
 #[cfg(feature = "sentinel")]
 pub(crate) use mutants::mastership::Mastership;
 #[cfg(test)]
 pub(crate) use mutants::{
-    attempt::Attempt, exposure::Exposure, limit::alarm, redelivery::Redelivery, relay::Relay,
-    renewal::extension, restart::quarantine, validity::Term, waiter::WaiterState,
+    attempt::Attempt, exposure::Exposure, fence::Tick, limit::alarm, moved::moved_until,
+    redelivery::Redelivery, relay::Relay, renewal::extension, restart::quarantine, validity::Term,
+    waiter::WaiterState,
 };
 pub use quorum::Tolerance;
 pub(crate) use quorum::{Quorum, Verdict};
@@ -106,4 +115,6 @@ pub(crate) use validity::drift;
 pub(crate) use validity::{TTL_MAX, TTL_MIN};
 #[cfg(not(test))]
 pub(crate) use waiter::WaiterState;
-pub(crate) use waiter::{ASK_ALL_EACH, QueueAnswer, WaiterAction, WaiterEvent, beat, entry_life};
+pub(crate) use waiter::{
+    ASK_ALL_EACH, QueueAnswer, Shown, WaiterAction, WaiterEvent, beat, entry_life,
+};

@@ -5,9 +5,11 @@
 
 pub(crate) mod attempt;
 pub(crate) mod exposure;
+pub(crate) mod fence;
 pub(crate) mod limit;
 #[cfg(feature = "sentinel")]
 pub(crate) mod mastership;
+pub(crate) mod moved;
 pub(crate) mod redelivery;
 pub(crate) mod relay;
 pub(crate) mod renewal;
@@ -53,6 +55,8 @@ pub(crate) enum Mutant {
     ErrorNotProved,
     PushIsASignOfLife,
     LostCounterIsBelieved,
+    DrawsForEver,
+    MintedByTheCounterAlone,
     DrawnWithoutTheLock,
     RestIsForgotten,
     LockDelayIsForgotten,
@@ -60,7 +64,9 @@ pub(crate) enum Mutant {
     TicketFromAnybody,
     StealTakesAnyToken,
     CountsFromThePush,
+    AnyTokenIsPushed,
     QueueIsNotLeft,
+    DeadEndTheSearch,
     PushNamesNobody,
     AwaitedIsTakenForFreed,
     PermitsEndByTheCallersTtl,
@@ -79,6 +85,9 @@ pub(crate) enum Mutant {
     PartyCountsEachTime,
     ArrivalsOutliveTheirGeneration,
     SetBackClockRefills,
+    // What a name that moves has to show: it is tried beside the simulation.
+    RunsNotCompared,
+    GrantsAtOnceAfterAMove,
     // What `mastership` has to withstand: it is searched beside the simulation.
     OlderOneReturns,
     OneSentinelIsEnough,
@@ -88,6 +97,9 @@ pub(crate) enum Mutant {
 }
 
 impl Mutant {
+    /// Those that a name that moves has to show.
+    pub(crate) const OF_MOVES: [Self; 2] = [Self::RunsNotCompared, Self::GrantsAtOnceAfterAMove];
+
     /// Those that the search of failovers has to notice.
     pub(crate) const OF_SENTINELS: [Self; 5] = [
         Self::OlderOneReturns,

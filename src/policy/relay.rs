@@ -6,6 +6,9 @@ use super::{Moment, Term};
 const HANDS_MAX: u32 = 16;
 /// And for no longer than this, so that others are not kept waiting by long holds.
 const RELAY_MAX: Duration = Duration::from_secs(1);
+/// How long a hold is short, so that the lock goes on within the process although others are in its queue: a
+/// hand-over by the server takes some tenths of a millisecond. Others wait for no more than [`HANDS_MAX`] of these.
+const SHORT_HOLD: Duration = Duration::from_millis(2);
 /// Tokens that a server sets aside for a process, beyond the one of the owner that took over there: as
 /// `scripts/acquire.lua` and `scripts/mint.lua` have it.
 const ASIDE: u64 = 15;
@@ -14,7 +17,8 @@ const ASIDE: u64 = 15;
 ///
 /// Bounded in number and time, so that other processes get their turn: then it goes on only if none
 /// of them waits, where that is known; else it is given back, and the next waiter in this process
-/// asks for it as they do.
+/// asks for it as they do. Where others are known to be in the queue of a single server, only a lock that was held
+/// for a moment goes on: a request for several locks keeps some of them idle while it waits for the last one.
 ///
 /// # A lease that is passed on
 ///
@@ -50,6 +54,11 @@ impl Relay {
     /// A relay that begins with an owner that takes over at a server.
     pub(crate) fn begin() -> Self {
         Self { aside: ASIDE, ..Self::default() }
+    }
+
+    /// Whether a lock that was held for this long goes on within its process although others are known to wait.
+    pub(crate) fn is_short(held: Duration) -> bool {
+        held <= SHORT_HOLD
     }
 
     /// The relay after one hand-over more at `now`, by a server; none where it is others' turn.

@@ -183,7 +183,8 @@ impl Retry {
         let delay = self.delay(failed, random);
         match ends_in {
             Some(ends_in) if ends_in < delay => {
-                ends_in + self.spread(self.first.min(BEHIND_END_MAX), random)
+                let behind = self.spread(self.first.min(BEHIND_END_MAX), random);
+                ends_in.saturating_add(behind)
             }
             _ => delay,
         }

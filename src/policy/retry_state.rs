@@ -111,6 +111,18 @@ impl RetryState {
         self.ends_at.is_some_and(|end| now >= end)
     }
 
+    /// Whether there is a maximum number of attempts.
+    #[cfg(any(test, leasehold_machine))]
+    pub(crate) fn is_counted(&self) -> bool {
+        self.retry.is_counted()
+    }
+
+    /// The pause between two questions, given 64 random bits.
+    #[cfg(any(test, leasehold_machine))]
+    pub(crate) fn pause(&self, random: u64) -> Duration {
+        self.retry.delay(0, random)
+    }
+
     /// How long it has gone on.
     pub(crate) fn waited(&self, now: Moment) -> Duration {
         now.since(self.began_at)
@@ -158,7 +170,7 @@ impl RetryState {
             Setback::Held(frees_in) => self.retry.delay_until(tried, frees_in, random),
             Setback::Watched(frees_in) => WATCHED.delay_until(u32::MAX, frees_in, random),
             // Nothing can change before, so no try in between is worth its commands.
-            Setback::Quarantined(wait) => wait + self.retry.delay(0, random),
+            Setback::Quarantined(wait) => wait.saturating_add(self.retry.delay(0, random)),
             _ => pause,
         };
         let is_rare = last_try.is_none_or(|last| now.since(last) >= pause);
@@ -228,6 +240,30 @@ mod tests {
             assert!(matches!(patience.after(Setback::Failing, false, at(now), 0), Next::Rest(_)));
         }
         assert_eq!(patience.after(Setback::Failing, false, at(900), 0), Next::OutOfTime);
+    }
+
+    /// However long a caller's delays and a server's times are, no sum of them ends the caller's task.
+    #[test]
+    fn the_longest_delays_and_times_add_up_to_a_rest() {
+        let longest = Retry::fixed(Duration::MAX);
+        for retry in [longest, longest.jitter(false), Retry::exponential(ms(4), Duration::MAX)] {
+            for wait in [Wait::Forever, Wait::AtMost(Duration::MAX)] {
+                let mut patience = patience(wait, retry, Duration::MAX);
+                let times = [ms(0), ms(9), Duration::MAX - ms(1), Duration::MAX];
+                for time in times {
+                    for setback in [
+                        Setback::Held(Some(time)),
+                        Setback::Watched(Some(time)),
+                        Setback::Quarantined(time),
+                        Setback::Held(None),
+                        Setback::Failing,
+                    ] {
+                        let it = rest(patience.after(setback, false, at(5), u64::MAX));
+                        assert!(it.least <= it.most, "{setback:?}");
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -113,6 +113,12 @@ impl<T> TimerWheel<T> {
         if slot.generation == entry.generation { slot.item.as_ref() } else { None }
     }
 
+    #[cfg(any(test, leasehold_machine))]
+    pub(crate) fn get_mut(&mut self, entry: TimerKey) -> Option<&mut T> {
+        let slot = self.slots.get_mut(entry.index as usize)?;
+        if slot.generation == entry.generation { slot.item.as_mut() } else { None }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.len
     }

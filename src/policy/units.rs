@@ -5,7 +5,8 @@ use std::time::Duration;
 
 /// A duration for an error or a report: `1 s`, `1.5 s`, `500 ms`, `120 µs`, `5 min`, `1 h`.
 ///
-/// At most three decimals are shown, or as many as the format's precision says, and no zeros at the end.
+/// At most three decimals are shown, or as many as the format's precision says, and no zeros at the end. Without
+/// a precision all are shown where three would make a whole number of what is none: a bound is written like that.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Units(pub(crate) Duration);
 
@@ -30,8 +31,14 @@ impl fmt::Display for Units {
             nanos => (nanos, "s", 1_000_000_000),
         };
         let decimals = f.precision().unwrap_or(3).min(3);
+        let round = |scale: u128| (nanos * scale + per_unit / 2) / per_unit;
         let scale = 10_u128.pow(u32::try_from(decimals).unwrap_or(0));
-        let rounded = (nanos * scale + per_unit / 2) / per_unit;
+        let seems_whole = round(scale) % scale == 0 && nanos % per_unit != 0;
+        let (scale, decimals) = match f.precision() {
+            None if seems_whole => (per_unit, per_unit.ilog10() as usize),
+            _ => (scale, decimals),
+        };
+        let rounded = round(scale);
         write!(f, "{}", rounded / scale)?;
         let fraction = format!("{:0decimals$}", rounded % scale);
         match fraction.trim_end_matches('0') {
@@ -67,12 +74,15 @@ mod tests {
             (Duration::from_micros(10_500), "10.5 ms"),
             (Duration::from_secs(1), "1 s"),
             (Duration::from_millis(9_898), "9.898 s"),
-            (Duration::from_nanos(1_999_999_999), "2 s"),
+            (Duration::from_nanos(1_999_999_999), "1.999999999 s"),
+            (Duration::from_nanos(9_999_999), "9.999999 ms"),
+            (Duration::from_nanos(86_400_000_000_001), "86400.000000001 s"),
+            (Duration::from_nanos(9_898_000_001), "9.898 s"),
             (Duration::from_secs(90), "90 s"),
             (Duration::from_secs(300), "5 min"),
             (Duration::from_secs(3_600), "1 h"),
             (Duration::from_secs(86_400), "24 h"),
-            (Duration::MAX, "18446744073709551616 s"),
+            (Duration::MAX, "18446744073709551615.999999999 s"),
         ];
         for (duration, text) in cases {
             assert_eq!(Units(duration).to_string(), text);

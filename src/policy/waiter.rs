@@ -15,9 +15,13 @@
 //! no earlier than a TTL after that question was sent. Where there is no such answer, or too little is
 //! left of the lease by then, the waiter asks: a server that finds the lock to be the asking owner's
 //! gives it a whole TTL again, which counts from before that question was sent.
+//!
+//! A push is a message, and any user that may publish can forge one. So its token is believed only where this server
+//! could have minted it ([`Shown`]); the waiter asks about any other, and what it is told then counts.
 
 use std::time::Duration;
 
+use super::fence::{DAY_MICROS, SECOND_MICROS};
 use super::{Moment, Term};
 
 /// The longest that an entry of the queue lives without a word from its waiter: so nothing of the queue
@@ -38,7 +42,31 @@ pub(crate) enum WaiterState {
     /// The server has answered no question of this owner's.
     Asking,
     /// The server has answered a question that was sent at `since`: the owner waits still.
-    Waiting { since: Moment },
+    Waiting { since: Moment, shown: Option<Shown> },
+}
+
+/// What the server showed of its tokens with its last answer that did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Shown {
+    /// The lock's counter.
+    pub(crate) counter: u64,
+    /// The server's clock in microseconds.
+    pub(crate) clock: u64,
+    /// Before the question was sent.
+    pub(crate) asked_at: Moment,
+}
+
+impl Shown {
+    /// Whether the server could have minted this token by `now`: at most a second above its counter and its
+    /// clock, and not below the counter. A reader is told the counter itself, which is never further than a day behind
+    /// the clock.
+    fn allows(self, token: u64, now: Moment) -> bool {
+        let Self { counter, clock, asked_at } = self;
+        let since = u64::try_from(now.since(asked_at).as_micros()).unwrap_or(u64::MAX);
+        let least = counter.max(clock.saturating_sub(DAY_MICROS));
+        let most = counter.max(clock).saturating_add(since).saturating_add(SECOND_MICROS);
+        (least..=most).contains(&token)
+    }
 }
 
 /// What the waiter hears.
@@ -46,8 +74,8 @@ pub(crate) enum WaiterState {
 pub(crate) enum WaiterEvent {
     /// The answer to the question that was sent at `asked_at`.
     Answered { answer: QueueAnswer, asked_at: Moment },
-    /// The lock was handed to this owner.
-    Pushed,
+    /// A message says that the lock was handed to this owner, with this token.
+    Pushed { token: u64 },
 }
 
 /// What a server says to a question of a waiter's.
@@ -56,7 +84,7 @@ pub(crate) enum QueueAnswer {
     /// The lock is the owner's, for a whole TTL.
     Yours,
     /// The owner is in the queue.
-    Waiting,
+    Waiting { shown: Option<Shown> },
     /// The owner is not in the queue, and is not granted the lock any more.
     Gone,
 }
@@ -87,13 +115,21 @@ impl WaiterState {
             (WaiterEvent::Answered { answer: QueueAnswer::Gone, .. }, _) => {
                 return WaiterAction::ComeBack;
             }
-            (WaiterEvent::Answered { answer: QueueAnswer::Waiting, asked_at }, _) => {
-                *self = Self::Waiting { since: asked_at };
+            (WaiterEvent::Answered { answer: QueueAnswer::Waiting { shown }, asked_at }, state) => {
+                let before = match state {
+                    Self::Waiting { shown, .. } => shown,
+                    Self::Asking => None,
+                };
+                *self = Self::Waiting { since: asked_at, shown: shown.or(before) };
                 return WaiterAction::Wait;
             }
             (WaiterEvent::Answered { answer: QueueAnswer::Yours, asked_at }, _) => asked_at,
-            (WaiterEvent::Pushed, Self::Waiting { since }) => since,
-            (WaiterEvent::Pushed, Self::Asking) => return WaiterAction::Ask,
+            (WaiterEvent::Pushed { token }, Self::Waiting { since, shown: Some(shown) })
+                if shown.allows(token, now) =>
+            {
+                since
+            }
+            (WaiterEvent::Pushed { .. }, _) => return WaiterAction::Ask,
         };
         if term.is_worthwhile(term.deadline(counts_from), now) {
             WaiterAction::Hold { counts_from }
@@ -105,7 +141,7 @@ impl WaiterState {
     /// Whether the entry lives yet, whatever became of later questions: the server wrote its deadline when it
     /// answered that the owner waits.
     pub(crate) fn has_place(self, term: Term, now: Moment) -> bool {
-        matches!(self, Self::Waiting { since } if now < since.after(entry_life(term)))
+        matches!(self, Self::Waiting { since, .. } if now < since.after(entry_life(term)))
     }
 }
 
@@ -138,25 +174,73 @@ mod tests {
         WaiterEvent::Answered { answer, asked_at: at(ms) }
     }
 
+    /// The server's clock when `at` is 0, in microseconds.
+    const CLOCK: u64 = 1_763_800_000_000_000;
+    /// What is pushed at any time in these tests that is not about tokens.
+    const PUSHED: WaiterEvent = WaiterEvent::Pushed { token: CLOCK };
+
+    fn waits(ms: u64) -> WaiterEvent {
+        let shown = Some(Shown { counter: CLOCK - 1, clock: CLOCK, asked_at: at(ms) });
+        answered(QueueAnswer::Waiting { shown }, ms)
+    }
+
     #[test]
     fn a_pushed_lease_counts_from_the_last_question_that_was_answered() {
         let mut state = WaiterState::Asking;
-        let waits = answered(QueueAnswer::Waiting, 10);
-        assert_eq!(state.happens(waits, term(), at(12)), WaiterAction::Wait);
-        let waits = answered(QueueAnswer::Waiting, 2010);
-        assert_eq!(state.happens(waits, term(), at(2012)), WaiterAction::Wait);
-        let pushed = state.happens(WaiterEvent::Pushed, term(), at(3000));
+        assert_eq!(state.happens(waits(10), term(), at(12)), WaiterAction::Wait);
+        assert_eq!(state.happens(waits(2010), term(), at(2012)), WaiterAction::Wait);
+        let pushed = state.happens(PUSHED, term(), at(3000));
         assert_eq!(pushed, WaiterAction::Hold { counts_from: at(2010) });
     }
 
     #[test]
     fn a_push_is_confirmed_where_no_answer_dates_it_or_too_little_is_left() {
         let mut state = WaiterState::Asking;
-        assert_eq!(state.happens(WaiterEvent::Pushed, term(), at(1)), WaiterAction::Ask);
-        state.happens(answered(QueueAnswer::Waiting, 10), term(), at(12));
-        assert_eq!(state.happens(WaiterEvent::Pushed, term(), at(5900)), WaiterAction::Ask);
+        assert_eq!(state.happens(PUSHED, term(), at(1)), WaiterAction::Ask);
+        state.happens(waits(10), term(), at(12));
+        assert_eq!(state.happens(PUSHED, term(), at(5900)), WaiterAction::Ask);
         let yours = state.happens(answered(QueueAnswer::Yours, 5901), term(), at(5902));
         assert_eq!(yours, WaiterAction::Hold { counts_from: at(5901) });
+    }
+
+    /// Safety rule 20.
+    #[test]
+    fn the_token_of_a_push_is_one_that_the_server_could_have_minted() {
+        let pushed = |shown, token, ms| {
+            let mut state = WaiterState::begin();
+            state.happens(answered(QueueAnswer::Waiting { shown }, 0), term(), at(1));
+            // An answer that shows nothing leaves what is known.
+            state.happens(answered(QueueAnswer::Waiting { shown: None }, 1), term(), at(2));
+            state.happens(WaiterEvent::Pushed { token }, term(), at(ms))
+        };
+        let believed = WaiterAction::Hold { counts_from: at(1) };
+        let (second, day) = (SECOND_MICROS, DAY_MICROS);
+        let shown = |counter| Some(Shown { counter, clock: CLOCK, asked_at: at(0) });
+        let (behind, ahead) = (CLOCK - 5 * second, CLOCK + 60 * second);
+        for (counter, token) in [
+            (behind, behind),
+            (behind, CLOCK + 3 * second),
+            (behind, CLOCK + 4 * second),
+            (ahead, ahead),
+            (ahead, ahead + 1),
+            (0, CLOCK),
+            (0, CLOCK - day),
+        ] {
+            assert_eq!(pushed(shown(counter), token, 3000), believed, "{counter} {token}");
+        }
+        for (counter, token) in [
+            (behind, behind - 1),
+            (behind, CLOCK + 4 * second + 1),
+            (behind, (1 << 53) - 1),
+            (behind, u64::MAX),
+            (ahead, CLOCK),
+            (ahead, ahead + 4 * second + 1),
+            (0, CLOCK - day - 1),
+            (0, 1),
+        ] {
+            assert_eq!(pushed(shown(counter), token, 3000), WaiterAction::Ask, "{counter} {token}");
+        }
+        assert_eq!(pushed(None, CLOCK, 3000), WaiterAction::Ask);
     }
 
     #[test]
@@ -169,14 +253,14 @@ mod tests {
     #[test]
     fn an_entry_lives_from_the_last_answer_that_the_owner_waits() {
         assert!(!WaiterState::Asking.has_place(term(), at(0)));
-        let waits = WaiterState::Waiting { since: at(10) };
+        let waits = WaiterState::Waiting { since: at(10), shown: None };
         assert!(waits.has_place(term(), at(6009)));
         assert!(!waits.has_place(term(), at(6010)));
     }
 
     #[test]
     fn an_owner_that_is_gone_is_never_used_again() {
-        let mut state = WaiterState::Waiting { since: at(1) };
+        let mut state = WaiterState::Waiting { since: at(1), shown: None };
         let gone = state.happens(answered(QueueAnswer::Gone, 5), term(), at(6));
         assert_eq!(gone, WaiterAction::ComeBack);
     }

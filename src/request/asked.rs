@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::lock::acquire::Acquiring;
 use crate::lock::core::Core;
 use crate::lock::engine::Engine;
-use crate::lock::order::{Order, Replicas, Wish};
+use crate::lock::order::{Order, Wish};
 use crate::lock::owner::check_label;
 use crate::policy::{Bounds, Term, Units, Wait};
 
@@ -21,7 +21,6 @@ pub(super) struct Asked {
     pub(super) way: Option<fn(&Arc<Engine>, &Wish) -> Acquiring>,
     /// Where it is not the locker's.
     pub(super) ttl: Option<Duration>,
-    pub(super) expected: Option<Duration>,
     pub(super) min_validity: Option<Duration>,
     /// What was wrong with it from the start.
     pub(super) wrong: Option<Error>,
@@ -38,17 +37,13 @@ impl Asked {
         if let Some(wrong) = self.wrong.take() {
             return Err(wrong);
         }
-        if self.ttl.is_some()
-            || self.min_validity.is_some()
-            || self.expected.is_some()
-            || defaults.adaptive.is_some()
-        {
-            self.wish.order.term = self.term(core, defaults)?;
+        if self.ttl.is_some() || self.min_validity.is_some() {
+            self.wish.order.term = self.term(defaults)?;
         }
         let Wish { order, wait, retry, .. } = &mut self.wish;
         let is_several = self.way.is_some();
         order.is_fenced = is_fenced;
-        let Order { term, label, bounds, replicas, seize, sharing, .. } = order;
+        let Order { term, label, bounds, seize, sharing, .. } = order;
         if sharing.is_some() {
             check_shared(is_several, seize.is_some(), *bounds)?;
         }
@@ -73,17 +68,11 @@ impl Asked {
             )));
         }
         label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;
-        retry.check().map_err(Error::misuse)?;
-        replicas.map_or(Ok(()), Replicas::check).map_err(Error::misuse)
+        retry.check().map_err(Error::misuse)
     }
 
-    fn term(&self, core: &Core, defaults: &Defaults) -> Result<Term, Error> {
-        let fitting = || defaults.ttl(core.meter(), self.expected);
-        let ttl = match (self.ttl, self.expected) {
-            (Some(ttl), None) => ttl,
-            (Some(ttl), Some(_)) => fitting().map(|_| ttl)?,
-            (None, _) => fitting()?,
-        };
+    fn term(&self, defaults: &Defaults) -> Result<Term, Error> {
+        let ttl = self.ttl.unwrap_or(defaults.ttl);
         let min_validity = self.min_validity.or(defaults.min_validity);
         Term::new(ttl, min_validity).map_err(Error::misuse)
     }

@@ -21,6 +21,7 @@ use crate::net::refusal::{Code, ServerError};
 use crate::net::transport::Address;
 use crate::policy::Moment;
 
+pub(crate) mod left;
 mod words;
 
 use words::{by_key, whole};
@@ -77,6 +78,8 @@ pub(crate) struct Backlog {
     waiting: Mutex<Waiting>,
     pub(super) added: Notify,
     dropped: AtomicU64,
+    /// Shared by all that is owed: see [`Owed::counted`].
+    counted: Arc<()>,
 }
 
 /// What waits, in the order in which it is due.
@@ -84,6 +87,8 @@ pub(crate) struct Backlog {
 pub(super) struct Waiting {
     /// Of those that are due together, the first to come goes first.
     releases: VecDeque<(Moment, Box<Undelivered>)>,
+    /// What servers refuse for good since the locker's end began, each with the server's place.
+    denied: Option<Vec<(Owed, usize, ServerError)>>,
 }
 
 impl Backlog {
@@ -165,14 +170,21 @@ impl Backlog {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Keeps a release as long as there is room; what is pointless by now makes room first.
+    /// What each release that is owed has a share of.
+    pub(crate) fn counted(&self) -> Arc<()> {
+        Arc::clone(&self.counted)
+    }
+
+    /// Keeps a release as long as there is room; what is pointless by now makes room first. At the end there is
+    /// room for all: no more are owed than were held.
     pub(super) fn keep(&self, waiting: &mut Waiting, release: Box<Undelivered>, due_at: Moment) {
+        let is_end = waiting.denied.is_some();
         let releases = &mut waiting.releases;
         if releases.len() >= RELEASES_MAX {
             let now = clock::now();
             releases.retain(|(_, release)| release.owed.again.pointless_at() > now);
         }
-        if releases.len() >= RELEASES_MAX {
+        if releases.len() >= RELEASES_MAX && !is_end {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -215,18 +227,23 @@ struct Listener {
 impl Refusals for Listener {
     fn refused(&self, Refused { mut owed, error }: Refused) {
         // These it would say of every release, and of each try.
-        if matches!(error.code(), Code::Permission | Code::Unsupported | Code::WrongType) {
+        if error.is_denial() {
+            let mut waiting = self.backlog.lock();
+            if let Some(denied) = &mut waiting.denied {
+                denied.push((owed, self.lane.place, error));
+            }
             return;
         }
         let now = clock::now();
         let due_at = match error.code() {
             // Nothing stands in the way of the script itself.
             Code::NoScript if owed.script.is_some() => now,
+            Code::Again => now,
             _ => owed.again.after_refusal(now, clock::random_bits()),
         };
         let (all, refused) = match error.code() {
             Code::Apart if owed.is_by_key => (by_key(&owed), None),
-            Code::NoScript => (vec![owed], None),
+            Code::NoScript | Code::Again => (vec![owed], None),
             _ => (vec![owed], Some(error)),
         };
         let mut waiting = self.backlog.lock();

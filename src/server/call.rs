@@ -2,7 +2,8 @@
 //!
 //! `NOSCRIPT` is routine: SCRIPT FLUSH, a restart and a failover all lose the cache. It proves
 //! that nothing ran, so the script itself is sent once (EVAL, which also loads it again), on the
-//! same connection. No other reply, and no failure, is ever answered by sending again.
+//! same connection. So does `AGAIN`, by which a script says that it came to the bound of its work before it
+//! did what it was asked: it is sent until it has. No other reply, and no failure, is ever answered by sending again.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -50,10 +51,11 @@ impl<'a> Call<'a> {
         }
         // Measured and encoded again once there is room: kept meanwhile, it would make this future
         // larger for all callers that need not wait.
-        let length = EncodedCommand::new(command).encoded(connection).len();
+        let outgoing = command.brought_by(connection).unwrap_or(command);
+        let length = EncodedCommand::new(outgoing).encoded().len();
         let permit = connection.admit(length).await?;
-        let mut encoded = EncodedCommand::new(command);
-        let encoded = encoded.encoded(connection);
+        let mut encoded = EncodedCommand::new(outgoing);
+        let encoded = encoded.encoded();
         // Safety rule 2: the lease is counted from here, before the first byte is sent.
         let asked_at = clock::now();
         let expected = command.expected();
@@ -69,7 +71,8 @@ impl<'a> Call<'a> {
         waker: &Waker,
     ) -> Option<Result<Self, Failure>> {
         let command = encoded.command();
-        let encoded = encoded.encoded(connection);
+        let mut brought = command.brought_by(connection).map(EncodedCommand::new);
+        let encoded = brought.as_mut().unwrap_or(encoded).encoded();
         // Safety rule 2: as below.
         let asked_at = clock::now();
         let sent = connection.try_send(encoded, command.expected(), asked_at, waker)?;
@@ -77,6 +80,7 @@ impl<'a> Call<'a> {
     }
 
     fn new(command: Command<'a>, asked_at: Moment, reply: Reply) -> Self {
+        command.note_sent(reply.connection());
         Self { command, asked_at, reply, script_sent: false }
     }
 
@@ -103,12 +107,12 @@ impl<'a> Call<'a> {
 
     /// Leaves behind that the server is owed the command: see [`Reply::leave_owed`]. Whether it is
     /// seen through now; else it has to be sent again.
-    pub(crate) fn leave_owed(self, slot: u16, again: Redelivery) -> bool {
-        let owed = self.command.owed(Some(self.connection()), slot, again);
+    pub(crate) fn leave_owed(self, slot: u16, again: Redelivery, counted: Arc<()>) -> bool {
+        let owed = self.command.owed(true, slot, again, counted);
         self.reply.leave_owed(owed).is_ok()
     }
 
-    /// Sends the script itself in the place of its digest, once.
+    /// Sends the script itself in the place of its digest.
     fn send_script(&mut self) -> Result<(), Failure> {
         let words = self.command.spell_whole().words();
         let expected = self.command.expected();
@@ -125,8 +129,10 @@ impl Future for Call<'_> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
         loop {
             let outcome = ready!(Pin::new(&mut self.reply).poll(context));
-            if self.script_sent || !lacks_script(&outcome) {
-                return Poll::Ready(outcome);
+            match refused_by(&outcome) {
+                Some(Code::NoScript) if !self.script_sent => {}
+                Some(Code::Again) => {}
+                _ => return Poll::Ready(outcome),
             }
             if let Err(failure) = self.send_script() {
                 return Poll::Ready(Err(failure));
@@ -144,7 +150,7 @@ pub(crate) fn send_now(
     waker: &Waker,
 ) -> Option<Reply> {
     let mut encoded = EncodedCommand::new(command);
-    let encoded = encoded.encoded(connection);
+    let encoded = encoded.encoded();
     connection.try_send(encoded, command.expected(), asked_at, waker)?.ok()
 }
 
@@ -168,7 +174,8 @@ pub(crate) async fn begin_all<'a>(
 ) -> Result<Vec<Call<'a>>, Failure> {
     let mut spelled = Vec::with_capacity(commands.len());
     for command in commands {
-        let words = command.spell(command.digest(connection)).words();
+        let outgoing = command.brought_by(connection).unwrap_or(*command);
+        let words = outgoing.spell().words();
         let length = command_len(&words);
         Connection::check_size(length)?;
         spelled.push((words, command.expected(), length));
@@ -252,9 +259,9 @@ pub(crate) fn send_whole(
     connection.send_unbounded(&command.spell_whole().words(), command.expected(), clock::now())
 }
 
-fn lacks_script(outcome: &Outcome) -> bool {
-    let Ok(frame) = outcome else { return false };
-    frame.error().is_some_and(|text| ServerError::new(text).code() == Code::NoScript)
+fn refused_by(outcome: &Outcome) -> Option<Code> {
+    let text = outcome.as_ref().ok()?.error()?;
+    Some(ServerError::new(text).code())
 }
 
 #[cfg(test)]

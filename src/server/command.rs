@@ -1,5 +1,7 @@
 //! What can be sent to a server: a plain command, or a script and what it is called with.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use leasehold_resp::{parts_len, store_parts};
 
@@ -53,17 +55,6 @@ impl<'a> Spelled<'a> {
 }
 
 impl<'a> Command<'a> {
-    /// What a script is called on `connection`, where it can be called by that.
-    pub(super) fn digest<'c>(self, connection: &'c Connection) -> Option<&'c Bytes>
-    where
-        'a: 'c,
-    {
-        match self {
-            Self::Script(script, _) => script.digest(connection),
-            Self::Plain(_) | Self::Unstamped(..) | Self::Whole(..) => None,
-        }
-    }
-
     /// What its reply can be.
     pub(super) fn expected(self) -> Expected {
         match self {
@@ -73,15 +64,13 @@ impl<'a> Command<'a> {
         }
     }
 
-    /// The command's words; a script by its digest, where there is one.
-    pub(super) fn spell<'c>(self, digest: Option<&'c Bytes>) -> Spelled<'c>
-    where
-        'a: 'c,
-    {
-        match (self, digest) {
-            (Self::Script(_, parameters), Some(digest)) => {
-                Spelled { call: Some([b"EVALSHA", digest]), parameters }
-            }
+    /// The command's words; a script by its digest, where it has one.
+    pub(super) fn spell(self) -> Spelled<'a> {
+        match self {
+            Self::Script(script, parameters) => match script.digest() {
+                Some(digest) => Spelled { call: Some([b"EVALSHA", digest]), parameters },
+                None => self.spell_whole(),
+            },
             _ => self.spell_whole(),
         }
     }
@@ -121,24 +110,33 @@ impl<'a> Command<'a> {
         }
     }
 
-    /// The command as it is owed: a script by its digest on `connection`, and with the script itself
-    /// where there is none.
-    pub(crate) fn owed(
-        self,
-        connection: Option<&Connection>,
-        slot: u16,
-        again: Redelivery,
-    ) -> Owed {
-        let digest = connection.and_then(|connection| self.digest(connection));
-        let script = match self {
-            Self::Script(script, _) => digest.map(|_| script.text()),
+    /// The command with the script itself, where `connection` is to bring that along.
+    pub(super) fn brought_by(self, connection: &Connection) -> Option<Self> {
+        let Self::Script(script, _) = self else { return None };
+        let is_new = !connection.has_brought(script.number()?);
+        is_new.then(|| self.whole())
+    }
+
+    /// Notes that it was sent on `connection`.
+    pub(super) fn note_sent(self, connection: &Connection) {
+        if let Self::Script(script, _) | Self::Whole(script, _) = self {
+            script.number().into_iter().for_each(|number| connection.note_brought(number));
+        }
+    }
+
+    /// The command as it is owed: a script by its digest if it goes out on the connection that it `began` on,
+    /// and else with the script itself.
+    pub(crate) fn owed(self, began: bool, slot: u16, again: Redelivery, counted: Arc<()>) -> Owed {
+        let command = if began { self } else { self.whole() };
+        let script = match command {
+            Self::Script(script, _) => script.digest().map(|_| script.text()),
             _ => None,
         };
         let is_by_key = match self {
             Self::Script(script, _) | Self::Whole(script, _) => script.is_by_key(),
             _ => false,
         };
-        let command = self.spell(digest).encoded();
-        Owed { command, script, is_by_key, expected: self.expected(), slot, again }
+        let command = command.spell().encoded();
+        Owed { command, script, is_by_key, expected: self.expected(), slot, again, counted }
     }
 }

@@ -116,7 +116,7 @@ impl Login {
     /// # Cancel safety
     ///
     /// Dropping the future drops the provider's.
-    pub(super) async fn credentials(
+    pub(crate) async fn credentials(
         &self,
         server: &Address,
         within: Duration,

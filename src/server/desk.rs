@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::fitness::{Refusal, Standing};
 use crate::clock;
 use crate::mutex::lock;
 use crate::net::lane::Lane;
+use crate::policy::fitness::{Refusal, Standing};
 
 /// See the module's documentation.
 pub(super) struct Desk {

@@ -1,24 +1,15 @@
-//! A command as it goes out on connections: encoded once, for as many as call its script the same.
+//! A command as it goes out on connections: encoded once for all of them.
 
-use bytes::Bytes;
 use leasehold_resp::{parts_len, store_parts};
 
 use super::command::Command;
-use crate::net::connection::Connection;
 
 /// Room for the command of one lock with a name of some 40 bytes: up to here nothing is allocated.
 const SHORT_BYTES: usize = 512;
-/// SHA-1 in hexadecimal, by which servers call scripts.
-const DIGEST_BYTES: usize = 40;
-/// Of a command that calls no script, or is sent with its text.
-const NO_DIGEST: [u8; DIGEST_BYTES] = [0; DIGEST_BYTES];
 
 /// One command to any number of servers.
 pub(crate) struct EncodedCommand<'a> {
     command: Command<'a>,
-    /// The digest by which the encoded command calls its script. It is copied, as a handle on it would
-    /// cost more.
-    called: Option<[u8; DIGEST_BYTES]>,
     short: [u8; SHORT_BYTES],
     /// Used where the command is too long for that.
     long: Vec<u8>,
@@ -28,30 +19,23 @@ pub(crate) struct EncodedCommand<'a> {
 
 impl<'a> EncodedCommand<'a> {
     pub(crate) fn new(command: Command<'a>) -> Self {
-        Self { command, called: None, short: [0; SHORT_BYTES], long: Vec::new(), len: 0 }
+        Self { command, short: [0; SHORT_BYTES], long: Vec::new(), len: 0 }
     }
 
     pub(super) fn command(&self) -> Command<'a> {
         self.command
     }
 
-    /// The command as it is to be sent on `connection`.
-    pub(super) fn encoded(&mut self, connection: &Connection) -> &[u8] {
-        self.encoded_with(self.command.digest(connection))
-    }
-
-    fn encoded_with(&mut self, digest: Option<&Bytes>) -> &[u8] {
-        // One of another length is not kept: then each connection's command is encoded.
-        let called = digest.map_or(Some(NO_DIGEST), |digest| digest[..].try_into().ok());
-        if called.is_none() || called != self.called {
-            self.encode(digest);
-            self.called = called;
+    /// The command as it is to be sent.
+    pub(super) fn encoded(&mut self) -> &[u8] {
+        if self.len == 0 {
+            self.encode();
         }
         if self.len <= SHORT_BYTES { &self.short[..self.len] } else { &self.long }
     }
 
-    fn encode(&mut self, digest: Option<&Bytes>) {
-        let spelled = self.command.spell(digest);
+    fn encode(&mut self) {
+        let spelled = self.command.spell();
         let parts = spelled.parts();
         self.len = store_parts(&mut self.short, &parts).unwrap_or_else(|| {
             let len = parts_len(&parts);
@@ -78,30 +62,28 @@ mod tests {
     }
 
     #[test]
-    fn it_calls_the_script_as_each_connection_does() {
-        let script = Script::new(0, "return 1");
-        let digests = [b"strange".to_vec(), vec![b'1'; DIGEST_BYTES], vec![b'2'; DIGEST_BYTES]];
-        let digests = digests.map(Bytes::from);
+    fn a_script_is_called_by_its_digest_or_sent_whole() {
+        let called = Script::new("return 1", b"e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
+        let whole = Script::whole("return 1");
+        let digest = called.digest().unwrap();
         for length in [1, SHORT_BYTES, 2 * SHORT_BYTES] {
             let key = vec![b'k'; length];
             let parameters: [&[u8]; 2] = [b"1", &key];
-            let mut encoded = EncodedCommand::new(Command::Script(&script, &parameters));
-            let whole = bytes_of(&[b"EVAL", b"return 1", b"1", &key, STAMP_ROOM]);
-            for digest in [None, Some(0), Some(0), Some(1), Some(1), Some(2), None, Some(1)] {
-                let digest = digest.map(|number: usize| &digests[number]);
-                let by = |digest: &Bytes| bytes_of(&[b"EVALSHA", digest, b"1", &key, STAMP_ROOM]);
-                let expected = digest.map(by);
-                let expected = expected.as_ref().unwrap_or(&whole);
-                assert_eq!(encoded.encoded_with(digest), expected);
+            let forms: [(_, [&[u8]; 2]); 2] =
+                [(&called, [b"EVALSHA", digest]), (&whole, [b"EVAL", b"return 1"])];
+            for (script, [verb, which]) in forms {
+                let mut encoded = EncodedCommand::new(Command::Script(script, &parameters));
+                let expected = bytes_of(&[verb, which, b"1", &key, STAMP_ROOM]);
+                assert_eq!(encoded.encoded(), expected);
+                assert_eq!(encoded.encoded(), expected, "again");
             }
         }
     }
 
     #[test]
-    fn a_plain_command_is_the_same_everywhere() {
+    fn a_plain_command_is_its_words() {
         let words: [&[u8]; 2] = [b"GET", b"k"];
         let mut encoded = EncodedCommand::new(Command::Plain(&words));
-        assert_eq!(encoded.encoded_with(None), bytes_of(&words));
-        assert_eq!(encoded.encoded_with(None), bytes_of(&words));
+        assert_eq!(encoded.encoded(), bytes_of(&words));
     }
 }

@@ -7,7 +7,6 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use super::backlog::Backlog;
-use super::fitness::Rules;
 use super::registry::Registry;
 use super::script::Script;
 use super::watch::Watchers;
@@ -15,6 +14,7 @@ use crate::clock;
 use crate::net::connection::Settings;
 use crate::net::tls::Client;
 use crate::policy::Backoff;
+use crate::policy::fitness::Rules;
 use crate::stats::Logins;
 
 /// The name that CLIENT LIST shows.
@@ -58,4 +58,15 @@ pub(crate) struct NodeSettings {
     pub(crate) tls: Option<Client>,
     /// What is asked of the server before it may vote; nothing where there are none.
     pub(crate) rules: Option<Rules>,
+    /// The sections of INFO that are of use beside those that the rules need.
+    pub(crate) info_if_allowed: &'static [&'static str],
+    /// The longest TTL that any client uses.
+    pub(crate) longest_ttl: Duration,
+}
+
+impl NodeSettings {
+    /// Whether it is to be a node of a Cluster.
+    pub(super) fn is_in_cluster(&self) -> bool {
+        self.rules.is_some_and(|rules| rules.in_cluster)
+    }
 }

@@ -8,14 +8,15 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use super::fitness::SECTIONS;
 use super::kin::Kin;
 use super::node::Node;
+use super::session::Purpose;
 use super::watch::{Watch, Watchers};
 use crate::mutex::lock;
 use crate::net::connection::Connection;
 use crate::net::outcome::Fault;
 use crate::net::pushes::{Listeners, Pushes};
+use crate::policy::fitness::SECTIONS;
 
 /// See the module's documentation.
 #[derive(Default)]
@@ -85,7 +86,8 @@ async fn keep(
     let pushes = Arc::clone(&watchers) as Arc<dyn Pushes>;
     let listeners = Listeners { pushes: Some(pushes), refusals: None };
     let sections = if kin.settings.rules.is_some() { &SECTIONS[..] } else { &[] };
-    let opened = kin.settings.open(&endpoint, (&[], sections), true, listeners).await;
+    let purpose = Purpose { tracking: true, is_again: false };
+    let opened = kin.settings.open(&endpoint, &[], [sections, &[]], purpose, listeners).await;
     let Some(strong) = lookout.upgrade() else { return };
     let session = match opened {
         Ok(session) => session,

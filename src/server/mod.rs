@@ -15,7 +15,6 @@ pub mod credentials;
 mod desk;
 pub(crate) mod encoded;
 pub mod endpoint;
-pub(crate) mod fitness;
 mod host;
 pub(crate) mod kin;
 #[cfg(feature = "inspect")]

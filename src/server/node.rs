@@ -7,13 +7,12 @@
 //! A release that cannot be sent now, or whose connection ends before the server has answered
 //! ([`Node::owe`]), waits in the backlog: it is the first thing that the lane's next connection sends.
 //!
-//! Two lanes are beside those that all leases share: the watch lane, for waiters, and the sync
-//! lane, for writes that replicas have to confirm, which keeps what is behind it waiting. Their
-//! connections track what is read on them ([`Watchers`] hear of changes), which costs the server
-//! something: they are made only once somebody wants them.
+//! One lane is beside those that all leases share: the watch lane, for waiters. Its connection tracks what is
+//! read on it ([`Watchers`] hear of changes), which costs the server something: it is made only once somebody
+//! wants it.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -26,39 +25,39 @@ use super::circuit_breaker::CircuitBreaker;
 use super::command::Command;
 use super::desk::Desk;
 use super::endpoint::Endpoint;
-use super::fitness::{Facts, Refusal, SECTIONS, Standing, Unfit, WARNING_SECTIONS, warning};
 use super::kin::{Kin, RECONNECT};
 use super::script::Script;
-use super::session::Session;
+use super::session::{Purpose, Session};
 use crate::clock;
 use crate::mutex::lock;
 use crate::net::connection::Connection;
 use crate::net::handshake::{OpenError, Opened};
 use crate::net::lane::{Lane, Link};
 use crate::net::outcome::Fault;
+use crate::net::owed::Owed;
 use crate::net::pushes::{Listeners, Pushes};
-use crate::policy::{Moment, Redelivery};
+use crate::policy::fitness::{Facts, Refusal, SECTIONS, Standing, Times, Unfit, run_id, warnings};
+use crate::policy::{Moment, Redelivery, moved_until};
 use crate::race::timeout;
 use crate::stats::AtServer;
-
-/// The watch lane and the sync lane.
-const LANES_BESIDE: usize = 2;
 
 struct Shared {
     /// Its place in the set.
     number: usize,
     kin: Kin,
     endpoint: Endpoint,
-    /// First those for leases, then the watch lane and the sync lane.
+    /// First those for leases, then the watch lane.
     desks: Box<[Desk]>,
     /// Counts up with each lease that is given a lane.
     next_lane: AtomicUsize,
     gate: CircuitBreaker,
     last_seen: Mutex<Option<Sighting>>,
     /// What it last said of itself that is wrong.
-    warning: Mutex<Option<Unfit>>,
+    warnings: Mutex<Vec<Unfit>>,
     /// Until when it grants nothing: see [`Node::settle`].
     settled_at: AtomicU64,
+    /// How often a connection has led to another run than those that there were.
+    moves: AtomicU32,
     ear: Ear,
     /// Another server has taken its place.
     is_retired: AtomicBool,
@@ -66,12 +65,23 @@ struct Shared {
 
 /// The run of the server that was met last.
 struct Sighting {
-    facts: Facts,
+    run_id: String,
     first_seen: Moment,
     /// When it began at the earliest: when our connection to the run before ended.
     not_before: Option<Moment>,
     /// When our last connection to it ended.
     left_at: Option<Moment>,
+}
+
+impl Sighting {
+    /// Of the run that was met at `now`, after the one that was met before.
+    fn of(met: &str, before: Option<Self>, now: Moment) -> Self {
+        let not_before = match before {
+            Some(same) if same.run_id == met => return Self { left_at: None, ..same },
+            other => other.map(|other| other.left_at.unwrap_or(now)),
+        };
+        Self { run_id: met.to_owned(), first_seen: now, not_before, left_at: None }
+    }
 }
 
 /// See the module's documentation.
@@ -85,7 +95,7 @@ impl Node {
     /// runtime.
     pub(crate) fn start(number: usize, endpoint: Endpoint, kin: Kin) -> Self {
         let for_leases = kin.settings.lanes.max(1);
-        let lanes = 0..for_leases + LANES_BESIDE;
+        let lanes = 0..=for_leases;
         let desks = lanes.clone().map(|lane| Desk::new(lane < for_leases)).collect();
         AtServer::announce(&endpoint.address);
         let shared = Arc::new(Shared {
@@ -96,8 +106,9 @@ impl Node {
             next_lane: AtomicUsize::new(0),
             gate: CircuitBreaker::default(),
             last_seen: Mutex::new(None),
-            warning: Mutex::new(None),
+            warnings: Mutex::default(),
             settled_at: AtomicU64::new(0),
+            moves: AtomicU32::new(0),
             ear: Ear::default(),
             is_retired: AtomicBool::new(false),
         });
@@ -172,15 +183,15 @@ impl Node {
 
     /// Whether the server may vote on the lane's present connection.
     pub(crate) fn check(&self, lane: usize) -> Result<(), Refusal> {
-        if self.shared.kin.settings.rules.is_none() {
-            return Ok(());
+        if self.shared.kin.settings.rules.is_some() {
+            self.shared.desks[lane].check()?;
         }
-        self.shared.desks[lane].check()?;
         // Nearly no server ever has to settle: then no clock is read.
         match self.shared.settled_at.load(Ordering::Relaxed) {
             0 => Ok(()),
             at => match Moment::from_nanos(at).since(clock::now()) {
                 Duration::ZERO => Ok(()),
+                wait if self.shared.moves() > 0 => Err(Refusal::Moved(wait)),
                 wait => Err(Refusal::Settling(wait)),
             },
         }
@@ -188,7 +199,7 @@ impl Node {
 
     /// From here on the server grants nothing new until `at`.
     pub(crate) fn settle(&self, at: Moment) {
-        self.shared.settled_at.store(at.as_nanos(), Ordering::Relaxed);
+        self.shared.settle(at);
     }
 
     /// Another server has taken its place: from here on nothing that it says is believed, and what is
@@ -199,8 +210,11 @@ impl Node {
     }
 
     /// What is wrong with the server, without being a reason to refuse it.
-    pub(crate) fn warning(&self) -> Option<Unfit> {
-        lock(&self.shared.warning).clone()
+    pub(crate) fn warnings(&self) -> Vec<Unfit> {
+        let mut all = lock(&self.shared.warnings).clone();
+        let moves = self.shared.moves();
+        all.extend((moves > 0).then_some(Unfit::Moved(Times(moves))));
+        all
     }
 
     /// The connections that there are now.
@@ -226,7 +240,8 @@ impl Node {
         command: Command<'_>,
         again: Redelivery,
     ) {
-        let owed = command.owed(began_on, slot, again);
+        let counted = self.shared.backlog().counted();
+        let owed = command.owed(began_on.is_some(), slot, again, counted);
         let unsent = match began_on {
             Some(connection) => connection.send_owed(owed).err(),
             None => Some(owed),
@@ -234,6 +249,12 @@ impl Node {
         let Some(owed) = unsent else { return };
         let ready = || self.lane(lane).ready();
         self.shared.backlog().deliver(owed, self.shared.at_lane(lane), ready);
+    }
+
+    /// What is owed on its connections and not answered yet.
+    pub(super) fn under_way(&self) -> Vec<Owed> {
+        let connections = self.shared.desks.iter().filter_map(|desk| desk.lane.last());
+        connections.flat_map(|connection| connection.owed()).collect()
     }
 
     fn lane(&self, lane: usize) -> &Lane {
@@ -245,11 +266,6 @@ impl Node {
         self.shared.watch_lane()
     }
 
-    /// The lane on which writes are awaited by replicas; its connection hears of changes too.
-    pub(crate) fn sync_lane(&self) -> usize {
-        self.shared.watch_lane() + 1
-    }
-
     /// The channel that the process hears on the watch lane's present connection, if it hears one.
     pub(crate) fn channel(&self) -> Option<Channel> {
         let connection = self.lane(self.watch_lane()).ready()?;
@@ -258,8 +274,8 @@ impl Node {
 
     /// Whether what is read on this lane now is watched by the server.
     pub(crate) fn is_watching(&self, lane: usize) -> bool {
-        let is_beside = lane >= self.shared.watch_lane();
-        is_beside && self.lane(lane).ready().is_some_and(|connection| connection.is_tracking())
+        lane == self.watch_lane()
+            && self.lane(lane).ready().is_some_and(|connection| connection.is_tracking())
     }
 }
 
@@ -289,27 +305,37 @@ impl Shared {
     }
 
     fn watch_lane(&self) -> usize {
-        self.desks.len() - LANES_BESIDE
+        self.desks.len() - 1
     }
 
-    async fn connect(&self, lane: usize) -> Result<Session, OpenError> {
-        let tracking = lane >= self.watch_lane();
+    async fn connect(&self, lane: usize, is_again: bool) -> Result<Session, OpenError> {
+        let tracking = lane == self.watch_lane();
         let Kin { watchers, scripts, settings, .. } = &self.kin;
-        let scripts: Vec<&str> = scripts.iter().map(Script::text).collect();
-        let info = if settings.rules.is_some() { &SECTIONS[..] } else { &WARNING_SECTIONS };
+        let scripts: Vec<_> = scripts.iter().filter_map(Script::to_load).collect();
+        let needed = if settings.rules.is_some() { &SECTIONS[..] } else { &[] };
+        let info = [needed, settings.info_if_allowed];
         let listeners = Listeners {
             pushes: tracking.then(|| Arc::clone(watchers) as Arc<dyn Pushes>),
             refusals: Some(self.backlog().listener(self.at_lane(lane))),
         };
-        let session = settings.open(&self.endpoint, (&scripts, info), tracking, listeners).await?;
-        if lane == self.watch_lane() {
+        let purpose = Purpose { tracking, is_again };
+        let session = settings.open(&self.endpoint, &scripts, info, purpose, listeners).await?;
+        if tracking {
             self.ear.listen(&session.opened.connection).await?;
         }
         Ok(session)
     }
 
-    /// How the server stands that said this of itself.
-    fn judge(&self, lane: usize, info: &str) -> Standing {
+    fn settle(&self, at: Moment) {
+        self.settled_at.fetch_max(at.as_nanos(), Ordering::Relaxed);
+    }
+
+    fn moves(&self) -> u32 {
+        self.moves.load(Ordering::Relaxed)
+    }
+
+    /// How the server stands that said this of itself, and that was sighted so.
+    fn judge(&self, lane: usize, info: &str, seen: Option<&Sighting>, now: Moment) -> Standing {
         let Some(rules) = self.kin.settings.rules else { return Standing::Fit };
         let facts = match Facts::parse(info) {
             Ok(facts) => facts,
@@ -318,28 +344,59 @@ impl Shared {
         if let Some(other) = self.kin.registry.note(self.number, lane, &facts.run_id) {
             return Standing::Unfit(Unfit::SameAs(other));
         }
-        let now = clock::now();
-        let mut last_seen = lock(&self.last_seen);
-        let (first_seen, not_before) = match &*last_seen {
-            Some(seen) if seen.facts.run_id == facts.run_id => (seen.first_seen, seen.not_before),
-            Some(run_before) => (now, Some(run_before.left_at.unwrap_or(now))),
-            None => (now, None),
-        };
-        let standing = facts.judge(rules, first_seen, not_before, now);
-        *last_seen = Some(Sighting { facts, first_seen, not_before, left_at: None });
-        standing
+        let (first_seen, not_before) =
+            seen.map_or((now, None), |seen| (seen.first_seen, seen.not_before));
+        facts.judge(rules, first_seen, not_before, now)
     }
 
-    /// Puts a connection into its lane, with what is owed sent before anybody else's commands.
+    /// The connections that lead to another run than the lane has met, and until when nothing new is granted for
+    /// their sake.
+    fn moved(
+        &self,
+        seen: Option<&Sighting>,
+        lane: usize,
+        met: &str,
+        now: Moment,
+    ) -> Option<(Vec<Arc<Connection>>, Moment)> {
+        let settings = &self.kin.settings;
+        // A node of a Cluster that does not serve a key says so itself.
+        let seen = seen.filter(|_| !settings.is_in_cluster())?;
+        let until = moved_until(&seen.run_id, met, settings.longest_ttl, now)?;
+        let others = self.desks.iter().enumerate().filter(|(other, _)| *other != lane);
+        let others: Vec<_> = others.filter_map(|(_, desk)| desk.lane.ready()).collect();
+        (!others.is_empty()).then_some((others, until))
+    }
+
+    /// Puts a connection into its lane, with what is owed sent before anybody else's commands. Where it leads
+    /// to another run than others do, it takes their place: safety rule 18, see [`moved_until`].
     fn install(&self, lane: usize, opened: &Opened) {
-        let Opened { connection, info } = opened;
-        *lock(&self.desks[lane].standing) = self.judge(lane, info);
-        *lock(&self.warning) = warning(info);
+        let Opened { connection, info, .. } = opened;
+        // Kept until the connection is in its lane: of two lanes that meet different runs at one time, the later
+        // one finds the other.
+        let mut last_seen = lock(&self.last_seen);
+        let (met, now) = (run_id(info), clock::now());
+        let moved = met.and_then(|met| self.moved(last_seen.as_ref(), lane, met, now));
+        if let Some((_, until)) = &moved {
+            self.moves.fetch_add(1, Ordering::Relaxed);
+            self.settle(*until);
+        }
+        if let Some(met) = met {
+            *last_seen = Some(Sighting::of(met, last_seen.take(), now));
+        }
+        *lock(&self.desks[lane].standing) = self.judge(lane, info, last_seen.as_ref(), now);
+        *lock(&self.warnings) = warnings(info).collect();
         // It has just answered a whole handshake.
         self.gate.note_answer();
         let put = || self.desks[lane].lane.put(Link::Up(Arc::clone(connection)));
         self.backlog().send_on(connection, &self.at_lane(lane), put);
+        drop(last_seen);
         self.desks[lane].lane.tell();
+        if let Some((left, until)) = moved {
+            left.iter().for_each(|connection| connection.fail(Fault::ClosedByUs));
+            // What was asked on them until now may have been granted, and lasts from then.
+            self.settle(until.after(clock::now().since(now)));
+            self.kin.watchers.moved();
+        }
     }
 
     /// Rests between two tries. Once somebody asks, the backoff counts half as many failures: soon
@@ -359,12 +416,13 @@ impl Shared {
 async fn supervise(shared: Arc<Shared>, number: usize) {
     let lane = &shared.desks[number].lane;
     shared.desks[number].first_wanted().await;
-    let mut failed: u32 = 0;
+    let (mut failed, mut is_again) = (0_u32, false);
     while !shared.is_retired.load(Ordering::SeqCst) {
         failed = failed.saturating_add(1);
-        match shared.connect(number).await {
+        match shared.connect(number, is_again).await {
             Ok(session) => {
-                let connected_at = clock::now();
+                is_again = true;
+                let (connected_at, moves) = (clock::now(), shared.moves());
                 let _counted = AtServer::connection(&shared.endpoint.address);
                 shared.install(number, &session.opened);
                 if shared.is_retired.load(Ordering::SeqCst) {
@@ -378,8 +436,10 @@ async fn supervise(shared: Arc<Shared>, number: usize) {
                 }
                 let unanswered = session.opened.connection.take_unanswered();
                 shared.backlog().carry(unanswered, &shared.at_lane(number));
-                // A connection that lasted was a success; one that ends at once is not.
-                if clock::now().since(connected_at) > RECONNECT.longest {
+                // A connection that lasted was a success; one that ends at once is not, nor where the name leads
+                // now here, now there.
+                let has_lasted = clock::now().since(connected_at) > RECONNECT.longest;
+                if has_lasted && shared.moves() == moves {
                     failed = 0;
                 }
             }

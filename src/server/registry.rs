@@ -1,6 +1,5 @@
 //! Which run of which server each lane of the nodes of a set is connected to, so that one server given twice
-//! is found out, whatever its addresses. Lanes of a node may be connected to different servers, where its name
-//! leads to another than before.
+//! is found out, whatever its addresses.
 
 use std::sync::Mutex;
 

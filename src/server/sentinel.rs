@@ -22,13 +22,13 @@ mod word;
 use self::inquiry::{Finding, Inquiry};
 use self::listening::Sentinel;
 use super::endpoint::{Endpoint, Watched};
-use super::fitness::Refusal;
 use super::kin::Kin;
 use super::node::Node;
 use super::place::{Detour, Directory, Listing, Tasks, Unheard};
 use crate::clock;
 use crate::net::refusal::ServerError;
 use crate::net::transport::Address;
+use crate::policy::fitness::Refusal;
 use crate::policy::{Backoff, Mastership, SETTLING, Successor};
 use crate::race::timeout;
 

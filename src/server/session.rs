@@ -24,6 +24,7 @@ use crate::clock;
 use crate::net::connection::Connection;
 use crate::net::handshake::{Hello, OpenError, Opened, connect};
 use crate::net::outcome::Fault;
+use crate::net::proof::Digest;
 use crate::net::pushes::Listeners;
 use crate::net::refusal::ServerError;
 use crate::policy::{Backoff, RELOGIN, relogin_at};
@@ -46,6 +47,15 @@ pub(crate) struct Session {
     term: Option<Term>,
 }
 
+/// What a connection is opened for.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Purpose {
+    /// The server is to tell of keys.
+    pub(crate) tracking: bool,
+    /// It takes another's place, as those of all clients do once their server is back.
+    pub(crate) is_again: bool,
+}
+
 impl NodeSettings {
     /// Opens a connection for which nothing is prepared but the login and the database.
     pub(crate) async fn open_bare(
@@ -53,23 +63,26 @@ impl NodeSettings {
         endpoint: &Endpoint,
         listeners: Listeners,
     ) -> Result<Session, OpenError> {
-        self.open(endpoint, (&[], &[]), false, listeners).await
+        self.open(endpoint, &[], [&[], &[]], Purpose::default(), listeners).await
     }
 
     /// Opens a connection to this server, over TLS if its URL wants that, logs in as its URL or a
-    /// provider says, loads these scripts and asks for these sections of `INFO`.
+    /// provider says, loads these scripts and asks for sections of `INFO`: those that are needed, and those
+    /// that are of use.
     pub(super) fn open<'a>(
         &'a self,
         endpoint: &'a Endpoint,
-        (scripts, info): (&'a [&'a str], &'a [&'a str]),
-        tracking: bool,
+        scripts: &'a [(&'static str, &'static Digest)],
+        [info, info_if_allowed]: [&'a [&'a str]; 2],
+        Purpose { tracking, is_again }: Purpose,
         listeners: Listeners,
     ) -> BoxFuture<'a, Result<Session, OpenError>> {
         let Endpoint { address, tls, database, login } = endpoint;
         Box::pin(async move {
             let tls = match (tls, &self.tls) {
                 (false, _) => None,
-                (true, Some(client)) => Some(client),
+                (true, Some(client)) if is_again => Some(client.patient()),
+                (true, Some(client)) => Some(client.clone()),
                 (true, None) => return Err(OpenError::NoTls),
             };
             let asked_at = clock::now();
@@ -84,7 +97,7 @@ impl NodeSettings {
                 client_name: CLIENT_NAME,
                 scripts,
                 info,
-                needs_info: self.rules.is_some(),
+                info_if_allowed,
                 tracking,
             };
             let within = match login {
@@ -93,7 +106,8 @@ impl NodeSettings {
                 }
                 _ => self.connect_timeout,
             };
-            let opened = connect(address, tls, hello, self.connection, listeners, within).await?;
+            let opened =
+                connect(address, tls.as_ref(), hello, self.connection, listeners, within).await?;
             Ok(Session {
                 opened,
                 #[cfg(feature = "examine")]

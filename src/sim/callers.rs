@@ -125,7 +125,7 @@ pub(super) fn broken(world: &World) -> Vec<Breach> {
     let plan = &world.plan;
     let forgetful = lock(&world.counters_lost).len();
     let fair = Fair {
-        keeps_leases: !plan.is_beyond,
+        keeps_leases: !(plan.is_beyond || plan.forgets_alone()),
         remembers: forgetful < 2 * plan.quorum - plan.servers,
         has_even_clocks: !plan.has(Fault::StepForward),
     };

@@ -52,6 +52,12 @@ impl<'a> Deed<'a> {
         self.is_shared && self.argv[1].ends_with(b"grade")
     }
 
+    /// Whether what it gives back goes to the next that waits.
+    pub(super) fn hands_on(&self) -> bool {
+        let how = self.argv.get(1).filter(|_| self.what == What::Release);
+        how.is_some_and(|how| matches!(&how[..], b"" | b"single" | b"leave"))
+    }
+
     /// Whether it is to take the lock from this owner: from the one that a ticket names, or from anybody.
     pub(super) fn may_seize_from(&self, owner: &Bytes) -> bool {
         self.is_seizing && self.argv.get(4).is_some_and(|from| owner.starts_with(from))

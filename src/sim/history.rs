@@ -305,6 +305,11 @@ impl History {
         *self.counts.entry(what).or_default() += 1;
     }
 
+    /// All that was counted.
+    pub(crate) fn deeds(&self) -> u64 {
+        self.counts.values().sum()
+    }
+
     pub(crate) fn breach(&mut self, check: &'static str, text: String) {
         self.note(format!("BREACH {check}: {text}"));
         self.breaches.push(Breach { check, text });

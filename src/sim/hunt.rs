@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::plan::Plan;
+use super::plan::{Fault, Plan};
 use super::run::run;
 use super::tests::{number, on_all_cores, show};
 use super::world::lock;
@@ -13,8 +13,9 @@ use crate::policy::mutants::{self, Mutant};
 /// The checks of holders of what they do not hold.
 const FALSE_GRANT: &[&str] = &["granted by nobody", "two holders", "deadline"];
 
-/// Each bug, and which checks are about it: another check alone does not count.
-const KNOWN: [(Mutant, &[&str]); 59] = [
+/// Each bug, and which checks are about it: another check alone does not count. Replies that count before their seal
+/// has come (`net/pipeline/harms.rs`) hardly show here any more: a plain acquire proves by another reply that it holds.
+const KNOWN: [(Mutant, &[&str]); 62] = [
     (Mutant::ValidityFromTheReply, &["deadline"]),
     (Mutant::NoDrift, &["deadline"]),
     (Mutant::OwnerReused, &["owner reused"]),
@@ -42,12 +43,13 @@ const KNOWN: [(Mutant, &[&str]); 59] = [
     (Mutant::AnyClockIsBelieved, &["token ahead of all clocks"]),
     (Mutant::LateMeansNothingGranted, &["never given back"]),
     (Mutant::StampNotCompared, FALSE_GRANT),
-    (Mutant::SealNotWaitedFor, FALSE_GRANT),
     (Mutant::StrayReplyIsDropped, &["read on", "kept"]),
     (Mutant::MisplacedReplyEndsNothing, &["read on"]),
     (Mutant::BelievedUpToTheMisplaced, &["read on"]),
     (Mutant::PushIsASignOfLife, &["kept"]),
     (Mutant::LostCounterIsBelieved, &["token out of order"]),
+    (Mutant::DrawsForEver, &["one token twice", "token out of order"]),
+    (Mutant::MintedByTheCounterAlone, &["one token twice", "token out of order"]),
     (Mutant::DrawnWithoutTheLock, FALSE_GRANT),
     (Mutant::RestIsForgotten, &["taken too soon"]),
     (Mutant::LockDelayIsForgotten, &["taken too soon"]),
@@ -55,7 +57,9 @@ const KNOWN: [(Mutant, &[&str]); 59] = [
     (Mutant::TicketFromAnybody, &["two holders"]),
     (Mutant::StealTakesAnyToken, &["counter fell", "token out of order"]),
     (Mutant::CountsFromThePush, &["deadline", "two holders"]),
+    (Mutant::AnyTokenIsPushed, FALSE_GRANT),
     (Mutant::QueueIsNotLeft, &["left late"]),
+    (Mutant::DeadEndTheSearch, &["free and waited for"]),
     (Mutant::PushNamesNobody, FALSE_GRANT),
     (Mutant::AwaitedIsTakenForFreed, &["never given back"]),
     (Mutant::PermitsEndByTheCallersTtl, &["too many permits"]),
@@ -77,7 +81,7 @@ const KNOWN: [(Mutant, &[&str]); 59] = [
 ];
 
 /// Which checks notice a bug in the first seed in which one does that is about it, and the number of
-/// seeds tried. Without the bug, that seed is quiet.
+/// runs tried. Without the bug, that seed is quiet.
 fn hunt((mutant, about): (Mutant, &[&str]), seeds_max: u64) -> Option<(String, u64)> {
     let attempt = |seed, mutant| {
         mutants::set(mutant);
@@ -85,14 +89,27 @@ fn hunt((mutant, about): (Mutant, &[&str]), seeds_max: u64) -> Option<(String, u
         mutants::set(None);
         outcome
     };
-    let caught = (0..seeds_max)
-        .map(|seed| attempt(seed, Some(mutant)))
-        .find(|outcome| outcome.breaches.iter().any(|breach| about.contains(&breach.check)))?;
+    let seeds = (0..).filter(|seed| may_matter(mutant, &Plan::new(*seed, false)));
+    let (tried, caught) = (1..=seeds_max)
+        .zip(seeds)
+        .map(|(tried, seed)| (tried, attempt(seed, Some(mutant))))
+        .find(|(_, outcome)| outcome.breaches.iter().any(|breach| about.contains(&breach.check)))?;
     let seed = caught.plan.seed;
     let sound = attempt(seed, None);
     assert!(sound.breaches.is_empty(), "without {mutant:?}:\n{}", show(&sound));
     let checks: BTreeSet<_> = caught.breaches.iter().map(|breach| breach.check).collect();
-    Some((checks.into_iter().collect::<Vec<_>>().join(", "), seed + 1))
+    Some((checks.into_iter().collect::<Vec<_>>().join(", "), tried))
+}
+
+/// Whether the bug can show in such a run. Runs without a chance are left out, and are not counted.
+fn may_matter(mutant: Mutant, plan: &Plan) -> bool {
+    match mutant {
+        // Limits are kept on one server, and its clock has to be set back.
+        Mutant::SetBackClockRefills => {
+            plan.servers == 1 && plan.has_family && plan.has(Fault::StepBack)
+        }
+        _ => true,
+    }
 }
 
 /// Every known bug is noticed by a check that is about it. It takes a while: `scripts/mutants.sh` asks for it.

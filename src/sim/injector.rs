@@ -6,10 +6,49 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::history::At;
-use super::plan::{Fault, key};
+use super::plan::{Fault, Plan, key};
 use super::prng::Prng;
 use super::world::{World, lock};
 use crate::clock::simulated::{Client, elapsed};
+
+/// After servers were asked this often, a run is harmed no more. Each new connection is sent all releases that are
+/// owed: they are many where each connection is soon harmed, and a lease lasts for minutes.
+const DEEDS_MAX: u64 = 100_000;
+
+/// How long a server is a replica at the least: a right to draw that was used before lapses meanwhile, and its
+/// clock goes on past the tokens of all that it has granted (docs/guarantees.md).
+const DEMOTED_MIN: Duration = Duration::from_secs(2);
+
+/// What sets one server back, by draws of its own.
+pub(crate) struct Setbacks {
+    faults: Vec<Fault>,
+    prng: Prng,
+    server: usize,
+    /// None begins before.
+    next_at: At,
+}
+
+impl Setbacks {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let mut prng = Prng::new(plan.seed ^ 0x5E7_BACC);
+        let server = prng.index(plan.servers);
+        Self { faults: plan.setbacks(), prng, server, next_at: At::ZERO }
+    }
+
+    /// What comes now, if anything does; at other moments what the server has is kept.
+    fn next(&mut self, world: &World) -> Option<Fault> {
+        let mut server = world.server(self.server);
+        if self.faults.is_empty() || server.is_down() || server.is_replica() {
+            return None;
+        }
+        if !server.has_saved() || self.prng.percent(25) {
+            server.save();
+            return None;
+        }
+        let comes = self.prng.percent(35) && elapsed() >= self.next_at;
+        comes.then(|| self.prng.pick(&self.faults))
+    }
+}
 
 pub(crate) struct Injector {
     pub(crate) world: Arc<World>,
@@ -17,18 +56,20 @@ pub(crate) struct Injector {
     pub(crate) prng: Prng,
     /// Servers that lost keys, and when.
     pub(crate) losses: Vec<(usize, At)>,
+    pub(crate) setbacks: Setbacks,
 }
 
 impl Injector {
     pub(crate) async fn run(mut self) {
-        let faults = self.world.plan.faults.clone();
+        let faults = self.world.plan.clone().without_setbacks().faults;
         let pace = self.world.plan.longest_ttl;
-        while elapsed() < self.world.plan.length {
+        while elapsed() < self.world.plan.length && self.world.history().deeds() < DEEDS_MAX {
             sleep(self.up_to(pace)).await;
             if !faults.is_empty() {
                 let fault = self.prng.pick(&faults);
                 self.harm(fault);
             }
+            self.set_back();
             if self.world.plan.is_beyond && self.prng.percent(40) {
                 self.take_everywhere();
             }
@@ -49,8 +90,21 @@ impl Injector {
             .note(format!("{fault:?} of server {server}, client {client}, {length:?}"));
         match fault {
             Fault::Delay | Fault::Ghost | Fault::Drift | Fault::Outage | Fault::Newcomer => {}
+            Fault::Snapshot | Fault::Demotion => {}
             Fault::Lost | Fault::Stray | Fault::Twice | Fault::OnlyPushes => {
                 self.world.harm_one(server, fault);
+            }
+            Fault::DeadWaiters | Fault::Forgery if self.world.server(server).is_down() => {}
+            Fault::Forgery => {
+                let name = key(self.prng.index(self.world.plan.names));
+                let token = self.prng.pick(&["1", "1000000", "9007199254740991"]);
+                let told = self.world.server(server).forge_push(&name, token);
+                self.world.tell(told);
+            }
+            Fault::DeadWaiters => {
+                let name = key(self.prng.index(self.world.plan.names));
+                let dead = self.prng.pick(&[1, 15, 16, 17, 60, 600]);
+                self.world.server(server).put_dead_waiters(&name, dead, self.prng.percent(30));
             }
             Fault::Cut => self.world.cut_one(server),
             Fault::Partition => self.world.block(client, server, elapsed() + length),
@@ -105,6 +159,33 @@ impl Injector {
             Fault::StepForward if self.may_lose(server) => self.step(server, 1, length),
             Fault::Evict | Fault::StepForward => {}
         }
+    }
+
+    fn set_back(&mut self) {
+        let Some(fault) = self.setbacks.next(&self.world) else { return };
+        let (server, ttl) = (self.setbacks.server, self.world.plan.longest_ttl);
+        let most = u64::try_from(ttl.as_millis()).expect("it is short");
+        // Mostly short, so that some client has nothing to ask a server meanwhile.
+        let most = if self.setbacks.prng.percent(30) { most / 4 } else { most / 50 };
+        let length = self.setbacks.prng.millis(0..most + 1);
+        let is_demotion = fault == Fault::Demotion;
+        if is_demotion && self.world.plan.servers > 1 && !self.may_lose(server) {
+            return;
+        }
+        lock(&self.world.counters_lost).insert(server);
+        self.world.history().note(format!("{fault:?} of server {server}, {length:?}"));
+        if !is_demotion {
+            self.world.server(server).will_begin_older();
+            return self.reboot(server, false, length);
+        }
+        let length = DEMOTED_MIN + length;
+        self.setbacks.next_at = elapsed() + length;
+        self.world.demote(server, self.setbacks.prng.percent(80));
+        let world = Arc::clone(&self.world);
+        tokio::spawn(async move {
+            sleep(length).await;
+            world.server(server).promote();
+        });
     }
 
     /// A server ends and starts again, at once or only after a while; its clock may be behind then.

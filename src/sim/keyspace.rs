@@ -10,6 +10,8 @@ const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong ki
 const NO_INTEGER: &str = "ERR value is not an integer or out of range";
 const OVERFLOW: &str = "ERR increment or decrement would overflow";
 const SYNTAX: &str = "ERR syntax error";
+#[cfg(test)]
+const READ_ONLY: &str = "READONLY You can't write against a read only replica.";
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Value {
@@ -46,6 +48,9 @@ pub(crate) struct Keyspace {
     /// The connections that hear each channel.
     channels: BTreeMap<Bytes, BTreeSet<u64>>,
     published: Vec<(u64, Bytes, Bytes)>,
+    /// It refuses to be written to.
+    #[cfg(test)]
+    pub(super) is_replica: bool,
 }
 
 mod hash;
@@ -98,6 +103,10 @@ impl Keyspace {
             return error("ERR no command");
         };
         let verb = String::from_utf8_lossy(verb).to_ascii_uppercase();
+        #[cfg(test)]
+        if self.is_replica && is_write(&verb) {
+            return error(READ_ONLY);
+        }
         let reply = match (&*verb, arguments) {
             ("GET", [key]) => self.get(key),
             ("GETRANGE", [key, from, to]) => self.range(key, from, to),
@@ -152,6 +161,13 @@ impl Keyspace {
             _ => Err(format!("ERR unknown command '{verb}'")),
         };
         reply.unwrap_or_else(|text| error(&text))
+    }
+
+    /// Has the keys of another moment in the place of all that it has; subscriptions stay.
+    #[cfg(test)]
+    pub(super) fn take_over(&mut self, older: &Self) {
+        self.entries.clone_from(&older.entries);
+        self.touched.push(Touch::Flushed);
     }
 
     fn now_ms(&self) -> i64 {
@@ -345,6 +361,15 @@ impl Keyspace {
             [Frame::Bulk(secs.to_string().into()), Frame::Bulk(micros.to_string().into())].into(),
         )
     }
+}
+
+#[cfg(test)]
+fn is_write(verb: &str) -> bool {
+    let writes = [
+        "SET", "DEL", "UNLINK", "DELEX", "PEXPIRE", "INCRBY", "RPUSH", "HSET", "HDEL", "APPEND",
+        "ZADD", "ZREM", "FLUSHALL",
+    ];
+    writes.contains(&verb)
 }
 
 pub(crate) fn error(text: &str) -> Frame {

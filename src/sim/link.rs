@@ -308,7 +308,8 @@ impl Wire for Link {
         let has_reason = self.is_cut()
             || self.harm.is_done()
             || plan.has_silences()
-            || plan.has(Fault::Newcomer);
+            || plan.has(Fault::Newcomer)
+            || plan.has(Fault::Demotion);
         if !has_reason && !self.world.is_closing.load(Ordering::Relaxed) {
             let text = format!("client {} from server {}", self.client, self.server);
             self.world.history().breach("hung up for nothing", text);

@@ -98,7 +98,7 @@ pub(crate) fn run(
 
 /// Known bugs of scripts: what is written in the place of what.
 #[cfg(test)]
-const BUGS: [(Mutant, &str, &str); 19] = [
+const BUGS: [(Mutant, &str, &str); 21] = [
     (
         Mutant::ExtensionRecreatesALostKey,
         "if holder == ARGV[2 * lock - 1] then",
@@ -125,7 +125,16 @@ const BUGS: [(Mutant, &str, &str); 19] = [
         "redis.call('SET', KEYS[lock], ARGV[3], 'PX', ARGV[2])",
         "redis.call('DEL', KEYS[lock])",
     ),
-    (Mutant::QueueIsNotLeft, "if waiters[3] and ARGV[2] == 'leave' then", "if false then"),
+    (Mutant::QueueIsNotLeft, "if read[3] and ARGV[2] == 'leave' then", "if false then"),
+    (
+        Mutant::DeadEndTheSearch,
+        "if looked >= 500 and not next.owner and first <= last then",
+        "if looked == 16 and not next.owner and first <= last then
+              redis.call('HSET', queue, 'first', string.format('%.0f', first))
+              return {first = first, last = last}
+            end
+            if false then",
+    ),
     (
         Mutant::TicketFromAnybody,
         "elseif string.sub(holder, 1, 32) ~= ARGV[5] then",
@@ -172,6 +181,11 @@ redis.call('SET', KEYS[2], parties .. string.format(' %.0f', meant)",
         Mutant::SetBackClockRefills,
         "is_set_back and at + now - written or",
         "is_set_back and now or",
+    ),
+    (
+        Mutant::MintedByTheCounterAlone,
+        "local token = math.max(counter + 1, micros)",
+        "local token = counter > 0 and counter + 1 or micros",
     ),
     (
         Mutant::CountersPerServer,

@@ -24,6 +24,8 @@ mod differential;
 #[path = "../../tests/soak/family.rs"]
 mod family;
 #[cfg(test)]
+mod forgetting;
+#[cfg(test)]
 mod harm;
 #[cfg(test)]
 #[allow(dead_code, reason = "a breach shows all that is known")]
@@ -37,7 +39,11 @@ pub(crate) mod keyspace;
 mod link;
 pub(crate) mod lua;
 #[cfg(test)]
+mod machine;
+#[cfg(test)]
 mod meddle;
+#[cfg(test)]
+mod moving;
 #[cfg(test)]
 mod plan;
 #[cfg(test)]

@@ -50,7 +50,23 @@ pub(crate) enum Fault {
     Twice,
     /// From some reply on only pushes come on a connection.
     OnlyPushes,
+    /// Any number of processes die that waited, ahead of all others; and somebody writes into a queue.
+    DeadWaiters,
+    /// A user that may read a queue and publish tells a waiter that the lock is its.
+    Forgery,
+    /// A server restarts with what it had some time before.
+    Snapshot,
+    /// A server becomes a replica, takes over an older state or an empty one, and is promoted again, while its
+    /// connections stay.
+    Demotion,
 }
+
+/// Those that set a server back to an earlier state. They are drawn apart from all else, so that a seed without
+/// them is what it was before there were any.
+const SETBACKS: [Fault; 2] = [Fault::Snapshot, Fault::Demotion];
+const SETBACK_PERCENT: u64 = 25;
+const OF_CLOCKS: [Fault; 4] =
+    [Fault::ClientStep, Fault::StepBack, Fault::StepForward, Fault::Drift];
 
 const FAULTS: [Fault; 14] = [
     Fault::Delay,
@@ -156,7 +172,41 @@ impl Plan {
         plan.has_shares = prng.percent(35);
         plan.has_one_ttl = prng.percent(35);
         plan.has_family = prng.percent(40);
+        plan.faults.extend(prng.percent(30).then_some(Fault::DeadWaiters));
+        plan.faults.extend(prng.percent(30).then_some(Fault::Forgery));
+        plan.draw_setbacks(&mut Prng::new(seed ^ 0x0_1DE5));
         plan
+    }
+
+    fn draw_setbacks(&mut self, prng: &mut Prng) {
+        if !prng.percent(SETBACK_PERCENT) || self.is_beyond {
+            return;
+        }
+        // Tokens of a counter that was set back need right clocks.
+        if prng.percent(70) {
+            self.faults.retain(|fault| !OF_CLOCKS.contains(fault));
+        }
+        self.faults.extend(SETBACKS.into_iter().filter(|_| prng.percent(60)));
+        // A right to draw tokens is used where a lock is free and its name is known.
+        if prng.percent(60) {
+            (self.names, self.tasks) = (3, 1);
+            (self.has_shares, self.has_family) = (false, false);
+        }
+    }
+
+    pub(crate) fn without_setbacks(mut self) -> Self {
+        self.faults.retain(|fault| !SETBACKS.contains(fault));
+        self
+    }
+
+    pub(crate) fn setbacks(&self) -> Vec<Fault> {
+        SETBACKS.into_iter().filter(|fault| self.has(*fault)).collect()
+    }
+
+    /// Whether the one server may be demoted: once it is promoted again it grants what others hold, and nothing tells
+    /// clients to wait.
+    pub(crate) fn forgets_alone(&self) -> bool {
+        self.servers == 1 && self.has(Fault::Demotion)
     }
 
     pub(crate) fn has(&self, fault: Fault) -> bool {
@@ -197,8 +247,7 @@ impl Plan {
 
     /// Whether all clocks are right, and stay so.
     pub(crate) fn has_right_clocks(&self) -> bool {
-        let wrongs = [Fault::ClientStep, Fault::StepBack, Fault::StepForward, Fault::Drift];
-        !wrongs.into_iter().any(|fault| self.has(fault))
+        !OF_CLOCKS.into_iter().any(|fault| self.has(fault))
     }
 
     /// How many servers may lose keys within a lease's life.

@@ -12,8 +12,8 @@ use tokio::time::{sleep, timeout};
 use super::actor::{Actor, connect};
 use super::callers;
 use super::checks;
-use super::history::{At, Breach};
-use super::injector::Injector;
+use super::history::{At, Breach, Part};
+use super::injector::{Injector, Setbacks};
 use super::link::Link;
 use super::plan::{Fault, LIMIT, Plan, host, key};
 use super::prng::Prng;
@@ -104,9 +104,13 @@ async fn simulate(plan: Plan) -> Outcome {
             actors.spawn(client.run(actor.run()));
         }
     }
-    let (injected, losses) = (clients.clone(), Vec::new());
-    let injector =
-        Injector { world: Arc::clone(&world), clients: injected, prng: prng.fork(), losses };
+    let injector = Injector {
+        world: Arc::clone(&world),
+        clients: clients.clone(),
+        prng: prng.fork(),
+        losses: Vec::new(),
+        setbacks: Setbacks::new(&plan),
+    };
     injector.run().await;
     heal(&world, &clients);
     let all = async { while actors.join_next().await.is_some_and(|ended| ended.is_ok()) {} };
@@ -146,6 +150,7 @@ fn heal(world: &Arc<World>, clients: &[Arc<Client>]) {
     world.harm_no_more();
     (0..world.plan.servers).for_each(|server| {
         world.start(server, 0);
+        world.server(server).promote();
         world.thaw(server);
     });
     clients.iter().for_each(|client| client.resume());
@@ -163,6 +168,8 @@ fn nothing_is_left(world: &World) {
         Fault::StepBack,
         Fault::Outage,
         Fault::Newcomer,
+        Fault::Snapshot,
+        Fault::Demotion,
     ];
     if excused.into_iter().any(|fault| world.plan.has(fault)) {
         return;
@@ -206,8 +213,9 @@ async fn all_can_be_taken(world: &Arc<World>, locker: &Locker, client: usize) {
 /// process has ended.
 fn all_is_given_back(world: &World) {
     let Plan { longest_ttl, .. } = world.plan;
+    let refusing = [Fault::Outage, Fault::Refuse, Fault::Demotion];
     let is_silent =
-        world.plan.has_silences() || world.plan.has(Fault::Outage) || world.plan.has(Fault::Refuse);
+        world.plan.has_silences() || refusing.into_iter().any(|fault| world.plan.has(fault));
     if is_silent && longest_ttl >= SILENT_FOR_LONG || world.plan.has(Fault::Newcomer) {
         return;
     }
@@ -232,17 +240,23 @@ fn verdict(world: &World, registers: &[Register]) -> Outcome {
     let mut history = std::mem::take(&mut *world.history());
     let mut breaches = std::mem::take(&mut history.breaches);
     // A thief holds the lock beside the former holder until that one knows.
-    if !plan.has_steals {
+    if !plan.has_steals && !plan.forgets_alone() {
         breaches.extend(checks::crowds(&history.leases, 1));
         breaches.extend(checks::rests_are_broken(&history.rests, &history.leases));
     }
-    breaches.extend(checks::crowds(&history.shares, LIMIT));
+    if !plan.forgets_alone() {
+        breaches.extend(checks::crowds(&history.shares, LIMIT));
+    }
     // Tokens need counters, or wall clocks that are right.
     let counters_lost = lock(&world.counters_lost).len();
     let counters_live = counters_lost < 2 * plan.quorum - plan.servers || plan.is_beyond;
     if counters_live || plan.servers == 1 && plan.has_right_clocks() {
         // Of several servers each permit has a counter of its own.
         history.shares.retain(|share| plan.servers == 1 || share.part.weight() == 0);
+        if plan.forgets_alone() {
+            // A reader that comes to readers of an older state has their token.
+            history.shares.retain(|share| share.part != Part::Reader);
+        }
         for leases in [&history.leases, &history.shares] {
             breaches.extend(checks::tokens_repeat(leases));
             breaches.extend(checks::tokens_disobey_time(leases));

@@ -16,6 +16,10 @@ const INFO: &str = include_str!("info.txt");
 /// How long servers have run when a simulation begins: no restart guard minds them.
 const UPTIME_MICROS: i64 = 30 * 24 * 3600 * 1_000_000;
 
+/// How long an entry in a queue lives, in milliseconds.
+#[cfg(test)]
+const ENTRY_LIFE_MS: i64 = 30_000;
+
 const BUSY: &str =
     "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
 
@@ -49,6 +53,11 @@ pub(crate) struct Server {
     /// When it lost all that it knew, in true time since it was made.
     #[cfg(test)]
     pub(crate) forgot_at: Option<Duration>,
+    /// What it had at some moment, if that was kept, and whether it begins with that when it starts.
+    #[cfg(test)]
+    saved: Option<Keyspace>,
+    #[cfg(test)]
+    begins_older: bool,
 }
 
 /// What a server keeps of a connection.
@@ -105,6 +114,10 @@ impl Server {
             down: None,
             #[cfg(test)]
             forgot_at: None,
+            #[cfg(test)]
+            saved: None,
+            #[cfg(test)]
+            begins_older: false,
         };
         server.started_at = server.wall() - UPTIME_MICROS;
         server
@@ -137,13 +150,12 @@ impl Server {
         self.is_frozen = false;
         self.is_busy = false;
         if !remembers {
-            #[cfg(test)]
-            {
-                let since = (self.true_wall)() - self.made_at;
-                self.forgot_at = Some(Duration::from_micros(u64::try_from(since).unwrap_or(0)));
-            }
             self.keyspace = Keyspace::default();
+            #[cfg(test)]
+            self.note_forgotten();
         }
+        #[cfg(test)]
+        self.promote();
         self.keyspace.unsubscribe_all();
         true
     }
@@ -269,6 +281,8 @@ impl Server {
         let uptime = self.wall().div_euclid(1_000_000) - self.started_at.div_euclid(1_000_000);
         let lines = section.lines().map(|line| match line.split_once(':') {
             Some(("run_id", _)) => format!("run_id:{run_id}\r\n"),
+            #[cfg(test)]
+            Some(("role", _)) if self.keyspace.is_replica => "role:slave\r\n".to_owned(),
             Some(("uptime_in_seconds", _)) => format!("uptime_in_seconds:{uptime}\r\n"),
             _ => format!("{line}\r\n"),
         });
@@ -326,6 +340,47 @@ impl Server {
         self.shares(lock).into_iter().map(|(share, _)| share).filter(is_first).collect()
     }
 
+    /// Keeps what it has now, for a time to come.
+    pub(crate) fn save(&mut self) {
+        self.saved = Some(self.keyspace.clone());
+    }
+
+    pub(crate) fn has_saved(&self) -> bool {
+        self.saved.is_some()
+    }
+
+    /// When it starts next without its memory, it begins with what was kept, and not with nothing.
+    pub(crate) fn will_begin_older(&mut self) {
+        self.begins_older = true;
+    }
+
+    fn note_forgotten(&mut self) {
+        let since = (self.true_wall)() - self.made_at;
+        self.forgot_at = Some(Duration::from_micros(u64::try_from(since).unwrap_or(0)));
+        if let Some(saved) = self.saved.as_ref().filter(|_| self.begins_older) {
+            self.keyspace.take_over(saved);
+            self.keyspace.take_touched();
+        }
+        self.begins_older = false;
+    }
+
+    pub(crate) fn is_replica(&self) -> bool {
+        self.keyspace.is_replica
+    }
+
+    /// It becomes a replica, and has what its master has: what was kept, or nothing. Its connections stay.
+    pub(crate) fn demote(&mut self, has_saved: bool) -> Vec<Told> {
+        self.keyspace.is_replica = true;
+        let nothing = Keyspace::default();
+        let theirs = self.saved.as_ref().filter(|_| has_saved).unwrap_or(&nothing);
+        self.keyspace.take_over(theirs);
+        self.tell(None)
+    }
+
+    pub(crate) fn promote(&mut self) {
+        self.keyspace.is_replica = false;
+    }
+
     pub(crate) fn step_wall(&mut self, micros: i64) {
         self.wall_ahead_micros += micros;
     }
@@ -342,6 +397,88 @@ impl Server {
     pub(crate) fn numbers(&mut self, keys: &[&Bytes]) -> Vec<u64> {
         let number = |text: Bytes| std::str::from_utf8(&text).ok()?.parse().ok();
         keys.iter().map(|key| self.peek(key).and_then(number).unwrap_or(0)).collect()
+    }
+
+    /// Entries of waiters that have died stand before all that wait for a lock; the first of them may be none at all.
+    #[cfg(test)]
+    pub(crate) fn put_dead_waiters(&mut self, lock: &str, dead: i64, has_garbage: bool) {
+        self.catch_up();
+        let queue = format!("{{{lock}}}:queue");
+        let ends = self.wall() / 1000 + ENTRY_LIFE_MS;
+        let first = self.field(&queue, "first").and_then(|first| first.parse().ok()).unwrap_or(1);
+        let last = self.field(&queue, "last").unwrap_or_else(|| "0".to_owned());
+        let new = (first - dead).to_string();
+        let mut words = vec![
+            "HSET".to_owned(),
+            queue.clone(),
+            "first".into(),
+            new.clone(),
+            "last".into(),
+            last,
+        ];
+        for ticket in first - dead..first {
+            let owner = format!("{ticket:032}:");
+            let entry = format!("{ends} 1000 nobody {owner}");
+            words.extend([ticket.to_string(), entry, owner, ticket.to_string()]);
+        }
+        if has_garbage {
+            words.extend([new, "no entry".into()]);
+        }
+        let run =
+            |words: &[String]| words.iter().map(|word| word.clone().into()).collect::<Vec<Bytes>>();
+        self.keyspace.run(&run(&words));
+        self.keyspace.run(&run(&["PEXPIRE".into(), queue, ENTRY_LIFE_MS.to_string()]));
+        self.keyspace.take_touched();
+    }
+
+    /// A lock's counter is far ahead of all clocks: tokens follow it one by one.
+    #[cfg(test)]
+    pub(crate) fn put_counter(&mut self, lock: &str, counter: u64) {
+        self.catch_up();
+        let words = ["SET", &format!("{{{lock}}}:fence"), &counter.to_string()];
+        self.keyspace.run(&words.map(|word| Bytes::copy_from_slice(word.as_bytes())));
+        self.keyspace.take_touched();
+    }
+
+    /// Tells the first in the queue of a lock that the lock is its.
+    #[cfg(test)]
+    pub(crate) fn forge_push(&mut self, lock: &str, token: &str) -> Vec<Told> {
+        self.catch_up();
+        let queue = format!("{{{lock}}}:queue");
+        let first = self.field(&queue, "first");
+        let entry = first.and_then(|ticket| self.field(&queue, &ticket)).unwrap_or_default();
+        let words: Vec<_> = entry.splitn(4, ' ').collect();
+        if let [_ends, _ttl, channel, owner] = words[..] {
+            let words = ["PUBLISH", channel, &format!("{token} {owner}")];
+            self.keyspace.run(&words.map(|word| word.to_owned().into()));
+        }
+        self.tell(None)
+    }
+
+    #[cfg(test)]
+    fn field(&mut self, key: &str, field: &str) -> Option<String> {
+        let reply = self.keyspace.run(&["HGET", key, field].map(|word| word.to_owned().into()));
+        reply.as_bytes().map(|text| String::from_utf8_lossy(text).into_owned())
+    }
+
+    /// The first that waits for a lock, is not late, and is heard: the owner.
+    #[cfg(test)]
+    pub(crate) fn next_waiter(&mut self, lock: &[u8]) -> Option<String> {
+        self.catch_up();
+        let queue = format!("{{{}}}:queue", String::from_utf8_lossy(lock));
+        let mut end = |end| self.field(&queue, end)?.parse::<i64>().ok();
+        let (first, last) = (end("first"), end("last"));
+        let now = self.wall() / 1000;
+        (first?..=last?).find_map(|ticket| {
+            let entry = self.field(&queue, &ticket.to_string())?;
+            let mut parts = entry.splitn(4, ' ');
+            let (ends, _, channel, owner) =
+                (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+            let heard = ["PUBSUB", "NUMSUB", channel].map(|word| word.to_owned().into());
+            let Frame::Array(heard) = self.keyspace.run(&heard) else { return None };
+            let lives = ends.parse::<i64>().is_ok_and(|ends| ends >= now);
+            (lives && heard[1].as_integer() > Some(0)).then(|| owner.to_owned())
+        })
     }
 
     /// How long a key still lasts, in milliseconds.

@@ -76,6 +76,7 @@ pub(crate) fn run(
     let forgot_at = server.forgot_at;
     let before: Vec<Vec<Bytes>> = deed.locks.iter().map(|key| server.holders(key)).collect();
     let shares: Vec<_> = deed.locks.iter().map(|key| server.shares(key)).collect();
+    let values: Vec<_> = deed.locks.iter().map(|key| server.peek(key)).collect();
     let lasted: Vec<Option<u64>> = deed.locks.iter().map(|key| server.lasts_ms(key)).collect();
     let counted = server.numbers(&deed.counters);
     let (reply, told) = server.run(session, words);
@@ -84,6 +85,22 @@ pub(crate) fn run(
     let lasts: Vec<Option<u64>> = deed.locks.iter().map(|key| server.lasts_ms(key)).collect();
     let after: Vec<Vec<Bytes>> = deed.locks.iter().map(|key| server.holders(key)).collect();
     let kept: Vec<_> = deed.locks.iter().map(|key| server.shares(key)).collect();
+    let is_over = deed.hands_on() && !matches!(reply, Frame::Error(_));
+    // What stays as it was is not freed: the value of a lock lasts for longer than its shares.
+    let is_awaited = |value: &Option<Bytes>| value.as_ref().is_some_and(|it| it.ends_with(b"\0"));
+    let stays: Vec<bool> =
+        deed.locks.iter().zip(&values).map(|(key, then)| server.peek(key) == *then).collect();
+    let freed = deed.locks.iter().zip(values.iter().zip(&after).zip(stays));
+    let freed = freed.filter(|(_, ((value, after), stays))| {
+        is_over && is_awaited(value) && after.is_empty() && !stays
+    });
+    let left: Vec<String> = freed.filter_map(|(key, _)| server.next_waiter(key)).collect();
+    // With 1 in the place of a token an owner is told to ask.
+    let asks = |push: &Frame| match push {
+        Frame::Push(words) => words.get(2)?.as_bytes().map(|text| text.starts_with(b"1 ")),
+        _ => None,
+    };
+    let told_to_ask = told.iter().any(|(_, push)| asks(push) == Some(true));
     drop(server);
     let handed = handed(&told);
     world.tell(told);
@@ -92,6 +109,11 @@ pub(crate) fn run(
     }
     let mut history = world.history();
     history.count(deed.what.name());
+    // Safety rule 19.
+    if !left.is_empty() && !told_to_ask {
+        let text = format!("client {client} on server {number}: {left:?} waits for it");
+        history.breach("free and waited for", text);
+    }
     if world.is_verbose {
         let argv: Vec<_> = deed.argv.iter().map(|word| String::from_utf8_lossy(word)).collect();
         let text = format!("{:?} {:?} {argv:?} of {stamp:?}: {reply:?}", deed.what, deed.locks);

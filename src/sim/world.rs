@@ -217,6 +217,12 @@ impl World {
         }
     }
 
+    /// A server becomes a replica and takes over what was kept, or nothing, while its connections stay.
+    pub(crate) fn demote(&self, server: usize, has_saved: bool) {
+        let told = self.server(server).demote(has_saved);
+        self.tell(told);
+    }
+
     pub(crate) fn tell(&self, told: Vec<Told>) {
         for (number, push) in told {
             let link = lock(&self.links).get(&number).and_then(Weak::upgrade);

@@ -110,24 +110,6 @@ fn an_observer_that_panics_changes_no_figure_and_is_asked_again() {
 }
 
 #[test]
-fn an_adaptive_ttl_is_told_of_holds_and_of_the_best_known_round_trip() {
-    let meter = Meter::new(None);
-    assert_eq!(meter.observed(), Observed::default());
-    (0..99).for_each(|_| meter.note_released(NAME, ms(10)));
-    meter.note_released(NAME, ms(4000));
-    [1, 1, 1, 500].into_iter().for_each(|waited| meter.note_granted(NAME, ms(waited)));
-    let Observed { leases, hold, round_trip } = meter.observed();
-    let is_about = |found: Option<Duration>, n| {
-        found.is_some_and(|found| ms(n) <= found && found <= ms(n) + ms(n) / 8)
-    };
-    assert_eq!(leases, 100);
-    assert!(is_about(hold, 10), "{hold:?}");
-    assert!(is_about(round_trip, 1), "{round_trip:?}");
-    meter.note_renewed(NAME, ms(40));
-    assert!(is_about(meter.observed().round_trip, 40));
-}
-
-#[test]
 fn the_text_is_a_few_lines_for_a_log() {
     let meter = Meter::new(None);
     meter.note_attempt();

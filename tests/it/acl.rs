@@ -7,7 +7,7 @@ mod moving;
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use leasehold::{Error, Guard, Locker, Loss, Rate, Slot};
+use leasehold::{Error, Guard, LockRequest, Locker, Loss, Rate, Slot};
 use leasehold_testing::rights::{self, PREFIX};
 use leasehold_testing::{Fleet, RedisServer, eventually, soon};
 
@@ -189,6 +189,40 @@ async fn shares_need_their_key_and_what_counts_them() {
     locker.semaphore("a", 2).unwrap().acquire(2).await.unwrap().release().await.unwrap();
 }
 
+/// Client tracking tells the next one of what it was given.
+#[tokio::test]
+async fn shares_and_writers_are_released_without_the_right_to_publish() {
+    let server = server_with(&[without("waiting", "+publish"), rights::row("shares")].concat());
+    let (one, other) = (locker(&server, LONG).await, locker(&server, LONG).await);
+    type Wish = fn(&Locker) -> LockRequest;
+    let (read, write): (Wish, Wish) = (|it| it.read("a"), |it| it.write("a"));
+    let permit: Wish = |it| it.semaphore("a", 1).unwrap().acquire(1);
+    for (held, awaited) in [(read, write), (write, read), (write, write), (permit, permit)] {
+        let held = soon("it is had", held(&one).into_future()).await.unwrap();
+        let waiting = tokio::spawn(awaited(&other).into_future());
+        eventually("it is in the queue", || exists(&server, "{app:a}:queue")).await;
+        held.release().await.unwrap();
+        soon("the next", waiting).await.unwrap().unwrap().release().await.unwrap();
+        assert!(!exists(&server, "app:a"));
+    }
+    assert_content(&one);
+    assert_content(&other);
+}
+
+#[tokio::test]
+async fn several_locks_need_no_right_to_the_turn() {
+    let keys = ["~app:a", "~app:b"].map(str::to_owned);
+    let server = server_with(&[&without("waiting", "~app:*"), &keys[..]].concat());
+    let (one, other) = (locker(&server, LONG).await, locker(&server, LONG).await);
+    let held = take(&one, "b").await;
+    let both = tokio::spawn(other.lock_all(["a", "b"]).into_future());
+    eventually("it keeps what it has got", || exists(&server, "app:a")).await;
+    held.release().await.unwrap();
+    soon("both", both).await.unwrap().unwrap().release().await.unwrap();
+    let warning = warned(&other).await;
+    assert!(warning.contains("docs/acl.md"), "{warning}");
+}
+
 #[tokio::test]
 async fn what_there_is_beside_locks_needs_its_keys() {
     let (fenced, own) = (rights::of("fenced"), rights::row("family"));
@@ -302,10 +336,14 @@ async fn complaints(right: &str) -> Vec<String> {
             let strict = Locker::builder().node(&url).strict();
             let other = RedisServer::start();
             let several = Locker::builder().nodes([url.clone(), other.url()]);
-            vec![
+            let mut all = vec![
                 told(soon("its end", strict.connect()).await),
                 told(soon("its end", several.quorum(2).connect()).await),
-            ]
+            ];
+            if right == "+info|server" {
+                all.push(warned(&connect(&url, whole).await.unwrap()).await);
+            }
+            all
         }
         "~app:*" | "+evalsha" => {
             let locker = connect(&url, whole).await.unwrap();
@@ -377,7 +415,16 @@ async fn complaints(right: &str) -> Vec<String> {
             vec![warned, told(soon("its end", locker.lock("b").into_future()).await)]
         }
         "+echo" => vec![told(connect(&url, whole).await)],
-        "+hget" | "+hmget" | "+hset" => {
+        "+hget" => {
+            // The first in a queue looks at no other.
+            let (one, other) =
+                (connect(&url, whole).await.unwrap(), connect(&url, whole).await.unwrap());
+            server.cli(&["SET", "app:a", "another"]);
+            let _first = tokio::spawn(one.lock(name).into_future());
+            eventually("it is in the queue", || exists(&server, "{app:a}:queue")).await;
+            vec![told(soon("its end", other.lock(name).into_future()).await)]
+        }
+        "+hmget" | "+hset" => {
             let locker = connect(&url, whole).await.unwrap();
             server.cli(&["SET", "app:a", "another"]);
             vec![told(soon("its end", locker.lock(name).into_future()).await)]

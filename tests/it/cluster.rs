@@ -88,6 +88,23 @@ async fn a_lost_key_is_told_by_whichever_node_has_it() {
     }
 }
 
+/// The lock of the turn may be at another node than all that is wanted.
+#[tokio::test]
+async fn locks_of_one_slot_are_had_together_although_the_turn_cannot_be() {
+    let cluster = Cluster::start();
+    for node in cluster.nodes() {
+        node.cli(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
+    }
+    cluster.unserve(cluster.slot("leasehold:turn"));
+    let locker = connect(&cluster).await;
+    let held = take(&locker, "{x}:b").await;
+    let both = locker.lock_all(["{x}:a", "{x}:b"]).ttl(Duration::from_millis(500));
+    let both = tokio::spawn(both.into_future());
+    eventually("it keeps what it has got", || cluster.holding("{x}:a")).await;
+    held.release().await.unwrap();
+    soon("both", both).await.unwrap().unwrap().release().await.unwrap();
+}
+
 /// All or nothing, on any number of servers, with any order of names.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn locks_of_several_slots_are_taken_together_or_not_at_all() {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold::{ErrorKind, Guard, Locker, Vote};
+use leasehold::{Error, ErrorKind, Guard, Locker, Vote};
 use leasehold_resp::Frame;
-use leasehold_testing::{RedisServer, binary, eventually, soon};
+use leasehold_testing::{RedisServer, Stepwise, binary, eventually, soon};
 
 const TTL: Duration = Duration::from_secs(60);
 const WEEK_SECS: i64 = 7 * 24 * 3600;
@@ -112,7 +112,7 @@ async fn a_newcomer_gives_back_what_others_wait_for() {
     let server = RedisServer::start();
     let locker = locker(&server).await;
     let last = seed(&locker).await;
-    server.cli(&["HSET", "{a}:queue", "first", "1", "last", "1", "1", "entry", "owner", "1"]);
+    let _lives = server.put_waiter("a");
     let error = locker.try_lock("a").fair().await.unwrap_err();
     assert!(error.is_contended(), "{error}");
     assert!(matches!(error.report().servers()[0].vote, Vote::Queued { waiting: 1 }), "{error}");
@@ -172,4 +172,153 @@ async fn a_draw_that_is_not_answered_keeps_nobody_past_the_limit() {
     assert_eq!((error.is_timeout(), error.kind()), (true, ErrorKind::Unavailable), "{error}");
     server.cont();
     take(&locker).await.release().await.unwrap();
+}
+
+/// How often somebody comes between.
+const ROUNDS: usize = 20;
+
+/// A client whose commands can be halted, and the request of it whose `SET` was carried out and whose
+/// `INCRBY` was not yet.
+struct Halted {
+    victim: tokio::task::JoinHandle<Result<Guard, Error>>,
+    proxy: Stepwise,
+    locker: Locker,
+}
+
+impl Halted {
+    async fn behind(server: &RedisServer, command: &'static str) -> Self {
+        let proxy = Stepwise::start(server.address());
+        let locker = Locker::builder().node(proxy.url()).ttl(TTL);
+        let locker = locker.command_timeout(Duration::from_secs(3600)).connect().await.unwrap();
+        seed(&locker).await;
+        proxy.halt_behind(command);
+        let waits = locker.clone();
+        let victim = tokio::spawn(async move { waits.lock("a").await });
+        proxy.halted().await;
+        eventually("the lock is set", || server.cli(&["EXISTS", "a"]) == Frame::Integer(1)).await;
+        Self { victim, proxy, locker }
+    }
+
+    /// The other one, which came between, gives the lock back: only then the victim gets it.
+    async fn waits_for(self, other: Guard) {
+        self.proxy.go_on();
+        eventually("it waits", || self.victim.is_finished() || self.locker.stats().waiting == 1)
+            .await;
+        if self.victim.is_finished() {
+            let victim = soon("it has ended", self.victim).await.unwrap().unwrap();
+            panic!(
+                "holds with {} beside {}, lost: {}",
+                victim.fence(),
+                other.fence(),
+                victim.is_lost()
+            );
+        }
+        assert!(!other.is_lost());
+        other.extend().await.unwrap();
+        let token = other.fence();
+        other.release().await.unwrap();
+        let victim = soon("the lock", self.victim).await.unwrap().unwrap();
+        assert!(victim.fence() > token, "{} after {token}", victim.fence());
+        victim.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_thief_between_the_taking_and_the_draw_keeps_the_lock_and_has_the_larger_token() {
+    let server = RedisServer::start();
+    let other = locker(&server).await;
+    for _ in 0..ROUNDS {
+        let halted = Halted::behind(&server, "SET").await;
+        let thief = other.lock("a").steal().await.unwrap();
+        assert_eq!(thief.report().taken_from().count(), 1);
+        halted.waits_for(thief).await;
+    }
+}
+
+#[tokio::test]
+async fn an_owner_behind_a_deletion_between_the_taking_and_the_draw_keeps_the_lock() {
+    let server = RedisServer::start();
+    let other = locker(&server).await;
+    for _ in 0..ROUNDS {
+        let halted = Halted::behind(&server, "SET").await;
+        assert_eq!(server.cli(&["DEL", "a"]), Frame::Integer(1));
+        halted.waits_for(other.try_lock("a").await.unwrap()).await;
+    }
+}
+
+/// The byte that says that somebody waits makes the lock nobody else's.
+#[tokio::test]
+async fn a_lock_that_is_waited_for_before_the_proof_is_its_owners() {
+    let server = RedisServer::start();
+    let other = locker(&server).await;
+    let halted = Halted::behind(&server, "INCRBY").await;
+    let before = server.cli_text(&["GET", "{a}:fence"]);
+    let waiter = tokio::spawn(other.lock("a").into_future());
+    eventually("it is marked", || server.cli_text(&["GET", "a"]).ends_with('\0')).await;
+    halted.proxy.go_on();
+    let guard = soon("a grant", halted.victim).await.unwrap().unwrap();
+    assert_eq!(guard.fence().to_string(), before, "it was drawn");
+    let token = guard.fence();
+    guard.release().await.unwrap();
+    let next = soon("the lock", waiter).await.unwrap().unwrap();
+    assert!(next.fence() > token);
+}
+
+fn replicates(server: &RedisServer, of: &RedisServer) {
+    server.cli(&["REPLICAOF", "127.0.0.1", &of.port().to_string()]);
+}
+
+async fn is_replica(server: &RedisServer, of: &RedisServer) {
+    replicates(server, of);
+    let up = || server.cli_text(&["INFO", "replication"]).contains("master_link_status:up");
+    eventually("it has all", up).await;
+}
+
+fn is_promoted(server: &RedisServer) {
+    server.cli(&["REPLICAOF", "NO", "ONE"]);
+}
+
+/// Another server has what this one had once: this one becomes its replica, and is promoted again.
+#[tokio::test]
+async fn a_server_that_was_demoted_and_promoted_while_its_client_slept_repeats_no_token() {
+    for _ in 0..5 {
+        let (server, other) = (RedisServer::start(), RedisServer::start());
+        let locker = locker(&server).await;
+        seed(&locker).await;
+        is_replica(&other, &server).await;
+        is_promoted(&other);
+        let mut last = 0;
+        for _ in 0..10 {
+            last = seed(&locker).await;
+        }
+        is_replica(&server, &other).await;
+        is_promoted(&server);
+        // The client sleeps for longer than it may draw without a script.
+        tokio::time::sleep(Duration::from_millis(1100)).await;
+        let next = seed(&locker).await;
+        assert!(next > last, "{next} after {last}");
+    }
+}
+
+/// Whichever name is refused, nothing is drawn for any other on that connection.
+#[tokio::test]
+async fn a_refusal_of_a_replica_ends_the_right_to_draw_for_all_names() {
+    for _ in 0..5 {
+        let (server, other) = (RedisServer::start(), RedisServer::start());
+        let locker = locker(&server).await;
+        seed(&locker).await;
+        is_replica(&other, &server).await;
+        is_promoted(&other);
+        locker.try_lock("b").await.unwrap().release().await.unwrap();
+        let mut last = 0;
+        for _ in 0..10 {
+            last = seed(&locker).await;
+        }
+        replicates(&server, &other);
+        assert!(locker.try_lock("b").await.is_err());
+        is_replica(&server, &other).await;
+        is_promoted(&server);
+        let next = seed(&locker).await;
+        assert!(next > last, "{next} after {last}");
+    }
 }

@@ -1,6 +1,9 @@
 //! Servers and networks that fail under a lock: the caller is told the truth, nothing stays held
 //! for longer than it has to, and the next acquire works.
 
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use leasehold::{Error, Guard, Locker};
@@ -152,6 +155,32 @@ async fn a_guard_dropped_after_a_reconnection_is_released_over_the_new_connectio
     take_and_release(&locker, "other").await;
     drop(guard);
     eventually("it is free", || is_free(&server, "moved")).await;
+}
+
+/// No dial is waited for: what is known is the answer once other tasks have had their turn.
+#[tokio::test]
+async fn a_try_at_a_server_that_refuses_connections_is_answered_at_once() {
+    let server = RedisServer::start();
+    let mut proxy = FaultProxy::start(server.address());
+    let locker = locker_at(proxy.url()).await;
+    take_and_release(&locker, "a").await;
+    proxy.refuse().await;
+    proxy.cut();
+    let is_refused = |error: &Error| error.to_string().contains("refused");
+    let known = async { while !is_refused(&refused(locker.try_lock("a").await)) {} };
+    soon("it is known", known).await;
+    for _ in 0..100 {
+        let mut asked = pin!(locker.try_lock("a").into_future());
+        let mut poll = || asked.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(poll().is_pending());
+        tokio::task::yield_now().await;
+        let Poll::Ready(Err(error)) = poll() else { panic!("it waits") };
+        assert!(error.is_unavailable() && is_refused(&error), "{error}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    proxy.accept().await;
+    let taken = async { while locker.try_lock("a").await.is_err() {} };
+    soon("it is dialled again", taken).await;
 }
 
 #[tokio::test]

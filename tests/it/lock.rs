@@ -51,7 +51,7 @@ async fn the_keys_are_what_other_tools_expect() {
     let value = server.cli_text(&["GET", "app:job"]);
     let (id, label) = value.split_at(32);
     assert!(id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{value}");
-    assert_eq!(label, ":worker 7");
+    assert_eq!(label, "~:worker 7");
     let Frame::Integer(pttl) = server.cli(&["PTTL", "app:job"]) else { panic!() };
     assert!((1..=10_000).contains(&pttl), "{pttl}");
     assert_eq!(server.cli_text(&["GET", "{app:job}:fence"]), guard.fence().to_string());
@@ -248,7 +248,7 @@ async fn names_are_bytes_and_different_names_are_different_locks() {
 
 #[tokio::test]
 async fn one_server_that_may_evict_locks_is_warned_of_and_serves() {
-    let server = RedisServer::start();
+    let server = RedisServer::builder().append_only().start();
     let locker = Locker::connect(&server.url()).await.unwrap();
     assert_eq!(locker.warnings(), [] as [String; 0]);
     server.cli(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
@@ -257,6 +257,33 @@ async fn one_server_that_may_evict_locks_is_warned_of_and_serves() {
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(warnings[0].contains("allkeys-lru"), "{warnings:?}");
     locker.lock("a").await.unwrap().release().await.unwrap();
+}
+
+/// The lock is free at once after a restart, and the former holder does not know yet. What a user without
+/// `+info|persistence` is not told, is not warned of.
+#[tokio::test]
+async fn one_server_that_keeps_no_log_is_warned_of_unless_the_restart_guard_makes_up_for_it() {
+    let server = RedisServer::start();
+    if leasehold_testing::has_least_rights() {
+        server.cli(&["ACL", "SETUSER", "default", "+info|persistence"]);
+    }
+    let builder = || Locker::builder().node(server.url());
+    for builder in [builder(), builder().strict()] {
+        let warnings = builder.connect().await.unwrap().warnings();
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        let of_it = |text: &str| warnings[0].contains(text);
+        assert!(
+            of_it("a restart may forget held locks") && of_it("appendonly yes"),
+            "{warnings:?}"
+        );
+    }
+    let guarded = builder().restart_guard(true).connect().await.unwrap();
+    assert_eq!(guarded.warnings(), [] as [String; 0]);
+    // What is lost of this by a restart of the server alone is nothing; the doctor says what a power cut costs.
+    server.cli(&["CONFIG", "SET", "appendonly", "yes"]);
+    server.cli(&["CONFIG", "SET", "appendfsync", "everysec"]);
+    let logging = builder().connect().await.unwrap();
+    assert_eq!(logging.warnings(), [] as [String; 0]);
 }
 
 /// Locks are not re-entrant: a holder that waits for its own lock can find out at once, and is told at its limit.
@@ -305,7 +332,8 @@ async fn another_librarys_value_is_never_taken_for_a_guard_of_this_locker() {
     drop(guards);
 }
 
-/// The guide plans 135 bytes for each counter, the server's tables included.
+/// The guide plans 135 bytes for each counter, the server's tables included: some 36. With libc's
+/// allocator a server is now and then given a block that is larger than what it asked for.
 #[tokio::test]
 async fn a_fence_counter_takes_no_more_memory_than_the_guide_says() {
     let server = RedisServer::start();
@@ -314,5 +342,5 @@ async fn a_fence_counter_takes_no_more_memory_than_the_guide_says() {
     locker.lock(name).await.unwrap().release().await.unwrap();
     let counter = format!("{{{name}}}:fence");
     let bytes: u64 = server.cli_text(&["MEMORY", "USAGE", &counter]).parse().unwrap();
-    assert!((20..=80).contains(&bytes), "{bytes}");
+    assert!((20..=96).contains(&bytes), "{bytes}");
 }

@@ -221,3 +221,36 @@ async fn a_turn_that_is_too_short_gives_back_what_it_has() {
     drop(held);
     assert_eq!(lockers[0].stats().held, 0);
 }
+
+/// Else many requests that wait for one lock would keep all the others idle.
+#[tokio::test]
+async fn one_request_at_a_time_keeps_locks_that_it_does_not_hold_yet() {
+    if binary::lacks_a_queue() {
+        return;
+    }
+    let server = RedisServer::start();
+    let lockers = [locker(&server).await, locker(&server).await];
+    let held = lockers[0].lock("z").await.unwrap();
+    let waiting: Vec<_> = lockers
+        .iter()
+        .zip([["a", "z"], ["b", "z"]])
+        .map(|(locker, names)| {
+            let several = locker.lock_all(names).into_future();
+            tokio::spawn(async move { several.await.unwrap().release().await.unwrap() })
+        })
+        .collect();
+    let mut kept = [false; 2];
+    eventually("each had its turn", || {
+        let now = ["a", "b"].map(|name| server.cli_text(&["EXISTS", name]) == "1");
+        kept = [kept[0] || now[0], kept[1] || now[1]];
+        assert_ne!(present(&server, &["a", "b"]), "2", "two turns at once");
+        kept == [true; 2]
+    })
+    .await;
+    held.release().await.unwrap();
+    for several in waiting {
+        soon("both", several).await.unwrap();
+    }
+    eventually("nothing is kept", || present(&server, &["a", "b", "z", "leasehold:turn"]) == "0")
+        .await;
+}

@@ -13,6 +13,7 @@ mod cancel;
 mod cluster;
 mod credentials;
 mod direct;
+mod durations;
 mod elect;
 #[cfg(all(feature = "metrics", feature = "tracing"))]
 mod examples;
@@ -31,6 +32,7 @@ mod loss;
 mod metrics;
 #[cfg(all(feature = "metrics", feature = "tracing"))]
 mod migration;
+mod moved;
 mod old_servers;
 mod once;
 mod order;
@@ -55,6 +57,7 @@ mod taking;
 mod tls;
 #[cfg(feature = "tracing")]
 mod tracing;
+mod versions;
 mod waiting;
 #[cfg(feature = "inspect")]
 mod watching;

@@ -89,7 +89,7 @@ async fn every_attempt_has_an_owner_of_its_own() {
     let again = acquires.iter().filter(|it| it.words.iter().any(|word| word == "beat")).count();
     assert_eq!((owners.len(), again), (5, 3));
     let is_id = |id: &str| id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit());
-    assert!(owners.iter().all(|it| it.strip_suffix(':').is_some_and(is_id)), "{owners:?}");
+    assert!(owners.iter().all(|it| it.strip_suffix('~').is_some_and(is_id)), "{owners:?}");
 }
 
 /// A server that stood still for a moment had cost each waiter its place, though the entry lived.

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 
 use leasehold_resp::Frame;
-use leasehold_testing::RedisServer;
+use leasehold_testing::{RedisServer, whole};
 
 const ACQUIRE: &str = include_str!("../../scripts/acquire.lua");
 const EXTEND: &str = include_str!("../../scripts/extend.lua");
@@ -43,7 +43,7 @@ fn granted(token: i64) -> Said {
 fn eval(server: &RedisServer, script: &str, keys: &[&str], args: &[&str]) -> Said {
     let count = keys.len().to_string();
     let stamp = Frame::Bulk(STAMP.into());
-    match server.cli(&[&["EVAL", script, &count], keys, args, &[STAMP]].concat()) {
+    match server.cli(&[&["EVAL", &whole(script), &count], keys, args, &[STAMP]].concat()) {
         Frame::Array(items) => {
             assert_eq!(items[0], stamp);
             Said::Rest(items[1..].to_vec())
@@ -209,11 +209,15 @@ fn an_owner_that_asks_again_is_granted_again() {
     let server = RedisServer::start();
     assert_eq!(acquire(&server, "me", "7", "vote"), Said::Yes);
     server.cli(&["PEXPIRE", "k", "1000"]);
-    server.cli(&["HSET", "{k}:queue", "first", "1", "last", "1", "1", "entry", "owner", "1"]);
+    let _heard = subscribe(&server);
+    wait(&server, "waiter", "enter");
     assert_eq!(words(&ask(&server, "me", "look")), ["free"]);
     assert!(pttl(&server, "k") <= 1000, "who looks changes nothing");
-    assert_eq!(ask(&server, "me", "turn"), granted(8), "its turn has come already");
+    let turn = || eval(&server, ACQUIRE, &KEYS, &["me", "60000", "8", "vote", "turn"]);
+    assert_eq!(turn(), Said::Yes, "its turn has come already");
     assert!(pttl(&server, "k") > 1000);
+    // One that took the lock by a plain command has not minded the waiters.
+    assert_eq!(words(&ask(&server, "me", "turn")), ["queued", "1"]);
     assert_eq!(waiting(&server), 1, "those who wait still do");
 }
 
@@ -266,6 +270,7 @@ fn a_vote_for_a_free_lock_is_one_read_and_two_writes() {
 #[test]
 fn only_the_first_question_enters_the_queue_and_each_has_a_place() {
     let server = RedisServer::start();
+    let _heard = subscribe(&server);
     server.cli(&["SET", "k", "another", "PX", "90000"]);
     assert_eq!(wait(&server, "a", "beat"), no(), "it never entered");
     for (owner, how, place) in [("a", "enter", "0"), ("b", "enter", "1"), ("a", "beat", "0")] {
@@ -282,7 +287,8 @@ fn only_the_first_question_enters_the_queue_and_each_has_a_place() {
     assert_eq!((&granted[0][..], &get(&server, "k")[..]), ("granted", "a\0"));
     assert_eq!(get(&server, "{k}:fence"), granted[1]);
     server.cli(&["PEXPIRE", "k", "1000"]);
-    assert_eq!(words(&wait(&server, "a", "beat")), granted, "it is the owner's already");
+    let again = words(&wait(&server, "a", "beat"));
+    assert!(again[0] == granted[0] && again[1] > granted[1], "it is the owner's already");
     assert!(pttl(&server, "k") > 1000, "for a whole TTL from that question on");
     server.cli(&["DEL", "k"]);
     assert_eq!(wait(&server, "a", "beat"), no(), "an owner is granted a lock once");
@@ -306,6 +312,180 @@ fn an_entry_whose_waiter_was_silent_is_passed_over() {
     assert_eq!(words(&wait(&server, "next", "beat"))[0], "granted");
 }
 
+/// A waiter's question that is asked again for as long as the script says so.
+fn until_done(mut ask: impl FnMut() -> Said) -> Said {
+    loop {
+        match ask() {
+            Said::Error(text) if text.starts_with("AGAIN ") => {}
+            said => return said,
+        }
+    }
+}
+
+/// The lock of `holder`, and this number of waiters that have died, each with an entry that lasts; and behind
+/// them one that lives.
+fn dead_ahead(server: &RedisServer, holder: &str, dead: usize) {
+    server.cli(&["FLUSHALL"]);
+    server.cli(&["SET", "k", holder, "PX", "90000"]);
+    // At a server, a process that has died is a channel that nobody hears.
+    let entry = format!("{} 60000 nobody's ", micros(server) / 1000 + 30_000);
+    let mut client = server.client();
+    for ticket in 1..=dead {
+        let (ticket, owner) = (ticket.to_string(), format!("dead-{ticket}"));
+        let entry = format!("{entry}{owner}");
+        client.call(&[
+            "HSET", KEYS[2], "first", "1", "last", &ticket, &ticket, &entry, &owner, &ticket,
+        ]);
+    }
+    wait(server, "alive", "enter");
+}
+
+/// Safety rule 19. Sixteen of them ended the search.
+#[test]
+fn a_free_lock_goes_to_the_first_that_can_hear_however_many_dead_stand_before_it() {
+    let server = RedisServer::start();
+    let _heard = subscribe(&server);
+    let holder = format!("{:032x}~", 7);
+    for dead in [1, 16, 17, 499, 500, 501, 3000] {
+        dead_ahead(&server, &holder, dead);
+        let mut asked = 0;
+        let given = until_done(|| {
+            asked += 1;
+            assert!(get(&server, "k").starts_with(&holder), "nothing was given back yet");
+            release(&server, &[&holder, ""])
+        });
+        assert_eq!((given, &get(&server, "k")[..]), (Said::Yes, "alive"), "{dead} dead");
+        assert!(!exists(&server, KEYS[2]) && asked <= 1 + dead / 500, "{asked} for {dead} dead");
+
+        dead_ahead(&server, &holder, dead);
+        server.cli(&["DEL", "k"]);
+        let granted = until_done(|| wait(&server, "alive", "beat"));
+        assert_eq!(words(&granted)[0], "granted", "{dead} dead");
+
+        dead_ahead(&server, &holder, dead);
+        server.cli(&["DEL", "k"]);
+        let queued = until_done(|| ask(&server, "fair", "turn"));
+        assert_eq!(words(&queued), ["queued", "1"], "{dead} dead, one that lives");
+        release(&server, &["alive", "leave"]);
+        if get(&server, "k").is_empty() {
+            assert_ne!(words_or_yes(&ask(&server, "fair", "turn")), "queued", "{dead} dead");
+        }
+    }
+}
+
+/// The first word, or that a script said yes.
+fn words_or_yes(said: &Said) -> String {
+    match said {
+        Said::Yes => "yes".into(),
+        said => words(said)[0].clone(),
+    }
+}
+
+/// 300 waits that ran out were enough for a lock to lie free.
+#[test]
+fn gaps_keep_nobody_from_a_free_lock() {
+    let server = RedisServer::start();
+    let _heard = subscribe(&server);
+    let holder = format!("{:032x}~", 7);
+    for gaps in [1, 129, 300, 800, 5000] {
+        server.cli(&["FLUSHALL"]);
+        server.cli(&["SET", "k", &holder, "PX", "90000"]);
+        wait(&server, "one", "enter");
+        // As if that many had entered behind the first, and left.
+        let ticket = (gaps + 1).to_string();
+        server.cli(&["HSET", KEYS[2], "last", &ticket]);
+        wait(&server, "two", "enter");
+        release(&server, &["one", "leave"]);
+        assert_eq!(until_done(|| release(&server, &[&holder, ""])), Said::Yes);
+        assert_eq!(get(&server, "k"), "two", "{gaps} gaps");
+        assert!(!exists(&server, KEYS[2]));
+        // A queue of gaps alone, as the last to leave it leaves it.
+        server.cli(&["HSET", KEYS[2], "first", "1", "last", &ticket]);
+        server.cli(&["DEL", "k"]);
+        assert_ne!(words_or_yes(&ask(&server, "fair", "turn")), "queued", "{gaps} gaps");
+        server.cli(&["DEL", "k"]);
+        server.cli(&["HSET", KEYS[2], "first", "1", "last", &ticket]);
+        assert_eq!(words(&wait(&server, "new", "enter"))[0], "granted", "{gaps} gaps");
+    }
+}
+
+/// What anybody may have written there is passed over, or makes room for a queue.
+#[test]
+fn garbage_in_a_queue_keeps_nobody_from_a_free_lock() {
+    let server = RedisServer::start();
+    let _heard = subscribe(&server);
+    let holder = format!("{:032x}~", 7);
+    let far = "99999999999999999999 60000 nobody's x";
+    let entries = ["", "x", "5 5 5", "9e99 60000 channel x", far, "1 60000 channel", "a b c d"];
+    let entries = entries.map(|entry| vec!["first", "0", "0", entry]);
+    let numbers =
+        ["9007199254740992", "-9007199254740992", "1e308", "nan", "x", "", "1.5", "90000000"];
+    let lasts = numbers.map(|number| vec!["last", number]);
+    let firsts = numbers.map(|number| vec!["first", number]);
+    for garbage in entries.iter().chain(&lasts).chain(&firsts) {
+        let begin = || {
+            server.cli(&["FLUSHALL"]);
+            server.cli(&["SET", "k", &holder, "PX", "90000"]);
+            wait(&server, "waiter", "enter");
+            server.cli(&[&["HSET", KEYS[2]], &garbage[..]].concat());
+        };
+        // One that is taken out with the queue comes back as another.
+        let comes = || match until_done(|| wait(&server, "waiter", "beat")) {
+            said if said == no() => until_done(|| wait(&server, "again", "enter")),
+            said => said,
+        };
+        begin();
+        assert_eq!(until_done(|| release(&server, &[&holder, ""])), Said::Yes, "{garbage:?}");
+        assert_eq!(words(&comes())[0], "granted", "{garbage:?}");
+        begin();
+        server.cli(&["DEL", "k"]);
+        assert_eq!(words(&comes())[0], "granted", "{garbage:?}");
+        begin();
+        assert_eq!(words(&comes())[0], "held", "{garbage:?}");
+        server.cli(&["DEL", "k"]);
+        assert!(
+            !matches!(until_done(|| ask(&server, "fair", "turn")), Said::Error(_)),
+            "{garbage:?}"
+        );
+    }
+    server.cli(&["FLUSHALL"]);
+    for (how, expected) in [("turn", "granted"), ("enter", "held")] {
+        server.cli(&["SET", KEYS[2], "no queue"]);
+        let said = if how == "turn" { ask(&server, "a", how) } else { wait(&server, "b", how) };
+        let said = words_or_yes(&said);
+        assert!(said == expected || said == "yes", "{how}: {said}");
+    }
+    assert_eq!(waiting(&server), 1);
+}
+
+/// An entry lasts for 30 s at the most: what a clock that was set, or somebody else, wrote beyond that is cut.
+#[test]
+fn an_entry_that_lasts_for_too_long_is_cut() {
+    let server = RedisServer::start();
+    let _heard = subscribe(&server);
+    server.cli(&["SET", "k", "another", "PX", "90000"]);
+    let far = ["far", "60000", "enter", "channel", "900000000"];
+    eval(&server, QUEUE, &KEYS, &far);
+    wait(&server, "next", "enter");
+    let entry = server.cli_text(&["HGET", KEYS[2], "1"]);
+    let ends: u64 = entry.split(' ').next().unwrap().parse().unwrap();
+    assert!(ends <= micros(&server) / 1000 + 30_000, "{entry}");
+    assert!(entry.ends_with(" 60000 channel far"), "{entry}");
+}
+
+/// A waiter that was told may leave before it asks; so may the first of a lock that has expired.
+#[test]
+fn a_waiter_that_leaves_a_free_lock_has_it_handed_on() {
+    let server = RedisServer::start();
+    let _heard = subscribe(&server);
+    server.cli(&["SET", "k", "another"]);
+    wait(&server, "a", "enter");
+    wait(&server, "b", "enter");
+    server.cli(&["DEL", "k"]);
+    assert_eq!(release(&server, &["a", "leave"]), no());
+    assert_eq!(get(&server, "k"), "b");
+}
+
 /// A connection that hears what is published on the channel of all waiters here.
 fn subscribe(server: &RedisServer) -> BufReader<TcpStream> {
     let mut stream = TcpStream::connect(server.address()).unwrap();
@@ -325,31 +505,32 @@ fn line(stream: &mut BufReader<TcpStream>) -> String {
 #[test]
 fn a_release_hands_the_lock_to_the_first_in_the_queue_that_hears_it() {
     let server = RedisServer::start();
-    let holder = format!("{:032x}:", 7);
+    let holder = format!("{:032x}~", 7);
     server.cli(&["SET", "k", &holder, "PX", "90000"]);
-    wait(&server, "a", "enter");
-    wait(&server, "b", "enter");
-    wait(&server, "c", "enter");
+    let [a, b, c] = ["a", "b", "c"].map(|letter| letter.repeat(32) + "~");
+    for owner in [&a, &b, &c] {
+        wait(&server, owner, "enter");
+    }
     assert_eq!(get(&server, "k"), format!("{holder}\0"), "its holder is told that somebody waits");
-    release(&server, &["b", "leave"]);
+    release(&server, &[&b, "leave"]);
     assert_eq!((waiting(&server), &get(&server, "k")[..32]), (2, &holder[..32]));
     let mut heard = subscribe(&server);
-    for (from, owner, value) in [(&holder[..], "a", "a\0"), ("a", "c", "c")] {
+    for (from, owner, mark) in [(&holder, &a, "\0"), (&a, &c, "")] {
         assert_eq!(release(&server, &[from, ""]), Said::Yes);
-        assert_eq!(get(&server, "k"), value);
+        assert_eq!(get(&server, "k"), format!("{owner}{mark}"));
         assert!((59_000..=60_000).contains(&pttl(&server, "k")));
         let said: Vec<String> = (0..7).map(|_| line(&mut heard)).collect();
         assert_eq!(said[6], format!("{} {owner}", get(&server, "{k}:fence")));
     }
     assert!(!exists(&server, "{k}:queue"));
-    assert_eq!(release(&server, &["c", ""]), Said::Yes);
+    assert_eq!(release(&server, &[&c, ""]), Said::Yes);
     assert!(!exists(&server, "k"));
 }
 
 #[test]
 fn a_lock_that_nobody_hears_of_is_free_and_a_key_alone_is_given_back_or_left() {
     let server = RedisServer::start();
-    let holder = format!("{:032x}:", 7);
+    let holder = format!("{:032x}~", 7);
     server.cli(&["SET", "k", &holder]);
     wait(&server, "deaf", "enter");
     assert_eq!(release(&server, &[&holder, ""]), Said::Yes);
@@ -367,7 +548,7 @@ fn a_lock_that_nobody_hears_of_is_free_and_a_key_alone_is_given_back_or_left() {
 #[test]
 fn a_release_that_only_frees_leaves_a_lock_with_waiters() {
     let server = RedisServer::start();
-    let holder = format!("{:032x}:", 7);
+    let holder = format!("{:032x}~", 7);
     let free = |owner: &str| eval(&server, RELEASE, &["k"], &[owner]);
     assert_eq!(free(&holder), no());
     server.cli(&["SET", "k", &holder]);
@@ -387,6 +568,7 @@ fn a_newcomer_does_not_take_a_free_lock_that_others_wait_for() {
     let server = RedisServer::start();
     assert_eq!(words(&ask(&server, "looker", "look")), ["free"]);
     assert!(!exists(&server, "k"));
+    let _heard = subscribe(&server);
     acquire(&server, "other", "7", "mint");
     wait(&server, "waiter", "enter");
     release(&server, &["other", ""]);
@@ -411,7 +593,8 @@ fn a_successor_takes_over_from_its_predecessor_and_from_nobody_else() {
     assert!(pttl(&server, "k") > 1000, "for a TTL of its own");
     assert_eq!(words(&take_over(&server, "c", "9", "a"))[..2], ["held", "b"]);
     let turn = || eval(&server, ACQUIRE, &KEYS, &["c", "60000", "9", "vote", "turn", "b"]);
-    server.cli(&["HSET", "{k}:queue", "first", "1", "last", "1", "1", "entry", "owner", "1"]);
+    let _heard = subscribe(&server);
+    wait(&server, "waiter", "enter");
     assert_eq!(words(&turn()), ["queued", "1"], "others wait for it");
     assert_eq!(get(&server, "k"), "b");
     server.cli(&["DEL", "{k}:queue"]);
@@ -493,7 +676,9 @@ fn several_locks_are_left_to_a_waiter_for_one_and_taken_over_from_two() {
     assert_eq!(words(&all("take", &[]))[..2], ["held", "other"]);
     assert!(!exists(&server, "a"));
     server.cli(&["DEL", "b"]);
-    server.cli(&["HSET", "{b}:queue", "first", "1", "last", "1", "1", "entry", "owner", "1"]);
+    let _heard = subscribe(&server);
+    let entry = format!("{} 60000 channel owner", micros(&server) / 1000 + 30_000);
+    server.cli(&["HSET", "{b}:queue", "first", "1", "last", "1", "1", &entry, "owner", "1"]);
     assert_eq!(words(&all("turn", &[])), ["queued", "1"], "others wait for one of them");
     assert_eq!(words(&all("look", &[])), ["free"]);
     assert!(!exists(&server, "a") && !exists(&server, "b"));

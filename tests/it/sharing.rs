@@ -4,6 +4,7 @@
 mod looking;
 mod scripts;
 mod several;
+mod tokens;
 mod turning;
 
 use std::future::IntoFuture;
@@ -15,11 +16,12 @@ use leasehold::{Guard, LockRequest, Locker};
 use leasehold_resp::Frame;
 #[cfg(feature = "cluster")]
 use leasehold_testing::Cluster;
-use leasehold_testing::{RedisServer, binary, eventually, soon};
+use leasehold_testing::{RedisServer, STUCK, binary, eventually, soon};
 use tokio::task::JoinHandle;
 
 #[cfg(feature = "cluster")]
 use crate::cluster;
+use crate::replicas::Replicated;
 
 /// So long that nothing is ever free because of it.
 const LONG: Duration = Duration::from_secs(3600);
@@ -70,7 +72,7 @@ async fn readers_share_a_lock_and_a_writer_is_alone_each_in_turn() {
     let server = RedisServer::start();
     let (one, other) = (locker(&server).await, locker(&server).await);
     let readers = [take(one.read("a")).await, take(other.try_read("a")).await];
-    assert_eq!(readers[0].fence(), readers[1].fence(), "the present token");
+    assert_eq!(readers[0].fence(), readers[1].fence(), "that of the first");
     assert!(refused(one.try_write("a")).await.is_contended());
     let writer = spawn(one.write("a"));
     until_waiting(&server, 1).await;
@@ -88,11 +90,10 @@ async fn readers_share_a_lock_and_a_writer_is_alone_each_in_turn() {
     assert!(late.iter().all(|reader| !reader.is_finished()));
     let written = writer.fence();
     writer.release().await.unwrap();
-    for reader in late {
-        let reader = joined(reader).await;
-        assert_eq!(reader.fence(), written);
-        std::mem::drop(reader);
-    }
+    let [first, second] = late;
+    let readers = [joined(first).await, joined(second).await];
+    assert!(readers[0].fence() > written && readers[0].fence() == readers[1].fence());
+    drop(readers);
     until_nothing_is_left(&server).await;
 }
 
@@ -382,4 +383,12 @@ async fn shares_latches_and_barriers_wait_for_the_end_of_a_move() {
     assert!(!party.arrive().await.unwrap().is_open());
     let writer = soon("the reader is given back", locker.write("{m}:x").into_future()).await;
     writer.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_replicas_that_have_a_share_are_counted() {
+    let servers = Replicated::start(1).await;
+    let locker = servers.builder().connect().await.unwrap();
+    let reader = soon("it reads", locker.read("a").into_future()).await.unwrap();
+    assert_eq!(soon("it is counted", reader.replicated(1, STUCK)).await.unwrap(), 1);
 }

@@ -1,6 +1,7 @@
-//! The end of a locker, what it counted until then, and TTLs that follow what it counted.
+//! The end of a locker, and what it counted until then.
 
 mod endings;
+mod owing;
 mod settling;
 
 use std::sync::{Arc, Mutex};
@@ -8,8 +9,6 @@ use std::time::Duration;
 
 use leasehold::{BreakerState, Event, Locker, Loss};
 use leasehold_testing::{Fault, FaultProxy, Fleet, RedisServer, eventually, soon};
-
-use super::stats::ttl_at;
 
 /// So long that no key is ever free because of it.
 const LONG: Duration = Duration::from_secs(3600);
@@ -144,35 +143,4 @@ async fn a_server_that_is_away_shows_in_the_stats() {
     let servers = locker.stats().servers;
     assert!(!servers[1].connected && servers[0].connected);
     assert_eq!(servers[0].breaker, BreakerState::Closed);
-}
-
-#[tokio::test]
-async fn a_ttl_follows_what_was_observed_or_expected() {
-    let server = RedisServer::start();
-    let (shortest, longest) = (Duration::from_secs(5), Duration::from_secs(500));
-    let builder = Locker::builder().node(server.url()).adaptive_ttl(shortest, longest);
-    let locker = builder.connect().await.unwrap();
-    let unknown = locker.lock("unknown").await.unwrap();
-    assert!(ttl_at(&server, "unknown") > longest / 2, "nothing is known yet");
-    drop(unknown);
-    let _expected = locker.lock("expected").expect(Duration::from_secs(40)).await.unwrap();
-    let ttl = ttl_at(&server, "expected");
-    assert!(ttl > Duration::from_secs(100) && ttl <= Duration::from_secs(120), "{ttl:?}");
-    for _ in 0..400 {
-        locker.lock("brief").await.unwrap().release().await.unwrap();
-    }
-    let known = async {
-        loop {
-            let _brief = locker.lock("brief").await.unwrap();
-            if ttl_at(&server, "brief") <= shortest {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    soon("leases are known to be brief", known).await;
-    let plain = Locker::connect(&server.url()).await.unwrap();
-    assert!(plain.lock("a").expect(longest).await.unwrap_err().is_misuse());
-    let inverted = Locker::builder().node(server.url()).adaptive_ttl(longest, shortest);
-    assert!(inverted.connect().await.unwrap_err().is_misuse());
 }

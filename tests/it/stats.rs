@@ -5,7 +5,7 @@ mod ends;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leasehold::{BreakerState, Builder, Event, Guard, Locker, Loss};
+use leasehold::{AdaptiveTtl, BreakerState, Builder, Event, Guard, Locker, Loss};
 use leasehold_resp::Frame;
 use leasehold_testing::{Fleet, RedisServer, eventually, soon};
 
@@ -211,49 +211,27 @@ pub(crate) fn ttl_at(server: &RedisServer, key: &str) -> Duration {
 }
 
 #[tokio::test]
-async fn what_is_expected_decides_the_ttl_within_the_bounds() {
+async fn a_ttl_follows_what_was_observed() {
     let server = RedisServer::start();
     let (shortest, longest) = (Duration::from_secs(5), Duration::from_secs(500));
-    let builder = Locker::builder().node(server.url()).adaptive_ttl(shortest, longest);
-    let locker = builder.connect().await.unwrap();
-    let secs = Duration::from_secs;
-    for (expected, ttl) in [(1, 5), (40, 120), (160, 480), (400, 500), (1_000_000, 500)] {
-        let guard = locker.try_lock("a").expect(secs(expected)).await.unwrap();
-        let at_server = ttl_at(&server, "a");
-        assert!(at_server <= secs(ttl) && at_server + secs(2) > secs(ttl), "{at_server:?}");
-        assert!(guard.remaining() <= at_server, "the holder's is the shorter");
-        guard.release().await.unwrap();
+    let locker = Locker::connect(&server.url()).await.unwrap();
+    let adaptive = AdaptiveTtl::new(&locker, shortest, longest).unwrap();
+    let brief = async || locker.lock("brief").ttl(adaptive.ttl()).await.unwrap();
+    let unknown = brief().await;
+    assert!(ttl_at(&server, "brief") > longest / 2, "nothing is known yet");
+    drop(unknown);
+    for _ in 0..400 {
+        brief().await.release().await.unwrap();
     }
-    let named = locker.try_lock("a").ttl(secs(30)).await.unwrap();
-    assert!(ttl_at(&server, "a") <= secs(30), "a TTL that is named is that of the lease");
-    named.release().await.unwrap();
-}
-
-/// The renewed lease keeps the TTL that was chosen for it.
-#[tokio::test]
-async fn a_renewal_asks_for_the_ttl_that_was_expected() {
-    let server = RedisServer::start();
-    let (shortest, longest) = (SHORT, Duration::from_secs(500));
-    let builder = Locker::builder().node(server.url()).adaptive_ttl(shortest, longest);
-    let locker = builder.connect().await.unwrap();
-    let _guard = locker.lock("a").expect(Duration::from_millis(1)).await.unwrap();
-    eventually("it is renewed", || locker.stats().renewed > 3).await;
-    assert!(ttl_at(&server, "a") <= shortest);
-}
-
-#[tokio::test]
-async fn adaptive_ttls_that_cannot_be_are_misuse() {
-    let server = RedisServer::start();
-    let plain = Locker::connect(&server.url()).await.unwrap();
-    let error = plain.lock("a").expect(LONG).await.unwrap_err();
-    assert!(error.is_misuse() && error.to_string().contains("adaptive_ttl"), "{error}");
-    let ms = Duration::from_millis;
-    let bounds = [(LONG, SHORT), (ms(1), LONG), (SHORT, ms(86_400_001)), (ms(0), ms(0))];
-    for (shortest, longest) in bounds {
-        let builder = Locker::builder().node(server.url()).adaptive_ttl(shortest, longest);
-        let error = builder.connect().await.unwrap_err();
-        assert!(error.is_misuse(), "{shortest:?} to {longest:?}: {error}");
-    }
-    let short = Locker::builder().node(server.url()).adaptive_ttl(SHORT, LONG).longest_ttl(SHORT);
-    assert!(short.connect().await.unwrap_err().is_misuse(), "leases may outlive the longest");
+    let known = async {
+        loop {
+            let _brief = brief().await;
+            if ttl_at(&server, "brief") <= shortest {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    soon("leases are known to be brief", known).await;
+    assert!(AdaptiveTtl::new(&locker, longest, shortest).unwrap_err().is_misuse());
 }

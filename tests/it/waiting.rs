@@ -1,6 +1,7 @@
 //! Waiting for a lock: in turn, without polling, and without a trace once it is over.
 
 mod failing;
+mod forged;
 mod handed;
 mod kinds;
 mod limits;

@@ -1,13 +1,14 @@
 //! Replies that are lost, repeated or added on the way: nobody is granted what the server refuses.
 
 use std::collections::HashMap;
+use std::future::IntoFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use leasehold::Locker;
+use leasehold::{Error, ErrorKind, Locker};
 use leasehold_resp::Frame;
 use leasehold_testing::scripted::greeting;
-use leasehold_testing::{Action, ScriptedServer, soon};
+use leasehold_testing::{Action, FaultProxy, Harm, RedisServer, ScriptedServer, soon};
 use tokio::task::JoinSet;
 
 const CALLERS: usize = 64;
@@ -15,6 +16,8 @@ const ATTEMPTS_EACH: usize = 40;
 /// Among the commands, those of which one has a reply that goes wrong: a script's, and each of those by
 /// which a lock is taken without one.
 const WRONG: std::ops::Range<usize> = 500..505;
+/// The replies of a handshake, and some of those behind it.
+const GREETING: std::ops::Range<usize> = 0..22;
 
 #[expect(clippy::disallowed_methods, reason = "the server says what clock it has")]
 fn wall_micros() -> i64 {
@@ -78,5 +81,64 @@ async fn one_reply_out_of_place_grants_nothing_and_costs_one_connection() {
         }
         assert_eq!(false_grants.load(Ordering::Relaxed), 0, "{harm}, {wrong}");
         assert_eq!(server.accepted(), 2, "{harm}, {wrong}: one connection is replaced");
+    }
+}
+
+async fn connect(url: String) -> Result<Locker, Error> {
+    Locker::connect(&format!("{url}/1")).await
+}
+
+#[track_caller]
+fn is_of_the_moment(error: &Error, what: &str) {
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{what}: {error}");
+    assert!(!error.is_misuse() && !error.is_auth(), "{what}: {error}");
+}
+
+/// At a first connection, at the next one, and at the one that hears of changes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_reply_of_a_handshake_out_of_place_misleads_nobody() {
+    let server = RedisServer::start();
+    let proxy = FaultProxy::start(server.address());
+    let replies = proxy.to_client();
+    let warnings = connect(proxy.url()).await.unwrap().warnings();
+    replies.know_replies();
+    let well = connect(server.url()).await.unwrap();
+    let harms = [Harm::Lost, Harm::Twice].into_iter();
+    for (harm, number) in harms.flat_map(|harm| GREETING.map(move |number| (harm, number))) {
+        let what = format!("{harm:?} {number}");
+        replies.harm_reply(number, harm);
+        let locker = loop {
+            match connect(proxy.url()).await {
+                Ok(locker) => break locker,
+                Err(error) => is_of_the_moment(&error, &what),
+            }
+        };
+        proxy.cut();
+        if !replies.has_harm() {
+            replies.harm_reply(number, harm);
+        }
+        for attempt in 0.. {
+            match locker.try_lock(format!("{what} {attempt}")).await {
+                Ok(_) if replies.has_harm() => {}
+                Ok(_) => break,
+                Err(error) => is_of_the_moment(&error, &what),
+            }
+        }
+        let held = soon("the lock is free", well.lock(&*what).into_future()).await.unwrap();
+        replies.harm_reply(number, harm);
+        let (waiting, name) = (locker.clone(), what.clone());
+        let waiter = tokio::spawn(async move { waiting.lock(name).await });
+        soon("harm is done", async {
+            while replies.has_harm() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        soon("it is released", held.release()).await.unwrap();
+        let guard = soon("it is handed over", waiter).await.unwrap().unwrap();
+        if let Err(error) = soon("it is released", guard.release()).await {
+            is_of_the_moment(&error, &what);
+        }
+        assert_eq!(locker.warnings(), warnings, "{what}");
     }
 }

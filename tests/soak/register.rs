@@ -2,8 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A number that refuses a writer with a smaller token than it has seen; and beside it one
-/// that refuses nobody, as the control.
+/// A number that refuses a writer with a smaller token than it has seen; and beside it, as controls, one that
+/// sees the tokens of writers alone, and one that refuses nobody.
 #[derive(Default)]
 pub(crate) struct Register(Mutex<State>);
 
@@ -11,6 +11,8 @@ pub(crate) struct Register(Mutex<State>);
 struct State {
     highest_token: u64,
     fenced: Cell,
+    highest_written: u64,
+    at_the_write: Cell,
     control: Cell,
 }
 
@@ -40,6 +42,7 @@ impl Cell {
 #[derive(Clone, Copy)]
 pub(crate) struct Seen {
     fenced: Option<u64>,
+    at_the_write: u64,
     control: u64,
 }
 
@@ -54,13 +57,17 @@ impl Register {
         let mut state = self.state();
         let fenced = (token >= state.highest_token).then_some(state.fenced.value);
         state.highest_token = state.highest_token.max(token);
-        Seen { fenced, control: state.control.value }
+        Seen { fenced, at_the_write: state.at_the_write.value, control: state.control.value }
     }
 
     /// Writes one more than was seen. False when the fence refused it.
     pub(crate) fn increment(&self, token: u64, seen: Seen) -> bool {
         let mut state = self.state();
         state.control.write(seen.control + 1);
+        if token >= state.highest_written {
+            state.highest_written = token;
+            state.at_the_write.write(seen.at_the_write + 1);
+        }
         let is_late = token < state.highest_token;
         match seen.fenced.filter(|_| !is_late) {
             Some(value) => state.fenced.write(value + 1),
@@ -87,6 +94,19 @@ fn a_late_writer_is_refused_and_the_control_loses_by_it() {
     assert!(!register.increment(1, late));
     assert_eq!((register.fenced().lost(), register.fenced().writes()), (0, 1));
     assert_eq!((register.control().lost(), register.control().writes()), (1, 2));
+}
+
+/// What docs/fencing.md warns of: the late write comes between the read and the write of the next holder.
+#[test]
+fn a_token_that_is_shown_at_the_write_alone_loses_an_increment() {
+    let register = Register::default();
+    let late = register.read(1);
+    let next = register.read(2);
+    assert!(!register.increment(1, late));
+    assert!(register.increment(2, next));
+    assert_eq!((register.fenced().lost(), register.fenced().writes()), (0, 1));
+    let at_the_write = register.state().at_the_write;
+    assert_eq!((at_the_write.lost(), at_the_write.writes()), (1, 2));
 }
 
 #[test]

@@ -22,13 +22,16 @@ pub mod fleet;
 pub mod leases;
 pub mod old;
 pub mod ports;
+mod preload;
 pub mod program;
 pub mod proxy;
 pub mod recorded;
+pub mod resolver;
 pub mod rights;
 pub mod scripted;
 pub mod sentinel;
 pub mod server;
+pub mod stepwise;
 pub mod texts;
 pub mod wall_clock;
 pub mod watchdog;
@@ -45,7 +48,8 @@ pub use program::Program;
 pub use proxy::{Fault, FaultProxy, Harm};
 pub use scripted::{Action, Command, ScriptedServer};
 pub use sentinel::Sentinels;
-pub use server::RedisServer;
+pub use server::{RedisServer, has_least_rights};
+pub use stepwise::Stepwise;
 
 /// How long anything may take before a test calls it stuck. Generous: it decides how long a broken
 /// test hangs, and never whether a sound one passes.
@@ -54,6 +58,16 @@ pub const STUCK: Duration = Duration::from_secs(20);
 /// A path of the repository, from its root.
 pub fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+/// A script with the parts that its lines `--@ name` stand for, as Leasehold sends it.
+pub fn whole(script: &str) -> String {
+    let part = |line: &str| {
+        let name = line.trim().strip_prefix("--@ ")?;
+        let path = repository(&format!("scripts/parts/{name}.lua"));
+        Some(std::fs::read_to_string(path).expect("the part can be read"))
+    };
+    script.lines().map(|line| part(line).unwrap_or_else(|| line.to_owned()) + "\n").collect()
 }
 
 /// A name that no other call, and no other test process, gives.

@@ -25,7 +25,7 @@ pub struct FaultProxy {
 }
 
 struct Shared {
-    upstream: watch::Sender<SocketAddr>,
+    upstreams: watch::Sender<Vec<SocketAddr>>,
     to_server: Lane,
     to_client: Lane,
     accepted: watch::Sender<u64>,
@@ -44,7 +44,7 @@ impl FaultProxy {
     pub fn start(upstream: SocketAddr) -> Self {
         let (listener, address) = ports::listen_async();
         let shared = Arc::new(Shared {
-            upstream: watch::Sender::new(upstream),
+            upstreams: watch::Sender::new(vec![upstream]),
             to_server: Lane::new(),
             to_client: Lane::new(),
             accepted: watch::Sender::new(0),
@@ -71,7 +71,12 @@ impl FaultProxy {
 
     /// Forwards new connections to another upstream; open ones stay where they are.
     pub fn lead_to(&self, upstream: SocketAddr) {
-        self.shared.upstream.send_replace(upstream);
+        self.lead_in_turn(vec![upstream]);
+    }
+
+    /// Forwards new connections to these upstreams, to one after the other, as a balancer does.
+    pub fn lead_in_turn(&self, upstreams: Vec<SocketAddr>) {
+        self.shared.upstreams.send_replace(upstreams);
     }
 
     /// The direction in which commands go.
@@ -146,8 +151,9 @@ impl FaultProxy {
         let ending = self.ending.clone();
         self.acceptor = Some(tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
+                let number = *shared.accepted.borrow();
                 shared.accepted.send_modify(|count| *count += 1);
-                tokio::spawn(carry(client, Arc::clone(&shared), ending.subscribe()));
+                tokio::spawn(carry(client, number, Arc::clone(&shared), ending.subscribe()));
             }
         }));
     }
@@ -179,10 +185,18 @@ impl Drop for Open {
 }
 
 /// One connection from its acceptance to its end.
-async fn carry(client: TcpStream, shared: Arc<Shared>, mut ending: watch::Receiver<Ending>) {
+async fn carry(
+    client: TcpStream,
+    number: u64,
+    shared: Arc<Shared>,
+    mut ending: watch::Receiver<Ending>,
+) {
     let shared = Open::count(shared);
-    let Shared { upstream, to_server, to_client, .. } = &*shared.0;
-    let upstream = *upstream.borrow();
+    let Shared { upstreams, to_server, to_client, .. } = &*shared.0;
+    let upstream = {
+        let all = upstreams.borrow();
+        all[usize::try_from(number).expect("they are few") % all.len()]
+    };
     // Before the dial: a test that has accepted the connection upstream may do it harm at once.
     let (server_mark, client_mark) = (to_server.mark(), to_client.mark());
     // An upstream that can't be reached is seen by the client as a reset, as with a real middlebox.

@@ -1,7 +1,6 @@
 //! A fake Redis whose every answer is decided by the test: for replies that a real server gives
 //! rarely, or never.
 
-use std::hash::{Hash, Hasher};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +14,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::{ports, recorded};
+
+#[path = "../../src/server/sha1.rs"]
+mod sha1;
 
 /// A command as it came.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,7 +147,7 @@ pub fn greeting(command: &Command) -> Option<Action> {
         "ECHO" => Action::bulk(&command.words[1]),
         "PING" => Action::Reply(Frame::Simple(Bytes::from_static(b"PONG"))),
         "INFO" => Action::bulk(info(command.port)),
-        "SCRIPT" if command.is(&["SCRIPT", "LOAD"]) => Action::bulk(digest_of(&command.word(2))),
+        "SCRIPT" if command.is(&["SCRIPT", "LOAD"]) => Action::bulk(sha1::digest(&command.words[2])),
         _ => return None,
     };
     Some(action)
@@ -168,13 +170,6 @@ fn info(port: u16) -> String {
     let recorded = recorded::of("redis-7.0.15").info("standalone");
     let run_id = format!("{port:040x}");
     recorded::with_each(&recorded, &[("uptime_in_seconds", "86400"), ("run_id", &run_id)])
-}
-
-/// Stands for SHA-1: as long, and the same for the same script.
-fn digest_of(script: &str) -> String {
-    let mut hasher = std::hash::DefaultHasher::new();
-    script.hash(&mut hasher);
-    format!("{:040x}", hasher.finish())
 }
 
 type Handler = Box<dyn FnMut(&Command) -> Action + Send>;

@@ -1,5 +1,6 @@
 //! A master, two replicas and three Sentinels, owned by one test.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,6 +22,8 @@ const POLL: Duration = Duration::from_millis(25);
 /// up for 8 s, when they next read its `INFO`, each 10 s; and they begin nothing for 30 s after
 /// their own clock jumped by 2 s, as on a busy machine (TILT).
 const STEP: Duration = Duration::from_secs(75);
+/// What makes no headway for this long is given a push.
+const PUSHED_EACH: Duration = Duration::from_secs(15);
 
 /// Letters and digits; none where nobody has to log in.
 #[derive(Clone, Debug, Default)]
@@ -225,16 +228,35 @@ impl Sentinels {
         .await;
     }
 
-    /// Waits until every Sentinel that is up names the same other master, and it takes itself for
+    /// Waits until every Sentinel that is up names the same other master, and that one takes itself for
     /// one; gives its port.
+    ///
+    /// On a busy machine a Sentinel that is late makes a server that was promoted a moment ago a replica again. Then
+    /// the failover is aborted, or the Sentinels name a master that follows the one before, and which they leave so,
+    /// since no replica of it is fit. So they are asked once more, and the one that they name is promoted, as a
+    /// person would do.
     pub async fn wait_for_master_other_than(&self, port: u16) -> u16 {
+        let pushed_at = Cell::new(Instant::now());
         self.wait_until("there is another master", || {
             let master = self.master_port();
-            let answering =
+            let mut answering =
                 (0..self.sentinels.len()).filter(|index| self.sentinels[*index].answers);
-            master != port
-                && answering.into_iter().all(|index| self.master_port_by(index) == Some(master))
-                && self.replication_shows(master, "role:master")
+            let asked = answering.clone().next().expect("a Sentinel is up");
+            let is_named =
+                master != port && answering.all(|index| self.master_port_by(index) == Some(master));
+            if is_named && self.replication_shows(master, "role:master") {
+                return true;
+            }
+            if pushed_at.get().elapsed() > PUSHED_EACH {
+                pushed_at.set(Instant::now());
+                if is_named {
+                    self.server(master).cli(&["REPLICAOF", "NO", "ONE"]);
+                } else {
+                    // One may be under way.
+                    self.ask(asked, &["SENTINEL", "FAILOVER", SERVICE]);
+                }
+            }
+            false
         })
         .await;
         self.master_port()

@@ -358,6 +358,17 @@ impl RedisServer {
         panic!("port {} was taken while the server was down", self.port);
     }
 
+    /// Has a waiter stand in the queue of `lock` for 20 s: it lives until what is given back is dropped.
+    pub fn put_waiter(&self, lock: &str) -> Client {
+        let mut ear = self.client();
+        ear.call(&["SUBSCRIBE", "channel"]);
+        let queue = format!("{{{lock}}}:queue");
+        let put = "local ends = string.format('%.0f', redis.call('TIME')[1] * 1000 + 20000)
+            redis.call('HSET', KEYS[1], 'first', '1', 'last', '1', '1', ends .. ' 60000 channel owner', 'owner', '1')";
+        self.cli(&["EVAL", put, "1", &queue]);
+        ear
+    }
+
     /// A plain blocking connection, logged in, for looking at the server from the side.
     pub fn client(&self) -> Client {
         let password = self.builder.password().filter(|_| !has_least_rights());

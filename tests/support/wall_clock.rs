@@ -5,11 +5,11 @@
 //! once per command, and once for all of a script), `TIME` and `uptime_in_seconds` say it.
 //! Its timers and the limits on scripts go by the monotonic clock, which is left alone.
 
+use super::preload;
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::Command;
 
 const SOURCE: &str = include_str!("wall_clock.c");
 
@@ -21,12 +21,7 @@ const LIBRARY: &str = "wall_clock.so";
 pub fn prefix(directory: &Path) -> Vec<OsString> {
     let (library, offset) = (directory.join(LIBRARY), directory.join(OFFSET));
     if !library.exists() {
-        let source = directory.join("wall_clock.c");
-        std::fs::write(&source, SOURCE).expect("the server's directory can be written");
-        let flags = ["-std=gnu11", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o"];
-        let built = Command::new("cc").args(flags).args([&library, &source]).arg("-ldl").output();
-        let built = built.expect("cc is there: see scripts/setup.sh");
-        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        preload::build(SOURCE, &library);
         std::fs::write(&offset, [0; 8]).expect("the server's directory can be written");
     }
     let variable = |name: &str, path: &Path| {

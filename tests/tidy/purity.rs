@@ -9,29 +9,38 @@ const CLOCK: &str = "src/clock.rs";
 /// Modules of std that decisions have no business with.
 const IMPURE_STD: [&str; 8] = ["env", "fs", "io", "net", "os", "process", "thread", "sync"];
 
-/// `src/policy/` decides from its arguments alone.
-pub(crate) fn check_policy(source: &Source, dependencies: &[String]) -> Vec<Finding> {
+/// What decides from its arguments alone, and the crates besides std that it may name.
+pub(crate) const PURE: [(&str, &[&str]); 3] = [
+    ("src/policy", &[]),
+    ("src/machine", &["bytes", "leasehold_resp"]),
+    ("src/extra", &["leasehold_resp"]),
+];
+
+/// A file of what is `PURE`.
+pub(crate) fn check_purity(
+    source: &Source,
+    crates: &[&str],
+    dependencies: &[String],
+) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let is_allowed = |name: &str| crates.contains(&name);
     for (index, token) in source.tokens.iter().enumerate() {
         let word = token.text.as_str();
-        if matches!(word, "async" | "await" | "SystemTime") {
-            findings.push(Finding::new(token.line, format!("policy contains {word}")));
-        } else if dependencies.iter().any(|name| name == word) && source.word(index + 1) == "::" {
-            findings.push(Finding::new(token.line, format!("policy names the crate {word}")));
+        let is_dependency = dependencies.iter().any(|name| name == word) && !is_allowed(word);
+        if matches!(word, "async" | "await" | "Instant" | "SystemTime") {
+            findings.push(Finding::new(token.line, format!("it contains {word}")));
+        } else if is_dependency && source.word(index + 1) == "::" {
+            findings.push(Finding::new(token.line, format!("it names the crate {word}")));
         } else if word == "std" && source.word(index + 1) == "::" {
             let segments = source.first_segments(index + 2).into_iter();
             let impure = segments.filter(|name| IMPURE_STD.contains(&name.text.as_str()));
             findings.extend(
-                impure.map(|name| {
-                    Finding::new(name.line, format!("policy names std::{}", name.text))
-                }),
+                impure.map(|name| Finding::new(name.line, format!("it names std::{}", name.text))),
             );
-        } else if word == "use" {
+        } else if word == "use" && !is_allowed(source.word(index + 1)) {
             findings.extend(foreign_use(source, index + 1));
         }
     }
-    let clock_reads = source.find(&["Instant", "::", "now"]);
-    findings.extend(clock_reads.map(|line| Finding::new(line, "policy reads the clock")));
     findings
 }
 
@@ -43,7 +52,7 @@ fn foreign_use(source: &Source, index: usize) -> Option<Finding> {
         // A type's variants.
         || root.starts_with(|character: char| character.is_ascii_uppercase());
     let line = source.tokens.get(index)?.line;
-    (!is_known).then(|| Finding::new(line, format!("policy names {root}")))
+    (!is_known).then(|| Finding::new(line, format!("it names {root}")))
 }
 
 /// The crates that a manifest names outside its dev-dependencies, as they are spelt in code.
@@ -80,7 +89,7 @@ pub(crate) fn check_clocks(source: &Source) -> Vec<Finding> {
 }
 
 /// Where known bugs are put beside the library, or searched for.
-const BUGS_IN: [&str; 7] = [
+const BUGS_IN: [&str; 8] = [
     "src/policy/mutants",
     "src/policy/model/",
     "src/policy/mastership/",
@@ -88,6 +97,7 @@ const BUGS_IN: [&str; 7] = [
     "src/clock/simulated.rs",
     "src/net/pipeline/mutated.rs",
     "src/net/pipeline/harms.rs",
+    "src/net/handshake/tests/harms.rs",
 ];
 
 /// Where a simulation's time, network and servers come in.
@@ -152,7 +162,7 @@ mod tests {
 
     fn policy(text: &str) -> Vec<Finding> {
         let dependencies = ["bytes", "tokio", "getrandom"].map(str::to_owned);
-        check_policy(&Source::parse("src/policy/x.rs", text), &dependencies)
+        check_purity(&Source::parse("src/policy/x.rs", text), &[], &dependencies)
     }
 
     #[test]
@@ -162,6 +172,8 @@ mod tests {
             "fn f() { g().await }",
             "fn f(at: SystemTime) {}",
             "fn f() { std::time::Instant::now() }",
+            "fn f(at: Instant) {}",
+            "fn f(at: std::net::SocketAddr) {}",
             "fn f() { bytes::Bytes::new() }",
             "fn f() { tokio::spawn(g()) }",
             "fn f() { getrandom::fill(b) }",
@@ -172,6 +184,17 @@ mod tests {
         for text in table {
             assert_eq!(policy(text).len(), 1, "{text}: {:?}", policy(text));
         }
+    }
+
+    #[test]
+    fn a_crate_is_impure_unless_it_is_allowed() {
+        let dependencies = ["bytes", "tokio"].map(str::to_owned);
+        let machine = |text| {
+            check_purity(&Source::parse("src/machine/x.rs", text), PURE[1].1, &dependencies).len()
+        };
+        assert_eq!(machine("use bytes::Bytes; fn f(b: bytes::BytesMut) {}"), 0);
+        assert_eq!(machine("use tokio::time;"), 2);
+        assert_eq!(machine("fn f() { tokio::spawn(g()) }"), 1);
     }
 
     #[test]

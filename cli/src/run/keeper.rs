@@ -2,6 +2,7 @@
 //!
 //! It is in a session of its own, so that nothing at a terminal can stop it.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::future::Future;
 use std::os::unix::ffi::OsStrExt;
@@ -19,11 +20,12 @@ use super::command::Prepared;
 use super::taking::{adopt, label, take};
 use super::ticket;
 use super::tree::{Tree, send};
-use super::watch::now;
 use crate::args::Run;
 use crate::exit::{End, Failure};
 use crate::servers::Servers;
-use crate::words::complain;
+use crate::times::now;
+use crate::waits::{self, Until};
+use crate::words::{complain, plain};
 
 pub const NAME: &str = "lease-keeper";
 
@@ -35,13 +37,13 @@ const FRONT_KILLS_AT: u32 = 20;
 /// A lease that is lost before its time may be another's by now: the command gets no longer. Nor
 /// does what it leaves behind.
 pub const GRACE_MAX: Duration = Duration::from_secs(2);
-/// How long the servers are given to say that the lock is free.
-const FAREWELL: Duration = Duration::from_secs(2);
-/// How long one attempt to connect may take, where all of them have a limit.
-const CONNECT_MIN: Duration = Duration::from_millis(50);
-const CONNECT_MAX: Duration = Duration::from_secs(2);
-/// Between two attempts to connect.
-const RECONNECT: Duration = Duration::from_millis(200);
+/// How long the servers are given to say that the lock is free: the release is sent until they do. Longer than the TTL
+/// it cannot be taken.
+const RELEASE_MAX: Duration = Duration::from_secs(5);
+/// The same where a quorum has said so, or the lock was not had: a server may have granted it too late.
+const FAREWELL: Duration = Duration::from_millis(500);
+/// How long the servers are given to say why the lease cannot be renewed.
+const WHY_MAX: Duration = Duration::from_secs(2);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Comes back when the command, what it left behind and the lease are over.
@@ -49,12 +51,10 @@ pub async fn keep(servers: &Servers, run: &Run) -> Result<End, Failure> {
     let begun = begin();
     let (mut front, mut tree, command) = begun.map_err(Failure::ourselves)?;
     let outcome = serve(&mut front, &mut tree, command, servers, run).await;
-    let end = outcome.unwrap_or_else(|failure| {
-        if !(run.quiet && matches!(failure, Failure::Conflict(..))) {
-            complain(&failure.to_string());
-        }
-        End::Code(failure.code())
-    });
+    if let Some(failure) = outcome.as_ref().err().filter(|_| !is_silent(&outcome, run)) {
+        complain(&failure.to_string());
+    }
+    let end = outcome.unwrap_or_else(|failure| End::Code(failure.code()));
     front.say(ToFront::Ended(end));
     Ok(end)
 }
@@ -79,29 +79,42 @@ async fn serve(
     run: &Run,
 ) -> Result<End, Failure> {
     let out = ticket::Out::open(run)?;
-    let Some(connected) = unless_closed(front, connect(servers, run)).await else {
+    let until = Until::after(run.wait);
+    let Some(connected) = unless_closed(front, connect(servers, run, until)).await else {
         return Ok(End::Code(0));
     };
-    let (locker, wait) = connected?;
+    let locker = connected?;
     let taking = async {
         match &run.adopt {
-            None => take(&locker, run, wait).await,
+            None => take(&locker, run, until).await,
             Some(file) => adopt(&locker, servers, run, file).await,
         }
     };
+    let mut farewell = FAREWELL;
     let outcome = match unless_closed(front, taking).await {
         Some(Ok(guard)) => {
             let ends_at = run.hold_at_most.map(|limit| now() + limit);
             let prefix = servers.key_prefix.as_bytes();
             let held = Held { locker: &locker, guard, prefix, run, ends_at };
-            hold(held, out, front, tree, command).await
+            hold(held, out, front, tree, command, &mut farewell).await
         }
         Some(Err(failure)) => Err(failure),
         None => Ok(End::Code(0)),
     };
     // What was taken when the front ended is given back, and whatever a failure left.
-    locker.shutdown(FAREWELL).await;
+    let left = locker.shutdown(farewell).await.unreleased;
+    // One lock may be owed by several attempts.
+    let left: BTreeMap<String, String> = left.into_iter().collect();
+    for (name, why) in left.iter().filter(|_| !is_silent(&outcome, run)) {
+        let name = plain(name.as_bytes());
+        complain(&format!("{name}: the lock may stay taken until its TTL is over: {why}"));
+    }
     outcome
+}
+
+/// Whether nothing is said of what it came to.
+fn is_silent(outcome: &Result<End, Failure>, run: &Run) -> bool {
+    run.quiet && matches!(outcome, Err(Failure::Conflict(..)))
 }
 
 /// What comes of `work`, unless the front ends first.
@@ -113,28 +126,17 @@ async fn unless_closed<T>(front: &mut Channel, work: impl Future<Output = T>) ->
     }
 }
 
-/// Connects; with -w also to servers that do not serve yet: its time begins with the first failure.
-/// And what is left of that time.
-async fn connect(servers: &Servers, run: &Run) -> Result<(Locker, Option<Duration>), Failure> {
-    let mut ends_at = None;
-    loop {
-        let left = ends_at.map_or(run.wait, |end: Duration| Some(end.saturating_sub(now())));
-        let mut builder = servers.builder()?.ttl(run.ttl).label(label(run));
-        if let (Some(_), Some(left)) = (ends_at, left) {
-            builder = builder.connect_timeout(left.clamp(CONNECT_MIN, CONNECT_MAX));
-        }
-        match (builder.connect().await, left) {
-            (Ok(locker), _) => return Ok((locker, left)),
-            (Err(error), Some(left)) if error.is_unavailable() && !left.is_zero() => {
-                if ends_at.is_none() && !run.quiet {
-                    complain(&format!("waiting for servers: {error}"));
-                }
-                ends_at.get_or_insert(now() + left);
-                sleep(RECONNECT.min(left)).await;
-            }
-            (Err(error), _) => return Err(error.into()),
-        }
-    }
+/// Connects, to servers too that do not serve yet: until the end of -w, or without it for one TTL.
+async fn connect(servers: &Servers, run: &Run, until: Until) -> Result<Locker, Failure> {
+    let until = match run.wait {
+        Some(_) => until,
+        None => Until::after(Some(if run.waits() { run.ttl } else { Duration::ZERO })),
+    };
+    waits::connect(until, servers.connect_timeout(), run.quiet, async |within| {
+        let builder = servers.builder()?.ttl(run.ttl).label(label(run)).connect_timeout(within);
+        Ok(builder.connect().await?)
+    })
+    .await
 }
 
 /// The lease, and what it is for.
@@ -157,13 +159,15 @@ impl Held<'_> {
     }
 }
 
-/// Has the command run while the lease holds, and gives it back, or to a ticket.
+/// Has the command run while the lease holds, and gives it back, or to a ticket; and for how long that is to be tried
+/// again.
 async fn hold(
     held: Held<'_>,
     out: Option<ticket::Out>,
     front: &mut Channel,
     tree: &mut Tree,
     command: Prepared,
+    farewell: &mut Duration,
 ) -> Result<End, Failure> {
     let guard = &held.guard;
     // What is said at the terminal may have kept us for longer than the lease.
@@ -175,17 +179,23 @@ async fn hold(
     let deadline = deadline_ms(guard.remaining());
     command.go(guard.fence(), deadline, held.number()).map_err(Failure::ourselves)?;
     let end = attend(&held, front, tree, id).await?;
+    *farewell = RELEASE_MAX.min(held.run.ttl);
     if let Some(out) = out.filter(|_| end == End::Code(0)) {
         // What comes of it is the outcome: the next holder, by the ticket, needs to know.
-        out.write(held.guard).await?;
+        out.write(held.locker, held.guard).await?;
+        *farewell = FAREWELL;
         return Ok(end);
     }
     front.say(ToFront::Ended(end));
-    if let Err(error) = held.guard.release().await {
+    match held.guard.release().await {
         // The command has ended: nothing of it is undone by this.
-        complain(&error.to_string());
-        if error.is_lost() {
-            return Ok(End::Code(Failure::Lock(error).code()));
+        Err(error) if !error.is_lost() => {
+            complain(&format!("releasing the lock again: {error}"));
+            return Ok(end);
+        }
+        released => {
+            *farewell = FAREWELL;
+            released?;
         }
     }
     Ok(end)
@@ -218,11 +228,17 @@ async fn attend(
     if run.close && end.is_some() || !tree.is_left() {
         return Ok(end.unwrap_or(End::Code(0)));
     }
+    let ending = async {
+        match end {
+            Some(_) => tree.end_what_is_left(GRACE_MAX).await,
+            None => tree.end(GRACE_MAX).await,
+        }
+    };
     let kill_in = tokio::select! {
         biased;
         kill_in = &mut danger => Some(kill_in),
         () = answer(front, left, None), if end.is_some() => Some(Duration::ZERO),
-        () = tree.end(GRACE_MAX) => None,
+        () = ending => None,
     };
     if kill_in.is_some() {
         tree.kill().await;
@@ -241,7 +257,7 @@ async fn lose(
     front: &mut Channel,
     tree: &mut Tree,
 ) -> Failure {
-    let killed_at = now() + kill_in.max(FAREWELL) + run.ttl / FRONT_KILLS_AT;
+    let killed_at = now() + kill_in.max(WHY_MAX) + run.ttl / FRONT_KILLS_AT;
     let left = || killed_at.saturating_sub(now());
     // One that is renewed comes near its end only at its limit.
     let nearly = now() + run.ttl / TERM_AT + SECOND;
@@ -264,7 +280,7 @@ async fn lose(
 
 /// What is wrong with the servers, if anything is.
 async fn why(locker: &Locker, name: &OsStr) -> Option<String> {
-    match timeout(FAREWELL, locker.inspect(name.as_bytes())).await.ok()? {
+    match timeout(WHY_MAX, locker.inspect(name.as_bytes())).await.ok()? {
         Ok(view) => {
             let one = |failure: &ServerFailure| format!("{}: {}", failure.server, failure.reason);
             let all: Vec<String> = view.failures.iter().map(one).collect();

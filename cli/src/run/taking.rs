@@ -13,6 +13,7 @@ use super::ticket;
 use crate::args::Run;
 use crate::exit::Failure;
 use crate::servers::Servers;
+use crate::waits::{Until, may_pass};
 use crate::words::{Waiting, complain, label_of, plain};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -23,7 +24,7 @@ pub fn label(run: &Run) -> String {
 }
 
 /// Takes the lock, and says so if it has to be waited for.
-pub async fn take(locker: &Locker, run: &Run, wait: Option<Duration>) -> Result<Guard, Failure> {
+pub async fn take(locker: &Locker, run: &Run, until: Until) -> Result<Guard, Failure> {
     if run.steal {
         let guard = held(locker.try_lock(run.name.as_bytes()).steal(), run).await?;
         if let Some(from) = guard.report().taken_from().next() {
@@ -36,14 +37,12 @@ pub async fn take(locker: &Locker, run: &Run, wait: Option<Duration>) -> Result<
         Err(error) if error.is_contended() && run.nonblock => {
             return Err(Failure::Conflict(error, run.conflict_exit_code));
         }
-        Err(error) if error.is_contended() => error,
-        // Servers can serve again before the wait is over.
-        Err(error) if error.is_unavailable() && !run.nonblock => error,
+        Err(error) if may_pass(&error) && !run.nonblock => error,
         other => return Ok(other?),
     };
     let names: Vec<&[u8]> = run.names().map(|name| name.as_bytes()).collect();
     let waiting = (!run.quiet).then(|| Waiting::begin(&names, &refused));
-    let mut lock = pin!(ask(locker, run, wait));
+    let mut lock = pin!(ask(locker, run, until.left()));
     let mut second = interval(SECOND);
     for waited in 0.. {
         tokio::select! {

@@ -6,10 +6,11 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use leasehold::{Guard, Ticket};
+use leasehold::{Guard, Locker, Ticket};
 
 use crate::args::Run;
 use crate::exit::Failure;
+use crate::words::complain;
 
 /// Maximum bytes that are read of a file with a ticket.
 const READ_MAX: u64 = 64 * 1024;
@@ -35,10 +36,16 @@ impl Out {
         Ok(Some(Self { file, path, within: run.ticket_for }))
     }
 
-    /// Gives the lock to a ticket, and writes that.
-    pub async fn write(mut self, guard: Guard) -> Result<(), Failure> {
+    /// Gives the lock to a ticket, and writes that. Where it cannot be written, the lock is released: nobody else could
+    /// have it for as long as the ticket is good.
+    pub async fn write(mut self, locker: &Locker, guard: Guard) -> Result<(), Failure> {
         let ticket = guard.into_ticket(self.within).await?;
-        self.replace(&ticket).map_err(|error| Failure::File(shown(&self.path), error))
+        let Err(error) = self.replace(&ticket) else { return Ok(()) };
+        let released = async { locker.adopt(&ticket).await?.release().await };
+        if let Err(error) = released.await {
+            complain(&format!("the lock may stay taken until its ticket ends: {error}"));
+        }
+        Err(Failure::File(shown(&self.path), error))
     }
 
     fn replace(&mut self, ticket: &Ticket) -> io::Result<()> {

@@ -13,7 +13,7 @@ use tokio::signal::unix::{Signal as Told, SignalKind, signal};
 use tokio::time::{sleep, timeout};
 
 use crate::exit::End;
-use crate::words::complain;
+use crate::words::{complain, plain};
 
 /// Between two looks at whether all have ended.
 const LOOK: Duration = Duration::from_millis(20);
@@ -64,6 +64,17 @@ impl Tree {
                 Err(_) => return cfg!(not(target_os = "linux")) && !descendants().is_empty(),
             }
         }
+    }
+
+    /// Ends, in the same way as [`Tree::end`], what the leader has left behind, and says which processes these are.
+    pub async fn end_what_is_left(&mut self, grace: Duration) {
+        // What ends with the leader needs no word.
+        let _ = timeout(LOOK, self.gone()).await;
+        let left: Vec<String> = descendants().into_iter().map(shown).collect();
+        if let Some(left) = listed(&left) {
+            complain(&format!("ending what the command left running: {left}; -o lets it run on"));
+        }
+        self.end(grace).await;
     }
 
     /// Asks all of them to end, and ends them when this time is up.
@@ -120,6 +131,23 @@ fn send_to_all(signal: Signal) -> Sent {
         }
     }
     sent
+}
+
+/// A process with its name, where that can be known.
+fn shown(id: i32) -> String {
+    match std::fs::read(format!("/proc/{id}/comm")) {
+        Ok(name) => format!("{id} ({})", plain(name.trim_ascii_end())),
+        Err(_) => id.to_string(),
+    }
+}
+
+/// Some of them by name, and how many more there are.
+fn listed(all: &[String]) -> Option<String> {
+    const NAMED_MAX: usize = 8;
+    let (named, others) = all.split_at(all.len().min(NAMED_MAX));
+    let more =
+        if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
+    (!named.is_empty()).then(|| named.join(", ") + &more)
 }
 
 /// A process, and whose child it is.
@@ -186,6 +214,14 @@ mod tests {
         found.sort_unstable();
         assert_eq!(found, [3, 4, 5]);
         assert_eq!(below(6, &processes), [0; 0]);
+    }
+
+    #[test]
+    fn of_many_processes_some_are_named() {
+        let all: Vec<String> = (1..=10).map(|id| id.to_string()).collect();
+        assert_eq!(listed(&all).unwrap(), "1, 2, 3, 4, 5, 6, 7, 8 and 2 more");
+        assert_eq!(listed(&all[..1]).unwrap(), "1");
+        assert_eq!(listed(&[]), None);
     }
 
     #[cfg(target_os = "linux")]

@@ -5,8 +5,6 @@
 
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
-
 /// How long a keeper may take to answer, where the lease is over already: then we may have been
 /// stopped, and it may not.
 const PATIENCE_MAX: Duration = Duration::from_secs(1);
@@ -14,15 +12,6 @@ const PATIENCE_MAX: Duration = Duration::from_secs(1);
 const PATIENCE_PART: u32 = 4;
 /// Between two questions at the least.
 const PAUSE: Duration = Duration::from_millis(10);
-
-/// The present, as the time since the machine started; it goes on in suspension.
-pub fn now() -> Duration {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    const CLOCK: ClockId = ClockId::Boottime;
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    const CLOCK: ClockId = ClockId::Monotonic;
-    Duration::try_from(clock_gettime(CLOCK)).unwrap_or_default()
-}
 
 /// What is to be done about the keeper.
 #[derive(Debug, PartialEq, Eq)]

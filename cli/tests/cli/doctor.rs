@@ -8,8 +8,8 @@ use leasehold::{Builder, Check, Examination, Finding, Locker, Severity, Use};
 use leasehold_testing::old::{Age, OldServer};
 use leasehold_testing::rights::{self, PREFIX};
 use leasehold_testing::{
-    Action, Authority, Cluster, Fleet, RedisServer, ScriptedServer, Sentinels, eventually, ports,
-    scripted, soon,
+    Action, Authority, Cluster, FaultProxy, Fleet, RedisServer, ScriptedServer, Sentinels,
+    eventually, ports, scripted, soon,
 };
 use leasehold_testing::{binary, recorded};
 use serde_json::Value;
@@ -140,6 +140,20 @@ async fn a_refused_login_is_said_to_be_one_and_repeats_no_password() {
     assert!(finding(&database, 0, Check::Login).reason.contains("database"));
 }
 
+/// One name, and another server from one connection to the next.
+#[tokio::test]
+async fn a_balancer_over_two_masters_is_found() {
+    let servers = [fit(), fit()];
+    let proxy = FaultProxy::start(servers[0].address());
+    assert_eq!(wrong(&examine(&of([proxy.url()])).await), []);
+    proxy.lead_in_turn(servers.iter().map(RedisServer::address).collect());
+    let examination = examine(&of([proxy.url()])).await;
+    let found = finding(&examination, 0, Check::Independence);
+    assert_eq!(found.severity, Severity::Error, "{found}");
+    assert!(found.reason.contains("a balancer over several servers"), "{found}");
+    assert!(found.cure.is_some(), "{found}");
+}
+
 /// The page of rights, right by right.
 #[tokio::test]
 async fn each_missing_right_is_named_with_its_cure() {
@@ -153,8 +167,15 @@ async fn each_missing_right_is_named_with_its_cure() {
     assert_eq!(unknown.severity, Severity::Note);
     assert!(unknown.cure.as_ref().unwrap().contains("+info|persistence"), "{unknown}");
     assert_eq!(wrong(&examination), []);
-    let optional =
-        ["+client|tracking", "+incrby", "+publish", "+pubsub|numsub", "+subscribe", "&leasehold:*"];
+    let optional = [
+        "+client|tracking",
+        "+incrby",
+        "+info|server",
+        "+publish",
+        "+pubsub|numsub",
+        "+subscribe",
+        "&leasehold:*",
+    ];
     for right in &all {
         let others: Vec<String> = all.iter().filter(|rule| *rule != right).cloned().collect();
         rights::grant(&server, &others);
@@ -221,7 +242,7 @@ async fn several_servers_need_rights_to_say_how_they_are() {
     let builder = of(fleet.iter().map(rights::url)).key_prefix(PREFIX);
     let lacking = finding(&examine(&builder).await, 1, Check::Rights).clone();
     assert_eq!(lacking.severity, Severity::Error);
-    let cure = "ACL SETUSER worker +info|memory +info|replication +info|server";
+    let cure = "ACL SETUSER worker +info|memory +info|replication";
     assert_eq!(lacking.cure.as_deref(), Some(cure));
     fleet.iter().for_each(|server| rights::grant(server, &rights::of("several")));
     assert_eq!(finding(&examine(&builder).await, 1, Check::Rights).severity, Severity::Ok);

@@ -273,6 +273,10 @@ async fn what_a_command_leaves_behind_ends_before_the_release_or_is_left_on_dema
     let words = ["job", "sh", "leave.sh"];
     let left = output(scene.run(&words).stdout(std::process::Stdio::null())).await;
     assert_eq!(code(&left), 3, "{left:?}");
+    let named = format!("{} (sh)", scene.id("daemon").unwrap());
+    let said = stderr(&left);
+    assert!(said.contains(&named) && said.contains("-o lets it run on"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
     assert!(is_gone(&scene.id("daemon").unwrap()) && is_free(&scene.server, "job"));
 
     scene.directory.remove("daemon");

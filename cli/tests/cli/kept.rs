@@ -5,7 +5,9 @@ use std::time::Duration;
 use crate::command::{code, end, is_free, leasehold, output, stderr, stdout};
 use crate::processes::{Directory, parent, send};
 use leasehold_resp::Frame;
-use leasehold_testing::{RedisServer, eventually};
+use leasehold_testing::{FaultProxy, RedisServer, eventually, soon};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::process::{Child, ChildStderr};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -98,4 +100,60 @@ async fn a_file_keeps_its_ticket_until_it_gets_another() {
     assert_eq!((run(&link).await, run(&link).await), (0, 0), "from one run to the next");
     assert_eq!(run(&["--adopt", &file, "job", "true"]).await, 0);
     assert!(is_free(&server, "job"));
+}
+
+/// Nobody could adopt it, and nobody else could have it for as long as the ticket would have been good.
+#[tokio::test]
+async fn a_ticket_that_cannot_be_written_leaves_the_lock_free() {
+    let server = RedisServer::start();
+    let words = ["run", "--ticket", "/dev/full", "--ticket-for", "1h", "job", "echo", "done"];
+    let failed = output(&mut leasehold(&server.url(), &words)).await;
+    assert_eq!((code(&failed), &*stdout(&failed)), (73, "done\n"), "{failed:?}");
+    assert!(stderr(&failed).contains("/dev/full: No space left on device"), "{failed:?}");
+    assert!(is_free(&server, "job"));
+}
+
+/// Ends a command that has the lock `job` while the server that its lock is on cannot be reached, and reads of
+/// `leasehold` that it does not leave it at that.
+async fn end_cut_off(server: &RedisServer, directory: &Directory) -> (Child, FaultProxy, Said) {
+    let mut proxy = FaultProxy::start(server.address());
+    let line = "echo $$ > id; until [ -e stop ]; do sleep 0.02; done; exit 3";
+    let mut command = leasehold(&proxy.url(), &["run", "-c", line, "job"]);
+    let mut running = command.current_dir(&directory.0).spawn().unwrap();
+    let mut said = BufReader::new(running.stderr.take().unwrap());
+    eventually("it runs", || directory.number("id").is_some()).await;
+    proxy.refuse().await;
+    proxy.cut();
+    directory.write("stop", "");
+    let mut line = String::new();
+    soon("it tries again", said.read_line(&mut line)).await.unwrap();
+    assert!(line.contains("releasing the lock again: "), "{line}");
+    (running, proxy, said)
+}
+
+type Said = BufReader<ChildStderr>;
+
+#[tokio::test]
+async fn a_lock_is_released_when_the_server_can_be_reached_again() {
+    let (server, directory) = (RedisServer::start(), Directory::new());
+    let (running, mut proxy, mut said) = end_cut_off(&server, &directory).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    proxy.accept().await;
+    let done = end(running).await;
+    let mut rest = String::new();
+    soon("its end", said.read_to_string(&mut rest)).await.unwrap();
+    assert_eq!((code(&done), &*rest), (3, ""), "{done:?}");
+    assert!(is_free(&server, "job"));
+}
+
+#[tokio::test]
+async fn a_lock_that_cannot_be_released_is_said_to_stay() {
+    let (server, directory) = (RedisServer::start(), Directory::new());
+    let (running, _proxy, mut said) = end_cut_off(&server, &directory).await;
+    let done = end(running).await;
+    let mut rest = String::new();
+    soon("its end", said.read_to_string(&mut rest)).await.unwrap();
+    assert_eq!(code(&done), 3, "{done:?}");
+    assert!(rest.contains("job: the lock may stay taken until its TTL is over: "), "{rest}");
+    assert_eq!(rest.lines().count(), 1, "{rest}");
 }

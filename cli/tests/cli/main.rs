@@ -14,3 +14,4 @@ mod processes;
 mod run;
 mod status;
 mod terminal;
+mod waits;

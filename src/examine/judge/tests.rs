@@ -66,6 +66,7 @@ fn fit() -> Facts {
         settings: fields("appendfsync:always\nno-appendfsync-on-rewrite:no\nsave:"),
         clock: Reading::Known(ClockReading { ahead_micros: -300, within: Duration::ZERO }),
         trials: vec![tried(TrialOutcome::Allowed)],
+        other_run: None,
         broken_off: None,
     }
 }
@@ -97,6 +98,7 @@ fn about(check: Check, change: impl FnOnce(&mut Facts), standard: &Standard) -> 
 fn of_a_server_that_is_fit_nothing_is_wrong() {
     assert_eq!(wrong(|_| (), &STANDARD), []);
     assert_eq!(wrong(|_| (), &GUARDED), []);
+    assert_eq!(wrong(|it| it.other_run = it.run_id().map(str::to_owned), &STANDARD), []);
     let all = findings(&fit(), &STANDARD);
     assert!(all.is_sorted_by_key(|finding| finding.check), "{all:?}");
     assert!(all.iter().all(|finding| finding.severity == Severity::Ok), "{all:?}");
@@ -118,7 +120,7 @@ fn every_server_can_be_judged() {
 #[test]
 fn each_fault_has_a_finding_of_its_own_with_a_cure() {
     type Change = fn(&mut Facts);
-    let cases: [(Change, Check, Severity, &str); 14] = [
+    let cases: [(Change, Check, Severity, &str); 15] = [
         (|it| it.broken_off = Some("silent".into()), Check::Reachable, Severity::Error, "silent"),
         (
             |it| it.server = info(&[("redis_version", "4.0.1")]),
@@ -151,6 +153,12 @@ fn each_fault_has_a_finding_of_its_own_with_a_cure() {
             Check::Writes,
             Severity::Error,
             "OOM",
+        ),
+        (
+            |it| it.other_run = Some("0123".into()),
+            Check::Independence,
+            Severity::Error,
+            "a balancer over several servers",
         ),
         (
             |it| it.memory = info(&[("maxmemory_policy", "allkeys-lru")]),
@@ -223,8 +231,7 @@ fn missing_rights_are_named_once_and_together() {
 #[test]
 fn what_may_not_be_asked_is_unknown_and_no_fault() {
     type Change = fn(&mut Facts);
-    let cases: [(Change, Check, &str); 6] = [
-        (|it| it.server = forbidden(), Check::Version, "+info|server"),
+    let cases: [(Change, Check, &str); 5] = [
         (|it| it.replication = forbidden(), Check::Role, "+info|replication"),
         (|it| it.memory = forbidden(), Check::Eviction, "+info|memory"),
         (|it| it.persistence = forbidden(), Check::Persistence, "+info|persistence"),
@@ -237,6 +244,14 @@ fn what_may_not_be_asked_is_unknown_and_no_fault() {
         assert!(finding.cure.as_ref().unwrap().contains(right), "{finding}");
         assert_eq!(wrong(change, &STANDARD), []);
     }
+    // Nor is it without a name's server, but that a name moves would be seen by it.
+    let nameless = |it: &mut Facts| it.server = forbidden();
+    assert_eq!(about(Check::Version, nameless, &STANDARD).severity, Severity::Note);
+    let of_use = about(Check::Rights, nameless, &STANDARD);
+    assert_eq!(of_use.severity, Severity::Warning);
+    assert!(of_use.reason.contains("goes unnoticed"), "{of_use}");
+    let in_cluster = Standard { in_cluster: true, ..STANDARD };
+    assert_eq!(about(Check::Rights, nameless, &in_cluster).severity, Severity::Ok);
     // Where CONFIG is renamed there is no right to it.
     let renamed = |it: &mut Facts| it.settings = refused("ERR unknown command 'CONFIG'");
     assert_eq!(about(Check::Persistence, renamed, &STANDARD).cure, None);

@@ -35,6 +35,7 @@ impl Race {
             is_held: true,
             nominations: 1,
         };
+        race.server.keyspace.subscribe(1, &"channel".into());
         let held = race.server.call(scripts::take().text(), KEYS[0], &["holder", "9000", "take"]);
         assert!(matches!(held, Frame::Integer(_)), "{held:?}");
         race
@@ -43,8 +44,8 @@ impl Race {
     fn owner(&self, candidate: usize) -> String {
         let id = format!("{candidate:x}").repeat(32);
         match self.priorities[candidate] {
-            0 => format!("{id}:{candidate}"),
-            priority => format!("{id}@0a1b2c3d!{priority}:{candidate}"),
+            0 => format!("{id}~:{candidate}"),
+            priority => format!("{id}~@0a1b2c3d!{priority}:{candidate}"),
         }
     }
 
@@ -150,10 +151,10 @@ fn known_bugs_are_found() {
     let bugs = [
         ("priority(its_owner) >= rank", "priority(its_owner) > rank"),
         ("redis.call('HSET', queue, its_owner, moved)", ""),
-        ("last = math.max(last, place)", ""),
+        ("last = math.max(next.last, place)", "last = next.last"),
         ("if ticket or others then", "if ticket then"),
         ("redis.call('HDEL', queue, moved)", ""),
-        ("'^[%x+@]*!(%d+)'", "'!(%d+)$'"),
+        ("'^[%x~+@]*!(%d+)'", "'!(%d+)$'"),
         ("redis.call('HDEL', KEYS[1], ticket)", ""),
         ("redis.call('HSET', KEYS[1], 'first', front)", ""),
         ("redis.call('HSET', KEYS[1], owner, front)", ""),

@@ -143,7 +143,7 @@ impl Crowd {
     fn owner(&self, process: usize) -> String {
         let Process { attempts, is_candidate, .. } = self.processes[process];
         let rank = if is_candidate { "@0a1b2c3d!9" } else { "" };
-        format!("{:032x}{rank}:", process * 16 + usize::from(attempts))
+        format!("{:032x}~{rank}:", process * 16 + usize::from(attempts))
     }
 
     fn holds(&self, process: usize) -> Option<(bool, i64)> {
@@ -591,7 +591,7 @@ fn known_bugs_are_found() {
             "if has_room then",
             "overtaken",
         ),
-        (readers_and_a_writer, "local token = mint(false)", "local token = 1", "token"),
+        (readers_and_a_writer, "local upgraded, why = draw()", "local upgraded = 1", "token"),
         // Nobody looks at the queue of a shared lock that is not marked.
         (
             readers_and_a_writer,
@@ -599,7 +599,7 @@ fn known_bugs_are_found() {
             "if string.byte(holder, 33) ~= 42 and",
             "overtaken",
         ),
-        (permits, "local is_ours =", "local is_ours = not limit and", "overtaken"),
+        (permits, "local knows_marks =", "local knows_marks = not limit and", "overtaken"),
         (overtaken, "(is_waited_for and '\\0' or '')", "''", "overtaken"),
         (renewed, "(string.byte(holder, -1) == 0 and '\\0' or '')", "''", "overtaken"),
         (

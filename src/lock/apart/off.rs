@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::answer::{Answer, Reason};
 use super::hold::Hold;
-use super::order::Replicas;
 use super::question::Apart;
 use crate::clock;
 use crate::net::handshake::OpenError;
@@ -15,7 +14,6 @@ pub(super) async fn ask_apart(
     _: &Hold,
     _: usize,
     _: Apart,
-    _: Option<Replicas>,
     _: Duration,
 ) -> (Result<Answer, Reason>, Moment) {
     (Err(Reason::NoConnection(OpenError::Connecting)), clock::now())

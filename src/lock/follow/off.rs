@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::answer::Reason;
-use super::asked::{Asked, Replied};
+use super::asked::{Replied, ask};
 use super::hold::Hold;
 use super::participant::Participant;
 use crate::box_future::BoxFuture;
@@ -13,6 +13,7 @@ use crate::net::connection::Connection;
 use crate::net::handshake::OpenError;
 use crate::net::refusal::ServerError;
 use crate::policy::Moment;
+use crate::server::command::Command;
 use crate::server::node::Node;
 
 /// Nobody waits for another server.
@@ -42,19 +43,19 @@ pub(super) async fn reach(
 pub(super) async fn ask_one(
     hold: &Hold,
     server: usize,
-    question: Asked<'_>,
+    command: Command<'_>,
     _: Duration,
 ) -> Result<Replied, Reason> {
     let bound = hold.participants[server].binding().connection();
     let connection = bound.ok_or(Reason::NoConnection(OpenError::Connecting))?;
-    question.ask(&connection, false, &mut None).await
+    ask(command, &connection, false, &mut None).await
 }
 
 /// The refusal, as it is.
 pub(super) fn follow<'a>(
     _: &'a Hold,
     _: usize,
-    _: Asked<'a>,
+    _: Command<'a>,
     error: ServerError,
     _: Duration,
     _: &'a mut Option<Moment>,

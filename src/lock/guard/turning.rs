@@ -51,8 +51,8 @@ impl<F: Fencing> Guard<F> {
     /// Makes a writer's guard ([`Locker::write`](crate::Locker::write), [`Guard::upgrade`]) a reader's, in one
     /// step: nobody writes between the two. Readers that wait first in the queue are let in at once.
     ///
-    /// The lease has another owner from here on, and its whole TTL; its [fencing token](crate::FencingToken)
-    /// stays the one that it wrote with, or is a later one that nobody was given.
+    /// The lease has another owner from here on, and its whole TTL; its [fencing token](crate::FencingToken) is a
+    /// new one, and over several servers the one that it wrote with, or a later one that nobody was given.
     ///
     /// # Errors
     ///

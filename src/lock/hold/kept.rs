@@ -24,11 +24,11 @@ impl Hold {
             label: None,
             is_fenced: self.token().is_some(),
             is_renewed,
-            replicas: self.replicas(),
             bounds: self.bounds(),
             seize: None,
             sharing: Some(sharing),
             priority: None,
+            is_part: false,
         }
     }
 

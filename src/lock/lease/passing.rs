@@ -23,7 +23,7 @@ impl Lease {
             return false;
         }
         let lines = self.engine.lines();
-        let fits = |place: &Place| place.is_handed && suits(&hold, &place.order);
+        let fits = |place: &Place| suits(&hold, &place.order);
         let Some(place) = lines.next(names, fits) else { return false };
         let heir = Claim::heir(&hold, &place.order, relay, lines.clone());
         lines.occupy(names, heir.hold(), &place);
@@ -45,15 +45,9 @@ fn is_sure(hold: &Hold) -> bool {
 
 /// Whether a lease like this one is what was asked for.
 fn suits(hold: &Hold, order: &Order) -> bool {
-    let Order { term, is_fenced, is_renewed, replicas, bounds, seize, sharing, priority, .. } =
-        order;
-    let is_plain = replicas.is_none()
-        && bounds.are_none()
-        && seize.is_none()
-        && sharing.is_none()
-        && priority.is_none();
+    let Order { term, is_fenced, is_renewed, bounds, seize, sharing, priority, .. } = order;
+    let is_plain = bounds.are_none() && seize.is_none() && sharing.is_none() && priority.is_none();
     is_plain
-        && hold.replicas().is_none()
         && hold.bounds().are_none()
         && hold.sharing().is_none()
         && (hold.is_renewed && *is_renewed)

@@ -80,7 +80,7 @@ impl Passing {
         let commands = [Command::Script(parting.script(), parameters.words())];
         let own = Question::own(hold, &commands, Answer::of_owned, Apart::Release);
         // It has one key, which no slot that moves is in the way of.
-        let question = Question { awaits: hold.replicas(), apart: None, ..own };
+        let question = Question { apart: None, ..own };
         ask_all(hold, &question, Round::new(hold)).await
     }
 

@@ -48,9 +48,30 @@ impl Lease {
         }
         let claim = Claim::turned(hold, to);
         let (hold, held) = (claim.hold().clone(), hold_of(self));
+        let conditions = Conditions {
+            quorum: held.quorum(),
+            term: held.term,
+            servers_choose: true,
+            succeeds: true,
+            ends_at: None,
+            round_max: held.core.command_max(),
+        };
+        let mut attempt = Attempt::begin(conditions, Some(Ballot::new(clock::wall_micros())));
         let mut turning = Turning { lease: self, claim: Some(claim), until };
-        let round = sharing::turn(&hold, &held).await;
-        turning.conclude(round, began)
+        let mut round = sharing::turn(&hold, &held, held.token().unwrap_or(0)).await;
+        if round.verdict != Verdict::Won {
+            return turning.fail(&round);
+        }
+        loop {
+            match attempt.ended(&round.tally(&held, 0), clock::wall_micros) {
+                // Servers whose counters differ are asked for a share with the largest. From here on the first owner
+                // has nothing to go back to.
+                AttemptAction::Ask(next) => {
+                    round = sharing::turn(&hold, &held, next.proposal()).await;
+                }
+                outcome => return turning.begin(round, outcome, began),
+            }
+        }
     }
 }
 
@@ -68,18 +89,16 @@ struct Turning<'a> {
 }
 
 impl Turning<'_> {
-    fn conclude(&mut self, round: Round, began: Moment) -> Result<(), Error> {
+    /// The first question was not granted.
+    fn fail(&mut self, round: &Round) -> Result<(), Error> {
         let held = hold_of(self.lease);
-        if round.verdict == Verdict::Won {
-            return self.begin(round, began);
-        }
         if round.proves_lost(&held) {
             let loss = self.give_back(held.core.gone());
             return Err(self.lease.lost_by(loss));
         }
         if !round.proves_nothing_done() {
             self.give_back(held.core.gone());
-            return Err(self.lease.failed(&round));
+            return Err(self.lease.failed(round));
         }
         if let Some(mut claim) = self.claim.take() {
             claim.settle();
@@ -87,26 +106,16 @@ impl Turning<'_> {
         held.stay(self.until);
         self.lease.entry = self.lease.engine.keeper().keep(held.clone(), clock::now());
         if round.holder().is_none() {
-            return Err(self.lease.failed(&round));
+            return Err(self.lease.failed(round));
         }
         held.core.meter().note_refused();
         Err(Error::new(Kind::Contended { waited: None }, held.title(), round.report(&held)))
     }
 
-    /// It was granted: if that is worth having, the lease is the other one from here on.
-    fn begin(&mut self, round: Round, began: Moment) -> Result<(), Error> {
+    /// A quorum granted it: if what came of that is worth having, the lease is the other one from here on.
+    fn begin(&mut self, round: Round, outcome: AttemptAction, began: Moment) -> Result<(), Error> {
         let held = hold_of(self.lease);
         let engine = self.lease.engine.clone();
-        let conditions = Conditions {
-            quorum: held.quorum(),
-            term: held.term,
-            servers_choose: true,
-            succeeds: true,
-            ends_at: None,
-            round_max: held.core.command_max(),
-        };
-        let mut attempt = Attempt::begin(conditions, Some(Ballot::new(clock::wall_micros())));
-        let outcome = attempt.ended(&round.tally(&held, 0), clock::wall_micros);
         let Grant { asked_at, answered_at, deadline, token } = match outcome {
             AttemptAction::Hold(grant) if !engine.is_shut_down() => grant,
             AttemptAction::Hold(_) | AttemptAction::GiveUp { setback: Setback::TooLate, .. } => {

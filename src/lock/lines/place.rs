@@ -23,8 +23,6 @@ pub(in crate::lock) struct Place {
     pub(in crate::lock) order: Order,
     /// Until when the wait lasts.
     pub(in crate::lock) limit: Limit,
-    /// Whether the lock may be handed over here: a request for more than this lock asks for all of them.
-    pub(in crate::lock) is_handed: bool,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -68,9 +66,9 @@ pub(in crate::lock) enum Turn {
 }
 
 impl Place {
-    pub(super) fn new(number: u64, order: Order, limit: Limit, is_handed: bool) -> Self {
+    pub(super) fn new(number: u64, order: Order, limit: Limit) -> Self {
         let state = Mutex::new(State::Waits);
-        Self { number, order, limit, is_handed, state, changed: Notify::new() }
+        Self { number, order, limit, state, changed: Notify::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

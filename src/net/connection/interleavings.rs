@@ -362,7 +362,15 @@ fn what_is_owed_is_sent_though_the_tasks_are_gone() {
             encode_command(&mut command, &[b"b"]);
             let again = Redelivery::new(Moment::from_nanos(u64::MAX), false);
             let (command, expected, slot) = (command.freeze(), Expected::Anything, 0);
-            let owed = Owed { command, script: None, is_by_key: false, expected, slot, again };
+            let owed = Owed {
+                command,
+                script: None,
+                is_by_key: false,
+                expected,
+                slot,
+                again,
+                counted: std::sync::Arc::default(),
+            };
             owing.send_owed(owed).unwrap();
         });
         let reader = world.reader();

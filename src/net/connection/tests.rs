@@ -6,7 +6,7 @@ use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use tokio::sync::SemaphorePermit;
 use tokio::task::JoinSet;
 
@@ -37,7 +37,7 @@ async fn dial_heard(
 ) -> Arc<Connection> {
     let address = Address::Tcp { host: address.ip().to_string(), port: address.port() };
     let listeners = Listeners { pushes, refusals: None };
-    Connection::dial(&address, &[], None, settings, listeners, STUCK).await.unwrap()
+    Connection::dial(&address, None, None, settings, listeners, STUCK).await.unwrap()
 }
 
 async fn call(connection: &Arc<Connection>, words: &[&[u8]]) -> Outcome {
@@ -75,6 +75,7 @@ fn owed(words: &[&[u8]]) -> Owed {
         expected: Expected::Anything,
         slot: 0,
         again: Redelivery::new(clock::now().after(PATIENT.command_timeout), false),
+        counted: std::sync::Arc::default(),
     }
 }
 
@@ -563,6 +564,22 @@ async fn a_server_that_seals_nothing_is_told_of_by_its_words() {
     assert!(failure.to_string().contains("grant the user +echo"), "{failure}");
 }
 
+/// They are kept behind it, because nothing proves yet that they are in their places.
+#[tokio::test]
+async fn pushes_without_end_behind_a_reply_without_its_proof_end_the_connection() {
+    let push = [&b">2\r\n$1\r\nx\r\n$60000\r\n"[..], &[b'x'; 60_000], b"\r\n"].concat();
+    let endless = [&b"+OK\r\n"[..], &push.repeat(2 * OF_LOCKS.frame_bytes / 60_000 + 1)].concat();
+    let server = ScriptedServer::start(move |command| match command.is(&["SET"]) {
+        true => Action::raw(&endless),
+        false => Action::Silence,
+    });
+    let connection = dial(server.address(), PATIENT).await;
+    let words: [&[u8]; 3] = [b"SET", b"k", b"v"];
+    let reply = connection.send_unbounded(&words, Expected::Flag, clock::now()).unwrap();
+    let outcome = soon("an outcome", reply).await;
+    assert!(matches!(outcome, Err(Failure::Unknown(Fault::Unproved(_)))), "{outcome:?}");
+}
+
 #[tokio::test]
 async fn one_seal_serves_all_that_is_written_together() {
     let server = RedisServer::start();
@@ -689,7 +706,7 @@ async fn a_unix_socket_serves_as_well() {
     let path = server.unix_url();
     let path = path.strip_prefix("redis+unix://").unwrap().into();
     let connection =
-        Connection::dial(&Address::Unix { path }, &[], None, PATIENT, Listeners::default(), STUCK)
+        Connection::dial(&Address::Unix { path }, None, None, PATIENT, Listeners::default(), STUCK)
             .await
             .unwrap();
     echo(&connection, "over a path").await.unwrap();

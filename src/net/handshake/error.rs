@@ -1,6 +1,7 @@
 //! Why a handshake brought no connection.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -104,12 +105,27 @@ impl From<Failure> for OpenError {
 }
 
 impl OpenError {
-    pub(super) fn of_dial(error: io::Error) -> Self {
+    pub(crate) fn of_dial(error: io::Error) -> Self {
         Self::of_tls(&error).unwrap_or_else(|| Self::Dial(Arc::new(error)))
     }
 
+    /// What to say of several addresses, none of which serves: what a server said, or that none could be dialled.
+    pub(super) fn of_all(mut failed: Vec<(SocketAddr, Self)>) -> Self {
+        if let Some(telling) = failed.iter().position(|(_, error)| !matches!(error, Self::Dial(_)))
+        {
+            return failed.swap_remove(telling).1;
+        }
+        let (mut kind, mut tried) = (io::ErrorKind::NotFound, Vec::new());
+        for (at, error) in failed {
+            let Self::Dial(error) = error else { continue };
+            kind = error.kind();
+            tried.push(format!("{at}: {error}"));
+        }
+        Self::of_dial(io::Error::new(kind, tried.join(", ")))
+    }
+
     /// Many servers of TLS just hang up on a client that does not speak TLS.
-    pub(super) fn or_tls_expected(self, may_be_tls: bool) -> Self {
+    pub(crate) fn or_tls_expected(self, may_be_tls: bool) -> Self {
         match self {
             Self::Broken(failure @ Failure::Unknown(Fault::ClosedByServer | Fault::Io(_)))
                 if may_be_tls =>

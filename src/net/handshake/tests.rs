@@ -14,10 +14,15 @@ use crate::support::{
     scripted::greeting, soon,
 };
 
+mod harms;
+
 const SETTINGS: Settings =
     Settings { command_timeout: Duration::from_secs(20), write_inline: 4, limits: OF_LOCKS };
 const WITHIN: Duration = Duration::from_secs(20);
-const SCRIPTS: &[&str] = &["return 1", "return 2"];
+const SCRIPTS: &[(&str, &Digest)] = &[
+    ("return 1", b"e0e1f9fabfc9d4800c877a703b823ac0578ff8db"),
+    ("return 2", b"7f923f79fe76194c868d7e1d0820de36700eb649"),
+];
 const HELLO: Hello<'_> = Hello {
     user: None,
     password: None,
@@ -25,7 +30,7 @@ const HELLO: Hello<'_> = Hello {
     client_name: "tester",
     scripts: SCRIPTS,
     info: &[],
-    needs_info: true,
+    info_if_allowed: &[],
     tracking: false,
 };
 
@@ -59,9 +64,11 @@ async fn a_real_server_is_prepared_in_one_write() {
     let server = RedisServer::builder().arg("--requirepass").arg("secret").start();
     let hello = Hello { password: Some("secret"), database: 3, ..HELLO };
     let connection = open(server.address(), hello).await.unwrap();
-    assert_eq!(connection.digest(0).unwrap().len(), 40);
-    assert_ne!(connection.digest(0), connection.digest(1));
-    assert_eq!(connection.digest(2), None);
+    for (number, (_, digest)) in SCRIPTS.iter().enumerate() {
+        let words: [&[u8]; 3] = [b"EVALSHA", &digest[..], b"0"];
+        let reply = connection.send_unbounded(&words, Expected::Anything, clock::now()).unwrap();
+        assert_eq!(reply.await.unwrap().as_integer(), Some(number as i64 + 1));
+    }
     let reply =
         connection.send_unbounded(&[b"CLIENT", b"LIST"], Expected::Anything, clock::now()).unwrap();
     let list = reply.await.unwrap();
@@ -98,20 +105,21 @@ async fn the_sections_of_info_that_are_asked_for_come_in_either_protocol() {
 
 #[tokio::test]
 async fn every_step_is_sent_before_any_reply_comes() {
-    let server = ScriptedServer::start(|command| match greeting(command) {
-        Some(seal) if command.is(&["ECHO"]) => Action::Sequence(vec![
-            Action::raw("%0\r\n+OK\r\n+OK\r\n+OK\r\n$1\r\na\r\n$1\r\nb\r\n+OK\r\n"),
-            seal,
-        ]),
-        _ => Action::Silence,
+    let mut replies = Vec::new();
+    let server = ScriptedServer::start(move |command| {
+        replies.extend(greeting(command));
+        match command.index {
+            8 => Action::Sequence(std::mem::take(&mut replies)),
+            _ => Action::Silence,
+        }
     });
     let hello =
         Hello { database: 1, user: Some("u"), password: Some("p"), tracking: true, ..HELLO };
     let connection = open(server.address(), hello).await.unwrap();
-    assert_eq!(connection.digest(1), Some(&Bytes::from_static(b"b")));
     assert!(connection.is_tracking());
-    let mut said = sentences(&server);
-    assert!(said.pop().is_some_and(|seal| seal.starts_with("ECHO ")));
+    let is_seal = |sentence: &String| sentence.starts_with("ECHO ");
+    let (seals, said): (Vec<_>, Vec<_>) = sentences(&server).into_iter().partition(is_seal);
+    assert_eq!(seals.len(), 2, "{seals:?}");
     assert_eq!(
         said,
         [
@@ -119,9 +127,9 @@ async fn every_step_is_sent_before_any_reply_comes() {
             "CLIENT SETINFO LIB-NAME leasehold",
             concat!("CLIENT SETINFO LIB-VER ", env!("CARGO_PKG_VERSION")),
             "SELECT 1",
+            "CLIENT TRACKING ON NOLOOP",
             "SCRIPT LOAD return 1",
-            "SCRIPT LOAD return 2",
-            "CLIENT TRACKING ON NOLOOP"
+            "SCRIPT LOAD return 2"
         ]
     );
 }
@@ -134,11 +142,10 @@ async fn a_server_without_resp3_is_spoken_to_in_resp2() {
             _ => greeting(command).unwrap(),
         });
         let hello = Hello { user: Some("u"), password: Some("p"), ..HELLO };
-        let connection = open(server.address(), hello).await.unwrap();
-        assert!(connection.digest(1).is_some());
+        open(server.address(), hello).await.unwrap();
         let said = sentences(&server);
         // The first write was the same without the two, and is not answered any more.
-        assert_eq!(said[6..8], ["AUTH u p", "CLIENT SETNAME tester"], "{said:?}");
+        assert_eq!(said[7..9], ["AUTH u p", "CLIENT SETNAME tester"], "{said:?}");
     }
 }
 
@@ -238,11 +245,31 @@ async fn a_server_that_closes_or_talks_nonsense_in_the_handshake_is_reported_as_
     assert!(matches!(error, OpenError::NotRedis(_)), "{error}");
 
     let server = ScriptedServer::start(|command| match command.name().as_str() {
-        "ECHO" => greeting(command).unwrap(),
+        "ECHO" | "SCRIPT" => greeting(command).unwrap(),
         _ => Action::ok(),
     });
     let error = open(server.address(), HELLO).await.map(|_| ()).unwrap_err();
     assert!(matches!(error, OpenError::Unexpected { step: "HELLO" }), "{error}");
+}
+
+/// A server that has no room for a client says so, whatever it is asked, and closes.
+#[tokio::test]
+async fn the_one_word_of_a_server_that_closes_is_why_there_is_no_connection() {
+    let word = "ERR max number of clients reached";
+    let answer = Action::Sequence(vec![Action::error(word), Action::Close]);
+    let server = ScriptedServer::start(move |_| answer.clone());
+    let error = open(server.address(), HELLO).await.map(|_| ()).unwrap_err();
+    assert_eq!(error.to_string(), format!("the server refused HELLO: {word}"));
+}
+
+#[tokio::test]
+async fn a_server_that_calls_a_script_by_another_digest_is_out_of_step() {
+    let server = ScriptedServer::start(|command| match command.is(&["SCRIPT", "LOAD"]) {
+        true => Action::bulk(SCRIPTS[0].1),
+        false => greeting(command).unwrap(),
+    });
+    let error = open(server.address(), HELLO).await.map(|_| ()).unwrap_err();
+    assert!(error.to_string().ends_with("do not match the commands that wait for them"), "{error}");
 }
 
 /// Dial and handshake have one deadline together.
@@ -273,10 +300,63 @@ async fn a_server_that_holds_up_the_scripts_is_given_up_long_before_the_rest() {
     assert!(error.to_string().contains("answered HELLO but not SCRIPT LOAD within 1 s"), "{error}");
 }
 
+const AN_HOUR: Duration = Duration::from_secs(3600);
+
+async fn open_name(host: &str) -> Result<Opened, OpenError> {
+    let address = Address::Tcp { host: host.into(), port: 1 };
+    let opening = connect(&address, None, HELLO, SETTINGS, Listeners::default(), AN_HOUR);
+    soon("it opens", opening).await
+}
+
+fn peer(opened: &Opened) -> SocketAddr {
+    opened.connection.write.peer().unwrap()
+}
+
+#[tokio::test]
+async fn a_replica_at_the_first_address_of_a_name_is_passed_over() {
+    let (replica, master) = (RedisServer::start(), RedisServer::start());
+    replica.cli(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
+    names::give("replicated", vec![replica.address(), master.address()]);
+    for _ in 0..40 {
+        assert_eq!(peer(&open_name("replicated").await.unwrap()), master.address());
+    }
+    // The master is dialled first by now, and is a replica itself.
+    replica.cli(&["REPLICAOF", "NO", "ONE"]);
+    master.cli(&["REPLICAOF", "127.0.0.1", &replica.port().to_string()]);
+    assert_eq!(peer(&open_name("replicated").await.unwrap()), replica.address());
+    replica.cli(&["REPLICAOF", "127.0.0.1", "1"]);
+    let opened = open_name("replicated").await.unwrap();
+    assert!(opened.is_replica, "where there is no master, it says itself what it is");
+}
+
+/// The kernel of a process that is stopped still accepts connections for it.
+#[tokio::test]
+async fn a_frozen_server_at_the_first_address_of_a_name_is_passed_over_and_then_dialled_last() {
+    let (frozen, server) = (RedisServer::start(), RedisServer::start());
+    names::give("frozen", vec![frozen.address(), server.address()]);
+    assert_eq!(peer(&open_name("frozen").await.unwrap()), frozen.address());
+    frozen.stop();
+    assert_eq!(peer(&open_name("frozen").await.unwrap()), server.address());
+    frozen.cont();
+    for _ in 0..40 {
+        assert_eq!(peer(&open_name("frozen").await.unwrap()), server.address());
+    }
+}
+
+#[tokio::test]
+async fn of_a_name_none_of_whose_addresses_serves_each_is_said() {
+    let closed = [(); 2].map(|()| SocketAddr::from(([127, 0, 0, 1], ports::free())));
+    names::give("closed", closed.to_vec());
+    let error = open_name("closed").await.map(|_| ()).unwrap_err();
+    for address in closed {
+        assert!(error.to_string().contains(&format!("{address}: Connection refused")), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn the_next_address_of_the_name_is_tried_where_one_holds_up_the_scripts() {
-    let held_up = ScriptedServer::start(|command| match command.name().as_str() {
-        "HELLO" | "CLIENT" => greeting(command).unwrap(),
+    let held_up = ScriptedServer::start(|command| match command.index {
+        0..4 => greeting(command).unwrap(),
         _ => Action::Silence,
     });
     let server = ScriptedServer::start(|command| greeting(command).unwrap());
@@ -286,8 +366,7 @@ async fn the_next_address_of_the_name_is_tried_where_one_holds_up_the_scripts() 
     let at = |host: &str| Address::Tcp { host: host.into(), port: 1 };
     let (both, one) = (at("both"), at("one"));
     let opening = connect(&both, None, HELLO, SETTINGS, Listeners::default(), within);
-    let connection = soon("it opens", opening).await.unwrap().connection;
-    assert!(connection.digest(1).is_some());
+    soon("it opens", opening).await.unwrap();
     assert_eq!((held_up.accepted(), server.accepted()), (1, 1));
 
     let opening = connect(&one, None, HELLO, SETTINGS, Listeners::default(), within);
@@ -326,7 +405,6 @@ async fn a_connection_tracks_only_where_that_is_asked_for_and_the_server_can() {
     let worker = Hello { user: Some("worker"), password: Some("pw"), ..hello };
     let connection = open(server.address(), worker).await.unwrap();
     assert!(!connection.is_tracking());
-    assert!(connection.digest(1).is_some());
 }
 
 #[tokio::test]
@@ -362,7 +440,7 @@ async fn the_library_says_its_name_where_servers_list_it() {
     server.cli(&forbidden);
     server.cli(&["ACL", "SETUSER", "worker", "-client|setinfo"]);
     let worker = Hello { user: Some("worker"), password: Some("pw"), ..HELLO };
-    assert!(open(server.address(), worker).await.unwrap().digest(1).is_some());
+    open(server.address(), worker).await.unwrap();
 }
 
 /// One that accepts and never answers would keep a socket of ours for each try, for as long as it hangs.
@@ -387,7 +465,7 @@ async fn what_a_server_says_before_it_is_asked_is_why_there_is_no_connection() {
     let (listener, address) = ports::listen_async();
     let address = Address::Tcp { host: address.ip().to_string(), port: address.port() };
     let listeners = Listeners::default();
-    let dialing = Connection::dial(&address, &[], None, SETTINGS, listeners, WITHIN);
+    let dialing = Connection::dial(&address, None, None, SETTINGS, listeners, WITHIN);
     let connection = soon("a connection", dialing).await.unwrap();
     let (mut server, _) = soon("it is accepted", listener.accept()).await.unwrap();
     server.write_all(b"-DENIED Redis is running in protected mode\r\n").await.unwrap();

@@ -18,8 +18,11 @@ use crate::policy::mutants::{self, Mutant};
 
 const COMMANDS: usize = 3;
 const STRAYS: usize = 6;
-const PATIENCE: Patience =
-    Patience { until_late: Duration::from_secs(10), until_dead: Duration::from_secs(20) };
+const PATIENCE: Patience = Patience {
+    until_late: Duration::from_secs(10),
+    until_dead: Duration::from_secs(20),
+    greeting: Duration::ZERO,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Harm {

@@ -36,7 +36,7 @@ impl<W: Clone> Pipeline<W> {
             if let Holder::Waits(waker) = &mut slot.holder {
                 woken.extend(waker.take());
                 let waited = slot.deadline.since(slot.asked_at);
-                slot.holder = Holder::Settled(Err(Failure::Unknown(Fault::Timeout(waited))));
+                slot.holder = Holder::Settled(Err(Failure::Unknown(patience.late(waited))));
             }
         }
         let silent_for = now.since(self.silent_since);

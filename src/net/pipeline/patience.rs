@@ -32,9 +32,20 @@ pub struct Patience {
     pub until_late: Duration,
     /// Then the connection ends.
     pub until_dead: Duration,
+    /// How long the server's first reply took.
+    pub greeting: Duration,
 }
 
 impl Patience {
     /// For ever.
-    pub const ENDLESS: Self = Self { until_late: Duration::MAX, until_dead: Duration::MAX };
+    pub const ENDLESS: Self =
+        Self { until_late: Duration::MAX, until_dead: Duration::MAX, greeting: Duration::ZERO };
+
+    /// Why a command has no reply that was waited for `within` this time.
+    pub(super) fn late(self, within: Duration) -> Fault {
+        // A command takes a round trip, as the greeting did.
+        let is_far = !self.greeting.is_zero() && self.greeting >= within / 4 * 3;
+        let greeting = self.greeting;
+        if is_far { Fault::TooFar { within, greeting } } else { Fault::Timeout(within) }
+    }
 }

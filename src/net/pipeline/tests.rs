@@ -10,8 +10,11 @@ use crate::policy::Redelivery;
 type Plain = Pipeline<u32>;
 
 const PING: &[&[u8]] = &[b"PING"];
-const PATIENCE: Patience =
-    Patience { until_late: Duration::from_millis(50), until_dead: Duration::from_millis(100) };
+const PATIENCE: Patience = Patience {
+    until_late: Duration::from_millis(50),
+    until_dead: Duration::from_millis(100),
+    greeting: Duration::ZERO,
+};
 
 fn at(ms: u64) -> Moment {
     Moment::from_nanos(ms * 1_000_000)
@@ -338,7 +341,15 @@ fn owed(command: &'static str) -> Owed {
     let command = Bytes::from_static(command.as_bytes());
     let expected = Expected::Anything;
     let again = Redelivery::new(at(50), false);
-    Owed { command, script: None, is_by_key: false, expected, slot: 0, again }
+    Owed {
+        command,
+        script: None,
+        is_by_key: false,
+        expected,
+        slot: 0,
+        again,
+        counted: std::sync::Arc::default(),
+    }
 }
 
 #[test]
@@ -581,6 +592,31 @@ fn a_part_of_a_reply_is_a_sign_of_life_and_a_part_of_a_push_is_none() {
         assert!(matches!(sweep(&mut pipeline, ms), Sweep::Busy));
     }
     assert!(matches!(sweep(&mut pipeline, 257), Sweep::Dead(_)));
+}
+
+/// Else pushes without end behind a grant would have all of them judged at each read.
+#[test]
+fn what_waits_for_its_proof_is_looked_at_once() {
+    let mut pipeline = Plain::new(0);
+    let flag = Terms { expected: Expected::Flag, ..terms(0, 50) };
+    let [first, second] = [(); 2].map(|()| pipeline.push(&[b"SET"], flag).unwrap());
+    let seal = Frame::Bulk(last_word(&write_all(&mut pipeline)).into());
+    let push = || Frame::Push([Frame::Null].into());
+    assert_eq!(pipeline.judge(&[push(), Frame::Null, push()]).unwrap(), 1);
+    pipeline.deliver(push()).unwrap();
+    // A number cannot be the reply.
+    let misplaced = Frame::Integer(1);
+    assert_eq!(pipeline.judge(&[misplaced.clone(), push(), push()]).unwrap(), 0);
+    let mut frames = vec![misplaced, push(), push(), Frame::Null, seal];
+    assert_eq!(pipeline.judge(&frames).unwrap(), 5);
+    frames[0] = Frame::Null;
+    for frame in frames {
+        pipeline.deliver(frame).unwrap();
+    }
+    for ticket in [first, second] {
+        assert_eq!(settled(&mut pipeline, ticket).unwrap(), Frame::Null);
+    }
+    assert!(matches!(pipeline.judge(&[Frame::Null]), Err(Fault::Unsolicited)));
 }
 
 #[test]

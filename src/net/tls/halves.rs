@@ -1,8 +1,11 @@
 //! The two halves of a connection over TLS: one session, and the two halves of its socket.
 
 use std::io::{self, BufRead, Write};
+#[cfg(any(test, leasehold_machine))]
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+#[cfg(any(test, leasehold_machine))]
+use std::task::{Context, Poll};
 
 use bytes::{Buf, BytesMut};
 use tokio::io::AsyncReadExt;
@@ -109,7 +112,7 @@ impl Session {
 }
 
 /// The half that the reader owns.
-pub(in crate::net) struct ReadHalf {
+pub(crate) struct ReadHalf {
     socket: tcp::OwnedReadHalf,
     session: Shared,
     /// What has come and is not decrypted.
@@ -157,7 +160,7 @@ impl ReadHalf {
 }
 
 /// The half that the holder of the writer role uses.
-pub(in crate::net) struct WriteHalf {
+pub(crate) struct WriteHalf {
     socket: tcp::OwnedWriteHalf,
     session: Shared,
 }
@@ -179,6 +182,12 @@ impl WriteHalf {
         self.socket.writable().await
     }
 
+    #[cfg(any(test, leasehold_machine))]
+    pub(in crate::net) fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.socket.as_ref().poll_write_ready(context)
+    }
+
+    #[cfg(any(test, leasehold_machine))]
     pub(in crate::net) fn peer(&self) -> Option<SocketAddr> {
         self.socket.as_ref().peer_addr().ok()
     }

@@ -9,12 +9,15 @@ use std::time::Duration;
 #[cfg(test)]
 use names::lookup_host;
 use tokio::net::TcpStream;
-#[cfg(not(test))]
-use tokio::net::lookup_host;
 
+#[cfg(not(test))]
+use super::lookup::lookup_host;
+use super::lookup::preferred;
 use crate::clock;
 use crate::policy::{Moment, Units};
 use crate::race::timeout;
+
+const NO_ADDRESS: &str = "the host name has no address";
 
 /// Resolves `host` again and tries its addresses in turn, but for those in `but`, until one accepts.
 ///
@@ -36,6 +39,25 @@ pub(super) async fn dial(
     let mut addresses = resolve(host, port, left).await?;
     addresses.retain(|address| !but.contains(address));
     try_each(&addresses, until).await
+}
+
+/// The addresses of a name, the one that has served last at the head; none of what is no name.
+pub(super) async fn candidates(
+    host: &str,
+    port: u16,
+    within: Duration,
+) -> io::Result<Vec<SocketAddr>> {
+    if host.parse::<IpAddr>().is_ok() {
+        return Ok(Vec::new());
+    }
+    let mut addresses = resolve(host, port, within).await?;
+    if addresses.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, NO_ADDRESS));
+    }
+    if let Some(first) = preferred(host, &addresses) {
+        addresses[..=first].rotate_right(1);
+    }
+    Ok(addresses)
 }
 
 async fn resolve(host: &str, port: u16, left: Duration) -> io::Result<Vec<SocketAddr>> {
@@ -68,11 +90,11 @@ async fn try_each(addresses: &[SocketAddr], until: Moment) -> io::Result<TcpStre
             }
         }
     }
-    let what = if tried.is_empty() { "the host name has no address".to_owned() } else { tried };
+    let what = if tried.is_empty() { NO_ADDRESS.to_owned() } else { tried };
     Err(io::Error::new(kind, what))
 }
 
-async fn connect(address: SocketAddr, within: Duration) -> io::Result<TcpStream> {
+pub(super) async fn connect(address: SocketAddr, within: Duration) -> io::Result<TcpStream> {
     timeout(within, pin!(TcpStream::connect(address)))
         .await
         .unwrap_or_else(|_| Err(no_answer(within)))
@@ -113,7 +135,7 @@ pub(in crate::net) mod names {
     pub(super) async fn lookup_host((host, port): (&str, u16)) -> io::Result<Vec<SocketAddr>> {
         match known(host) {
             Some(addresses) => Ok(addresses),
-            None => Ok(tokio::net::lookup_host((host, port)).await?.collect()),
+            None => crate::net::transport::lookup::lookup_host((host, port)).await,
         }
     }
 }

@@ -74,6 +74,21 @@ pub(crate) fn set_dialer(dialer: Option<Dialer>) {
     DIALER.set(dialer);
 }
 
+/// Whether a host of this name is dialled here.
+pub(super) fn is_simulated(host: &str) -> bool {
+    #[cfg(test)]
+    if DIALER.with_borrow(Option::is_some) {
+        return true;
+    }
+    #[cfg(feature = "testing")]
+    return host.strip_suffix(DOMAIN).is_some_and(|name| name.ends_with('.'));
+    #[cfg(not(feature = "testing"))]
+    {
+        let _ = host;
+        false
+    }
+}
+
 pub(super) fn dial(host: &str) -> Option<Opening> {
     #[cfg(test)]
     if let Some(opening) = DIALER.with_borrow(|dialer| dialer.as_ref().map(|dial| dial(host))) {

@@ -90,6 +90,8 @@ fn the_answers_of_a_first_round_decide() {
             &[quarantined(7), quarantined(3)],
             gave_up(Setback::Quarantined(Duration::from_secs(3)), false),
         ),
+        (&[hopeless, quarantined(7)], gave_up(Setback::Quarantined(Duration::from_secs(7)), false)),
+        (&[DEAD, quarantined(7)], gave_up(Setback::Failing, false)),
         (&[], gave_up(Setback::Failing, false)),
     ];
     for (replies, action) in table {

@@ -3,8 +3,10 @@
 //!
 //! A lock vanishes whenever that helps the adversary, so nothing here leans on exclusion. Time goes in
 //! half days. The adversary loses the counter, has the server begin again with an older one, which ends
-//! all connections, lets the server's clock be ahead for a while, and stops an attempt anywhere: one
-//! that has drawn and never asks the script is one that crashed, or was refused.
+//! all connections, or has it demoted and promoted with an older one, which ends none and takes a second,
+//! lets the server's clock be ahead for a while, has the other client steal the lock between the `SET` and the
+//! `INCRBY` of a draw, and stops an attempt anywhere: one that has drawn and never asks the script is one that
+//! crashed, or was refused.
 
 use std::fmt;
 
@@ -18,6 +20,10 @@ pub(super) struct Bounds {
     pub(super) losses: u8,
     /// How many times the server begins again with an older counter.
     pub(super) restores: u8,
+    /// How many times the server is demoted and promoted, with an older counter.
+    pub(super) demotions: u8,
+    /// How many times a lock is stolen from one that draws.
+    pub(super) steals: u8,
     /// How far the server's clock is ahead at first.
     pub(super) ahead: u8,
     /// How far the second client's clock is off, whatever the first one's says.
@@ -41,6 +47,10 @@ pub(super) enum Rule {
     BelievesAhead,
     /// A name is drawn for though the connection is another than the script was asked on.
     DrawsAnywhere,
+    /// The right to draw does not lapse.
+    DrawsAnyTime,
+    /// Nothing proves that the lock was the owner's when the number was drawn.
+    DrawsWithoutProof,
 }
 
 const CLIENTS: usize = 2;
@@ -60,14 +70,18 @@ enum Stage {
     #[default]
     Idle,
     Draws,
+    /// Its `SET` has let it in, and its number is not drawn yet.
+    Taken,
     AsksTheScript,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Client {
     stage: Stage,
-    /// The script has accepted a token of it on its connection.
+    /// The script has accepted a token of it on its connection, less than a second ago.
     is_seeded: bool,
+    /// The token with which the lock was stolen that it has taken; 0 where it was not.
+    stolen_with: u64,
     /// The largest token that had been issued when its attempt began.
     floor: u64,
     /// The last that it was issued.
@@ -89,6 +103,8 @@ pub(super) struct Counter {
     idle: u8,
     losses: u8,
     restores: u8,
+    demotions: u8,
+    steals: u8,
     attempts: u8,
     moments: u8,
     breach: Option<&'static str>,
@@ -97,12 +113,15 @@ pub(super) struct Counter {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     Begin(usize),
+    Take(usize),
+    Steal { client: usize, token: u64 },
     Draw { client: usize, token: u64, is_let_in: bool },
     Script { client: usize, token: u64 },
     Stop(usize),
     Save,
     Lose,
     Restore,
+    Demote,
     ClockIsSetRight,
     HalfADay,
 }
@@ -111,6 +130,10 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Begin(client) => write!(f, "client {} begins", client + 1),
+            Self::Take(client) => write!(f, "client {} sets the lock", client + 1),
+            Self::Steal { client, token } => {
+                write!(f, "client {} steals the lock with {token}", client + 1)
+            }
             Self::Draw { client, token, is_let_in } => {
                 let outcome = if is_let_in { "is let in" } else { "is refused" };
                 write!(f, "client {} draws {token} and {outcome}", client + 1)
@@ -122,6 +145,7 @@ impl fmt::Display for Step {
             Self::Save => f.write_str("the server saves what it has"),
             Self::Lose => f.write_str("the counter is lost"),
             Self::Restore => f.write_str("the server begins anew with what it saved"),
+            Self::Demote => f.write_str("the server is demoted, and promoted with what was saved"),
             Self::ClockIsSetRight => f.write_str("the server's clock is set right"),
             Self::HalfADay => f.write_str("half a day passes"),
         }
@@ -159,17 +183,38 @@ impl Drawing {
         let mut next = *state;
         next.number += 1;
         let token = next.number;
-        let is_token = is_let_in && self.believes(state, client, token);
-        if is_token {
+        let Client { is_seeded, stolen_with, .. } = state.clients[client];
+        let is_proved = stolen_with == 0 || self.rule == Rule::DrawsWithoutProof;
+        if is_let_in && is_proved && is_seeded && self.believes(state, client, token) {
             next.issue(client, token);
         } else {
-            next.clients[client].stage = if is_let_in { Stage::AsksTheScript } else { Stage::Idle };
+            let stage = if is_let_in { Stage::AsksTheScript } else { Stage::Idle };
+            next.clients[client] = Client { stage, stolen_with: 0, ..next.clients[client] };
         }
         (Step::Draw { client, token, is_let_in }, next)
     }
 
     /// `scripts/acquire.lua` in mode 'mint'.
     fn script(&self, state: &Counter, client: usize) -> (Step, Counter) {
+        let (token, mut next) = self.mint(state, client);
+        next.clients[client].is_seeded = true;
+        (Step::Script { client, token }, next)
+    }
+
+    /// `scripts/seize.lua`, by a client that begins with it.
+    fn steal(&self, state: &Counter, client: usize) -> (Step, Counter) {
+        let mut begun = *state;
+        begun.clients[client].floor = state.largest;
+        let (token, mut next) = self.mint(&begun, client);
+        (next.steals, next.attempts) = (next.steals + 1, next.attempts + 1);
+        for victim in next.clients.iter_mut().filter(|victim| victim.stage == Stage::Taken) {
+            victim.stolen_with = token;
+        }
+        (Step::Steal { client, token }, next)
+    }
+
+    /// The rule that mints in scripts.
+    fn mint(&self, state: &Counter, client: usize) -> (u64, Counter) {
         let mut next = *state;
         next.moments += 1;
         let now = state.wall() + u64::from(state.ahead) * HALF_DAY;
@@ -179,9 +224,8 @@ impl Drawing {
         }
         token = token.max(state.number + 1);
         (next.number, next.lasts) = (token, LASTS);
-        next.clients[client].is_seeded = true;
         next.issue(client, token);
-        (Step::Script { client, token }, next)
+        (token, next)
     }
 
     fn restore(&self, state: &Counter) -> Counter {
@@ -191,6 +235,19 @@ impl Drawing {
         for client in &mut next.clients {
             client.stage = Stage::Idle;
             client.is_seeded &= self.rule == Rule::DrawsAnywhere;
+        }
+        next
+    }
+}
+
+impl Drawing {
+    /// No connection ends, and all rights lapse.
+    fn demote(&self, state: &Counter) -> Counter {
+        let mut next = *state;
+        next.number = state.saved;
+        next.demotions += 1;
+        for client in &mut next.clients {
+            client.is_seeded &= self.rule == Rule::DrawsAnyTime;
         }
         next
     }
@@ -208,8 +265,10 @@ impl Counter {
             self.breach = Some("a token is not above one that was issued before it was asked for");
         } else if self.clients.iter().any(|other| other.token == token) || token == self.largest {
             self.breach = Some("a token is issued twice");
+        } else if taker.stolen_with > 0 && token > taker.stolen_with {
+            self.breach = Some("a thief's token is smaller than its victim's");
         }
-        self.clients[client] = Client { stage: Stage::Idle, token, ..taker };
+        self.clients[client] = Client { stage: Stage::Idle, token, stolen_with: 0, ..taker };
         self.largest = self.largest.max(token);
         self.idle = 0;
     }
@@ -243,6 +302,8 @@ impl Model for Drawing {
             idle: 0,
             losses: 0,
             restores: 0,
+            demotions: 0,
+            steals: 0,
             attempts: 0,
             moments: 0,
             breach: None,
@@ -260,11 +321,17 @@ impl Model for Drawing {
                     let stage = if taker.is_seeded { Stage::Draws } else { Stage::AsksTheScript };
                     next.clients[client] = Client { stage, floor: state.largest, ..*taker };
                     found.push((Step::Begin(client), next));
+                    let is_drawing = |other: &Client| other.stage == Stage::Taken;
+                    if state.steals < self.bounds.steals && state.clients.iter().any(is_drawing) {
+                        found.push(self.steal(state, client));
+                    }
                 }
                 Stage::Draws => {
-                    found.push(self.draw(state, client, true));
+                    next.clients[client].stage = Stage::Taken;
+                    found.push((Step::Take(client), next));
                     found.push(self.draw(state, client, false));
                 }
+                Stage::Taken => found.push(self.draw(state, client, true)),
                 Stage::AsksTheScript => {
                     found.push(self.script(state, client));
                     next.clients[client] =
@@ -277,11 +344,16 @@ impl Model for Drawing {
             let lost = Counter { number: 0, lasts: 0, losses: state.losses + 1, ..*state };
             found.push((Step::Lose, lost));
         }
-        if state.restores < self.bounds.restores {
-            if state.saved != state.number {
-                found.push((Step::Save, Counter { saved: state.number, ..*state }));
-            }
+        let may_restore = state.restores < self.bounds.restores;
+        let may_demote = state.demotions < self.bounds.demotions;
+        if (may_restore || may_demote) && state.saved != state.number {
+            found.push((Step::Save, Counter { saved: state.number, ..*state }));
+        }
+        if may_restore {
             found.push((Step::Restore, self.restore(state)));
+        }
+        if may_demote {
+            found.push((Step::Demote, self.demote(state)));
         }
         if state.ahead > 0 {
             found.push((Step::ClockIsSetRight, Counter { ahead: 0, ..*state }));

@@ -1,7 +1,8 @@
 //! The model of hand-over: processes that wait in the queue of one lock at one server.
 //!
 //! The waiter is the shipped [`WaiterState`]; the server's scripts are copied by hand ([`server`]).
-//! Time is kept as ages in ticks, which stop at the TTL.
+//! Time is kept as ages in ticks, which stop at the TTL. Dead waiters whose entries last, gaps and garbage are a
+//! number that stands before all entries: scripts take out a few of them, and then are asked again.
 //!
 //! [`WaiterState`]: super::super::WaiterState
 
@@ -25,6 +26,8 @@ pub(super) const KEYLESS: &str = "a process holds the lock, and the key is not i
 pub(super) const TOKENS: &str = "a token is not above those before it";
 
 pub(super) const OVERTAKEN: &str = "a process was overtaken in the queue";
+
+pub(super) const IDLE: &str = "a lock that was given back is free, and one who waits can hear";
 
 pub(super) const STRANDED: &str = "nobody who waits is ever granted the lock";
 
@@ -64,6 +67,7 @@ impl Model for Queues {
         match world.breach {
             Some(Breach::Token) => return Some(TOKENS),
             Some(Breach::Order) => return Some(OVERTAKEN),
+            Some(Breach::Idle) => return Some(IDLE),
             None => {}
         }
         (self.bounds.is_live && self.is_stranded(world)).then_some(STRANDED)

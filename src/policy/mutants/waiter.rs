@@ -1,4 +1,5 @@
-//! Waiting in a queue with a known bug: a lease counts from the arrival of the push.
+//! Waiting in a queue with a known bug: a lease counts from the arrival of the push, or any token of a push is
+//! believed.
 
 use super::Mutant;
 use crate::policy::waiter::{self, WaiterAction, WaiterEvent};
@@ -14,10 +15,14 @@ impl WaiterState {
     }
 
     pub(crate) fn happens(&mut self, event: WaiterEvent, term: Term, now: Moment) -> WaiterAction {
-        if let (waiter::WaiterState::Waiting { since }, WaiterEvent::Pushed) = (&mut self.0, event)
+        if let (waiter::WaiterState::Waiting { since, shown }, WaiterEvent::Pushed { token }) =
+            (&mut self.0, event)
         {
             if Mutant::CountsFromThePush.is_on() {
                 *since = now;
+            }
+            if Mutant::AnyTokenIsPushed.is_on() {
+                *shown = Some(waiter::Shown { counter: token, clock: token, asked_at: now });
             }
         }
         self.0.happens(event, term, now)

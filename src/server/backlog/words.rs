@@ -32,6 +32,25 @@ pub(super) fn whole(owed: &Owed) -> Owed {
     Owed { command: encoded(&words), script: None, ..owed.clone() }
 }
 
+/// The keys that it is about, and the owner that it names.
+pub(super) fn keys_and_owner(owed: &Owed) -> (Vec<Bytes>, Bytes) {
+    let words = words_of(owed);
+    let (count, rest) = match &words[..] {
+        [verb, _, count, rest @ ..] if verb.starts_with(b"EVAL") => {
+            (number(count).unwrap_or(0), rest)
+        }
+        [_, rest @ ..] => {
+            return (
+                rest.first().cloned().into_iter().collect(),
+                rest.last().cloned().unwrap_or_default(),
+            );
+        }
+        [] => (0, &[][..]),
+    };
+    let (keys, arguments) = rest.split_at(rest.len().min(count));
+    (keys.to_vec(), arguments.first().cloned().unwrap_or_default())
+}
+
 fn encoded(words: &[&[u8]]) -> Bytes {
     let mut encoded = BytesMut::new();
     encode_command(&mut encoded, words);
@@ -57,7 +76,15 @@ mod tests {
     fn owed(words: &[&[u8]]) -> Owed {
         let again = Redelivery::new(Moment::from_nanos(7), false);
         let (command, expected) = (encoded(words), Expected::Stamp);
-        Owed { command, script: None, is_by_key: true, expected, slot: 3, again }
+        Owed {
+            command,
+            script: None,
+            is_by_key: true,
+            expected,
+            slot: 3,
+            again,
+            counted: std::sync::Arc::default(),
+        }
     }
 
     #[test]

@@ -11,20 +11,25 @@ use crate::net::connection::Settings;
 use crate::net::handshake::{Hello, connect};
 use crate::net::limits::OF_LOCKS;
 use crate::net::outcome::Fault;
+use crate::net::proof::Digest;
 use crate::net::pushes::Listeners;
 use crate::net::transport::Address;
-use crate::server::script::Script;
-use crate::support::{Action, RedisServer, ScriptedServer, scripted::greeting, soon};
+use crate::server::script::{Script, script};
+use crate::server::sha1;
+use crate::support::scripted::{Command as Received, greeting};
+use crate::support::{Action, RedisServer, ScriptedServer, eventually, soon};
 
 /// There is room for no more than 1 MiB: not for two commands of that size together.
 const LARGE: usize = 100 * 1024;
 const MANY: usize = 30;
 
-static SCRIPTS: [Script; 1] = [Script::new(0, "return {ARGV[#ARGV], #ARGV - 1, ARGV[#ARGV - 1]}")];
+const TEXT: &str = "return {ARGV[#ARGV], #ARGV - 1, ARGV[#ARGV - 1]}";
+const DIGEST: &Digest = &sha1::digest(TEXT.as_bytes());
+static SCRIPTS: [Script; 1] = [Script::new(TEXT, DIGEST)];
 
 async fn open(address: SocketAddr, command_timeout: Duration) -> Arc<Connection> {
     let address = Address::Tcp { host: address.ip().to_string(), port: address.port() };
-    let scripts: Vec<&str> = SCRIPTS.iter().map(Script::text).collect();
+    let scripts = [(TEXT, DIGEST)];
     let hello = Hello {
         user: None,
         password: None,
@@ -32,7 +37,7 @@ async fn open(address: SocketAddr, command_timeout: Duration) -> Arc<Connection>
         client_name: "tester",
         scripts: &scripts,
         info: &[],
-        needs_info: false,
+        info_if_allowed: &[],
         tracking: false,
     };
     let settings = Settings { command_timeout, write_inline: 4, limits: OF_LOCKS };
@@ -102,6 +107,50 @@ async fn scripts_of_a_batch_that_the_server_has_forgotten_are_sent_whole() {
     let pair = |text: &String| Frame::Array([Frame::Integer(1), bulk(text.as_bytes())].into());
     let replies: Vec<Frame> = answers(calls).await.into_iter().map(said).collect();
     assert_eq!(replies, texts.iter().map(pair).collect::<Vec<_>>());
+}
+
+/// Its caller has gone when a server says that it lacks the script: the next call brings the script along.
+#[tokio::test]
+async fn a_script_that_a_server_has_lost_is_brought_again_whoever_was_told() {
+    static LATCH: Script = script!("latch.lua").brought(7);
+    let calls = |command: &Received| match command.name().as_str() {
+        "EVALSHA" => Action::Raw(b"-NOSCRIPT No matching script. Please use EVAL.\r\n".to_vec()),
+        _ => greeting(command).unwrap_or(Action::Silence),
+    };
+    let server = ScriptedServer::start(calls);
+    let connection = open(server.address(), PATIENT).await;
+    let parameters: [&[u8]; 2] = [b"1", b"k"];
+    let command = Command::Script(&LATCH, &parameters);
+    connection.note_brought(7);
+    drop(Call::begin(&connection, command).await.unwrap());
+    eventually("the connection has heard it", || !connection.has_brought(7)).await;
+    drop(Call::begin(&connection, command).await.unwrap());
+    soon("it arrives", server.until_received(&["EVAL"], 1)).await;
+}
+
+/// A caller that has gone meanwhile could not send it.
+#[tokio::test]
+async fn the_first_call_on_each_connection_brings_a_script_along() {
+    static BESIDE: [Script; 2] = [script!("limit.lua").brought(6), script!("latch.lua").brought(7)];
+    let calls = |command: &Received| greeting(command).unwrap_or(Action::Silence);
+    let server = ScriptedServer::start(calls);
+    let connections =
+        [open(server.address(), PATIENT).await, open(server.address(), PATIENT).await];
+    let parameters: [&[u8]; 2] = [b"1", b"k"];
+    for (number, connection) in connections.iter().enumerate() {
+        for script in [&BESIDE[0], &BESIDE[0], &BESIDE[1], &BESIDE[1]] {
+            let command = Command::Script(script, &parameters);
+            if number == 0 {
+                drop(Call::begin(connection, command).await.unwrap());
+            } else {
+                drop(begin_all(connection, &[command]).await.unwrap());
+            }
+        }
+        soon("all arrive", server.until_received(&["EVALSHA"], 2 * (number + 1))).await;
+        let received = server.commands_of(number);
+        let verbs = received.iter().map(Received::name).filter(|verb| verb.starts_with("EVAL"));
+        assert_eq!(verbs.collect::<Vec<_>>(), ["EVAL", "EVALSHA", "EVAL", "EVALSHA"]);
+    }
 }
 
 #[tokio::test]

@@ -32,7 +32,7 @@ impl Seeds {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, leasehold_machine))]
 impl From<Vec<Endpoint>> for Seeds {
     fn from(endpoints: Vec<Endpoint>) -> Self {
         Self(endpoints)

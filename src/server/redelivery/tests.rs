@@ -40,8 +40,15 @@ struct Lost {
 fn node(url: &str) -> (Arc<Backlog>, Node) {
     let Ok(Target::Server(endpoint)) = Target::parse(url) else { panic!("{url} is no server's") };
     let connection = Settings { command_timeout: AWHILE, write_inline: 1, limits: OF_LOCKS };
-    let settings =
-        NodeSettings { connect_timeout: AWHILE, lanes: 1, connection, tls: None, rules: None };
+    let settings = NodeSettings {
+        connect_timeout: AWHILE,
+        lanes: 1,
+        connection,
+        tls: None,
+        rules: None,
+        info_if_allowed: &[],
+        longest_ttl: AWHILE,
+    };
     let (registry, backlog) = (Arc::new(Registry::new(vec![String::new()])), Arc::default());
     let kin = Kin {
         registry,
@@ -87,7 +94,15 @@ impl Directory for Lost {
 fn owed(is_doubtful: bool) -> Owed {
     let again = Redelivery::new(clock::now().after(AWHILE), is_doubtful);
     let (command, expected) = (Bytes::new(), Expected::Anything);
-    Owed { command, script: None, is_by_key: false, expected, slot: 1, again }
+    Owed {
+        command,
+        script: None,
+        is_by_key: false,
+        expected,
+        slot: 1,
+        again,
+        counted: Arc::default(),
+    }
 }
 
 /// Else it would undo, again and again, what the directory has learnt since.
@@ -172,7 +187,7 @@ fn on_a_broken_connection(
     let leaves = Arc::new(Leaves(Arc::clone(&backlog), lane.clone()));
     let settings = Settings { command_timeout: AWHILE, write_inline: 1, limits: OF_LOCKS };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let dialled = Connection::dial(&address, &[], None, settings, listeners(&leaves), AWHILE);
+    let dialled = Connection::dial(&address, None, None, settings, listeners(&leaves), AWHILE);
     let connection = runtime.block_on(dialled).unwrap();
 
     let (permit, waits) = (connection.try_admit(PING.len()).unwrap(), waker(&leaves));

@@ -18,12 +18,14 @@ use crate::server::kin::{Kin, NodeSettings};
 use crate::server::node::Node;
 use crate::server::registry::Registry;
 use crate::server::script::Script;
+use crate::server::sha1;
 use crate::support::{Action, RedisServer, ScriptedServer, eventually, scripted::greeting, soon};
 
 const PATIENT: Duration = Duration::from_secs(20);
 const LANES: usize = 2;
 
-static SCRIPTS: [Script; 1] = [Script::new(0, "redis.call('GET', KEYS[1])\nreturn ARGV[1]")];
+const TEXT: &str = "redis.call('GET', KEYS[1])\nreturn ARGV[1]";
+static SCRIPTS: [Script; 1] = [Script::new(TEXT, const { &sha1::digest(TEXT.as_bytes()) })];
 
 fn start(url: &str, watchers: &Arc<Watchers>) -> Node {
     let Ok(Target::Server(endpoint)) = Target::parse(url) else { panic!("{url} is no server's") };
@@ -34,6 +36,8 @@ fn start(url: &str, watchers: &Arc<Watchers>) -> Node {
         lanes: LANES,
         connection: Settings { command_timeout: PATIENT, write_inline: 4, limits: OF_LOCKS },
         rules: None,
+        info_if_allowed: &[],
+        longest_ttl: PATIENT,
     };
     let watchers = Arc::clone(watchers);
     let kin = Kin {

@@ -3,10 +3,10 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use leasehold::{Guard, Locker};
+use leasehold::Locker;
 use leasehold_resp::Frame;
 
-use super::{LONG, assert_content, assert_names, exists, take, told, warned};
+use super::{LONG, assert_content, assert_names, take, told, warned};
 use leasehold_testing::rights::{self, PREFIX};
 use leasehold_testing::{Cluster, RedisServer, Sentinels, eventually, soon};
 
@@ -134,21 +134,14 @@ async fn replicas_need_one_right_more() {
     let prompt = RedisServer::builder().arg("--repl-diskless-sync-delay").arg("0");
     let _replica = prompt.arg("--replicaof").arg("127.0.0.1").arg(port).start();
     eventually("it follows", || master.cli_text(&["WAIT", "1", "50"]) == "1").await;
-    rights::grant(&master, &with("waiting", "replicas"));
+    rights::grant(&master, &with("unfenced", "replicas"));
     let builder = Locker::builder().node(rights::url(&master)).key_prefix(PREFIX);
     let builder = builder.command_timeout(Duration::from_secs(10)).ttl(LONG);
-    let locker = builder.replicas(1, WITHIN).connect().await.unwrap();
-    let guard = take(&locker, "a").await;
-    guard.extend().await.unwrap();
+    let locker = builder.connect().await.unwrap();
+    let guard = locker.try_lock("a").unfenced().await.unwrap();
+    assert_eq!(guard.replicated(1, WITHIN).await.unwrap(), 1);
+    rights::grant(&master, &rights::of("unfenced"));
+    assert_names(&told(guard.replicated(1, WITHIN).await.map(drop)), "+wait");
+    assert!(!guard.is_lost());
     guard.release().await.unwrap();
-    assert_content(&locker);
-
-    let guard = take(&locker, "b").await;
-    rights::grant(&master, &rights::of("waiting"));
-    assert_names(&told(guard.extend().await), "+wait");
-    guard.release().await.unwrap();
-    let unfenced = locker.try_lock("a").unfenced().await.map(|_: Guard<_>| ());
-    assert_names(&told(unfenced), "+wait");
-    assert_names(&told(soon("its end", locker.lock("a").into_future()).await), "+wait");
-    eventually("nothing is left behind", || !exists(&master, "app:a")).await;
 }

@@ -45,7 +45,7 @@ async fn a_worker_that_is_told_to_end_gives_its_lock_back() {
 
 #[tokio::test]
 async fn a_password_that_is_rotated_is_read_anew_and_the_lock_stays_held() {
-    let server = RedisServer::start();
+    let server = RedisServer::builder().append_only().start();
     let file = server.directory().join("password");
     let rotate = |password: &str| {
         fs::write(&file, format!("{password}\n")).unwrap();

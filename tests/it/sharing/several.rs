@@ -115,6 +115,34 @@ async fn readers_do_without_a_minority_and_not_without_a_quorum() {
     assert!(refused(locker.try_read("a")).await.is_no_quorum());
 }
 
+/// It answers when the others have decided. Were it asked by the digest of a script that it lacks, nobody would send
+/// the script any more.
+#[tokio::test]
+async fn the_server_that_answers_last_has_a_share_too() {
+    for slow in 0..3 {
+        for is_writer in [false, true] {
+            let fleet = Fleet::start(3);
+            // The server that is asked first is waited for for a quarter of this.
+            let builder = builder(fleet.urls()).command_timeout(STUCK / 5);
+            let locker = builder.connect().await.unwrap();
+            let guard = if is_writer {
+                let mut guard = take(locker.write("a")).await;
+                eventually("all servers have the lease", || fleet.holding("a") == 3).await;
+                fleet[slow].stop();
+                soon("it reads", guard.downgrade()).await.unwrap();
+                guard
+            } else {
+                fleet[slow].stop();
+                take(locker.read("a")).await
+            };
+            fleet[slow].cont();
+            eventually("all have a share", || sharing(&fleet) == 3).await;
+            guard.release().await.unwrap();
+            until_nothing_is_left(&fleet).await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_share_is_given_back_to_a_server_that_has_lost_it() {
     let fleet = Fleet::start(3);
@@ -148,6 +176,38 @@ async fn a_writer_reads_on_and_a_reader_is_not_upgraded() {
     assert!(refused(locker.try_write("a")).await.is_contended());
     late.release().await.unwrap();
     guard.release().await.unwrap();
+    until_nothing_is_left(&fleet).await;
+}
+
+/// A server that has gone ahead made the guard of a writer that reads on be lost.
+#[tokio::test]
+async fn a_writer_reads_on_where_counters_differ() {
+    let fleet = Fleet::start(3);
+    let locker = locker(&fleet).await;
+    for server in fleet.iter().chain(fleet.iter()) {
+        let mut guard = take(locker.write("a")).await;
+        let written = guard.fence();
+        server.cli(&["SET", "{a}:fence", &FAR.to_string()]);
+        soon("it reads", guard.downgrade()).await.unwrap();
+        assert!(guard.fence() >= written && !guard.is_lost());
+        guard.release().await.unwrap();
+        fleet.cli_all(&["DEL", "{a}:fence"]);
+    }
+}
+
+/// All servers have made the writer a reader when they refuse to be asked again with the largest token: by then
+/// nobody has the whole lock any more.
+#[tokio::test]
+async fn a_writer_that_cannot_read_on_after_all_has_nothing() {
+    let fleet = Fleet::start(3);
+    let locker = builder(fleet.urls()).quorum(3).connect().await.unwrap();
+    let mut guard = take(locker.write("a")).await;
+    fleet[0].cli(&["SET", "{a}:fence", &FAR.to_string()]);
+    fleet.cli_all(&["CONFIG", "SET", "maxmemory", "1"]);
+    let error = soon("it is told", guard.downgrade()).await.unwrap_err();
+    assert!(error.to_string().contains("OOM"), "{error}");
+    assert!(guard.is_lost(), "others may read now");
+    drop(guard);
     until_nothing_is_left(&fleet).await;
 }
 

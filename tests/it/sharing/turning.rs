@@ -24,7 +24,8 @@ async fn the_sole_reader_writes_and_reads_on_and_nobody_comes_between() {
     assert!(!writer.is_finished() && guard.remaining() > Duration::from_secs(3000));
     guard.extend().await.unwrap();
     soon("it reads", guard.downgrade()).await.unwrap();
-    assert_eq!(guard.fence(), written);
+    assert!(guard.fence() > written);
+    let written = guard.fence();
     guard.extend().await.unwrap();
     assert!(!writer.is_finished(), "a reader is there");
     guard.release().await.unwrap();

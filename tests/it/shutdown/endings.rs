@@ -191,13 +191,14 @@ async fn requests_that_pause_between_tries_are_told_at_once() {
     let locker = Locker::connect(&server.url()).await.unwrap();
     let several = tokio::spawn(locker.lock_all(["free", "held"]).retry(seldom).into_future());
     // Once on its way, and once as a waiter.
-    eventually("it waits", || locker.stats().contended == 2).await;
+    eventually("it waits", || locker.stats().contended >= 2).await;
     let cut_off = Locker::connect(&away.url()).await.unwrap();
     away.kill();
     let failing = tokio::spawn(cut_off.lock("a").ttl(LONG).retry(seldom).into_future());
     eventually("it waits", || cut_off.stats().attempts == 1).await;
     soon("the end", locker.shutdown(LONG)).await;
-    soon("the end", cut_off.shutdown(LONG)).await;
+    // Its request may have been granted by the server that is away: the end would wait for that.
+    soon("the end", cut_off.shutdown(SHORT)).await;
     for request in [several, failing] {
         let error = soon("it is told", request).await.unwrap().unwrap_err();
         assert!(error.is_shut_down(), "{error}");

@@ -204,8 +204,9 @@ async fn a_redirect_to_nowhere_or_in_a_circle_keeps_nobody_past_the_limit() {
 /// one that the lock is being handed to.
 #[tokio::test]
 async fn the_limit_holds_in_the_line_and_for_what_is_handed_over() {
+    // Nobody else is in the queue, to which the lock would go.
     fn refused(command: &Command) -> Action {
-        refused_plainly(command).unwrap_or_else(|| held(command))
+        refused_plainly(command).unwrap_or_else(|| Action::held(command, "x", 5000))
     }
     const SAID: [fn(&Command) -> Action; 3] =
         [|command| Action::Reply(command.stamp()), refused, silent];

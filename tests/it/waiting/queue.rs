@@ -4,7 +4,7 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use leasehold::Locker;
-use leasehold_testing::{Fleet, RedisServer, eventually, soon};
+use leasehold_testing::{Fleet, RedisServer, eventually, soon, unique_name};
 use tokio::sync::mpsc;
 
 use super::{LONG, free, locker, scripts_run, take};
@@ -282,4 +282,187 @@ async fn an_echo_has_the_next_holder_told_before_the_one_that_gives_back() {
         held = soon("its lock", waiting).await.unwrap().unwrap();
         assert_eq!(echoes(), before + 1, "dropped: {is_dropped}");
     }
+}
+
+/// Waiters that have died stand in a queue as long as their entries last: before all others, each on a channel that
+/// nobody hears.
+fn put_dead(server: &RedisServer, dead: i64, want: &str) {
+    let now: i64 = server.cli_text(&["EVAL", "return redis.call('TIME')[1]", "0"]).parse().unwrap();
+    let mut client = server.client();
+    let queue = "{a}:queue";
+    client.call(&["HSETNX", queue, "first", "1"]);
+    client.call(&["HSETNX", queue, "last", "0"]);
+    let first: i64 = client.text(&["HGET", queue, "first"]).parse().unwrap();
+    for ticket in first - dead..first {
+        let (ticket, owner) = (ticket.to_string(), format!("{}:", unique_name("dead")));
+        let entry = format!("{} 3600000{want} leasehold:nobody {owner}", (now + 30) * 1000);
+        client.call(&["HSET", queue, &ticket, &entry, &owner, &ticket]);
+    }
+    client.call(&["HSET", queue, "first", &(first - dead).to_string()]);
+    client.call(&["PEXPIRE", queue, "3600000"]);
+}
+
+/// Safety rule 19. After 128 gaps or 16 dead waiters the lock lay free until waiters had asked often enough: by default
+/// each 10 s.
+#[tokio::test]
+async fn waits_that_ran_out_and_waiters_that_died_keep_nobody_from_a_free_lock() {
+    let server = RedisServer::start();
+    let [holder, impatient, patient, other] =
+        lockers(&server, 4).await.try_into().unwrap_or_else(|_| panic!("as many as asked for"));
+    let guard = take(&holder, "a").await;
+    // The first keeps the queue: its place is behind the dead, and before the gaps.
+    let first = tokio::spawn(patient.lock("a").into_future());
+    eventually("it is in the queue", || queued(&server) == 1).await;
+    for _ in 0..400 {
+        let wait = impatient.lock("a").wait_at_most(Duration::from_millis(4));
+        assert!(wait.await.unwrap_err().is_timeout());
+    }
+    let last: i64 = server.cli_text(&["HGET", "{a}:queue", "last"]).parse().unwrap();
+    assert!(last > 300, "they were in the queue: {last}");
+    let next = tokio::spawn(other.lock("a").into_future());
+    eventually("it is in the queue, too", || queued(&server) == 2).await;
+    put_dead(&server, 1200, "");
+    guard.release().await.unwrap();
+    let first = soon("the first that lives", first).await.unwrap().unwrap();
+    first.release().await.unwrap();
+    soon("the one behind the gaps", next).await.unwrap().unwrap().release().await.unwrap();
+    assert!(free(&server, "a"));
+    assert_eq!(server.cli_text(&["EXISTS", "{a}:queue"]), "0");
+}
+
+/// A dropped guard gives back and nobody waits for the reply.
+#[tokio::test]
+async fn a_guard_that_is_dropped_hands_on_past_any_number_of_dead_waiters() {
+    let server = RedisServer::start();
+    let (holder, patient) = (locker(&server).await, locker(&server).await);
+    let guard = take(&holder, "a").await;
+    let waiting = tokio::spawn(patient.lock("a").into_future());
+    eventually("it is in the queue", || queued(&server) == 1).await;
+    put_dead(&server, 1200, "");
+    drop(guard);
+    soon("the one that lives", waiting).await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// A release told the first reader that it is time to ask, without a look whether it lives.
+#[tokio::test]
+async fn a_dead_reader_keeps_nobody_from_a_free_lock() {
+    let server = RedisServer::start();
+    let (holder, patient) = (locker(&server).await, locker(&server).await);
+    for dead in [1, 40] {
+        let guard = take(&holder, "a").await;
+        let waiting = tokio::spawn(patient.lock("a").into_future());
+        eventually("it is in the queue", || queued(&server) == 1).await;
+        put_dead(&server, dead, "/0/1");
+        guard.release().await.unwrap();
+        soon("the one that lives", waiting).await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+/// 147 of 147 fair tries were refused for 30 s.
+#[tokio::test]
+async fn a_fair_try_and_a_newcomer_mind_only_waiters_that_live() {
+    let server = RedisServer::start();
+    let (one, other) = (locker(&server).await, locker(&server).await);
+    for dead in [1, 30, 1200] {
+        // Also where the name is known, and the lock could be taken without a script.
+        for _ in 0..2 {
+            put_dead(&server, dead, "");
+            one.try_lock("a").fair().await.unwrap().release().await.unwrap();
+            put_dead(&server, dead, "");
+            soon("a free lock", one.lock("a").into_future())
+                .await
+                .unwrap()
+                .release()
+                .await
+                .unwrap();
+        }
+    }
+    let guard = take(&one, "a").await;
+    let waiting = tokio::spawn(other.lock("a").into_future());
+    eventually("it is in the queue", || queued(&server) == 1).await;
+    put_dead(&server, 30, "");
+    let guard = guard.release().await.map(|()| waiting).unwrap();
+    soon("it is served", guard).await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// "attempt to compare number with nil" ended each wait; a number that is none kept a free lock from everybody.
+#[tokio::test]
+async fn what_anybody_wrote_into_a_queue_ends_no_wait_and_keeps_no_lock() {
+    let server = RedisServer::start();
+    let (holder, patient) = (locker(&server).await, locker(&server).await);
+    let garbage: [&[&str]; 6] = [
+        &["HSET", "{a}:queue", "first", "0", "0", "no entry", "last", "1"],
+        &["HSET", "{a}:queue", "last", "9007199254740992"],
+        &["HSET", "{a}:queue", "first", "x"],
+        &["HSET", "{a}:queue", "first", "0", "0", "99999999999999999 1000 nobody's x", "last", "1"],
+        &["SET", "{a}:queue", "no queue"],
+        &["RPUSH", "{a}:queue", "no queue"],
+    ];
+    for garbage in garbage {
+        // It is there before anybody waits.
+        let guard = take(&holder, "a").await;
+        server.cli(garbage);
+        let waiting = tokio::spawn(patient.lock("a").into_future());
+        until_marked(&server).await;
+        guard.release().await.unwrap();
+        soon("its turn", waiting).await.unwrap().unwrap().release().await.unwrap();
+        // It comes while somebody waits.
+        let guard = take(&holder, "a").await;
+        let waiting = tokio::spawn(patient.lock("a").into_future());
+        until_marked(&server).await;
+        if garbage[0] != "HSET" {
+            server.cli(&["DEL", "{a}:queue"]);
+        }
+        server.cli(garbage);
+        guard.release().await.unwrap();
+        soon("its turn", waiting).await.unwrap().unwrap().release().await.unwrap();
+        server.cli(garbage);
+        soon("a free lock", patient.lock("a").into_future())
+            .await
+            .unwrap()
+            .release()
+            .await
+            .unwrap();
+        server.cli(&["DEL", "{a}:queue"]);
+    }
+}
+
+async fn until_marked(server: &RedisServer) {
+    eventually("somebody waits", || server.cli_text(&["GET", "a"]).ends_with('\0')).await;
+}
+
+/// A lock that went on within its process for up to a second kept others from it, and requests for several locks
+/// kept the rest idle meanwhile.
+#[tokio::test]
+async fn a_long_hold_goes_to_the_process_that_waits_and_not_on_within_its_own() {
+    let server = RedisServer::start();
+    let [holder, other] =
+        lockers(&server, 2).await.try_into().unwrap_or_else(|_| panic!("as many as asked for"));
+    let (took, mut order) = mpsc::unbounded_channel();
+    // Again where the machine stood still: what is known of others is soon forgotten.
+    for _ in 0..20 {
+        let held = take(&holder, "a").await;
+        let mut waiting = Vec::new();
+        for (count, (who, locker)) in [("other", &other), ("own", &holder)].into_iter().enumerate()
+        {
+            let (locker, took) = (locker.clone(), took.clone());
+            waiting.push(tokio::spawn(async move {
+                let guard = locker.lock("a").await.unwrap();
+                took.send(who).unwrap();
+                guard.release().await.unwrap();
+            }));
+            eventually("it is in the queue", || queued(&server) == count + 1).await;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        held.release().await.unwrap();
+        let first = soon("the next", order.recv()).await.unwrap();
+        soon("the last", order.recv()).await.unwrap();
+        for task in waiting {
+            soon("its end", task).await.unwrap();
+        }
+        if first == "other" {
+            return;
+        }
+    }
+    panic!("its own process always came first");
 }

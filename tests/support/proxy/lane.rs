@@ -53,8 +53,8 @@ struct State {
     lose_next: bool,
     /// New connections carry replies one by one.
     knows_replies: bool,
-    /// What becomes of the next reply, on whichever connection it comes.
-    harm: Option<Harm>,
+    /// What becomes of the reply that comes behind this number of others, on whichever connections they come.
+    harm: Option<(usize, Harm)>,
     /// How many connections were opened so far.
     opened: u64,
     /// Of connections opened before this one nothing is delivered.
@@ -121,7 +121,17 @@ impl Lane {
 
     /// Does harm to the next reply, on whichever connection it comes that knows replies.
     pub fn harm_next_reply(&self, harm: Harm) {
-        self.state.send_modify(|state| state.harm = Some(harm));
+        self.harm_reply(0, harm);
+    }
+
+    /// The same to the reply behind this number of others.
+    pub fn harm_reply(&self, number: usize, harm: Harm) {
+        self.state.send_modify(|state| state.harm = Some((number, harm)));
+    }
+
+    /// Whether harm is still to be done.
+    pub fn has_harm(&self) -> bool {
+        self.state.borrow().harm.is_some()
     }
 
     /// Holds back what comes on the connections that are open now, also once their sender has closed
@@ -200,7 +210,13 @@ impl Lane {
     fn take_harm(&self) -> Option<Harm> {
         let mut harm = None;
         self.state.send_if_modified(|state| {
-            harm = state.harm.take();
+            harm = match state.harm.take() {
+                Some((0, harm)) => Some(harm),
+                later => {
+                    state.harm = later.map(|(number, harm)| (number - 1, harm));
+                    None
+                }
+            };
             harm.is_some()
         });
         harm

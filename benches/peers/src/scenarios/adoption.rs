@@ -7,41 +7,41 @@ use std::time::Instant;
 
 use crate::report::{Cell, Report};
 
-const TOKIO: &str = r#"tokio = { version = "1.45", default-features = false, features = ["io-util", "net", "rt", "sync", "time"] }"#;
-const SITE: &str = "redis://127.0.0.1";
+/// The program, and the programs whose sizes `scripts/size.sh` holds to a record.
+const MANIFEST: &str = include_str!("../../../size/Cargo.toml");
+const MAIN: &str = include_str!("../../../size/src/main.rs");
+const TOKIO_ALONE: &str = include_str!("../../../size/src/program.rs");
+const LOCK: &str = include_str!("../../../size/src/leasehold.rs");
+const REDIS: &str = include_str!("../../../size/src/redis.rs");
 
-/// What users set to have a smaller program, beside the default of `--release`.
-const PROFILES: [(&str, &str); 3] = [
-    ("release", ""),
-    ("unit", "codegen-units = 1"),
-    ("small", "codegen-units = 1\nopt-level = \"s\"\nlto = \"fat\"\npanic = \"abort\""),
-];
+/// As the manifest has them.
+const PROFILES: [&str; 3] = ["release", "unit", "small"];
 /// Built in all of these profiles, each from nothing; the others in the first alone.
 const IN_ALL_PROFILES: [&str; 5] =
-    ["tokio alone", "leasehold", WITHOUT_FEATURES, "redis-rs, multiplexed", "redis-rs, manager"];
-/// As redis-rs is by default.
-const WITHOUT_FEATURES: &str = "leasehold, neither Cluster nor Sentinel";
-const LOCK: &str = r#"let locker = leasehold::Locker::connect(&url).await.unwrap();
-               let guard = locker.lock("invoice:42").await.unwrap();
-               guard.release().await.unwrap();"#;
+    ["tokio alone", "leasehold", MOVING, "redis-rs, multiplexed", "redis-rs, manager"];
+const MOVING: &str = "leasehold, with Cluster and Sentinel";
 
 struct Library {
     name: &'static str,
     dependencies: String,
-    /// Takes a lock, and gives it back if that is a call of its own.
-    program: &'static str,
+    /// Has `run`, which takes a lock, and gives it back if that is a call of its own.
+    program: String,
 }
 
 fn libraries() -> [Library; 9] {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let root = root.canonicalize().expect("the project has a path");
-    let library = |name, dependencies: &str, program| Library {
+    let root = root.display();
+    let of_file = |name, dependencies: &str, program: &str| Library {
         name,
         dependencies: dependencies.to_owned(),
-        program,
+        program: program.to_owned(),
+    };
+    let library = |name, dependencies: &str, body: &str| {
+        of_file(name, dependencies, &format!("pub async fn run(url: String) {{\n{body}\n}}\n"))
     };
     [
-        library("tokio alone", "", "let _ = url;"),
+        of_file("tokio alone", "", TOKIO_ALONE),
         library(
             "tokio, a socket",
             "",
@@ -55,38 +55,21 @@ fn libraries() -> [Library; 9] {
                };
                tokio::time::timeout(std::time::Duration::from_secs(1), ping).await.unwrap().unwrap();"#,
         ),
-        library(
-            "leasehold",
-            &format!("leasehold = {{ path = {:?} }}", root.display().to_string()),
+        of_file("leasehold", &format!("leasehold = {{ path = \"{root}\" }}"), LOCK),
+        of_file(
+            MOVING,
+            &format!("leasehold = {{ path = \"{root}\", features = [\"cluster\", \"sentinel\"] }}"),
             LOCK,
         ),
-        library(
-            WITHOUT_FEATURES,
-            &format!(
-                "leasehold = {{ path = {:?}, default-features = false }}",
-                root.display().to_string()
-            ),
-            LOCK,
-        ),
-        library(
+        of_file(
             "redis-rs, multiplexed",
             r#"redis = { version = "1", features = ["tokio-comp"] }"#,
-            r#"let client = redis::Client::open(url).unwrap();
-               let mut connection = client.get_multiplexed_async_connection().await.unwrap();
-               let _: redis::Value = redis::cmd("SET").arg("invoice:42").arg("owner").arg("NX")
-                   .arg("PX").arg(10_000).query_async(&mut connection).await.unwrap();
-               let script = redis::Script::new("return redis.call('DEL', KEYS[1])");
-               let _: i64 = script.key("invoice:42").invoke_async(&mut connection).await.unwrap();"#,
+            REDIS,
         ),
-        library(
+        of_file(
             "redis-rs, manager",
             r#"redis = { version = "1", features = ["connection-manager", "tokio-comp"] }"#,
-            r#"let client = redis::Client::open(url).unwrap();
-               let mut connection = client.get_connection_manager().await.unwrap();
-               let _: redis::Value = redis::cmd("SET").arg("invoice:42").arg("owner").arg("NX")
-                   .arg("PX").arg(10_000).query_async(&mut connection).await.unwrap();
-               let script = redis::Script::new("return redis.call('DEL', KEYS[1])");
-               let _: i64 = script.key("invoice:42").invoke_async(&mut connection).await.unwrap();"#,
+            &REDIS.replace("get_multiplexed_async_connection", "get_connection_manager"),
         ),
         library(
             "rustis",
@@ -182,20 +165,18 @@ fn adopt(library: &Library, scratch: &Path) -> Adopted {
     eprintln!("adoption: building with {}", library.name);
     let project = scratch.join(library.name.replace(' ', "-"));
     std::fs::create_dir_all(project.join("src")).expect("a directory can be made");
+    let (_, profiles) = MANIFEST.split_once("[profile.").expect("the manifest has profiles");
+    let is_tokio = |line: &&str| line.starts_with("tokio = ");
+    let tokio = MANIFEST.lines().find(is_tokio).expect("the manifest has tokio");
     let manifest = format!(
         "[package]\nname = \"program\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
-         [dependencies]\n{TOKIO}\n{}\n\n[profile.release]\nstrip = true\n{}",
+         [dependencies]\n{tokio}\n{}\n\n[profile.{profiles}",
         library.dependencies,
-        PROFILES[1..].iter().map(profile).collect::<String>()
-    );
-    let program = format!(
-        "fn main() {{\n    let runtime = tokio::runtime::Builder::new_current_thread().enable_all()\
-         .build().unwrap();\n    let url = std::env::args().nth(1).unwrap_or({SITE:?}.to_owned());\n\
-         \x20   runtime.block_on(async move {{ {} }});\n}}\n",
-        library.program
     );
     std::fs::write(project.join("Cargo.toml"), manifest).expect("a file can be written");
-    std::fs::write(project.join("src/main.rs"), program).expect("a file can be written");
+    std::fs::write(project.join("src/main.rs"), MAIN).expect("a file can be written");
+    std::fs::write(project.join("src/program.rs"), &library.program)
+        .expect("a file can be written");
     cargo(&project, &["fetch"]);
     let tree =
         cargo(&project, &["tree", "--edges", "normal,build", "--prefix", "none", "--offline"]);
@@ -210,16 +191,12 @@ fn adopt(library: &Library, scratch: &Path) -> Adopted {
     cargo(&project, &["build", "--release", "--offline", "--jobs", "2"]);
     let seconds = started.elapsed().as_secs_f64();
     let built = if IN_ALL_PROFILES.contains(&library.name) { PROFILES.len() } else { 1 };
-    let bytes = PROFILES[..built].iter().map(|(name, _)| {
+    let bytes = PROFILES[..built].iter().map(|name| {
         cargo(&project, &["build", "--profile", name, "--offline", "--jobs", "2"]);
         let binary = project.join("target").join(name).join("program");
         std::fs::metadata(binary).expect("it was built").len()
     });
     Adopted { crates: names.len() - 1, seconds, bytes: bytes.collect() }
-}
-
-fn profile((name, settings): &(&str, &str)) -> String {
-    format!("\n[profile.{name}]\ninherits = \"release\"\n{settings}\n")
 }
 
 fn cargo(project: &Path, arguments: &[&str]) -> String {

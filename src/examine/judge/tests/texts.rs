@@ -17,7 +17,7 @@ const STRICT: Standard = Standard { strict: true, ..STANDARD };
 type Change = fn(&mut Facts);
 
 /// Each with what it is held against.
-const CASES: [(Standard, Change); 33] = [
+const CASES: [(Standard, Change); 34] = [
     (STANDARD, |_| ()),
     (GUARDED, |_| ()),
     (IN_CLUSTER, |_| ()),
@@ -31,6 +31,7 @@ const CASES: [(Standard, Change); 33] = [
     (STANDARD, |it| it.replication = info_of_replica(&[])),
     (STANDARD, |it| it.replication = info_without("role")),
     (STANDARD, |it| it.server = fields(&recorded::of("redis-7.0.15").info("cluster"))),
+    (STANDARD, |it| it.other_run = Some("0".repeat(40))),
     (STANDARD, |it| it.trials.push(tried(TrialOutcome::Lacking("+get".into())))),
     (STANDARD, |it| {
         let outcome = TrialOutcome::Lacking("+client|tracking".into());

@@ -1,12 +1,21 @@
 //! The processes: what each may do next, and what becomes of what it hears.
 
-use super::super::super::waiter::WaiterState;
+use super::super::super::waiter::{Shown, WaiterState};
 use super::super::super::{QueueAnswer, WaiterAction, WaiterEvent};
 use super::keys::{FOREIGN, Owner, PROCESSES};
-use super::server::{ASKS, EXTENDED, GONE, REFUSED, WAITING, WAITING_FIRST, YOURS};
+use super::server::{AGAIN, ASKS, EXTENDED, GONE, REFUSED, WAITING, WAITING_FIRST, YOURS};
 use super::world::{
     Ask, Breach, Deed, Event, Mail, Mails, Phase, Process, Queues, Weakness, World,
 };
+
+/// A token that no server minted.
+const FORGED: u8 = u8::MAX;
+/// Tokens of this model count from here.
+const CLOCK: u64 = 1_763_800_000_000_000;
+
+fn micros(token: u8) -> u64 {
+    if token == FORGED { (1 << 53) - 1 } else { CLOCK + u64::from(token) }
+}
 
 /// Adds a step: what happens, and what it changes.
 type Add<'a> = dyn FnMut(Deed, &dyn Fn(&mut World)) + 'a;
@@ -37,6 +46,12 @@ impl Queues {
             add(Event::CounterLost, &|next| {
                 next.faults.counters -= 1;
                 next.server.counter = 0;
+            });
+        }
+        if faults.dead > 0 {
+            add(Event::DeadStandFirst, &|next| {
+                next.server.dead += next.faults.dead;
+                next.faults.dead = 0;
             });
         }
         if faults.restarts > 0 {
@@ -194,6 +209,15 @@ impl Queues {
                 });
             }
         }
+        let is_seen = process.waits() && world.server.queues(process.owner);
+        if faults.forgeries > 0 && is_seen && !process.pushes.is_full() {
+            add(Deed::PushForged, &|next| {
+                next.faults.forgeries -= 1;
+                let process = &mut next.processes[number];
+                let owner = process.owner;
+                process.pushes.push(Mail { owner, token: FORGED, ..Mail::default() });
+            });
+        }
         if process.pushes.len() > 0 {
             add(Deed::PushRead, &|next| {
                 let mail = next.processes[number].pushes.pop();
@@ -263,6 +287,10 @@ impl Queues {
 
     pub(super) fn read(&self, world: &mut World, number: usize, mail: Mail) {
         let process = &mut world.processes[number];
+        // Asked again at once, whatever it was.
+        if mail.what >= AGAIN && !process.questions.is_full() {
+            return self.send(process, mail.owner, ASKS[usize::from(mail.what - AGAIN)]);
+        }
         if process.owner != mail.owner {
             return;
         }
@@ -278,7 +306,7 @@ impl Queues {
         let answer = match mail.what {
             REFUSED => return self.ask(world, number, Ask::Enqueue),
             YOURS => QueueAnswer::Yours,
-            WAITING | WAITING_FIRST => QueueAnswer::Waiting,
+            WAITING | WAITING_FIRST => QueueAnswer::Waiting { shown: None },
             GONE => QueueAnswer::Gone,
             _ => return,
         };
@@ -315,18 +343,20 @@ impl Queues {
         let ago = |age: u8| self.moments(self.ttl(number) - age).1;
         let age =
             |moment| (0..=self.ttl(number)).find(|age| ago(*age) == moment).expect("it was a tick");
+        let believed = if self.is(Weakness::AnyTokenIsPushed) { micros(token) } else { CLOCK };
+        let shown = Some(Shown { counter: believed, clock: believed, asked_at: ago(0) });
         let mut state = match process.phase {
-            Phase::Waiting { since } => WaiterState::Waiting { since: ago(since) },
+            Phase::Waiting { since } => WaiterState::Waiting { since: ago(since), shown },
             _ => WaiterState::Asking,
         };
         let event = match answered {
             Some((answer, age)) => WaiterEvent::Answered { answer, asked_at: ago(age) },
-            None => WaiterEvent::Pushed,
+            None => WaiterEvent::Pushed { token: micros(token) },
         };
         let action = state.happens(event, self.terms[number], now);
         process.phase = match state {
             WaiterState::Asking => Phase::Asking,
-            WaiterState::Waiting { since } => Phase::Waiting { since: age(since) },
+            WaiterState::Waiting { since, .. } => Phase::Waiting { since: age(since) },
         };
         match action {
             WaiterAction::Wait => {}

@@ -13,6 +13,9 @@ pub(super) const ENTRIES: usize = PROCESSES + 1;
 /// Ticks that an entry lives without a word from its waiter.
 pub(super) const ENTRY_LIFE: u8 = 3;
 
+/// Entries of no waiter that lives, and gaps, that a script takes out before it does anything else.
+pub(super) const LOOKS: u8 = 2;
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Entry {
     pub(super) owner: Owner,
@@ -32,6 +35,8 @@ pub(super) struct Server {
     pub(super) guarded: u8,
     pub(super) queue: [Entry; ENTRIES],
     pub(super) len: u8,
+    /// What stands before all entries and is no waiter that lives: dead ones whose entries last, gaps, garbage.
+    pub(super) dead: u8,
 }
 
 impl Server {
@@ -78,6 +83,12 @@ impl Server {
         while self.len > 0 && self.queue[0].left == 0 {
             self.remove(self.queue[0].owner);
         }
+    }
+
+    /// Takes out what stands before the entries, as much as a script may; whether that is not all.
+    pub(super) fn clear(&mut self) -> bool {
+        self.dead = self.dead.saturating_sub(LOOKS);
+        self.dead > 0
     }
 
     pub(super) fn take(&mut self, owner: Owner, ttl: u8) {

@@ -1,7 +1,7 @@
 //! The server: what the scripts of the queue do, copied by hand.
 
 use super::keys::{ENTRIES, ENTRY_LIFE, Entry, Owner, Server};
-use super::world::{Ask, Mail, Queues, Weakness, World};
+use super::world::{Ask, Breach, Mail, Queues, Weakness, World};
 
 /// What an answer says.
 pub(super) const YOURS: u8 = 1;
@@ -10,6 +10,8 @@ pub(super) const WAITING_FIRST: u8 = 3;
 pub(super) const GONE: u8 = 4;
 pub(super) const REFUSED: u8 = 5;
 pub(super) const EXTENDED: u8 = 6;
+/// Nothing was done of what was asked, which is the number of [`ASKS`] on top of this.
+pub(super) const AGAIN: u8 = 16;
 
 pub(super) const ASKS: [Ask; 6] =
     [Ask::Take, Ask::Enqueue, Ask::Beat, Ask::Leave, Ask::Extend, Ask::TakeOver];
@@ -35,6 +37,9 @@ impl Queues {
         let answer = |what: u8, token: u8| Some(Mail { what, token, ..mail });
         match ASKS[usize::from(mail.what)] {
             Ask::Take => {
+                if server.owner == 0 && server.clear() {
+                    return answer(AGAIN + mail.what, 0);
+                }
                 server.purge();
                 let is_overtaking = server.len > 0 && !self.is(Weakness::NewcomerOvertakes);
                 if server.owner != 0 || is_overtaking {
@@ -45,8 +50,12 @@ impl Queues {
             }
             Ask::Leave => {
                 server.remove(owner);
-                if server.owner == owner {
-                    self.hand_on(world);
+                if server.owner == owner || server.owner == 0 {
+                    let is_cut = server.clear();
+                    if is_cut && !self.is(Weakness::BoundEndsTheSearch) {
+                        return answer(AGAIN + mail.what, 0);
+                    }
+                    self.hand_on(world, is_cut);
                 }
                 None
             }
@@ -74,6 +83,9 @@ impl Queues {
         let answer = |what: u8, token: u8| Some(Mail { what, token, ..mail });
         let (owner, ttl) = (mail.owner, self.ttl(process));
         let server = &mut world.server;
+        if server.owner == 0 && server.clear() {
+            return answer(AGAIN + mail.what, 0);
+        }
         server.purge();
         if server.owner == owner {
             if !self.is(Weakness::YoursWithoutRearming) {
@@ -102,9 +114,9 @@ impl Queues {
     }
 
     /// The holder has gone: the first in the queue that a push reaches has the lock.
-    pub(super) fn hand_on(&self, world: &mut World) {
+    pub(super) fn hand_on(&self, world: &mut World, is_cut: bool) {
         world.server.free();
-        while world.server.len > 0 {
+        while world.server.len > 0 && !is_cut {
             let Entry { owner, left } = world.server.queue[0];
             world.server.remove(owner);
             let process = self.process_of(owner);
@@ -126,6 +138,12 @@ impl Queues {
                 process.pushes.push(Mail { owner, token, ..Mail::default() });
             }
             return;
+        }
+        let lives = |entry: &Entry| {
+            entry.left > 0 && world.processes[self.process_of(entry.owner)].is_subscribed
+        };
+        if world.server.queue[..usize::from(world.server.len)].iter().any(lives) {
+            world.breach = Some(Breach::Idle);
         }
     }
 

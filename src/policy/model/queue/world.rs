@@ -49,6 +49,10 @@ pub(in super::super) struct Faults {
     pub(in super::super) strays: u8,
     /// Restarts without memory, with the restart guard.
     pub(in super::super) restarts: u8,
+    /// Entries that come to stand before all others, and are of no waiter that lives.
+    pub(in super::super) dead: u8,
+    /// Pushes by a user that may read the queue and publish, with a token that no server minted.
+    pub(in super::super) forgeries: u8,
 }
 
 /// A rule that is switched off.
@@ -57,6 +61,7 @@ pub(in super::super) enum Weakness {
     None,
     CountsFromThePush,
     CountsFromAnUnansweredQuestion,
+    AnyTokenIsPushed,
     HandsOverWithoutMinting,
     LostCounterGoesOn,
     PushWithoutOwner,
@@ -71,6 +76,8 @@ pub(in super::super) enum Weakness {
     /// A take-over finds each lock as good as free, not its predecessor's alone.
     TakesOverFromAnybody,
     TakesOverWithoutMinting,
+    /// A release that came to the bound of its work frees the lock.
+    BoundEndsTheSearch,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,6 +199,7 @@ pub(in super::super) struct World {
 pub(super) enum Breach {
     Token,
     Order,
+    Idle,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -202,6 +210,7 @@ pub(in super::super) enum Event {
     ForeignReleases,
     CounterLost,
     Restarts,
+    DeadStandFirst,
     Of(usize, Deed),
 }
 
@@ -221,6 +230,7 @@ pub(in super::super) enum Deed {
     StrayArrives,
     AnswerRead,
     AnswerLost,
+    PushForged,
     PushRead,
     PushLost,
     SubscriptionEnds,

@@ -7,6 +7,8 @@ use super::{finds, finds_nothing};
 const CALM: Bounds = Bounds {
     losses: 0,
     restores: 0,
+    demotions: 0,
+    steals: 0,
     ahead: 0,
     second_off: 0,
     length: 2,
@@ -18,6 +20,8 @@ const CALM: Bounds = Bounds {
 const LONG: Bounds = Bounds { length: 15, is_used_daily: true, attempts: 9, clients: 1, ..CALM };
 
 const LATE: &str = "a token is not above one that was issued before it was asked for";
+const SMALLER: &str = "a thief's token is smaller than its victim's";
+
 #[test]
 fn drawn_tokens_are_unique_and_in_order_while_the_counter_lives_whatever_clocks_say() {
     for second_off in [0, -1, -14, 14, -7000, 7000] {
@@ -61,4 +65,19 @@ fn a_number_of_a_lost_counter_is_no_token() {
 fn a_name_is_not_drawn_for_on_another_connection() {
     let bounds = Bounds { restores: 1, ..CALM };
     finds("any connection", &Drawing::new(bounds, Rule::DrawsAnywhere), LATE);
+}
+
+#[test]
+fn a_server_that_is_demoted_and_promoted_while_its_connections_stay() {
+    let bounds = Bounds { demotions: 2, losses: 1, ..CALM };
+    finds_nothing("demoted", &Drawing::new(bounds, Rule::Sound), 100_000);
+    finds("a right that does not lapse", &Drawing::new(bounds, Rule::DrawsAnyTime), LATE);
+}
+
+#[test]
+fn a_thief_between_the_taking_and_the_draw_has_the_larger_token() {
+    let bounds = Bounds { steals: 2, losses: 1, demotions: 1, ..CALM };
+    finds_nothing("stolen", &Drawing::new(bounds, Rule::Sound), 100_000);
+    let bounds = Bounds { steals: 1, ..CALM };
+    finds("without a proof", &Drawing::new(bounds, Rule::DrawsWithoutProof), SMALLER);
 }

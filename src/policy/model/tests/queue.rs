@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::queue::{
-    BOTH, Bounds, Faults, KEYLESS, OVERTAKEN, Queues, STRANDED, TOKENS, Weakness,
+    BOTH, Bounds, Faults, IDLE, KEYLESS, OVERTAKEN, Queues, STRANDED, TOKENS, Weakness,
 };
 use super::{finds, finds_nothing};
 
@@ -16,6 +16,8 @@ const NO_FAULTS: Faults = Faults {
     counters: 0,
     strays: 0,
     restarts: 0,
+    dead: 0,
+    forgeries: 0,
 };
 
 /// Two processes of one attempt each; ticks coarse enough for the drift to be below one.
@@ -149,6 +151,15 @@ fn a_push_that_names_no_owner() {
     breaks("no owner", bounds, Weakness::PushWithoutOwner, KEYLESS);
 }
 
+/// Safety rule 20: a user that may read the queue and publish delays nobody for longer than a question takes.
+#[test]
+fn a_push_that_somebody_forged() {
+    let faults = Faults { forgeries: 1, losses: 1, ..NO_FAULTS };
+    let bounds = Bounds { faults, is_live: true, questions: 0, ..TWO };
+    holds("forgeries, losses", bounds, 100_000);
+    breaks("any token is pushed", bounds, Weakness::AnyTokenIsPushed, KEYLESS);
+}
+
 #[test]
 fn an_owner_that_is_told_yours_without_a_ttl_anew() {
     breaks("not re-armed", TWO, Weakness::YoursWithoutRearming, KEYLESS);
@@ -176,4 +187,15 @@ fn a_dead_waiter_whose_entry_stays_and_a_heartbeat_that_takes_nothing() {
     let bounds = Bounds { faults, is_live: true, questions: 0, ..TWO };
     breaks("entries stay", bounds, Weakness::EntriesNeverExpire, STRANDED);
     breaks("takes nothing", bounds, Weakness::BeatsDoNotTake, STRANDED);
+}
+
+/// Safety rule 19: dead waiters whose entries last, gaps and garbage, more of them than a script takes out at once.
+#[test]
+fn whatever_stands_before_a_waiter_that_can_hear() {
+    let faults = Faults { dead: 5, crashes: 1, ..NO_FAULTS };
+    let bounds = Bounds { faults, is_live: true, questions: 0, ..TWO };
+    holds("dead, crash", bounds, 10_000);
+    let faults = Faults { dead: 5, cancels: 1, ..NO_FAULTS };
+    holds("dead, cancel", Bounds { faults, newcomers: true, ..bounds }, 10_000);
+    breaks("the bound ends the search", bounds, Weakness::BoundEndsTheSearch, IDLE);
 }

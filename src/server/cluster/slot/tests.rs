@@ -1,6 +1,9 @@
 use std::collections::HashSet;
 
+use proptest::prelude::*;
+
 use super::*;
+use crate::names::Names;
 use crate::support::RedisServer;
 
 /// One key for each slot, in the order of slots, behind a head of `#` lines.
@@ -112,5 +115,17 @@ fn a_real_server_agrees_on_the_vectors_and_on_hash_tags() {
     for key in vectors.chain(tagged) {
         let slot = client.text(&["CLUSTER", "KEYSLOT", &key]);
         assert_eq!(slot, slot_of(key.as_bytes()).to_string(), "{key}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn all_keys_of_a_lock_are_in_the_slot_of_its_hash_tag(
+        name in prop::collection::vec(prop_oneof![Just(b'{'), Just(b'}'), any::<u8>()], 1..12),
+    ) {
+        if let Ok(names) = Names::new(b"", &name) {
+            let slots = [names.lock(), names.fence(), &names.queue()].map(slot_of);
+            prop_assert_eq!(slots, [slot_of(&name); 3]);
+        }
     }
 }

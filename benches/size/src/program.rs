@@ -1,0 +1,5 @@
+//! tokio alone.
+
+pub async fn run(url: String) {
+    let _ = url;
+}

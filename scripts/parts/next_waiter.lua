@@ -1,0 +1,80 @@
+-- next_waiter: the first in the queue of a lock (queue.lua) that is to have the lock. Whatever stands before it is
+-- taken out: waiters that nobody hears of any more, entries that are none, and gaps.
+--
+-- A waiter lives whose entry has not ended by the server's clock. Where the lock `is_free`, its channel has to be heard
+-- too: nobody waits longer for a process that has died. An entry that lasts for longer than any may, since a clock was
+-- set or somebody else wrote it, is cut to the longest that one may have. `own` is the ticket of the waiter that asks,
+-- if there is one: it lives.
+--
+-- Gaps are passed over 100 at a time. A queue without an entry, or whose 'first' or 'last' is no ticket (a whole number
+-- up to 2^52), or that has far more gaps than any had, is deleted: so nobody's number is counted through, and a waiter
+-- that was in it comes back with its next question. After 500 entries, or 2000 gaps, `again` is what the script
+-- is to reply, with nothing done of what it was asked: who asked asks the same again at once, and goes on from there.
+--
+-- It is given the queue's 'first' and 'last', as they are there. It gives back the first ticket and the last (1 and 0 where the queue is empty, and so deleted), and of the waiter at
+-- the first: the owner, the TTL, the limit and the weight of the share that it wants, if it wants one, the channel, and
+-- `is_mute` where the server does not say whether anybody hears that.
+
+local function next_waiter(queue, now, is_free, begun, ended, own)
+  local next, looked, first, last = {}, 0, tonumber(begun), tonumber(ended)
+  local function is_ticket(number)
+    return number and number % 1 == 0 and math.abs(number) <= 4503599627370496
+  end
+  if not is_ticket(first) or not is_ticket(last) then
+    first, last = 1, 0
+  end
+  while first <= last and first ~= own and not next.owner and not next.again do
+    local ticket = string.format('%.0f', first)
+    local entry = redis.call('HGET', queue, ticket)
+    looked = looked + 1
+    if entry then
+      local ends, ttl, want, channel, owner = string.match(entry, '^(%d+) ([1-9]%d*)(%S*) (%S+) (.+)$')
+      local limit, weight = string.match(want or '', '^/(%d+)/([1-9]%d?)$')
+      local lives, heard = (want == '' or weight) and tonumber(ends) >= now, nil
+      if lives and is_free then
+        heard = redis.pcall('PUBSUB', 'NUMSUB', channel)
+        lives = heard.err or heard[2] > 0
+      end
+      if lives then
+        if tonumber(ends) > now + 30000 then
+          redis.call('HSET', queue, ticket, string.format('%.0f', now + 30000) .. string.sub(entry, #ends + 1))
+        end
+        next.owner, next.ttl, next.channel, next.is_mute = owner, ttl, channel, heard and heard.err
+        next.limit, next.weight = limit, tonumber(weight)
+      else
+        -- Its owner may have another entry, where somebody else wrote this one.
+        local is_its = owner and redis.call('HGET', queue, owner) == ticket
+        redis.call('HDEL', queue, ticket, is_its and owner or ticket)
+        first = first + 1
+      end
+    else
+      local fields, ahead, gaps = redis.call('HLEN', queue), {}, 1
+      if fields <= 2 or last - first > 100000 + 64 * fields then
+        first, last = 1, 0
+      elseif first < last then
+        for number = first + 1, math.min(last, first + 100) do
+          ahead[#ahead + 1] = string.format('%.0f', number)
+        end
+        local entries = redis.call('HMGET', queue, unpack(ahead))
+        looked = looked + 24
+        while gaps <= #ahead and not entries[gaps] do
+          gaps = gaps + 1
+        end
+      end
+      first = first + gaps
+    end
+    if looked >= 500 and not next.owner and first <= last then
+      next.again = redis.error_reply('AGAIN more entries are to be taken out of the queue of this lock')
+    end
+  end
+  if first > last then
+    if begun or ended then
+      redis.call('DEL', queue)
+    end
+    first, last = 1, 0
+  elseif begun ~= string.format('%.0f', first) then
+    redis.call('HSET', queue, 'first', string.format('%.0f', first))
+  end
+  next.first, next.last = first, last
+  return next
+end

@@ -1,0 +1,279 @@
+//! The TTL that fits how long leases are held and how long their renewals take.
+//!
+//! A TTL is a bargain: the longer it is, the longer everybody waits for a holder that died; the
+//! shorter, the more renewals there are, and the less time one that failed has to be repeated.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use crate::clock;
+use crate::error::Error;
+use crate::locker::Locker;
+use crate::mutex::lock;
+use crate::policy::{Moment, Term, Units};
+use crate::stats::Stats;
+
+/// How long a choice is good for: to read the statistics costs more than to take a lock, and one lease more cannot move
+/// a quantile of many.
+const FRESH: Duration = Duration::from_secs(1);
+/// The quantile of what was observed that a TTL has to fit. A higher one would follow single
+/// outliers; what lies above this one is covered by renewal.
+const QUANTILE: f64 = 0.99;
+/// A TTL is this many times what leases are held for: a renewal begins at a third of the TTL, and
+/// most leases should be given back before their first, which then costs the servers nothing.
+const HOLD_FACTOR: u32 = 3;
+/// A TTL is at least this many round trips: the last try of a renewal leaves a twentieth of the TTL
+/// for its reply, which has to be enough for one. The tries before it have more.
+const ROUND_TRIP_FACTOR: u32 = 20;
+/// With fewer observations than this, nothing of the uppermost hundredth has been seen in more
+/// than one case in twenty (0.99 to this power is 0.049), and the quantile may be far too small.
+const OBSERVATIONS_MIN: u64 = 300;
+
+/// A TTL that follows, within bounds, how long the leases of a [`Locker`] are held and how long their renewals take.
+///
+/// # Examples
+///
+/// ```no_run
+/// # async fn example() -> Result<(), leasehold::Error> {
+/// use std::time::Duration;
+/// use leasehold::{AdaptiveTtl, Locker};
+///
+/// let (shortest, longest) = (Duration::from_secs(1), Duration::from_secs(30));
+/// let builder = Locker::builder().node("redis://127.0.0.1:6379").longest_ttl(longest);
+/// let locker = builder.connect().await?;
+/// let adaptive = AdaptiveTtl::new(&locker, shortest, longest)?;
+/// let guard = locker.lock("report").ttl(adaptive.ttl()).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct AdaptiveTtl {
+    locker: Locker,
+    bounds: Bounds,
+    chosen: Mutex<Option<(Moment, Duration)>>,
+}
+
+impl AdaptiveTtl {
+    /// A TTL from `shortest` to `longest`, of which fractions of a millisecond are cut off. It learns from all leases
+    /// of `locker`, whatever their TTL, and keeps a clone of `locker`, and so the connections.
+    ///
+    /// With a restart guard a request for a TTL above [`Builder::longest_ttl`](crate::Builder::longest_ttl) is refused:
+    /// set that to `longest` at least.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_misuse`], where a bound is no TTL (10 ms to 24 h), or `shortest` exceeds `longest`.
+    pub fn new(locker: &Locker, shortest: Duration, longest: Duration) -> Result<Self, Error> {
+        let bounds = Bounds::new(shortest, longest)?;
+        Ok(Self { locker: locker.clone(), bounds, chosen: Mutex::new(None) })
+    }
+
+    /// The TTL for the next lease: three times as long as 99 of 100 leases are held, and 20 round trips at least.
+    ///
+    /// It is the longest one until 300 leases have been given back: a lease that is too long costs time only when its
+    /// holder dies. It is chosen again once a second.
+    #[must_use]
+    pub fn ttl(&self) -> Duration {
+        let now = clock::now();
+        let mut chosen = lock(&self.chosen);
+        let recent = chosen.filter(|(at, _)| now.since(*at) < FRESH);
+        let choose = || (now, self.bounds.fit(Observed::of(&self.locker.stats())));
+        chosen.insert(recent.unwrap_or_else(choose)).1
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bounds {
+    shortest: Duration,
+    longest: Duration,
+}
+
+/// What is known of the leases of one locker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Observed {
+    /// How many leases were given back.
+    leases: u64,
+    /// The [`QUANTILE`] of how long they were held.
+    hold: Option<Duration>,
+    /// The [`QUANTILE`] of how long renewals took, or the best estimate while there was none.
+    round_trip: Option<Duration>,
+}
+
+impl Observed {
+    fn of(stats: &Stats) -> Self {
+        // Where leases are too short to be renewed, the usual wait is the nearest to a round trip
+        // that there is: it is one where nobody contends, and longer where somebody does.
+        let renewal = stats.renewal_round_trip.quantile(QUANTILE);
+        let round_trip = renewal.or_else(|| stats.wait.quantile(0.5));
+        Self { leases: stats.hold.count(), hold: stats.hold.quantile(QUANTILE), round_trip }
+    }
+}
+
+impl Bounds {
+    fn new(shortest: Duration, longest: Duration) -> Result<Self, Error> {
+        let whole = |bound| Term::new(bound, None).map(Term::ttl).map_err(Error::misuse);
+        let bounds = Self { shortest: whole(shortest)?, longest: whole(longest)? };
+        if shortest > longest {
+            return Err(Error::misuse(format_args!(
+                "shortest adaptive TTL {} exceeds the longest, {}",
+                Units(shortest),
+                Units(longest)
+            )));
+        }
+        Ok(bounds)
+    }
+
+    /// In whole milliseconds.
+    fn fit(self, observed: Observed) -> Duration {
+        let is_known = observed.leases >= OBSERVATIONS_MIN;
+        let Some(hold) = observed.hold.filter(|_| is_known) else { return self.longest };
+        let for_round_trips = observed.round_trip.unwrap_or_default();
+        let wanted =
+            hold.saturating_mul(HOLD_FACTOR).max(for_round_trips.saturating_mul(ROUND_TRIP_FACTOR));
+        // Both bounds are whole milliseconds, so rounding up leads past neither.
+        up_to_whole_ms(wanted.clamp(self.shortest, self.longest))
+    }
+}
+
+fn up_to_whole_ms(duration: Duration) -> Duration {
+    let over = Duration::from_nanos(u64::from(duration.subsec_nanos() % 1_000_000));
+    if over.is_zero() {
+        duration
+    } else {
+        (duration - over).saturating_add(Duration::from_millis(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::policy::{renew_at, retry_at};
+    use crate::stats::Meter;
+
+    const fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    fn bounds(shortest: u64, longest: u64) -> Bounds {
+        Bounds::new(ms(shortest), ms(longest)).unwrap()
+    }
+
+    fn observed(hold: Duration, round_trip: Duration) -> Observed {
+        Observed { leases: OBSERVATIONS_MIN, hold: Some(hold), round_trip: Some(round_trip) }
+    }
+
+    #[test]
+    fn a_ttl_covers_most_holds_and_several_round_trips() {
+        let bounds = bounds(10, 60_000);
+        assert_eq!(bounds.fit(observed(ms(500), ms(1))), ms(1500));
+        assert_eq!(bounds.fit(observed(ms(5), ms(40))), ms(800));
+        assert_eq!(bounds.fit(observed(ms(1), Duration::ZERO)), ms(10));
+        assert_eq!(bounds.fit(observed(Duration::MAX, Duration::MAX)), ms(60_000));
+    }
+
+    #[test]
+    fn with_few_observations_it_is_the_longest() {
+        let bounds = bounds(10, 60_000);
+        assert_eq!(bounds.fit(Observed::default()), ms(60_000));
+        let enough = observed(ms(10), ms(1));
+        let few = Observed { leases: OBSERVATIONS_MIN - 1, ..enough };
+        assert_eq!(bounds.fit(few), ms(60_000));
+        assert_eq!(bounds.fit(enough), ms(30));
+        assert_eq!(bounds.fit(Observed { hold: None, ..enough }), ms(60_000));
+    }
+
+    #[test]
+    fn fractions_of_a_millisecond_are_rounded_up() {
+        let bounds = bounds(10, 60_000);
+        let ttl = |micros| bounds.fit(observed(Duration::from_micros(micros), Duration::ZERO));
+        assert_eq!([7_000, 7_001, 6_999].map(ttl), [ms(21), ms(22), ms(21)]);
+        let odd = Bounds::new(Duration::from_micros(10_900), Duration::from_micros(10_999));
+        assert_eq!(odd.unwrap().fit(Observed::default()), ms(10));
+    }
+
+    #[test]
+    fn bounds_that_cannot_be_are_refused() {
+        let day = 24 * 60 * 60 * 1000;
+        let wrong = [(21, 20, "21 ms exceeds"), (9, 20, "at least"), (10, day + 1, "at most")];
+        for (shortest, longest, text) in wrong {
+            let error = Bounds::new(ms(shortest), ms(longest)).unwrap_err();
+            assert!(error.is_misuse() && error.to_string().contains(text), "{error}");
+        }
+        assert!(Bounds::new(ms(10), ms(10)).is_ok() && Bounds::new(ms(day), ms(day)).is_ok());
+    }
+
+    #[test]
+    fn it_follows_holds_and_the_best_known_round_trip() {
+        let meter = Meter::new(None);
+        let seen = || Observed::of(&meter.snapshot(Vec::new(), 0));
+        assert_eq!(seen(), Observed::default());
+        (0..99).for_each(|_| meter.note_released(b"a", ms(10)));
+        meter.note_released(b"a", ms(4000));
+        [1, 1, 1, 500].into_iter().for_each(|waited| meter.note_granted(b"a", ms(waited)));
+        let Observed { leases, hold, round_trip } = seen();
+        let is_about = |found: Option<Duration>, n| {
+            found.is_some_and(|found| ms(n) <= found && found <= ms(n) + ms(n) / 8)
+        };
+        assert_eq!(leases, 100);
+        assert!(is_about(hold, 10), "{hold:?}");
+        assert!(is_about(round_trip, 1), "{round_trip:?}");
+        meter.note_renewed(b"a", ms(40));
+        assert!(is_about(seen().round_trip, 40));
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_a_ttl_within_its_bounds(
+            ends in (10_u64..86_400_000, 10_u64..86_400_000),
+            leases: u64,
+            hold: Option<Duration>,
+            round_trip: Option<Duration>,
+        ) {
+            let (shortest, longest) = (ends.0.min(ends.1), ends.0.max(ends.1));
+            let observed = Observed { leases, hold, round_trip };
+            let ttl = bounds(shortest, longest).fit(observed);
+            prop_assert!((ms(shortest)..=ms(longest)).contains(&ttl));
+            prop_assert_eq!(Term::new(ttl, None).map(Term::ttl), Ok(ttl), "whole milliseconds");
+        }
+
+        #[test]
+        fn it_grows_with_what_it_has_to_fit(
+            hold in (0_u64..90_000_000_000, 0_u64..90_000_000_000),
+            round_trip in (0_u64..90_000_000_000, 0_u64..90_000_000_000),
+        ) {
+            let ttl = |hold, round_trip| {
+                let (hold, round_trip) =
+                    (Duration::from_micros(hold), Duration::from_micros(round_trip));
+                bounds(10, 86_400_000).fit(observed(hold, round_trip))
+            };
+            let smaller = ttl(hold.0.min(hold.1), round_trip.0.min(round_trip.1));
+            prop_assert!(smaller <= ttl(hold.0.max(hold.1), round_trip.0.max(round_trip.1)));
+        }
+
+        /// The two factors are held against the schedule of renewals that they rest upon.
+        #[test]
+        fn most_leases_are_not_renewed_and_a_renewal_can_be_repeated_twice(
+            hold in 1_u64..10_000_000,
+            round_trip in 1_u64..1_000_000,
+            random: u64,
+        ) {
+            let (hold, round_trip) =
+                (Duration::from_micros(hold), Duration::from_micros(round_trip));
+            let ttl = bounds(10, 86_400_000).fit(observed(hold, round_trip));
+            let granted_at = Moment::from_nanos(0);
+            let deadline = Term::new(ttl, None).unwrap().deadline(granted_at);
+            let mut asked_at = renew_at(granted_at, ttl);
+            prop_assert!(granted_at.after(hold) <= asked_at);
+            let mut tries = 1;
+            while let Some(next) =
+                retry_at(asked_at.after(round_trip), tries - 1, ttl, deadline, random)
+            {
+                (asked_at, tries) = (next, tries + 1);
+            }
+            prop_assert!(tries >= 3, "{tries} tries within {ttl:?}");
+            prop_assert!(asked_at.after(round_trip) <= deadline, "the last reply is too late");
+        }
+    }
+}

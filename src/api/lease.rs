@@ -1,0 +1,181 @@
+//! A lease that is held: what its holder asks of it.
+
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+use super::locker::Locker;
+use super::outcome;
+use crate::clock;
+use crate::error::{Error, Report, ServerReport, Vote};
+use crate::machine::LeaseId;
+use crate::names::Names;
+use crate::policy::{End, LeaseState, Loss, Moment};
+use crate::race::{First, race};
+
+/// What a lease keeps of the answers that it was granted by: little of one server, since it may last for long.
+enum GrantedBy {
+    One { round_trip: Option<Duration> },
+    Several(Box<Report>),
+}
+
+/// Dropping it gives the lock back, and waits for nothing.
+pub(crate) struct Lease {
+    locker: Locker,
+    pub(super) id: LeaseId,
+    pub(super) names: Names,
+    /// When its holder was told; nothing before that.
+    pub(super) granted_at: Moment,
+    granted_by: Option<GrantedBy>,
+    token: u64,
+    is_held: bool,
+}
+
+impl Lease {
+    /// Of a request: nothing is held yet.
+    pub(super) fn new(locker: Locker, id: LeaseId, names: Names) -> Self {
+        Self {
+            locker,
+            id,
+            names,
+            granted_at: Moment::default(),
+            granted_by: None,
+            token: 0,
+            is_held: false,
+        }
+    }
+
+    /// Its holder is told.
+    pub(super) fn is_granted(&mut self) {
+        let (id, driver) = (self.id, &self.locker.driver);
+        let (token, alone) = driver.look(|machine| {
+            let is_alone = machine.is_alone();
+            (machine.token(id), is_alone.then(|| machine.round_trip(id)))
+        });
+        self.token = token;
+        self.granted_by = Some(match alone {
+            Some(round_trip) => GrantedBy::One { round_trip },
+            None => GrantedBy::Several(Box::new(driver.report(id))),
+        });
+        self.granted_at = clock::now();
+        self.is_held = true;
+    }
+
+    pub(crate) fn name(&self) -> &[u8] {
+        self.names.lock()
+    }
+
+    /// 0 without fencing.
+    pub(crate) fn token(&self) -> u64 {
+        self.token
+    }
+
+    /// What each server answered when the lease was granted.
+    pub(crate) fn report(&self) -> Report {
+        match &self.granted_by {
+            Some(GrantedBy::Several(report)) => Report::clone(report),
+            Some(GrantedBy::One { round_trip }) => {
+                let server = self.locker.driver.address(0);
+                Report {
+                    servers: vec![ServerReport {
+                        server,
+                        vote: Vote::Granted,
+                        round_trip: *round_trip,
+                    }],
+                }
+            }
+            None => Report::default(),
+        }
+    }
+
+    pub(crate) fn remaining(&self) -> Duration {
+        let state = self.locker.driver.look(|machine| machine.state(self.id));
+        let until = state.and_then(LeaseState::until);
+        until.map_or(Duration::ZERO, |until| until.since(clock::now()))
+    }
+
+    /// Why it has ended, if it has.
+    pub(crate) fn loss(&self) -> Option<Loss> {
+        let id = self.id;
+        match self.locker.driver.look(|machine| machine.state(id)) {
+            Some(LeaseState::Held { until }) if clock::now() < until => None,
+            Some(LeaseState::Lost(loss)) => Some(loss),
+            // A caller that is told that it is over is told the same from here on.
+            _ => self.locker.driver.with(|machine, now| machine.loss(id, now)),
+        }
+    }
+
+    pub(crate) async fn lost(&self) -> Loss {
+        let driver = &self.locker.driver;
+        driver.wait(|machine, context| machine.poll_lost(self.id, context, clock::now())).await;
+        self.loss().unwrap_or(Loss::Expired)
+    }
+
+    /// What `work` comes to, unless the lease ends before.
+    pub(crate) async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
+        let loss = match race(pin!(self.lost()), pin!(work)).await {
+            First::One(loss) => loss,
+            // What ended in the last poll of the work has been told by nobody yet.
+            First::Other(output) => match self.loss() {
+                None => return Ok(output),
+                Some(loss) => loss,
+            },
+        };
+        Err(outcome::lost(&self.names, loss))
+    }
+
+    pub(crate) async fn extend(&self) -> Result<(), Error> {
+        let (id, driver) = (self.id, &self.locker.driver);
+        let round = driver.with(|machine, now| machine.extend(id, now));
+        let is_extended =
+            driver.wait(|machine, context| machine.poll_extended(id, round, context)).await;
+        match self.loss() {
+            Some(loss) => Err(outcome::lost(&self.names, loss)),
+            None if is_extended => Ok(()),
+            None => Err(outcome::unconfirmed(&self.names, driver.report(id))),
+        }
+    }
+
+    /// The release is sent where the lease is dropped.
+    pub(crate) fn release_later(self) -> Result<(), Error> {
+        self.loss().map_or(Ok(()), |loss| Err(outcome::lost(&self.names, loss)))
+    }
+
+    pub(crate) async fn release(mut self) -> Result<(), Error> {
+        let (id, driver) = (self.id, self.locker.driver.clone());
+        driver.with(|machine, now| machine.release(id, now));
+        let end = driver.wait(|machine, context| machine.poll_release(id, context)).await;
+        self.note_end(end);
+        match end {
+            End::Lost(loss) => Err(outcome::lost(&self.names, loss)),
+            End::Unconfirmed => Err(outcome::unconfirmed(&self.names, driver.report(id))),
+            _ => Ok(()),
+        }
+    }
+
+    fn note_end(&mut self, end: End) {
+        if !std::mem::replace(&mut self.is_held, false) {
+            return;
+        }
+        let (meter, name) = (&self.locker.meter, self.names.lock());
+        match end {
+            // It was told when it ended.
+            End::Lost(_) => {}
+            End::HandedOver => meter.note_handed_over(name),
+            _ => meter.note_released(name, clock::now().since(self.granted_at)),
+        }
+    }
+}
+
+/// Neither blocks nor panics, and needs no runtime.
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let (id, loss) = (self.id, if self.is_held { self.loss() } else { None });
+        let is_handed_over = self.locker.driver.with(|machine, now| machine.forget(id, now));
+        self.note_end(match loss {
+            Some(loss) => End::Lost(loss),
+            None if is_handed_over => End::HandedOver,
+            None => End::Released,
+        });
+    }
+}

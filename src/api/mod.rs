@@ -1,0 +1,16 @@
+//! Thin handles over a driver: a request that is awaited, and a lease that is held.
+//!
+//! They stand beside those of `request` and `lock::guard`, in tests alone, until the machine takes the place of the
+//! present engine.
+
+mod acquire;
+mod lease;
+mod locker;
+pub(crate) mod outcome;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use self::acquire::Acquire;
+#[cfg(leasehold_machine)]
+pub(crate) use self::lease::Lease;
+pub(crate) use self::locker::Locker;

@@ -1,0 +1,104 @@
+//! Handles on real servers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::*;
+use crate::driver::tests::start_with;
+use crate::machine::{FENCED, Options, PLAIN};
+use crate::names::Names;
+use crate::policy::{Bounds, Loss, Retry, Term, Wait};
+use crate::stats::Meter;
+use crate::support::{RedisServer, eventually, soon};
+
+fn locker(servers: &[RedisServer]) -> Locker {
+    let meter = Arc::new(Meter::new(None));
+    Locker { driver: start_with(servers, meter.clone()), meter }
+}
+
+fn options(wait: Wait, ttl: Duration) -> Options {
+    Options {
+        kind: &FENCED,
+        names: Names::new(b"", b"a").unwrap(),
+        term: Term::new(ttl, None).unwrap(),
+        bounds: Bounds::default(),
+        wait,
+        retry: Retry::default(),
+        is_renewed: true,
+        is_fair: false,
+        said: Box::default(),
+    }
+}
+
+const TTL: Duration = Duration::from_secs(10);
+const SHORT: Duration = Duration::from_millis(500);
+
+#[tokio::test]
+async fn a_lock_is_taken_refused_waited_for_and_given_back() {
+    for count in [1, 3] {
+        let servers: Vec<_> = (0..count).map(|_| RedisServer::start()).collect();
+        let (here, there) = (locker(&servers), locker(&servers));
+        let first = soon("a lock", Acquire::new(&here, options(Wait::Forever, TTL))).await.unwrap();
+        assert_eq!(first.name(), b"a");
+        assert!(first.token() > 0 && first.loss().is_none() && first.remaining() <= TTL);
+        assert!(first.report().servers().iter().any(|server| server.round_trip.is_some()));
+        let is_held = |locker: &Locker| locker.holds(&Names::new(b"", b"a").unwrap());
+        assert!(is_held(&here) && !is_held(&there));
+        let refused = soon("a word", Acquire::new(&there, options(Wait::Never, TTL))).await;
+        let error = refused.err().unwrap();
+        assert!(error.is_contended() && !error.is_timeout(), "{error}");
+        assert_eq!(error.report().servers().len(), count, "{error}");
+        let limit = Wait::AtMost(Duration::from_secs(1));
+        let late = soon("a word", Acquire::new(&there, options(limit, TTL))).await;
+        assert!(late.err().unwrap().is_timeout());
+        let mut waiting = Box::pin(Acquire::new(&there, options(Wait::Forever, TTL)));
+        tokio::select! {
+            biased;
+            _ = &mut waiting => panic!("two holders"),
+            () = tokio::task::yield_now() => {}
+        }
+        soon("it is extended", first.extend()).await.unwrap();
+        let token = first.token();
+        soon("it is given back", first.release()).await.unwrap();
+        let second = soon("a lock", waiting).await.unwrap();
+        assert!(second.token() > token);
+        second.release_later().unwrap();
+        let third = soon("a lock", Acquire::new(&here, options(Wait::Forever, TTL))).await;
+        third.unwrap().release().await.unwrap();
+        let stats = here.meter.snapshot(Vec::new(), 0);
+        assert_eq!((stats.granted, stats.released, stats.held), (2, 2, 0));
+        let stats = there.meter.snapshot(Vec::new(), 0);
+        assert_eq!((stats.granted, stats.timed_out, stats.held), (1, 1, 0));
+    }
+}
+
+#[tokio::test]
+async fn a_lease_that_is_lost_ends_the_work_and_stays_lost() {
+    let servers = [RedisServer::start()];
+    let locker = locker(&servers);
+    let lease = Acquire::new(&locker, options(Wait::Forever, SHORT)).await.unwrap();
+    assert_eq!(lease.run(async { 7 }).await.unwrap(), 7);
+    servers[0].cli(&["DEL", "a"]);
+    let error = soon("it ends", lease.run(std::future::pending::<()>())).await.unwrap_err();
+    assert!(error.is_lost(), "{error}");
+    assert_eq!((lease.loss(), lease.remaining()), (Some(Loss::Gone), Duration::ZERO));
+    assert!(lease.extend().await.unwrap_err().is_lost());
+    assert!(lease.release().await.unwrap_err().is_lost());
+    assert_eq!(locker.meter.snapshot(Vec::new(), 0).held, 0);
+}
+
+#[tokio::test]
+async fn what_is_cancelled_holds_nothing() {
+    let servers = [RedisServer::start()];
+    let locker = locker(&servers);
+    let mut options = options(Wait::Forever, TTL);
+    options.kind = &PLAIN;
+    let mut asked = Box::pin(Acquire::new(&locker, options));
+    tokio::select! {
+        biased;
+        _ = &mut asked => {}
+        () = tokio::task::yield_now() => {}
+    }
+    drop(asked);
+    eventually("nothing is there", || servers[0].cli_text(&["EXISTS", "a"]) == "0").await;
+}

@@ -1,0 +1,275 @@
+//! Locks for programs without async: the same machine, on threads.
+//!
+//! # Examples
+//!
+//! ```no_run
+//! # fn main() -> Result<(), leasehold::Error> {
+//! use std::time::Duration;
+//! use leasehold::blocking::Locker;
+//!
+//! let locker = Locker::connect("redis://127.0.0.1:6379")?;
+//! let guard = locker.lock("invoice:42").wait_at_most(Duration::from_secs(5)).wait()?;
+//! println!("token {}", guard.fence());
+//! guard.release()?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod driver;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::driver::Driver;
+use crate::api::outcome;
+use crate::clock;
+use crate::defaults::Defaults;
+use crate::driver::Servers;
+use crate::driver::report::Ending;
+use crate::error::{Error, FailureKind};
+use crate::lock::fencing::FencingToken;
+use crate::lock::owner::{Mark, check_label};
+use crate::lock::shutdown::Shutdown;
+use crate::machine::{FENCED, LeaseId, Machine, Options};
+use crate::names::Names;
+use crate::policy::{Bounds, End, LeaseState, Loss, Quorum, Term, Wait};
+
+/// Takes locks, and keeps them by threads of its own: one for each server, and one with the clock.
+///
+/// Clones share them. They end with the last clone and the last guard.
+#[derive(Clone)]
+pub struct Locker {
+    driver: Arc<Driver>,
+    defaults: Arc<Defaults>,
+    fingerprint: Option<Box<str>>,
+    timeout: Duration,
+}
+
+impl Locker {
+    /// Connects to one server, with the defaults of [`Builder::connect_blocking`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::connect_blocking`].
+    pub fn connect(url: &str) -> Result<Self, Error> {
+        crate::Locker::builder().node(url).connect_blocking()
+    }
+
+    /// Waits until each server has been tried, of which this number is needed.
+    pub(crate) fn start(
+        (machine, servers, quorum): (Machine, Servers, Quorum),
+        defaults: Defaults,
+        timeout: Duration,
+    ) -> Result<Self, Error> {
+        let (fingerprint, count) = (servers.fingerprint.clone(), servers.endpoints.len());
+        let driver = Driver::start(machine, servers).map_err(Error::misuse)?;
+        let unmet = driver.meet();
+        if unmet.has_failure(FailureKind::Misuse) || count - unmet.servers.len() < quorum.needed() {
+            return Err(Error::connect(unmet));
+        }
+        Ok(Self { driver: Arc::new(driver), defaults: Arc::new(defaults), fingerprint, timeout })
+    }
+
+    /// A request for the lock `name`, which waits while another client holds it.
+    pub fn lock(&self, name: impl AsRef<[u8]>) -> LockRequest {
+        self.request(name.as_ref(), Wait::Forever)
+    }
+
+    /// A request for the lock `name`, which is refused while another client holds it.
+    pub fn try_lock(&self, name: impl AsRef<[u8]>) -> LockRequest {
+        self.request(name.as_ref(), Wait::Never)
+    }
+
+    /// Ends this locker and all its clones, and gives all locks back.
+    ///
+    /// New and waiting requests fail ([`Error::is_shut_down`]), and each lease is lost ([`Loss::ShutDown`]). Waits until
+    /// the servers have confirmed that all is given back, for `within` at most.
+    pub fn shutdown(&self, within: Duration) -> Shutdown {
+        let Ending { released, unreleased } = self.driver.shut_down(within);
+        Shutdown { released, unreleased }
+    }
+
+    fn request(&self, name: &[u8], wait: Wait) -> LockRequest {
+        let Defaults { ref prefix, ttl, min_validity, ref label, is_renewed, .. } = *self.defaults;
+        let names = Names::new(prefix, name).map_err(Error::misuse);
+        let label = label.clone();
+        LockRequest { locker: self.clone(), names, wait, ttl, min_validity, label, is_renewed }
+    }
+}
+
+/// A lock that is to be taken: [`LockRequest::wait`] takes it.
+#[must_use = "a request does nothing until LockRequest::wait is called"]
+pub struct LockRequest {
+    locker: Locker,
+    names: Result<Names, Error>,
+    wait: Wait,
+    ttl: Duration,
+    min_validity: Option<Duration>,
+    label: Option<Arc<str>>,
+    is_renewed: bool,
+}
+
+impl LockRequest {
+    /// Sets the TTL of the lease: 10 ms to 24 h.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// Sets the least time that the lease has to be good for when it is granted.
+    pub fn min_validity(mut self, least: Duration) -> Self {
+        self.min_validity = Some(least);
+        self
+    }
+
+    /// Waits for another holder for this time at most.
+    pub fn wait_at_most(mut self, limit: Duration) -> Self {
+        self.wait = Wait::AtMost(limit);
+        self
+    }
+
+    /// Names the holder for people, as a text in other clients' errors. At most 256 bytes.
+    pub fn label(mut self, label: impl AsRef<str>) -> Self {
+        self.label = Some(Arc::from(label.as_ref()));
+        self
+    }
+
+    /// Does not renew the lease: it ends at its TTL unless [`Guard::extend`] is called.
+    pub fn no_renewal(mut self) -> Self {
+        self.is_renewed = false;
+        self
+    }
+
+    /// Takes the lock, and blocks the thread until that is decided.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_contended`] where another client holds it, [`Error::is_timeout`] where the wait ran out,
+    /// [`Error::is_no_quorum`] where too few servers served, [`Error::is_misuse`] where the request cannot be.
+    pub fn wait(self) -> Result<Guard, Error> {
+        let Self { locker, names, wait, ttl, min_validity, label, is_renewed } = self;
+        let names = names?;
+        let term = Term::new(ttl, min_validity).map_err(Error::misuse)?;
+        label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;
+        let fingerprint = locker.fingerprint.as_deref();
+        let mark = Mark { fingerprint, label: label.as_deref(), ..Mark::default() };
+        let asked_at = clock::now();
+        let options = Options {
+            kind: &FENCED,
+            names: names.clone(),
+            term,
+            bounds: Bounds::default(),
+            wait,
+            retry: locker.defaults.retry,
+            is_renewed,
+            is_fair: false,
+            said: mark.text().unwrap_or_default().into_bytes().into(),
+        };
+        let id = locker.driver.with(|machine, now| machine.acquire(options, now));
+        // From here on whatever may have been granted is given back with it.
+        let guard = Guard { locker, id, names };
+        let granted =
+            guard.driver().wait(None, |machine, context| machine.poll_acquire(id, context));
+        match granted {
+            Some(Ok(())) => Ok(guard),
+            Some(Err(refusal)) => {
+                let waited = clock::now().since(asked_at);
+                Err(outcome::refused(&guard.names, refusal, waited, guard.driver().report(id)))
+            }
+            None => unreachable!("it waits without a limit"),
+        }
+    }
+}
+
+/// A lock that is held. Dropping it gives the lock back, and waits for nothing.
+#[must_use = "the lock is given back as soon as its guard is dropped"]
+pub struct Guard {
+    locker: Locker,
+    id: LeaseId,
+    names: Names,
+}
+
+impl Guard {
+    /// The lock's key, with the prefix.
+    #[must_use]
+    pub fn name(&self) -> &[u8] {
+        self.names.lock()
+    }
+
+    /// The lease's fencing token: see [`FencingToken`].
+    #[must_use]
+    pub fn fence(&self) -> FencingToken {
+        FencingToken::new(self.driver().look(|machine| machine.token(self.id)))
+    }
+
+    /// For how long no other client can be granted the lock, unless the lease is renewed; zero once it is lost.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        let state = self.driver().look(|machine| machine.state(self.id));
+        let until = state.and_then(LeaseState::until);
+        until.map_or(Duration::ZERO, |until| until.since(clock::now()))
+    }
+
+    /// Whether the lease has ended.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.loss().is_some()
+    }
+
+    /// Why the lease has ended, if it has.
+    #[must_use]
+    pub fn loss(&self) -> Option<Loss> {
+        self.driver().with(|machine, now| machine.loss(self.id, now))
+    }
+
+    /// Extends the lease to its whole TTL from now on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_lost`] where it has ended, [`Error::is_no_quorum`] where too few servers extended it in time: then
+    /// it goes on as before.
+    pub fn extend(&self) -> Result<(), Error> {
+        let (id, until) = (self.id, clock::now().after(self.locker.timeout));
+        let round = self.driver().with(|machine, now| machine.extend(id, now));
+        let extended = self
+            .driver()
+            .wait(Some(until), |machine, context| machine.poll_extended(id, round, context));
+        match extended {
+            Some(true) => Ok(()),
+            _ => Err(match self.loss() {
+                Some(loss) => outcome::lost(&self.names, loss),
+                None => outcome::unconfirmed(&self.names, self.driver().report(id)),
+            }),
+        }
+    }
+
+    /// Gives the lock back, and waits for the servers' word on that, for the command timeout at most.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_lost`] where the lease had ended before, [`Error::is_no_quorum`] where too few servers have said that
+    /// the lock is free: it is given back behind the caller, or ends with its TTL.
+    pub fn release(self) -> Result<(), Error> {
+        let (id, until) = (self.id, clock::now().after(self.locker.timeout));
+        self.driver().with(|machine, now| machine.release(id, now));
+        let end =
+            self.driver().wait(Some(until), |machine, context| machine.poll_release(id, context));
+        match end.unwrap_or(End::Unconfirmed) {
+            End::Lost(loss) => Err(outcome::lost(&self.names, loss)),
+            End::Unconfirmed => Err(outcome::unconfirmed(&self.names, self.driver().report(id))),
+            _ => Ok(()),
+        }
+    }
+
+    fn driver(&self) -> &Driver {
+        &self.locker.driver
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.driver().with(|machine, now| machine.forget(self.id, now));
+    }
+}

@@ -1,0 +1,113 @@
+//! On real servers, without a runtime.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
+use super::*;
+use crate::support::{RedisServer, ports};
+
+fn connect(servers: &[RedisServer]) -> Locker {
+    let builder = crate::Locker::builder().nodes(servers.iter().map(RedisServer::url));
+    builder.restart_guard(false).connect_blocking().unwrap()
+}
+
+#[test]
+fn a_locker_without_its_servers_says_what_is_wrong_with_each() {
+    let servers = [RedisServer::start(), RedisServer::start()];
+    let nobody = format!("redis://127.0.0.1:{}", ports::free());
+    let urls = || servers.iter().map(RedisServer::url);
+    let builder = crate::Locker::builder().nodes(urls().chain([nobody.clone()]));
+    assert!(builder.restart_guard(false).connect_blocking().is_ok(), "two of three are enough");
+    let error = Locker::connect(&nobody).err().unwrap();
+    assert!(error.is_unavailable() && error.to_string().contains("refused"), "{error}");
+    let wrong = servers[0].url().replace("redis://", "redis://nobody:wrong@");
+    assert!(Locker::connect(&wrong).err().unwrap().is_auth());
+    assert!(Locker::connect("redis-cluster://127.0.0.1").err().unwrap().is_misuse());
+}
+
+#[test]
+fn threads_of_two_processes_take_one_lock_in_turn() {
+    for count in [1, 3] {
+        let servers: Vec<_> = (0..count).map(|_| RedisServer::start()).collect();
+        let processes = [connect(&servers), connect(&servers)];
+        let (inside, tokens) = (AtomicU32::new(0), std::sync::Mutex::new(Vec::new()));
+        thread::scope(|scope| {
+            for number in 0..6 {
+                let (locker, inside, tokens) = (&processes[number % 2], &inside, &tokens);
+                scope.spawn(move || {
+                    for _ in 0..10 {
+                        let guard = locker.lock("a").wait().unwrap();
+                        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                        tokens.lock().unwrap().push(guard.fence());
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                        guard.release().unwrap();
+                    }
+                });
+            }
+        });
+        let tokens = tokens.into_inner().unwrap();
+        assert!(tokens.len() == 60 && tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
+    }
+}
+
+#[test]
+fn a_lease_is_extended_renewed_lost_and_given_back() {
+    let server = [RedisServer::start()];
+    let locker = connect(&server);
+    let ttl = Duration::from_millis(300);
+    let request = locker.lock("a").ttl(ttl).min_validity(ttl / 2);
+    let guard = request.label("first").wait().unwrap();
+    assert_eq!(guard.name(), b"a");
+    assert!(locker.try_lock("a").wait().is_err_and(|error| error.is_contended()));
+    let wait = Duration::from_millis(50);
+    let error = locker.lock("a").wait_at_most(wait).wait().err().unwrap();
+    assert!(error.is_timeout() && error.is_contended(), "{error}");
+    assert!(error.to_string().contains("first"), "the holder's label: {error}");
+    thread::park_timeout(2 * ttl);
+    assert!(!guard.is_lost(), "it is renewed");
+    guard.extend().unwrap();
+    assert!(guard.remaining() <= ttl);
+    server[0].cli(&["DEL", "a"]);
+    while !guard.is_lost() {
+        thread::park_timeout(Duration::from_millis(1));
+    }
+    assert!(guard.extend().unwrap_err().is_lost());
+    assert!(guard.release().unwrap_err().is_lost());
+    drop(locker.lock("a").no_renewal().wait().unwrap());
+    let again = locker.lock("a").wait().unwrap();
+    again.release().unwrap();
+    while server[0].cli_text(&["EXISTS", "a"]) != "0" {
+        thread::park_timeout(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_connection_that_ends_is_made_again() {
+    let server = [RedisServer::start()];
+    let locker = connect(&server);
+    let guard = locker.lock("a").wait().unwrap();
+    server[0].cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+    assert!(!guard.is_lost());
+    drop(guard);
+    locker.lock("a").wait().unwrap().release().unwrap();
+}
+
+#[test]
+fn a_shutdown_gives_everything_back_and_lets_nobody_in() {
+    let servers: Vec<_> = (0..3).map(|_| RedisServer::start()).collect();
+    let locker = connect(&servers);
+    let guards = ["a", "b"].map(|name| locker.lock(name).wait().unwrap());
+    let waiting = locker.lock("a");
+    let refused = thread::spawn(move || waiting.wait().err().unwrap());
+    let ended = locker.shutdown(Duration::from_secs(3600));
+    let mut released = ended.released.clone();
+    released.sort();
+    assert!(released == ["a", "b"] && ended.unreleased.is_empty(), "{ended}");
+    assert!(refused.join().unwrap().is_shut_down());
+    assert!(locker.lock("c").wait().err().unwrap().is_shut_down());
+    for guard in guards {
+        assert_eq!(guard.loss(), Some(Loss::ShutDown));
+        assert!(guard.release().unwrap_err().is_shut_down());
+    }
+    assert!(servers.iter().all(|server| server.cli_text(&["EXISTS", "a", "b", "c"]) == "0"));
+}

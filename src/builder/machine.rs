@@ -1,0 +1,95 @@
+//! From settings to a machine, and where its servers are.
+
+use std::time::Duration;
+
+use super::Builder;
+use super::assembly::Servers as Targets;
+use crate::blocking;
+use crate::clock;
+use crate::driver::Servers;
+use crate::error::Error;
+use crate::extra::QUEUE;
+use crate::lock::fingerprint::{fingerprint, rank};
+use crate::lock::scripts;
+use crate::machine::{Machine, Script, Scripts, Settings};
+use crate::policy::Quorum;
+use crate::server::script::Script as Known;
+
+/// From the sending of a command to the last time at which a server may run it.
+const FLIGHT_MAX: Duration = Duration::from_secs(60);
+
+impl Builder {
+    /// Connects as [`Builder::connect`] does, for programs without async.
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::connect`]; and [`Error::is_misuse`] for a Cluster, Sentinels, TLS and a provider of credentials.
+    pub fn connect_blocking(self) -> Result<blocking::Locker, Error> {
+        let met = self.machine()?;
+        if met.1.tls.is_some() || self.credentials.is_some() {
+            let what = "TLS and a provider of credentials need the async Locker";
+            return Err(Error::misuse(what));
+        }
+        let timeout = self.command_timeout_or_default();
+        blocking::Locker::start(met, self.defaults, timeout)
+    }
+
+    /// # Errors
+    ///
+    /// [`Error::is_misuse`], where the settings cannot be, or servers move.
+    pub(super) fn machine(&self) -> Result<(Machine, Servers, Quorum), Error> {
+        let targets = self.servers()?;
+        let quorum = Quorum::new(targets.places(), self.quorum).map_err(Error::misuse)?;
+        self.check()?;
+        let rules = self.rules(&targets);
+        let info_if_allowed = self.info_if_allowed(&targets, rules.is_some());
+        let tls = self.tls_client(&targets)?;
+        let endpoints = match targets {
+            Targets::Fixed(endpoints) => endpoints,
+            Targets::Cluster(_) | Targets::Service(_) => {
+                return Err(Error::misuse(
+                    "a Cluster or a Sentinel service needs the async Locker",
+                ));
+            }
+        };
+        let (timeout, connect_timeout) = (self.command_timeout_or_default(), self.connect_timeout);
+        let settings = Settings {
+            quorum,
+            timeout,
+            connect_timeout,
+            rules,
+            info_if_allowed,
+            flight_max: FLIGHT_MAX,
+            scripts: of_locks(),
+            waits: &QUEUE,
+            rank,
+            random: clock::random_bits,
+            owner_id: || u128::from_be_bytes(clock::owner_id()),
+            wall_micros: clock::wall_micros,
+        };
+        let addresses: Vec<_> = endpoints.iter().map(|at| at.address.to_string()).collect();
+        let servers = Servers {
+            endpoints: endpoints.into(),
+            tls,
+            fingerprint: (addresses.len() > 1).then(|| fingerprint(&addresses, quorum.needed())),
+            connect_timeout,
+            credentials_within: connect_timeout,
+            dead_after: 2 * timeout,
+        };
+        Ok((Machine::new(addresses, settings, clock::now()), servers, quorum))
+    }
+}
+
+fn of_locks() -> Scripts {
+    let script = |known: &'static Known| {
+        let (text, digest) = known.to_load().expect("locks' scripts are called by their digests");
+        Script { text, digest }
+    };
+    Scripts {
+        acquire: script(scripts::acquire()),
+        extend: script(scripts::extend()),
+        release: script(scripts::release()),
+        repair: script(scripts::repair()),
+        queue: script(scripts::queue()),
+    }
+}

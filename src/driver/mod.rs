@@ -1,0 +1,459 @@
+//! Carries bytes and time into the machine, and out of it: tokio.
+//!
+//! The machine is behind one mutex with short sections. Nothing is written, no task is woken and no code of a user runs
+//! inside: what is to be done is taken out, and carried out behind it. With few commands in flight the caller writes
+//! them for itself; with more, the task does, so that commands gather. That task reads all links and has the one timer.
+//! Dials, and questions to a provider of credentials, are tasks of their own.
+
+pub(crate) mod dialling;
+pub(crate) mod report;
+mod telling;
+#[cfg(test)]
+pub(crate) mod tests;
+pub(crate) mod timekeeper;
+mod wire;
+
+use std::future::Future;
+use std::mem;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::runtime::Handle;
+use tokio::time::Sleep;
+
+use self::wire::Writer;
+use crate::clock;
+use crate::machine::{Effect, Fault, Login, Machine};
+use crate::net::handshake::OpenError;
+use crate::net::outcome::{Failure, Fault as NetFault};
+use crate::net::tls::Client;
+use crate::net::transport::{Address, ReadHalf};
+use crate::policy::Moment;
+use crate::server::endpoint::Endpoint;
+use crate::stats::{AtServer, Meter};
+
+/// With more commands than these in flight, the task writes.
+const WRITTEN_INLINE_MAX: usize = 6;
+/// One read of a socket; most replies are below 100 bytes.
+const READ_BYTES: usize = 4096;
+/// With less room than this the buffer is renewed.
+const READ_ROOM_BYTES: usize = 1024;
+/// Reads of one link in one turn of the task: a server that floods its link leaves the others their turn.
+const READS_MAX: usize = 8;
+/// The timer is set to no later than this, whatever is due.
+const LOOKED_AT_EACH: Duration = Duration::from_secs(3600);
+
+/// Where servers are, and how they are dialled.
+pub(crate) struct Servers {
+    pub(crate) endpoints: Box<[Endpoint]>,
+    /// What servers that are to be met over TLS are met with.
+    pub(crate) tls: Option<Client>,
+    /// Of the servers and the quorum, where there are several.
+    pub(crate) fingerprint: Option<Box<str>>,
+    /// Dial and handshake together.
+    pub(crate) connect_timeout: Duration,
+    /// How long a provider of credentials may take for a connection that is up.
+    pub(crate) credentials_within: Duration,
+    /// How long the kernel lets sent bytes go unacknowledged.
+    pub(crate) dead_after: Duration,
+}
+
+/// What handles and the task share.
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    servers: Servers,
+    meter: Arc<Meter>,
+    /// A caller may be on another runtime, or on none.
+    runtime: Handle,
+}
+
+/// What came of a dial.
+type Dialled = Result<(ReadHalf, Login), Fault>;
+
+struct State {
+    machine: Machine,
+    wires: Box<[Wire]>,
+    /// Dials that have ended.
+    dialled: Vec<(usize, Dialled)>,
+    /// The task is there: it reads, and has the timer.
+    is_driven: bool,
+    /// Of the servers that are left out of attempts.
+    open_breakers: Box<[Option<AtServer>]>,
+    /// Links that the machine has closed, for their readers, and for their sockets to be shut down.
+    closed: Vec<usize>,
+    closing: Vec<Arc<Writer>>,
+    task: Option<Waker>,
+    /// When the task looks at the time next.
+    planned: Moment,
+    spare_effects: Vec<Effect>,
+}
+
+#[derive(Default)]
+struct Wire {
+    writer: Option<Arc<Writer>>,
+    /// The task is to write.
+    is_left: bool,
+    /// Why there is no socket, or was none the last time.
+    why: Option<OpenError>,
+    /// Addresses of the name at which servers held up the handshake: others are tried first.
+    held_up: Vec<SocketAddr>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls the machine, and does what comes of that.
+    pub(crate) fn with<T>(self: &Arc<Self>, call: impl FnOnce(&mut Machine, Moment) -> T) -> T {
+        let now = clock::now();
+        let mut state = self.lock();
+        let result = call(&mut state.machine, now);
+        self.carry_out(state, now, WRITTEN_INLINE_MAX);
+        result
+    }
+
+    /// Looks at the machine, where nothing can come of that but a caller that is to be woken, or something to do later.
+    pub(crate) fn look<T>(self: &Arc<Self>, look: impl FnOnce(&mut Machine) -> T) -> T {
+        let mut state = self.lock();
+        let result = look(&mut state.machine);
+        if state.machine.has_effects() || state.machine.due() < state.planned {
+            self.carry_out(state, clock::now(), WRITTEN_INLINE_MAX);
+        }
+        result
+    }
+
+    /// Lets the mutex go, and writes and wakes behind it.
+    fn carry_out<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+        now: Moment,
+        inline_max: usize,
+    ) {
+        let (effects, counts) = (state.take_effects(), state.machine.take_counts());
+        let mut is_task_needed = state.machine.due() < state.planned || !state.closed.is_empty();
+        let mut task = None;
+        let mut held = Some(state);
+        for link in 0..self.servers.endpoints.len() {
+            let mut state = held.take().unwrap_or_else(|| self.lock());
+            let (writer, is_left) = state.writer_of(link, inline_max);
+            is_task_needed |= is_left;
+            held = match writer {
+                None => Some(state),
+                Some(writer) => {
+                    if mem::take(&mut is_task_needed) {
+                        task = state.task.clone();
+                    }
+                    self.write(state, link, &writer, now)
+                }
+            };
+        }
+        if is_task_needed {
+            task = held.unwrap_or_else(|| self.lock()).task.clone();
+        } else {
+            drop(held);
+        }
+        if let Some(task) = task {
+            task.wake();
+        }
+        self.count(counts);
+        match effects {
+            Effects::None => {}
+            Effects::One(effect) => self.carry_out_one(effect),
+            Effects::Many(mut effects) => {
+                effects.drain(..).for_each(|effect| self.carry_out_one(effect));
+                self.lock().spare_effects = effects;
+            }
+        }
+    }
+
+    /// Writes what a link has, outside of the mutex, which is taken again only where there is more to see to.
+    fn write<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        link: usize,
+        writer: &Arc<Writer>,
+        now: Moment,
+    ) -> Option<MutexGuard<'a, State>> {
+        loop {
+            let bytes = writer.take(state.machine.output(link, now));
+            drop(state);
+            let is_blocked = writer.write(bytes);
+            if !is_blocked && writer.end() {
+                return None;
+            }
+            state = self.lock();
+            let is_driven = state.is_driven;
+            let wire = &mut state.wires[link];
+            if !wire.writer.as_ref().is_some_and(|present| Arc::ptr_eq(present, writer)) {
+                return Some(state);
+            }
+            if is_blocked && !mem::replace(&mut wire.is_left, is_driven) {
+                state.wake_task();
+            }
+            if is_blocked || state.wires[link].is_left {
+                writer.leave();
+                return Some(state);
+            }
+        }
+    }
+
+    fn carry_out_one(self: &Arc<Self>, effect: Effect) {
+        match effect {
+            Effect::Wake(waker) => waker.wake(),
+            Effect::Dial(link, within) => self.dial(link, within),
+            Effect::Login(link) => self.ask_for_credentials(link),
+            Effect::Tell(event) => self.tell(event),
+            Effect::Close(link, _) => {
+                self.meter.logins().forget(&self.address(link));
+                let closing = mem::take(&mut self.lock().closing);
+                closing.iter().for_each(|writer| writer.half.shut_down());
+            }
+        }
+    }
+}
+
+/// The task ends with the last handle.
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(task) = state.task.take() {
+            task.wake();
+        }
+    }
+}
+
+/// What there is to do: nearly always nothing, or one caller to be woken.
+enum Effects {
+    None,
+    One(Effect),
+    Many(Vec<Effect>),
+}
+
+impl State {
+    fn take_effects(&mut self) -> Effects {
+        let Self { machine, wires, closed, closing, .. } = self;
+        let effects = machine.take_effects();
+        // At once, so that nothing is taken for the next connection's.
+        for effect in effects.iter() {
+            if let Effect::Close(link, fault) = effect {
+                let Some(writer) = wires[*link].writer.take() else { continue };
+                let peer = writer.half.peer().filter(|_| *fault == Fault::HeldUp);
+                wires[*link].held_up.extend(peer);
+                closed.push(*link);
+                closing.push(writer);
+            }
+        }
+        match effects.len() {
+            0 => Effects::None,
+            1 => effects.pop().map_or(Effects::None, Effects::One),
+            _ => Effects::Many(mem::replace(effects, mem::take(&mut self.spare_effects))),
+        }
+    }
+
+    /// With what to write now, if there is something and nobody does it; and whether it is left to the task from here on.
+    fn writer_of(&mut self, link: usize, inline_max: usize) -> (Option<Arc<Writer>>, bool) {
+        let wire = &mut self.wires[link];
+        if !self.machine.has_output(link) || wire.is_left {
+            return (None, false);
+        }
+        if self.is_driven && self.machine.in_flight(link) > inline_max {
+            wire.is_left = true;
+            return (None, true);
+        }
+        (wire.writer.clone().filter(|writer| writer.begin()), false)
+    }
+
+    fn wake_task(&self) {
+        if let Some(task) = &self.task {
+            task.wake_by_ref();
+        }
+    }
+}
+
+struct Reader {
+    half: ReadHalf,
+    bytes: BytesMut,
+}
+
+/// The one task.
+pub(crate) struct Task {
+    shared: Weak<Shared>,
+    readers: Vec<Option<Reader>>,
+    timer: Pin<Box<Sleep>>,
+}
+
+/// A driver and its task, which is to be spawned on the present runtime.
+pub(crate) fn new(machine: Machine, servers: Servers, meter: Arc<Meter>) -> (Arc<Shared>, Task) {
+    let count = servers.endpoints.len();
+    servers.endpoints.iter().for_each(|endpoint| AtServer::announce(&endpoint.address));
+    let state = State {
+        machine,
+        wires: (0..count).map(|_| Wire::default()).collect(),
+        dialled: Vec::new(),
+        is_driven: true,
+        open_breakers: (0..count).map(|_| None).collect(),
+        closed: Vec::new(),
+        closing: Vec::new(),
+        task: None,
+        planned: Moment::from_nanos(0),
+        spare_effects: Vec::new(),
+    };
+    let (state, runtime) = (Mutex::new(state), Handle::current());
+    let shared = Arc::new(Shared { state, servers, meter, runtime });
+    let task = Task {
+        shared: Arc::downgrade(&shared),
+        readers: (0..count).map(|_| None).collect(),
+        timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
+    };
+    (shared, task)
+}
+
+impl Task {
+    /// Takes what has been dialled and closed meanwhile.
+    fn take_news(&mut self, shared: &Arc<Shared>) {
+        let state = shared.lock();
+        if !state.dialled.is_empty() || !state.closed.is_empty() {
+            self.take_news_of(shared, state);
+        }
+    }
+
+    fn take_news_of(&mut self, shared: &Arc<Shared>, mut state: MutexGuard<'_, State>) {
+        let now = clock::now();
+        for link in mem::take(&mut state.closed) {
+            self.readers[link] = None;
+        }
+        for (link, dialled) in mem::take(&mut state.dialled) {
+            match dialled {
+                Ok((half, login)) => {
+                    self.readers[link] = Some(Reader { half, bytes: BytesMut::new() });
+                    state.machine.connected(link, login, now);
+                }
+                Err(fault) => state.machine.disconnected(link, fault, now),
+            }
+        }
+        shared.carry_out(state, now, usize::MAX);
+    }
+
+    fn read(&mut self, shared: &Arc<Shared>, link: usize, context: &mut Context<'_>) {
+        for _ in 0..READS_MAX {
+            let Some(Reader { half, bytes }) = &mut self.readers[link] else { return };
+            if bytes.capacity() - bytes.len() < READ_ROOM_BYTES {
+                bytes.reserve(READ_BYTES);
+            }
+            // Nothing is lost with this future: what was read is in the buffer, or in the half.
+            let Poll::Ready(read) = pin!(half.read(bytes)).poll(context) else { return };
+            let now = clock::now();
+            let mut state = shared.lock();
+            if state.closed.contains(&link) {
+                return self.take_news_of(shared, state);
+            }
+            let fault = match read {
+                Ok(1..) => {
+                    state.machine.received(link, bytes, now);
+                    shared.carry_out(state, now, WRITTEN_INLINE_MAX);
+                    continue;
+                }
+                Ok(0) => NetFault::ClosedByServer,
+                Err(error) => error.into(),
+            };
+            self.readers[link] = None;
+            shared.meter.logins().forget(&shared.address(link));
+            let endpoint = &shared.servers.endpoints[link];
+            let is_tcp = matches!(endpoint.address, Address::Tcp { .. });
+            let may_be_tls = is_tcp && !endpoint.tls && !state.machine.serves(link);
+            let why = OpenError::from(Failure::Unknown(fault)).or_tls_expected(may_be_tls);
+            let writer = state.wires[link].writer.take();
+            state.wires[link].why = Some(why);
+            state.machine.disconnected(link, Fault::Closed, now);
+            shared.carry_out(state, now, WRITTEN_INLINE_MAX);
+            drop(writer);
+            return;
+        }
+        context.waker().wake_by_ref();
+    }
+
+    /// Writes what was left to the task.
+    fn write(&mut self, shared: &Arc<Shared>, context: &mut Context<'_>) {
+        for link in 0..self.readers.len() {
+            let mut state = shared.lock();
+            while state.wires[link].is_left {
+                let Some(writer) = state.wires[link].writer.clone() else { break };
+                // An error is the reader's to find.
+                if writer.half.poll_writable(context).is_pending() {
+                    break;
+                }
+                state.wires[link].is_left = false;
+                if !writer.begin() {
+                    break;
+                }
+                let written = shared.write(state, link, &writer, clock::now());
+                state = written.unwrap_or_else(|| shared.lock());
+            }
+        }
+    }
+
+    /// Sets the timer to what is due next; whether that has come.
+    fn is_due(&mut self, shared: &Arc<Shared>, context: &mut Context<'_>) -> bool {
+        let now = clock::now();
+        let mut state = shared.lock();
+        let due = state.machine.due();
+        if due <= now {
+            state.machine.tick(now);
+            shared.carry_out(state, now, WRITTEN_INLINE_MAX);
+            return true;
+        }
+        if due < state.planned || state.planned <= now {
+            let planned = due.min(now.after(LOOKED_AT_EACH));
+            state.planned = planned;
+            drop(state);
+            self.timer.as_mut().set(tokio::time::sleep(planned.since(now)));
+        } else {
+            drop(state);
+        }
+        let has_rung = self.timer.as_mut().poll(context).is_ready();
+        if has_rung {
+            shared.lock().planned = Moment::from_nanos(0);
+        }
+        has_rung
+    }
+}
+
+/// Its runtime has ended, unless all handles are gone.
+impl Drop for Task {
+    fn drop(&mut self) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        let now = clock::now();
+        let mut state = shared.lock();
+        (state.is_driven, state.task) = (false, None);
+        state.wires.iter_mut().for_each(|wire| wire.is_left = false);
+        state.machine.is_abandoned(now);
+        shared.carry_out(state, now, usize::MAX);
+    }
+}
+
+impl Future for Task {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let Some(shared) = self.shared.upgrade() else { return Poll::Ready(()) };
+        let this = &mut *self;
+        {
+            let mut state = shared.lock();
+            if !state.task.as_ref().is_some_and(|task| task.will_wake(context.waker())) {
+                state.task = Some(context.waker().clone());
+            }
+        }
+        this.take_news(&shared);
+        for link in 0..this.readers.len() {
+            this.read(&shared, link, context);
+        }
+        this.write(&shared, context);
+        while this.is_due(&shared, context) {}
+        Poll::Pending
+    }
+}

@@ -1,0 +1,178 @@
+//! What users are told of each server, where a request came to nothing.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Servers, Shared};
+use crate::clock;
+use crate::error::value::holder_of;
+use crate::error::{Report, ServerReport, Vote};
+use crate::machine::{Fault, LeaseId, Machine, Said, scripts_within};
+use crate::names::Names;
+use crate::net::handshake::OpenError;
+use crate::net::outcome::{Failure, Fault as NetFault};
+use crate::net::reason::Reason;
+use crate::net::refusal::ServerError;
+use crate::policy::fitness::{Refusal, Unfit};
+use crate::race::timeout;
+
+/// What became of all locks when a machine was shut down.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    /// The names of those that are free.
+    pub(crate) released: Vec<String>,
+    /// Those that may be locked yet, each with why.
+    pub(crate) unreleased: Vec<(String, String)>,
+}
+
+/// Why a lock may be locked yet, where no server said so.
+const NO_ANSWER: &str = "fewer servers than its quorum answered in time";
+
+impl Shared {
+    /// What each server said to the last question of a request that is not forgotten yet.
+    pub(crate) fn report(&self, id: LeaseId) -> Report {
+        let state = self.lock();
+        if !state.is_driven {
+            return self.servers.undriven();
+        }
+        self.servers.report(&state.machine, id, |link| state.wires[link].why.clone())
+    }
+
+    /// Ends the machine, and waits until all is given back, for this time at most.
+    pub(crate) async fn shut_down(self: &Arc<Self>, within: Duration) -> Ending {
+        let ended = self.with(Machine::shut_down);
+        let end = poll_fn(|context| self.look(|machine| machine.poll_shut_down(context)));
+        // What is left then is said.
+        let _ = timeout(within, pin!(end)).await;
+        let state = self.lock();
+        self.servers.ending(&state.machine, &ended, |link| state.wires[link].why.clone())
+    }
+}
+
+impl Servers {
+    /// The same, where this is why a link has no socket.
+    pub(crate) fn report(
+        &self,
+        machine: &Machine,
+        id: LeaseId,
+        why: impl Fn(usize) -> Option<OpenError>,
+    ) -> Report {
+        let answers = machine.report(id, clock::now()).into_iter();
+        let servers = answers.zip(&self.endpoints).enumerate();
+        let report = servers.map(|(link, (answer, endpoint))| ServerReport {
+            server: endpoint.address.to_string(),
+            vote: self.vote_of(&answer.said, answer.round_trip, || why(link)),
+            round_trip: answer.round_trip,
+        });
+        Report { servers: report.collect() }
+    }
+
+    /// Nobody can ask any of them.
+    fn undriven(&self) -> Report {
+        let reason = Reason::NoConnection(OpenError::RuntimeGone);
+        let servers = self.endpoints.iter().map(|endpoint| ServerReport {
+            server: endpoint.address.to_string(),
+            vote: Vote::Failed { kind: reason.kind(), reason: reason.to_string() },
+            round_trip: None,
+        });
+        Report { servers: servers.collect() }
+    }
+
+    /// Those that have no connection.
+    pub(crate) fn unmet(
+        &self,
+        machine: &Machine,
+        why: impl Fn(usize) -> Option<OpenError>,
+    ) -> Report {
+        let unmet = machine.unmet().map(|(link, said)| ServerReport {
+            server: self.endpoints[link].address.to_string(),
+            vote: self.vote_of(&said, None, || why(link)),
+            round_trip: None,
+        });
+        Report { servers: unmet.collect() }
+    }
+
+    /// What became of the leases that a machine had when it was shut down, and what else it owes.
+    pub(crate) fn ending(
+        &self,
+        machine: &Machine,
+        ended: &[(LeaseId, Names)],
+        why: impl Fn(usize) -> Option<OpenError> + Copy,
+    ) -> Ending {
+        let title = |names: &Names| String::from_utf8_lossy(names.lock()).into_owned();
+        let reason = |id| {
+            let votes = self.report(machine, id, why).servers.into_iter().map(|it| it.vote);
+            let mut failures = votes.filter_map(|vote| match vote {
+                Vote::Failed { reason, .. } => Some(reason),
+                _ => None,
+            });
+            failures.next().unwrap_or_else(|| NO_ANSWER.to_owned())
+        };
+        let left: BTreeMap<String, String> =
+            machine.unreleased().map(|(id, names)| (title(names), reason(id))).collect();
+        let released = ended.iter().map(|(_, names)| title(names));
+        Ending {
+            released: released.filter(|name| !left.contains_key(name)).collect(),
+            unreleased: left.into_iter().collect(),
+        }
+    }
+
+    fn vote_of(
+        &self,
+        said: &Said<'_>,
+        round_trip: Option<Duration>,
+        why: impl Fn() -> Option<OpenError>,
+    ) -> Vote {
+        let reason = match said {
+            Said::Granted => return Vote::Granted,
+            Said::Held(None) => return Vote::Held(None),
+            Said::Held(Some((value, pttl))) => {
+                return Vote::Held(Some(
+                    holder_of(value, *pttl).seen_from(self.fingerprint.as_deref()),
+                ));
+            }
+            Said::Queued(waiting) => return Vote::Queued { waiting: *waiting },
+            Said::Stale => return Vote::Stale,
+            Said::Pending => return Vote::Pending,
+            Said::Refused(text) => Reason::Refused(ServerError::new(text)),
+            Said::Unexpected => Reason::Unexpected,
+            Said::Late => {
+                Reason::NoReply(Failure::Unknown(NetFault::Timeout(round_trip.unwrap_or_default())))
+            }
+            Said::Unknown => Reason::NoReply(Failure::Unknown(NetFault::ClosedByServer)),
+            Said::Quarantined(wait) => Reason::Refusal(Refusal::Quarantined(*wait)),
+            Said::LeftOut(wait) => Reason::BreakerOpen(*wait),
+            Said::Unreached(fault) => self.reason_of(*fault, why),
+        };
+        Vote::Failed { kind: reason.kind(), reason: reason.to_string() }
+    }
+
+    /// Why there is no connection.
+    fn reason_of(&self, fault: Option<&Fault>, why: impl Fn() -> Option<OpenError>) -> Reason {
+        let refused =
+            |step, text: &[u8]| OpenError::Refused { step, error: ServerError::new(text) };
+        Reason::NoConnection(match fault {
+            None => OpenError::Connecting,
+            Some(Fault::Unfit(unfit)) => return Reason::Refusal(Refusal::Unfit(unfit.clone())),
+            Some(Fault::SameAs(other)) => {
+                let other = self.endpoints[*other].address.to_string();
+                return Reason::Refusal(Refusal::Unfit(Unfit::SameAs(other)));
+            }
+            Some(Fault::Demoted) => return Reason::Refusal(Refusal::Unfit(Unfit::Replica)),
+            Some(Fault::Refused { step, text }) => refused(step.name(), text),
+            Some(Fault::Unsealed(text)) => refused("ECHO", text),
+            Some(Fault::Unexpected(step)) => OpenError::Unexpected { step: step.name() },
+            Some(Fault::Late) => OpenError::Timeout(self.connect_timeout),
+            Some(Fault::HeldUp) => OpenError::ScriptsHeldUp(scripts_within(self.connect_timeout)),
+            Some(Fault::Silent) => {
+                OpenError::Broken(Failure::Unknown(NetFault::Timeout(self.dead_after)))
+            }
+            Some(Fault::Garbled(error)) => Failure::Unknown(NetFault::Decode(*error)).into(),
+            Some(Fault::Misplaced) => OpenError::Broken(Failure::Unknown(NetFault::Misplaced)),
+            Some(Fault::Undialled { .. } | Fault::Closed) => why().unwrap_or(OpenError::Connecting),
+        })
+    }
+}

@@ -1,0 +1,66 @@
+//! What has happened is counted and told here, outside of the mutex: an observer is a user's code.
+
+use std::time::Duration;
+
+use super::Shared;
+use crate::clock;
+use crate::machine::{Counts, Event};
+use crate::net::refusal::ServerError;
+use crate::stats::{AtServer, BreakerState, ServerStats};
+
+impl Shared {
+    pub(super) fn count(&self, counts: Counts) {
+        if counts == Counts::default() {
+            return;
+        }
+        let meter = &self.meter;
+        let Counts { attempts, unknown, repaired, woken, held, waiting } = counts;
+        (0..attempts).for_each(|_| meter.note_attempt());
+        (0..unknown).for_each(|_| meter.note_unknown());
+        (0..repaired).for_each(|_| meter.note_repaired());
+        (0..woken).for_each(|_| meter.note_woken());
+        (0..held).for_each(|_| meter.note_lease_began());
+        (held..0).for_each(|_| meter.note_lease_ended());
+        (0..waiting).for_each(|_| meter.note_waiter_joined());
+        (waiting..0).for_each(|_| meter.note_waiter_left());
+    }
+
+    #[cold]
+    pub(super) fn tell(&self, event: Event) {
+        let (meter, logins) = (&self.meter, self.meter.logins());
+        match event {
+            Event::Contended(names) => meter.note_contended(names.lock()),
+            Event::Renewed(names, round_trip) => meter.note_renewed(names.lock(), round_trip),
+            Event::RenewalFailed(names) => meter.note_renewal_failed(names.lock()),
+            Event::Lost(names, why) => meter.note_lost(names.lock(), why),
+            Event::LoginRenewed(link) => logins.note_renewed(&self.address(link)),
+            Event::Breaker { server, is_open } => {
+                let open = is_open.then(|| AtServer::open_breaker(&self.address(server)));
+                // What counts is a user's code.
+                let _before = std::mem::replace(&mut self.lock().open_breakers[server], open);
+            }
+            Event::LoginFailed(link, text) => {
+                logins.note_failed(&self.address(link), ServerError::new(&text).to_string());
+            }
+        }
+    }
+
+    /// How each server stands.
+    pub(crate) fn stats_of_servers(&self) -> Vec<ServerStats> {
+        let (state, now) = (self.lock(), clock::now());
+        let server = |link| ServerStats {
+            server: self.address(link),
+            breaker: match state.machine.is_left_out_for(link, now) {
+                None => BreakerState::Closed,
+                Some(Duration::ZERO) => BreakerState::HalfOpen,
+                Some(_) => BreakerState::Open,
+            },
+            connected: state.machine.serves(link),
+        };
+        (0..self.servers.endpoints.len()).map(server).collect()
+    }
+
+    pub(crate) fn address(&self, link: usize) -> String {
+        self.servers.endpoints[link].address.to_string()
+    }
+}

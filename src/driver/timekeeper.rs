@@ -1,0 +1,77 @@
+//! A caller on another runtime than the driver's keeps the time for itself: nobody may drive that one, and a limit is a
+//! limit (safety rule 14).
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::time::{Sleep, sleep};
+
+use super::Shared;
+use crate::clock;
+use crate::machine::Machine;
+use crate::policy::Moment;
+
+/// The driver has this time to do what is due before a caller does it.
+const DRIVER_FIRST: Duration = Duration::from_millis(10);
+
+/// Of one caller, while it waits.
+#[derive(Default)]
+pub(crate) struct Timekeeper {
+    timer: Option<(Moment, Pin<Box<Sleep>>)>,
+}
+
+impl Timekeeper {
+    /// Asks the machine what came of something.
+    pub(crate) fn poll<T>(
+        &mut self,
+        shared: &Arc<Shared>,
+        context: &mut Context<'_>,
+        mut poll: impl FnMut(&mut Machine, &Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        loop {
+            let (polled, due) = shared.look(|machine| (poll(machine, context), machine.due()));
+            if polled.is_ready() || !self.is_elsewhere(shared) {
+                return polled;
+            }
+            let now = clock::now();
+            let at = due.after(DRIVER_FIRST).min(now.after(super::LOOKED_AT_EACH));
+            let (_, timer) = match self.timer.take() {
+                Some(timer) if timer.0 <= at => self.timer.insert(timer),
+                _ => self.timer.insert((at, Box::pin(sleep(at.since(now))))),
+            };
+            if timer.as_mut().poll(context).is_pending() {
+                return polled;
+            }
+            self.timer = None;
+            shared.look_at_time();
+        }
+    }
+
+    pub(crate) fn is_elsewhere(&self, shared: &Shared) -> bool {
+        let here = Handle::try_current();
+        self.timer.is_some() || here.is_ok_and(|here| here.id() != shared.runtime.id())
+    }
+}
+
+impl Shared {
+    /// What the machine comes to.
+    pub(crate) async fn wait<T>(
+        self: &Arc<Self>,
+        mut poll: impl FnMut(&mut Machine, &Context<'_>) -> Poll<T>,
+    ) -> T {
+        let mut timekeeper = Timekeeper::default();
+        poll_fn(|context| timekeeper.poll(self, context, &mut poll)).await
+    }
+
+    fn look_at_time(self: &Arc<Self>) {
+        self.with(|machine, now| {
+            if machine.due() <= now {
+                machine.tick(now);
+            }
+        });
+    }
+}

@@ -1,0 +1,86 @@
+//! A socket as its writers see it: which party writes, and what is left.
+//!
+//! One party at a time has the writer's role. It takes the role inside the driver's mutex, with the bytes to be written,
+//! and writes outside of it. Others that have something meanwhile say so in one atomic ([`MORE`]), and go on: the writer
+//! finds that when it gives the role back, and only then takes the mutex again.
+
+use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use bytes::{Buf, BytesMut};
+
+use crate::mutex::lock;
+use crate::net::transport::WriteHalf;
+use crate::stats::AtServer;
+
+const WRITING: u8 = 1;
+const MORE: u8 = 2;
+
+/// See the module's documentation.
+pub(super) struct Writer {
+    pub(super) half: WriteHalf,
+    _counted: AtServer,
+    role: AtomicU8,
+    /// What the writer has taken. Where the socket took a part of that, the rest goes out before all else, in the same
+    /// bytes, of which TLS may have encrypted some.
+    taken: Mutex<BytesMut>,
+}
+
+impl Writer {
+    pub(super) fn new(half: WriteHalf, counted: AtServer) -> Self {
+        Self { half, _counted: counted, role: AtomicU8::new(0), taken: Mutex::default() }
+    }
+
+    /// Takes the role; false where another party has it, which looks for more then. Called inside the driver's mutex.
+    pub(super) fn begin(&self) -> bool {
+        self.role.fetch_or(WRITING | MORE, Ordering::SeqCst) & WRITING == 0
+    }
+
+    /// Takes all that is to be written. Called inside the driver's mutex, by the party that has the role.
+    pub(super) fn take(&self, output: &mut BytesMut) -> BytesMut {
+        self.role.store(WRITING, Ordering::SeqCst);
+        let mut taken = std::mem::take(&mut *lock(&self.taken));
+        if taken.is_empty() {
+            std::mem::swap(&mut taken, output);
+        } else {
+            taken.extend_from_slice(output);
+            output.clear();
+        }
+        taken
+    }
+
+    /// Writes what the socket takes now; whether it takes no more. An error is the reader's to find.
+    pub(super) fn write(&self, mut bytes: BytesMut) -> bool {
+        let mut written = 0;
+        let is_blocked = loop {
+            if written == bytes.len() {
+                break false;
+            }
+            match self.half.try_write(&bytes[written..]) {
+                Ok(count) => written += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break true,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break false,
+            }
+        };
+        if is_blocked {
+            bytes.advance(written);
+        } else {
+            bytes.clear();
+        }
+        *lock(&self.taken) = bytes;
+        is_blocked
+    }
+
+    /// Gives the role back, unless there is more to write.
+    pub(super) fn end(&self) -> bool {
+        self.role.compare_exchange(WRITING, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// Gives the role back, whatever there is to write. Called inside the driver's mutex, by a party that leaves it to
+    /// the task.
+    pub(super) fn leave(&self) {
+        self.role.store(0, Ordering::SeqCst);
+    }
+}

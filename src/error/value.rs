@@ -1,0 +1,117 @@
+//! The value under a lock's key, as people are told of it: `lock/owner.rs` says of what it consists.
+
+use std::time::Duration;
+
+use super::{Configured, Holder, Shared};
+use crate::policy::number;
+
+/// Hexadecimal digits of 128 random bits.
+pub(crate) const ID_LENGTH: usize = 32;
+/// What stands behind the id: the owner knows [`QUEUED`].
+pub(crate) const FORMAT: u8 = b'~';
+/// What stands behind the value of a holder for whose lock somebody waits.
+pub(crate) const QUEUED: u8 = 0;
+/// The digits of a fingerprint.
+pub(crate) const FINGERPRINT_LENGTH: usize = 8;
+
+/// What an owner's value says beside its id.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Mark<'a> {
+    pub(crate) lock_delay: Option<Duration>,
+    pub(crate) fingerprint: Option<&'a str>,
+    /// In the queue; 0 for none.
+    pub(crate) priority: u8,
+    pub(crate) label: Option<&'a str>,
+}
+
+impl Mark<'_> {
+    /// What stands behind the format; none where nothing is said.
+    pub(crate) fn text(self) -> Option<String> {
+        let Self { lock_delay, fingerprint, priority, label } = self;
+        if lock_delay.is_none() && fingerprint.is_none() && priority == 0 && label.is_none() {
+            return None;
+        }
+        let delay = lock_delay.map(|delay| delay.as_millis().to_string());
+        let priority = (priority > 0).then(|| priority.to_string());
+        let part = |mark, text: Option<_>| text.map_or(["", ""], |text| [mark, text]);
+        let [delay, priority] = [("+", delay.as_deref()), ("!", priority.as_deref())]
+            .map(|(mark, text)| part(mark, text));
+        let parts = [delay, part("@", fingerprint), priority, part(":", label)];
+        Some(parts.as_flattened().concat())
+    }
+}
+
+/// Reads a lock key's value, ours or another library's.
+pub(crate) fn holder_of(value: &[u8], pttl_ms: i64) -> Holder {
+    let value = value.strip_suffix(&[QUEUED]).unwrap_or(value);
+    let text = String::from_utf8_lossy(value);
+    let remaining = u64::try_from(pttl_ms).ok().map(Duration::from_millis);
+    let (owner, configuration, mark, shared) = match parts_of(&text) {
+        Some((id, mark, shared)) => {
+            let several = mark.fingerprint.map(|print| Configured::Several(print.into()));
+            (id, several.unwrap_or(Configured::Single), mark, shared)
+        }
+        None => (&*text, Configured::Unknown, Mark::default(), None),
+    };
+    Holder {
+        owner: owner.to_owned(),
+        label: mark.label.map(str::to_owned),
+        remaining,
+        lock_delay: mark.lock_delay,
+        shared,
+        is_here: false,
+        other_configuration: false,
+        configuration,
+    }
+}
+
+/// The digits behind this mark, if the text begins with it, and what comes behind them.
+pub(crate) fn split_number(text: &[u8], mark: u8) -> (Option<&[u8]>, &[u8]) {
+    match text.strip_prefix(&[mark]) {
+        Some(rest) => {
+            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let (number, rest) = rest.split_at(digits);
+            (Some(number), rest)
+        }
+        None => (None, text),
+    }
+}
+
+/// The id, what is said beside it, and what is shared, if the value is one of ours.
+pub(crate) fn parts_of(text: &str) -> Option<(&str, Mark<'_>, Option<Shared>)> {
+    let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let (id, rest) = text.split_at_checked(ID_LENGTH)?;
+    let (limit, behind) = split_number(rest.as_bytes(), b'*');
+    let shared = match limit.map(number) {
+        Some(limit) => Some(match limit? {
+            0 => Shared::Readers,
+            limit => Shared::Permits { limit },
+        }),
+        None => None,
+    };
+    let behind = behind.strip_prefix(&[FORMAT]).unwrap_or(behind);
+    let (delay, behind) = split_number(behind, b'+');
+    let lock_delay = match delay.map(number) {
+        Some(delay) => Some(Duration::from_millis(delay?)),
+        None => None,
+    };
+    let rest = &rest[rest.len() - behind.len()..];
+    let (fingerprint, rest) = match rest.strip_prefix('@') {
+        Some(rest) => {
+            let (print, rest) = rest.split_at_checked(FINGERPRINT_LENGTH)?;
+            (Some(print), rest)
+        }
+        None => (None, rest),
+    };
+    let (priority, behind) = split_number(rest.as_bytes(), b'!');
+    let priority = match priority.map(number) {
+        Some(priority) => priority?,
+        None => 0,
+    };
+    let rest = &rest[rest.len() - behind.len()..];
+    let label = rest.strip_prefix(':');
+    let is_ours =
+        is_hex(id) && fingerprint.is_none_or(is_hex) && (rest.is_empty() || label.is_some());
+    let label = label.filter(|label| !label.is_empty());
+    is_ours.then_some((id, Mark { lock_delay, fingerprint, priority, label }, shared))
+}

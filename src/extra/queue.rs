@@ -1,0 +1,195 @@
+//! Waiting in the queue of a lock at its server: `scripts/queue.lua` has the queue, and [`crate::policy::WaiterState`]
+//! says what an owner in it may believe.
+//!
+//! The first of each line of this process has an entry, once the server has confirmed the channel on which hand-overs
+//! come. The entry says every third of its life that it still waits. It stays on one connection: when that ends, or
+//! the server knows the owner no more, another owner enters. Whatever ends an entry sends the release that leaves
+//! the queue, on the same connection; so a push to an owner that waits no more is given back without a look at it.
+//!
+//! One of several servers has the queue, the same for all processes. There a push says whose turn it is to ask all.
+
+use std::time::Duration;
+
+use leasehold_resp::{Decimal, Frame};
+
+use crate::machine::{Entry, LeaseId, Machine, Waiting, Waits};
+use crate::policy::{
+    ASK_ALL_EACH, Ballot, Code, Moment, QueueAnswer, Setback, Shown, WaiterAction, WaiterEvent,
+    beat, entry_life, number,
+};
+
+/// See the module's documentation.
+pub(crate) static QUEUE: Waits = Waits { refused, again: ask, answered, due, pushed };
+
+fn refused(machine: &mut Machine, id: LeaseId, now: Moment) -> bool {
+    machine.subscribe(now);
+    let leader = machine.leader(id, now).filter(|server| machine.channel(*server).is_some());
+    let Some(server) = leader.filter(|_| machine.may_enter(id)) else { return false };
+    machine.enter(id, server, now);
+    ask(machine, id, now);
+    true
+}
+
+fn ask(machine: &mut Machine, id: LeaseId, now: Moment) {
+    let timeout = machine.settings().timeout;
+    let Some((entry, Waiting { term, ends_at, .. })) = machine.entry(id) else { return };
+    let (server, how): (_, &[u8]) = (entry.server, if entry.is_known { b"beat" } else { b"enter" });
+    let Some(channel) = machine.channel(server).map(<[u8]>::to_vec) else { return };
+    let life = u64::try_from(entry_life(term).as_millis()).unwrap_or(u64::MAX);
+    let script = machine.settings().scripts.queue;
+    machine.ask_for_entry(id, &script, &[how, &channel, &Decimal::new(life)], now);
+    let late_at = now.after(timeout);
+    machine.plan(id, ends_at.map_or(late_at, |end| end.min(late_at)));
+}
+
+/// What a server says to an entry.
+struct Said {
+    answer: QueueAnswer,
+    token: u64,
+    is_first: bool,
+    frees_at: Option<Moment>,
+}
+
+/// The reply of `queue.lua`; its stamp has been seen to.
+fn read(reply: &Frame, asked_at: Moment) -> Option<Said> {
+    let Frame::Array(items) = reply else { return None };
+    let said = |answer| Said { answer, token: 0, is_first: false, frees_at: None };
+    Some(match items.get(1..)? {
+        [Frame::Integer(0)] => said(QueueAnswer::Gone),
+        [Frame::Bulk(word), Frame::Integer(token)] if word == "granted" => {
+            Said { token: u64::try_from(*token).ok()?, ..said(QueueAnswer::Yours) }
+        }
+        [Frame::Bulk(word), Frame::Integer(before)] if word == "queued" => {
+            Said { is_first: *before == 0, ..said(QueueAnswer::Waiting { shown: None }) }
+        }
+        [
+            Frame::Bulk(word),
+            Frame::Bulk(_holder),
+            Frame::Integer(pttl),
+            Frame::Bulk(counter),
+            Frame::Integer(before),
+            Frame::Integer(clock),
+        ] if word == "held" => {
+            let (counter, clock) = (number(counter)?, u64::try_from(*clock).ok()?);
+            let shown = Some(Shown { counter, clock, asked_at });
+            let frees_in = u64::try_from(*pttl).ok().map(|ms| Duration::from_millis(ms + 1));
+            let frees_at = frees_in.map(|frees_in| asked_at.after(frees_in));
+            Said { is_first: *before == 0, frees_at, ..said(QueueAnswer::Waiting { shown }) }
+        }
+        _ => return None,
+    })
+}
+
+fn is_lasting(reply: &Frame) -> bool {
+    let text = reply.error().map(|text| String::from_utf8_lossy(text));
+    text.is_some_and(|text| Code::of(&text).is_lasting())
+}
+
+fn answered(machine: &mut Machine, id: LeaseId, reply: Option<&Frame>, now: Moment) {
+    let Some((entry, Waiting { term, .. })) = machine.entry(id) else { return };
+    let said = reply.and_then(|reply| read(reply.value(), entry.asked_at));
+    let Some(Said { answer, token, is_first, frees_at }) = said else {
+        let is_lasting = reply.is_some_and(is_lasting);
+        let setback = if is_lasting { Setback::Hopeless } else { Setback::Failing };
+        return machine.comes_back(id, setback, now);
+    };
+    (entry.is_known, entry.is_first, entry.frees_at) = (true, is_first, frees_at);
+    let event = WaiterEvent::Answered { answer, asked_at: entry.asked_at };
+    let action = entry.state.happens(event, term, now);
+    if matches!(answer, QueueAnswer::Waiting { .. }) {
+        machine.is_contended(id);
+        if !is_first {
+            machine.is_behind_others(id, now);
+        }
+    }
+    act(machine, id, action, token, now);
+}
+
+fn pushed(machine: &mut Machine, server: usize, push: &[Frame], now: Moment) {
+    let is = |item: &Frame, text: &[u8]| item.as_bytes().is_some_and(|word| word[..] == *text);
+    match push {
+        [kind, Frame::Array(keys)] if is(kind, b"invalidate") => {
+            for key in keys.iter().filter_map(Frame::as_bytes) {
+                machine.changed(Some(key), now);
+            }
+        }
+        // The server forgot all keys.
+        [kind, Frame::Null] if is(kind, b"invalidate") => machine.changed(None, now),
+        [kind, channel, Frame::Bulk(told)]
+            if is(kind, b"message")
+                && machine.channel(server).is_some_and(|own| is(channel, own)) =>
+        {
+            handed_over(machine, server, told, now);
+        }
+        // Of something that nobody here asked for.
+        _ => {}
+    }
+}
+
+/// A message says that the lock is an owner's: the token, a space, and the owner's value.
+fn handed_over(machine: &mut Machine, server: usize, told: &[u8], now: Moment) {
+    let Some(space) = told.iter().position(|byte| *byte == b' ') else { return };
+    let (token, owner) = (number(&told[..space]), &told[space + 1..]);
+    let (Some(token), Some(id)) = (token, machine.waiter(owner, server)) else { return };
+    let Some((entry, Waiting { term, .. })) = machine.entry(id) else { return };
+    let action = entry.state.happens(WaiterEvent::Pushed { token }, term, now);
+    machine.is_woken();
+    act(machine, id, action, token, now);
+}
+
+fn act(machine: &mut Machine, id: LeaseId, action: WaiterAction, token: u64, now: Moment) {
+    match action {
+        // What names no token is no grant: the server is asked.
+        WaiterAction::Hold { counts_from } if Ballot::new(0).accepts(token, true) => {
+            machine.granted(id, counts_from, token, now);
+        }
+        WaiterAction::Hold { .. } | WaiterAction::Ask => due(machine, id, now),
+        WaiterAction::ComeBack => machine.is_gone(id, now),
+        WaiterAction::Wait => plan(machine, id, now),
+    }
+}
+
+/// The next question: a third of the entry's life after the last one, and at the end of the holder's lease.
+fn plan(machine: &mut Machine, id: LeaseId, now: Moment) {
+    let is_alone = machine.is_alone();
+    let Some((entry, Waiting { term, pause, ends_at })) = machine.entry(id) else { return };
+    let next = entry.asked_at.after(beat(term, is_alone));
+    let frees_at = entry.frees_at.filter(|_| entry.is_first);
+    let next = frees_at.map_or(next, |at| next.min(at.max(entry.asked_at.after(pause))));
+    let all = all_due(entry, is_alone);
+    let next = all.map_or(next, |at| next.min(at));
+    machine.plan(id, ends_at.map_or(next, |end| end.min(next)).max(now));
+}
+
+/// When the first asks all of several servers.
+fn all_due(entry: &Entry, is_alone: bool) -> Option<Moment> {
+    (entry.is_first && !is_alone).then(|| entry.all_asked_at.after(ASK_ALL_EACH))
+}
+
+/// It is time to say that the owner still waits, unless the last time was a moment ago; or to give up a question
+/// that has no answer.
+fn due(machine: &mut Machine, id: LeaseId, now: Moment) {
+    let (is_alone, timeout) = (machine.is_alone(), machine.settings().timeout);
+    let Some((entry, Waiting { term, pause, ends_at })) = machine.entry(id) else { return };
+    let from = entry.asked_at.after(pause);
+    if all_due(entry, is_alone).is_some_and(|at| at <= now) {
+        entry.all_asked_at = now;
+        machine.ask_all(id, now);
+    }
+    let Some((entry, _)) = machine.entry(id) else { return };
+    if ends_at.is_some_and(|end| end <= now) {
+        machine.is_out_of_time(id, now);
+    } else if !entry.is_unanswered && from <= now {
+        ask(machine, id, now);
+    } else if !entry.is_unanswered {
+        machine.plan(id, ends_at.map_or(from, |end| end.min(from)));
+    } else if entry.asked_at.after(timeout) > now {
+        let late_at = entry.asked_at.after(timeout);
+        machine.plan(id, ends_at.map_or(late_at, |end| end.min(late_at)));
+    } else if is_alone && entry.state.has_place(term, now) {
+        // The answer is late, and the entry lives: the same question goes behind the first, where it costs nothing.
+        ask(machine, id, now);
+    } else {
+        machine.comes_back(id, Setback::Failing, now);
+    }
+}

@@ -1,0 +1,511 @@
+//! From a request to a grant: rounds of questions, attempts, and the waits between them.
+
+use std::task::{Context, Poll};
+
+use super::answer::Answer;
+use super::bounds::Bounded;
+use super::core::Machine;
+use super::ids::LeaseId;
+use super::kind::Kind;
+use super::lease::{Extending, Has, Lease, Phase, Refusal, Replica, Votes};
+use super::link::What;
+use super::owner::Owner;
+use crate::names::Names;
+use crate::policy::{
+    Attempt, AttemptAction, Ballot, Bounds, Conditions, Failing, Grant, LeaseState, Moment, Next,
+    Relay, Retry, RetryState, Setback, Tally, Term, Verdict, VoteReply, Wait, renew_at,
+};
+
+/// What is asked for.
+pub(crate) struct Options {
+    pub(crate) kind: &'static Kind,
+    pub(crate) names: Names,
+    pub(crate) term: Term,
+    pub(crate) bounds: Bounds,
+    pub(crate) wait: Wait,
+    pub(crate) retry: Retry,
+    pub(crate) is_renewed: bool,
+    /// A free lock is left to those that wait for it, also where the request does not wait.
+    pub(crate) is_fair: bool,
+    /// What the value says beside the owner's id.
+    pub(crate) said: Box<[u8]>,
+}
+
+impl Machine {
+    /// A request begins. The handle keeps the name.
+    pub(crate) fn acquire(&mut self, options: Options, now: Moment) -> LeaseId {
+        let Options { kind, names, term, bounds, wait, retry, is_renewed, is_fair, said } = options;
+        let settings = &self.settings;
+        let retry = RetryState::new(wait, retry, term.ttl(), settings.timeout, now);
+        let replicas = self
+            .spare
+            .pop()
+            .unwrap_or_else(|| std::iter::repeat_n(Replica::NEW, self.links.len()).collect());
+        let defers = is_fair || kind.is_fenced && retry.waits();
+        let lease = Lease {
+            kind,
+            names,
+            owner: Owner::new((settings.owner_id)(), &said),
+            term,
+            bounded: Bounded::new(bounds),
+            phase: Phase::InLine,
+            is_renewed,
+            is_watched: false,
+            is_told: false,
+            is_followed: false,
+            round: 0,
+            asked_at: now,
+            votes: Votes::default(),
+            attempt: Attempt::begin(self.conditions(term, &retry), None),
+            tally: Tally::new(self.links.len(), Verdict::Pending, false),
+            retry,
+            defers,
+            setback: None,
+            entry: None,
+            scouts_for: None,
+            token: 0,
+            granted_at: now,
+            relay: Relay::default(),
+            extending: Extending::Nothing,
+            late_at: now,
+            extended: 0,
+            failed: 0,
+            due: now,
+            planned: now.after(self.settings.timeout),
+            replicas,
+            waker: None,
+            said: Vec::new(),
+            end: None,
+            told_of_loss: Vec::new(),
+        };
+        let waits = lease.waits();
+        let id = self.insert(lease);
+        if let Some(refusal) = self.closed {
+            self.refuse_for(id, refusal, now);
+        } else if waits && !self.lines.is_empty() && self.stands_in_line(id) {
+            self.stand(id, now);
+        } else if waits && self.was_sought(id) && self.join_line(id) {
+            // The first question is the queue's, or else those that wait there would be overtaken.
+            self.try_again(id, now);
+        } else {
+            self.begin_attempt(id, now);
+        }
+        id
+    }
+
+    fn was_sought(&mut self, id: LeaseId) -> bool {
+        let Self { lines, leases, .. } = self;
+        leases.get(id).is_some_and(|lease| lines.was_sought(&lease.names))
+    }
+
+    /// Whether it is the first in the line of its lock.
+    fn join_line(&mut self, id: LeaseId) -> bool {
+        let Self { lines, leases, .. } = self;
+        leases.get(id).is_some_and(|lease| lines.join(&lease.names, id))
+    }
+
+    /// Whether others of this process wait for its lock.
+    fn stands_in_line(&self, id: LeaseId) -> bool {
+        self.leases.get(id).is_some_and(|lease| self.lines.has(&lease.names))
+    }
+
+    pub(super) fn conditions(&self, term: Term, retry: &RetryState) -> Conditions {
+        Conditions {
+            quorum: self.settings.quorum,
+            term,
+            servers_choose: self.is_alone(),
+            succeeds: false,
+            ends_at: retry.ends_at(),
+            round_max: self.settings.timeout,
+        }
+    }
+
+    /// The first of a line asks again: by an entry in the queue, or else by an attempt.
+    pub(super) fn try_again(&mut self, id: LeaseId, now: Moment) {
+        if self.attempt_in_turn(id, now).is_some() || !(self.settings.waits.refused)(self, id, now)
+        {
+            self.begin_attempt(id, now);
+        }
+    }
+
+    /// With an owner that nobody has used, or with the one whose turn it is.
+    pub(super) fn begin_attempt(&mut self, id: LeaseId, now: Moment) {
+        if let Some(attempt) = self.attempt_in_turn(id, now) {
+            self.leases.get_mut(id).expect("it is there").attempt = attempt;
+            return self.ask(id, now);
+        }
+        self.leave_entry(id, now);
+        let Some(lease) = self.leases.get(id) else { return };
+        let conditions = self.conditions(lease.term, &lease.retry);
+        let is_by_script = lease.kind.is_fenced || lease.defers;
+        let ballot = is_by_script.then(|| Ballot::new((self.settings.wall_micros)()));
+        let lease = self.leases.get_mut(id).expect("it is there");
+        lease.attempt = Attempt::begin(conditions, ballot);
+        self.counts.attempts += 1;
+        self.ask(id, now);
+    }
+
+    /// One round: all servers that serve are asked.
+    fn ask(&mut self, id: LeaseId, now: Moment) {
+        let Self { links, leases, settings, lines, .. } = self;
+        let Some(lease) = leases.get_mut(id) else { return };
+        lease.phase = Phase::Asking;
+        if lease.relay == Relay::default() && lines.has_others(&lease.names, id) {
+            lease.relay = Relay::begin();
+        }
+        lease.round += 1;
+        (lease.asked_at, lease.votes) = (now, Votes::default());
+        lease.tally = Tally::new(links.len(), Verdict::Pending, false);
+        let is_alone = links.len() == 1;
+        let mut is_wanted = false;
+        // A quorum goes on without a server that has no connection; the only server is waited for.
+        let is_awaited = is_alone && !links[0].is_ready();
+        if is_awaited {
+            links[0].awaited.push(id);
+            is_wanted = links[0].want(now);
+        }
+        let has_waited = !lines.is_empty() && lines.first(&lease.names) == Some(id);
+        let asked = if is_awaited { &mut [][..] } else { &mut links[..] };
+        let mut unreached = 0;
+        for (server, link) in asked.iter_mut().enumerate() {
+            let refusal = link.refusal(now);
+            if let Some(Failing::Otherwise | Failing::Hopeless) = refusal {
+                unreached |= 1 << server;
+            }
+            let left_out = || if is_alone { None } else { link.left_out(now, settings.random) };
+            if let Some(failing) = refusal.or_else(left_out) {
+                is_wanted |= link.want(now);
+                lease.votes.failed |= 1 << server;
+                lease.tally.add(VoteReply::Failed(failing), 0, None, now);
+                lease.said.retain(|(known, _)| *known != server);
+                continue;
+            }
+            lease.votes.asked |= 1 << server;
+            let replica = &mut lease.replicas[server];
+            // What the owner has already stays, whatever the server says of a later proposal.
+            let is_doubtful = matches!(replica.has, Has::Perhaps | Has::Key)
+                || replica.has == Has::Asked && replica.generation != link.generation;
+            replica.has = if is_doubtful { Has::Perhaps } else { Has::Asked };
+            replica.generation = link.generation;
+            if has_waited && link.watch_next(now) {
+                lease.votes.watched |= 1 << server;
+            }
+            lease.ask(What::Acquire, id, link, &settings.scripts, is_alone, now);
+        }
+        let late_at = now.after(settings.timeout);
+        let due = lease.retry.ends_at().map_or(late_at, |end| end.min(late_at));
+        let is_any_left_out = lease.votes.failed != 0;
+        self.plan(id, due);
+        self.note_failures(unreached, now);
+        if is_wanted {
+            self.note(now);
+        }
+        if is_any_left_out {
+            self.judge(id, now);
+        }
+    }
+
+    /// One server has answered a question of this round, or never will.
+    pub(super) fn voted(
+        &mut self,
+        id: LeaseId,
+        server: usize,
+        round: u32,
+        answer: Answer,
+        has_answered: bool,
+        now: Moment,
+    ) {
+        let has_link = self.links[server].is_ready();
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        let bit = 1 << server;
+        // A later question is under way on the same connection, and its answer says it all.
+        if lease.round != round || lease.votes.answered() & bit != 0 {
+            return;
+        }
+        let replica = &mut lease.replicas[server];
+        replica.answered_at = now;
+        replica.has = match (answer, replica.has) {
+            (Answer::Granted(_), Has::Asked | Has::Perhaps) => Has::Key,
+            // An answer proves that the question does not arrive any more.
+            (Answer::Failed { is_run: true, .. }, Has::Asked) if has_link => Has::Key,
+            (Answer::Failed { is_run: true, .. }, Has::Asked) => Has::Perhaps,
+            (_, Has::Asked) => Has::Nothing,
+            (_, has) => has,
+        };
+        match answer {
+            Answer::Granted(_) => lease.votes.granted |= bit,
+            Answer::Failed { .. } => lease.votes.failed |= bit,
+            _ => lease.votes.denied |= bit,
+        }
+        if has_answered {
+            self.note_answer(server);
+        } else {
+            self.note_failures(bit, now);
+        }
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        if lease.phase == Phase::Asking {
+            let proposal = lease.attempt.ballot().map_or(0, Ballot::proposal);
+            lease.tally.add(answer.as_vote(), proposal, Some(lease.asked_at), now);
+            self.judge(id, now);
+        } else if !lease.is_exposed() && lease.phase == Phase::GivingBack {
+            self.remove(id);
+        }
+    }
+
+    /// Where the only server could not be asked, it will not be in this round.
+    fn is_not_asked(&mut self, id: LeaseId, now: Moment) {
+        let refusal = self.links[0].refusal(now).unwrap_or(Failing::Otherwise);
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        if lease.votes.asked | lease.votes.failed == 0 {
+            lease.votes.failed = 1;
+            lease.tally.add(VoteReply::Failed(refusal), 0, None, now);
+        }
+    }
+
+    /// The try to connect to a server has ended, one way or the other: what waits for that goes on.
+    pub(super) fn go_on(&mut self, server: usize, now: Moment) {
+        let is_ready = self.links[server].is_ready();
+        for id in std::mem::take(&mut self.links[server].awaited) {
+            let is_awaiting =
+                |lease: &Lease| lease.phase == Phase::Asking && lease.votes == Votes::default();
+            if !self.leases.get(id).is_some_and(is_awaiting) {
+                continue;
+            }
+            if is_ready {
+                self.ask(id, now);
+            } else {
+                self.is_not_asked(id, now);
+                self.judge(id, now);
+            }
+        }
+    }
+
+    /// The round, or the caller's limit, is over: what has not answered is late.
+    pub(super) fn are_late(&mut self, id: LeaseId, now: Moment) {
+        self.is_not_asked(id, now);
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        // What the attempt before came to is what is known.
+        if let Some(setback) = lease.setback.filter(|_| lease.retry.is_over(now)) {
+            self.give_back_aside(id, now);
+            return self.refuse(id, setback, true, now);
+        }
+        let late = lease.votes.asked & !lease.votes.answered();
+        lease.said.retain(|(server, _)| late & 1 << server == 0);
+        for _ in 0..late.count_ones() {
+            lease.tally.add(VoteReply::Failed(Failing::Late), 0, Some(lease.asked_at), now);
+        }
+        lease.votes.failed |= late;
+        self.note_failures(late, now);
+        self.judge(id, now);
+    }
+
+    /// What the answers so far come to.
+    fn judge(&mut self, id: LeaseId, now: Moment) {
+        let wall_micros = self.settings.wall_micros;
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        let Votes { granted, denied, failed, .. } = lease.votes;
+        let count = |votes: u64| votes.count_ones() as usize;
+        let verdict = self.settings.quorum.verdict(count(granted), count(denied | failed));
+        if verdict == Verdict::Pending {
+            return;
+        }
+        lease.tally.conclude(verdict);
+        match lease.attempt.ended(&lease.tally, wall_micros) {
+            AttemptAction::Ask(_) => self.ask(id, now),
+            AttemptAction::Hold(grant) => self.hold(id, grant, now),
+            AttemptAction::GiveUp { setback, .. } => self.give_up(id, setback, now),
+        }
+    }
+
+    pub(super) fn hold(&mut self, id: LeaseId, grant: Grant, now: Moment) {
+        if let Some(waiter) = self.leases.get(id).and_then(|lease| lease.scouts_for) {
+            return self.scout_is_granted(id, waiter, grant, now);
+        }
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        let Grant { asked_at, deadline, token, .. } = grant;
+        lease.entry = None;
+        lease.granted_at = now;
+        let deadline = lease.cut(deadline);
+        lease.phase = Phase::Granted(LeaseState::Held { until: deadline });
+        self.counts.held += 1;
+        let token = token.filter(|_| lease.kind.is_fenced);
+        (lease.token, lease.asked_at) = (token.unwrap_or(0), asked_at);
+        let due = if lease.is_renewed && !lease.is_at_its_last(deadline) {
+            renew_at(asked_at, lease.term.ttl()).min(deadline)
+        } else {
+            deadline
+        };
+        let is_late = due <= now;
+        if !self.lines.is_empty() {
+            self.lines.leave(&self.leases.get(id).expect("it is there").names, id);
+        }
+        self.plan(id, if is_late { now } else { due });
+        self.wake(id);
+    }
+
+    /// An attempt came to nothing. The next one has a fresh owner, and what this one may have left is given back.
+    pub(super) fn give_up(&mut self, id: LeaseId, setback: Setback, now: Moment) {
+        self.counts.unknown += u32::from(self.leases.get(id).is_some_and(Lease::is_unknown));
+        if let Setback::Held(_) = setback {
+            self.is_contended(id);
+        }
+        if !self.keeps_its_turn(id, now) {
+            self.give_back_aside(id, now);
+        }
+        let random = (self.settings.random)();
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        let is_watched = lease.votes.denied & lease.votes.watched != 0;
+        let setback = match setback {
+            Setback::Held(frees_in) if is_watched => Setback::Watched(frees_in),
+            setback => setback,
+        };
+        lease.setback = Some(setback);
+        (lease.defers, lease.relay) = (false, Relay::default());
+        match lease.retry.after(setback, false, now, random) {
+            Next::Rest(rest) => {
+                let is_held = matches!(setback, Setback::Held(_) | Setback::Watched(_));
+                let from = now.after(rest.least);
+                let is_unserved = matches!(setback, Setback::Failing | Setback::Quarantined(_));
+                lease.phase = Phase::Resting { from, is_unserved };
+                let (until, names) = (now.after(rest.most), &lease.names);
+                if self.lines.join(names, id) {
+                    self.plan(id, until);
+                    // An entry in the queue is put at once.
+                    if is_held && from <= now && self.attempt_in_turn(id, now).is_none() {
+                        (self.settings.waits.refused)(self, id, now);
+                    }
+                } else {
+                    self.stand(id, now);
+                }
+            }
+            Next::GiveUp => self.refuse(id, setback, false, now),
+            Next::OutOfTime => self.refuse(id, setback, true, now),
+        }
+    }
+
+    pub(super) fn refuse(&mut self, id: LeaseId, setback: Setback, is_over: bool, now: Moment) {
+        self.refuse_for(id, Refusal::Setback { setback, is_over }, now);
+    }
+
+    pub(super) fn refuse_for(&mut self, id: LeaseId, refusal: Refusal, now: Moment) {
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        if lease.scouts_for.is_some() {
+            self.forget(id, now);
+            return;
+        }
+        lease.phase = Phase::Refused(refusal);
+        self.wake(id);
+        self.leave_line(id, now);
+    }
+
+    /// Behind others that wait for the lock.
+    fn stand(&mut self, id: LeaseId, now: Moment) {
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        lease.phase = Phase::InLine;
+        let ends_at = lease.retry.ends_at();
+        self.lines.join(&lease.names, id);
+        self.plan(id, ends_at.unwrap_or(now.after(self.settings.flight_max)));
+    }
+
+    /// The rest is over, or the limit of one that stands in line.
+    pub(super) fn waited(&mut self, id: LeaseId, now: Moment) {
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        if lease.retry.is_over(now) {
+            let setback = lease.setback.or_else(|| self.known_by_first(id));
+            self.refuse(id, setback.unwrap_or(Setback::Held(None)), true, now);
+        } else if lease.phase == Phase::InLine {
+            self.stand(id, now);
+        } else {
+            self.try_again(id, now);
+        }
+    }
+
+    /// One that never asked knows what the first in its line does.
+    fn known_by_first(&mut self, id: LeaseId) -> Option<Setback> {
+        let lease = self.leases.get(id)?;
+        let first = self.leases.get(self.lines.first(&lease.names)?)?;
+        let (setback, asked_at, votes) = (first.setback?, first.asked_at, first.votes);
+        let said = first.said.clone();
+        let answered_at: Vec<_> = first.replicas.iter().map(|it| it.answered_at).collect();
+        let lease = self.leases.get_mut(id)?;
+        (lease.said, lease.asked_at, lease.votes) = (said, asked_at, votes);
+        let replicas = lease.replicas.iter_mut().zip(answered_at);
+        replicas.for_each(|(replica, at)| replica.answered_at = at);
+        Some(setback)
+    }
+
+    /// It waits no more; where it was the first, the next one asks.
+    pub(super) fn leave_line(&mut self, id: LeaseId, now: Moment) {
+        if self.lines.is_empty() {
+            return;
+        }
+        let Some(lease) = self.leases.get(id) else { return };
+        let names = lease.names.clone();
+        if self.lines.leave(&names, id) {
+            self.call_first(&names, None, now);
+        }
+    }
+
+    /// The lease has ended: the first that waits for its lock asks. Where the lock goes on within this process, nobody
+    /// else is asked whose turn it is.
+    pub(super) fn call_next(&mut self, id: LeaseId, relay: Option<Relay>, now: Moment) -> bool {
+        if self.lines.is_empty() {
+            return false;
+        }
+        let Some(lease) = self.leases.get(id) else { return false };
+        let names = lease.names.clone();
+        self.call_first(&names, relay, now)
+    }
+
+    /// The lock may be free: the first that waits for it asks.
+    fn call_first(&mut self, names: &Names, relay: Option<Relay>, now: Moment) -> bool {
+        let Some(first) = self.lines.first(names) else { return false };
+        let Some(lease) = self.leases.get_mut(first) else { return false };
+        match (lease.phase, relay) {
+            (Phase::InLine, Some(relay)) => {
+                (lease.relay, lease.defers) = (relay, false);
+                self.begin_attempt(first, now);
+            }
+            (Phase::InLine, None) => self.try_again(first, now),
+            (Phase::Resting { from, .. }, _) if from <= now => self.try_again(first, now),
+            _ => return false,
+        }
+        true
+    }
+
+    /// A server serves again: requests ask that rest because too few did, or because it was to tell of the lock.
+    pub(super) fn serves_again(&mut self, server: usize, now: Moment) {
+        let firsts: Vec<_> = self.lines.firsts().collect();
+        for id in firsts {
+            let rests = |lease: &Lease| match lease.phase {
+                Phase::Resting { is_unserved, .. } => {
+                    is_unserved || lease.votes.watched & 1 << server != 0
+                }
+                _ => false,
+            };
+            if self.leases.get(id).is_some_and(rests) {
+                self.begin_attempt(id, now);
+            }
+        }
+    }
+
+    /// What came of a request. Once this is ready, the lease is held, or there is nothing left but to forget it.
+    pub(crate) fn poll_acquire(
+        &mut self,
+        id: LeaseId,
+        context: &Context<'_>,
+    ) -> Poll<Result<(), Refusal>> {
+        let lease = self.leases.get_mut(id).expect("nobody has forgotten it");
+        match lease.phase {
+            Phase::Granted(_) => {
+                lease.bounded.iter_mut().for_each(|bounded| bounded.is_told());
+                Poll::Ready(Ok(()))
+            }
+            Phase::Refused(refusal) => Poll::Ready(Err(refusal)),
+            _ => {
+                self.wait_for(id, context.waker());
+                Poll::Pending
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Replies that prove that a question did not run, and by which it goes out again on the same connection.
+//!
+//! `NOSCRIPT` is routine: SCRIPT FLUSH, a restart and a failover all lose the cache. It is answered by the script itself,
+//! once, which loads it again. `AGAIN` is what a script says that came to the bound of its work before it did what it was
+//! asked; it is called until it has. No other reply is ever answered by sending again.
+//!
+//! The question keeps its time and its owner: a lease counts from when it was put first, and a question that nobody waits
+//! for any more is not repeated.
+
+use super::core::Machine;
+use super::ids::LeaseId;
+use super::lease::{Has, Phase};
+use super::link::{Reply, To, What};
+use crate::policy::{Code, Moment};
+
+impl Machine {
+    /// Hears of an error, whichever command it answers; whether the command went out again.
+    #[cold]
+    pub(super) fn ask_again(&mut self, server: usize, reply: &Reply, now: Moment) -> bool {
+        let text = reply.frame.error().map(|text| String::from_utf8_lossy(text));
+        match text.map(|text| Code::of(&text)) {
+            Some(Code::NoScript) if !reply.is_whole => {}
+            Some(Code::Again) => {}
+            Some(Code::ReadOnly) => {
+                self.leave_later(server, now);
+                return false;
+            }
+            _ => return false,
+        }
+        self.links[server].sends_whole = true;
+        let is_asked = match reply.to {
+            To::Lease { id, round, what } => self.repeat(server, id, round, what, now),
+            To::Batch(batch) => {
+                let members = self.batches.end(batch);
+                let ids: Vec<_> = members.iter().map(|(id, _)| *id).collect();
+                self.batches.reuse(members);
+                self.renew_at_one(server, &ids, now);
+                true
+            }
+            _ => false,
+        };
+        self.links[server].sends_whole = false;
+        is_asked
+    }
+
+    fn repeat(&mut self, server: usize, id: LeaseId, round: u32, what: What, now: Moment) -> bool {
+        let is_alone = self.is_alone();
+        let Self { links, leases, settings, .. } = self;
+        let Some(lease) = leases.get(id) else { return false };
+        let is_open = lease.round == round && lease.votes.answered() & 1 << server == 0;
+        let has = lease.replicas[server].has;
+        match what {
+            What::Acquire if is_open && lease.phase == Phase::Asking => {
+                if lease.votes.watched & 1 << server != 0 {
+                    links[server].watch_next(now);
+                }
+                lease.ask(what, id, &mut links[server], &settings.scripts, is_alone, now);
+            }
+            What::Release if has == Has::Releasing => {
+                lease.ask(what, id, &mut links[server], &settings.scripts, false, now);
+            }
+            What::Wait if lease.round == round && lease.phase == Phase::Queued => {
+                (settings.waits.again)(self, id, now);
+            }
+            What::Extend if is_open && lease.is_held() => self.renew_at_one(server, &[id], now),
+            What::Repair if lease.round == round && has == Has::Asked => {
+                self.repair_at(server, id, now);
+            }
+            _ => return false,
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Poll, Waker};
+    use std::time::Duration;
+
+    use bytes::Bytes;
+    use leasehold_resp::Frame;
+
+    use super::super::Login;
+    use super::super::tests::{Bench, acquire, bulk, error, greeting, settings, stamp, text};
+    use super::*;
+    use crate::policy::{End, LeaseState, Term};
+
+    const MISSING: &str = "NOSCRIPT No matching script. Please use EVAL.";
+    const MORE: &str = "AGAIN more entries are to be taken out";
+
+    fn bench() -> Bench {
+        let mut bench = Bench::new(1, settings(1));
+        bench.dial(0, Login::default());
+        bench.answer(0, |command| vec![greeting(command, "")]);
+        bench
+    }
+
+    /// The one script that is called, and how.
+    fn call(bench: &mut Bench) -> (String, Vec<Bytes>) {
+        let mut said = bench.said(0);
+        said.retain(|command| command[0] != "ECHO");
+        let [command] = &said[..] else { panic!("{said:?}") };
+        (text(&command[..2]), command.clone())
+    }
+
+    /// Refuses what was called last, and the seal behind it as such.
+    fn refuse(bench: &mut Bench, why: &str) {
+        bench.reply(0, &error(why));
+        let seal = bench.said(0).into_iter().find(|command| command[0] == "ECHO").unwrap();
+        bench.reply(0, &bulk(&seal[1]));
+    }
+
+    fn is_granted(bench: &mut Bench, id: LeaseId) -> bool {
+        let context = Context::from_waker(Waker::noop());
+        bench.machine.poll_acquire(id, &context) == Poll::Ready(Ok(()))
+    }
+
+    #[test]
+    fn a_missing_script_is_sent_itself_and_the_lease_counts_from_the_first_question() {
+        let mut bench = bench();
+        let id = acquire(&mut bench, b"a");
+        let asked_at = bench.now;
+        let (how, asked) = call(&mut bench);
+        assert!(how.starts_with("EVALSHA "), "{how}");
+        bench.now = bench.now.after(Duration::from_millis(100));
+        refuse(&mut bench, MISSING);
+        let (how, again) = call(&mut bench);
+        assert_eq!(how, "EVAL return 1");
+        assert_eq!(again[2..again.len() - 1], asked[2..asked.len() - 1]);
+        bench.reply(0, &stamp(&again));
+        assert!(is_granted(&mut bench, id));
+        let until = bench.machine.state(id).and_then(LeaseState::until).unwrap();
+        assert_eq!(until, Term::new(Duration::from_secs(10), None).unwrap().deadline(asked_at));
+        // Afterwards it is called by its digest.
+        bench.machine.release(id, bench.now);
+        assert!(call(&mut bench).0.starts_with("EVALSHA "));
+    }
+
+    #[test]
+    fn a_script_that_is_missing_though_it_was_sent_is_not_sent_for_ever() {
+        let mut bench = bench();
+        let id = acquire(&mut bench, b"a");
+        call(&mut bench);
+        refuse(&mut bench, MISSING);
+        assert_eq!(call(&mut bench).0, "EVAL return 1");
+        refuse(&mut bench, MISSING);
+        assert!(bench.said(0).is_empty());
+        assert!(!is_granted(&mut bench, id) && bench.machine.len() == 1);
+    }
+
+    #[test]
+    fn a_script_is_called_until_it_has_done_its_work() {
+        let mut bench = bench();
+        let id = acquire(&mut bench, b"a");
+        for _ in 0..5 {
+            call(&mut bench);
+            refuse(&mut bench, MORE);
+        }
+        let (_, again) = call(&mut bench);
+        bench.reply(0, &stamp(&again));
+        assert!(is_granted(&mut bench, id));
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_not_asked_again_and_a_release_is() {
+        let mut bench = bench();
+        let id = acquire(&mut bench, b"a");
+        call(&mut bench);
+        bench.machine.forget(id, bench.now);
+        call(&mut bench);
+        bench.reply(0, &error(MISSING));
+        bench.reply(0, &error(MISSING));
+        let seal = bench.said(0);
+        let [seal] = &seal[..] else { panic!("{seal:?}") };
+        bench.reply(0, &bulk(&seal[1]));
+        let (how, again) = call(&mut bench);
+        assert_eq!(how, "EVAL return 3");
+        bench.reply(0, &Frame::Array([stamp(&again), Frame::Integer(0)].into()));
+        assert_eq!(bench.machine.len(), 0);
+    }
+
+    #[test]
+    fn renewals_in_one_command_go_out_again_in_one() {
+        let mut bench = bench();
+        let ids = [b"a", b"b"].map(|name| {
+            let id = acquire(&mut bench, name);
+            let (_, asked) = call(&mut bench);
+            bench.reply(0, &stamp(&asked));
+            id
+        });
+        bench.pass(Duration::from_millis(3500));
+        let (how, asked) = call(&mut bench);
+        assert!(how.starts_with("EVALSHA ") && asked[2] == "2", "{}", text(&asked));
+        refuse(&mut bench, MISSING);
+        let (how, again) = call(&mut bench);
+        assert_eq!(how, "EVAL return 2");
+        assert_eq!(again[2..again.len() - 1], asked[2..asked.len() - 1]);
+        bench.reply(0, &stamp(&again));
+        bench.pass(Duration::from_secs(1));
+        let is_held = |id| bench.machine.state(id).is_some_and(LeaseState::is_held);
+        assert!(ids.into_iter().all(is_held));
+        for id in ids {
+            bench.machine.release(id, bench.now);
+        }
+        bench.answer(0, |command| vec![stamp(command)]);
+        let context = Context::from_waker(Waker::noop());
+        let ends = ids.map(|id| bench.machine.poll_release(id, &context));
+        assert_eq!(ends, [Poll::Ready(End::Released); 2]);
+    }
+}

@@ -1,0 +1,156 @@
+//! What a server's reply means for a lease. Each script's replies stand at its head.
+
+use std::time::Duration;
+
+use leasehold_resp::Frame;
+
+use crate::policy::{Code, Failing, VoteReply, number};
+
+/// A server that says so runs no command for now.
+const NOTHING_RUNS: [&str; 4] = ["BUSY ", "LOADING ", "MASTERDOWN ", "CLUSTERDOWN "];
+
+/// What one server said to one question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Yes; with the fencing token, where it is another than the one that was proposed.
+    Granted(Option<u64>),
+    /// No: the lock is another's, or others are before this owner.
+    Held { frees_in: Option<Duration>, counter: u64 },
+    /// No: the lock is not, or no longer, the asking owner's.
+    NotOwned,
+    /// No: the token is not above this counter.
+    Stale { counter: u64 },
+    /// No: the token is too far ahead of the server's clock, in microseconds.
+    Ahead { clock: u64 },
+    /// Nothing that can be counted on; where `is_run`, the server may have done what it was asked.
+    Failed { failing: Failing, is_run: bool },
+}
+
+impl Answer {
+    pub(super) const UNKNOWN: Self = Self::Failed { failing: Failing::Otherwise, is_run: true };
+
+    /// The reply of `acquire.lua`; its stamp has been seen to.
+    pub(crate) fn of_acquire(reply: &Frame) -> Option<Self> {
+        let Frame::Array(items) = reply else {
+            return matches!(reply, Frame::Bulk(_)).then_some(Self::Granted(None));
+        };
+        Some(match items.get(1..)? {
+            [Frame::Bulk(word), Frame::Integer(token)] if word == "granted" => {
+                Self::Granted(Some(u64::try_from(*token).ok()?))
+            }
+            [Frame::Bulk(word), Frame::Bulk(_), Frame::Integer(pttl), Frame::Bulk(counter), ..]
+                if word == "held" =>
+            {
+                let frees_in = u64::try_from(*pttl).ok().map(|ms| Duration::from_millis(ms + 1));
+                Self::Held { frees_in, counter: number(counter).unwrap_or(0) }
+            }
+            [Frame::Bulk(word), Frame::Integer(_)] if word == "queued" => {
+                Self::Held { frees_in: None, counter: 0 }
+            }
+            [Frame::Bulk(word), Frame::Bulk(counter)] if word == "stale" => {
+                Self::Stale { counter: number(counter)? }
+            }
+            [Frame::Bulk(word), Frame::Bulk(clock)] if word == "ahead" => {
+                Self::Ahead { clock: number(clock)? }
+            }
+            _ => return None,
+        })
+    }
+
+    /// The reply of `SET key value NX PX ttl`.
+    pub(crate) fn of_set(reply: &Frame) -> Option<Self> {
+        match reply {
+            Frame::Simple(_) => Some(Self::Granted(None)),
+            Frame::Null => Some(Self::Held { frees_in: None, counter: 0 }),
+            _ => None,
+        }
+    }
+
+    /// The reply of `release.lua` and of `repair.lua`.
+    pub(crate) fn of_owned(reply: &Frame) -> Option<Self> {
+        match reply {
+            Frame::Bulk(_) => Some(Self::Granted(None)),
+            Frame::Array(items) if items.get(1..)? == [Frame::Integer(0)] => Some(Self::NotOwned),
+            _ => None,
+        }
+    }
+
+    /// What `extend.lua` says of the lease at this place among `count`.
+    pub(super) fn of_extend(reply: &Frame, at: usize, count: usize) -> Option<Self> {
+        match reply {
+            Frame::Bulk(_) => Some(Self::Granted(None)),
+            Frame::Array(items) if items.len() == count + 1 => match items[at + 1] {
+                Frame::Integer(1) => Some(Self::Granted(None)),
+                Frame::Integer(0) => Some(Self::NotOwned),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// What an error says.
+    #[cold]
+    pub(super) fn of_error(text: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(text);
+        let code = Code::of(&text);
+        let ran_nothing = match code {
+            Code::NoScript | Code::Again | Code::Apart | Code::ReadOnly | Code::Elsewhere => true,
+            // Of the others that say "not now", some come from the middle of a script.
+            Code::Later => NOTHING_RUNS.iter().any(|word| text.starts_with(word)),
+            _ => false,
+        };
+        let failing = if code.is_lasting() { Failing::Hopeless } else { Failing::Otherwise };
+        Self::Failed { failing, is_run: !ran_nothing }
+    }
+
+    /// As an attempt counts it.
+    pub(super) fn as_vote(self) -> VoteReply {
+        match self {
+            Self::Granted(token) => VoteReply::Granted { token },
+            Self::Held { frees_in, counter } => VoteReply::Refused { frees_in, counter },
+            Self::NotOwned => VoteReply::Refused { frees_in: None, counter: 0 },
+            Self::Stale { counter } => VoteReply::Stale { counter },
+            Self::Ahead { clock } => VoteReply::Ahead { clock },
+            Self::Failed { failing, .. } => VoteReply::Failed(failing),
+        }
+    }
+}
+
+/// What is kept of a reply that is no grant, apart from the buffer that it was read into.
+#[derive(Clone, Debug)]
+pub(super) enum Kept {
+    Held(Box<[u8]>, i64),
+    Taken,
+    Queued(u64),
+    Stale,
+    Refused(Box<[u8]>),
+    Unexpected,
+}
+
+impl Kept {
+    #[inline(never)]
+    pub(super) fn of(reply: &Frame) -> Self {
+        if let Some(text) = reply.error() {
+            return Self::Refused(text[..].into());
+        }
+        let Frame::Array(items) = reply.value() else {
+            return if matches!(reply.value(), Frame::Null) {
+                Self::Taken
+            } else {
+                Self::Unexpected
+            };
+        };
+        match items.get(1..) {
+            Some([Frame::Bulk(word), Frame::Bulk(value), Frame::Integer(pttl), ..])
+                if word == "held" =>
+            {
+                Self::Held(value[..].into(), *pttl)
+            }
+            Some([Frame::Bulk(word), Frame::Integer(waiting)]) if word == "queued" => {
+                Self::Queued(u64::try_from(*waiting).unwrap_or(1))
+            }
+            Some([Frame::Bulk(word), ..]) if word == "stale" || word == "ahead" => Self::Stale,
+            _ => Self::Unexpected,
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! How long a lease is held and its lock kept from others, beside what its TTL says. Few leases have such bounds.
+//!
+//! A lock that is to be held for some time at least keeps its key for the rest of that time when it is given back: in the
+//! place of a release goes an extension to the rest. The owner is over then, so nothing extends the key any more.
+
+use std::time::Duration;
+
+use crate::policy::{Bounds, Moment};
+
+/// See the module's documentation.
+#[derive(Clone)]
+pub(super) struct Bounded {
+    bounds: Bounds,
+    /// Its holder knows of it.
+    is_told: bool,
+}
+
+impl Bounded {
+    pub(super) fn new(bounds: Bounds) -> Option<Box<Self>> {
+        (!bounds.are_none()).then(|| Box::new(Self { bounds, is_told: false }))
+    }
+
+    pub(super) fn is_told(&mut self) {
+        self.is_told = true;
+    }
+
+    pub(super) fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
+    pub(super) fn key_life(&self, ttl: Duration) -> Duration {
+        self.bounds.key_life(ttl)
+    }
+
+    pub(super) fn cut(&self, granted_at: Moment, until: Moment) -> Moment {
+        self.bounds.cut(granted_at, until)
+    }
+
+    pub(super) fn are_reached(&self, granted_at: Moment, until: Moment) -> bool {
+        self.bounds.are_reached(granted_at, until)
+    }
+
+    pub(super) fn is_delayed(&self) -> bool {
+        self.bounds.lock_delay.is_some()
+    }
+
+    /// For how many milliseconds its lock stays taken once it is given back, if it does.
+    pub(super) fn rest_ms(&self, granted_at: Moment, now: Moment) -> Option<u64> {
+        let at_least = self.bounds.at_least.filter(|_| self.is_told)?;
+        let rest = granted_at.after(at_least).since(now);
+        let whole = u64::try_from(rest.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+        (whole > 0).then_some(whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Waker};
+
+    use bytes::Bytes;
+
+    use super::super::tests::{Bench, bounded, greeting, settings, stamp};
+    use super::super::{LeaseId, Login};
+    use super::*;
+    use crate::policy::{LeaseState, Loss, Wait};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn bench() -> Bench {
+        let mut bench = Bench::new(1, settings(1));
+        bench.dial(0, Login::default());
+        bench.answer(0, |command| vec![greeting(command, "")]);
+        bench
+    }
+
+    /// The one command that is said, whose script does what it was asked.
+    fn done(bench: &mut Bench) -> Vec<Bytes> {
+        let mut said = Vec::new();
+        bench.answer(0, |command| {
+            said.push(command.to_vec());
+            vec![stamp(command)]
+        });
+        assert_eq!(said.len(), 1, "{said:?}");
+        said.remove(0)
+    }
+
+    fn grant(bench: &mut Bench, bounds: Bounds) -> (LeaseId, Vec<Bytes>) {
+        let id = bounded(bench, b"a", Wait::Never, bounds);
+        let asked = done(bench);
+        let context = Context::from_waker(Waker::noop());
+        assert!(bench.machine.poll_acquire(id, &context).is_ready());
+        (id, asked)
+    }
+
+    fn loss(bench: &mut Bench, id: LeaseId) -> Option<Loss> {
+        bench.machine.state(id).and_then(LeaseState::loss)
+    }
+
+    #[test]
+    fn what_is_held_at_least_is_extended_to_the_rest_where_it_is_given_back() {
+        let mut bench = bench();
+        let digest = |script: crate::machine::Script| Bytes::from_static(script.digest);
+        let scripts = bench.machine.settings().scripts;
+        let bounds = Bounds { at_least: Some(5 * SECOND), ..Bounds::default() };
+        let (id, _) = grant(&mut bench, bounds);
+        bench.pass(SECOND);
+        bench.machine.release(id, bench.now);
+        let said = done(&mut bench);
+        assert_eq!((&said[1], &said[5][..]), (&digest(scripts.extend), &b"4000"[..]));
+        bench.machine.forget(id, bench.now);
+        assert_eq!(bench.machine.len(), 0);
+        // Behind its time, it is free at once; and so is what nobody was told of.
+        let (id, _) = grant(&mut bench, Bounds { at_least: Some(SECOND), ..bounds });
+        bench.pass(SECOND);
+        bench.machine.forget(id, bench.now);
+        assert_eq!(done(&mut bench)[1], digest(scripts.release));
+        let id = bounded(&mut bench, b"a", Wait::Never, bounds);
+        done(&mut bench);
+        bench.machine.forget(id, bench.now);
+        assert_eq!(done(&mut bench)[1], digest(scripts.release));
+    }
+
+    #[test]
+    fn a_lease_ends_at_its_limit_and_is_not_renewed_for_what_comes_behind_it() {
+        let mut bench = bench();
+        let bounds = Bounds { at_most: Some(12 * SECOND), ..Bounds::default() };
+        let (id, _) = grant(&mut bench, bounds);
+        bench.pass(Duration::from_millis(3_500));
+        done(&mut bench);
+        bench.machine.extend(id, bench.now);
+        done(&mut bench);
+        bench.pass(Duration::from_millis(8_495));
+        assert!(bench.said(0).is_empty() && loss(&mut bench, id).is_none());
+        bench.pass(Duration::from_millis(10));
+        assert_eq!(loss(&mut bench, id), Some(Loss::HeldLongest));
+        bench.machine.forget(id, bench.now);
+        done(&mut bench);
+    }
+
+    #[test]
+    fn a_lock_whose_lease_ends_by_itself_is_left_to_its_delay() {
+        let mut bench = bench();
+        let bounds = Bounds { lock_delay: Some(SECOND), ..Bounds::default() };
+        let (id, asked) = grant(&mut bench, bounds);
+        assert!(asked.iter().any(|word| word == "11000"), "{asked:?}");
+        bench.machine.forget(id, bench.now);
+        done(&mut bench);
+        let (id, _) = grant(&mut bench, Bounds { at_most: Some(SECOND), ..bounds });
+        bench.pass(SECOND + Duration::from_millis(5));
+        assert_eq!(loss(&mut bench, id), Some(Loss::HeldLongest));
+        bench.machine.forget(id, bench.now);
+        assert!(bench.said(0).is_empty() && bench.machine.len() == 0);
+    }
+
+    #[test]
+    fn a_lease_that_ends_while_nothing_looks_at_the_machine_was_lost_by_standing_still() {
+        let mut bench = bench();
+        let (id, _) = grant(&mut bench, Bounds::default());
+        assert_eq!(bench.machine.loss(id, bench.now.after(20 * SECOND)), Some(Loss::Suspended));
+    }
+}

@@ -1,0 +1,106 @@
+//! Of several servers, one that does not answer is left out of attempts for a while: it costs each of them the whole
+//! timeout otherwise. What is held is renewed and given back there anyway.
+
+use std::time::Duration;
+
+use super::core::{Effect, Machine};
+use super::counts::Event;
+use super::link::Link;
+use crate::policy::{Failing, Moment};
+
+impl Link {
+    /// Why no vote is asked of it in an attempt.
+    pub(super) fn left_out(&mut self, now: Moment, random: fn() -> u64) -> Option<Failing> {
+        // Randomness may be a system call.
+        let is_closed = self.breaker.is_closed();
+        let is_admitted = is_closed || self.breaker.admit(now, random()).is_ok();
+        (!is_admitted).then_some(Failing::Otherwise)
+    }
+}
+
+impl Machine {
+    /// For how long no attempt asks a server; zero where the next one does to find out, none where all do.
+    pub(crate) fn is_left_out_for(&self, server: usize, now: Moment) -> Option<Duration> {
+        self.links[server].breaker.opens_in(now)
+    }
+
+    /// A server has answered an attempt, whatever it said.
+    pub(super) fn note_answer(&mut self, server: usize) {
+        let breaker = &mut self.links[server].breaker;
+        let was_closed = breaker.is_closed();
+        breaker.note_answer();
+        if !was_closed {
+            self.effects.push(Effect::Tell(Event::Breaker { server, is_open: false }));
+        }
+    }
+
+    /// These servers have not answered an attempt, or could not be asked.
+    pub(super) fn note_failures(&mut self, servers: u64, now: Moment) {
+        if self.is_alone() || servers == 0 {
+            return;
+        }
+        for server in (0..self.links.len()).filter(|server| servers & 1 << server != 0) {
+            let breaker = &mut self.links[server].breaker;
+            let was_closed = breaker.is_closed();
+            breaker.note_failure(now, (self.settings.random)());
+            if was_closed && !breaker.is_closed() {
+                self.effects.push(Effect::Tell(Event::Breaker { server, is_open: true }));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Bench, acquire, greeting, settings, stamp};
+    use super::super::{LeaseId, Login, Said};
+    use super::*;
+
+    fn answer(bench: &mut Bench, server: usize) {
+        bench.answer(server, |command| {
+            let is_script = command[0] == "EVALSHA";
+            vec![if is_script { stamp(command) } else { greeting(command, "") }]
+        });
+    }
+
+    /// Whether an attempt asks this server, which answers.
+    fn attempt(bench: &mut Bench, server: usize) -> (bool, LeaseId) {
+        let id = acquire(bench, b"a");
+        answer(bench, 0);
+        let asked = bench.machine.has_output(server);
+        answer(bench, server);
+        (asked, id)
+    }
+
+    fn told(bench: &mut Bench) -> Vec<bool> {
+        bench.effects.append(bench.machine.take_effects());
+        let effects = std::mem::take(&mut bench.effects).into_iter();
+        let told = effects.filter_map(|effect| match effect {
+            Effect::Tell(Event::Breaker { server: 1, is_open }) => Some(is_open),
+            _ => None,
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn a_server_that_does_not_answer_is_left_out_until_it_is_asked_once_to_find_out() {
+        let mut bench = Bench::new(3, settings(3));
+        bench.dial(0, Login::default());
+        answer(&mut bench, 0);
+        for is_open in [false, true] {
+            assert!(!attempt(&mut bench, 1).0);
+            assert_eq!(bench.machine.is_left_out_for(1, bench.now).is_some(), is_open);
+        }
+        assert_eq!(told(&mut bench), [true]);
+        // It is there again, and nobody knows whether it answers.
+        bench.machine.connected(1, Login::default(), bench.now);
+        answer(&mut bench, 1);
+        let (is_asked, id) = attempt(&mut bench, 1);
+        let report = bench.machine.report(id, bench.now);
+        assert!(!is_asked && matches!(report[1].said, Said::LeftOut(_)));
+        bench.pass(Duration::from_secs(1));
+        assert!(attempt(&mut bench, 1).0 && attempt(&mut bench, 1).0);
+        assert!(bench.machine.is_left_out_for(1, bench.now).is_none());
+        assert_eq!(told(&mut bench), [false]);
+    }
+}

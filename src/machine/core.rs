@@ -1,0 +1,309 @@
+//! What a machine knows, and what all parts of it need.
+
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use leasehold_resp::Frame;
+
+use super::batches::Batches;
+use super::counts::{Counts, Event};
+use super::entry::Waiters;
+use super::ids::LeaseId;
+use super::lease::{Lease, Refusal, Replica};
+use super::line::Lines;
+use super::link::{Fault, Link, Reply};
+use super::script::Scripts;
+use super::watched::Watched;
+use crate::names::Names;
+use crate::policy::fitness::Rules;
+use crate::policy::{LeaseState, Moment, Quorum, TimerWheel};
+
+/// The end of time.
+pub(super) const NEVER: Moment = Moment::from_nanos(u64::MAX);
+const TIMEOUTS_UNTIL_DEAD: u32 = 2;
+
+/// What stays the same for as long as a machine lives.
+#[derive(Clone, Copy)]
+pub(crate) struct Settings {
+    pub(crate) quorum: Quorum,
+    /// Maximum time for an answer.
+    pub(crate) timeout: Duration,
+    /// Maximum time for a dial and its handshake together.
+    pub(crate) connect_timeout: Duration,
+    /// What is asked of a server before it may vote; none where it votes whatever it says of itself.
+    pub(crate) rules: Option<Rules>,
+    /// The sections of INFO that are of use beside those that the rules need.
+    pub(crate) info_if_allowed: &'static [&'static str],
+    /// From the sending of a command to the last time at which a server may run it.
+    pub(crate) flight_max: Duration,
+    pub(crate) scripts: Scripts,
+    pub(crate) waits: &'static Waits,
+    /// How high the server at an address ranks for a key: the same in all processes.
+    pub(crate) rank: fn(&[u8], &str) -> u64,
+    pub(crate) random: fn() -> u64,
+    /// An id for an owner, which is never given twice.
+    pub(crate) owner_id: fn() -> u128,
+    /// The wall clock, in microseconds: proposals begin there, and nothing else does.
+    pub(crate) wall_micros: fn() -> u64,
+}
+
+/// What is done, beside polling, by requests that wait.
+pub(crate) struct Waits {
+    /// The first of a line is to ask again. Whether it waits by an entry from here on.
+    pub(crate) refused: fn(&mut Machine, LeaseId, Moment) -> bool,
+    /// The last question of an entry did not run, and is to be put again.
+    pub(crate) again: fn(&mut Machine, LeaseId, Moment),
+    /// The server has answered the last question of an entry; nothing where the connection ended.
+    pub(crate) answered: fn(&mut Machine, LeaseId, Option<&Frame>, Moment),
+    /// The time has come that an entry was planned for.
+    pub(crate) due: fn(&mut Machine, LeaseId, Moment),
+    /// A server has told something without a question.
+    pub(crate) pushed: fn(&mut Machine, usize, &[Frame], Moment),
+}
+
+/// What a driver has to do beside sending.
+#[derive(Debug)]
+pub(crate) enum Effect {
+    /// Get credentials and dial: [`Machine::connected`] or [`Machine::disconnected`], within this time.
+    Dial(usize, Duration),
+    Close(usize, Fault),
+    /// Get credentials: [`Machine::log_in`].
+    Login(usize),
+    Wake(Waker),
+    Tell(Event),
+}
+
+/// See the module's documentation.
+pub(crate) struct Machine {
+    pub(super) settings: Settings,
+    pub(super) links: Box<[Link]>,
+    pub(super) leases: TimerWheel<Lease>,
+    pub(super) lines: Lines,
+    pub(super) waiters: Waiters,
+    pub(super) watched: Watched,
+    pub(super) batches: Batches,
+    pub(super) effects: Vec<Effect>,
+    pub(super) counts: Counts,
+    /// Nothing is due before, until something is noted.
+    next: Moment,
+    /// Kept for their room.
+    pub(super) due: Vec<LeaseId>,
+    pub(super) proved: Vec<Reply>,
+    pub(super) spare: Vec<Box<[Replica]>>,
+    /// Told when each server has been tried.
+    met: Vec<Waker>,
+    /// Nobody is let in any more, for this reason.
+    pub(super) closed: Option<Refusal>,
+    /// Told when less is left to be given back.
+    pub(super) told_of_end: Vec<Waker>,
+}
+
+impl Machine {
+    /// One link to each of these addresses.
+    pub(crate) fn new(
+        addresses: impl IntoIterator<Item = String>,
+        settings: Settings,
+        now: Moment,
+    ) -> Self {
+        let link = |address: String| Link::new(address.into(), now);
+        Self {
+            settings,
+            links: addresses.into_iter().map(link).collect(),
+            leases: TimerWheel::new(now),
+            lines: Lines::default(),
+            waiters: Waiters::default(),
+            watched: Watched::default(),
+            batches: Batches::default(),
+            effects: Vec::new(),
+            counts: Counts::default(),
+            next: now,
+            due: Vec::new(),
+            proved: Vec::new(),
+            spare: Vec::new(),
+            met: Vec::new(),
+            closed: None,
+            told_of_end: Vec::new(),
+        }
+    }
+
+    /// What is to be sent over a link. The driver takes it out.
+    pub(crate) fn output(&mut self, link: usize, now: Moment) -> &mut BytesMut {
+        let Self { links, next, settings, .. } = self;
+        let link = &mut links[link];
+        link.seal(now);
+        if let Some(at) = link.silent_at(settings.timeout * TIMEOUTS_UNTIL_DEAD) {
+            *next = at.min(*next);
+        }
+        &mut link.out
+    }
+
+    /// Whether there is something to send over a link.
+    pub(crate) fn has_output(&self, link: usize) -> bool {
+        !self.links[link].out.is_empty()
+    }
+
+    /// Commands that a link waits for.
+    pub(crate) fn in_flight(&self, link: usize) -> usize {
+        self.links[link].in_flight()
+    }
+
+    /// Whether there is something to be done.
+    pub(crate) fn has_effects(&self) -> bool {
+        !self.effects.is_empty()
+    }
+
+    /// What is to be done. The driver gives the buffer back empty.
+    pub(crate) fn take_effects(&mut self) -> &mut Vec<Effect> {
+        &mut self.effects
+    }
+
+    /// When [`Machine::tick`] is to be called, or somewhat before.
+    pub(crate) fn due(&self) -> Moment {
+        self.next
+    }
+
+    /// There is something to do then.
+    pub(super) fn note(&mut self, at: Moment) {
+        self.next = self.next.min(at);
+    }
+
+    /// Looks for what is to be done next, once all that was due is done.
+    pub(super) fn look_ahead(&mut self) {
+        let silence = self.silence();
+        let of_links = self.links.iter().filter_map(|link| link.due(silence));
+        self.next = of_links.chain(self.leases.next_at()).min().unwrap_or(NEVER);
+    }
+
+    /// A connection on which commands wait is dead where nothing comes for this time.
+    pub(super) fn silence(&self) -> Duration {
+        self.settings.timeout * TIMEOUTS_UNTIL_DEAD
+    }
+
+    /// The lease is looked at then, or before.
+    pub(crate) fn plan(&mut self, id: LeaseId, at: Moment) {
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        lease.due = at;
+        if at < lease.planned {
+            lease.planned = at;
+            self.leases.reschedule(id, at);
+            self.note(at);
+        }
+    }
+
+    /// A lease is there, and is looked at then.
+    pub(super) fn insert(&mut self, lease: Lease) -> LeaseId {
+        let planned = lease.planned;
+        self.note(planned);
+        self.leases.insert(lease, planned)
+    }
+
+    /// The caller is to be woken. One that waited before is woken once more: a waker may own what calls the machine, so
+    /// none is dropped in here.
+    pub(super) fn wait_for(&mut self, id: LeaseId, waker: &Waker) {
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        if !lease.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            let known = lease.waker.replace(waker.clone());
+            self.effects.extend(known.map(Effect::Wake));
+        }
+    }
+
+    pub(super) fn wake(&mut self, id: LeaseId) {
+        if let Some(waker) = self.leases.get_mut(id).and_then(|lease| lease.waker.take()) {
+            self.effects.push(Effect::Wake(waker));
+        }
+    }
+
+    /// What has happened since the last call.
+    pub(crate) fn take_counts(&mut self) -> Counts {
+        let waiting = self.lines.take_change();
+        Counts { waiting, ..std::mem::take(&mut self.counts) }
+    }
+
+    /// A server knows of an owner that another holds the lock.
+    pub(crate) fn is_contended(&mut self, id: LeaseId) {
+        self.tell(id, Event::Contended);
+    }
+
+    /// A request goes on because a server told something.
+    pub(crate) fn is_woken(&mut self) {
+        self.counts.woken += 1;
+    }
+
+    pub(super) fn tell(&mut self, id: LeaseId, event: impl FnOnce(Names) -> Event) {
+        if let Some(lease) = self.leases.get(id) {
+            self.effects.push(Effect::Tell(event(lease.names.clone())));
+        }
+    }
+
+    pub(super) fn tell_of_renewal(&mut self, id: LeaseId, asked_at: Moment, now: Moment) {
+        self.tell(id, |names| Event::Renewed(names, now.since(asked_at)));
+    }
+
+    /// How a lease stands; none where it is not granted.
+    pub(crate) fn state(&self, id: LeaseId) -> Option<LeaseState> {
+        self.leases.get(id)?.state()
+    }
+
+    /// Whether a lease of this machine holds the lock.
+    pub(crate) fn holds(&self, names: &Names) -> bool {
+        self.leases.iter().any(|(_, lease)| lease.is_held() && lease.names == *names)
+    }
+
+    /// Whether a lease of this machine has this owner's id.
+    pub(crate) fn has_owner(&self, id: &[u8]) -> bool {
+        self.leases.iter().any(|(_, lease)| lease.owner.value().starts_with(id))
+    }
+
+    /// The fencing token of a lease that was granted; 0 without fencing.
+    pub(crate) fn token(&self, id: LeaseId) -> u64 {
+        self.leases.get(id).map_or(0, |lease| lease.token)
+    }
+
+    /// Ready once each server serves, or was tried and does not.
+    pub(crate) fn poll_met(&mut self, context: &Context<'_>) -> Poll<()> {
+        if self.links.iter().all(Link::is_tried) {
+            return Poll::Ready(());
+        }
+        self.met.push(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// A server serves, or was tried and does not.
+    pub(super) fn tell_of_meeting(&mut self) {
+        self.effects.extend(self.met.drain(..).map(Effect::Wake));
+    }
+
+    /// Less may be left to be given back.
+    pub(super) fn tell_of_end(&mut self) {
+        self.effects.extend(self.told_of_end.drain(..).map(Effect::Wake));
+    }
+
+    /// Servers that serve.
+    pub(crate) fn serving(&self) -> usize {
+        self.links.iter().filter(|link| link.is_ready()).count()
+    }
+
+    /// Why a link has no connection; none where it has one.
+    pub(crate) fn fault(&self, link: usize) -> Option<&Fault> {
+        self.links[link].fault.as_ref()
+    }
+
+    /// Whether a server serves.
+    pub(crate) fn serves(&self, link: usize) -> bool {
+        self.links[link].is_ready()
+    }
+
+    /// Leases in any phase.
+    pub(crate) fn len(&self) -> usize {
+        self.leases.len()
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) fn is_alone(&self) -> bool {
+        self.links.len() == 1
+    }
+}

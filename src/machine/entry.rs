@@ -1,0 +1,30 @@
+//! An owner that waits in the queue of a lock.
+
+use std::collections::HashMap;
+
+use super::ids::LeaseId;
+use crate::policy::{Moment, WaiterState};
+
+/// An owner in the queue of a lock at one server.
+pub(crate) struct Entry {
+    pub(crate) server: usize,
+    pub(crate) state: WaiterState,
+    /// When its last question was sent; what is to be judged is the answer to that one.
+    pub(crate) asked_at: Moment,
+    pub(crate) is_unanswered: bool,
+    /// The server has answered its owner: only a first question enters.
+    pub(crate) is_known: bool,
+    /// It knows of nobody before it.
+    pub(crate) is_first: bool,
+    /// When all servers were asked last.
+    pub(crate) all_asked_at: Moment,
+    /// An attempt by another owner that asks them.
+    pub(super) scout: Option<LeaseId>,
+    /// When the holder's lease ends, as far as is known.
+    pub(crate) frees_at: Option<Moment>,
+    /// The server keeps the lock for the owner until then, with this token: its turn to ask all servers.
+    pub(super) turn: Option<(Moment, u64)>,
+}
+
+/// Owners that are in queues.
+pub(super) type Waiters = HashMap<Box<[u8]>, LeaseId>;

@@ -1,0 +1,328 @@
+//! Renewal, repair and loss: what is done while a lease is held.
+
+use std::task::{Context, Poll};
+
+use leasehold_resp::Decimal;
+
+use super::answer::Answer;
+use super::core::{Effect, Machine};
+use super::counts::Event;
+use super::ids::{BatchId, LeaseId};
+use super::lease::{Extending, Has, Lease, Phase, Refusal, Votes};
+use super::link::{Reply, To, What};
+use crate::policy::{
+    End, Extension, LeaseEvent, LeaseState, Loss, Moment, extension, renew_at, retry_at,
+};
+
+/// Leases that one command renews: a server is held up by one script for all of them.
+const BATCH_MAX: usize = 16;
+
+impl Machine {
+    /// Its end has come, or the time to renew it.
+    pub(super) fn is_due_to_be_kept(&mut self, id: LeaseId, now: Moment) {
+        if self.happens(id, LeaseEvent::Passed, now).is_some() {
+            return;
+        }
+        let Some(lease) = self.leases.get(id) else { return };
+        if lease.is_renewed {
+            self.batches.due.push(id);
+        } else {
+            let until = lease.state().and_then(LeaseState::until).unwrap_or(now);
+            self.has_failed(id);
+            self.plan(id, until);
+        }
+    }
+
+    /// Renews all that are due, several in one command.
+    pub(super) fn renew_all(&mut self, now: Moment) {
+        let due = std::mem::take(&mut self.batches.due);
+        for batch in due.chunks(BATCH_MAX) {
+            self.renew(batch, Extending::Renewal, now);
+        }
+        self.batches.due = due;
+        self.batches.due.clear();
+    }
+
+    fn renew(&mut self, batch: &[LeaseId], what: Extending, now: Moment) {
+        for &id in batch {
+            // The answers to the last one are late.
+            self.has_failed(id);
+            let Some(lease) = self.leases.get_mut(id) else { continue };
+            lease.round += 1;
+            (lease.asked_at, lease.votes, lease.extending) = (now, Votes::default(), what);
+            let until = lease.state().and_then(LeaseState::until).unwrap_or(now);
+            let late_at = now.after(self.settings.timeout).min(until);
+            self.plan(id, late_at);
+        }
+        for server in 0..self.links.len() {
+            self.renew_at_one(server, batch, now);
+        }
+        for &id in batch {
+            self.judge_extension(id, now);
+        }
+    }
+
+    pub(super) fn renew_at_one(&mut self, server: usize, batch: &[LeaseId], now: Moment) {
+        self.are_watched(server, batch, now);
+        let Self { links, leases, settings, batches, .. } = self;
+        let link = &mut links[server];
+        if !link.is_ready() {
+            for &id in batch {
+                if let Some(lease) = leases.get_mut(id) {
+                    lease.votes.failed |= 1 << server;
+                }
+            }
+            return;
+        }
+        let held: Vec<(LeaseId, &Lease, Decimal)> = batch
+            .iter()
+            .filter_map(|&id| leases.get(id).map(|lease| (id, lease, ttl_of(lease))))
+            .collect();
+        let to = match &held[..] {
+            [] => return,
+            [(id, lease, _)] => To::Lease { id: *id, round: lease.round, what: What::Extend },
+            _ => To::Batch(batches.begin(held.iter().map(|(id, lease, _)| (*id, lease.round)))),
+        };
+        let keys: Vec<&[u8]> = held.iter().map(|(_, lease, _)| lease.names.lock()).collect();
+        let words: Vec<&[u8]> =
+            held.iter().flat_map(|(_, lease, ttl)| [lease.owner.value(), ttl]).collect();
+        link.call(&settings.scripts.extend, &keys, &words, to, now);
+        for &id in batch {
+            if let Some(lease) = leases.get_mut(id) {
+                lease.votes.asked |= 1 << server;
+            }
+        }
+    }
+
+    /// What one command for several came to; no reply where its connection ended.
+    pub(super) fn batch_answered(
+        &mut self,
+        server: usize,
+        batch: BatchId,
+        reply: Option<&Reply>,
+        now: Moment,
+    ) {
+        let members = self.batches.end(batch);
+        for (at, &(id, round)) in members.iter().enumerate() {
+            let answer = match reply.map(|reply| (reply.frame.error(), reply.frame.value())) {
+                None => Answer::UNKNOWN,
+                Some((Some(error), _)) => Answer::of_error(error),
+                Some((None, frame)) => {
+                    Answer::of_extend(frame, at, members.len()).unwrap_or(Answer::UNKNOWN)
+                }
+            };
+            self.extended(id, server, round, answer, now);
+        }
+        self.batches.reuse(members);
+    }
+
+    /// One server has answered a renewal, or never will.
+    pub(super) fn extended(
+        &mut self,
+        id: LeaseId,
+        server: usize,
+        round: u32,
+        answer: Answer,
+        now: Moment,
+    ) {
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        let bit = 1 << server;
+        if lease.round != round || lease.votes.answered() & bit != 0 || !lease.is_held() {
+            return;
+        }
+        match answer {
+            Answer::Granted(_) => {
+                lease.votes.granted |= bit;
+                lease.replicas[server].has = Has::Key;
+            }
+            Answer::NotOwned => lease.votes.denied |= bit,
+            _ => lease.votes.failed |= bit,
+        }
+        self.judge_extension(id, now);
+    }
+
+    fn judge_extension(&mut self, id: LeaseId, now: Moment) {
+        let (quorum, servers) = (self.settings.quorum, self.links.len());
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        let Some(LeaseState::Held { until }) = lease.state() else { return };
+        let Votes { granted, denied, .. } = lease.votes;
+        let count = |votes: u64| votes.count_ones() as usize;
+        match extension(quorum, count(granted), count(denied)) {
+            Extension::Extended => self.is_extended(id, now),
+            Extension::Lost => {
+                let why = if servers == 1 { Loss::Gone } else { Loss::NoQuorum };
+                self.happens(id, LeaseEvent::Lost(why), now);
+            }
+            Extension::Open if count(lease.votes.answered()) == servers => {
+                let ttl = lease.term.ttl();
+                let failed = lease.failed;
+                lease.failed = failed.saturating_add(1);
+                self.has_failed(id);
+                let random = (self.settings.random)();
+                let retry = retry_at(now, failed, ttl, until, random).unwrap_or(until);
+                self.plan(id, retry);
+                self.wake(id);
+            }
+            Extension::Open => {}
+        }
+    }
+
+    /// An extension came to nothing, if one was under way.
+    pub(super) fn has_failed(&mut self, id: LeaseId) {
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        let what = std::mem::replace(&mut lease.extending, Extending::Nothing);
+        if what != Extending::Nothing {
+            lease.are_late();
+            self.wake(id);
+        }
+        if what == Extending::Renewal {
+            self.tell(id, Event::RenewalFailed);
+        }
+    }
+
+    /// A quorum has extended it: those that have lost it are given it again.
+    fn is_extended(&mut self, id: LeaseId, now: Moment) {
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        let (asked_at, ttl) = (lease.asked_at, lease.term.ttl());
+        let until = lease.cut(lease.term.deadline(asked_at));
+        (lease.failed, lease.extended) = (0, lease.round);
+        let what = std::mem::replace(&mut lease.extending, Extending::Nothing);
+        let is_renewed = lease.is_renewed && !lease.is_at_its_last(until);
+        let next = if is_renewed { renew_at(asked_at, ttl) } else { until };
+        if self.happens(id, LeaseEvent::Extended { until }, now).is_none() {
+            if what == Extending::Renewal {
+                self.tell_of_renewal(id, asked_at, now);
+            }
+            self.plan(id, next.max(now));
+            self.repair(id, now);
+            self.wake(id);
+        }
+    }
+
+    fn repair(&mut self, id: LeaseId, now: Moment) {
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        let missing = std::mem::take(&mut lease.votes.denied);
+        for server in 0..self.links.len() {
+            if missing & 1 << server != 0 {
+                self.repair_at(server, id, now);
+            }
+        }
+    }
+
+    /// One server is given it again, if that may vote: one that has forgotten leases may have forgotten another's.
+    pub(super) fn repair_at(&mut self, server: usize, id: LeaseId, now: Moment) {
+        let Self { links, leases, settings, .. } = self;
+        let link = &mut links[server];
+        let Some(lease) = leases.get_mut(id).filter(|_| link.refusal(now).is_none()) else {
+            return;
+        };
+        let to = To::Lease { id, round: lease.round, what: What::Repair };
+        let (ttl, token) = (ttl_of(lease), Decimal::new(lease.relay.last_aside(lease.token)));
+        let replica = &mut lease.replicas[server];
+        (replica.has, replica.generation) = (Has::Asked, link.generation);
+        let keys = [lease.names.lock(), lease.names.fence()];
+        let words: [&[u8]; 3] = [lease.owner.value(), &ttl, &token];
+        link.call(&settings.scripts.repair, &keys, &words, to, now);
+    }
+
+    pub(super) fn repaired(&mut self, id: LeaseId, server: usize, round: u32, answer: Answer) {
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        let replica = &mut lease.replicas[server];
+        if lease.round == round && replica.has == Has::Asked {
+            self.counts.repaired += u32::from(matches!(answer, Answer::Granted(_)));
+            replica.has = match answer {
+                Answer::Granted(_) => Has::Key,
+                Answer::NotOwned => Has::Nothing,
+                _ => Has::Perhaps,
+            };
+        }
+    }
+
+    /// Makes a transition of a lease that was granted: every one of its ends comes by here.
+    pub(super) fn happens(&mut self, id: LeaseId, event: LeaseEvent, now: Moment) -> Option<End> {
+        let due = self.due();
+        let lease = self.leases.get_mut(id)?;
+        let state = lease.state()?;
+        let overdue = |until| match lease.is_at_its_last(until) {
+            true => Loss::HeldLongest,
+            // Where nothing looked at the machine when it was to be looked at, the process stood still.
+            false => Loss::at_deadline(due, now),
+        };
+        let transition = state.transition(event, now, overdue);
+        lease.phase = Phase::Granted(transition.next);
+        self.counts.held -= i32::from(state.is_held() && !transition.next.is_held());
+        let end = transition.end?;
+        self.is_watched_no_more(id);
+        let lease = self.leases.get_mut(id)?;
+        if let End::Lost(why) = end {
+            lease.let_expire(why);
+            let told = lease.told_of_loss.drain(..);
+            self.effects.extend(told.map(Effect::Wake));
+            self.tell(id, |names| Event::Lost(names, why));
+            self.call_next(id, None, now);
+        }
+        self.wake(id);
+        Some(end)
+    }
+
+    /// The holder wants it extended now. [`Machine::poll_extended`] says what came of this round.
+    pub(crate) fn extend(&mut self, id: LeaseId, now: Moment) -> u32 {
+        if self.happens(id, LeaseEvent::Passed, now).is_none() {
+            self.renew(&[id], Extending::Holder, now);
+            if self.closed == Some(Refusal::Undriven) {
+                self.has_failed(id);
+            }
+        }
+        self.leases.get(id).map_or(0, |lease| lease.round)
+    }
+
+    /// Whether a quorum has extended it in this round, or in a later one.
+    pub(crate) fn poll_extended(
+        &mut self,
+        id: LeaseId,
+        round: u32,
+        context: &Context<'_>,
+    ) -> Poll<bool> {
+        let Some(lease) = self.leases.get_mut(id).filter(|lease| lease.is_held()) else {
+            return Poll::Ready(false);
+        };
+        if lease.extended >= round {
+            Poll::Ready(true)
+        } else if lease.round != round || lease.extending == Extending::Nothing {
+            Poll::Ready(false)
+        } else {
+            self.wait_for(id, context.waker());
+            Poll::Pending
+        }
+    }
+
+    /// Why it is lost, if it is; a caller that is told so is told the same from here on.
+    pub(crate) fn loss(&mut self, id: LeaseId, now: Moment) -> Option<Loss> {
+        self.happens(id, LeaseEvent::Passed, now);
+        self.state(id).and_then(LeaseState::loss)
+    }
+
+    /// Ready once the lease is not held any more.
+    pub(crate) fn poll_lost(
+        &mut self,
+        id: LeaseId,
+        context: &Context<'_>,
+        now: Moment,
+    ) -> Poll<()> {
+        match self.leases.get_mut(id).filter(|lease| lease.is_held()) {
+            Some(lease) => {
+                let waker = context.waker();
+                if !lease.told_of_loss.iter().any(|known| known.will_wake(waker)) {
+                    lease.told_of_loss.push(waker.clone());
+                    self.is_waited_for(id, now);
+                }
+                Poll::Pending
+            }
+            None => Poll::Ready(()),
+        }
+    }
+}
+
+fn ttl_of(lease: &Lease) -> Decimal {
+    Decimal::new(lease.key_ms())
+}

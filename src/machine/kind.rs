@@ -1,0 +1,101 @@
+//! What differs between kinds of leases, as data.
+
+use leasehold_resp::{Decimal, Frame};
+
+use super::answer::Answer;
+use super::link::{Link, To};
+use super::script::Scripts;
+use crate::names::Names;
+use crate::policy::{Ballot, Moment};
+
+/// A question to one server.
+pub(crate) struct Question<'a> {
+    pub(super) link: &'a mut Link,
+    pub(super) names: &'a Names,
+    pub(super) owner: &'a [u8],
+    pub(super) ttl_ms: u64,
+    /// What is proposed.
+    pub(super) ballot: Option<Ballot>,
+    /// Tokens are set aside, for others of this process.
+    pub(super) goes_on: bool,
+    /// A lock that others wait for is theirs.
+    pub(super) defers: bool,
+    /// The owner may be in a queue.
+    pub(super) may_be_queued: bool,
+    pub(super) scripts: &'a Scripts,
+    pub(super) is_alone: bool,
+    pub(super) to: To,
+    pub(super) now: Moment,
+}
+
+/// See the module's documentation.
+pub(crate) struct Kind {
+    /// Whether a token is proposed.
+    pub(crate) is_fenced: bool,
+    pub(crate) acquire: fn(Question<'_>),
+    pub(crate) read: fn(&Frame) -> Option<Answer>,
+    pub(crate) release: fn(Question<'_>),
+}
+
+/// A lock with fencing tokens.
+pub(crate) static FENCED: Kind = Kind {
+    is_fenced: true,
+    acquire: |question| {
+        let Question {
+            link,
+            names,
+            owner,
+            ttl_ms,
+            ballot,
+            goes_on,
+            defers,
+            scripts,
+            is_alone,
+            to,
+            now,
+            ..
+        } = question;
+        let is_outbid = ballot.is_some_and(Ballot::is_outbid);
+        let how: &[u8] = match (is_alone, is_outbid, goes_on) {
+            (true, _, false) => b"mint",
+            (true, _, true) => b"mint on",
+            (false, true, false) => b"outbid",
+            (false, true, true) => b"outbid on",
+            (false, false, false) => b"vote",
+            (false, false, true) => b"vote on",
+        };
+        let proposal = Decimal::new(ballot.map_or(0, Ballot::proposal));
+        let ttl = Decimal::new(ttl_ms);
+        let queue = names.queue();
+        let keys = [names.lock(), names.fence(), &queue];
+        // The script has a short way for what is plainly taken, on which it sets no tokens aside.
+        let taking: &[u8] = match (defers, goes_on) {
+            (true, _) => b"turn",
+            (false, true) => b"hand",
+            (false, false) => b"take",
+        };
+        let words = [owner, &ttl, &proposal, how, taking];
+        link.call(&scripts.acquire, &keys, &words, to, now);
+    },
+    read: Answer::of_acquire,
+    release: |question| {
+        let Question { link, names, owner, scripts, may_be_queued, to, now, .. } = question;
+        let queue = names.queue();
+        let keys = [names.lock(), names.fence(), &queue];
+        let how: &[u8] = if may_be_queued { b"leave" } else { b"" };
+        link.call(&scripts.release, &keys, &[owner, how], to, now);
+    },
+};
+
+/// A lock without: one command takes it.
+pub(crate) static PLAIN: Kind = Kind {
+    is_fenced: false,
+    acquire: |question| {
+        let Question { link, names, owner, ttl_ms, to, now, .. } = question;
+        let ttl = Decimal::new(ttl_ms);
+        let words = [b"SET", names.lock(), owner, b"NX", b"PX", &ttl];
+        link.command(&words, to, now);
+    },
+    read: Answer::of_set,
+    release: FENCED.release,
+};

@@ -1,0 +1,301 @@
+//! One lease, from the request to the last key that is given back: one slot.
+
+use std::task::Waker;
+use std::time::Duration;
+
+use leasehold_resp::Decimal;
+
+use super::answer::Kept;
+use super::bounds::Bounded;
+use super::entry::Entry;
+use super::ids::LeaseId;
+use super::kind::{FENCED, Kind, Question};
+use super::link::{Link, To, What};
+use super::owner::Owner;
+use super::script::Scripts;
+use crate::names::Names;
+use crate::policy::{
+    Attempt, End, LeaseState, Loss, Moment, Redelivery, Relay, RetryState, Setback, Tally, Term,
+};
+
+/// Where a lease stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Phase {
+    /// A round of questions is under way.
+    Asking,
+    /// Between two attempts, until its due time; news of the lock may end it from `from` on.
+    Resting {
+        from: Moment,
+        /// Too few servers served: one that does is what the request waits for.
+        is_unserved: bool,
+    },
+    /// Behind others of this process that wait for the same lock.
+    InLine,
+    /// In the queue of its lock, by its entry.
+    Queued,
+    /// The request came to nothing.
+    Refused(Refusal),
+    /// It was granted: held, being given back, or ended.
+    Granted(LeaseState),
+    /// Nobody asks for it any more; what servers may have is given back.
+    GivingBack,
+}
+
+/// Why a request came to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The last attempt came to this; the caller's limit is over where that `is_over`.
+    Setback {
+        setback: Setback,
+        is_over: bool,
+    },
+    ShutDown,
+    /// Nobody drives the machine any more.
+    Undriven,
+}
+
+/// What an extension is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extending {
+    /// None is under way.
+    Nothing,
+    Renewal,
+    /// The holder has asked for it, and is told what it comes to.
+    Holder,
+}
+
+/// What one server may have of a lease's owner.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Replica {
+    pub(super) has: Has,
+    /// The connection on which it was asked last.
+    pub(super) generation: u32,
+    /// When it answered that.
+    pub(super) answered_at: Moment,
+    /// Of what is owed.
+    pub(super) redelivery: Option<Redelivery>,
+    /// When it is to be sent; none where that waits for a connection.
+    pub(super) due: Option<Moment>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Has {
+    Nothing,
+    /// It was asked, and has not answered.
+    Asked,
+    /// It has the owner's key.
+    Key,
+    /// It was asked on a connection that ended before the answer, or said something that settles nothing.
+    Perhaps,
+    /// A release is under way.
+    Releasing,
+    /// A release is to be sent.
+    Owed,
+}
+
+impl Replica {
+    pub(super) const NEW: Self = Self {
+        has: Has::Nothing,
+        generation: 0,
+        answered_at: Moment::from_nanos(0),
+        redelivery: None,
+        due: None,
+    };
+}
+
+/// The servers, one bit each, that have answered a round so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Votes {
+    pub(super) asked: u64,
+    pub(super) granted: u64,
+    pub(super) denied: u64,
+    pub(super) failed: u64,
+    /// Asked in such a way that the server tells of changes to the lock.
+    pub(super) watched: u64,
+}
+
+impl Votes {
+    pub(super) fn answered(self) -> u64 {
+        self.granted | self.denied | self.failed
+    }
+}
+
+pub(super) struct Lease {
+    pub(super) kind: &'static Kind,
+    pub(super) names: Names,
+    pub(super) owner: Owner,
+    pub(super) term: Term,
+    pub(super) bounded: Option<Box<Bounded>>,
+    pub(super) phase: Phase,
+    pub(super) is_renewed: bool,
+    /// Servers tell of what happens to its key; and whether one has.
+    pub(super) is_watched: bool,
+    pub(super) is_told: bool,
+    /// Another of this process has asked for the lock right behind its release.
+    pub(super) is_followed: bool,
+    /// Counts questions: a reply to an earlier one is known by it.
+    pub(super) round: u32,
+    /// Before the first byte of the round was written.
+    pub(super) asked_at: Moment,
+    pub(super) votes: Votes,
+    pub(super) attempt: Attempt,
+    pub(super) tally: Tally,
+    pub(super) retry: RetryState,
+    /// Its next question leaves the lock to others that wait for it.
+    pub(super) defers: bool,
+    /// Why the last attempt came to nothing.
+    pub(super) setback: Option<Setback>,
+    /// In the queue of the lock, while the owner waits there, may do so yet, or has its turn.
+    pub(super) entry: Option<Box<Entry>>,
+    /// An attempt for one that stays in its queue meanwhile, and has the lease if it is granted.
+    pub(super) scouts_for: Option<LeaseId>,
+    /// Of a lease that was granted; 0 without fencing.
+    pub(super) token: u64,
+    /// Or when its request began.
+    pub(super) granted_at: Moment,
+    /// How far it may go on within this process.
+    pub(super) relay: Relay,
+    /// What an extension is for that is under way.
+    pub(super) extending: Extending,
+    /// When the holder is told that an extension or a release came to nothing.
+    pub(super) late_at: Moment,
+    /// The last round that extended it.
+    pub(super) extended: u32,
+    /// Renewals in a row that came to nothing.
+    pub(super) failed: u32,
+    /// When it is to be looked at, and when the wheel says so, which is not later.
+    pub(super) due: Moment,
+    pub(super) planned: Moment,
+    pub(super) replicas: Box<[Replica]>,
+    /// Of a request, a release or an extension: one call at a time.
+    pub(super) waker: Option<Waker>,
+    /// What servers said to the last question that is no grant.
+    pub(super) said: Vec<(usize, Kept)>,
+    /// What came of a release.
+    pub(super) end: Option<End>,
+    pub(super) told_of_loss: Vec<Waker>,
+}
+
+impl Lease {
+    pub(super) fn state(&self) -> Option<LeaseState> {
+        if let Phase::Granted(state) = self.phase { Some(state) } else { None }
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.state().is_some_and(LeaseState::is_held)
+    }
+
+    /// Whether another request, which waits, can have this lease as it is.
+    pub(super) fn can_pass_to(&self, next: &Self) -> bool {
+        let is_ready = matches!(next.phase, Phase::InLine | Phase::Resting { .. } | Phase::Queued);
+        let is_alike = std::ptr::eq(self.kind, next.kind) && self.term == next.term;
+        // An entry in a queue is left where the lease is passed on.
+        let is_clear = next.entry.is_some() || !next.is_exposed();
+        let is_alike = is_alike && self.bounded.is_none() && next.bounded.is_none();
+        is_ready && is_alike && self.owner.says(&next.owner) && is_clear
+    }
+
+    /// Whether some server may have something of it.
+    pub(super) fn is_exposed(&self) -> bool {
+        self.replicas.iter().any(|replica| replica.has != Has::Nothing)
+    }
+
+    /// Whether the request may wait for another holder's end.
+    pub(super) fn waits(&self) -> bool {
+        self.retry.waits()
+    }
+
+    /// The kind by which it asks for the lock. What an owner may have already only a script finds to be its own: in the
+    /// owner's turn, and where it asks once more; then there is a proposal.
+    pub(super) fn asks_as(&self) -> &'static Kind {
+        let has_proposal = self.attempt.ballot().is_some();
+        if has_proposal && !self.kind.is_fenced { &FENCED } else { self.kind }
+    }
+
+    /// How long its keys live on servers: at least for its TTL.
+    pub(super) fn key_life(&self) -> Duration {
+        let ttl = self.term.ttl();
+        self.bounded.as_ref().map_or(ttl, |bounded| bounded.key_life(ttl))
+    }
+
+    pub(super) fn key_ms(&self) -> u64 {
+        match &self.bounded {
+            None => self.term.ttl_ms(),
+            Some(_) => u64::try_from(self.key_life().as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// When it ends, where its TTL lasts until then.
+    pub(super) fn cut(&self, until: Moment) -> Moment {
+        self.bounded.as_ref().map_or(until, |bounded| bounded.cut(self.granted_at, until))
+    }
+
+    /// Whether it may not end later, so that there is nothing to renew it for.
+    pub(super) fn is_at_its_last(&self, until: Moment) -> bool {
+        self.bounded.as_ref().is_some_and(|bounded| bounded.are_reached(self.granted_at, until))
+    }
+
+    /// Lost by itself, its lock stays taken for the lock-delay: nobody gives it back.
+    pub(super) fn let_expire(&mut self, why: Loss) {
+        let is_delayed = self.bounded.as_ref().is_some_and(|bounded| bounded.is_delayed());
+        if is_delayed && matches!(why, Loss::Expired | Loss::Suspended | Loss::HeldLongest) {
+            self.replicas.iter_mut().for_each(|replica| replica.has = Has::Nothing);
+        }
+    }
+
+    /// Servers that have not answered the question of this round are late.
+    pub(super) fn are_late(&mut self) {
+        self.votes.failed |= self.votes.asked & !self.votes.answered();
+    }
+
+    /// Whether a server may have done what it was asked in this round, and did not say.
+    pub(super) fn is_unknown(&self) -> bool {
+        let unsaid = self.votes.asked & self.votes.failed;
+        let mut replicas = self.replicas.iter().enumerate();
+        replicas.any(|(at, replica)| {
+            unsaid & 1 << at != 0 && matches!(replica.has, Has::Asked | Has::Perhaps)
+        })
+    }
+
+    /// Gives it back at one server, or has its lock stay taken for the rest of its time.
+    fn part(&self, question: Question<'_>) {
+        let rest = self
+            .bounded
+            .as_ref()
+            .and_then(|bounded| bounded.rest_ms(self.granted_at, question.now));
+        let Some(rest) = rest else { return (self.kind.release)(question) };
+        let Question { link, names, owner, scripts, to, now, .. } = question;
+        link.call(&scripts.extend, &[names.lock()], &[owner, &Decimal::new(rest)], to, now);
+    }
+
+    /// Writes a question to one server.
+    pub(super) fn ask(
+        &self,
+        what: What,
+        id: LeaseId,
+        link: &mut Link,
+        scripts: &Scripts,
+        is_alone: bool,
+        now: Moment,
+    ) {
+        let question = Question {
+            link,
+            names: &self.names,
+            owner: self.owner.value(),
+            ttl_ms: self.key_ms(),
+            ballot: self.attempt.ballot(),
+            goes_on: self.relay != Relay::default(),
+            defers: self.defers,
+            may_be_queued: self.entry.is_some(),
+            scripts,
+            is_alone,
+            to: To::Lease { id, round: self.round, what },
+            now,
+        };
+        if what == What::Release {
+            self.part(question);
+        } else {
+            (self.asks_as().acquire)(question);
+        }
+    }
+}

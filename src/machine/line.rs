@@ -1,0 +1,136 @@
+//! Those of one process that wait for the same lock: one asks, the others stand behind it.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::Duration;
+
+use super::ids::LeaseId;
+use crate::names::Names;
+use crate::policy::Moment;
+
+/// How long it is taken for granted that those still wait that a server knew of.
+const KNOWN_FOR: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+struct Line {
+    waiting: VecDeque<LeaseId>,
+    /// When a server last said that others of its queue are before these.
+    behind_at: Option<Moment>,
+}
+
+/// By the names of locks for which somebody waits.
+///
+/// The first of a line asks, or rests between two attempts; or the lock was granted to one that was in the line, and is
+/// held. So each end of a lease, and each first one that goes, calls the next.
+#[derive(Default)]
+pub(super) struct Lines {
+    /// Locks that other processes wanted too when this one waited for them last.
+    sought: HashSet<Names>,
+    by_name: HashMap<Names, Line>,
+    /// Those that came, less those that went, since somebody asked.
+    change: i32,
+}
+
+/// Locks that are remembered, until all are forgotten.
+const SOUGHT_MAX: usize = 1024;
+
+impl Lines {
+    /// Others want this lock too.
+    pub(super) fn is_sought(&mut self, names: &Names) {
+        if self.sought.len() >= SOUGHT_MAX {
+            self.sought.clear();
+        }
+        if !self.sought.contains(names) {
+            self.sought.insert(names.clone());
+        }
+    }
+
+    /// Whether others wanted it, which is asked once.
+    pub(super) fn was_sought(&mut self, names: &Names) -> bool {
+        !self.sought.is_empty() && self.sought.remove(names)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    pub(super) fn has(&self, names: &Names) -> bool {
+        self.by_name.contains_key(names)
+    }
+
+    /// Whether it is the first now, or was in its place before.
+    pub(super) fn join(&mut self, names: &Names, id: LeaseId) -> bool {
+        if !self.has(names) {
+            self.by_name.insert(names.clone(), Line::default());
+        }
+        let line = &mut self.by_name.get_mut(names).expect("it is there").waiting;
+        if !line.contains(&id) {
+            line.push_back(id);
+            self.change += 1;
+        }
+        line.front() == Some(&id)
+    }
+
+    /// Whether somebody else waits.
+    pub(super) fn has_others(&self, names: &Names, id: LeaseId) -> bool {
+        !self.is_empty() && self.of(names).is_some_and(|line| line.iter().any(|other| *other != id))
+    }
+
+    pub(super) fn first(&self, names: &Names) -> Option<LeaseId> {
+        self.of(names)?.front().copied()
+    }
+
+    /// The first that waits for the lock of this key.
+    pub(super) fn first_for(&self, key: &[u8]) -> Option<LeaseId> {
+        self.by_name.get(key)?.waiting.front().copied()
+    }
+
+    /// Whether it was the first.
+    pub(super) fn leave(&mut self, names: &Names, id: LeaseId) -> bool {
+        let Some(Line { waiting: line, .. }) = self.by_name.get_mut(names) else { return false };
+        let was_first = line.front() == Some(&id);
+        let before = line.len();
+        if was_first {
+            line.pop_front();
+        } else {
+            line.retain(|other| *other != id);
+        }
+        self.change -= i32::from(line.len() < before);
+        if line.is_empty() {
+            self.by_name.remove(names);
+        }
+        was_first
+    }
+
+    /// A server has said that others are before the first of these.
+    pub(super) fn are_behind(&mut self, names: &Names, now: Moment) {
+        if let Some(line) = self.by_name.get_mut(names) {
+            line.behind_at = Some(now);
+        }
+    }
+
+    /// Whether a server has said so a moment ago.
+    pub(super) fn has_others_before(&self, names: &Names, now: Moment) -> bool {
+        let behind_at = self.by_name.get(names).and_then(|line| line.behind_at);
+        behind_at.is_some_and(|at| now.since(at) <= KNOWN_FOR)
+    }
+
+    fn of(&self, names: &Names) -> Option<&VecDeque<LeaseId>> {
+        self.by_name.get(names).map(|line| &line.waiting)
+    }
+
+    /// All go.
+    pub(super) fn clear(&mut self) {
+        for (_, line) in self.by_name.drain() {
+            self.change -= i32::try_from(line.waiting.len()).unwrap_or(i32::MAX);
+        }
+    }
+
+    /// How many more wait, or less, than when this was asked last.
+    pub(super) fn take_change(&mut self) -> i32 {
+        std::mem::take(&mut self.change)
+    }
+
+    pub(super) fn firsts(&self) -> impl Iterator<Item = LeaseId> {
+        self.by_name.values().filter_map(|line| line.waiting.front().copied())
+    }
+}

@@ -1,0 +1,459 @@
+//! One connection to one server: what is to be sent, what is waited for, and what proves a reply.
+//!
+//! A reply does not name its command: it belongs to the command at its place, where none was lost on the way and none
+//! was added (safety rule 13). So each script is given a *stamp*, a number that no other command of the connection has,
+//! and gives it back. A reply without one, an error too, counts only once a stamped reply behind it has come in its own
+//! place. Where no stamped command goes out behind it in the same write, an `ECHO` of a stamp does, a *seal*.
+//!
+//! What a reply is for stands beside its command ([`To`]): nobody is called, and no future waits.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use leasehold_resp::{Decimal, DecodeError, Decoder, Frame, Limits, encode_command};
+
+use super::ids::{BatchId, LeaseId};
+use super::script::Script;
+use super::session::{Greeting, Login, Renewal, Sighting, Step};
+use super::subscription::{Subscription, Told};
+use crate::policy::fitness::Unfit;
+use crate::policy::secrets::Secrets;
+use crate::policy::{Breaker, Moment};
+
+const STAMP_DIGITS: usize = 16;
+const FIRST_STAMP_MIN: u64 = 1_000_000_000_000_000;
+const FIRST_STAMP_MAX: u64 = 8_000_000_000_000_000;
+/// The words of a command, the stamp among them: those of a renewal of 16 leases are the most.
+const WORDS_MAX: usize = 52;
+/// The most that a reply may be. The largest that is asked for is that of a look at 64 locks, of 4 KiB each at the most;
+/// the longest text is one section of `INFO`, which is below 8 KiB but for a line of some 100 bytes for each replica.
+const LIMITS: Limits = Limits {
+    depth: 8,
+    bulk_bytes: 64 * 1024,
+    elements: 8 * 1024,
+    line_bytes: 16 * 1024,
+    frame_bytes: 1024 * 1024,
+};
+
+type Digits = [u8; STAMP_DIGITS];
+
+/// What a reply is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum To {
+    /// A lease's question of this round.
+    Lease { id: LeaseId, round: u32, what: What },
+    /// Several renewals at once.
+    Batch(BatchId),
+    /// A step of the handshake, in this protocol.
+    Handshake { step: Step, is_resp3: bool },
+    /// A login in the place of one that ends.
+    Login,
+    /// Nobody: it proves those before it.
+    Seal,
+    /// Nobody.
+    Nobody,
+    /// What the server tells without a question: whether it does.
+    Told(Told),
+    /// What it told so.
+    Push,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    Acquire,
+    Extend,
+    Repair,
+    Release,
+    /// By an entry in a queue.
+    Wait,
+    /// Behind a refusal that names no holder: the key's value, and then its TTL.
+    Holder,
+    HolderTtl,
+}
+
+/// What the reply to a command can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A script's: the stamp, or an array that begins with it.
+    Stamped(Digits),
+    /// `OK` or nothing.
+    Flag,
+    /// This digest of a script.
+    Digest(&'static [u8]),
+    /// No reply but an error: a push confirms the channel.
+    Subscribed,
+    /// Anything.
+    Any,
+}
+
+/// What a reply in its place says of those before it.
+enum Standing {
+    Proves,
+    Pends,
+}
+
+/// Why a connection has to end, or there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The driver could not dial; trying again does not help where that `is_lasting`.
+    Undialled { is_lasting: bool },
+    /// It was closed by the other side, or the system.
+    Closed,
+    /// Dial and handshake together took too long.
+    Late,
+    /// The server answered what was said before the scripts, and not them.
+    HeldUp,
+    /// What came is no protocol.
+    Garbled(DecodeError),
+    /// A reply that its command cannot have, or one too many.
+    Misplaced,
+    /// A reply that a lease counts on cannot be proved: the server refuses the seal.
+    Unsealed(Bytes),
+    /// A step of the handshake was refused.
+    Refused { step: Step, text: Bytes },
+    /// The server answered a step with something else than that step's reply.
+    Unexpected(Step),
+    /// Nothing came for too long.
+    Silent,
+    /// The server is not fit to grant locks.
+    Unfit(Unfit),
+    /// It is the same server as the one of this link.
+    SameAs(usize),
+    /// The server has said that it is a replica: it is left, so that it is judged again.
+    Demoted,
+}
+
+struct Slot {
+    to: To,
+    place: Place,
+    /// The script itself was sent.
+    is_whole: bool,
+    sent_at: Moment,
+}
+
+/// A reply that is proved, with what it is for.
+pub(super) struct Reply {
+    pub(super) to: To,
+    pub(super) frame: Frame,
+    /// The script itself was sent.
+    pub(super) is_whole: bool,
+}
+
+/// What a link is up to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// The driver is to dial at this time; where somebody asks, from `soonest` on.
+    Down {
+        dial_at: Moment,
+        soonest: Moment,
+    },
+    /// The driver dials; the handshake has to be over by then.
+    Dialling {
+        until: Moment,
+    },
+    /// The handshake is under way; all before the scripts is proved where it `is_sealed`.
+    Greeting {
+        until: Moment,
+        is_sealed: bool,
+    },
+    Ready,
+}
+
+pub(super) struct Link {
+    /// Where the server is, as all processes call it.
+    pub(super) address: Box<str>,
+    pub(super) out: BytesMut,
+    pub(super) state: State,
+    /// Counts connections.
+    pub(super) generation: u32,
+    /// Dials in a row that led to nothing.
+    pub(super) failed: u32,
+    /// Why there is no connection, or was none the last time.
+    pub(super) fault: Option<Fault>,
+    pub(super) greeting: Option<Box<Greeting>>,
+    pub(super) renewal: Option<Box<Renewal>>,
+    pub(super) sighting: Option<Sighting>,
+    /// What is wrong with the server, without being a reason to refuse it.
+    pub(super) warnings: Vec<Unfit>,
+    /// From when on the server may vote.
+    pub(super) votes_at: Moment,
+    pub(super) ready_at: Moment,
+    /// When a server is left that has said that it is a replica.
+    pub(super) leave_at: Option<Moment>,
+    pub(super) secrets: Secrets,
+    pub(super) breaker: Breaker,
+    /// The next script is sent itself, and not its digest.
+    pub(super) sends_whole: bool,
+    /// Requests that wait for the connection to the only server.
+    pub(super) awaited: Vec<LeaseId>,
+    /// Leases of which something is to be given back here, once it is ready.
+    pub(super) owed: Vec<LeaseId>,
+    /// The server can tell something without a question.
+    pub(super) is_resp3: bool,
+    pub(super) told: Subscription,
+    decoder: Decoder,
+    slots: VecDeque<Slot>,
+    /// Replies that have come, and are not proved yet.
+    pending: VecDeque<Reply>,
+    stamp: Digits,
+    /// Something was written that a stamp has to follow.
+    is_unsealed: bool,
+}
+
+impl Link {
+    pub(super) fn new(address: Box<str>, dial_at: Moment) -> Self {
+        Self {
+            address,
+            out: BytesMut::new(),
+            state: State::Down { dial_at, soonest: dial_at },
+            generation: 0,
+            failed: 0,
+            fault: None,
+            greeting: None,
+            renewal: None,
+            sighting: None,
+            warnings: Vec::new(),
+            votes_at: dial_at,
+            ready_at: dial_at,
+            leave_at: None,
+            secrets: Secrets::default(),
+            breaker: Breaker::default(),
+            sends_whole: false,
+            awaited: Vec::new(),
+            owed: Vec::new(),
+            is_resp3: false,
+            told: Subscription::NONE,
+            decoder: Decoder::new(LIMITS),
+            slots: VecDeque::new(),
+            pending: VecDeque::new(),
+            stamp: [b'0'; STAMP_DIGITS],
+            is_unsealed: false,
+        }
+    }
+
+    /// Whether it is known how it stands.
+    pub(super) fn is_tried(&self) -> bool {
+        self.is_ready() || self.fault.is_some()
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.state == State::Ready
+    }
+
+    /// A connection begins: its stamps begin at a random one, so that two connections hardly have one in common.
+    pub(super) fn begin(&mut self, login: Login, until: Moment, random: u64) {
+        let first = FIRST_STAMP_MIN + random % (FIRST_STAMP_MAX - FIRST_STAMP_MIN);
+        self.stamp.copy_from_slice(&Decimal::new(first));
+        self.generation = self.generation.wrapping_add(1);
+        self.state = State::Greeting { until, is_sealed: false };
+        self.is_resp3 = false;
+        self.decoder = Decoder::new(LIMITS);
+        if let Some(password) = &login.password {
+            self.secrets.hide(password);
+        }
+        self.greeting = Some(Box::new(Greeting::new(login)));
+    }
+
+    /// The connection is over, or could not be made: what waited is told to `lost`, in its order.
+    pub(super) fn end(&mut self, state: State, lost: &mut Vec<To>, now: Moment) {
+        if let (true, Some(sighting)) = (self.is_ready(), &mut self.sighting) {
+            sighting.left_at = Some(now);
+        }
+        self.state = state;
+        (self.greeting, self.renewal, self.leave_at) = (None, None, None);
+        self.out.clear();
+        self.is_unsealed = false;
+        self.told = Subscription::NONE;
+        lost.extend(self.pending.drain(..).map(|reply| reply.to));
+        lost.extend(self.slots.drain(..).map(|slot| slot.to));
+    }
+
+    /// A script with its keys and words, and a stamp behind them.
+    pub(super) fn call(
+        &mut self,
+        script: &Script,
+        keys: &[&[u8]],
+        words: &[&[u8]],
+        to: To,
+        now: Moment,
+    ) {
+        let stamp = self.next_stamp();
+        let count = Decimal::new(keys.len() as u64);
+        let mut all: [&[u8]; WORDS_MAX] = [b""; WORDS_MAX];
+        let length = 4 + keys.len() + words.len();
+        let is_whole = self.sends_whole;
+        let how: [&[u8]; 2] =
+            if is_whole { [b"EVAL", script.text.as_bytes()] } else { [b"EVALSHA", script.digest] };
+        all[..3].copy_from_slice(&[how[0], how[1], &count]);
+        all[3..3 + keys.len()].copy_from_slice(keys);
+        all[3 + keys.len()..length - 1].copy_from_slice(words);
+        all[length - 1] = &stamp;
+        encode_command(&mut self.out, &all[..length]);
+        let place = Place::Stamped(stamp);
+        self.slots.push_back(Slot { to, place, is_whole, sent_at: now });
+        self.is_unsealed = false;
+    }
+
+    /// A command that says `OK` or nothing.
+    pub(super) fn command(&mut self, words: &[&[u8]], to: To, now: Moment) {
+        self.write(words, Place::Flag, to, now);
+    }
+
+    /// A command whose reply has no stamp.
+    pub(super) fn write(&mut self, words: &[&[u8]], place: Place, to: To, now: Moment) {
+        encode_command(&mut self.out, words);
+        self.slots.push_back(Slot { to, place, is_whole: false, sent_at: now });
+        self.is_unsealed = true;
+    }
+
+    /// A seal.
+    pub(super) fn echo(&mut self, to: To, now: Moment) {
+        let stamp = self.next_stamp();
+        encode_command(&mut self.out, &[b"ECHO", &stamp]);
+        let place = Place::Stamped(stamp);
+        self.slots.push_back(Slot { to, place, is_whole: false, sent_at: now });
+        self.is_unsealed = false;
+    }
+
+    /// Before what is written goes out.
+    pub(super) fn seal(&mut self, now: Moment) {
+        if self.is_unsealed {
+            self.echo(To::Seal, now);
+        }
+    }
+
+    fn next_stamp(&mut self) -> Digits {
+        for digit in self.stamp.iter_mut().rev() {
+            if *digit < b'9' {
+                *digit += 1;
+                break;
+            }
+            *digit = b'0';
+        }
+        self.stamp
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// When it is dead where nothing comes: the oldest command that has no reply was written so long before.
+    pub(super) fn silent_at(&self, most: Duration) -> Option<Moment> {
+        self.slots.front().map(|slot| slot.sent_at.after(most))
+    }
+
+    /// When there is something to do by itself; `silence` is how long a server may say nothing.
+    pub(super) fn due(&self, silence: Duration) -> Option<Moment> {
+        match self.state {
+            State::Down { dial_at, .. } => Some(dial_at),
+            State::Dialling { .. } => None,
+            State::Greeting { until, .. } => Some(until),
+            State::Ready => {
+                let renewal = self.renewal.as_ref().and_then(|renewal| renewal.at);
+                [self.silent_at(silence), renewal, self.leave_at].into_iter().flatten().min()
+            }
+        }
+    }
+
+    /// Somebody would ask: the next dial is sooner, where there is to be one. Whether that changes anything.
+    pub(super) fn want(&mut self, now: Moment) -> bool {
+        let State::Down { dial_at, soonest } = &mut self.state else { return false };
+        let sooner = (*soonest).max(now).min(*dial_at);
+        std::mem::replace(dial_at, sooner) != sooner
+    }
+
+    /// What a server said that closes without letting us in: before it asks for a login it says one thing to a client
+    /// that it has no room for, or does not like.
+    pub(super) fn farewell(&self) -> Option<Bytes> {
+        let is_greeting = matches!(self.state, State::Greeting { .. });
+        let only = self.pending.front().filter(|_| is_greeting && self.pending.len() == 1)?;
+        only.frame.error().cloned()
+    }
+
+    /// Takes the next thing that came; false where nothing whole is left. What is
+    /// proved by it is added to `proved`, in order.
+    ///
+    /// # Errors
+    ///
+    /// Where the connection has to end. Nothing that came with it is believed but what was proved before.
+    pub(super) fn next(
+        &mut self,
+        bytes: &mut BytesMut,
+        proved: &mut Vec<Reply>,
+        now: Moment,
+    ) -> Result<bool, Fault> {
+        let Some(mut frame) = self.decoder.decode(bytes).map_err(Fault::Garbled)? else {
+            return Ok(false);
+        };
+        if frame.is_push() {
+            let is_awaited = self.slots.front().is_some_and(|it| it.place == Place::Subscribed);
+            if is_awaited && self.told.is_confirmed_by(&frame) {
+                let to = self.slots.pop_front().expect("it is there").to;
+                self.pending.push_back(Reply { to, frame, is_whole: false });
+            } else {
+                proved.push(Reply { to: To::Push, frame, is_whole: false });
+            }
+            return Ok(true);
+        }
+        let slot = self.slots.pop_front().ok_or(Fault::Misplaced)?;
+        let standing = if let Frame::Error(text) | Frame::BlobError(text) = frame.value_mut() {
+            if let Some(tamed) = self.secrets.tamed(text) {
+                *text = tamed.into();
+            }
+            let text = text.clone();
+            self.refused(slot.to, slot.place, text, now)?
+        } else {
+            slot.place.judge(&frame)?
+        };
+        let reply = Reply { to: slot.to, frame, is_whole: slot.is_whole };
+        match standing {
+            Standing::Pends => self.pending.push_back(reply),
+            Standing::Proves => {
+                proved.extend(self.pending.drain(..));
+                proved.push(reply);
+            }
+        }
+        Ok(true)
+    }
+
+    /// What an error says in this place. Where it stands for a stamp, and nothing behind it has one, a seal goes behind
+    /// it. A seal that is refused proves errors, which grant nothing, and nothing else.
+    fn refused(
+        &mut self,
+        to: To,
+        place: Place,
+        text: Bytes,
+        now: Moment,
+    ) -> Result<Standing, Fault> {
+        let is_stamped = |place| matches!(place, Place::Stamped(_));
+        if to == To::Seal {
+            let are_errors = self.pending.iter().all(|reply| reply.frame.error().is_some());
+            return if are_errors { Ok(Standing::Proves) } else { Err(Fault::Unsealed(text)) };
+        }
+        if is_stamped(place) && !self.slots.iter().any(|slot| is_stamped(slot.place)) {
+            self.echo(To::Seal, now);
+        }
+        Ok(Standing::Pends)
+    }
+}
+
+impl Place {
+    fn judge(self, frame: &Frame) -> Result<Standing, Fault> {
+        let value = frame.value();
+        let is_stamp = |frame: &Frame, digits: &Digits| matches!(frame, Frame::Bulk(text) if text[..] == *digits);
+        match (self, value) {
+            (Self::Stamped(digits), Frame::Bulk(_)) if is_stamp(value, &digits) => {
+                Ok(Standing::Proves)
+            }
+            (Self::Stamped(digits), Frame::Array(items))
+                if items.first().is_some_and(|first| is_stamp(first, &digits)) =>
+            {
+                Ok(Standing::Proves)
+            }
+            (Self::Digest(digest), Frame::Bulk(text)) if text[..] == *digest => Ok(Standing::Pends),
+            (Self::Flag, Frame::Simple(_) | Frame::Null) | (Self::Any, _) => Ok(Standing::Pends),
+            _ => Err(Fault::Misplaced),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Credentials that end: the connection logs in again before that.
+//!
+//! One login that fails is tried again with a pause. Until one succeeds the connection stays as it is: a server keeps the
+//! login that it refuses to replace, and ends the connection when it wants to. The next connection is given credentials
+//! anyway.
+
+use std::time::Duration;
+
+use leasehold_resp::Frame;
+
+use super::core::{Effect, Machine};
+use super::counts::Event;
+use super::link::{Link, Place, To};
+use super::session::{Login, Renewal};
+use crate::policy::{Moment, RELOGIN, relogin_at};
+
+impl Link {
+    /// The connection is logged in, for as long as this lasts.
+    pub(super) fn is_logged_in(&mut self, lasts: Option<(Moment, Duration)>, random: u64) {
+        self.renewal = lasts.map(|(from, valid_for)| {
+            let at = Some(relogin_at(from, valid_for, random));
+            Box::new(Renewal { at, lasts, failed: 0 })
+        });
+    }
+}
+
+impl Machine {
+    /// What the driver came to that was told to ask for credentials; none where there are none.
+    pub(crate) fn log_in(&mut self, server: usize, login: Option<&Login>, now: Moment) {
+        let link = &mut self.links[server];
+        if !link.is_ready() || link.renewal.is_none() {
+            return;
+        }
+        let (Some(login), Some(auth)) = (login, login.and_then(Login::auth)) else {
+            return self.logged_in(server, None, now);
+        };
+        link.secrets.hide(login.password.as_deref().unwrap_or_default());
+        link.write(&auth, Place::Any, To::Login, now);
+        if let Some(renewal) = &mut link.renewal {
+            renewal.lasts = login.lasts;
+        }
+    }
+
+    /// The server has answered, and the answer is proved; or there was nothing to ask it.
+    pub(super) fn logged_in(&mut self, server: usize, reply: Option<&Frame>, now: Moment) {
+        let random = (self.settings.random)();
+        let link = &mut self.links[server];
+        let Some(renewal) = &mut link.renewal else { return };
+        if let Some(Frame::Simple(_)) = reply {
+            self.effects.push(Effect::Tell(Event::LoginRenewed(server)));
+            let lasts = renewal.lasts;
+            link.is_logged_in(lasts, random);
+        } else {
+            if let Some(text) = reply.and_then(Frame::error) {
+                let event = Event::LoginFailed(server, text.clone());
+                self.effects.push(Effect::Tell(event));
+            }
+            renewal.at = Some(now.after(RELOGIN.delay(renewal.failed, random)));
+            renewal.failed = renewal.failed.saturating_add(1);
+        }
+        self.note(now);
+    }
+
+    /// It is time to ask for credentials.
+    pub(super) fn renew_login(&mut self, server: usize, now: Moment) {
+        let Some(renewal) = &mut self.links[server].renewal else { return };
+        if renewal.at.is_some_and(|at| at <= now) {
+            renewal.at = None;
+            self.effects.push(Effect::Login(server));
+        }
+    }
+}

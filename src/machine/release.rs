@@ -1,0 +1,397 @@
+//! What servers may have of a lease is given back: at once, or once they serve, or once more (safety rule 15).
+//!
+//! Nothing is forgotten: a lease that nobody asks for any more keeps its slot until no server has anything of it, or
+//! its longest possible life is over.
+
+use std::task::{Context, Poll};
+
+use super::answer::Answer;
+use super::core::{Effect, Machine, Settings};
+use super::ids::LeaseId;
+use super::lease::{Extending, Has, Lease, Phase, Refusal, Replica, Votes};
+use super::link::What;
+use crate::policy::{
+    End, LeaseEvent, LeaseState, Loss, Moment, Passed, Redelivery, Relay, Verdict, renew_at,
+};
+
+impl Machine {
+    /// The holder gives the lock back. [`Machine::poll_release`] says what came of that.
+    pub(crate) fn release(&mut self, id: LeaseId, now: Moment) {
+        if !self.lines.is_empty() && self.pass_on(id, now).is_some() {
+            return;
+        }
+        self.happens(id, LeaseEvent::Release, now);
+        let is_releasing = |lease: &Lease| lease.state() == Some(LeaseState::Releasing);
+        if self.leases.get(id).is_some_and(is_releasing) {
+            let goes_on = |lease: &&Lease| !self.is_due_elsewhere(lease, now);
+            let relay = self.leases.get(id).filter(goes_on).and_then(|it| it.relay.next(now));
+            self.give_back(id, now);
+            // Behind the release, on the same connections.
+            let is_followed = self.call_next(id, relay, now);
+            if let Some(lease) = self.leases.get_mut(id) {
+                lease.is_followed = is_followed;
+            }
+            self.judge_release(id, now);
+            self.limit_release(id, now);
+        }
+    }
+
+    /// The holder waits for no longer than the timeout, and for nothing where nobody reads an answer.
+    fn limit_release(&mut self, id: LeaseId, now: Moment) {
+        let is_undriven = self.closed == Some(Refusal::Undriven);
+        let late_at = if is_undriven { now } else { now.after(self.settings.timeout) };
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        lease.late_at = late_at;
+        self.release_is_late(id, now);
+    }
+
+    pub(super) fn release_is_late(&mut self, id: LeaseId, now: Moment) {
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        if lease.state() != Some(LeaseState::Releasing) {
+            return;
+        }
+        if lease.late_at <= now {
+            lease.are_late();
+            self.ends(id, End::Unconfirmed, now);
+        } else {
+            let next = lease.late_at.min(lease.due);
+            self.plan(id, next);
+        }
+    }
+
+    /// The next one in this process has the lease as it is, and no server is asked: see [`crate::policy::Relay`].
+    fn pass_on(&mut self, id: LeaseId, now: Moment) -> Option<()> {
+        let lease = self.leases.get(id)?;
+        let next_id = self.lines.first(&lease.names)?;
+        let next = self.leases.get(next_id).filter(|next| lease.can_pass_to(next))?;
+        if self.is_due_elsewhere(lease, now) {
+            return None;
+        }
+        let (until, token) = (lease.state()?.until()?, lease.kind.is_fenced.then_some(lease.token));
+        let passed = Passed { until, token };
+        let (passed, relay) = lease.relay.pass(passed, next.term, now)?;
+        let (names, asked_at, ttl) = (lease.names.clone(), lease.asked_at, lease.term.ttl());
+        self.lines.leave(&names, next_id);
+        self.leave_entry(next_id, now);
+        let lease = self.leases.get(id)?;
+        let fresh = lease.owner.another((self.settings.owner_id)());
+        let lease = self.leases.get_mut(id)?;
+        lease.phase = Phase::Granted(LeaseState::Releasing);
+        let owner = std::mem::replace(&mut lease.owner, fresh);
+        let replicas = std::mem::take(&mut lease.replicas);
+        let next = self.leases.get_mut(next_id)?;
+        (next.owner, next.asked_at, next.granted_at) = (owner, asked_at, now);
+        let unused = std::mem::replace(&mut next.replicas, replicas);
+        next.phase = Phase::Granted(LeaseState::Held { until: passed.until });
+        // There is one lease that is held, as before: it is not counted again.
+        (next.token, next.relay) = (passed.token.unwrap_or(0), relay);
+        let due = if next.is_renewed { renew_at(asked_at, ttl).min(until) } else { until };
+        self.leases.get_mut(id)?.replicas = unused;
+        self.plan(next_id, due.max(now));
+        self.wake(next_id);
+        self.ends(id, End::HandedOver, now);
+        Some(())
+    }
+
+    /// Whether others are known to wait for the lock before the next one of this process, and a hand-over by the only
+    /// server costs little beside the hold.
+    fn is_due_elsewhere(&self, lease: &Lease, now: Moment) -> bool {
+        let is_short = Relay::is_short(now.since(lease.granted_at));
+        !is_short && self.is_alone() && self.lines.has_others_before(&lease.names, now)
+    }
+
+    /// Nobody uses the name any more. What servers may have is given back. Whether the lock was handed over within this
+    /// process.
+    pub(crate) fn forget(&mut self, id: LeaseId, now: Moment) -> bool {
+        if self.leases.get(id).is_some_and(Lease::is_held) {
+            self.release(id, now);
+        }
+        self.leave_queue(id, now);
+        self.leave_line(id, now);
+        let Some(lease) = self.leases.get_mut(id) else { return false };
+        let is_handed_over = lease.is_followed || lease.end == Some(End::HandedOver);
+        lease.phase = Phase::GivingBack;
+        let wakers = lease.told_of_loss.drain(..).chain(lease.waker.take());
+        self.effects.extend(wakers.map(Effect::Wake));
+        self.give_back(id, now);
+        self.end_if_clear(id);
+        is_handed_over
+    }
+
+    /// An attempt failed, and its request goes on: what it may have left is a lease by itself from here on.
+    pub(super) fn give_back_aside(&mut self, id: LeaseId, now: Moment) {
+        self.leave_queue(id, now);
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        let fresh = lease.owner.another((self.settings.owner_id)());
+        let owner = std::mem::replace(&mut lease.owner, fresh);
+        if !lease.is_exposed() {
+            lease.entry = None;
+            return;
+        }
+        let fresh = self.spare.pop();
+        let fresh = fresh.unwrap_or_else(|| vec![Replica::NEW; lease.replicas.len()].into());
+        let aside = Lease {
+            kind: lease.kind,
+            names: lease.names.clone(),
+            owner,
+            term: lease.term,
+            bounded: lease.bounded.clone(),
+            phase: Phase::GivingBack,
+            is_renewed: false,
+            is_watched: false,
+            is_told: false,
+            is_followed: false,
+            round: lease.round,
+            asked_at: lease.asked_at,
+            votes: Votes::default(),
+            attempt: lease.attempt,
+            tally: lease.tally,
+            retry: lease.retry,
+            defers: false,
+            setback: None,
+            entry: lease.entry.take(),
+            scouts_for: None,
+            token: 0,
+            granted_at: lease.granted_at,
+            relay: Relay::default(),
+            extending: Extending::Nothing,
+            late_at: now,
+            extended: 0,
+            failed: 0,
+            due: now,
+            planned: pointless_at(lease, &self.settings),
+            replicas: std::mem::replace(&mut lease.replicas, fresh),
+            waker: None,
+            said: Vec::new(),
+            end: None,
+            told_of_loss: Vec::new(),
+        };
+        // For a report.
+        for (fresh, known) in lease.replicas.iter_mut().zip(&aside.replicas) {
+            (fresh.generation, fresh.answered_at) = (known.generation, known.answered_at);
+        }
+        let aside = self.insert(aside);
+        self.give_back(aside, now);
+    }
+
+    /// Sends releases to all servers that may have something, or has that be done later.
+    pub(super) fn give_back(&mut self, id: LeaseId, now: Moment) {
+        let Self { links, leases, settings, .. } = self;
+        let Some(lease) = leases.get_mut(id) else { return };
+        lease.votes = Votes::default();
+        lease.said.clear();
+        // A late answer to a question is none to the release.
+        lease.round += 1;
+        let until = pointless_at(lease, settings);
+        for (server, link) in links.iter_mut().enumerate() {
+            let replica = &mut lease.replicas[server];
+            match replica.has {
+                Has::Nothing | Has::Releasing | Has::Owed => continue,
+                // On the connection of the question, the answer to the release says what became of both.
+                has if link.is_ready() && link.generation == replica.generation => {
+                    replica.has = Has::Releasing;
+                    lease.votes.asked |= 1 << server;
+                    let mut doubt = Redelivery::new(until, true);
+                    (replica.due, replica.redelivery) = match has {
+                        // Where the connection ends before, the question may arrive without the release.
+                        Has::Asked => (None, Some(doubt)),
+                        // A question on an earlier connection may arrive after it.
+                        Has::Perhaps => doubt.was_sent(now).unzip(),
+                        _ => (None, None),
+                    };
+                    lease.ask(What::Release, id, link, &settings.scripts, false, now);
+                }
+                has => {
+                    let is_doubtful = matches!(has, Has::Asked | Has::Perhaps);
+                    replica.has = Has::Owed;
+                    replica.redelivery = Some(Redelivery::new(until, is_doubtful));
+                    replica.due = Some(now);
+                }
+            }
+        }
+        self.give_back_again(id, now);
+    }
+
+    /// Sends what is owed and due.
+    pub(super) fn give_back_again(&mut self, id: LeaseId, now: Moment) {
+        let Self { links, leases, settings, .. } = self;
+        let Some(lease) = leases.get_mut(id) else { return };
+        let until = pointless_at(lease, settings);
+        let mut next = until;
+        for (server, link) in links.iter_mut().enumerate() {
+            let replica = &mut lease.replicas[server];
+            if replica.has != Has::Owed {
+                continue;
+            }
+            if now >= until {
+                replica.has = Has::Nothing;
+            } else if !link.is_ready() {
+                replica.due = None;
+                if !link.owed.contains(&id) {
+                    link.owed.push(id);
+                }
+            } else if replica.due.is_none_or(|due| due <= now) {
+                let again = replica.redelivery.as_mut().and_then(|it| it.was_sent(now));
+                replica.due = again.map(|(due, _)| due);
+                replica.redelivery = again.map(|(_, again)| again).or(replica.redelivery);
+                replica.has = Has::Releasing;
+                replica.generation = link.generation;
+                lease.votes.asked |= 1 << server;
+                lease.ask(What::Release, id, link, &settings.scripts, false, now);
+            } else if let Some(due) = replica.due {
+                next = next.min(due);
+            }
+        }
+        self.plan(id, next.max(now));
+        self.end_if_clear(id);
+    }
+
+    /// One server has answered a release; `is_over` where its connection ended before.
+    pub(super) fn given_back(
+        &mut self,
+        id: LeaseId,
+        server: usize,
+        answer: Answer,
+        is_over: bool,
+        now: Moment,
+    ) {
+        let random = (self.settings.random)();
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        let bit = 1 << server;
+        let pointless_at = pointless_at(lease, &self.settings);
+        let replica = &mut lease.replicas[server];
+        if replica.has != Has::Releasing {
+            return;
+        }
+        let until = replica.redelivery.map_or(pointless_at, |it| it.pointless_at());
+        match answer {
+            Answer::Granted(_) | Answer::NotOwned => {
+                let is_freed = matches!(answer, Answer::Granted(_));
+                if is_freed {
+                    lease.votes.granted |= bit;
+                } else {
+                    lease.votes.denied |= bit;
+                }
+                // What is doubtful goes out once more.
+                replica.has = if replica.due.is_some() { Has::Owed } else { Has::Nothing };
+                replica.redelivery = replica.redelivery.filter(|_| replica.due.is_some());
+            }
+            _ => {
+                lease.votes.failed |= bit;
+                let mut redelivery = replica.redelivery.unwrap_or(Redelivery::new(until, false));
+                let due = if is_over { now } else { redelivery.after_refusal(now, random) };
+                replica.due = Some(due);
+                replica.redelivery = Some(redelivery);
+                replica.has = Has::Owed;
+            }
+        }
+        let next = lease.replicas.iter().filter_map(|replica| replica.due).min();
+        if let Some(next) = next {
+            self.plan(id, next.max(now));
+        }
+        self.judge_release(id, now);
+        self.release_is_late(id, now);
+        self.end_if_clear(id);
+    }
+
+    /// What the answers to the holder's release come to.
+    fn judge_release(&mut self, id: LeaseId, now: Moment) {
+        let (quorum, servers) = (self.settings.quorum, self.links.len());
+        let Some(lease) = self.leases.get(id) else { return };
+        if lease.state() != Some(LeaseState::Releasing) {
+            return;
+        }
+        let Votes { granted, denied, failed, .. } = lease.votes;
+        let untouched = (0_u64..).zip(&lease.replicas).fold(0, |all, (server, replica)| {
+            let is_untouched = replica.has == Has::Nothing;
+            all | u64::from(is_untouched) << server
+        });
+        let count = |votes: u64| votes.count_ones() as usize;
+        let gone = count((denied | untouched) & !granted);
+        let end = match (quorum.verdict(count(granted), 0), quorum.verdict(0, gone)) {
+            (Verdict::Won, _) => End::Released,
+            (_, Verdict::Lost) if servers == 1 => End::Lost(Loss::Gone),
+            (_, Verdict::Lost) => End::Lost(Loss::NoQuorum),
+            _ if count(granted | denied | failed | untouched) == servers => End::Unconfirmed,
+            _ => return,
+        };
+        self.ends(id, end, now);
+    }
+
+    fn ends(&mut self, id: LeaseId, end: End, now: Moment) {
+        let is_followed = self.leases.get(id).is_some_and(|lease| lease.is_followed);
+        let end = if is_followed && end == End::Released { End::HandedOver } else { end };
+        self.happens(id, LeaseEvent::Ended(end), now);
+        if let Some(lease) = self.leases.get_mut(id) {
+            lease.end = Some(end);
+        }
+        self.wake(id);
+    }
+
+    /// What came of a release. Once this is ready, there is nothing left but to forget the lease.
+    pub(crate) fn poll_release(&mut self, id: LeaseId, context: &Context<'_>) -> Poll<End> {
+        let lease = self.leases.get_mut(id).expect("nobody has forgotten it");
+        match (lease.end, lease.state().and_then(LeaseState::loss)) {
+            (Some(end), _) => Poll::Ready(end),
+            (None, Some(loss)) => Poll::Ready(End::Lost(loss)),
+            (None, None) => {
+                self.wait_for(id, context.waker());
+                Poll::Pending
+            }
+        }
+    }
+
+    fn end_if_clear(&mut self, id: LeaseId) {
+        let is_over = |lease: &Lease| lease.phase == Phase::GivingBack && !lease.is_exposed();
+        if self.leases.get(id).is_some_and(is_over) {
+            self.remove(id);
+        }
+        self.tell_of_end();
+    }
+
+    pub(super) fn remove(&mut self, id: LeaseId) {
+        self.is_watched_no_more(id);
+        if let Some(mut lease) = self.leases.remove(id) {
+            lease.replicas.fill(Replica::NEW);
+            self.spare.push(lease.replicas);
+        }
+    }
+}
+
+/// From when on no server can have anything of it.
+fn pointless_at(lease: &Lease, settings: &Settings) -> Moment {
+    lease.asked_at.after(lease.key_life() + settings.flight_max)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::tests::{Bench, acquire, greeting, settings, stamp};
+    use super::super::{Fault, Login};
+
+    /// Found by the simulation: the release was lost with its connection, and the question arrived late.
+    #[test]
+    fn a_release_whose_connection_ended_before_its_questions_answer_is_sent_once_more_later() {
+        let mut bench = Bench::new(1, settings(1));
+        bench.dial(0, Login::default());
+        bench.answer(0, |command| vec![greeting(command, "")]);
+        let id = acquire(&mut bench, b"a");
+        assert_eq!(bench.said(0).len(), 1);
+        bench.machine.forget(id, bench.now);
+        bench.machine.disconnected(0, Fault::Closed, bench.now);
+        bench.dial(0, Login::default());
+        let mut released = 0;
+        for _ in 0..2 {
+            bench.answer(0, |command| {
+                if command[0] != "EVALSHA" {
+                    return vec![greeting(command, "")];
+                }
+                released += 1;
+                vec![stamp(command)]
+            });
+            bench.pass(Duration::from_millis(600));
+        }
+        assert_eq!(released, 2);
+    }
+}

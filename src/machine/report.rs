@@ -1,0 +1,252 @@
+//! What each server said to the last question of a request. It is put together when it is asked for.
+
+use std::time::Duration;
+
+use leasehold_resp::Frame;
+
+use super::answer::{Answer, Kept};
+use super::core::Machine;
+use super::ids::LeaseId;
+use super::lease::{Lease, Phase};
+use super::link::{Fault, Place, To, What};
+use crate::policy::{Failing, Moment};
+
+/// One server's answer.
+pub(crate) struct ServerAnswer<'a> {
+    pub(crate) said: Said<'a>,
+    /// From before the first byte of the question was written until its reply was read.
+    pub(crate) round_trip: Option<Duration>,
+}
+
+pub(crate) enum Said<'a> {
+    Granted,
+    /// The lock is another's: of which value, and for how many milliseconds more.
+    Held(Option<(&'a [u8], i64)>),
+    /// The lock is free, and others wait for it.
+    Queued(u64),
+    /// The token is too small, or too far ahead.
+    Stale,
+    Refused(&'a [u8]),
+    /// A reply that the question does not have.
+    Unexpected,
+    /// It has not answered yet.
+    Pending,
+    /// The answer did not come in time.
+    Late,
+    /// The connection ended before the answer.
+    Unknown,
+    /// It was not asked: it may vote in this time.
+    Quarantined(Duration),
+    /// It was not asked, nor is it in this time: it has not answered before.
+    LeftOut(Duration),
+    /// It was not asked: it has no connection, and why not.
+    Unreached(Option<&'a Fault>),
+}
+
+impl Machine {
+    /// Keeps what a server said that is no grant: the request may end by it, or another behind it in its line.
+    pub(super) fn keep_said(&mut self, id: LeaseId, server: usize, round: u32, reply: &Frame) {
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        if lease.round == round && lease.phase == Phase::Asking {
+            lease.said.retain(|(known, _)| *known != server);
+            lease.said.push((server, Kept::of(reply)));
+        }
+    }
+
+    /// The server said of a plain lock that another holds it, and not which: it is asked, where the request may end by
+    /// that. The vote counts once it has answered.
+    pub(super) fn asks_holder(
+        &mut self,
+        id: LeaseId,
+        server: usize,
+        round: u32,
+        reply: &Frame,
+        now: Moment,
+    ) -> bool {
+        let Self { links, leases, .. } = self;
+        let Some(lease) = leases.get_mut(id) else { return false };
+        let is_asked = lease.phase == Phase::Asking && lease.round == round;
+        let may_end = lease.retry.ends_at().is_some();
+        if !matches!(reply.value(), Frame::Null) || !is_asked || !may_end {
+            return false;
+        }
+        for (command, what) in [(b"GET" as &[u8], What::Holder), (b"PTTL", What::HolderTtl)] {
+            let to = To::Lease { id, round, what };
+            links[server].write(&[command, lease.names.lock()], Place::Any, to, now);
+        }
+        true
+    }
+
+    /// What it has said to that; where it did not, it had refused anyway.
+    pub(super) fn holder_is_said(
+        &mut self,
+        id: LeaseId,
+        server: usize,
+        (round, what): (u32, What),
+        reply: Option<&Frame>,
+        now: Moment,
+    ) {
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        let is_asked = lease.phase == Phase::Asking && lease.round == round;
+        let said = lease.said.iter_mut().filter(|_| is_asked).find(|(it, _)| *it == server);
+        match (what, reply, said) {
+            (What::Holder, Some(Frame::Bulk(value)), Some((_, kept))) => {
+                *kept = Kept::Held(value[..].into(), -1);
+            }
+            (What::HolderTtl, Some(Frame::Integer(left)), Some((_, Kept::Held(_, pttl)))) => {
+                *pttl = *left;
+            }
+            _ => {}
+        }
+        if what == What::HolderTtl {
+            let frees_in = match reply {
+                Some(Frame::Integer(left)) => u64::try_from(*left).ok(),
+                _ => None,
+            };
+            let frees_in = frees_in.map(|left| Duration::from_millis(left + 1));
+            let answer = Answer::Held { frees_in, counter: 0 };
+            self.voted(id, server, round, answer, reply.is_some(), now);
+        }
+    }
+
+    /// As above, of the server in whose queue the request waits.
+    pub(super) fn keep_said_to_entry(&mut self, id: LeaseId, reply: &Frame, now: Moment) {
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        let Some(entry) = &lease.entry else { return };
+        let (server, kept) = (entry.server, Kept::of(reply));
+        lease.replicas[server].answered_at = now;
+        // That an owner is there no more is no answer to what the user has asked.
+        if !matches!(kept, Kept::Unexpected) {
+            lease.said.retain(|(known, _)| *known != server);
+            lease.said.push((server, kept));
+        }
+    }
+
+    /// Keeps why a server gave nothing back.
+    pub(super) fn keep_refusal(&mut self, id: LeaseId, server: usize, reply: &Frame) {
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        lease.said.retain(|(other, _)| *other != server);
+        lease.said.push((server, Kept::of(reply)));
+    }
+
+    /// How long the first server took for its last answer to a question.
+    pub(crate) fn round_trip(&self, id: LeaseId) -> Option<Duration> {
+        let lease = self.leases.get(id)?;
+        let at = lease.replicas[0].answered_at;
+        (at >= lease.asked_at).then(|| at.since(lease.asked_at))
+    }
+
+    /// One entry for each server, in their order; none once the lease is forgotten.
+    pub(crate) fn report(&self, id: LeaseId, now: Moment) -> Vec<ServerAnswer<'_>> {
+        let Some(lease) = self.leases.get(id) else { return Vec::new() };
+        let servers = 0..self.links.len();
+        let answer = |server| {
+            let said = self.said(lease, server, now);
+            let at = lease.replicas[server].answered_at;
+            let is_answer = !matches!(
+                said,
+                Said::Pending
+                    | Said::Unknown
+                    | Said::Quarantined(_)
+                    | Said::LeftOut(_)
+                    | Said::Unreached(_)
+            );
+            let at = if matches!(said, Said::Late) { now } else { at };
+            // While a request waits at one server, what others said before stands.
+            let is_answer = is_answer && at >= lease.asked_at;
+            let round_trip = is_answer.then(|| at.since(lease.asked_at));
+            ServerAnswer { said, round_trip }
+        };
+        servers.map(answer).collect()
+    }
+
+    /// Those that have no connection, by their numbers, and why.
+    pub(crate) fn unmet(&self) -> impl Iterator<Item = (usize, Said<'_>)> {
+        let unmet = self.links.iter().enumerate().filter(|(_, link)| !link.is_ready());
+        unmet.map(|(server, link)| (server, Said::Unreached(link.fault.as_ref())))
+    }
+
+    fn said<'a>(&'a self, lease: &'a Lease, server: usize, now: Moment) -> Said<'a> {
+        let (bit, votes, link) = (1 << server, lease.votes, &self.links[server]);
+        let kept = lease.said.iter().find(|(it, _)| *it == server).map(|(_, kept)| kept);
+        match kept {
+            _ if votes.granted & bit != 0 => Said::Granted,
+            Some(Kept::Held(value, pttl)) => Said::Held(Some((value, *pttl))),
+            Some(Kept::Taken) => Said::Held(None),
+            Some(Kept::Queued(waiting)) => Said::Queued(*waiting),
+            Some(Kept::Stale) => Said::Stale,
+            Some(Kept::Refused(text)) => Said::Refused(text),
+            Some(Kept::Unexpected) => Said::Unexpected,
+            None if votes.denied & bit != 0 => Said::Held(None),
+            None if votes.asked & bit != 0 && votes.failed & bit == 0 => Said::Pending,
+            None if votes.asked & bit != 0 => {
+                let is_there =
+                    link.is_ready() && link.generation == lease.replicas[server].generation;
+                if is_there { Said::Late } else { Said::Unknown }
+            }
+            None => match link.refusal(now) {
+                Some(Failing::Quarantined(wait)) => Said::Quarantined(wait),
+                None if votes.failed & bit == 0 => Said::Pending,
+                None => Said::LeftOut(link.breaker.opens_in(now).unwrap_or_default()),
+                _ => Said::Unreached(link.fault.as_ref()),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Poll, Waker};
+
+    use super::super::Login;
+    use super::super::tests::{Bench, bulk, error, greeting, plain, settings};
+    use super::*;
+
+    fn bench() -> Bench {
+        let mut bench = Bench::new(1, settings(1));
+        bench.dial(0, Login::default());
+        bench.answer(0, |command| vec![greeting(command, "")]);
+        bench
+    }
+
+    /// A request for a plain lock is refused; what it is told of the holder.
+    fn refused(by: fn(&[u8]) -> Frame) -> Option<(Vec<u8>, i64)> {
+        let mut bench = bench();
+        let id = plain(&mut bench, b"a");
+        let context = Context::from_waker(Waker::noop());
+        bench.answer(0, |command| match &command[0][..] {
+            b"SET" => vec![Frame::Null],
+            b"ECHO" => vec![bulk(&command[1])],
+            word => vec![by(word)],
+        });
+        assert!(matches!(bench.machine.poll_acquire(id, &context), Poll::Ready(Err(_))));
+        match bench.machine.report(id, bench.now)[0].said {
+            Said::Held(holder) => holder.map(|(value, pttl)| (value.to_vec(), pttl)),
+            _ => panic!("it is held"),
+        }
+    }
+
+    #[test]
+    fn the_holder_of_a_plain_lock_is_asked_for_where_the_request_ends_by_it() {
+        let told = refused(|word| if word == b"GET" { bulk("x") } else { Frame::Integer(70) });
+        assert_eq!(told, Some((b"x".to_vec(), 70)));
+        assert_eq!(refused(|_| error("NOPERM no")), None);
+        assert_eq!(
+            refused(|word| if word == b"GET" { Frame::Null } else { Frame::Integer(-2) }),
+            None
+        );
+    }
+
+    #[test]
+    fn a_connection_that_ends_before_the_holder_is_named_has_refused_anyway() {
+        let mut bench = bench();
+        let id = plain(&mut bench, b"a");
+        let seal = bench.said(0).pop().unwrap();
+        bench.reply(0, &Frame::Null);
+        bench.reply(0, &bulk(&seal[1]));
+        bench.machine.disconnected(0, Fault::Closed, bench.now);
+        assert!(matches!(bench.machine.report(id, bench.now)[0].said, Said::Held(None)));
+        bench.machine.forget(id, bench.now);
+        assert_eq!(bench.machine.len(), 0, "it was proved that nothing is held");
+    }
+}

@@ -1,0 +1,118 @@
+//! Which run of its server a link leads to, and whether that may vote: safety rules 9, 10 and 18.
+//!
+//! Each connection is judged once, by the INFO of its handshake. A server that is unfit gets no connection, and is asked
+//! again as one that cannot be reached: it may be fit by then, or its name lead to another server.
+
+use std::time::Duration;
+
+use leasehold_resp::DecodeError;
+
+use super::core::Machine;
+use super::ids::LeaseId;
+use super::lease::Has;
+use super::link::{Fault, Link, State};
+use super::session::Sighting;
+use crate::policy::fitness::{Facts, Standing, Unfit, run_id, warnings};
+use crate::policy::{Backoff, Code, Failing, Moment};
+
+/// What a server of TLS begins its answer with to a client that does not speak TLS.
+const TLS_ALERT: u8 = 0x15;
+/// After this a server that grants no leases is met again: more or less, so that a fleet does not come in step.
+const MEET_AGAIN: Backoff =
+    Backoff { first: Duration::from_secs(2), longest: Duration::from_secs(2) };
+
+impl Fault {
+    /// Whether it stays so until somebody changes the server or the client.
+    fn is_lasting(&self) -> bool {
+        match self {
+            Self::Refused { text, .. } | Self::Unsealed(text) => {
+                Code::of(&String::from_utf8_lossy(text)).is_lasting()
+            }
+            Self::Unfit(unfit) => unfit.is_lasting(),
+            Self::SameAs(_) | Self::Undialled { is_lasting: true } => true,
+            Self::Garbled(error) => *error == DecodeError::UnknownType(TLS_ALERT),
+            _ => false,
+        }
+    }
+}
+
+impl Link {
+    /// Why no lock is asked of the server now; none where it may vote.
+    pub(super) fn refusal(&self, now: Moment) -> Option<Failing> {
+        match self.state {
+            State::Ready if self.votes_at <= now => None,
+            State::Ready => Some(Failing::Quarantined(self.votes_at.since(now))),
+            _ if self.fault.as_ref().is_some_and(Fault::is_lasting) => Some(Failing::Hopeless),
+            _ => Some(Failing::Otherwise),
+        }
+    }
+}
+
+impl Machine {
+    /// What is wrong with a server, without being a reason to refuse it.
+    pub(crate) fn warnings(&self, server: usize) -> &[Unfit] {
+        &self.links[server].warnings
+    }
+
+    /// Judges a server by what it says of itself; whether it is another run than the one before.
+    ///
+    /// # Errors
+    ///
+    /// Why it may not vote on this connection.
+    pub(super) fn meet(&mut self, server: usize, info: &str, now: Moment) -> Result<bool, Fault> {
+        let link = &mut self.links[server];
+        let mut is_another = false;
+        if let Some(met) = run_id(info) {
+            let (sighting, other) = Sighting::of(met, link.sighting.take(), now);
+            (link.sighting, is_another) = (Some(sighting), other);
+        }
+        link.votes_at = now;
+        link.warnings = warnings(info).collect();
+        let Some(rules) = self.settings.rules else { return Ok(is_another) };
+        let facts = Facts::parse(info).map_err(Fault::Unfit)?;
+        if let Some(other) = self.same_as(server, &facts.run_id) {
+            return Err(Fault::SameAs(other));
+        }
+        let link = &mut self.links[server];
+        let (first_seen, not_before) =
+            link.sighting.as_ref().map_or((now, None), |seen| (seen.first_seen, seen.not_before));
+        match facts.judge(rules, first_seen, not_before, now) {
+            Standing::Fit => {}
+            Standing::Quarantined { until } => link.votes_at = until,
+            Standing::Unfit(unfit) => return Err(Fault::Unfit(unfit)),
+        }
+        Ok(is_another)
+    }
+
+    /// Another link that leads to the same run, whatever its address.
+    fn same_as(&self, server: usize, met: &str) -> Option<usize> {
+        let is_it = |link: &Link| link.sighting.as_ref().is_some_and(|seen| seen.run_id == met);
+        let others = self.links.iter().enumerate();
+        others
+            .filter(|(other, link)| *other != server && link.is_ready() && is_it(link))
+            .map(|(other, _)| other)
+            .next()
+    }
+
+    /// The server says that it is a replica. Some time later it is left: it may have been promoted by then, or its name lead
+    /// to another server.
+    pub(super) fn leave_later(&mut self, server: usize, now: Moment) {
+        let leave_at = now.after(MEET_AGAIN.delay(0, (self.settings.random)()));
+        let link = &mut self.links[server];
+        link.leave_at = Some(link.leave_at.unwrap_or(leave_at));
+        self.note(leave_at);
+    }
+
+    /// What the run before had granted is looked for at this one at once, and lost where it is not there.
+    pub(super) fn look_for_leases(&mut self, server: usize, now: Moment) {
+        let is_there = |id: &LeaseId| {
+            let lease = self.leases.get(*id);
+            lease.is_some_and(|lease| {
+                lease.is_held() && lease.is_renewed && lease.replicas[server].has == Has::Key
+            })
+        };
+        let kept = self.leases.iter().map(|(id, _)| id).filter(is_there).collect::<Vec<_>>();
+        self.batches.due.extend(kept);
+        self.renew_all(now);
+    }
+}

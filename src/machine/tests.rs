@@ -1,0 +1,225 @@
+//! One machine and what a test answers it in the place of servers.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use leasehold_resp::{Decoder, Frame, Limits, encode_frame};
+
+use super::link::State;
+use super::{
+    Effect, FENCED, Fault, Kind, LeaseId, Login, Machine, Options, PLAIN, Script, Scripts,
+    Settings, Waits,
+};
+use crate::names::Names;
+use crate::policy::{Bounds, Moment, Quorum, Retry, Term, Wait};
+use crate::server::sha1;
+
+const TEXTS: [&str; 5] = ["return 1", "return 2", "return 3", "return 4", "return 5"];
+/// Servers are to tell of the lock, and a request that waits asks again anyway.
+static POLLING: Waits = Waits {
+    refused: |machine, _, now| {
+        machine.subscribe(now);
+        false
+    },
+    again: |_, _, _| {},
+    answered: |_, _, _, _| {},
+    due: |_, _, _| {},
+    pushed: |_, _, _, _| {},
+};
+
+/// The scripts of a test: nobody runs them.
+fn scripts() -> Scripts {
+    let [acquire, extend, release, repair, queue] = TEXTS.map(|text| {
+        let digest: &'static [u8] = Box::leak(Box::new(sha1::digest(text.as_bytes())));
+        Script { text, digest }
+    });
+    Scripts { acquire, extend, release, repair, queue }
+}
+
+pub(super) fn settings(servers: usize) -> Settings {
+    Settings {
+        quorum: Quorum::new(servers, None).unwrap(),
+        timeout: Duration::from_millis(500),
+        connect_timeout: Duration::from_secs(5),
+        rules: None,
+        info_if_allowed: &["server"],
+        flight_max: Duration::from_secs(60),
+        scripts: scripts(),
+        waits: &POLLING,
+        rank: |_, _| 0,
+        random: || 7,
+        owner_id: || 0x1234,
+        wall_micros: || 1_800_000_000_000_000,
+    }
+}
+
+/// See the module's documentation.
+pub(super) struct Bench {
+    pub(super) machine: Machine,
+    pub(super) now: Moment,
+    /// What the machine wanted to be done, in order.
+    pub(super) effects: Vec<Effect>,
+    /// Whether a test sees that servers are asked to tell of locks. They refuse that otherwise.
+    pub(super) is_told: bool,
+    /// What has come of each link, and is no whole frame.
+    unread: Vec<BytesMut>,
+}
+
+impl Bench {
+    pub(super) fn new(servers: usize, settings: Settings) -> Self {
+        let now = Moment::from_nanos(0).after(Duration::from_secs(100));
+        let unread = (0..servers).map(|_| BytesMut::new()).collect();
+        let machine = Machine::new((0..servers).map(|at| at.to_string()), settings, now);
+        Self { machine, now, effects: Vec::new(), is_told: false, unread }
+    }
+
+    /// Time passes until the next thing is due, if that is within `most`.
+    pub(super) fn pass(&mut self, most: Duration) {
+        let end = self.now.after(most);
+        while self.machine.due() <= end {
+            self.now = self.now.max(self.machine.due());
+            self.machine.tick(self.now);
+            self.effects.append(self.machine.take_effects());
+        }
+        self.now = end;
+    }
+
+    /// The link is dialled, if that is due soon.
+    pub(super) fn dial(&mut self, server: usize, login: Login) {
+        let is_dialled =
+            |bench: &Self| matches!(bench.machine.links[server].state, State::Dialling { .. });
+        for _ in 0..20 {
+            self.pass(if is_dialled(self) { Duration::ZERO } else { Duration::from_millis(100) });
+        }
+        assert!(is_dialled(self));
+        self.unread[server].clear();
+        self.machine.connected(server, login, self.now);
+    }
+
+    /// The commands that the machine has for a server.
+    pub(super) fn said(&mut self, server: usize) -> Vec<Vec<Bytes>> {
+        let mut out = self.machine.output(server, self.now).split();
+        let mut decoder = Decoder::new(Limits::default());
+        let mut commands: Vec<Vec<Bytes>> = Vec::new();
+        while let Some(frame) = decoder.decode(&mut out).unwrap() {
+            let Frame::Array(words) = frame else { panic!("{frame:?}") };
+            commands.push(words.iter().map(|word| word.as_bytes().unwrap().clone()).collect());
+        }
+        if !self.is_told {
+            let is_of_telling = |command: &Vec<Bytes>| {
+                command[0] == "SUBSCRIBE"
+                    || command[0] == "CLIENT"
+                        && (command[1] == "TRACKING" || command[1] == "CACHING")
+            };
+            let asked = commands.len();
+            commands.retain(|command| !is_of_telling(command));
+            (commands.len()..asked).for_each(|_| self.reply(server, &error("NOPERM of a test")));
+        }
+        commands
+    }
+
+    /// The machine reads this.
+    pub(super) fn reply(&mut self, server: usize, frame: &Frame) {
+        let mut bytes = BytesMut::new();
+        encode_frame(&mut bytes, frame);
+        self.hear(server, &bytes);
+    }
+
+    pub(super) fn hear(&mut self, server: usize, bytes: &[u8]) {
+        self.unread[server].extend_from_slice(bytes);
+        self.machine.received(server, &mut self.unread[server], self.now);
+        self.effects.append(self.machine.take_effects());
+    }
+
+    /// Answers all that the machine says to a server, until it says no more.
+    pub(super) fn answer(&mut self, server: usize, mut by: impl FnMut(&[Bytes]) -> Vec<Frame>) {
+        loop {
+            let commands = self.said(server);
+            if commands.is_empty() {
+                return;
+            }
+            for command in commands {
+                for frame in by(&command) {
+                    self.reply(server, &frame);
+                }
+            }
+        }
+    }
+
+    /// Why the machine has closed links.
+    pub(super) fn faults(&self) -> Vec<&Fault> {
+        let faults = self.effects.iter().filter_map(|effect| match effect {
+            Effect::Close(_, fault) => Some(fault),
+            _ => None,
+        });
+        faults.collect()
+    }
+}
+
+pub(super) fn text(words: &[Bytes]) -> String {
+    let words = words.iter().map(|word| String::from_utf8_lossy(word));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+pub(super) fn bulk(text: impl AsRef<[u8]>) -> Frame {
+    Frame::Bulk(Bytes::copy_from_slice(text.as_ref()))
+}
+
+pub(super) fn error(text: &str) -> Frame {
+    Frame::Error(Bytes::copy_from_slice(text.as_bytes()))
+}
+
+/// What a healthy server says in a handshake, with this INFO.
+pub(super) fn greeting(command: &[Bytes], info: &str) -> Frame {
+    match &command[0][..] {
+        b"HELLO" => Frame::Map([(bulk("server"), bulk("redis"))].into()),
+        b"ECHO" => bulk(&command[1]),
+        b"INFO" => bulk(info),
+        b"SCRIPT" => bulk(sha1::digest(&command[2])),
+        _ => Frame::Simple("OK".into()),
+    }
+}
+
+/// A request for a lock, which does not wait.
+pub(super) fn acquire(bench: &mut Bench, name: &[u8]) -> LeaseId {
+    request(bench, name, Wait::Never)
+}
+
+pub(super) fn request(bench: &mut Bench, name: &[u8], wait: Wait) -> LeaseId {
+    bounded(bench, name, wait, Bounds::default())
+}
+
+/// A request for a lock without fencing, which does not wait.
+pub(super) fn plain(bench: &mut Bench, name: &[u8]) -> LeaseId {
+    request_of(&PLAIN, bench, name, Wait::Never, Bounds::default())
+}
+
+pub(super) fn bounded(bench: &mut Bench, name: &[u8], wait: Wait, bounds: Bounds) -> LeaseId {
+    request_of(&FENCED, bench, name, wait, bounds)
+}
+
+fn request_of(
+    kind: &'static Kind,
+    bench: &mut Bench,
+    name: &[u8],
+    wait: Wait,
+    bounds: Bounds,
+) -> LeaseId {
+    let options = Options {
+        kind,
+        names: Names::new(b"", name).unwrap(),
+        term: Term::new(Duration::from_secs(10), None).unwrap(),
+        bounds,
+        wait,
+        retry: Retry::default(),
+        is_renewed: true,
+        is_fair: false,
+        said: Box::default(),
+    };
+    bench.machine.acquire(options, bench.now)
+}
+
+/// The reply of a script that did what it was asked.
+pub(super) fn stamp(command: &[Bytes]) -> Frame {
+    Frame::Bulk(command.last().unwrap().clone())
+}

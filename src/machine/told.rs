@@ -1,0 +1,110 @@
+//! Asks a server to tell of hand-overs and of keys.
+
+use super::link::{Link, Place, To};
+use super::subscription::{Subscription, Told};
+use crate::policy::Moment;
+
+impl Link {
+    /// Asks to be told, once for each connection. What the server refuses stays as it is, and on RESP2 nothing is told:
+    /// then waiters ask again and again.
+    pub(super) fn subscribe(&mut self, id: fn() -> u128, now: Moment) {
+        if !self.is_ready() || !self.is_resp3 || self.told.is_asked() {
+            return;
+        }
+        self.told = Subscription::asked(id());
+        let channel = self.told;
+        let subscribe: [&[u8]; 2] = [b"SUBSCRIBE", channel.channel()];
+        self.write(&subscribe, Place::Subscribed, To::Told(Told::OfHandOvers), now);
+        let track: [&[u8]; 5] = [b"CLIENT", b"TRACKING", b"ON", b"OPTIN", b"NOLOOP"];
+        self.command(&track, To::Told(Told::OfKeys), now);
+    }
+
+    /// Whether the server may tell of the keys that the next command reads, which has not said that it does not.
+    pub(super) fn watch_held(&mut self, id: fn() -> u128, now: Moment) -> bool {
+        self.subscribe(id, now);
+        let may_tell = self.is_ready() && (self.told.is_tracking || self.told.is_awaited());
+        if may_tell {
+            self.command(&[b"CLIENT", b"CACHING", b"YES"], To::Nobody, now);
+        }
+        may_tell
+    }
+
+    /// Whether the keys that the next command reads are watched from here on.
+    pub(super) fn watch_next(&mut self, now: Moment) -> bool {
+        if self.told.is_tracking {
+            self.command(&[b"CLIENT", b"CACHING", b"YES"], To::Nobody, now);
+        }
+        self.told.is_tracking
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use bytes::Bytes;
+    use leasehold_resp::Frame;
+
+    use super::super::Login;
+    use super::super::tests::{Bench, bulk, error, greeting, request, settings, stamp, text};
+    use crate::policy::Wait;
+
+    fn reply(command: &[Bytes]) -> Frame {
+        match &command[0][..] {
+            b"SUBSCRIBE" => {
+                let channel = Frame::Bulk(command[1].clone());
+                Frame::Push([bulk("subscribe"), channel, Frame::Integer(1)].into())
+            }
+            b"EVALSHA" | b"EVAL" => {
+                let holder = [bulk("held"), bulk("x"), Frame::Integer(60_000), bulk("0")];
+                Frame::Array([stamp(command)].into_iter().chain(holder).collect())
+            }
+            _ => greeting(command, ""),
+        }
+    }
+
+    /// What a request says in a second that waits for a lock.
+    fn said(mut by: impl FnMut(&[Bytes], usize) -> Frame) -> Vec<String> {
+        let mut bench = Bench::new(1, settings(1));
+        bench.is_told = true;
+        bench.dial(0, Login::default());
+        bench.answer(0, |command| vec![by(command, 0)]);
+        request(&mut bench, b"a", Wait::Forever);
+        let mut said = Vec::new();
+        for _ in 0..20 {
+            bench.answer(0, |command| {
+                if command[0] != "ECHO" {
+                    said.push(text(&command[..command.len().min(2)]));
+                }
+                vec![by(command, said.len())]
+            });
+            bench.pass(Duration::from_millis(50));
+        }
+        assert!(bench.faults().is_empty() && bench.machine.serving() == 1);
+        said
+    }
+
+    #[test]
+    fn a_server_tells_of_the_lock_from_the_first_refusal_on() {
+        let missing = "NOSCRIPT No matching script. Please use EVAL.";
+        let said = said(|command, number| match (&command[0][..], number) {
+            (b"EVALSHA", 5) => error(missing),
+            _ => reply(command),
+        });
+        let heads = ["EVALSHA", "SUBSCRIBE", "CLIENT TRACKING", "CLIENT CACHING", "EVALSHA"];
+        // What is asked again is watched again: the question that did not run took that with it.
+        let heads = heads.into_iter().chain(["CLIENT CACHING", "EVAL"]);
+        let is_it = |(said, head): (&String, &str)| said.starts_with(head);
+        assert!(said.len() == 7 && said.iter().zip(heads).all(is_it), "{said:?}");
+    }
+
+    #[test]
+    fn a_server_that_speaks_resp2_is_asked_again_and_again() {
+        let said = said(|command, _| match &command[0][..] {
+            b"HELLO" => error("ERR unknown command 'HELLO'"),
+            _ => reply(command),
+        });
+        let is_question = |said: &String| said.starts_with("EVALSHA ");
+        assert!(said.len() > 3 && said.iter().all(is_question), "{said:?}");
+    }
+}

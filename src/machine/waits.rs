@@ -1,0 +1,289 @@
+//! How a request waits while another holds the lock, as data.
+//!
+//! A request that is refused rests, and asks again: that is polling, which needs nothing of a server. Where the settings
+//! have another way ([`super::Waits`]), the first of a line has an [`Entry`] in a queue at one server. The functions of that
+//! way are told what happens, and act by what this file offers. Nothing else of the machine knows of a queue.
+
+use std::time::Duration;
+
+use leasehold_resp::{Decimal, Frame};
+
+use super::core::Machine;
+use super::entry::Entry;
+use super::ids::LeaseId;
+use super::lease::{Has, Lease, Phase, Votes};
+use super::link::{To, What};
+use super::script::Script;
+use super::subscription::Told;
+use crate::policy::{Attempt, Ballot, Grant, Moment, Relay, Setback, Term, WaiterState};
+
+impl Machine {
+    /// The server whose queue is everybody's for this lock, among those that may vote.
+    pub(crate) fn leader(&self, id: LeaseId, now: Moment) -> Option<usize> {
+        let lock = self.leases.get(id)?.names.lock();
+        let serves = |server: &usize| self.links[*server].refusal(now).is_none();
+        let rank = |server: &usize| (self.settings.rank)(lock, &self.links[*server].address);
+        (0..self.links.len()).filter(serves).max_by_key(rank)
+    }
+
+    /// Has all servers tell of hand-overs and of keys.
+    pub(crate) fn subscribe(&mut self, now: Moment) {
+        let Self { links, settings, .. } = self;
+        links.iter_mut().for_each(|link| link.subscribe(settings.owner_id, now));
+    }
+
+    /// The channel on which a server tells of hand-overs, once it has confirmed that.
+    pub(crate) fn channel(&self, server: usize) -> Option<&[u8]> {
+        let told = &self.links[server].told;
+        told.is_confirmed.then(|| told.channel())
+    }
+
+    /// Whether the request may have an entry: its attempts are not counted.
+    pub(crate) fn may_enter(&self, id: LeaseId) -> bool {
+        self.leases.get(id).is_some_and(|lease| lease.waits() && !lease.retry.is_counted())
+    }
+
+    /// From here on the lease waits by an entry at this server; its first question is still to be put.
+    pub(crate) fn enter(&mut self, id: LeaseId, server: usize, now: Moment) {
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        lease.phase = Phase::Queued;
+        lease.entry = Some(Box::new(Entry {
+            server,
+            state: WaiterState::begin(),
+            asked_at: now,
+            is_unanswered: false,
+            is_known: false,
+            is_first: false,
+            all_asked_at: now,
+            scout: None,
+            frees_at: None,
+            turn: None,
+        }));
+        self.waiters.insert(lease.owner.value().into(), id);
+        self.lines.is_sought(&lease.names);
+        self.counts.attempts += 1;
+    }
+
+    /// The entry of a lease that waits by it, with the lease.
+    pub(crate) fn entry(&mut self, id: LeaseId) -> Option<(&mut Entry, Waiting)> {
+        let random = (self.settings.random)();
+        let lease = self.leases.get_mut(id).filter(|lease| lease.phase == Phase::Queued)?;
+        let pause = lease.retry.pause(random);
+        let waiting = Waiting { term: lease.term, pause, ends_at: lease.retry.ends_at() };
+        lease.entry.as_deref_mut().map(|entry| (entry, waiting))
+    }
+
+    /// Puts a question of an entry: the script is given the lock's keys, and the owner and the TTL before these words.
+    pub(crate) fn ask_for_entry(
+        &mut self,
+        id: LeaseId,
+        script: &Script,
+        words: &[&[u8]],
+        now: Moment,
+    ) {
+        let Self { links, leases, .. } = self;
+        let Some(lease) = leases.get_mut(id) else { return };
+        let Some(entry) = lease.entry.as_deref_mut() else { return };
+        let link = &mut links[entry.server];
+        (entry.asked_at, entry.is_unanswered) = (now, true);
+        (lease.asked_at, lease.votes) = (now, Votes::default());
+        lease.votes.asked = 1 << entry.server;
+        lease.round += 1;
+        let replica = &mut lease.replicas[entry.server];
+        (replica.has, replica.generation) = (Has::Asked, link.generation);
+        link.watch_next(now);
+        let (ttl, queue) = (Decimal::new(lease.key_ms()), lease.names.queue());
+        let mut all: [&[u8]; 8] = [b""; 8];
+        all[..2].copy_from_slice(&[lease.owner.value(), &ttl]);
+        all[2..2 + words.len()].copy_from_slice(words);
+        let to = To::Lease { id, round: lease.round, what: What::Wait };
+        let keys = [lease.names.lock(), lease.names.fence(), &queue];
+        link.call(script, &keys, &all[..2 + words.len()], to, now);
+    }
+
+    /// The lock was handed to the owner of an entry, whose lease counts from then. One server's word is a lease where
+    /// that server decides alone, and else the owner's turn to ask all.
+    pub(crate) fn granted(&mut self, id: LeaseId, counts_from: Moment, token: u64, now: Moment) {
+        let is_alone = self.is_alone();
+        self.leave_queue(id, now);
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        let Some(entry) = lease.entry.as_deref_mut() else { return };
+        let deadline = lease.term.deadline(counts_from);
+        lease.replicas[entry.server].has = Has::Key;
+        if is_alone {
+            lease.relay = Relay::default();
+            let token = lease.kind.is_fenced.then_some(token);
+            self.hold(id, Grant { asked_at: counts_from, answered_at: now, deadline, token }, now);
+        } else {
+            entry.turn = Some((deadline, token));
+            self.begin_attempt(id, now);
+        }
+    }
+
+    /// The server knows of others before the owner.
+    pub(crate) fn is_behind_others(&mut self, id: LeaseId, now: Moment) {
+        if let Some(lease) = self.leases.get(id) {
+            self.lines.are_behind(&lease.names, now);
+        }
+    }
+
+    /// The server has nothing of the owner, and will not have.
+    pub(crate) fn is_gone(&mut self, id: LeaseId, now: Moment) {
+        self.leave_queue(id, now);
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        if let Some(entry) = lease.entry.take() {
+            lease.replicas[entry.server].has = Has::Nothing;
+        }
+        self.give_up(id, Setback::Held(None), now);
+    }
+
+    /// Another than the owner asks next; what the server may have of this one is given back.
+    pub(crate) fn comes_back(&mut self, id: LeaseId, setback: Setback, now: Moment) {
+        if let Some(entry) = self.leases.get_mut(id).and_then(|lease| lease.entry.as_mut()) {
+            entry.turn = None;
+        }
+        self.give_up(id, setback, now);
+    }
+
+    /// The caller's limit is over: the entry is left.
+    pub(crate) fn is_out_of_time(&mut self, id: LeaseId, now: Moment) {
+        self.give_back_aside(id, now);
+        self.refuse(id, Setback::Held(None), true, now);
+    }
+
+    /// Pushes to this owner are nobody's any more, and no other asks in its place.
+    pub(super) fn leave_queue(&mut self, id: LeaseId, now: Moment) {
+        let entry = self.leases.get_mut(id).and_then(|lease| lease.entry.as_mut());
+        if let Some(scout) = entry.and_then(|entry| entry.scout.take()) {
+            self.forget(scout, now);
+        }
+        if !self.waiters.is_empty() {
+            if let Some(lease) = self.leases.get(id) {
+                self.waiters.remove(lease.owner.value());
+            }
+        }
+    }
+
+    /// The lease that waits by this owner at a server.
+    pub(crate) fn waiter(&self, owner: &[u8], server: usize) -> Option<LeaseId> {
+        let id = *self.waiters.get(owner)?;
+        let entry = self.leases.get(id).and_then(|lease| lease.entry.as_ref())?;
+        (entry.server == server).then_some(id)
+    }
+
+    /// The value of a lock's key has changed, or of all keys where none is named: the first that waits asks again.
+    pub(crate) fn changed(&mut self, key: Option<&[u8]>, now: Moment) {
+        self.held_changed(key, now);
+        self.first_may_ask(key, now);
+    }
+
+    fn first_may_ask(&mut self, key: Option<&[u8]>, now: Moment) {
+        let firsts: Vec<LeaseId> = match key {
+            Some(key) => self.lines.first_for(key).into_iter().collect(),
+            None => self.lines.firsts().collect(),
+        };
+        for id in firsts {
+            match self.leases.get(id).map(|lease| lease.phase) {
+                Some(Phase::Resting { from, is_unserved: false }) if from <= now => {
+                    self.is_woken();
+                    self.try_again(id, now);
+                }
+                Some(Phase::Resting { from, is_unserved: false }) => {
+                    self.is_woken();
+                    self.plan(id, from);
+                }
+                Some(Phase::Queued) if self.entry(id).is_some_and(|(entry, _)| entry.is_first) => {
+                    self.is_woken();
+                    (self.settings.waits.due)(self, id, now);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A connection has ended, and with it what was told on it: those in the server's queue come back.
+    pub(super) fn is_told_no_more(&mut self, server: usize, now: Moment) {
+        let ids: Vec<LeaseId> = self.waiters.values().copied().collect();
+        for id in ids {
+            let is_there = |lease: &Lease| {
+                lease.phase == Phase::Queued
+                    && lease.entry.as_ref().is_some_and(|entry| entry.server == server)
+            };
+            if self.leases.get(id).is_some_and(is_there) {
+                (self.settings.waits.answered)(self, id, None, now);
+            }
+        }
+    }
+
+    /// The reply to the question of an entry.
+    pub(super) fn entry_answered(
+        &mut self,
+        id: LeaseId,
+        round: u32,
+        reply: Option<&Frame>,
+        now: Moment,
+    ) {
+        let is_it = |lease: &Lease| lease.phase == Phase::Queued && lease.round == round;
+        if !self.leases.get(id).is_some_and(is_it) {
+            return;
+        }
+        if let Some((entry, _)) = self.entry(id) {
+            entry.is_unanswered = false;
+        }
+        if let Some(reply) = reply {
+            self.keep_said_to_entry(id, reply, now);
+        }
+        (self.settings.waits.answered)(self, id, reply, now);
+    }
+
+    /// Whether a server tells of hand-overs and keys, as it was asked to: a request that rests meanwhile may go on by that.
+    pub(super) fn is_told(&mut self, server: usize, what: Told, is_so: bool, now: Moment) {
+        let told = &mut self.links[server].told;
+        match what {
+            Told::OfHandOvers => told.is_confirmed = is_so,
+            Told::OfKeys => (told.is_tracking, told.is_settled) = (is_so, true),
+        }
+        // Not with the first of several: the one with the queue may not have answered yet.
+        if what == Told::OfKeys && !self.links.iter().any(|link| link.told.is_awaited()) {
+            // Of no lock has it told anything yet.
+            let woken = self.counts.woken;
+            self.first_may_ask(None, now);
+            self.counts.woken = woken;
+        }
+    }
+
+    /// The attempt of an owner whose turn it is names the lock as its own at the server of the queue; none where the
+    /// turn is over.
+    pub(super) fn attempt_in_turn(&mut self, id: LeaseId, now: Moment) -> Option<Attempt> {
+        let wall = (self.settings.wall_micros)();
+        let lease = self.leases.get(id)?;
+        let (until, token) = lease.entry.as_ref()?.turn?;
+        let ballot = Some(Ballot::new(wall).above(token));
+        let conditions = self.conditions(lease.term, &lease.retry);
+        (now < until).then(|| Attempt::begin(conditions, ballot))
+    }
+
+    /// The owner's entry is left, and its turn is over, if there was one: what servers have of it is given back.
+    pub(super) fn leave_entry(&mut self, id: LeaseId, now: Moment) {
+        if self.leases.get(id).is_some_and(|lease| lease.entry.is_some()) {
+            self.give_back_aside(id, now);
+        }
+    }
+
+    /// Whether an attempt that came to nothing is made once more by the same owner: while its turn lasts, unless an
+    /// answer leaves a doubt.
+    pub(super) fn keeps_its_turn(&self, id: LeaseId, now: Moment) -> bool {
+        let Some(lease) = self.leases.get(id) else { return false };
+        let turn = lease.entry.as_ref().and_then(|entry| entry.turn);
+        lease.votes.failed == 0 && turn.is_some_and(|(until, _)| now < until)
+    }
+}
+
+/// What an entry is judged by.
+#[derive(Clone, Copy)]
+pub(crate) struct Waiting {
+    pub(crate) term: Term,
+    /// Between two questions, whatever a server tells.
+    pub(crate) pause: Duration,
+    pub(crate) ends_at: Option<Moment>,
+}

@@ -1,0 +1,250 @@
+//! What the world tells: time, connections, and what they read.
+
+use std::time::Duration;
+
+use bytes::BytesMut;
+use leasehold_resp::Frame;
+
+use super::answer::Answer;
+use super::core::{Effect, Machine, NEVER};
+use super::ids::LeaseId;
+use super::lease::Phase;
+use super::link::{Fault, Reply, State, To, What};
+use super::session::{Login, Step};
+use crate::policy::{Backoff, LeaseState, Moment};
+
+/// A pause between two dials that fail: soon at first, because most ends are short, then once a second.
+const DIALS: Backoff =
+    Backoff { first: Duration::from_millis(10), longest: Duration::from_secs(1) };
+/// Leases that are looked at in one turn: others have theirs between.
+const DUE_MAX: usize = 256;
+
+impl Machine {
+    /// Time has passed.
+    pub(crate) fn tick(&mut self, now: Moment) {
+        for server in 0..self.links.len() {
+            self.tick_link(server, now);
+        }
+        let mut due = std::mem::take(&mut self.due);
+        self.leases.take_due(now, DUE_MAX, &mut due);
+        for id in due.drain(..) {
+            let Some(lease) = self.leases.get_mut(id) else { continue };
+            lease.planned = NEVER;
+            let at = lease.due;
+            if at <= now {
+                self.is_due(id, now);
+            } else {
+                self.plan(id, at);
+            }
+        }
+        self.due = due;
+        self.renew_all(now);
+        self.look_ahead();
+    }
+
+    fn tick_link(&mut self, server: usize, now: Moment) {
+        let (silence, connect_timeout) = (self.silence(), self.settings.connect_timeout);
+        let link = &mut self.links[server];
+        let is_over = |at: Moment| at <= now;
+        match link.state {
+            State::Down { dial_at, .. } if is_over(dial_at) => {
+                link.state = State::Dialling { until: now.after(connect_timeout) };
+                self.effects.push(Effect::Dial(server, connect_timeout));
+            }
+            State::Greeting { until, is_sealed } if is_over(until) => {
+                let fault = if is_sealed { Fault::HeldUp } else { Fault::Late };
+                self.end_link(server, fault, now);
+            }
+            State::Ready if link.silent_at(silence).is_some_and(is_over) => {
+                self.end_link(server, Fault::Silent, now);
+            }
+            State::Ready if link.leave_at.is_some_and(is_over) => {
+                self.end_link(server, Fault::Demoted, now);
+            }
+            State::Ready => self.renew_login(server, now),
+            _ => {}
+        }
+    }
+
+    fn is_due(&mut self, id: LeaseId, now: Moment) {
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        match lease.phase {
+            Phase::Asking => self.are_late(id, now),
+            Phase::Resting { .. } | Phase::InLine => self.waited(id, now),
+            Phase::Queued => (self.settings.waits.due)(self, id, now),
+            Phase::Granted(LeaseState::Held { .. }) => self.is_due_to_be_kept(id, now),
+            Phase::Granted(_) | Phase::GivingBack => {
+                self.give_back_again(id, now);
+                self.release_is_late(id, now);
+            }
+            Phase::Refused(_) => {}
+        }
+    }
+
+    /// A link is up: the handshake goes out.
+    pub(crate) fn connected(&mut self, server: usize, login: Login, now: Moment) {
+        let Self { links, settings, .. } = self;
+        let link = &mut links[server];
+        let until = match link.state {
+            State::Dialling { until } => until,
+            _ => now.after(settings.connect_timeout),
+        };
+        link.begin(login, until, (settings.random)());
+        link.greet(settings, now);
+        self.note(until);
+    }
+
+    /// A link could not be dialled, or has ended.
+    pub(crate) fn disconnected(&mut self, server: usize, fault: Fault, now: Moment) {
+        let random = (self.settings.random)();
+        let link = &mut self.links[server];
+        if matches!(link.state, State::Down { .. }) {
+            return;
+        }
+        // A connection that lasted was a success; one that ends at once is not.
+        if link.is_ready() && now.since(link.ready_at) > DIALS.longest {
+            link.failed = 0;
+        }
+        let dial_at = now.after(DIALS.delay(link.failed, random));
+        let soonest = now.after(DIALS.delay(link.failed / 2, random));
+        link.failed = link.failed.saturating_add(1);
+        let farewell = link.farewell().filter(|_| fault == Fault::Closed);
+        let said = farewell.map(|text| Fault::Refused { step: Step::Hello, text });
+        link.fault = Some(said.unwrap_or(fault));
+        let mut lost = Vec::new();
+        link.end(State::Down { dial_at, soonest }, &mut lost, now);
+        self.note(dial_at);
+        self.tell_of_meeting();
+        for to in lost {
+            self.dispatch(server, to, None, now);
+        }
+        self.is_told_no_more(server, now);
+        self.go_on(server, now);
+        self.tell_of_end();
+    }
+
+    fn end_link(&mut self, server: usize, fault: Fault, now: Moment) {
+        self.effects.push(Effect::Close(server, fault.clone()));
+        self.disconnected(server, fault, now);
+    }
+
+    /// A link has read these bytes; what is no whole reply yet stays in them.
+    pub(crate) fn received(&mut self, server: usize, bytes: &mut BytesMut, now: Moment) {
+        if matches!(self.links[server].state, State::Down { .. } | State::Dialling { .. }) {
+            bytes.clear();
+            return;
+        }
+        let mut proved = std::mem::take(&mut self.proved);
+        let ended = loop {
+            match self.links[server].next(bytes, &mut proved, now) {
+                Ok(true) => {}
+                Ok(false) => break None,
+                Err(fault) => break Some(fault),
+            }
+        };
+        let mut refused = None;
+        for reply in proved.drain(..) {
+            if let To::Handshake { step, is_resp3 } = reply.to {
+                if let Err(fault) = self.greeted(server, (step, is_resp3), &reply.frame, now) {
+                    refused = Some(fault);
+                    break;
+                }
+            } else if reply.to == To::Push && ended.is_some() {
+                // Told on a connection that is out of step: nothing proves it.
+            } else if reply.frame.error().is_none() || !self.ask_again(server, &reply, now) {
+                self.dispatch(server, reply.to, Some(&reply), now);
+            }
+        }
+        self.proved = proved;
+        if let Some(fault) = refused.or(ended) {
+            bytes.clear();
+            self.end_link(server, fault, now);
+        }
+    }
+
+    /// What a command came to: its reply, or none where the connection ended before.
+    fn dispatch(&mut self, server: usize, to: To, reply: Option<&Reply>, now: Moment) {
+        match (to, reply) {
+            (To::Handshake { .. } | To::Seal | To::Nobody, _) => {}
+            (To::Login, reply) => self.logged_in(server, reply.map(|it| it.frame.value()), now),
+            (To::Told(what), reply) => {
+                let is_so = reply.is_some_and(|reply| reply.frame.error().is_none());
+                self.is_told(server, what, is_so, now);
+            }
+            (To::Push, reply) => {
+                if let Some(Frame::Push(items)) = reply.map(|reply| &reply.frame) {
+                    (self.settings.waits.pushed)(self, server, items, now);
+                }
+            }
+            (To::Lease { id, round, what: What::Wait }, reply) => {
+                self.entry_answered(id, round, reply.map(|reply| &reply.frame), now);
+            }
+            (To::Lease { id, round, what: what @ (What::Holder | What::HolderTtl) }, reply) => {
+                let reply = reply.map(|reply| reply.frame.value());
+                self.holder_is_said(id, server, (round, what), reply, now);
+            }
+            (To::Batch(batch), reply) => self.batch_answered(server, batch, reply, now),
+            (To::Lease { id, round, what }, reply) => {
+                let Some(lease) = self.leases.get(id) else { return };
+                let read = match what {
+                    What::Acquire => lease.asks_as().read,
+                    What::Extend => |frame: &_| Answer::of_extend(frame, 0, 1),
+                    _ => Answer::of_owned,
+                };
+                let answer = match reply.map(|reply| (reply.frame.error(), reply)) {
+                    None => Answer::UNKNOWN,
+                    Some((Some(error), _)) => Answer::of_error(error),
+                    // A script that answers what no script of ours does may have done anything.
+                    Some((None, reply)) => read(reply.frame.value()).unwrap_or(Answer::UNKNOWN),
+                };
+                match what {
+                    What::Acquire => {
+                        if let (Some(reply), false) = (reply, matches!(answer, Answer::Granted(_)))
+                        {
+                            self.keep_said(id, server, round, &reply.frame);
+                            if self.asks_holder(id, server, round, &reply.frame, now) {
+                                return;
+                            }
+                        }
+                        self.voted(id, server, round, answer, reply.is_some(), now);
+                    }
+                    What::Extend => self.extended(id, server, round, answer, now),
+                    What::Repair => self.repaired(id, server, round, answer),
+                    _ => {
+                        if let (Some(reply), Answer::Failed { .. }) = (reply, answer) {
+                            self.keep_refusal(id, server, &reply.frame);
+                        }
+                        self.given_back(id, server, answer, reply.is_none(), now);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A link's handshake is over.
+    ///
+    /// # Errors
+    ///
+    /// Why the server may not vote on this connection.
+    pub(super) fn is_ready(&mut self, server: usize, now: Moment) -> Result<(), Fault> {
+        let Some(greeting) = self.links[server].greeting.take() else { return Ok(()) };
+        let is_another_run = self.meet(server, &greeting.info, now)?;
+        let random = (self.settings.random)();
+        let link = &mut self.links[server];
+        (link.state, link.ready_at, link.fault) = (State::Ready, now, None);
+        link.is_logged_in(greeting.login.lasts, random);
+        for id in std::mem::take(&mut link.owed) {
+            self.give_back_again(id, now);
+        }
+        if is_another_run {
+            self.look_for_leases(server, now);
+        }
+        // What the connection before was to be told of is read again.
+        self.held_changed(None, now);
+        self.go_on(server, now);
+        self.serves_again(server, now);
+        self.tell_of_meeting();
+        self.note(now);
+        Ok(())
+    }
+}

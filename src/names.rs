@@ -1,0 +1,362 @@
+//! From a lock's name to its keys.
+//!
+//! The lock key is the prefix and the name, byte for byte, so that other libraries' locks of the
+//! same name and ours exclude each other. The fence key has to hash to the same Cluster slot
+//! ("Hash tags" in the Redis Cluster specification): with a hash tag in the lock key it is the key
+//! and `:fence`; without one the whole lock key becomes the tag, `{key}:fence`. The queue of
+//! waiters is kept likewise, under `:queue`: a key that few questions need, and so written down only then.
+//!
+//! Two locks may share a counter (`a` and `{a}` do): that only makes their tokens rise together. They share
+//! nothing else, since a waiter for one must not be given the other: the queue of `{a}` is `{a}:queue:queue`,
+//! which no other lock can have, because `{a}:queue` is no lock's name.
+
+use std::borrow::Borrow;
+use std::fmt::{self, Write as _};
+use std::hash::{Hash, Hasher};
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+/// Maximum characters of a name that are shown to people.
+const SHOWN_MAX: usize = 128;
+
+/// Longer names are a mistake more often than a name, and each command carries them.
+const NAME_BYTES_MAX: usize = 16 * 1024;
+const FENCE_SUFFIX: &[u8] = b":fence";
+const QUEUE_SUFFIX: &[u8] = b":queue";
+const SHARES_SUFFIX: &[u8] = b":shares";
+/// What keys of other primitives end in: a name with a hash tag could be such a key.
+const OTHER_SUFFIXES: [&[u8]; 8] = [
+    b":limit",
+    b":once",
+    b":idempotent",
+    b":latch",
+    b":open",
+    b":barrier",
+    b":passed",
+    PERMIT_SUFFIX.as_bytes(),
+];
+const PERMIT_SUFFIX: &str = ":permit";
+/// A key that takes no more than this costs no allocation: with names of up to 44 bytes, none does.
+const SHORT_BYTES: usize = 54;
+
+/// The keys of one lock.
+#[derive(Clone)]
+pub(crate) struct Names {
+    /// The lock key is a part of it, with or without braces around it.
+    fence: Key,
+    lock: Range<u16>,
+}
+
+/// Text that is written down where it is as long as most, and else in one allocation that all
+/// clones share.
+#[derive(Clone)]
+pub(crate) enum Key {
+    Short { bytes: [u8; SHORT_BYTES], len: u8 },
+    Long(Arc<[u8]>),
+}
+
+impl Key {
+    fn new(parts: &[&[u8]]) -> Self {
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        if len > SHORT_BYTES {
+            return Self::Long(parts.concat().into());
+        }
+        let mut bytes = [0; SHORT_BYTES];
+        let mut room = &mut bytes[..];
+        for part in parts {
+            let (head, rest) = room.split_at_mut(part.len());
+            head.copy_from_slice(part);
+            room = rest;
+        }
+        Self::Short { bytes, len: u8::try_from(len).expect("it is short") }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Short { bytes, len } => &bytes[..usize::from(*len)],
+            Self::Long(bytes) => bytes,
+        }
+    }
+}
+
+impl Deref for Key {
+    type Target = [u8];
+
+    #[inline(never)]
+    fn deref(&self) -> &[u8] {
+        self.bytes()
+    }
+}
+
+impl PartialEq for Names {
+    fn eq(&self, other: &Self) -> bool {
+        self.lock() == other.lock()
+    }
+}
+
+impl Eq for Names {}
+
+impl Borrow<[u8]> for Names {
+    fn borrow(&self) -> &[u8] {
+        self.lock()
+    }
+}
+
+impl Hash for Names {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.lock().hash(state);
+    }
+}
+
+/// Why a name cannot be a lock's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum InvalidName {
+    #[error("lock name must not be empty")]
+    Empty,
+    #[error("lock name and key prefix must be at most {NAME_BYTES_MAX} bytes together, not {0}")]
+    TooLong(usize),
+    #[error(
+        "lock name must not end in \":fence\", \":queue\" or \":shares\", nor, with a hash tag, in \":limit\", \
+         \":once\", \":idempotent\", \":latch\", \":open\", \":barrier\", \":passed\" or \":permit\": Leasehold keeps its own \
+         data under such keys"
+    )]
+    Reserved,
+    #[error(
+        "lock name with a `}}` needs a hash tag, as in \"{{user:7}}:cart\", so that its fence counter \
+         is in the same Redis Cluster slot"
+    )]
+    Braces,
+}
+
+impl Names {
+    pub(crate) fn new(prefix: &[u8], name: &[u8]) -> Result<Self, InvalidName> {
+        let length = prefix.len() + name.len();
+        if name.is_empty() {
+            return Err(InvalidName::Empty);
+        }
+        if length > NAME_BYTES_MAX {
+            return Err(InvalidName::TooLong(length));
+        }
+        let ends_in = |suffix: &[u8]| {
+            let behind = name.len().min(suffix.len());
+            let (ahead, inside) = suffix.split_at(suffix.len() - behind);
+            name.ends_with(inside) && prefix.ends_with(ahead)
+        };
+        if [FENCE_SUFFIX, QUEUE_SUFFIX, SHARES_SUFFIX].into_iter().any(ends_in) {
+            return Err(InvalidName::Reserved);
+        }
+        // Nearly no name has any: only then a byte is looked at by itself.
+        let has_braces = |part: &[u8]| part.iter().any(|byte| matches!(byte, b'{' | b'}'));
+        let mut is_tagged = false;
+        if has_braces(prefix) || has_braces(name) {
+            let key = || prefix.iter().chain(name).copied();
+            is_tagged = has_hash_tag(key());
+            if is_tagged && OTHER_SUFFIXES.into_iter().any(ends_in) {
+                return Err(InvalidName::Reserved);
+            }
+            if !is_tagged && key().any(|byte| byte == b'}') {
+                return Err(InvalidName::Braces);
+            }
+        }
+        let (open, close): (&[u8], &[u8]) = if is_tagged { (b"", b"") } else { (b"{", b"}") };
+        let fence = Key::new(&[open, prefix, name, close, FENCE_SUFFIX]);
+        let within = |place: usize| u16::try_from(place).map_err(|_| InvalidName::TooLong(length));
+        Ok(Self { fence, lock: within(open.len())?..within(open.len() + length)? })
+    }
+
+    /// The key that is the lock.
+    #[inline(never)]
+    pub(crate) fn lock(&self) -> &[u8] {
+        &self.fence.bytes()[usize::from(self.lock.start)..usize::from(self.lock.end)]
+    }
+
+    /// The key of the lock's fence counter.
+    pub(crate) fn fence(&self) -> &[u8] {
+        &self.fence
+    }
+
+    /// The key of the queue of the processes that wait for the lock.
+    pub(crate) fn queue(&self) -> Key {
+        self.beside(QUEUE_SUFFIX)
+    }
+
+    /// The key of the lock's shares.
+    pub(crate) fn shares(&self) -> Key {
+        self.beside(SHARES_SUFFIX)
+    }
+
+    /// Those of one of the locks that stand for the permits of a semaphore of this name.
+    pub(crate) fn permit(&self, number: u32) -> Self {
+        let lock = self.beside(format!(":{number}{PERMIT_SUFFIX}").as_bytes());
+        let length = u16::try_from(lock.len()).expect("names are short");
+        Self { fence: Key::new(&[&lock, FENCE_SUFFIX]), lock: 0..length }
+    }
+
+    /// Another key in the same slot, which ends in this.
+    #[inline(never)]
+    pub(crate) fn beside(&self, suffix: &[u8]) -> Key {
+        let tagged = &self.fence[..self.fence.len() - FENCE_SUFFIX.len()];
+        let again = if self.is_another_in_braces() { suffix } else { b"" };
+        Key::new(&[tagged, suffix, again])
+    }
+
+    /// Whether the lock's key is what another lock's other keys begin with.
+    fn is_another_in_braces(&self) -> bool {
+        matches!(self.lock(), [b'{', other @ .., b'}'] if !other.contains(&b'}'))
+    }
+}
+
+/// Whether a key has a hash tag: something between its first `{` and the next `}`.
+fn has_hash_tag(key: impl Iterator<Item = u8>) -> bool {
+    let mut tag = key.skip_while(|&byte| byte != b'{').skip(1);
+    tag.position(|byte| byte == b'}').is_some_and(|length| length > 0)
+}
+
+/// The lock key, made safe for a terminal.
+impl fmt::Display for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = String::from_utf8_lossy(self.lock());
+        let shown = name.char_indices().nth(SHOWN_MAX).map_or(name.len(), |(end, _)| end);
+        for escaped in name[..shown].escape_debug() {
+            f.write_char(escaped)?;
+        }
+        if shown < name.len() { f.write_str("...") } else { Ok(()) }
+    }
+}
+
+impl fmt::Debug for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Names({self})")
+    }
+}
+
+/// Maximum locks that are named where there are several.
+const TITLES_MAX: usize = 16;
+
+/// Names of locks, for people.
+pub(crate) fn title(names: &[Names]) -> String {
+    let mut title = String::new();
+    // A string takes whatever is written to it.
+    for (place, names) in names.iter().take(TITLES_MAX).enumerate() {
+        let separator = if place > 0 { ", " } else { "" };
+        let _ = write!(title, "{separator}{names}");
+    }
+    let more = names.len().saturating_sub(TITLES_MAX);
+    if more > 0 {
+        let _ = write!(title, ", {more} more");
+    }
+    title
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Redis Cluster specification, "Hash tags": what of a key is hashed, spelled out again.
+    fn slot(key: &[u8]) -> u16 {
+        let text: Vec<u8> = key.to_vec();
+        let tag = text
+            .iter()
+            .position(|&b| b == b'{')
+            .and_then(|open| {
+                let close = text[open..].iter().position(|&b| b == b'}')? + open;
+                (close > open + 1).then(|| text[open + 1..close].to_vec())
+            })
+            .unwrap_or(text);
+        crc16::State::<crc16::XMODEM>::calculate(&tag) & 0x3FFF
+    }
+
+    fn keys(name: &str) -> (String, String) {
+        let names = Names::new(b"", name.as_bytes()).unwrap();
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        (text(names.lock()), text(names.fence()))
+    }
+
+    #[test]
+    fn people_are_shown_the_beginning_of_a_name_made_safe() {
+        let shown = |name: &str| Names::new(b"", name.as_bytes()).unwrap().to_string();
+        assert_eq!(shown("a \x1b[2J\n"), r"a \u{1b}[2J\n");
+        assert_eq!(shown(&"\u{e9}".repeat(SHOWN_MAX)), "\u{e9}".repeat(SHOWN_MAX));
+        let long = shown(&"\u{e9}".repeat(SHOWN_MAX + 1));
+        assert_eq!(long, format!("{}...", "\u{e9}".repeat(SHOWN_MAX)));
+    }
+
+    #[test]
+    fn the_lock_key_is_the_name_and_the_fence_key_shares_its_slot() {
+        assert_eq!(keys("invoice:42"), ("invoice:42".into(), "{invoice:42}:fence".into()));
+        assert_eq!(keys("{user:7}:cart"), ("{user:7}:cart".into(), "{user:7}:cart:fence".into()));
+        assert_eq!(keys("a{b"), ("a{b".into(), "{a{b}:fence".into()));
+    }
+
+    #[test]
+    fn names_whose_fence_key_cannot_share_their_slot_are_refused() {
+        for name in ["a}b", "{}a", "}{", "a{}b{c}", "}"] {
+            assert_eq!(Names::new(b"", name.as_bytes()), Err(InvalidName::Braces), "{name}");
+        }
+        // Here the braces before the tag do no harm.
+        assert_eq!(keys("}{a}").1, "}{a}:fence");
+    }
+
+    #[test]
+    fn a_name_that_is_another_locks_fence_key_is_refused() {
+        let (_, fence) = keys("a");
+        assert_eq!(Names::new(b"", fence.as_bytes()), Err(InvalidName::Reserved));
+        assert_eq!(Names::new(b"{a}:", b"fence"), Err(InvalidName::Reserved));
+        assert_eq!(Names::new(b"{a}:", b"queue"), Err(InvalidName::Reserved));
+        assert_eq!(Names::new(b"{a}:", b"shares"), Err(InvalidName::Reserved));
+        for suffix in OTHER_SUFFIXES {
+            assert_eq!(Names::new(b"{a}", suffix), Err(InvalidName::Reserved));
+            let listed = format!("\"{}\"", suffix.escape_ascii());
+            assert!(InvalidName::Reserved.to_string().contains(&listed), "{listed}");
+        }
+    }
+
+    #[test]
+    fn empty_and_endless_names_are_refused() {
+        assert_eq!(Names::new(b"prefix", b""), Err(InvalidName::Empty));
+        let long = vec![b'a'; NAME_BYTES_MAX];
+        assert!(Names::new(b"", &long).is_ok());
+        assert_eq!(Names::new(b"p", &long), Err(InvalidName::TooLong(NAME_BYTES_MAX + 1)));
+    }
+
+    #[test]
+    fn a_prefix_is_put_before_the_name_and_can_bring_the_hash_tag() {
+        let names = Names::new(b"{jobs}:", b"nightly").unwrap();
+        assert_eq!(names.lock(), b"{jobs}:nightly");
+        assert_eq!(names.fence(), b"{jobs}:nightly:fence");
+        assert_eq!(&*names.queue(), b"{jobs}:nightly:queue");
+    }
+
+    #[test]
+    fn a_hostile_name_cannot_write_to_a_terminal() {
+        let names = Names::new(b"", b"a\x1b[2J\n").unwrap();
+        assert_eq!(names.to_string(), "a\\u{1b}[2J\\n");
+    }
+
+    proptest! {
+        #[test]
+        fn keys_share_a_slot_and_are_no_other_locks_but_for_the_fence_key(
+            one in "[a-c{}:]{1,8}", two in "[a-c{}:]{1,8}",
+        ) {
+            let make = |name: &str| Names::new(b"", name.as_bytes());
+            if let Ok(names) = make(&one) {
+                prop_assert_eq!(slot(names.lock()), slot(names.fence()));
+                prop_assert_eq!(slot(names.lock()), slot(&names.queue()));
+                let braced = Names::new(b"", format!("{{{one}}}").as_bytes());
+                if let Ok(braced) = braced {
+                    prop_assert_ne!(&*names.queue(), &*braced.queue());
+                }
+                if let Ok(others) = make(&two) {
+                    prop_assert_eq!(names.lock() == others.lock(), one == two);
+                    prop_assert_ne!(names.lock(), others.fence());
+                    for suffix in [QUEUE_SUFFIX, SHARES_SUFFIX].into_iter().chain(OTHER_SUFFIXES) {
+                        prop_assert_ne!(names.lock(), &*others.beside(suffix));
+                        prop_assert_eq!(*names.beside(suffix) == *others.beside(suffix), one == two);
+                    }
+                }
+            }
+        }
+    }
+}

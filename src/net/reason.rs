@@ -1,0 +1,182 @@
+//! Why a server gave no usable answer, and the party at fault.
+
+use std::time::Duration;
+
+use super::handshake::OpenError;
+use super::outcome::{Failure, Fault};
+use super::refusal::{Code, ServerError};
+#[cfg(feature = "tls")]
+use super::tls::TlsFault;
+use crate::error::FailureKind;
+use crate::policy::fitness::Refusal;
+use crate::policy::{Failing, Units};
+
+/// Why a server gave no usable answer.
+#[derive(Clone, Debug)]
+pub(crate) enum Reason {
+    NoConnection(OpenError),
+    NoReply(Failure),
+    Refused(ServerError),
+    /// The nodes of a Cluster redirect to one another in a circle.
+    Unsettled(ServerError),
+    /// A reply that the question does not have.
+    Unexpected,
+    /// None within the caller's limit.
+    Unanswered,
+    /// It was not asked, because it did not answer before; how much longer it is not asked.
+    BreakerOpen(Duration),
+    /// It was not asked, because it may not vote.
+    Refusal(Refusal),
+    /// Its shares are of a semaphore with another limit than this one; 0 for readers.
+    OtherLimit {
+        theirs: u64,
+        ours: u64,
+    },
+}
+
+impl Reason {
+    /// As an attempt counts it.
+    pub(crate) fn failing(&self) -> Failing {
+        match self {
+            Self::NoReply(Failure::Unknown(Fault::Timeout(_) | Fault::TooFar { .. })) => {
+                Failing::Late
+            }
+            Self::Refusal(
+                Refusal::Quarantined(wait) | Refusal::Settling(wait) | Refusal::Moved(wait),
+            ) => Failing::Quarantined(*wait),
+            _ if matches!(self.kind(), FailureKind::Auth | FailureKind::Misuse) => {
+                Failing::Hopeless
+            }
+            _ => Failing::Otherwise,
+        }
+    }
+
+    /// Whether the keys of the question are with two nodes, so that each can be asked for by itself.
+    pub(crate) fn is_apart(&self) -> bool {
+        matches!(self, Self::Refused(error) if error.code() == Code::Apart)
+    }
+
+    /// The party at fault, and whether trying again can help.
+    #[inline(never)]
+    pub(crate) fn kind(&self) -> FailureKind {
+        match self {
+            Self::NoReply(Failure::Unknown(_)) | Self::Unexpected | Self::Unanswered => {
+                FailureKind::Unknown
+            }
+            Self::NoReply(Failure::NotSent(Fault::TooLarge { .. })) => FailureKind::Misuse,
+            Self::NoReply(Failure::NotSent(_)) | Self::BreakerOpen(_) => FailureKind::Unavailable,
+            Self::Refusal(Refusal::Quarantined(_)) => FailureKind::RestartGuard,
+            Self::Refusal(Refusal::Settling(_) | Refusal::Moved(_)) => FailureKind::Unavailable,
+            Self::Refusal(Refusal::Unfit(unfit)) if !unfit.is_lasting() => FailureKind::Unavailable,
+            Self::Refusal(Refusal::Unfit(_)) | Self::OtherLimit { .. } => FailureKind::Misuse,
+            Self::Unsettled(_) => FailureKind::Unavailable,
+            Self::Refused(error) | Self::NoConnection(OpenError::Refused { error, .. }) => {
+                kind_of(error.code())
+            }
+            Self::NoConnection(OpenError::RuntimeGone | OpenError::NoTls | OpenError::WantsTls) => {
+                FailureKind::Misuse
+            }
+            #[cfg(feature = "tls")]
+            Self::NoConnection(OpenError::Tls(fault)) => kind_of_tls(fault),
+            Self::NoConnection(_) => FailureKind::Unavailable,
+        }
+    }
+}
+
+fn kind_of(code: Code) -> FailureKind {
+    match code {
+        Code::Auth | Code::Permission => FailureKind::Auth,
+        code if code.is_lasting() => FailureKind::Misuse,
+        _ => FailureKind::Unavailable,
+    }
+}
+
+/// Certificates do not get better by waiting, but a server that is silent may speak again.
+#[cfg(feature = "tls")]
+fn kind_of_tls(fault: &TlsFault) -> FailureKind {
+    match fault {
+        fault if fault.is_about_identity() => FailureKind::Auth,
+        TlsFault::Silent(_) => FailureKind::Unavailable,
+        _ => FailureKind::Misuse,
+    }
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoConnection(error) => error.fmt(f),
+            Self::NoReply(failure) => failure.fmt(f),
+            Self::Unexpected => f.write_str("the server sent a reply that no lock command has"),
+            Self::Unanswered => {
+                f.write_str("outcome unknown: no reply within the caller's time limit")
+            }
+            Self::BreakerOpen(wait) => {
+                write!(f, "not asked, as it did not answer before: next try in {:.1}", Units(*wait))
+            }
+            Self::Refusal(Refusal::Unfit(unfit)) => unfit.fmt(f),
+            Self::Refusal(Refusal::Quarantined(wait)) => write!(
+                f,
+                "not asked, as it restarted and may have forgotten leases: it may vote in {:.1}",
+                Units(*wait)
+            ),
+            Self::Refusal(Refusal::Settling(wait)) => write!(
+                f,
+                "not asked, as it was just promoted and the old master may still grant leases: it may \
+                 grant in {:.1}",
+                Units(*wait)
+            ),
+            Self::Refusal(Refusal::Moved(wait)) => write!(
+                f,
+                "not asked, as its name has led to another server, and the one before may have granted \
+                 leases that still run: it may grant in {:.1}",
+                Units(*wait)
+            ),
+            Self::OtherLimit { theirs, ours } => {
+                let limit = |limit: &u64| match limit {
+                    0 => "readers, without a limit".to_owned(),
+                    limit => format!("a semaphore with the limit {limit}"),
+                };
+                let (theirs, ours) = (limit(theirs), limit(ours));
+                write!(f, "the name is in use for {theirs}, and this request wants {ours}")
+            }
+            Self::Unsettled(error) if error.code() == Code::ReadOnly => {
+                write!(
+                    f,
+                    "it was demoted to a replica, and its successor is not known yet ({error})"
+                )
+            }
+            Self::Unsettled(error) => {
+                write!(f, "the Cluster's nodes disagree on which of them has the key ({error})")
+            }
+            Self::Refused(error) => match error.code() {
+                Code::ReadOnly => {
+                    write!(
+                        f,
+                        "a replica, which cannot grant locks: give the master's address ({error})"
+                    )
+                }
+                Code::Elsewhere => {
+                    write!(
+                        f,
+                        "the key is on another node of a Redis Cluster: give a redis-cluster:// URL ({error})"
+                    )
+                }
+                Code::Later if error.text().starts_with("CLUSTERDOWN Hash slot") => write!(
+                    f,
+                    "no node of the Redis Cluster serves the key's slot: `redis-cli --cluster check` \
+                     says which slots have no master ({error})"
+                ),
+                Code::Later if error.text().starts_with("CLUSTERDOWN") => write!(
+                    f,
+                    "the Redis Cluster does not serve, because a slot has no master or too few \
+                     masters are up ({error})"
+                ),
+                Code::WrongType => write!(
+                    f,
+                    "the key holds a value that is no lock: use another name or prefix ({error})"
+                ),
+                _ => error.fmt(f),
+            },
+        }
+    }
+}

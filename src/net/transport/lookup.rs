@@ -1,0 +1,137 @@
+//! From a host name to addresses, once at a time for each name in the whole process.
+//!
+//! The system's resolver blocks its thread, glibc's for 10 seconds and more where no name server answers. So each lookup
+//! has a thread of its own: no caller waits for it longer than the caller wants, and no runtime at its end. Callers that
+//! ask for the same name meanwhile have the same answer.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::sync::Mutex;
+use std::thread;
+
+use tokio::sync::oneshot;
+
+use crate::mutex::lock;
+
+/// Errors of the system cannot be copied.
+type Answer = Result<Vec<SocketAddr>, (io::ErrorKind, String)>;
+type Resolve = fn(&str) -> io::Result<Vec<SocketAddr>>;
+
+/// Those that wait for a name, by the name.
+static UNDER_WAY: Mutex<BTreeMap<String, Vec<oneshot::Sender<Answer>>>> =
+    Mutex::new(BTreeMap::new());
+
+/// Which address of a name has served last, by the name.
+static PREFERRED: Mutex<BTreeMap<String, SocketAddr>> = Mutex::new(BTreeMap::new());
+/// Maximum names of which that is known: beyond it they are all forgotten, which costs each a head start.
+const PREFERRED_MAX: usize = 1024;
+
+/// The address has served, of the several that the name has.
+pub(super) fn prefer(host: &str, address: SocketAddr) {
+    let mut preferred = lock(&PREFERRED);
+    if preferred.len() >= PREFERRED_MAX {
+        preferred.clear();
+    }
+    preferred.insert(host.to_owned(), address);
+}
+
+/// Which of these addresses of the name has served last.
+pub(super) fn preferred(host: &str, addresses: &[SocketAddr]) -> Option<usize> {
+    let address = *lock(&PREFERRED).get(host)?;
+    addresses.iter().position(|other| *other == address)
+}
+
+/// The addresses of a name, each with this port.
+///
+/// # Cancel safety
+///
+/// The lookup goes on when the future is dropped.
+pub(crate) async fn lookup_host((host, port): (&str, u16)) -> io::Result<Vec<SocketAddr>> {
+    let mut addresses = look_up(host, |host| Ok((host, 0).to_socket_addrs()?.collect())).await?;
+    addresses.iter_mut().for_each(|address| address.set_port(port));
+    Ok(addresses)
+}
+
+async fn look_up(host: &str, resolve: Resolve) -> io::Result<Vec<SocketAddr>> {
+    let (tell, answer) = oneshot::channel();
+    if join(host, tell) {
+        let name = host.to_owned();
+        let begun = thread::Builder::new().name("leasehold-lookup".into()).spawn(move || {
+            let answer = resolve(&name).map_err(|error| (error.kind(), error.to_string()));
+            settle(&name, &answer);
+        });
+        if let Err(error) = begun {
+            settle(host, &Err((error.kind(), error.to_string())));
+        }
+    }
+    let answer = answer.await.map_err(|_| io::Error::from(io::ErrorKind::Interrupted))?;
+    answer.map_err(|(kind, text)| io::Error::new(kind, text))
+}
+
+/// Waits with the others; whether there are none.
+fn join(host: &str, tell: oneshot::Sender<Answer>) -> bool {
+    let mut under_way = lock(&UNDER_WAY);
+    if let Some(waiting) = under_way.get_mut(host) {
+        // Those that have given up are not told.
+        waiting.retain(|other| !other.is_closed());
+        waiting.push(tell);
+        return false;
+    }
+    under_way.insert(host.to_owned(), vec![tell]);
+    true
+}
+
+fn settle(host: &str, answer: &Answer) {
+    let waiting = lock(&UNDER_WAY).remove(host).unwrap_or_default();
+    for tell in waiting {
+        // It may have given up.
+        let _ = tell.send(answer.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Condvar, Mutex};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::support::{eventually, soon};
+
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    static IS_OVER: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
+
+    /// A resolver that answers once it is let.
+    fn hang(_: &str) -> io::Result<Vec<SocketAddr>> {
+        CALLS.fetch_add(1, Ordering::SeqCst);
+        let (is_over, told) = &IS_OVER;
+        drop(told.wait_while(is_over.lock().unwrap(), |is_over| !*is_over).unwrap());
+        Ok(vec![SocketAddr::from(([10, 0, 0, 1], 0))])
+    }
+
+    #[tokio::test]
+    async fn a_resolver_that_hangs_has_one_thread_and_all_that_wait_have_its_answer() {
+        for _ in 0..3 {
+            let given_up = tokio::time::timeout(Duration::ZERO, look_up("hangs.invalid", hang));
+            assert!(given_up.await.is_err());
+        }
+        let waiting = [(); 2].map(|()| tokio::spawn(look_up("hangs.invalid", hang)));
+        let is_joined =
+            || lock(&UNDER_WAY).get("hangs.invalid").is_some_and(|waiting| waiting.len() == 2);
+        eventually("both wait", is_joined).await;
+        *IS_OVER.0.lock().unwrap() = true;
+        IS_OVER.1.notify_all();
+        for waits in waiting {
+            let addresses = soon("an answer", waits).await.unwrap().unwrap();
+            assert_eq!(addresses, [SocketAddr::from(([10, 0, 0, 1], 0))]);
+        }
+        assert_eq!(CALLS.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test]
+    async fn an_answer_has_the_port_that_was_asked_for() {
+        let addresses = soon("an answer", lookup_host(("localhost", 7))).await.unwrap();
+        assert!(!addresses.is_empty() && addresses.iter().all(|address| address.port() == 7));
+    }
+}

@@ -1,0 +1,165 @@
+//! What a server means by an error reply: its first word.
+
+/// The error replies that change what we do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// `NOAUTH`, `WRONGPASS`, and older servers' words for them.
+    Auth,
+    /// `NOPERM`, and what servers say of commands in scripts: the ACL user lacks a right.
+    Permission,
+    /// `NOSCRIPT`: the script is not in the server's cache; nothing ran.
+    NoScript,
+    /// `AGAIN`, from our own scripts: one came to the bound of its work, and did nothing of what it was asked.
+    Again,
+    /// `LOADING`, `MASTERDOWN`, `CLUSTERDOWN`, `BUSY`, `OOM`, `MISCONF`: not now, and later perhaps.
+    Later,
+    /// `TRYAGAIN`: the command's keys are in a slot that moves, and on two nodes; nothing ran.
+    Apart,
+    /// `READONLY`: a replica; nothing ran.
+    ReadOnly,
+    /// `MOVED` or `ASK`: a node of a Redis Cluster that does not serve this key; nothing ran.
+    Elsewhere,
+    /// `WRONGTYPE`: the key holds something that is no lock.
+    WrongType,
+    /// `NOPROTO`, or a command that the server does not know.
+    Unsupported,
+    /// Anything else.
+    Other,
+}
+
+impl Code {
+    /// What this text says, also where it is the error of a command in a script.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        let text = unwrapped(text);
+        match text.split(' ').next().unwrap_or_default() {
+            "NOAUTH" | "WRONGPASS" => Self::Auth,
+            "NOPERM" => Self::Permission,
+            "NOSCRIPT" => Self::NoScript,
+            "AGAIN" => Self::Again,
+            "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "BUSY" | "OOM" | "MISCONF"
+            | "NOREPLICAS" => Self::Later,
+            #[cfg(feature = "cluster")]
+            "TRYAGAIN" => Self::Apart,
+            "READONLY" => Self::ReadOnly,
+            "MOVED" | "ASK" => Self::Elsewhere,
+            "WRONGTYPE" => Self::WrongType,
+            "NOPROTO" => Self::Unsupported,
+            _ => Self::of_sentence(text.strip_prefix("ERR ").unwrap_or(text)),
+        }
+    }
+
+    /// What some servers say only in words.
+    fn of_sentence(text: &str) -> Self {
+        let is = |beginnings: &[&str]| beginnings.iter().any(|begins| text.starts_with(begins));
+        // The servers' own words, and those of proxies before them.
+        if is(&["unknown command", "unsupported command", "command not supported"]) {
+            Self::Unsupported
+        } else if is(&["max number of clients"]) {
+            Self::Later
+        } else if is(&[
+            "invalid password",
+            "Client sent AUTH",
+            "AUTH <password> called without any password",
+            // They know no users.
+            "wrong number of arguments for 'auth'",
+        ]) {
+            Self::Auth
+        } else if is(&["The user executing the script can't", "ACL failure in script"]) {
+            Self::Permission
+        } else {
+            Self::Other
+        }
+    }
+
+    /// Whether the same question gets the same answer, for as long as nobody changes the server or the client.
+    pub(crate) fn is_lasting(self) -> bool {
+        !matches!(self, Self::Later | Self::Apart | Self::ReadOnly | Self::NoScript | Self::Again)
+    }
+}
+
+/// Servers before Redis 7 put words of their own before the error of a command in a script: of one that ends the script
+/// `ERR Error running script (call to f_<digest>): @user_script:3: @user_script: 3: -READONLY ..`, and of one that the
+/// script passes on `@user_script: 3: -READONLY ..`.
+fn unwrapped(text: &str) -> &str {
+    let Some((before, mut rest)) = text.split_once("@user_script:") else {
+        return text;
+    };
+    if !before.is_empty() && !before.starts_with("ERR Error running script") {
+        return text;
+    }
+    let is_place = |character: char| character.is_ascii_digit() || " :".contains(character);
+    loop {
+        rest = rest.trim_start_matches(is_place);
+        match rest.strip_prefix("@user_script:") {
+            Some(more) => rest = more,
+            None => return rest.strip_prefix('-').unwrap_or(rest),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_replies_are_known_by_their_first_word() {
+        let cases: &[(&str, Code)] = &[
+            ("NOAUTH Authentication required.", Code::Auth),
+            ("WRONGPASS invalid username-password pair or user is disabled.", Code::Auth),
+            ("ERR invalid password", Code::Auth),
+            ("ERR Client sent AUTH, but no password is set", Code::Auth),
+            ("ERR wrong number of arguments for 'auth' command", Code::Auth),
+            ("NOPERM this user has no permissions to run the 'eval' command", Code::Permission),
+            ("NOSCRIPT No matching script. Please use EVAL.", Code::NoScript),
+            ("AGAIN more entries are to be taken out", Code::Again),
+            ("LOADING Redis is loading the dataset in memory", Code::Later),
+            #[cfg(feature = "cluster")]
+            ("TRYAGAIN Multiple keys request during rehashing of slot", Code::Apart),
+            ("READONLY You can't write against a read only replica.", Code::ReadOnly),
+            ("MOVED 3999 127.0.0.1:6381", Code::Elsewhere),
+            ("WRONGTYPE Operation against a key", Code::WrongType),
+            ("NOPROTO unsupported protocol version", Code::Unsupported),
+            ("ERR unknown command 'HELLO'", Code::Unsupported),
+            ("ERR unknown command `HELLO`, with args beginning with: `3`", Code::Unsupported),
+            ("ERR unsupported command 'hello'", Code::Unsupported),
+            ("ERR max number of clients reached", Code::Later),
+            ("ERR max number of clients + cluster connections reached", Code::Later),
+            ("ERR something else", Code::Other),
+            (
+                "ERR The user executing the script can't run this command or subcommand script: \
+                  620c, on @user_script:1.",
+                Code::Permission,
+            ),
+            ("ERR ACL failure in script: User u has no permissions to run", Code::Permission),
+            (
+                "ERR Error running script (call to f_620c): @user_script:1: @user_script: 1: The \
+                  user executing the script can't run this command or subcommand\n",
+                Code::Permission,
+            ),
+            (
+                "ERR Error running script (call to f_620c): @user_script:12: WRONGTYPE Operation",
+                Code::WrongType,
+            ),
+            (
+                "ERR Error running script (call to f_620c): @user_script:2: @user_script: 2: \
+                  -READONLY You can't write against a read only replica.",
+                Code::ReadOnly,
+            ),
+            ("ERR Error running script (call to f_620c): @user_script:2: attempt", Code::Other),
+            (
+                "@user_script: 164: -OOM command not allowed when used memory > 'maxmemory'.",
+                Code::Later,
+            ),
+            (
+                "@user_script: 25: The user executing the script can't run this command or subcommand",
+                Code::Permission,
+            ),
+            ("NOAUTHX", Code::Other),
+            ("", Code::Other),
+        ];
+        for (text, code) in cases {
+            assert_eq!(Code::of(text), *code, "{text}");
+        }
+    }
+}

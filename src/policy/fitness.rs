@@ -1,0 +1,328 @@
+//! Whether a server may take part in a quorum, judged from its INFO once per connection.
+//!
+//! Pure: the text of INFO, the rules and the moments come in as arguments.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::shown::Shown;
+use super::{Moment, Run, quarantine};
+
+/// What INFO is asked for: each a section that an ACL can allow by itself.
+pub(crate) const SECTIONS: [&str; 3] = ["server", "memory", "replication"];
+
+/// The field of INFO that says `standalone`, `cluster` or `sentinel`: Redis's name, and Valkey's since
+/// its version 8.
+pub(crate) const MODE_FIELDS: [&str; 2] = ["redis_mode", "server_mode"];
+/// Both, for people.
+pub(crate) const MODE_FIELD: &str = "redis_mode (server_mode in Valkey)";
+
+/// What INFO is asked for of the one server, which votes whatever it says of itself: which run of it this is,
+/// and what there is to warn of.
+pub(crate) const OF_ONE: [&str; 3] = ["server", "memory", PERSISTENCE];
+/// What INFO is asked for of a node of a Cluster that votes whatever it says of itself. Which run of it this
+/// is does not matter: a node that does not serve the slot of a key says so itself.
+pub(crate) const OF_NODES: [&str; 1] = ["memory"];
+/// The section that says whether locks are kept over a restart.
+pub(crate) const PERSISTENCE: &str = "persistence";
+
+/// What is wrong with a server that keeps no log, and what to do.
+pub(crate) const FORGETS: &str = "a restart may forget held locks";
+pub(crate) const KEEP: &str = "set appendonly yes and appendfsync always, or turn on the restart guard \
+                               (Builder::restart_guard, --restart-guard on)";
+
+/// What is asked of a server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    /// The longest TTL that any client uses, where servers that may have forgotten leases are to
+    /// be kept from voting.
+    pub(crate) restart_guard: Option<Duration>,
+    /// Whether a server that may evict keys is refused.
+    pub(crate) strict: bool,
+    /// Whether it is to be a node of a Cluster.
+    pub(crate) in_cluster: bool,
+    /// Whether Sentinels named it.
+    pub(crate) by_sentinels: bool,
+}
+
+/// How a server stands for the life of one connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Fit,
+    /// It may have forgotten leases that run until then.
+    Quarantined {
+        until: Moment,
+    },
+    Unfit(Unfit),
+}
+
+/// Why a server that is connected may not vote.
+#[derive(Clone, Debug)]
+pub(crate) enum Refusal {
+    Unfit(Unfit),
+    /// It may have forgotten leases; how much longer.
+    Quarantined(Duration),
+    /// It was promoted while the master before it still granted leases, of which it knows nothing;
+    /// how much longer clients may take to notice.
+    Settling(Duration),
+    /// It was met while connections led to another run, which may have granted leases of which it knows
+    /// nothing; how much longer they may last.
+    Moved(Duration),
+}
+
+/// What is wrong with a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unfit {
+    Replica,
+    NamedReplica,
+    ClusterNode,
+    SameAs(String),
+    Evicts(String),
+    Forgets,
+    Moved(Times),
+    Unreadable(&'static str),
+}
+
+impl Unfit {
+    /// Whether it stays so until somebody changes the server or the client: a role can change by itself.
+    pub(crate) fn is_lasting(&self) -> bool {
+        !matches!(self, Self::Replica | Self::NamedReplica)
+    }
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Replica => {
+                f.write_str("a replica, which cannot grant locks: give the master's address")
+            }
+            Self::NamedReplica => f.write_str(
+                "a replica, though Sentinels name it as the master: wait for the failover to end, or see what \
+                 SENTINEL CKQUORUM says",
+            ),
+            Self::ClusterNode => f.write_str(
+                "a Redis Cluster node, not an independent server: give redis-cluster://host:port alone, or \
+                 independent servers",
+            ),
+            Self::SameAs(other) => write!(
+                f,
+                "the same server as {other}: give each server once, because a quorum needs independent servers"
+            ),
+            Self::Evicts(policy) => {
+                write!(f, "may evict locks (maxmemory-policy {}): set noeviction", Shown(policy))
+            }
+            Self::Forgets => write!(f, "appendonly no: {FORGETS}: {KEEP}"),
+            Self::Moved(times) => write!(
+                f,
+                "the name has led to another server while connections to the one before were open, {times}: let it \
+                 lead to one server, and restart clients that may be connected to another"
+            ),
+            Self::Unreadable(field) => {
+                write!(f, "its INFO lacks {field}: give the address of the server itself, not of a proxy")
+            }
+        }
+    }
+}
+
+/// How often something has happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Times(pub(crate) u32);
+
+impl fmt::Display for Times {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            1 => f.write_str("once"),
+            times => write!(f, "{times} times"),
+        }
+    }
+}
+
+/// What INFO says that matters here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// Another for each start of a server.
+    pub(crate) run_id: String,
+    uptime_secs: i64,
+    is_replica: bool,
+    is_cluster_node: bool,
+    maxmemory_policy: String,
+}
+
+/// What is wrong but no reason to refuse the server, as far as INFO says.
+pub(crate) fn warnings(info: &str) -> impl Iterator<Item = Unfit> {
+    let evicts = find(info, "maxmemory_policy").and_then(evicting);
+    let forgets =
+        find(info, "aof_enabled").filter(|enabled| *enabled == "0").map(|_| Unfit::Forgets);
+    evicts.into_iter().chain(forgets)
+}
+
+/// Which run of a server INFO is of, if it says so: another for each start.
+pub(crate) fn run_id(info: &str) -> Option<&str> {
+    find(info, "run_id").filter(|run_id| !run_id.is_empty())
+}
+
+fn evicting(policy: &str) -> Option<Unfit> {
+    (policy != "noeviction").then(|| Unfit::Evicts(policy.to_owned()))
+}
+
+fn find<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    let value = |line: &'a str| line.strip_prefix(name)?.strip_prefix(':');
+    info.lines().find_map(value).map(str::trim)
+}
+
+impl Facts {
+    /// Reads the text of INFO's sections.
+    pub(crate) fn parse(info: &str) -> Result<Self, Unfit> {
+        let find = |name: &str| find(info, name);
+        let field = |name: &'static str| find(name).ok_or(Unfit::Unreadable(name));
+        let mode = MODE_FIELDS.into_iter().find_map(find);
+        let uptime = field("uptime_in_seconds")?.parse();
+        Ok(Self {
+            run_id: field("run_id")?.to_owned(),
+            // It can be negative: the server takes it from its wall clock.
+            uptime_secs: uptime.map_err(|_| Unfit::Unreadable("uptime_in_seconds"))?,
+            is_replica: field("role")? != "master",
+            is_cluster_node: mode.ok_or(Unfit::Unreadable(MODE_FIELD))? == "cluster",
+            maxmemory_policy: field("maxmemory_policy")?.to_owned(),
+        })
+    }
+
+    /// What is wrong but no reason to refuse the server, unless the rules are strict.
+    fn warning(&self) -> Option<Unfit> {
+        evicting(&self.maxmemory_policy)
+    }
+
+    /// How a server stands at `now` whose present run was first seen at `first_seen`, and began
+    /// at `not_before` at the earliest.
+    pub(crate) fn judge(
+        &self,
+        rules: Rules,
+        first_seen: Moment,
+        not_before: Option<Moment>,
+        now: Moment,
+    ) -> Standing {
+        if self.is_replica {
+            let by = rules.by_sentinels;
+            return Standing::Unfit(if by { Unfit::NamedReplica } else { Unfit::Replica });
+        }
+        if self.is_cluster_node && !rules.in_cluster {
+            return Standing::Unfit(Unfit::ClusterNode);
+        }
+        if let (true, Some(warning)) = (rules.strict, self.warning()) {
+            return Standing::Unfit(warning);
+        }
+        let Some(longest_ttl) = rules.restart_guard else { return Standing::Fit };
+        let run = Run { uptime_secs: self.uptime_secs, first_seen, not_before };
+        match quarantine(longest_ttl, run, now) {
+            Duration::ZERO => Standing::Fit,
+            wait => Standing::Quarantined { until: now.after(wait) },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::support::recorded::{self, Recorded};
+
+    const RULES: Rules = Rules {
+        restart_guard: Some(Duration::from_secs(10)),
+        strict: false,
+        in_cluster: false,
+        by_sentinels: false,
+    };
+
+    fn standing_of(info: &str, rules: Rules) -> Standing {
+        let now = Moment::from_nanos(0).after(Duration::from_secs(100));
+        Facts::parse(info).unwrap().judge(rules, now, None, now)
+    }
+
+    /// What a server said in this mode, with its age fixed and these changes.
+    fn info(of: &Recorded, mode: &str, changes: &[(&str, &str)]) -> String {
+        let aged = recorded::with(&of.info(mode), "uptime_in_seconds", "500");
+        recorded::with_each(&aged, changes)
+    }
+
+    /// The same of every server that was recorded.
+    #[track_caller]
+    fn standing(changes: &[(&str, &str)], rules: Rules) -> Standing {
+        let all = recorded::all();
+        let each = all.iter().map(|of| standing_of(&info(of, "standalone", changes), rules));
+        let mut each = each.collect::<Vec<_>>();
+        each.dedup();
+        assert_eq!(each.len(), 1, "{each:?}");
+        each.remove(0)
+    }
+
+    #[test]
+    fn a_master_that_has_run_for_long_is_fit() {
+        assert_eq!(standing(&[], RULES), Standing::Fit);
+    }
+
+    #[test]
+    fn replicas_and_cluster_nodes_are_unfit() {
+        for of in recorded::all() {
+            let replica = standing_of(&info(&of, "replica", &[]), RULES);
+            assert_eq!(replica, Standing::Unfit(Unfit::Replica), "{}", of.name);
+            let named = Rules { by_sentinels: true, ..RULES };
+            assert_eq!(
+                standing_of(&info(&of, "replica", &[]), named),
+                Standing::Unfit(Unfit::NamedReplica)
+            );
+            let node = info(&of, "cluster", &[]);
+            assert_eq!(standing_of(&node, RULES), Standing::Unfit(Unfit::ClusterNode));
+            assert_eq!(standing_of(&node, Rules { in_cluster: true, ..RULES }), Standing::Fit);
+        }
+    }
+
+    #[test]
+    fn a_server_that_evicts_is_warned_of_and_refused_where_that_is_asked() {
+        let evicts = [("maxmemory_policy", "allkeys-lru")];
+        assert_eq!(standing(&evicts, RULES), Standing::Fit);
+        let server = &recorded::all()[0];
+        let warning = Facts::parse(&info(server, "standalone", &evicts)).unwrap().warning();
+        assert_eq!(warning, Some(Unfit::Evicts("allkeys-lru".into())));
+        let strict = Rules { strict: true, ..RULES };
+        assert_eq!(standing(&evicts, strict), Standing::Unfit(warning.unwrap()));
+        assert_eq!(standing(&[], strict), Standing::Fit);
+    }
+
+    #[test]
+    fn a_server_that_has_just_started_is_quarantined_unless_the_guard_is_off() {
+        let young = [("uptime_in_seconds", "3")];
+        let until = Moment::from_nanos(0).after(Duration::from_secs(108));
+        assert_eq!(standing(&young, RULES), Standing::Quarantined { until });
+        let unguarded = Rules { restart_guard: None, ..RULES };
+        assert_eq!(standing(&young, unguarded), Standing::Fit);
+        let stepped = [("uptime_in_seconds", "-3596")];
+        let until = Moment::from_nanos(0).after(Duration::from_secs(110));
+        assert_eq!(standing(&stepped, RULES), Standing::Quarantined { until });
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        for of in recorded::all() {
+            let whole = info(&of, "standalone", &[]);
+            for (field, named) in [
+                ("run_id", "run_id"),
+                ("uptime_in_seconds", "uptime_in_seconds"),
+                ("role", "role"),
+                ("maxmemory_policy", "maxmemory_policy"),
+                ("redis_mode", MODE_FIELD),
+                ("server_mode", MODE_FIELD),
+            ] {
+                let lacking = recorded::without(&whole, field);
+                if lacking != whole {
+                    assert_eq!(
+                        Facts::parse(&lacking),
+                        Err(Unfit::Unreadable(named)),
+                        "{}",
+                        of.name
+                    );
+                }
+            }
+            let soon = recorded::with(&whole, "uptime_in_seconds", "soon");
+            assert_eq!(Facts::parse(&soon), Err(Unfit::Unreadable("uptime_in_seconds")));
+        }
+    }
+}

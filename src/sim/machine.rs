@@ -1,0 +1,580 @@
+//! The machine against simulated servers that run the shipped scripts, with a network and a clock made by a seed.
+
+mod bounds;
+mod sharing;
+mod soak;
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use leasehold_resp::{Decoder, Frame, Limits, encode_frame};
+
+use super::server::{Server, Session, Told};
+use crate::extra::QUEUE;
+use crate::lock::fingerprint::rank;
+use crate::machine::{
+    Effect, FENCED, Fault, Kind, LeaseId, Login, Machine, Options, PLAIN, Script, Scripts, Settings,
+};
+use crate::names::Names;
+use crate::policy::fitness::Rules;
+use crate::policy::mutants::{self, Mutant};
+use crate::policy::{Bounds, End, LeaseState, Loss, Moment, Quorum, Retry, Term, Wait};
+
+thread_local! {
+    pub(super) static NOW_MICROS: Cell<u64> = const { Cell::new(0) };
+    static RANDOM: Cell<u64> = const { Cell::new(0) };
+}
+
+const TTL: Duration = Duration::from_secs(2);
+const BEGAN_MICROS: u64 = 1_800_000_000_000_000;
+
+fn wall() -> u64 {
+    BEGAN_MICROS + NOW_MICROS.get()
+}
+
+fn random() -> u64 {
+    // SplitMix64, by Steele, Lea and Flood.
+    let state = RANDOM.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+    RANDOM.set(state);
+    let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// A number below this.
+fn below(limit: usize) -> usize {
+    usize::try_from(random() % limit as u64).expect("it is small")
+}
+
+fn percent(percent: u64) -> bool {
+    random() % 100 < percent
+}
+
+macro_rules! script {
+    ($file:literal) => {{
+    const TEXT: &str = crate::server::script::script!(text $file);
+        static DIGEST: &[u8] = &crate::server::sha1::digest(TEXT.as_bytes());
+        Script { text: TEXT, digest: DIGEST }
+    }};
+}
+
+fn settings(servers: usize) -> Settings {
+    Settings {
+        quorum: Quorum::new(servers, None).unwrap(),
+        timeout: Duration::from_millis(200),
+        connect_timeout: Duration::from_millis(500),
+        rules: (servers > 1).then_some(Rules {
+            restart_guard: Some(TTL),
+            strict: false,
+            in_cluster: false,
+            by_sentinels: false,
+        }),
+        info_if_allowed: &["server"],
+        flight_max: Duration::from_secs(5),
+        scripts: Scripts {
+            acquire: script!("acquire.lua"),
+            extend: script!("extend.lua"),
+            release: script!("release.lua"),
+            repair: script!("repair.lua"),
+            queue: script!("queue.lua"),
+        },
+        waits: &QUEUE,
+        rank,
+        random,
+        owner_id: || u128::from(random()) << 64 | u128::from(random()),
+        wall_micros: wall,
+    }
+}
+
+/// Bytes under way, and when they arrive.
+type Way = VecDeque<(u64, Bytes)>;
+
+struct Wire {
+    session: Session,
+    to_server: Way,
+    to_client: Way,
+    decoder: Decoder,
+    at_server: BytesMut,
+    at_client: BytesMut,
+    /// Nothing is carried before: neither way.
+    held_until: u64,
+    /// Commands that the server has run.
+    run: usize,
+}
+
+pub(super) struct Client {
+    pub(super) machine: Machine,
+    wires: Vec<Option<Wire>>,
+    leases: Vec<Use>,
+    /// The process stands still.
+    pub(super) is_paused: bool,
+}
+
+/// A lease as its user knows it.
+struct Use {
+    id: LeaseId,
+    is_granted: bool,
+    is_releasing: bool,
+}
+
+pub(super) struct World {
+    pub(super) servers: Vec<Server>,
+    pub(super) clients: Vec<Client>,
+    /// Connections that nobody reads any more.
+    cut: Vec<(usize, Wire)>,
+    links: u64,
+    latency: u64,
+    last_token: u64,
+    granted: usize,
+    released: usize,
+    /// Processes that have been shut down, and are not replaced yet.
+    ended: usize,
+    /// Why machines closed connections.
+    faults: Vec<Fault>,
+    /// When a server last forgot all that it knew.
+    forgot_at: Option<Moment>,
+    /// Of each hundred pushes, how many are lost, come late, and come twice.
+    harmed: u64,
+    /// Pushes that come later than replies behind them: when, to which connection.
+    late: Vec<(u64, u64, Bytes)>,
+}
+
+impl World {
+    pub(super) fn new(servers: usize, clients: usize, seed: u64) -> Self {
+        NOW_MICROS.set(0);
+        RANDOM.set(seed);
+        let true_wall = || i64::try_from(wall()).unwrap();
+        Self {
+            servers: (0..servers)
+                .map(|number| Server::new(number, true_wall, 5_000, false))
+                .collect(),
+            clients: (0..clients)
+                .map(|_| Client {
+                    machine: Machine::new(
+                        (0..servers).map(|at| at.to_string()),
+                        settings(servers),
+                        now(),
+                    ),
+                    wires: (0..servers).map(|_| None).collect(),
+                    leases: Vec::new(),
+                    is_paused: false,
+                })
+                .collect(),
+            cut: Vec::new(),
+            links: 0,
+            latency: 300,
+            last_token: 0,
+            granted: 0,
+            released: 0,
+            ended: 0,
+            faults: Vec::new(),
+            forgot_at: None,
+            harmed: 0,
+            late: Vec::new(),
+        }
+    }
+
+    /// One step of time: everything that can happen until then does.
+    fn step(&mut self) {
+        NOW_MICROS.set(NOW_MICROS.get() + 100);
+        for client in 0..self.clients.len() {
+            if self.clients[client].is_paused {
+                continue;
+            }
+            for server in 0..self.servers.len() {
+                self.carry(client, server);
+            }
+            if self.clients[client].machine.due() <= now() {
+                self.clients[client].machine.tick(now());
+            }
+            self.drive(client);
+        }
+        let mut cut = std::mem::take(&mut self.cut);
+        for (server, wire) in &mut cut {
+            let told = serve(&mut self.servers[*server], wire, self.latency);
+            self.tell(told);
+            if wire.to_server.is_empty() {
+                self.servers[*server].forget_link(wire.session.link);
+            }
+        }
+        cut.retain(|(_, wire)| !wire.to_server.is_empty());
+        self.cut = cut;
+        let is_expired = |server: &usize| (NOW_MICROS.get() / 100 + *server as u64) % 10 == 0;
+        for server in (0..self.servers.len()).filter(is_expired) {
+            if !self.servers[server].is_down() && !self.servers[server].is_frozen {
+                let (told, _) = self.servers[server].expire();
+                self.tell(told);
+            }
+        }
+        let is_due = |(at, ..): &(u64, u64, Bytes)| *at <= NOW_MICROS.get();
+        let (due, late) = std::mem::take(&mut self.late).into_iter().partition(is_due);
+        self.late = late;
+        let due: Vec<_> = due;
+        for (_, link, bytes) in &due {
+            self.push(*link, bytes);
+        }
+    }
+
+    fn carry(&mut self, client: usize, server: usize) {
+        let Some(wire) = &mut self.clients[client].wires[server] else { return };
+        let told = serve(&mut self.servers[server], wire, self.latency);
+        self.tell(told);
+        let Client { machine, wires, .. } = &mut self.clients[client];
+        let Some(wire) = &mut wires[server] else { return };
+        if wire.held_until > NOW_MICROS.get() {
+            return;
+        }
+        while wire.to_client.front().is_some_and(|(at, _)| *at <= NOW_MICROS.get()) {
+            let (_, bytes) = wire.to_client.pop_front().unwrap();
+            wire.at_client.extend_from_slice(&bytes);
+        }
+        if !wire.at_client.is_empty() {
+            machine.received(server, &mut wire.at_client, now());
+        }
+    }
+
+    /// Does what a driver does.
+    fn drive(&mut self, client: usize) {
+        let Client { machine, wires, .. } = &mut self.clients[client];
+        let mut dials = Vec::new();
+        for effect in std::mem::take(machine.take_effects()) {
+            match effect {
+                Effect::Dial(server, _) => dials.push(server),
+                Effect::Login(server) => machine.log_in(server, None, now()),
+                Effect::Close(server, fault) => {
+                    self.faults.push(fault);
+                    self.cut.extend(wires[server].take().map(|wire| (server, wire)));
+                }
+                Effect::Wake(waker) => waker.wake(),
+                Effect::Tell(_) => {}
+            }
+        }
+        for server in dials {
+            if self.servers[server].is_down() {
+                machine.disconnected(server, Fault::Undialled { is_lasting: false }, now());
+                continue;
+            }
+            self.links += 1;
+            wires[server] = Some(Wire {
+                session: Session::new(self.links),
+                to_server: Way::new(),
+                to_client: Way::new(),
+                decoder: Decoder::new(Limits::default()),
+                at_server: BytesMut::new(),
+                at_client: BytesMut::new(),
+                held_until: 0,
+                run: 0,
+            });
+            machine.connected(server, Login::default(), now());
+        }
+        for (server, wire) in wires.iter_mut().enumerate() {
+            let out = machine.output(server, now()).split().freeze();
+            if let (Some(wire), false) = (wire, out.is_empty()) {
+                let arrives = NOW_MICROS.get() + self.latency / 2 + random() % self.latency;
+                let after = wire.to_server.back().map_or(0, |(at, _)| *at);
+                wire.to_server.push_back((arrives.max(after), out));
+            }
+        }
+    }
+
+    /// What a server tells without a question.
+    fn tell(&mut self, told: Vec<Told>) {
+        for (link, frame) in told {
+            let mut out = BytesMut::new();
+            encode_frame(&mut out, &frame);
+            let bytes = out.freeze();
+            if percent(self.harmed) {
+                continue;
+            }
+            if percent(self.harmed) {
+                let at = NOW_MICROS.get() + random() % 3_000_000;
+                self.late.push((at, link, bytes.clone()));
+                if percent(50) {
+                    continue;
+                }
+            }
+            self.push(link, &bytes);
+        }
+    }
+
+    /// A push comes to the connection, behind what is on the way there.
+    fn push(&mut self, link: u64, bytes: &Bytes) {
+        let wires = self.clients.iter_mut().flat_map(|client| client.wires.iter_mut().flatten());
+        for wire in wires.filter(|wire| wire.session.link == link) {
+            let after = wire.to_client.back().map_or(0, |(at, _)| *at);
+            let arrives = NOW_MICROS.get() + self.latency / 2 + random() % self.latency;
+            wire.to_client.push_back((arrives.max(after), bytes.clone()));
+        }
+    }
+
+    /// A connection ends; what is under way to the server arrives.
+    fn cut(&mut self, client: usize, server: usize) {
+        if let Some(mut wire) = self.clients[client].wires[server].take() {
+            // Some of that late, and after the next connection's first commands.
+            if percent(50) {
+                let late = random() % 400_000;
+                wire.to_server.iter_mut().for_each(|(at, _)| *at += late);
+            }
+            self.cut.push((server, wire));
+            self.clients[client].machine.disconnected(server, Fault::Closed, now());
+        }
+    }
+
+    pub(super) fn ask(&mut self, client: usize, kind: &'static Kind, wait: Wait) -> LeaseId {
+        self.ask_for(client, kind, wait, (true, Bounds::default()))
+    }
+
+    fn ask_for(
+        &mut self,
+        client: usize,
+        kind: &'static Kind,
+        wait: Wait,
+        (is_renewed, bounds): (bool, Bounds),
+    ) -> LeaseId {
+        let options = Options {
+            kind,
+            names: Names::new(b"", b"a").unwrap(),
+            term: Term::new(TTL, None).unwrap(),
+            bounds,
+            wait,
+            retry: Retry::default(),
+            is_renewed,
+            is_fair: false,
+            said: Box::default(),
+        };
+        let id = self.clients[client].machine.acquire(options, now());
+        self.clients[client].leases.push(Use { id, is_granted: false, is_releasing: false });
+        id
+    }
+
+    pub(super) fn run_until(&mut self, what: &str, mut is_so: impl FnMut(&mut Self) -> bool) {
+        for _ in 0..200_000 {
+            if is_so(self) {
+                return;
+            }
+            self.step();
+        }
+        panic!("not within 20 s: {what}");
+    }
+
+    pub(super) fn is_granted(&mut self, client: usize, id: LeaseId) -> bool {
+        let context = Context::from_waker(Waker::noop());
+        self.clients[client].machine.poll_acquire(id, &context) == Poll::Ready(Ok(()))
+    }
+
+    fn is_released(&mut self, client: usize, id: LeaseId) -> Option<End> {
+        let context = Context::from_waker(Waker::noop());
+        match self.clients[client].machine.poll_release(id, &context) {
+            Poll::Ready(end) => Some(end),
+            Poll::Pending => None,
+        }
+    }
+
+    /// Commands of a client that servers have run.
+    fn asked(&self, client: usize) -> usize {
+        self.clients[client].wires.iter().flatten().map(|wire| wire.run).sum()
+    }
+
+    /// Whether somebody that lives is in a queue.
+    fn is_waited_for(&mut self) -> bool {
+        self.servers.iter_mut().any(|server| server.next_waiter(b"a").is_some())
+    }
+
+    /// Whether any server has the lock's key.
+    fn has_key(&mut self) -> bool {
+        self.servers.iter_mut().any(|server| server.peek(b"a").is_some())
+    }
+}
+
+pub(super) fn now() -> Moment {
+    Moment::from_nanos((NOW_MICROS.get() + 1_000_000) * 1000)
+}
+
+fn serve(server: &mut Server, wire: &mut Wire, latency: u64) -> Vec<Told> {
+    let mut all_told = Vec::new();
+    if server.is_down() || server.is_frozen || wire.held_until > NOW_MICROS.get() {
+        return all_told;
+    }
+    while wire.to_server.front().is_some_and(|(at, _)| *at <= NOW_MICROS.get()) {
+        let (_, bytes) = wire.to_server.pop_front().unwrap();
+        wire.at_server.extend_from_slice(&bytes);
+        while let Some(frame) = wire.decoder.decode(&mut wire.at_server).unwrap() {
+            let Frame::Array(words) = frame else { panic!("{frame:?}") };
+            let words: Vec<Bytes> =
+                words.iter().map(|word| word.as_bytes().unwrap().clone()).collect();
+            let (reply, told) = server.run(&mut wire.session, &words);
+            all_told.extend(told);
+            wire.run += 1;
+            let mut out = BytesMut::new();
+            encode_frame(&mut out, &reply);
+            let after = wire.to_client.back().map_or(0, |(at, _)| *at);
+            let arrives = NOW_MICROS.get() + latency / 2 + random() % latency;
+            wire.to_client.push_back((arrives.max(after), out.freeze()));
+        }
+    }
+    all_told
+}
+
+#[test]
+fn a_lock_is_taken_kept_for_longer_than_its_ttl_and_given_back() {
+    for servers in [1, 3, 5] {
+        for kind in [&FENCED, &PLAIN] {
+            let mut world = World::new(servers, 2, 1);
+            world.run_until("links", |world| world.clients[0].machine.serving() == servers);
+            let id = world.ask(0, kind, Wait::Never);
+            world.run_until("a grant", |world| world.is_granted(0, id));
+            assert_eq!(world.clients[0].machine.token(id) > 0, kind.is_fenced);
+            let refused = world.ask(1, kind, Wait::Never);
+            let context = Context::from_waker(Waker::noop());
+            world.run_until("a refusal", |world| {
+                matches!(
+                    world.clients[1].machine.poll_acquire(refused, &context),
+                    Poll::Ready(Err(_))
+                )
+            });
+            for _ in 0..100_000 {
+                world.step();
+            }
+            assert!(world.clients[0].machine.state(id).unwrap().is_held());
+            world.clients[0].machine.release(id, now());
+            world.run_until("an end", |world| world.is_released(0, id) == Some(End::Released));
+            world.clients[0].machine.forget(id, now());
+            world.clients[1].machine.forget(refused, now());
+            world.run_until("nothing", |world| {
+                world.clients.iter().all(|client| client.machine.len() == 0)
+            });
+            assert!(!world.has_key());
+        }
+    }
+}
+
+#[test]
+fn those_that_wait_have_the_lock_one_after_the_other() {
+    for kind in [&FENCED, &PLAIN] {
+        let mut world = World::new(1, 2, 2);
+        for number in 0..10 {
+            world.ask(number % 2, kind, Wait::Forever);
+        }
+        let mut done = 0;
+        world.run_until("all of them", |world| {
+            for client in 0..2 {
+                for at in 0..world.clients[client].leases.len() {
+                    let id = world.clients[client].leases[at].id;
+                    if !world.clients[client].leases[at].is_granted && world.is_granted(client, id)
+                    {
+                        world.clients[client].leases[at].is_granted = true;
+                        world.clients[client].machine.forget(id, now());
+                        done += 1;
+                    }
+                }
+            }
+            done == 10
+        });
+    }
+}
+
+/// One process holds the lock, and another waits in its queue behind some that have died: the release hands the lock
+/// over, and the waiter asks nothing. Over several servers, the push says whose turn it is to ask all.
+fn hand_over(servers: usize, kind: &'static Kind, dead: i64) {
+    let mut world = World::new(servers, 2, 4);
+    world.run_until("links", |world| {
+        world.clients.iter().all(|client| client.machine.serving() == servers)
+    });
+    let first = world.ask(0, kind, Wait::Never);
+    world.run_until("a grant", |world| world.is_granted(0, first));
+    // Of several servers, one that was not needed for the refusal gets the script back in the owner's turn.
+    if servers == 1 {
+        world.servers[0].flush_scripts();
+    }
+    let second = world.ask(1, kind, Wait::Forever);
+    world.run_until("an entry", World::is_waited_for);
+    world.servers.iter_mut().for_each(|server| server.put_dead_waiters("a", dead, dead > 0));
+    for _ in 0..100 {
+        world.step();
+    }
+    let before = world.asked(1);
+    world.clients[0].machine.release(first, now());
+    world.run_until("a push", |world| world.is_granted(1, second));
+    let questions = if servers == 1 { 0 } else { 2 * servers };
+    assert!(world.asked(1) - before <= questions, "{servers}");
+    assert_eq!(world.clients[1].machine.token(second) > 0, kind.is_fenced);
+    assert!(!world.is_waited_for());
+    world.clients[0].machine.forget(first, now());
+    world.clients[1].machine.forget(second, now());
+    world
+        .run_until("nothing", |world| world.clients.iter().all(|client| client.machine.len() == 0));
+    assert!(!world.has_key());
+}
+
+#[test]
+fn a_waiter_of_another_process_is_handed_the_lock_without_a_question() {
+    for kind in [&FENCED, &PLAIN] {
+        hand_over(1, kind, 0);
+        hand_over(3, kind, 0);
+    }
+    // A request that comes to the bound of a script's work asks again at once.
+    for dead in [1, 20, 700] {
+        hand_over(1, &FENCED, dead);
+    }
+}
+
+/// The second of three leaves the queue, and then the first gives the lock back: the third has it without a question.
+fn leave() {
+    let mut world = World::new(1, 3, 5);
+    world.run_until("links", |world| {
+        world.clients.iter().all(|client| client.machine.serving() == 1)
+    });
+    let first = world.ask(0, &FENCED, Wait::Never);
+    world.run_until("a grant", |world| world.is_granted(0, first));
+    let second = world.ask(1, &FENCED, Wait::Forever);
+    world.run_until("an entry", World::is_waited_for);
+    let third = world.ask(2, &FENCED, Wait::Forever);
+    let pass = |world: &mut World| (0..500).for_each(|_| world.step());
+    pass(&mut world);
+    world.clients[1].machine.forget(second, now());
+    pass(&mut world);
+    let before = world.asked(2);
+    world.clients[0].machine.forget(first, now());
+    world.run_until("the next", |world| world.is_granted(2, third));
+    assert_eq!(world.asked(2), before);
+    world.clients[2].machine.forget(third, now());
+    world
+        .run_until("nothing", |world| world.clients.iter().all(|client| client.machine.len() == 0));
+    assert!(!world.has_key() && !world.is_waited_for());
+}
+
+#[test]
+fn a_request_that_gives_up_leaves_the_queue() {
+    leave();
+}
+
+#[test]
+fn a_lease_whose_key_is_gone_is_lost_and_one_that_a_quorum_has_is_repaired() {
+    for servers in [1, 3] {
+        let mut world = World::new(servers, 1, 3);
+        world.run_until("links", |world| world.clients[0].machine.serving() == servers);
+        let id = world.ask(0, &FENCED, Wait::Never);
+        world.run_until("a grant", |world| world.is_granted(0, id));
+        for _ in 0..100 {
+            world.step();
+        }
+        world.servers[0].lose(b"a");
+        world.clients[0].machine.extend(id, now());
+        if servers > 1 {
+            world.run_until("a repair", |world| world.servers[0].peek(b"a").is_some());
+            assert!(world.clients[0].machine.state(id).unwrap().is_held());
+            world.servers[0].lose(b"a");
+            world.servers[1].lose(b"a");
+            world.clients[0].machine.extend(id, now());
+        }
+        let context = Context::from_waker(Waker::noop());
+        world.run_until("a loss", |world| {
+            world.clients[0].machine.poll_lost(id, &context, now()).is_ready()
+        });
+        let loss = world.clients[0].machine.state(id).unwrap().loss();
+        assert_eq!(loss, Some(if servers == 1 { Loss::Gone } else { Loss::NoQuorum }));
+    }
+}

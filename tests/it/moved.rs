@@ -1,0 +1,123 @@
+//! A name that leads to another server than before, while connections to the one before live: a lease lives at one
+//! run of one server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::{Builder, Locker};
+use leasehold_testing::{FaultProxy, RedisServer, eventually, soon};
+use tokio::task::JoinSet;
+
+const TTL: Duration = Duration::from_secs(2);
+/// What `warnings()` and errors say of such a name.
+const MOVED: &str = "another server";
+
+fn builder(proxy: &FaultProxy) -> Builder {
+    Locker::builder().node(proxy.url()).ttl(TTL)
+}
+
+fn is_told(locker: &Locker) -> bool {
+    locker.warnings().iter().any(|warning| warning.contains(MOVED))
+}
+
+/// A holder and a waiter are connected to one server when the name begins to lead to another one.
+async fn waits_for_the_holders_loss(servers: &[RedisServer; 2], name: &str, is_one_locker: bool) {
+    let [old, new] = servers.each_ref().map(RedisServer::address);
+    let proxy = FaultProxy::start(old);
+    let holder = builder(&proxy).connect().await.unwrap();
+    let waiter = match is_one_locker {
+        true => holder.clone(),
+        false => builder(&proxy).connect().await.unwrap(),
+    };
+    let guard = holder.lock(name).await.unwrap();
+    proxy.lead_to(new);
+    let refused = waiter.try_lock(name).await.unwrap_err();
+    assert!(refused.is_contended(), "{refused}");
+    let second =
+        soon("the waiter is granted the lock", waiter.lock(name).into_future()).await.unwrap();
+    assert!(guard.is_lost(), "two hold {name}");
+    assert!(is_told(&waiter), "{:?}", waiter.warnings());
+    second.release().await.unwrap();
+}
+
+/// redis#6258, redisson#1742: five tries of each kind, as many as showed two holders each time.
+#[tokio::test]
+async fn a_name_that_moves_makes_no_second_holder() {
+    let servers = Arc::new([RedisServer::start(), RedisServer::start()]);
+    let mut tries = JoinSet::new();
+    for number in 0..10 {
+        let servers = Arc::clone(&servers);
+        tries.spawn(async move {
+            let name = format!("lock-{number}");
+            waits_for_the_holders_loss(&servers, &name, number % 2 == 1).await;
+        });
+    }
+    while let Some(tried) = tries.join_next().await {
+        tried.unwrap();
+    }
+}
+
+/// A failover that the name follows: the other server has the leases of the one before.
+#[tokio::test]
+async fn a_lease_that_the_other_server_has_is_kept() {
+    let servers = [RedisServer::start(), RedisServer::start()];
+    let proxy = FaultProxy::start(servers[0].address());
+    let locker = builder(&proxy).connect().await.unwrap();
+    let guard = locker.lock("a").await.unwrap();
+    let owner = servers[0].cli(&["GET", "a"]);
+    let owner = std::str::from_utf8(owner.as_bytes().unwrap()).unwrap().to_owned();
+    servers[1].cli(&["SET", "a", &owner, "PX", "2000"]);
+    proxy.lead_to(servers[1].address());
+    // A waiter dials.
+    let waiter = locker.clone();
+    let waiting = tokio::spawn(async move { waiter.lock("a").await });
+    eventually("the move is noticed", || is_told(&locker)).await;
+    proxy.until_open(2).await;
+    let renewed = locker.stats().renewed;
+    eventually("it is renewed twice there", || locker.stats().renewed > renewed + 1).await;
+    assert!(!guard.is_lost());
+    guard.release().await.unwrap();
+    soon("the waiter's turn comes", waiting).await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(servers[1].cli(&["EXISTS", "a"]), leasehold_resp::Frame::Integer(0));
+}
+
+/// New connections go to two masters in turn, as a balancer has it.
+#[tokio::test]
+async fn a_balancer_over_two_masters_is_told_of_and_grants_nothing() {
+    let servers = [RedisServer::start(), RedisServer::start()];
+    let proxy = FaultProxy::start(servers[0].address());
+    proxy.lead_in_turn(servers.iter().map(RedisServer::address).collect());
+    let locker = builder(&proxy).longest_ttl(Duration::from_secs(3600)).connect().await.unwrap();
+    let guard = locker.lock("a").await.unwrap();
+    let told = |times: &'static str| {
+        let locker = &locker;
+        move || locker.warnings().iter().any(|it| it.contains(MOVED) && it.contains(times))
+    };
+    eventually("it is told", told("once")).await;
+    let error = locker.try_lock("b").await.unwrap_err();
+    assert!(error.is_unavailable() && error.to_string().contains(MOVED), "{error}");
+    eventually("it goes on", told("times")).await;
+    let error = locker.lock("b").wait_at_most(TTL).await.unwrap_err();
+    assert!(error.to_string().contains(MOVED), "{error}");
+    drop(guard);
+}
+
+/// The connections end before there are new ones.
+#[tokio::test]
+async fn a_restart_is_no_move_and_keeps_nobody_out() {
+    let mut server = RedisServer::start();
+    let proxy = FaultProxy::start(server.address());
+    let builder = builder(&proxy).longest_ttl(Duration::from_secs(3600));
+    let locker = builder.connect().await.unwrap();
+    let guard = locker.lock("a").await.unwrap();
+    // The waiter is connected on the watch lane, too.
+    let waiter = locker.clone();
+    let waiting = tokio::spawn(async move { waiter.lock("a").await });
+    proxy.until_open(2).await;
+    server.kill();
+    server.restart();
+    let second = soon("the lock is free again", waiting).await.unwrap().unwrap();
+    second.release().await.unwrap();
+    drop(guard);
+    assert!(!is_told(&locker), "{:?}", locker.warnings());
+}

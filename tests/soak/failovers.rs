@@ -1,0 +1,132 @@
+//! Counters that are set back, again and again, while clients take locks, shares and permits: a replica that
+//! has not heard all is promoted, or a server begins with an older snapshot. No token comes twice, and none
+//! falls.
+//!
+//! A few failovers are a test; `scripts/soak.sh --failovers COUNT` makes more. Its environment:
+//! `LEASEHOLD_SOAK_FAILOVERS` for how many failovers by Sentinels, with the other kinds beside them,
+//! `LEASEHOLD_SOAK_KIND` for one kind alone (`sentinel`, `replicaof`, `snapshot`), whose number it is then, and
+//! `LEASEHOLD_SOAK_SEED`.
+//!
+//! The plan keeps out what docs/guarantees.md does: no server's clock is set back; one clock serves all, and goes on
+//! by two seconds between a server's last grant and the first one after its counters were set back (but for
+//! Sentinels); no lease is passed on within a process. Which leases overlap is not checked: nothing is promised of
+//! that after a failover.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use leasehold_testing::STUCK;
+use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::timeout;
+
+use self::caller::Caller;
+use self::issued::Stage;
+use self::sets::{Kind, Servers};
+use crate::prng::Prng;
+use crate::setting;
+
+#[path = "failovers/caller.rs"]
+mod caller;
+#[path = "failovers/issued.rs"]
+mod issued;
+#[path = "failovers/sets.rs"]
+mod sets;
+
+/// Lockers of one set of servers.
+const PROCESSES: usize = 3;
+/// Failovers of one set, which has a history of its own, in a long run and in a short one.
+const LIFE: usize = 20;
+const LIFE_SHORT: usize = 2;
+/// Sets at a time in a long run: they wait for most of their time.
+const SETS_AT_ONCE: usize = 6;
+/// Of a long run, in this order. The first are those that take longest.
+const KINDS: [Kind; 5] =
+    [Kind::Sentinels, Kind::Sentinels, Kind::Sentinels, Kind::ReplicaOf, Kind::Snapshot];
+/// Of a short one.
+const KINDS_SHORT: [Kind; 3] = [Kind::Snapshot, Kind::ReplicaOf, Kind::Sentinels];
+
+/// Has all callers end, however it is dropped.
+struct Over(Arc<Stage>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.is_night.store(false, Ordering::Relaxed);
+        self.0.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Panics at a token that comes twice or falls, with the part of the history that shows it.
+async fn run(kind: Kind, seed: u64, failovers: usize) -> BTreeMap<&'static str, u64> {
+    let mut prng = Prng::new(seed);
+    let mut servers = spawn_blocking(move || Servers::start(kind)).await.expect("servers start");
+    let stage = Arc::new(Stage::new());
+    let mut callers: JoinSet<()> = JoinSet::new();
+    let mut number = 0;
+    for process in 0..PROCESSES {
+        let locker = servers.locker().await;
+        for name in issued::duties(process) {
+            let (locker, stage, prng) = (locker.clone(), Arc::clone(&stage), prng.fork());
+            callers.spawn(Caller { number, name, process, locker, stage, prng }.run());
+            number += 1;
+        }
+    }
+    let driven = Arc::clone(&stage);
+    // The thread that makes failovers ends with this too.
+    let over = Over(Arc::clone(&stage));
+    let driver = spawn_blocking(move || {
+        for _ in 0..failovers {
+            servers.fail_over(&driven, &mut prng);
+        }
+        servers
+    });
+    let servers = driver.await.expect("the failovers are made");
+    drop(over);
+    while let Some(ended) = timeout(STUCK, callers.join_next()).await.expect("all callers end") {
+        ended.expect("a caller ends well");
+    }
+    drop(servers);
+    let (report, mut counts) = stage.verdict();
+    let again = format!("LEASEHOLD_SOAK_SEED={seed}, {failovers} failovers");
+    assert!(report.is_empty(), "{kind:?}, {again}:\n{report}");
+    counts.insert(kind.counted_as(), u64::try_from(failovers).expect("a count fits"));
+    counts
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failovers_and_older_snapshots_repeat_no_token_and_let_none_fall() {
+    let kind: Option<Kind> = setting("LEASEHOLD_SOAK_KIND");
+    let wanted: Option<usize> = setting("LEASEHOLD_SOAK_FAILOVERS");
+    let life = wanted.unwrap_or(LIFE_SHORT).min(LIFE);
+    let seed = setting("LEASEHOLD_SOAK_SEED")
+        .unwrap_or_else(|| RandomState::new().hash_one(0) % 1_000_000_000);
+    println!("soak of failovers, LEASEHOLD_SOAK_SEED={seed}");
+    let (kinds, at_once) = match wanted {
+        Some(_) => (&KINDS[..], SETS_AT_ONCE),
+        None => (&KINDS_SHORT[..], KINDS_SHORT.len()),
+    };
+    let mut kinds = kind.as_ref().map_or(kinds, std::slice::from_ref).iter().copied().cycle();
+    let counted = kind.unwrap_or(Kind::Sentinels);
+    let mut left = wanted.unwrap_or(life).div_ceil(life);
+    let (mut seeds, mut seed) = (Prng::new(seed), seed);
+    let mut totals: BTreeMap<&'static str, u64> = BTreeMap::new();
+    let (mut sets, started) = (JoinSet::new(), Instant::now());
+    loop {
+        while left > 0 && sets.len() < at_once {
+            let kind = kinds.next().expect("they come again");
+            left -= usize::from(kind == counted);
+            sets.spawn(async move { (kind, seed, run(kind, seed, life).await) });
+            seed = seeds.within(0..1_000_000_000);
+        }
+        let Some(ended) = sets.join_next().await else { break };
+        let (kind, seed, counts) = ended.expect("no token comes twice or falls");
+        println!("{:4} s, {kind:?}, seed {seed}: {life} failovers", started.elapsed().as_secs());
+        for (what, count) in counts {
+            *totals.entry(what).or_default() += count;
+        }
+    }
+    println!("in {:.0?}:", started.elapsed());
+    totals.iter().for_each(|(what, count)| println!("{count:10} {what}"));
+}

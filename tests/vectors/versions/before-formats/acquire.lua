@@ -1,0 +1,230 @@
+-- acquire: takes locks for an owner if nobody else holds any of them, and accepts a fencing token.
+--
+-- KEYS    for each lock, one after the other: the lock; its fence counter; its queue
+-- ARGV    1 the owner's value; 2 the TTL in milliseconds; 3 the token that the owner proposes;
+--         4 'mint' where this server alone decides, and so chooses the token where the proposal is
+--           no good; 'vote' where it is one of several, and the owner has to propose again;
+--           'outbid' as 'vote', of a proposal that servers led to by a counter or a clock;
+--           each with ' on' behind where the lock goes on within a process: then tokens are set aside;
+--         5 'take' to take what is free; 'turn' to take it unless others wait for it that can hear; 'look' to
+--           take nothing;
+--         6 and 7 where the owner takes over from others, their values: their locks are as good as
+--           free; last the stamp
+-- Reply   granted with the token that was proposed: the stamp
+--         granted with another: {stamp, 'granted', the token, an integer}
+--         held by another: {stamp, 'held', the holder's value (its first 320 bytes), its remaining TTL
+--         in milliseconds or -1 where it has none, the counter as a string, 0}
+--         free or the owner's already, and others wait: {stamp, 'queued', maximum number of them, an integer}
+--         free, and only looked at: {stamp, 'free'}
+--         token not above the counter: {stamp, 'stale', the counter as a string}
+--         token far ahead of the server's clock: {stamp, 'ahead', that clock in microseconds as a
+--         string}
+--         an error AGAIN, where it is to be asked again at once (parts/next_waiter.lua): nothing was taken
+-- Atomic  because a server runs a script whole: no other owner can take a lock, and no other
+--         token can be accepted, between the look at the keys and the writing of them; and all
+--         locks are taken, or none.
+--
+-- A token is accepted only above every token accepted before, in the script that takes the lock;
+-- that is what makes issued tokens unique and ordered. Tokens stay below 2^53, where Lua counts
+-- exactly. The one proposed is written as it came, which is cheaper than to spell it; the next one
+-- by '%.0f', because tostring would write 1.7e+15. The counter may be forgotten after seven idle
+-- days: proposals come from a clock that has moved on by then.
+--
+-- A proposal that is more than a second above the counters is held against the server's own clock, so that
+-- a client whose clock is far ahead cannot use up the tokens: a server that decides alone takes the clock in the
+-- place of a proposal that is more than a second off, and one of several refuses what is more than a second
+-- ahead. What servers led to is accepted: their counters may have been driven ahead before. TIME makes no
+-- difference to replicas: servers before Redis 5 replicate scripts, and have to be asked for their effects.
+--
+-- A counter of fewer digits than any clock has was lost, and begun anew by INCRBY, without an expiry
+-- (src/lock/direct.rs): a script that sees one gives it an expiry.
+--
+-- An owner that takes over from another of its process has the next 15 tokens too: the counter is written so far
+-- ahead. The holders in that process that come after it need not ask (src/policy/relay.rs).
+--
+-- A byte 0 behind the holder's value says that somebody waits in the queue (queue.lua): it stays there
+-- when another owner of the same process takes over.
+
+local args, call = ARGV, redis.call
+local proposal, stamp = args[3], args[#args]
+local top, counter = 0, '0'
+for lock = 1, #KEYS, 3 do
+  local accepted = call('GET', KEYS[lock + 1])
+  if accepted then
+    local number = tonumber(accepted)
+    if not number or number >= 9007199254740991 then
+      return redis.error_reply('FENCE the fence counter of this lock holds no number or is used up: tokens end at 2^53')
+    end
+    if number < 1000000000000000 then
+      call('PEXPIRE', KEYS[lock + 1], '604800000')
+    end
+    if number > top then
+      top, counter = number, accepted
+    end
+  end
+end
+
+-- Nearly every acquire: of one free lock, by an owner that takes over from nobody, with a proposal that needs
+-- no clock.
+local ahead = proposal - top
+local is_near = ahead > 0 and (ahead <= 1000000 or args[4] == 'outbid')
+local is_plain = #args == 6 and args[5] == 'take' and not KEYS[4]
+if is_near and is_plain and call('SET', KEYS[1], args[1], 'NX', 'PX', args[2]) then
+  call('SET', KEYS[2], proposal, 'PX', '604800000')
+  return stamp
+end
+
+if args[5] == 'turn' and redis.replicate_commands then
+  redis.replicate_commands()
+end
+local judged, aside = args[4], 0
+if string.sub(judged, -3) == ' on' then
+  judged, aside = string.sub(judged, 1, -4), 15
+end
+local first, second, marks = #args > 6 and args[6], #args > 7 and args[7], {}
+for lock = 1, #KEYS, 3 do
+  local holder = call('GET', KEYS[lock])
+  marks[lock] = ''
+  if holder and string.byte(holder, -1) == 0 then
+    holder, marks[lock] = string.sub(holder, 1, -2), '\0'
+  end
+  if holder and holder ~= args[1] and holder ~= first and holder ~= second then
+    local left = call('PTTL', KEYS[lock])
+    return {stamp, 'held', string.sub(holder, 1, 320), left, counter, 0}
+  end
+  -- Where this server alone decides, what the owner has was taken without a look at who waits (src/lock/direct.rs).
+  if args[5] == 'turn' and (holder ~= args[1] or judged == 'mint') then
+    local queue = KEYS[lock + 2]
+    local fields = redis.pcall('HLEN', queue)
+    if type(fields) == 'table' and not string.find(fields.err, 'WRONGTYPE', 1, true) then
+      call('HLEN', queue)
+    elseif type(fields) == 'number' and fields > 2 then
+-- next_waiter: the first in the queue of a lock (queue.lua) that is to have the lock. Whatever stands before it is
+-- taken out: waiters that nobody hears of any more, entries that are none, and gaps.
+--
+-- A waiter lives whose entry has not ended by the server's clock. Where the lock `is_free`, its channel has to be heard
+-- too: nobody waits longer for a process that has died. An entry that lasts for longer than any may, since a clock was
+-- set or somebody else wrote it, is cut to the longest that one may have. `own` is the ticket of the waiter that asks,
+-- if there is one: it lives.
+--
+-- Gaps are passed over 100 at a time. A queue without an entry, or whose 'first' or 'last' is no ticket (a whole number
+-- up to 2^52), or that has far more gaps than any had, is deleted: so nobody's number is counted through, and a waiter
+-- that was in it comes back with its next question. After 500 entries, or 2000 gaps, `again` is what the script
+-- is to reply, with nothing done of what it was asked: who asked asks the same again at once, and goes on from there.
+--
+-- It is given the queue's 'first' and 'last', as they are there. It gives back the first ticket and the last (1 and 0 where the queue is empty, and so deleted), and of the waiter at
+-- the first: the owner, the TTL, the limit and the weight of the share that it wants, if it wants one, the channel, and
+-- `is_mute` where the server does not say whether anybody hears that.
+
+local function next_waiter(queue, now, is_free, begun, ended, own)
+  local next, looked, first, last = {}, 0, tonumber(begun), tonumber(ended)
+  local function is_ticket(number)
+    return number and number % 1 == 0 and math.abs(number) <= 4503599627370496
+  end
+  if not is_ticket(first) or not is_ticket(last) then
+    first, last = 1, 0
+  end
+  while first <= last and first ~= own and not next.owner and not next.again do
+    local ticket = string.format('%.0f', first)
+    local entry = redis.call('HGET', queue, ticket)
+    looked = looked + 1
+    if entry then
+      local ends, ttl, want, channel, owner = string.match(entry, '^(%d+) ([1-9]%d*)(%S*) (%S+) (.+)$')
+      local limit, weight = string.match(want or '', '^/(%d+)/([1-9]%d?)$')
+      local lives, heard = (want == '' or weight) and tonumber(ends) >= now, nil
+      if lives and is_free then
+        heard = redis.pcall('PUBSUB', 'NUMSUB', channel)
+        lives = heard.err or heard[2] > 0
+      end
+      if lives then
+        if tonumber(ends) > now + 30000 then
+          redis.call('HSET', queue, ticket, string.format('%.0f', now + 30000) .. string.sub(entry, #ends + 1))
+        end
+        next.owner, next.ttl, next.channel, next.is_mute = owner, ttl, channel, heard and heard.err
+        next.limit, next.weight = limit, tonumber(weight)
+      else
+        -- Its owner may have another entry, where somebody else wrote this one.
+        local is_its = owner and redis.call('HGET', queue, owner) == ticket
+        redis.call('HDEL', queue, ticket, is_its and owner or ticket)
+        first = first + 1
+      end
+    else
+      local fields, ahead, gaps = redis.call('HLEN', queue), {}, 1
+      if fields <= 2 or last - first > 100000 + 64 * fields then
+        first, last = 1, 0
+      elseif first < last then
+        for number = first + 1, math.min(last, first + 100) do
+          ahead[#ahead + 1] = string.format('%.0f', number)
+        end
+        local entries = redis.call('HMGET', queue, unpack(ahead))
+        looked = looked + 24
+        while gaps <= #ahead and not entries[gaps] do
+          gaps = gaps + 1
+        end
+      end
+      first = first + gaps
+    end
+    if looked >= 500 and not next.owner and first <= last then
+      next.again = redis.error_reply('AGAIN more entries are to be taken out of the queue of this lock')
+    end
+  end
+  if first > last then
+    if begun or ended then
+      redis.call('DEL', queue)
+    end
+    first, last = 1, 0
+  elseif begun ~= string.format('%.0f', first) then
+    redis.call('HSET', queue, 'first', string.format('%.0f', first))
+  end
+  next.first, next.last = first, last
+  return next
+end
+      local time, ends = call('TIME'), redis.pcall('HMGET', queue, 'first', 'last')
+      local now = time[1] * 1000 + math.floor(time[2] / 1000)
+      -- A user that may not look at a queue leaves the lock to those who are in it.
+      local next = ends.err and {owner = true} or next_waiter(queue, now, true, ends[1], ends[2])
+      if next.again then
+        return next.again
+      elseif next.owner then
+        return {stamp, 'queued', math.floor(call('HLEN', queue) / 2) - 1}
+      end
+    end
+  end
+end
+if args[5] == 'look' then
+  return {stamp, 'free'}
+end
+
+local token, written = tonumber(proposal), proposal
+if ahead > 1000000 and judged ~= 'outbid' then
+  if redis.replicate_commands then
+    redis.replicate_commands()
+  end
+  local time = call('TIME')
+  local now = time[1] * 1000000 + time[2]
+  if token > now + 1000000 and judged == 'vote' then
+    return {stamp, 'ahead', string.format('%.0f', now)}
+  elseif math.abs(token - now) > 1000000 and judged == 'mint' then
+    token, written = now, string.format('%.0f', now)
+  end
+end
+if token <= top then
+  if judged ~= 'mint' then
+    return {stamp, 'stale', counter}
+  end
+  token = top + 1
+  written = string.format('%.0f', token)
+end
+
+local counted = written
+if aside > 0 then
+  counted = string.format('%.0f', math.min(token + aside, 9007199254740991))
+end
+for lock = 1, #KEYS, 3 do
+  call('SET', KEYS[lock], args[1] .. marks[lock], 'PX', args[2])
+  call('SET', KEYS[lock + 1], counted, 'PX', '604800000')
+end
+if written ~= proposal then
+  return {stamp, 'granted', token}
+end
+return stamp
