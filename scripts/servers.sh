@@ -80,7 +80,7 @@ try_module() {
     mapfile -t tests < <("$executable" --list | sed -n "s/^\($1::.*\): test\$/\1/p")
     [ "${#tests[@]}" -gt 0 ] &&
         # A server that it left behind would keep the others waiting.
-        timeout "$LIMIT" "$executable" --exact "${tests[@]}" 9>&-
+        timeout "$LIMIT" scripts/again.sh "$executable" --exact "${tests[@]}" 9>&-
 }
 
 # try NAME PATH: all columns, one after the other, each to a log of its own.
