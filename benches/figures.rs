@@ -1,13 +1,13 @@
 //! What a lock costs: latency beside a bare stream, throughput beside the server, allocations.
 //!
-//! `cargo bench --features cluster,sentinel --bench figures` takes about two minutes, `-- --quick` some seconds, and `-- --once` goes
-//! once through all of it, to see that it works; `-- --redlock`
-//! measures what there is of five servers alone, `-- --contention` contention for one lock, `-- --together` requests
-//! for several locks beside requests for one, `-- --server`
-//! what a pair costs the server, `-- --cluster` a Cluster and Sentinels, and `-- --growth` how cost grows,
-//! or one of its tables where that is named, too (`-- --growth growth-leases`). It starts redis-servers of its own. Rounds are interleaved, so
-//! that what disturbs the machine disturbs all sides, and the ratios are what to read: the
-//! microseconds are this machine's. `--table DIRECTORY` writes tables as JSON, too.
+//! `cargo bench --bench figures` takes about two minutes, `-- --quick` some seconds, and `-- --once` goes once through all
+//! of it, to see that it works; `-- --redlock` measures what there is of five servers alone, `-- --contention` contention
+//! for one lock, `-- --server` what a pair costs the server, `-- --idle` what a locker costs that does nothing, and
+//! `-- --growth` how cost grows, or one of its tables where that is named, too (`-- --growth growth-leases`). With
+//! `--features full`, `-- --cluster` measures a Cluster and Sentinels, `-- --shares` what shares cost the server, and
+//! `-- --together` requests for several locks beside requests for one. It starts redis-servers of its own. Rounds are
+//! interleaved, so that what disturbs the machine disturbs all sides, and the ratios are what to read: the microseconds
+//! are this machine's. `--table DIRECTORY` writes tables as JSON, too.
 //!
 //! The allocations are counted in the same process; the counting costs each side some nanoseconds
 //! per allocation.
@@ -26,6 +26,7 @@ use report::Report;
 mod blast;
 #[path = "figures/checks.rs"]
 mod checks;
+#[cfg(feature = "full")]
 #[path = "figures/cluster.rs"]
 mod cluster;
 #[path = "figures/contention.rs"]
@@ -34,8 +35,13 @@ mod contention;
 mod cost;
 #[path = "figures/fan.rs"]
 mod fan;
+#[cfg(feature = "full")]
+#[path = "figures/features.rs"]
+mod features;
 #[path = "figures/growth.rs"]
 mod growth;
+#[path = "figures/idle.rs"]
+mod idle;
 #[path = "figures/leases.rs"]
 mod leases;
 #[path = "figures/list.rs"]
@@ -54,6 +60,7 @@ mod report;
 mod runtimes;
 #[path = "figures/server.rs"]
 mod server;
+#[cfg(feature = "full")]
 #[path = "figures/shares.rs"]
 mod shares;
 #[path = "figures/split.rs"]
@@ -62,6 +69,7 @@ mod split;
 mod statistics;
 #[path = "figures/throughput.rs"]
 mod throughput;
+#[cfg(feature = "full")]
 #[path = "figures/together.rs"]
 mod together;
 #[path = "figures/uncontended.rs"]
@@ -81,21 +89,29 @@ struct Rounds {
     /// Pairs of each of many tasks, for what they cost the server.
     server: u32,
     /// Pairs of each kind of share.
+    #[cfg(feature = "full")]
     shares: usize,
     /// How often a master is killed.
+    #[cfg(feature = "full")]
     failovers: usize,
     /// How long contenders contend.
     split: Duration,
     contention: Duration,
     /// How long tasks ask for several locks and for one.
+    #[cfg(feature = "full")]
     together: Duration,
     growth: growth::Plan,
+    /// How long a locker does nothing.
+    idle: Duration,
+    /// Of a Cluster that it does nothing with.
+    #[cfg(feature = "full")]
+    masters: usize,
 }
 
 fn main() {
-    let has_part = processes::contend_if_told()
-        || together::contend_if_told()
-        || growth::connections::connect_if_told();
+    let has_part = processes::contend_if_told() || growth::connections::connect_if_told();
+    #[cfg(feature = "full")]
+    let has_part = has_part || together::contend_if_told();
     if has_part {
         return;
     }
@@ -108,56 +124,78 @@ fn main() {
             throughput: 1,
             redlock: 1,
             server: 10,
+            #[cfg(feature = "full")]
             shares: 10,
+            #[cfg(feature = "full")]
             failovers: 1,
             split: MILLISECOND * 50,
             contention: MILLISECOND * 100,
+            #[cfg(feature = "full")]
             together: MILLISECOND * 500,
             growth: growth::ONCE,
+            idle: MILLISECOND * 100,
+            #[cfg(feature = "full")]
+            masters: 2,
         },
         (false, true) => Rounds {
             latency: 15,
             throughput: 2,
             redlock: 8,
             server: 300,
+            #[cfg(feature = "full")]
             shares: 1_000,
+            #[cfg(feature = "full")]
             failovers: 3,
             split: MILLISECOND * 500,
             contention: MILLISECOND * 2000,
+            #[cfg(feature = "full")]
             together: MILLISECOND * 5000,
             growth: growth::QUICK,
+            idle: MILLISECOND * 10_000,
+            #[cfg(feature = "full")]
+            masters: 12,
         },
         (false, false) => Rounds {
             latency: 100,
             throughput: 9,
             redlock: 40,
             server: 2_000,
+            #[cfg(feature = "full")]
             shares: 10_000,
+            #[cfg(feature = "full")]
             failovers: 10,
             split: MILLISECOND * 3000,
             contention: MILLISECOND * 10_000,
+            #[cfg(feature = "full")]
             together: MILLISECOND * 60_000,
             growth: growth::FULL,
+            idle: MILLISECOND * 60_000,
+            #[cfg(feature = "full")]
+            masters: 12,
         },
     };
     let directory = std::env::args().skip_while(|argument| argument != "--table").nth(1);
     let tell = |report: Report| {
         report.publish(directory.as_deref().map(Path::new), is_once || given("--quick"));
     };
+    #[cfg(feature = "full")]
+    if features::run(&rounds, given, tell) {
+        return;
+    }
     if given("--growth") {
         return growth::run(&rounds.growth, given, tell);
     }
     if given("--contention") {
         return tell(contention::run(rounds.contention));
     }
-    if given("--together") {
-        return tell(together::run(rounds.together));
-    }
-    if given("--cluster") {
-        return cluster::run(rounds.latency, rounds.failovers).into_iter().for_each(tell);
+    if given("--idle") {
+        return tell(idle::run(
+            rounds.idle,
+            #[cfg(feature = "full")]
+            rounds.masters,
+        ));
     }
     if given("--server") {
-        tell(shares::run(rounds.shares));
         return tell(server::run(rounds.server));
     }
     if given("--redlock") {
@@ -176,11 +214,15 @@ fn main() {
     split::run(rounds.split);
     memory::run(&server);
     tell(server::run(rounds.server));
-    tell(shares::run(rounds.shares));
     tell(contention::run(rounds.contention));
+    #[cfg(feature = "full")]
+    features::run(&rounds, |flag| flag == "--shares" || is_once, tell);
     if is_once {
-        tell(together::run(rounds.together));
         growth::run(&rounds.growth, |_| false, tell);
-        cluster::run(rounds.latency, rounds.failovers).into_iter().for_each(tell);
+        tell(idle::run(
+            rounds.idle,
+            #[cfg(feature = "full")]
+            rounds.masters,
+        ));
     }
 }

@@ -1,6 +1,6 @@
 //! A payment whose client tries again when the answer does not come, and is not charged twice.
 //!
-//! `cargo run --example idempotency [redis://host:port]`; the URL may also stand in LEASEHOLD_URL.
+//! `cargo run --features family --example idempotency [redis://host:port]`; the URL may also stand in LEASEHOLD_URL.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 

@@ -1,6 +1,6 @@
 //! Candidates, one of which leads at a time, and steps down when it is no longer the leader.
 //!
-//! `cargo run --example leader [redis://host:port [NAME...]]`; the URL may also stand in
+//! `cargo run --features election --example leader [redis://host:port [NAME...]]`; the URL may also stand in
 //! LEASEHOLD_URL. Each name is a candidate with a connection of its own; run it in several terminals
 //! for candidates of several processes. Delete the key, or pause the process of the leader (Ctrl-Z),
 //! and see another take over. Ctrl-C or SIGTERM ends it.

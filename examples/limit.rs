@@ -1,6 +1,6 @@
 //! A crawler on many hosts that together ask a site no more often than it bears.
 //!
-//! `cargo run --example limit [redis://host:port]`, in as many terminals as you like; the URL may also
+//! `cargo run --features family --example limit [redis://host:port]`, in as many terminals as you like; the URL may also
 //! stand in LEASEHOLD_URL. However many run, they fetch five pages a second together.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]

@@ -1,6 +1,6 @@
 //! A job that many hosts are told to run at every tick, and one of them does.
 //!
-//! `cargo run --example scheduled [redis://host:port]`, in as many terminals as you like; the URL may
+//! `cargo run --features family --example scheduled [redis://host:port]`, in as many terminals as you like; the URL may
 //! also stand in LEASEHOLD_URL. It ends after LEASEHOLD_TICKS ticks (5 by default).
 //!
 //! - The server's clock says which slot is due. A host whose clock is late, or that was paused, asks for

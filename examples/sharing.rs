@@ -1,6 +1,6 @@
 //! A catalog that many read and one rewrites, and a report of which two at most are made at a time.
 //!
-//! `cargo run --example sharing [redis://host:port]`, in as many terminals as you like; the URL may also stand
+//! `cargo run --features sharing --example sharing [redis://host:port]`, in as many terminals as you like; the URL may also stand
 //! in LEASEHOLD_URL.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]

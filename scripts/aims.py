@@ -157,7 +157,7 @@ def adoption():
 
 
 def of_leasehold_alone():
-    """By `cargo bench --features cluster,sentinel --bench figures`."""
+    """By `cargo bench --features full --bench figures`."""
     table = Table("server")
     yield Aim("Server CPU of a fenced pair over an unfenced one, 64 tasks", 1.5,
               table.figure("over unfenced", lease="fenced"), "server")  # fmt: skip

@@ -17,4 +17,4 @@ case $attempts in
 esac
 scripts/setup.sh
 export LEASEHOLD_ATTACK_ATTEMPTS="$attempts"
-exec cargo test --release --locked --features cluster,sentinel --test soak replies_that_are -- --nocapture
+exec cargo test --release --locked --features full --test soak replies_that_are -- --nocapture

@@ -4,7 +4,7 @@
     scripts/figures.py           writes docs/bench/*.{md,svg}, and the marked blocks of docs/figures.md and README.md
     scripts/figures.py --check   says which of them say something else than the tables, and fails then
 
-`scripts/bench.sh --record` and `cargo bench --features cluster,sentinel --bench figures -- --table docs/bench` record
+`scripts/bench.sh --record` and `cargo bench --features full --bench figures -- --table docs/bench` record
 the tables. A block stands between `<!-- figures: NAME -->` and `<!-- /figures -->`. In the parts of a page that tell
 of tables, no figure may stand outside of a block.
 """
@@ -131,6 +131,14 @@ def beside_members():
     return "\n".join([where, "", *rows])
 
 
+def idle():
+    """What a locker costs while nobody asks it for anything."""
+    table = Table("idle")
+    rows = [line(table.columns), line(["---"] + ["---:"] * (len(table.columns) - 1))]
+    rows += [line([row[0], *(table.cell(row, column).plain() for column in table.columns[1:])]) for row in table.cells]
+    return "\n".join([f"By `cargo bench --features full --bench figures -- --idle` on {table.machine()}.", "", *rows])
+
+
 MEMBERS = [10, 1_000, 10_000]
 ALONE = {
     "pair p50, µs": "Lock and release, µs, p50",
@@ -159,6 +167,7 @@ BLOCKS = {
     "where": where_measured,
     "measured": measured,
     "growth": growth.rows,
+    "idle": idle,
 }
 BLOCK = re.compile(r"<!-- figures: ([^>]+) -->\n(.*?)<!-- /figures -->", re.DOTALL)
 

@@ -24,7 +24,7 @@ esac
 scripts/setup.sh
 if [ "$what" = failovers ]; then
     export LEASEHOLD_SOAK_FAILOVERS="$count"
-    exec cargo test --release --locked --features cluster,sentinel --test soak failovers_and_older_snapshots -- --nocapture
+    exec cargo test --release --locked --features full --test soak failovers_and_older_snapshots -- --nocapture
 fi
 export LEASEHOLD_SOAK_SECONDS=$((count * 60))
-exec cargo test --release --locked --features cluster,sentinel --test soak what_fails_at_random -- --nocapture
+exec cargo test --release --locked --features full --test soak what_fails_at_random -- --nocapture

@@ -1,4 +1,4 @@
-"""The tables of docs/bench: what `scripts/bench.sh` and `cargo bench --features cluster,sentinel --bench figures` have recorded."""
+"""The tables of docs/bench: what `scripts/bench.sh` and `cargo bench --features full --bench figures` have recorded."""
 
 import json
 from pathlib import Path

@@ -1,12 +1,17 @@
 //! The settings of a locker.
 
 mod assembly;
+#[cfg(not(leasehold_machine))]
+mod engine;
 mod entry;
 #[cfg(feature = "examine")]
 mod examine;
+#[cfg(leasehold_machine)]
+mod front;
 mod leases;
-#[cfg(any(test, leasehold_machine))]
+#[cfg(any(test, leasehold_machine, feature = "blocking"))]
 mod machine;
+#[cfg(not(leasehold_machine))]
 mod meet;
 mod security;
 mod servers;
@@ -58,6 +63,7 @@ pub struct Builder {
     strict: bool,
     command_timeout: Option<Duration>,
     connect_timeout: Duration,
+    #[cfg(not(leasehold_machine))]
     connections: usize,
     observer: Option<Arc<dyn Observer>>,
     #[cfg(feature = "tls")]
@@ -74,6 +80,7 @@ impl Builder {
         let defaults = Defaults {
             prefix: Vec::new(),
             ttl: Builder::DEFAULT_TTL,
+            guarded_ttl: None,
             term: Term::DEFAULT,
             min_validity: None,
             label: None,
@@ -89,6 +96,7 @@ impl Builder {
             strict: false,
             command_timeout: None,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
+            #[cfg(not(leasehold_machine))]
             connections: 1,
             observer: None,
             #[cfg(feature = "tls")]
@@ -151,6 +159,7 @@ impl Builder {
     /// # Ok(())
     /// # }
     /// ```
+    #[cfg(not(leasehold_machine))]
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections;
         self
@@ -244,27 +253,11 @@ impl Builder {
     }
 
     async fn met(mut self, least: fn(Quorum) -> usize) -> Result<Locker, Error> {
-        let servers = self.servers()?;
-        let quorum = Quorum::new(servers.places(), self.quorum).map_err(Error::misuse)?;
-        self.check()?;
+        let front = self.front(least).await?;
         let Defaults { ttl, min_validity, .. } = self.defaults;
         self.defaults.term = Term::new(ttl, min_validity).map_err(Error::misuse)?;
-        let tls = self.tls_client(&servers)?;
-        #[cfg(leasehold_machine)]
-        let machine = self.machine().ok();
-        let core = self.start(servers, quorum, tls).await?;
-        meet::all(&core, self.connections, least(quorum)).await?;
-        #[cfg(leasehold_machine)]
-        let meter = core.meter_shared();
-        let locker = Locker::new(core, self.defaults);
-        #[cfg(leasehold_machine)]
-        if let Some((machine, servers, _)) = machine {
-            let (shared, task) = crate::driver::new(machine, servers, meter);
-            drop(crate::clock::spawn(task));
-            std::future::poll_fn(|context| shared.look(|machine| machine.poll_met(context))).await;
-            locker.set_machine(shared);
-        }
-        Ok(locker)
+        self.defaults.guarded_ttl = self.guarded_ttl();
+        Ok(Locker::new(front, self.defaults))
     }
 }
 

@@ -9,6 +9,8 @@ use crate::policy::{Retry, Term};
 pub(crate) struct Defaults {
     pub(crate) prefix: Vec<u8>,
     pub(crate) ttl: Duration,
+    /// Longer leases could outlive the restart guard; none where it is off.
+    pub(crate) guarded_ttl: Option<Duration>,
     /// Of leases that are given nothing else, once it was checked.
     pub(crate) term: Term,
     pub(crate) min_validity: Option<Duration>,

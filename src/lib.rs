@@ -55,9 +55,16 @@
 //!
 //! | Feature | Adds |
 //! |---|---|
+//! | `blocking` | [`blocking`]: locks for programs without async |
+//! | `blocking` | [`blocking`]: locks for programs without async |
 //! | `cluster` | `redis-cluster://` URLs: a Redis Cluster, whose slots move |
 //! | `sentinel` | `redis-sentinel://` URLs: a server that Sentinels watch, and replace |
 //! | `tls` | `rediss://` and `valkeys://` URLs, by rustls |
+//! | `sharing` | `Locker::read`, `write` and `semaphore`: [readers, writers and permits](guide::sharing) |
+//! | `election` | `Locker::elect`: [one of several candidates leads](guide::family#elections) |
+//! | `family` | `Locker::limit`, `once`, `idempotent`, `latch` and `barrier`: [beside locks](guide::family) |
+//! | `groups` | `Locker::lock_all` and `lock_any`: several locks, all of them or one |
+//! | `takeover` | `LockRequest::steal`, `Guard::into_ticket` and `Locker::adopt`: a lock that passes to another process, with its holder's consent or without |
 //! | `metrics` | counters, gauges and histograms by the crate `metrics` |
 //! | `tracing` | spans for acquire, hold, renew and release by the crate `tracing` |
 //! | `examine` | `Builder::examine`: checks whether servers are fit for locks |
@@ -66,42 +73,59 @@
 //! | `serde` | `FencingToken` is `Serialize` and `Deserialize` |
 //! | `full` | all of these but `testing` |
 //!
-//! An address that needs a feature is refused without it, by an error that names the feature.
+//! An address that needs a feature is refused without it, by an error that names the feature; a call that needs one is
+//! not there without it.
 //!
 //! The command `leasehold` is the crate `leasehold-cli`.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(
-    not(all(feature = "cluster", feature = "sentinel")),
-    allow(dead_code, reason = "what is there for servers that move alone: the compiler drops it")
+    not(all(
+        feature = "cluster",
+        feature = "election",
+        feature = "family",
+        feature = "groups",
+        feature = "sentinel",
+        feature = "sharing",
+        feature = "takeover"
+    )),
+    allow(
+        dead_code,
+        reason = "what is there for a feature that is off alone: the compiler drops it"
+    )
 )]
 #![cfg_attr(
     leasehold_machine,
-    allow(dead_code, reason = "what the machine does not replace yet stands beside it")
+    allow(unused_imports, reason = "what the machine needs not goes with the engine that does")
 )]
 
 mod adaptive;
-#[cfg(any(test, leasehold_machine))]
+#[cfg(any(test, leasehold_machine, feature = "blocking"))]
+#[cfg_attr(not(leasehold_machine), allow(dead_code, unused_imports, reason = "the engine serves"))]
 mod api;
-#[cfg(any(test, leasehold_machine))]
-mod blocking;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod box_future;
 mod builder;
 mod clock;
 mod defaults;
-#[cfg(any(test, leasehold_machine))]
+#[cfg(any(test, leasehold_machine, feature = "blocking"))]
+#[cfg_attr(not(leasehold_machine), allow(dead_code, unused_imports, reason = "the engine serves"))]
 mod driver;
 mod error;
 #[cfg(feature = "examine")]
 mod examine;
-#[cfg(any(test, leasehold_machine))]
+#[cfg(any(test, leasehold_machine, feature = "blocking"))]
 mod extra;
+#[cfg(any(test, feature = "election", feature = "family"))]
 mod family;
+mod front;
 mod hashing;
 mod lock;
 mod locker;
-#[cfg(any(test, leasehold_machine))]
+#[cfg(any(test, leasehold_machine, feature = "blocking"))]
+#[cfg_attr(not(leasehold_machine), allow(dead_code, unused_imports, reason = "the engine serves"))]
 mod machine;
 mod mutex;
 mod names;
@@ -110,6 +134,8 @@ mod policy;
 mod race;
 mod request;
 mod server;
+mod sha1;
+mod shutdown;
 #[cfg(any(test, feature = "testing"))]
 mod sim;
 mod stats;
@@ -174,8 +200,9 @@ pub use builder::Builder;
 pub use error::{Error, ErrorKind, FailureKind, Holder, Report, ServerReport, Shared, Vote};
 #[cfg(feature = "examine")]
 pub use examine::{Check, Examination, Finding, ServerExamination, ServerKind, Severity, Use};
-#[cfg(feature = "inspect")]
+#[cfg(all(feature = "inspect", any(test, feature = "family")))]
 pub use family::kept::{PrimitiveState, Work};
+#[cfg(any(test, feature = "family"))]
 pub use family::{
     barrier::{Barrier, Gathering, Party},
     idempotency::{Attempt, Idempotent, Outcome},
@@ -186,16 +213,20 @@ pub use family::{
 };
 pub use lock::fencing::{Fenced, Fencing, FencingToken, Unfenced};
 pub use lock::guard::Guard;
-pub use lock::shutdown::Shutdown;
+#[cfg(any(test, feature = "takeover"))]
 pub use lock::ticket::Ticket;
 pub use locker::Locker;
+#[cfg(any(test, feature = "election"))]
 pub use locker::elect::{Campaign, Campaigning, Election, Leadership};
+#[cfg(all(feature = "inspect", any(test, feature = "family")))]
+pub use locker::primitives::{PrimitiveView, Primitives};
+#[cfg(all(feature = "inspect", any(test, feature = "election")))]
+pub use locker::seat::{ElectionWatch, Leader, Seat};
+#[cfg(any(test, feature = "sharing"))]
 pub use locker::sharing::Semaphore;
 #[cfg(feature = "inspect")]
 pub use locker::{
     list::List,
-    primitives::{PrimitiveView, Primitives},
-    seat::{ElectionWatch, Leader, Seat},
     view::{Broken, HolderView, LockView, ServerFailure},
     watch::LockWatch,
 };
@@ -206,6 +237,7 @@ pub use policy::LockState;
 pub use policy::{CoexistenceError, Loss, Retry, Tolerance, may_coexist};
 pub use request::{Acquire, LockRequest};
 pub use server::credentials::Credentials;
+pub use shutdown::Shutdown;
 #[cfg(feature = "metrics")]
 pub use stats::SECONDS_BUCKETS;
 pub use stats::{BreakerState, Event, Latencies, Observer, Primitive, ServerStats, Stats};

@@ -2,6 +2,7 @@
 
 mod asked;
 mod holding;
+#[cfg(any(test, feature = "takeover"))]
 mod seizing;
 #[cfg(leasehold_machine)]
 mod way;
@@ -15,17 +16,19 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use self::asked::Asked;
+#[cfg(leasehold_machine)]
+use self::way::{Way, begin};
 use crate::defaults::Defaults;
 use crate::error::Error;
+use crate::front::Front;
 #[cfg(not(leasehold_machine))]
 use crate::lock::acquire::Acquiring;
-use crate::lock::engine::Engine;
 use crate::lock::fencing::{Fenced, Fencing, Unfenced};
 use crate::lock::guard::Guard;
-use crate::lock::names::Names;
 use crate::lock::one_or_many::OneOrMany;
 use crate::lock::order::{Order, Wish};
 use crate::lock::row::Sharing;
+use crate::names::Names;
 use crate::policy::{Bounds, Retry, Wait, waitable};
 
 /// A request for a lock: set what differs from the locker's defaults, then `.await` it.
@@ -53,7 +56,7 @@ use crate::policy::{Bounds, Retry, Wait, waitable};
 /// blocking.
 #[must_use = "a lock is taken when its request is awaited"]
 pub struct LockRequest<F: Fencing = Fenced> {
-    engine: Arc<Engine>,
+    engine: Front,
     defaults: Arc<Defaults>,
     asked: Asked,
     fencing: PhantomData<fn() -> F>,
@@ -61,7 +64,7 @@ pub struct LockRequest<F: Fencing = Fenced> {
 
 impl LockRequest<Fenced> {
     pub(crate) fn new(
-        engine: Arc<Engine>,
+        engine: Front,
         defaults: Arc<Defaults>,
         names: Result<OneOrMany<Names>, Error>,
         wait: Wait,
@@ -84,8 +87,22 @@ impl LockRequest<Fenced> {
         };
         let (is_fair, refuses_own) = (false, false);
         let wish = Wish { names, order, wait, retry, is_fair, refuses_own };
-        let asked = Asked { wish, way: None, ttl: None, min_validity: None, wrong };
+        let asked = Asked {
+            wish,
+            #[cfg(not(leasehold_machine))]
+            way: None,
+            ttl: None,
+            min_validity: None,
+            wrong,
+        };
         Self { engine, defaults, asked, fencing: PhantomData }
+    }
+
+    /// For several locks, which are acquired in this way.
+    #[cfg(not(leasehold_machine))]
+    pub(crate) fn by(mut self, way: fn(&Front, &Wish) -> Acquiring) -> Self {
+        self.asked.way = Some(way);
+        self
     }
 
     /// For a lock that others may have shares of.
@@ -325,28 +342,25 @@ impl<F: Fencing> Future for Acquire<F> {
             self.get_mut();
         let acquiring = match acquiring {
             Some(acquiring) => acquiring,
-            None => acquiring.insert(match asked.check(engine, defaults, Guard::<F>::FENCED) {
-                Ok(()) => begin(engine, asked),
-                Err(wrong) => refuse(wrong),
-            }),
+            None => {
+                asked.check(defaults, Guard::<F>::FENCED)?;
+                acquiring.insert(begin(engine, asked)?)
+            }
         };
-        acquiring.poll(engine, &asked.wish, context).map(|outcome| outcome.map(Guard::new))
+        #[cfg(not(leasehold_machine))]
+        let outcome = acquiring.poll(engine, &asked.wish, context);
+        #[cfg(leasehold_machine)]
+        let outcome = Pin::new(acquiring).poll(context);
+        outcome.map(|outcome| outcome.map(Guard::new))
     }
 }
 
 #[cfg(not(leasehold_machine))]
 type Way = Acquiring;
-#[cfg(leasehold_machine)]
-use self::way::{Way, begin, refuse};
 
 #[cfg(not(leasehold_machine))]
-fn begin(engine: &Arc<Engine>, asked: &Asked) -> Way {
-    asked.way.unwrap_or(Acquiring::new)(engine, &asked.wish)
-}
-
-#[cfg(not(leasehold_machine))]
-fn refuse(wrong: Error) -> Way {
-    Acquiring::aside(std::future::ready(Err(wrong)))
+fn begin(engine: &Front, asked: &Asked) -> Result<Way, Error> {
+    Ok(asked.way.unwrap_or(Acquiring::new)(engine, &asked.wish))
 }
 
 impl<F: Fencing> fmt::Debug for Acquire<F> {

@@ -24,6 +24,7 @@ use super::wire::{Keys, Pen, Scripts};
 use crate::support::RedisServer;
 
 pub const NAME: &str = "contended";
+#[cfg(feature = "full")]
 const PERMIT: &str = "contended permit";
 pub const HOLD: Duration = Duration::from_millis(1);
 const TASKS: usize = 8;
@@ -41,18 +42,28 @@ pub type Held = (f64, f64);
 pub enum Lease {
     Lock,
     /// The whole of a lock that readers may share.
+    #[cfg(feature = "full")]
     Writer,
     /// The one permit of a semaphore.
+    #[cfg(feature = "full")]
     Permit,
 }
 
 impl Lease {
-    pub const ALL: [Self; 3] = [Self::Lock, Self::Writer, Self::Permit];
+    pub const ALL: &[Self] = &[
+        Self::Lock,
+        #[cfg(feature = "full")]
+        Self::Writer,
+        #[cfg(feature = "full")]
+        Self::Permit,
+    ];
 
     pub fn word(self) -> &'static str {
         match self {
             Self::Lock => "lock",
+            #[cfg(feature = "full")]
             Self::Writer => "writer",
+            #[cfg(feature = "full")]
             Self::Permit => "permit",
         }
     }
@@ -60,7 +71,9 @@ impl Lease {
     fn request(self, locker: &Locker) -> LockRequest {
         match self {
             Self::Lock => locker.lock(NAME),
+            #[cfg(feature = "full")]
             Self::Writer => locker.write(NAME),
+            #[cfg(feature = "full")]
             Self::Permit => locker.semaphore(PERMIT, 1).expect("a limit").acquire(1),
         }
     }

@@ -11,6 +11,7 @@ pub mod connections;
 mod leases;
 #[path = "growth/lockers.rs"]
 mod lockers;
+#[cfg(feature = "full")]
 #[path = "growth/masters.rs"]
 mod masters;
 #[path = "growth/waiters.rs"]
@@ -24,6 +25,7 @@ pub struct Plan {
     /// In the line of one process, and in the queue of the server.
     in_line: &'static [usize],
     in_queue: &'static [usize],
+    #[cfg(feature = "full")]
     masters: &'static [usize],
     connections: &'static [usize],
     time: Duration,
@@ -36,6 +38,7 @@ pub const ONCE: Plan = Plan {
     watched_for: Duration::from_millis(400),
     in_line: &[4],
     in_queue: &[4],
+    #[cfg(feature = "full")]
     masters: &[1, 2],
     connections: &[1, 16],
     time: Duration::from_millis(100),
@@ -48,6 +51,7 @@ pub const QUICK: Plan = Plan {
     watched_for: Duration::from_secs(5),
     in_line: &[10, 1_000],
     in_queue: &[10, 100],
+    #[cfg(feature = "full")]
     masters: &[1, 3, 6],
     connections: &[1, 10, 100],
     time: Duration::from_secs(3),
@@ -60,6 +64,7 @@ pub const FULL: Plan = Plan {
     watched_for: Duration::from_secs(45),
     in_line: &[10, 100, 1_000, 10_000],
     in_queue: &[10, 100, 1_000],
+    #[cfg(feature = "full")]
     masters: &[1, 3, 6, 12],
     connections: &[1, 10, 100, 1_000, 10_000],
     time: Duration::from_secs(5),
@@ -71,14 +76,15 @@ type Table = (&'static str, fn(&Plan) -> Report);
 
 /// Those tables whose names are wished for; all where none is.
 pub fn run(plan: &Plan, is_wished: impl Fn(&str) -> bool, tell: impl Fn(Report)) {
-    let tables: [Table; 4] = [
+    let tables: &[Table] = &[
         ("growth-leases", leases::run),
         ("growth-waiters", waiters::run),
+        #[cfg(feature = "full")]
         ("growth-masters", masters::run),
         ("growth-connections", connections::run),
     ];
     let all = !tables.iter().any(|(name, _)| is_wished(name));
-    for (name, table) in tables {
+    for (name, table) in tables.iter().copied() {
         if all || is_wished(name) {
             tell(table(plan));
         }

@@ -21,14 +21,18 @@ const CHILD: &str = "LEASEHOLD_BENCH_CONTENDER";
 /// Until then all have started and are connected: a part, and another for each.
 const START: Duration = Duration::from_millis(200);
 const START_EACH: Duration = Duration::from_millis(15);
-const CROWDS: [(usize, Lease); 8] = [
+const CROWDS: &[(usize, Lease)] = &[
     (2, Lease::Lock),
     (4, Lease::Lock),
     (8, Lease::Lock),
     (64, Lease::Lock),
+    #[cfg(feature = "full")]
     (2, Lease::Writer),
+    #[cfg(feature = "full")]
     (8, Lease::Writer),
+    #[cfg(feature = "full")]
     (2, Lease::Permit),
+    #[cfg(feature = "full")]
     (8, Lease::Permit),
 ];
 /// Processes of a round of the usual length; a round of more is as much longer. In a round in which only some of
@@ -53,9 +57,10 @@ fn on_the_way(server: &RedisServer, way: Way, time: Duration) -> Vec<Vec<Cell>> 
     let stage = Stage::new(Shape::CurrentThread);
     let mut yardstick = Yardstick::new(&stage, server, way.address);
     let (rounds, round) = rounds_in(time);
-    let mut tallies = CROWDS.map(|(processes, _)| (Tally::new(processes), 0));
+    let tally = |(processes, _): &(usize, Lease)| (Tally::new(*processes), 0);
+    let mut tallies: Vec<_> = CROWDS.iter().map(tally).collect();
     for _ in 0..rounds {
-        for ((processes, lease), (tally, scripts)) in CROWDS.into_iter().zip(&mut tallies) {
+        for (&(processes, lease), (tally, scripts)) in CROWDS.iter().zip(&mut tallies) {
             let round_trip = yardstick.measure(&stage);
             let round = round * processes.div_ceil(SERVED_A_ROUND) as u32;
             let before = scripts_run(server);
@@ -99,7 +104,7 @@ pub fn contend_if_told() -> bool {
     let words: Vec<&str> = told.split(' ').collect();
     let [prize, address, begin, millis] = words[..] else { panic!("four words: {told}") };
     let (url, address) = (format!("redis://{address}"), address.parse().expect("an address"));
-    let lease = Lease::ALL.into_iter().find(|lease| lease.word() == prize);
+    let lease = Lease::ALL.iter().copied().find(|lease| lease.word() == prize);
     let begin = begin.parse::<f64>().expect("a number");
     let time = Duration::from_millis(millis.parse().expect("a number"));
     let held = Stage::new(Shape::CurrentThread).run(async move {

@@ -1,6 +1,6 @@
 //! Servers that answer from a script whenever they are told to look, in the caller's thread.
 
-#[path = "../../src/server/sha1.rs"]
+#[path = "../../src/sha1.rs"]
 mod sha1;
 
 use std::collections::HashMap;

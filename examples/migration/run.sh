@@ -12,7 +12,7 @@ program=${1:-}
 target=${CARGO_TARGET_DIR:-$PWD/target}
 if [ -z "$program" ]; then
     scripts/setup.sh python npm
-    cargo build --quiet --locked --example migration
+    cargo build --quiet --locked --features groups --example migration
     program=$target/debug/examples/migration
 fi
 

@@ -98,6 +98,17 @@ impl Decoder {
         self.decode_any(buf)
     }
 
+    /// Takes the next frame off the front of `buf` without making it, if it is spelled like this: for replies that are
+    /// expected. It is within the limits then, or the caller does not mind.
+    #[inline]
+    pub fn skip(&mut self, buf: &mut BytesMut, frame: &[u8]) -> bool {
+        let is_it = matches!(self.state, State::BetweenFrames) && buf.starts_with(frame);
+        if is_it {
+            buf.advance(frame.len());
+        }
+        is_it
+    }
+
     /// Whether the frame that has begun and is not whole, if any, is a push. `buf` is what
     /// [`Decoder::decode`] has left.
     #[must_use]

@@ -6,6 +6,8 @@ use crate::scalar::{is_big_number, is_double, is_one_line};
 use crate::{Decimal, Frame};
 
 const CRLF: &[u8] = b"\r\n";
+/// What [`encode_parts`] counts on first.
+const COMMAND_ROOM: usize = 320;
 
 /// How many bytes [`encode_command`] writes for `args`.
 #[must_use]
@@ -43,6 +45,20 @@ pub fn encode_command(out: &mut BytesMut, args: &[&[u8]]) {
     debug_assert_eq!(stored, Some(out.len() - start));
 }
 
+/// As [`encode_command`], of a command of which some arguments are spelled already: those at its head, which are here, and
+/// those at its end, which the caller appends. `others` counts both. For a buffer that is used again and again: it may
+/// come to have more room than is needed.
+pub fn encode_parts(out: &mut BytesMut, head: &[u8], parts: &[&[&[u8]]], others: usize) {
+    let start = out.len();
+    // Most commands are shorter, and to count how long one is takes half as long as to store it.
+    out.resize(start + COMMAND_ROOM, 0);
+    let stored = store_some(&mut out[start..], head, parts, others).or_else(|| {
+        out.resize(start + header_len(others) + head.len() + parts_len(parts), 0);
+        store_some(&mut out[start..], head, parts, others)
+    });
+    out.truncate(start + stored.unwrap_or(0));
+}
+
 /// Stores at the start of `room` what [`encode_command`] appends, and returns its length; nothing
 /// where `room` is shorter than [`command_len`], and then `room` may have the beginning of it.
 pub fn store_command(room: &mut [u8], args: &[&[u8]]) -> Option<usize> {
@@ -53,8 +69,13 @@ pub fn store_command(room: &mut [u8], args: &[&[u8]]) -> Option<usize> {
 
 /// As [`store_command`], of a command whose arguments are in several places.
 pub fn store_parts(room: &mut [u8], parts: &[&[&[u8]]]) -> Option<usize> {
+    store_some(room, b"", parts, 0)
+}
+
+fn store_some(room: &mut [u8], head: &[u8], parts: &[&[&[u8]]], others: usize) -> Option<usize> {
     let whole = room.len();
-    let mut rest = store_header(room, b'*', count(parts))?;
+    let rest = store_header(room, b'*', count(parts) + others)?;
+    let mut rest = store(rest, head)?;
     for args in parts {
         rest = store_bulks(rest, args)?;
     }

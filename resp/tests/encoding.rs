@@ -1,7 +1,9 @@
 //! Commands and frames as they are written.
 
 use bytes::BytesMut;
-use leasehold_resp::{Decimal, Frame, command_len, encode_command, encode_frame, store_command};
+use leasehold_resp::{
+    Decimal, Frame, command_len, encode_command, encode_frame, encode_parts, store_command,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -101,6 +103,28 @@ proptest! {
         prop_assert_eq!(store_command(&mut stored, &args), Some(out.len()));
         prop_assert_eq!(&stored[..out.len()], &out[..]);
         prop_assert_eq!(store_command(&mut stored[..out.len() - 1], &args), None);
+    }
+
+    #[test]
+    fn a_command_of_which_some_is_spelled_already_is_the_same(
+        args in vec(vec(any::<u8>(), 0..SIZE_MAX), 0..SIZE_MAX),
+        places in any::<[prop::sample::Index; 3]>(),
+    ) {
+        let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+        let mut places = places.map(|place| place.index(args.len() + 1));
+        places.sort_unstable();
+        let (rest, end) = args.split_at(places[2]);
+        let (rest, two) = rest.split_at(places[1]);
+        let (head, one) = rest.split_at(places[0]);
+        let spelled = |args: &[&[u8]]| {
+            let header = format!("*{}\r\n", args.len());
+            command(args).split_off(header.len())
+        };
+        let mut out = BytesMut::from("before");
+        encode_parts(&mut out, &spelled(head), &[one, two], head.len() + end.len());
+        out.extend_from_slice(&spelled(end));
+        prop_assert_eq!(out.split_off("before".len()), command(&args));
+        prop_assert_eq!(out, "before");
     }
 
     #[test]

@@ -277,3 +277,21 @@ fn a_bulk_string_is_a_slice_of_the_buffer() {
     let frame = Decoder::new(Limits::default()).decode(&mut received).unwrap().unwrap();
     assert_eq!(frame.as_bytes().unwrap().as_ptr(), payload);
 }
+
+#[test]
+fn an_expected_frame_is_skipped_where_it_begins_and_nowhere_else() {
+    let mut decoder = Decoder::new(Limits::default());
+    let mut received = BytesMut::from("+OK\r\n*2\r\n");
+    assert!(!decoder.skip(&mut received, b"$-1\r\n"));
+    assert!(decoder.skip(&mut received, b"+OK\r\n"));
+    assert!(!decoder.skip(&mut received, b"+OK\r\n"));
+    assert_eq!(decoder.decode(&mut received), Ok(None));
+    // Within an array it is no reply.
+    received.extend_from_slice(b"+OK\r\n:1\r\n+O");
+    assert!(!decoder.skip(&mut received, b"+OK\r\n"));
+    let array = Frame::Array([Frame::Simple("OK".into()), Frame::Integer(1)].into());
+    assert_eq!(decoder.decode(&mut received), Ok(Some(array)));
+    assert!(!decoder.skip(&mut received, b"+OK\r\n"), "it is not whole");
+    received.extend_from_slice(b"K\r\n");
+    assert!(decoder.skip(&mut received, b"+OK\r\n") && received.is_empty());
+}

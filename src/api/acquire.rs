@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::lease::Lease;
+use super::lease::{Granted, Lease};
 use super::locker::Locker;
 use super::outcome;
 use crate::clock;
@@ -39,22 +39,28 @@ impl Acquire {
         }
     }
 
-    fn poll_granted(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Refusal>> {
+    fn poll_granted(&mut self, context: &mut Context<'_>) -> Poll<Result<Granted, Refusal>> {
         let Self { locker, timekeeper, .. } = self;
         if let Some(Lease { id, .. }) = self.lease {
             return timekeeper.poll(&locker.driver, context, |machine, context| {
-                machine.poll_acquire(id, context)
+                machine.poll_acquire(id, context).map_ok(|()| Granted::of(machine, id))
             });
         }
         let options = self.options.take().expect("an acquire is polled after it was ready");
         let names = options.names.clone();
         let (id, asked_at, polled) = locker.driver.with(|machine, now| {
             let id = machine.acquire(options, now);
-            (id, now, machine.poll_acquire(id, context))
+            let polled = machine.poll_acquire(id, context);
+            (id, now, polled.map_ok(|()| Granted::of(machine, id)))
         });
         let is_elsewhere = polled.is_pending() && timekeeper.is_elsewhere(&locker.driver);
         self.asked_at = asked_at;
         self.lease = Some(Lease::new(self.locker.clone(), id, names));
+        if polled.is_ready() {
+            // Other tasks have their turn before, the driver's too, whose news a caller may try again for.
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         if is_elsewhere { self.poll_granted(context) } else { polled }
     }
 
@@ -62,7 +68,7 @@ impl Acquire {
         let waited = clock::now().since(self.asked_at);
         let report = self.locker.driver.report(lease.id);
         let mut error = outcome::refused(&lease.names, refusal, waited, report);
-        let (meter, name) = (&self.locker.meter, lease.names.lock());
+        let (meter, name) = (self.locker.driver.meter(), lease.names.lock());
         match error.kind() {
             ErrorKind::Contended if error.is_timeout() => {
                 for holder in error.report_mut().holders_mut() {
@@ -87,10 +93,10 @@ impl Future for Acquire {
         // Where it was refused, what is left is to forget it.
         let mut lease = this.lease.take().expect("it was polled for");
         Poll::Ready(match answer {
-            Ok(()) => {
-                lease.is_granted();
+            Ok(granted) => {
+                lease.is_granted(granted);
                 let waited = lease.granted_at.since(this.asked_at);
-                this.locker.meter.note_granted(lease.names.lock(), waited);
+                this.locker.driver.meter().note_granted(lease.names.lock(), waited);
                 Ok(lease)
             }
             Err(refusal) => Err(this.refused(&lease, refusal)),
@@ -102,7 +108,7 @@ impl Future for Acquire {
 impl Drop for Acquire {
     fn drop(&mut self) {
         if self.lease.is_some() {
-            self.locker.meter.note_cancelled();
+            self.locker.driver.meter().note_cancelled();
         }
     }
 }

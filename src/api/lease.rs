@@ -2,13 +2,14 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use super::locker::Locker;
 use super::outcome;
 use crate::clock;
 use crate::error::{Error, Report, ServerReport, Vote};
-use crate::machine::LeaseId;
+use crate::machine::{LeaseId, Machine};
 use crate::names::Names;
 use crate::policy::{End, LeaseState, Loss, Moment};
 use crate::race::{First, race};
@@ -17,6 +18,19 @@ use crate::race::{First, race};
 enum GrantedBy {
     One { round_trip: Option<Duration> },
     Several(Box<Report>),
+}
+
+/// What the machine says of a lease when it is granted.
+#[derive(Clone, Copy)]
+pub(super) struct Granted {
+    token: u64,
+    round_trip: Option<Duration>,
+}
+
+impl Granted {
+    pub(super) fn of(machine: &Machine, id: LeaseId) -> Self {
+        Self { token: machine.token(id), round_trip: machine.round_trip(id) }
+    }
 }
 
 /// Dropping it gives the lock back, and waits for nothing.
@@ -29,6 +43,7 @@ pub(crate) struct Lease {
     granted_by: Option<GrantedBy>,
     token: u64,
     is_held: bool,
+    is_forgotten: bool,
 }
 
 impl Lease {
@@ -42,20 +57,17 @@ impl Lease {
             granted_by: None,
             token: 0,
             is_held: false,
+            is_forgotten: false,
         }
     }
 
     /// Its holder is told.
-    pub(super) fn is_granted(&mut self) {
-        let (id, driver) = (self.id, &self.locker.driver);
-        let (token, alone) = driver.look(|machine| {
-            let is_alone = machine.is_alone();
-            (machine.token(id), is_alone.then(|| machine.round_trip(id)))
-        });
+    pub(super) fn is_granted(&mut self, granted: Granted) {
+        let Granted { token, round_trip } = granted;
         self.token = token;
-        self.granted_by = Some(match alone {
-            Some(round_trip) => GrantedBy::One { round_trip },
-            None => GrantedBy::Several(Box::new(driver.report(id))),
+        self.granted_by = Some(match self.locker.driver.endpoints().len() {
+            1 => GrantedBy::One { round_trip },
+            _ => GrantedBy::Several(Box::new(self.locker.driver.report(self.id))),
         });
         self.granted_at = clock::now();
         self.is_held = true;
@@ -65,9 +77,13 @@ impl Lease {
         self.names.lock()
     }
 
+    pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
+        std::iter::once(self.name())
+    }
+
     /// 0 without fencing.
-    pub(crate) fn token(&self) -> u64 {
-        self.token
+    pub(crate) fn token(&self) -> Option<u64> {
+        Some(self.token)
     }
 
     /// What each server answered when the lease was granted.
@@ -136,6 +152,26 @@ impl Lease {
         }
     }
 
+    /// How many replicas have acknowledged it: see [`Guard::replicated`](crate::Guard::replicated).
+    pub(crate) async fn replicated(&self, replicas: u32, within: Duration) -> Result<u32, Error> {
+        self.extend().await?;
+        let (id, driver) = (self.id, &self.locker.driver);
+        let until = driver.with(|machine, now| machine.counts_until(id, within, now));
+        let count = loop {
+            driver.wait(Machine::poll_turn).await;
+            let asked = driver.with(|machine, now| machine.count(id, replicas, until, now));
+            if let Some(round) = asked {
+                break driver
+                    .wait(|machine, context| machine.poll_counted(id, round, context))
+                    .await;
+            }
+        };
+        match self.loss() {
+            Some(loss) => Err(outcome::lost(&self.names, loss)),
+            None => count.ok_or_else(|| outcome::unconfirmed(&self.names, driver.report(id))),
+        }
+    }
+
     /// The release is sent where the lease is dropped.
     pub(crate) fn release_later(self) -> Result<(), Error> {
         self.loss().map_or(Ok(()), |loss| Err(outcome::lost(&self.names, loss)))
@@ -144,7 +180,12 @@ impl Lease {
     pub(crate) async fn release(mut self) -> Result<(), Error> {
         let (id, driver) = (self.id, self.locker.driver.clone());
         driver.with(|machine, now| machine.release(id, now));
-        let end = driver.wait(|machine, context| machine.poll_release(id, context)).await;
+        let end = driver.wait(|machine, context| {
+            let end = machine.poll_release(id, context);
+            self.is_forgotten = end == Poll::Ready(End::Released) && machine.forget_clear(id);
+            end
+        });
+        let end = end.await;
         self.note_end(end);
         match end {
             End::Lost(loss) => Err(outcome::lost(&self.names, loss)),
@@ -157,7 +198,7 @@ impl Lease {
         if !std::mem::replace(&mut self.is_held, false) {
             return;
         }
-        let (meter, name) = (&self.locker.meter, self.names.lock());
+        let (meter, name) = (self.locker.driver.meter(), self.names.lock());
         match end {
             // It was told when it ended.
             End::Lost(_) => {}
@@ -170,8 +211,14 @@ impl Lease {
 /// Neither blocks nor panics, and needs no runtime.
 impl Drop for Lease {
     fn drop(&mut self) {
-        let (id, loss) = (self.id, if self.is_held { self.loss() } else { None });
-        let is_handed_over = self.locker.driver.with(|machine, now| machine.forget(id, now));
+        if self.is_forgotten {
+            return;
+        }
+        let (id, is_held) = (self.id, self.is_held);
+        let (loss, is_handed_over) = self.locker.driver.with(|machine, now| {
+            let loss = if is_held { machine.loss(id, now) } else { None };
+            (loss, machine.forget(id, now))
+        });
         self.note_end(match loss {
             Some(loss) => End::Lost(loss),
             None if is_handed_over => End::HandedOver,

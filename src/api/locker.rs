@@ -1,21 +1,54 @@
 //! What all handles share.
 
+use std::fmt;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::driver::Shared;
+use crate::error::Report;
 use crate::names::Names;
-use crate::stats::Meter;
+use crate::policy::Quorum;
+use crate::shutdown::Shutdown;
+use crate::stats::Stats;
 
 /// See the module's documentation.
 #[derive(Clone)]
 pub(crate) struct Locker {
     pub(crate) driver: Arc<Shared>,
-    pub(crate) meter: Arc<Meter>,
 }
 
 impl Locker {
+    /// Waits until each server has been tried, and says which do not serve.
+    pub(crate) async fn meet(&self) -> Report {
+        poll_fn(|context| self.driver.look(|machine| machine.poll_met(context))).await;
+        self.driver.unmet()
+    }
+
     /// Whether one of its leases holds the lock.
     pub(crate) fn holds(&self, names: &Names) -> bool {
         self.driver.look(|machine| machine.holds(names))
+    }
+
+    pub(crate) fn quorum(&self) -> Quorum {
+        self.driver.look(|machine| machine.settings().quorum)
+    }
+
+    pub(crate) async fn shut_down(&self, within: Duration) -> Shutdown {
+        self.driver.shut_down(within).await
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        self.driver.meter().snapshot(self.driver.stats_of_servers(), 0)
+    }
+
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.driver.warnings()
+    }
+}
+
+impl fmt::Debug for Locker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.driver.endpoints().map(ToString::to_string)).finish()
     }
 }

@@ -1,7 +1,4 @@
 //! Thin handles over a driver: a request that is awaited, and a lease that is held.
-//!
-//! They stand beside those of `request` and `lock::guard`, in tests alone, until the machine takes the place of the
-//! present engine.
 
 mod acquire;
 mod lease;

@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
+use crate::clock;
 use crate::driver::tests::start_with;
 use crate::machine::{FENCED, Options, PLAIN};
 use crate::names::Names;
 use crate::policy::{Bounds, Loss, Retry, Term, Wait};
 use crate::stats::Meter;
-use crate::support::{RedisServer, eventually, soon};
+use crate::support::{RedisServer, STUCK, eventually, soon};
 
 fn locker(servers: &[RedisServer]) -> Locker {
-    let meter = Arc::new(Meter::new(None));
-    Locker { driver: start_with(servers, meter.clone()), meter }
+    Locker { driver: start_with(servers, Arc::new(Meter::new(None))) }
 }
 
 fn options(wait: Wait, ttl: Duration) -> Options {
@@ -40,7 +40,7 @@ async fn a_lock_is_taken_refused_waited_for_and_given_back() {
         let (here, there) = (locker(&servers), locker(&servers));
         let first = soon("a lock", Acquire::new(&here, options(Wait::Forever, TTL))).await.unwrap();
         assert_eq!(first.name(), b"a");
-        assert!(first.token() > 0 && first.loss().is_none() && first.remaining() <= TTL);
+        assert!(first.token() > Some(0) && first.loss().is_none() && first.remaining() <= TTL);
         assert!(first.report().servers().iter().any(|server| server.round_trip.is_some()));
         let is_held = |locker: &Locker| locker.holds(&Names::new(b"", b"a").unwrap());
         assert!(is_held(&here) && !is_held(&there));
@@ -65,9 +65,9 @@ async fn a_lock_is_taken_refused_waited_for_and_given_back() {
         second.release_later().unwrap();
         let third = soon("a lock", Acquire::new(&here, options(Wait::Forever, TTL))).await;
         third.unwrap().release().await.unwrap();
-        let stats = here.meter.snapshot(Vec::new(), 0);
+        let stats = here.driver.meter().snapshot(Vec::new(), 0);
         assert_eq!((stats.granted, stats.released, stats.held), (2, 2, 0));
-        let stats = there.meter.snapshot(Vec::new(), 0);
+        let stats = there.driver.meter().snapshot(Vec::new(), 0);
         assert_eq!((stats.granted, stats.timed_out, stats.held), (1, 1, 0));
     }
 }
@@ -78,13 +78,15 @@ async fn a_lease_that_is_lost_ends_the_work_and_stays_lost() {
     let locker = locker(&servers);
     let lease = Acquire::new(&locker, options(Wait::Forever, SHORT)).await.unwrap();
     assert_eq!(lease.run(async { 7 }).await.unwrap(), 7);
+    assert_eq!(lease.replicated(1, TTL).await.unwrap(), 0, "there is no replica");
     servers[0].cli(&["DEL", "a"]);
     let error = soon("it ends", lease.run(std::future::pending::<()>())).await.unwrap_err();
     assert!(error.is_lost(), "{error}");
     assert_eq!((lease.loss(), lease.remaining()), (Some(Loss::Gone), Duration::ZERO));
     assert!(lease.extend().await.unwrap_err().is_lost());
+    assert!(lease.replicated(1, TTL).await.unwrap_err().is_lost());
     assert!(lease.release().await.unwrap_err().is_lost());
-    assert_eq!(locker.meter.snapshot(Vec::new(), 0).held, 0);
+    assert_eq!(locker.driver.meter().snapshot(Vec::new(), 0).held, 0);
 }
 
 #[tokio::test]
@@ -101,4 +103,21 @@ async fn what_is_cancelled_holds_nothing() {
     }
     drop(asked);
     eventually("nothing is there", || servers[0].cli_text(&["EXISTS", "a"]) == "0").await;
+}
+
+#[tokio::test]
+async fn a_caller_that_asks_again_and_again_does_not_keep_the_dial_from_its_runtime() {
+    let mut servers = [RedisServer::start()];
+    servers[0].kill();
+    let locker = locker(&servers);
+    let is_in_vain = || locker.driver.look(|machine| machine.fault(0).is_some());
+    eventually("it is dialled in vain", is_in_vain).await;
+    servers[0].restart();
+    let until = clock::now().after(STUCK);
+    loop {
+        match Acquire::new(&locker, options(Wait::Never, TTL)).await {
+            Ok(_) => break,
+            Err(error) => assert!(error.is_unavailable() && clock::now() < until, "{error}"),
+        }
+    }
 }

@@ -3,36 +3,28 @@
 //! The machine is behind one mutex with short sections, as in [`crate::driver`]. One thread for each server dials and
 //! reads, and one has the clock. A caller writes what it asks for, and is parked until the machine wakes it.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::mem;
-use std::net::{self, SocketAddr, TcpStream};
-#[cfg(unix)]
-use std::os::unix::net::UnixStream;
-use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use bytes::{Buf, BytesMut};
+use bytes::BytesMut;
 
+use super::dial::{Dial, READ_BYTES, Socket};
+use super::threads::{park, spawn};
 use crate::clock;
 use crate::driver::Servers;
-use crate::driver::dialling::{login_of, undialled};
-use crate::driver::report::Ending;
+use crate::driver::dialling::login_of;
+use crate::driver::opening::{Opened, Unopened};
 use crate::error::Report;
-use crate::machine::{Effect, Fault, LeaseId, Login, Machine};
-use crate::net::handshake::OpenError;
+use crate::machine::{Effect, Fault, LeaseId, Machine};
+use crate::net::open_error::OpenError;
 use crate::net::outcome::{Failure, Fault as NetFault};
-use crate::net::transport::lookup::lookup_host;
-use crate::net::transport::{Address, watch_for_death};
 use crate::policy::Moment;
 use crate::server::credentials::Login as Source;
+use crate::shutdown::Shutdown;
 
-/// One read of a socket; most replies are below 100 bytes.
-const READ_BYTES: usize = 4096;
-/// A writer waits no longer than this for room in a socket: other servers are to be written to.
-const WRITE_MAX: Duration = Duration::from_millis(1);
 /// After this time the rest is tried again.
 const WRITE_AGAIN: Duration = Duration::from_millis(10);
 /// The clock is looked at no later than this, whatever is due.
@@ -65,12 +57,6 @@ struct Wire {
     dial: Option<Duration>,
     /// Why there is no socket, or was none the last time.
     why: Option<OpenError>,
-}
-
-enum Socket {
-    Tcp(TcpStream),
-    #[cfg(unix)]
-    Unix(UnixStream),
 }
 
 /// The handles' end of a driver: its threads end with it.
@@ -114,7 +100,7 @@ impl Driver {
     }
 
     /// Ends the machine, and waits until all is given back, for this time at most.
-    pub(super) fn shut_down(&self, within: Duration) -> Ending {
+    pub(super) fn shut_down(&self, within: Duration) -> Shutdown {
         let until = clock::now().after(within);
         let ended = self.with(Machine::shut_down);
         self.wait(Some(until), |machine, context| machine.poll_shut_down(context));
@@ -156,35 +142,6 @@ impl Drop for Driver {
         self.shared.news.notify_all();
         sockets.iter().for_each(|socket| socket.shut_down());
     }
-}
-
-/// Wakes a thread that is parked.
-struct Parked(Thread);
-
-impl Wake for Parked {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// Parks the thread until `poll` is ready, or until then.
-fn park<T>(until: Option<Moment>, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
-    let waker = Waker::from(Arc::new(Parked(thread::current())));
-    let mut context = Context::from_waker(&waker);
-    loop {
-        if let Poll::Ready(ready) = poll(&mut context) {
-            return Some(ready);
-        }
-        match until.map(|until| until.since(clock::now())) {
-            None => thread::park(),
-            Some(Duration::ZERO) => return None,
-            Some(left) => thread::park_timeout(left),
-        }
-    }
-}
-
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    thread::Builder::new().name(name.to_owned()).spawn(run).map(drop)
 }
 
 impl Shared {
@@ -316,17 +273,20 @@ impl Shared {
             drop(state);
             let dialled = self.dial(link, within);
             let (mut state, now) = (self.lock(), clock::now());
+            // Nobody would end the socket.
+            if state.is_over {
+                return;
+            }
             match dialled {
-                Ok((socket, login)) => {
+                Ok(Opened { socket, bytes, handshake }) => {
                     let socket = Arc::new(socket);
                     state.wires[link] = Wire { socket: Some(socket.clone()), ..Wire::default() };
-                    state.machine.connected(link, login, now);
+                    state.machine.connected(link, handshake, now);
                     self.carry_out(state, now);
-                    self.read(link, &socket);
+                    self.read(link, &socket, bytes);
                 }
-                Err(why) => {
-                    let fault = undialled(&why);
-                    state.wires[link].why = Some(why);
+                Err(Unopened { fault, why }) => {
+                    state.wires[link].why = why;
                     state.machine.disconnected(link, fault, now);
                     self.carry_out(state, now);
                 }
@@ -334,23 +294,29 @@ impl Shared {
         }
     }
 
-    fn dial(&self, link: usize, within: Duration) -> Result<(Socket, Login), OpenError> {
+    fn dial(&self, link: usize, within: Duration) -> Result<Opened<Socket>, Unopened> {
         let endpoint = &self.servers.endpoints[link];
         if endpoint.tls {
-            return Err(OpenError::NoTls);
+            return Err(OpenError::NoTls.into());
         }
         let credentials = match &endpoint.login {
             Some(Source::Fixed(credentials)) => Some(credentials),
             // The builder refuses a provider.
             Some(Source::Provided(_)) | None => None,
         };
-        let login = login_of(endpoint, credentials);
-        let dialled = dial(&endpoint.address, within, self.servers.dead_after);
-        dialled.map(|socket| (socket, login)).map_err(OpenError::of_dial)
+        let dial = Dial {
+            address: endpoint.address.clone(),
+            login: login_of(endpoint, credentials),
+            settings: *self.lock().machine.settings(),
+            dead_after: self.servers.dead_after,
+            until: clock::now().after(within),
+            within,
+        };
+        Arc::new(dial).open()
     }
 
-    fn read(&self, link: usize, socket: &Arc<Socket>) {
-        let (mut bytes, mut room) = (BytesMut::new(), [0; READ_BYTES]);
+    fn read(&self, link: usize, socket: &Arc<Socket>, mut bytes: BytesMut) {
+        let mut room = [0; READ_BYTES];
         loop {
             let read = socket.read(&mut room);
             let (mut state, now) = (self.lock(), clock::now());
@@ -380,90 +346,4 @@ impl Wire {
     fn is(&self, socket: &Arc<Socket>) -> bool {
         self.socket.as_ref().is_some_and(|present| Arc::ptr_eq(present, socket))
     }
-}
-
-impl Socket {
-    fn read(&self, room: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let read = match self {
-                Self::Tcp(stream) => (&mut &*stream).read(room),
-                #[cfg(unix)]
-                Self::Unix(stream) => (&mut &*stream).read(room),
-            };
-            match read {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                read => return read,
-            }
-        }
-    }
-
-    /// Takes what the socket has room for off `bytes`; whether there is none now. An error is the reader's to find.
-    fn write(&self, bytes: &mut BytesMut) -> bool {
-        while !bytes.is_empty() {
-            let written = match self {
-                Self::Tcp(stream) => (&mut &*stream).write(bytes),
-                #[cfg(unix)]
-                Self::Unix(stream) => (&mut &*stream).write(bytes),
-            };
-            match written.map_err(|error| error.kind()) {
-                Ok(count) => bytes.advance(count),
-                Err(io::ErrorKind::Interrupted) => {}
-                Err(io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => return true,
-                Err(_) => bytes.clear(),
-            }
-        }
-        false
-    }
-
-    /// Its reader finds the end.
-    fn shut_down(&self) {
-        // Where it has ended already, there is nothing to do.
-        let _ = match self {
-            Self::Tcp(stream) => stream.shutdown(net::Shutdown::Both),
-            #[cfg(unix)]
-            Self::Unix(stream) => stream.shutdown(net::Shutdown::Both),
-        };
-    }
-}
-
-fn dial(address: &Address, within: Duration, dead_after: Duration) -> io::Result<Socket> {
-    match address {
-        Address::Tcp { host, port } => {
-            let until = clock::now().after(within);
-            let stream = dial_each(&resolve(host, *port, until)?, until)?;
-            stream.set_nodelay(true)?;
-            watch_for_death(&stream, dead_after)?;
-            stream.set_write_timeout(Some(WRITE_MAX))?;
-            Ok(Socket::Tcp(stream))
-        }
-        #[cfg(unix)]
-        Address::Unix { path } => {
-            let stream = UnixStream::connect(path)?;
-            stream.set_write_timeout(Some(WRITE_MAX))?;
-            Ok(Socket::Unix(stream))
-        }
-    }
-}
-
-fn resolve(host: &str, port: u16, until: Moment) -> io::Result<Vec<SocketAddr>> {
-    if let Ok(ip) = host.parse() {
-        return Ok(vec![SocketAddr::new(ip, port)]);
-    }
-    let mut looked_up = pin!(lookup_host((host, port)));
-    let resolved = park(Some(until), |context| looked_up.as_mut().poll(context));
-    resolved.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
-}
-
-/// Each address has a fair share of the time that is left.
-fn dial_each(addresses: &[SocketAddr], until: Moment) -> io::Result<TcpStream> {
-    let mut last = io::ErrorKind::NotFound.into();
-    for (tried, address) in addresses.iter().enumerate() {
-        let others = u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
-        let share = until.since(clock::now()) / others;
-        match TcpStream::connect_timeout(address, share.max(WRITE_MAX)) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
 }

@@ -15,9 +15,11 @@
 //! # }
 //! ```
 
+mod dial;
 mod driver;
 #[cfg(test)]
 mod tests;
+mod threads;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,14 +29,13 @@ use crate::api::outcome;
 use crate::clock;
 use crate::defaults::Defaults;
 use crate::driver::Servers;
-use crate::driver::report::Ending;
 use crate::error::{Error, FailureKind};
 use crate::lock::fencing::FencingToken;
 use crate::lock::owner::{Mark, check_label};
-use crate::lock::shutdown::Shutdown;
 use crate::machine::{FENCED, LeaseId, Machine, Options};
 use crate::names::Names;
 use crate::policy::{Bounds, End, LeaseState, Loss, Quorum, Term, Wait};
+use crate::shutdown::Shutdown;
 
 /// Takes locks, and keeps them by threads of its own: one for each server, and one with the clock.
 ///
@@ -48,11 +49,11 @@ pub struct Locker {
 }
 
 impl Locker {
-    /// Connects to one server, with the defaults of [`Builder::connect_blocking`].
+    /// Connects to one server, with the defaults of [`Builder::connect_blocking`](crate::Builder::connect_blocking).
     ///
     /// # Errors
     ///
-    /// As [`Builder::connect_blocking`].
+    /// As [`Builder::connect_blocking`](crate::Builder::connect_blocking).
     pub fn connect(url: &str) -> Result<Self, Error> {
         crate::Locker::builder().node(url).connect_blocking()
     }
@@ -87,8 +88,7 @@ impl Locker {
     /// New and waiting requests fail ([`Error::is_shut_down`]), and each lease is lost ([`Loss::ShutDown`]). Waits until
     /// the servers have confirmed that all is given back, for `within` at most.
     pub fn shutdown(&self, within: Duration) -> Shutdown {
-        let Ending { released, unreleased } = self.driver.shut_down(within);
-        Shutdown { released, unreleased }
+        self.driver.shut_down(within)
     }
 
     fn request(&self, name: &[u8], wait: Wait) -> LockRequest {

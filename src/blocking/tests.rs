@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 use super::*;
+use crate::net::transport::names;
 use crate::support::{RedisServer, ports};
 
 fn connect(servers: &[RedisServer]) -> Locker {
@@ -110,4 +111,17 @@ fn a_shutdown_gives_everything_back_and_lets_nobody_in() {
         assert!(guard.release().unwrap_err().is_shut_down());
     }
     assert!(servers.iter().all(|server| server.cli_text(&["EXISTS", "a", "b", "c"]) == "0"));
+}
+
+#[test]
+fn of_a_name_a_frozen_server_and_a_replica_are_passed_over() {
+    let [frozen, replica, master] = [(); 3].map(|()| RedisServer::start());
+    replica.cli(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
+    names::give("blocking.name", [&frozen, &replica, &master].map(RedisServer::address).into());
+    frozen.stop();
+    let builder = crate::Locker::builder().node("redis://blocking.name:1").restart_guard(false);
+    let locker = builder.connect_timeout(Duration::from_secs(3600)).connect_blocking().unwrap();
+    let guard = locker.lock("a").wait().unwrap();
+    assert_eq!(master.cli_text(&["EXISTS", "a"]), "1");
+    guard.release().unwrap();
 }

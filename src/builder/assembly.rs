@@ -1,34 +1,16 @@
 //! From settings to servers that are connected to: what the URLs lead to, whether the settings can
-//! be, and the first meeting.
+//! be.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-
-use super::{Builder, meet, security};
+use super::{Builder, security};
 use crate::error::Error;
-use crate::lock::answer::Reason;
-use crate::lock::core::{Configuration, Core};
-use crate::lock::fingerprint::fingerprint;
 use crate::lock::owner::check_label;
-use crate::lock::scripts;
-use crate::net::connection::Settings;
-use crate::net::limits::{self, Limits};
 use crate::net::tls::Client;
 use crate::policy::fitness::{self, Rules};
-use crate::policy::{Quorum, Term, Units};
-use crate::server::backlog::Backlog;
-use crate::server::cluster::Cluster;
+use crate::policy::{Term, Units};
 use crate::server::credentials::Login;
 use crate::server::endpoint::{Endpoint, Seeds, Target, Watched};
-use crate::server::kin::{Kin, NodeSettings};
-use crate::server::node::Node;
-use crate::server::place::{Place, Unheard};
-use crate::server::registry::Registry;
-use crate::server::sentinel::Service;
-use crate::server::watch::Watchers;
-use crate::stats::Meter;
 
 const DEFAULT_COMMAND_TIMEOUT: Duration = Duration::from_millis(500);
 /// Of several servers, each may take this part of the TTL: one that is slow should cost a vote and
@@ -40,12 +22,6 @@ const COMMAND_TIMEOUT_FLOOR: Duration = Duration::from_millis(50);
 const TIMEOUT_MIN: Duration = Duration::from_millis(10);
 /// Longer than this, a dead server is not noticed within any lease.
 const TIMEOUT_MAX: Duration = Duration::from_secs(60 * 60);
-/// One connection carries some hundred thousand commands a second; more only cost the server.
-const LANES_MAX: usize = 64;
-/// Up to how many commands in flight a caller may write for itself; by `benches/figures.rs` it hardly
-/// matters, as long as the commands of callers that wake together are gathered.
-const WRITE_INLINE: usize = 4;
-
 /// What is said of the URL of a Cluster or a service beside others.
 pub(super) const NOT_ALONE: &str = "a redis-cluster:// or redis-sentinel:// URL must be given \
                                     alone: a quorum needs independent servers, by redis:// URLs";
@@ -134,7 +110,7 @@ impl Builder {
         is_on.then(|| self.longest_ttl_in_use())
     }
 
-    fn longest_ttl_in_use(&self) -> Duration {
+    pub(super) fn longest_ttl_in_use(&self) -> Duration {
         self.longest_ttl.unwrap_or(self.defaults.ttl)
     }
 
@@ -182,77 +158,6 @@ impl Builder {
         }
     }
 
-    pub(super) fn node_settings(
-        &self,
-        tls: Option<Client>,
-        rules: Option<Rules>,
-        info_if_allowed: &'static [&'static str],
-        limits: Limits,
-    ) -> NodeSettings {
-        NodeSettings {
-            connect_timeout: self.connect_timeout,
-            lanes: self.connections,
-            connection: Settings {
-                command_timeout: self.command_timeout_or_default(),
-                write_inline: WRITE_INLINE,
-                limits,
-            },
-            tls,
-            rules,
-            info_if_allowed,
-            longest_ttl: self.longest_ttl_in_use(),
-        }
-    }
-
-    pub(super) async fn start(
-        &self,
-        servers: Servers,
-        quorum: Quorum,
-        tls: Option<Client>,
-    ) -> Result<Core, Error> {
-        let rules = self.rules(&servers);
-        let limits = match servers {
-            Servers::Fixed(_) => limits::OF_LOCKS,
-            Servers::Cluster(_) | Servers::Service(_) => limits::OF_LISTS,
-        };
-        let info = self.info_if_allowed(&servers, rules.is_some());
-        let settings = self.node_settings(tls, rules, info, limits);
-        let addresses: Vec<String> = match &servers {
-            Servers::Fixed(endpoints) => endpoints.iter().map(|e| e.address.to_string()).collect(),
-            Servers::Cluster(_) | Servers::Service(_) => vec![String::new()],
-        };
-        let fingerprint = (addresses.len() > 1).then(|| fingerprint(&addresses, quorum.needed()));
-        let watchers = Arc::new(Watchers::default());
-        let meter = Meter::new(self.observer.clone());
-        let backlog = Arc::new(Backlog::default());
-        let kin = Kin {
-            registry: Arc::new(Registry::new(addresses)),
-            watchers: Arc::clone(&watchers),
-            scripts: scripts::catalog(),
-            settings,
-            backlog: Arc::clone(&backlog),
-            logins: Arc::clone(meter.logins()),
-            runtime: Handle::current(),
-        };
-        let places = match servers {
-            Servers::Fixed(endpoints) => fixed(endpoints, &kin),
-            Servers::Cluster(seeds) => {
-                vec![Place::Listed(Cluster::find(seeds, kin).await.map_err(unheard)?)]
-            }
-            Servers::Service(watched) => {
-                vec![Place::Listed(Service::find(watched, kin).await.map_err(unheard)?)]
-            }
-        };
-        let guarded_ttl = self.guarded_ttl();
-        let configuration = Configuration {
-            quorum,
-            fingerprint,
-            guarded_ttl,
-            command_timeout: self.command_timeout_or_default(),
-        };
-        Ok(Core::new(places, watchers, backlog, configuration, meter))
-    }
-
     pub(super) fn check(&self) -> Result<(), Error> {
         Term::new(self.defaults.ttl, self.defaults.min_validity).map_err(Error::misuse)?;
         self.defaults.label.as_deref().map_or(Ok(()), check_label).map_err(Error::misuse)?;
@@ -267,12 +172,8 @@ impl Builder {
                 )));
             }
         }
-        if !(1..=LANES_MAX).contains(&self.connections) {
-            return Err(Error::misuse(format_args!(
-                "connections per server must be 1 to {LANES_MAX}, not {}",
-                self.connections
-            )));
-        }
+        #[cfg(not(leasehold_machine))]
+        self.check_lanes()?;
         for (what, timeout) in [
             ("command timeout", self.command_timeout_or_default()),
             ("connect timeout", self.connect_timeout),
@@ -288,17 +189,4 @@ impl Builder {
         }
         Ok(())
     }
-}
-
-fn fixed(endpoints: Vec<Endpoint>, kin: &Kin) -> Vec<Place> {
-    let nodes = endpoints.into_iter().enumerate();
-    nodes
-        .map(|(number, endpoint)| {
-            Place::Fixed(Arc::new(Node::start(number, endpoint, kin.clone())))
-        })
-        .collect()
-}
-
-fn unheard(all: Vec<Unheard>) -> Error {
-    meet::unmet(all.into_iter().map(|Unheard { asked, why }| (asked, Reason::NoConnection(why))))
 }

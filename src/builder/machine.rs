@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Builder;
 use super::assembly::Servers as Targets;
+#[cfg(feature = "blocking")]
 use crate::blocking;
 use crate::clock;
 use crate::driver::Servers;
@@ -24,6 +25,7 @@ impl Builder {
     /// # Errors
     ///
     /// As [`Builder::connect`]; and [`Error::is_misuse`] for a Cluster, Sentinels, TLS and a provider of credentials.
+    #[cfg(feature = "blocking")]
     pub fn connect_blocking(self) -> Result<blocking::Locker, Error> {
         let met = self.machine()?;
         if met.1.tls.is_some() || self.credentials.is_some() {

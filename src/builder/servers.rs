@@ -7,6 +7,7 @@ use super::Builder;
 #[cfg(feature = "tls")]
 use crate::net::tls::Tls;
 use crate::server::credentials::{Credentials, Login, Provider};
+#[cfg(not(leasehold_machine))]
 use crate::server::session::stay_logged_in;
 
 impl Builder {
@@ -218,7 +219,7 @@ impl Builder {
         A: Future<Output = Result<Credentials, E>> + Send + 'static,
         E: fmt::Display,
     {
-        self.credentials = Some(Provider::new(provide, stay_logged_in));
+        self.credentials = Some(provider(provide));
         self
     }
 
@@ -255,7 +256,18 @@ impl Builder {
         A: Future<Output = Result<Credentials, E>> + Send + 'static,
         E: fmt::Display,
     {
-        self.sentinel_login = Some(Login::Provided(Provider::new(provide, stay_logged_in)));
+        self.sentinel_login = Some(Login::Provided(provider(provide)));
         self
     }
+}
+
+fn provider<A, E>(provide: impl Fn(String) -> A + Send + Sync + 'static) -> Provider
+where
+    A: Future<Output = Result<Credentials, E>> + Send + 'static,
+    E: fmt::Display,
+{
+    #[cfg(not(leasehold_machine))]
+    return Provider::new(provide, stay_logged_in);
+    #[cfg(leasehold_machine)]
+    Provider::new(provide)
 }

@@ -1,70 +1,49 @@
 //! What is done in tasks of their own: dials, and questions to a provider of credentials.
 
-use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use super::opening::{Halves, Opened, Opening, Unopened};
 use super::wire::Writer;
 use super::{Shared, Wire};
 use crate::clock;
-use crate::error::FailureKind;
-use crate::machine::{Fault, Login};
-use crate::net::handshake::OpenError;
-use crate::net::reason::Reason;
-use crate::net::transport::{ReadHalf, WriteHalf, open};
-use crate::race::timeout;
+use crate::machine::Login;
+use crate::net::open_error::OpenError;
 use crate::server::credentials::Credentials;
 use crate::server::endpoint::Endpoint;
 use crate::stats::AtServer;
-
-/// Credentials, dial and TLS may take all the time but this part of it: what comes later than that would not be ready in
-/// time, and so there is still the time to say what was waited for.
-const GREETING_SHARE: u32 = 10;
 
 impl Shared {
     pub(super) fn dial(self: &Arc<Self>, link: usize, within: Duration) {
         let shared = Arc::downgrade(self);
         drop(clock::spawn_on(&self.runtime, async move {
-            let within = within - within / GREETING_SHARE;
-            let dialled = timeout(within, pin!(dial(&shared, link, within))).await;
-            let dialled = dialled.unwrap_or(Some(Err(OpenError::Timeout(within))));
-            let (Some(shared), Some(dialled)) = (shared.upgrade(), dialled) else { return };
-            let dialled = dialled.map(|(read, write, login)| {
-                // Outside of the mutex: what counts may be a user's code.
-                let counted = AtServer::connection(&shared.address(link));
-                (read, Arc::new(Writer::new(write, counted)), login)
-            });
-            shared.note_dialled(link, dialled);
+            let dialled = dial(&shared, link, within).await;
+            if let (Some(shared), Some(dialled)) = (shared.upgrade(), dialled) {
+                shared.note_dialled(link, dialled);
+            }
         }));
     }
 
-    fn note_dialled(
-        &self,
-        link: usize,
-        dialled: Result<(ReadHalf, Arc<Writer>, Login), OpenError>,
-    ) {
+    fn note_dialled(&self, link: usize, dialled: Result<Opened<Halves>, Unopened>) {
+        let dialled = dialled.map(|Opened { socket: (read, write), bytes, handshake }| {
+            // Outside of the mutex: what counts may be a user's code.
+            let counted = AtServer::connection(&self.address(link));
+            (Arc::new(Writer::new(write, counted)), (read, bytes, handshake))
+        });
         let mut state = self.lock();
         let wire = &mut state.wires[link];
         let dialled = match dialled {
-            Ok((read, writer, login)) => {
-                let held_up = std::mem::take(&mut wire.held_up);
-                let writer = Some(writer);
-                *wire = Wire { writer, held_up, ..Wire::default() };
-                Ok((read, login))
+            Ok((writer, ready)) => {
+                *wire = Wire { writer: Some(writer), is_again: true, ..Wire::default() };
+                Ok(ready)
             }
-            // No address was left but those that have held it up before.
-            Err(_) if !wire.held_up.is_empty() => {
-                wire.held_up.clear();
-                Err(Fault::HeldUp)
-            }
-            Err(error) => {
-                let fault = undialled(&error);
-                wire.why = Some(error);
+            Err(Unopened { fault, why }) => {
+                wire.why = why;
                 Err(fault)
             }
         };
         state.dialled.push((link, dialled));
-        state.wake_task();
+        state.call_task();
     }
 
     pub(super) fn ask_for_credentials(self: &Arc<Self>, link: usize) {
@@ -83,12 +62,6 @@ impl Shared {
     }
 }
 
-/// What the machine is told of a dial that failed.
-pub(crate) fn undialled(error: &OpenError) -> Fault {
-    let kind = Reason::NoConnection(error.clone()).kind();
-    Fault::Undialled { is_lasting: matches!(kind, FailureKind::Auth | FailureKind::Misuse) }
-}
-
 /// How a connection to a server logs in by these credentials, where it does.
 pub(crate) fn login_of(endpoint: &Endpoint, credentials: Option<&Credentials>) -> Login {
     Login {
@@ -103,30 +76,32 @@ fn endpoint_of(shared: &Weak<Shared>, link: usize) -> Option<Endpoint> {
     Some(shared.upgrade()?.servers.endpoints[link].clone())
 }
 
-/// Credentials first, and then a socket; none where the driver has ended meanwhile.
+/// Credentials first, and then a connection; none where the driver has ended meanwhile.
 async fn dial(
     shared: &Weak<Shared>,
     link: usize,
     within: Duration,
-) -> Option<Result<(ReadHalf, WriteHalf, Login), OpenError>> {
-    let endpoint = endpoint_of(shared, link)?;
-    let (tls, but, dead_after) = {
+) -> Option<Result<Opened<Halves>, Unopened>> {
+    let opening = {
         let shared = shared.upgrade()?;
-        let but = shared.lock().wires[link].held_up.clone();
-        (shared.servers.tls.clone(), but, shared.servers.dead_after)
+        let state = shared.lock();
+        let endpoint = shared.servers.endpoints[link].clone();
+        let tls = shared.servers.tls.as_ref().filter(|_| endpoint.tls);
+        // A server that all its clients come back to at once is not asked for each handshake several times.
+        let is_again = state.wires[link].is_again;
+        Opening {
+            tls: tls.map(|tls| if is_again { tls.patient() } else { tls.clone() }),
+            endpoint,
+            settings: *state.machine.settings(),
+            dead_after: shared.servers.dead_after,
+            began_at: clock::now(),
+            within,
+        }
     };
-    let asked_at = clock::now();
-    let login = match log_in(&endpoint, within).await {
-        Ok(login) => login,
-        Err(error) => return Some(Err(error)),
-    };
-    let tls = match (endpoint.tls, &tls) {
-        (true, None) => return Some(Err(OpenError::NoTls)),
-        (is_wanted, tls) => tls.as_ref().filter(|_| is_wanted),
-    };
-    let left = within.saturating_sub(clock::now().since(asked_at));
-    let opened = open(&endpoint.address, &but, tls, dead_after, left).await;
-    Some(opened.map(|(read, write)| (read, write, login)).map_err(OpenError::of_dial))
+    Some(match log_in(&opening.endpoint, opening.dial_within()).await {
+        Ok(login) => opening.open(&login).await,
+        Err(error) => Err(error.into()),
+    })
 }
 
 async fn log_in(endpoint: &Endpoint, within: Duration) -> Result<Login, OpenError> {

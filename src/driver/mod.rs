@@ -3,9 +3,14 @@
 //! The machine is behind one mutex with short sections. Nothing is written, no task is woken and no code of a user runs
 //! inside: what is to be done is taken out, and carried out behind it. With few commands in flight the caller writes
 //! them for itself; with more, the task does, so that commands gather. That task reads all links and has the one timer.
-//! Dials, and questions to a provider of credentials, are tasks of their own.
+//! Dials with their handshakes, and questions to a provider of credentials, are tasks of their own.
+//!
+//! A handshake is a machine by itself, which a dial drives and then hands over, because nothing less than the whole of it
+//! tells which address of a name serves. A probe in front of it would cost a round trip more, and not find the server that
+//! holds the scripts up; and one handshake after the other on the link would each have to be given up before the next.
 
 pub(crate) mod dialling;
+pub(crate) mod opening;
 pub(crate) mod report;
 mod telling;
 #[cfg(test)]
@@ -15,23 +20,22 @@ mod wire;
 
 use std::future::Future;
 use std::mem;
-use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Sleep;
 
 use self::wire::Writer;
 use crate::clock;
-use crate::machine::{Effect, Fault, Login, Machine};
-use crate::net::handshake::OpenError;
+use crate::machine::{Effect, Fault, Handshake, Machine};
+use crate::net::open_error::OpenError;
 use crate::net::outcome::{Failure, Fault as NetFault};
 use crate::net::tls::Client;
-use crate::net::transport::{Address, ReadHalf};
+use crate::net::transport::ReadHalf;
 use crate::policy::Moment;
 use crate::server::endpoint::Endpoint;
 use crate::stats::{AtServer, Meter};
@@ -71,8 +75,8 @@ pub(crate) struct Shared {
     runtime: Handle,
 }
 
-/// What came of a dial.
-type Dialled = Result<(ReadHalf, Login), Fault>;
+/// What came of a dial: what reads the connection, what it has read and is no whole reply yet, and its handshake.
+type Dialled = Result<(ReadHalf, BytesMut, Handshake), Fault>;
 
 struct State {
     machine: Machine,
@@ -87,6 +91,10 @@ struct State {
     closed: Vec<usize>,
     closing: Vec<Arc<Writer>>,
     task: Option<Waker>,
+    /// There is more for the task to do than to read, and to look at the time.
+    has_news: bool,
+    /// The task was woken for that, and has not looked since.
+    is_called: bool,
     /// When the task looks at the time next.
     planned: Moment,
     spare_effects: Vec<Effect>,
@@ -99,8 +107,8 @@ struct Wire {
     is_left: bool,
     /// Why there is no socket, or was none the last time.
     why: Option<OpenError>,
-    /// Addresses of the name at which servers held up the handshake: others are tried first.
-    held_up: Vec<SocketAddr>,
+    /// There was a socket before.
+    is_again: bool,
 }
 
 impl Shared {
@@ -127,78 +135,75 @@ impl Shared {
         result
     }
 
+    /// Whether the task runs while its caller does not: a runtime without threads of its own runs only while somebody is
+    /// in its `block_on`.
+    fn runs_beside_caller(&self) -> bool {
+        self.runtime.runtime_flavor() != RuntimeFlavor::CurrentThread
+            || Handle::try_current().is_ok_and(|here| here.id() == self.runtime.id())
+    }
+
     /// Lets the mutex go, and writes and wakes behind it.
-    fn carry_out<'a>(
-        self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
+    fn carry_out(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, State>,
         now: Moment,
         inline_max: usize,
     ) {
-        let (effects, counts) = (state.take_effects(), state.machine.take_counts());
-        let mut is_task_needed = state.machine.due() < state.planned || !state.closed.is_empty();
-        let mut task = None;
-        let mut held = Some(state);
-        for link in 0..self.servers.endpoints.len() {
-            let mut state = held.take().unwrap_or_else(|| self.lock());
-            let (writer, is_left) = state.writer_of(link, inline_max);
-            is_task_needed |= is_left;
-            held = match writer {
-                None => Some(state),
-                Some(writer) => {
-                    if mem::take(&mut is_task_needed) {
-                        task = state.task.clone();
-                    }
-                    self.write(state, link, &writer, now)
-                }
-            };
-        }
-        if is_task_needed {
-            task = held.unwrap_or_else(|| self.lock()).task.clone();
-        } else {
-            drop(held);
-        }
-        if let Some(task) = task {
-            task.wake();
-        }
+        let ((woken, mut effects), counts) = (state.take_effects(), state.machine.take_counts());
+        self.write_first(self.servers.endpoints.len(), state, now, inline_max);
         self.count(counts);
-        match effects {
-            Effects::None => {}
-            Effects::One(effect) => self.carry_out_one(effect),
-            Effects::Many(mut effects) => {
-                effects.drain(..).for_each(|effect| self.carry_out_one(effect));
-                self.lock().spare_effects = effects;
-            }
+        if let Some(woken) = woken {
+            woken.wake();
+        }
+        if !effects.is_empty() {
+            effects.drain(..).for_each(|effect| self.carry_out_one(effect));
+            self.lock().spare_effects = effects;
         }
     }
 
-    /// Writes what a link has, outside of the mutex, which is taken again only where there is more to see to.
-    fn write<'a>(
-        &'a self,
-        mut state: MutexGuard<'a, State>,
-        link: usize,
-        writer: &Arc<Writer>,
+    /// Writes what these first links have: all of it is taken before the mutex is let go, and written behind that.
+    fn write_first(
+        &self,
+        links: usize,
+        mut state: MutexGuard<'_, State>,
         now: Moment,
-    ) -> Option<MutexGuard<'a, State>> {
-        loop {
-            let bytes = writer.take(state.machine.output(link, now));
+        inline_max: usize,
+    ) {
+        let runs = || self.runs_beside_caller();
+        let with_writer =
+            |link| state.writer_of(link, inline_max, runs).map(|writer| (link, writer));
+        let Some((link, writer)) = (0..links).rev().find_map(with_writer) else {
+            let task = state.task_to_call(now);
             drop(state);
+            task.into_iter().for_each(Waker::wake);
+            return;
+        };
+        let bytes = writer.take(state.machine.output(link, now));
+        self.write_first(link, state, now, inline_max);
+        self.write(link, &writer, bytes, now);
+    }
+
+    /// Writes this, and what else the link has meanwhile, outside of the mutex.
+    fn write(&self, link: usize, writer: &Arc<Writer>, mut bytes: BytesMut, now: Moment) {
+        loop {
             let is_blocked = writer.write(bytes);
             if !is_blocked && writer.end() {
-                return None;
+                return;
             }
-            state = self.lock();
+            let mut state = self.lock();
             let is_driven = state.is_driven;
             let wire = &mut state.wires[link];
             if !wire.writer.as_ref().is_some_and(|present| Arc::ptr_eq(present, writer)) {
-                return Some(state);
+                return;
             }
             if is_blocked && !mem::replace(&mut wire.is_left, is_driven) {
-                state.wake_task();
+                state.call_task();
             }
             if is_blocked || state.wires[link].is_left {
                 writer.leave();
-                return Some(state);
+                return;
             }
+            bytes = writer.take(state.machine.output(link, now));
         }
     }
 
@@ -227,48 +232,65 @@ impl Drop for Shared {
     }
 }
 
-/// What there is to do: nearly always nothing, or one caller to be woken.
-enum Effects {
-    None,
-    One(Effect),
-    Many(Vec<Effect>),
-}
-
 impl State {
-    fn take_effects(&mut self) -> Effects {
-        let Self { machine, wires, closed, closing, .. } = self;
+    /// Nearly always there is nothing to do, or one caller to be woken.
+    fn take_effects(&mut self) -> (Option<Waker>, Vec<Effect>) {
+        let Self { machine, wires, closed, closing, has_news, .. } = self;
         let effects = machine.take_effects();
         // At once, so that nothing is taken for the next connection's.
         for effect in effects.iter() {
-            if let Effect::Close(link, fault) = effect {
+            if let Effect::Close(link, _) = effect {
                 let Some(writer) = wires[*link].writer.take() else { continue };
-                let peer = writer.half.peer().filter(|_| *fault == Fault::HeldUp);
-                wires[*link].held_up.extend(peer);
                 closed.push(*link);
                 closing.push(writer);
+                *has_news = true;
             }
         }
-        match effects.len() {
-            0 => Effects::None,
-            1 => effects.pop().map_or(Effects::None, Effects::One),
-            _ => Effects::Many(mem::replace(effects, mem::take(&mut self.spare_effects))),
+        if effects.is_empty() {
+            return (None, Vec::new());
         }
+        if matches!(effects[..], [Effect::Wake(_)]) {
+            if let Some(Effect::Wake(woken)) = effects.pop() {
+                return (Some(woken), Vec::new());
+            }
+        }
+        (None, mem::replace(effects, mem::take(&mut self.spare_effects)))
     }
 
-    /// With what to write now, if there is something and nobody does it; and whether it is left to the task from here on.
-    fn writer_of(&mut self, link: usize, inline_max: usize) -> (Option<Arc<Writer>>, bool) {
+    /// With what to write now, if there is something and nobody does it, and it is not left to the task, which `runs`
+    /// meanwhile.
+    fn writer_of(
+        &mut self,
+        link: usize,
+        inline_max: usize,
+        runs: impl FnOnce() -> bool,
+    ) -> Option<Arc<Writer>> {
         let wire = &mut self.wires[link];
-        if !self.machine.has_output(link) || wire.is_left {
-            return (None, false);
+        if !self.machine.has_output(link) {
+            return None;
         }
-        if self.is_driven && self.machine.in_flight(link) > inline_max {
-            wire.is_left = true;
-            return (None, true);
+        let is_many = wire.is_left || self.is_driven && self.machine.in_flight(link) > inline_max;
+        if is_many && runs() {
+            self.has_news |= !mem::replace(&mut wire.is_left, true);
+            return None;
         }
-        (wire.writer.clone().filter(|writer| writer.begin()), false)
+        wire.is_left = false;
+        wire.writer.clone().filter(|writer| writer.begin())
     }
 
-    fn wake_task(&self) {
+    /// The task, if there is something to do for it that it does not know of.
+    fn task_to_call(&mut self, now: Moment) -> Option<Waker> {
+        // Its timer may be late: it stands still where the machine sleeps.
+        self.has_news |= self.machine.due() < self.planned.max(now);
+        if !self.has_news || mem::replace(&mut self.is_called, true) {
+            return None;
+        }
+        self.task.clone()
+    }
+
+    /// There is news for the task.
+    fn call_task(&mut self) {
+        self.has_news = true;
         if let Some(task) = &self.task {
             task.wake_by_ref();
         }
@@ -284,6 +306,8 @@ struct Reader {
 pub(crate) struct Task {
     shared: Weak<Shared>,
     readers: Vec<Option<Reader>>,
+    /// There is something to write that its socket did not take.
+    is_blocked: bool,
     timer: Pin<Box<Sleep>>,
 }
 
@@ -300,6 +324,8 @@ pub(crate) fn new(machine: Machine, servers: Servers, meter: Arc<Meter>) -> (Arc
         closed: Vec::new(),
         closing: Vec::new(),
         task: None,
+        has_news: false,
+        is_called: false,
         planned: Moment::from_nanos(0),
         spare_effects: Vec::new(),
     };
@@ -308,15 +334,29 @@ pub(crate) fn new(machine: Machine, servers: Servers, meter: Arc<Meter>) -> (Arc
     let task = Task {
         shared: Arc::downgrade(&shared),
         readers: (0..count).map(|_| None).collect(),
+        is_blocked: false,
         timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
     };
     (shared, task)
 }
 
 impl Task {
+    /// Whether there is more to do than to read.
+    fn has_news(&self, shared: &Shared, context: &Context<'_>) -> bool {
+        let mut state = shared.lock();
+        state.is_called = false;
+        if !state.task.as_ref().is_some_and(|task| task.will_wake(context.waker())) {
+            state.task = Some(context.waker().clone());
+            return true;
+        }
+        let is_due = state.machine.due() < state.planned || self.timer.is_elapsed();
+        state.has_news || self.is_blocked || is_due
+    }
+
     /// Takes what has been dialled and closed meanwhile.
     fn take_news(&mut self, shared: &Arc<Shared>) {
-        let state = shared.lock();
+        let mut state = shared.lock();
+        state.has_news = false;
         if !state.dialled.is_empty() || !state.closed.is_empty() {
             self.take_news_of(shared, state);
         }
@@ -329,14 +369,20 @@ impl Task {
         }
         for (link, dialled) in mem::take(&mut state.dialled) {
             match dialled {
-                Ok((half, login)) => {
-                    self.readers[link] = Some(Reader { half, bytes: BytesMut::new() });
-                    state.machine.connected(link, login, now);
+                Ok((half, bytes, handshake)) => {
+                    self.readers[link] = Some(Reader { half, bytes });
+                    state.machine.connected(link, handshake, now);
                 }
                 Err(fault) => state.machine.disconnected(link, fault, now),
             }
         }
         shared.carry_out(state, now, usize::MAX);
+    }
+
+    fn read_all(&mut self, shared: &Arc<Shared>, context: &mut Context<'_>) {
+        for link in 0..self.readers.len() {
+            self.read(shared, link, context);
+        }
     }
 
     fn read(&mut self, shared: &Arc<Shared>, link: usize, context: &mut Context<'_>) {
@@ -356,6 +402,9 @@ impl Task {
                 Ok(1..) => {
                     state.machine.received(link, bytes, now);
                     shared.carry_out(state, now, WRITTEN_INLINE_MAX);
+                    if half.poll_readable(context).is_pending() {
+                        return;
+                    }
                     continue;
                 }
                 Ok(0) => NetFault::ClosedByServer,
@@ -363,10 +412,7 @@ impl Task {
             };
             self.readers[link] = None;
             shared.meter.logins().forget(&shared.address(link));
-            let endpoint = &shared.servers.endpoints[link];
-            let is_tcp = matches!(endpoint.address, Address::Tcp { .. });
-            let may_be_tls = is_tcp && !endpoint.tls && !state.machine.serves(link);
-            let why = OpenError::from(Failure::Unknown(fault)).or_tls_expected(may_be_tls);
+            let why = OpenError::from(Failure::Unknown(fault));
             let writer = state.wires[link].writer.take();
             state.wires[link].why = Some(why);
             state.machine.disconnected(link, Fault::Closed, now);
@@ -379,20 +425,25 @@ impl Task {
 
     /// Writes what was left to the task.
     fn write(&mut self, shared: &Arc<Shared>, context: &mut Context<'_>) {
+        self.is_blocked = false;
         for link in 0..self.readers.len() {
             let mut state = shared.lock();
             while state.wires[link].is_left {
                 let Some(writer) = state.wires[link].writer.clone() else { break };
                 // An error is the reader's to find.
                 if writer.half.poll_writable(context).is_pending() {
+                    self.is_blocked = true;
                     break;
                 }
                 state.wires[link].is_left = false;
                 if !writer.begin() {
                     break;
                 }
-                let written = shared.write(state, link, &writer, clock::now());
-                state = written.unwrap_or_else(|| shared.lock());
+                let now = clock::now();
+                let bytes = writer.take(state.machine.output(link, now));
+                drop(state);
+                shared.write(link, &writer, bytes, now);
+                state = shared.lock();
             }
         }
     }
@@ -442,16 +493,12 @@ impl Future for Task {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let Some(shared) = self.shared.upgrade() else { return Poll::Ready(()) };
         let this = &mut *self;
-        {
-            let mut state = shared.lock();
-            if !state.task.as_ref().is_some_and(|task| task.will_wake(context.waker())) {
-                state.task = Some(context.waker().clone());
-            }
+        this.read_all(&shared, context);
+        if !this.has_news(&shared, context) {
+            return Poll::Pending;
         }
         this.take_news(&shared);
-        for link in 0..this.readers.len() {
-            this.read(&shared, link, context);
-        }
+        this.read_all(&shared, context);
         this.write(&shared, context);
         while this.is_due(&shared, context) {}
         Poll::Pending

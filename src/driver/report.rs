@@ -12,21 +12,14 @@ use crate::error::value::holder_of;
 use crate::error::{Report, ServerReport, Vote};
 use crate::machine::{Fault, LeaseId, Machine, Said, scripts_within};
 use crate::names::Names;
-use crate::net::handshake::OpenError;
+use crate::net::open_error::OpenError;
 use crate::net::outcome::{Failure, Fault as NetFault};
 use crate::net::reason::Reason;
 use crate::net::refusal::ServerError;
 use crate::policy::fitness::{Refusal, Unfit};
 use crate::race::timeout;
-
-/// What became of all locks when a machine was shut down.
-#[derive(Debug)]
-pub(crate) struct Ending {
-    /// The names of those that are free.
-    pub(crate) released: Vec<String>,
-    /// Those that may be locked yet, each with why.
-    pub(crate) unreleased: Vec<(String, String)>,
-}
+use crate::server::endpoint::Endpoint;
+use crate::shutdown::Shutdown;
 
 /// Why a lock may be locked yet, where no server said so.
 const NO_ANSWER: &str = "fewer servers than its quorum answered in time";
@@ -41,8 +34,23 @@ impl Shared {
         self.servers.report(&state.machine, id, |link| state.wires[link].why.clone())
     }
 
+    /// Those servers that have no connection, and why.
+    pub(crate) fn unmet(&self) -> Report {
+        let state = self.lock();
+        self.servers.unmet(&state.machine, |link| state.wires[link].why.clone())
+    }
+
+    /// Of the servers and the quorum, where there are several.
+    pub(crate) fn fingerprint(&self) -> Option<&str> {
+        self.servers.fingerprint.as_deref()
+    }
+
+    pub(crate) fn endpoints(&self) -> impl ExactSizeIterator<Item = &Endpoint> {
+        self.servers.endpoints.iter()
+    }
+
     /// Ends the machine, and waits until all is given back, for this time at most.
-    pub(crate) async fn shut_down(self: &Arc<Self>, within: Duration) -> Ending {
+    pub(crate) async fn shut_down(self: &Arc<Self>, within: Duration) -> Shutdown {
         let ended = self.with(Machine::shut_down);
         let end = poll_fn(|context| self.look(|machine| machine.poll_shut_down(context)));
         // What is left then is said.
@@ -61,9 +69,9 @@ impl Servers {
         why: impl Fn(usize) -> Option<OpenError>,
     ) -> Report {
         let answers = machine.report(id, clock::now()).into_iter();
-        let servers = answers.zip(&self.endpoints).enumerate();
-        let report = servers.map(|(link, (answer, endpoint))| ServerReport {
-            server: endpoint.address.to_string(),
+        let servers = answers.enumerate();
+        let report = servers.map(|(link, answer)| ServerReport {
+            server: machine.address(link).to_owned(),
             vote: self.vote_of(&answer.said, answer.round_trip, || why(link)),
             round_trip: answer.round_trip,
         });
@@ -101,7 +109,7 @@ impl Servers {
         machine: &Machine,
         ended: &[(LeaseId, Names)],
         why: impl Fn(usize) -> Option<OpenError> + Copy,
-    ) -> Ending {
+    ) -> Shutdown {
         let title = |names: &Names| String::from_utf8_lossy(names.lock()).into_owned();
         let reason = |id| {
             let votes = self.report(machine, id, why).servers.into_iter().map(|it| it.vote);
@@ -114,7 +122,7 @@ impl Servers {
         let left: BTreeMap<String, String> =
             machine.unreleased().map(|(id, names)| (title(names), reason(id))).collect();
         let released = ended.iter().map(|(_, names)| title(names));
-        Ending {
+        Shutdown {
             released: released.filter(|name| !left.contains_key(name)).collect(),
             unreleased: left.into_iter().collect(),
         }
@@ -139,15 +147,28 @@ impl Servers {
             Said::Pending => return Vote::Pending,
             Said::Refused(text) => Reason::Refused(ServerError::new(text)),
             Said::Unexpected => Reason::Unexpected,
-            Said::Late => {
-                Reason::NoReply(Failure::Unknown(NetFault::Timeout(round_trip.unwrap_or_default())))
+            Said::Late(greeting) => {
+                let within = round_trip.unwrap_or_default();
+                Reason::NoReply(Failure::Unknown(NetFault::of_late(within, *greeting)))
             }
-            Said::Unknown => Reason::NoReply(Failure::Unknown(NetFault::ClosedByServer)),
+            // A replica carries nothing out that writes.
+            Said::Unknown(Some(Fault::Demoted)) => Reason::Refusal(Refusal::Unfit(Unfit::Replica)),
+            Said::Unknown(fault) => Reason::NoReply(Failure::Unknown(self.end_by(*fault))),
             Said::Quarantined(wait) => Reason::Refusal(Refusal::Quarantined(*wait)),
             Said::LeftOut(wait) => Reason::BreakerOpen(*wait),
             Said::Unreached(fault) => self.reason_of(*fault, why),
         };
         Vote::Failed { kind: reason.kind(), reason: reason.to_string() }
+    }
+
+    /// How a connection has ended.
+    fn end_by(&self, fault: Option<&Fault>) -> NetFault {
+        match fault {
+            Some(Fault::Silent) => NetFault::Timeout(self.dead_after),
+            Some(Fault::Garbled(error)) => NetFault::Decode(*error),
+            Some(Fault::Misplaced) => NetFault::Misplaced,
+            _ => NetFault::ClosedByServer,
+        }
     }
 
     /// Why there is no connection.
@@ -165,14 +186,14 @@ impl Servers {
             Some(Fault::Refused { step, text }) => refused(step.name(), text),
             Some(Fault::Unsealed(text)) => refused("ECHO", text),
             Some(Fault::Unexpected(step)) => OpenError::Unexpected { step: step.name() },
-            Some(Fault::Late) => OpenError::Timeout(self.connect_timeout),
             Some(Fault::HeldUp) => OpenError::ScriptsHeldUp(scripts_within(self.connect_timeout)),
-            Some(Fault::Silent) => {
-                OpenError::Broken(Failure::Unknown(NetFault::Timeout(self.dead_after)))
+            Some(Fault::Silent | Fault::Misplaced) => {
+                OpenError::Broken(Failure::Unknown(self.end_by(fault)))
             }
-            Some(Fault::Garbled(error)) => Failure::Unknown(NetFault::Decode(*error)).into(),
-            Some(Fault::Misplaced) => OpenError::Broken(Failure::Unknown(NetFault::Misplaced)),
-            Some(Fault::Undialled { .. } | Fault::Closed) => why().unwrap_or(OpenError::Connecting),
+            Some(Fault::Garbled(_)) => Failure::Unknown(self.end_by(fault)).into(),
+            Some(Fault::Undialled { .. } | Fault::Late | Fault::Closed) => {
+                why().unwrap_or(OpenError::Connecting)
+            }
         })
     }
 }

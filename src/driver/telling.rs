@@ -6,7 +6,7 @@ use super::Shared;
 use crate::clock;
 use crate::machine::{Counts, Event};
 use crate::net::refusal::ServerError;
-use crate::stats::{AtServer, BreakerState, ServerStats};
+use crate::stats::{AtServer, BreakerState, Meter, ServerStats};
 
 impl Shared {
     pub(super) fn count(&self, counts: Counts) {
@@ -58,6 +58,32 @@ impl Shared {
             connected: state.machine.serves(link),
         };
         (0..self.servers.endpoints.len()).map(server).collect()
+    }
+
+    /// What is wrong with servers that are used anyway, a line each.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let state = self.lock();
+        let of_link = |link: usize| {
+            let unfit = state.machine.warnings(link).iter().map(ToString::to_string);
+            // What was refused of a script without its text was a release.
+            let script = state.machine.settings().scripts.release.text;
+            let denied = state.machine.denied(link).map(ServerError::new);
+            let denied = denied.map(|error| error.about(script, &[]).to_string());
+            unfit.chain(denied).map(move |warning| format!("{}: {warning}", self.address(link)))
+        };
+        let mut lines: Vec<_> = (0..self.servers.endpoints.len()).flat_map(of_link).collect();
+        drop(state);
+        let overdue = self.meter.logins().overdue().into_iter();
+        lines.extend(
+            overdue.map(|(server, why)| {
+                format!("{server}: a connection could not log in anew: {why}")
+            }),
+        );
+        lines
+    }
+
+    pub(crate) fn meter(&self) -> &Meter {
+        &self.meter
     }
 
     pub(crate) fn address(&self, link: usize) -> String {

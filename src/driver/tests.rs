@@ -19,7 +19,7 @@ use crate::support::{RedisServer, eventually, soon};
 macro_rules! script {
     ($file:literal) => {{
     const TEXT: &str = crate::server::script::script!(text $file);
-        static DIGEST: &[u8] = &crate::server::sha1::digest(TEXT.as_bytes());
+        static DIGEST: &[u8] = &crate::sha1::digest(TEXT.as_bytes());
         Script { text: TEXT, digest: DIGEST }
     }};
 }
@@ -31,7 +31,7 @@ pub(crate) fn start(servers: &[RedisServer]) -> Arc<Shared> {
 /// The same, which counts there.
 pub(crate) fn start_with(servers: &[RedisServer], meter: Arc<Meter>) -> Arc<Shared> {
     let endpoints = servers.iter().map(|server| endpoint(&server.url()));
-    connect_with(endpoints, None, meter)
+    connect_with(endpoints, None, meter, TIMES)
 }
 
 pub(crate) fn endpoint(url: &str) -> Endpoint {
@@ -51,23 +51,27 @@ fn tls() -> Option<Client> {
     None
 }
 
-fn connect(
+pub(super) fn connect(
     endpoints: impl IntoIterator<Item = Endpoint>,
     restart_guard: Option<Duration>,
 ) -> Arc<Shared> {
-    connect_with(endpoints, restart_guard, Arc::new(Meter::new(None)))
+    connect_with(endpoints, restart_guard, Arc::new(Meter::new(None)), TIMES)
 }
 
-fn connect_with(
+/// How long a command may take, and a dial with its handshake.
+pub(super) const TIMES: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(5)];
+
+pub(super) fn connect_with(
     endpoints: impl IntoIterator<Item = Endpoint>,
     restart_guard: Option<Duration>,
     meter: Arc<Meter>,
+    [timeout, connect_timeout]: [Duration; 2],
 ) -> Arc<Shared> {
     let endpoints: Box<[Endpoint]> = endpoints.into_iter().collect();
     let settings = Settings {
         quorum: Quorum::new(endpoints.len(), None).unwrap(),
-        timeout: Duration::from_secs(2),
-        connect_timeout: Duration::from_secs(5),
+        timeout,
+        connect_timeout,
         rules: restart_guard.map(|longest| Rules {
             restart_guard: Some(longest),
             strict: false,
@@ -97,7 +101,7 @@ fn connect_with(
         endpoints,
         tls,
         fingerprint: None,
-        connect_timeout: Duration::from_secs(5),
+        connect_timeout,
         credentials_within,
         dead_after,
     };
@@ -106,7 +110,7 @@ fn connect_with(
     shared
 }
 
-async fn take(shared: &Arc<Shared>, kind: &'static Kind) -> LeaseId {
+pub(super) async fn take(shared: &Arc<Shared>, kind: &'static Kind) -> LeaseId {
     ask(shared, kind, Wait::Forever).await.unwrap()
 }
 
@@ -145,7 +149,7 @@ fn setback(refusal: Refusal) -> (Setback, bool) {
 }
 
 /// What a request that does not wait is told of each server.
-async fn report(shared: &Arc<Shared>, kind: &'static Kind) -> Report {
+pub(super) async fn report(shared: &Arc<Shared>, kind: &'static Kind) -> Report {
     let id = begin(shared, kind, Wait::Never);
     let ended = poll_fn(|context| shared.look(|machine| machine.poll_acquire(id, context))).await;
     assert!(ended.is_err(), "{ended:?}");
@@ -155,11 +159,11 @@ async fn report(shared: &Arc<Shared>, kind: &'static Kind) -> Report {
 }
 
 /// Waits until this number of servers serves.
-async fn serving(shared: &Arc<Shared>, count: usize) {
+pub(super) async fn serving(shared: &Arc<Shared>, count: usize) {
     eventually("servers serve", || shared.look(|machine| machine.serving()) == count).await;
 }
 
-async fn give_back(shared: &Arc<Shared>, id: LeaseId) -> End {
+pub(super) async fn give_back(shared: &Arc<Shared>, id: LeaseId) -> End {
     shared.with(|machine, now| machine.release(id, now));
     let end = poll_fn(|context| shared.look(|machine| machine.poll_release(id, context))).await;
     shared.with(|machine, now| machine.forget(id, now));
@@ -418,7 +422,7 @@ async fn a_shutdown_waits_for_servers_that_come_back_and_says_what_is_left() {
     assert_eq!(refused.await, Err(Refusal::ShutDown));
     server.cont();
     let report = shared.shut_down(Duration::from_secs(3600)).await;
-    assert!(report.released.is_empty() && report.unreleased.is_empty(), "{report:?}");
+    assert!(report.released == ["a"] && report.unreleased.is_empty(), "{report:?}");
     assert_eq!(server.cli_text(&["EXISTS", "a"]), "0");
     assert_eq!(shared.look(|machine| machine.state(id)).and_then(LeaseState::loss), {
         Some(crate::policy::Loss::ShutDown)

@@ -11,9 +11,8 @@ use crate::builder::Builder;
 use crate::lock::answer::Reason;
 use crate::lock::names::InvalidName;
 use crate::lock::owner::check_label;
-use crate::lock::shutdown::Shutdown;
 use crate::locker::Locker;
-use crate::net::handshake::OpenError;
+use crate::net::open_error::OpenError;
 use crate::net::outcome::{Failure, Fault};
 use crate::net::refusal::ServerError;
 use crate::net::tls::{InvalidTls, TlsFault};
@@ -21,6 +20,7 @@ use crate::policy::fitness::{Refusal, Times, Unfit};
 use crate::policy::{BoundsError, Loss, QuorumError, RetryError, TermError, may_coexist};
 use crate::server::cluster::map::BadMap;
 use crate::server::endpoint::{InvalidEndpoint, Part};
+use crate::shutdown::Shutdown;
 use crate::support::texts;
 
 /// The text of each variant. A variant that is not listed does not compile.

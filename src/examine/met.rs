@@ -8,7 +8,7 @@ use super::report::{Check, Finding, ServerExamination, ServerKind};
 use crate::error::FailureKind;
 use crate::lock::answer::Reason;
 use crate::net::connection::Connection;
-use crate::net::handshake::OpenError;
+use crate::net::open_error::OpenError;
 use crate::net::pushes::Listeners;
 use crate::server::endpoint::Endpoint;
 

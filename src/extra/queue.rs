@@ -31,15 +31,22 @@ fn refused(machine: &mut Machine, id: LeaseId, now: Moment) -> bool {
 }
 
 fn ask(machine: &mut Machine, id: LeaseId, now: Moment) {
-    let timeout = machine.settings().timeout;
-    let Some((entry, Waiting { term, ends_at, .. })) = machine.entry(id) else { return };
+    let Some((entry, Waiting { term, .. })) = machine.entry(id) else { return };
     let (server, how): (_, &[u8]) = (entry.server, if entry.is_known { b"beat" } else { b"enter" });
     let Some(channel) = machine.channel(server).map(<[u8]>::to_vec) else { return };
     let life = u64::try_from(entry_life(term).as_millis()).unwrap_or(u64::MAX);
     let script = machine.settings().scripts.queue;
     machine.ask_for_entry(id, &script, &[how, &channel, &Decimal::new(life)], now);
-    let late_at = now.after(timeout);
-    machine.plan(id, ends_at.map_or(late_at, |end| end.min(late_at)));
+    plan_unanswered(machine, id);
+}
+
+/// The answer is late after the timeout; all of several servers are asked sooner.
+fn plan_unanswered(machine: &mut Machine, id: LeaseId) {
+    let (is_alone, timeout) = (machine.is_alone(), machine.settings().timeout);
+    let Some((entry, Waiting { ends_at, .. })) = machine.entry(id) else { return };
+    let late_at = entry.asked_at.after(timeout);
+    let sooner = [all_due(entry, is_alone), ends_at].into_iter().flatten();
+    machine.plan(id, sooner.fold(late_at, Moment::min));
 }
 
 /// What a server says to an entry.
@@ -97,10 +104,7 @@ fn answered(machine: &mut Machine, id: LeaseId, reply: Option<&Frame>, now: Mome
     let event = WaiterEvent::Answered { answer, asked_at: entry.asked_at };
     let action = entry.state.happens(event, term, now);
     if matches!(answer, QueueAnswer::Waiting { .. }) {
-        machine.is_contended(id);
-        if !is_first {
-            machine.is_behind_others(id, now);
-        }
+        machine.is_kept_waiting(id, is_first, now);
     }
     act(machine, id, action, token, now);
 }
@@ -161,9 +165,10 @@ fn plan(machine: &mut Machine, id: LeaseId, now: Moment) {
     machine.plan(id, ends_at.map_or(next, |end| end.min(next)).max(now));
 }
 
-/// When the first asks all of several servers.
+/// When all of several servers are asked: by the first, and where the one with the queue says nothing.
 fn all_due(entry: &Entry, is_alone: bool) -> Option<Moment> {
-    (entry.is_first && !is_alone).then(|| entry.all_asked_at.after(ASK_ALL_EACH))
+    let asks_all = !is_alone && (entry.is_first || entry.is_unanswered);
+    asks_all.then(|| entry.all_asked_at.after(ASK_ALL_EACH))
 }
 
 /// It is time to say that the owner still waits, unless the last time was a moment ago; or to give up a question
@@ -171,10 +176,15 @@ fn all_due(entry: &Entry, is_alone: bool) -> Option<Moment> {
 fn due(machine: &mut Machine, id: LeaseId, now: Moment) {
     let (is_alone, timeout) = (machine.is_alone(), machine.settings().timeout);
     let Some((entry, Waiting { term, pause, ends_at })) = machine.entry(id) else { return };
-    let from = entry.asked_at.after(pause);
+    let is_told = std::mem::take(&mut entry.is_told);
+    // The place is kept whatever the policy says.
+    let from = entry.asked_at.after(pause.min(beat(term, is_alone)));
     if all_due(entry, is_alone).is_some_and(|at| at <= now) {
         entry.all_asked_at = now;
         machine.ask_all(id, now);
+    }
+    if is_told {
+        machine.is_woken();
     }
     let Some((entry, _)) = machine.entry(id) else { return };
     if ends_at.is_some_and(|end| end <= now) {
@@ -184,8 +194,7 @@ fn due(machine: &mut Machine, id: LeaseId, now: Moment) {
     } else if !entry.is_unanswered {
         machine.plan(id, ends_at.map_or(from, |end| end.min(from)));
     } else if entry.asked_at.after(timeout) > now {
-        let late_at = entry.asked_at.after(timeout);
-        machine.plan(id, ends_at.map_or(late_at, |end| end.min(late_at)));
+        plan_unanswered(machine, id);
     } else if is_alone && entry.state.has_place(term, now) {
         // The answer is late, and the entry lives: the same question goes behind the first, where it costs nothing.
         ask(machine, id, now);

@@ -12,17 +12,16 @@ use super::engine::Engine;
 use super::lease::Lease;
 use super::likely::Fact;
 use super::limit::Limit;
-use super::names::Names;
+use super::names::{Names, title};
 use super::order::{Seize, Wish};
 use super::outlook::Outlook;
-use super::own::{mark_own, refuse_own};
 use super::participant::Lanes;
 use super::sharing;
 use super::spans::AcquireSpan;
 use super::wait::Waiter;
 use crate::box_future::BoxFuture;
 use crate::clock;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Kind, Report};
 use crate::policy::{Moment, RetryState};
 
 /// Locks that are being acquired. Tries once, unless others wait already in this process; then waits, if
@@ -246,6 +245,25 @@ fn answer(
         }
     }
     outcome
+}
+
+/// Refuses what a guard of this locker holds already, where the caller asked for that.
+fn refuse_own(engine: &Engine, wish: &Wish) -> Result<(), Error> {
+    let is_wanted = |names: &Names| wish.names.contains(names);
+    if wish.refuses_own
+        && engine.keeper().any(|hold| hold.state().is_held() && hold.names.iter().any(is_wanted))
+    {
+        return Err(Error::new(Kind::HeldHere, title(&wish.names), Report::default()));
+    }
+    Ok(())
+}
+
+/// Says of each holder in the error whether it is a guard of this locker.
+fn mark_own(engine: &Engine, error: &mut Error) {
+    for holder in error.report_mut().holders_mut() {
+        let owner = holder.owner.as_bytes();
+        holder.is_here = engine.keeper().any(|hold| hold.owner.id() == *owner);
+    }
 }
 
 /// A lock that was another's is this request's now: says so, and whose it was.

@@ -20,7 +20,7 @@ use super::round::Answered;
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::net::connection::Connection;
-use crate::net::handshake::OpenError;
+use crate::net::open_error::OpenError;
 use crate::net::refusal::{Code, ServerError};
 use crate::policy::{Moment, Redelivery};
 use crate::server::call::{Call, send_whole};

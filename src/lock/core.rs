@@ -50,8 +50,6 @@ pub(crate) struct Configuration {
     pub(crate) quorum: Quorum,
     /// Which configuration this is, where there is more than one server.
     pub(crate) fingerprint: Option<Box<str>>,
-    /// The longest TTL that the restart guard waits for, where it is on.
-    pub(crate) guarded_ttl: Option<Duration>,
     /// How long a server may take for one command.
     pub(crate) command_timeout: Duration,
 }
@@ -101,11 +99,6 @@ impl Core {
             is_shut_down: AtomicBool::new(false),
             shut_down: Notify::new(),
         }
-    }
-
-    /// Longer leases could outlive the restart guard; none where it is off.
-    pub(crate) fn longest_ttl(&self) -> Option<Duration> {
-        self.configuration.guarded_ttl
     }
 
     pub(crate) fn command_timeout(&self) -> Duration {
@@ -162,11 +155,6 @@ impl Core {
 
     pub(crate) fn meter(&self) -> &Meter {
         &self.meter
-    }
-
-    #[cfg(leasehold_machine)]
-    pub(crate) fn meter_shared(&self) -> Arc<Meter> {
-        Arc::clone(&self.meter)
     }
 
     /// What is likely of names.

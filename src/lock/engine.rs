@@ -21,8 +21,6 @@ pub(crate) struct Engine {
     core: Arc<Core>,
     keeper: Arc<Keeper>,
     lines: Arc<Lines>,
-    #[cfg(leasehold_machine)]
-    machine: std::sync::OnceLock<crate::api::Locker>,
     /// The lock whose holder has the turn among requests for several; none where the key prefix is none of a name.
     turns: Option<Names>,
     /// What looks at locks from outside share, while there are any.
@@ -38,8 +36,6 @@ impl Engine {
             lines: Arc::new(Lines::new(Arc::clone(&core))),
             keeper,
             core,
-            #[cfg(leasehold_machine)]
-            machine: std::sync::OnceLock::new(),
             turns: Names::new(key_prefix, TURNS).ok(),
             #[cfg(feature = "inspect")]
             lookout: Mutex::default(),
@@ -55,18 +51,6 @@ impl Engine {
             *shared = Arc::downgrade(&lookout);
             lookout
         })
-    }
-
-    /// Locks on servers that stay where they are go to the machine.
-    #[cfg(leasehold_machine)]
-    pub(crate) fn machine(&self) -> Option<&crate::api::Locker> {
-        self.machine.get()
-    }
-
-    #[cfg(leasehold_machine)]
-    pub(crate) fn set_machine(&self, driver: Arc<crate::driver::Shared>) {
-        let meter = self.core.meter_shared();
-        drop(self.machine.set(crate::api::Locker { driver, meter }));
     }
 
     pub(super) fn core(&self) -> &Arc<Core> {

@@ -76,8 +76,9 @@ impl Queue {
         let mut parameters = Parameters::of_keys(count);
         parameters.extend([names[0].lock(), names[0].fence(), &queue]);
         let (script, read): (_, fn(&Frame) -> _) = match &wanted {
-            Some(Wanted { key, limit, weight }) => {
-                parameters.extend([key, owner.value(), how, &ttl, limit, weight]);
+            Some(wanted) => {
+                parameters.extend([wanted.key(), owner.value(), how, &ttl]);
+                parameters.extend(wanted.share());
                 ((hold.row().take)(), Answer::of_share)
             }
             None => {

@@ -7,7 +7,7 @@ use leasehold_resp::Frame;
 use super::answer::Reason;
 use super::asked::{Replied, ask, reply_to};
 use crate::net::connection::Connection;
-use crate::net::handshake::OpenError;
+use crate::net::open_error::OpenError;
 #[cfg(feature = "inspect")]
 use crate::policy::fitness::Refusal;
 use crate::server::call::Call;

@@ -4,8 +4,6 @@
 //! of the other. A client that was given other servers, or another quorum, by mistake would not
 //! notice: so each holder's value says what it was given, and a client that is refused compares.
 
-pub(super) use crate::error::value::FINGERPRINT_LENGTH as LENGTH;
-
 /// FNV-1a, 64 bits (<http://www.isthe.com/chongo/tech/comp/fnv/>): stable over versions and
 /// machines, which the standard library's hasher is not.
 #[inline(never)]
@@ -77,7 +75,7 @@ mod tests {
     #[test]
     fn it_knows_servers_and_quorum_but_not_their_order() {
         let one = of(&["a:1", "b:1", "c:1"], 2);
-        assert_eq!(one.len(), LENGTH);
+        assert_eq!(one.len(), crate::error::value::FINGERPRINT_LENGTH);
         assert_eq!(one, of(&["c:1", "a:1", "b:1"], 2));
         assert_ne!(one, of(&["a:1", "b:1", "c:1"], 3));
         assert_ne!(one, of(&["a:1", "b:1", "d:1"], 2));

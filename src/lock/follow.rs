@@ -14,7 +14,7 @@ use super::participant::Participant;
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::net::connection::Connection;
-use crate::net::handshake::OpenError;
+use crate::net::open_error::OpenError;
 use crate::net::outcome::Fault;
 use crate::net::refusal::{Code, ServerError};
 use crate::policy::{Backoff, Moment};

@@ -1,18 +1,18 @@
 //! What a caller holds.
 
-#[cfg(leasehold_machine)]
-mod held;
+#[cfg(any(test, feature = "takeover"))]
 mod ticketing;
+#[cfg(any(test, feature = "sharing"))]
 mod turning;
 
 use std::fmt;
 use std::time::Duration;
 
-#[cfg(leasehold_machine)]
-pub(crate) use self::held::Held;
 use super::fencing::{Fenced, Fencing, FencingToken};
 #[cfg(not(leasehold_machine))]
-pub(crate) use super::lease::Lease as Held;
+use super::lease::Lease;
+#[cfg(leasehold_machine)]
+use crate::api::Lease;
 use crate::error::{Error, Report};
 use crate::policy::Loss;
 
@@ -32,14 +32,15 @@ use crate::policy::Loss;
 /// it instead, in one round trip.
 #[must_use = "a guard that is dropped gives its lock back"]
 pub struct Guard<F: Fencing = Fenced> {
-    lease: Held,
+    lease: Lease,
     fencing: F,
 }
 
 impl<F: Fencing> Guard<F> {
     pub(crate) const FENCED: bool = F::FENCED;
 
-    pub(crate) fn new(lease: Held) -> Self {
+    pub(crate) fn new(lease: Lease) -> Self {
+        #[cfg(not(leasehold_machine))]
         lease.begin_rest();
         let fencing = F::from_token(lease.token());
         Self { lease, fencing }
@@ -384,6 +385,7 @@ impl<F: Fencing + fmt::Debug> fmt::Debug for Guard<F> {
     }
 }
 
+#[cfg(not(leasehold_machine))]
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;

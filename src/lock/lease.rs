@@ -2,7 +2,9 @@
 
 mod passing;
 mod replicated;
+#[cfg(any(test, feature = "takeover"))]
 mod ticketing;
+#[cfg(any(test, feature = "sharing"))]
 mod turning;
 
 use std::pin::pin;

@@ -17,9 +17,9 @@ use crate::server::command::Command;
 
 /// What `share.lua` is told of the shares that a hold wants.
 pub(super) struct Wanted {
-    pub(super) key: Key,
-    pub(super) limit: Decimal,
-    pub(super) weight: Decimal,
+    key: Key,
+    limit: Decimal,
+    weight: Decimal,
 }
 
 impl Wanted {
@@ -28,6 +28,15 @@ impl Wanted {
         let [limit, weight] = hold.sharing()?.share?;
         let [limit, weight] = [limit, weight].map(|number| Decimal::new(number.into()));
         Some(Self { key: hold.names[0].shares(), limit, weight })
+    }
+
+    pub(super) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// The limit and the weight.
+    pub(super) fn share(&self) -> [&[u8]; 2] {
+        [&self.limit, &self.weight]
     }
 }
 
@@ -64,8 +73,9 @@ impl<'a> Shares<'a> {
         let Self { hold, wanted, ttl, queue, least } = self;
         let names = &hold.names[0];
         let mut parameters = Parameters::of_keys(b"4");
-        parameters.extend([names.lock(), names.fence(), queue, &wanted.key]);
-        parameters.extend([hold.owner.value(), how, ttl, &wanted.limit, &wanted.weight]);
+        parameters.extend([names.lock(), names.fence(), queue, wanted.key()]);
+        parameters.extend([hold.owner.value(), how, ttl]);
+        parameters.extend(wanted.share());
         if !hold.is_alone() {
             parameters.push(least);
             parameters.extend(hold.replaces());

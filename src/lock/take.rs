@@ -20,6 +20,7 @@ use super::parting::{count, queues};
 use super::question::{Apart, Question, scripted};
 use super::round::{Answered, Round};
 use super::scripts;
+#[cfg(any(test, feature = "takeover"))]
 use super::seize::seize;
 use super::sharing::{Shares, Wanted};
 use crate::box_future::BoxFuture;
@@ -111,10 +112,11 @@ impl Take {
     /// connection.
     pub(super) fn ask(self, hold: Held, already: Option<Unsettled>) -> BoxFuture<'static, Round> {
         Box::pin(async move {
-            match (hold.seize(), self.ballot) {
-                (Some(from), Some(ballot)) => seize(&hold, from, ballot, self.limit).await,
-                _ => self.ask_for(&hold, already).await,
+            #[cfg(any(test, feature = "takeover"))]
+            if let (Some(from), Some(ballot)) = (hold.seize(), self.ballot) {
+                return seize(&hold, from, ballot, self.limit).await;
             }
+            self.ask_for(&hold, already).await
         })
     }
 

@@ -13,10 +13,10 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::fingerprint;
 use super::names::Names;
 use super::owner::{ID_LENGTH, Owner};
 use crate::error::Error;
+use crate::error::value::FINGERPRINT_LENGTH;
 use crate::policy::{TTL_MAX, TTL_MIN};
 
 const VERSION: &str = "lh1";
@@ -98,7 +98,7 @@ impl Ticket {
         let (id, print, key) = (parts.next()?, parts.next()?, parts.next()?);
         let is_hex =
             |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-        let is_print = print.is_empty() || print.len() == fingerprint::LENGTH;
+        let is_print = print.is_empty() || print.len() == FINGERPRINT_LENGTH;
         if parts.next().is_some() || !is_hex(id) || !is_hex(print) || !is_print || key.is_empty() {
             return None;
         }

@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 use super::Locker;
 use crate::clock;
 use crate::error::Error;
+use crate::lock::any::begin_any;
 use crate::lock::names::Names;
 use crate::lock::one_or_many::OneOrMany;
 use crate::lock::row::Sharing;
@@ -154,7 +155,7 @@ impl Semaphore {
 
     fn permit(&self, weight: u32, wait: Wait) -> LockRequest {
         if !self.locker.engine.is_single() {
-            return self.locker.request(self.slots(weight), wait).any();
+            return self.locker.request(self.slots(weight), wait).by(begin_any);
         }
         let (limit, most) = (self.limit, self.limit.get().min(WEIGHT_MAX));
         let weight = NonZeroU32::new(weight).filter(|weight| weight.get() <= most).ok_or(weight);

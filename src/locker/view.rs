@@ -191,7 +191,7 @@ impl Group {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::handshake::OpenError;
+    use crate::net::open_error::OpenError;
 
     const ONE: &str = "0123456789abcdef0123456789abcdef@0a1b2c3d:one";
     const TWO: &str = "f123456789abcdef0123456789abcdef@0a1b2c3d:two";

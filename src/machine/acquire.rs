@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll};
 
-use super::answer::Answer;
+use super::answer::{Answer, Kept};
 use super::bounds::Bounded;
 use super::core::Machine;
 use super::ids::LeaseId;
@@ -69,6 +69,7 @@ impl Machine {
             extending: Extending::Nothing,
             late_at: now,
             extended: 0,
+            counted: None,
             failed: 0,
             due: now,
             planned: now.after(self.settings.timeout),
@@ -120,9 +121,17 @@ impl Machine {
         }
     }
 
-    /// The first of a line asks again: by an entry in the queue, or else by an attempt.
+    /// The first of a line asks again: by an entry in the queue, or else by an attempt, which finds out whether those of
+    /// several servers serve that did not the last time.
     pub(super) fn try_again(&mut self, id: LeaseId, now: Moment) {
-        if self.attempt_in_turn(id, now).is_some() || !(self.settings.waits.refused)(self, id, now)
+        let is_alone = self.is_alone();
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        let is_unserved =
+            !is_alone && matches!(lease.phase, Phase::Resting { is_unserved: true, .. });
+        lease.defers |= is_unserved && lease.kind.is_fenced;
+        if is_unserved
+            || self.attempt_in_turn(id, now).is_some()
+            || !(self.settings.waits.refused)(self, id, now)
         {
             self.begin_attempt(id, now);
         }
@@ -147,7 +156,8 @@ impl Machine {
 
     /// One round: all servers that serve are asked.
     fn ask(&mut self, id: LeaseId, now: Moment) {
-        let Self { links, leases, settings, lines, .. } = self;
+        let Self { links, leases, settings, lines, command, .. } = self;
+        command.bytes.clear();
         let Some(lease) = leases.get_mut(id) else { return };
         lease.phase = Phase::Asking;
         if lease.relay == Relay::default() && lines.has_others(&lease.names, id) {
@@ -158,8 +168,10 @@ impl Machine {
         lease.tally = Tally::new(links.len(), Verdict::Pending, false);
         let is_alone = links.len() == 1;
         let mut is_wanted = false;
-        // A quorum goes on without a server that has no connection; the only server is waited for.
-        let is_awaited = is_alone && !links[0].is_ready();
+        // A quorum goes on without a server that has no connection; the only server is waited for, unless the request does
+        // not wait, and the server was dialled in vain: then it is told why at once.
+        let may_await = lease.waits() || !links[0].is_down;
+        let is_awaited = is_alone && !links[0].is_ready() && may_await;
         if is_awaited {
             links[0].awaited.push(id);
             is_wanted = links[0].want(now);
@@ -172,8 +184,12 @@ impl Machine {
             if let Some(Failing::Otherwise | Failing::Hopeless) = refusal {
                 unreached |= 1 << server;
             }
+            // An owner asks no server on a second connection: what it said on the first may come behind that.
+            let replica = &mut lease.replicas[server];
+            let is_elsewhere = replica.has != Has::Nothing && replica.generation != link.generation;
+            let elsewhere = is_elsewhere.then_some(Failing::Otherwise);
             let left_out = || if is_alone { None } else { link.left_out(now, settings.random) };
-            if let Some(failing) = refusal.or_else(left_out) {
+            if let Some(failing) = refusal.or_else(left_out).or(elsewhere) {
                 is_wanted |= link.want(now);
                 lease.votes.failed |= 1 << server;
                 lease.tally.add(VoteReply::Failed(failing), 0, None, now);
@@ -181,16 +197,14 @@ impl Machine {
                 continue;
             }
             lease.votes.asked |= 1 << server;
-            let replica = &mut lease.replicas[server];
             // What the owner has already stays, whatever the server says of a later proposal.
-            let is_doubtful = matches!(replica.has, Has::Perhaps | Has::Key)
-                || replica.has == Has::Asked && replica.generation != link.generation;
+            let is_doubtful = matches!(replica.has, Has::Perhaps | Has::Key);
             replica.has = if is_doubtful { Has::Perhaps } else { Has::Asked };
             replica.generation = link.generation;
             if has_waited && link.watch_next(now) {
                 lease.votes.watched |= 1 << server;
             }
-            lease.ask(What::Acquire, id, link, &settings.scripts, is_alone, now);
+            lease.ask(What::Acquire, id, link, command, &settings.scripts, now);
         }
         let late_at = now.after(settings.timeout);
         let due = lease.retry.ends_at().map_or(late_at, |end| end.min(late_at));
@@ -215,9 +229,13 @@ impl Machine {
         has_answered: bool,
         now: Moment,
     ) {
-        let has_link = self.links[server].is_ready();
+        let (has_link, is_alone) = (self.links[server].is_ready(), self.is_alone());
         let Some(lease) = self.leases.get_mut(id) else { return };
         let bit = 1 << server;
+        // A waiter that has the turn at one of several servers would be overtaken at the others, again and again.
+        if matches!(answer, Answer::Held { .. }) && !is_alone {
+            self.lines.is_sought(&lease.names);
+        }
         // A later question is under way on the same connection, and its answer says it all.
         if lease.round != round || lease.votes.answered() & bit != 0 {
             return;
@@ -269,9 +287,8 @@ impl Machine {
             let is_awaiting =
                 |lease: &Lease| lease.phase == Phase::Asking && lease.votes == Votes::default();
             if !self.leases.get(id).is_some_and(is_awaiting) {
-                continue;
-            }
-            if is_ready {
+                self.extends_at(server, id, now);
+            } else if is_ready {
                 self.ask(id, now);
             } else {
                 self.is_not_asked(id, now);
@@ -289,13 +306,15 @@ impl Machine {
             self.give_back_aside(id, now);
             return self.refuse(id, setback, true, now);
         }
+        let is_timeout = lease.asked_at.after(self.settings.timeout) <= now;
         let late = lease.votes.asked & !lease.votes.answered();
         lease.said.retain(|(server, _)| late & 1 << server == 0);
         for _ in 0..late.count_ones() {
             lease.tally.add(VoteReply::Failed(Failing::Late), 0, Some(lease.asked_at), now);
         }
         lease.votes.failed |= late;
-        self.note_failures(late, now);
+        // A server that was given less time has not failed.
+        self.note_failures(if is_timeout { late } else { 0 }, now);
         self.judge(id, now);
     }
 
@@ -308,6 +327,14 @@ impl Machine {
         let verdict = self.settings.quorum.verdict(count(granted), count(denied | failed));
         if verdict == Verdict::Pending {
             return;
+        }
+        let unanswered = count(lease.votes.asked & !lease.votes.answered());
+        if verdict == Verdict::Lost
+            && lease.tally.is_unclear(self.settings.quorum, unanswered)
+            && now < lease.patience_ends()
+        {
+            let late_at = lease.patience_ends().min(lease.due);
+            return self.plan(id, late_at);
         }
         lease.tally.conclude(verdict);
         match lease.attempt.ended(&lease.tally, wall_micros) {
@@ -349,18 +376,27 @@ impl Machine {
         if let Setback::Held(_) = setback {
             self.is_contended(id);
         }
-        if !self.keeps_its_turn(id, now) {
+        // One that ends by this needs no other owner, where no server has anything of this one.
+        let is_over = |lease: &Lease| !lease.waits() && !lease.is_exposed();
+        if !self.leases.get(id).is_some_and(is_over) && !self.keeps_its_turn(id, now) {
             self.give_back_aside(id, now);
         }
-        let random = (self.settings.random)();
+        let random = self.settings.random;
         let Some(lease) = self.leases.get_mut(id) else { return };
-        let is_watched = lease.votes.denied & lease.votes.watched != 0;
+        let (watched, is_read) = (lease.votes.watched, lease.asks_as().is_fenced);
+        let is_held = |(server, kept): &(usize, Kept)| {
+            watched & 1 << server != 0 && matches!(kept, Kept::Held(..))
+        };
+        let is_watched = is_read && lease.said.iter().any(is_held);
+        // One that has no other attempt needs none.
+        let random = if lease.waits() { random() } else { 0 };
         let setback = match setback {
             Setback::Held(frees_in) if is_watched => Setback::Watched(frees_in),
             setback => setback,
         };
         lease.setback = Some(setback);
-        (lease.defers, lease.relay) = (false, Relay::default());
+        lease.defers &= !matches!(setback, Setback::Held(_) | Setback::Watched(_));
+        lease.relay = Relay::default();
         match lease.retry.after(setback, false, now, random) {
             Next::Rest(rest) => {
                 let is_held = matches!(setback, Setback::Held(_) | Setback::Watched(_));
@@ -440,8 +476,11 @@ impl Machine {
             return;
         }
         let Some(lease) = self.leases.get(id) else { return };
-        let names = lease.names.clone();
+        let (names, retry) = (lease.names.clone(), lease.retry);
         if self.lines.leave(&names, id) {
+            if let Some(next) = self.lines.first(&names).and_then(|id| self.leases.get_mut(id)) {
+                next.retry.goes_on_from(&retry);
+            }
             self.call_first(&names, None, now);
         }
     }

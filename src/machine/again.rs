@@ -44,8 +44,8 @@ impl Machine {
     }
 
     fn repeat(&mut self, server: usize, id: LeaseId, round: u32, what: What, now: Moment) -> bool {
-        let is_alone = self.is_alone();
-        let Self { links, leases, settings, .. } = self;
+        let Self { links, leases, settings, command, .. } = self;
+        command.bytes.clear();
         let Some(lease) = leases.get(id) else { return false };
         let is_open = lease.round == round && lease.votes.answered() & 1 << server == 0;
         let has = lease.replicas[server].has;
@@ -54,10 +54,10 @@ impl Machine {
                 if lease.votes.watched & 1 << server != 0 {
                     links[server].watch_next(now);
                 }
-                lease.ask(what, id, &mut links[server], &settings.scripts, is_alone, now);
+                lease.ask(what, id, &mut links[server], command, &settings.scripts, now);
             }
             What::Release if has == Has::Releasing => {
-                lease.ask(what, id, &mut links[server], &settings.scripts, false, now);
+                lease.ask(what, id, &mut links[server], command, &settings.scripts, now);
             }
             What::Wait if lease.round == round && lease.phase == Phase::Queued => {
                 (settings.waits.again)(self, id, now);

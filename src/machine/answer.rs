@@ -128,6 +128,13 @@ pub(super) enum Kept {
 }
 
 impl Kept {
+    /// Whether the server would say the same to each repetition.
+    pub(super) fn is_denial(&self) -> bool {
+        let Self::Refused(text) = self else { return false };
+        let code = Code::of(&String::from_utf8_lossy(text));
+        matches!(code, Code::Permission | Code::Unsupported | Code::WrongType)
+    }
+
     #[inline(never)]
     pub(super) fn of(reply: &Frame) -> Self {
         if let Some(text) = reply.error() {

@@ -93,7 +93,7 @@ mod tests {
         }
         assert_eq!(told(&mut bench), [true]);
         // It is there again, and nobody knows whether it answers.
-        bench.machine.connected(1, Login::default(), bench.now);
+        bench.greet(1, Login::default());
         answer(&mut bench, 1);
         let (is_asked, id) = attempt(&mut bench, 1);
         let report = bench.machine.report(id, bench.now);

@@ -7,6 +7,7 @@ use bytes::BytesMut;
 use leasehold_resp::Frame;
 
 use super::batches::Batches;
+use super::command::Command;
 use super::counts::{Counts, Event};
 use super::entry::Waiters;
 use super::ids::LeaseId;
@@ -65,7 +66,8 @@ pub(crate) struct Waits {
 /// What a driver has to do beside sending.
 #[derive(Debug)]
 pub(crate) enum Effect {
-    /// Get credentials and dial: [`Machine::connected`] or [`Machine::disconnected`], within this time.
+    /// Get credentials, dial and make the handshake, all within this time: [`Machine::connected`] or
+    /// [`Machine::disconnected`].
     Dial(usize, Duration),
     Close(usize, Fault),
     /// Get credentials: [`Machine::log_in`].
@@ -83,6 +85,8 @@ pub(crate) struct Machine {
     pub(super) waiters: Waiters,
     pub(super) watched: Watched,
     pub(super) batches: Batches,
+    /// Kept for its room.
+    pub(super) command: Command,
     pub(super) effects: Vec<Effect>,
     pub(super) counts: Counts,
     /// Nothing is due before, until something is noted.
@@ -97,6 +101,9 @@ pub(crate) struct Machine {
     pub(super) closed: Option<Refusal>,
     /// Told when less is left to be given back.
     pub(super) told_of_end: Vec<Waker>,
+    /// Servers that have still to count replicas, and the callers that are told when none has.
+    pub(super) counting: u32,
+    pub(super) told_of_turn: Vec<Waker>,
 }
 
 impl Machine {
@@ -107,14 +114,17 @@ impl Machine {
         now: Moment,
     ) -> Self {
         let link = |address: String| Link::new(address.into(), now);
+        let links: Box<[Link]> = addresses.into_iter().map(link).collect();
+        let is_alone = links.len() == 1;
         Self {
             settings,
-            links: addresses.into_iter().map(link).collect(),
+            links,
             leases: TimerWheel::new(now),
             lines: Lines::default(),
             waiters: Waiters::default(),
             watched: Watched::default(),
             batches: Batches::default(),
+            command: Command::new(is_alone),
             effects: Vec::new(),
             counts: Counts::default(),
             next: now,
@@ -124,6 +134,8 @@ impl Machine {
             met: Vec::new(),
             closed: None,
             told_of_end: Vec::new(),
+            counting: 0,
+            told_of_turn: Vec::new(),
         }
     }
 
@@ -221,7 +233,7 @@ impl Machine {
     }
 
     /// A server knows of an owner that another holds the lock.
-    pub(crate) fn is_contended(&mut self, id: LeaseId) {
+    pub(super) fn is_contended(&mut self, id: LeaseId) {
         self.tell(id, Event::Contended);
     }
 
@@ -252,7 +264,7 @@ impl Machine {
 
     /// Whether a lease of this machine has this owner's id.
     pub(crate) fn has_owner(&self, id: &[u8]) -> bool {
-        self.leases.iter().any(|(_, lease)| lease.owner.value().starts_with(id))
+        self.leases.iter().any(|(_, lease)| lease.owner.id() == id)
     }
 
     /// The fencing token of a lease that was granted; 0 without fencing.
@@ -276,6 +288,9 @@ impl Machine {
 
     /// Less may be left to be given back.
     pub(super) fn tell_of_end(&mut self) {
+        if self.told_of_end.is_empty() {
+            return;
+        }
         self.effects.extend(self.told_of_end.drain(..).map(Effect::Wake));
     }
 
@@ -292,6 +307,11 @@ impl Machine {
     /// Whether a server serves.
     pub(crate) fn serves(&self, link: usize) -> bool {
         self.links[link].is_ready()
+    }
+
+    /// Where a server is, as all processes call it.
+    pub(crate) fn address(&self, link: usize) -> &str {
+        &self.links[link].address
     }
 
     /// Leases in any phase.

@@ -16,6 +16,8 @@ pub(crate) struct Entry {
     pub(crate) is_known: bool,
     /// It knows of nobody before it.
     pub(crate) is_first: bool,
+    /// A server has told that something happened to the lock.
+    pub(crate) is_told: bool,
     /// When all servers were asked last.
     pub(crate) all_asked_at: Moment,
     /// An attempt by another owner that asks them.

@@ -11,14 +11,18 @@
 //! A server may answer HELLO and hold the scripts up: the master that Redis 6.2 has demoted, and any server of that
 //! version under `CLIENT PAUSE .. WRITE`, takes SCRIPT LOAD for a write. So the scripts have a deadline of their own
 //! ([`SCRIPTS_WITHIN`]), from when the first seal has come.
+//!
+//! A handshake is a machine by itself ([`Handshake`]), and the lock's machine is given those that are over: so a driver
+//! makes several at once where a name has several addresses.
 
 use std::time::Duration;
 
+use bytes::BytesMut;
 use leasehold_resp::{Decimal, Frame};
 
-use super::core::{Machine, Settings};
-use super::link::{Fault, Link, Place, State, To};
-use super::session::{Greeting, Step};
+use super::core::Settings;
+use super::link::{Fault, Link, Place, Reply, To};
+use super::session::{Login, Step};
 use crate::policy::fitness::SECTIONS;
 use crate::policy::{Code, Moment};
 
@@ -42,14 +46,97 @@ impl Settings {
     }
 }
 
-impl Link {
+/// See the module's documentation. The driver writes [`Handshake::output`] and calls [`Handshake::received`] until that
+/// says that it is over, which has to be before [`Handshake::ends_at`].
+pub(crate) struct Handshake {
+    pub(super) link: Link,
+    pub(super) login: Login,
+    /// The sections of INFO that were asked for, one after the other.
+    pub(super) info: String,
+    settings: Settings,
+    /// As the last write was.
+    is_resp3: bool,
+    is_replica: bool,
+    /// All before the scripts is proved.
+    is_sealed: bool,
+    began_at: Moment,
+    ends_at: Moment,
+}
+
+impl Handshake {
+    pub(crate) fn new(settings: Settings, login: Login, ends_at: Moment, now: Moment) -> Self {
+        let mut link = Link::of_handshake((settings.random)(), now);
+        if let Some(password) = &login.password {
+            link.secrets.hide(password);
+        }
+        let mut handshake = Self {
+            link,
+            login,
+            info: String::new(),
+            settings,
+            is_resp3: true,
+            is_replica: false,
+            is_sealed: false,
+            began_at: now,
+            ends_at,
+        };
+        handshake.say_all(now);
+        handshake
+    }
+
+    /// What is to be sent. The driver takes it out.
+    pub(crate) fn output(&mut self) -> &mut BytesMut {
+        &mut self.link.out
+    }
+
+    /// Then it is given up, if it is not over.
+    pub(crate) fn ends_at(&self) -> Moment {
+        self.ends_at
+    }
+
+    /// Why it is given up then.
+    pub(crate) fn late(&self) -> Fault {
+        if self.is_sealed { Fault::HeldUp } else { Fault::Late }
+    }
+
+    /// What a server said that has closed without letting us in: before it asks for a login it says one thing to a
+    /// client that it has no room for, or does not like.
+    pub(crate) fn farewell(&self) -> Option<Fault> {
+        let text = self.link.only_error()?.clone();
+        Some(Fault::Refused { step: Step::Hello, text })
+    }
+
+    /// Whether the server has said that it is a replica, as those do that know HELLO.
+    pub(crate) fn is_replica(&self) -> bool {
+        self.is_replica
+    }
+
+    /// The connection has read these bytes; what is no whole reply yet stays in them. Whether all is answered.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no connection.
+    pub(crate) fn received(&mut self, bytes: &mut BytesMut, now: Moment) -> Result<bool, Fault> {
+        let mut proved = Vec::new();
+        let heard = self.link.hear(bytes, &mut proved, now);
+        let mut is_over = false;
+        for Reply { to, frame, .. } in proved {
+            let To::Handshake { step, is_resp3 } = to else { continue };
+            // Of a write in RESP3 that the server did not understand, nothing counts but that.
+            if is_resp3 == self.is_resp3 {
+                self.is_answered(step, &frame, now)?;
+                is_over = step == Step::Last;
+            }
+        }
+        heard.map(|()| is_over)
+    }
+
     /// Writes all steps.
-    pub(super) fn greet(&mut self, settings: &Settings, now: Moment) {
-        let Some(greeting) = self.greeting.take() else { return };
-        let Greeting { login, is_resp3, .. } = &*greeting;
+    fn say_all(&mut self, now: Moment) {
+        let Self { link, login, settings, is_resp3, .. } = self;
         let is_resp3 = *is_resp3;
         let to = |step| To::Handshake { step, is_resp3 };
-        let mut say = |step, words: &[&[u8]]| self.write(words, Place::Any, to(step), now);
+        let mut say = |step, words: &[&[u8]]| link.write(words, Place::Any, to(step), now);
         let auth = login.auth();
         if is_resp3 {
             let mut hello: Vec<&[u8]> = vec![b"HELLO", b"3"];
@@ -74,66 +161,52 @@ impl Link {
         for (number, (section, _)) in (0..).zip(settings.sections()) {
             say(Step::Info(number), &[b"INFO", section.as_bytes()]);
         }
-        self.echo(to(Step::Seal), now);
+        link.echo(to(Step::Seal), now);
         for script in settings.scripts.all() {
             let words: [&[u8]; 3] = [b"SCRIPT", b"LOAD", script.text.as_bytes()];
-            self.write(&words, Place::Digest(script.digest), to(Step::Load), now);
+            link.write(&words, Place::Digest(script.digest), to(Step::Load), now);
         }
-        self.echo(to(Step::Last), now);
-        self.greeting = Some(greeting);
+        link.echo(to(Step::Last), now);
     }
-}
 
-impl Machine {
     /// One step was answered, and the answer is proved.
-    ///
-    /// # Errors
-    ///
-    /// Why there is no connection.
-    pub(super) fn greeted(
-        &mut self,
-        server: usize,
-        (step, is_resp3): (Step, bool),
-        frame: &Frame,
-        now: Moment,
-    ) -> Result<(), Fault> {
-        let Self { links, settings, .. } = self;
-        let link = &mut links[server];
-        // Of a write in RESP3 that the server did not understand, nothing counts but that.
-        let greeting = link.greeting.as_deref_mut().filter(|it| it.is_resp3 == is_resp3);
-        let Some(greeting) = greeting else { return Ok(()) };
+    fn is_answered(&mut self, step: Step, frame: &Frame, now: Moment) -> Result<(), Fault> {
+        if self.link.greeted_in.is_zero() {
+            self.link.greeted_in = now.since(self.began_at);
+        }
         if let Some(text) = frame.error() {
-            return match (step, Code::of(&String::from_utf8_lossy(text))) {
+            match (step, Code::of(&String::from_utf8_lossy(text))) {
                 (Step::Hello, Code::Unsupported) => {
-                    greeting.is_resp3 = false;
-                    link.greet(settings, now);
-                    Ok(())
+                    self.is_resp3 = false;
+                    self.say_all(now);
                 }
                 // A courtesy to the readers of CLIENT LIST: an old server, or a right that the user lacks.
-                (Step::SetName | Step::SetLibrary, _) => Ok(()),
+                (Step::SetName | Step::SetLibrary, _) => {}
                 // What it was to prove, the last seal has proved.
-                (Step::Seal, _) => Ok(()),
+                (Step::Seal, _) => {}
                 // The first call sends the script itself.
-                (Step::Load, Code::Permission | Code::Unsupported) => Ok(()),
-                (Step::Info(number), _) if !is_needed(settings, number) => Ok(()),
-                _ => Err(Fault::Refused { step, text: text.clone() }),
-            };
+                (Step::Load, Code::Permission | Code::Unsupported) => {}
+                (Step::Info(number), _) if !is_needed(&self.settings, number) => {}
+                _ => return Err(Fault::Refused { step, text: text.clone() }),
+            }
+            return Ok(());
         }
         match (step, frame.value()) {
-            // The first servers with HELLO answer it in RESP2.
-            (Step::Hello, Frame::Array(_)) | (Step::Load, _) => {}
-            (Step::Hello, Frame::Map(_)) => link.is_resp3 = true,
+            (Step::Hello, hello @ (Frame::Map(_) | Frame::Array(_))) => {
+                // The first servers with HELLO answer it in RESP2.
+                self.link.is_resp3 = matches!(hello, Frame::Map(_));
+                let role = hello.field("role").and_then(Frame::as_bytes);
+                self.is_replica = role.is_some_and(|it| it == "replica" || it == "slave");
+            }
+            (Step::Load | Step::Last, _) => {}
             (Step::Auth | Step::SetName | Step::SetLibrary | Step::Select, Frame::Simple(_)) => {}
             (Step::Info(_), Frame::Bulk(text) | Frame::Verbatim { text, .. }) => {
-                greeting.info.push_str(&String::from_utf8_lossy(text));
+                self.info.push_str(&String::from_utf8_lossy(text));
             }
             (Step::Seal, _) => {
-                let State::Greeting { until, .. } = link.state else { return Ok(()) };
-                let until = until.min(now.after(scripts_within(settings.connect_timeout)));
-                link.state = State::Greeting { until, is_sealed: true };
-                self.note(until);
+                let within = scripts_within(self.settings.connect_timeout);
+                (self.is_sealed, self.ends_at) = (true, self.ends_at.min(now.after(within)));
             }
-            (Step::Last, _) => return self.is_ready(server, now),
             _ => return Err(Fault::Unexpected(step)),
         }
         Ok(())

@@ -67,10 +67,19 @@ impl Machine {
         let Self { links, leases, settings, batches, .. } = self;
         let link = &mut links[server];
         if !link.is_ready() {
+            let mut is_wanted = false;
             for &id in batch {
-                if let Some(lease) = leases.get_mut(id) {
+                let Some(lease) = leases.get_mut(id) else { continue };
+                // Its holder waits for a connection, unless the last dial led to none.
+                if lease.extending == Extending::Holder && !link.is_down {
+                    link.awaited.push(id);
+                    is_wanted |= link.want(now);
+                } else {
                     lease.votes.failed |= 1 << server;
                 }
+            }
+            if is_wanted {
+                self.note(now);
             }
             return;
         }
@@ -127,6 +136,9 @@ impl Machine {
     ) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         let bit = 1 << server;
+        if let Answer::Granted(_) = answer {
+            lease.is_extended_at(bit, round);
+        }
         if lease.round != round || lease.votes.answered() & bit != 0 || !lease.is_held() {
             return;
         }
@@ -139,6 +151,23 @@ impl Machine {
             _ => lease.votes.failed |= bit,
         }
         self.judge_extension(id, now);
+    }
+
+    /// The connection that an extension has waited for is there, or cannot be made.
+    pub(super) fn extends_at(&mut self, server: usize, id: LeaseId, now: Moment) {
+        let bit = 1 << server;
+        let is_open = |lease: &&mut Lease| {
+            lease.is_held()
+                && lease.extending == Extending::Holder
+                && (lease.votes.asked | lease.votes.failed) & bit == 0
+        };
+        let Some(lease) = self.leases.get_mut(id).filter(is_open) else { return };
+        if self.links[server].is_ready() {
+            self.renew_at_one(server, &[id], now);
+        } else {
+            lease.votes.failed |= bit;
+            self.judge_extension(id, now);
+        }
     }
 
     fn judge_extension(&mut self, id: LeaseId, now: Moment) {
@@ -216,6 +245,9 @@ impl Machine {
         let Some(lease) = leases.get_mut(id).filter(|_| link.refusal(now).is_none()) else {
             return;
         };
+        if lease.is_watched {
+            link.watch_held(settings.owner_id, now);
+        }
         let to = To::Lease { id, round: lease.round, what: What::Repair };
         let (ttl, token) = (ttl_of(lease), Decimal::new(lease.relay.last_aside(lease.token)));
         let replica = &mut lease.replicas[server];
@@ -253,6 +285,9 @@ impl Machine {
         self.counts.held -= i32::from(state.is_held() && !transition.next.is_held());
         let end = transition.end?;
         self.is_watched_no_more(id);
+        if event == LeaseEvent::Passed {
+            self.has_failed(id);
+        }
         let lease = self.leases.get_mut(id)?;
         if let End::Lost(why) = end {
             lease.let_expire(why);
@@ -325,4 +360,45 @@ impl Machine {
 
 fn ttl_of(lease: &Lease) -> Decimal {
     Decimal::new(lease.key_ms())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+    use std::time::Duration;
+
+    use super::super::tests::{Bench, acquire, greeting, settings, stamp};
+    use super::super::{Fault, Login};
+    use super::*;
+
+    fn connect(bench: &mut Bench) {
+        bench.dial(0, Login::default());
+        bench.answer(0, |command| {
+            vec![if command[0] == "EVALSHA" { stamp(command) } else { greeting(command, "") }]
+        });
+    }
+
+    #[test]
+    fn an_extension_waits_for_a_connection_that_has_ended_and_for_none_that_cannot_be_made() {
+        let mut bench = Bench::new(1, settings(1));
+        connect(&mut bench);
+        let id = acquire(&mut bench, b"a");
+        bench.answer(0, |command| vec![stamp(command)]);
+        let polled = |bench: &mut Bench, round| {
+            bench.machine.poll_extended(id, round, &Context::from_waker(Waker::noop()))
+        };
+        bench.machine.disconnected(0, Fault::Closed, bench.now);
+        let round = bench.machine.extend(id, bench.now);
+        assert_eq!(polled(&mut bench, round), Poll::Pending);
+        connect(&mut bench);
+        assert_eq!(polled(&mut bench, round), Poll::Ready(true));
+        bench.machine.disconnected(0, Fault::Closed, bench.now);
+        let round = bench.machine.extend(id, bench.now);
+        assert_eq!(polled(&mut bench, round), Poll::Pending);
+        bench.pass(Duration::from_millis(100));
+        bench.machine.disconnected(0, Fault::Undialled { is_lasting: false }, bench.now);
+        assert_eq!(polled(&mut bench, round), Poll::Ready(false));
+        let round = bench.machine.extend(id, bench.now);
+        assert_eq!(polled(&mut bench, round), Poll::Ready(false));
+    }
 }

@@ -3,14 +3,14 @@
 use leasehold_resp::{Decimal, Frame};
 
 use super::answer::Answer;
-use super::link::{Link, To};
+use super::command::Command;
 use super::script::Scripts;
 use crate::names::Names;
-use crate::policy::{Ballot, Moment};
+use crate::policy::Ballot;
 
-/// A question to one server.
+/// A question to servers.
 pub(crate) struct Question<'a> {
-    pub(super) link: &'a mut Link,
+    pub(super) command: &'a mut Command,
     pub(super) names: &'a Names,
     pub(super) owner: &'a [u8],
     pub(super) ttl_ms: u64,
@@ -23,9 +23,6 @@ pub(crate) struct Question<'a> {
     /// The owner may be in a queue.
     pub(super) may_be_queued: bool,
     pub(super) scripts: &'a Scripts,
-    pub(super) is_alone: bool,
-    pub(super) to: To,
-    pub(super) now: Moment,
 }
 
 /// See the module's documentation.
@@ -41,22 +38,10 @@ pub(crate) struct Kind {
 pub(crate) static FENCED: Kind = Kind {
     is_fenced: true,
     acquire: |question| {
-        let Question {
-            link,
-            names,
-            owner,
-            ttl_ms,
-            ballot,
-            goes_on,
-            defers,
-            scripts,
-            is_alone,
-            to,
-            now,
-            ..
-        } = question;
+        let Question { command, names, owner, ttl_ms, ballot, goes_on, defers, scripts, .. } =
+            question;
         let is_outbid = ballot.is_some_and(Ballot::is_outbid);
-        let how: &[u8] = match (is_alone, is_outbid, goes_on) {
+        let how: &[u8] = match (command.is_alone, is_outbid, goes_on) {
             (true, _, false) => b"mint",
             (true, _, true) => b"mint on",
             (false, true, false) => b"outbid",
@@ -75,15 +60,15 @@ pub(crate) static FENCED: Kind = Kind {
             (false, false) => b"take",
         };
         let words = [owner, &ttl, &proposal, how, taking];
-        link.call(&scripts.acquire, &keys, &words, to, now);
+        command.call(&scripts.acquire, &keys, &words);
     },
     read: Answer::of_acquire,
     release: |question| {
-        let Question { link, names, owner, scripts, may_be_queued, to, now, .. } = question;
+        let Question { command, names, owner, scripts, may_be_queued, .. } = question;
         let queue = names.queue();
         let keys = [names.lock(), names.fence(), &queue];
         let how: &[u8] = if may_be_queued { b"leave" } else { b"" };
-        link.call(&scripts.release, &keys, &[owner, how], to, now);
+        command.call(&scripts.release, &keys, &[owner, how]);
     },
 };
 
@@ -91,10 +76,10 @@ pub(crate) static FENCED: Kind = Kind {
 pub(crate) static PLAIN: Kind = Kind {
     is_fenced: false,
     acquire: |question| {
-        let Question { link, names, owner, ttl_ms, to, now, .. } = question;
+        let Question { command, names, owner, ttl_ms, .. } = question;
         let ttl = Decimal::new(ttl_ms);
         let words = [b"SET", names.lock(), owner, b"NX", b"PX", &ttl];
-        link.command(&words, to, now);
+        command.plain(&words);
     },
     read: Answer::of_set,
     release: FENCED.release,

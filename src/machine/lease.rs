@@ -7,6 +7,7 @@ use leasehold_resp::Decimal;
 
 use super::answer::Kept;
 use super::bounds::Bounded;
+use super::command::Command;
 use super::entry::Entry;
 use super::ids::LeaseId;
 use super::kind::{FENCED, Kind, Question};
@@ -17,6 +18,11 @@ use crate::names::Names;
 use crate::policy::{
     Attempt, End, LeaseState, Loss, Moment, Redelivery, Relay, RetryState, Setback, Tally, Term,
 };
+
+/// Round trips of the others, and time beside them, that a server is given to answer where the servers together could
+/// do without its answer.
+const SLOW_ROUND_TRIPS: u32 = 4;
+const SLOW_FLOOR: Duration = Duration::from_millis(2);
 
 /// Where a lease stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,6 +68,15 @@ pub(super) enum Extending {
     Renewal,
     /// The holder has asked for it, and is told what it comes to.
     Holder,
+}
+
+/// What servers have said of the replicas that have a lease.
+pub(super) struct Counted {
+    pub(super) round: u32,
+    /// Servers that have extended the lease, and those whose replicas are not counted yet.
+    pub(super) extended: u64,
+    pub(super) open: u64,
+    pub(super) counts: Vec<u32>,
 }
 
 /// What one server may have of a lease's owner.
@@ -161,6 +176,8 @@ pub(super) struct Lease {
     pub(super) late_at: Moment,
     /// The last round that extended it.
     pub(super) extended: u32,
+    /// How many replicas have it, where its holder has asked.
+    pub(super) counted: Option<Box<Counted>>,
     /// Renewals in a row that came to nothing.
     pub(super) failed: u32,
     /// When it is to be looked at, and when the wheel says so, which is not later.
@@ -243,6 +260,20 @@ impl Lease {
         }
     }
 
+    /// A server has extended it.
+    pub(super) fn is_extended_at(&mut self, bit: u64, round: u32) {
+        if let Some(counted) = self.counted.as_deref_mut().filter(|it| it.round == round) {
+            counted.extended |= bit;
+        }
+    }
+
+    /// Until when those are waited for that have not answered this round, where the others can do without them.
+    pub(super) fn patience_ends(&self) -> Moment {
+        let round_trips = self.replicas.iter().map(|it| it.answered_at.since(self.asked_at));
+        let slowest = round_trips.max().unwrap_or_default();
+        self.asked_at.after(SLOW_ROUND_TRIPS * slowest + SLOW_FLOOR)
+    }
+
     /// Servers that have not answered the question of this round are late.
     pub(super) fn are_late(&mut self) {
         self.votes.failed |= self.votes.asked & !self.votes.answered();
@@ -258,28 +289,31 @@ impl Lease {
     }
 
     /// Gives it back at one server, or has its lock stay taken for the rest of its time.
-    fn part(&self, question: Question<'_>) {
-        let rest = self
-            .bounded
-            .as_ref()
-            .and_then(|bounded| bounded.rest_ms(self.granted_at, question.now));
+    fn part(&self, question: Question<'_>, now: Moment) {
+        let rest = self.bounded.as_ref().and_then(|bounded| bounded.rest_ms(self.granted_at, now));
         let Some(rest) = rest else { return (self.kind.release)(question) };
-        let Question { link, names, owner, scripts, to, now, .. } = question;
-        link.call(&scripts.extend, &[names.lock()], &[owner, &Decimal::new(rest)], to, now);
+        let Question { command, names, owner, scripts, .. } = question;
+        command.call(&scripts.extend, &[names.lock()], &[owner, &Decimal::new(rest)]);
     }
 
-    /// Writes a question to one server.
+    /// Writes a question to one server. A command that is not empty is what another server was asked.
     pub(super) fn ask(
         &self,
         what: What,
         id: LeaseId,
         link: &mut Link,
+        command: &mut Command,
         scripts: &Scripts,
-        is_alone: bool,
         now: Moment,
     ) {
+        let to = To::Lease { id, round: self.round, what };
+        if !command.bytes.is_empty() && command.is_whole == link.sends_whole {
+            return link.say(command, to, now);
+        }
+        command.bytes.clear();
+        command.is_whole = link.sends_whole;
         let question = Question {
-            link,
+            command,
             names: &self.names,
             owner: self.owner.value(),
             ttl_ms: self.key_ms(),
@@ -288,14 +322,12 @@ impl Lease {
             defers: self.defers,
             may_be_queued: self.entry.is_some(),
             scripts,
-            is_alone,
-            to: To::Lease { id, round: self.round, what },
-            now,
         };
         if what == What::Release {
-            self.part(question);
+            self.part(question, now);
         } else {
             (self.asks_as().acquire)(question);
         }
+        link.say(command, to, now);
     }
 }

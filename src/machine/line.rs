@@ -44,6 +44,11 @@ impl Lines {
         }
     }
 
+    /// Whether others wanted it, as far as is known.
+    pub(super) fn is_known_as_sought(&self, names: &Names) -> bool {
+        !self.sought.is_empty() && self.sought.contains(names)
+    }
+
     /// Whether others wanted it, which is asked once.
     pub(super) fn was_sought(&mut self, names: &Names) -> bool {
         !self.sought.is_empty() && self.sought.remove(names)

@@ -11,21 +11,20 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use leasehold_resp::{Decimal, DecodeError, Decoder, Frame, Limits, encode_command};
+use leasehold_resp::{Decimal, DecodeError, Decoder, Frame, Limits, encode_parts};
 
+use super::command::Command;
 use super::ids::{BatchId, LeaseId};
 use super::script::Script;
-use super::session::{Greeting, Login, Renewal, Sighting, Step};
+use super::session::{Renewal, Sighting, Step};
 use super::subscription::{Subscription, Told};
 use crate::policy::fitness::Unfit;
 use crate::policy::secrets::Secrets;
-use crate::policy::{Breaker, Moment};
+use crate::policy::{Breaker, Code, Moment};
 
 const STAMP_DIGITS: usize = 16;
 const FIRST_STAMP_MIN: u64 = 1_000_000_000_000_000;
 const FIRST_STAMP_MAX: u64 = 8_000_000_000_000_000;
-/// The words of a command, the stamp among them: those of a renewal of 16 leases are the most.
-const WORDS_MAX: usize = 52;
 /// The most that a reply may be. The largest that is asked for is that of a look at 64 locks, of 4 KiB each at the most;
 /// the longest text is one section of `INFO`, which is below 8 KiB but for a line of some 100 bytes for each replica.
 const LIMITS: Limits = Limits {
@@ -37,6 +36,13 @@ const LIMITS: Limits = Limits {
 };
 
 type Digits = [u8; STAMP_DIGITS];
+
+/// A stamp in a command or a reply.
+fn spelled(stamp: Digits) -> [u8; STAMP_DIGITS + 7] {
+    let mut spelled = *b"$16\r\n0000000000000000\r\n";
+    spelled[5..][..STAMP_DIGITS].copy_from_slice(&stamp);
+    spelled
+}
 
 /// What a reply is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +65,20 @@ pub(super) enum To {
     Push,
 }
 
+impl To {
+    /// Whether a caller is told what an error says.
+    fn is_awaited(self) -> bool {
+        !matches!(
+            self,
+            Self::Batch(_)
+                | Self::Handshake { .. }
+                | Self::Nobody
+                | Self::Told(_)
+                | Self::Lease { what: What::Repair | What::Release, .. }
+        )
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Acquire,
@@ -67,6 +87,8 @@ pub(super) enum What {
     Release,
     /// By an entry in a queue.
     Wait,
+    /// Of replicas.
+    Count,
     /// Behind a refusal that names no holder: the key's value, and then its TTL.
     Holder,
     HolderTtl,
@@ -81,6 +103,8 @@ pub(super) enum Place {
     Flag,
     /// This digest of a script.
     Digest(&'static [u8]),
+    /// How many.
+    Count,
     /// No reply but an error: a push confirms the channel.
     Subscribed,
     /// Anything.
@@ -88,6 +112,7 @@ pub(super) enum Place {
 }
 
 /// What a reply in its place says of those before it.
+#[derive(Clone, Copy)]
 enum Standing {
     Proves,
     Pends,
@@ -148,15 +173,8 @@ pub(super) enum State {
         dial_at: Moment,
         soonest: Moment,
     },
-    /// The driver dials; the handshake has to be over by then.
-    Dialling {
-        until: Moment,
-    },
-    /// The handshake is under way; all before the scripts is proved where it `is_sealed`.
-    Greeting {
-        until: Moment,
-        is_sealed: bool,
-    },
+    /// The driver dials, and makes the handshake.
+    Dialling,
     Ready,
 }
 
@@ -171,11 +189,16 @@ pub(super) struct Link {
     pub(super) failed: u32,
     /// Why there is no connection, or was none the last time.
     pub(super) fault: Option<Fault>,
-    pub(super) greeting: Option<Box<Greeting>>,
+    /// The last dial led to nothing.
+    pub(super) is_down: bool,
+    /// How long the first reply of the handshake took.
+    pub(super) greeted_in: Duration,
     pub(super) renewal: Option<Box<Renewal>>,
     pub(super) sighting: Option<Sighting>,
     /// What is wrong with the server, without being a reason to refuse it.
     pub(super) warnings: Vec<Unfit>,
+    /// What it has refused, for want of a right, where no caller is told.
+    pub(super) denied: Option<Bytes>,
     /// From when on the server may vote.
     pub(super) votes_at: Moment,
     pub(super) ready_at: Moment,
@@ -185,7 +208,7 @@ pub(super) struct Link {
     pub(super) breaker: Breaker,
     /// The next script is sent itself, and not its digest.
     pub(super) sends_whole: bool,
-    /// Requests that wait for the connection to the only server.
+    /// Requests that wait for the connection to the only server, and extensions that wait for any.
     pub(super) awaited: Vec<LeaseId>,
     /// Leases of which something is to be given back here, once it is ready.
     pub(super) owed: Vec<LeaseId>,
@@ -210,10 +233,12 @@ impl Link {
             generation: 0,
             failed: 0,
             fault: None,
-            greeting: None,
+            is_down: false,
+            greeted_in: Duration::ZERO,
             renewal: None,
             sighting: None,
             warnings: Vec::new(),
+            denied: None,
             votes_at: dial_at,
             ready_at: dial_at,
             leave_at: None,
@@ -241,18 +266,20 @@ impl Link {
         self.state == State::Ready
     }
 
-    /// A connection begins: its stamps begin at a random one, so that two connections hardly have one in common.
-    pub(super) fn begin(&mut self, login: Login, until: Moment, random: u64) {
+    /// One for a handshake: its stamps begin at a random one, so that two connections hardly have one in common.
+    pub(super) fn of_handshake(random: u64, now: Moment) -> Self {
         let first = FIRST_STAMP_MIN + random % (FIRST_STAMP_MAX - FIRST_STAMP_MIN);
-        self.stamp.copy_from_slice(&Decimal::new(first));
+        let mut link = Self::new(Box::default(), now);
+        link.stamp.copy_from_slice(&Decimal::new(first));
+        link
+    }
+
+    /// The connection of a handshake that is over takes the place of the one before.
+    pub(super) fn adopt(&mut self, greeted: Self) {
+        let Self { decoder, stamp, secrets, is_resp3, greeted_in, .. } = greeted;
         self.generation = self.generation.wrapping_add(1);
-        self.state = State::Greeting { until, is_sealed: false };
-        self.is_resp3 = false;
-        self.decoder = Decoder::new(LIMITS);
-        if let Some(password) = &login.password {
-            self.secrets.hide(password);
-        }
-        self.greeting = Some(Box::new(Greeting::new(login)));
+        (self.decoder, self.stamp, self.secrets) = (decoder, stamp, secrets);
+        (self.is_resp3, self.greeted_in) = (is_resp3, greeted_in);
     }
 
     /// The connection is over, or could not be made: what waited is told to `lost`, in its order.
@@ -261,7 +288,7 @@ impl Link {
             sighting.left_at = Some(now);
         }
         self.state = state;
-        (self.greeting, self.renewal, self.leave_at) = (None, None, None);
+        (self.renewal, self.leave_at, self.denied) = (None, None, None);
         self.out.clear();
         self.is_unsealed = false;
         self.told = Subscription::NONE;
@@ -278,21 +305,33 @@ impl Link {
         to: To,
         now: Moment,
     ) {
+        script.spell(&mut self.out, self.sends_whole, keys, words);
+        self.stamp(to, self.sends_whole, now);
+    }
+
+    /// What is spelled already.
+    pub(super) fn say(&mut self, command: &Command, to: To, now: Moment) {
+        self.out.extend_from_slice(&command.bytes);
+        if command.is_stamped {
+            self.stamp(to, command.is_whole, now);
+        } else {
+            self.wait_for(Place::Flag, to, now);
+        }
+    }
+
+    /// Writes a stamp as the last word of a command.
+    fn stamp(&mut self, to: To, is_whole: bool, now: Moment) {
         let stamp = self.next_stamp();
-        let count = Decimal::new(keys.len() as u64);
-        let mut all: [&[u8]; WORDS_MAX] = [b""; WORDS_MAX];
-        let length = 4 + keys.len() + words.len();
-        let is_whole = self.sends_whole;
-        let how: [&[u8]; 2] =
-            if is_whole { [b"EVAL", script.text.as_bytes()] } else { [b"EVALSHA", script.digest] };
-        all[..3].copy_from_slice(&[how[0], how[1], &count]);
-        all[3..3 + keys.len()].copy_from_slice(keys);
-        all[3 + keys.len()..length - 1].copy_from_slice(words);
-        all[length - 1] = &stamp;
-        encode_command(&mut self.out, &all[..length]);
+        self.out.extend_from_slice(&spelled(stamp));
         let place = Place::Stamped(stamp);
         self.slots.push_back(Slot { to, place, is_whole, sent_at: now });
         self.is_unsealed = false;
+    }
+
+    /// A reply without a stamp is to come.
+    fn wait_for(&mut self, place: Place, to: To, now: Moment) {
+        self.slots.push_back(Slot { to, place, is_whole: false, sent_at: now });
+        self.is_unsealed = true;
     }
 
     /// A command that says `OK` or nothing.
@@ -302,18 +341,14 @@ impl Link {
 
     /// A command whose reply has no stamp.
     pub(super) fn write(&mut self, words: &[&[u8]], place: Place, to: To, now: Moment) {
-        encode_command(&mut self.out, words);
-        self.slots.push_back(Slot { to, place, is_whole: false, sent_at: now });
-        self.is_unsealed = true;
+        encode_parts(&mut self.out, b"", &[words], 0);
+        self.wait_for(place, to, now);
     }
 
     /// A seal.
     pub(super) fn echo(&mut self, to: To, now: Moment) {
-        let stamp = self.next_stamp();
-        encode_command(&mut self.out, &[b"ECHO", &stamp]);
-        let place = Place::Stamped(stamp);
-        self.slots.push_back(Slot { to, place, is_whole: false, sent_at: now });
-        self.is_unsealed = false;
+        self.out.extend_from_slice(b"*2\r\n$4\r\nECHO\r\n");
+        self.stamp(to, false, now);
     }
 
     /// Before what is written goes out.
@@ -347,8 +382,7 @@ impl Link {
     pub(super) fn due(&self, silence: Duration) -> Option<Moment> {
         match self.state {
             State::Down { dial_at, .. } => Some(dial_at),
-            State::Dialling { .. } => None,
-            State::Greeting { until, .. } => Some(until),
+            State::Dialling => None,
             State::Ready => {
                 let renewal = self.renewal.as_ref().and_then(|renewal| renewal.at);
                 [self.silent_at(silence), renewal, self.leave_at].into_iter().flatten().min()
@@ -363,28 +397,44 @@ impl Link {
         std::mem::replace(dial_at, sooner) != sooner
     }
 
-    /// What a server said that closes without letting us in: before it asks for a login it says one thing to a client
-    /// that it has no room for, or does not like.
-    pub(super) fn farewell(&self) -> Option<Bytes> {
-        let is_greeting = matches!(self.state, State::Greeting { .. });
-        let only = self.pending.front().filter(|_| is_greeting && self.pending.len() == 1)?;
-        only.frame.error().cloned()
+    /// The one thing that came and is not proved yet, where that is an error.
+    pub(super) fn only_error(&self) -> Option<&Bytes> {
+        let only = self.pending.front().filter(|_| self.pending.len() == 1)?;
+        only.frame.error()
     }
 
-    /// Takes the next thing that came; false where nothing whole is left. What is
-    /// proved by it is added to `proved`, in order.
+    /// Takes all that came; what is no whole reply yet stays in `bytes`. What is proved is added to `proved`, in order.
     ///
     /// # Errors
     ///
     /// Where the connection has to end. Nothing that came with it is believed but what was proved before.
-    pub(super) fn next(
+    pub(super) fn hear(
+        &mut self,
+        bytes: &mut BytesMut,
+        proved: &mut Vec<Reply>,
+        now: Moment,
+    ) -> Result<(), Fault> {
+        while self.next(bytes, proved, now)? && !bytes.is_empty() {}
+        Ok(())
+    }
+
+    /// Takes the next thing that came; false where nothing whole is left.
+    fn next(
         &mut self,
         bytes: &mut BytesMut,
         proved: &mut Vec<Reply>,
         now: Moment,
     ) -> Result<bool, Fault> {
-        let Some(mut frame) = self.decoder.decode(bytes).map_err(Fault::Garbled)? else {
-            return Ok(false);
+        let plain = |slot: &Slot| slot.place.skip(&mut self.decoder, bytes);
+        if let Some((frame, standing)) = self.slots.front().and_then(plain) {
+            let Slot { to, is_whole, .. } = self.slots.pop_front().expect("it is there");
+            self.file(Reply { to, frame, is_whole }, standing, proved);
+            return Ok(true);
+        }
+        let mut frame = match self.decoder.decode(bytes) {
+            Ok(Some(frame)) => frame,
+            Ok(None) => return Ok(false),
+            Err(error) => return Err(Fault::Garbled(error)),
         };
         if frame.is_push() {
             let is_awaited = self.slots.front().is_some_and(|it| it.place == Place::Subscribed);
@@ -406,15 +456,20 @@ impl Link {
         } else {
             slot.place.judge(&frame)?
         };
-        let reply = Reply { to: slot.to, frame, is_whole: slot.is_whole };
+        self.file(Reply { to: slot.to, frame, is_whole: slot.is_whole }, standing, proved);
+        Ok(true)
+    }
+
+    fn file(&mut self, reply: Reply, standing: Standing, proved: &mut Vec<Reply>) {
         match standing {
             Standing::Pends => self.pending.push_back(reply),
             Standing::Proves => {
-                proved.extend(self.pending.drain(..));
+                while let Some(before) = self.pending.pop_front() {
+                    proved.push(before);
+                }
                 proved.push(reply);
             }
         }
-        Ok(true)
     }
 
     /// What an error says in this place. Where it stands for a stamp, and nothing behind it has one, a seal goes behind
@@ -427,6 +482,10 @@ impl Link {
         now: Moment,
     ) -> Result<Standing, Fault> {
         let is_stamped = |place| matches!(place, Place::Stamped(_));
+        let is_denied = || Code::of(&String::from_utf8_lossy(&text)) == Code::Permission;
+        if !to.is_awaited() && self.denied.is_none() && is_denied() {
+            self.denied = Some(text.clone());
+        }
         if to == To::Seal {
             let are_errors = self.pending.iter().all(|reply| reply.frame.error().is_some());
             return if are_errors { Ok(Standing::Proves) } else { Err(Fault::Unsealed(text)) };
@@ -439,6 +498,22 @@ impl Link {
 }
 
 impl Place {
+    /// Takes the reply that there nearly always is, if it has come whole. Nobody needs the stamp once it has been seen.
+    #[inline]
+    fn skip(self, decoder: &mut Decoder, bytes: &mut BytesMut) -> Option<(Frame, Standing)> {
+        match self {
+            Self::Stamped(digits) => {
+                let is_it = decoder.skip(bytes, &spelled(digits));
+                is_it.then(|| (Frame::Bulk(Bytes::new()), Standing::Proves))
+            }
+            Self::Flag => {
+                let is_it = decoder.skip(bytes, b"+OK\r\n");
+                is_it.then(|| (Frame::Simple(Bytes::from_static(b"OK")), Standing::Pends))
+            }
+            _ => None,
+        }
+    }
+
     fn judge(self, frame: &Frame) -> Result<Standing, Fault> {
         let value = frame.value();
         let is_stamp = |frame: &Frame, digits: &Digits| matches!(frame, Frame::Bulk(text) if text[..] == *digits);
@@ -452,7 +527,9 @@ impl Place {
                 Ok(Standing::Proves)
             }
             (Self::Digest(digest), Frame::Bulk(text)) if text[..] == *digest => Ok(Standing::Pends),
-            (Self::Flag, Frame::Simple(_) | Frame::Null) | (Self::Any, _) => Ok(Standing::Pends),
+            (Self::Flag, Frame::Simple(_) | Frame::Null)
+            | (Self::Count, Frame::Integer(0..))
+            | (Self::Any, _) => Ok(Standing::Pends),
             _ => Err(Fault::Misplaced),
         }
     }

@@ -5,7 +5,7 @@
 //! A driver has the machine behind one mutex, and calls
 //!
 //! 1. [`Machine::tick`] when [`Machine::due`] has come, at once in the beginning;
-//! 2. [`Machine::connected`] when a link that it was told to dial is up, with what to log in by;
+//! 2. [`Machine::connected`] when a link that it was told to dial is up, with the [`Handshake`] that was made on it;
 //!    [`Machine::disconnected`] when it is not, or not any more; [`Machine::log_in`] where it wants other credentials;
 //! 3. [`Machine::received`] with what a link has read;
 //! 4. [`Machine::output`] after each of these, and after each command, and sends what it finds;
@@ -20,13 +20,13 @@
 //! A lease is one slot, named by a [`LeaseId`]. A reply goes to a lease: the round is judged where the reply is read,
 //! and the caller is woken once, at the verdict. Each file beside this one has one part of a lease's life:
 //! `acquire` (rounds, attempts, the line of those that wait in this process), `waits` (what stands on the machine
-//! has a request wait otherwise than by asking again), `scout` (an attempt for one that waits so), `keep` (renewal, repair, loss), `release` (what is given back, at
-//! once or owed), `bounds` (how long it is held whatever its TTL), `report` (what servers said where it came to nothing), `shutdown` (the end of all of them).
+//! has a request wait otherwise than by asking again), `scout` (an attempt for one that waits so), `keep` (renewal, repair,
+//! loss), `count` (how many replicas have it), `release` (what is given back, at once or owed), `bounds` (how long it is held whatever its TTL), `report` (what servers said where it came to nothing), `shutdown` (the end of all of them).
 //!
 //! # A link
 //!
 //! A link is one connection to one server after the other. `greeting` is its handshake, `standing` what the server has to
-//! be for a vote, `login` what becomes of credentials that end, `link` the commands and which reply is whose, `again` the
+//! be for a vote, `login` what becomes of credentials that end, `link` the commands and which reply is whose, `command` how one is spelled for all servers, `again` the
 //! replies by which a command goes out again, `breaker` which servers are left out for a while, and `told` what the server tells without a question. A link that has no
 //! connection says why ([`Machine::fault`]). `counts` is what a driver tells those that observe.
 
@@ -36,7 +36,9 @@ mod answer;
 mod batches;
 mod bounds;
 mod breaker;
+mod command;
 mod core;
+mod count;
 mod counts;
 mod entry;
 mod greeting;
@@ -68,7 +70,7 @@ pub(crate) use self::acquire::Options;
 pub(crate) use self::core::{Effect, Machine, Settings, Waits};
 pub(crate) use self::counts::{Counts, Event};
 pub(crate) use self::entry::Entry;
-pub(crate) use self::greeting::scripts_within;
+pub(crate) use self::greeting::{Handshake, scripts_within};
 pub(crate) use self::ids::LeaseId;
 #[cfg(test)]
 pub(crate) use self::kind::Kind;

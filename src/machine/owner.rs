@@ -23,6 +23,11 @@ impl Owner {
         }
     }
 
+    /// What it is known by.
+    pub(super) fn id(&self) -> &[u8] {
+        &self.value()[..ID_LENGTH]
+    }
+
     /// Another owner, which says the same.
     pub(super) fn another(&self, id: u128) -> Self {
         Self::new(id, self.said())

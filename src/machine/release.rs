@@ -9,7 +9,7 @@ use super::answer::Answer;
 use super::core::{Effect, Machine, Settings};
 use super::ids::LeaseId;
 use super::lease::{Extending, Has, Lease, Phase, Refusal, Replica, Votes};
-use super::link::What;
+use super::link::{To, What};
 use crate::policy::{
     End, LeaseEvent, LeaseState, Loss, Moment, Passed, Redelivery, Relay, Verdict, renew_at,
 };
@@ -21,38 +21,59 @@ impl Machine {
             return;
         }
         self.happens(id, LeaseEvent::Release, now);
-        let is_releasing = |lease: &Lease| lease.state() == Some(LeaseState::Releasing);
-        if self.leases.get(id).is_some_and(is_releasing) {
-            let goes_on = |lease: &&Lease| !self.is_due_elsewhere(lease, now);
-            let relay = self.leases.get(id).filter(goes_on).and_then(|it| it.relay.next(now));
-            self.give_back(id, now);
-            // Behind the release, on the same connections.
-            let is_followed = self.call_next(id, relay, now);
-            if let Some(lease) = self.leases.get_mut(id) {
-                lease.is_followed = is_followed;
+        let is_followed = match self.leases.get(id).and_then(Lease::state) {
+            Some(LeaseState::Releasing) => {
+                let goes_on = |lease: &&Lease| !self.is_due_elsewhere(lease, now);
+                let next = || self.leases.get(id).filter(goes_on).and_then(|it| it.relay.next(now));
+                let relay = if self.lines.is_empty() { None } else { next() };
+                self.give_back(id, now);
+                self.tells_next_first(id, now);
+                // Behind the release, on the same connections.
+                self.call_next(id, relay, now)
             }
-            self.judge_release(id, now);
-            self.limit_release(id, now);
+            // It has ended before: the lock is free once its holder is told so.
+            Some(LeaseState::Lost(_)) if self.leases.get(id).is_some_and(Lease::is_kept) => {
+                self.give_back(id, now);
+                false
+            }
+            _ => false,
+        };
+        self.limit_release(id, is_followed, now);
+    }
+
+    /// A server writes last to the connection that had something to be told first. So another command goes behind a
+    /// release that may hand the lock over: the next holder hears of it before the one that gives it back.
+    fn tells_next_first(&mut self, id: LeaseId, now: Moment) {
+        let Self { links, leases, lines, .. } = self;
+        let [link] = &mut links[..] else { return };
+        let is_sought = |lease: &Lease| lines.is_known_as_sought(&lease.names);
+        if link.is_ready() && leases.get(id).is_some_and(is_sought) {
+            link.echo(To::Seal, now);
         }
     }
 
     /// The holder waits for no longer than the timeout, and for nothing where nobody reads an answer.
-    fn limit_release(&mut self, id: LeaseId, now: Moment) {
+    fn limit_release(&mut self, id: LeaseId, is_followed: bool, now: Moment) {
         let is_undriven = self.closed == Some(Refusal::Undriven);
         let late_at = if is_undriven { now } else { now.after(self.settings.timeout) };
         let Some(lease) = self.leases.get_mut(id) else { return };
-        lease.late_at = late_at;
+        (lease.is_followed, lease.late_at) = (is_followed, late_at);
+        self.judge_release(id, now);
         self.release_is_late(id, now);
     }
 
     pub(super) fn release_is_late(&mut self, id: LeaseId, now: Moment) {
-        let Some(lease) = self.leases.get_mut(id) else { return };
-        if lease.state() != Some(LeaseState::Releasing) {
+        let Some(lease) = self.leases.get_mut(id).filter(|lease| lease.end.is_none()) else {
             return;
-        }
+        };
+        let end = match lease.state() {
+            Some(LeaseState::Releasing) => End::Unconfirmed,
+            Some(LeaseState::Lost(why)) => End::Lost(why),
+            _ => return,
+        };
         if lease.late_at <= now {
             lease.are_late();
-            self.ends(id, End::Unconfirmed, now);
+            self.ends(id, end, now);
         } else {
             let next = lease.late_at.min(lease.due);
             self.plan(id, next);
@@ -110,10 +131,13 @@ impl Machine {
         self.leave_line(id, now);
         let Some(lease) = self.leases.get_mut(id) else { return false };
         let is_handed_over = lease.is_followed || lease.end == Some(End::HandedOver);
+        let is_released = lease.state() == Some(LeaseState::Releasing);
         lease.phase = Phase::GivingBack;
         let wakers = lease.told_of_loss.drain(..).chain(lease.waker.take());
         self.effects.extend(wakers.map(Effect::Wake));
-        self.give_back(id, now);
+        if !is_released && lease.is_exposed() {
+            self.give_back(id, now);
+        }
         self.end_if_clear(id);
         is_handed_over
     }
@@ -157,6 +181,7 @@ impl Machine {
             extending: Extending::Nothing,
             late_at: now,
             extended: 0,
+            counted: None,
             failed: 0,
             due: now,
             planned: pointless_at(lease, &self.settings),
@@ -176,17 +201,20 @@ impl Machine {
 
     /// Sends releases to all servers that may have something, or has that be done later.
     pub(super) fn give_back(&mut self, id: LeaseId, now: Moment) {
-        let Self { links, leases, settings, .. } = self;
+        let Self { links, leases, settings, command, .. } = self;
+        command.bytes.clear();
         let Some(lease) = leases.get_mut(id) else { return };
         lease.votes = Votes::default();
         lease.said.clear();
         // A late answer to a question is none to the release.
         lease.round += 1;
         let until = pointless_at(lease, settings);
+        let mut is_owed = false;
         for (server, link) in links.iter_mut().enumerate() {
             let replica = &mut lease.replicas[server];
             match replica.has {
-                Has::Nothing | Has::Releasing | Has::Owed => continue,
+                Has::Owed => is_owed = true,
+                Has::Nothing | Has::Releasing => {}
                 // On the connection of the question, the answer to the release says what became of both.
                 has if link.is_ready() && link.generation == replica.generation => {
                     replica.has = Has::Releasing;
@@ -199,22 +227,28 @@ impl Machine {
                         Has::Perhaps => doubt.was_sent(now).unzip(),
                         _ => (None, None),
                     };
-                    lease.ask(What::Release, id, link, &settings.scripts, false, now);
+                    lease.ask(What::Release, id, link, command, &settings.scripts, now);
                 }
                 has => {
                     let is_doubtful = matches!(has, Has::Asked | Has::Perhaps);
                     replica.has = Has::Owed;
                     replica.redelivery = Some(Redelivery::new(until, is_doubtful));
                     replica.due = Some(now);
+                    is_owed = true;
                 }
             }
         }
-        self.give_back_again(id, now);
+        if is_owed {
+            self.give_back_again(id, now);
+        } else {
+            self.plan(id, until.max(now));
+        }
     }
 
     /// Sends what is owed and due.
     pub(super) fn give_back_again(&mut self, id: LeaseId, now: Moment) {
-        let Self { links, leases, settings, .. } = self;
+        let Self { links, leases, settings, command, .. } = self;
+        command.bytes.clear();
         let Some(lease) = leases.get_mut(id) else { return };
         let until = pointless_at(lease, settings);
         let mut next = until;
@@ -237,7 +271,7 @@ impl Machine {
                 replica.has = Has::Releasing;
                 replica.generation = link.generation;
                 lease.votes.asked |= 1 << server;
-                lease.ask(What::Release, id, link, &settings.scripts, false, now);
+                lease.ask(What::Release, id, link, command, &settings.scripts, now);
             } else if let Some(due) = replica.due {
                 next = next.min(due);
             }
@@ -255,10 +289,10 @@ impl Machine {
         is_over: bool,
         now: Moment,
     ) {
-        let random = (self.settings.random)();
-        let Some(lease) = self.leases.get_mut(id) else { return };
+        let Self { leases, settings, .. } = self;
+        let Some(lease) = leases.get_mut(id) else { return };
         let bit = 1 << server;
-        let pointless_at = pointless_at(lease, &self.settings);
+        let pointless_at = pointless_at(lease, settings);
         let replica = &mut lease.replicas[server];
         if replica.has != Has::Releasing {
             return;
@@ -279,7 +313,10 @@ impl Machine {
             _ => {
                 lease.votes.failed |= bit;
                 let mut redelivery = replica.redelivery.unwrap_or(Redelivery::new(until, false));
-                let due = if is_over { now } else { redelivery.after_refusal(now, random) };
+                let due = match is_over {
+                    true => now,
+                    false => redelivery.after_refusal(now, (settings.random)()),
+                };
                 replica.due = Some(due);
                 replica.redelivery = Some(redelivery);
                 replica.has = Has::Owed;
@@ -298,20 +335,29 @@ impl Machine {
     fn judge_release(&mut self, id: LeaseId, now: Moment) {
         let (quorum, servers) = (self.settings.quorum, self.links.len());
         let Some(lease) = self.leases.get(id) else { return };
-        if lease.state() != Some(LeaseState::Releasing) {
+        let Votes { asked, granted, denied, failed, .. } = lease.votes;
+        match lease.state() {
+            Some(LeaseState::Releasing) => {}
+            // Whatever they answer.
+            Some(LeaseState::Lost(why)) if asked & !lease.votes.answered() == 0 => {
+                return self.ends(id, End::Lost(why), now);
+            }
+            _ => return,
+        }
+        let count = |votes: u64| votes.count_ones() as usize;
+        if quorum.verdict(count(granted), 0) == Verdict::Won {
+            return self.ends(id, End::Released, now);
+        }
+        if granted | denied | failed == 0 && count(asked) == servers {
             return;
         }
-        let Votes { granted, denied, failed, .. } = lease.votes;
         let untouched = (0_u64..).zip(&lease.replicas).fold(0, |all, (server, replica)| {
             let is_untouched = replica.has == Has::Nothing;
             all | u64::from(is_untouched) << server
         });
-        let count = |votes: u64| votes.count_ones() as usize;
-        let gone = count((denied | untouched) & !granted);
-        let end = match (quorum.verdict(count(granted), 0), quorum.verdict(0, gone)) {
-            (Verdict::Won, _) => End::Released,
-            (_, Verdict::Lost) if servers == 1 => End::Lost(Loss::Gone),
-            (_, Verdict::Lost) => End::Lost(Loss::NoQuorum),
+        let end = match quorum.verdict(0, count((denied | untouched) & !granted)) {
+            Verdict::Lost if servers == 1 => End::Lost(Loss::Gone),
+            Verdict::Lost => End::Lost(Loss::NoQuorum),
             _ if count(granted | denied | failed | untouched) == servers => End::Unconfirmed,
             _ => return,
         };
@@ -331,14 +377,21 @@ impl Machine {
     /// What came of a release. Once this is ready, there is nothing left but to forget the lease.
     pub(crate) fn poll_release(&mut self, id: LeaseId, context: &Context<'_>) -> Poll<End> {
         let lease = self.leases.get_mut(id).expect("nobody has forgotten it");
-        match (lease.end, lease.state().and_then(LeaseState::loss)) {
-            (Some(end), _) => Poll::Ready(end),
-            (None, Some(loss)) => Poll::Ready(End::Lost(loss)),
-            (None, None) => {
-                self.wait_for(id, context.waker());
-                Poll::Pending
-            }
+        if let Some(end) = lease.end {
+            return Poll::Ready(end);
         }
+        self.wait_for(id, context.waker());
+        Poll::Pending
+    }
+
+    /// Forgets a lease that was released, if no server has anything of it; whether it does.
+    pub(crate) fn forget_clear(&mut self, id: LeaseId) -> bool {
+        let is_clear = self.leases.get(id).is_some_and(|lease| !lease.is_exposed());
+        if is_clear {
+            self.remove(id);
+            self.tell_of_end();
+        }
+        is_clear
     }
 
     fn end_if_clear(&mut self, id: LeaseId) {
@@ -351,9 +404,10 @@ impl Machine {
 
     pub(super) fn remove(&mut self, id: LeaseId) {
         self.is_watched_no_more(id);
-        if let Some(mut lease) = self.leases.remove(id) {
+        if let Some(lease) = self.leases.get_mut(id) {
             lease.replicas.fill(Replica::NEW);
-            self.spare.push(lease.replicas);
+            self.spare.push(std::mem::take(&mut lease.replicas));
+            self.leases.discard(id);
         }
     }
 }

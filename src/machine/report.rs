@@ -9,7 +9,7 @@ use super::core::Machine;
 use super::ids::LeaseId;
 use super::lease::{Lease, Phase};
 use super::link::{Fault, Place, To, What};
-use crate::policy::{Failing, Moment};
+use crate::policy::{Code, Failing, Moment};
 
 /// One server's answer.
 pub(crate) struct ServerAnswer<'a> {
@@ -31,16 +31,22 @@ pub(crate) enum Said<'a> {
     Unexpected,
     /// It has not answered yet.
     Pending,
-    /// The answer did not come in time.
-    Late,
-    /// The connection ended before the answer.
-    Unknown,
+    /// The answer did not come in time. The first of its connection took this long, where it was waited for as long as a
+    /// command may take.
+    Late(Duration),
+    /// The connection ended before the answer; and why, where there is no other yet.
+    Unknown(Option<&'a Fault>),
     /// It was not asked: it may vote in this time.
     Quarantined(Duration),
     /// It was not asked, nor is it in this time: it has not answered before.
     LeftOut(Duration),
     /// It was not asked: it has no connection, and why not.
     Unreached(Option<&'a Fault>),
+}
+
+/// Whether an error says that the key is of something else.
+fn is_no_lock(text: &[u8]) -> bool {
+    Code::of(&String::from_utf8_lossy(text)) == Code::WrongType
 }
 
 impl Machine {
@@ -89,24 +95,29 @@ impl Machine {
         let Some(lease) = self.leases.get_mut(id) else { return };
         let is_asked = lease.phase == Phase::Asking && lease.round == round;
         let said = lease.said.iter_mut().filter(|_| is_asked).find(|(it, _)| *it == server);
-        match (what, reply, said) {
-            (What::Holder, Some(Frame::Bulk(value)), Some((_, kept))) => {
-                *kept = Kept::Held(value[..].into(), -1);
+        let Some((_, kept)) = said else { return };
+        if what == What::Holder {
+            match reply {
+                Some(Frame::Bulk(value)) => *kept = Kept::Held(value[..].into(), -1),
+                Some(Frame::Error(text)) if is_no_lock(text) => {
+                    *kept = Kept::Refused(text[..].into());
+                }
+                _ => {}
             }
-            (What::HolderTtl, Some(Frame::Integer(left)), Some((_, Kept::Held(_, pttl)))) => {
-                *pttl = *left;
-            }
-            _ => {}
+            return;
         }
-        if what == What::HolderTtl {
-            let frees_in = match reply {
-                Some(Frame::Integer(left)) => u64::try_from(*left).ok(),
-                _ => None,
-            };
+        let left = if let Some(Frame::Integer(left)) = reply { Some(*left) } else { None };
+        if let (Kept::Held(_, pttl), Some(left)) = (&mut *kept, left) {
+            *pttl = left;
+        }
+        let answer = if let Kept::Refused(_) = kept {
+            Answer::Failed { failing: Failing::Hopeless, is_run: false }
+        } else {
+            let frees_in = left.and_then(|left| u64::try_from(left).ok());
             let frees_in = frees_in.map(|left| Duration::from_millis(left + 1));
-            let answer = Answer::Held { frees_in, counter: 0 };
-            self.voted(id, server, round, answer, reply.is_some(), now);
-        }
+            Answer::Held { frees_in, counter: 0 }
+        };
+        self.voted(id, server, round, answer, reply.is_some(), now);
     }
 
     /// As above, of the server in whose queue the request waits.
@@ -146,12 +157,12 @@ impl Machine {
             let is_answer = !matches!(
                 said,
                 Said::Pending
-                    | Said::Unknown
+                    | Said::Unknown(_)
                     | Said::Quarantined(_)
                     | Said::LeftOut(_)
                     | Said::Unreached(_)
             );
-            let at = if matches!(said, Said::Late) { now } else { at };
+            let at = if matches!(said, Said::Late(_)) { now } else { at };
             // While a request waits at one server, what others said before stands.
             let is_answer = is_answer && at >= lease.asked_at;
             let round_trip = is_answer.then(|| at.since(lease.asked_at));
@@ -182,7 +193,9 @@ impl Machine {
             None if votes.asked & bit != 0 => {
                 let is_there =
                     link.is_ready() && link.generation == lease.replicas[server].generation;
-                if is_there { Said::Late } else { Said::Unknown }
+                let is_whole = now.since(lease.asked_at) >= self.settings.timeout;
+                let greeting = if is_whole { link.greeted_in } else { Duration::ZERO };
+                if is_there { Said::Late(greeting) } else { Said::Unknown(link.fault.as_ref()) }
             }
             None => match link.refusal(now) {
                 Some(Failing::Quarantined(wait)) => Said::Quarantined(wait),

@@ -5,18 +5,19 @@ use super::acquire::Options;
 use super::core::Machine;
 use super::entry::Entry;
 use super::ids::LeaseId;
-use super::lease::{Lease, Phase};
+use super::lease::Phase;
 use crate::policy::{Bounds, Grant, Moment, Retry, Wait};
 
 impl Machine {
-    /// Asks all servers for the lock of an entry, unless that is under way.
+    /// Asks all servers for the lock of an entry; what came of that before is over.
     pub(crate) fn ask_all(&mut self, id: LeaseId, now: Moment) {
-        let Some(lease) = self.leases.get(id) else { return };
-        let Some(entry) = lease.entry.as_deref() else { return };
-        let is_asking = |lease: &Lease| lease.phase == Phase::Asking;
-        if entry.scout.and_then(|scout| self.leases.get(scout)).is_some_and(is_asking) {
-            return;
+        let entry = self.leases.get_mut(id).and_then(|lease| lease.entry.as_mut());
+        if let Some(before) = entry.and_then(|entry| entry.scout.take()) {
+            self.forget(before, now);
         }
+        let Some(lease) = self.leases.get(id).filter(|lease| lease.entry.is_some()) else {
+            return;
+        };
         let options = Options {
             kind: lease.kind,
             names: lease.names.clone(),

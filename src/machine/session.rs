@@ -1,5 +1,4 @@
-//! What a link knows of its connection beside the commands on it: the handshake under way, the login, the run of the
-//! server.
+//! What a link knows of its connection beside the commands on it: the login, the run of the server.
 
 use std::time::Duration;
 
@@ -57,20 +56,6 @@ impl Login {
         let password = self.password.as_deref()?;
         let user = self.user.as_deref().map(str::as_bytes);
         Some([&b"AUTH"[..]].into_iter().chain(user).chain([password.as_bytes()]).collect())
-    }
-}
-
-/// A handshake under way.
-pub(super) struct Greeting {
-    pub(super) login: Login,
-    pub(super) is_resp3: bool,
-    /// The sections of INFO that were asked for, one after the other.
-    pub(super) info: String,
-}
-
-impl Greeting {
-    pub(super) fn new(login: Login) -> Self {
-        Self { login, is_resp3: true, info: String::new() }
     }
 }
 

@@ -54,6 +54,11 @@ impl Machine {
         &self.links[server].warnings
     }
 
+    /// What a server has refused, for want of a right, where no caller is told.
+    pub(crate) fn denied(&self, server: usize) -> Option<&[u8]> {
+        self.links[server].denied.as_deref()
+    }
+
     /// Judges a server by what it says of itself; whether it is another run than the one before.
     ///
     /// # Errors

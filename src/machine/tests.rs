@@ -7,12 +7,12 @@ use leasehold_resp::{Decoder, Frame, Limits, encode_frame};
 
 use super::link::State;
 use super::{
-    Effect, FENCED, Fault, Kind, LeaseId, Login, Machine, Options, PLAIN, Script, Scripts,
-    Settings, Waits,
+    Effect, FENCED, Fault, Handshake, Kind, LeaseId, Login, Machine, Options, PLAIN, Script,
+    Scripts, Settings, Waits,
 };
 use crate::names::Names;
 use crate::policy::{Bounds, Moment, Quorum, Retry, Term, Wait};
-use crate::server::sha1;
+use crate::sha1;
 
 const TEXTS: [&str; 5] = ["return 1", "return 2", "return 3", "return 4", "return 5"];
 /// Servers are to tell of the lock, and a request that waits asks again anyway.
@@ -63,42 +63,78 @@ pub(super) struct Bench {
     pub(super) is_told: bool,
     /// What has come of each link, and is no whole frame.
     unread: Vec<BytesMut>,
+    /// Handshakes that are under way.
+    handshakes: Vec<Option<Handshake>>,
 }
 
 impl Bench {
     pub(super) fn new(servers: usize, settings: Settings) -> Self {
         let now = Moment::from_nanos(0).after(Duration::from_secs(100));
         let unread = (0..servers).map(|_| BytesMut::new()).collect();
+        let handshakes = (0..servers).map(|_| None).collect();
         let machine = Machine::new((0..servers).map(|at| at.to_string()), settings, now);
-        Self { machine, now, effects: Vec::new(), is_told: false, unread }
+        Self { machine, now, effects: Vec::new(), is_told: false, unread, handshakes }
     }
 
     /// Time passes until the next thing is due, if that is within `most`.
     pub(super) fn pass(&mut self, most: Duration) {
         let end = self.now.after(most);
-        while self.machine.due() <= end {
-            self.now = self.now.max(self.machine.due());
-            self.machine.tick(self.now);
-            self.effects.append(self.machine.take_effects());
+        loop {
+            let handshakes = self.handshakes.iter().enumerate();
+            let ends = handshakes.filter_map(|(at, it)| Some((it.as_ref()?.ends_at(), at)));
+            let late = ends.min().filter(|(at, _)| *at <= end.min(self.machine.due()));
+            if let Some((at, server)) = late {
+                self.now = self.now.max(at);
+                let fault = self.handshakes[server].as_ref().map(Handshake::late);
+                self.fail(server, fault.unwrap());
+            } else if self.machine.due() <= end {
+                self.now = self.now.max(self.machine.due());
+                self.machine.tick(self.now);
+                self.effects.append(self.machine.take_effects());
+            } else {
+                break;
+            }
         }
         self.now = end;
     }
 
     /// The link is dialled, if that is due soon.
     pub(super) fn dial(&mut self, server: usize, login: Login) {
-        let is_dialled =
-            |bench: &Self| matches!(bench.machine.links[server].state, State::Dialling { .. });
+        let is_dialled = |bench: &Self| bench.machine.links[server].state == State::Dialling;
         for _ in 0..20 {
             self.pass(if is_dialled(self) { Duration::ZERO } else { Duration::from_millis(100) });
         }
         assert!(is_dialled(self));
+        self.greet(server, login);
+    }
+
+    /// A socket is there, and the handshake begins.
+    pub(super) fn greet(&mut self, server: usize, login: Login) {
         self.unread[server].clear();
-        self.machine.connected(server, login, self.now);
+        let settings = *self.machine.settings();
+        let ends_at = self.now.after(settings.connect_timeout);
+        self.handshakes[server] = Some(Handshake::new(settings, login, ends_at, self.now));
+    }
+
+    /// A handshake, or its connection, has ended for this reason.
+    fn fail(&mut self, server: usize, fault: Fault) {
+        self.handshakes[server] = None;
+        self.effects.push(Effect::Close(server, fault.clone()));
+        self.machine.disconnected(server, fault, self.now);
+    }
+
+    /// The server closes the connection, perhaps in the handshake.
+    pub(super) fn close(&mut self, server: usize) {
+        let farewell = self.handshakes[server].as_ref().and_then(Handshake::farewell);
+        self.fail(server, farewell.unwrap_or(Fault::Closed));
     }
 
     /// The commands that the machine has for a server.
     pub(super) fn said(&mut self, server: usize) -> Vec<Vec<Bytes>> {
-        let mut out = self.machine.output(server, self.now).split();
+        let mut out = match &mut self.handshakes[server] {
+            Some(handshake) => handshake.output().split(),
+            None => self.machine.output(server, self.now).split(),
+        };
         let mut decoder = Decoder::new(Limits::default());
         let mut commands: Vec<Vec<Bytes>> = Vec::new();
         while let Some(frame) = decoder.decode(&mut out).unwrap() {
@@ -126,8 +162,17 @@ impl Bench {
     }
 
     pub(super) fn hear(&mut self, server: usize, bytes: &[u8]) {
-        self.unread[server].extend_from_slice(bytes);
-        self.machine.received(server, &mut self.unread[server], self.now);
+        let unread = &mut self.unread[server];
+        unread.extend_from_slice(bytes);
+        match self.handshakes[server].as_mut().map(|it| it.received(unread, self.now)) {
+            None => self.machine.received(server, unread, self.now),
+            Some(Ok(false)) => {}
+            Some(Ok(true)) => {
+                let greeted = self.handshakes[server].take().unwrap();
+                self.machine.connected(server, greeted, self.now);
+            }
+            Some(Err(fault)) => self.fail(server, fault),
+        }
         self.effects.append(self.machine.take_effects());
     }
 

@@ -32,10 +32,11 @@ impl Machine {
         links.iter_mut().for_each(|link| link.subscribe(settings.owner_id, now));
     }
 
-    /// The channel on which a server tells of hand-overs, once it has confirmed that.
+    /// The channel on which a server tells of hand-overs, once it has confirmed that, and tells of keys too: a lock
+    /// that nobody hands over is noticed.
     pub(crate) fn channel(&self, server: usize) -> Option<&[u8]> {
         let told = &self.links[server].told;
-        told.is_confirmed.then(|| told.channel())
+        (told.is_confirmed && told.is_tracking).then(|| told.channel())
     }
 
     /// Whether the request may have an entry: its attempts are not counted.
@@ -54,13 +55,13 @@ impl Machine {
             is_unanswered: false,
             is_known: false,
             is_first: false,
+            is_told: false,
             all_asked_at: now,
             scout: None,
             frees_at: None,
             turn: None,
         }));
         self.waiters.insert(lease.owner.value().into(), id);
-        self.lines.is_sought(&lease.names);
         self.counts.attempts += 1;
     }
 
@@ -115,14 +116,17 @@ impl Machine {
             let token = lease.kind.is_fenced.then_some(token);
             self.hold(id, Grant { asked_at: counts_from, answered_at: now, deadline, token }, now);
         } else {
-            entry.turn = Some((deadline, token));
+            (entry.turn, lease.defers) = (Some((deadline, token)), false);
             self.begin_attempt(id, now);
         }
     }
 
-    /// The server knows of others before the owner.
-    pub(crate) fn is_behind_others(&mut self, id: LeaseId, now: Moment) {
-        if let Some(lease) = self.leases.get(id) {
+    /// The server knows of a holder, or of others before the owner, unless that `is_first`.
+    pub(crate) fn is_kept_waiting(&mut self, id: LeaseId, is_first: bool, now: Moment) {
+        self.is_contended(id);
+        let Some(lease) = self.leases.get(id) else { return };
+        self.lines.is_sought(&lease.names);
+        if !is_first {
             self.lines.are_behind(&lease.names, now);
         }
     }
@@ -137,12 +141,19 @@ impl Machine {
         self.give_up(id, Setback::Held(None), now);
     }
 
-    /// Another than the owner asks next; what the server may have of this one is given back.
+    /// Another than the owner asks next; what the server may have of this one is given back. What several servers
+    /// said before stands: this was one of them.
     pub(crate) fn comes_back(&mut self, id: LeaseId, setback: Setback, now: Moment) {
-        if let Some(entry) = self.leases.get_mut(id).and_then(|lease| lease.entry.as_mut()) {
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        let known = lease.setback;
+        if let Some(entry) = &mut lease.entry {
             entry.turn = None;
         }
         self.give_up(id, setback, now);
+        let is_alone = self.is_alone();
+        if let Some(lease) = self.leases.get_mut(id).filter(|_| !is_alone) {
+            lease.setback = known.or(lease.setback);
+        }
     }
 
     /// The caller's limit is over: the entry is left.
@@ -192,13 +203,28 @@ impl Machine {
                     self.is_woken();
                     self.plan(id, from);
                 }
-                Some(Phase::Queued) if self.entry(id).is_some_and(|(entry, _)| entry.is_first) => {
-                    self.is_woken();
-                    (self.settings.waits.due)(self, id, now);
+                Some(Phase::Asking) => self.hurry(id, now),
+                // With the same news the lock may be handed over.
+                Some(Phase::Queued) => {
+                    let entry = self.entry(id).map(|(entry, _)| entry);
+                    if let Some(entry) = entry.filter(|entry| entry.is_first) {
+                        entry.is_told = true;
+                        self.plan(id, now);
+                    }
                 }
                 _ => {}
             }
         }
+    }
+
+    /// One that has refused may grant by now: another that keeps the round open is waited for no longer than some of the
+    /// others' round trips.
+    fn hurry(&mut self, id: LeaseId, now: Moment) {
+        let Some(lease) = self.leases.get(id).filter(|lease| lease.votes.denied != 0) else {
+            return;
+        };
+        let late_at = lease.patience_ends().max(now).min(lease.due);
+        self.plan(id, late_at);
     }
 
     /// A connection has ended, and with it what was told on it: those in the server's queue come back.
@@ -255,10 +281,9 @@ impl Machine {
     /// The attempt of an owner whose turn it is names the lock as its own at the server of the queue; none where the
     /// turn is over.
     pub(super) fn attempt_in_turn(&mut self, id: LeaseId, now: Moment) -> Option<Attempt> {
-        let wall = (self.settings.wall_micros)();
         let lease = self.leases.get(id)?;
         let (until, token) = lease.entry.as_ref()?.turn?;
-        let ballot = Some(Ballot::new(wall).above(token));
+        let ballot = Some(Ballot::new((self.settings.wall_micros)()).above(token));
         let conditions = self.conditions(lease.term, &lease.retry);
         (now < until).then(|| Attempt::begin(conditions, ballot))
     }

@@ -7,10 +7,10 @@ use leasehold_resp::Frame;
 
 use super::answer::Answer;
 use super::core::{Effect, Machine, NEVER};
+use super::greeting::Handshake;
 use super::ids::LeaseId;
 use super::lease::Phase;
 use super::link::{Fault, Reply, State, To, What};
-use super::session::{Login, Step};
 use crate::policy::{Backoff, LeaseState, Moment};
 
 /// A pause between two dials that fail: soon at first, because most ends are short, then once a second.
@@ -48,12 +48,8 @@ impl Machine {
         let is_over = |at: Moment| at <= now;
         match link.state {
             State::Down { dial_at, .. } if is_over(dial_at) => {
-                link.state = State::Dialling { until: now.after(connect_timeout) };
+                link.state = State::Dialling;
                 self.effects.push(Effect::Dial(server, connect_timeout));
-            }
-            State::Greeting { until, is_sealed } if is_over(until) => {
-                let fault = if is_sealed { Fault::HeldUp } else { Fault::Late };
-                self.end_link(server, fault, now);
             }
             State::Ready if link.silent_at(silence).is_some_and(is_over) => {
                 self.end_link(server, Fault::Silent, now);
@@ -81,20 +77,14 @@ impl Machine {
         }
     }
 
-    /// A link is up: the handshake goes out.
-    pub(crate) fn connected(&mut self, server: usize, login: Login, now: Moment) {
-        let Self { links, settings, .. } = self;
-        let link = &mut links[server];
-        let until = match link.state {
-            State::Dialling { until } => until,
-            _ => now.after(settings.connect_timeout),
-        };
-        link.begin(login, until, (settings.random)());
-        link.greet(settings, now);
-        self.note(until);
+    /// A link is up, and its handshake is over: its server is judged.
+    pub(crate) fn connected(&mut self, server: usize, greeted: Handshake, now: Moment) {
+        if let Err(fault) = self.is_ready(server, greeted, now) {
+            self.end_link(server, fault, now);
+        }
     }
 
-    /// A link could not be dialled, or has ended.
+    /// There is no link, or it has ended.
     pub(crate) fn disconnected(&mut self, server: usize, fault: Fault, now: Moment) {
         let random = (self.settings.random)();
         let link = &mut self.links[server];
@@ -108,9 +98,7 @@ impl Machine {
         let dial_at = now.after(DIALS.delay(link.failed, random));
         let soonest = now.after(DIALS.delay(link.failed / 2, random));
         link.failed = link.failed.saturating_add(1);
-        let farewell = link.farewell().filter(|_| fault == Fault::Closed);
-        let said = farewell.map(|text| Fault::Refused { step: Step::Hello, text });
-        link.fault = Some(said.unwrap_or(fault));
+        (link.fault, link.is_down) = (Some(fault), !link.is_ready());
         let mut lost = Vec::new();
         link.end(State::Down { dial_at, soonest }, &mut lost, now);
         self.note(dial_at);
@@ -130,33 +118,22 @@ impl Machine {
 
     /// A link has read these bytes; what is no whole reply yet stays in them.
     pub(crate) fn received(&mut self, server: usize, bytes: &mut BytesMut, now: Moment) {
-        if matches!(self.links[server].state, State::Down { .. } | State::Dialling { .. }) {
+        if !self.links[server].is_ready() {
             bytes.clear();
             return;
         }
         let mut proved = std::mem::take(&mut self.proved);
-        let ended = loop {
-            match self.links[server].next(bytes, &mut proved, now) {
-                Ok(true) => {}
-                Ok(false) => break None,
-                Err(fault) => break Some(fault),
-            }
-        };
-        let mut refused = None;
-        for reply in proved.drain(..) {
-            if let To::Handshake { step, is_resp3 } = reply.to {
-                if let Err(fault) = self.greeted(server, (step, is_resp3), &reply.frame, now) {
-                    refused = Some(fault);
-                    break;
-                }
-            } else if reply.to == To::Push && ended.is_some() {
+        let ended = self.links[server].hear(bytes, &mut proved, now).err();
+        for reply in &proved {
+            if reply.to == To::Push && ended.is_some() {
                 // Told on a connection that is out of step: nothing proves it.
-            } else if reply.frame.error().is_none() || !self.ask_again(server, &reply, now) {
-                self.dispatch(server, reply.to, Some(&reply), now);
+            } else if reply.frame.error().is_none() || !self.ask_again(server, reply, now) {
+                self.dispatch(server, reply.to, Some(reply), now);
             }
         }
+        proved.clear();
         self.proved = proved;
-        if let Some(fault) = refused.or(ended) {
+        if let Some(fault) = ended {
             bytes.clear();
             self.end_link(server, fault, now);
         }
@@ -182,6 +159,9 @@ impl Machine {
             (To::Lease { id, round, what: what @ (What::Holder | What::HolderTtl) }, reply) => {
                 let reply = reply.map(|reply| reply.frame.value());
                 self.holder_is_said(id, server, (round, what), reply, now);
+            }
+            (To::Lease { id, round, what: What::Count }, reply) => {
+                self.counted(id, server, round, reply);
             }
             (To::Batch(batch), reply) => self.batch_answered(server, batch, reply, now),
             (To::Lease { id, round, what }, reply) => {
@@ -221,18 +201,18 @@ impl Machine {
         }
     }
 
-    /// A link's handshake is over.
-    ///
     /// # Errors
     ///
     /// Why the server may not vote on this connection.
-    pub(super) fn is_ready(&mut self, server: usize, now: Moment) -> Result<(), Fault> {
-        let Some(greeting) = self.links[server].greeting.take() else { return Ok(()) };
-        let is_another_run = self.meet(server, &greeting.info, now)?;
+    fn is_ready(&mut self, server: usize, greeted: Handshake, now: Moment) -> Result<(), Fault> {
+        let Handshake { link, login, info, .. } = greeted;
+        self.links[server].adopt(link);
+        let is_another_run = self.meet(server, &info, now)?;
         let random = (self.settings.random)();
         let link = &mut self.links[server];
         (link.state, link.ready_at, link.fault) = (State::Ready, now, None);
-        link.is_logged_in(greeting.login.lasts, random);
+        link.is_down = false;
+        link.is_logged_in(login.lasts, random);
         for id in std::mem::take(&mut link.owed) {
             self.give_back_again(id, now);
         }

@@ -33,7 +33,7 @@ use super::pushes::{Listeners, Pushes};
 use super::refusal::{Code, ServerError};
 use super::sync::{Mutex, MutexGuard, Notify, Semaphore};
 use super::tls::Client;
-use super::transport::{Address, WriteHalf, open, open_at};
+use super::transport::{Address, WriteHalf, open};
 use super::words::Words;
 use crate::clock;
 use crate::policy::Moment;
@@ -144,10 +144,7 @@ impl Connection {
         within: Duration,
     ) -> io::Result<Arc<Self>> {
         let dead_after = settings.patience().until_dead;
-        let (read, write) = match at {
-            Some(at) => open_at(address, at, tls, dead_after, within).await?,
-            None => open(address, &[], tls, dead_after, within).await?,
-        };
+        let (read, write) = open(address, at, tls, dead_after, within).await?;
         Ok(Self::over(read, write, settings, listeners))
     }
 

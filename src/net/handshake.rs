@@ -27,26 +27,19 @@ use leasehold_resp::{Decimal, Frame};
 
 use super::connection::{Connection, Prepared, Settings};
 use super::dialect::{DeleteIfEqual, is_replica};
+use super::open_error::OpenError;
 use super::outcome::{Fault, Outcome};
 use super::pipeline::Terms;
-use super::proof::{Digest, Expected, STAMP_ROOM};
+use super::proof::{Expected, STAMP_ROOM};
 use super::pushes::Listeners;
 use super::refusal::{Code, ServerError};
 use super::tls::Client;
-use super::transport::{Address, candidates, prefer};
+use super::transport::{Address, GREETING_SHARE, HEAD_START, candidates, prefer};
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::race::{next, timeout};
+use crate::sha1::Digest;
 
-mod error;
-
-pub use error::OpenError;
-
-/// Dial and TLS may take all the time but this part of it: what comes later than that would not be
-/// ready in time, and so there is still the time to say what was waited for.
-const GREETING_SHARE: u32 = 10;
-/// How long one address of a name is tried before the next one is, too: RFC 8305, "Connection Attempt Delay".
-const HEAD_START: Duration = Duration::from_millis(250);
 /// What CLIENT LIST shows of us since Redis 7.2.
 const LIBRARY: [[&[u8]; 2]; 2] =
     [[b"LIB-NAME", b"leasehold"], [b"LIB-VER", env!("CARGO_PKG_VERSION").as_bytes()]];

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 
 use super::connection::Connection;
-use super::handshake::OpenError;
+use super::open_error::OpenError;
 use crate::box_future::BoxFuture;
 use crate::mutex::lock;
 

@@ -8,24 +8,39 @@
 //! be the reply to a command, `limits` how large it may be, and `words` what of an error may be shown;
 //! `outbox` holds what is to be written and `pipeline` matches replies to what waits for them, both
 //! without I/O; `connection` joins these, with its `sending`, its `writing` and its `tasks`, and
-//! `pushes` hears what answers nothing; `handshake` makes a connection usable; `lane` keeps one for callers.
+//! `pushes` hears what answers nothing; `handshake` makes a connection usable, or an `open_error` says why none is; `lane` keeps one for callers.
 
+#[cfg(not(leasehold_machine))]
 pub mod connection;
+#[cfg(not(leasehold_machine))]
 pub mod dialect;
+#[cfg(not(leasehold_machine))]
 pub mod handshake;
+#[cfg(not(leasehold_machine))]
 pub mod lane;
+#[cfg(not(leasehold_machine))]
 pub mod limits;
+pub mod open_error;
+#[cfg(not(leasehold_machine))]
 pub mod outbox;
 pub mod outcome;
+#[cfg(not(leasehold_machine))]
 pub mod owed;
+#[cfg(not(leasehold_machine))]
 pub mod pipeline;
+#[cfg(not(leasehold_machine))]
 pub mod proof;
+#[cfg(not(leasehold_machine))]
 pub mod pushes;
 pub(crate) mod reason;
 pub mod refusal;
+#[cfg(not(leasehold_machine))]
 pub mod reply;
+#[cfg(not(leasehold_machine))]
 mod sending;
+#[cfg(any(test, not(leasehold_machine)))]
 mod sync;
+#[cfg(not(leasehold_machine))]
 mod tasks;
 #[cfg(feature = "tls")]
 pub mod tls;
@@ -47,5 +62,7 @@ pub mod tls {
     }
 }
 pub mod transport;
+#[cfg(not(leasehold_machine))]
 mod words;
+#[cfg(not(leasehold_machine))]
 mod writing;

@@ -92,6 +92,15 @@ pub enum Fault {
     },
 }
 
+impl Fault {
+    /// A server did not answer one command `within` this time, and its greeting took so long.
+    pub(crate) fn of_late(within: Duration, greeting: Duration) -> Self {
+        // A command takes a round trip, as the greeting did.
+        let is_far = !greeting.is_zero() && greeting >= within / 4 * 3;
+        if is_far { Self::TooFar { within, greeting } } else { Self::Timeout(within) }
+    }
+}
+
 impl From<io::Error> for Fault {
     fn from(error: io::Error) -> Self {
         Self::Io(Arc::new(error))

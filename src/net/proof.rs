@@ -12,6 +12,7 @@ use leasehold_resp::Frame;
 
 use super::outcome::Fault;
 use super::refusal::ServerError;
+use crate::sha1::Digest;
 
 pub(super) type Digits = [u8; STAMP_DIGITS];
 /// A stamp's digits. All have as many, so that one can be written over another.
@@ -22,9 +23,6 @@ pub const STAMP_ROOM: &Digits = b"0000000000000000";
 const FIRST_STAMP_MIN: i64 = 1_000_000_000_000_000;
 /// A connection's first stamp is below this; how many more there are, no connection can need.
 const FIRST_STAMP_MAX: i64 = 8_000_000_000_000_000;
-
-/// SHA-1 in hexadecimal digits, by which servers know scripts.
-pub type Digest = [u8; 40];
 
 /// What the reply to a command can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::handshake::OpenError;
+use super::open_error::OpenError;
 use super::outcome::{Failure, Fault};
 use super::refusal::{Code, ServerError};
 #[cfg(feature = "tls")]

@@ -12,7 +12,6 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 #[cfg(unix)]
 use std::path::PathBuf;
-#[cfg(any(test, leasehold_machine))]
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -23,10 +22,16 @@ use tokio::net::{TcpStream, tcp};
 use tokio::net::{UnixStream, unix};
 
 #[cfg(test)]
-pub(super) use self::dial::names;
+pub(crate) use self::dial::names;
 use super::tls;
 use crate::clock;
 use crate::policy::Moment;
+
+/// Dial and TLS may take all the time but this part of it: what comes later than that would not be
+/// ready in time, and so there is still the time to say what was waited for.
+pub(crate) const GREETING_SHARE: u32 = 10;
+/// How long one address of a name is tried before the next one is, too: RFC 8305, "Connection Attempt Delay".
+pub(crate) const HEAD_START: Duration = Duration::from_millis(250);
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,14 +62,14 @@ impl fmt::Display for Address {
     }
 }
 
-/// Opens a socket to `address`; a host name is resolved again and each of its addresses tried,
-/// but for those in `but`.
+/// Opens a socket to one of the [`candidates`] of `address`, or where none is given, to the address itself: then a host
+/// name is resolved again, and each of its addresses tried.
 ///
 /// `dead_after` bounds how long the kernel lets sent bytes go unacknowledged (`TCP_USER_TIMEOUT`).
 /// What TLS has to object to is inside the error, as a fault of its own ([`tls`]).
 pub(crate) async fn open(
     address: &Address,
-    but: &[SocketAddr],
+    at: Option<SocketAddr>,
     tls: Option<&tls::Client>,
     dead_after: Duration,
     within: Duration,
@@ -79,7 +84,10 @@ pub(crate) async fn open(
     match address {
         Address::Tcp { host, port } => {
             let until = clock::now().after(within);
-            let stream = dial::dial(host, *port, until, but).await?;
+            let stream = match at {
+                Some(at) => dial::connect(at, within).await?,
+                None => dial::dial(host, *port, until).await?,
+            };
             prepare(stream, host, tls, dead_after, until).await
         }
         #[cfg(unix)]
@@ -88,19 +96,6 @@ pub(crate) async fn open(
             Ok((ReadHalf::Unix(read), WriteHalf::Unix(write)))
         }
     }
-}
-
-/// As [`open`], to one of the [`candidates`] of the address.
-pub(crate) async fn open_at(
-    address: &Address,
-    at: SocketAddr,
-    tls: Option<&tls::Client>,
-    dead_after: Duration,
-    within: Duration,
-) -> io::Result<(ReadHalf, WriteHalf)> {
-    let Address::Tcp { host, .. } = address else { return Err(io::ErrorKind::NotFound.into()) };
-    let until = clock::now().after(within);
-    prepare(dial::connect(at, within).await?, host, tls, dead_after, until).await
 }
 
 /// The addresses of a name, the one that has served last at the head; none where there is no choice.
@@ -200,6 +195,23 @@ impl ReadHalf {
     }
 }
 
+impl ReadHalf {
+    /// Whether there may be something to read. Where there is not, the task is woken once there is: that is found out with
+    /// less than [`ReadHalf::read`] takes.
+    pub(crate) fn poll_readable(&self, context: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Self::Tcp(half) => half.as_ref().poll_read_ready(context).map(drop),
+            #[cfg(unix)]
+            Self::Unix(half) => half.as_ref().poll_read_ready(context).map(drop),
+            // What it has decrypted is seen by nobody else.
+            #[cfg(feature = "tls")]
+            Self::Tls(_) => Poll::Ready(()),
+            #[cfg(any(test, feature = "testing"))]
+            Self::Simulated(_) => Poll::Ready(()),
+        }
+    }
+}
+
 /// The half that the holder of the writer role uses.
 pub(crate) enum WriteHalf {
     Tcp(tcp::OwnedWriteHalf),
@@ -227,7 +239,7 @@ impl WriteHalf {
     }
 
     /// Waits until [`WriteHalf::try_write`] is worth trying again.
-    pub(super) async fn writable(&self) -> io::Result<()> {
+    pub(crate) async fn writable(&self) -> io::Result<()> {
         match self {
             Self::Tcp(half) => half.writable().await,
             #[cfg(feature = "tls")]
@@ -240,7 +252,6 @@ impl WriteHalf {
     }
 
     /// As [`WriteHalf::writable`], for one task.
-    #[cfg(any(test, leasehold_machine))]
     pub(crate) fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Tcp(half) => half.as_ref().poll_write_ready(context),
@@ -254,7 +265,7 @@ impl WriteHalf {
     }
 
     /// The other end's address; none of a socket that has no more than one, or has ended.
-    #[cfg(any(test, leasehold_machine))]
+    #[cfg(test)]
     pub(crate) fn peer(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(half) => half.peer_addr().ok(),

@@ -107,7 +107,6 @@ impl Tally {
     }
 
     /// The round is over, with this verdict.
-    #[cfg(any(test, leasehold_machine))]
     pub(crate) fn conclude(&mut self, verdict: Verdict) {
         self.verdict = verdict;
     }
@@ -175,6 +174,12 @@ impl Tally {
             let votes_in = self.votes_in.filter(|_| loses(self.hopeless + self.quarantined));
             votes_in.map_or(Setback::Failing, Setback::Quarantined)
         }
+    }
+
+    /// Whether it is the answers of those servers that have not answered yet that say what stood in the way.
+    pub(crate) fn is_unclear(&self, quorum: Quorum, unanswered: usize) -> bool {
+        let loses = |denied| quorum.verdict(0, denied) == Verdict::Lost;
+        self.refused > 0 && !loses(self.failed) && loses(self.failed + unanswered)
     }
 
     /// Every server answered, and said that it gave this owner nothing. Each answer is the last word

@@ -27,6 +27,7 @@ mod moved;
 pub(crate) mod mutants;
 mod quorum;
 mod redelivery;
+#[cfg(any(test, feature = "election", feature = "family"))]
 mod register;
 mod relay;
 mod relogin;
@@ -88,6 +89,7 @@ pub use quorum::Tolerance;
 pub(crate) use quorum::{Quorum, Verdict};
 #[cfg(not(test))]
 pub use redelivery::Redelivery;
+#[cfg(any(test, feature = "election", feature = "family"))]
 pub(crate) use register::Reading;
 pub(crate) use relay::Passed;
 #[cfg(not(test))]
@@ -110,8 +112,9 @@ pub(crate) use timer_wheel::{TimerKey, TimerWheel};
 pub(crate) use units::{Units, number};
 #[cfg(not(test))]
 pub(crate) use validity::Term;
-#[cfg(feature = "inspect")]
+#[cfg(all(feature = "inspect", any(test, feature = "election")))]
 pub(crate) use validity::drift;
+#[cfg(any(test, feature = "takeover"))]
 pub(crate) use validity::{TTL_MAX, TTL_MIN};
 #[cfg(not(test))]
 pub(crate) use waiter::WaiterState;

@@ -112,13 +112,11 @@ impl RetryState {
     }
 
     /// Whether there is a maximum number of attempts.
-    #[cfg(any(test, leasehold_machine))]
     pub(crate) fn is_counted(&self) -> bool {
         self.retry.is_counted()
     }
 
     /// The pause between two questions, given 64 random bits.
-    #[cfg(any(test, leasehold_machine))]
     pub(crate) fn pause(&self, random: u64) -> Duration {
         self.retry.delay(0, random)
     }
@@ -131,6 +129,12 @@ impl RetryState {
     /// For how long servers have failed in a row.
     pub(crate) fn failing_for(&self, now: Moment) -> Duration {
         self.failing_since.map_or(Duration::ZERO, |since| now.since(since))
+    }
+
+    /// The one before it in its line has gone, to which servers have failed: it has put up with them, too, while it
+    /// waited.
+    pub(crate) fn goes_on_from(&mut self, first: &Self) {
+        self.failing_since = first.failing_since.map(|since| since.max(self.began_at));
     }
 
     /// The servers have answered meanwhile.
@@ -240,6 +244,21 @@ mod tests {
             assert!(matches!(patience.after(Setback::Failing, false, at(now), 0), Next::Rest(_)));
         }
         assert_eq!(patience.after(Setback::Failing, false, at(900), 0), Next::OutOfTime);
+    }
+
+    #[test]
+    fn who_is_next_in_line_has_put_up_with_failing_servers_since_it_came() {
+        let mut first = patience(Wait::Forever, Retry::default(), GRACE);
+        first.after(Setback::Failing, false, at(5), 0);
+        let next = |came_at| {
+            let (wait, retry) = (Wait::Forever, Retry::default());
+            let mut next = RetryState::new(wait, retry, GRACE, ms(500), at(came_at));
+            next.goes_on_from(&first);
+            next
+        };
+        assert_eq!(next(1).failing_for(at(20)), ms(15));
+        assert_eq!(next(7).failing_for(at(20)), ms(13));
+        assert_eq!(next(1).after(Setback::Failing, false, at(10_006), 0), Next::GiveUp);
     }
 
     /// However long a caller's delays and a server's times are, no sum of them ends the caller's task.

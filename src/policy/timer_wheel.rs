@@ -95,6 +95,18 @@ impl<T> TimerWheel<T> {
     }
 
     pub(crate) fn remove(&mut self, entry: TimerKey) -> Option<T> {
+        self.vacate(entry).and_then(Option::take)
+    }
+
+    /// As [`TimerWheel::remove`], of an item that is not needed any more: it is not moved.
+    pub(crate) fn discard(&mut self, entry: TimerKey) {
+        if let Some(item) = self.vacate(entry) {
+            *item = None;
+        }
+    }
+
+    /// What is left of an item is taken by the caller.
+    fn vacate(&mut self, entry: TimerKey) -> Option<&mut Option<T>> {
         self.get(entry)?;
         self.wheel.remove(&mut self.slots, entry.index);
         self.len -= 1;
@@ -105,7 +117,7 @@ impl<T> TimerWheel<T> {
             slot.place.next = self.vacant;
             self.vacant = entry.index;
         }
-        slot.item.take()
+        Some(&mut slot.item)
     }
 
     pub(crate) fn get(&self, entry: TimerKey) -> Option<&T> {
@@ -113,7 +125,6 @@ impl<T> TimerWheel<T> {
         if slot.generation == entry.generation { slot.item.as_ref() } else { None }
     }
 
-    #[cfg(any(test, leasehold_machine))]
     pub(crate) fn get_mut(&mut self, entry: TimerKey) -> Option<&mut T> {
         let slot = self.slots.get_mut(entry.index as usize)?;
         if slot.generation == entry.generation { slot.item.as_mut() } else { None }

@@ -1,12 +1,14 @@
 //! What a request asks for, and whether it can be.
 
+#[cfg(not(leasehold_machine))]
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::defaults::Defaults;
 use crate::error::Error;
+#[cfg(not(leasehold_machine))]
 use crate::lock::acquire::Acquiring;
-use crate::lock::core::Core;
+#[cfg(not(leasehold_machine))]
 use crate::lock::engine::Engine;
 use crate::lock::order::{Order, Wish};
 use crate::lock::owner::check_label;
@@ -18,6 +20,7 @@ pub(super) struct Asked {
     pub(super) wish: Wish,
     /// How it is acquired, where it has several locks, of which all or one is wanted: only programs that want
     /// that have the code.
+    #[cfg(not(leasehold_machine))]
     pub(super) way: Option<fn(&Arc<Engine>, &Wish) -> Acquiring>,
     /// Where it is not the locker's.
     pub(super) ttl: Option<Duration>,
@@ -28,12 +31,7 @@ pub(super) struct Asked {
 
 impl Asked {
     /// Makes the wish what it is asked to be, or says why that is impossible.
-    pub(super) fn check(
-        &mut self,
-        core: &Core,
-        defaults: &Defaults,
-        is_fenced: bool,
-    ) -> Result<(), Error> {
+    pub(super) fn check(&mut self, defaults: &Defaults, is_fenced: bool) -> Result<(), Error> {
         if let Some(wrong) = self.wrong.take() {
             return Err(wrong);
         }
@@ -41,7 +39,10 @@ impl Asked {
             self.wish.order.term = self.term(defaults)?;
         }
         let Wish { order, wait, retry, .. } = &mut self.wish;
+        #[cfg(not(leasehold_machine))]
         let is_several = self.way.is_some();
+        #[cfg(leasehold_machine)]
+        let is_several = false;
         order.is_fenced = is_fenced;
         let Order { term, label, bounds, seize, sharing, .. } = order;
         if sharing.is_some() {
@@ -59,7 +60,7 @@ impl Asked {
             None => (term.ttl(), "TTL"),
             Some(delay) => (term.ttl() + delay, "TTL with lock_delay"),
         };
-        if let Some(longest) = core.longest_ttl().filter(|longest| kept > *longest) {
+        if let Some(longest) = defaults.guarded_ttl.filter(|longest| kept > *longest) {
             return Err(Error::misuse(format_args!(
                 "{what} {} exceeds the longest TTL, {}, for which restarted servers may not vote: raise \
                  Builder::longest_ttl on every client",

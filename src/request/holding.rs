@@ -3,28 +3,13 @@
 use std::time::Duration;
 
 use super::LockRequest;
-use crate::lock::any::begin_any;
 use crate::lock::fencing::Fencing;
-use crate::lock::together::begin_all;
 #[cfg(doc)]
 use crate::{Error, Guard};
 
 impl<F: Fencing> LockRequest<F> {
-    /// One of the locks is enough.
-    pub(crate) fn any(mut self) -> Self {
-        self.asked.way = Some(begin_any);
-        self
-    }
-
-    /// All of the locks are wanted together.
-    pub(crate) fn all(mut self) -> Self {
-        if self.asked.wish.names.len() > 1 {
-            self.asked.way = Some(begin_all);
-        }
-        self
-    }
-
     /// For a candidate of an election, with this priority in the queue.
+    #[cfg(not(leasehold_machine))]
     pub(crate) fn candidacy(mut self, priority: u8) -> Self {
         self.asked.wish.order.priority = Some(priority);
         self

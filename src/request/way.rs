@@ -1,80 +1,26 @@
-//! Which engine a request goes to, until the machine has taken the place of the other: one lock on servers that stay
-//! where they are is the machine's.
-
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
+//! From what is asked for to a request of the machine.
 
 use super::asked::Asked;
 use crate::api::Acquire;
 use crate::error::{Error, Kind, Report};
-use crate::lock::acquire::Acquiring;
-use crate::lock::engine::Engine;
-use crate::lock::guard::Held;
-use crate::lock::names::title;
+use crate::front::Front;
 use crate::lock::order::{Order, Wish};
 use crate::machine::{FENCED, Options, PLAIN};
 
-pub(super) enum Way {
-    Engine(Acquiring),
-    Machine(Acquire),
-}
+pub(super) type Way = Acquire;
 
-impl From<Acquiring> for Way {
-    fn from(acquiring: Acquiring) -> Self {
-        Self::Engine(acquiring)
+pub(super) fn begin(locker: &Front, asked: &Asked) -> Result<Way, Error> {
+    let Wish { names, order, wait, retry, is_fair, refuses_own } = &asked.wish;
+    let Order { term, is_fenced, is_renewed, bounds, .. } = order;
+    let names = names[0].clone();
+    if *refuses_own && locker.holds(&names) {
+        let name = String::from_utf8_lossy(names.lock()).into_owned();
+        return Err(Error::new(Kind::HeldHere, name, Report::default()));
     }
-}
-
-impl Way {
-    pub(super) fn poll(
-        &mut self,
-        engine: &Arc<Engine>,
-        wish: &Wish,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<Held, Error>> {
-        match self {
-            Self::Engine(acquiring) => {
-                acquiring.poll(engine, wish, context).map(|lease| lease.map(Held::Engine))
-            }
-            Self::Machine(acquire) => {
-                Pin::new(acquire).poll(context).map(|lease| lease.map(Held::Machine))
-            }
-        }
-    }
-}
-
-pub(super) fn begin(engine: &Arc<Engine>, asked: &Asked) -> Way {
-    match engine.machine().filter(|_| asked.way.is_none()) {
-        Some(locker) => match options(engine, &asked.wish) {
-            Some(options) if asked.wish.refuses_own && locker.holds(&options.names) => {
-                let error = Error::new(Kind::HeldHere, title(&[options.names]), Report::default());
-                refuse(error)
-            }
-            Some(options) => Way::Machine(Acquire::new(locker, options)),
-            None => Acquiring::new(engine, &asked.wish).into(),
-        },
-        None => asked.way.unwrap_or(Acquiring::new)(engine, &asked.wish).into(),
-    }
-}
-
-pub(super) fn refuse(wrong: Error) -> Way {
-    Acquiring::aside(std::future::ready(Err(wrong))).into()
-}
-
-/// None where the machine does not know yet what is wanted.
-fn options(engine: &Engine, wish: &Wish) -> Option<Options> {
-    let Wish { names, order, wait, retry, is_fair, .. } = wish;
-    let Order { term, priority, is_fenced, is_renewed, bounds, seize, sharing, is_part, .. } =
-        order;
-    let is_other = priority.is_some() || seize.is_some() || sharing.is_some() || *is_part;
-    if is_other {
-        return None;
-    }
-    let said = order.mark(engine.fingerprint()).text().unwrap_or_default();
-    Some(Options {
+    let said = order.mark(locker.driver.fingerprint()).text().unwrap_or_default();
+    let options = Options {
         kind: if *is_fenced { &FENCED } else { &PLAIN },
-        names: names[0].clone(),
+        names,
         term: *term,
         bounds: *bounds,
         wait: *wait,
@@ -82,5 +28,6 @@ fn options(engine: &Engine, wish: &Wish) -> Option<Options> {
         is_renewed: *is_renewed,
         is_fair: *is_fair,
         said: said.into_bytes().into(),
-    })
+    };
+    Ok(Acquire::new(locker, options))
 }

@@ -12,7 +12,7 @@ use super::command::Command;
 use crate::clock;
 use crate::mutex::lock;
 use crate::net::connection::Connection;
-use crate::net::handshake::OpenError;
+use crate::net::open_error::OpenError;
 use crate::net::outcome::{Failure, Fault};
 use crate::net::refusal::ServerError;
 

@@ -32,7 +32,7 @@ use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::mutex::lock;
 use crate::net::connection::Connection;
-use crate::net::handshake::OpenError;
+use crate::net::open_error::OpenError;
 use crate::net::refusal::{Code, ServerError};
 use crate::net::transport::Address;
 use crate::policy::Backoff;

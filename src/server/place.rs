@@ -6,7 +6,7 @@ use tokio::task::JoinHandle;
 
 use super::node::Node;
 use crate::clock;
-use crate::net::handshake::OpenError;
+use crate::net::open_error::OpenError;
 use crate::net::refusal::ServerError;
 use crate::net::transport::Address;
 

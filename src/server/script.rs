@@ -2,7 +2,7 @@
 
 use std::str;
 
-use crate::net::proof::Digest;
+use crate::sha1::Digest;
 
 /// See the module's documentation.
 pub(crate) struct Script {
@@ -70,7 +70,7 @@ impl Script {
 macro_rules! script {
     ($file:literal) => {{
         const TEXT: &str = $crate::server::script::script!(text $file);
-        const DIGEST: &$crate::net::proof::Digest = &$crate::server::sha1::digest(TEXT.as_bytes());
+        const DIGEST: &$crate::sha1::Digest = &$crate::sha1::digest(TEXT.as_bytes());
         $crate::server::script::Script::new(TEXT, DIGEST)
     }};
     (whole $file:literal) => {
@@ -165,7 +165,7 @@ mod tests {
     use leasehold_resp::Frame;
 
     use super::*;
-    use crate::server::sha1;
+    use crate::sha1;
     use crate::support::RedisServer;
 
     #[test]

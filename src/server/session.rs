@@ -22,13 +22,14 @@ use super::kin::{CLIENT_NAME, NodeSettings};
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::net::connection::Connection;
-use crate::net::handshake::{Hello, OpenError, Opened, connect};
+use crate::net::handshake::{Hello, Opened, connect};
+use crate::net::open_error::OpenError;
 use crate::net::outcome::Fault;
-use crate::net::proof::Digest;
 use crate::net::pushes::Listeners;
 use crate::net::refusal::ServerError;
 use crate::policy::{Backoff, RELOGIN, relogin_at};
 use crate::race::{First, race};
+use crate::sha1::Digest;
 use crate::stats::Logins;
 
 /// A provider of credentials may take all the time to connect but this part of it.

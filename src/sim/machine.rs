@@ -1,6 +1,7 @@
 //! The machine against simulated servers that run the shipped scripts, with a network and a clock made by a seed.
 
 mod bounds;
+mod loss;
 mod sharing;
 mod soak;
 
@@ -16,7 +17,8 @@ use super::server::{Server, Session, Told};
 use crate::extra::QUEUE;
 use crate::lock::fingerprint::rank;
 use crate::machine::{
-    Effect, FENCED, Fault, Kind, LeaseId, Login, Machine, Options, PLAIN, Script, Scripts, Settings,
+    Effect, FENCED, Fault, Handshake, Kind, LeaseId, Login, Machine, Options, PLAIN, Script,
+    Scripts, Settings,
 };
 use crate::names::Names;
 use crate::policy::fitness::Rules;
@@ -56,7 +58,7 @@ fn percent(percent: u64) -> bool {
 macro_rules! script {
     ($file:literal) => {{
     const TEXT: &str = crate::server::script::script!(text $file);
-        static DIGEST: &[u8] = &crate::server::sha1::digest(TEXT.as_bytes());
+        static DIGEST: &[u8] = &crate::sha1::digest(TEXT.as_bytes());
         Script { text: TEXT, digest: DIGEST }
     }};
 }
@@ -99,6 +101,8 @@ struct Wire {
     decoder: Decoder,
     at_server: BytesMut,
     at_client: BytesMut,
+    /// While it is under way.
+    handshake: Option<Handshake>,
     /// Nothing is carried before: neither way.
     held_until: u64,
     /// Commands that the server has run.
@@ -224,15 +228,28 @@ impl World {
         self.tell(told);
         let Client { machine, wires, .. } = &mut self.clients[client];
         let Some(wire) = &mut wires[server] else { return };
-        if wire.held_until > NOW_MICROS.get() {
-            return;
-        }
-        while wire.to_client.front().is_some_and(|(at, _)| *at <= NOW_MICROS.get()) {
+        let is_held = wire.held_until > NOW_MICROS.get();
+        while wire.to_client.front().is_some_and(|(at, _)| !is_held && *at <= NOW_MICROS.get()) {
             let (_, bytes) = wire.to_client.pop_front().unwrap();
             wire.at_client.extend_from_slice(&bytes);
         }
-        if !wire.at_client.is_empty() {
-            machine.received(server, &mut wire.at_client, now());
+        let heard = match &mut wire.handshake {
+            None if is_held || wire.at_client.is_empty() => return,
+            None => return machine.received(server, &mut wire.at_client, now()),
+            Some(handshake) if handshake.ends_at() <= now() => Err(handshake.late()),
+            Some(handshake) => handshake.received(&mut wire.at_client, now()),
+        };
+        match heard {
+            Ok(false) => {}
+            Ok(true) => {
+                let greeted = wire.handshake.take().unwrap();
+                machine.connected(server, greeted, now());
+            }
+            Err(fault) => {
+                self.cut.extend(wires[server].take().map(|wire| (server, wire)));
+                self.faults.push(fault.clone());
+                machine.disconnected(server, fault, now());
+            }
         }
     }
 
@@ -258,6 +275,9 @@ impl World {
                 continue;
             }
             self.links += 1;
+            let settings = *machine.settings();
+            let ends_at = now().after(settings.connect_timeout);
+            let handshake = Handshake::new(settings, Login::default(), ends_at, now());
             wires[server] = Some(Wire {
                 session: Session::new(self.links),
                 to_server: Way::new(),
@@ -265,14 +285,19 @@ impl World {
                 decoder: Decoder::new(Limits::default()),
                 at_server: BytesMut::new(),
                 at_client: BytesMut::new(),
+                handshake: Some(handshake),
                 held_until: 0,
                 run: 0,
             });
-            machine.connected(server, Login::default(), now());
         }
         for (server, wire) in wires.iter_mut().enumerate() {
-            let out = machine.output(server, now()).split().freeze();
-            if let (Some(wire), false) = (wire, out.is_empty()) {
+            let Some(wire) = wire else { continue };
+            let out = match &mut wire.handshake {
+                Some(handshake) => handshake.output().split(),
+                None => machine.output(server, now()).split(),
+            };
+            let out = out.freeze();
+            if !out.is_empty() {
                 let arrives = NOW_MICROS.get() + self.latency / 2 + random() % self.latency;
                 let after = wire.to_server.back().map_or(0, |(at, _)| *at);
                 wire.to_server.push_back((arrives.max(after), out));
@@ -549,32 +574,4 @@ fn leave() {
 #[test]
 fn a_request_that_gives_up_leaves_the_queue() {
     leave();
-}
-
-#[test]
-fn a_lease_whose_key_is_gone_is_lost_and_one_that_a_quorum_has_is_repaired() {
-    for servers in [1, 3] {
-        let mut world = World::new(servers, 1, 3);
-        world.run_until("links", |world| world.clients[0].machine.serving() == servers);
-        let id = world.ask(0, &FENCED, Wait::Never);
-        world.run_until("a grant", |world| world.is_granted(0, id));
-        for _ in 0..100 {
-            world.step();
-        }
-        world.servers[0].lose(b"a");
-        world.clients[0].machine.extend(id, now());
-        if servers > 1 {
-            world.run_until("a repair", |world| world.servers[0].peek(b"a").is_some());
-            assert!(world.clients[0].machine.state(id).unwrap().is_held());
-            world.servers[0].lose(b"a");
-            world.servers[1].lose(b"a");
-            world.clients[0].machine.extend(id, now());
-        }
-        let context = Context::from_waker(Waker::noop());
-        world.run_until("a loss", |world| {
-            world.clients[0].machine.poll_lost(id, &context, now()).is_ready()
-        });
-        let loss = world.clients[0].machine.state(id).unwrap().loss();
-        assert_eq!(loss, Some(if servers == 1 { Loss::Gone } else { Loss::NoQuorum }));
-    }
 }

@@ -9,7 +9,7 @@ use leasehold_resp::Frame;
 
 use super::keyspace::{Keyspace, Touch, error};
 use super::lua;
-use crate::server::sha1;
+use crate::sha1;
 
 /// What Redis 7.0.15 says of itself, as far as a client looks.
 const INFO: &str = include_str!("info.txt");

@@ -89,6 +89,7 @@ async fn a_lost_key_is_told_by_whichever_node_has_it() {
 }
 
 /// The lock of the turn may be at another node than all that is wanted.
+#[cfg(feature = "groups")]
 #[tokio::test]
 async fn locks_of_one_slot_are_had_together_although_the_turn_cannot_be() {
     let cluster = Cluster::start();
@@ -106,6 +107,7 @@ async fn locks_of_one_slot_are_had_together_although_the_turn_cannot_be() {
 }
 
 /// All or nothing, on any number of servers, with any order of names.
+#[cfg(feature = "groups")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn locks_of_several_slots_are_taken_together_or_not_at_all() {
     let cluster = Cluster::start();

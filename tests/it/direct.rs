@@ -223,6 +223,7 @@ impl Halted {
     }
 }
 
+#[cfg(feature = "takeover")]
 #[tokio::test]
 async fn a_thief_between_the_taking_and_the_draw_keeps_the_lock_and_has_the_larger_token() {
     let server = RedisServer::start();

@@ -105,11 +105,9 @@ async fn a_waiter_gets_a_lock_once_it_has_been_held_for_long_enough() {
     for locker in [&locker, &other] {
         eventually("it waits", || locker.stats().waiting == 1).await;
     }
-    let first = server.cli_text(&["GET", "a"]);
     guard.release().await.unwrap();
     assert_eq!(locker.stats().handed_over, 0);
-    let kept = server.cli_text(&["GET", "a"]);
-    assert!(!kept.is_empty() && kept != first && pttl(&server, "a") <= 3000, "{kept}");
+    assert!((1..=3000).contains(&pttl(&server, "a")), "it is taken for the rest of its time");
     for waits in waiting {
         soon("its turn", waits).await.unwrap();
     }

@@ -3,7 +3,7 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use leasehold::{ErrorKind, Guard, Locker};
+use leasehold::{Error, ErrorKind, Guard, Locker};
 use leasehold_resp::Frame;
 use leasehold_testing::{Fault, FaultProxy, RedisServer, eventually, soon};
 use tokio::runtime::Runtime;
@@ -230,15 +230,20 @@ fn a_limit_is_a_limit_while_nobody_drives_the_runtime_of_the_locker() {
         let error = soon("a try", locker.try_lock("a").into_future()).await.unwrap_err();
         assert!(error.is_unknown(), "{error}");
         let waiting = locker.lock("a").unfenced().wait_at_most(within);
+        // The connection may be given up by then.
+        let is_unanswered = |error: &Error| error.is_unknown() || error.is_unavailable();
         let error = soon("a wait", waiting.into_future()).await.unwrap_err();
-        assert!(error.is_unknown(), "{error}");
+        assert!(is_unanswered(&error), "{error}");
         let error = soon("an extension", guard.extend()).await.unwrap_err();
-        assert!(error.is_unknown(), "{error}");
+        assert!(is_unanswered(&error), "{error}");
         let error = soon("a release", guard.release()).await.unwrap_err();
-        assert!(error.is_unknown(), "{error}");
-        let latch = locker.latch("latch", 1).unwrap();
-        let error = soon("a latch", latch.count_down("us")).await.unwrap_err();
-        assert!(error.is_unknown(), "{error}");
+        assert!(is_unanswered(&error), "{error}");
+        #[cfg(feature = "family")]
+        {
+            let latch = locker.latch("latch", 1).unwrap();
+            let error = soon("a latch", latch.count_down("us")).await.unwrap_err();
+            assert!(error.is_unknown(), "{error}");
+        }
     });
     undriven.block_on(eventually("what came meanwhile is given back", || {
         ["a", "held"].iter().all(|key| is_free(&server, key))

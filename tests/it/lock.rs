@@ -197,6 +197,7 @@ async fn no_two_hold_a_lock_at_once_and_tokens_follow_their_order() {
     assert_eq!(held.iter().collect::<HashSet<_>>().len(), 80);
 }
 
+#[cfg(not(leasehold_machine))]
 #[tokio::test]
 async fn what_cannot_be_asked_for_is_refused_before_anything_is_sent() {
     let server = RedisServer::start();
@@ -287,6 +288,7 @@ async fn one_server_that_keeps_no_log_is_warned_of_unless_the_restart_guard_make
 }
 
 /// Locks are not re-entrant: a holder that waits for its own lock can find out at once, and is told at its limit.
+#[cfg(feature = "groups")]
 #[tokio::test]
 async fn a_holder_that_waits_for_its_own_lock_is_told() {
     let fleet = leasehold_testing::Fleet::start(3);

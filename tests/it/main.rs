@@ -3,43 +3,67 @@
 //! One program, because linking forty takes longer than most tests do. What needs a process of its own
 //! is beside it, and says why at its head.
 
+#![cfg_attr(
+    leasehold_machine,
+    allow(unused_imports, dead_code, reason = "they are for tests of what the engine alone does")
+)]
+
+#[cfg(all(
+    feature = "election",
+    feature = "family",
+    feature = "groups",
+    feature = "sharing",
+    feature = "takeover"
+))]
 mod acl;
 mod addresses;
+#[cfg(all(feature = "election", feature = "family", feature = "sharing"))]
 mod answers;
 mod backlog;
+#[cfg(feature = "family")]
 mod barrier;
 mod cancel;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod credentials;
 mod direct;
+#[cfg(feature = "family")]
 mod durations;
+#[cfg(feature = "election")]
 mod elect;
 #[cfg(all(feature = "metrics", feature = "tracing"))]
 mod examples;
 mod faults;
 mod harness;
 mod holding;
+#[cfg(feature = "family")]
 mod idempotent;
+#[cfg(feature = "family")]
 mod latch;
 mod lease;
+#[cfg(feature = "family")]
 mod limit;
 mod lock;
+#[cfg(feature = "groups")]
 mod lock_all;
+#[cfg(feature = "groups")]
 mod lock_any;
 mod loss;
-#[cfg(feature = "metrics")]
+#[cfg(all(feature = "election", feature = "family", feature = "metrics", feature = "sharing"))]
 mod metrics;
 #[cfg(all(feature = "metrics", feature = "tracing"))]
 mod migration;
 mod moved;
+#[cfg(all(feature = "groups", feature = "sharing"))]
 mod old_servers;
+#[cfg(feature = "family")]
 mod once;
 mod order;
-#[cfg(feature = "inspect")]
+#[cfg(all(feature = "family", feature = "inspect"))]
 mod primitives;
 mod redlock;
 mod redlock_faults;
+#[cfg(feature = "family")]
 mod register;
 mod renewal;
 mod repair;
@@ -47,18 +71,26 @@ mod replicas;
 mod scripts;
 #[cfg(feature = "sentinel")]
 mod sentinel;
+#[cfg(feature = "sharing")]
 mod sharing;
 mod shutdown;
 mod stats;
 #[cfg(target_os = "linux")]
 mod stepped_clocks;
+#[cfg(all(feature = "groups", feature = "takeover"))]
 mod taking;
 #[cfg(feature = "tls")]
 mod tls;
-#[cfg(feature = "tracing")]
+#[cfg(all(
+    feature = "election",
+    feature = "family",
+    feature = "groups",
+    feature = "sharing",
+    feature = "tracing"
+))]
 mod tracing;
 mod versions;
 mod waiting;
-#[cfg(feature = "inspect")]
+#[cfg(all(feature = "election", feature = "inspect"))]
 mod watching;
 mod whose_reply;

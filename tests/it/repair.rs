@@ -69,6 +69,7 @@ async fn a_lease_without_a_token_is_given_back_without_one() {
     guard.release().await.unwrap();
 }
 
+#[cfg(feature = "groups")]
 #[tokio::test]
 async fn of_several_locks_that_are_held_at_once_a_lost_one_is_given_back() {
     let fleet = Fleet::start(3);

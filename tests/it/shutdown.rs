@@ -33,6 +33,7 @@ async fn a_shutdown_gives_everything_back_and_lets_nobody_in() {
     assert!(error.is_shut_down(), "{error}");
     assert!(locker.lock("new").await.unwrap_err().is_shut_down());
     assert!(locker.try_lock("new").await.unwrap_err().is_shut_down());
+    #[cfg(feature = "groups")]
     assert!(locker.lock_all(["new", "newer"]).await.unwrap_err().is_shut_down());
     assert_eq!(server.cli_text(&["EXISTS", "new"]), "0");
     let guard = guards.pop().unwrap();

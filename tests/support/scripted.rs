@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 
 use super::{ports, recorded};
 
-#[path = "../../src/server/sha1.rs"]
+#[path = "../../src/sha1.rs"]
 mod sha1;
 
 /// A command as it came.
@@ -111,22 +111,37 @@ impl Action {
         if !command.has_one_of(&["enter", "beat"]) {
             return Self::Reply(command.stamp());
         }
-        let since = std::time::UNIX_EPOCH.elapsed().expect("it is later");
-        let token = i64::try_from(since.as_micros()).expect("it is not that late");
         let word = Frame::Bulk(Bytes::from_static(b"granted"));
-        Self::stamped(command, [word, Frame::Integer(token)])
+        Self::stamped(command, [word, wall_micros()])
     }
 
     /// The refusal of an acquire by a holder that no others wait for.
     pub fn held(command: &Command, holder: &'static str, pttl_ms: i64) -> Self {
+        Self::held_behind(command, holder, pttl_ms, 0)
+    }
+
+    /// The same, with this number of others before the caller. The queue says also what its clock is.
+    pub fn held_behind(
+        command: &Command,
+        holder: &'static str,
+        pttl_ms: i64,
+        waiting: i64,
+    ) -> Self {
         let text = |text: &'static str| Frame::Bulk(Bytes::from_static(text.as_bytes()));
-        let [pttl, waiting] = [pttl_ms, 0].map(Frame::Integer);
-        Self::stamped(command, [text("held"), text(holder), pttl, text("0"), waiting])
+        let [pttl, waiting] = [pttl_ms, waiting].map(Frame::Integer);
+        let clock = command.has_one_of(&["enter", "beat"]).then(wall_micros);
+        let said = [text("held"), text(holder), pttl, text("0"), waiting];
+        Self::stamped(command, said.into_iter().chain(clock))
     }
 
     pub fn raw(bytes: impl AsRef<[u8]>) -> Self {
         Self::Raw(bytes.as_ref().to_vec())
     }
+}
+
+fn wall_micros() -> Frame {
+    let since = std::time::UNIX_EPOCH.elapsed().expect("it is later");
+    Frame::Integer(i64::try_from(since.as_micros()).expect("it is not that late"))
 }
 
 /// The answers of a healthy server to what a client says when it connects; None for anything else.

@@ -4,10 +4,12 @@ use crate::Finding;
 use crate::source::{Source, Token};
 
 /// Each layer and what it may name besides itself, from the bottom to the top.
-const LAYERS: [(&str, &[&str]); 17] = [
+const LAYERS: [(&str, &[&str]); 19] = [
     ("policy", &[]),
     ("names", &[]),
     ("machine", &["policy", "names"]),
+    ("sha1", &[]),
+    ("shutdown", &[]),
     ("box_future", &[]),
     ("mutex", &[]),
     ("race", &["box_future"]),
@@ -16,23 +18,48 @@ const LAYERS: [(&str, &[&str]); 17] = [
     ("hashing", &["clock"]),
     ("error", &["policy", "clock"]),
     ("stats", &["policy", "mutex"]),
-    ("net", &["policy", "mutex", "box_future", "race", "clock", "error", "stats"]),
+    ("net", &["sha1", "policy", "mutex", "box_future", "race", "clock", "error", "stats"]),
     (
         "server",
-        &["policy", "mutex", "box_future", "race", "clock", "hashing", "error", "stats", "net"],
+        &[
+            "sha1",
+            "policy",
+            "mutex",
+            "box_future",
+            "race",
+            "clock",
+            "hashing",
+            "error",
+            "stats",
+            "net",
+        ],
     ),
     (
         "driver",
         &[
-            "policy", "mutex", "race", "clock", "names", "machine", "error", "stats", "net",
+            "shutdown",
+            "policy",
+            "mutex",
+            "box_future",
+            "race",
+            "clock",
+            "names",
+            "machine",
+            "error",
+            "stats",
+            "net",
             "server",
         ],
     ),
-    ("api", &["policy", "race", "clock", "names", "machine", "error", "stats", "driver"]),
-    // The last three until the machine has taken its place.
+    (
+        "api",
+        &["shutdown", "policy", "race", "clock", "names", "machine", "error", "stats", "driver"],
+    ),
+    // A guard has a lease of the machine, or of the engine.
     (
         "lock",
         &[
+            "shutdown",
             "policy",
             "mutex",
             "box_future",
@@ -44,8 +71,6 @@ const LAYERS: [(&str, &[&str]); 17] = [
             "net",
             "server",
             "names",
-            "machine",
-            "driver",
             "api",
         ],
     ),
@@ -53,8 +78,10 @@ const LAYERS: [(&str, &[&str]); 17] = [
 ];
 
 /// What users meet, beside `lib.rs` and with it above every layer.
-const FRONT_DOOR: [&str; 8] =
-    ["adaptive", "blocking", "builder", "defaults", "examine", "locker", "request", "testing"];
+const FRONT_DOOR: [&str; 9] = [
+    "adaptive", "blocking", "builder", "defaults", "examine", "front", "locker", "request",
+    "testing",
+];
 
 /// Only there in tests, but for the servers that the feature `testing` gives to users: it may name
 /// everything, and only the front door may name it.

@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 
 use crate::examine::plan::Plan;
 use crate::examine::report::{Finding, ServerExamination, Severity};
-use crate::net::handshake::OpenError;
+use crate::net::open_error::OpenError;
 use crate::server::endpoint::Endpoint;
 
 /// The servers that were found, the parties that were asked for them, and what is to be said of all.

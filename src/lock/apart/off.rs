@@ -6,7 +6,7 @@ use super::answer::{Answer, Reason};
 use super::hold::Hold;
 use super::question::Apart;
 use crate::clock;
-use crate::net::handshake::OpenError;
+use crate::net::open_error::OpenError;
 use crate::policy::Moment;
 
 /// No refusal is read as one that leads here.

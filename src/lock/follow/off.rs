@@ -10,7 +10,7 @@ use super::hold::Hold;
 use super::participant::Participant;
 use crate::box_future::BoxFuture;
 use crate::net::connection::Connection;
-use crate::net::handshake::OpenError;
+use crate::net::open_error::OpenError;
 use crate::net::refusal::ServerError;
 use crate::policy::Moment;
 use crate::server::command::Command;

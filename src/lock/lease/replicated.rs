@@ -13,7 +13,7 @@ use crate::lock::asked::{reply_to, understood};
 use crate::lock::extend_call::ExtendCall;
 use crate::lock::hold::Hold;
 use crate::lock::round::{Answered, Round};
-use crate::net::handshake::OpenError;
+use crate::net::open_error::OpenError;
 use crate::net::proof::Expected;
 use crate::net::refusal::Code;
 use crate::race::all;

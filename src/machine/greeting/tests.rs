@@ -5,8 +5,8 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 
-use super::super::tests::{Bench, bulk, error, greeting, settings, text};
-use super::super::{Effect, Fault, Login, Options, PLAIN, Refusal};
+use super::super::tests::{Bench, bulk, error, greeting, settings, stamp, text};
+use super::super::{Effect, Fault, Login, Options, PLAIN, Refusal, Said};
 use super::*;
 use crate::names::Names;
 use crate::policy::fitness::{Rules, Unfit};
@@ -157,7 +157,7 @@ fn what_is_no_server_of_ours_is_told_from_one_that_has_no_room() {
         bench.dial(0, Login::default());
         bench.hear(0, bytes);
         if is_closed {
-            bench.machine.disconnected(0, Fault::Closed, bench.now);
+            bench.close(0);
         }
         let link = &bench.machine.links[0];
         (link.fault.clone().unwrap(), link.refusal(bench.now).unwrap())
@@ -337,7 +337,7 @@ fn a_login_that_ends_is_made_again_in_time_and_again_where_that_fails() {
 }
 
 #[test]
-fn the_only_server_is_waited_for_until_the_try_to_connect_has_ended() {
+fn the_only_server_is_waited_for_until_the_first_try_to_connect_has_ended() {
     let options = || Options {
         kind: &PLAIN,
         names: Names::new(b"", b"a").unwrap(),
@@ -358,14 +358,30 @@ fn the_only_server_is_waited_for_until_the_try_to_connect_has_ended() {
     assert_eq!(bench.machine.poll_acquire(id, &context), Poll::Ready(Ok(())));
 
     bench.machine.disconnected(0, Fault::Closed, bench.now);
-    let failing = Setback::Failing;
-    for fault in [Fault::Undialled { is_lasting: false }, Fault::Late] {
-        // The driver dials meanwhile.
+    let refusal = Refusal::Setback { setback: Setback::Failing, is_over: false };
+    let refused = Poll::Ready(Err(refusal));
+    // The driver dials meanwhile.
+    let id = bench.machine.acquire(options(), bench.now);
+    assert!(bench.machine.poll_acquire(id, &context).is_pending());
+    bench.pass(Duration::from_millis(50));
+    let waits = Options { wait: Wait::Forever, ..options() };
+    let waiting = bench.machine.acquire(waits, bench.now);
+    bench.machine.disconnected(0, Fault::Undialled { is_lasting: false }, bench.now);
+    assert_eq!(bench.machine.poll_acquire(id, &context), refused);
+    // From here on one that does not wait is told so at once, until the server is there again.
+    for _ in 0..2 {
         let id = bench.machine.acquire(options(), bench.now);
-        assert!(bench.machine.poll_acquire(id, &context).is_pending());
-        bench.pass(Duration::from_millis(50));
-        bench.machine.disconnected(0, fault, bench.now);
-        let refusal = Refusal::Setback { setback: failing, is_over: false };
-        assert_eq!(bench.machine.poll_acquire(id, &context), Poll::Ready(Err(refusal)));
+        assert_eq!(bench.machine.poll_acquire(id, &context), refused);
+        let report = bench.machine.report(id, bench.now);
+        let why = Some(&Fault::Undialled { is_lasting: false });
+        assert!(matches!(report[0].said, Said::Unreached(said) if said == why));
+        bench.dial(0, Login::default());
     }
+    assert!(bench.machine.poll_acquire(waiting, &context).is_pending());
+    bench.answer(0, |command| match &command[0][..] {
+        b"EVALSHA" => vec![stamp(command)],
+        _ => vec![greeting(command, "")],
+    });
+    let id = bench.machine.acquire(options(), bench.now);
+    assert!(bench.machine.poll_acquire(id, &context).is_pending());
 }

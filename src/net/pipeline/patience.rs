@@ -43,9 +43,6 @@ impl Patience {
 
     /// Why a command has no reply that was waited for `within` this time.
     pub(super) fn late(self, within: Duration) -> Fault {
-        // A command takes a round trip, as the greeting did.
-        let is_far = !self.greeting.is_zero() && self.greeting >= within / 4 * 3;
-        let greeting = self.greeting;
-        if is_far { Fault::TooFar { within, greeting } } else { Fault::Timeout(within) }
+        Fault::of_late(within, self.greeting)
     }
 }

@@ -1,10 +1,9 @@
 //! The two halves of a connection over TLS: one session, and the two halves of its socket.
 
 use std::io::{self, BufRead, Write};
-#[cfg(any(test, leasehold_machine))]
+#[cfg(test)]
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-#[cfg(any(test, leasehold_machine))]
 use std::task::{Context, Poll};
 
 use bytes::{Buf, BytesMut};
@@ -182,12 +181,11 @@ impl WriteHalf {
         self.socket.writable().await
     }
 
-    #[cfg(any(test, leasehold_machine))]
     pub(in crate::net) fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.socket.as_ref().poll_write_ready(context)
     }
 
-    #[cfg(any(test, leasehold_machine))]
+    #[cfg(test)]
     pub(in crate::net) fn peer(&self) -> Option<SocketAddr> {
         self.socket.as_ref().peer_addr().ok()
     }

@@ -10,35 +10,24 @@ use std::time::Duration;
 use names::lookup_host;
 use tokio::net::TcpStream;
 
+use super::lookup::in_order;
 #[cfg(not(test))]
 use super::lookup::lookup_host;
-use super::lookup::preferred;
 use crate::clock;
 use crate::policy::{Moment, Units};
 use crate::race::timeout;
 
 const NO_ADDRESS: &str = "the host name has no address";
 
-/// Resolves `host` again and tries its addresses in turn, but for those in `but`, until one accepts.
+/// Resolves `host` again and tries its addresses in turn until one accepts.
 ///
 /// The error says what was tried, and what became of it.
-pub(super) async fn dial(
-    host: &str,
-    port: u16,
-    until: Moment,
-    but: &[SocketAddr],
-) -> io::Result<TcpStream> {
+pub(super) async fn dial(host: &str, port: u16, until: Moment) -> io::Result<TcpStream> {
     let left = until.since(clock::now());
-    if let Ok(ip) = host.parse::<IpAddr>() {
-        let address = SocketAddr::new(ip, port);
-        if but.contains(&address) {
-            return Err(io::ErrorKind::NotFound.into());
-        }
-        return connect(address, left).await;
+    match host.parse::<IpAddr>() {
+        Ok(ip) => connect(SocketAddr::new(ip, port), left).await,
+        Err(_) => try_each(&resolve(host, port, left).await?, until).await,
     }
-    let mut addresses = resolve(host, port, left).await?;
-    addresses.retain(|address| !but.contains(address));
-    try_each(&addresses, until).await
 }
 
 /// The addresses of a name, the one that has served last at the head; none of what is no name.
@@ -50,12 +39,9 @@ pub(super) async fn candidates(
     if host.parse::<IpAddr>().is_ok() {
         return Ok(Vec::new());
     }
-    let mut addresses = resolve(host, port, within).await?;
+    let addresses = resolve(host, port, within).await?;
     if addresses.is_empty() {
         return Err(io::Error::new(io::ErrorKind::NotFound, NO_ADDRESS));
-    }
-    if let Some(first) = preferred(host, &addresses) {
-        addresses[..=first].rotate_right(1);
     }
     Ok(addresses)
 }
@@ -64,13 +50,7 @@ async fn resolve(host: &str, port: u16, left: Duration) -> io::Result<Vec<Socket
     let resolved = timeout(left, pin!(lookup_host((host, port)))).await;
     let resolved = resolved.unwrap_or_else(|_| Err(no_answer(left)));
     let resolved = resolved.map_err(|error| explained(&error, "the host name was not resolved"))?;
-    let mut addresses = Vec::new();
-    for address in resolved {
-        if !addresses.contains(&address) {
-            addresses.push(address);
-        }
-    }
-    Ok(addresses)
+    Ok(in_order(host, resolved))
 }
 
 /// Each address gets a fair share of the time that is left, so that one that never answers does
@@ -110,29 +90,27 @@ fn explained(error: &io::Error, what: &str) -> io::Error {
 
 /// Names that only a test knows.
 #[cfg(test)]
-pub(in crate::net) mod names {
-    use std::cell::RefCell;
+pub(crate) mod names {
+    use std::collections::BTreeMap;
     use std::io;
     use std::net::SocketAddr;
+    use std::sync::Mutex;
 
-    thread_local! {
-        static NAMES: RefCell<Vec<(&'static str, Vec<SocketAddr>)>> =
-            const { RefCell::new(Vec::new()) };
-    }
+    use crate::mutex::lock;
 
-    /// On this thread the name has these addresses, whatever the port.
-    pub(in crate::net) fn give(name: &'static str, addresses: Vec<SocketAddr>) {
-        NAMES.with_borrow_mut(|names| names.push((name, addresses)));
+    static NAMES: Mutex<BTreeMap<&str, Vec<SocketAddr>>> = Mutex::new(BTreeMap::new());
+
+    /// The name, which no other test gives, has these addresses, whatever the port.
+    pub(crate) fn give(name: &'static str, addresses: Vec<SocketAddr>) {
+        lock(&NAMES).insert(name, addresses);
     }
 
     fn known(name: &str) -> Option<Vec<SocketAddr>> {
-        NAMES.with_borrow(|names| {
-            names.iter().find(|(known, _)| *known == name).map(|(_, addresses)| addresses.clone())
-        })
+        lock(&NAMES).get(name).cloned()
     }
 
     /// As tokio's function, but for names that were given.
-    pub(super) async fn lookup_host((host, port): (&str, u16)) -> io::Result<Vec<SocketAddr>> {
+    pub(crate) async fn lookup_host((host, port): (&str, u16)) -> io::Result<Vec<SocketAddr>> {
         match known(host) {
             Some(addresses) => Ok(addresses),
             None => crate::net::transport::lookup::lookup_host((host, port)).await,
@@ -189,9 +167,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_name_without_an_address_says_so() {
-        let error = soon("an error", dial("nobody.invalid", 1, clock::now().after(STUCK), &[]))
-            .await
-            .unwrap_err();
+        let dialed = dial("nobody.invalid", 1, clock::now().after(STUCK));
+        let error = soon("an error", dialed).await.unwrap_err();
         assert!(error.to_string().starts_with("the host name was not resolved: "), "{error}");
     }
 }

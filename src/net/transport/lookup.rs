@@ -36,10 +36,19 @@ pub(super) fn prefer(host: &str, address: SocketAddr) {
     preferred.insert(host.to_owned(), address);
 }
 
-/// Which of these addresses of the name has served last.
-pub(super) fn preferred(host: &str, addresses: &[SocketAddr]) -> Option<usize> {
-    let address = *lock(&PREFERRED).get(host)?;
-    addresses.iter().position(|other| *other == address)
+/// Each of these addresses of the name once, and the one that has served last at the head.
+pub(crate) fn in_order(host: &str, resolved: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let mut addresses = Vec::new();
+    for address in resolved {
+        if !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    }
+    let preferred = lock(&PREFERRED).get(host).copied();
+    if let Some(first) = addresses.iter().position(|address| Some(*address) == preferred) {
+        addresses[..=first].rotate_right(1);
+    }
+    addresses
 }
 
 /// The addresses of a name, each with this port.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::words::keys_and_owner;
 use super::{Backlog, Lane};
 use crate::clock;
-use crate::net::handshake::OpenError;
+use crate::net::open_error::OpenError;
 use crate::net::owed::Owed;
 use crate::net::refusal::ServerError;
 use crate::server::place::Place;

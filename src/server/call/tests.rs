@@ -11,11 +11,11 @@ use crate::net::connection::Settings;
 use crate::net::handshake::{Hello, connect};
 use crate::net::limits::OF_LOCKS;
 use crate::net::outcome::Fault;
-use crate::net::proof::Digest;
 use crate::net::pushes::Listeners;
 use crate::net::transport::Address;
 use crate::server::script::{Script, script};
-use crate::server::sha1;
+use crate::sha1;
+use crate::sha1::Digest;
 use crate::support::scripted::{Command as Received, greeting};
 use crate::support::{Action, RedisServer, ScriptedServer, eventually, soon};
 

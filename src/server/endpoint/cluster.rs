@@ -32,7 +32,6 @@ impl Seeds {
     }
 }
 
-#[cfg(any(test, leasehold_machine))]
 impl From<Vec<Endpoint>> for Seeds {
     fn from(endpoints: Vec<Endpoint>) -> Self {
         Self(endpoints)

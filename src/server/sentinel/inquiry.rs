@@ -13,7 +13,7 @@ use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::mutex::lock;
 use crate::net::connection::Connection;
-use crate::net::handshake::OpenError;
+use crate::net::open_error::OpenError;
 use crate::net::pushes::Listeners;
 use crate::net::refusal::ServerError;
 use crate::net::transport::Address;

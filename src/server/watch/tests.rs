@@ -18,7 +18,7 @@ use crate::server::kin::{Kin, NodeSettings};
 use crate::server::node::Node;
 use crate::server::registry::Registry;
 use crate::server::script::Script;
-use crate::server::sha1;
+use crate::sha1;
 use crate::support::{Action, RedisServer, ScriptedServer, eventually, scripted::greeting, soon};
 
 const PATIENT: Duration = Duration::from_secs(20);

@@ -134,6 +134,7 @@ async fn a_waiter_gets_its_turn() {
 }
 
 /// Several locks of one slot are several keys even to a release.
+#[cfg(feature = "groups")]
 #[tokio::test]
 async fn locks_of_one_slot_are_taken_together_or_not_at_all() {
     let cluster = Cluster::start();

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use leasehold::{Locker, Loss, Retry};
+use leasehold::{Locker, Loss};
 
 use crate::stats::{LONG, SHORT, quorum, take};
 use leasehold_testing::scripted::greeting;
@@ -16,6 +16,7 @@ fn names(unreleased: &[(String, String)]) -> Vec<&str> {
     unreleased.iter().map(|(name, _)| &name[..]).collect()
 }
 
+#[cfg(feature = "groups")]
 #[tokio::test]
 async fn each_waiter_and_each_newcomer_is_told() {
     let server = RedisServer::start();
@@ -182,10 +183,11 @@ async fn work_under_a_lease_ends_with_the_locker() {
 }
 
 /// Whatever they wait for, and for however long.
+#[cfg(feature = "groups")]
 #[tokio::test]
 async fn requests_that_pause_between_tries_are_told_at_once() {
     let (server, mut away) = (RedisServer::start(), RedisServer::start());
-    let seldom = Retry::fixed(LONG).jitter(false);
+    let seldom = leasehold::Retry::fixed(LONG).jitter(false);
     let other = Locker::connect(&server.url()).await.unwrap();
     let _held = take(&other, "held", LONG).await;
     let locker = Locker::connect(&server.url()).await.unwrap();
@@ -233,6 +235,7 @@ fn is_about(command: &Command, lock: &str, rest: usize) -> bool {
 
 /// A renewal that is under way when the locker ends has nothing left to renew: whatever becomes of
 /// it, nobody is told of a failure. The end goes on meanwhile, for a release without an answer.
+#[cfg(not(leasehold_machine))]
 #[tokio::test]
 async fn a_renewal_under_way_at_the_end_does_not_fail() {
     let server = ScriptedServer::start(|command| match greeting(command) {

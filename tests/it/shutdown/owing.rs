@@ -74,6 +74,7 @@ async fn a_right_that_is_missing_ends_the_wait() {
 }
 
 /// Nobody holds the locks any more, so the end says nothing of them unless they are left.
+#[cfg(feature = "groups")]
 #[tokio::test]
 async fn what_dropped_guards_owe_is_waited_for_and_reported() {
     let server = RedisServer::start();

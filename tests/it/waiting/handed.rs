@@ -109,12 +109,14 @@ fn a_waker_may_drop_another_waiter_for_the_same() {
             let quiet = &mut Context::from_waker(Waker::noop());
             assert!(woken.as_mut().poll(quiet).is_pending());
             assert!(cancelled.as_mut().poll(quiet).is_pending());
-            let waker = Waker::from(Arc::new(Drops(Mutex::new(Some(cancelled)))));
+            let drops = Arc::new(Drops(Mutex::new(Some(cancelled))));
+            let waker = Waker::from(Arc::clone(&drops));
             assert!(woken.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-            // The first leaves the line, and the second is told that it is the first now.
+            // The first leaves the line, and the second has the lock.
             leaves.abort();
-            until_waiting(&locker, 1).await;
-            drop((woken, guard));
+            drop(guard);
+            eventually("it is woken", || drops.0.lock().unwrap().is_none()).await;
+            drop(woken);
         });
         done.send(()).unwrap();
     });

@@ -84,9 +84,10 @@ async fn two_processes_that_come_again_take_turns_over_three_servers_too() {
     const LEASES: usize = 60;
     let fleet = Fleet::start(3);
     let (took, mut order) = mpsc::unbounded_channel();
-    for process in 0..2 {
-        let builder = Locker::builder().nodes(fleet.urls()).restart_guard(false);
-        let (took, locker) = (took.clone(), builder.connect().await.unwrap());
+    let connect = || Locker::builder().nodes(fleet.urls()).restart_guard(false).connect();
+    let lockers = [connect().await.unwrap(), connect().await.unwrap()];
+    for (process, locker) in lockers.into_iter().enumerate() {
+        let took = took.clone();
         tokio::spawn(async move {
             loop {
                 let guard = locker.lock("a").await.unwrap();

@@ -6,7 +6,7 @@ use crate::examine::failover::failover;
 use crate::examine::met::unmet;
 use crate::examine::survey::{cluster, service};
 use crate::examine::together;
-use crate::net::handshake::OpenError;
+use crate::net::open_error::OpenError;
 use crate::net::transport::Address;
 use crate::policy::{Evidence, Quorum, Word};
 use crate::support::texts;

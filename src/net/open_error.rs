@@ -110,7 +110,7 @@ impl OpenError {
     }
 
     /// What to say of several addresses, none of which serves: what a server said, or that none could be dialled.
-    pub(super) fn of_all(mut failed: Vec<(SocketAddr, Self)>) -> Self {
+    pub(crate) fn of_all(mut failed: Vec<(SocketAddr, Self)>) -> Self {
         if let Some(telling) = failed.iter().position(|(_, error)| !matches!(error, Self::Dial(_)))
         {
             return failed.swap_remove(telling).1;

@@ -5,8 +5,11 @@
 const BLOCK: usize = 64;
 const FIRST: [u32; 5] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
 
+/// By which a script is called.
+pub type Digest = [u8; 40];
+
 /// The digest of `text`, in hexadecimal digits.
-pub(crate) const fn digest(text: &[u8]) -> [u8; 40] {
+pub(crate) const fn digest(text: &[u8]) -> Digest {
     let length = (text.len() + 1 + 8).next_multiple_of(BLOCK);
     let mut value = FIRST;
     let mut at = 0;

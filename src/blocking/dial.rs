@@ -1,0 +1,199 @@
+//! From an address to a connection whose handshake is over, as in [`crate::driver::opening`]: each address of a name is
+//! tried on a thread of its own, which ends with its time at the latest.
+
+use std::io::{self, Read, Write};
+use std::net::{self, SocketAddr, TcpStream};
+#[cfg(unix)]
+use std::os::unix::net::UnixStream;
+use std::pin::pin;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+
+use super::threads::{park, spawn};
+use crate::clock;
+use crate::driver::opening::{Candidates, Opened, Unopened};
+use crate::machine::{Handshake, Login, Settings};
+use crate::net::open_error::OpenError;
+use crate::net::outcome::Fault as NetFault;
+use crate::net::transport::lookup::in_order;
+#[cfg(not(test))]
+use crate::net::transport::lookup::lookup_host;
+#[cfg(test)]
+use crate::net::transport::names::lookup_host;
+use crate::net::transport::{Address, watch_for_death};
+use crate::policy::Moment;
+
+/// One read of a socket; most replies are below 100 bytes.
+pub(super) const READ_BYTES: usize = 4096;
+/// A writer waits no longer than this for room in a socket: other servers are to be written to.
+const WRITE_MAX: Duration = Duration::from_millis(1);
+
+pub(super) enum Socket {
+    Tcp(TcpStream),
+    #[cfg(unix)]
+    Unix(UnixStream),
+}
+
+impl Socket {
+    pub(super) fn read(&self, room: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = match self {
+                Self::Tcp(stream) => (&mut &*stream).read(room),
+                #[cfg(unix)]
+                Self::Unix(stream) => (&mut &*stream).read(room),
+            };
+            match read {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
+    }
+
+    /// Takes what the socket has room for off `bytes`; whether there is none now. An error is the reader's to find.
+    pub(super) fn write(&self, bytes: &mut BytesMut) -> bool {
+        while !bytes.is_empty() {
+            let written = match self {
+                Self::Tcp(stream) => (&mut &*stream).write(bytes),
+                #[cfg(unix)]
+                Self::Unix(stream) => (&mut &*stream).write(bytes),
+            };
+            match written.map_err(|error| error.kind()) {
+                Ok(count) => bytes.advance(count),
+                Err(io::ErrorKind::Interrupted) => {}
+                Err(io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => return true,
+                Err(_) => bytes.clear(),
+            }
+        }
+        false
+    }
+
+    /// Its reader finds the end.
+    pub(super) fn shut_down(&self) {
+        // Where it has ended already, there is nothing to do.
+        let _ = match self {
+            Self::Tcp(stream) => stream.shutdown(net::Shutdown::Both),
+            #[cfg(unix)]
+            Self::Unix(stream) => stream.shutdown(net::Shutdown::Both),
+        };
+    }
+
+    /// A read waits for this time at most, which is not zero.
+    fn limit_reads(&self, most: Option<Duration>) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.set_read_timeout(most),
+            #[cfg(unix)]
+            Self::Unix(stream) => stream.set_read_timeout(most),
+        }
+    }
+}
+
+/// How to open a connection to one server.
+pub(super) struct Dial {
+    pub(super) address: Address,
+    pub(super) login: Login,
+    pub(super) settings: Settings,
+    pub(super) dead_after: Duration,
+    /// All has to be over by then, and may take so long.
+    pub(super) until: Moment,
+    pub(super) within: Duration,
+}
+
+impl Dial {
+    pub(super) fn open(self: &Arc<Self>) -> Result<Opened<Socket>, Unopened> {
+        let (host, port) = match &self.address {
+            Address::Tcp { host, port } => (host, *port),
+            #[cfg(unix)]
+            Address::Unix { path } => {
+                let stream = UnixStream::connect(path);
+                let stream =
+                    stream.and_then(|it| it.set_write_timeout(Some(WRITE_MAX)).map(|()| it));
+                return self.greet(Socket::Unix(stream.map_err(OpenError::of_dial)?));
+            }
+        };
+        match host.parse() {
+            Ok(ip) => self.open_at(SocketAddr::new(ip, port)),
+            Err(_) => self.open_one(self.resolve(host, port).map_err(OpenError::of_dial)?),
+        }
+    }
+
+    fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        let mut looked_up = pin!(lookup_host((host, port)));
+        let resolved = park(Some(self.until), |context| looked_up.as_mut().poll(context));
+        let resolved = resolved.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))?;
+        if resolved.is_empty() {
+            Err(io::ErrorKind::NotFound.into())
+        } else {
+            Ok(in_order(host, resolved))
+        }
+    }
+
+    fn open_one(self: &Arc<Self>, of: Vec<SocketAddr>) -> Result<Opened<Socket>, Unopened> {
+        let (tell, told) = mpsc::channel();
+        let mut candidates = Candidates::new(&self.address, of);
+        loop {
+            if let Some(at) = candidates.next() {
+                let (dial, tell) = (Arc::clone(self), tell.clone());
+                // Where another serves already, nobody is told.
+                let run = move || drop(tell.send((at, dial.open_at(at))));
+                spawn("leasehold-dial", run).map_err(OpenError::of_dial)?;
+            }
+            let Ok((at, outcome)) = told.recv_timeout(candidates.head_start()) else { continue };
+            if let Some(outcome) = candidates.ended(at, outcome) {
+                return outcome;
+            }
+        }
+    }
+
+    fn open_at(&self, at: SocketAddr) -> Result<Opened<Socket>, Unopened> {
+        let stream = self.connect(at).map_err(OpenError::of_dial)?;
+        self.greet(Socket::Tcp(stream))
+    }
+
+    fn connect(&self, at: SocketAddr) -> io::Result<TcpStream> {
+        let left = self.until.since(clock::now());
+        let stream = TcpStream::connect_timeout(&at, left.max(WRITE_MAX))?;
+        stream.set_nodelay(true)?;
+        watch_for_death(&stream, self.dead_after)?;
+        stream.set_write_timeout(Some(WRITE_MAX))?;
+        Ok(stream)
+    }
+
+    /// Makes the handshake.
+    fn greet(&self, socket: Socket) -> Result<Opened<Socket>, Unopened> {
+        let Self { login, settings, until, within, .. } = self;
+        let mut handshake = Handshake::new(*settings, login.clone(), *until, clock::now());
+        let (mut bytes, mut room) = (BytesMut::new(), [0; READ_BYTES]);
+        loop {
+            let left = handshake.ends_at().since(clock::now());
+            if left.is_zero() {
+                return Err(Unopened::late(&handshake, *within));
+            }
+            if socket.write(handshake.output()) {
+                continue;
+            }
+            let read = socket.limit_reads(Some(left)).and_then(|()| socket.read(&mut room));
+            let fault = match read {
+                Ok(0) => NetFault::ClosedByServer,
+                Ok(count) => {
+                    bytes.extend_from_slice(&room[..count]);
+                    if handshake.received(&mut bytes, clock::now())? {
+                        socket.limit_reads(None).map_err(OpenError::of_dial)?;
+                        return Ok(Opened { socket, bytes, handshake });
+                    }
+                    continue;
+                }
+                Err(error) if is_late(&error) => continue,
+                Err(error) => error.into(),
+            };
+            let may_be_tls = matches!(socket, Socket::Tcp(_));
+            return Err(Unopened::ended(&handshake, fault, may_be_tls));
+        }
+    }
+}
+
+/// As the system says of a read that has waited in vain.
+fn is_late(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}

@@ -1,0 +1,27 @@
+//! From settings to a machine that is driven.
+
+use std::sync::Arc;
+
+use super::Builder;
+use crate::error::{Error, FailureKind};
+use crate::front::Front;
+use crate::policy::Quorum;
+use crate::stats::Meter;
+use crate::{clock, driver};
+
+impl Builder {
+    /// What a locker stands on, once this number of servers serve.
+    pub(super) async fn front(&self, least: fn(Quorum) -> usize) -> Result<Front, Error> {
+        let (machine, servers, quorum) = self.machine()?;
+        let count = servers.endpoints.len();
+        let meter = Arc::new(Meter::new(self.observer.clone()));
+        let (driver, task) = driver::new(machine, servers, meter);
+        drop(clock::spawn(task));
+        let front = Front { driver };
+        let unmet = front.meet().await;
+        if unmet.has_failure(FailureKind::Misuse) || count - unmet.servers.len() < least(quorum) {
+            return Err(Error::connect(unmet));
+        }
+        Ok(front)
+    }
+}

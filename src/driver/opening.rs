@@ -1,0 +1,255 @@
+//! From an address to a connection whose handshake is over.
+//!
+//! A name can lead to several servers, and some of them to nothing: a replica, one that is frozen, one that holds the
+//! scripts up. So its addresses are tried through the whole handshake, each with a head start before the next: one that
+//! fails is followed at once, the first master that is ready serves, and is dialled first the next time.
+
+use std::io;
+use std::mem;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+
+use crate::box_future::BoxFuture;
+use crate::clock;
+use crate::error::FailureKind;
+use crate::machine::{Fault, Handshake, Login, Settings};
+use crate::net::open_error::OpenError;
+use crate::net::outcome::{Failure, Fault as NetFault};
+use crate::net::reason::Reason;
+use crate::net::tls::Client;
+use crate::net::transport::{
+    Address, GREETING_SHARE, HEAD_START, ReadHalf, WriteHalf, candidates, open, prefer,
+};
+use crate::policy::Moment;
+use crate::race::{next, timeout};
+use crate::server::endpoint::Endpoint;
+
+/// One read of a socket in a handshake: most servers say 2 KiB or so in all.
+const READ_BYTES: usize = 4096;
+
+/// A connection that is ready, over a socket of this kind.
+pub(crate) struct Opened<S> {
+    pub(crate) socket: S,
+    /// What was read and is no whole reply yet.
+    pub(crate) bytes: BytesMut,
+    pub(crate) handshake: Handshake,
+}
+
+/// Why there is none: for the machine, and for people where the machine does not know.
+pub(crate) struct Unopened {
+    pub(crate) fault: Fault,
+    pub(crate) why: Option<OpenError>,
+}
+
+impl From<Fault> for Unopened {
+    fn from(fault: Fault) -> Self {
+        Self { fault, why: None }
+    }
+}
+
+impl From<OpenError> for Unopened {
+    fn from(why: OpenError) -> Self {
+        let kind = Reason::NoConnection(why.clone()).kind();
+        let is_lasting = matches!(kind, FailureKind::Auth | FailureKind::Misuse);
+        Self { fault: Fault::Undialled { is_lasting }, why: Some(why) }
+    }
+}
+
+impl Unopened {
+    /// A handshake has not come to its end in time, which was this long from the dial on.
+    pub(crate) fn late(handshake: &Handshake, whole: Duration) -> Self {
+        Self { fault: handshake.late(), why: Some(OpenError::Timeout(whole)) }
+    }
+
+    /// A connection has ended in its handshake.
+    pub(crate) fn ended(handshake: &Handshake, fault: NetFault, may_be_tls: bool) -> Self {
+        let broken = || OpenError::from(Failure::Unknown(fault)).or_tls_expected(may_be_tls);
+        handshake.farewell().map_or_else(|| broken().into(), Self::from)
+    }
+
+    /// What a server said; or that none of them could be dialled.
+    fn of_all(mut failed: Vec<(SocketAddr, Self)>) -> Self {
+        let is_said = |it: &(_, Self)| !matches!(it.1.fault, Fault::Undialled { .. });
+        if let Some(said) = failed.iter().position(is_said) {
+            return failed.swap_remove(said).1;
+        }
+        let errors = failed.into_iter().filter_map(|(at, it)| Some((at, it.why?)));
+        OpenError::of_all(errors.collect()).into()
+    }
+}
+
+/// The addresses of a name while they are tried.
+pub(crate) struct Candidates<'a, S> {
+    address: &'a Address,
+    untried: std::vec::IntoIter<SocketAddr>,
+    has_choice: bool,
+    under_way: usize,
+    /// It serves where there is no master.
+    replica: Option<Opened<S>>,
+    failed: Vec<(SocketAddr, Unopened)>,
+}
+
+impl<'a, S> Candidates<'a, S> {
+    /// There is at least one.
+    pub(crate) fn new(address: &'a Address, all: Vec<SocketAddr>) -> Self {
+        let has_choice = all.len() > 1;
+        let (untried, failed) = (all.into_iter(), Vec::new());
+        Self { address, untried, has_choice, under_way: 0, replica: None, failed }
+    }
+
+    /// The one to be tried now: at first, whenever one has ended, and when [`Candidates::head_start`] is over.
+    pub(crate) fn next(&mut self) -> Option<SocketAddr> {
+        let next = self.untried.next();
+        self.under_way += usize::from(next.is_some());
+        next
+    }
+
+    /// How long those under way are waited for before the next one is tried too.
+    pub(crate) fn head_start(&self) -> Duration {
+        if self.untried.len() == 0 { Duration::MAX } else { HEAD_START }
+    }
+
+    /// What one has come to; and what all come to, once that is known.
+    pub(crate) fn ended(
+        &mut self,
+        at: SocketAddr,
+        outcome: Result<Opened<S>, Unopened>,
+    ) -> Option<Result<Opened<S>, Unopened>> {
+        self.under_way -= 1;
+        match outcome {
+            Ok(opened) if self.has_choice && opened.handshake.is_replica() => {
+                self.replica = Some(opened);
+            }
+            Ok(opened) => {
+                if self.has_choice {
+                    prefer(self.address, at);
+                }
+                return Some(Ok(opened));
+            }
+            Err(why) => self.failed.push((at, why)),
+        }
+        let is_over = self.under_way == 0 && self.untried.len() == 0;
+        let failed = || Unopened::of_all(mem::take(&mut self.failed));
+        is_over.then(|| self.replica.take().ok_or_else(failed))
+    }
+}
+
+/// The halves of a socket.
+pub(super) type Halves = (ReadHalf, WriteHalf);
+
+/// How to open a connection to one server.
+pub(super) struct Opening {
+    pub(super) endpoint: Endpoint,
+    /// Where the endpoint wants it.
+    pub(super) tls: Option<Client>,
+    pub(super) settings: Settings,
+    pub(super) dead_after: Duration,
+    pub(super) began_at: Moment,
+    /// How long all may take together, where TLS has no more patience.
+    pub(super) within: Duration,
+}
+
+impl Opening {
+    /// Credentials may take so much of the time, and the sockets: what comes later than that would not be ready in time, and
+    /// so there is still the time to say what was waited for.
+    pub(super) fn dial_within(&self) -> Duration {
+        self.within - self.within / GREETING_SHARE
+    }
+
+    fn whole(&self) -> Duration {
+        self.tls.as_ref().map_or(self.within, |tls| tls.whole(self.within))
+    }
+
+    fn left(&self, within: Duration) -> Duration {
+        self.began_at.after(within).since(clock::now())
+    }
+
+    pub(super) async fn open(&self, login: &Login) -> Result<Opened<Halves>, Unopened> {
+        let Endpoint { address, tls, .. } = &self.endpoint;
+        if *tls && self.tls.is_none() {
+            return Err(OpenError::NoTls.into());
+        }
+        let all = candidates(address, self.left(self.dial_within())).await;
+        let all = all.map_err(OpenError::of_dial)?;
+        if all.is_empty() {
+            return self.open_at(None, login).await;
+        }
+        let mut candidates = Candidates::new(address, all);
+        let mut running = Vec::<BoxFuture<'_, _>>::new();
+        loop {
+            if let Some(at) = candidates.next() {
+                let opening = self.open_at(Some(at), login);
+                running.push(Box::pin(async move { (at, opening.await) }));
+            }
+            let ended = timeout(candidates.head_start(), pin!(next(&mut running))).await;
+            let Ok(Some((at, outcome))) = ended else { continue };
+            if let Some(outcome) = candidates.ended(at, outcome) {
+                return outcome;
+            }
+        }
+    }
+
+    async fn open_at(
+        &self,
+        at: Option<SocketAddr>,
+        login: &Login,
+    ) -> Result<Opened<Halves>, Unopened> {
+        let Self { endpoint: Endpoint { address, .. }, tls, settings, dead_after, .. } = self;
+        let whole = self.whole();
+        let left = self.left(self.dial_within());
+        let dialling = open(address, at, tls.as_ref(), *dead_after, left);
+        let dialled = timeout(self.left(whole), pin!(dialling)).await;
+        let dialled = dialled.map_err(|_| OpenError::Timeout(whole))?;
+        let socket = dialled.map_err(OpenError::of_dial)?;
+        let ends_at = self.began_at.after(whole);
+        let handshake = Handshake::new(*settings, login.clone(), ends_at, clock::now());
+        let mut opened = Opened { socket, bytes: BytesMut::new(), handshake };
+        let may_be_tls = tls.is_none() && matches!(address, Address::Tcp { .. });
+        opened.greet(whole, may_be_tls).await?;
+        Ok(opened)
+    }
+}
+
+impl Opened<Halves> {
+    /// Makes the handshake.
+    async fn greet(&mut self, whole: Duration, may_be_tls: bool) -> Result<(), Unopened> {
+        let Self { socket, bytes, handshake } = self;
+        loop {
+            let left = handshake.ends_at().since(clock::now());
+            let heard = timeout(left, pin!(exchange(socket, handshake.output(), bytes))).await;
+            let heard = heard.map_err(|_| Unopened::late(handshake, whole))?;
+            let fault = match heard {
+                Ok(1..) if handshake.received(bytes, clock::now())? => return Ok(()),
+                Ok(1..) => continue,
+                Ok(0) => NetFault::ClosedByServer,
+                Err(error) => error.into(),
+            };
+            return Err(Unopened::ended(handshake, fault, may_be_tls));
+        }
+    }
+}
+
+/// Writes all of `output`, and waits for what comes; 0 is the end of the stream.
+async fn exchange(
+    (read, write): &mut Halves,
+    output: &mut BytesMut,
+    bytes: &mut BytesMut,
+) -> io::Result<usize> {
+    while !output.is_empty() {
+        match write.try_write(output) {
+            Ok(written) => output.advance(written),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => write.writable().await?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // What the server has said before is why.
+            Err(_) => output.clear(),
+        }
+    }
+    bytes.reserve(READ_BYTES);
+    read.read(bytes).await
+}
+
+#[cfg(test)]
+mod tests;

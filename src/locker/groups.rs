@@ -1,0 +1,96 @@
+//! Several locks: all of them together, or one of them.
+
+use super::Locker;
+#[cfg(doc)]
+use crate::Guard;
+use crate::error::Error;
+use crate::lock::any::begin_any;
+use crate::lock::names::Names;
+use crate::lock::one_or_many::OneOrMany;
+use crate::lock::together::begin_all;
+use crate::policy::Wait;
+use crate::request::LockRequest;
+
+impl Locker {
+    /// A request for all of these locks at once, which waits while another client holds any of them.
+    /// It acquires all, or none.
+    ///
+    /// Each server grants them in one script, so callers that want the same locks in another order
+    /// cannot block each other. The guard has one fencing token, which is good for each lock.
+    ///
+    /// The request waits until all locks are free at the same moment, or until its turn comes. In its turn it waits
+    /// in the queues of all the locks at once, before all requests for one, and keeps from others what it gets until it
+    /// has all of them, for at most 250 ms. If that is too short, it gives back what it has, waits for as long with no
+    /// lock, and has another turn with twice the time, up to 8 seconds. So it is served although others want single
+    /// locks. There is one turn at a time among all requests for several locks with one key prefix: its holder has the
+    /// lock `leasehold:turn`. In a Cluster there are turns only for locks of one hash slot.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// let guard = locker.lock_all(["account:1", "account:2"]).await?;
+    /// assert_eq!(guard.names().count(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lock_all<N: AsRef<[u8]>>(&self, names: impl IntoIterator<Item = N>) -> LockRequest {
+        let made = names.into_iter().map(|name| self.name(name.as_ref()));
+        let names: Result<OneOrMany<Names>, Error> =
+            made.collect::<Result<Vec<_>, _>>().and_then(|mut names| {
+                self.engine.arrange(&mut names);
+                if names.is_empty() {
+                    return Err(Error::misuse("lock_all needs at least one name"));
+                }
+                Ok(names.into_iter().collect())
+            });
+        let is_several = names.as_ref().is_ok_and(|names| names.len() > 1);
+        let request = self.request(names, Wait::Forever);
+        if is_several { request.by(begin_all) } else { request }
+    }
+
+    /// A request for one of these locks: the first that is free, in the order given. [`Guard::name`] says
+    /// which it is.
+    ///
+    /// The request tries the locks one by one, a round trip each, and leaves those alone that others wait
+    /// for. Those that are left after an eighth of a command's timeout, it tries at once. If none is free, it
+    /// waits in the line of each of them, and keeps the first that is granted; if another is granted at the same
+    /// moment, the request gives it back. Statistics count a request for each lock. With
+    /// [`wait_at_most`](LockRequest::wait_at_most) of zero the request only tries.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockRequest`], if none of the locks can be acquired: of their errors the first that is not
+    /// contention, or else the first of all.
+    ///
+    /// # Cancel safety
+    ///
+    /// A request that is dropped while it waits holds none of the locks: whatever servers may have granted
+    /// is given back, without blocking.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// let printer = locker.lock_any(["printer:1", "printer:2", "printer:3"]).await?;
+    /// println!("printing on {}", String::from_utf8_lossy(printer.name()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn lock_any<N: AsRef<[u8]>>(&self, names: impl IntoIterator<Item = N>) -> LockRequest {
+        let mut wanted: Vec<Names> = Vec::new();
+        let made = names.into_iter().try_for_each(|name| {
+            let name = self.name(name.as_ref())?;
+            if !wanted.contains(&name) {
+                wanted.push(name);
+            }
+            Ok(())
+        });
+        let names = match made {
+            Ok(()) if wanted.is_empty() => Err(Error::misuse("lock_any needs at least one name")),
+            Ok(()) => Ok(wanted.into_iter().collect()),
+            Err(error) => Err(error),
+        };
+        self.request(names, Wait::Forever).by(begin_any)
+    }
+}

@@ -1,0 +1,71 @@
+//! A command as one lease says it to one server or several: it is spelled once, and each server's copy differs by the
+//! stamp that goes behind it.
+
+use bytes::BytesMut;
+use leasehold_resp::{Decimal, encode_parts};
+
+use super::script::Script;
+
+const DIGEST_LENGTH: usize = 40;
+/// The first words of nearly all calls: the digest is to be put in, and the count of keys to be added.
+const HEAD: [u8; 67] =
+    *b"$7\r\nEVALSHA\r\n$40\r\n0000000000000000000000000000000000000000\r\n$1\r\n0\r\n";
+const DIGEST_AT: usize = 18;
+const COUNT_AT: usize = DIGEST_AT + DIGEST_LENGTH + 6;
+
+/// See the module's documentation.
+pub(crate) struct Command {
+    pub(super) bytes: BytesMut,
+    /// A script gives back the stamp that goes behind its words.
+    pub(super) is_stamped: bool,
+    /// The script itself is in it, and not its digest.
+    pub(super) is_whole: bool,
+    /// There is no other server.
+    pub(super) is_alone: bool,
+}
+
+impl Command {
+    pub(super) fn new(is_alone: bool) -> Self {
+        Self { bytes: BytesMut::new(), is_stamped: false, is_whole: false, is_alone }
+    }
+
+    /// A script with its keys and words.
+    pub(super) fn call(&mut self, script: &Script, keys: &[&[u8]], words: &[&[u8]]) {
+        self.is_stamped = true;
+        script.spell(&mut self.bytes, self.is_whole, keys, words);
+    }
+
+    /// What says `OK` or nothing.
+    pub(super) fn plain(&mut self, words: &[&[u8]]) {
+        self.is_stamped = false;
+        encode_parts(&mut self.bytes, b"", &[words], 0);
+    }
+}
+
+impl Script {
+    /// A call of it, behind which there is to be one word more: a stamp.
+    pub(super) fn spell(
+        &self,
+        out: &mut BytesMut,
+        is_whole: bool,
+        keys: &[&[u8]],
+        words: &[&[u8]],
+    ) {
+        match (u8::try_from(keys.len()), is_whole) {
+            (Ok(ones @ 0..10), false) => {
+                let mut head = HEAD;
+                head[DIGEST_AT..][..DIGEST_LENGTH].copy_from_slice(self.digest);
+                head[COUNT_AT] += ones;
+                encode_parts(out, &head, &[keys, words], 4);
+            }
+            _ => {
+                let count = Decimal::new(keys.len() as u64);
+                let head: [&[u8]; 3] = match is_whole {
+                    true => [b"EVAL", self.text.as_bytes(), &count],
+                    false => [b"EVALSHA", self.digest, &count],
+                };
+                encode_parts(out, b"", &[&head, keys, words], 1);
+            }
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! How many replicas have a lease.
+//!
+//! A `WAIT` speaks of what its connection has written: so it goes behind an extension, in one write. It holds up all that
+//! is behind it on its connection, so there is one at a time.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use leasehold_resp::{Decimal, Frame};
+
+use super::core::{Effect, Machine};
+use super::ids::LeaseId;
+use super::lease::Counted;
+use super::link::{Place, Reply, To, What};
+use crate::policy::Moment;
+
+/// It takes this part of the timeout at most.
+const PER_TIMEOUT: u32 = 2;
+/// And this part of the TTL: as long as a renewal has until the next one.
+const PER_TTL: u32 = 3;
+/// One for no time at all would be one for ever.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+impl Machine {
+    /// Until when replicas are waited for, where the holder waits for no longer than that.
+    pub(crate) fn counts_until(&self, id: LeaseId, within: Duration, now: Moment) -> Moment {
+        let ttl = self.leases.get(id).map_or(Duration::ZERO, |lease| lease.term.ttl());
+        now.after(within.min(self.settings.timeout / PER_TIMEOUT).min(ttl / PER_TTL))
+    }
+
+    /// Ready once nobody else counts.
+    pub(crate) fn poll_turn(&mut self, context: &Context<'_>) -> Poll<()> {
+        if self.counting == 0 {
+            return Poll::Ready(());
+        }
+        self.told_of_turn.push(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// Extends a lease, and asks how many replicas have that; none where it is not its turn. [`Machine::poll_counted`]
+    /// says what came of this round.
+    pub(crate) fn count(
+        &mut self,
+        id: LeaseId,
+        replicas: u32,
+        until: Moment,
+        now: Moment,
+    ) -> Option<u32> {
+        if self.counting > 0 {
+            return None;
+        }
+        let round = self.extend(id, now);
+        let Self { links, leases, .. } = self;
+        let Some(lease) = leases.get_mut(id).filter(|lease| lease.is_held()) else {
+            return Some(round);
+        };
+        let within = until.since(now).max(SHORTEST).as_millis();
+        let within = Decimal::new(u64::try_from(within).unwrap_or(u64::MAX));
+        let words: [&[u8]; 3] = [b"WAIT", &Decimal::new(replicas.into()), &within];
+        let open = lease.votes.asked;
+        for (_, link) in links.iter_mut().enumerate().filter(|(at, _)| open & 1 << at != 0) {
+            link.write(&words, Place::Count, To::Lease { id, round, what: What::Count }, now);
+        }
+        lease.counted = Some(Box::new(Counted { round, extended: 0, open, counts: Vec::new() }));
+        self.counting = open.count_ones();
+        Some(round)
+    }
+
+    /// One server has counted, or never will.
+    pub(super) fn counted(
+        &mut self,
+        id: LeaseId,
+        server: usize,
+        round: u32,
+        reply: Option<&Reply>,
+    ) {
+        self.next_counts(self.counting.saturating_sub(1));
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        let bit = 1 << server;
+        let Some(counted) = lease.counted.as_deref_mut().filter(|it| it.round == round) else {
+            return;
+        };
+        counted.open &= !bit;
+        let count = match reply.map(|reply| reply.frame.value()) {
+            Some(Frame::Integer(count)) => u32::try_from(*count).ok(),
+            _ => None,
+        };
+        match count {
+            Some(count) if counted.extended & bit != 0 => counted.counts.push(count),
+            // As the report has it.
+            _ if lease.round == round => {
+                lease.votes.granted &= !bit;
+                lease.votes.failed |= bit;
+            }
+            _ => {}
+        }
+        if let (None, Some(reply)) = (count, reply) {
+            self.keep_refusal(id, server, &reply.frame);
+        }
+        self.wake(id);
+    }
+
+    /// This number of servers has still to count.
+    pub(super) fn next_counts(&mut self, left: u32) {
+        self.counting = left;
+        if left == 0 {
+            self.effects.extend(self.told_of_turn.drain(..).map(Effect::Wake));
+        }
+    }
+
+    /// The largest number of replicas that a quorum of servers reaches, in this round or a later one; none where too few
+    /// have counted.
+    pub(crate) fn poll_counted(
+        &mut self,
+        id: LeaseId,
+        round: u32,
+        context: &Context<'_>,
+    ) -> Poll<Option<u32>> {
+        let at = self.settings.quorum.needed() - 1;
+        let lease = self.leases.get_mut(id).filter(|lease| lease.is_held());
+        let counted = lease.and_then(|lease| lease.counted.as_deref_mut());
+        let Some(counted) = counted.filter(|it| it.round >= round) else {
+            return Poll::Ready(None);
+        };
+        if counted.open != 0 {
+            self.wait_for(id, context.waker());
+            return Poll::Pending;
+        }
+        counted.counts.sort_unstable_by(|one, other| other.cmp(one));
+        Poll::Ready(counted.counts.get(at).copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use bytes::Bytes;
+
+    use super::super::tests::{Bench, acquire, bulk, error, greeting, settings, stamp, text};
+    use super::super::{Fault, Login};
+    use super::*;
+
+    const ALL: Duration = Duration::MAX;
+
+    /// Two leases of one server.
+    fn held() -> (Bench, [LeaseId; 2]) {
+        let mut bench = Bench::new(1, settings(1));
+        bench.dial(0, Login::default());
+        bench.answer(0, |command| vec![greeting(command, "")]);
+        let ids = [b"a", b"b"].map(|name| {
+            let id = acquire(&mut bench, name);
+            bench.answer(0, |command| vec![stamp(command)]);
+            id
+        });
+        (bench, ids)
+    }
+
+    fn count(bench: &mut Bench, id: LeaseId) -> Option<u32> {
+        let until = bench.machine.counts_until(id, ALL, bench.now);
+        bench.machine.count(id, 2, until, bench.now)
+    }
+
+    fn counted(bench: &mut Bench, id: LeaseId, round: u32) -> Poll<Option<u32>> {
+        bench.machine.poll_counted(id, round, &Context::from_waker(Waker::noop()))
+    }
+
+    /// The extension, the `WAIT` and the seal.
+    fn said(bench: &mut Bench) -> [Vec<Bytes>; 3] {
+        bench.said(0).try_into().unwrap()
+    }
+
+    #[test]
+    fn replicas_are_counted_behind_an_extension_for_one_caller_at_a_time() {
+        let (mut bench, [one, other]) = held();
+        let round = count(&mut bench, one).unwrap();
+        assert_eq!(count(&mut bench, other), None);
+        let [extend, wait, seal] = said(&mut bench);
+        assert_eq!(text(&wait), "WAIT 2 250", "half of the timeout");
+        bench.reply(0, &stamp(&extend));
+        bench.reply(0, &Frame::Integer(1));
+        assert_eq!(counted(&mut bench, one, round), Poll::Pending, "nothing proves it");
+        bench.reply(0, &bulk(&seal[1]));
+        assert_eq!(counted(&mut bench, one, round), Poll::Ready(Some(1)));
+        // A right that is missing, and then a connection that ends.
+        let round = count(&mut bench, other).unwrap();
+        let [extend, _, seal] = said(&mut bench);
+        bench.reply(0, &stamp(&extend));
+        bench.reply(0, &error("NOPERM no permissions to run the 'wait' command"));
+        bench.reply(0, &bulk(&seal[1]));
+        assert_eq!(counted(&mut bench, other, round), Poll::Ready(None));
+        let round = count(&mut bench, one).unwrap();
+        said(&mut bench);
+        bench.machine.disconnected(0, Fault::Closed, bench.now);
+        assert_eq!(counted(&mut bench, one, round), Poll::Ready(None));
+        assert_eq!(bench.machine.poll_turn(&Context::from_waker(Waker::noop())), Poll::Ready(()));
+    }
+
+    #[test]
+    fn what_a_server_counts_that_did_not_extend_the_lease_counts_for_nothing() {
+        let (mut bench, [one, _]) = held();
+        let round = count(&mut bench, one).unwrap();
+        let [_, _, seal] = said(&mut bench);
+        bench.reply(0, &error("NOSCRIPT No matching script. Please use EVAL."));
+        bench.reply(0, &Frame::Integer(2));
+        bench.reply(0, &bulk(&seal[1]));
+        assert_eq!(counted(&mut bench, one, round), Poll::Ready(None));
+    }
+}

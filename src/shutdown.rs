@@ -1,0 +1,27 @@
+//! What became of all locks when a locker was shut down.
+
+use std::fmt;
+
+/// What [`Locker::shutdown`](crate::Locker::shutdown) released, and what it could not.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Shutdown {
+    /// Names of the locks that are free now, stay locked until their
+    /// [`hold_at_least`](crate::LockRequest::hold_at_least) is over, or were no longer held by this locker. What was
+    /// kept for a request that still waited for others too is not among them.
+    pub released: Vec<String>,
+    /// Names of the locks that may stay locked until their TTL is over, each with the reason: also those whose
+    /// guard or request was dropped before, and whose release no server has answered.
+    pub unreleased: Vec<(String, String)>,
+}
+
+/// In one line, for a log: `released 2 locks; job may stay locked until its TTL is over: ..`.
+impl fmt::Display for Shutdown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.released.len();
+        write!(f, "released {count} lock{}", if count == 1 { "" } else { "s" })?;
+        let each =
+            |(name, reason)| write!(f, "; {name} may stay locked until its TTL is over: {reason}");
+        self.unreleased.iter().map(|(name, reason)| (name, reason)).try_for_each(each)
+    }
+}
