@@ -97,12 +97,15 @@
 )]
 #![cfg_attr(
     leasehold_machine,
-    allow(unused_imports, reason = "what the machine needs not goes with the engine that does")
+    allow(unused_imports, reason = "the engine alone uses some of what shared modules export")
 )]
 
 mod adaptive;
 #[cfg(any(test, leasehold_machine, feature = "blocking"))]
-#[cfg_attr(not(leasehold_machine), allow(dead_code, unused_imports, reason = "the engine serves"))]
+#[cfg_attr(
+    not(leasehold_machine),
+    allow(dead_code, unused_imports, reason = "tests and `blocking` use parts of it")
+)]
 mod api;
 #[cfg(feature = "blocking")]
 pub mod blocking;
@@ -111,7 +114,10 @@ mod builder;
 mod clock;
 mod defaults;
 #[cfg(any(test, leasehold_machine, feature = "blocking"))]
-#[cfg_attr(not(leasehold_machine), allow(dead_code, unused_imports, reason = "the engine serves"))]
+#[cfg_attr(
+    not(leasehold_machine),
+    allow(dead_code, unused_imports, reason = "tests and `blocking` use parts of it")
+)]
 mod driver;
 mod error;
 #[cfg(feature = "examine")]
@@ -125,7 +131,10 @@ mod hashing;
 mod lock;
 mod locker;
 #[cfg(any(test, leasehold_machine, feature = "blocking"))]
-#[cfg_attr(not(leasehold_machine), allow(dead_code, unused_imports, reason = "the engine serves"))]
+#[cfg_attr(
+    not(leasehold_machine),
+    allow(dead_code, unused_imports, reason = "tests and `blocking` use parts of it")
+)]
 mod machine;
 mod mutex;
 mod names;

@@ -2,10 +2,22 @@
 
 use std::time::Duration;
 
-use crate::error::{Error, Kind, Report};
+use crate::error::{Error, FailureKind, Kind, Report};
 use crate::machine::Refusal;
 use crate::names::Names;
 use crate::policy::{Loss, Setback};
+
+/// Whether enough servers serve, where these do not: no wrong setting among them is put up with.
+///
+/// # Errors
+///
+/// What is wrong with each.
+pub(crate) fn met(unmet: Report, servers: usize, needed: usize) -> Result<(), Error> {
+    if unmet.has_failure(FailureKind::Misuse) || servers - unmet.servers.len() < needed {
+        return Err(Error::connect(unmet));
+    }
+    Ok(())
+}
 
 /// Of a request that came to nothing after this time.
 pub(crate) fn refused(names: &Names, refusal: Refusal, waited: Duration, report: Report) -> Error {

@@ -29,7 +29,7 @@ use crate::api::outcome;
 use crate::clock;
 use crate::defaults::Defaults;
 use crate::driver::Servers;
-use crate::error::{Error, FailureKind};
+use crate::error::Error;
 use crate::lock::fencing::FencingToken;
 use crate::lock::owner::{Mark, check_label};
 use crate::machine::{FENCED, LeaseId, Machine, Options};
@@ -66,10 +66,7 @@ impl Locker {
     ) -> Result<Self, Error> {
         let (fingerprint, count) = (servers.fingerprint.clone(), servers.endpoints.len());
         let driver = Driver::start(machine, servers).map_err(Error::misuse)?;
-        let unmet = driver.meet();
-        if unmet.has_failure(FailureKind::Misuse) || count - unmet.servers.len() < quorum.needed() {
-            return Err(Error::connect(unmet));
-        }
+        outcome::met(driver.meet(), count, quorum.needed())?;
         Ok(Self { driver: Arc::new(driver), defaults: Arc::new(defaults), fingerprint, timeout })
     }
 

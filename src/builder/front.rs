@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::Builder;
-use crate::error::{Error, FailureKind};
+use crate::api::outcome::met;
+use crate::error::Error;
 use crate::front::Front;
 use crate::policy::Quorum;
 use crate::stats::Meter;
@@ -18,10 +19,7 @@ impl Builder {
         let (driver, task) = driver::new(machine, servers, meter);
         drop(clock::spawn(task));
         let front = Front { driver };
-        let unmet = front.meet().await;
-        if unmet.has_failure(FailureKind::Misuse) || count - unmet.servers.len() < least(quorum) {
-            return Err(Error::connect(unmet));
-        }
+        met(front.meet().await, count, least(quorum))?;
         Ok(front)
     }
 }

@@ -295,11 +295,13 @@ impl Machine {
     }
 
     /// Servers that serve.
+    #[cfg(test)]
     pub(crate) fn serving(&self) -> usize {
         self.links.iter().filter(|link| link.is_ready()).count()
     }
 
     /// Why a link has no connection; none where it has one.
+    #[cfg(test)]
     pub(crate) fn fault(&self, link: usize) -> Option<&Fault> {
         self.links[link].fault.as_ref()
     }
@@ -315,6 +317,7 @@ impl Machine {
     }
 
     /// Leases in any phase.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.leases.len()
     }

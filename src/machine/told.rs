@@ -85,6 +85,27 @@ mod tests {
     }
 
     #[test]
+    fn a_right_that_is_missing_is_known_for_as_long_as_the_connection_lasts() {
+        let denied = "NOPERM this user has no permissions to run the 'client|tracking' command";
+        let mut bench = Bench::new(1, settings(1));
+        bench.is_told = true;
+        bench.dial(0, Login::default());
+        bench.answer(0, |command| vec![reply(command)]);
+        request(&mut bench, b"a", Wait::Forever);
+        assert_eq!(bench.machine.denied(0), None);
+        for _ in 0..4 {
+            bench.answer(0, |command| match &command[0][..] {
+                b"CLIENT" => vec![error(denied)],
+                _ => vec![reply(command)],
+            });
+            bench.pass(Duration::from_millis(50));
+        }
+        assert_eq!(bench.machine.denied(0), Some(denied.as_bytes()));
+        bench.close(0);
+        assert_eq!(bench.machine.denied(0), None);
+    }
+
+    #[test]
     fn a_server_tells_of_the_lock_from_the_first_refusal_on() {
         let missing = "NOSCRIPT No matching script. Please use EVAL.";
         let said = said(|command, number| match (&command[0][..], number) {
