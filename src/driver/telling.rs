@@ -73,12 +73,7 @@ impl Shared {
         };
         let mut lines: Vec<_> = (0..self.servers.endpoints.len()).flat_map(of_link).collect();
         drop(state);
-        let overdue = self.meter.logins().overdue().into_iter();
-        lines.extend(
-            overdue.map(|(server, why)| {
-                format!("{server}: a connection could not log in anew: {why}")
-            }),
-        );
+        lines.extend(self.meter.logins().warnings());
         lines
     }
 

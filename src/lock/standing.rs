@@ -50,9 +50,7 @@ impl Engine {
         let directories = self.places().iter().filter_map(Place::directory);
         let listed = directories.flat_map(Directory::refused);
         let listed = listed.map(|(address, error)| format!("{address}: {error}"));
-        let overdue = self.meter().logins().overdue().into_iter();
-        let overdue = overdue
-            .map(|(server, why)| format!("{server}: a connection could not log in anew: {why}"));
+        let overdue = self.meter().logins().warnings();
         self.nodes().iter().flat_map(of_node).chain(listed).chain(overdue).collect()
     }
 }

@@ -38,9 +38,11 @@ impl Logins {
         self.overdue_now().retain(|(known, _)| known != server);
     }
 
-    /// The servers with a connection whose login could not be renewed, and why.
-    pub(crate) fn overdue(&self) -> Vec<(String, String)> {
-        self.overdue_now().clone()
+    /// A line for each server with a connection whose login could not be renewed: why.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let line =
+            |(server, why): &_| format!("{server}: a connection could not log in anew: {why}");
+        self.overdue_now().iter().map(line).collect()
     }
 
     pub(super) fn renewed(&self) -> u64 {
