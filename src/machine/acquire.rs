@@ -255,9 +255,7 @@ impl Machine {
             Answer::Failed { .. } => lease.votes.failed |= bit,
             _ => lease.votes.denied |= bit,
         }
-        if has_answered {
-            self.note_answer(server);
-        } else {
+        if !has_answered {
             self.note_failures(bit, now);
         }
         let Some(lease) = self.leases.get_mut(id) else { return };

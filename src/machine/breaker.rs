@@ -103,4 +103,20 @@ mod tests {
         assert!(bench.machine.is_left_out_for(1, bench.now).is_none());
         assert_eq!(told(&mut bench), [false]);
     }
+
+    #[test]
+    fn an_answer_that_comes_when_nobody_needs_it_any_more_is_one() {
+        let mut bench = Bench::new(3, settings(3));
+        bench.dial(0, Login::default());
+        answer(&mut bench, 0);
+        (0..2).for_each(|_| assert!(!attempt(&mut bench, 1).0));
+        bench.greet(1, Login::default());
+        answer(&mut bench, 1);
+        bench.pass(Duration::from_secs(1));
+        let id = acquire(&mut bench, b"a");
+        assert!(bench.machine.has_output(1));
+        bench.machine.forget(id, bench.now);
+        answer(&mut bench, 1);
+        assert_eq!(told(&mut bench), [true, false]);
+    }
 }

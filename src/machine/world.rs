@@ -165,6 +165,10 @@ impl Machine {
             }
             (To::Batch(batch), reply) => self.batch_answered(server, batch, reply, now),
             (To::Lease { id, round, what }, reply) => {
+                // Also where the round is over, or its lease is: a quorum was faster.
+                if what == What::Acquire && reply.is_some() {
+                    self.note_answer(server);
+                }
                 let Some(lease) = self.leases.get(id) else { return };
                 let read = match what {
                     What::Acquire => lease.asks_as().read,
