@@ -1,14 +1,11 @@
 #!/bin/bash
-# Tries the library in a build by the machine alone (`--cfg leasehold_machine`), by the tests of all that it does.
+# Tries the library with the features that the machine serves alone, by the tests of all that it does.
 #   scripts/machine.sh            the tests
 #   scripts/machine.sh --lints    clippy
 # What it does not pass yet stands below, and only gets less.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# A directory of its own: with other flags everything would be compiled anew each time.
-export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}/machine"
-export RUSTFLAGS="${RUSTFLAGS:-} --cfg leasehold_machine"
 build=(--package leasehold --locked --features blocking,metrics,serde,tls,tracing --test it)
 
 if [ "${1:-}" = --lints ]; then

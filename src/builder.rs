@@ -1,17 +1,17 @@
 //! The settings of a locker.
 
 mod assembly;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod engine;
 mod entry;
 #[cfg(feature = "examine")]
 mod examine;
-#[cfg(leasehold_machine)]
+#[cfg(not(any(test, feature = "_engine")))]
 mod front;
 mod leases;
-#[cfg(any(test, leasehold_machine, feature = "blocking"))]
+#[cfg(any(test, not(feature = "_engine"), feature = "blocking"))]
 mod machine;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod meet;
 mod security;
 mod servers;
@@ -63,7 +63,7 @@ pub struct Builder {
     strict: bool,
     command_timeout: Option<Duration>,
     connect_timeout: Duration,
-    #[cfg(not(leasehold_machine))]
+    #[cfg(any(test, feature = "_engine"))]
     connections: usize,
     observer: Option<Arc<dyn Observer>>,
     #[cfg(feature = "tls")]
@@ -96,7 +96,7 @@ impl Builder {
             strict: false,
             command_timeout: None,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
-            #[cfg(not(leasehold_machine))]
+            #[cfg(any(test, feature = "_engine"))]
             connections: 1,
             observer: None,
             #[cfg(feature = "tls")]
@@ -159,7 +159,7 @@ impl Builder {
     /// # Ok(())
     /// # }
     /// ```
-    #[cfg(not(leasehold_machine))]
+    #[cfg(any(test, feature = "_engine"))]
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections;
         self

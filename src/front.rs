@@ -1,6 +1,6 @@
-//! What the handles stand on: the engine, or in builds with `--cfg leasehold_machine` the machine.
+//! What the handles stand on: the machine, or where a feature is on that the machine does not serve yet, the engine.
 
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub(crate) type Front = std::sync::Arc<crate::lock::engine::Engine>;
-#[cfg(leasehold_machine)]
+#[cfg(not(any(test, feature = "_engine")))]
 pub(crate) type Front = crate::api::Locker;

@@ -96,14 +96,14 @@
     )
 )]
 #![cfg_attr(
-    leasehold_machine,
+    not(any(test, feature = "_engine")),
     allow(unused_imports, reason = "the engine alone uses some of what shared modules export")
 )]
 
 mod adaptive;
-#[cfg(any(test, leasehold_machine, feature = "blocking"))]
+#[cfg(any(test, not(feature = "_engine"), feature = "blocking"))]
 #[cfg_attr(
-    not(leasehold_machine),
+    any(test, feature = "_engine"),
     allow(dead_code, unused_imports, reason = "tests and `blocking` use parts of it")
 )]
 mod api;
@@ -113,16 +113,16 @@ mod box_future;
 mod builder;
 mod clock;
 mod defaults;
-#[cfg(any(test, leasehold_machine, feature = "blocking"))]
+#[cfg(any(test, not(feature = "_engine"), feature = "blocking"))]
 #[cfg_attr(
-    not(leasehold_machine),
+    any(test, feature = "_engine"),
     allow(dead_code, unused_imports, reason = "tests and `blocking` use parts of it")
 )]
 mod driver;
 mod error;
 #[cfg(feature = "examine")]
 mod examine;
-#[cfg(any(test, leasehold_machine, feature = "blocking"))]
+#[cfg(any(test, not(feature = "_engine"), feature = "blocking"))]
 mod extra;
 #[cfg(any(test, feature = "election", feature = "family"))]
 mod family;
@@ -130,9 +130,9 @@ mod front;
 mod hashing;
 mod lock;
 mod locker;
-#[cfg(any(test, leasehold_machine, feature = "blocking"))]
+#[cfg(any(test, not(feature = "_engine"), feature = "blocking"))]
 #[cfg_attr(
-    not(leasehold_machine),
+    any(test, feature = "_engine"),
     allow(dead_code, unused_imports, reason = "tests and `blocking` use parts of it")
 )]
 mod machine;

@@ -4,7 +4,7 @@ mod asked;
 mod holding;
 #[cfg(any(test, feature = "takeover"))]
 mod seizing;
-#[cfg(leasehold_machine)]
+#[cfg(not(any(test, feature = "_engine")))]
 mod way;
 
 use std::fmt;
@@ -16,12 +16,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use self::asked::Asked;
-#[cfg(leasehold_machine)]
+#[cfg(not(any(test, feature = "_engine")))]
 use self::way::{Way, begin};
 use crate::defaults::Defaults;
 use crate::error::Error;
 use crate::front::Front;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 use crate::lock::acquire::Acquiring;
 use crate::lock::fencing::{Fenced, Fencing, Unfenced};
 use crate::lock::guard::Guard;
@@ -89,7 +89,7 @@ impl LockRequest<Fenced> {
         let wish = Wish { names, order, wait, retry, is_fair, refuses_own };
         let asked = Asked {
             wish,
-            #[cfg(not(leasehold_machine))]
+            #[cfg(any(test, feature = "_engine"))]
             way: None,
             ttl: None,
             min_validity: None,
@@ -99,7 +99,7 @@ impl LockRequest<Fenced> {
     }
 
     /// For several locks, which are acquired in this way.
-    #[cfg(not(leasehold_machine))]
+    #[cfg(any(test, feature = "_engine"))]
     pub(crate) fn by(mut self, way: fn(&Front, &Wish) -> Acquiring) -> Self {
         self.asked.way = Some(way);
         self
@@ -347,18 +347,18 @@ impl<F: Fencing> Future for Acquire<F> {
                 acquiring.insert(begin(engine, asked)?)
             }
         };
-        #[cfg(not(leasehold_machine))]
+        #[cfg(any(test, feature = "_engine"))]
         let outcome = acquiring.poll(engine, &asked.wish, context);
-        #[cfg(leasehold_machine)]
+        #[cfg(not(any(test, feature = "_engine")))]
         let outcome = Pin::new(acquiring).poll(context);
         outcome.map(|outcome| outcome.map(Guard::new))
     }
 }
 
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 type Way = Acquiring;
 
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 fn begin(engine: &Front, asked: &Asked) -> Result<Way, Error> {
     Ok(asked.way.unwrap_or(Acquiring::new)(engine, &asked.wish))
 }

@@ -8,6 +8,6 @@ pub(crate) mod outcome;
 mod tests;
 
 pub(crate) use self::acquire::Acquire;
-#[cfg(leasehold_machine)]
+#[cfg(not(any(test, feature = "_engine")))]
 pub(crate) use self::lease::Lease;
 pub(crate) use self::locker::Locker;

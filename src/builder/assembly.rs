@@ -172,7 +172,7 @@ impl Builder {
                 )));
             }
         }
-        #[cfg(not(leasehold_machine))]
+        #[cfg(any(test, feature = "_engine"))]
         self.check_lanes()?;
         for (what, timeout) in [
             ("command timeout", self.command_timeout_or_default()),

@@ -7,7 +7,7 @@ use super::Builder;
 #[cfg(feature = "tls")]
 use crate::net::tls::Tls;
 use crate::server::credentials::{Credentials, Login, Provider};
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 use crate::server::session::stay_logged_in;
 
 impl Builder {
@@ -266,8 +266,8 @@ where
     A: Future<Output = Result<Credentials, E>> + Send + 'static,
     E: fmt::Display,
 {
-    #[cfg(not(leasehold_machine))]
+    #[cfg(any(test, feature = "_engine"))]
     return Provider::new(provide, stay_logged_in);
-    #[cfg(leasehold_machine)]
+    #[cfg(not(any(test, feature = "_engine")))]
     Provider::new(provide)
 }

@@ -9,9 +9,9 @@ use std::fmt;
 use std::time::Duration;
 
 use super::fencing::{Fenced, Fencing, FencingToken};
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 use super::lease::Lease;
-#[cfg(leasehold_machine)]
+#[cfg(not(any(test, feature = "_engine")))]
 use crate::api::Lease;
 use crate::error::{Error, Report};
 use crate::policy::Loss;
@@ -40,7 +40,7 @@ impl<F: Fencing> Guard<F> {
     pub(crate) const FENCED: bool = F::FENCED;
 
     pub(crate) fn new(lease: Lease) -> Self {
-        #[cfg(not(leasehold_machine))]
+        #[cfg(any(test, feature = "_engine"))]
         lease.begin_rest();
         let fencing = F::from_token(lease.token());
         Self { lease, fencing }
@@ -385,7 +385,7 @@ impl<F: Fencing + fmt::Debug> fmt::Debug for Guard<F> {
     }
 }
 
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;

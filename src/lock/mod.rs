@@ -4,70 +4,70 @@
 //! mean and asks servers through [`crate::server`]; it must never know sockets, frames on the
 //! wire, or how a server is found. What it decides, it decides in [`crate::policy`].
 
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub(crate) mod acquire;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod acquire_mode;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod alone;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub(crate) mod answer;
 #[cfg(any(test, feature = "groups", feature = "sharing"))]
 pub(crate) mod any;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 #[cfg_attr(not(feature = "cluster"), path = "apart/off.rs")]
 mod apart;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub(crate) mod ask;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod asked;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod attempt;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod batch;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod bell;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod claim;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub(crate) mod core;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod direct;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod ended;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub(crate) mod engine;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod entrance;
 #[cfg(any(test, feature = "election", feature = "family", feature = "inspect"))]
 pub(crate) mod errand;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod extend_call;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod fanout;
 pub(crate) mod fencing;
 pub(crate) mod fingerprint;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 #[cfg_attr(not(any(feature = "cluster", feature = "sentinel")), path = "follow/off.rs")]
 mod follow;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod granted_by;
 pub(crate) mod guard;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod held;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod hold;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod keeper;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub(crate) mod lease;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod life;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod likely;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod limit;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod lines;
 #[cfg(feature = "inspect")]
 pub(crate) mod look;
@@ -75,51 +75,51 @@ pub(crate) mod one_or_many;
 #[cfg(feature = "inspect")]
 pub(crate) mod onlooker;
 pub(crate) mod order;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod outlook;
 pub(crate) mod owner;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod parameters;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod participant;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod parting;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod question;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod queue;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod rare;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod renew;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub(crate) mod renewer;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod resend;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod round;
 pub(crate) mod row;
 pub(crate) mod scripts;
 #[cfg(any(test, feature = "takeover"))]
 mod seize;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 #[cfg_attr(not(any(test, feature = "sharing")), path = "sharing/off.rs")]
 mod sharing;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub(crate) mod shutdown;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod spans;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod standing;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod take;
 #[cfg(any(test, feature = "takeover"))]
 pub(crate) mod ticket;
 #[cfg(any(test, feature = "groups"))]
 pub(crate) mod together;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod turn;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod wait;
 
 pub(crate) use crate::names;

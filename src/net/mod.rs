@@ -10,37 +10,37 @@
 //! without I/O; `connection` joins these, with its `sending`, its `writing` and its `tasks`, and
 //! `pushes` hears what answers nothing; `handshake` makes a connection usable, or an `open_error` says why none is; `lane` keeps one for callers.
 
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub mod connection;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub mod dialect;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub mod handshake;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub mod lane;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub mod limits;
 pub mod open_error;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub mod outbox;
 pub mod outcome;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub mod owed;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub mod pipeline;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub mod proof;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub mod pushes;
 pub(crate) mod reason;
 pub mod refusal;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub mod reply;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod sending;
-#[cfg(any(test, not(leasehold_machine)))]
+#[cfg(any(test, feature = "_engine"))]
 mod sync;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod tasks;
 #[cfg(feature = "tls")]
 pub mod tls;
@@ -62,7 +62,7 @@ pub mod tls {
     }
 }
 pub mod transport;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod words;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod writing;

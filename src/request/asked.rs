@@ -1,14 +1,14 @@
 //! What a request asks for, and whether it can be.
 
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::defaults::Defaults;
 use crate::error::Error;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 use crate::lock::acquire::Acquiring;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 use crate::lock::engine::Engine;
 use crate::lock::order::{Order, Wish};
 use crate::lock::owner::check_label;
@@ -20,7 +20,7 @@ pub(super) struct Asked {
     pub(super) wish: Wish,
     /// How it is acquired, where it has several locks, of which all or one is wanted: only programs that want
     /// that have the code.
-    #[cfg(not(leasehold_machine))]
+    #[cfg(any(test, feature = "_engine"))]
     pub(super) way: Option<fn(&Arc<Engine>, &Wish) -> Acquiring>,
     /// Where it is not the locker's.
     pub(super) ttl: Option<Duration>,
@@ -39,9 +39,9 @@ impl Asked {
             self.wish.order.term = self.term(defaults)?;
         }
         let Wish { order, wait, retry, .. } = &mut self.wish;
-        #[cfg(not(leasehold_machine))]
+        #[cfg(any(test, feature = "_engine"))]
         let is_several = self.way.is_some();
-        #[cfg(leasehold_machine)]
+        #[cfg(not(any(test, feature = "_engine")))]
         let is_several = false;
         order.is_fenced = is_fenced;
         let Order { term, label, bounds, seize, sharing, .. } = order;

@@ -12,13 +12,13 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::box_future::BoxFuture;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 use crate::net::connection::Connection;
 use crate::net::open_error::OpenError;
 use crate::net::transport::Address;
 use crate::policy::{Moment, Units};
 use crate::race::timeout;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 use crate::stats::Logins;
 
 /// A user and a password, as a provider of credentials gives them:
@@ -131,14 +131,14 @@ impl Login {
 }
 
 /// For how long a login lasts.
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 #[derive(Clone, Copy)]
 pub(crate) struct Term {
     pub(super) from: Moment,
     pub(super) valid_for: Duration,
 }
 
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 impl Term {
     pub(super) fn of(credentials: &Credentials, asked_at: Moment) -> Option<Self> {
         credentials.valid_for.map(|valid_for| Self { from: asked_at, valid_for })
@@ -146,7 +146,7 @@ impl Term {
 }
 
 /// A connection that is to stay logged in.
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub(crate) struct Stay<'a> {
     pub(super) connection: &'a Arc<Connection>,
     pub(super) address: &'a Address,
@@ -158,20 +158,20 @@ pub(crate) struct Stay<'a> {
 
 type Provide =
     dyn Fn(String, Duration) -> BoxFuture<'static, Result<Credentials, OpenError>> + Send + Sync;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 type Stays = for<'a> fn(Stay<'a>, Term) -> BoxFuture<'a, Infallible>;
 
 /// The caller's own source of credentials. It brings along what only programs with one need.
 #[derive(Clone)]
 pub struct Provider {
     provide: Arc<Provide>,
-    #[cfg(not(leasehold_machine))]
+    #[cfg(any(test, feature = "_engine"))]
     stays: Stays,
 }
 
 impl Provider {
     /// Connections of the engine stay logged in by `stays`.
-    pub(crate) fn new<F, A, E>(provide: F, #[cfg(not(leasehold_machine))] stays: Stays) -> Self
+    pub(crate) fn new<F, A, E>(provide: F, #[cfg(any(test, feature = "_engine"))] stays: Stays) -> Self
     where
         F: Fn(String) -> A + Send + Sync + 'static,
         A: Future<Output = Result<Credentials, E>> + Send + 'static,
@@ -186,7 +186,7 @@ impl Provider {
         };
         Self {
             provide: Arc::new(provide),
-            #[cfg(not(leasehold_machine))]
+            #[cfg(any(test, feature = "_engine"))]
             stays,
         }
     }
@@ -199,7 +199,7 @@ impl Provider {
         (self.provide)(server.to_string(), within)
     }
 
-    #[cfg(not(leasehold_machine))]
+    #[cfg(any(test, feature = "_engine"))]
     pub(super) fn stay<'a>(&self, stay: Stay<'a>, term: Term) -> BoxFuture<'a, Infallible> {
         (self.stays)(stay, term)
     }

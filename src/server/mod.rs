@@ -4,44 +4,44 @@
 //! server of a cluster or of a service has a key now. It must never know what a script does, what a
 //! lease or an owner is, or how many votes there are.
 
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub(crate) mod backlog;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub(crate) mod call;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub(crate) mod channel;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub(crate) mod circuit_breaker;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 #[cfg_attr(not(feature = "cluster"), path = "cluster/off.rs")]
 pub mod cluster;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub(crate) mod command;
 pub mod credentials;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 mod desk;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub(crate) mod encoded;
 pub mod endpoint;
 #[cfg(any(feature = "cluster", feature = "sentinel"))]
 mod host;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub(crate) mod kin;
 #[cfg(feature = "inspect")]
 pub(crate) mod lookout;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub(crate) mod node;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub(crate) mod place;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub(crate) mod redelivery;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub(crate) mod registry;
 pub(crate) mod script;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 #[cfg_attr(not(feature = "sentinel"), path = "sentinel/off.rs")]
 pub(crate) mod sentinel;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub(crate) mod session;
-#[cfg(not(leasehold_machine))]
+#[cfg(any(test, feature = "_engine"))]
 pub(crate) mod watch;

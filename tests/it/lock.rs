@@ -197,7 +197,7 @@ async fn no_two_hold_a_lock_at_once_and_tokens_follow_their_order() {
     assert_eq!(held.iter().collect::<HashSet<_>>().len(), 80);
 }
 
-#[cfg(not(leasehold_machine))]
+#[cfg(feature = "_engine")]
 #[tokio::test]
 async fn what_cannot_be_asked_for_is_refused_before_anything_is_sent() {
     let server = RedisServer::start();

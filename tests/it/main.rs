@@ -4,7 +4,7 @@
 //! is beside it, and says why at its head.
 
 #![cfg_attr(
-    leasehold_machine,
+    not(feature = "_engine"),
     allow(unused_imports, dead_code, reason = "they are for tests of what the engine alone does")
 )]
 

@@ -31,7 +31,7 @@ fn yes(command: &Command) -> Action {
     greeting(command).unwrap_or_else(|| Action::granted(command))
 }
 
-#[cfg(not(leasehold_machine))]
+#[cfg(feature = "_engine")]
 #[tokio::test]
 async fn a_lease_stays_on_the_connection_that_it_began_on() {
     let server = ScriptedServer::start(yes);
@@ -178,7 +178,7 @@ async fn an_owner_asks_no_server_on_a_second_connection() {
 
 /// Safety rule 4: the release of an acquire that timed out goes out behind it, where it cannot
 /// overtake it (redsync lost locks so until their TTL).
-#[cfg(not(leasehold_machine))]
+#[cfg(feature = "_engine")]
 #[tokio::test]
 async fn an_acquire_without_an_answer_is_released_behind_it_on_its_connection() {
     let server = ScriptedServer::start(|command| match greeting(command) {
@@ -283,7 +283,7 @@ async fn a_token_below_the_proposal_is_no_grant() {
 }
 
 /// What is owed goes out before anybody else's command, on the lane that it belongs to.
-#[cfg(not(leasehold_machine))]
+#[cfg(feature = "_engine")]
 #[tokio::test]
 async fn a_new_connection_pays_its_lanes_debts_first() {
     let server = ScriptedServer::start(yes);

@@ -98,7 +98,7 @@ async fn a_replica_that_is_promoted_votes() {
 
 /// The name of the first leads to the second for a while, and one of its two lanes would stay there. With two votes
 /// of one server, a reader and a writer had one lock.
-#[cfg(not(leasehold_machine))]
+#[cfg(feature = "_engine")]
 #[tokio::test]
 async fn a_server_that_two_names_have_led_to_has_one_vote() {
     let mut fleet = Fleet::start(3);

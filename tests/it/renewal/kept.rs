@@ -39,7 +39,7 @@ async fn leases_of_several_ttls_are_held_on_five_servers_for_many_of_them() {
     }
 }
 
-#[cfg(not(leasehold_machine))]
+#[cfg(feature = "_engine")]
 #[tokio::test]
 async fn leases_on_two_connections_are_all_renewed_and_given_back() {
     let server = RedisServer::start();

@@ -235,7 +235,7 @@ fn is_about(command: &Command, lock: &str, rest: usize) -> bool {
 
 /// A renewal that is under way when the locker ends has nothing left to renew: whatever becomes of
 /// it, nobody is told of a failure. The end goes on meanwhile, for a release without an answer.
-#[cfg(not(leasehold_machine))]
+#[cfg(feature = "_engine")]
 #[tokio::test]
 async fn a_renewal_under_way_at_the_end_does_not_fail() {
     let server = ScriptedServer::start(|command| match greeting(command) {
