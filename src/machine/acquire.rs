@@ -197,9 +197,8 @@ impl Machine {
                 continue;
             }
             lease.votes.asked |= 1 << server;
-            // What the owner has already stays, whatever the server says of a later proposal.
-            let is_doubtful = matches!(replica.has, Has::Perhaps | Has::Key);
-            replica.has = if is_doubtful { Has::Perhaps } else { Has::Asked };
+            // What the owner has already, or is given by a question before, stays, whatever the server says of a later proposal.
+            replica.has = if replica.has == Has::Nothing { Has::Asked } else { Has::Perhaps };
             replica.generation = link.generation;
             if has_waited && link.watch_next(now) {
                 lease.votes.watched |= 1 << server;

@@ -100,7 +100,8 @@ pub(super) enum Has {
     Asked,
     /// It has the owner's key.
     Key,
-    /// It was asked on a connection that ended before the answer, or said something that settles nothing.
+    /// It was asked on a connection that ended before the answer, or asked again before, or said something that settles
+    /// nothing.
     Perhaps,
     /// A release is under way.
     Releasing,

@@ -421,8 +421,12 @@ fn pointless_at(lease: &Lease, settings: &Settings) -> Moment {
 mod tests {
     use std::time::Duration;
 
-    use super::super::tests::{Bench, acquire, greeting, settings, stamp};
+    use bytes::Bytes;
+    use leasehold_resp::Frame;
+
+    use super::super::tests::{Bench, acquire, bulk, greeting, settings, stamp};
     use super::super::{Fault, Login};
+    use crate::names::Names;
 
     /// Found by the simulation: the release was lost with its connection, and the question arrived late.
     #[test]
@@ -447,5 +451,39 @@ mod tests {
             bench.pass(Duration::from_millis(600));
         }
         assert_eq!(released, 2);
+    }
+
+    /// The first proposal was granted after others had refused it, and the counter is above the second.
+    #[test]
+    fn what_a_question_before_the_last_one_was_granted_is_given_back() {
+        let mut bench = Bench::new(3, settings(3));
+        for server in 0..3 {
+            bench.dial(server, Login::default());
+            bench.answer(server, |command| vec![greeting(command, "")]);
+        }
+        let id = acquire(&mut bench, b"a");
+        let of_script = |mut said: Vec<Vec<Bytes>>| {
+            said.retain(|command| command[0] == "EVALSHA");
+            said.pop().unwrap()
+        };
+        let stale = |command: &[Bytes]| {
+            Frame::Array(vec![stamp(command), bulk("stale"), bulk("1800000000000000")].into())
+        };
+        let first = of_script(bench.said(2));
+        for server in 0..2 {
+            let refused = of_script(bench.said(server));
+            bench.reply(server, &stale(&refused));
+        }
+        let second = of_script(bench.said(2));
+        for server in 0..2 {
+            let granted = of_script(bench.said(server));
+            bench.reply(server, &stamp(&granted));
+        }
+        assert!(bench.machine.holds(&Names::new(b"", b"a").unwrap()));
+        bench.reply(2, &stamp(&first));
+        bench.reply(2, &stale(&second));
+        bench.machine.forget(id, bench.now);
+        let release = bench.machine.settings().scripts.release.digest;
+        assert_eq!(of_script(bench.said(2))[1], release);
     }
 }

@@ -171,7 +171,10 @@ pub struct Provider {
 
 impl Provider {
     /// Connections of the engine stay logged in by `stays`.
-    pub(crate) fn new<F, A, E>(provide: F, #[cfg(any(test, feature = "_engine"))] stays: Stays) -> Self
+    pub(crate) fn new<F, A, E>(
+        provide: F,
+        #[cfg(any(test, feature = "_engine"))] stays: Stays,
+    ) -> Self
     where
         F: Fn(String) -> A + Send + Sync + 'static,
         A: Future<Output = Result<Credentials, E>> + Send + 'static,
