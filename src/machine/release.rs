@@ -152,6 +152,9 @@ impl Machine {
             lease.entry = None;
             return;
         }
+        // A late answer to this owner's question is none to what another owner of the lease has asked.
+        let round = lease.round;
+        lease.round += 1;
         let fresh = self.spare.pop();
         let fresh = fresh.unwrap_or_else(|| vec![Replica::NEW; lease.replicas.len()].into());
         let aside = Lease {
@@ -165,7 +168,7 @@ impl Machine {
             is_watched: false,
             is_told: false,
             is_followed: false,
-            round: lease.round,
+            round,
             asked_at: lease.asked_at,
             votes: Votes::default(),
             attempt: lease.attempt,
@@ -424,9 +427,10 @@ mod tests {
     use bytes::Bytes;
     use leasehold_resp::Frame;
 
-    use super::super::tests::{Bench, acquire, bulk, greeting, settings, stamp};
+    use super::super::tests::{Bench, acquire, bulk, greeting, request, settings, stamp};
     use super::super::{Fault, Login};
     use crate::names::Names;
+    use crate::policy::Wait;
 
     /// Found by the simulation: the release was lost with its connection, and the question arrived late.
     #[test]
@@ -453,19 +457,26 @@ mod tests {
         assert_eq!(released, 2);
     }
 
-    /// The first proposal was granted after others had refused it, and the counter is above the second.
-    #[test]
-    fn what_a_question_before_the_last_one_was_granted_is_given_back() {
+    fn three() -> Bench {
         let mut bench = Bench::new(3, settings(3));
         for server in 0..3 {
             bench.dial(server, Login::default());
             bench.answer(server, |command| vec![greeting(command, "")]);
         }
+        bench
+    }
+
+    /// The script that was called last.
+    fn of_script(mut said: Vec<Vec<Bytes>>) -> Vec<Bytes> {
+        said.retain(|command| command[0] == "EVALSHA");
+        said.pop().unwrap()
+    }
+
+    /// The first proposal was granted after others had refused it, and the counter is above the second.
+    #[test]
+    fn what_a_question_before_the_last_one_was_granted_is_given_back() {
+        let mut bench = three();
         let id = acquire(&mut bench, b"a");
-        let of_script = |mut said: Vec<Vec<Bytes>>| {
-            said.retain(|command| command[0] == "EVALSHA");
-            said.pop().unwrap()
-        };
         let stale = |command: &[Bytes]| {
             Frame::Array(vec![stamp(command), bulk("stale"), bulk("1800000000000000")].into())
         };
@@ -483,6 +494,40 @@ mod tests {
         bench.reply(2, &stamp(&first));
         bench.reply(2, &stale(&second));
         bench.machine.forget(id, bench.now);
+        let release = bench.machine.settings().scripts.release.digest;
+        assert_eq!(of_script(bench.said(2))[1], release);
+    }
+
+    /// Two wait: what one of the servers has to say to both is late, and the first has the lease, and passes it on.
+    #[test]
+    fn a_late_answer_to_one_owner_takes_nothing_from_the_next() {
+        let mut bench = three();
+        let [first, next] = [0; 2].map(|_| request(&mut bench, b"a", Wait::Forever));
+        let held = |command: &Vec<Bytes>| {
+            let holder =
+                [bulk("held"), bulk("x"), Frame::Integer(60_000), bulk("0"), Frame::Integer(0)];
+            Frame::Array([stamp(command)].into_iter().chain(holder).collect())
+        };
+        let late: Vec<_> = bench.said(2).into_iter().filter(|it| it[0] == "EVALSHA").collect();
+        for server in 0..2 {
+            bench
+                .said(server)
+                .iter()
+                .filter(|it| it[0] == "EVALSHA")
+                .for_each(|it| bench.reply(server, &held(it)));
+        }
+        let names = Names::new(b"", b"a").unwrap();
+        while !bench.machine.holds(&names) {
+            bench.pass(Duration::from_millis(100));
+            for server in 0..2 {
+                bench.answer(server, |command| vec![stamp(command)]);
+            }
+        }
+        bench.machine.forget(first, bench.now);
+        assert!(bench.machine.holds(&names), "it was passed on");
+        late.iter().for_each(|it| bench.reply(2, &held(it)));
+        bench.said(2);
+        bench.machine.forget(next, bench.now);
         let release = bench.machine.settings().scripts.release.digest;
         assert_eq!(of_script(bench.said(2))[1], release);
     }
