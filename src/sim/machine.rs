@@ -4,6 +4,7 @@ mod bounds;
 mod loss;
 mod sharing;
 mod soak;
+mod traces;
 
 use std::cell::Cell;
 use std::collections::VecDeque;

@@ -5,7 +5,7 @@ use super::*;
 /// Of 100 microseconds.
 const STEPS: u32 = 200_000;
 /// Beyond each clock, and below the end of tokens.
-const FAR: u64 = 8_000_000_000_000_000;
+pub(super) const FAR: u64 = 8_000_000_000_000_000;
 
 fn bounds() -> Bounds {
     let some = || percent(50).then(|| Duration::from_millis(random() % 1_000 + 1));
@@ -27,7 +27,8 @@ fn soak(servers: usize, seed: u32) -> (usize, usize) {
         world.step();
         world.meddle(servers, seed);
         for client in 0..world.clients.len() {
-            world.act(client, kind);
+            world.request(client, kind);
+            world.act(client, 1_000);
         }
         world.check();
     }
@@ -134,7 +135,7 @@ impl World {
         self.cut.retain(|(at, _)| *at != server);
     }
 
-    fn act(&mut self, client: usize, kind: &'static Kind) {
+    fn request(&mut self, client: usize, kind: &'static Kind) {
         if self.clients[client].leases.len() < 4 && random() % 300 == 0 {
             let wait = match random() % 3 {
                 0 => Wait::Never,
@@ -144,9 +145,13 @@ impl World {
             let bounds = if percent(10) { bounds() } else { Bounds::default() };
             self.ask_for(client, kind, wait, (percent(70), bounds));
         }
+    }
+
+    /// The users of its leases do what they may; those that hold one keep it for about `hold` steps.
+    pub(super) fn act(&mut self, client: usize, hold: u64) {
         let mut at = 0;
         while at < self.clients[client].leases.len() {
-            let gone = self.act_on(client, at);
+            let gone = self.act_on(client, at, hold);
             if gone {
                 let it = self.clients[client].leases.swap_remove(at);
                 self.clients[client].machine.forget(it.id, now());
@@ -157,7 +162,7 @@ impl World {
     }
 
     /// Whether its user is done with it.
-    fn act_on(&mut self, client: usize, at: usize) -> bool {
+    fn act_on(&mut self, client: usize, at: usize, hold: u64) -> bool {
         let Use { id, is_granted, is_releasing } = self.clients[client].leases[at];
         let context = Context::from_waker(Waker::noop());
         let machine = &mut self.clients[client].machine;
@@ -189,7 +194,7 @@ impl World {
                 Poll::Pending => random() % 20_000 == 0,
             };
         }
-        if random() % 1_000 == 0 && percent(80) || !machine.state(id).unwrap().is_held() {
+        if random() % hold == 0 && percent(80) || !machine.state(id).unwrap().is_held() {
             if percent(50) {
                 return true;
             }
