@@ -6,8 +6,8 @@ use super::*;
 /// Of 100 microseconds.
 const STEPS: u32 = 100_000;
 
-/// Three processes, each of which asks four times at once, and now and then a server that is slow to one
-/// of them; nothing fails.
+/// Three processes, each of which asks four times at once. Now and then a server is slow to one of them, or a connection
+/// ends.
 fn contend(servers: usize, seed: u32) -> usize {
     let mut world = World::new(servers, 3, seed.into());
     world.latency = [500, 3_000][seed as usize % 2];
@@ -15,6 +15,7 @@ fn contend(servers: usize, seed: u32) -> usize {
         let counters = (0..).map(|at| FAR + 7 * at);
         world.servers.iter_mut().zip(counters).for_each(|(server, it)| server.put_counter("a", it));
     }
+    let kind = if seed % 4 == 3 { &PLAIN } else { &FENCED };
     let pace = [5, 20, 100][seed as usize / 2 % 3];
     for _ in 0..STEPS {
         world.step();
@@ -22,7 +23,7 @@ fn contend(servers: usize, seed: u32) -> usize {
             let is_idle = world.clients[client].leases.is_empty();
             for _ in 0..if is_idle && random() % pace == 0 { 4 } else { 0 } {
                 let wait = if percent(10) { Wait::Never } else { Wait::Forever };
-                world.ask(client, &FENCED, wait);
+                world.ask(client, kind, wait);
             }
             world.act(client, 10);
         }
@@ -30,6 +31,10 @@ fn contend(servers: usize, seed: u32) -> usize {
             let held_until = NOW_MICROS.get() + random() % 30_000;
             let wire = world.clients[below(3)].wires[below(servers)].as_mut();
             wire.into_iter().for_each(|wire| wire.held_until = held_until);
+        }
+        if seed % 3 == 2 && random() % 3_000 == 0 {
+            let (client, server) = (below(3), below(servers));
+            world.cut(client, server);
         }
         world.check();
         world.is_known();
