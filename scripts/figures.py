@@ -136,7 +136,7 @@ def idle():
     table = Table("idle")
     rows = [line(table.columns), line(["---"] + ["---:"] * (len(table.columns) - 1))]
     rows += [line([row[0], *(table.cell(row, column).plain() for column in table.columns[1:])]) for row in table.cells]
-    return "\n".join([f"By `cargo bench --features full --bench figures -- --idle` on {table.machine()}.", "", *rows])
+    return "\n".join([f"By `cargo bench --bench figures -- --idle` on {table.machine()}.", "", *rows])
 
 
 MEMBERS = [10, 1_000, 10_000]
