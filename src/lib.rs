@@ -51,11 +51,11 @@
 //!
 //! # Features
 //!
-//! A default build is for one server, and for Redlock over several. All features are off by default:
+//! A default build is for one server, and for Redlock over several. All features are off by default; one whose name
+//! begins with `_` is no part of the interface.
 //!
 //! | Feature | Adds |
 //! |---|---|
-//! | `blocking` | [`blocking`]: locks for programs without async |
 //! | `blocking` | [`blocking`]: locks for programs without async |
 //! | `cluster` | `redis-cluster://` URLs: a Redis Cluster, whose slots move |
 //! | `sentinel` | `redis-sentinel://` URLs: a server that Sentinels watch, and replace |

@@ -179,13 +179,15 @@ pub(crate) fn check_dependencies(tree: &str) -> Vec<Finding> {
     vec![Finding::new(1, rule)]
 }
 
-/// No feature is on by default, `full` has all but `testing`, and `page` names each.
+/// No feature is on by default, `full` has all but `testing`, and `page` names each. One that begins with `_` is no
+/// user's.
 pub(crate) fn check_features(manifest: &str, page: &str) -> Vec<Finding> {
     let (_, table) = manifest.split_once("\n[features]\n").expect("the manifest has features");
     let rows = table.lines().take_while(|line| !line.starts_with('['));
     let features: Vec<_> = rows.filter_map(|row| row.split_once(" = ")).collect();
     let of = |wanted: &str| features.iter().find(|(name, _)| *name == wanted).map(|(_, has)| *has);
-    let others = features.iter().map(|(name, _)| *name).filter(|name| *name != "default");
+    let names = features.iter().map(|(name, _)| *name);
+    let others = names.filter(|name| *name != "default" && !name.starts_with('_'));
     let quoted = others.clone().filter(|name| !["full", "testing"].contains(name));
     let all = quoted.map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
     let mut findings = Vec::new();
@@ -272,8 +274,9 @@ mod tests {
     #[test]
     fn a_feature_that_is_on_or_left_out_or_unnamed_is_found() {
         let check = |default: &str, full: &str, page: &str| {
-            let rows =
-                format!("default = [{default}]\nfull = [{full}]\na = []\n# B.\ntesting = []\n");
+            let rows = format!(
+                "default = [{default}]\n_b = []\nfull = [{full}]\na = []\n# C.\ntesting = []\n"
+            );
             check_features(&format!("[package]\n\n[features]\n{rows}\n[lints]\nx = 1\n"), page)
                 .len()
         };
