@@ -63,8 +63,6 @@ pub struct Builder {
     strict: bool,
     command_timeout: Option<Duration>,
     connect_timeout: Duration,
-    #[cfg(any(test, feature = "_engine"))]
-    connections: usize,
     observer: Option<Arc<dyn Observer>>,
     #[cfg(feature = "tls")]
     tls: Option<Tls>,
@@ -96,8 +94,6 @@ impl Builder {
             strict: false,
             command_timeout: None,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
-            #[cfg(any(test, feature = "_engine"))]
-            connections: 1,
             observer: None,
             #[cfg(feature = "tls")]
             tls: None,
@@ -141,27 +137,6 @@ impl Builder {
     /// timeout if that is less.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
-        self
-    }
-
-    /// Sets the number of connections per server: 1 to 64, 1 by default.
-    ///
-    /// One connection carries thousands of callers. A lease stays on the connections that it began on.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// # async fn example() -> Result<(), leasehold::Error> {
-    /// use leasehold::Locker;
-    ///
-    /// // Worth a try beyond some 100,000 locks a second; measure it by `leasehold bench`.
-    /// let locker = Locker::builder().node("redis://127.0.0.1:6379").connections(2).connect().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[cfg(any(test, feature = "_engine"))]
-    pub fn connections(mut self, connections: usize) -> Self {
-        self.connections = connections;
         self
     }
 

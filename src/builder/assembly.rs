@@ -172,8 +172,6 @@ impl Builder {
                 )));
             }
         }
-        #[cfg(any(test, feature = "_engine"))]
-        self.check_lanes()?;
         for (what, timeout) in [
             ("command timeout", self.command_timeout_or_default()),
             ("connect timeout", self.connect_timeout),

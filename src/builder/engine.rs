@@ -30,8 +30,6 @@ use crate::server::sentinel::Service;
 use crate::server::watch::Watchers;
 use crate::stats::Meter;
 
-/// One connection carries some hundred thousand commands a second; more only cost the server.
-const LANES_MAX: usize = 64;
 /// Up to how many commands in flight a caller may write for itself; by `benches/figures.rs` it hardly
 /// matters, as long as the commands of callers that wake together are gathered.
 const WRITE_INLINE: usize = 4;
@@ -44,20 +42,10 @@ impl Builder {
         self.check()?;
         let tls = self.tls_client(&servers)?;
         let core = self.start(servers, quorum, tls).await?;
-        meet::all(&core, self.connections, least(quorum)).await?;
+        meet::all(&core, least(quorum)).await?;
         let engine = Arc::new(Engine::new(core, &self.defaults.prefix));
         clock::spawn(keep(Arc::downgrade(&engine)));
         Ok(engine)
-    }
-
-    pub(super) fn check_lanes(&self) -> Result<(), Error> {
-        if !(1..=LANES_MAX).contains(&self.connections) {
-            return Err(Error::misuse(format_args!(
-                "connections per server must be 1 to {LANES_MAX}, not {}",
-                self.connections
-            )));
-        }
-        Ok(())
     }
 
     pub(super) fn node_settings(
@@ -69,7 +57,6 @@ impl Builder {
     ) -> NodeSettings {
         NodeSettings {
             connect_timeout: self.connect_timeout,
-            lanes: self.connections,
             connection: Settings {
                 command_timeout: self.command_timeout_or_default(),
                 write_inline: WRITE_INLINE,

@@ -7,18 +7,18 @@ use crate::lock::answer::Reason;
 use crate::lock::core::Core;
 use crate::net::transport::Address;
 use crate::policy::fitness::Refusal;
-use crate::server::node::Node;
+use crate::server::node::{LEASES, Node};
 
 /// Maximum servers of one place that an error names: a Cluster may have thousands.
 const TOLD_MAX: usize = 16;
 
 /// Waits until every place has been tried; there has to be this number of them, and no server that
 /// could never serve.
-pub(super) async fn all(core: &Core, lanes: usize, least: usize) -> Result<(), Error> {
+pub(super) async fn all(core: &Core, least: usize) -> Result<(), Error> {
     let mut failed = Vec::new();
     let mut met = 0;
     for place in core.places() {
-        match any(&place.nodes(), lanes).await {
+        match any(&place.nodes()).await {
             Ok(()) => met += 1,
             Err(reasons) => failed.extend(reasons),
         }
@@ -32,10 +32,10 @@ pub(super) async fn all(core: &Core, lanes: usize, least: usize) -> Result<(), E
 
 /// Waits until one of the servers of one place has been met, or all have been tried: then what is
 /// wrong with the first of them.
-async fn any(nodes: &[Arc<Node>], lanes: usize) -> Result<(), Vec<(Address, Reason)>> {
+async fn any(nodes: &[Arc<Node>]) -> Result<(), Vec<(Address, Reason)>> {
     let mut failed = Vec::new();
     for node in nodes {
-        match one(node, lanes).await {
+        match one(node).await {
             Ok(()) => return Ok(()),
             Err(reason) if failed.len() < TOLD_MAX => {
                 failed.push((node.endpoint().address.clone(), reason));
@@ -56,13 +56,11 @@ pub(super) fn unmet(servers: impl IntoIterator<Item = (Address, Reason)>) -> Err
     Error::connect(Report { servers: servers.collect() })
 }
 
-async fn one(node: &Node, lanes: usize) -> Result<(), Reason> {
-    for lane in 0..lanes {
-        node.tried(lane).await.map_err(Reason::NoConnection)?;
-        // One that may not vote yet is well otherwise.
-        if let Err(refusal @ Refusal::Unfit(_)) = node.check(lane) {
-            return Err(Reason::Refusal(refusal));
-        }
+async fn one(node: &Node) -> Result<(), Reason> {
+    node.tried().await.map_err(Reason::NoConnection)?;
+    // One that may not vote yet is well otherwise.
+    match node.check(LEASES) {
+        Err(refusal @ Refusal::Unfit(_)) => Err(Reason::Refusal(refusal)),
+        _ => Ok(()),
     }
-    Ok(())
 }

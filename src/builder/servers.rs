@@ -177,8 +177,8 @@ impl Builder {
     ///
     /// The library calls it for each connection, with the server's address: `host:port`, or the path of
     /// a socket. That includes nodes of a Cluster and the master of a service; Sentinels have
-    /// [`Builder::sentinel_credentials_from`]. A locker opens up to two connections to a server
-    /// besides those of [`Builder::connections`], so a slow provider should cache its answer. If
+    /// [`Builder::sentinel_credentials_from`]. A locker opens up to three connections to a server,
+    /// so a slow provider should cache its answer. If
     /// credentials expire ([`Credentials::valid_for`]), `provide` is called again in time, and live
     /// connections log in again by `AUTH`, between other commands; leases go on.
     ///

@@ -383,9 +383,8 @@ fn misuse() -> Vec<String> {
 /// What a builder says before it connects to anything.
 fn settings() -> Vec<String> {
     let one = || Locker::builder().node("redis://10.0.0.1");
-    let all: [Builder; 9] = [
+    let all: [Builder; 8] = [
         one().quorum(2),
-        one().connections(0),
         one().command_timeout(Duration::ZERO),
         one().connect_timeout(Duration::from_secs(7_200)),
         one().longest_ttl(ms(1_000)),

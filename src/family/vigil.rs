@@ -46,7 +46,7 @@ impl Vigil {
     /// Rests until the key is worth reading again, for at most `longest`.
     pub(super) async fn rest(&mut self, longest: Duration) -> Result<(), Closed> {
         let watching = self.engine.places().iter().map(|place| place.node(self.slot));
-        let watching = watching.filter(|node| node.is_watching(node.watch_lane())).count();
+        let watching = watching.filter(|node| node.is_watching()).count();
         let told = async {
             if self.engine.quorum().verdict(watching, 0) == Verdict::Won {
                 race(pin!(self.watch.stirred()), pin!(sleep(longest.min(TOLD)))).await;

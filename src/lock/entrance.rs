@@ -25,6 +25,7 @@ use crate::policy::{Verdict, entry_life};
 use crate::race::timeout;
 use crate::server::channel::Channel;
 use crate::server::command::Command;
+use crate::server::node::WATCH;
 
 /// The queue of a lock.
 pub(super) struct Queue {
@@ -59,7 +60,7 @@ impl Queue {
             Some(leader) => (leader.patience, leader.patience),
             None => (engine.command_max(), Duration::MAX),
         };
-        let connecting = node.connection(node.watch_lane());
+        let connecting = node.connection(WATCH);
         timeout(outlook.limit().cap(connect_max), pin!(connecting)).await.ok()?.ok()?;
         Some(Self { server, channel: node.channel()?, patience })
     }

@@ -12,7 +12,7 @@ use crate::net::open_error::OpenError;
 use crate::policy::fitness::Refusal;
 use crate::server::call::Call;
 use crate::server::command::Command;
-use crate::server::node::Node;
+use crate::server::node::{LEASES, Node, WATCH};
 use crate::server::place::{Detour, Place};
 
 /// Maximum redirects of one question: after these, nodes send it in a circle.
@@ -102,8 +102,8 @@ impl<'a> Errand<'a> {
 /// A connection to a server that is what it was taken for. One that is away is not waited for.
 pub(super) async fn connected(node: &Node, purpose: Purpose) -> Result<Arc<Connection>, Reason> {
     let lane = match purpose {
-        Purpose::Watch => node.watch_lane(),
-        _ => node.pick_lane(),
+        Purpose::Watch => WATCH,
+        _ => LEASES,
     };
     let connection = match node.connection_now(lane) {
         Err(OpenError::Connecting) => node.connection(lane).await,

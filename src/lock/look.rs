@@ -22,7 +22,7 @@ use crate::policy::number;
 use crate::server::call::{Call, begin_all};
 use crate::server::command::Command;
 use crate::server::lookout::Lookout;
-use crate::server::node::Node;
+use crate::server::node::{LEASES, Node};
 use crate::server::place::Place;
 
 /// Maximum bytes of a holder's value that are asked for: our own values have at most 297.
@@ -182,7 +182,7 @@ async fn taken(place: &Place, names: &Names) -> Option<u64> {
 
 /// Why the server may have forgotten leases that still run, if so.
 pub(crate) fn quarantine(node: &Node) -> Option<Reason> {
-    let refusal = node.check(node.pick_lane()).err();
+    let refusal = node.check(LEASES).err();
     refusal.filter(|why| matches!(why, Refusal::Quarantined(_))).map(Reason::Refusal)
 }
 

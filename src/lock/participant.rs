@@ -7,7 +7,7 @@ use super::names::Names;
 use super::one_or_many::OneOrMany;
 use crate::net::connection::Connection;
 use crate::policy::Exposure;
-use crate::server::node::Node;
+use crate::server::node::{LEASES, Node, WATCH};
 use crate::server::place::Place;
 
 /// One server's part of a hold.
@@ -46,17 +46,17 @@ pub(super) struct Binding {
 /// The connections that a claim goes out on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lanes {
-    /// Those that all leases share.
+    /// That which all leases share.
     Shared,
-    /// Those on which servers tell of changes to what was read, where there are such.
+    /// That on which servers tell of changes to what was read, where there is one.
     Watching,
 }
 
 impl Lanes {
     fn pick(self, node: &Node) -> usize {
         match self {
-            Self::Watching if node.is_watching(node.watch_lane()) => node.watch_lane(),
-            Self::Shared | Self::Watching => node.pick_lane(),
+            Self::Watching if node.is_watching() => WATCH,
+            Self::Shared | Self::Watching => LEASES,
         }
     }
 }
@@ -103,12 +103,12 @@ impl Participant {
     /// None where the lease is on the lane that tells of its end. Else whether that lane is ready, so
     /// that a renewal would move the lease there.
     pub(super) fn unarmed(&self) -> Option<bool> {
-        let (node, lane, told_on) = {
+        let (node, lane) = {
             let binding = self.binding();
-            (Arc::clone(&binding.node), binding.lane(), binding.node.watch_lane())
+            (Arc::clone(&binding.node), binding.lane())
         };
-        node.want(told_on);
-        (lane != told_on).then(|| node.is_watching(told_on))
+        node.want(WATCH);
+        (lane != WATCH).then(|| node.is_watching())
     }
 
     /// Whether another server serves its slot by now.
@@ -210,12 +210,12 @@ impl Binding {
     }
 
     fn lanes(&self) -> Lanes {
-        if self.lane() == self.node.watch_lane() { Lanes::Watching } else { Lanes::Shared }
+        if self.lane() == WATCH { Lanes::Watching } else { Lanes::Shared }
     }
 
     /// Whether its server tells of changes to what it has answered.
     pub(super) fn is_watched(&self) -> bool {
-        !self.is_away && self.node.is_watching(self.lane())
+        !self.is_away && self.lane() == WATCH && self.node.is_watching()
     }
 
     /// A lane of the same kind at another server.

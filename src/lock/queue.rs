@@ -30,6 +30,7 @@ use crate::policy::{
     WaiterEvent, WaiterState, beat,
 };
 use crate::race::{First, race, timeout};
+use crate::server::node::WATCH;
 use crate::server::watch::{Watch, any_stirred};
 
 /// How one owner's wait ended.
@@ -270,7 +271,7 @@ impl<'a> Standing<'a> {
     /// The lock's slot has moved: the next question names a channel at the server that answered now.
     fn hear_elsewhere(&mut self) {
         let node = Arc::clone(&self.claim.hold().binding(self.queue.server).node);
-        node.want(node.watch_lane());
+        node.want(WATCH);
         if let Some(channel) = node.channel() {
             self.queue.channel = channel;
         }

@@ -33,6 +33,7 @@ use crate::policy::{Extension, Moment, TimerKey, extension, retry_at};
 use crate::race::all;
 use crate::server::call::{Call, begin_all, send_whole};
 use crate::server::command::Command;
+use crate::server::node::{LEASES, WATCH};
 
 mod portions;
 
@@ -123,20 +124,19 @@ impl Go {
         let place = hold.place_of(participant);
         binding.follow(place, participant.slot);
         let node = Arc::clone(&binding.node);
-        let told_on = node.watch_lane();
-        node.want(told_on);
-        let is_watching = node.is_watching(told_on);
+        node.want(WATCH);
+        let is_watching = node.is_watching();
         // On another connection, what is asked now could overtake an acquire that is unanswered.
-        let may_change = binding.lane() == told_on || !binding.is_unanswered;
+        let may_change = binding.lane() == WATCH || !binding.is_unanswered;
         if !hold.row().is_by_lock {
             // Its lock changes with the shares of others.
         } else if is_watching && binding.is_granted && may_change {
-            if binding.lane() != told_on {
-                binding.change_to(told_on);
+            if binding.lane() != WATCH {
+                binding.change_to(WATCH);
             }
             hold.listen(entry);
-        } else if binding.lane() == told_on && !is_watching {
-            binding.change_to(node.pick_lane());
+        } else if binding.lane() == WATCH && !is_watching {
+            binding.change_to(LEASES);
         }
         let connection = binding.connection().or_else(|| node.connection_now(binding.lane()).ok());
         let Some(connection) = connection else {

@@ -7,6 +7,7 @@ use super::row::Row;
 use crate::clock;
 use crate::policy::Redelivery;
 use crate::server::command::Command;
+use crate::server::node::LEASES;
 
 /// Queues once more what was released lately: the server that is followed now may not have heard of
 /// it. A release names an owner that is never used again, so it can do no harm.
@@ -24,6 +25,6 @@ pub(super) fn give_back_again(core: &Core) {
         let release = Command::Script(parting.script(), parameters.words());
         let node = place.node(slot);
         let again = Redelivery::new(ended.at.after(ended.key_life + FROZEN_MAX), false);
-        node.owe(node.pick_lane(), None, slot, release, again);
+        node.owe(LEASES, None, slot, release, again);
     }
 }

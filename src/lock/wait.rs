@@ -37,6 +37,7 @@ use crate::clock;
 use crate::error::Error;
 use crate::policy::{Next, Rest, Setback};
 use crate::race::{First, race, timeout};
+use crate::server::node::WATCH;
 use crate::server::watch::{Watch, any_stirred};
 
 /// The part of its wait that is left when a waiter that has not asked looks once, to name the holder.
@@ -357,7 +358,7 @@ impl<'a> Waiter<'a> {
     fn begin_to_watch(&mut self) {
         let names = &self.wish.names;
         let nodes = names.iter().flat_map(|names| self.engine.nodes_for(names));
-        nodes.for_each(|node| node.want(node.watch_lane()));
+        nodes.for_each(|node| node.want(WATCH));
         if self.watches.is_empty() {
             let watch = |it: &Names| self.engine.watchers().watch(it.lock());
             self.watches = names.iter().map(watch).collect();

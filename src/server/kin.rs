@@ -51,8 +51,6 @@ impl Kin {
 pub(crate) struct NodeSettings {
     /// Dial and handshake together.
     pub(crate) connect_timeout: Duration,
-    /// Connections to the server that all leases share; others come beside them.
-    pub(crate) lanes: usize,
     pub(crate) connection: Settings,
     /// What servers that are to be met over TLS are met with.
     pub(crate) tls: Option<Client>,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::kin::Kin;
-use super::node::Node;
+use super::node::{LEASES, Node};
 use super::session::Purpose;
 use super::watch::{Watch, Watchers};
 use crate::mutex::lock;
@@ -55,7 +55,7 @@ impl Lookout {
             Some(Post::Open(_)) | None => {}
         }
         // A server that leases cannot reach is not dialled here.
-        if node.connection_now(node.pick_lane()).is_ok() {
+        if node.connection_now(LEASES).is_ok() {
             posts.insert(address.clone(), Post::Opening);
             let (kin, endpoint) = (node.kin().clone(), node.endpoint().clone());
             let lookout = Arc::downgrade(self);

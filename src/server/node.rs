@@ -1,18 +1,18 @@
 //! One server, kept connected.
 //!
-//! Each lane has a supervisor task that connects, waits for the connection's end, and connects
+//! A node has two lanes. Each has a supervisor task that connects, waits for the connection's end, and connects
 //! again: with jitter, so that a fleet does not come back in step, and sooner when somebody asks.
 //! One server's trouble is no other's: nothing is shared between nodes.
 //!
 //! A release that cannot be sent now, or whose connection ends before the server has answered
 //! ([`Node::owe`]), waits in the backlog: it is the first thing that the lane's next connection sends.
 //!
-//! One lane is beside those that all leases share: the watch lane, for waiters. Its connection tracks what is
-//! read on it ([`Watchers`] hear of changes), which costs the server something: it is made only once somebody
+//! All leases share one lane ([`LEASES`]). Beside it is the watch lane ([`WATCH`]), for waiters. Its connection tracks
+//! what is read on it ([`Watchers`] hear of changes), which costs the server something: it is made only once somebody
 //! wants it.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -42,15 +42,20 @@ use crate::policy::{Moment, Redelivery, moved_until};
 use crate::race::timeout;
 use crate::stats::AtServer;
 
+/// The lane that all leases share.
+pub(crate) const LEASES: usize = 0;
+/// The lane whose connection hears of changes.
+pub(crate) const WATCH: usize = 1;
+/// All lanes of a node.
+const LANES: [usize; 2] = [LEASES, WATCH];
+
 struct Shared {
     /// Its place in the set.
     number: usize,
     kin: Kin,
     endpoint: Endpoint,
-    /// First those for leases, then the watch lane.
-    desks: Box<[Desk]>,
-    /// Counts up with each lease that is given a lane.
-    next_lane: AtomicUsize,
+    /// By lane.
+    desks: [Desk; LANES.len()],
     gate: CircuitBreaker,
     last_seen: Mutex<Option<Sighting>>,
     /// What it last said of itself that is wrong.
@@ -88,23 +93,20 @@ impl Sighting {
 /// See the module's documentation.
 pub(crate) struct Node {
     shared: Arc<Shared>,
-    supervisors: Vec<JoinHandle<()>>,
+    /// By lane.
+    supervisors: [JoinHandle<()>; LANES.len()],
 }
 
 impl Node {
     /// Starts to connect to `endpoint`, the server with this number in its set, on the locker's
     /// runtime.
     pub(crate) fn start(number: usize, endpoint: Endpoint, kin: Kin) -> Self {
-        let for_leases = kin.settings.lanes.max(1);
-        let lanes = 0..=for_leases;
-        let desks = lanes.clone().map(|lane| Desk::new(lane < for_leases)).collect();
         AtServer::announce(&endpoint.address);
         let shared = Arc::new(Shared {
             number,
             kin,
             endpoint,
-            desks,
-            next_lane: AtomicUsize::new(0),
+            desks: LANES.map(|lane| Desk::new(lane == LEASES)),
             gate: CircuitBreaker::default(),
             last_seen: Mutex::new(None),
             warnings: Mutex::default(),
@@ -113,8 +115,7 @@ impl Node {
             ear: Ear::default(),
             is_retired: AtomicBool::new(false),
         });
-        let supervisors =
-            lanes.map(|lane| shared.kin.spawn(supervise(Arc::clone(&shared), lane))).collect();
+        let supervisors = LANES.map(|lane| shared.kin.spawn(supervise(Arc::clone(&shared), lane)));
         Self { shared, supervisors }
     }
 
@@ -127,12 +128,6 @@ impl Node {
     #[cfg(feature = "inspect")]
     pub(super) fn kin(&self) -> &Kin {
         &self.shared.kin
-    }
-
-    /// The lane for the next lease.
-    pub(crate) fn pick_lane(&self) -> usize {
-        let (next, for_leases) = (&self.shared.next_lane, self.watch_lane());
-        if for_leases == 1 { 0 } else { next.fetch_add(1, Ordering::Relaxed) % for_leases }
     }
 
     /// Sees to it that the lane is connected as soon as may be, and from now on.
@@ -164,10 +159,10 @@ impl Node {
         self.shared.kin.settings.connect_timeout
     }
 
-    /// Waits until the first try to connect has ended, and says how.
-    pub(crate) async fn tried(&self, lane: usize) -> Result<Arc<Connection>, OpenError> {
+    /// Waits until the first try to connect for leases has ended, and says how.
+    pub(crate) async fn tried(&self) -> Result<Arc<Connection>, OpenError> {
         let within = self.connect_timeout();
-        timeout(within, self.lane(lane).tried()).await.unwrap_or(Err(OpenError::Timeout(within)))
+        timeout(within, self.lane(LEASES).tried()).await.unwrap_or(Err(OpenError::Timeout(within)))
     }
 
     /// The lane's connection if there is one now, else why there is none. The first call for the
@@ -262,21 +257,15 @@ impl Node {
         &self.shared.desks[lane].lane
     }
 
-    /// The lane whose connection hears of changes; no lease is ever given it.
-    pub(crate) fn watch_lane(&self) -> usize {
-        self.shared.watch_lane()
-    }
-
     /// The channel that the process hears on the watch lane's present connection, if it hears one.
     pub(crate) fn channel(&self) -> Option<Channel> {
-        let connection = self.lane(self.watch_lane()).ready()?;
+        let connection = self.lane(WATCH).ready()?;
         self.shared.ear.channel(&connection)
     }
 
-    /// Whether what is read on this lane now is watched by the server.
-    pub(crate) fn is_watching(&self, lane: usize) -> bool {
-        lane == self.watch_lane()
-            && self.lane(lane).ready().is_some_and(|connection| connection.is_tracking())
+    /// Whether what is read on the watch lane now is watched by the server.
+    pub(crate) fn is_watching(&self) -> bool {
+        self.lane(WATCH).ready().is_some_and(|connection| connection.is_tracking())
     }
 }
 
@@ -285,7 +274,7 @@ impl Drop for Node {
         self.supervisors.iter().for_each(JoinHandle::abort);
         // Nobody will hear the answers to what is owed here, nor take what a connection that has just ended
         // has left.
-        for lane in 0..self.shared.desks.len() {
+        for lane in LANES {
             if let Some(connection) = self.lane(lane).last() {
                 let owed = connection.owed().into_iter().chain(connection.take_unanswered());
                 self.shared.backlog().carry(owed, &self.shared.at_lane(lane));
@@ -305,12 +294,8 @@ impl Shared {
         backlog::Lane { place: self.number, address: self.endpoint.address.clone(), number }
     }
 
-    fn watch_lane(&self) -> usize {
-        self.desks.len() - 1
-    }
-
     async fn connect(&self, lane: usize, is_again: bool) -> Result<Session, OpenError> {
-        let tracking = lane == self.watch_lane();
+        let tracking = lane == WATCH;
         let Kin { watchers, scripts, settings, .. } = &self.kin;
         let scripts: Vec<_> = scripts.iter().filter_map(Script::to_load).collect();
         let needed = if settings.rules.is_some() { &SECTIONS[..] } else { &[] };

@@ -23,7 +23,7 @@ use self::inquiry::{Finding, Inquiry};
 use self::listening::Sentinel;
 use super::endpoint::{Endpoint, Watched};
 use super::kin::Kin;
-use super::node::Node;
+use super::node::{LEASES, Node};
 use super::place::{Detour, Directory, Listing, Tasks, Unheard};
 use crate::clock;
 use crate::net::refusal::ServerError;
@@ -108,14 +108,12 @@ impl Service {
     async fn move_to(&self, successor: &Successor<Address>, unready: &mut Option<Node>) -> bool {
         let known = unready.take().filter(|node| node.endpoint().address == successor.master);
         let promoted = known.unwrap_or_else(|| start(&self.inquiry, &self.kin, successor));
-        for lane in 0..self.kin.settings.lanes {
-            if promoted.tried(lane).await.is_err() {
-                promoted.want(lane);
-                *unready = Some(promoted);
-                return false;
-            }
+        if promoted.tried().await.is_err() {
+            promoted.want(LEASES);
+            *unready = Some(promoted);
+            return false;
         }
-        if let Err(Refusal::Unfit(_)) = promoted.check(0) {
+        if let Err(Refusal::Unfit(_)) = promoted.check(LEASES) {
             *unready = Some(promoted);
             return false;
         }

@@ -197,7 +197,6 @@ async fn no_two_hold_a_lock_at_once_and_tokens_follow_their_order() {
     assert_eq!(held.iter().collect::<HashSet<_>>().len(), 80);
 }
 
-#[cfg(feature = "_engine")]
 #[tokio::test]
 async fn what_cannot_be_asked_for_is_refused_before_anything_is_sent() {
     let server = RedisServer::start();
@@ -223,7 +222,6 @@ async fn what_cannot_be_asked_for_is_refused_before_anything_is_sent() {
         Locker::builder().nodes([server.url(), server.url()]),
         Locker::builder().node("http://127.0.0.1"),
         Locker::builder().node(server.url()).ttl(Duration::ZERO),
-        Locker::builder().node(server.url()).connections(0),
         Locker::builder().node(server.url()).command_timeout(Duration::ZERO),
         Locker::builder().node(server.url()).connect_timeout(Duration::MAX),
     ] {

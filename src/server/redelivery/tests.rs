@@ -42,7 +42,6 @@ fn node(url: &str) -> (Arc<Backlog>, Node) {
     let connection = Settings { command_timeout: AWHILE, write_inline: 1, limits: OF_LOCKS };
     let settings = NodeSettings {
         connect_timeout: AWHILE,
-        lanes: 1,
         connection,
         tls: None,
         rules: None,

@@ -15,14 +15,13 @@ use crate::server::call::Call;
 use crate::server::command::Command;
 use crate::server::endpoint::Target;
 use crate::server::kin::{Kin, NodeSettings};
-use crate::server::node::Node;
+use crate::server::node::{LEASES, Node, WATCH};
 use crate::server::registry::Registry;
 use crate::server::script::Script;
 use crate::sha1;
 use crate::support::{Action, RedisServer, ScriptedServer, eventually, scripted::greeting, soon};
 
 const PATIENT: Duration = Duration::from_secs(20);
-const LANES: usize = 2;
 
 const TEXT: &str = "redis.call('GET', KEYS[1])\nreturn ARGV[1]";
 static SCRIPTS: [Script; 1] = [Script::new(TEXT, const { &sha1::digest(TEXT.as_bytes()) })];
@@ -33,7 +32,6 @@ fn start(url: &str, watchers: &Arc<Watchers>) -> Node {
     let settings = NodeSettings {
         tls: None,
         connect_timeout: PATIENT,
-        lanes: LANES,
         connection: Settings { command_timeout: PATIENT, write_inline: 4, limits: OF_LOCKS },
         rules: None,
         info_if_allowed: &[],
@@ -64,14 +62,13 @@ impl Watching {
         let server = RedisServer::start();
         let watchers = Arc::new(Watchers::default());
         let node = start(&server.url(), &watchers);
-        node.connection(node.watch_lane()).await.unwrap();
-        assert!(node.is_watching(node.watch_lane()));
+        node.connection(WATCH).await.unwrap();
+        assert!(node.is_watching());
         Self { server, watchers, node }
     }
 
     async fn ask(&self, command: Command<'_>) -> Frame {
-        let lane = self.node.watch_lane();
-        let connection = soon("a connection", self.node.connection(lane)).await.unwrap();
+        let connection = soon("a connection", self.node.connection(WATCH)).await.unwrap();
         ask(&connection, command).await
     }
 
@@ -162,7 +159,7 @@ async fn the_end_of_the_connection_stirs_and_the_next_one_tracks_again() {
     assert_eq!(killed, Frame::Integer(1));
     soon("the end stirs", watch.stirred()).await;
     // Nobody asks for it: once wanted, the lane is kept connected.
-    eventually("it watches again", || watching.node.is_watching(watching.node.watch_lane())).await;
+    eventually("it watches again", || watching.node.is_watching()).await;
     watch.rearm();
     watching.call(&[b"GET", b"k"]).await;
     assert!(!watch.is_stirred());
@@ -179,31 +176,28 @@ async fn the_end_of_the_node_stirs() {
 }
 
 #[tokio::test]
-async fn the_watch_lane_is_connected_only_when_wanted_and_no_lease_is_given_it() {
+async fn the_watch_lane_is_connected_only_when_wanted() {
     let server = ScriptedServer::start(|command| match command.name().as_str() {
         "GET" => Action::Reply(Frame::Null),
         _ => greeting(command).unwrap(),
     });
     let node = start(&server.url(), &Arc::default());
-    for lane in 0..LANES {
-        let connection = node.connection(lane).await.unwrap();
-        assert!(!connection.is_tracking());
-        ask(&connection, Command::Plain(&[b"GET", b"k"])).await;
-    }
-    assert!((0..10).all(|_| node.pick_lane() != node.watch_lane()));
-    assert!(!node.is_watching(node.watch_lane()));
-    assert_eq!(server.accepted(), LANES);
+    let connection = node.connection(LEASES).await.unwrap();
+    assert!(!connection.is_tracking());
+    ask(&connection, Command::Plain(&[b"GET", b"k"])).await;
+    assert!(!node.is_watching());
+    assert_eq!(server.accepted(), 1);
     let tracking = |command: &crate::support::Command| command.is(&["CLIENT", "TRACKING"]);
     assert!(!server.commands().iter().any(tracking));
     // A watcher that does not wait gets it next time.
-    assert!(node.connection_now(node.watch_lane()).is_err());
-    eventually("it is connected", || node.connection_now(node.watch_lane()).is_ok()).await;
-    assert!(node.is_watching(node.watch_lane()));
-    assert_eq!(server.accepted(), LANES + 1);
+    assert!(node.connection_now(WATCH).is_err());
+    eventually("it is connected", || node.connection_now(WATCH).is_ok()).await;
+    assert!(node.is_watching());
+    assert_eq!(server.accepted(), 2);
 
     let other = start(&server.url(), &Arc::default());
-    other.want(other.watch_lane());
-    eventually("it is connected", || other.is_watching(other.watch_lane())).await;
+    other.want(WATCH);
+    eventually("it is connected", || other.is_watching()).await;
 }
 
 #[tokio::test]
@@ -219,8 +213,8 @@ async fn a_server_that_cannot_track_serves_the_watch_lane_all_the_same() {
     let without_the_right = format!("redis://worker:pw@{}", server.address());
     for url in [resp2.url(), without_the_right] {
         let node = start(&url, &Arc::default());
-        let connection = node.connection(node.watch_lane()).await.unwrap();
-        assert!(!node.is_watching(node.watch_lane()), "{url}");
+        let connection = node.connection(WATCH).await.unwrap();
+        assert!(!node.is_watching(), "{url}");
         let reply = ask(&connection, Command::Plain(&[b"GET", b"k"])).await;
         assert_eq!(reply, Frame::Bulk(Bytes::from_static(b"1")), "{url}");
     }
@@ -229,11 +223,10 @@ async fn a_server_that_cannot_track_serves_the_watch_lane_all_the_same() {
 #[tokio::test]
 async fn what_is_owed_on_the_watch_lane_is_sent_on_its_next_connection() {
     let watching = Watching::start().await;
-    let lane = watching.node.watch_lane();
-    let first = watching.node.connection(lane).await.unwrap();
+    let first = watching.node.connection(WATCH).await.unwrap();
     first.fail(crate::net::outcome::Fault::ClosedByUs);
     let again = Redelivery::new(clock::now().after(PATIENT), false);
-    watching.node.owe(lane, Some(&first), 0, Command::Plain(&[b"SET", b"owed", b"1"]), again);
+    watching.node.owe(WATCH, Some(&first), 0, Command::Plain(&[b"SET", b"owed", b"1"]), again);
     eventually("it is paid", || watching.server.cli_text(&["GET", "owed"]) == "1").await;
 }
 

@@ -39,24 +39,6 @@ async fn leases_of_several_ttls_are_held_on_five_servers_for_many_of_them() {
     }
 }
 
-#[cfg(feature = "_engine")]
-#[tokio::test]
-async fn leases_on_two_connections_are_all_renewed_and_given_back() {
-    let server = RedisServer::start();
-    let builder = Locker::builder().node(server.url()).connections(2);
-    let locker = builder.connect().await.unwrap();
-    let mut guards = Vec::new();
-    for name in ["a", "b", "c", "d", "e"] {
-        guards.push(take(&locker, name, SHORT).await);
-    }
-    until_renewed(&locker, 5 * 7).await;
-    for guard in guards {
-        assert!(!guard.is_lost());
-        guard.release().await.unwrap();
-    }
-    assert_eq!(server.cli_text(&["EXISTS", "a", "b", "c", "d", "e"]), "0");
-}
-
 /// redisson #7272, #775: the renewal outlived the unlock.
 #[tokio::test]
 async fn nothing_is_asked_of_the_server_once_leases_were_released_and_dropped() {
