@@ -19,7 +19,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use leasehold::Locker;
+use leasehold::{ErrorKind, Locker};
 use leasehold_resp::{Decoder, Limits, encode_command};
 use server::{Answers, Servers};
 use tokio::runtime::{Builder, Runtime};
@@ -207,7 +207,7 @@ fn refused(turns: u32) {
     servers.refuse();
     let try_lock = async |locker: &Locker| {
         let error = locker.try_lock(NAME).await.expect_err("it is refused");
-        assert!(error.is_contended(), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Contended, "{error}");
     };
     repeat(&runtime, (&mut servers, Servers::serve), turns / 10, &locker, &try_lock);
     client_part(&mut || repeat(&runtime, (&mut servers, server_part), turns, &locker, &try_lock));

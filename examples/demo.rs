@@ -10,7 +10,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, FencingToken, Guard, Locker};
+use leasehold::{Error, ErrorKind, FencingToken, Guard, Locker};
 use tokio::time::sleep;
 
 const INVOICE: &str = "demo:invoice:42";
@@ -55,7 +55,7 @@ async fn take(locker: &Locker) -> Result<Guard, Error> {
 async fn be_refused(locker: &Locker) {
     step(2, "Ask for it a second time, without waiting: refused, and told by whom");
     let error = locker.try_lock(INVOICE).await.expect_err("it is held");
-    assert!(error.is_contended());
+    assert_eq!(error.kind(), ErrorKind::Contended);
     let holder = error.report().holder().expect("the server names the holder");
     assert_eq!(holder.label.as_deref(), Some("billing"));
     let remaining = holder.remaining.expect("a lease of ours has an end");
@@ -103,7 +103,7 @@ async fn outlive_a_lease(locker: &Locker) -> Result<(), Error> {
     assert_eq!(guard.remaining(), Duration::ZERO);
     say(format!("a lease of {ttl:?}, after a nap: is_lost() is true"));
     let error = guard.release().await.expect_err("a late release says that it is late");
-    assert!(error.is_lost());
+    assert_eq!(error.kind(), ErrorKind::Lost);
     say(format!("release says: {error}"));
     Ok(())
 }
@@ -118,7 +118,7 @@ async fn lose_the_key(locker: &Locker, url: &str) -> Result<(), Box<dyn std::err
         std::future::pending::<()>().await;
     };
     let error = guard.run(work).await.expect_err("its key is gone");
-    assert!(error.is_lost() && guard.is_lost());
+    assert!(error.kind() == ErrorKind::Lost && guard.is_lost());
     say(format!("DEL {INVOICE}: the work is dropped, because {error}"));
     Ok(())
 }
@@ -175,7 +175,7 @@ async fn be_overtaken(locker: &Locker) -> Result<(), Error> {
     ledger.write(other.fence(), "by the other one").expect("its token is the newest");
     assert_eq!(ledger.entries, ["by the other one"]);
     say("the other one writes what it made of its read");
-    assert!(paused.release().await.is_err_and(|error| error.is_lost()));
+    assert!(paused.release().await.is_err_and(|error| error.kind() == ErrorKind::Lost));
     assert!(!other.is_lost(), "and its late release did not touch the other's lock");
     other.release().await
 }

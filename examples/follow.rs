@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Error, LockState, Locker};
+use leasehold::{Error, ErrorKind, LockState, Locker};
 use tokio::time::timeout;
 
 #[tokio::main]
@@ -21,7 +21,7 @@ async fn main() -> Result<(), Error> {
     loop {
         let view = match timeout(Duration::from_secs(1), watch.changed()).await {
             Ok(Ok(view)) => view,
-            Ok(Err(error)) if error.is_unavailable() => {
+            Ok(Err(error)) if error.kind() == ErrorKind::Unavailable => {
                 println!("{error}");
                 continue;
             }

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Error, FencingToken, Leadership, Locker};
+use leasehold::{Error, ErrorKind, FencingToken, Leadership, Locker};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -52,7 +52,7 @@ async fn run_for_office(locker: Locker, name: String) {
         let campaign = async { locker.elect(OFFICE)?.campaign(&name).await };
         match campaign.await {
             Ok(lead) => serve(&name, lead).await,
-            Err(error) if error.is_shut_down() => return,
+            Err(error) if error.kind() == ErrorKind::ShutDown => return,
             // The servers are away: there is no leader, or there is one that knows of no other.
             Err(error) => {
                 println!("{name} cannot stand: {error}");

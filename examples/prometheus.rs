@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
-use leasehold::{Locker, SECONDS_BUCKETS};
+use leasehold::{ErrorKind, Locker, SECONDS_BUCKETS};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 use tokio::time::{interval, sleep};
@@ -76,8 +76,8 @@ async fn work(locker: Locker, worker: u64) {
                 // What came of it is on the dashboard.
                 let _ = guard.release().await;
             }
-            Err(error) if error.is_contended() => {}
-            Err(error) if error.is_shut_down() => return,
+            Err(error) if error.kind() == ErrorKind::Contended => {}
+            Err(error) if error.kind() == ErrorKind::ShutDown => return,
             // The server may be back soon.
             Err(_) => sleep(Duration::from_secs(1)).await,
         }
@@ -91,7 +91,7 @@ async fn work_long(locker: Locker) {
         let held =
             locker.with_lock("example:prometheus:long", async |_| sleep(2 * TTL).await).await;
         match held {
-            Err(error) if error.is_shut_down() => return,
+            Err(error) if error.kind() == ErrorKind::ShutDown => return,
             _ => sleep(TTL).await,
         }
     }

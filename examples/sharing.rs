@@ -5,7 +5,7 @@
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
-use leasehold::{Error, Locker};
+use leasehold::{Error, ErrorKind, Locker};
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
@@ -18,7 +18,9 @@ async fn main() -> Result<(), Error> {
     println!("two read at once");
     // Only the sole reader may write, so this is refused and never waits.
     match other.upgrade().await {
-        Err(error) if error.is_contended() => println!("no writing while another reads"),
+        Err(error) if error.kind() == ErrorKind::Contended => {
+            println!("no writing while another reads");
+        }
         outcome => outcome?,
     }
     reader.release().await?;
@@ -31,7 +33,9 @@ async fn main() -> Result<(), Error> {
     let reports = locker.semaphore("example:reports", 2)?;
     let (first, _second) = (reports.acquire(1).await?, reports.acquire(1).await?);
     match reports.try_acquire(1).await {
-        Err(error) if error.is_contended() => println!("two reports are in the making"),
+        Err(error) if error.kind() == ErrorKind::Contended => {
+            println!("two reports are in the making");
+        }
         outcome => drop(outcome?),
     }
     let third = tokio::spawn(async move { reports.acquire(1).await });

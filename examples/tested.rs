@@ -78,6 +78,7 @@ async fn main() -> Result<(), Error> {
 mod tests {
     use std::sync::Arc;
 
+    use leasehold::ErrorKind;
     use leasehold::testing::{Process, Server};
     use tokio::task::JoinHandle;
 
@@ -124,7 +125,7 @@ mod tests {
         let job = host(&Process::new(), &server, &books).await;
         sleep(ONE / 2).await;
         server.lose("invoices");
-        assert!(job.await.unwrap().unwrap_err().is_lost());
+        assert_eq!(job.await.unwrap().unwrap_err().kind(), ErrorKind::Lost);
         assert_eq!(books.sent(), [1]);
     }
 
@@ -136,7 +137,7 @@ mod tests {
         sleep(ONE / 2).await;
         ours.cut_off(&server);
         let next = host(&Process::new(), &server, &books).await;
-        assert!(job.await.unwrap().unwrap_err().is_lost());
+        assert_eq!(job.await.unwrap().unwrap_err().kind(), ErrorKind::Lost);
         next.await.unwrap().unwrap();
         assert_eq!(books.sent(), DUE);
     }

@@ -62,7 +62,8 @@ impl AdaptiveTtl {
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`], where a bound is no TTL (10 ms to 24 h), or `shortest` exceeds `longest`.
+    /// [`Misuse`](crate::ErrorKind::Misuse), where a bound is no TTL (10 ms to 24 h), or `shortest` exceeds
+    /// `longest`.
     pub fn new(locker: &Locker, shortest: Duration, longest: Duration) -> Result<Self, Error> {
         let bounds = Bounds::new(shortest, longest)?;
         Ok(Self { locker: locker.clone(), bounds, chosen: Mutex::new(None) })
@@ -149,6 +150,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::error::ErrorKind;
     use crate::policy::{renew_at, retry_at};
     use crate::stats::Meter;
 
@@ -199,7 +201,10 @@ mod tests {
         let wrong = [(21, 20, "21 ms exceeds"), (9, 20, "at least"), (10, day + 1, "at most")];
         for (shortest, longest, text) in wrong {
             let error = Bounds::new(ms(shortest), ms(longest)).unwrap_err();
-            assert!(error.is_misuse() && error.to_string().contains(text), "{error}");
+            assert!(
+                error.kind() == ErrorKind::Misuse && error.to_string().contains(text),
+                "{error}"
+            );
         }
         assert!(Bounds::new(ms(10), ms(10)).is_ok() && Bounds::new(ms(day), ms(day)).is_ok());
     }

@@ -169,12 +169,12 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// - [`Error::is_misuse`] for a wrong URL, quorum, TTL, label or timeout; for a CA or a certificate
-    ///   that cannot be read; for `rediss://` to a port without TLS, or the other way round; for a
-    ///   server given twice, or not independent.
-    /// - [`Error::is_auth`] if a server refuses the credentials or a right, or either side refuses the
+    /// - [`Misuse`](crate::ErrorKind::Misuse) for a wrong URL, quorum, TTL, label or timeout; for a CA or a
+    ///   certificate that cannot be read; for `rediss://` to a port without TLS, or the other way round; for a server
+    ///   given twice, or not independent.
+    /// - [`Auth`](crate::ErrorKind::Auth) if a server refuses the credentials or a right, or either side refuses the
     ///   other's certificate.
-    /// - [`Error::is_unavailable`] if too few servers can be reached or serve now.
+    /// - [`Unavailable`](crate::ErrorKind::Unavailable) if too few servers can be reached or serve now.
     ///
     /// No error shows a password or a key.
     ///

@@ -16,7 +16,7 @@ pub use report::{FailureKind, Holder, Report, ServerReport, Shared, Vote};
 
 /// Why a lock could not be taken, kept or given back.
 ///
-/// [`Error::kind`] says what to do about it: an error has exactly one kind. Several predicates can be
+/// [`Error::kind`] says what to do about it: an error has exactly one kind. Predicates say what else is
 /// true of it: a wait that ran out is [`Error::is_timeout`], whether another client held the lock until
 /// then or the servers were down. The text names the lock, the server and the party at fault, and never
 /// a password.
@@ -141,13 +141,6 @@ impl Error {
         }
     }
 
-    /// Another client holds the lock; [`Error::report`] names it if it is known. The kind is
-    /// [`ErrorKind::Contended`].
-    #[must_use]
-    pub fn is_contended(&self) -> bool {
-        matches!(self.0.kind, Kind::Contended { .. } | Kind::HeldHere)
-    }
-
     /// A guard of the same locker, or of a clone of it, holds the lock: the caller waits for itself, or
     /// for another task of this process.
     ///
@@ -184,25 +177,20 @@ impl Error {
         )
     }
 
-    /// The lease ended before this call did: work under it may not have been exclusive.
+    /// Why the lease ended, if it did: work under it may not have been exclusive. The kind is
+    /// [`ErrorKind::Lost`], or [`ErrorKind::ShutDown`] where the locker was shut down.
     ///
     /// # Examples
     ///
     /// ```no_run
     /// # async fn example(guard: leasehold::Guard) -> Result<(), leasehold::Error> {
     /// match guard.release().await {
-    ///     Err(error) if error.is_lost() => eprintln!("another client may have done it too: {error}"),
+    ///     Err(error) if error.loss().is_some() => eprintln!("another client may have done it too: {error}"),
     ///     released => released?,
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
-    pub fn is_lost(&self) -> bool {
-        matches!(self.0.kind, Kind::Lost(_))
-    }
-
-    /// Why the lease ended, if it did.
     #[must_use]
     pub fn loss(&self) -> Option<Loss> {
         match self.0.kind {
@@ -216,12 +204,6 @@ impl Error {
     #[must_use]
     pub fn is_ticket_spent(&self) -> bool {
         matches!(self.0.kind, Kind::Spent)
-    }
-
-    /// The locker was shut down, and acquires no locks any more.
-    #[must_use]
-    pub fn is_shut_down(&self) -> bool {
-        matches!(self.0.kind, Kind::ShutDown | Kind::Lost(Loss::ShutDown))
     }
 
     /// Too few servers agreed for a quorum.
@@ -253,33 +235,11 @@ impl Error {
         self.is_failure_of(FailureKind::Unknown)
     }
 
-    /// A server could not be reached, or said that it cannot serve now; or the provider of
-    /// [`Builder::credentials`](crate::Builder::credentials) gave none for it.
-    #[must_use]
-    pub fn is_unavailable(&self) -> bool {
-        self.is_failure_of(FailureKind::Unavailable)
-    }
-
-    /// A server refused the credentials or the client certificate, or its user lacks a right; or this
-    /// client refused the server's certificate, because it has expired, is for another host, or has an
-    /// unknown issuer.
-    #[must_use]
-    pub fn is_auth(&self) -> bool {
-        self.is_failure_of(FailureKind::Auth)
-    }
-
     /// Restarted servers may not vote until all leases that they may have forgotten have ended; the
     /// report says how long that takes.
     #[must_use]
     pub fn is_restart_guard(&self) -> bool {
         self.is_failure_of(FailureKind::RestartGuard)
-    }
-
-    /// The call or the configuration is wrong: a name, a TTL, a URL, a key that holds something else,
-    /// `rediss://` to a port without TLS, or the other way round. Trying again does not help.
-    #[must_use]
-    pub fn is_misuse(&self) -> bool {
-        matches!(self.0.kind, Kind::Misuse(_)) || self.is_failure_of(FailureKind::Misuse)
     }
 
     /// The holder has other servers, or another quorum, than this client. Unless that is a change under

@@ -59,12 +59,11 @@ impl Locker {
     ///
     /// # Names
     ///
-    /// A name is any bytes, 1 to 16,384 of them together with
-    /// [`Builder::key_prefix`](crate::Builder::key_prefix). The lock's key is the prefix and the name,
-    /// byte for byte. A name must not end in `:fence`, `:queue` or `:shares`, which are the keys of other locks'
-    /// counters, queues and shares; and a name with a `}` needs a hash tag, as in `{user:7}:cart`, so that its counters
-    /// are in the same slot of a Cluster. A name that breaks these rules is
-    /// [`Error::is_misuse`](crate::Error::is_misuse) when the request is awaited.
+    /// A name is any bytes, 1 to 16,384 of them together with [`Builder::key_prefix`](crate::Builder::key_prefix).
+    /// The lock's key is the prefix and the name, byte for byte. A name must not end in `:fence`, `:queue` or
+    /// `:shares`, which are the keys of other locks' counters, queues and shares; and a name with a `}` needs a hash
+    /// tag, as in `{user:7}:cart`, so that its counters are in the same slot of a Cluster. A name that breaks these
+    /// rules is [`Misuse`](crate::ErrorKind::Misuse) when the request is awaited.
     ///
     /// # No re-entrancy
     ///
@@ -100,9 +99,11 @@ impl Locker {
     ///
     /// ```no_run
     /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// use leasehold::ErrorKind;
+    ///
     /// match locker.try_lock("nightly").await {
     ///     Ok(guard) => guard.release().await?,
-    ///     Err(error) if error.is_contended() => println!("{error}"),
+    ///     Err(error) if error.kind() == ErrorKind::Contended => println!("{error}"),
     ///     Err(error) => return Err(error),
     /// }
     /// # Ok(())
@@ -141,7 +142,7 @@ impl Locker {
 
     /// Ends this locker and all its clones, and releases all locks.
     ///
-    /// New and waiting requests fail ([`Error::is_shut_down`]), every lease is lost
+    /// New and waiting requests fail ([`ShutDown`](crate::ErrorKind::ShutDown)), every lease is lost
     /// ([`Loss::ShutDown`](crate::Loss)), and all leases are released, in one write per server. A release that a
     /// server refuses or leaves unanswered is sent again, and a connection that was lost is dialled again, until
     /// all locks are free or `within` is over: also what guards that were dropped before, and requests that

@@ -225,10 +225,11 @@ impl<F: Fencing> LockRequest<F> {
     /// ```no_run
     /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
     /// use std::time::Duration;
+    /// use leasehold::ErrorKind;
     ///
     /// match locker.lock("report").wait_at_most(Duration::from_secs(3)).await {
     ///     Ok(guard) => guard.release().await?,
-    ///     Err(error) if error.is_contended() => eprintln!("busy: {error}"),
+    ///     Err(error) if error.kind() == ErrorKind::Contended => eprintln!("busy: {error}"),
     ///     Err(error) => return Err(error),
     /// }
     /// # Ok(())
@@ -244,7 +245,7 @@ impl<F: Fencing> LockRequest<F> {
     /// By default a request that does not wait ([`Locker::try_lock`](crate::Locker::try_lock)) barges:
     /// it acquires a free lock before its waiters do, as does the first try of an
     /// [unfenced](LockRequest::unfenced) request. A process that tries again and again can keep waiters
-    /// from the lock for long. A fair request is refused instead ([`Error::is_contended`], with
+    /// from the lock for long. A fair request is refused instead ([`Contended`](crate::ErrorKind::Contended), with
     /// [`Vote::Queued`](crate::Vote::Queued)). Of several servers only one has the queue:
     /// there fairness is a courtesy, which may fail.
     ///
@@ -252,9 +253,11 @@ impl<F: Fencing> LockRequest<F> {
     ///
     /// ```no_run
     /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// use leasehold::ErrorKind;
+    ///
     /// match locker.try_lock("nightly").fair().await {
     ///     Ok(guard) => guard.release().await?,
-    ///     Err(error) if error.is_contended() => println!("{error}"),
+    ///     Err(error) if error.kind() == ErrorKind::Contended => println!("{error}"),
     ///     Err(error) => return Err(error),
     /// }
     /// # Ok(())
@@ -284,7 +287,7 @@ impl<F: Fencing> LockRequest<F> {
     ///
     /// # Errors
     ///
-    /// As awaiting the request; and [`Error::is_lost`] if the lease was lost before `work` was
+    /// As awaiting the request; and [`Lost`](crate::ErrorKind::Lost) if the lease was lost before `work` was
     /// done, which cancels `work` as [`Guard::run`] does. A release that no server confirmed is no
     /// error: it has been queued once more.
     ///
@@ -307,7 +310,7 @@ impl<F: Fencing> LockRequest<F> {
         let guard = self.await?;
         let output = guard.run(work(&guard)).await?;
         match guard.release().await {
-            Err(error) if error.is_lost() => Err(error),
+            Err(error) if error.loss().is_some() => Err(error),
             _ => Ok(output),
         }
     }

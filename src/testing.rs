@@ -7,6 +7,7 @@
 //!
 //! ```
 //! use std::time::Duration;
+//! use leasehold::ErrorKind;
 //! use leasehold::testing::{Process, Server};
 //!
 //! #[tokio::main(flavor = "current_thread")] // in a test: #[tokio::test(start_paused = true)]
@@ -19,7 +20,8 @@
 //!
 //!     // Contention: the other process has the lock.
 //!     let guard = other.lock("nightly").ttl(Duration::from_secs(30)).await?;
-//!     assert!(locker.try_lock("nightly").await.unwrap_err().is_contended());
+//!     let error = locker.try_lock("nightly").await.unwrap_err();
+//!     assert_eq!(error.kind(), ErrorKind::Contended);
 //!
 //!     // A crash: the other process gives nothing back, so its lease ends by its TTL.
 //!     theirs.crash();
@@ -29,7 +31,7 @@
 //!     // A loss: somebody deletes the key, and work under the lock is dropped.
 //!     server.lose("nightly");
 //!     let worked = guard.run(tokio::time::sleep(Duration::from_secs(3600))).await;
-//!     assert!(worked.unwrap_err().is_lost());
+//!     assert_eq!(worked.unwrap_err().kind(), ErrorKind::Lost);
 //!     Ok(())
 //! }
 //! ```

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use leasehold::testing::{Process, Server};
 use leasehold::{
-    Allowance, Error, Guard, LockState, Locker, Loss, Outcome, Progress, Rate, Slot, Turn,
+    Allowance, Error, ErrorKind, Guard, LockState, Locker, Loss, Outcome, Progress, Rate, Slot,
+    Turn,
 };
 use leasehold_testing::{eventually, soon};
 use tokio::time::{Instant, advance, sleep, timeout};
@@ -36,7 +37,7 @@ async fn a_lock_is_with_one_process_at_a_time_and_goes_on_at_its_release() {
     let other = Process::new().locker(&server).await.unwrap();
     let guard = one.lock("name").await.unwrap();
     let refused = other.try_lock("name").await.unwrap_err();
-    assert!(refused.is_contended(), "{refused}");
+    assert_eq!(refused.kind(), ErrorKind::Contended, "{refused}");
     assert!(refused.to_string().contains("one"), "{refused}");
 
     let first = guard.fence();
@@ -71,7 +72,7 @@ async fn work_under_a_lease_of_its_own_does_not_go_on_behind_its_end() {
     sleep(SECOND).await;
     go.send(()).unwrap();
     advance(60 * SECOND).await;
-    assert!(carried.await.unwrap().unwrap_err().is_lost());
+    assert_eq!(carried.await.unwrap().unwrap_err().kind(), ErrorKind::Lost);
     assert_eq!(went_on.load(Ordering::Relaxed), 0);
 }
 
@@ -150,7 +151,7 @@ async fn a_holder_that_is_cut_off_knows_of_its_loss_before_another_is_granted_th
     let next = other.lock("name").await.unwrap();
     assert!(guard.is_lost());
     let refused = locker.try_lock("elsewhere").await.unwrap_err();
-    assert!(!refused.is_contended(), "{refused}");
+    assert_ne!(refused.kind(), ErrorKind::Contended, "{refused}");
 
     ours.rejoin(&server);
     drop(guard);
@@ -177,7 +178,7 @@ async fn a_key_that_is_deleted_is_a_loss_at_once() {
     let guard = locker.lock("name").await.unwrap();
     server.lose("name");
     let outcome = guard.run(sleep(HOUR)).await;
-    assert!(outcome.unwrap_err().is_lost());
+    assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Lost);
 }
 
 #[tokio::test(start_paused = true)]
@@ -200,7 +201,7 @@ async fn a_server_that_restarts_keeps_its_keys_or_loses_them() {
     let guard = locker.lock("name").await.unwrap();
     server.stop();
     sleep(SECOND).await;
-    assert!(locker.try_lock("other").await.unwrap_err().is_unavailable());
+    assert_eq!(locker.try_lock("other").await.unwrap_err().kind(), ErrorKind::Unavailable);
     sleep(SECOND * 2).await;
     server.start();
     sleep(HOUR).await;
@@ -248,7 +249,7 @@ async fn a_process_may_be_cut_off_from_some_servers_alone() {
     let locker = ours.locker(&servers).await.unwrap();
     let other = theirs.locker(&servers).await.unwrap();
     ours.cut_off(&servers[..2]);
-    assert!(!locker.try_lock("name").await.unwrap_err().is_contended());
+    assert_ne!(locker.try_lock("name").await.unwrap_err().kind(), ErrorKind::Contended);
     other.lock("name").await.unwrap().release().await.unwrap();
     ours.rejoin(&servers[..2]);
     locker.lock("name").await.unwrap().release().await.unwrap();

@@ -1,7 +1,7 @@
 //! Before anything is timed: that it does what it is timed for, and that both sides send the same but
 //! for the seals of one, and for what it asks in the write of a fenced lock.
 
-use leasehold::{Fencing, LockRequest, Locker};
+use leasehold::{ErrorKind, Fencing, LockRequest, Locker};
 use leasehold_resp::Frame;
 
 use super::ours;
@@ -48,7 +48,7 @@ pub fn run(server: &RedisServer, scripts: &Scripts) {
 async fn assert_exclusive<F: Fencing>(client: &mut Client, ask: impl Fn() -> LockRequest<F>) {
     let guard = ask().await.expect("it is free");
     assert_eq!(mask(&client.text(&["GET", NAME])), "OWNER", "the key holds the owner");
-    assert!(ask().await.is_err_and(|error| error.is_contended()));
+    assert!(ask().await.is_err_and(|error| error.kind() == ErrorKind::Contended));
     guard.release().await.expect("it is held");
     assert_eq!(client.text(&["GET", NAME]), "", "a released lock is free");
 }

@@ -3,7 +3,7 @@
 use std::io::BufRead;
 use std::time::Duration;
 
-use leasehold::{Error, Guard, Locker};
+use leasehold::{Error, ErrorKind, Guard, Locker};
 
 const RECONNECTED_AFTER: Duration = Duration::from_millis(50);
 
@@ -15,7 +15,7 @@ pub(crate) fn serve(urls: &[&str]) {
         let builder = Locker::builder().nodes(urls.iter().copied()).restart_guard(false);
         match runtime.block_on(builder.connect()) {
             Ok(locker) => break locker,
-            Err(error) if error.is_misuse() => panic!("{error}"),
+            Err(error) if error.kind() == ErrorKind::Misuse => panic!("{error}"),
             Err(_) => std::thread::sleep(RECONNECTED_AFTER),
         }
     };
@@ -69,7 +69,7 @@ pub(crate) fn serve(urls: &[&str]) {
             },
             ["release"] => match held.take().map(|guard| runtime.block_on(guard.release())) {
                 Some(Ok(())) => println!("released"),
-                Some(Err(error)) if error.is_lost() => println!("lost {error}"),
+                Some(Err(error)) if error.kind() == ErrorKind::Lost => println!("lost {error}"),
                 Some(Err(error)) => println!("refused {error}"),
                 None => println!("refused nothing is held"),
             },

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Fencing, Guard, Locker, Unfenced};
+use leasehold::{Error, ErrorKind, Fencing, Guard, Locker, Unfenced};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -166,7 +166,9 @@ async fn claim(locker: &Locker, prefix: &str) -> Result<(String, Guard<Unfenced>
         let run = format!("{prefix}{}:{number}", host());
         match locker.try_lock(&run).unfenced().await {
             Ok(guard) => return Ok((run, guard)),
-            Err(error) if !error.is_contended() || number == RUNS_MAX => return Err(error),
+            Err(error) if error.kind() != ErrorKind::Contended || number == RUNS_MAX => {
+                return Err(error);
+            }
             Err(_) => number += 1,
         }
     }

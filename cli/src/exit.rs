@@ -3,7 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
-use leasehold::{Error, Loss};
+use leasehold::{Error, ErrorKind, Loss};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigSet, Signal, raise};
 
@@ -97,10 +97,12 @@ impl Failure {
     pub fn code(&self) -> u8 {
         match self {
             Self::Conflict(_, code) => *code,
-            Self::Lock(error) if error.is_auth() => NOT_ALLOWED,
-            Self::Lock(error) if error.is_misuse() => CONFIGURATION,
-            Self::Lock(error) if error.is_lost() => LOST,
-            Self::Lock(_) => UNAVAILABLE,
+            Self::Lock(error) => match error.kind() {
+                ErrorKind::Auth => NOT_ALLOWED,
+                ErrorKind::Misuse => CONFIGURATION,
+                _ if error.loss().is_some() => LOST,
+                _ => UNAVAILABLE,
+            },
             Self::Lost(_) | Self::NotRenewed(_) | Self::Unkept(_) => LOST,
             Self::Command(_, error) if error.kind() == io::ErrorKind::NotFound => NOT_FOUND,
             Self::Command(..) => CANNOT_RUN,

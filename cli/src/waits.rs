@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Error, ErrorKind, Locker};
+use leasehold::{Error, ErrorKind, FailureKind, Locker, ServerReport, Vote};
 use tokio::time::{sleep, timeout};
 
 use crate::exit::Failure;
@@ -20,7 +20,10 @@ const RECONNECT: Duration = Duration::from_millis(200);
 pub fn may_pass(error: &Error) -> bool {
     use ErrorKind::{Contended, TooLate, Unavailable};
     // Where one server refuses the login and the others are down, those may be a quorum when they are back.
-    matches!(error.kind(), Contended | TooLate | Unavailable) || error.is_unavailable()
+    let is_down =
+        |it: &ServerReport| matches!(it.vote, Vote::Failed { kind: FailureKind::Unavailable, .. });
+    matches!(error.kind(), Contended | TooLate | Unavailable)
+        || error.report().servers().iter().any(is_down)
 }
 
 /// The end of a wait.

@@ -8,7 +8,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::pin::pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leasehold::{Error, LockState, LockView, LockWatch, Locker, Primitives, ServerFailure};
+use leasehold::{
+    Error, ErrorKind, LockState, LockView, LockWatch, Locker, Primitives, ServerFailure,
+};
 use nix::sys::signal::{Signal, raise};
 use tokio::signal::unix::{Signal as Caught, SignalKind, signal};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -189,7 +191,9 @@ impl Watch {
                     found = Some(locker.inspect_primitives(self.pattern.as_bytes()).await);
                 }
                 // Once refused, it is not asked again: servers log each refusal.
-                beside.take_if(|_| matches!(&found, Some(Err(error)) if error.is_auth()));
+                beside.take_if(
+                    |_| matches!(&found, Some(Err(error)) if error.kind() == ErrorKind::Auth),
+                );
                 let found = found.and_then(Result::ok);
                 (Looked::one(seen, found), Source::One(watch, locker, beside))
             }

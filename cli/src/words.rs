@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write, stderr};
 use std::time::Duration;
 
-use leasehold::{Error, Holder};
+use leasehold::{Error, ErrorKind, Holder};
 use nix::unistd::gethostname;
 
 /// Says what went wrong. A closed standard error is no reason to fail.
@@ -82,7 +82,7 @@ pub struct Waiting {
 impl Waiting {
     /// Shows the lock that we wait for, and its holder, or the reason.
     pub fn begin(names: &[&[u8]], error: &Error) -> Self {
-        let text = if error.is_contended() {
+        let text = if error.kind() == ErrorKind::Contended {
             let all: Vec<String> = names.iter().map(|name| plain(name)).collect();
             let what = if names.len() > 1 { all.join(" or ") } else { all.concat() };
             format!("leasehold: waiting for {what}, held by {}", holder(error))

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use leasehold::{FencingToken, Locker};
+use leasehold::{ErrorKind, FencingToken, Locker};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::sleep;
@@ -76,11 +76,11 @@ impl Pair<'_> {
     async fn we_respect_theirs(&mut self) -> Outcome<()> {
         self.peer.acquire(&self.lock, LONG, "granted").await?;
         let error = self.locker.try_lock(&self.lock).await.expect_err("it is theirs");
-        assert!(error.is_contended(), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Contended, "{error}");
         let holder = error.report().holder().ok_or("nobody is named")?;
         say(format!("what they hold we are refused: held by {holder}"));
         let unfenced = self.locker.try_lock(&self.lock).unfenced().await;
-        assert!(unfenced.expect_err("it is theirs").is_contended());
+        assert_eq!(unfenced.expect_err("it is theirs").kind(), ErrorKind::Contended);
 
         // Their release is a DEL, of which the server tells waiters.
         let waiting = tokio::spawn(self.locker.lock(&self.lock).into_future());
@@ -110,8 +110,8 @@ impl Pair<'_> {
         let token = late.fence();
         sleep(PAST_SHORT).await;
         self.peer.acquire(&self.lock, LONG, "granted").await?;
-        assert!(late.extend().await.is_err_and(|error| error.is_lost()));
-        assert!(late.release().await.is_err_and(|error| error.is_lost()));
+        assert!(late.extend().await.is_err_and(|error| error.kind() == ErrorKind::Lost));
+        assert!(late.release().await.is_err_and(|error| error.kind() == ErrorKind::Lost));
         self.peer.ask("release", "released").await?;
         say("ours ends by itself; then neither our extend nor our release touches theirs");
         Ok(token)
@@ -133,7 +133,12 @@ impl Pair<'_> {
     async fn several_at_once(&mut self) -> Outcome<()> {
         let (one, other) = (format!("{}:a", self.lock), format!("{}:b", self.lock));
         self.peer.acquire(&format!("{one},{other}"), LONG, "granted").await?;
-        assert!(self.locker.try_lock(&other).await.is_err_and(|error| error.is_contended()));
+        assert!(
+            self.locker
+                .try_lock(&other)
+                .await
+                .is_err_and(|error| error.kind() == ErrorKind::Contended)
+        );
         self.peer.ask("release", "released").await?;
         let guard = self.locker.lock_all([&other, &self.lock]).await?;
         self.peer.acquire(&format!("{one},{other}"), LONG, "refused").await?;

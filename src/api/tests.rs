@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::clock;
 use crate::driver::tests::start_with;
+use crate::error::ErrorKind;
 use crate::machine::{FENCED, Options, PLAIN};
 use crate::names::Names;
 use crate::policy::{Bounds, Loss, Retry, Term, Wait};
@@ -46,7 +47,7 @@ async fn a_lock_is_taken_refused_waited_for_and_given_back() {
         assert!(is_held(&here) && !is_held(&there));
         let refused = soon("a word", Acquire::new(&there, options(Wait::Never, TTL))).await;
         let error = refused.err().unwrap();
-        assert!(error.is_contended() && !error.is_timeout(), "{error}");
+        assert!(error.kind() == ErrorKind::Contended && !error.is_timeout(), "{error}");
         assert_eq!(error.report().servers().len(), count, "{error}");
         let limit = Wait::AtMost(Duration::from_secs(1));
         let late = soon("a word", Acquire::new(&there, options(limit, TTL))).await;
@@ -81,11 +82,11 @@ async fn a_lease_that_is_lost_ends_the_work_and_stays_lost() {
     assert_eq!(lease.replicated(1, TTL).await.unwrap(), 0, "there is no replica");
     servers[0].cli(&["DEL", "a"]);
     let error = soon("it ends", lease.run(std::future::pending::<()>())).await.unwrap_err();
-    assert!(error.is_lost(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
     assert_eq!((lease.loss(), lease.remaining()), (Some(Loss::Gone), Duration::ZERO));
-    assert!(lease.extend().await.unwrap_err().is_lost());
-    assert!(lease.replicated(1, TTL).await.unwrap_err().is_lost());
-    assert!(lease.release().await.unwrap_err().is_lost());
+    assert_eq!(lease.extend().await.unwrap_err().kind(), ErrorKind::Lost);
+    assert_eq!(lease.replicated(1, TTL).await.unwrap_err().kind(), ErrorKind::Lost);
+    assert_eq!(lease.release().await.unwrap_err().kind(), ErrorKind::Lost);
     assert_eq!(locker.driver.meter().snapshot(Vec::new(), 0).held, 0);
 }
 
@@ -114,10 +115,10 @@ async fn a_caller_that_asks_again_and_again_does_not_keep_the_dial_from_its_runt
     eventually("it is dialled in vain", is_in_vain).await;
     servers[0].restart();
     let until = clock::now().after(STUCK);
-    loop {
+    while clock::now() < until {
         match Acquire::new(&locker, options(Wait::Never, TTL)).await {
             Ok(_) => break,
-            Err(error) => assert!(error.is_unavailable() && clock::now() < until, "{error}"),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
         }
     }
 }

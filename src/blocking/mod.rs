@@ -82,8 +82,8 @@ impl Locker {
 
     /// Ends this locker and all its clones, and gives all locks back.
     ///
-    /// New and waiting requests fail ([`Error::is_shut_down`]), and each lease is lost ([`Loss::ShutDown`]). Waits until
-    /// the servers have confirmed that all is given back, for `within` at most.
+    /// New and waiting requests fail ([`ShutDown`](crate::ErrorKind::ShutDown)), and each lease is lost
+    /// ([`Loss::ShutDown`]). Waits until the servers have confirmed that all is given back, for `within` at most.
     pub fn shutdown(&self, within: Duration) -> Shutdown {
         self.driver.shut_down(within)
     }
@@ -143,8 +143,9 @@ impl LockRequest {
     ///
     /// # Errors
     ///
-    /// [`Error::is_contended`] where another client holds it, [`Error::is_timeout`] where the wait ran out,
-    /// [`Error::is_no_quorum`] where too few servers served, [`Error::is_misuse`] where the request cannot be.
+    /// [`Contended`](crate::ErrorKind::Contended) where another client holds it, [`Error::is_timeout`] where the wait
+    /// ran out, [`Error::is_no_quorum`] where too few servers served, [`Misuse`](crate::ErrorKind::Misuse) where the
+    /// request cannot be.
     pub fn wait(self) -> Result<Guard, Error> {
         let Self { locker, names, wait, ttl, min_validity, label, is_renewed } = self;
         let names = names?;
@@ -225,8 +226,8 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// [`Error::is_lost`] where it has ended, [`Error::is_no_quorum`] where too few servers extended it in time: then
-    /// it goes on as before.
+    /// [`Lost`](crate::ErrorKind::Lost) where it has ended, [`Error::is_no_quorum`] where too few servers extended it
+    /// in time: then it goes on as before.
     pub fn extend(&self) -> Result<(), Error> {
         let (id, until) = (self.id, clock::now().after(self.locker.timeout));
         let round = self.driver().with(|machine, now| machine.extend(id, now));
@@ -246,8 +247,8 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// [`Error::is_lost`] where the lease had ended before, [`Error::is_no_quorum`] where too few servers have said that
-    /// the lock is free: it is given back behind the caller, or ends with its TTL.
+    /// [`Lost`](crate::ErrorKind::Lost) where the lease had ended before, [`Error::is_no_quorum`] where too few
+    /// servers have said that the lock is free: it is given back behind the caller, or ends with its TTL.
     pub fn release(self) -> Result<(), Error> {
         let (id, until) = (self.id, clock::now().after(self.locker.timeout));
         self.driver().with(|machine, now| machine.release(id, now));

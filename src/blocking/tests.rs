@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 use super::*;
+use crate::error::ErrorKind;
 use crate::net::transport::names;
 use crate::support::{RedisServer, ports};
 
@@ -20,10 +21,16 @@ fn a_locker_without_its_servers_says_what_is_wrong_with_each() {
     let builder = crate::Locker::builder().nodes(urls().chain([nobody.clone()]));
     assert!(builder.restart_guard(false).connect_blocking().is_ok(), "two of three are enough");
     let error = Locker::connect(&nobody).err().unwrap();
-    assert!(error.is_unavailable() && error.to_string().contains("refused"), "{error}");
+    assert!(
+        error.kind() == ErrorKind::Unavailable && error.to_string().contains("refused"),
+        "{error}"
+    );
     let wrong = servers[0].url().replace("redis://", "redis://nobody:wrong@");
-    assert!(Locker::connect(&wrong).err().unwrap().is_auth());
-    assert!(Locker::connect("redis-cluster://127.0.0.1").err().unwrap().is_misuse());
+    assert_eq!(Locker::connect(&wrong).err().unwrap().kind(), ErrorKind::Auth);
+    assert_eq!(
+        Locker::connect("redis-cluster://127.0.0.1").err().unwrap().kind(),
+        ErrorKind::Misuse
+    );
 }
 
 #[test]
@@ -59,10 +66,10 @@ fn a_lease_is_extended_renewed_lost_and_given_back() {
     let request = locker.lock("a").ttl(ttl).min_validity(ttl / 2);
     let guard = request.label("first").wait().unwrap();
     assert_eq!(guard.name(), b"a");
-    assert!(locker.try_lock("a").wait().is_err_and(|error| error.is_contended()));
+    assert!(locker.try_lock("a").wait().is_err_and(|error| error.kind() == ErrorKind::Contended));
     let wait = Duration::from_millis(50);
     let error = locker.lock("a").wait_at_most(wait).wait().err().unwrap();
-    assert!(error.is_timeout() && error.is_contended(), "{error}");
+    assert!(error.is_timeout() && error.kind() == ErrorKind::Contended, "{error}");
     assert!(error.to_string().contains("first"), "the holder's label: {error}");
     thread::park_timeout(2 * ttl);
     assert!(!guard.is_lost(), "it is renewed");
@@ -72,8 +79,8 @@ fn a_lease_is_extended_renewed_lost_and_given_back() {
     while !guard.is_lost() {
         thread::park_timeout(Duration::from_millis(1));
     }
-    assert!(guard.extend().unwrap_err().is_lost());
-    assert!(guard.release().unwrap_err().is_lost());
+    assert_eq!(guard.extend().unwrap_err().kind(), ErrorKind::Lost);
+    assert_eq!(guard.release().unwrap_err().kind(), ErrorKind::Lost);
     drop(locker.lock("a").no_renewal().wait().unwrap());
     let again = locker.lock("a").wait().unwrap();
     again.release().unwrap();
@@ -104,11 +111,11 @@ fn a_shutdown_gives_everything_back_and_lets_nobody_in() {
     let mut released = ended.released.clone();
     released.sort();
     assert!(released == ["a", "b"] && ended.unreleased.is_empty(), "{ended}");
-    assert!(refused.join().unwrap().is_shut_down());
-    assert!(locker.lock("c").wait().err().unwrap().is_shut_down());
+    assert_eq!(refused.join().unwrap().kind(), ErrorKind::ShutDown);
+    assert_eq!(locker.lock("c").wait().err().unwrap().kind(), ErrorKind::ShutDown);
     for guard in guards {
         assert_eq!(guard.loss(), Some(Loss::ShutDown));
-        assert!(guard.release().unwrap_err().is_shut_down());
+        assert_eq!(guard.release().unwrap_err().kind(), ErrorKind::ShutDown);
     }
     assert!(servers.iter().all(|server| server.cli_text(&["EXISTS", "a", "b", "c"]) == "0"));
 }

@@ -39,8 +39,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`] without any URL, and for settings with which [`Builder::connect`] would fail
-    /// with any server: a TTL, a prefix, a timeout, a CA or a certificate.
+    /// [`Misuse`](crate::ErrorKind::Misuse) without any URL, and for settings with which [`Builder::connect`] would
+    /// fail with any server: a TTL, a prefix, a timeout, a CA or a certificate.
     ///
     /// # Panics
     ///

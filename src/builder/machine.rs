@@ -24,7 +24,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// As [`Builder::connect`]; and [`Error::is_misuse`] for a Cluster, Sentinels, TLS and a provider of credentials.
+    /// As [`Builder::connect`]; and [`Misuse`](crate::ErrorKind::Misuse) for a Cluster, Sentinels, TLS and a provider
+    /// of credentials.
     #[cfg(feature = "blocking")]
     pub fn connect_blocking(self) -> Result<blocking::Locker, Error> {
         let met = self.machine()?;
@@ -38,7 +39,7 @@ impl Builder {
 
     /// # Errors
     ///
-    /// [`Error::is_misuse`], where the settings cannot be, or servers move.
+    /// [`Misuse`](crate::ErrorKind::Misuse), where the settings cannot be, or servers move.
     pub(super) fn machine(&self) -> Result<(Machine, Servers, Quorum), Error> {
         let targets = self.servers()?;
         let quorum = Quorum::new(targets.places(), self.quorum).map_err(Error::misuse)?;

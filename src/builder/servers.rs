@@ -184,8 +184,8 @@ impl Builder {
     ///
     /// `provide` must answer within nine tenths of [`Builder::connect_timeout`], and must not block the
     /// thread. If it fails, panics or takes longer, the server is unavailable
-    /// ([`Error::is_unavailable`](crate::Error::is_unavailable)), and the error has the provider's text;
-    /// credentials that the server refuses are [`Error::is_auth`](crate::Error::is_auth). Both are tried
+    /// ([`Unavailable`](crate::ErrorKind::Unavailable)), and the error has the provider's text;
+    /// credentials that the server refuses are [`Auth`](crate::ErrorKind::Auth). Both are tried
     /// again like any connection. On a live connection both are counted
     /// ([`Stats::logins_failed`](crate::Stats::logins_failed)), reported by
     /// [`Locker::warnings`](crate::Locker::warnings), and tried again after a pause; the connection stays

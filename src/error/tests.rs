@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::error::ErrorKind;
 use leasehold_resp::DecodeError;
 
 use super::{Configured, Error, FailureKind, Holder, Kind, Report, ServerReport, Vote};
@@ -398,7 +399,7 @@ fn settings() -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let refused = |builder: Builder| match runtime.block_on(builder.connect()) {
         Err(error) => {
-            assert!(error.is_misuse(), "{error}");
+            assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
             error.to_string()
         }
         Ok(_) => unreachable!("nothing of it can be connected to"),

@@ -78,7 +78,7 @@ impl Barrier {
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`] for less than 1 s or more than 366 days.
+    /// [`Misuse`](crate::ErrorKind::Misuse) for less than 1 s or more than 366 days.
     pub fn kept_for(mut self, keep: Duration) -> Result<Self, Error> {
         self.parties = self.parties.kept_for(&self.site, keep)?;
         Ok(self)
@@ -89,7 +89,7 @@ impl Barrier {
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`] for a name that is empty or too long.
+    /// [`Misuse`](crate::ErrorKind::Misuse) for a name that is empty or too long.
     pub fn party(&self, name: impl AsRef<[u8]>) -> Result<Party, Error> {
         let name = name.as_ref();
         admit(&self.site, name)?;
@@ -144,8 +144,8 @@ impl Party {
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`] where a barrier with another number of parties is kept under the name. Without an
-    /// answer, as a request for a lock; then it is safe to arrive again.
+    /// [`Misuse`](crate::ErrorKind::Misuse) where a barrier with another number of parties is kept under the name.
+    /// Without an answer, as a request for a lock; then it is safe to arrive again.
     ///
     /// # Cancel safety
     ///
@@ -171,7 +171,7 @@ impl Party {
     /// # Errors
     ///
     /// As [`Party::arrive`], and not later than a command's timeout behind the limit; and
-    /// [`Error::is_shut_down`] when the locker is shut down meanwhile.
+    /// [`ShutDown`](crate::ErrorKind::ShutDown) when the locker is shut down meanwhile.
     ///
     /// # Cancel safety
     ///

@@ -111,7 +111,7 @@ impl Idempotent {
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`] for a TTL below 10 ms or above 24 h.
+    /// [`Misuse`](crate::ErrorKind::Misuse) for a TTL below 10 ms or above 24 h.
     pub fn ttl(mut self, ttl: Duration) -> Result<Self, Error> {
         self.term = self.site.term(ttl)?;
         Ok(self)
@@ -131,10 +131,11 @@ impl Idempotent {
     ///
     /// # Errors
     ///
-    /// As a request for a lock, where the server has no usable answer, or too few of several have: before the
-    /// work, or behind it, when whether its result is kept is not known, so that others may repeat it after the
-    /// TTL. [`Error::is_lost`] if the lease ended: the work was dropped, or another attempt began before the
-    /// server had its result; of several servers, a minority may have it, and a later caller may finish it. [`Error::is_misuse`] for a result that is too long: it is not kept.
+    /// As a request for a lock, where the server has no usable answer, or too few of several have: before the work,
+    /// or behind it, when whether its result is kept is not known, so that others may repeat it after the TTL.
+    /// [`Lost`](crate::ErrorKind::Lost) if the lease ended: the work was dropped, or another attempt began before the
+    /// server had its result; of several servers, a minority may have it, and a later caller may finish it.
+    /// [`Misuse`](crate::ErrorKind::Misuse) for a result that is too long: it is not kept.
     ///
     /// # Cancel safety
     ///

@@ -71,7 +71,7 @@ impl Latch {
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`] for less than 1 s or more than 366 days.
+    /// [`Misuse`](crate::ErrorKind::Misuse) for less than 1 s or more than 366 days.
     pub fn kept_for(mut self, keep: Duration) -> Result<Self, Error> {
         self.parties = self.parties.kept_for(&self.site, keep)?;
         Ok(self)
@@ -82,9 +82,9 @@ impl Latch {
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`] for a party's name that is empty or too long, and where a latch with another number
-    /// of parties is kept under the name. Without an answer, as a request for a lock; then it is safe to count
-    /// the party down again.
+    /// [`Misuse`](crate::ErrorKind::Misuse) for a party's name that is empty or too long, and where a latch with
+    /// another number of parties is kept under the name. Without an answer, as a request for a lock; then it is safe
+    /// to count the party down again.
     ///
     /// # Cancel safety
     ///
@@ -125,7 +125,7 @@ impl Latch {
     /// # Errors
     ///
     /// As [`Latch::count_down`], and not later than a command's timeout behind the limit; and
-    /// [`Error::is_shut_down`] when the locker is shut down meanwhile.
+    /// [`ShutDown`](crate::ErrorKind::ShutDown) when the locker is shut down meanwhile.
     ///
     /// # Cancel safety
     ///

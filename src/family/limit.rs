@@ -115,7 +115,7 @@ impl Limit {
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`] for 0, or for more than the limit's burst.
+    /// [`Misuse`](crate::ErrorKind::Misuse) for 0, or for more than the limit's burst.
     pub fn taken_ahead(mut self, tokens: u32) -> Result<Self, Error> {
         self.check(tokens)?;
         self.ahead = tokens;
@@ -127,10 +127,10 @@ impl Limit {
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`] for 0 tokens or more than the burst, and where another rate is kept under the
-    /// same name: the error names both. Without an answer, as a request for a lock:
-    /// [`Error::is_unavailable`], or [`Error::is_unknown`] if the tokens may have been taken. Whether such a
-    /// call is let through is for the caller to decide.
+    /// [`Misuse`](crate::ErrorKind::Misuse) for 0 tokens or more than the burst, and where another rate is kept under
+    /// the same name: the error names both. Without an answer, as a request for a lock:
+    /// [`Unavailable`](crate::ErrorKind::Unavailable), or [`Error::is_unknown`] if the tokens may have been taken.
+    /// Whether such a call is let through is for the caller to decide.
     ///
     /// # Cancel safety
     ///
@@ -168,7 +168,7 @@ impl Limit {
     ///
     /// # Errors
     ///
-    /// As [`Limit::take`]; and [`Error::is_misuse`] if `within` is longer than 24 h.
+    /// As [`Limit::take`]; and [`Misuse`](crate::ErrorKind::Misuse) if `within` is longer than 24 h.
     ///
     /// # Cancel safety
     ///

@@ -171,7 +171,7 @@ impl Once {
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`] for a TTL below 10 ms or above 24 h, and with several servers.
+    /// [`Misuse`](crate::ErrorKind::Misuse) for a TTL below 10 ms or above 24 h, and with several servers.
     pub fn at_least_once(mut self, ttl: Duration) -> Result<Self, Error> {
         self.site.admit_one_server("whether a run has finished is not agreed on")?;
         self.term = Some(self.site.term(ttl)?);
@@ -185,10 +185,11 @@ impl Once {
     ///
     /// # Errors
     ///
-    /// As a request for a lock, where the server has no usable answer, or too few of several have: the job did
-    /// not run, and the slot may be claimed. With several servers also [`Error::is_contended`], if callers were
-    /// in one another's way again and again: the job did not run here. Of a job that runs at least once also [`Error::is_lost`] if its lease ended: the job was dropped,
-    /// or another run began before the server heard that it was finished.
+    /// As a request for a lock, where the server has no usable answer, or too few of several have: the job did not
+    /// run, and the slot may be claimed. With several servers also [`Contended`](crate::ErrorKind::Contended), if
+    /// callers were in one another's way again and again: the job did not run here. Of a job that runs at least once
+    /// also [`Lost`](crate::ErrorKind::Lost) if its lease ended: the job was dropped, or another run began before the
+    /// server heard that it was finished.
     ///
     /// # Cancel safety
     ///

@@ -77,8 +77,8 @@ impl<'a> Stint<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::is_lost`] where the lease ended first: the work is dropped. [`Error::is_timeout`] where too
-    /// little of it was left for the work to begin.
+    /// [`Lost`](crate::ErrorKind::Lost) where the lease ended first: the work is dropped. [`Error::is_timeout`] where
+    /// too little of it was left for the work to begin.
     pub(super) async fn carry<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Error> {
         if !self.term.is_worthwhile(self.deadline, clock::now()) {
             self.give_up().await;
@@ -120,8 +120,8 @@ impl<'a> Stint<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::is_lost`] where another has started since. Otherwise whether the server knows that it is done
-    /// is not known.
+    /// [`Lost`](crate::ErrorKind::Lost) where another has started since. Otherwise whether the server knows that it
+    /// is done is not known.
     pub(super) async fn finish(&self, result: &[u8]) -> Result<(), Error> {
         let mut failed = 0;
         loop {

@@ -16,7 +16,7 @@ use super::one_or_many::OneOrMany;
 use super::order::Wish;
 use crate::box_future::BoxFuture;
 use crate::clock;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::policy::Wait;
 use crate::race::{next, timeout};
 
@@ -117,9 +117,9 @@ async fn first(
 
 /// What to say where each failed: an outage says more than that another holds one of the locks.
 fn worst(failures: Vec<Error>) -> Error {
-    let worst = failures.into_iter().reduce(|first, other| match first.is_contended() {
-        true if !other.is_contended() => other,
-        _ => first,
-    });
+    let is_outage = |error: &Error| error.kind() != ErrorKind::Contended;
+    let worst = failures
+        .into_iter()
+        .reduce(|first, other| if is_outage(&other) && !is_outage(&first) { other } else { first });
     worst.unwrap_or_else(|| Error::misuse("lock_any needs at least one name"))
 }

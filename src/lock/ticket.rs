@@ -152,7 +152,7 @@ impl FromStr for Ticket {
 
     /// # Errors
     ///
-    /// [`Error::is_misuse`] if the text is no ticket, or one of another version.
+    /// [`Misuse`](crate::ErrorKind::Misuse) if the text is no ticket, or one of another version.
     fn from_str(text: &str) -> Result<Self, Error> {
         Self::parse(text).map_err(Error::misuse)
     }

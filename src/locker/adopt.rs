@@ -23,9 +23,9 @@ impl Locker {
     /// # Errors
     ///
     /// [`Error::is_ticket_spent`] if the ticket was adopted before, its time is over, or the lock was stolen,
-    /// broken or deleted. [`Error::is_misuse`] if the ticket's lock is not below this locker's
+    /// broken or deleted. [`Misuse`](crate::ErrorKind::Misuse) if the ticket's lock is not below this locker's
     /// [`key_prefix`](crate::Builder::key_prefix), or its servers or quorum are not this locker's. In a Cluster
-    /// slot that is moving [`Error::is_unavailable`]: the ticket stays good.
+    /// slot that is moving [`Unavailable`](crate::ErrorKind::Unavailable): the ticket stays good.
     ///
     /// # Cancel safety
     ///

@@ -71,7 +71,7 @@ impl Locker {
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`] for an invalid name.
+    /// [`Misuse`](crate::ErrorKind::Misuse) for an invalid name.
     ///
     /// # Examples
     ///

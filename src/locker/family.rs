@@ -24,9 +24,9 @@ impl Locker {
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`] for an invalid name; for a rate or burst of 0, a period below 1 ms, or a burst
-    /// that takes longer than 366 days to come back; and, with several servers, for a burst that is
-    /// smaller than their number.
+    /// [`Misuse`](crate::ErrorKind::Misuse) for an invalid name; for a rate or burst of 0, a period below 1 ms, or a
+    /// burst that takes longer than 366 days to come back; and, with several servers, for a burst that is smaller
+    /// than their number.
     ///
     /// # Examples
     ///
@@ -56,8 +56,8 @@ impl Locker {
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`] for an invalid name, or for a slot before 1970; for the slots of a period below
-    /// 1 ms or above 7 days.
+    /// [`Misuse`](crate::ErrorKind::Misuse) for an invalid name, or for a slot before 1970; for the slots of a period
+    /// below 1 ms or above 7 days.
     ///
     /// # Examples
     ///
@@ -89,7 +89,8 @@ impl Locker {
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`] for an invalid name, a fingerprint that is too long, or a time outside these bounds.
+    /// [`Misuse`](crate::ErrorKind::Misuse) for an invalid name, a fingerprint that is too long, or a time outside
+    /// these bounds.
     pub fn idempotent(
         &self,
         key: impl AsRef<[u8]>,
@@ -106,7 +107,8 @@ impl Locker {
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`] for an invalid name or another number of parties, and with several servers.
+    /// [`Misuse`](crate::ErrorKind::Misuse) for an invalid name or another number of parties, and with several
+    /// servers.
     pub fn latch(&self, name: impl AsRef<[u8]>, parties: u32) -> Result<Latch, Error> {
         Latch::new(Arc::clone(&self.engine), self.name(name.as_ref())?, parties)
     }
@@ -118,7 +120,8 @@ impl Locker {
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`] for an invalid name or another number of parties, and with several servers.
+    /// [`Misuse`](crate::ErrorKind::Misuse) for an invalid name or another number of parties, and with several
+    /// servers.
     pub fn barrier(&self, name: impl AsRef<[u8]>, parties: u32) -> Result<Barrier, Error> {
         Barrier::new(Arc::clone(&self.engine), self.name(name.as_ref())?, parties)
     }

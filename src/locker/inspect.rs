@@ -30,7 +30,7 @@ impl Locker {
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`] for an invalid name, or if the key holds a value that is no lock; as a
+    /// [`Misuse`](crate::ErrorKind::Misuse) for an invalid name, or if the key holds a value that is no lock; as a
     /// request for the lock, if no server answered. Single servers without an answer are in
     /// [`LockView::failures`].
     ///
@@ -65,7 +65,7 @@ impl Locker {
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`] if `seen` shows no holder, or a value that is too long for a lease.
+    /// [`Misuse`](crate::ErrorKind::Misuse) if `seen` shows no holder, or a value that is too long for a lease.
     /// Servers without an answer are in [`Broken::failures`].
     ///
     /// # Cancel safety

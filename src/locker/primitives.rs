@@ -63,8 +63,8 @@ impl Locker {
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`] for an invalid name; as the primitive's own, if no server answered any question.
-    /// Other questions without an answer are in [`Primitives::failures`].
+    /// [`Misuse`](crate::ErrorKind::Misuse) for an invalid name; as the primitive's own, if no server answered any
+    /// question. Other questions without an answer are in [`Primitives::failures`].
     ///
     /// # Cancel safety
     ///

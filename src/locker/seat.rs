@@ -123,7 +123,7 @@ impl ElectionWatch {
     pub async fn changed(&mut self) -> Result<Seat, Error> {
         loop {
             let seen = match self.watch.look().await {
-                Err(error) if error.is_shut_down() => return Err(error),
+                Err(error) if error.kind() == ErrorKind::ShutDown => return Err(error),
                 seen => seen.map(|view| Seat::of(&view, self.watch.asked_at())),
             };
             let standing = seen.as_ref().map(Clone::clone).map_err(Error::kind);

@@ -74,9 +74,9 @@ impl Locker {
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`] for a limit of 0 or above 1,000,000. Over several servers each permit is a lock of its
-    /// own: a request for a limit above 64 or a weight above 1 is misuse,
-    /// [and the order is not kept](crate::guide::sharing#over-several-servers).
+    /// [`Misuse`](crate::ErrorKind::Misuse) for a limit of 0 or above 1,000,000. Over several servers each permit is
+    /// a lock of its own: a request for a limit above 64 or a weight above 1 is misuse, [and the order is not
+    /// kept](crate::guide::sharing#over-several-servers).
     ///
     /// # Examples
     ///

@@ -54,7 +54,7 @@ impl Locker {
     ///
     /// # Errors
     ///
-    /// [`Error::is_misuse`] for an invalid name.
+    /// [`Misuse`](crate::ErrorKind::Misuse) for an invalid name.
     ///
     /// # Examples
     ///
@@ -88,7 +88,7 @@ impl LockWatch {
     /// # Errors
     ///
     /// As [`Locker::inspect`] if no server answers, once: the next call waits until servers answer, or
-    /// fail in another way. [`Error::is_shut_down`] after [`Locker::shutdown`].
+    /// fail in another way. [`ShutDown`](crate::ErrorKind::ShutDown) after [`Locker::shutdown`].
     ///
     /// # Cancel safety
     ///
@@ -98,7 +98,7 @@ impl LockWatch {
             let seen = self.look().await;
             let standing = match &seen {
                 Ok(view) => Standing::of(view),
-                Err(error) if error.is_shut_down() => return seen,
+                Err(error) if error.kind() == ErrorKind::ShutDown => return seen,
                 Err(error) => Standing::Failed(error.kind()),
             };
             if self.known.as_ref().is_none_or(|(known, _)| *known != standing) {
@@ -125,7 +125,7 @@ impl LockWatch {
     ///
     /// # Errors
     ///
-    /// As [`Locker::inspect`], but for servers that are unavailable; [`Error::is_shut_down`] after
+    /// As [`Locker::inspect`], but for servers that are unavailable; [`ShutDown`](crate::ErrorKind::ShutDown) after
     /// [`Locker::shutdown`].
     ///
     /// # Cancel safety

@@ -31,7 +31,7 @@ impl<F: Fencing> LockRequest<F> {
     ///
     /// # Errors
     ///
-    /// Awaiting the request is [`Error::is_misuse`] for more than 24 hours, and for more
+    /// Awaiting the request is [`Misuse`](crate::ErrorKind::Misuse) for more than 24 hours, and for more
     /// than [`LockRequest::hold_at_most`].
     ///
     /// # Examples
@@ -39,6 +39,7 @@ impl<F: Fencing> LockRequest<F> {
     /// ```no_run
     /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
     /// use std::time::Duration;
+    /// use leasehold::ErrorKind;
     ///
     /// // On each of many hosts, at two in the morning by its own clock.
     /// match locker.try_lock("nightly").hold_at_least(Duration::from_secs(50)).await {
@@ -46,7 +47,7 @@ impl<F: Fencing> LockRequest<F> {
     ///         report().await;
     ///         guard.release().await?;
     ///     }
-    ///     Err(error) if error.is_contended() => {}
+    ///     Err(error) if error.kind() == ErrorKind::Contended => {}
     ///     Err(error) => return Err(error),
     /// }
     /// # async fn report() {}
@@ -70,7 +71,7 @@ impl<F: Fencing> LockRequest<F> {
     ///
     /// # Errors
     ///
-    /// Awaiting the request is [`Error::is_misuse`] for a limit of zero.
+    /// Awaiting the request is [`Misuse`](crate::ErrorKind::Misuse) for a limit of zero.
     ///
     /// # Examples
     ///
@@ -114,8 +115,8 @@ impl<F: Fencing> LockRequest<F> {
     ///
     /// # Errors
     ///
-    /// Awaiting the request is [`Error::is_misuse`] for more than 24 hours, and for more than the restart
-    /// guard allows.
+    /// Awaiting the request is [`Misuse`](crate::ErrorKind::Misuse) for more than 24 hours, and for more than the
+    /// restart guard allows.
     ///
     /// # Examples
     ///
@@ -158,7 +159,7 @@ impl<F: Fencing> LockRequest<F> {
     /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
     /// let guard = locker.lock("invoice:42").await?;
     /// let error = locker.lock("invoice:42").unless_held_here().await.map(|_| ()).unwrap_err();
-    /// assert!(error.is_held_here() && error.is_contended());
+    /// assert!(error.is_held_here());
     /// # Ok(())
     /// # }
     /// ```

@@ -13,7 +13,7 @@ use super::history::{At, Breach};
 use super::plan::{Fault, key};
 use super::world::{World, lock};
 use crate::clock::simulated::{Client, elapsed};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind, FailureKind};
 use crate::locker::Locker;
 use crate::support::accounts::{Accounts, Fair};
 
@@ -50,7 +50,9 @@ impl Scene for Post {
     fn refused(&self, error: &Error) {
         self.count("callers refused");
         // An error that is a stray may say anything.
-        if error.is_misuse() && !self.world.plan.has(Fault::Stray) {
+        let is_misuse =
+            error.kind() == ErrorKind::Misuse || error.report().has_failure(FailureKind::Misuse);
+        if is_misuse && !self.world.plan.has(Fault::Stray) {
             self.world.history().breach("misuse", error.to_string());
         }
     }

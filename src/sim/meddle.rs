@@ -18,7 +18,7 @@ use super::server::Session;
 use super::witness::{self, Asked, Stamp};
 use super::world::World;
 use crate::clock::simulated::elapsed;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::lock::guard::Guard;
 use crate::lock::scripts;
 use crate::policy::Loss;
@@ -66,7 +66,7 @@ pub(super) async fn heard(lost: impl Future<Output = Loss>, ttl: Duration) -> Lo
 pub(super) async fn upgrade(guard: &mut Guard) -> Result<(), Error> {
     loop {
         match guard.upgrade().await {
-            Err(error) if error.is_contended() && Mutant::UpgradeWaits.is_on() => {
+            Err(error) if error.kind() == ErrorKind::Contended && Mutant::UpgradeWaits.is_on() => {
                 sleep(RENEWED_AFTER).await;
             }
             outcome => return outcome,

@@ -7,7 +7,7 @@ mod moving;
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use leasehold::{Error, Guard, LockRequest, Locker, Loss, Rate, Slot};
+use leasehold::{Error, ErrorKind, Guard, LockRequest, Locker, Loss, Rate, Slot};
 use leasehold_testing::rights::{self, PREFIX};
 use leasehold_testing::{Fleet, RedisServer, eventually, soon};
 
@@ -60,7 +60,7 @@ async fn unfenced_locks_need_the_rights_of_their_row() {
     let (one, other) = (locker(&server, SHORT).await, locker(&server, SHORT).await);
     let guard = one.try_lock("a").unfenced().label("one").await.unwrap();
     let error = other.try_lock("a").unfenced().await.map(|_| ()).unwrap_err();
-    assert!(error.is_contended() && error.to_string().contains("one"), "{error}");
+    assert!(error.kind() == ErrorKind::Contended && error.to_string().contains("one"), "{error}");
     guard.extend().await.unwrap();
     until_renewed(&one).await;
     guard.release().await.unwrap();
@@ -76,7 +76,7 @@ async fn fenced_locks_need_two_rights_more() {
     let (one, other) = (locker(&server, SHORT).await, locker(&server, SHORT).await);
     let guard = one.lock("a").label("one").await.unwrap();
     let error = other.try_lock("a").await.map(|_| ()).unwrap_err();
-    assert!(error.is_contended() && error.to_string().contains("one"), "{error}");
+    assert!(error.kind() == ErrorKind::Contended && error.to_string().contains("one"), "{error}");
     guard.extend().await.unwrap();
     until_renewed(&one).await;
     server.cli(&["DEL", "app:a"]);
@@ -171,7 +171,7 @@ async fn shares_need_their_key_and_what_counts_them() {
     let [fenced, waiting] = ["fenced", "waiting"].map(rights::of);
     let server = server_with(&fenced);
     let locker = locker(&server, LONG).await;
-    assert!(locker.read("a").await.map(|_| ()).unwrap_err().is_auth());
+    assert_eq!(locker.read("a").await.map(|_| ()).unwrap_err().kind(), ErrorKind::Auth);
     rights::grant(&server, &[waiting, rights::row("shares")].concat());
     let mut reader = locker.read("a").await.unwrap();
     reader.extend().await.unwrap();
@@ -239,12 +239,15 @@ async fn what_there_is_beside_locks_needs_its_keys() {
         failed
     };
     let failed = soon("three refusals", ask()).await;
-    assert!(failed.len() == 3 && failed.iter().all(Error::is_auth), "{failed:?}");
+    assert!(
+        failed.len() == 3 && failed.iter().all(|error| error.kind() == ErrorKind::Auth),
+        "{failed:?}"
+    );
     rights::grant(&server, &[fenced.clone(), own].concat());
     let failed = soon("three answers", ask()).await;
     assert!(failed.is_empty(), "{failed:?}");
     let latch = locker.latch("a", 1).unwrap();
-    assert!(latch.count_down("x").await.unwrap_err().is_auth());
+    assert_eq!(latch.count_down("x").await.unwrap_err().kind(), ErrorKind::Auth);
     rights::grant(&server, &[fenced, rights::row("latches")].concat());
     // No right to client tracking: a waiter asks now and then.
     let (waited, counted) = soon("the opening", async {
@@ -256,7 +259,7 @@ async fn what_there_is_beside_locks_needs_its_keys() {
     .await;
     assert!(waited.unwrap().is_open() && counted.unwrap().is_open());
     let mut party = locker.barrier("a", 1).unwrap().party("x").unwrap();
-    assert!(party.arrive().await.unwrap_err().is_auth());
+    assert_eq!(party.arrive().await.unwrap_err().kind(), ErrorKind::Auth);
     rights::grant(&server, &[rights::of("fenced"), rights::row("barriers")].concat());
     assert!(party.arrive().await.unwrap().is_open());
 }
@@ -292,7 +295,7 @@ async fn looking_at_locks_needs_two_rights_more_and_none_to_write() {
         let rest = fenced.iter().chain(&own).filter(|rule| *rule != right);
         rights::grant(&server, &rest.cloned().collect::<Vec<_>>());
         let error = soon("its end", locker.list("*").next()).await.unwrap_err();
-        assert!(error.is_auth(), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Auth, "{error}");
         assert_names(&error.to_string(), right);
     }
     let writes = ["+set", "+del", "+pexpire", "+evalsha"];
@@ -469,8 +472,8 @@ async fn complaints(right: &str) -> Vec<String> {
 #[track_caller]
 fn told<T>(outcome: Result<T, Error>) -> String {
     let error = outcome.map(|_| ()).unwrap_err();
-    assert!(error.is_auth(), "{error}");
-    assert!(!error.is_lost() && !error.is_unknown() && !error.is_unavailable(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Auth, "{error}");
+    assert!(!error.is_unknown(), "{error}");
     error.to_string()
 }
 

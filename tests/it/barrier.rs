@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Gathering, Locker};
+use leasehold::{ErrorKind, Gathering, Locker};
 use leasehold_resp::Frame;
 use leasehold_testing::{Fleet, RedisServer, eventually, soon};
 
@@ -92,7 +92,7 @@ async fn a_shutdown_ends_a_wait() {
     let arrived = || server.cli_text(&["EXISTS", "{b}:barrier"]) == "1";
     eventually("it arrives", arrived).await;
     locker.shutdown(MOMENT).await;
-    assert!(soon("its end", waiting).await.unwrap().unwrap_err().is_shut_down());
+    assert_eq!(soon("its end", waiting).await.unwrap().unwrap_err().kind(), ErrorKind::ShutDown);
 }
 
 #[tokio::test]
@@ -101,7 +101,10 @@ async fn what_cannot_be_is_refused() {
     let builder = Locker::builder().nodes(fleet.urls()).restart_guard(false);
     let several = soon("it connects", builder.connect()).await.unwrap();
     let error = several.barrier("a", 2).unwrap_err();
-    assert!(error.is_misuse() && error.to_string().contains("among 3 servers"), "{error}");
+    assert!(
+        error.kind() == ErrorKind::Misuse && error.to_string().contains("among 3 servers"),
+        "{error}"
+    );
     let server = RedisServer::start();
     let locker = connect(&server).await;
     for parties in [0, 10_001] {
@@ -111,9 +114,9 @@ async fn what_cannot_be_is_refused() {
         assert_eq!(error, words);
     }
     let barrier = locker.barrier("a", 2).unwrap();
-    assert!(barrier.clone().kept_for(DAY * 367).unwrap_err().is_misuse());
-    assert!(barrier.party("").unwrap_err().is_misuse());
-    assert!(barrier.party([0; 257]).unwrap_err().is_misuse());
+    assert_eq!(barrier.clone().kept_for(DAY * 367).unwrap_err().kind(), ErrorKind::Misuse);
+    assert_eq!(barrier.party("").unwrap_err().kind(), ErrorKind::Misuse);
+    assert_eq!(barrier.party([0; 257]).unwrap_err().kind(), ErrorKind::Misuse);
     barrier.party([255; 256]).unwrap().arrive().await.unwrap();
     let mut wrong = locker.barrier("a", 3).unwrap().party("b").unwrap();
     let error = wrong.arrive().await.unwrap_err();

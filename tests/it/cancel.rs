@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
-use leasehold::Locker;
+use leasehold::{ErrorKind, Locker};
 use leasehold_resp::Frame;
 use leasehold_testing::{RedisServer, eventually, soon};
 
@@ -88,9 +88,12 @@ async fn scripts_may_vanish_between_any_two_commands() {
         flush_before(0);
         let guard = locker.try_lock("n0").await.unwrap();
         flush_before(1);
-        assert!(locker.try_lock("n0").await.unwrap_err().is_contended());
+        assert_eq!(locker.try_lock("n0").await.unwrap_err().kind(), ErrorKind::Contended);
         flush_before(2);
-        assert!(locker.try_lock("n0").unfenced().await.unwrap_err().is_contended());
+        assert_eq!(
+            locker.try_lock("n0").unfenced().await.unwrap_err().kind(),
+            ErrorKind::Contended
+        );
         flush_before(3);
         guard.extend().await.unwrap();
         flush_before(4);

@@ -7,7 +7,7 @@ mod halfway;
 
 use std::time::Duration;
 
-use leasehold::{Guard, Locker, Loss};
+use leasehold::{ErrorKind, Guard, Locker, Loss};
 use leasehold_testing::{Cluster, eventually, soon};
 
 const TTL: Duration = Duration::from_secs(30);
@@ -36,7 +36,7 @@ async fn locks_of_all_slots_are_taken_refused_waited_for_and_given_back() {
     for name in spread(&cluster) {
         let guard = take(&locker, &name).await;
         let error = other.try_lock(&name).await.map(|_| ()).unwrap_err();
-        assert!(error.is_contended(), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Contended, "{error}");
         let waiter = tokio::spawn({
             let (other, name) = (other.clone(), name.clone());
             async move { other.lock(&name).await }
@@ -116,7 +116,7 @@ async fn locks_of_several_slots_are_taken_together_or_not_at_all() {
     let one = take(&locker, &names[1]).await;
     let error = locker.lock_all(&names).wait_at_most(Duration::from_millis(500)).await;
     let error = error.map(|_: Guard| ()).unwrap_err();
-    assert!(error.is_contended(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Contended, "{error}");
     for name in [&names[0], &names[2]] {
         eventually("nothing is left behind", || !cluster.holding(name)).await;
     }
@@ -186,7 +186,7 @@ async fn a_lease_whose_slot_moves_stays_held_renewed_and_released() {
         } else {
             guard.extend().await.unwrap();
             let error = other.try_lock(&name).await.map(|_| ()).unwrap_err();
-            assert!(error.is_contended(), "{error}");
+            assert_eq!(error.kind(), ErrorKind::Contended, "{error}");
             guard.release().await.unwrap();
         }
         eventually("it is free", || !cluster.holding(&name)).await;

@@ -102,7 +102,7 @@ async fn a_refused_draw_from_a_lost_counter_leaves_none_that_stays_for_ever() {
     assert_eq!(server.cli_text(&["GET", "{a}:fence"]), "1");
     assert!(seconds_left(&server, "{a}:fence") > WEEK_SECS - 3600);
     let draws = calls(&server, "incrby");
-    assert!(locker.try_lock("a").await.unwrap_err().is_contended());
+    assert_eq!(locker.try_lock("a").await.unwrap_err().kind(), ErrorKind::Contended);
     assert_eq!(calls(&server, "incrby"), draws, "what was refused is asked by the script next");
 }
 
@@ -114,7 +114,7 @@ async fn a_newcomer_gives_back_what_others_wait_for() {
     let last = seed(&locker).await;
     let _lives = server.put_waiter("a");
     let error = locker.try_lock("a").fair().await.unwrap_err();
-    assert!(error.is_contended(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Contended, "{error}");
     assert!(matches!(error.report().servers()[0].vote, Vote::Queued { waiting: 1 }), "{error}");
     assert_eq!(calls(&server, "incrby"), 1, "it was tried without a script");
     eventually("it is given back", || server.cli(&["EXISTS", "a"]) == Frame::Integer(0)).await;
@@ -130,7 +130,7 @@ async fn a_lock_whose_value_was_changed_is_left_alone_and_lost() {
     seed(&locker).await;
     let guard = take(&locker).await;
     server.cli(&["APPEND", "a", "x"]);
-    assert!(guard.release().await.unwrap_err().is_lost());
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
     assert_eq!(server.cli(&["EXISTS", "a"]), Frame::Integer(1));
 }
 

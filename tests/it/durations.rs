@@ -20,7 +20,7 @@ async fn the_longest_duration_is_taken_or_refused_wherever_one_is_given() {
         builder().longest_ttl(LONGEST),
     ] {
         if let Err(error) = builder.connect().await {
-            assert!(error.is_misuse(), "{error}");
+            assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
         }
     }
 
@@ -32,7 +32,7 @@ async fn the_longest_duration_is_taken_or_refused_wherever_one_is_given() {
         request().hold_at_least(LONGEST),
         request().lock_delay(LONGEST),
     ] {
-        assert!(refused.await.unwrap_err().is_misuse());
+        assert_eq!(refused.await.unwrap_err().kind(), ErrorKind::Misuse);
     }
     // There is no replica.
     let guard = request().await.unwrap();
@@ -56,7 +56,7 @@ async fn the_longest_duration_is_taken_or_refused_wherever_one_is_given() {
     }
 
     let limit = locker.limit("limit", Rate::new(1, Duration::from_secs(1))).unwrap();
-    assert!(limit.reserve(1, LONGEST).await.is_err_and(|error| error.is_misuse()));
+    assert!(limit.reserve(1, LONGEST).await.is_err_and(|error| error.kind() == ErrorKind::Misuse));
     let done = locker.idempotent("done", b"digest", Duration::from_secs(60)).unwrap();
     let done = done.wait_at_most(LONGEST);
     done.run(async |_| Ok::<_, ()>(vec![])).await.unwrap();
@@ -74,7 +74,7 @@ async fn a_limit_below_a_millisecond_has_one_try_as_zero_has() {
         let limit = Duration::from_nanos(nanos);
         let guard = locker.lock("free").wait_at_most(limit).await.unwrap();
         let refused = locker.lock("free").wait_at_most(limit).await.unwrap_err();
-        assert!(refused.is_contended(), "{limit:?}: {refused}");
+        assert_eq!(refused.kind(), ErrorKind::Contended, "{limit:?}: {refused}");
         guard.release().await.unwrap();
     }
 }

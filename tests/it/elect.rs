@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Campaigning, Error, Leadership, Locker};
+use leasehold::{Campaigning, Error, ErrorKind, Leadership, Locker};
 use leasehold_testing::{Fleet, RedisServer, eventually, soon};
 use tokio::task::JoinHandle;
 
@@ -129,7 +129,7 @@ async fn a_leader_that_vanishes_is_followed_by_the_highest_priority() {
     fleet.cli_all(&["DEL", "office"]);
     let next = soon("the next leads", high.campaign).await.unwrap().unwrap();
     assert!(next.term() > lead.term() && !low.campaign.is_finished());
-    assert!(lead.resign().await.unwrap_err().is_lost());
+    assert_eq!(lead.resign().await.unwrap_err().kind(), ErrorKind::Lost);
     assert!(!next.is_lost());
 }
 
@@ -152,16 +152,16 @@ async fn what_cannot_be_is_refused_and_a_campaign_can_be_limited() {
     let server = RedisServer::start();
     let locker = connect(&[server.url()], LONG).await;
     let election = locker.elect("office").unwrap();
-    assert!(locker.elect("").unwrap_err().is_misuse());
-    assert!(election.campaign("").await.unwrap_err().is_misuse());
-    assert!(election.campaign("x".repeat(257)).await.unwrap_err().is_misuse());
+    assert_eq!(locker.elect("").unwrap_err().kind(), ErrorKind::Misuse);
+    assert_eq!(election.campaign("").await.unwrap_err().kind(), ErrorKind::Misuse);
+    assert_eq!(election.campaign("x".repeat(257)).await.unwrap_err().kind(), ErrorKind::Misuse);
     let lead = election.campaign("one").ttl(SHORT).await.unwrap();
     assert_eq!(lead.name(), b"office");
     let other = connect(&[server.url()], LONG).await.elect("office").unwrap();
     let error = other.campaign("two").wait_at_most(Duration::ZERO).await.unwrap_err();
-    assert!(error.is_contended() && error.to_string().contains("one"), "{error}");
+    assert!(error.kind() == ErrorKind::Contended && error.to_string().contains("one"), "{error}");
     locker.shutdown(SHORT).await;
-    assert!(election.nominate("one").await.unwrap_err().is_shut_down());
+    assert_eq!(election.nominate("one").await.unwrap_err().kind(), ErrorKind::ShutDown);
 }
 
 #[cfg(feature = "inspect")]

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use leasehold::{Error, Guard, Locker};
+use leasehold::{Error, ErrorKind, Guard, Locker};
 use leasehold_resp::Frame;
 use leasehold_testing::scripted::greeting;
 use leasehold_testing::{Action, Fault, FaultProxy, RedisServer, ScriptedServer, eventually, soon};
@@ -70,8 +70,8 @@ async fn a_killed_server_is_ridden_out_by_a_waiter_and_told_to_others() {
     server.kill();
     while let Some(error) = soon("every caller is told", callers.join_next()).await {
         let error = error.unwrap();
-        assert!(error.is_unknown() || error.is_unavailable(), "{error}");
-        assert!(error.is_no_quorum() && !error.is_contended(), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(error.is_no_quorum(), "{error}");
     }
     let waiting = tokio::spawn({
         let locker = locker.clone();
@@ -94,7 +94,7 @@ async fn a_frozen_server_costs_one_timeout_and_leaves_nothing_held() {
     assert!(error.is_unknown(), "{error}");
     assert!(error.to_string().contains("did not reply within"), "{error}");
     let error = refused(soon("it is told", locker.try_lock("during").into_future()).await);
-    assert!(error.is_unknown() || error.is_unavailable(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     server.cont();
     take_and_release(&locker, "after").await;
     eventually("what the frozen server granted late is given back", || is_free(&server, "during"))
@@ -137,7 +137,7 @@ async fn a_guard_dropped_while_disconnected_is_released_by_the_next_connection()
     soon("the connection is gone", proxy.until_open(0)).await;
     drop(dropped);
     let error = soon("it is told", released.release()).await.unwrap_err();
-    assert!(error.is_unavailable() || error.is_unknown(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(!is_free(&server, "dropped") && !is_free(&server, "released"));
     proxy.accept().await;
     eventually("both are free", || is_free(&server, "dropped") && is_free(&server, "released"))
@@ -175,7 +175,7 @@ async fn a_try_at_a_server_that_refuses_connections_is_answered_at_once() {
         assert!(poll().is_pending());
         tokio::task::yield_now().await;
         let Poll::Ready(Err(error)) = poll() else { panic!("it waits") };
-        assert!(error.is_unavailable() && is_refused(&error), "{error}");
+        assert!(error.kind() == ErrorKind::Unavailable && is_refused(&error), "{error}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     proxy.accept().await;
@@ -198,7 +198,7 @@ async fn a_server_that_takes_no_more_clients_is_waited_for() {
     let waiting = tokio::spawn(locker.lock("a").into_future());
     soon("it is turned away", proxy.until_accepted(3)).await;
     let error = refused(soon("it is told", locker.try_lock("a").into_future()).await);
-    assert!(error.is_unavailable() && !error.is_misuse(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     client.call(&["CONFIG", "SET", "maxclients", "100"]);
     soon("there is room", waiting).await.unwrap().unwrap().release().await.unwrap();
 }
@@ -253,7 +253,7 @@ async fn dribbled_bytes_change_nothing() {
     let locker = patient_locker_at(proxy.url()).await;
     proxy.to_client().set(Fault::Dribble(1));
     let guard = locker.try_lock("slow").await.unwrap();
-    assert!(locker.try_lock("slow").await.unwrap_err().is_contended());
+    assert_eq!(locker.try_lock("slow").await.unwrap_err().kind(), ErrorKind::Contended);
     guard.release().await.unwrap();
 }
 
@@ -263,7 +263,7 @@ async fn a_wrong_password_is_said_at_once_and_never_shown() {
     let url = |password: &str| format!("redis://:{password}@127.0.0.1:{}", server.port());
     for url in [url("hunter2"), server.url().replace(":right@", "")] {
         let error = Locker::connect(&url).await.unwrap_err();
-        assert!(error.is_auth() && !error.is_unavailable(), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Auth, "{error}");
         assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
     }
     let locker = Locker::connect(&url("right")).await.unwrap();
@@ -275,7 +275,7 @@ async fn a_wrong_password_is_said_at_once_and_never_shown() {
     client.call(&["CONFIG", "SET", "requirepass", "other"]);
     client.call(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
     let error = refused(soon("it is told", locker.lock("a").into_future()).await);
-    assert!(error.is_auth(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Auth, "{error}");
 }
 
 #[tokio::test]
@@ -296,7 +296,7 @@ async fn a_loading_server_is_unavailable_until_it_is_not() {
     });
     let locker = patient_locker_at(server.url()).await;
     let error = refused(locker.try_lock("a").await);
-    assert!(error.is_unavailable() && !error.is_unknown(), "{error}");
+    assert!(error.kind() == ErrorKind::Unavailable && !error.is_unknown(), "{error}");
     assert!(error.to_string().contains("LOADING"), "{error}");
     let waiting = tokio::spawn(locker.lock("a").into_future());
     server.until_received(&["EVALSHA"], 4).await;
@@ -322,7 +322,7 @@ async fn a_real_server_that_loads_its_dataset_is_unavailable_until_it_has() {
     let is_loading = || server.cli_text(&["INFO", "persistence"]).contains("loading:1");
     eventually("it loads", is_loading).await;
     let error = refused(locker.try_lock("a").await);
-    assert!(error.is_unavailable() && !error.is_unknown(), "{error}");
+    assert!(error.kind() == ErrorKind::Unavailable && !error.is_unknown(), "{error}");
     assert!(error.to_string().contains("LOADING"), "{error}");
     take_and_release(&locker, "a").await;
     soon("it has loaded", reloading).await.unwrap();
@@ -335,7 +335,7 @@ async fn a_replica_is_refused_by_name() {
     let replica = RedisServer::builder().arg("--replicaof").arg("127.0.0.1").arg(port).start();
     let locker = locker_at(replica.url()).await;
     let error = refused(locker.try_lock("a").await);
-    assert!(error.is_unavailable(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("replica"), "{error}");
 }
 
@@ -343,10 +343,10 @@ async fn a_replica_is_refused_by_name() {
 async fn no_server_is_said_with_its_address() {
     let port = leasehold_testing::ports::free();
     let error = Locker::connect(&format!("redis://127.0.0.1:{port}")).await.unwrap_err();
-    assert!(error.is_unavailable() && !error.is_unknown(), "{error}");
+    assert!(error.kind() == ErrorKind::Unavailable && !error.is_unknown(), "{error}");
     assert!(error.to_string().contains(&format!("127.0.0.1:{port}")), "{error}");
     let error = Locker::connect("redis+unix:///nowhere/redis.sock").await.unwrap_err();
-    assert!(error.is_unavailable(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("/nowhere/redis.sock"), "{error}");
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-use leasehold::{Event, Locker, Loss};
+use leasehold::{ErrorKind, Event, Locker, Loss};
 use leasehold_resp::Frame;
 #[cfg(feature = "cluster")]
 use leasehold_testing::Cluster;
@@ -38,7 +38,7 @@ async fn is_held_for_its_limit(locker: &Locker, name: &str, is_there: impl Fn() 
     assert_eq!((guard.loss(), guard.remaining()), (Some(Loss::HeldLongest), Duration::ZERO));
     assert_eq!(locker.stats().losses(Loss::HeldLongest), 1);
     let error = guard.release().await.unwrap_err();
-    assert!(error.is_lost() && error.loss() == Some(Loss::HeldLongest), "{error}");
+    assert_eq!(error.loss(), Some(Loss::HeldLongest), "{error}");
     eventually("it is free", || !is_there()).await;
 }
 
@@ -65,7 +65,10 @@ async fn stays_taken(urls: Vec<String>, keys: impl Fn(&str) -> Vec<i64>) {
         .await;
         let error = other.try_lock(name).await.map(|_| ()).unwrap_err();
         let holder = error.report().holder().expect("it says so");
-        assert_eq!((error.is_contended(), holder.label.as_deref()), (true, Some("nightly")));
+        assert_eq!(
+            (error.kind(), holder.label.as_deref()),
+            (ErrorKind::Contended, Some("nightly"))
+        );
     }
 }
 
@@ -117,7 +120,7 @@ async fn a_waiter_gets_a_lock_once_it_has_been_held_for_long_enough() {
     guard.release().await.unwrap();
     assert_eq!(server.cli_text(&["EXISTS", "b"]), "0");
     let request = locker.lock("a").hold_at_least(LONG).hold_at_most(LIMIT);
-    assert!(request.await.map(|_| ()).unwrap_err().is_misuse());
+    assert_eq!(request.await.map(|_| ()).unwrap_err().kind(), ErrorKind::Misuse);
 }
 
 #[tokio::test]
@@ -165,7 +168,7 @@ async fn a_limit_is_moved_by_nothing_and_nothing_is_renewed_for_what_comes_behin
     assert!(guard.remaining() <= limit);
     let error = soon("its end", guard.run(std::future::pending::<()>())).await.unwrap_err();
     assert_eq!(error.loss(), Some(Loss::HeldLongest));
-    assert!(guard.extend().await.unwrap_err().is_lost());
+    assert_eq!(guard.extend().await.unwrap_err().kind(), ErrorKind::Lost);
     assert_eq!(heard.load(Relaxed), 1);
     // Its holder has not let go of it.
     assert_eq!(server.cli_text(&["EXISTS", "a"]), "1");
@@ -180,7 +183,7 @@ async fn a_limit_is_moved_by_nothing_and_nothing_is_renewed_for_what_comes_behin
     let guard = locker.lock("a").ttl(SHORT).hold_at_most(LONG).no_renewal().await.unwrap();
     assert_eq!(soon("its end", guard.lost()).await, Loss::Expired);
     let error = locker.lock("a").hold_at_most(Duration::ZERO).await.map(|_| ()).unwrap_err();
-    assert!(error.is_misuse(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
 }
 
 /// A lease that nobody gave back keeps its lock for the delay, on every server, whether its holder was
@@ -206,7 +209,7 @@ async fn is_delayed(urls: Vec<String>, keys: impl Fn(&str) -> Vec<i64>) {
         let hour = i64::try_from(LONG.as_millis()).unwrap();
         keys(name).iter().all(|left| (hour / 2..=hour).contains(left))
     };
-    assert!(guard.release().await.unwrap_err().is_lost());
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
     let lost = request("c").no_renewal().await.unwrap();
     soon("its end", lost.lost()).await;
     drop(lost);
@@ -220,7 +223,7 @@ async fn is_delayed(urls: Vec<String>, keys: impl Fn(&str) -> Vec<i64>) {
         eventually("only the delay is left", || is_delayed(name)).await;
         let error = other.try_lock(name).await.map(|_| ()).unwrap_err();
         let holder = error.report().holder().expect("it says so");
-        assert!(error.is_contended() && holder.is_delay(), "{name}: {error}");
+        assert!(error.kind() == ErrorKind::Contended && holder.is_delay(), "{name}: {error}");
         assert!(error.to_string().contains("lock-delay for another"), "{error}");
     }
     assert!(is_free("d"));
@@ -261,10 +264,13 @@ async fn a_delay_is_renewed_and_waited_out() {
     soon("its turn", waiting).await.unwrap().unwrap();
     let most = Duration::from_secs(24 * 3600);
     let request = locker.lock("a").lock_delay(most + Duration::from_nanos(1));
-    assert!(request.await.map(|_| ()).unwrap_err().is_misuse());
+    assert_eq!(request.await.map(|_| ()).unwrap_err().kind(), ErrorKind::Misuse);
     let guarded = Locker::builder().node(server.url()).restart_guard(true);
     let guarded = guarded.ttl(SHORT).longest_ttl(SHORT * 2).connect().await.unwrap();
     let request = guarded.lock("a").ttl(SHORT).lock_delay(SHORT + Duration::from_millis(1));
     let error = request.await.map(|_| ()).unwrap_err();
-    assert!(error.is_misuse() && error.to_string().contains("with lock_delay"), "{error}");
+    assert!(
+        error.kind() == ErrorKind::Misuse && error.to_string().contains("with lock_delay"),
+        "{error}"
+    );
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-use leasehold::{Idempotent, Locker, Outcome};
+use leasehold::{ErrorKind, Idempotent, Locker, Outcome};
 use leasehold_resp::Frame;
 use leasehold_testing::{RedisServer, binary, eventually, soon};
 
@@ -106,7 +106,7 @@ async fn an_attempt_that_is_cut_off_can_be_repeated_after_its_ttl_and_its_late_r
         })
         .await
         .unwrap_err();
-    assert!(error.is_lost(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
     assert!(error.to_string().starts_with("idempotency key \"payment:7\": the lease is lost"));
     assert_eq!(pay(&request).await, Outcome::Done("receipt".into()));
 }
@@ -144,7 +144,7 @@ async fn a_shutdown_ends_a_wait() {
                 other.shutdown(SHORT).await;
             };
             let (waited, ()) = soon("its end", async { tokio::join!(waits, ends) }).await;
-            assert!(waited.unwrap_err().is_shut_down());
+            assert_eq!(waited.unwrap_err().kind(), ErrorKind::ShutDown);
             Ok::<_, ()>("receipt")
         })
         .await;
@@ -155,12 +155,12 @@ async fn a_shutdown_ends_a_wait() {
 async fn what_cannot_be_is_refused() {
     let server = RedisServer::start();
     let locker = connect(&server).await;
-    assert!(locker.idempotent("", "", DAY).unwrap_err().is_misuse());
-    assert!(locker.idempotent("a", [0; 257], DAY).unwrap_err().is_misuse());
+    assert_eq!(locker.idempotent("", "", DAY).unwrap_err().kind(), ErrorKind::Misuse);
+    assert_eq!(locker.idempotent("a", [0; 257], DAY).unwrap_err().kind(), ErrorKind::Misuse);
     for keep in [Duration::from_millis(999), DAY * 367] {
-        assert!(locker.idempotent("a", "", keep).unwrap_err().is_misuse());
+        assert_eq!(locker.idempotent("a", "", keep).unwrap_err().kind(), ErrorKind::Misuse);
     }
-    assert!(payment(&locker).ttl(DAY * 2).unwrap_err().is_misuse());
+    assert_eq!(payment(&locker).ttl(DAY * 2).unwrap_err().kind(), ErrorKind::Misuse);
     let long = payment(&locker).run(async |_| Ok::<_, ()>(vec![b'x'; 32 * 1024 + 1])).await;
     let error = long.unwrap_err().to_string();
     assert!(error.contains("the result must be at most 32768 bytes, not 32769"), "{error}");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use leasehold::{Latch, Locker, Progress};
+use leasehold::{ErrorKind, Latch, Locker, Progress};
 use leasehold_resp::Frame;
 use leasehold_testing::{Fleet, RedisServer, binary, soon};
 use proptest::prelude::*;
@@ -90,8 +90,8 @@ async fn a_wait_ends_at_its_limit_and_at_a_shutdown() {
         })
     })
     .await;
-    assert!(waited.unwrap_err().is_shut_down());
-    assert!(latch.count_down("b").await.unwrap_err().is_shut_down());
+    assert_eq!(waited.unwrap_err().kind(), ErrorKind::ShutDown);
+    assert_eq!(latch.count_down("b").await.unwrap_err().kind(), ErrorKind::ShutDown);
 }
 
 #[tokio::test]
@@ -100,7 +100,10 @@ async fn what_cannot_be_is_refused() {
     let builder = Locker::builder().nodes(fleet.urls()).restart_guard(false);
     let several = soon("it connects", builder.connect()).await.unwrap();
     let error = several.latch("a", 2).unwrap_err();
-    assert!(error.is_misuse() && error.to_string().contains("among 3 servers"), "{error}");
+    assert!(
+        error.kind() == ErrorKind::Misuse && error.to_string().contains("among 3 servers"),
+        "{error}"
+    );
     let server = RedisServer::start();
     let locker = connect(&server).await;
     for parties in [0, 10_001] {
@@ -109,9 +112,9 @@ async fn what_cannot_be_is_refused() {
         assert_eq!(error, words);
     }
     let latch = locker.latch("a", 2).unwrap();
-    assert!(latch.clone().kept_for(DAY * 367).unwrap_err().is_misuse());
-    assert!(latch.count_down("").await.unwrap_err().is_misuse());
-    assert!(latch.count_down([0; 257]).await.unwrap_err().is_misuse());
+    assert_eq!(latch.clone().kept_for(DAY * 367).unwrap_err().kind(), ErrorKind::Misuse);
+    assert_eq!(latch.count_down("").await.unwrap_err().kind(), ErrorKind::Misuse);
+    assert_eq!(latch.count_down([0; 257]).await.unwrap_err().kind(), ErrorKind::Misuse);
     latch.count_down([255; 256]).await.unwrap();
     let error = locker.latch("a", 3).unwrap().count_down("b").await.unwrap_err();
     assert!(error.to_string().contains("of 2 parties and not 3"), "{error}");

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use leasehold::{Error, Guard, Locker};
+use leasehold::{Error, ErrorKind, Guard, Locker};
 use leasehold_resp::Frame;
 use leasehold_testing::{RedisServer, eventually, soon};
 
@@ -26,8 +26,8 @@ async fn a_lock_is_taken_refused_to_others_and_given_back() {
     assert!(guard.remaining() <= TTL - TTL / 100 - Duration::from_millis(2));
 
     let error = refused(locker.try_lock("invoice:42").await);
-    assert!(error.is_contended());
-    assert!(!error.is_timeout() && !error.is_no_quorum() && !error.is_misuse());
+    assert_eq!(error.kind(), ErrorKind::Contended);
+    assert!(!error.is_timeout() && !error.is_no_quorum());
     let holder = error.report().holder().unwrap();
     assert_eq!(holder.label.as_deref(), Some("billing"));
     assert!(holder.remaining.unwrap() <= TTL);
@@ -73,7 +73,7 @@ async fn another_librarys_lock_on_the_same_key_excludes_us() {
         refused(locker.try_lock("shared").await),
         refused(locker.try_lock("shared").unfenced().await),
     ] {
-        assert!(error.is_contended(), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Contended, "{error}");
         let holder = error.report().holder().unwrap();
         assert_eq!(holder.owner, "redis-py token");
         assert_eq!(holder.remaining, None, "it never ends");
@@ -89,7 +89,7 @@ async fn an_unfenced_lock_leaves_no_counter_and_excludes_fenced_ones() {
     assert_eq!(server.cli(&["EXISTS", "{plain}:fence"]), Frame::Integer(0));
     let error = refused(locker.try_lock("plain").unfenced().await);
     assert_eq!(error.report().holder().unwrap().label.as_deref(), Some("me"));
-    assert!(refused(locker.try_lock("plain").await).is_contended());
+    assert_eq!(refused(locker.try_lock("plain").await).kind(), ErrorKind::Contended);
     guard.release().await.unwrap();
     locker.try_lock("plain").await.unwrap().release().await.unwrap();
 }
@@ -115,14 +115,14 @@ async fn keys_that_hold_something_else_are_named_and_left_alone() {
     let locker = locker(&server).await;
     server.cli(&["LPUSH", "list", "1"]);
     let error = refused(locker.try_lock("list").await);
-    assert!(error.is_misuse(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
     assert!(error.to_string().contains("no lock"), "{error}");
-    assert!(refused(locker.try_lock("list").unfenced().await).is_misuse());
+    assert_eq!(refused(locker.try_lock("list").unfenced().await).kind(), ErrorKind::Misuse);
 
     for counter in ["not a number", "9007199254740991", "1e300"] {
         server.cli(&["SET", "{odd}:fence", counter]);
         let error = refused(locker.lock("odd").await);
-        assert!(error.is_misuse(), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
         assert!(error.to_string().contains("2^53"), "{error}");
         assert_eq!(server.cli(&["EXISTS", "odd"]), Frame::Integer(0));
         assert_eq!(server.cli_text(&["GET", "{odd}:fence"]), counter);
@@ -162,7 +162,7 @@ async fn a_wait_that_runs_out_names_the_holder() {
     let _guard = locker.lock("busy").label("nightly").await.unwrap();
     for limit in [Duration::ZERO, Duration::from_millis(500)] {
         let error = refused(locker.lock("busy").wait_at_most(limit).await);
-        assert!(error.is_contended(), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Contended, "{error}");
         assert_eq!(error.is_timeout(), !limit.is_zero(), "{error}");
         assert_eq!(error.report().holder().unwrap().label.as_deref(), Some("nightly"));
     }
@@ -214,7 +214,7 @@ async fn what_cannot_be_asked_for_is_refused_before_anything_is_sent() {
     ];
     for request in requests {
         let error = refused(request.await);
-        assert!(error.is_misuse(), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
     }
     assert_eq!(server.cli(&["DBSIZE"]), Frame::Integer(0));
     for builder in [
@@ -226,7 +226,7 @@ async fn what_cannot_be_asked_for_is_refused_before_anything_is_sent() {
         Locker::builder().node(server.url()).connect_timeout(Duration::MAX),
     ] {
         let error = builder.connect().await.unwrap_err();
-        assert!(error.is_misuse(), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
     }
 }
 
@@ -296,7 +296,10 @@ async fn a_holder_that_waits_for_its_own_lock_is_told() {
     let attempts = locker.stats().attempts;
     for request in [locker.lock("b"), locker.try_lock("a"), locker.clone().lock_all(["x", "b"])] {
         let error = request.unless_held_here().await.map(|_| ()).unwrap_err();
-        assert!(error.is_held_here() && error.is_contended() && !error.is_timeout(), "{error}");
+        assert!(
+            error.is_held_here() && error.kind() == ErrorKind::Contended && !error.is_timeout(),
+            "{error}"
+        );
         assert_eq!(error.kind(), leasehold::ErrorKind::Contended);
     }
     assert_eq!(locker.stats().attempts, attempts, "no server was asked");
@@ -309,7 +312,7 @@ async fn a_holder_that_waits_for_its_own_lock_is_told() {
     let error = at_limit(&other).await.map(|_| ()).unwrap_err();
     assert!(!error.is_held_here() && error.is_timeout(), "{error}");
     let error = other.try_lock("b").unless_held_here().await.map(|_| ()).unwrap_err();
-    assert!(!error.is_held_here() && error.is_contended(), "{error}");
+    assert!(!error.is_held_here() && error.kind() == ErrorKind::Contended, "{error}");
     guard.release().await.unwrap();
     locker.lock("b").unless_held_here().await.unwrap().release().await.unwrap();
 }

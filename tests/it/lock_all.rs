@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use leasehold::{Locker, Loss};
+use leasehold::{ErrorKind, Locker, Loss};
 use leasehold_testing::{Fleet, RedisServer, binary, eventually, soon};
 use tokio::task::JoinSet;
 
@@ -32,7 +32,7 @@ async fn all_are_taken_with_one_token_and_given_back_together() {
     for name in ["a", "b", "c"] {
         let fence = server.cli_text(&["GET", &format!("{{{name}}}:fence")]);
         assert_eq!(fence, guard.fence().to_string());
-        assert!(locker.try_lock(name).await.unwrap_err().is_contended());
+        assert_eq!(locker.try_lock(name).await.unwrap_err().kind(), ErrorKind::Contended);
     }
     guard.extend().await.unwrap();
     guard.release().await.unwrap();
@@ -49,7 +49,7 @@ async fn one_that_another_holds_keeps_all_from_being_taken() {
     let other = locker.lock("b").label("the other").await.unwrap();
     let limit = Duration::from_millis(500);
     let error = locker.lock_all(["a", "b", "c"]).wait_at_most(limit).await.unwrap_err();
-    assert!(error.is_contended() && error.is_timeout(), "{error}");
+    assert!(error.kind() == ErrorKind::Contended && error.is_timeout(), "{error}");
     assert!(error.to_string().contains("the other"), "{error}");
     assert_eq!(present(&server, &["a", "c"]), "0");
     let waiting = tokio::spawn(locker.lock_all(["a", "b", "c"]).into_future());
@@ -64,8 +64,8 @@ async fn an_empty_list_and_a_bad_name_are_the_callers_fault() {
     let server = RedisServer::start();
     let locker = locker(&server).await;
     let none: [&str; 0] = [];
-    assert!(locker.lock_all(none).await.unwrap_err().is_misuse());
-    assert!(locker.lock_all(["a", ""]).await.unwrap_err().is_misuse());
+    assert_eq!(locker.lock_all(none).await.unwrap_err().kind(), ErrorKind::Misuse);
+    assert_eq!(locker.lock_all(["a", ""]).await.unwrap_err().kind(), ErrorKind::Misuse);
 }
 
 /// Dining philosophers: each wants two or three forks in an order of its own.
@@ -122,7 +122,7 @@ async fn a_quorum_takes_several_too() {
     let builder = Locker::builder().nodes(fleet.urls()).ttl(LONG).restart_guard(false);
     let locker = builder.connect().await.unwrap();
     let guard = locker.lock_all(["a", "b"]).await.unwrap();
-    assert!(locker.try_lock("b").await.unwrap_err().is_contended());
+    assert_eq!(locker.try_lock("b").await.unwrap_err().kind(), ErrorKind::Contended);
     eventually("all have them", || fleet.holding("a") + fleet.holding("b") == 6).await;
     guard.release().await.unwrap();
     eventually("all are free", || fleet.holding("a") + fleet.holding("b") == 0).await;
@@ -136,7 +136,7 @@ async fn a_key_that_is_no_lock_any_more_costs_its_own_lease_and_no_other_lock() 
     let several = locker.lock_all(["a", "b", "c"]).await.unwrap();
     server.cli(&["DEL", "a"]);
     server.cli(&["LPUSH", "a", "no lock"]);
-    assert!(several.release().await.unwrap_err().is_lost());
+    assert_eq!(several.release().await.unwrap_err().kind(), ErrorKind::Lost);
     assert_eq!(present(&server, &["a", "b", "c"]), "1");
     let short = Duration::from_millis(400);
     let spoilt = locker.lock("d").ttl(short).await.unwrap();

@@ -9,7 +9,7 @@ mod runtimes;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use leasehold::{Guard, Locker, Loss};
+use leasehold::{ErrorKind, Guard, Locker, Loss};
 use leasehold_testing::{RedisServer, STUCK, eventually, soon};
 
 /// So long that neither its end nor a renewal ever comes.
@@ -128,7 +128,7 @@ async fn work_is_dropped_when_the_lease_is_lost() {
     let brief = locker.lock("brief").ttl(short).no_renewal().await.unwrap();
     // The whole lease is over within one poll.
     let error = brief.run(async { std::thread::sleep(2 * short) }).await.unwrap_err();
-    assert!(error.is_lost(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
     server.cli(&["DEL", "a"]);
     let (done, dropped) = tokio::sync::oneshot::channel::<()>();
     let work = async move {
@@ -136,7 +136,7 @@ async fn work_is_dropped_when_the_lease_is_lost() {
         std::future::pending::<()>().await;
     };
     let error = soon("the loss", guard.run(work)).await.unwrap_err();
-    assert!(error.is_lost());
+    assert_eq!(error.kind(), ErrorKind::Lost);
     assert_eq!(error.loss(), Some(Loss::Gone));
     assert!(dropped.await.is_err(), "the work is gone");
 }
@@ -147,7 +147,7 @@ async fn a_lock_is_held_for_a_piece_of_work_and_no_longer() {
     let locker = locker(&server).await;
     let token = locker
         .with_lock("a", async |lease| {
-            assert!(locker.try_lock("a").await.unwrap_err().is_contended());
+            assert_eq!(locker.try_lock("a").await.unwrap_err().kind(), ErrorKind::Contended);
             lease.fence()
         })
         .await

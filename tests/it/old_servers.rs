@@ -4,7 +4,7 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use leasehold::{Error, Guard, Locker, Loss};
+use leasehold::{Error, ErrorKind, Guard, Locker, Loss};
 use leasehold_testing::old::{Age, OldServer};
 use leasehold_testing::{RedisServer, eventually, rights, soon};
 
@@ -55,7 +55,10 @@ async fn locks_are_taken_kept_lost_and_given_back() {
         let (one, other) = (old.locker(SHORT).await, old.locker(SHORT).await);
         let guard = one.lock("a").label("one").await.unwrap();
         let error = refused(other.try_lock("a").await);
-        assert!(error.is_contended() && error.to_string().contains("\"one\""), "{error}");
+        assert!(
+            error.kind() == ErrorKind::Contended && error.to_string().contains("\"one\""),
+            "{error}"
+        );
         guard.extend().await.unwrap();
         eventually("renewals", || one.stats().renewed > 1).await;
         assert!(!guard.is_lost());
@@ -68,12 +71,12 @@ async fn locks_are_taken_kept_lost_and_given_back() {
         assert_eq!(soon("its loss", guard.lost()).await, Loss::Gone, "{age:?}");
 
         let guard = one.try_lock("plain").unfenced().await.unwrap();
-        assert!(refused(other.try_lock("plain").unfenced().await).is_contended());
+        assert_eq!(refused(other.try_lock("plain").unfenced().await).kind(), ErrorKind::Contended);
         assert!(!old.exists("{plain}:fence"));
         guard.release().await.unwrap();
 
         let both = one.lock_all(["b", "c"]).await.unwrap();
-        assert!(refused(other.try_lock("c").await).is_contended());
+        assert_eq!(refused(other.try_lock("c").await).kind(), ErrorKind::Contended);
         both.release().await.unwrap();
 
         old.server.cli(&["SCRIPT", "FLUSH"]);
@@ -122,7 +125,7 @@ async fn shares_are_waited_for_and_had_without_a_queue() {
         let (one, other) = (old.locker(LONG).await, old.locker(LONG).await);
         let reader = one.read("a").await.unwrap();
         other.try_read("a").await.unwrap().release().await.unwrap();
-        assert!(refused(other.try_write("a").await).is_contended());
+        assert_eq!(refused(other.try_write("a").await).kind(), ErrorKind::Contended);
         let writer = tokio::spawn(other.write("a").into_future());
         eventually("it waits", || other.stats().contended > 1).await;
         reader.release().await.unwrap();
@@ -141,7 +144,7 @@ async fn shares_are_waited_for_and_had_without_a_queue() {
         let permits = [&one, &other].map(|locker| locker.semaphore("b", 2).unwrap());
         let held = [permits[0].acquire(1).await.unwrap(), permits[1].acquire(1).await.unwrap()];
         let error = refused(permits[0].try_acquire(1).await);
-        assert!(error.is_contended(), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Contended, "{error}");
         let heavy = tokio::spawn(permits[1].acquire(2).into_future());
         drop(held);
         soon("both permits", heavy).await.unwrap().unwrap().release().await.unwrap();
@@ -174,14 +177,14 @@ async fn a_wrong_password_is_an_error_of_its_own_and_shows_no_password() {
         // Old servers repeat what they do not know; users they do not know at all.
         for userinfo in [":secret1@", "worker:secret1@", ""] {
             let error = refused(old.connect(userinfo, LONG).await);
-            assert!(error.is_auth(), "{age:?} {userinfo}: {error}");
+            assert_eq!(error.kind(), ErrorKind::Auth, "{age:?} {userinfo}: {error}");
             assert!(!format!("{error} {error:?}").contains("secret1"), "{error}");
         }
     }
     let open = RedisServer::start();
     let proxy = OldServer::start(Age::Redis5, open.address());
     let error = refused(Locker::connect(&proxy.url(":secret1@")).await);
-    assert!(error.is_auth(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Auth, "{error}");
 }
 
 #[tokio::test]
@@ -191,11 +194,14 @@ async fn errors_in_scripts_are_understood_in_their_older_words() {
         let locker = old.locker(LONG).await;
         old.server.cli(&["LPUSH", "list", "1"]);
         let error = refused(locker.try_lock("list").await);
-        assert!(error.is_misuse() && error.to_string().contains("no lock"), "{error}");
+        assert!(
+            error.kind() == ErrorKind::Misuse && error.to_string().contains("no lock"),
+            "{error}"
+        );
         let both = locker.lock_all(["a", "b"]).await.unwrap();
         old.server.cli(&["DEL", "a"]);
         old.server.cli(&["LPUSH", "a", "1"]);
-        assert!(refused(both.release().await).is_lost());
+        assert_eq!(refused(both.release().await).kind(), ErrorKind::Lost);
         assert!(!old.exists("b"), "and keeps nothing else from being free");
         old.server.cli(&["SET", "{c}:fence", "none"]);
         let error = refused(locker.try_lock("c").await).to_string();
@@ -213,7 +219,7 @@ async fn errors_in_scripts_are_understood_in_their_older_words() {
             &rules.iter().filter(|rule| *rule != right).cloned().collect::<Vec<_>>(),
         );
         let error = refused(locker.try_lock("a").await);
-        assert!(error.is_auth(), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Auth, "{error}");
         assert!(error.to_string().contains(&format!("grant the user {right}")), "{error}");
     }
     drop(guard);

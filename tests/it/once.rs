@@ -5,7 +5,7 @@
 use std::convert::Infallible;
 use std::time::{Duration, SystemTime};
 
-use leasehold::{Error, Locker, Run, Slot, Turn};
+use leasehold::{Error, ErrorKind, Locker, Run, Slot, Turn};
 use leasehold_resp::Frame;
 use leasehold_testing::{Fleet, RedisServer, eventually, soon};
 
@@ -139,7 +139,7 @@ async fn a_run_whose_lease_is_another_s_is_dropped() {
         })
         .await
         .unwrap_err();
-    assert!(error.is_lost(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
     assert!(error.to_string().starts_with("once \"import\": the lease is lost"), "{error}");
     let error = job
         .run(async |_| {
@@ -148,7 +148,7 @@ async fn a_run_whose_lease_is_another_s_is_dropped() {
         })
         .await
         .unwrap_err();
-    assert!(error.is_lost(), "another could have run it beside: {error}");
+    assert_eq!(error.kind(), ErrorKind::Lost, "another could have run it beside: {error}");
 }
 
 #[tokio::test]
@@ -157,18 +157,22 @@ async fn what_cannot_be_is_refused() {
     let builder = Locker::builder().nodes(fleet.urls()).restart_guard(false);
     let several = soon("it connects", builder.connect()).await.unwrap();
     let error = several.once("a", due()).unwrap().at_least_once(HOUR).unwrap_err();
-    assert!(error.is_misuse() && error.to_string().contains("among 3 servers"), "{error}");
+    assert!(
+        error.kind() == ErrorKind::Misuse && error.to_string().contains("among 3 servers"),
+        "{error}"
+    );
     let server = RedisServer::start();
     let locker = connect(&server).await;
-    assert!(locker.once("", due()).unwrap_err().is_misuse());
-    assert!(locker.once("a", Slot::every(WEEK * 2)).unwrap_err().is_misuse());
+    assert_eq!(locker.once("", due()).unwrap_err().kind(), ErrorKind::Misuse);
+    assert_eq!(locker.once("a", Slot::every(WEEK * 2)).unwrap_err().kind(), ErrorKind::Misuse);
     let job = locker.once("a", due()).unwrap();
-    assert!(
-        locker.once("a", due()).unwrap().at_least_once(Duration::ZERO).unwrap_err().is_misuse()
+    assert_eq!(
+        locker.once("a", due()).unwrap().at_least_once(Duration::ZERO).unwrap_err().kind(),
+        ErrorKind::Misuse
     );
     server.cli(&["SET", "{a}:once", "a lock's"]);
     let error = job.run(works).await.unwrap_err();
     assert!(error.to_string().contains("holds a value that is no job"), "{error}");
     locker.shutdown(SHORT).await;
-    assert!(job.run(works).await.unwrap_err().is_shut_down());
+    assert_eq!(job.run(works).await.unwrap_err().kind(), ErrorKind::ShutDown);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Locker, Primitive, PrimitiveState, PrimitiveView, Rate, Slot, Work};
+use leasehold::{ErrorKind, Locker, Primitive, PrimitiveState, PrimitiveView, Rate, Slot, Work};
 use leasehold_testing::{Fleet, RedisServer, binary, eventually, rights, soon};
 
 /// So long that nothing ends because of it.
@@ -276,6 +276,6 @@ async fn who_may_see_some_of_them_is_shown_those_and_told_of_the_others() {
 
     rights::grant(&server, &rights::of("fenced"));
     let error = soon("an answer", user.inspect_primitives("a")).await.unwrap_err();
-    assert!(error.is_auth(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Auth, "{error}");
     assert!(soon("an answer", user.inspect("a")).await.is_ok(), "locks need none of these rights");
 }

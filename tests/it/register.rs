@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use leasehold::{Attempt, Idempotent, Locker, Outcome, Run, Slot, Turn};
+use leasehold::{Attempt, ErrorKind, Idempotent, Locker, Outcome, Run, Slot, Turn};
 use leasehold_resp::Frame;
 use leasehold_testing::{Fleet, RedisServer, binary, eventually, soon};
 
@@ -260,7 +260,7 @@ async fn an_attempt_that_is_cut_off_is_repeated_after_its_ttl_and_its_late_resul
         })
         .await
         .unwrap_err();
-    assert!(error.is_lost(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
     assert_eq!(pay(&request, "twice").await, Outcome::Done("receipt".into()));
 }
 
@@ -311,7 +311,7 @@ async fn of_many_callers_at_the_same_time_one_runs_each_slot() {
                         }
                         Ok(Turn::Taken { last: Some(_), .. }) => {}
                         Ok(turn) => panic!("{turn:?}"),
-                        Err(error) => assert!(error.is_contended(), "{error}"),
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::Contended, "{error}"),
                     }
                 }
             }));
@@ -425,7 +425,7 @@ async fn all_are_told_the_same_result_whatever_ends_in_between() {
                 loop {
                     match request.run(async |_| Ok::<_, ()>("at last")).await {
                         Ok(outcome) => return outcome,
-                        Err(error) => assert!(!error.is_misuse(), "{error}"),
+                        Err(error) => assert_ne!(error.kind(), ErrorKind::Misuse, "{error}"),
                     }
                 }
             };

@@ -6,7 +6,7 @@ mod observed;
 
 use std::time::Duration;
 
-use leasehold::{Builder, Guard, Locker, Loss};
+use leasehold::{Builder, ErrorKind, Guard, Locker, Loss};
 use leasehold_resp::Frame;
 use leasehold_testing::{Client, Fleet, RedisServer, eventually, soon};
 
@@ -88,7 +88,7 @@ async fn a_lease_that_is_not_renewed_ends_with_its_ttl() {
     assert_eq!(soon("its end", guard.lost()).await, Loss::Expired);
     assert_eq!(guard.loss(), Some(Loss::Expired));
     assert_eq!(locker.stats().losses(Loss::Expired), 1);
-    assert!(guard.release().await.unwrap_err().is_lost());
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
 }
 
 /// As a server's clock that is set back would leave it: the lock must not outlive its holder for long.
@@ -135,7 +135,7 @@ async fn ten_thousand_releases_race_renewals() {
             }
             match guard.release().await {
                 Ok(()) => assert_eq!(client.text(&["EXISTS", name]), "0", "a renewal came behind"),
-                Err(error) => assert!(error.is_lost(), "{error}"),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Lost, "{error}"),
             }
         }
     };

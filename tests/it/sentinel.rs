@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leasehold::{Builder, Guard, Locker};
+use leasehold::{Builder, ErrorKind, Guard, Locker};
 use leasehold_resp::Frame;
 use leasehold_testing::scripted::{Command, greeting};
 use leasehold_testing::sentinel::{Passwords, SERVICE};
@@ -124,7 +124,7 @@ async fn under_load_a_failover_costs_no_more_than_itself() {
     let mut sentinels = Sentinels::start_with(passwords);
     let without = locker(&sentinels).connect();
     let error = soon("it is refused", without).await.map(|_| ()).unwrap_err();
-    assert!(error.is_auth(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Auth, "{error}");
     assert!(!error.to_string().contains("forservers"), "{error}");
     let builder = locker(&sentinels).sentinel_credentials(None::<&str>, "forthem");
     let locker = soon("it connects", builder.connect()).await.unwrap();
@@ -149,20 +149,20 @@ async fn a_service_that_no_sentinel_knows_and_sentinels_that_are_none_are_named(
     let unknown = sentinels.url().replace(&format!("/{SERVICE}"), "/another");
     let connecting = Locker::builder().node(unknown).connect();
     let error = soon("it is refused", connecting).await.map(|_| ()).unwrap_err();
-    assert!(error.is_misuse(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
     assert!(error.to_string().contains("No such master"), "{error}");
 
     let server = sentinels.server(sentinels.master_port()).address();
     let url = format!("redis-sentinel://{server}/{SERVICE}");
     let connecting = Locker::builder().node(url).connect();
     let error = soon("it is refused", connecting).await.map(|_| ()).unwrap_err();
-    assert!(error.is_misuse(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
     assert!(error.to_string().contains("SENTINEL MASTER"), "{error}");
 
     let nobody = "redis-sentinel://127.0.0.1:1,127.0.0.1:2/main";
     let connecting = Locker::builder().node(nobody).connect();
     let error = soon("it ends", connecting).await.map(|_| ()).unwrap_err();
-    assert!(error.is_unavailable(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(["127.0.0.1:1", "127.0.0.1:2"].iter().all(|it| error.to_string().contains(it)));
 }
 
@@ -188,7 +188,7 @@ async fn the_newest_word_counts_and_only_a_master_is_believed() {
 
     let builder = Locker::builder().node(url(&[early.port()])).ttl(TTL);
     let error = soon("it is refused", builder.connect()).await.map(|_| ()).unwrap_err();
-    assert!(error.is_unavailable(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     let said = error.to_string();
     assert!(said.contains("though Sentinels name it") && !said.contains("give"), "{said}");
 }

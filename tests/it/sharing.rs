@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use leasehold::{Guard, LockRequest, Locker};
+use leasehold::{ErrorKind, Guard, LockRequest, Locker};
 use leasehold_resp::Frame;
 #[cfg(feature = "cluster")]
 use leasehold_testing::Cluster;
@@ -73,10 +73,10 @@ async fn readers_share_a_lock_and_a_writer_is_alone_each_in_turn() {
     let (one, other) = (locker(&server).await, locker(&server).await);
     let readers = [take(one.read("a")).await, take(other.try_read("a")).await];
     assert_eq!(readers[0].fence(), readers[1].fence(), "that of the first");
-    assert!(refused(one.try_write("a")).await.is_contended());
+    assert_eq!(refused(one.try_write("a")).await.kind(), ErrorKind::Contended);
     let writer = spawn(one.write("a"));
     until_waiting(&server, 1).await;
-    assert!(refused(other.try_read("a")).await.is_contended(), "a writer waits");
+    assert_eq!(refused(other.try_read("a")).await.kind(), ErrorKind::Contended, "a writer waits");
     let late = [spawn(one.read("a")), spawn(other.read("a"))];
     until_waiting(&server, 3).await;
     assert_eq!([one.stats().waiting, other.stats().waiting], [2, 1]);
@@ -103,13 +103,16 @@ async fn a_lock_and_other_libraries_find_readers_and_the_other_way_round() {
     let locker = locker(&server).await;
     let reader = take(locker.read("a").label("catalog")).await;
     let error = refused(locker.try_lock("a")).await;
-    assert!(error.is_contended() && error.to_string().contains("catalog"), "{error}");
+    assert!(
+        error.kind() == ErrorKind::Contended && error.to_string().contains("catalog"),
+        "{error}"
+    );
     assert_eq!(server.cli(&["SET", "a", "x", "NX", "PX", "9"]), Frame::Null);
     let lock = spawn(locker.lock("a"));
     until_waiting(&server, 1).await;
     reader.release().await.unwrap();
     let lock = joined(lock).await;
-    assert!(refused(locker.try_read("a")).await.is_contended());
+    assert_eq!(refused(locker.try_read("a")).await.kind(), ErrorKind::Contended);
     let reader = spawn(locker.read("a"));
     until_waiting(&server, 1).await;
     lock.release().await.unwrap();
@@ -160,7 +163,7 @@ async fn a_candidate_with_a_priority_passes_sharers_in_the_queue_and_they_come_i
     let lead = soon("the candidate leads", lead).await.unwrap().unwrap();
     assert!(!first.is_finished() && !second.is_finished(), "they wait behind it");
     // Nobody overtakes what is in the queue.
-    assert!(refused(third.try_read("a")).await.is_contended());
+    assert_eq!(refused(third.try_read("a")).await.kind(), ErrorKind::Contended);
     let term = lead.term();
     lead.resign().await.unwrap();
     let readers = [joined(first).await, joined(second).await];
@@ -194,12 +197,13 @@ async fn no_more_permits_are_held_than_there_are_and_a_heavy_request_is_not_over
     let heavy = take(permits[0].acquire(2)).await;
     let light = take(permits[1].acquire(1)).await;
     assert_ne!(heavy.fence(), light.fence(), "each permit has a token of its own");
-    assert!(refused(permits[0].try_acquire(1)).await.is_contended());
+    assert_eq!(refused(permits[0].try_acquire(1)).await.kind(), ErrorKind::Contended);
     let next = spawn(permits[0].acquire(3));
     until_waiting(&server, 1).await;
     light.release().await.unwrap();
-    assert!(
-        refused(permits[1].try_acquire(1)).await.is_contended(),
+    assert_eq!(
+        refused(permits[1].try_acquire(1)).await.kind(),
+        ErrorKind::Contended,
         "there is room, and one before it"
     );
     let last = spawn(permits[1].acquire(1));
@@ -243,31 +247,42 @@ async fn what_cannot_be_is_refused() {
     let server = RedisServer::start();
     let locker = locker(&server).await;
     for limit in [0, 1_000_001] {
-        assert!(locker.semaphore("a", limit).unwrap_err().is_misuse());
+        assert_eq!(locker.semaphore("a", limit).unwrap_err().kind(), ErrorKind::Misuse);
     }
     let three = locker.semaphore("a", 3).unwrap();
     for weight in [0, 4] {
         let error = refused(three.acquire(weight)).await;
-        assert!(error.is_misuse() && error.to_string().contains("1 to 3"), "{error}");
+        assert!(
+            error.kind() == ErrorKind::Misuse && error.to_string().contains("1 to 3"),
+            "{error}"
+        );
     }
     let permit = take(three.acquire(1)).await;
     for wait in [Duration::ZERO, LONG] {
         let error = refused(locker.semaphore("a", 5).unwrap().acquire(1).wait_at_most(wait)).await;
         let text = error.to_string();
         assert!(
-            error.is_misuse() && text.contains("limit 3") && text.contains("limit 5"),
+            error.kind() == ErrorKind::Misuse
+                && text.contains("limit 3")
+                && text.contains("limit 5"),
             "{text}"
         );
     }
     let error = refused(locker.read("a")).await;
-    assert!(error.is_misuse() && error.to_string().contains("readers"), "{error}");
+    assert!(error.kind() == ErrorKind::Misuse && error.to_string().contains("readers"), "{error}");
     permit.release().await.unwrap();
     drop(take(locker.semaphore("a", 5).unwrap().acquire(1)).await);
-    assert!(refused(locker.read("b").lock_delay(LONG)).await.is_misuse());
-    assert!(refused(locker.read("b").hold_at_least(SHORT)).await.is_misuse());
+    assert_eq!(refused(locker.read("b").lock_delay(LONG)).await.kind(), ErrorKind::Misuse);
+    assert_eq!(refused(locker.read("b").hold_at_least(SHORT)).await.kind(), ErrorKind::Misuse);
     #[cfg(feature = "takeover")]
-    assert!(take(locker.read("b")).await.into_ticket(LONG).await.is_err_and(|it| it.is_misuse()));
-    assert!(refused(locker.read("")).await.is_misuse());
+    assert!(
+        take(locker.read("b"))
+            .await
+            .into_ticket(LONG)
+            .await
+            .is_err_and(|it| it.kind() == ErrorKind::Misuse)
+    );
+    assert_eq!(refused(locker.read("")).await.kind(), ErrorKind::Misuse);
 }
 
 #[tokio::test]
@@ -281,11 +296,11 @@ async fn shares_are_renewed_and_one_that_is_gone_is_lost() {
     assert!(!reader.is_lost() && !permit.is_lost());
     reader.extend().await.unwrap();
     let error = refused(locker.semaphore("b", 2).unwrap().try_acquire(1)).await;
-    assert!(error.is_contended(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Contended, "{error}");
     server.cli(&["DEL", "a"]);
     let next = take(locker.read("a")).await;
     soon("the loss is told", reader.lost()).await;
-    assert!(long.release().await.unwrap_err().is_lost());
+    assert_eq!(long.release().await.unwrap_err().kind(), ErrorKind::Lost);
     next.release().await.unwrap();
     permit.release().await.unwrap();
     until_nothing_is_left(&server).await;
@@ -335,8 +350,11 @@ async fn readers_writers_and_permits_are_counted_by_the_node_of_their_slot() {
     for name in cluster::spread(&cluster) {
         let mut reader = soon("a reader", locker.read(&name).into_future()).await.unwrap();
         let second = soon("another", other.read(&name).into_future()).await.unwrap();
-        assert!(reader.upgrade().await.unwrap_err().is_contended());
-        assert!(other.try_lock(&name).await.map(|_| ()).unwrap_err().is_contended());
+        assert_eq!(reader.upgrade().await.unwrap_err().kind(), ErrorKind::Contended);
+        assert_eq!(
+            other.try_lock(&name).await.map(|_| ()).unwrap_err().kind(),
+            ErrorKind::Contended
+        );
         second.release().await.unwrap();
         reader.upgrade().await.unwrap();
         let waiter = tokio::spawn(other.read(&name).into_future());
@@ -347,7 +365,10 @@ async fn readers_writers_and_permits_are_counted_by_the_node_of_their_slot() {
         third.release().await.unwrap();
         let permits = other.semaphore(&name, 2).unwrap();
         let permit = soon("a permit", permits.acquire(2).into_future()).await.unwrap();
-        assert!(permits.try_acquire(1).await.map(|_| ()).unwrap_err().is_contended());
+        assert_eq!(
+            permits.try_acquire(1).await.map(|_| ()).unwrap_err().kind(),
+            ErrorKind::Contended
+        );
         permit.extend().await.unwrap();
         permit.release().await.unwrap();
         eventually("it is free", || !cluster.holding(&name)).await;
@@ -376,7 +397,7 @@ async fn shares_latches_and_barriers_wait_for_the_end_of_a_move() {
     ];
     for (number, refused) in refused.into_iter().enumerate() {
         let error = refused.unwrap_err();
-        assert!(error.is_unavailable(), "number {number}: {error}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "number {number}: {error}");
     }
     cluster.migrate_keys(slot, from, to);
     cluster.end_migration(slot, from, to);

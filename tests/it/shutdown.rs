@@ -7,7 +7,7 @@ mod settling;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leasehold::{BreakerState, Event, Locker, Loss};
+use leasehold::{BreakerState, ErrorKind, Event, Locker, Loss};
 use leasehold_testing::{Fault, FaultProxy, Fleet, RedisServer, eventually, soon};
 
 /// So long that no key is ever free because of it.
@@ -30,16 +30,16 @@ async fn a_shutdown_gives_everything_back_and_lets_nobody_in() {
     assert_eq!(report.to_string(), "released 100 locks");
     assert_eq!(server.cli_text(&["EXISTS", "n0", "n7", "n99"]), "0");
     let error = soon("it is told", waiting).await.unwrap().unwrap_err();
-    assert!(error.is_shut_down(), "{error}");
-    assert!(locker.lock("new").await.unwrap_err().is_shut_down());
-    assert!(locker.try_lock("new").await.unwrap_err().is_shut_down());
+    assert_eq!(error.kind(), ErrorKind::ShutDown, "{error}");
+    assert_eq!(locker.lock("new").await.unwrap_err().kind(), ErrorKind::ShutDown);
+    assert_eq!(locker.try_lock("new").await.unwrap_err().kind(), ErrorKind::ShutDown);
     #[cfg(feature = "groups")]
-    assert!(locker.lock_all(["new", "newer"]).await.unwrap_err().is_shut_down());
+    assert_eq!(locker.lock_all(["new", "newer"]).await.unwrap_err().kind(), ErrorKind::ShutDown);
     assert_eq!(server.cli_text(&["EXISTS", "new"]), "0");
     let guard = guards.pop().unwrap();
     assert_eq!(soon("its loss", guard.lost()).await, Loss::ShutDown);
     let error = guard.release().await.unwrap_err();
-    assert!(error.is_shut_down() && error.is_lost(), "{error}");
+    assert_eq!(error.loss(), Some(Loss::ShutDown), "{error}");
     assert_eq!(locker.stats().losses(Loss::ShutDown), 100);
     drop(guards);
     assert_eq!(locker.stats().held, 0);
@@ -106,7 +106,7 @@ async fn everything_is_counted_and_told() {
     let builder = Locker::builder().node(server.url()).ttl(LONG).observer(observer);
     let locker = builder.connect().await.unwrap();
     let first = locker.lock("a").await.unwrap();
-    assert!(locker.try_lock("a").await.unwrap_err().is_contended());
+    assert_eq!(locker.try_lock("a").await.unwrap_err().kind(), ErrorKind::Contended);
     let next = tokio::spawn(locker.lock("a").into_future());
     let is_refused = || locker.stats().waiting == 1 && locker.stats().contended >= 2;
     eventually("it waits, and has been refused", is_refused).await;

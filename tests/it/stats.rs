@@ -5,7 +5,7 @@ mod ends;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leasehold::{AdaptiveTtl, BreakerState, Builder, Event, Guard, Locker, Loss};
+use leasehold::{AdaptiveTtl, BreakerState, Builder, ErrorKind, Event, Guard, Locker, Loss};
 use leasehold_resp::Frame;
 use leasehold_testing::{Fleet, RedisServer, eventually, soon};
 
@@ -118,9 +118,9 @@ async fn a_known_sequence_has_known_figures() {
     drop(locker.try_lock("a").await.unwrap());
     let held = other.lock("a").await.unwrap();
     for _ in 0..2 {
-        assert!(locker.try_lock("a").await.unwrap_err().is_contended());
+        assert_eq!(locker.try_lock("a").await.unwrap_err().kind(), ErrorKind::Contended);
     }
-    assert!(locker.lock("").await.unwrap_err().is_misuse());
+    assert_eq!(locker.lock("").await.unwrap_err().kind(), ErrorKind::Misuse);
     let stats = locker.stats();
     let counted = (stats.attempts, stats.granted, stats.contended, stats.released);
     assert_eq!(counted, (6, 4, 2, 4));
@@ -233,5 +233,5 @@ async fn a_ttl_follows_what_was_observed() {
         }
     };
     soon("leases are known to be brief", known).await;
-    assert!(AdaptiveTtl::new(&locker, longest, shortest).unwrap_err().is_misuse());
+    assert_eq!(AdaptiveTtl::new(&locker, longest, shortest).unwrap_err().kind(), ErrorKind::Misuse);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Builder, Guard, Locker, Loss};
+use leasehold::{Builder, ErrorKind, Guard, Locker, Loss};
 use leasehold_resp::Frame;
 use leasehold_testing::{Fleet, RedisServer, eventually, soon};
 
@@ -28,7 +28,7 @@ async fn take(locker: &Locker, ttl: Duration) -> Guard {
 async fn is_contended(locker: &Locker) -> bool {
     match soon("an answer", locker.try_lock("a").ttl(TTL).into_future()).await {
         Ok(_) => false,
-        Err(error) => error.is_contended() || panic!("{error}"),
+        Err(error) => error.kind() == ErrorKind::Contended || panic!("{error}"),
     }
 }
 

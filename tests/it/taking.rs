@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leasehold::{Error, Event, Guard, Locker, Loss, Ticket};
+use leasehold::{Error, ErrorKind, Event, Guard, Locker, Loss, Ticket};
 #[cfg(feature = "inspect")]
 use leasehold_testing::ports;
 use leasehold_testing::{Fleet, RedisServer, eventually, soon};
@@ -51,7 +51,7 @@ async fn is_stolen(urls: Vec<String>) {
     let former = report.taken_from().next().expect("it is named");
     assert_eq!(former.label.as_deref(), Some("first"));
     assert!(report.to_string().contains("granted, taken from \"first\""), "{report}");
-    assert!(guard.release().await.unwrap_err().is_lost());
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
     assert_eq!((first.stats().waiting, second.stats().waiting), (1, 1), "they wait for the thief");
     let error = refused(first.try_lock("a").await);
     let holder = error.report().holder().expect("it says so");
@@ -103,13 +103,13 @@ async fn a_steal_is_told_once_and_one_of_a_free_lock_is_an_acquire() {
     let unfenced = locker.lock("b").unfenced().steal().await.unwrap();
     let stolen = locker.try_lock("b").steal().label("third").await.unwrap();
     assert_eq!(*heard.lock().unwrap(), ["b from redis-py None", "b from ours None"]);
-    assert!(unfenced.extend().await.unwrap_err().is_lost());
+    assert_eq!(unfenced.extend().await.unwrap_err().kind(), ErrorKind::Lost);
     guard.release().await.unwrap();
     stolen.release().await.unwrap();
-    assert!(refused(locker.lock_any(["a", "b"]).steal().await).is_misuse());
-    assert!(refused(locker.lock_all(["a", "b"]).steal().await).is_misuse());
+    assert_eq!(refused(locker.lock_any(["a", "b"]).steal().await).kind(), ErrorKind::Misuse);
+    assert_eq!(refused(locker.lock_all(["a", "b"]).steal().await).kind(), ErrorKind::Misuse);
     server.cli(&["RPUSH", "list", "1"]);
-    assert!(refused(locker.lock("list").steal().await).is_misuse());
+    assert_eq!(refused(locker.lock("list").steal().await).kind(), ErrorKind::Misuse);
 }
 
 /// What reached too few servers takes nothing: the holder keeps its quorum.
@@ -127,12 +127,15 @@ async fn a_steal_that_reaches_a_minority_takes_nothing() {
     let builder = Locker::builder().nodes(urls).restart_guard(false);
     let second = soon("it connects", builder.connect_to_any()).await.unwrap();
     let error = refused(second.lock("a").steal().await);
-    assert!(error.is_no_quorum() && error.is_unavailable(), "{error}");
+    assert!(error.is_no_quorum() && error.kind() == ErrorKind::Unavailable, "{error}");
     eventually("one server less has it", || fleet.holding("a") == 2).await;
     let renewed = first.stats().renewed;
     eventually("the others renew it", || first.stats().renewed > renewed + 1).await;
     assert_eq!((guard.loss(), second.stats().stolen), (None, 0));
-    assert!(refused(connect(fleet.urls()).await.try_lock("a").await).is_contended());
+    assert_eq!(
+        refused(connect(fleet.urls()).await.try_lock("a").await).kind(),
+        ErrorKind::Contended
+    );
 }
 
 /// One process lets go of a lock, and another goes on with it.
@@ -156,7 +159,7 @@ async fn is_adopted(urls: Vec<String>) {
     assert_eq!(adopted.report().taken_from().next().unwrap().label.as_deref(), Some("first"));
     for locker in [&first, &second] {
         let error = refused(locker.adopt(&ticket).await);
-        assert!(error.is_ticket_spent() && !error.is_contended(), "{error}");
+        assert!(error.is_ticket_spent() && error.kind() != ErrorKind::Contended, "{error}");
     }
     // A process that ends has no part in what it let go of.
     eventually("it is renewed", || second.stats().renewed > 0).await;
@@ -221,16 +224,16 @@ async fn a_ticket_ends_with_its_time_with_a_steal_and_where_it_does_not_belong()
     let ticket = take(&locker, "a").await.into_ticket(LONG).await.unwrap();
     let stolen = locker.lock("a").steal().await.unwrap();
     assert!(refused(locker.adopt(&ticket).await).is_ticket_spent());
-    assert!(refused(locker.adopt(&ticket).steal().await).is_misuse());
+    assert_eq!(refused(locker.adopt(&ticket).steal().await).kind(), ErrorKind::Misuse);
     drop(stolen);
     let prefixed = Locker::builder().node(server.url()).key_prefix("app:").connect().await.unwrap();
-    assert!(refused(prefixed.adopt(&ticket).await).is_misuse());
+    assert_eq!(refused(prefixed.adopt(&ticket).await).kind(), ErrorKind::Misuse);
     let ticket = take(&prefixed, "a").await.into_ticket(LONG).await.unwrap();
     let adopted = prefixed.adopt(&ticket).await.unwrap();
     assert_eq!(adopted.name(), b"app:a");
     let fleet = Fleet::start(3);
     let several = connect(fleet.urls()).await;
-    assert!(refused(several.adopt(&ticket).await).is_misuse());
+    assert_eq!(refused(several.adopt(&ticket).await).kind(), ErrorKind::Misuse);
 }
 
 /// The restart guard waits for the longest lease, and a ticket may be good for longer.
@@ -263,13 +266,16 @@ async fn what_does_not_become_a_ticket_is_given_back() {
     let locker = connect([server.url()]).await;
     let is_free = |name: &str| server.cli_text(&["EXISTS", name]) == "0";
     for within in [Duration::from_millis(9), Duration::from_secs(24 * 3600 + 1)] {
-        assert!(refused(take(&locker, "a").await.into_ticket(within).await).is_misuse());
+        assert_eq!(
+            refused(take(&locker, "a").await.into_ticket(within).await).kind(),
+            ErrorKind::Misuse
+        );
     }
     let several = locker.lock_all(["b", "c"]).await.unwrap();
-    assert!(refused(several.into_ticket(LONG).await).is_misuse());
+    assert_eq!(refused(several.into_ticket(LONG).await).kind(), ErrorKind::Misuse);
     let guard = take(&locker, "d").await;
     server.cli(&["SET", "d", "another"]);
-    assert!(refused(guard.into_ticket(LONG).await).is_lost());
+    assert_eq!(refused(guard.into_ticket(LONG).await).kind(), ErrorKind::Lost);
     assert_eq!(server.cli_text(&["GET", "d"]), "another");
     for name in ["a", "b", "c"] {
         eventually("it is free", || is_free(name)).await;

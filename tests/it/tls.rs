@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Error, Guard, Locker, Loss, Tls};
+use leasehold::{Error, ErrorKind, Guard, Locker, Loss, Tls};
 use leasehold_testing::{Authority, Identity, RedisServer, eventually, soon};
 use tokio::task::JoinSet;
 
@@ -56,7 +56,7 @@ async fn a_lock_is_taken_extended_and_released() {
     let secured = Secured::start();
     let locker = secured.locker().await;
     let guard = take(&locker, "a").await;
-    assert!(locker.try_lock("a").await.unwrap_err().is_contended());
+    assert_eq!(locker.try_lock("a").await.unwrap_err().kind(), ErrorKind::Contended);
     guard.extend().await.unwrap();
     guard.release().await.unwrap();
     assert_eq!(secured.server.cli_text(&["EXISTS", "a"]), "0");
@@ -166,7 +166,7 @@ async fn a_server_that_wants_a_client_certificate_gets_it_or_gives_nothing() {
 
     for tls in [tls(), with(stranger.issue(&["client"]))] {
         let error = refusal(url(), tls).await;
-        assert!(error.is_auth() && !error.is_misuse() && !error.is_unavailable(), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Auth, "{error}");
         assert!(
             error.to_string().contains("refused the client certificate, or wants one"),
             "{error}"
@@ -187,8 +187,8 @@ async fn a_certificate_that_is_no_good_is_refused_and_the_error_says_why() {
         let server = RedisServer::builder().tls(&identity).start();
         let url = || server.tls_url("127.0.0.1");
         let error = refusal(url(), Tls::new().ca_pem(authority.pem())).await;
-        assert!(error.is_auth(), "{error}");
-        assert!(!error.is_unavailable() && !error.is_misuse() && !error.is_unknown(), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Auth, "{error}");
+        assert!(!error.is_unknown(), "{error}");
         assert!(error.to_string().contains(expected), "{error}");
 
         // Only one call gets past that.
@@ -216,7 +216,8 @@ async fn without_a_ca_the_platforms_are_trusted_and_no_other() {
     let text = error.to_string();
     let has_roots = !text.contains("the platform has no CA certificates");
     assert!(text.contains("unknown CA") || !has_roots, "{text}");
-    assert!(if has_roots { error.is_auth() } else { error.is_misuse() }, "{text}");
+    let kind = if has_roots { ErrorKind::Auth } else { ErrorKind::Misuse };
+    assert_eq!(error.kind(), kind, "{text}");
 }
 
 /// It is no use to wait for a certificate to get better.
@@ -228,7 +229,10 @@ async fn a_waiter_is_told_of_a_certificate_that_went_bad() {
     secured.server.present(&expired);
     secured.server.restart();
     let error = soon("an error", locker.lock("a").into_future()).await.map(|_| ()).unwrap_err();
-    assert!(error.is_auth() && error.to_string().contains("has expired"), "{error}");
+    assert!(
+        error.kind() == ErrorKind::Auth && error.to_string().contains("has expired"),
+        "{error}"
+    );
 
     let good = secured.authority.issue(&["127.0.0.1"]);
     secured.server.present(&good);
@@ -263,14 +267,20 @@ async fn no_tls_where_there_should_be_is_an_error_that_says_so() {
 #[tokio::test]
 async fn tls_beside_a_url_without_it_is_refused() {
     let error = refusal("redis://127.0.0.1:1".to_owned(), Tls::new()).await;
-    assert!(error.is_misuse() && error.to_string().contains("use rediss://"), "{error}");
+    assert!(
+        error.kind() == ErrorKind::Misuse && error.to_string().contains("use rediss://"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
 async fn what_is_wrong_with_the_setup_is_said_before_anything_is_dialed() {
     let missing = Tls::new().ca_file("/nowhere/ca.pem");
     let error = refusal("rediss://127.0.0.1:1".to_owned(), missing).await;
-    assert!(error.is_misuse() && error.to_string().contains("/nowhere/ca.pem"), "{error}");
+    assert!(
+        error.kind() == ErrorKind::Misuse && error.to_string().contains("/nowhere/ca.pem"),
+        "{error}"
+    );
 }
 
 /// The same locks, and the same owner's commands in order, on a quorum.
@@ -316,5 +326,8 @@ async fn a_cluster_is_found_and_followed_over_tls() {
     }
     assert_eq!(masters, [true; 3]);
     let error = refusal(url, tls(&Authority::new())).await;
-    assert!(error.is_auth() && error.to_string().contains("certificate"), "{error}");
+    assert!(
+        error.kind() == ErrorKind::Auth && error.to_string().contains("certificate"),
+        "{error}"
+    );
 }

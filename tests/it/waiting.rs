@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use leasehold::{FencingToken, Guard, Locker, Retry};
+use leasehold::{ErrorKind, FencingToken, Guard, Locker, Retry};
 use leasehold_testing::binary;
 use leasehold_testing::scripted::greeting;
 use leasehold_testing::{Action, Fleet, RedisServer, ScriptedServer, eventually, soon};
@@ -337,7 +337,7 @@ async fn a_wait_that_runs_out_names_the_holder_and_leaves_the_others_in_line() {
     until_waiting(&locker, 2).await;
     let third = tokio::spawn(locker.lock("a").into_future());
     let error = soon("its end", second).await.unwrap().unwrap_err();
-    assert!(error.is_timeout() && error.is_contended(), "{error}");
+    assert!(error.is_timeout() && error.kind() == ErrorKind::Contended, "{error}");
     assert!(error.to_string().contains("the holder"), "{error}");
     assert_eq!(locker.stats().timed_out, 1);
     guard.release().await.unwrap();
@@ -354,10 +354,10 @@ async fn attempts_are_bounded_by_the_retry_policy() {
     let locker = locker(&server).await;
     let retry = Retry::fixed(Duration::from_millis(2)).attempts(5);
     let error = soon("its end", locker.lock("a").retry(retry).into_future()).await.unwrap_err();
-    assert!(error.is_contended(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Contended, "{error}");
     assert!(locker.stats().attempts <= 6, "{}", locker.stats());
     let never = Retry::fixed(Duration::ZERO);
-    assert!(locker.lock("a").retry(never).await.unwrap_err().is_misuse());
+    assert_eq!(locker.lock("a").retry(never).await.unwrap_err().kind(), ErrorKind::Misuse);
 }
 
 /// Servers that fail are put up with for one TTL, by all in the line together.
@@ -376,7 +376,7 @@ async fn all_in_a_line_are_told_when_the_server_is_gone_for_good() {
     let waiting: Vec<_> = (0..50).map(|_| tokio::spawn(locker.lock("a").into_future())).collect();
     for waiter in waiting {
         let error = soon("its end", waiter).await.unwrap().unwrap_err();
-        assert!(error.is_unavailable(), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     }
     assert_eq!(locker.stats().waiting, 0);
 }

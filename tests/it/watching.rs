@@ -207,7 +207,7 @@ async fn a_watch_ends_with_its_locker_and_is_refused_for_what_is_no_lock() {
     let watching = tokio::spawn(async move { watch.changed().await });
     until_told(&server).await;
     locker.shutdown(Duration::from_secs(1)).await;
-    assert!(soon("the end", watching).await.unwrap().unwrap_err().is_shut_down());
+    assert_eq!(soon("the end", watching).await.unwrap().unwrap_err().kind(), ErrorKind::ShutDown);
 }
 
 #[tokio::test]

@@ -70,15 +70,17 @@ fn add(count: &AtomicU64) {
 impl Tally {
     fn note(&self, outcome: Result<(), Error>, began_after: u64) {
         let was_in_flight = get(&self.faults) > began_after;
-        if !outcome.as_ref().is_err_and(Error::is_unavailable) {
+        let is_unsent =
+            |error: &Error| error.kind() == ErrorKind::Unavailable && !error.is_unknown();
+        if !outcome.as_ref().is_err_and(is_unsent) {
             add(&self.attempts);
         }
         let count = match outcome {
             Ok(()) => &self.false_grants,
-            Err(error) if error.is_contended() && was_in_flight => &self.refused,
-            Err(error) if error.is_contended() => return,
+            Err(error) if error.kind() == ErrorKind::Contended && was_in_flight => &self.refused,
+            Err(error) if error.kind() == ErrorKind::Contended => return,
             Err(error) if error.is_unknown() => &self.unknown,
-            Err(error) if error.is_unavailable() => &self.unsent,
+            Err(error) if is_unsent(&error) => &self.unsent,
             Err(error) if error.to_string().contains("ERR stray") => &self.misled,
             Err(error) => {
                 println!("unexplained: {error}");

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use leasehold::{Error, Guard, LockRequest, Locker};
+use leasehold::{Error, ErrorKind, Guard, LockRequest, Locker};
 use leasehold_testing::accounts::Accounts;
 use leasehold_testing::leases::Part;
 use tokio::time::sleep;
@@ -317,7 +317,7 @@ impl Client {
         let end = match &outcome {
             None => "release cancelled",
             Some(Ok(())) => "released",
-            Some(Err(error)) if error.is_lost() => "released when lost",
+            Some(Err(error)) if error.loss().is_some() => "released when lost",
             Some(Err(_)) => "release failed",
         };
         self.count(end);
@@ -344,7 +344,7 @@ impl Client {
             self.stage.recorder.expect_fault(call, error);
         }
         let Lease { name, client, token, begun, until, .. } = *lease;
-        let is_lost = outcome.as_ref().is_err_and(Error::is_lost);
+        let is_lost = outcome.as_ref().is_err_and(|error| error.loss().is_some());
         let answer = Answer { name, client, token, call, since: begun, returned, until, is_lost };
         self.stage.recorder.history().answers.push(answer);
     }
@@ -357,13 +357,13 @@ impl Client {
 
     pub(crate) fn refused(&self, error: &Error) {
         self.stage.recorder.expect_fault("acquire", error);
-        self.count(if error.is_contended() {
+        self.count(if error.kind() == ErrorKind::Contended {
             "acquires refused: held"
         } else if error.is_restart_guard() {
             "acquires refused: restart guard"
         } else if error.is_unknown() {
             "acquires refused: unknown"
-        } else if error.is_unavailable() {
+        } else if error.kind() == ErrorKind::Unavailable {
             "acquires refused: unavailable"
         } else {
             "acquires refused: otherwise"

@@ -1,9 +1,9 @@
 //! The servers, and the ways to them.
 
-use std::io::ErrorKind;
+use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leasehold::{Locker, Tolerance};
+use leasehold::{ErrorKind, Locker, Tolerance};
 
 use crate::client::key;
 use crate::plan::{LONGEST_TTL, Plan};
@@ -29,7 +29,7 @@ impl Fleet {
     pub(crate) fn forget(&self, server: usize) {
         let directory = self.servers[server].directory().join("appendonlydir");
         if let Err(error) = std::fs::remove_dir_all(directory) {
-            assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+            assert_eq!(error.kind(), io::ErrorKind::NotFound, "{error}");
         }
     }
 
@@ -62,7 +62,7 @@ impl Fleet {
                 // A machine that is busy for that long makes no test fail.
                 match builder.connect().await {
                     Ok(locker) => break locker,
-                    Err(error) => assert!(error.is_unavailable(), "{error}"),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
                 }
             }
         };

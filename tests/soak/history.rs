@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use leasehold::Error;
+use leasehold::{Error, ErrorKind, FailureKind, ServerReport, Vote};
 use leasehold_testing::leases::{self, Part};
 
 /// Since the start of the episode.
@@ -143,7 +143,12 @@ impl Recorder {
 
     /// Nothing that the injector does may look like the caller's mistake.
     pub(crate) fn expect_fault(&self, call: &str, error: &Error) {
-        if error.is_misuse() || error.is_auth() {
+        use FailureKind::{Auth, Misuse};
+        let is_told =
+            |it: &ServerReport| matches!(it.vote, Vote::Failed { kind: Auth | Misuse, .. });
+        if matches!(error.kind(), ErrorKind::Auth | ErrorKind::Misuse)
+            || error.report().servers().iter().any(is_told)
+        {
             self.surprise(format!("{call}: {error}"));
         }
     }

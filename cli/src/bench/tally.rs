@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use leasehold::Error;
+use leasehold::{Error, ErrorKind};
 
 /// What takes longer than a minute counts as that.
 const LONGEST_NS: u64 = 60_000_000_000;
@@ -117,17 +117,17 @@ impl Times {
 
 /// What went wrong, in a word that stays.
 fn kind(error: &Error) -> &'static str {
-    let kinds = [
-        (error.is_auth(), "auth"),
-        (error.is_misuse(), "misuse"),
-        (error.is_restart_guard(), "restart-guard"),
-        (error.is_contended(), "contended"),
-        (error.is_lost(), "lost"),
-        (error.is_unknown(), "unknown"),
-        (error.is_unavailable(), "unavailable"),
-        (error.is_timeout(), "timeout"),
-    ];
-    kinds.iter().find(|(is_it, _)| *is_it).map_or("other", |(_, name)| name)
+    match error.kind() {
+        ErrorKind::Auth => "auth",
+        ErrorKind::Misuse => "misuse",
+        ErrorKind::Contended => "contended",
+        ErrorKind::Lost => "lost",
+        _ if error.is_restart_guard() => "restart-guard",
+        _ if error.is_unknown() => "unknown",
+        ErrorKind::Unavailable => "unavailable",
+        _ if error.is_timeout() => "timeout",
+        _ => "other",
+    }
 }
 
 /// What was measured, and how.

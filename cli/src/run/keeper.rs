@@ -189,7 +189,7 @@ async fn hold(
     front.say(ToFront::Ended(end));
     match held.guard.release().await {
         // The command has ended: nothing of it is undone by this.
-        Err(error) if !error.is_lost() => {
+        Err(error) if error.loss().is_none() => {
             complain(&format!("releasing the lock again: {error}"));
             return Ok(end);
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::pin::pin;
 use std::time::Duration;
 
-use leasehold::{Error, Guard, Leadership, LockRequest, Locker};
+use leasehold::{Error, ErrorKind, Guard, Leadership, LockRequest, Locker};
 use nix::unistd::getppid;
 use tokio::time::interval;
 
@@ -34,7 +34,7 @@ pub async fn take(locker: &Locker, run: &Run, until: Until) -> Result<Guard, Fai
         return Ok(guard);
     }
     let refused = match ask(locker, run, Some(Duration::ZERO)).await {
-        Err(error) if error.is_contended() && run.nonblock => {
+        Err(error) if error.kind() == ErrorKind::Contended && run.nonblock => {
             return Err(Failure::Conflict(error, run.conflict_exit_code));
         }
         Err(error) if may_pass(&error) && !run.nonblock => error,
@@ -125,7 +125,7 @@ fn held(request: LockRequest, run: &Run) -> LockRequest {
 }
 
 fn conflict(error: Error, run: &Run) -> Failure {
-    if error.is_contended() {
+    if error.kind() == ErrorKind::Contended {
         return Failure::Conflict(error, run.conflict_exit_code);
     }
     Failure::Lock(error)

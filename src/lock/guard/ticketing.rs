@@ -26,9 +26,9 @@ impl<F: Fencing> Guard<F> {
     ///
     /// # Errors
     ///
-    /// The lock is given back in each case. [`Error::is_lost`] if the lease had ended;
-    /// [`Error::is_misuse`] for several locks (`lock_all`), and unless `within` is in [`Ticket::GOOD_FOR`]; else as
-    /// [`Guard::release`], if no quorum confirmed it.
+    /// The lock is given back in each case. [`Lost`](crate::ErrorKind::Lost) if the lease had ended;
+    /// [`Misuse`](crate::ErrorKind::Misuse) for several locks (`lock_all`), and unless `within` is in
+    /// [`Ticket::GOOD_FOR`]; else as [`Guard::release`], if no quorum confirmed it.
     ///
     /// # Cancel safety
     ///

@@ -14,12 +14,12 @@ impl<F: Fencing> Guard<F> {
     ///
     /// # Errors
     ///
-    /// [`Error::is_contended`] if there are other readers: the guard stays a reader's. Of two readers that
-    /// want to write, release one and have it ask for [`Locker::write`](crate::Locker::write).
-    /// [`Error::is_unavailable`] if the server could not be asked: the guard stays as it was. After any other
-    /// error the guard is lost and given back: [`Error::is_lost`], or [`Error::is_unknown`] if no answer
-    /// came. [`Error::is_misuse`] for a guard of another request, and over several servers: some could have the
-    /// writer, and others the reader.
+    /// [`Contended`](crate::ErrorKind::Contended) if there are other readers: the guard stays a reader's. Of two
+    /// readers that want to write, release one and have it ask for [`Locker::write`](crate::Locker::write).
+    /// [`Unavailable`](crate::ErrorKind::Unavailable) if the server could not be asked: the guard stays as it was.
+    /// After any other error the guard is lost and given back: [`Lost`](crate::ErrorKind::Lost), or
+    /// [`Error::is_unknown`] if no answer came. [`Misuse`](crate::ErrorKind::Misuse) for a guard of another request,
+    /// and over several servers: some could have the writer, and others the reader.
     ///
     /// # Cancel safety
     ///
@@ -29,12 +29,14 @@ impl<F: Fencing> Guard<F> {
     ///
     /// ```no_run
     /// # async fn example(locker: leasehold::Locker) -> Result<(), leasehold::Error> {
+    /// use leasehold::ErrorKind;
+    ///
     /// # fn is_stale() -> bool { true }
     /// let mut guard = locker.read("catalog").await?;
     /// if is_stale() {
     ///     match guard.upgrade().await {
     ///         Ok(()) => println!("writes with token {}", guard.fence()),
-    ///         Err(error) if error.is_contended() => {
+    ///         Err(error) if error.kind() == ErrorKind::Contended => {
     ///             guard.release().await?;
     ///             guard = locker.write("catalog").await?; // and look whether it is stale still
     ///         }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold::Locker;
+use leasehold::{ErrorKind, Locker};
 
 use super::{connect, take};
 use leasehold_testing::{Cluster, binary, eventually, soon};
@@ -41,10 +41,10 @@ async fn a_lease_that_is_renewed_contended_and_waited_for_moves_with_its_slot() 
         until_renewed(&holder).await;
         let newcomer = connect(&cluster).await;
         let error = newcomer.try_lock(NAME).await.map(|_| ()).unwrap_err();
-        assert!(error.is_contended(), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Contended, "{error}");
         let others = connect(&cluster).await;
         let error = others.try_lock(NAME).unfenced().await.map(|_| ()).unwrap_err();
-        assert!(error.is_contended(), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Contended, "{error}");
         assert!(!guard.is_lost() && !waiting.is_finished(), "{:?}", guard.loss());
         assert!(cluster.holding(NAME));
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Guard, Locker};
+use leasehold::{ErrorKind, Guard, Locker};
 use leasehold_resp::Frame;
 
 use super::changes::Load;
@@ -30,7 +30,7 @@ fn is_there(cluster: &Cluster, nodes: [usize; 2], key: &str) -> bool {
 async fn refused(locker: &Locker, name: &str) {
     let error = locker.lock(name).wait_at_most(Duration::from_millis(200)).await;
     let error = error.map(|_: Guard| ()).unwrap_err();
-    assert!(error.is_contended() && error.report().holder().is_some(), "{error}");
+    assert!(error.kind() == ErrorKind::Contended && error.report().holder().is_some(), "{error}");
 }
 
 /// The counter stays, goes first or comes last; the lock was held before or never; it moves while it
@@ -103,7 +103,10 @@ async fn an_unfenced_lock_names_its_holder() {
         }
         let guard = soon("it is granted", one.lock(name).unfenced().into_future()).await.unwrap();
         let error = other.try_lock(name).unfenced().await.map(|_| ()).unwrap_err();
-        assert!(error.is_contended() && error.report().holder().is_some(), "{error}");
+        assert!(
+            error.kind() == ErrorKind::Contended && error.report().holder().is_some(),
+            "{error}"
+        );
         let error = other.lock(name).unfenced().wait_at_most(Duration::from_millis(200)).await;
         let error = error.map(|_| ()).unwrap_err();
         assert!(error.is_timeout() && error.report().holder().is_some(), "{error}");
@@ -160,7 +163,7 @@ async fn locks_of_one_slot_are_taken_together_or_not_at_all() {
     let last_one = soon("one", other.lock(names[2]).into_future()).await.unwrap();
     let error = one.lock_all(names).wait_at_most(Duration::from_millis(500)).await;
     let error = error.map(|_: Guard| ()).unwrap_err();
-    assert!(error.is_contended(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Contended, "{error}");
     eventually("nothing is left behind", || !is_there(&cluster, [from, to], names[0])).await;
     last_one.release().await.unwrap();
 

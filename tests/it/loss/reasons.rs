@@ -4,7 +4,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::{Guard, Locker, Loss};
+use leasehold::{ErrorKind, Guard, Locker, Loss};
 
 use crate::renewal::{LONG, SHORT, quorum, take, until_renewed};
 use leasehold_testing::{Fault, FaultProxy, Fleet, RedisServer, eventually, soon};
@@ -19,9 +19,9 @@ async fn assert_lost(guard: Guard, why: Loss) {
     let run = guard.run(pending::<()>()).await.unwrap_err();
     let released = guard.release().await.unwrap_err();
     for error in [extended, run, released] {
-        assert!(error.is_lost(), "{error}");
         assert_eq!(error.loss(), Some(why), "{error}");
-        assert_eq!(error.is_shut_down(), why == Loss::ShutDown);
+        let kind = if why == Loss::ShutDown { ErrorKind::ShutDown } else { ErrorKind::Lost };
+        assert_eq!(error.kind(), kind, "{error}");
         assert!(error.to_string().contains(&why.to_string()), "{error}");
     }
 }
@@ -187,7 +187,8 @@ async fn nobody_is_granted_a_lock_before_its_holder_knows_that_it_is_lost() {
         proxy.set_both(Fault::Pass);
         proxy.cut();
         let again = cut_off.try_lock("a").await.unwrap_err();
-        assert!(again.is_contended() || again.is_unavailable() || again.is_unknown(), "{again}");
+        let kinds = [ErrorKind::Contended, ErrorKind::Unavailable];
+        assert!(kinds.contains(&again.kind()), "{again}");
         assert!(!next.is_lost());
         next.release().await.unwrap();
     }

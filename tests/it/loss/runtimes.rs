@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Locker, Loss};
+use leasehold::{ErrorKind, Locker, Loss};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::renewal::{LONG, SHORT, take, until_renewed};
@@ -25,7 +25,7 @@ fn a_locker_is_used_from_another_runtime_than_its_own() {
         let guard = take(&locker, "a", SHORT).await;
         until_renewed(&locker, 6).await;
         assert!(!guard.is_lost());
-        assert!(locker.try_lock("a").await.unwrap_err().is_contended());
+        assert_eq!(locker.try_lock("a").await.unwrap_err().kind(), ErrorKind::Contended);
         let waiting = tokio::spawn(locker.lock("a").ttl(SHORT).into_future());
         eventually("it waits", || locker.stats().waiting == 1).await;
         guard.release().await.unwrap();
@@ -73,12 +73,12 @@ fn what_is_asked_after_the_end_of_the_runtime_ends_with_an_error() {
     own.shutdown_timeout(LONG);
     other.block_on(async {
         let error = soon("an answer", locker.try_lock("a").into_future()).await.unwrap_err();
-        assert!(error.is_misuse(), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
         assert!(error.to_string().contains("runtime"), "{error}");
         let error = soon("an answer", extended.extend()).await.unwrap_err();
-        assert!(error.is_misuse() || error.is_lost(), "{error}");
+        assert!(error.kind() == ErrorKind::Misuse || error.kind() == ErrorKind::Lost, "{error}");
         let error = soon("an answer", released.release()).await.unwrap_err();
-        assert!(error.is_misuse() || error.is_lost(), "{error}");
+        assert!(error.kind() == ErrorKind::Misuse || error.kind() == ErrorKind::Lost, "{error}");
         // Nobody keeps it: what is left is its own timer.
         soon("the loss", extended.lost()).await;
     });

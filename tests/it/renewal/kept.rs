@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Error, Guard, Locker, Loss};
+use leasehold::{Error, ErrorKind, Guard, Locker, Loss};
 use leasehold_resp::Frame;
 
 use super::{LONG, SHORT, pttl, quorum, take, until_renewed};
@@ -203,14 +203,14 @@ impl Racer {
         };
         if let Err(error) = released {
             // The machine was busy for a TTL. Nothing is proved in this round.
-            assert!(error.is_lost(), "{error}");
+            assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
             drop(hasty);
             self.until_free().await;
             return;
         }
         let asked = match hasty {
             // It came before the release.
-            Some(Err(error)) if error.is_contended() => self.ask_next().await,
+            Some(Err(error)) if error.kind() == ErrorKind::Contended => self.ask_next().await,
             Some(asked) => asked,
             None => {
                 let exists = self.side.call(&["EXISTS", &name]);
@@ -228,7 +228,7 @@ impl Racer {
         let Frame::Integer(left) = self.side.call(&["PTTL", &name]) else { panic!() };
         assert!(left <= 15, "round {round}: prolonged to {left} ms");
         if let Err(error) = guard.release().await {
-            assert!(error.is_lost(), "{error}");
+            assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
         }
     }
 }

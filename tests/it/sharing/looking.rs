@@ -1,6 +1,6 @@
 //! Readers and permits as others see them.
 
-use leasehold::{LockState, Shared};
+use leasehold::{ErrorKind, LockState, Shared};
 use leasehold_testing::{RedisServer, binary, soon};
 
 use super::{locker, refused, take, until_waiting};
@@ -52,7 +52,7 @@ async fn a_look_shows_what_is_shared_and_how_much_is_taken() {
 
     let broken = locker.break_lease(&locker.inspect("b").await.unwrap()).await.unwrap();
     assert!(broken.is_complete());
-    assert!(permit.extend().await.unwrap_err().is_lost());
+    assert_eq!(permit.extend().await.unwrap_err().kind(), ErrorKind::Lost);
     second.release().await.unwrap();
     soon("the writer", waiter).await.unwrap().unwrap().release().await.unwrap();
     writer.release().await.unwrap();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use leasehold::ErrorKind;
 use leasehold_testing::{RedisServer, eventually, soon};
 
 use super::{SHORT, joined, locker, refused, spawn, take, until_nothing_is_left, until_waiting};
@@ -20,7 +21,10 @@ async fn the_sole_reader_writes_and_reads_on_and_nobody_comes_between() {
     let written = guard.fence();
     assert!(written > read);
     let error = refused(other.try_read("a")).await;
-    assert!(error.is_contended() && error.to_string().contains("catalog"), "{error}");
+    assert!(
+        error.kind() == ErrorKind::Contended && error.to_string().contains("catalog"),
+        "{error}"
+    );
     assert!(!writer.is_finished() && guard.remaining() > Duration::from_secs(3000));
     guard.extend().await.unwrap();
     soon("it reads", guard.downgrade()).await.unwrap();
@@ -71,7 +75,10 @@ async fn of_two_readers_that_upgrade_neither_waits_and_both_read_on() {
     for _ in 0..3 {
         let both = async { tokio::join!(first.upgrade(), second.upgrade()) };
         let (one, other) = soon("neither waits", both).await;
-        assert!(one.unwrap_err().is_contended() && other.unwrap_err().is_contended());
+        assert!(
+            one.unwrap_err().kind() == ErrorKind::Contended
+                && other.unwrap_err().kind() == ErrorKind::Contended
+        );
     }
     let renewed = locker.stats().renewed;
     eventually("they are renewed", || locker.stats().renewed >= renewed + 8).await;
@@ -80,7 +87,7 @@ async fn of_two_readers_that_upgrade_neither_waits_and_both_read_on() {
     first.upgrade().await.unwrap();
     let renewed = locker.stats().renewed;
     eventually("the writer is renewed", || locker.stats().renewed >= renewed + 4).await;
-    assert!(refused(locker.try_read("a")).await.is_contended());
+    assert_eq!(refused(locker.try_read("a")).await.kind(), ErrorKind::Contended);
     first.downgrade().await.unwrap();
     let renewed = locker.stats().renewed;
     eventually("the reader is renewed", || locker.stats().renewed >= renewed + 4).await;
@@ -105,7 +112,7 @@ async fn of_many_that_read_then_write_one_writes_at_a_time() {
             match guard.upgrade().await {
                 Ok(()) => {}
                 Err(error) => {
-                    assert!(error.is_contended(), "{error}");
+                    assert_eq!(error.kind(), ErrorKind::Contended, "{error}");
                     guard.release().await.unwrap();
                     guard = locker.write("a").await.unwrap();
                 }
@@ -130,12 +137,12 @@ async fn what_is_gone_is_lost_and_an_upgrade_that_is_dropped_gives_back() {
     let locker = locker(&server).await;
     let mut guard = take(locker.read("a")).await;
     server.cli(&["DEL", "a"]);
-    assert!(guard.upgrade().await.unwrap_err().is_lost() && guard.is_lost());
-    assert!(guard.upgrade().await.unwrap_err().is_lost());
-    assert!(guard.release().await.unwrap_err().is_lost());
+    assert!(guard.upgrade().await.unwrap_err().kind() == ErrorKind::Lost && guard.is_lost());
+    assert_eq!(guard.upgrade().await.unwrap_err().kind(), ErrorKind::Lost);
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
     let mut guard = take(locker.write("a")).await;
     server.cli(&["DEL", "a"]);
-    assert!(guard.downgrade().await.unwrap_err().is_lost() && guard.is_lost());
+    assert!(guard.downgrade().await.unwrap_err().kind() == ErrorKind::Lost && guard.is_lost());
     for is_upgrade in [true, false] {
         let request = if is_upgrade { locker.read("a") } else { locker.write("a") };
         let mut guard = take(request).await;
@@ -162,10 +169,10 @@ async fn only_a_reader_is_upgraded_and_only_a_writer_downgraded() {
     let mut reader = take(locker.read("c")).await;
     let mut writer = take(locker.write("d")).await;
     for guard in [&mut lock, &mut permit, &mut writer] {
-        assert!(guard.upgrade().await.unwrap_err().is_misuse());
+        assert_eq!(guard.upgrade().await.unwrap_err().kind(), ErrorKind::Misuse);
     }
     for guard in [&mut lock, &mut permit, &mut reader] {
-        assert!(guard.downgrade().await.unwrap_err().is_misuse());
+        assert_eq!(guard.downgrade().await.unwrap_err().kind(), ErrorKind::Misuse);
     }
     for guard in [lock, permit, reader, writer] {
         guard.release().await.unwrap();

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use leasehold::{Locker, Loss};
+use leasehold::{ErrorKind, Locker, Loss};
 
 use crate::stats::{LONG, SHORT, quorum, take};
 use leasehold_testing::scripted::greeting;
@@ -39,10 +39,10 @@ async fn each_waiter_and_each_newcomer_is_told() {
     assert_eq!((report.released, report.unreleased), (vec!["own".to_owned()], vec![]));
     for request in requests.into_iter().chain([several]) {
         let error = soon("it is told", request).await.unwrap().unwrap_err();
-        assert!(error.is_shut_down() && !error.is_lost(), "{error}");
+        assert!(error.kind() == ErrorKind::ShutDown && error.loss().is_none(), "{error}");
     }
-    assert!(locker.lock("new").await.unwrap_err().is_shut_down());
-    assert!(locker.try_lock("new").unfenced().await.unwrap_err().is_shut_down());
+    assert_eq!(locker.lock("new").await.unwrap_err().kind(), ErrorKind::ShutDown);
+    assert_eq!(locker.try_lock("new").unfenced().await.unwrap_err().kind(), ErrorKind::ShutDown);
     assert_eq!(locker.stats().waiting, 0);
     drop(own);
     // Of another locker nothing has changed.
@@ -78,7 +78,7 @@ async fn an_end_in_the_midst_of_requests_leaves_nothing_held() {
         assert!(report.unreleased.is_empty(), "{report:?}");
         for busy in busy {
             let error = soon("it is told", busy).await.unwrap();
-            assert!(error.is_shut_down(), "{error}");
+            assert_eq!(error.kind(), ErrorKind::ShutDown, "{error}");
         }
         eventually("nothing is held", || {
             (0..20).all(|number| server.cli_text(&["EXISTS", &format!("n{number}")]) == "0")
@@ -103,7 +103,7 @@ async fn a_server_that_is_frozen_is_reported_and_the_guards_know() {
     for guard in guards {
         assert_eq!(soon("the loss", guard.lost()).await, Loss::ShutDown);
         let error = soon("an answer", guard.release()).await.unwrap_err();
-        assert!(error.is_lost() && error.is_shut_down(), "{error}");
+        assert_eq!(error.loss(), Some(Loss::ShutDown), "{error}");
     }
     server.cont();
     eventually("what was sent is carried out", || server.cli_text(&["EXISTS", "a", "b"]) == "0")
@@ -146,7 +146,7 @@ async fn a_guard_that_outlives_its_locker_takes_nothing_from_the_next_holder() {
     soon("the end", locker.shutdown(LONG)).await;
     let next = [take(&other, "a", LONG).await, take(&other, "b", LONG).await];
     drop(dropped);
-    assert!(released.release().await.unwrap_err().is_shut_down());
+    assert_eq!(released.release().await.unwrap_err().kind(), ErrorKind::ShutDown);
     drop(locker);
     for guard in next {
         guard.extend().await.unwrap();
@@ -163,7 +163,7 @@ async fn the_end_does_not_change_why_a_lease_was_lost_before() {
     assert_eq!(soon("the loss", guard.lost()).await, Loss::Expired);
     soon("the end", locker.shutdown(LONG)).await;
     let error = guard.release().await.unwrap_err();
-    assert_eq!((error.loss(), error.is_shut_down()), (Some(Loss::Expired), false));
+    assert_eq!((error.loss(), error.kind()), (Some(Loss::Expired), ErrorKind::Lost));
     assert_eq!(locker.stats().losses(Loss::ShutDown), 0);
 }
 
@@ -178,7 +178,7 @@ async fn work_under_a_lease_ends_with_the_locker() {
     eventually("it works", || locker.stats().held == 1).await;
     soon("the end", locker.shutdown(LONG)).await;
     let error = soon("the end of the work", working).await.unwrap().unwrap_err();
-    assert!(error.is_lost() && error.is_shut_down(), "{error}");
+    assert_eq!(error.loss(), Some(Loss::ShutDown), "{error}");
     assert_eq!(server.cli_text(&["EXISTS", "a"]), "0");
 }
 
@@ -203,7 +203,7 @@ async fn requests_that_pause_between_tries_are_told_at_once() {
     soon("the end", cut_off.shutdown(SHORT)).await;
     for request in [several, failing] {
         let error = soon("it is told", request).await.unwrap().unwrap_err();
-        assert!(error.is_shut_down(), "{error}");
+        assert_eq!(error.kind(), ErrorKind::ShutDown, "{error}");
     }
 }
 

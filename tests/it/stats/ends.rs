@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use leasehold::{Guard, Locker};
+use leasehold::{ErrorKind, Guard, Locker};
 
 use super::{LONG, SHORT, observed, take};
 use leasehold_testing::{RedisServer, eventually, soon};
@@ -37,10 +37,10 @@ async fn each_lease_is_told_to_have_ended_once_however_it_did() {
     // Lost: at its end, and gone when it is released.
     let ended = locker.lock("a").ttl(SHORT).no_renewal().await.unwrap();
     soon("its loss", ended.lost()).await;
-    assert!(ended.release().await.unwrap_err().is_lost());
+    assert_eq!(ended.release().await.unwrap_err().kind(), ErrorKind::Lost);
     let gone = take(&locker, "a", LONG).await;
     server.cli(&["DEL", "app:a"]);
-    assert!(gone.release().await.unwrap_err().is_lost());
+    assert_eq!(gone.release().await.unwrap_err().kind(), ErrorKind::Lost);
     let stats = locker.stats();
     assert_eq!((stats.granted, stats.released, stats.lost()), (8, 6, 2));
     // No server says that it is free.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use leasehold::{LockRequest, Locker, Retry};
+use leasehold::{ErrorKind, LockRequest, Locker, Retry};
 
 use super::{LONG, until_waiting};
 use leasehold_testing::scripted::greeting;
@@ -43,7 +43,7 @@ async fn an_impatient_waiter_does_not_end_the_wait_of_the_patient() {
         until_waiting(&locker, 2).await;
         fails.store(true, Ordering::Relaxed);
         let error = soon("its end", first).await.unwrap().unwrap_err();
-        assert!(error.is_unavailable(), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         is_free.store(true, Ordering::Relaxed);
         let guard = soon("the lock", patient).await.unwrap().unwrap();
         guard.release().await.ok();

@@ -3,7 +3,7 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use leasehold::{Guard, Locker};
+use leasehold::{ErrorKind, Guard, Locker};
 use leasehold_testing::{Fleet, RedisServer, eventually, soon};
 use tokio::task::JoinHandle;
 
@@ -110,7 +110,7 @@ async fn a_lease_that_was_passed_on_is_lost_where_its_key_is() {
     let guard = granted(next).await;
     server.cli(&["DEL", "a"]);
     soon("it is told", guard.lost()).await;
-    assert!(guard.release().await.unwrap_err().is_lost());
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
 }
 
 /// A waiter that goes away with what it was given has it given back.

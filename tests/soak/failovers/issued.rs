@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use leasehold::{Error, Guard};
+use leasehold::{Error, ErrorKind, Guard};
 use leasehold_testing::leases::{self, Part};
 
 use super::PROCESSES;
@@ -93,13 +93,13 @@ impl Stage {
 
     pub(crate) fn refused(&self, call: &str, error: &Error) {
         self.recorder.expect_fault(call, error);
-        self.recorder.count(if error.is_contended() {
+        self.recorder.count(if error.kind() == ErrorKind::Contended {
             "refused: held"
-        } else if error.is_lost() {
+        } else if error.kind() == ErrorKind::Lost {
             "refused: lost"
         } else if error.is_unknown() {
             "refused: unknown"
-        } else if error.is_unavailable() {
+        } else if error.kind() == ErrorKind::Unavailable {
             "refused: unavailable"
         } else if error.is_timeout() {
             "refused: no answer in time"

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use leasehold::Locker;
+use leasehold::{ErrorKind, Locker};
 use leasehold_testing::sentinel::Setup;
 use leasehold_testing::{RedisServer, Sentinels, soon};
 use tokio::runtime::Handle;
@@ -111,7 +111,7 @@ impl Servers {
                 let builder = builder.command_timeout(Duration::from_millis(500));
                 match builder.connect_timeout(Duration::from_millis(500)).connect().await {
                     Ok(locker) => break locker,
-                    Err(error) => assert!(error.is_unavailable(), "{error}"),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
                 }
             }
         };
