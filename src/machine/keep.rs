@@ -45,14 +45,24 @@ impl Machine {
 
     fn renew(&mut self, batch: &[LeaseId], what: Extending, now: Moment) {
         for &id in batch {
-            // The answers to the last one are late.
-            self.has_failed(id);
+            // Where a server has told something meanwhile, the holder waits for this one instead.
+            let awaits = |it: &Lease| it.extending == Extending::Holder && now < it.late_at;
+            let what = if self.leases.get(id).is_some_and(awaits) {
+                Extending::Holder
+            } else {
+                // The answers to the last one are late.
+                self.has_failed(id);
+                what
+            };
             let Some(lease) = self.leases.get_mut(id) else { continue };
             lease.round += 1;
             (lease.asked_at, lease.votes, lease.extending) = (now, Votes::default(), what);
             let until = lease.state().and_then(LeaseState::until).unwrap_or(now);
-            let late_at = now.after(self.settings.timeout).min(until);
-            self.plan(id, late_at);
+            let late_at = match what {
+                Extending::Holder => lease.late_at,
+                _ => now.after(self.settings.timeout),
+            };
+            self.plan(id, late_at.min(until));
         }
         for server in 0..self.links.len() {
             self.renew_at_one(server, batch, now);
@@ -306,6 +316,10 @@ impl Machine {
             self.renew(&[id], Extending::Holder, now);
             if self.closed == Some(Refusal::Undriven) {
                 self.has_failed(id);
+            let late_at = now.after(self.settings.timeout);
+            if let Some(lease) = self.leases.get_mut(id) {
+                lease.late_at = late_at;
+            }
             }
         }
         self.leases.get(id).map_or(0, |lease| lease.round)
@@ -323,7 +337,7 @@ impl Machine {
         };
         if lease.extended >= round {
             Poll::Ready(true)
-        } else if lease.round != round || lease.extending == Extending::Nothing {
+        } else if lease.extending != Extending::Holder {
             Poll::Ready(false)
         } else {
             self.wait_for(id, context.waker());
@@ -402,3 +416,27 @@ mod tests {
         assert_eq!(polled(&mut bench, round), Poll::Ready(false));
     }
 }
+
+    #[test]
+    fn an_extension_that_a_server_has_looked_at_once_more_comes_to_what_that_does() {
+        let mut bench = Bench::new(1, settings(1));
+        connect(&mut bench);
+        let id = acquire(&mut bench, b"a");
+        bench.answer(0, |command| vec![stamp(command)]);
+        // Nor is its server asked to tell of it, between.
+        bench.machine.leases.get_mut(id).unwrap().is_renewed = false;
+        for is_answered in [true, false] {
+            let round = bench.machine.extend(id, bench.now);
+            bench.machine.batches.due.push(id);
+            bench.machine.renew_all(bench.now);
+            let context = Context::from_waker(Waker::noop());
+            assert_eq!(bench.machine.poll_extended(id, round, &context), Poll::Pending);
+            if is_answered {
+                bench.answer(0, |command| vec![stamp(command)]);
+            } else {
+                bench.pass(Duration::from_millis(500));
+            }
+            let polled = bench.machine.poll_extended(id, round, &context);
+            assert_eq!(polled, Poll::Ready(is_answered));
+        }
+    }
