@@ -199,11 +199,12 @@ impl Lease {
             return;
         }
         let (meter, name) = (self.locker.driver.meter(), self.names.lock());
-        match end {
-            // It was told when it ended.
-            End::Lost(_) => {}
-            End::HandedOver => meter.note_handed_over(name),
-            _ => meter.note_released(name, clock::now().since(self.granted_at)),
+        if end == End::HandedOver {
+            meter.note_handed_over(name);
+        }
+        // A loss was told when it was one.
+        if !matches!(end, End::Lost(_)) {
+            meter.note_released(name, clock::now().since(self.granted_at));
         }
     }
 }

@@ -46,13 +46,13 @@ impl Machine {
             kind,
             names,
             owner: Owner::new((settings.owner_id)(), &said),
+            predecessor: None,
             term,
             bounded: Bounded::new(bounds),
             phase: Phase::InLine,
             is_renewed,
             is_watched: false,
             is_told: false,
-            is_followed: false,
             round: 0,
             asked_at: now,
             votes: Votes::default(),
@@ -146,7 +146,7 @@ impl Machine {
         self.leave_entry(id, now);
         let Some(lease) = self.leases.get(id) else { return };
         let conditions = self.conditions(lease.term, &lease.retry);
-        let is_by_script = lease.kind.is_fenced || lease.defers;
+        let is_by_script = lease.kind.is_fenced || lease.defers || lease.predecessor.is_some();
         let ballot = is_by_script.then(|| Ballot::new((self.settings.wall_micros)()));
         let lease = self.leases.get_mut(id).expect("it is there");
         lease.attempt = Attempt::begin(conditions, ballot);
@@ -348,6 +348,7 @@ impl Machine {
         let Some(lease) = self.leases.get_mut(id) else { return };
         let Grant { asked_at, deadline, token, .. } = grant;
         lease.entry = None;
+        let is_handed_over = lease.predecessor.take().is_some();
         lease.granted_at = now;
         let deadline = lease.cut(deadline);
         lease.phase = Phase::Granted(LeaseState::Held { until: deadline });
@@ -361,7 +362,11 @@ impl Machine {
         };
         let is_late = due <= now;
         if !self.lines.is_empty() {
-            self.lines.leave(&self.leases.get(id).expect("it is there").names, id);
+            let names = &self.leases.get(id).expect("it is there").names;
+            if is_handed_over {
+                self.lines.occupy(names, id);
+            }
+            self.lines.leave(names, id);
         }
         self.plan(id, if is_late { now } else { due });
         self.wake(id);
@@ -444,7 +449,7 @@ impl Machine {
     pub(super) fn waited(&mut self, id: LeaseId, now: Moment) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         if lease.retry.is_over(now) {
-            let setback = lease.setback.or_else(|| self.known_by_first(id));
+            let setback = lease.setback.or_else(|| self.known_by_others(id, now));
             self.refuse(id, setback.unwrap_or(Setback::Held(None)), true, now);
         } else if lease.phase == Phase::InLine {
             self.stand(id, now);
@@ -453,9 +458,23 @@ impl Machine {
         }
     }
 
-    /// One that never asked knows what the first in its line does.
-    fn known_by_first(&mut self, id: LeaseId) -> Option<Setback> {
+    /// One that never asked knows what the first in its line does, or which of this process holds the lock.
+    fn known_by_others(&mut self, id: LeaseId, now: Moment) -> Option<Setback> {
         let lease = self.leases.get(id)?;
+        if let Some(holder) = self.lines.occupant(&lease.names).and_then(|id| self.leases.get(id)) {
+            let left = holder.state()?.until()?.since(now);
+            let value =
+                Kept::Held(holder.owner.value().into(), i64::try_from(left.as_millis()).ok()?);
+            let has_key = |(_, replica): &(usize, &Replica)| replica.has == Has::Key;
+            let servers =
+                holder.replicas.iter().enumerate().filter(has_key).map(|(server, _)| server);
+            let said: Vec<_> = servers.map(|server| (server, value.clone())).collect();
+            let asked = said.iter().fold(0, |asked, (server, _)| asked | 1 << server);
+            let lease = self.leases.get_mut(id)?;
+            (lease.said, lease.asked_at) = (said, now);
+            lease.votes = Votes { asked, denied: asked, ..Votes::default() };
+            return Some(Setback::Held(Some(left)));
+        }
         let first = self.leases.get(self.lines.first(&lease.names)?)?;
         let (setback, asked_at, votes) = (first.setback?, first.asked_at, first.votes);
         let said = first.said.clone();
@@ -478,35 +497,28 @@ impl Machine {
             if let Some(next) = self.lines.first(&names).and_then(|id| self.leases.get_mut(id)) {
                 next.retry.goes_on_from(&retry);
             }
-            self.call_first(&names, None, now);
+            self.call_first(&names, now);
         }
     }
 
-    /// The lease has ended: the first that waits for its lock asks. Where the lock goes on within this process, nobody
-    /// else is asked whose turn it is.
-    pub(super) fn call_next(&mut self, id: LeaseId, relay: Option<Relay>, now: Moment) -> bool {
+    /// The lease has ended: the first that waits for its lock asks.
+    pub(super) fn call_next(&mut self, id: LeaseId, now: Moment) {
         if self.lines.is_empty() {
-            return false;
+            return;
         }
-        let Some(lease) = self.leases.get(id) else { return false };
+        let Some(lease) = self.leases.get(id) else { return };
         let names = lease.names.clone();
-        self.call_first(&names, relay, now)
+        self.call_first(&names, now);
     }
 
     /// The lock may be free: the first that waits for it asks.
-    fn call_first(&mut self, names: &Names, relay: Option<Relay>, now: Moment) -> bool {
-        let Some(first) = self.lines.first(names) else { return false };
-        let Some(lease) = self.leases.get_mut(first) else { return false };
-        match (lease.phase, relay) {
-            (Phase::InLine, Some(relay)) => {
-                (lease.relay, lease.defers) = (relay, false);
-                self.begin_attempt(first, now);
-            }
-            (Phase::InLine, None) => self.try_again(first, now),
-            (Phase::Resting { from, .. }, _) if from <= now => self.try_again(first, now),
-            _ => return false,
+    fn call_first(&mut self, names: &Names, now: Moment) {
+        let Some(first) = self.lines.first(names) else { return };
+        match self.leases.get(first).map(|lease| lease.phase) {
+            Some(Phase::InLine) => self.try_again(first, now),
+            Some(Phase::Resting { from, .. }) if from <= now => self.try_again(first, now),
+            _ => {}
         }
-        true
     }
 
     /// A server serves again: requests ask that rest because too few did, or because it was to tell of the lock.

@@ -292,7 +292,10 @@ impl Machine {
         };
         let transition = state.transition(event, now, overdue);
         lease.phase = Phase::Granted(transition.next);
-        self.counts.held -= i32::from(state.is_held() && !transition.next.is_held());
+        if state.is_held() && !transition.next.is_held() {
+            self.counts.held -= 1;
+            self.lines.vacate(&lease.names, id);
+        }
         let end = transition.end?;
         self.is_watched_no_more(id);
         if event == LeaseEvent::Passed {
@@ -304,7 +307,7 @@ impl Machine {
             let told = lease.told_of_loss.drain(..);
             self.effects.extend(told.map(Effect::Wake));
             self.tell(id, |names| Event::Lost(names, why));
-            self.call_next(id, None, now);
+            self.call_next(id, now);
         }
         self.wake(id);
         Some(end)
@@ -313,13 +316,13 @@ impl Machine {
     /// The holder wants it extended now. [`Machine::poll_extended`] says what came of this round.
     pub(crate) fn extend(&mut self, id: LeaseId, now: Moment) -> u32 {
         if self.happens(id, LeaseEvent::Passed, now).is_none() {
-            self.renew(&[id], Extending::Holder, now);
-            if self.closed == Some(Refusal::Undriven) {
-                self.has_failed(id);
             let late_at = now.after(self.settings.timeout);
             if let Some(lease) = self.leases.get_mut(id) {
                 lease.late_at = late_at;
             }
+            self.renew(&[id], Extending::Holder, now);
+            if self.closed == Some(Refusal::Undriven) {
+                self.has_failed(id);
             }
         }
         self.leases.get(id).map_or(0, |lease| lease.round)
@@ -415,7 +418,6 @@ mod tests {
         let round = bench.machine.extend(id, bench.now);
         assert_eq!(polled(&mut bench, round), Poll::Ready(false));
     }
-}
 
     #[test]
     fn an_extension_that_a_server_has_looked_at_once_more_comes_to_what_that_does() {
@@ -440,3 +442,4 @@ mod tests {
             assert_eq!(polled, Poll::Ready(is_answered));
         }
     }
+}

@@ -13,6 +13,8 @@ pub(crate) struct Question<'a> {
     pub(super) command: &'a mut Command,
     pub(super) names: &'a Names,
     pub(super) owner: &'a [u8],
+    /// Whose lock is as good as free.
+    pub(super) predecessor: Option<&'a [u8]>,
     pub(super) ttl_ms: u64,
     /// What is proposed.
     pub(super) ballot: Option<Ballot>,
@@ -38,8 +40,7 @@ pub(crate) struct Kind {
 pub(crate) static FENCED: Kind = Kind {
     is_fenced: true,
     acquire: |question| {
-        let Question { command, names, owner, ttl_ms, ballot, goes_on, defers, scripts, .. } =
-            question;
+        let Question { command, names, owner, ttl_ms, ballot, goes_on, defers, .. } = question;
         let is_outbid = ballot.is_some_and(Ballot::is_outbid);
         let how: &[u8] = match (command.is_alone, is_outbid, goes_on) {
             (true, _, false) => b"mint",
@@ -59,8 +60,10 @@ pub(crate) static FENCED: Kind = Kind {
             (false, true) => b"hand",
             (false, false) => b"take",
         };
-        let words = [owner, &ttl, &proposal, how, taking];
-        command.call(&scripts.acquire, &keys, &words);
+        let predecessor = question.predecessor;
+        let words = [owner, &ttl, &proposal, how, taking, predecessor.unwrap_or_default()];
+        let words = &words[..5 + usize::from(predecessor.is_some())];
+        command.call(&question.scripts.acquire, &keys, words);
     },
     read: Answer::of_acquire,
     release: |question| {

@@ -140,6 +140,8 @@ pub(super) struct Lease {
     pub(super) kind: &'static Kind,
     pub(super) names: Names,
     pub(super) owner: Owner,
+    /// The holder of this process in whose place it asks.
+    pub(super) predecessor: Option<Box<Owner>>,
     pub(super) term: Term,
     pub(super) bounded: Option<Box<Bounded>>,
     pub(super) phase: Phase,
@@ -147,8 +149,6 @@ pub(super) struct Lease {
     /// Servers tell of what happens to its key; and whether one has.
     pub(super) is_watched: bool,
     pub(super) is_told: bool,
-    /// Another of this process has asked for the lock right behind its release.
-    pub(super) is_followed: bool,
     /// Counts questions: a reply to an earlier one is known by it.
     pub(super) round: u32,
     /// Before the first byte of the round was written.
@@ -210,6 +210,7 @@ impl Lease {
         // An entry in a queue is left where the lease is passed on.
         let is_clear = next.entry.is_some() || !next.is_exposed();
         let is_alike = is_alike && self.bounded.is_none() && next.bounded.is_none();
+        let is_alike = is_alike && self.is_renewed && next.is_renewed;
         is_ready && is_alike && self.owner.says(&next.owner) && is_clear
     }
 
@@ -289,10 +290,14 @@ impl Lease {
         })
     }
 
+    /// For how many milliseconds its lock stays taken once it is given back, if it does.
+    pub(super) fn rest_ms(&self, now: Moment) -> Option<u64> {
+        self.bounded.as_ref().and_then(|bounded| bounded.rest_ms(self.granted_at, now))
+    }
+
     /// Gives it back at one server, or has its lock stay taken for the rest of its time.
     fn part(&self, question: Question<'_>, now: Moment) {
-        let rest = self.bounded.as_ref().and_then(|bounded| bounded.rest_ms(self.granted_at, now));
-        let Some(rest) = rest else { return (self.kind.release)(question) };
+        let Some(rest) = self.rest_ms(now) else { return (self.kind.release)(question) };
         let Question { command, names, owner, scripts, .. } = question;
         command.call(&scripts.extend, &[names.lock()], &[owner, &Decimal::new(rest)]);
     }
@@ -317,6 +322,7 @@ impl Lease {
             command,
             names: &self.names,
             owner: self.owner.value(),
+            predecessor: self.predecessor.as_ref().map(|owner| owner.value()),
             ttl_ms: self.key_ms(),
             ballot: self.attempt.ballot(),
             goes_on: self.relay != Relay::default(),

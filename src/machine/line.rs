@@ -13,6 +13,8 @@ const KNOWN_FOR: Duration = Duration::from_secs(1);
 #[derive(Default)]
 struct Line {
     waiting: VecDeque<LeaseId>,
+    /// It has the lock from another of this process: while it does, nobody in the line has to ask.
+    occupant: Option<LeaseId>,
     /// When a server last said that others of its queue are before these.
     behind_at: Option<Moment>,
 }
@@ -20,7 +22,7 @@ struct Line {
 /// By the names of locks for which somebody waits.
 ///
 /// The first of a line asks, or rests between two attempts; or the lock was granted to one that was in the line, and is
-/// held. So each end of a lease, and each first one that goes, calls the next.
+/// held. So each end of a lease, and each first one that goes while nobody holds the lock, calls the next.
 #[derive(Default)]
 pub(super) struct Lines {
     /// Locks that other processes wanted too when this one waited for them last.
@@ -89,9 +91,32 @@ impl Lines {
         self.by_name.get(key)?.waiting.front().copied()
     }
 
-    /// Whether it was the first.
+    /// This one has the lock from another of this process.
+    pub(super) fn occupy(&mut self, names: &Names, id: LeaseId) {
+        if let Some(line) = self.by_name.get_mut(names) {
+            line.occupant = Some(id);
+        }
+    }
+
+    pub(super) fn occupant(&self, names: &Names) -> Option<LeaseId> {
+        self.by_name.get(names)?.occupant
+    }
+
+    /// It has the lock no more.
+    pub(super) fn vacate(&mut self, names: &Names, id: LeaseId) {
+        let Some(line) = self.by_name.get_mut(names) else { return };
+        line.occupant = line.occupant.filter(|occupant| *occupant != id);
+        if line.waiting.is_empty() && line.occupant.is_none() {
+            self.by_name.remove(names);
+        }
+    }
+
+    /// Whether it was the first, and the next one is to ask.
     pub(super) fn leave(&mut self, names: &Names, id: LeaseId) -> bool {
-        let Some(Line { waiting: line, .. }) = self.by_name.get_mut(names) else { return false };
+        let Some(Line { waiting: line, occupant, .. }) = self.by_name.get_mut(names) else {
+            return false;
+        };
+        let is_free = occupant.is_none();
         let was_first = line.front() == Some(&id);
         let before = line.len();
         if was_first {
@@ -100,10 +125,10 @@ impl Lines {
             line.retain(|other| *other != id);
         }
         self.change -= i32::from(line.len() < before);
-        if line.is_empty() {
+        if line.is_empty() && is_free {
             self.by_name.remove(names);
         }
-        was_first
+        was_first && is_free
     }
 
     /// A server has said that others are before the first of these.

@@ -9,7 +9,7 @@ use super::answer::Answer;
 use super::core::{Effect, Machine, Settings};
 use super::ids::LeaseId;
 use super::lease::{Extending, Has, Lease, Phase, Refusal, Replica, Votes};
-use super::link::{To, What};
+use super::link::{Link, To, What};
 use crate::policy::{
     End, LeaseEvent, LeaseState, Loss, Moment, Passed, Redelivery, Relay, Verdict, renew_at,
 };
@@ -21,24 +21,21 @@ impl Machine {
             return;
         }
         self.happens(id, LeaseEvent::Release, now);
-        let is_followed = match self.leases.get(id).and_then(Lease::state) {
+        match self.leases.get(id).and_then(Lease::state) {
+            Some(LeaseState::Releasing) if self.hand_over(id, now).is_some() => return,
             Some(LeaseState::Releasing) => {
-                let goes_on = |lease: &&Lease| !self.is_due_elsewhere(lease, now);
-                let next = || self.leases.get(id).filter(goes_on).and_then(|it| it.relay.next(now));
-                let relay = if self.lines.is_empty() { None } else { next() };
                 self.give_back(id, now);
                 self.tells_next_first(id, now);
                 // Behind the release, on the same connections.
-                self.call_next(id, relay, now)
+                self.call_next(id, now);
             }
             // It has ended before: the lock is free once its holder is told so.
             Some(LeaseState::Lost(_)) if self.leases.get(id).is_some_and(Lease::is_kept) => {
                 self.give_back(id, now);
-                false
             }
-            _ => false,
-        };
-        self.limit_release(id, is_followed, now);
+            _ => {}
+        }
+        self.limit_release(id, now);
     }
 
     /// A server writes last to the connection that had something to be told first. So another command goes behind a
@@ -53,11 +50,11 @@ impl Machine {
     }
 
     /// The holder waits for no longer than the timeout, and for nothing where nobody reads an answer.
-    fn limit_release(&mut self, id: LeaseId, is_followed: bool, now: Moment) {
+    fn limit_release(&mut self, id: LeaseId, now: Moment) {
         let is_undriven = self.closed == Some(Refusal::Undriven);
         let late_at = if is_undriven { now } else { now.after(self.settings.timeout) };
         let Some(lease) = self.leases.get_mut(id) else { return };
-        (lease.is_followed, lease.late_at) = (is_followed, late_at);
+        lease.late_at = late_at;
         self.judge_release(id, now);
         self.release_is_late(id, now);
     }
@@ -92,6 +89,7 @@ impl Machine {
         let passed = Passed { until, token };
         let (passed, relay) = lease.relay.pass(passed, next.term, now)?;
         let (names, asked_at, ttl) = (lease.names.clone(), lease.asked_at, lease.term.ttl());
+        self.lines.occupy(&names, next_id);
         self.lines.leave(&names, next_id);
         self.leave_entry(next_id, now);
         let lease = self.leases.get(id)?;
@@ -106,12 +104,42 @@ impl Machine {
         next.phase = Phase::Granted(LeaseState::Held { until: passed.until });
         // There is one lease that is held, as before: it is not counted again.
         (next.token, next.relay) = (passed.token.unwrap_or(0), relay);
-        let due = if next.is_renewed { renew_at(asked_at, ttl).min(until) } else { until };
+        let due = renew_at(asked_at, ttl).min(until);
         self.leases.get_mut(id)?.replicas = unused;
         self.plan(next_id, due.max(now));
         self.wake(next_id);
         self.ends(id, End::HandedOver, now);
         Some(())
+    }
+
+    /// The next one in this process asks in the holder's place: servers take the lock from the one and give it to the
+    /// other in one step, so that nobody comes between. What the holder may have yet is given back behind that, on the
+    /// same connections.
+    fn hand_over(&mut self, id: LeaseId, now: Moment) -> Option<()> {
+        let lease = self.leases.get(id).filter(|_| !self.lines.is_empty())?;
+        let next_id = self.lines.first(&lease.names)?;
+        let relay = lease.relay.next(now)?;
+        let rests = lease.rest_ms(now).is_some();
+        if rests || !self.is_reached(lease) || self.is_due_elsewhere(lease, now) {
+            return None;
+        }
+        let owner = Box::new(lease.owner.clone());
+        self.give_back_aside(next_id, now);
+        let next = self.leases.get_mut(next_id)?;
+        (next.predecessor, next.relay, next.defers) = (Some(owner), relay, false);
+        self.begin_attempt(next_id, now);
+        self.give_back(id, now);
+        self.ends(id, End::HandedOver, now);
+        Some(())
+    }
+
+    /// Whether a quorum has its key, on connections that are there.
+    fn is_reached(&self, lease: &Lease) -> bool {
+        let has = |(link, replica): &(&Link, &Replica)| {
+            link.is_ready() && link.generation == replica.generation && replica.has == Has::Key
+        };
+        let count = self.links.iter().zip(&lease.replicas).filter(has).count();
+        self.settings.quorum.verdict(count, 0) == Verdict::Won
     }
 
     /// Whether others are known to wait for the lock before the next one of this process, and a hand-over by the only
@@ -130,7 +158,7 @@ impl Machine {
         self.leave_queue(id, now);
         self.leave_line(id, now);
         let Some(lease) = self.leases.get_mut(id) else { return false };
-        let is_handed_over = lease.is_followed || lease.end == Some(End::HandedOver);
+        let is_handed_over = lease.end == Some(End::HandedOver);
         let is_released = lease.state() == Some(LeaseState::Releasing);
         lease.phase = Phase::GivingBack;
         let wakers = lease.told_of_loss.drain(..).chain(lease.waker.take());
@@ -148,6 +176,7 @@ impl Machine {
         let Some(lease) = self.leases.get_mut(id) else { return };
         let fresh = lease.owner.another((self.settings.owner_id)());
         let owner = std::mem::replace(&mut lease.owner, fresh);
+        lease.predecessor = None;
         if !lease.is_exposed() {
             lease.entry = None;
             return;
@@ -161,13 +190,13 @@ impl Machine {
             kind: lease.kind,
             names: lease.names.clone(),
             owner,
+            predecessor: None,
             term: lease.term,
             bounded: lease.bounded.clone(),
             phase: Phase::GivingBack,
             is_renewed: false,
             is_watched: false,
             is_told: false,
-            is_followed: false,
             round,
             asked_at: lease.asked_at,
             votes: Votes::default(),
@@ -368,8 +397,6 @@ impl Machine {
     }
 
     fn ends(&mut self, id: LeaseId, end: End, now: Moment) {
-        let is_followed = self.leases.get(id).is_some_and(|lease| lease.is_followed);
-        let end = if is_followed && end == End::Released { End::HandedOver } else { end };
         self.happens(id, LeaseEvent::Ended(end), now);
         if let Some(lease) = self.leases.get_mut(id) {
             lease.end = Some(end);

@@ -221,14 +221,15 @@ async fn the_limit_holds_in_the_line_and_for_what_is_handed_over() {
     fn refused(command: &Command) -> Action {
         refused_plainly(command).unwrap_or_else(|| Action::held(command, "x", 5000))
     }
-    const SAID: [fn(&Command) -> Action; 3] =
-        [|command| Action::Reply(command.stamp()), refused, silent];
+    const SAID: [fn(&Command) -> Action; 2] = [|command| Action::Reply(command.stamp()), refused];
     let mood = Arc::new(AtomicUsize::new(0));
     let now = Arc::clone(&mood);
-    // Once it is silent, it is so to releases too: a reply that is left out ends its connection.
-    let server = ScriptedServer::start(move |command| {
-        greeting(command).unwrap_or_else(|| SAID[now.load(Ordering::Relaxed)](command))
-    });
+    // Once it is silent, it is so to all commands: a reply that is left out ends its connection.
+    let server =
+        ScriptedServer::start(move |command| match SAID.get(now.load(Ordering::Relaxed)) {
+            Some(said) => greeting(command).unwrap_or_else(|| said(command)),
+            None => silent(command),
+        });
     let locker = patient(&[&server]).connect().await.unwrap();
     let guard = take(&locker, "a").await;
     mood.store(1, Ordering::Relaxed);
@@ -237,7 +238,10 @@ async fn the_limit_holds_in_the_line_and_for_what_is_handed_over() {
     mood.store(2, Ordering::Relaxed);
     let request = locker.lock("a").wait_at_most(LIMIT);
     let error = soon("the limit", request.into_future()).await.unwrap_err();
-    assert_eq!((error.is_timeout(), error.kind()), (true, ErrorKind::Unavailable), "{error}");
+    // The engine has the waiter look, which nobody answers; in the machine it knows what the first one does.
+    let known =
+        if cfg!(feature = "_engine") { ErrorKind::Unavailable } else { ErrorKind::Contended };
+    assert_eq!((error.is_timeout(), error.kind()), (true, known), "{error}");
     drop(guard);
     assert_eq!(locker.stats().handed_over, 1);
     let error = soon("the limit", first).await.unwrap().unwrap_err();

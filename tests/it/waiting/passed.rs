@@ -3,7 +3,7 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use leasehold::{ErrorKind, Guard, Locker};
+use leasehold::{ErrorKind, ErrorKind, Guard, Locker};
 use leasehold_testing::{Fleet, RedisServer, eventually, soon};
 use tokio::task::JoinHandle;
 
@@ -111,6 +111,23 @@ async fn a_lease_that_was_passed_on_is_lost_where_its_key_is() {
     server.cli(&["DEL", "a"]);
     soon("it is told", guard.lost()).await;
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
+}
+
+/// Nobody behind it asks a server for as long as it lasts.
+#[tokio::test]
+async fn a_wait_that_runs_out_behind_a_lease_that_was_handed_over_names_its_holder() {
+    let server = RedisServer::start();
+    let builder = Locker::builder().node(server.url()).ttl(LONG).label("the holder");
+    let locker = builder.connect().await.unwrap();
+    let holder = successor(&locker).await;
+    let waiting = locker.lock("a").wait_at_most(Duration::from_millis(100));
+    let error = soon("its end", waiting.into_future()).await.unwrap_err();
+    assert!(error.is_timeout() && error.kind() == ErrorKind::Contended, "{error}");
+    let named = error.report().holder().unwrap();
+    assert_eq!(named.label.as_deref(), Some("the holder"));
+    assert!(named.remaining.is_some_and(|left| left > LONG / 2 && left < LONG), "{error}");
+    holder.release().await.unwrap();
+    assert!(free(&server, "a"));
 }
 
 /// A waiter that goes away with what it was given has it given back.

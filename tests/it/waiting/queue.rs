@@ -152,7 +152,9 @@ async fn a_caller_that_met_others_enters_the_queue_with_its_first_question() {
         held.release().await.unwrap();
         held = soon("it is served", waiting).await.unwrap().unwrap();
     }
-    assert_eq!(asked, [2, 1, 1]);
+    // The machine releases by one script, whose answer does not say that somebody waited.
+    let met_by_release = if cfg!(feature = "_engine") { 1 } else { 2 };
+    assert_eq!(asked, [2, met_by_release, 1]);
     // Where the queue's question takes the lock at once, there is no reason to ask so the next time.
     let mut asked = Vec::new();
     for _ in 0..3 {
@@ -161,7 +163,9 @@ async fn a_caller_that_met_others_enters_the_queue_with_its_first_question() {
         held = take(&other, "a").await;
         asked.push(scripts_run(&server) - before);
     }
-    assert_eq!(asked, [1, 1, 0]);
+    // The machine asks by a script each time.
+    let asked_plainly = if cfg!(feature = "_engine") { 0 } else { 1 };
+    assert_eq!(asked, [1, 1, asked_plainly]);
 }
 
 /// `SET NX` would find the leader's lock taken: by the waiter's own turn.
