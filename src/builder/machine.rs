@@ -13,6 +13,7 @@ use crate::extra::QUEUE;
 use crate::lock::fingerprint::{fingerprint, rank};
 use crate::lock::scripts;
 use crate::machine::{Machine, Script, Scripts, Settings};
+use crate::net::transport::GREETING_SHARE;
 use crate::policy::Quorum;
 use crate::server::script::Script as Known;
 
@@ -76,7 +77,7 @@ impl Builder {
             tls,
             fingerprint: (addresses.len() > 1).then(|| fingerprint(&addresses, quorum.needed())),
             connect_timeout,
-            credentials_within: connect_timeout,
+            credentials_within: connect_timeout - connect_timeout / GREETING_SHARE,
             dead_after: 2 * timeout,
         };
         Ok((Machine::new(addresses, settings, clock::now()), servers, quorum))

@@ -60,6 +60,15 @@ impl Shared {
     }
 }
 
+/// What a server says that refuses something; and the right that the user lacks for it, where that is known.
+pub(super) fn refused(text: &[u8], right: Option<String>) -> ServerError {
+    let error = ServerError::new(text);
+    match right {
+        Some(right) => error.lacking(right),
+        None => error,
+    }
+}
+
 impl Servers {
     /// The same, where this is why a link has no socket.
     pub(crate) fn report(
@@ -173,8 +182,6 @@ impl Servers {
 
     /// Why there is no connection.
     fn reason_of(&self, fault: Option<&Fault>, why: impl Fn() -> Option<OpenError>) -> Reason {
-        let refused =
-            |step, text: &[u8]| OpenError::Refused { step, error: ServerError::new(text) };
         Reason::NoConnection(match fault {
             None => OpenError::Connecting,
             Some(Fault::Unfit(unfit)) => return Reason::Refusal(Refusal::Unfit(unfit.clone())),
@@ -183,8 +190,12 @@ impl Servers {
                 return Reason::Refusal(Refusal::Unfit(Unfit::SameAs(other)));
             }
             Some(Fault::Demoted) => return Reason::Refusal(Refusal::Unfit(Unfit::Replica)),
-            Some(Fault::Refused { step, text }) => refused(step.name(), text),
-            Some(Fault::Unsealed(text)) => refused("ECHO", text),
+            Some(Fault::Refused { step, text }) => {
+                OpenError::Refused { step: step.name(), error: refused(text, step.right()) }
+            }
+            Some(Fault::Unsealed(text)) => {
+                OpenError::Refused { step: "ECHO", error: ServerError::new(text) }
+            }
             Some(Fault::Unexpected(step)) => OpenError::Unexpected { step: step.name() },
             Some(Fault::HeldUp) => OpenError::ScriptsHeldUp(scripts_within(self.connect_timeout)),
             Some(Fault::Silent | Fault::Misplaced) => {

@@ -36,6 +36,8 @@ const LIBRARY: [[&[u8]; 2]; 2] =
 /// of the time to connect, so that there is time left to ask another server of the same name.
 const SCRIPTS_WITHIN: Duration = Duration::from_secs(1);
 const SCRIPTS_SHARE: u32 = 2;
+/// The section of INFO that says which run of a server this is: without it nobody notices that a name leads to another.
+const RUN: &str = "server";
 
 impl Settings {
     /// The sections of INFO, each with whether there is no connection without it.
@@ -158,8 +160,8 @@ impl Handshake {
         if login.database != 0 {
             say(Step::Select, &[b"SELECT", &Decimal::new(login.database.into())]);
         }
-        for (number, (section, _)) in (0..).zip(settings.sections()) {
-            say(Step::Info(number), &[b"INFO", section.as_bytes()]);
+        for (section, _) in settings.sections() {
+            say(Step::Info(section), &[b"INFO", section.as_bytes()]);
         }
         link.echo(to(Step::Seal), now);
         for script in settings.scripts.all() {
@@ -186,7 +188,11 @@ impl Handshake {
                 (Step::Seal, _) => {}
                 // The first call sends the script itself.
                 (Step::Load, Code::Permission | Code::Unsupported) => {}
-                (Step::Info(number), _) if !is_needed(&self.settings, number) => {}
+                (Step::Info(RUN), Code::Permission) if !is_needed(&self.settings, RUN) => {
+                    self.link.denied = Some((Some(step), text.clone()));
+                }
+                // Of use to people alone, or an old server.
+                (Step::Info(section), _) if !is_needed(&self.settings, section) => {}
                 _ => return Err(Fault::Refused { step, text: text.clone() }),
             }
             return Ok(());
@@ -218,8 +224,8 @@ pub(crate) fn scripts_within(connect_timeout: Duration) -> Duration {
     SCRIPTS_WITHIN.min(connect_timeout / SCRIPTS_SHARE)
 }
 
-fn is_needed(settings: &Settings, number: u8) -> bool {
-    settings.sections().nth(number.into()).is_some_and(|(_, is_needed)| is_needed)
+fn is_needed(settings: &Settings, section: &str) -> bool {
+    settings.sections().any(|it| it == (section, true))
 }
 
 #[cfg(test)]

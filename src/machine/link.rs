@@ -71,7 +71,6 @@ impl To {
         !matches!(
             self,
             Self::Batch(_)
-                | Self::Handshake { .. }
                 | Self::Nobody
                 | Self::Told(_)
                 | Self::Lease { what: What::Repair | What::Release, .. }
@@ -197,8 +196,8 @@ pub(super) struct Link {
     pub(super) sighting: Option<Sighting>,
     /// What is wrong with the server, without being a reason to refuse it.
     pub(super) warnings: Vec<Unfit>,
-    /// What it has refused, for want of a right, where no caller is told.
-    pub(super) denied: Option<Bytes>,
+    /// What it has refused, for want of a right, where no caller is told; in the handshake, in which step.
+    pub(super) denied: Option<(Option<Step>, Bytes)>,
     /// From when on the server may vote.
     pub(super) votes_at: Moment,
     pub(super) ready_at: Moment,
@@ -276,10 +275,10 @@ impl Link {
 
     /// The connection of a handshake that is over takes the place of the one before.
     pub(super) fn adopt(&mut self, greeted: Self) {
-        let Self { decoder, stamp, secrets, is_resp3, greeted_in, .. } = greeted;
+        let Self { decoder, stamp, secrets, is_resp3, greeted_in, denied, .. } = greeted;
         self.generation = self.generation.wrapping_add(1);
         (self.decoder, self.stamp, self.secrets) = (decoder, stamp, secrets);
-        (self.is_resp3, self.greeted_in) = (is_resp3, greeted_in);
+        (self.is_resp3, self.greeted_in, self.denied) = (is_resp3, greeted_in, denied);
     }
 
     /// The connection is over, or could not be made: what waited is told to `lost`, in its order.
@@ -484,7 +483,7 @@ impl Link {
         let is_stamped = |place| matches!(place, Place::Stamped(_));
         let is_denied = || Code::of(&String::from_utf8_lossy(&text)) == Code::Permission;
         if !to.is_awaited() && self.denied.is_none() && is_denied() {
-            self.denied = Some(text.clone());
+            self.denied = Some((None, text.clone()));
         }
         if to == To::Seal {
             let are_errors = self.pending.iter().all(|reply| reply.frame.error().is_some());

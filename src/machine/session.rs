@@ -12,8 +12,8 @@ pub(crate) enum Step {
     SetName,
     SetLibrary,
     Select,
-    /// Of this section, by its place.
-    Info(u8),
+    /// Of this section.
+    Info(&'static str),
     /// What is said before the scripts is proved.
     Seal,
     Load,
@@ -36,6 +36,11 @@ impl Step {
             Self::Seal | Self::Last => "ECHO",
             Self::Load => "SCRIPT LOAD",
         }
+    }
+
+    /// The smallest right that it needs, where servers name a larger one.
+    pub(crate) fn right(self) -> Option<String> {
+        if let Self::Info(section) = self { Some(format!("+info|{section}")) } else { None }
     }
 }
 

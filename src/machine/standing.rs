@@ -11,7 +11,7 @@ use super::core::Machine;
 use super::ids::LeaseId;
 use super::lease::Has;
 use super::link::{Fault, Link, State};
-use super::session::Sighting;
+use super::session::{Sighting, Step};
 use crate::policy::fitness::{Facts, Standing, Unfit, run_id, warnings};
 use crate::policy::{Backoff, Code, Failing, Moment};
 
@@ -54,9 +54,10 @@ impl Machine {
         &self.links[server].warnings
     }
 
-    /// What a server has refused, for want of a right, where no caller is told.
-    pub(crate) fn denied(&self, server: usize) -> Option<&[u8]> {
-        self.links[server].denied.as_deref()
+    /// What a server has refused, for want of a right, where no caller is told; and that right, where it is known.
+    pub(crate) fn denied(&self, server: usize) -> Option<(Option<String>, &[u8])> {
+        let (step, text) = self.links[server].denied.as_ref()?;
+        Some((step.and_then(Step::right), text))
     }
 
     /// Judges a server by what it says of itself; whether it is another run than the one before.

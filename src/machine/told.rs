@@ -100,7 +100,7 @@ mod tests {
             });
             bench.pass(Duration::from_millis(50));
         }
-        assert_eq!(bench.machine.denied(0), Some(denied.as_bytes()));
+        assert_eq!(bench.machine.denied(0), Some((None, denied.as_bytes())));
         bench.close(0);
         assert_eq!(bench.machine.denied(0), None);
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leasehold::{Builder, Credentials, ErrorKind, Guard, Locker};
 use leasehold_testing::scripted::greeting;
-use leasehold_testing::{Action, Command, RedisServer, ScriptedServer, eventually, soon};
+use leasehold_testing::{Action, Command, RedisServer, ScriptedServer, eventually, rights, soon};
 
 const USER: &str = "app";
 /// Of leases that are renewed several times while a test goes on.
@@ -278,6 +278,23 @@ async fn a_login_that_cannot_be_renewed_is_told_and_leaves_the_connection_as_it_
     }
     assert!(!held.is_lost());
     held.release().await.unwrap();
+}
+
+/// Nobody would notice that the name leads to another server then.
+#[tokio::test]
+async fn a_user_that_may_not_ask_which_run_a_server_is_gets_locks_and_a_warning() {
+    let server = RedisServer::start();
+    let mut rules = rights::of("fenced");
+    rules.retain(|rule| rule != "+info|server");
+    rights::grant(&server, &rules);
+    let builder = Locker::builder().node(rights::url(&server)).key_prefix(rights::PREFIX);
+    let locker = builder.connect().await.unwrap();
+    take(&locker, "a").await.release().await.unwrap();
+    let warnings = locker.warnings();
+    assert!(
+        warnings.len() == 1 && warnings[0].contains("; grant the user +info|server"),
+        "{warnings:?}"
+    );
 }
 
 /// Which connections lockers have.

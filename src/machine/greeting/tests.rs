@@ -132,11 +132,25 @@ fn what_a_server_refuses_ends_the_handshake_or_is_done_without() {
     for (what, step, text) in [
         (&b"SCRIPT"[..], Step::Load, "LOADING Redis is loading the dataset in memory"),
         (b"SELECT", Step::Select, "ERR DB index is out of range"),
-        (b"INFO", Step::Info(0), "NOPERM this user has no permissions to run the 'info' command"),
+        (
+            b"INFO",
+            Step::Info("server"),
+            "NOPERM this user has no permissions to run the 'info' command",
+        ),
     ] {
         let bench = refusing(what, text);
         assert_eq!(bench.faults(), [&Fault::Refused { step, text: text.into() }]);
     }
+    let denied = "NOPERM this user has no permissions to run the 'info' command";
+    let mut bench =
+        Bench::new(1, Settings { info_if_allowed: &["server", "memory"], ..settings(1) });
+    bench.dial(0, login());
+    bench.answer(0, |command| {
+        vec![if command[0] == "INFO" { error(denied) } else { greeting(command, &info()) }]
+    });
+    assert!(votes(&bench, 0));
+    let lacks = Some("+info|server".to_owned());
+    assert_eq!(bench.machine.denied(0), Some((lacks, denied.as_bytes())));
     let bench = refusing(b"ECHO", "NOPERM no permissions to run the 'echo' command");
     assert!(matches!(bench.faults()[..], [Fault::Unsealed(_)]), "{:?}", bench.faults());
 }
