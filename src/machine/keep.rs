@@ -384,6 +384,8 @@ mod tests {
     use std::task::Waker;
     use std::time::Duration;
 
+    use leasehold_resp::Frame;
+
     use super::super::tests::{Bench, acquire, greeting, settings, stamp};
     use super::super::{Fault, Login};
     use super::*;
@@ -417,6 +419,29 @@ mod tests {
         assert_eq!(polled(&mut bench, round), Poll::Ready(false));
         let round = bench.machine.extend(id, bench.now);
         assert_eq!(polled(&mut bench, round), Poll::Ready(false));
+    }
+
+    /// Those that wait for the lock ask behind that, and are not to have it before its holder knows.
+    #[test]
+    fn a_lease_is_looked_for_at_another_run_of_its_server_by_one_question_that_counts() {
+        let mut bench = Bench::new(1, settings(1));
+        let connect = |bench: &mut Bench, run: &str| {
+            let info = format!("run_id:{run}\r\n");
+            bench.dial(0, Login::default());
+            for command in bench.said(0) {
+                bench.reply(0, &greeting(&command, &info));
+            }
+        };
+        connect(&mut bench, "1");
+        let id = acquire(&mut bench, b"a");
+        bench.answer(0, |command| vec![stamp(command)]);
+        bench.machine.disconnected(0, Fault::Closed, bench.now);
+        connect(&mut bench, "2");
+        bench.pass(Duration::ZERO);
+        let asked = bench.said(0);
+        let [question] = &asked[..] else { panic!("{asked:?}") };
+        bench.reply(0, &Frame::Array([stamp(question), Frame::Integer(0)].into()));
+        assert_eq!(bench.machine.state(id).and_then(LeaseState::loss), Some(Loss::Gone));
     }
 
     #[test]

@@ -220,11 +220,11 @@ impl Machine {
         for id in std::mem::take(&mut link.owed) {
             self.give_back_again(id, now);
         }
+        // What the connection before was to be told of is read again; at another run at once, ahead of all that waits.
+        self.held_changed(None, now);
         if is_another_run {
             self.look_for_leases(server, now);
         }
-        // What the connection before was to be told of is read again.
-        self.held_changed(None, now);
         self.go_on(server, now);
         self.serves_again(server, now);
         self.tell_of_meeting();
