@@ -3,7 +3,7 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use leasehold::{ErrorKind, ErrorKind, Guard, Locker};
+use leasehold::{ErrorKind, Guard, Locker};
 use leasehold_testing::{Fleet, RedisServer, eventually, soon};
 use tokio::task::JoinHandle;
 
