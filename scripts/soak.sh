@@ -4,20 +4,28 @@
 # failovers, with older snapshots and servers that are demoted and promoted again beside them, and checks tokens: see
 # tests/soak/failovers.rs.
 #   scripts/soak.sh 30
+#   scripts/soak.sh --machine 30      locks alone, on what serves a default build: see ARCHITECTURE.md
 #   scripts/soak.sh --failovers 1000
 #   LEASEHOLD_SOAK_SEED=12345 scripts/soak.sh 1     the faults of a run that was printed
 set -eu
 cd "$(dirname "$0")/.."
 
 what=minutes
-if [ "${1:-}" = --failovers ]; then
+features=full
+case ${1:-} in
+--failovers)
     what=failovers
     shift
-fi
+    ;;
+--machine)
+    features=
+    shift
+    ;;
+esac
 count=${1:-}
 case $count in
 '' | 0 | *[!0-9]*)
-    echo "usage: scripts/soak.sh MINUTES | --failovers COUNT" >&2
+    echo "usage: scripts/soak.sh [--machine] MINUTES | --failovers COUNT" >&2
     exit 2
     ;;
 esac
@@ -27,4 +35,4 @@ if [ "$what" = failovers ]; then
     exec cargo test --release --locked --features full --test soak failovers_and_older_snapshots -- --nocapture
 fi
 export LEASEHOLD_SOAK_SECONDS=$((count * 60))
-exec cargo test --release --locked --features full --test soak what_fails_at_random -- --nocapture
+exec cargo test --release --locked --features "$features" --test soak what_fails_at_random -- --nocapture

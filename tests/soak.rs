@@ -6,7 +6,10 @@
 //! `LEASEHOLD_SOAK_SECONDS` for how long, `LEASEHOLD_SOAK_SEED` for a run whose seed was printed,
 //! `LEASEHOLD_SOAK_SHAPE` for a quorum and a number of servers, such as `4/5`, and
 //! `LEASEHOLD_SOAK_BEYOND=1` for taking more keys than the servers can lose.
+//!
+//! Without the feature `full` clients take locks alone, so that what serves a default build is tried too.
 
+#![cfg_attr(not(feature = "full"), allow(dead_code, reason = "locks alone need less"))]
 #![allow(clippy::disallowed_methods, reason = "servers fail in real time")]
 #![allow(clippy::print_stdout, reason = "a long run is watched")]
 
@@ -14,7 +17,8 @@
 mod attack;
 #[path = "soak/budget.rs"]
 mod budget;
-#[path = "soak/callers.rs"]
+#[cfg_attr(feature = "full", path = "soak/callers.rs")]
+#[cfg_attr(not(feature = "full"), path = "soak/alone.rs")]
 mod callers;
 #[path = "soak/checks.rs"]
 mod checks;
@@ -22,8 +26,10 @@ mod checks;
 mod client;
 #[path = "soak/episode.rs"]
 mod episode;
+#[cfg(feature = "full")]
 #[path = "soak/failovers.rs"]
 mod failovers;
+#[cfg(feature = "full")]
 #[path = "soak/family.rs"]
 mod family;
 #[path = "soak/fleet.rs"]
@@ -46,6 +52,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 // As `family` names them, which is a part of the simulation too.
+#[cfg(feature = "full")]
 use leasehold::{
     Booking, Error, Gathering, Limit, Locker, Outcome, Progress, Rate, Run, Slot, Turn,
 };

@@ -50,7 +50,7 @@ impl Verdict {
             ("a claim longer than the TTL", checks::claims_too_long(&history.claims)),
             (
                 "a release that finds the lock gone, while its holder is told that it holds",
-                checks::lost_undisturbed(&history.answers, &history.disturbances),
+                checks::lost_undisturbed(&history.answers, &history.leases, &history.disturbances),
             ),
         ];
         let mut faults = Vec::new();

@@ -1,9 +1,9 @@
-//! Clients that run jobs, carry out requests, take tokens, meet at latches and barriers, and are elected.
+//! Clients that take shares, run jobs, carry out requests, take tokens, meet at latches and barriers, and are elected.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leasehold::{Election, Error};
+use leasehold::{Election, Error, LockRequest};
 use leasehold_testing::accounts::{Accounts, Broken, Fair};
 use leasehold_testing::leases::Part;
 use tokio::time::sleep;
@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use crate::client::{Client, Stage, key, polled};
 use crate::family::{Caller, PARTIES, Scene, accounts, most};
 use crate::history::At;
-use crate::plan::{CLIENTS, LONGEST_TTL, TTL_MS};
+use crate::plan::{CLIENTS, LIMIT, LONGEST_TTL, TTL_MS};
 
 impl Scene for Stage {
     fn now(&self) -> At {
@@ -43,6 +43,21 @@ impl Scene for Stage {
 }
 
 impl Client {
+    /// For what lock there is of that name: all of it, or a share.
+    pub(crate) fn request(&mut self, name: usize, tries: bool) -> (Part, LockRequest) {
+        let (locker, key, names) = (&self.locker, key(name), self.stage.plan.names);
+        let permits = locker.semaphore(&key, LIMIT).expect("it is a limit");
+        match (self.prng.index(10), tries) {
+            _ if name > names && tries => (Part::Permit(1), permits.try_acquire(1)),
+            _ if name > names => (Part::Permit(1), permits.acquire(1)),
+            (0..=6, true) if name == names => (Part::Reader, locker.try_read(key)),
+            (0..=6, false) if name == names => (Part::Reader, locker.read(key)),
+            (7..=8, false) if name == names => (Part::Whole, locker.write(key)),
+            (_, true) => (Part::Whole, locker.try_lock(key)),
+            (_, false) => (Part::Whole, locker.lock(key)),
+        }
+    }
+
     fn caller(&mut self) -> Caller<Stage> {
         let (scene, locker) = (Arc::clone(&self.stage), self.locker.clone());
         let (servers, prng) = (self.stage.plan.servers, self.prng.fork());

@@ -52,13 +52,17 @@ pub(crate) fn tokens_disobey_time(leases: &[Lease]) -> Vec<Violation> {
 
 /// A lease whose keys nobody took is never told that they are gone before it ends: were a release
 /// of one owner to delete another's key, this is where it would show.
-pub(crate) fn lost_undisturbed(answers: &[Answer], disturbances: &[Disturbance]) -> Vec<Violation> {
+pub(crate) fn lost_undisturbed(
+    answers: &[Answer],
+    leases: &[Lease],
+    disturbances: &[Disturbance],
+) -> Vec<Violation> {
     let early = answers.iter().filter(|answer| answer.is_lost && answer.returned < answer.until);
     let unexplained = early.filter(|answer| {
         !disturbances.iter().any(|disturbance| {
             disturbance.name.is_none_or(|name| name == answer.name)
                 && disturbance.begun <= answer.returned
-                && disturbance.ended >= answer.since
+                && disturbance.ended >= lasted_since(answer, leases)
         })
     });
     unexplained
@@ -68,6 +72,17 @@ pub(crate) fn lost_undisturbed(answers: &[Answer], disturbances: &[Disturbance])
             Violation { name: *name, from: *since, to: *returned, text }
         })
         .collect()
+}
+
+/// Servers know a lease that is passed on within a process as one with those before it, whose tokens are the ones before.
+fn lasted_since(answer: &Answer, leases: &[Lease]) -> At {
+    let (mut token, mut since) = (answer.token, answer.since);
+    let before =
+        |token| leases.iter().find(|lease| lease.name == answer.name && lease.token + 1 == token);
+    while let Some(lease) = before(token) {
+        (token, since) = (lease.token, since.min(lease.begun));
+    }
+    since
 }
 
 /// No guard claims more than its TTL less drift from when its question had been answered: less
@@ -166,18 +181,39 @@ mod tests {
         };
         let taken = |name, begun, ended| {
             let disturbance = Disturbance { name, begun: at(begun), ended: at(ended) };
-            lost_undisturbed(std::slice::from_ref(&answer), &[disturbance]).len()
+            lost_undisturbed(std::slice::from_ref(&answer), &[], &[disturbance]).len()
         };
-        assert_eq!(lost_undisturbed(std::slice::from_ref(&answer), &[]).len(), 1);
+        assert_eq!(lost_undisturbed(std::slice::from_ref(&answer), &[], &[]).len(), 1);
         assert_eq!(taken(Some(0), 90, 99), 1, "before");
         assert_eq!(taken(Some(0), 201, 202), 1, "after");
         assert_eq!(taken(Some(1), 150, 151), 1, "another name");
         assert_eq!(taken(Some(0), 150, 151), 0);
         assert_eq!(taken(None, 90, 100), 0);
         let late = Answer { returned: at(300), ..answer.clone() };
-        assert_eq!(lost_undisturbed(&[late], &[]).len(), 0, "it had ended by itself");
+        assert_eq!(lost_undisturbed(&[late], &[], &[]).len(), 0, "it had ended by itself");
         let held = Answer { is_lost: false, ..answer };
-        assert_eq!(lost_undisturbed(&[held], &[]).len(), 0);
+        assert_eq!(lost_undisturbed(&[held], &[], &[]).len(), 0);
+    }
+
+    #[test]
+    fn a_key_that_was_taken_before_its_lease_was_passed_on_explains_a_loss() {
+        let answer = Answer {
+            name: 0,
+            client: 0,
+            token: 3,
+            call: "release",
+            since: at(100),
+            returned: at(200),
+            until: at(300),
+            is_lost: true,
+        };
+        let before = [lease(0, 1, (0, 10, 50)), lease(0, 2, (50, 60, 101))];
+        let found = |leases: &[Lease], ended| {
+            let taken = Disturbance { name: Some(0), begun: at(ended), ended: at(ended) };
+            lost_undisturbed(std::slice::from_ref(&answer), leases, &[taken]).len()
+        };
+        assert_eq!((found(&before, 5), found(&before[1..], 5), found(&[], 70)), (0, 1, 1));
+        assert_eq!(found(&[lease(1, 2, (0, 10, 101))], 70), 1, "another name");
     }
 
     #[test]

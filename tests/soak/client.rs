@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use leasehold::{Error, ErrorKind, Guard, LockRequest, Locker};
+use leasehold::{Error, ErrorKind, Guard, Locker};
 use leasehold_testing::accounts::Accounts;
 use leasehold_testing::leases::Part;
 use tokio::time::sleep;
 
 use crate::history::{Answer, At, Claim, Lease, Recorder};
-use crate::plan::{LIMIT, Plan, TTL_MS};
+use crate::plan::{Plan, TTL_MS};
 use crate::prng::Prng;
 use crate::register::{Register, Seen};
 
@@ -93,21 +93,6 @@ impl Client {
         match !self.stage.plan.is_beyond && self.prng.percent(50) {
             true => Duration::from_millis(TTL_MS.end - 1),
             false => self.prng.millis(TTL_MS),
-        }
-    }
-
-    /// For what lock there is of that name: all of it, or a share.
-    fn request(&mut self, name: usize, tries: bool) -> (Part, LockRequest) {
-        let (locker, key, names) = (&self.locker, key(name), self.stage.plan.names);
-        let permits = locker.semaphore(&key, LIMIT).expect("it is a limit");
-        match (self.prng.index(10), tries) {
-            _ if name > names && tries => (Part::Permit(1), permits.try_acquire(1)),
-            _ if name > names => (Part::Permit(1), permits.acquire(1)),
-            (0..=6, true) if name == names => (Part::Reader, locker.try_read(key)),
-            (0..=6, false) if name == names => (Part::Reader, locker.read(key)),
-            (7..=8, false) if name == names => (Part::Whole, locker.write(key)),
-            (_, true) => (Part::Whole, locker.try_lock(key)),
-            (_, false) => (Part::Whole, locker.lock(key)),
         }
     }
 

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use leasehold_resp::Frame;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::callers;
 use crate::checks::{self, Violation};
-use crate::client::{Client, Stage};
+use crate::client::{Client, Stage, key};
 use crate::fleet::Fleet;
 use crate::history::{History, Recorder};
 use crate::injector::Injector;
@@ -70,6 +71,7 @@ pub(crate) async fn run(plan: Plan, length: Duration) -> BTreeMap<&'static str, 
         })
         .collect();
     all_can_be_taken(&plan, &stage, last).await;
+    nothing_is_left(&plan, &stage, &fleet).await;
     drop(fleet);
     verdict(&plan, &stage)
 }
@@ -102,6 +104,25 @@ async fn all_can_be_taken(plan: &Plan, stage: &Stage, clients: Vec<Client>) {
         }
         if plan.has_family && timeout(STUCK, client.be_served()).await.is_err() {
             stage.recorder.surprise(format!("client {} is not served again", client.number));
+        }
+    }
+}
+
+/// Once nobody holds anything, no server has a lock's key for longer than any lease lasts: one that stays is
+/// renewed for nobody, or was handed to somebody who is gone.
+async fn nothing_is_left(plan: &Plan, stage: &Stage, fleet: &Fleet) {
+    let keys: Vec<String> = (0..=plan.elected()).map(key).collect();
+    let words: Vec<&str> = ["EXISTS"].into_iter().chain(keys.iter().map(String::as_str)).collect();
+    for (number, server) in fleet.servers.iter().enumerate() {
+        let mut client = server.client();
+        let is_empty = async {
+            while client.call(&words) != Frame::Integer(0) {
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        stage.recorder.count("checked: servers for what is left at the end");
+        if timeout(STUCK, is_empty).await.is_err() {
+            stage.recorder.surprise(format!("server {number} still has the key of a lock"));
         }
     }
 }
@@ -146,7 +167,10 @@ fn verdict(plan: &Plan, stage: &Stage) -> BTreeMap<&'static str, u64> {
         (plan.is_beyond, overlaps),
         (false, checks::tokens_repeat(&comparable)),
         (false, checks::tokens_disobey_time(&comparable)),
-        (plan.is_beyond, checks::lost_undisturbed(&history.answers, &history.disturbances)),
+        (
+            plan.is_beyond,
+            checks::lost_undisturbed(&history.answers, &history.leases, &history.disturbances),
+        ),
         (false, checks::claims_too_long(&history.claims)),
         (false, lost_increments(stage)),
     ];

@@ -103,8 +103,8 @@ impl Plan {
             is_ahead: prng.percent(40),
             takes_keys: false,
             is_beyond,
-            has_shares: prng.percent(60),
-            has_family: prng.percent(50),
+            has_shares: prng.percent(60) && cfg!(feature = "full"),
+            has_family: prng.percent(50) && cfg!(feature = "full"),
         };
         plan.takes_keys = plan.losses_max() > 0 || is_beyond;
         if !restart_guard || plan.is_ahead {
