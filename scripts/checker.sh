@@ -1,7 +1,8 @@
 #!/bin/bash
 # Holds lock libraries against what a lock promises, each behind an adapter: see checker/README.md.
-#   scripts/checker.sh                Leasehold's locks, readers, writers and permits, which must be clean, and naive
-#                                     ones, which must be found faulty
+#   scripts/checker.sh                Leasehold's locks, those of a default build and its blocking handles among them,
+#                                     readers, writers and permits, which must be clean, and naive ones, which must be
+#                                     found faulty
 #   scripts/checker.sh queue SECONDS  64 processes that wait for Leasehold's locks, for so long at each of one
 #                                     server, five, a Sentinel service and a Cluster
 #   scripts/checker.sh all [SECONDS]  and redis-py, node-redlock, redis-semaphore, rslock and redsync, whose
@@ -15,28 +16,42 @@ SEED=${LEASEHOLD_CHECKER_SEED:-}
 
 scripts/setup.sh
 target=${CARGO_TARGET_DIR:-$PWD/target}
+mkdir -p "$target/checker"
+# Of a build by itself, or else others would choose its features: what serves a default build of the library.
+cargo build --quiet --locked --package leasehold-checker --no-default-features
+cp "$target/debug/leasehold-checker" "$target/checker/machine"
 cargo build --quiet --locked --package leasehold-checker
+cp "$target/debug/leasehold-checker" "$target/checker/full"
 seed=()
 [ -z "$SEED" ] || seed=(--seed "$SEED")
+build=full
 check() {
-    "$target/debug/leasehold-checker" "${seed[@]}" "$@"
+    "$target/checker/$build" "${seed[@]}" "$@"
 }
 queue() {
-    "$target/debug/leasehold-checker" queue "${seed[@]}" --seconds "$@"
+    "$target/checker/$build" queue "${seed[@]}" --seconds "$@"
 }
 
 if [ "${1:-}" = queue ]; then
     seconds=${2:?the seconds of each run}
-    queue "$seconds"
-    queue "$seconds" --servers 5
+    for build in machine full; do
+        queue "$seconds"
+        queue "$seconds" --servers 5
+    done
     queue "$seconds" --sentinel
     queue "$seconds" --cluster
     exit
 fi
 if [ "${1:-}" != all ]; then
+    build=machine
     queue "$SECONDS_DEFAULT"
     check --seconds "$SECONDS_DEFAULT"
     check --seconds "$SECONDS_DEFAULT" --servers 5
+    check --seconds 5 -- blocking
+    check --seconds 5 --servers 5 -- blocking
+    build=full
+    check --seconds 5
+    check --seconds 5 --servers 5
     check --seconds "$SECONDS_DEFAULT" --faulty -- naive
     check --seconds 5 --shares
     check --seconds 5 --shares --servers 5

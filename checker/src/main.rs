@@ -43,14 +43,16 @@ const USAGE: &str = "usage:
   leasehold-checker [--seconds S] [--seed N] [--servers N] [--shares | --permits N] [--faulty] [-- ADAPTER...]
       checks the library behind the adapter, or Leasehold: its locks, its reader-writer locks, or a semaphore
       of N permits; --faulty: fails unless faults are found
-  leasehold-checker adapt leasehold|naive URL...
-      is an adapter itself: for Leasehold, or for locks and shares with the best known faults";
+  leasehold-checker adapt leasehold|blocking|naive URL...
+      is an adapter itself: for Leasehold, for its handles without async, or for locks and shares with the best
+      known faults";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let texts: Vec<&str> = words.iter().map(String::as_str).collect();
     match &texts[..] {
         ["adapt", "leasehold", urls @ ..] => ours::serve(urls),
+        ["adapt", "blocking", urls @ ..] => ours::serve_blocking(urls),
         ["adapt", "naive", urls @ ..] => naive::serve(urls),
         _ => match plan(&texts) {
             Some(plan) => return check(&plan),
@@ -91,8 +93,8 @@ fn plan(words: &[&str]) -> Option<Plan> {
                 let adapter: Vec<String> = words.by_ref().map(|&word| word.to_owned()).collect();
                 plan.adapter = match &adapter[..] {
                     [] => return None,
-                    [name] if name == "naive" => {
-                        [&myself, "adapt", "naive"].map(str::to_owned).into()
+                    [name] if ["blocking", "naive"].contains(&name.as_str()) => {
+                        [&myself, "adapt", name].map(str::to_owned).into()
                     }
                     _ => adapter,
                 };
