@@ -10,7 +10,7 @@ use super::{Servers, Shared};
 use crate::clock;
 use crate::error::value::holder_of;
 use crate::error::{Report, ServerReport, Vote};
-use crate::machine::{Fault, LeaseId, Machine, Said, scripts_within};
+use crate::machine::{Fault, LeaseId, Machine, Said, Script, scripts_within};
 use crate::names::Names;
 use crate::net::open_error::OpenError;
 use crate::net::outcome::{Failure, Fault as NetFault};
@@ -79,9 +79,10 @@ impl Servers {
     ) -> Report {
         let answers = machine.report(id, clock::now()).into_iter();
         let servers = answers.enumerate();
+        let refusal = |text: &[u8]| refusal(machine, machine.names(id), text);
         let report = servers.map(|(link, answer)| ServerReport {
             server: machine.address(link).to_owned(),
-            vote: self.vote_of(&answer.said, answer.round_trip, || why(link)),
+            vote: self.vote_of(&answer.said, answer.round_trip, refusal, || why(link)),
             round_trip: answer.round_trip,
         });
         Report { servers: report.collect() }
@@ -106,7 +107,7 @@ impl Servers {
     ) -> Report {
         let unmet = machine.unmet().map(|(link, said)| ServerReport {
             server: self.endpoints[link].address.to_string(),
-            vote: self.vote_of(&said, None, || why(link)),
+            vote: self.vote_of(&said, None, ServerError::new, || why(link)),
             round_trip: None,
         });
         Report { servers: unmet.collect() }
@@ -141,6 +142,7 @@ impl Servers {
         &self,
         said: &Said<'_>,
         round_trip: Option<Duration>,
+        refusal: impl Fn(&[u8]) -> ServerError,
         why: impl Fn() -> Option<OpenError>,
     ) -> Vote {
         let reason = match said {
@@ -154,7 +156,7 @@ impl Servers {
             Said::Queued(waiting) => return Vote::Queued { waiting: *waiting },
             Said::Stale => return Vote::Stale,
             Said::Pending => return Vote::Pending,
-            Said::Refused(text) => Reason::Refused(ServerError::new(text)),
+            Said::Refused(text) => Reason::Refused(refusal(text)),
             Said::Unexpected => Reason::Unexpected,
             Said::Late(greeting) => {
                 let within = round_trip.unwrap_or_default();
@@ -207,4 +209,20 @@ impl Servers {
             }
         })
     }
+}
+
+/// An error of a question about this lock, if it is known about which. Which script it was, if it was one, the server says.
+pub(super) fn refusal(machine: &Machine, names: Option<&Names>, text: &[u8]) -> ServerError {
+    let error = ServerError::new(text);
+    if error.is_about_channels() {
+        return error.lacking("&leasehold:*".to_owned());
+    }
+    let has = |digest: &[u8]| text.windows(digest.len()).any(|part| part == digest);
+    let is_it = |script: &&Script| has(script.digest);
+    let scripts = machine.settings().scripts.all();
+    let script = scripts.iter().find(is_it).map_or("", |script| script.text);
+    let queue = names.map(Names::queue);
+    let keys =
+        names.zip(queue.as_deref()).map(|(names, queue)| [names.lock(), names.fence(), queue]);
+    error.about(script, keys.as_ref().map_or(&[], |keys| keys))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Shared;
-use super::report::refused;
+use super::report::{refusal, refused};
 use crate::clock;
 use crate::machine::{Counts, Event};
 use crate::net::refusal::ServerError;
@@ -66,12 +66,10 @@ impl Shared {
         let state = self.lock();
         let of_link = |link: usize| {
             let unfit = state.machine.warnings(link).iter().map(ToString::to_string);
-            // What was refused of a script without its text was a release.
-            let script = state.machine.settings().scripts.release.text;
-            let denied = state
-                .machine
-                .denied(link)
-                .map(|(right, text)| refused(text, right).about(script, &[]).to_string());
+            let denied = state.machine.denied(link).map(|(right, text)| match right {
+                Some(_) => refused(text, right).to_string(),
+                None => refusal(&state.machine, None, text).to_string(),
+            });
             unfit.chain(denied).map(move |warning| format!("{}: {warning}", self.address(link)))
         };
         let mut lines: Vec<_> = (0..self.servers.endpoints.len()).flat_map(of_link).collect();

@@ -267,6 +267,11 @@ impl Machine {
         self.leases.iter().any(|(_, lease)| lease.owner.id() == id)
     }
 
+    /// Of which lock it is.
+    pub(crate) fn names(&self, id: LeaseId) -> Option<&Names> {
+        self.leases.get(id).map(|lease| &lease.names)
+    }
+
     /// The fencing token of a lease that was granted; 0 without fencing.
     pub(crate) fn token(&self, id: LeaseId) -> u64 {
         self.leases.get(id).map_or(0, |lease| lease.token)

@@ -95,7 +95,7 @@ impl Machine {
             _ => {}
         }
         if let (None, Some(reply)) = (count, reply) {
-            self.keep_refusal(id, server, &reply.frame);
+            self.keep_refusal(id, server, round, &reply.frame);
         }
         self.wake(id);
     }

@@ -187,7 +187,10 @@ impl Handshake {
                 // What it was to prove, the last seal has proved.
                 (Step::Seal, _) => {}
                 // The first call sends the script itself.
-                (Step::Load, Code::Permission | Code::Unsupported) => {}
+                (Step::Load, Code::Unsupported) => {}
+                (Step::Load, Code::Permission) => {
+                    self.link.denied = Some((Some(step), text.clone()));
+                }
                 (Step::Info(RUN), Code::Permission) if !is_needed(&self.settings, RUN) => {
                     self.link.denied = Some((Some(step), text.clone()));
                 }

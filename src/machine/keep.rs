@@ -56,6 +56,7 @@ impl Machine {
             };
             let Some(lease) = self.leases.get_mut(id) else { continue };
             lease.round += 1;
+            lease.said.clear();
             (lease.asked_at, lease.votes, lease.extending) = (now, Votes::default(), what);
             let until = lease.state().and_then(LeaseState::until).unwrap_or(now);
             let late_at = match what {

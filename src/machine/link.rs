@@ -66,14 +66,22 @@ pub(super) enum To {
 }
 
 impl To {
-    /// Whether a caller is told what an error says.
+    /// Whether a caller is told what an error says. Of an extension none may be, which may be a renewal, and of the look
+    /// at a holder none is.
     fn is_awaited(self) -> bool {
         !matches!(
             self,
             Self::Batch(_)
                 | Self::Nobody
                 | Self::Told(_)
-                | Self::Lease { what: What::Repair | What::Release, .. }
+                | Self::Lease {
+                    what: What::Extend
+                        | What::Repair
+                        | What::Release
+                        | What::Holder
+                        | What::HolderTtl,
+                    ..
+                }
         )
     }
 }

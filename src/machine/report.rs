@@ -107,8 +107,11 @@ impl Machine {
             return;
         }
         let left = if let Some(Frame::Integer(left)) = reply { Some(*left) } else { None };
-        if let (Kept::Held(_, pttl), Some(left)) = (&mut *kept, left) {
-            *pttl = left;
+        match (&mut *kept, left) {
+            (Kept::Held(_, pttl), Some(left)) => *pttl = left,
+            // Nobody knows that it has no expiry.
+            (Kept::Held(..), None) => *kept = Kept::Taken,
+            _ => {}
         }
         let answer = if let Kept::Refused(_) = kept {
             Answer::Failed { failing: Failing::Hopeless, is_run: false }
@@ -133,9 +136,11 @@ impl Machine {
         }
     }
 
-    /// Keeps why a server gave nothing back.
-    pub(super) fn keep_refusal(&mut self, id: LeaseId, server: usize, reply: &Frame) {
-        let Some(lease) = self.leases.get_mut(id) else { return };
+    /// Keeps why a server extended nothing, or gave nothing back.
+    pub(super) fn keep_refusal(&mut self, id: LeaseId, server: usize, round: u32, reply: &Frame) {
+        let Some(lease) = self.leases.get_mut(id).filter(|lease| lease.round == round) else {
+            return;
+        };
         lease.said.retain(|(other, _)| *other != server);
         lease.said.push((server, Kept::of(reply)));
     }
@@ -244,6 +249,10 @@ mod tests {
         let told = refused(|word| if word == b"GET" { bulk("x") } else { Frame::Integer(70) });
         assert_eq!(told, Some((b"x".to_vec(), 70)));
         assert_eq!(refused(|_| error("NOPERM no")), None);
+        assert_eq!(
+            refused(|word| if word == b"GET" { bulk("x") } else { error("NOPERM no") }),
+            None
+        );
         assert_eq!(
             refused(|word| if word == b"GET" { Frame::Null } else { Frame::Integer(-2) }),
             None

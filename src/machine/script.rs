@@ -18,7 +18,7 @@ pub(crate) struct Scripts {
 }
 
 impl Scripts {
-    pub(super) fn all(&self) -> [Script; 5] {
+    pub(crate) fn all(&self) -> [Script; 5] {
         [self.acquire, self.extend, self.release, self.repair, self.queue]
     }
 }

@@ -40,7 +40,11 @@ impl Step {
 
     /// The smallest right that it needs, where servers name a larger one.
     pub(crate) fn right(self) -> Option<String> {
-        if let Self::Info(section) = self { Some(format!("+info|{section}")) } else { None }
+        match self {
+            Self::Info(section) => Some(format!("+info|{section}")),
+            Self::Load => Some("+script|load".to_owned()),
+            _ => None,
+        }
     }
 }
 

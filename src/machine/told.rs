@@ -4,6 +4,9 @@ use super::link::{Link, Place, To};
 use super::subscription::{Subscription, Told};
 use crate::policy::Moment;
 
+/// The server is to tell of the keys that the next command reads.
+const CACHING: [&[u8]; 3] = [b"CLIENT", b"CACHING", b"YES"];
+
 impl Link {
     /// Asks to be told, once for each connection. What the server refuses stays as it is, and on RESP2 nothing is told:
     /// then waiters ask again and again.
@@ -16,7 +19,9 @@ impl Link {
         let subscribe: [&[u8]; 2] = [b"SUBSCRIBE", channel.channel()];
         self.write(&subscribe, Place::Subscribed, To::Told(Told::OfHandOvers), now);
         let track: [&[u8]; 5] = [b"CLIENT", b"TRACKING", b"ON", b"OPTIN", b"NOLOOP"];
-        self.command(&track, To::Told(Told::OfKeys), now);
+        self.command(&track, To::Nobody, now);
+        // Whether keys are told of shows here: each right may be missing, and this needs both.
+        self.command(&CACHING, To::Told(Told::OfKeys), now);
     }
 
     /// Whether the server may tell of the keys that the next command reads, which has not said that it does not.
@@ -24,7 +29,7 @@ impl Link {
         self.subscribe(id, now);
         let may_tell = self.is_ready() && (self.told.is_tracking || self.told.is_awaited());
         if may_tell {
-            self.command(&[b"CLIENT", b"CACHING", b"YES"], To::Nobody, now);
+            self.command(&CACHING, To::Nobody, now);
         }
         may_tell
     }
@@ -32,7 +37,7 @@ impl Link {
     /// Whether the keys that the next command reads are watched from here on.
     pub(super) fn watch_next(&mut self, now: Moment) -> bool {
         if self.told.is_tracking {
-            self.command(&[b"CLIENT", b"CACHING", b"YES"], To::Nobody, now);
+            self.command(&CACHING, To::Nobody, now);
         }
         self.told.is_tracking
     }
@@ -86,7 +91,14 @@ mod tests {
 
     #[test]
     fn a_right_that_is_missing_is_known_for_as_long_as_the_connection_lasts() {
-        let denied = "NOPERM this user has no permissions to run the 'client|tracking' command";
+        for right in ["tracking", "caching"] {
+            is_known_as_missing(right);
+        }
+    }
+
+    fn is_known_as_missing(right: &str) {
+        let denied =
+            &format!("NOPERM this user has no permissions to run the 'client|{right}' command");
         let mut bench = Bench::new(1, settings(1));
         bench.is_told = true;
         bench.dial(0, Login::default());
@@ -95,7 +107,16 @@ mod tests {
         assert_eq!(bench.machine.denied(0), None);
         for _ in 0..4 {
             bench.answer(0, |command| match &command[0][..] {
-                b"CLIENT" => vec![error(denied)],
+                b"CLIENT" if command[1].eq_ignore_ascii_case(right.as_bytes()) => {
+                    vec![error(denied)]
+                }
+                // Without tracking there is nothing to be told.
+                b"CLIENT" if right == "tracking" => vec![error("ERR not in tracking mode")],
+                b"EVALSHA" => {
+                    let is_entry = command.iter().any(|word| word == "enter");
+                    assert!(!is_entry, "it would wait for what it is not told");
+                    vec![reply(command)]
+                }
                 _ => vec![reply(command)],
             });
             bench.pass(Duration::from_millis(50));
@@ -109,14 +130,15 @@ mod tests {
     fn a_server_tells_of_the_lock_from_the_first_refusal_on() {
         let missing = "NOSCRIPT No matching script. Please use EVAL.";
         let said = said(|command, number| match (&command[0][..], number) {
-            (b"EVALSHA", 5) => error(missing),
+            (b"EVALSHA", 6) => error(missing),
             _ => reply(command),
         });
-        let heads = ["EVALSHA", "SUBSCRIBE", "CLIENT TRACKING", "CLIENT CACHING", "EVALSHA"];
+        let asks = ["SUBSCRIBE", "CLIENT TRACKING", "CLIENT CACHING"];
+        let heads = ["EVALSHA"].into_iter().chain(asks).chain(["CLIENT CACHING", "EVALSHA"]);
         // What is asked again is watched again: the question that did not run took that with it.
-        let heads = heads.into_iter().chain(["CLIENT CACHING", "EVAL"]);
+        let heads = heads.chain(["CLIENT CACHING", "EVAL"]);
         let is_it = |(said, head): (&String, &str)| said.starts_with(head);
-        assert!(said.len() == 7 && said.iter().zip(heads).all(is_it), "{said:?}");
+        assert!(said.len() == 8 && said.iter().zip(heads).all(is_it), "{said:?}");
     }
 
     #[test]

@@ -192,13 +192,16 @@ impl Machine {
                         }
                         self.voted(id, server, round, answer, reply.is_some(), now);
                     }
-                    What::Extend => self.extended(id, server, round, answer, now),
                     What::Repair => self.repaired(id, server, round, answer),
                     _ => {
                         if let (Some(reply), Answer::Failed { .. }) = (reply, answer) {
-                            self.keep_refusal(id, server, &reply.frame);
+                            self.keep_refusal(id, server, round, &reply.frame);
                         }
-                        self.given_back(id, server, answer, reply.is_none(), now);
+                        if what == What::Extend {
+                            self.extended(id, server, round, answer, now);
+                        } else {
+                            self.given_back(id, server, answer, reply.is_none(), now);
+                        }
                     }
                 }
             }

@@ -62,7 +62,6 @@ impl ServerError {
     }
 
     /// Of an error about a right: whether it is one to a channel.
-    #[cfg(feature = "examine")]
     #[must_use]
     pub fn is_about_channels(&self) -> bool {
         self.text().contains("access") && self.text().contains("channel")

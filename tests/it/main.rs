@@ -8,13 +8,6 @@
     allow(unused_imports, dead_code, reason = "they are for tests of what the engine alone does")
 )]
 
-#[cfg(all(
-    feature = "election",
-    feature = "family",
-    feature = "groups",
-    feature = "sharing",
-    feature = "takeover"
-))]
 mod acl;
 mod addresses;
 #[cfg(all(feature = "election", feature = "family", feature = "sharing"))]
