@@ -12,7 +12,7 @@ const RECONNECTED_AFTER: Duration = Duration::from_millis(50);
 trait Library {
     type Guard;
 
-    /// Asks at once, or waits for so long under a label.
+    /// Asks at once, or waits for this time under a label.
     fn take(
         &self,
         name: &str,

@@ -109,7 +109,7 @@ async fn all_can_be_taken(plan: &Plan, stage: &Stage, clients: Vec<Client>) {
 }
 
 /// Once nobody holds anything, no server has a lock's key for longer than any lease lasts: one that stays is
-/// renewed for nobody, or was handed to somebody who is gone.
+/// renewed for nobody, or was handed to a waiter that is gone.
 async fn nothing_is_left(plan: &Plan, stage: &Stage, fleet: &Fleet) {
     let keys: Vec<String> = (0..=plan.elected()).map(key).collect();
     let words: Vec<&str> = ["EXISTS"].into_iter().chain(keys.iter().map(String::as_str)).collect();
