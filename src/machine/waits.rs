@@ -144,14 +144,18 @@ impl Machine {
     /// Another than the owner asks next; what the server may have of this one is given back. What several servers
     /// said before stands: this was one of them.
     pub(crate) fn comes_back(&mut self, id: LeaseId, setback: Setback, now: Moment) {
+        let is_alone = self.is_alone();
         let Some(lease) = self.leases.get_mut(id) else { return };
-        let known = lease.setback;
+        let known = lease.setback.filter(|_| !is_alone);
         if let Some(entry) = &mut lease.entry {
             entry.turn = None;
         }
+        if let Some(known) = known.filter(|_| lease.retry.is_over(now)) {
+            self.give_back_aside(id, now);
+            return self.refuse(id, known, true, now);
+        }
         self.give_up(id, setback, now);
-        let is_alone = self.is_alone();
-        if let Some(lease) = self.leases.get_mut(id).filter(|_| !is_alone) {
+        if let Some(lease) = self.leases.get_mut(id) {
             lease.setback = known.or(lease.setback);
         }
     }
@@ -311,4 +315,41 @@ pub(crate) struct Waiting {
     /// Between two questions, whatever a server tells.
     pub(crate) pause: Duration,
     pub(crate) ends_at: Option<Moment>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Poll, Waker};
+
+    use super::super::tests::{Bench, bulk, greeting, request, settings, stamp};
+    use super::super::{Login, Refusal};
+    use super::*;
+    use crate::policy::Wait;
+
+    #[test]
+    fn one_of_several_servers_that_talks_nonsense_at_the_limit_hides_no_holder() {
+        let limit = Duration::from_millis(300);
+        let mut bench = Bench::new(3, settings(3));
+        for server in 0..3 {
+            bench.dial(server, Login::default());
+            bench.answer(server, |command| vec![greeting(command, "")]);
+        }
+        let id = request(&mut bench, b"a", Wait::AtMost(limit));
+        for server in 0..3 {
+            let held = [bulk("held"), bulk("x"), Frame::Integer(60_000), bulk("0")];
+            bench.answer(server, |command| match &command[0][..] {
+                b"EVALSHA" => {
+                    vec![Frame::Array([stamp(command)].into_iter().chain(held.clone()).collect())]
+                }
+                _ => vec![greeting(command, "")],
+            });
+        }
+        bench.machine.enter(id, 1, bench.now);
+        bench.machine.comes_back(id, Setback::Failing, bench.now.after(limit));
+        let polled = bench.machine.poll_acquire(id, &Context::from_waker(Waker::noop()));
+        let is_held = |refusal: &Refusal| {
+            matches!(refusal, Refusal::Setback { setback: Setback::Held(_), is_over: true })
+        };
+        assert!(matches!(&polled, Poll::Ready(Err(refusal)) if is_held(refusal)), "{polled:?}");
+    }
 }
