@@ -217,6 +217,10 @@ pub(super) fn refusal(machine: &Machine, names: Option<&Names>, text: &[u8]) -> 
     if error.is_about_channels() {
         return error.lacking("&leasehold:*".to_owned());
     }
+    // Redis 6 names the whole command. Of those that a connection may lack, these two tell of keys.
+    if error.text().contains("run the 'client' command") {
+        return error.lacking("+client|tracking +client|caching".to_owned());
+    }
     let has = |digest: &[u8]| text.windows(digest.len()).any(|part| part == digest);
     let is_it = |script: &&Script| has(script.digest);
     let scripts = machine.settings().scripts.all();
