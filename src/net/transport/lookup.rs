@@ -4,7 +4,6 @@
 //! has a thread of its own: no caller waits for it longer than the caller wants, and no runtime at its end. Callers that
 //! ask for the same name meanwhile have the same answer.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::sync::Mutex;
@@ -18,22 +17,28 @@ use crate::mutex::lock;
 type Answer = Result<Vec<SocketAddr>, (io::ErrorKind, String)>;
 type Resolve = fn(&str) -> io::Result<Vec<SocketAddr>>;
 
-/// Those that wait for a name, by the name.
-static UNDER_WAY: Mutex<BTreeMap<String, Vec<oneshot::Sender<Answer>>>> =
-    Mutex::new(BTreeMap::new());
+/// By names, which are few.
+type Names<T> = Mutex<Vec<(String, T)>>;
 
-/// Which address of a name has served last, by the name.
-static PREFERRED: Mutex<BTreeMap<String, SocketAddr>> = Mutex::new(BTreeMap::new());
+/// Those that wait for a name.
+static UNDER_WAY: Names<Vec<oneshot::Sender<Answer>>> = Mutex::new(Vec::new());
+
+/// Which address of a name has served last.
+static PREFERRED: Names<SocketAddr> = Mutex::new(Vec::new());
 /// Maximum names of which that is known: beyond it they are all forgotten, which costs each a head start.
 const PREFERRED_MAX: usize = 1024;
 
 /// The address has served, of the several that the name has.
 pub(super) fn prefer(host: &str, address: SocketAddr) {
     let mut preferred = lock(&PREFERRED);
+    if let Some((_, known)) = preferred.iter_mut().find(|(name, _)| name == host) {
+        *known = address;
+        return;
+    }
     if preferred.len() >= PREFERRED_MAX {
         preferred.clear();
     }
-    preferred.insert(host.to_owned(), address);
+    preferred.push((host.to_owned(), address));
 }
 
 /// Each of these addresses of the name once, and the one that has served last at the head.
@@ -44,8 +49,10 @@ pub(crate) fn in_order(host: &str, resolved: Vec<SocketAddr>) -> Vec<SocketAddr>
             addresses.push(address);
         }
     }
-    let preferred = lock(&PREFERRED).get(host).copied();
-    if let Some(first) = addresses.iter().position(|address| Some(*address) == preferred) {
+    let is_preferred = |address: &SocketAddr| {
+        lock(&PREFERRED).iter().any(|(name, known)| name == host && known == address)
+    };
+    if let Some(first) = addresses.iter().position(is_preferred) {
         addresses[..=first].rotate_right(1);
     }
     addresses
@@ -81,18 +88,21 @@ async fn look_up(host: &str, resolve: Resolve) -> io::Result<Vec<SocketAddr>> {
 /// Waits with the others; whether there are none.
 fn join(host: &str, tell: oneshot::Sender<Answer>) -> bool {
     let mut under_way = lock(&UNDER_WAY);
-    if let Some(waiting) = under_way.get_mut(host) {
+    if let Some((_, waiting)) = under_way.iter_mut().find(|(name, _)| name == host) {
         // Those that have given up are not told.
         waiting.retain(|other| !other.is_closed());
         waiting.push(tell);
         return false;
     }
-    under_way.insert(host.to_owned(), vec![tell]);
+    under_way.push((host.to_owned(), vec![tell]));
     true
 }
 
 fn settle(host: &str, answer: &Answer) {
-    let waiting = lock(&UNDER_WAY).remove(host).unwrap_or_default();
+    let mut under_way = lock(&UNDER_WAY);
+    let Some(at) = under_way.iter().position(|(name, _)| name == host) else { return };
+    let (_, waiting) = under_way.swap_remove(at);
+    drop(under_way);
     for tell in waiting {
         // It may have given up.
         let _ = tell.send(answer.clone());
@@ -126,8 +136,11 @@ mod tests {
             assert!(given_up.await.is_err());
         }
         let waiting = [(); 2].map(|()| tokio::spawn(look_up("hangs.invalid", hang)));
-        let is_joined =
-            || lock(&UNDER_WAY).get("hangs.invalid").is_some_and(|waiting| waiting.len() == 2);
+        let is_joined = || {
+            lock(&UNDER_WAY)
+                .iter()
+                .any(|(name, waiting)| name == "hangs.invalid" && waiting.len() == 2)
+        };
         eventually("both wait", is_joined).await;
         *IS_OVER.0.lock().unwrap() = true;
         IS_OVER.1.notify_all();
