@@ -22,7 +22,8 @@ const SHOWN_MAX: usize = 128;
 /// Longer names are a mistake more often than a name, and each command carries them.
 const NAME_BYTES_MAX: usize = 16 * 1024;
 const FENCE_SUFFIX: &[u8] = b":fence";
-const QUEUE_SUFFIX: &[u8] = b":queue";
+/// As long as that: one key is the other with this at its end.
+const QUEUE_SUFFIX: &[u8; FENCE_SUFFIX.len()] = b":queue";
 const SHARES_SUFFIX: &[u8] = b":shares";
 /// What keys of other primitives end in: a name with a hash tag could be such a key.
 const OTHER_SUFFIXES: [&[u8]; 8] = [
@@ -138,9 +139,12 @@ impl Names {
             return Err(InvalidName::TooLong(length));
         }
         let ends_in = |suffix: &[u8]| {
-            let behind = name.len().min(suffix.len());
-            let (ahead, inside) = suffix.split_at(suffix.len() - behind);
-            name.ends_with(inside) && prefix.ends_with(ahead)
+            // Nearly no name has even the last byte of one.
+            name.last() == suffix.last() && {
+                let behind = name.len().min(suffix.len());
+                let (ahead, inside) = suffix.split_at(suffix.len() - behind);
+                name.ends_with(inside) && prefix.ends_with(ahead)
+            }
         };
         if [FENCE_SUFFIX, QUEUE_SUFFIX, SHARES_SUFFIX].into_iter().any(ends_in) {
             return Err(InvalidName::Reserved);
@@ -177,7 +181,14 @@ impl Names {
 
     /// The key of the queue of the processes that wait for the lock.
     pub(crate) fn queue(&self) -> Key {
-        self.beside(QUEUE_SUFFIX)
+        match &self.fence {
+            Key::Short { bytes, len } if !self.is_another_in_braces() => {
+                let (mut bytes, end) = (*bytes, usize::from(*len));
+                bytes[end - QUEUE_SUFFIX.len()..end].copy_from_slice(QUEUE_SUFFIX);
+                Key::Short { bytes, len: *len }
+            }
+            _ => self.beside(QUEUE_SUFFIX),
+        }
     }
 
     /// The key of the lock's shares.

@@ -5,6 +5,16 @@ use std::ops::Deref;
 
 /// u64::MAX has this many digits.
 const DIGITS_MAX: u8 = 20;
+/// The digits of each number below 100.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut n = 0_u8;
+    while n < 100 {
+        pairs[n as usize] = [b'0' + n / 10, b'0' + n % 10];
+        n += 1;
+    }
+    pairs
+};
 
 /// A number as decimal text on the stack, to be used as a command's argument.
 ///
@@ -28,11 +38,9 @@ impl Decimal {
         let mut rest = n;
         // Two at a time, as a division of such a number takes longest.
         while rest >= 10 {
-            let two = (rest % 100) as u8;
-            rest /= 100;
             start -= 2;
-            digits[usize::from(start)] = b'0' + two / 10;
-            digits[usize::from(start) + 1] = b'0' + two % 10;
+            digits[usize::from(start)..][..2].copy_from_slice(&PAIRS[(rest % 100) as usize]);
+            rest /= 100;
         }
         if rest > 0 || start == DIGITS_MAX {
             start -= 1;

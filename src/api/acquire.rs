@@ -10,70 +10,56 @@ use super::outcome;
 use crate::clock;
 use crate::driver::timekeeper::Timekeeper;
 use crate::error::{Error, ErrorKind};
-use crate::machine::{Options, Refusal};
+use crate::machine::{Machine, Options, Refusal};
 use crate::policy::Moment;
 
-/// A request, which begins with the first poll.
+/// A request that has begun.
 ///
 /// # Cancel safety
 ///
 /// When it is dropped, whatever may have been granted is given back.
 pub(crate) struct Acquire {
-    locker: Locker,
     asked_at: Moment,
-    options: Option<Options>,
-    /// From the first poll on.
+    /// Until it is answered.
     lease: Option<Lease>,
+    is_new: bool,
     timekeeper: Timekeeper,
 }
 
 impl Acquire {
     pub(crate) fn new(locker: &Locker, options: Options) -> Self {
-        let locker = locker.clone();
-        Self {
-            locker,
-            asked_at: Moment::default(),
-            options: Some(options),
-            lease: None,
-            timekeeper: Timekeeper::default(),
-        }
+        let names = options.names.clone();
+        let begin = |machine: &mut Machine, now| (machine.acquire(options, now), now);
+        let (id, asked_at) = locker.driver.with(begin);
+        let lease = Some(Lease::new(locker.clone(), id, names));
+        Self { asked_at, lease, is_new: true, timekeeper: Timekeeper::default() }
     }
 
     fn poll_granted(&mut self, context: &mut Context<'_>) -> Poll<Result<Granted, Refusal>> {
-        let Self { locker, timekeeper, .. } = self;
-        if let Some(Lease { id, .. }) = self.lease {
-            return timekeeper.poll(&locker.driver, context, |machine, context| {
-                machine.poll_acquire(id, context).map_ok(|()| Granted::of(machine, id))
-            });
-        }
-        let options = self.options.take().expect("an acquire is polled after it was ready");
-        let names = options.names.clone();
-        let (id, asked_at, polled) = locker.driver.with(|machine, now| {
-            let id = machine.acquire(options, now);
-            let polled = machine.poll_acquire(id, context);
-            (id, now, polled.map_ok(|()| Granted::of(machine, id)))
+        let lease = self.lease.as_ref().expect("an acquire is polled after it was ready");
+        let id = lease.id;
+        let polled = self.timekeeper.poll(&lease.locker.driver, context, |machine, context| {
+            machine.poll_acquire(id, context).map_ok(|()| Granted::of(machine, id))
         });
-        let is_elsewhere = polled.is_pending() && timekeeper.is_elsewhere(&locker.driver);
-        self.asked_at = asked_at;
-        self.lease = Some(Lease::new(self.locker.clone(), id, names));
-        if polled.is_ready() {
+        if std::mem::take(&mut self.is_new) && polled.is_ready() {
             // Other tasks have their turn before, the driver's too, whose news a caller may try again for.
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
-        if is_elsewhere { self.poll_granted(context) } else { polled }
+        polled
     }
 
     fn refused(&self, lease: &Lease, refusal: Refusal) -> Error {
         let waited = clock::now().since(self.asked_at);
-        let report = self.locker.driver.report(lease.id);
+        let driver = &lease.locker.driver;
+        let report = driver.report(lease.id);
         let mut error = outcome::refused(&lease.names, refusal, waited, report);
-        let (meter, name) = (self.locker.driver.meter(), lease.names.lock());
+        let (meter, name) = (driver.meter(), lease.names.lock());
         match error.kind() {
             ErrorKind::Contended if error.is_timeout() => {
                 for holder in error.report_mut().holders_mut() {
                     let owner = holder.owner.as_bytes();
-                    holder.is_here = self.locker.driver.look(|machine| machine.has_owner(owner));
+                    holder.is_here = driver.look(|machine| machine.has_owner(owner));
                 }
                 meter.note_timed_out(name, waited);
             }
@@ -96,7 +82,7 @@ impl Future for Acquire {
             Ok(granted) => {
                 lease.is_granted(granted);
                 let waited = lease.granted_at.since(this.asked_at);
-                this.locker.driver.meter().note_granted(lease.names.lock(), waited);
+                lease.locker.driver.meter().note_granted(lease.names.lock(), waited);
                 Ok(lease)
             }
             Err(refusal) => Err(this.refused(&lease, refusal)),
@@ -107,8 +93,8 @@ impl Future for Acquire {
 /// It was cancelled, if it was not answered.
 impl Drop for Acquire {
     fn drop(&mut self) {
-        if self.lease.is_some() {
-            self.locker.driver.meter().note_cancelled();
+        if let Some(lease) = &self.lease {
+            lease.locker.driver.meter().note_cancelled();
         }
     }
 }

@@ -35,7 +35,7 @@ impl Granted {
 
 /// Dropping it gives the lock back, and waits for nothing.
 pub(crate) struct Lease {
-    locker: Locker,
+    pub(super) locker: Locker,
     pub(super) id: LeaseId,
     pub(super) names: Names,
     /// When its holder was told; nothing before that.

@@ -52,11 +52,37 @@ impl Owner {
 }
 
 fn head(id: u128) -> [u8; HEAD_LENGTH] {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut head = [FORMAT; HEAD_LENGTH];
-    for (pair, byte) in head.chunks_exact_mut(2).zip(id.to_be_bytes()) {
-        pair[0] = DIGITS[usize::from(byte >> 4)];
-        pair[1] = DIGITS[usize::from(byte & 15)];
-    }
+    let (first, second) = head[..ID_LENGTH].split_at_mut(ID_LENGTH / 2);
+    first.copy_from_slice(&digits_of(id >> 64));
+    second.copy_from_slice(&digits_of(id & u128::from(u64::MAX)));
     head
+}
+
+/// The digits of a number of 64 bits, all of them at once: each has one byte of the 16.
+fn digits_of(number: u128) -> [u8; 16] {
+    const fn all(byte: u8) -> u128 {
+        u128::from_ne_bytes([byte; 16])
+    }
+    let apart = (number | number << 32) & 0x0000_0000_ffff_ffff_0000_0000_ffff_ffff;
+    let apart = (apart | apart << 16) & 0x0000_ffff_0000_ffff_0000_ffff_0000_ffff;
+    let apart = (apart | apart << 8) & 0x00ff_00ff_00ff_00ff_00ff_00ff_00ff_00ff;
+    let apart = (apart | apart << 4) & all(0x0f);
+    // 1 where the digit is a letter.
+    let letters = (apart + all(6)) >> 4 & all(1);
+    (apart + all(b'0') + letters * u128::from(b'a' - b'0' - 10)).to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_spelled_in_hexadecimal_digits() {
+        for id in [0, 1, u128::MAX, 0x0123_4567_89ab_cdef_fedc_ba98_7654_3210, 10 << 64] {
+            let owner = Owner::new(id, b"x");
+            assert_eq!(owner.id(), format!("{id:032x}").as_bytes());
+            assert_eq!(owner.value()[ID_LENGTH..], *b"~x");
+        }
+    }
 }
