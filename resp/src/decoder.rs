@@ -124,7 +124,12 @@ impl Decoder {
             State::Failed(error) => return Err(error),
             State::WithinFrame => {}
             State::BetweenFrames if buf.is_empty() => return Ok(None),
-            State::BetweenFrames => self.budget.renew(),
+            State::BetweenFrames => {
+                if let Some(array) = self.take_short_array(buf) {
+                    return Ok(Some(array));
+                }
+                self.budget.renew();
+            }
         }
         let outcome = self.read_frame(buf);
         self.state = match &outcome {
@@ -133,6 +138,30 @@ impl Decoder {
             Err(error) => State::Failed(*error),
         };
         outcome
+    }
+
+    /// Takes an array of few common leaves, if all of it is at the front of `buf`: most replies that are no leaf are such
+    /// ones, which need no state.
+    fn take_short_array(&self, buf: &mut BytesMut) -> Option<Frame> {
+        let [b'*', count @ b'1'..=b'9', b'\r', b'\n', ..] = buf[..] else { return None };
+        let (count, limits) = (usize::from(count - b'0'), self.budget.limits());
+        let mut leaves = [(Leaf::Null, 0); 9];
+        let mut at = 4;
+        for place in &mut leaves[..count] {
+            let (leaf, skipped) = line::common_leaf(&buf[at..], limits)?;
+            at += skipped + leaf.text_len();
+            *place = (leaf, skipped);
+        }
+        let is_allowed = limits.depth > 0 && count <= limits.elements;
+        if !is_allowed || !self.budget.allows_frame(at) {
+            return None;
+        }
+        buf.advance(4);
+        let take = |&(leaf, skipped): &(Leaf, usize)| {
+            buf.advance(skipped);
+            leaf.take(buf)
+        };
+        Some(Frame::Array(leaves[..count].iter().map(take).collect()))
     }
 
     fn read_frame(&mut self, buf: &mut BytesMut) -> Result<Option<Frame>, DecodeError> {

@@ -28,7 +28,7 @@ impl Shared {
         let dialled = dialled.map(|Opened { socket: (read, write), bytes, handshake }| {
             // Outside of the mutex: what counts may be a user's code.
             let counted = AtServer::connection(&self.address(link));
-            (Arc::new(Writer::new(write, counted)), (read, bytes, handshake))
+            (Arc::new(Writer::new(link, write, counted)), (read, bytes, handshake))
         });
         let mut state = self.lock();
         let wire = &mut state.wires[link];

@@ -150,7 +150,27 @@ impl Shared {
         inline_max: usize,
     ) {
         let ((woken, mut effects), counts) = (state.take_effects(), state.machine.take_counts());
-        self.write_first(self.servers.endpoints.len(), state, now, inline_max);
+        // All that links have is taken before the mutex is let go, and written behind that.
+        let (mut first, mut others) = (None, Vec::new());
+        for link in 0..state.wires.len() {
+            let runs = || self.runs_beside_caller();
+            let Some(writer) = state.writer_of(link, inline_max, runs) else { continue };
+            writer.take(state.machine.output(link, now));
+            if first.is_none() {
+                first = Some(writer);
+            } else {
+                others.push(writer);
+            }
+        }
+        let task = state.task_to_call(now);
+        drop(state);
+        if let Some(task) = task {
+            task.wake();
+        }
+        if let Some(first) = first {
+            self.write(&first, now);
+            others.iter().for_each(|writer| self.write(writer, now));
+        }
         self.count(counts);
         if let Some(woken) = woken {
             woken.wake();
@@ -161,32 +181,11 @@ impl Shared {
         }
     }
 
-    /// Writes what these first links have: all of it is taken before the mutex is let go, and written behind that.
-    fn write_first(
-        &self,
-        links: usize,
-        mut state: MutexGuard<'_, State>,
-        now: Moment,
-        inline_max: usize,
-    ) {
-        let runs = || self.runs_beside_caller();
-        let with_writer =
-            |link| state.writer_of(link, inline_max, runs).map(|writer| (link, writer));
-        let Some((link, writer)) = (0..links).rev().find_map(with_writer) else {
-            let task = state.task_to_call(now);
-            drop(state);
-            task.into_iter().for_each(Waker::wake);
-            return;
-        };
-        let bytes = writer.take(state.machine.output(link, now));
-        self.write_first(link, state, now, inline_max);
-        self.write(link, &writer, bytes, now);
-    }
-
-    /// Writes this, and what else the link has meanwhile, outside of the mutex.
-    fn write(&self, link: usize, writer: &Arc<Writer>, mut bytes: BytesMut, now: Moment) {
+    /// Writes what was taken, and what else the link has meanwhile, outside of the mutex.
+    fn write(&self, writer: &Arc<Writer>, now: Moment) {
+        let link = writer.link;
         loop {
-            let is_blocked = writer.write(bytes);
+            let is_blocked = writer.write();
             if !is_blocked && writer.end() {
                 return;
             }
@@ -203,7 +202,7 @@ impl Shared {
                 writer.leave();
                 return;
             }
-            bytes = writer.take(state.machine.output(link, now));
+            writer.take(state.machine.output(link, now));
         }
     }
 
@@ -440,9 +439,9 @@ impl Task {
                     break;
                 }
                 let now = clock::now();
-                let bytes = writer.take(state.machine.output(link, now));
+                writer.take(state.machine.output(link, now));
                 drop(state);
-                shared.write(link, &writer, bytes, now);
+                shared.write(&writer, now);
                 state = shared.lock();
             }
         }

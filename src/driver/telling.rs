@@ -17,11 +17,14 @@ impl Shared {
         let meter = &self.meter;
         let Counts { attempts, unknown, repaired, woken, held, waiting } = counts;
         (0..attempts).for_each(|_| meter.note_attempt());
+        (0..held).for_each(|_| meter.note_lease_began());
+        (held..0).for_each(|_| meter.note_lease_ended());
+        if (unknown, repaired, woken, waiting) == (0, 0, 0, 0) {
+            return;
+        }
         (0..unknown).for_each(|_| meter.note_unknown());
         (0..repaired).for_each(|_| meter.note_repaired());
         (0..woken).for_each(|_| meter.note_woken());
-        (0..held).for_each(|_| meter.note_lease_began());
-        (held..0).for_each(|_| meter.note_lease_ended());
         (0..waiting).for_each(|_| meter.note_waiter_joined());
         (waiting..0).for_each(|_| meter.note_waiter_left());
     }

@@ -19,6 +19,7 @@ const MORE: u8 = 2;
 
 /// See the module's documentation.
 pub(super) struct Writer {
+    pub(super) link: usize,
     pub(super) half: WriteHalf,
     _counted: AtServer,
     role: AtomicU8,
@@ -28,8 +29,8 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(half: WriteHalf, counted: AtServer) -> Self {
-        Self { half, _counted: counted, role: AtomicU8::new(0), taken: Mutex::default() }
+    pub(super) fn new(link: usize, half: WriteHalf, counted: AtServer) -> Self {
+        Self { link, half, _counted: counted, role: AtomicU8::new(0), taken: Mutex::default() }
     }
 
     /// Takes the role; false where another party has it, which looks for more then. Called inside the driver's mutex.
@@ -38,39 +39,35 @@ impl Writer {
     }
 
     /// Takes all that is to be written. Called inside the driver's mutex, by the party that has the role.
-    pub(super) fn take(&self, output: &mut BytesMut) -> BytesMut {
+    pub(super) fn take(&self, output: &mut BytesMut) {
         self.role.store(WRITING, Ordering::SeqCst);
-        let mut taken = std::mem::take(&mut *lock(&self.taken));
+        let mut taken = lock(&self.taken);
         if taken.is_empty() {
-            std::mem::swap(&mut taken, output);
+            std::mem::swap(&mut *taken, output);
         } else {
             taken.extend_from_slice(output);
             output.clear();
         }
-        taken
     }
 
-    /// Writes what the socket takes now; whether it takes no more. An error is the reader's to find.
-    pub(super) fn write(&self, mut bytes: BytesMut) -> bool {
+    /// Writes what was taken, as far as the socket takes it now; whether it takes no more. An error is the reader's to
+    /// find.
+    pub(super) fn write(&self) -> bool {
+        let mut bytes = lock(&self.taken);
         let mut written = 0;
-        let is_blocked = loop {
-            if written == bytes.len() {
-                break false;
-            }
+        while written < bytes.len() {
             match self.half.try_write(&bytes[written..]) {
                 Ok(count) => written += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break true,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    bytes.advance(written);
+                    return true;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => break false,
+                Err(_) => break,
             }
-        };
-        if is_blocked {
-            bytes.advance(written);
-        } else {
-            bytes.clear();
         }
-        *lock(&self.taken) = bytes;
-        is_blocked
+        bytes.clear();
+        false
     }
 
     /// Gives the role back, unless there is more to write.
