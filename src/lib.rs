@@ -127,6 +127,7 @@ mod extra;
 #[cfg(any(test, feature = "election", feature = "family"))]
 mod family;
 mod front;
+#[cfg(any(test, feature = "_engine"))]
 mod hashing;
 mod lock;
 mod locker;

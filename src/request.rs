@@ -27,6 +27,7 @@ use crate::lock::fencing::{Fenced, Fencing, Unfenced};
 use crate::lock::guard::Guard;
 use crate::lock::one_or_many::OneOrMany;
 use crate::lock::order::{Order, Wish};
+#[cfg(any(test, feature = "sharing"))]
 use crate::lock::row::Sharing;
 use crate::names::Names;
 use crate::policy::{Bounds, Retry, Wait, waitable};
@@ -106,6 +107,7 @@ impl LockRequest<Fenced> {
     }
 
     /// For a lock that others may have shares of.
+    #[cfg(any(test, feature = "sharing"))]
     pub(crate) fn sharing(mut self, sharing: Result<Sharing, Error>) -> Self {
         match sharing {
             Ok(sharing) => self.asked.wish.order.sharing = Some(sharing),

@@ -69,8 +69,10 @@ pub(crate) struct Meter {
 }
 
 /// A request that waits.
+#[cfg(any(test, feature = "_engine"))]
 pub(crate) struct Waits<'a>(&'a Meter);
 
+#[cfg(any(test, feature = "_engine"))]
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
         self.0.note_waiter_left();
@@ -195,39 +197,6 @@ impl Meter {
         self.tell(Event::HandedOver { name });
     }
 
-    /// A primitive beside locks has its answer, or has none.
-    pub(crate) fn note_answered(
-        &self,
-        primitive: Primitive,
-        name: &[u8],
-        outcome: &'static str,
-        took: Duration,
-    ) {
-        export(Figure::Answered(primitive, outcome));
-        self.tell(Event::Answered { primitive, name, outcome, took });
-    }
-
-    /// A lease went to a ticket.
-    pub(crate) fn note_ticketed(&self, name: &[u8]) {
-        count(&self.ticketed);
-        export(Figure::Ticketed);
-        self.tell(Event::Ticketed { name });
-    }
-
-    /// A request was granted the lease of a ticket.
-    pub(crate) fn note_adopted(&self, name: &[u8]) {
-        count(&self.adopted);
-        export(Figure::Adopted);
-        self.tell(Event::Adopted { name });
-    }
-
-    /// A request was granted a lock that was another holder's.
-    pub(crate) fn note_stolen(&self, name: &[u8], owner: &str, label: Option<&str>) {
-        count(&self.stolen);
-        export(Figure::Stolen);
-        self.tell(Event::Stolen { name, owner, label });
-    }
-
     /// A server's push woke a waiter.
     pub(crate) fn note_woken(&self) {
         count(&self.woken);
@@ -235,12 +204,6 @@ impl Meter {
     }
 
     /// A request waits for its turn in this process.
-    /// Counts a request that waits, until the count is dropped.
-    pub(crate) fn wait(&self) -> Waits<'_> {
-        self.note_waiter_joined();
-        Waits(self)
-    }
-
     pub(crate) fn note_waiter_joined(&self) {
         self.waiting.fetch_add(1, Relaxed);
         export(Figure::WaiterJoined);
@@ -306,6 +269,48 @@ impl Meter {
         if let Some(observer) = &self.observer {
             observer::tell(&**observer, &event);
         }
+    }
+}
+
+#[cfg(any(test, feature = "_engine"))]
+impl Meter {
+    /// A primitive beside locks has its answer, or has none.
+    pub(crate) fn note_answered(
+        &self,
+        primitive: Primitive,
+        name: &[u8],
+        outcome: &'static str,
+        took: Duration,
+    ) {
+        export(Figure::Answered(primitive, outcome));
+        self.tell(Event::Answered { primitive, name, outcome, took });
+    }
+
+    /// A lease went to a ticket.
+    pub(crate) fn note_ticketed(&self, name: &[u8]) {
+        count(&self.ticketed);
+        export(Figure::Ticketed);
+        self.tell(Event::Ticketed { name });
+    }
+
+    /// A request was granted the lease of a ticket.
+    pub(crate) fn note_adopted(&self, name: &[u8]) {
+        count(&self.adopted);
+        export(Figure::Adopted);
+        self.tell(Event::Adopted { name });
+    }
+
+    /// A request was granted a lock that was another holder's.
+    pub(crate) fn note_stolen(&self, name: &[u8], owner: &str, label: Option<&str>) {
+        count(&self.stolen);
+        export(Figure::Stolen);
+        self.tell(Event::Stolen { name, owner, label });
+    }
+
+    /// Counts a request that waits, until the count is dropped.
+    pub(crate) fn wait(&self) -> Waits<'_> {
+        self.note_waiter_joined();
+        Waits(self)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Builder, security};
 use crate::error::Error;
-use crate::lock::owner::check_label;
+use crate::error::value::check_label;
 use crate::net::tls::Client;
 use crate::policy::fitness::{self, Rules};
 use crate::policy::{Term, Units};

@@ -9,9 +9,9 @@ use leasehold_resp::DecodeError;
 
 use super::{Configured, Error, FailureKind, Holder, Kind, Report, ServerReport, Vote};
 use crate::builder::Builder;
+use crate::error::value::check_label;
 use crate::lock::answer::Reason;
 use crate::lock::names::InvalidName;
-use crate::lock::owner::check_label;
 use crate::locker::Locker;
 use crate::net::open_error::OpenError;
 use crate::net::outcome::{Failure, Fault};

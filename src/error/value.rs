@@ -14,6 +14,28 @@ pub(crate) const QUEUED: u8 = 0;
 /// The digits of a fingerprint.
 pub(crate) const FINGERPRINT_LENGTH: usize = 8;
 
+/// Longer labels are cut off by nobody, so they are refused.
+const LABEL_BYTES_MAX: usize = 256;
+
+/// Why a text cannot be a label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum InvalidLabel {
+    #[error("label must be at most {LABEL_BYTES_MAX} bytes, not {0}")]
+    TooLong(usize),
+    #[error("label must not end in a byte 0: it marks a lock that somebody waits for")]
+    Marked,
+}
+
+pub(crate) fn check_label(label: &str) -> Result<(), InvalidLabel> {
+    if label.len() > LABEL_BYTES_MAX {
+        return Err(InvalidLabel::TooLong(label.len()));
+    }
+    if label.as_bytes().last() == Some(&QUEUED) {
+        return Err(InvalidLabel::Marked);
+    }
+    Ok(())
+}
+
 /// What an owner's value says beside its id.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Mark<'a> {
@@ -114,4 +136,17 @@ pub(crate) fn parts_of(text: &str) -> Option<(&str, Mark<'_>, Option<Shared>)> {
         is_hex(id) && fingerprint.is_none_or(is_hex) && (rest.is_empty() || label.is_some());
     let label = label.filter(|label| !label.is_empty());
     is_ours.then_some((id, Mark { lock_delay, fingerprint, priority, label }, shared))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_bounded_and_are_not_taken_for_the_mark_of_a_queue() {
+        assert!(check_label("a\0").is_err());
+        assert!(check_label("a\0b").is_ok());
+        assert!(check_label(&"x".repeat(LABEL_BYTES_MAX)).is_ok());
+        assert!(check_label(&"x".repeat(LABEL_BYTES_MAX + 1)).is_err());
+    }
 }

@@ -77,6 +77,7 @@ pub(crate) mod onlooker;
 pub(crate) mod order;
 #[cfg(any(test, feature = "_engine"))]
 mod outlook;
+#[cfg(any(test, feature = "_engine"))]
 pub(crate) mod owner;
 #[cfg(any(test, feature = "_engine"))]
 mod parameters;
@@ -98,6 +99,7 @@ pub(crate) mod renewer;
 mod resend;
 #[cfg(any(test, feature = "_engine"))]
 mod round;
+#[cfg_attr(not(any(test, feature = "_engine")), path = "row/off.rs")]
 pub(crate) mod row;
 pub(crate) mod scripts;
 #[cfg(any(test, feature = "takeover"))]

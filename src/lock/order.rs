@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::names::Names;
 use super::one_or_many::OneOrMany;
-use super::owner::{ID_LENGTH, Mark};
 use super::row::Sharing;
+use crate::error::value::{ID_LENGTH, Mark};
 use crate::policy::{Bounds, Retry, Term, Wait};
 
 /// What a lease is to be like, however it is granted.
@@ -56,6 +56,7 @@ pub(crate) struct Wish {
     pub(crate) refuses_own: bool,
 }
 
+#[cfg(any(test, feature = "_engine"))]
 impl Wish {
     /// Whether a queue may decide: not where attempts are counted.
     pub(super) fn may_queue(&self) -> bool {

@@ -12,13 +12,11 @@
 use std::fmt;
 
 use crate::clock::owner_id;
-use crate::error::value::{FORMAT, QUEUED, split_number};
+use crate::error::value::{FORMAT, split_number};
 pub(crate) use crate::error::value::{ID_LENGTH, Mark, holder_of};
 
 /// Id and format.
 const HEAD_LENGTH: usize = ID_LENGTH + 1;
-/// Longer labels are cut off by nobody, so they are refused.
-const LABEL_BYTES_MAX: usize = 256;
 
 /// The owner of one attempt. There is no way to make the same one for another attempt.
 #[derive(Clone)]
@@ -26,25 +24,6 @@ pub(crate) enum Owner {
     Plain([u8; HEAD_LENGTH]),
     /// With what follows them.
     Extended(Box<[u8]>),
-}
-
-/// Why a text cannot be a label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum InvalidLabel {
-    #[error("label must be at most {LABEL_BYTES_MAX} bytes, not {0}")]
-    TooLong(usize),
-    #[error("label must not end in a byte 0: it marks a lock that somebody waits for")]
-    Marked,
-}
-
-pub(crate) fn check_label(label: &str) -> Result<(), InvalidLabel> {
-    if label.len() > LABEL_BYTES_MAX {
-        return Err(InvalidLabel::TooLong(label.len()));
-    }
-    if label.as_bytes().last() == Some(&QUEUED) {
-        return Err(InvalidLabel::Marked);
-    }
-    Ok(())
 }
 
 impl Owner {
@@ -242,13 +221,5 @@ mod tests {
         // As long as ours, but no hexadecimal digits, and characters over several bytes.
         assert_eq!(holder_of("ä".repeat(20).as_bytes(), 1).label, None);
         assert_eq!(holder_of(&[b'g'; 40], 1).owner, "g".repeat(40));
-    }
-
-    #[test]
-    fn labels_are_bounded_and_are_not_taken_for_the_mark_of_a_queue() {
-        assert!(check_label("a\0").is_err());
-        assert!(check_label("a\0b").is_ok());
-        assert!(check_label(&"x".repeat(LABEL_BYTES_MAX)).is_ok());
-        assert!(check_label(&"x".repeat(LABEL_BYTES_MAX + 1)).is_err());
     }
 }

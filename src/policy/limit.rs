@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+#[cfg(any(test, feature = "_engine"))]
 use super::Moment;
 
 /// A timer is no more exact than this, so it is not set for less.
@@ -16,6 +17,7 @@ pub(crate) fn waitable(limit: Duration) -> Duration {
 /// there is none after `command_max`, the maximum time of one command. A connection ends by itself the
 /// wait for what was sent on it, that time after `asked_at`; none where something is not sent yet, or
 /// nobody may drive the connection.
+#[cfg(any(test, feature = "_engine"))]
 pub(crate) fn alarm(
     end: Option<Moment>,
     asked_at: Option<Moment>,

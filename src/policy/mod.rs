@@ -9,6 +9,7 @@ mod backoff;
 mod bounds;
 mod breaker;
 mod error_code;
+#[cfg(any(test, feature = "_engine"))]
 mod exposure;
 #[cfg(feature = "examine")]
 mod failover;
@@ -22,6 +23,7 @@ mod mastership;
 #[cfg(test)]
 mod model;
 mod moment;
+#[cfg(any(test, feature = "_engine"))]
 mod moved;
 #[cfg(test)]
 pub(crate) mod mutants;
@@ -56,7 +58,7 @@ pub(crate) use backoff::Backoff;
 pub(crate) use bounds::Bounds;
 pub(crate) use breaker::Breaker;
 pub use error_code::Code;
-#[cfg(not(test))]
+#[cfg(all(feature = "_engine", not(test)))]
 pub(crate) use exposure::Exposure;
 #[cfg(feature = "examine")]
 pub(crate) use failover::outliving;
@@ -64,7 +66,7 @@ pub(crate) use fence::Ballot;
 #[cfg(not(test))]
 pub(crate) use fence::Tick;
 pub(crate) use lifecycle::{End, LeaseEvent, LeaseState, Transition};
-#[cfg(not(test))]
+#[cfg(all(feature = "_engine", not(test)))]
 pub(crate) use limit::alarm;
 pub(crate) use limit::waitable;
 pub(crate) use loss::BEAT;
@@ -74,7 +76,7 @@ pub(crate) use mastership::Mastership;
 #[cfg(feature = "sentinel")]
 pub(crate) use mastership::{Evidence, Role, SETTLING, Step, Successor, Word};
 pub use moment::Moment;
-#[cfg(not(test))]
+#[cfg(all(feature = "_engine", not(test)))]
 pub(crate) use moved::moved_until;
 #[cfg(test)]
 #[cfg(feature = "sentinel")]
@@ -97,7 +99,9 @@ pub(crate) use relay::Relay;
 pub(crate) use relogin::{RELOGIN, relogin_at};
 #[cfg(not(test))]
 pub(crate) use renewal::extension;
-pub(crate) use renewal::{Extension, look_at, renew_at, retry_at};
+#[cfg(any(test, feature = "_engine"))]
+pub(crate) use renewal::look_at;
+pub(crate) use renewal::{Extension, renew_at, retry_at};
 pub(crate) use restart::Run;
 #[cfg(not(test))]
 pub(crate) use restart::quarantine;

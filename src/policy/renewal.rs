@@ -71,6 +71,7 @@ pub(crate) fn retry_at(
 /// At once, but not again and again. To look is to renew, which is itself something that happens to
 /// the key, and wakes those that wait for it. If they then try, and a server lets them in that has lost
 /// the lease, the holder is told of that: each would keep the other busy.
+#[cfg(any(test, feature = "_engine"))]
 pub(crate) fn look_at(now: Moment, looked_at: Moment, ttl: Duration) -> Option<Moment> {
     // Of a very short lease no renewal is put off by it for long.
     let apart = soonest(ttl).min(ttl / LONGEST_SHARE);

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use crate::defaults::Defaults;
 use crate::error::Error;
+use crate::error::value::check_label;
 #[cfg(any(test, feature = "_engine"))]
 use crate::lock::acquire::Acquiring;
 #[cfg(any(test, feature = "_engine"))]
 use crate::lock::engine::Engine;
 use crate::lock::order::{Order, Wish};
-use crate::lock::owner::check_label;
 use crate::policy::{Bounds, Term, Units, Wait};
 
 /// What is asked for, unchecked: what is wrong with it is said when the request is awaited.

@@ -20,15 +20,23 @@ impl Script {
         Self { digest: Some(digest), text, is_by_key: false, brought: None }
     }
 
-    /// One that is seldom called, and then sent whole.
-    pub(crate) const fn whole(text: &'static str) -> Self {
-        Self { digest: None, text, is_by_key: false, brought: None }
-    }
-
     /// The same, which does what it does to each key that it is given, also where it is given that one alone.
     pub(crate) const fn by_key(mut self) -> Self {
         self.is_by_key = true;
         self
+    }
+
+    /// What a handshake loads.
+    pub(crate) fn to_load(&self) -> Option<(&'static str, &'static Digest)> {
+        Some((self.text, self.digest?))
+    }
+}
+
+#[cfg(any(test, feature = "_engine"))]
+impl Script {
+    /// One that is seldom called, and then sent whole.
+    pub(crate) const fn whole(text: &'static str) -> Self {
+        Self { digest: None, text, is_by_key: false, brought: None }
     }
 
     /// The same, whose first call on each connection brings it along, for what asks several servers. Were a server to say
@@ -57,11 +65,6 @@ impl Script {
     /// What it is called by, if it is not sent whole.
     pub(super) fn digest(&self) -> Option<&'static Digest> {
         self.digest
-    }
-
-    /// What a handshake loads.
-    pub(crate) fn to_load(&self) -> Option<(&'static str, &'static Digest)> {
-        Some((self.text, self.digest?))
     }
 }
 

@@ -1,0 +1,5 @@
+//! Without the engine, no lock has shares.
+
+/// What nobody wants of a lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Sharing {}
