@@ -179,8 +179,8 @@ impl Lease {
 
     pub(crate) async fn release(mut self) -> Result<(), Error> {
         let (id, driver) = (self.id, self.locker.driver.clone());
-        driver.with(|machine, now| machine.release(id, now));
-        let end = driver.wait(|machine, context| {
+        let release = |machine: &mut Machine, now| machine.release(id, now);
+        let end = driver.call(release, |machine, context| {
             let end = machine.poll_release(id, context);
             self.is_forgotten = end == Poll::Ready(End::Released) && machine.forget_clear(id);
             end

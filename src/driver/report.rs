@@ -77,8 +77,7 @@ impl Servers {
         id: LeaseId,
         why: impl Fn(usize) -> Option<OpenError>,
     ) -> Report {
-        let answers = machine.report(id, clock::now()).into_iter();
-        let servers = answers.enumerate();
+        let servers = machine.report(id, clock::now()).enumerate();
         let refusal = |text: &[u8]| refusal(machine, machine.names(id), text);
         let report = servers.map(|(link, answer)| ServerReport {
             server: machine.address(link).to_owned(),

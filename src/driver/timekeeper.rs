@@ -67,6 +67,28 @@ impl Shared {
         poll_fn(|context| timekeeper.poll(self, context, &mut poll)).await
     }
 
+    /// What the machine comes to that is called so, which it is asked in the same section.
+    pub(crate) async fn call<T>(
+        self: &Arc<Self>,
+        call: impl FnOnce(&mut Machine, Moment),
+        mut poll: impl FnMut(&mut Machine, &Context<'_>) -> Poll<T>,
+    ) -> T {
+        let (mut timekeeper, mut call) = (Timekeeper::default(), Some(call));
+        poll_fn(|context| {
+            if let Some(call) = call.take() {
+                let polled = self.with(|machine, now| {
+                    call(machine, now);
+                    poll(machine, context)
+                });
+                if polled.is_ready() || !timekeeper.is_elsewhere(self) {
+                    return polled;
+                }
+            }
+            timekeeper.poll(self, context, &mut poll)
+        })
+        .await
+    }
+
     fn look_at_time(self: &Arc<Self>) {
         self.with(|machine, now| {
             if machine.due() <= now {

@@ -161,8 +161,10 @@ impl Machine {
         let is_handed_over = lease.end == Some(End::HandedOver);
         let is_released = lease.state() == Some(LeaseState::Releasing);
         lease.phase = Phase::GivingBack;
-        let wakers = lease.told_of_loss.drain(..).chain(lease.waker.take());
-        self.effects.extend(wakers.map(Effect::Wake));
+        self.effects.extend(lease.waker.take().map(Effect::Wake));
+        if !lease.told_of_loss.is_empty() {
+            self.effects.extend(lease.told_of_loss.drain(..).map(Effect::Wake));
+        }
         if !is_released && lease.is_exposed() {
             self.give_back(id, now);
         }

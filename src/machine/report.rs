@@ -153,27 +153,32 @@ impl Machine {
     }
 
     /// One entry for each server, in their order; none once the lease is forgotten.
-    pub(crate) fn report(&self, id: LeaseId, now: Moment) -> Vec<ServerAnswer<'_>> {
-        let Some(lease) = self.leases.get(id) else { return Vec::new() };
-        let servers = 0..self.links.len();
-        let answer = |server| {
-            let said = self.said(lease, server, now);
-            let at = lease.replicas[server].answered_at;
-            let is_answer = !matches!(
-                said,
-                Said::Pending
-                    | Said::Unknown(_)
-                    | Said::Quarantined(_)
-                    | Said::LeftOut(_)
-                    | Said::Unreached(_)
-            );
-            let at = if matches!(said, Said::Late(_)) { now } else { at };
-            // While a request waits at one server, what others said before stands.
-            let is_answer = is_answer && at >= lease.asked_at;
-            let round_trip = is_answer.then(|| at.since(lease.asked_at));
-            ServerAnswer { said, round_trip }
-        };
-        servers.map(answer).collect()
+    pub(crate) fn report(
+        &self,
+        id: LeaseId,
+        now: Moment,
+    ) -> impl Iterator<Item = ServerAnswer<'_>> {
+        let of_lease =
+            move |lease| (0..self.links.len()).map(move |server| self.answer(lease, server, now));
+        self.leases.get(id).into_iter().flat_map(of_lease)
+    }
+
+    fn answer<'a>(&'a self, lease: &'a Lease, server: usize, now: Moment) -> ServerAnswer<'a> {
+        let said = self.said(lease, server, now);
+        let at = lease.replicas[server].answered_at;
+        let is_answer = !matches!(
+            said,
+            Said::Pending
+                | Said::Unknown(_)
+                | Said::Quarantined(_)
+                | Said::LeftOut(_)
+                | Said::Unreached(_)
+        );
+        let at = if matches!(said, Said::Late(_)) { now } else { at };
+        // While a request waits at one server, what others said before stands.
+        let is_answer = is_answer && at >= lease.asked_at;
+        let round_trip = is_answer.then(|| at.since(lease.asked_at));
+        ServerAnswer { said, round_trip }
     }
 
     /// Those that have no connection, by their numbers, and why.
@@ -238,7 +243,7 @@ mod tests {
             word => vec![by(word)],
         });
         assert!(matches!(bench.machine.poll_acquire(id, &context), Poll::Ready(Err(_))));
-        match bench.machine.report(id, bench.now)[0].said {
+        match bench.machine.report(id, bench.now).next().unwrap().said {
             Said::Held(holder) => holder.map(|(value, pttl)| (value.to_vec(), pttl)),
             _ => panic!("it is held"),
         }
@@ -267,7 +272,8 @@ mod tests {
         bench.reply(0, &Frame::Null);
         bench.reply(0, &bulk(&seal[1]));
         bench.machine.disconnected(0, Fault::Closed, bench.now);
-        assert!(matches!(bench.machine.report(id, bench.now)[0].said, Said::Held(None)));
+        let answer = bench.machine.report(id, bench.now).next().unwrap();
+        assert!(matches!(answer.said, Said::Held(None)));
         bench.machine.forget(id, bench.now);
         assert_eq!(bench.machine.len(), 0, "it was proved that nothing is held");
     }

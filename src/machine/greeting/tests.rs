@@ -386,9 +386,9 @@ fn the_only_server_is_waited_for_until_the_first_try_to_connect_has_ended() {
     for _ in 0..2 {
         let id = bench.machine.acquire(options(), bench.now);
         assert_eq!(bench.machine.poll_acquire(id, &context), refused);
-        let report = bench.machine.report(id, bench.now);
+        let report = bench.machine.report(id, bench.now).next().unwrap();
         let why = Some(&Fault::Undialled { is_lasting: false });
-        assert!(matches!(report[0].said, Said::Unreached(said) if said == why));
+        assert!(matches!(report.said, Said::Unreached(said) if said == why));
         bench.dial(0, Login::default());
     }
     assert!(bench.machine.poll_acquire(waiting, &context).is_pending());
