@@ -15,6 +15,8 @@ mod answers;
 mod backlog;
 #[cfg(feature = "family")]
 mod barrier;
+#[cfg(feature = "blocking")]
+mod blocking;
 mod cancel;
 #[cfg(feature = "cluster")]
 mod cluster;
