@@ -218,7 +218,9 @@ impl Shared {
             drop(state);
             let is_blocked = socket.write(&mut bytes);
             state = self.lock();
-            if state.is_over {
+            // What was asked for until then is written before the end.
+            let is_more = !is_blocked && state.machine.has_output(link);
+            if state.is_over && !is_more {
                 socket.shut_down();
             }
             let wire = &mut state.wires[link];

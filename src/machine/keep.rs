@@ -181,6 +181,16 @@ impl Machine {
         }
     }
 
+    /// A server serves again that failed a renewal which others keep open: it may be the one that is missing.
+    pub(super) fn renews_again(&mut self, server: usize, now: Moment) {
+        let is_open = |lease: &Lease| {
+            lease.extending == Extending::Renewal && lease.votes.failed & 1 << server != 0
+        };
+        let open = self.leases.iter().filter(|(_, lease)| lease.is_held() && is_open(lease));
+        let open: Vec<LeaseId> = open.map(|(id, _)| id).collect();
+        open.into_iter().for_each(|id| self.plan(id, now));
+    }
+
     fn judge_extension(&mut self, id: LeaseId, now: Moment) {
         let (quorum, servers) = (self.settings.quorum, self.links.len());
         let Some(lease) = self.leases.get_mut(id) else { return };
@@ -387,7 +397,7 @@ mod tests {
 
     use leasehold_resp::Frame;
 
-    use super::super::tests::{Bench, acquire, greeting, settings, stamp};
+    use super::super::tests::{Bench, acquire, error, greeting, settings, stamp};
     use super::super::{Fault, Login};
     use super::*;
 
@@ -467,5 +477,30 @@ mod tests {
             let polled = bench.machine.poll_extended(id, round, &context);
             assert_eq!(polled, Poll::Ready(is_answered));
         }
+    }
+
+    /// Servers of Redis 5 tell nothing, so no news bring the renewal forward.
+    #[test]
+    fn a_renewal_that_one_server_keeps_open_is_tried_again_with_the_one_that_is_back() {
+        let mut bench = Bench::new(3, settings(3));
+        let connect = |bench: &mut Bench, server| {
+            bench.dial(server, Login::default());
+            bench.answer(server, |command| {
+                vec![match &command[0][..] {
+                    b"HELLO" => error("ERR unknown command 'HELLO'"),
+                    _ => greeting(command, ""),
+                }]
+            });
+        };
+        (0..3).for_each(|server| connect(&mut bench, server));
+        acquire(&mut bench, b"a");
+        (0..3).for_each(|server| bench.answer(server, |command| vec![stamp(command)]));
+        bench.machine.disconnected(1, Fault::Closed, bench.now);
+        bench.pass(Duration::from_millis(3400));
+        assert!(!bench.said(0).is_empty(), "it is silent");
+        bench.answer(2, |command| vec![stamp(command)]);
+        connect(&mut bench, 1);
+        bench.pass(Duration::ZERO);
+        assert_eq!(bench.said(1)[0][0], "EVALSHA");
     }
 }

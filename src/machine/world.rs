@@ -225,6 +225,7 @@ impl Machine {
         }
         // What the connection before was to be told of is read again; at another run at once, ahead of all that waits.
         self.held_changed(None, now);
+        self.renews_again(server, now);
         if is_another_run {
             self.look_for_leases(server, now);
         }
