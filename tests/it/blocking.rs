@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use leasehold::blocking::{Guard, Locker};
-use leasehold::{Builder, Loss};
+use leasehold::{Builder, ErrorKind, Loss};
 use leasehold_testing::{Fault, FaultProxy, Fleet, Harm, RedisServer, STUCK, eventually, soon};
 use tokio::sync::oneshot;
 
@@ -102,12 +102,12 @@ async fn a_frozen_server_keeps_nobody_and_has_nothing_in_the_end() {
     eventually("it is lost", || guard.is_lost()).await;
     assert_eq!((guard.loss(), guard.remaining()), (Some(Loss::Expired), Duration::ZERO));
     let guard = off("its end", move || {
-        assert!(guard.extend().unwrap_err().is_lost());
+        assert_eq!(guard.extend().unwrap_err().kind(), ErrorKind::Lost);
         guard
     })
     .await;
     let error = off("a release", move || guard.release().unwrap_err()).await;
-    assert!(error.is_lost(), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
     server.cont();
     give_back(take(&locker, "a").await).await;
     until_free(&server, "a").await;
