@@ -148,7 +148,7 @@ impl Lease {
         match self.loss() {
             Some(loss) => Err(outcome::lost(&self.names, loss)),
             None if is_extended => Ok(()),
-            None => Err(outcome::unconfirmed(&self.names, driver.report(id))),
+            None => Err(self.unconfirmed()),
         }
     }
 
@@ -168,8 +168,13 @@ impl Lease {
         };
         match self.loss() {
             Some(loss) => Err(outcome::lost(&self.names, loss)),
-            None => count.ok_or_else(|| outcome::unconfirmed(&self.names, driver.report(id))),
+            None => count.ok_or_else(|| self.unconfirmed()),
         }
+    }
+
+    fn unconfirmed(&self) -> Error {
+        let report = self.locker.driver.report(self.id);
+        outcome::unconfirmed(&self.names, self.locker.quorum(), report)
     }
 
     /// The release is sent where the lease is dropped.
@@ -189,7 +194,7 @@ impl Lease {
         self.note_end(end);
         match end {
             End::Lost(loss) => Err(outcome::lost(&self.names, loss)),
-            End::Unconfirmed => Err(outcome::unconfirmed(&self.names, driver.report(id))),
+            End::Unconfirmed => Err(self.unconfirmed()),
             _ => Ok(()),
         }
     }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::error::{Error, FailureKind, Kind, Report};
+use crate::error::{Error, FailureKind, Kind, Report, Vote};
 use crate::machine::Refusal;
 use crate::names::Names;
-use crate::policy::{Loss, Setback};
+use crate::policy::{Loss, Quorum, Setback, Verdict};
 
 /// Whether enough servers serve, where these do not: no wrong setting among them is put up with.
 ///
@@ -41,11 +41,40 @@ pub(crate) fn lost(names: &Names, loss: Loss) -> Error {
     of(names, Kind::Lost(loss), Report::default())
 }
 
-/// Of an extension or a release that too few servers have confirmed.
-pub(crate) fn unconfirmed(names: &Names, report: Report) -> Error {
-    of(names, Kind::NoQuorum { waited: None, is_final: false }, report)
+/// Of an extension or a release that too few servers have confirmed. It is final where those that may confirm it some
+/// time are too few.
+pub(crate) fn unconfirmed(names: &Names, quorum: Quorum, report: Report) -> Error {
+    let never = report.servers.iter().filter(|server| {
+        matches!(server.vote, Vote::Failed { kind: FailureKind::Auth | FailureKind::Misuse, .. })
+    });
+    let is_final = quorum.verdict(0, never.count()) == Verdict::Lost;
+    of(names, Kind::NoQuorum { waited: None, is_final }, report)
 }
 
 fn of(names: &Names, kind: Kind, report: Report) -> Error {
     Error::new(kind, String::from_utf8_lossy(names.lock()).into_owned(), report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{ErrorKind, ServerReport};
+
+    #[test]
+    fn what_a_quorum_may_confirm_some_time_is_not_final() {
+        let (names, quorum) = (Names::new(b"", b"a").unwrap(), Quorum::new(3, None).unwrap());
+        let kind = |failures: [FailureKind; 3]| {
+            let server = |kind| ServerReport {
+                server: String::new(),
+                vote: Vote::Failed { kind, reason: String::new() },
+                round_trip: None,
+            };
+            let report = Report { servers: failures.map(server).into() };
+            unconfirmed(&names, quorum, report).kind()
+        };
+        use FailureKind::{Auth, Misuse, Unavailable};
+        assert_eq!(kind([Misuse, Unavailable, Unavailable]), ErrorKind::Unavailable);
+        assert_eq!(kind([Misuse, Unavailable, Misuse]), ErrorKind::Misuse);
+        assert_eq!(kind([Misuse, Unavailable, Auth]), ErrorKind::Auth);
+    }
 }

@@ -238,7 +238,7 @@ impl Guard {
             Some(true) => Ok(()),
             _ => Err(match self.loss() {
                 Some(loss) => outcome::lost(&self.names, loss),
-                None => outcome::unconfirmed(&self.names, self.driver().report(id)),
+                None => self.unconfirmed(),
             }),
         }
     }
@@ -256,9 +256,14 @@ impl Guard {
             self.driver().wait(Some(until), |machine, context| machine.poll_release(id, context));
         match end.unwrap_or(End::Unconfirmed) {
             End::Lost(loss) => Err(outcome::lost(&self.names, loss)),
-            End::Unconfirmed => Err(outcome::unconfirmed(&self.names, self.driver().report(id))),
+            End::Unconfirmed => Err(self.unconfirmed()),
             _ => Ok(()),
         }
+    }
+
+    fn unconfirmed(&self) -> Error {
+        let quorum = self.driver().look(|machine| machine.settings().quorum);
+        outcome::unconfirmed(&self.names, quorum, self.driver().report(self.id))
     }
 
     fn driver(&self) -> &Driver {
