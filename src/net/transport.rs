@@ -62,8 +62,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Opens a socket to one of the [`candidates`] of `address`, or where none is given, to the address itself: then a host
-/// name is resolved again, and each of its addresses tried.
+/// Opens a socket to one of the [`candidates`] of `address`; or where it has none, to the address itself.
 ///
 /// `dead_after` bounds how long the kernel lets sent bytes go unacknowledged (`TCP_USER_TIMEOUT`).
 /// What TLS has to object to is inside the error, as a fault of its own ([`tls`]).
@@ -86,7 +85,7 @@ pub(crate) async fn open(
             let until = clock::now().after(within);
             let stream = match at {
                 Some(at) => dial::connect(at, within).await?,
-                None => dial::dial(host, *port, until).await?,
+                None => dial::dial(host, *port, within).await?,
             };
             prepare(stream, host, tls, dead_after, until).await
         }
