@@ -4,7 +4,7 @@ use std::task::{Context, Poll};
 
 use super::answer::{Answer, Kept};
 use super::bounds::Bounded;
-use super::core::Machine;
+use super::core::{Machine, NEVER};
 use super::ids::LeaseId;
 use super::kind::Kind;
 use super::lease::{Extending, Has, Lease, Phase, Refusal, Replica, Votes};
@@ -53,6 +53,7 @@ impl Machine {
             is_renewed,
             is_watched: false,
             is_told: false,
+            news_at: NEVER,
             round: 0,
             asked_at: now,
             votes: Votes::default(),

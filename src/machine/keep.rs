@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use leasehold_resp::Decimal;
 
 use super::answer::Answer;
-use super::core::{Effect, Machine};
+use super::core::{Effect, Machine, NEVER};
 use super::counts::Event;
 use super::ids::{BatchId, LeaseId};
 use super::lease::{Extending, Has, Lease, Phase, Refusal, Votes};
@@ -57,6 +57,7 @@ impl Machine {
             let Some(lease) = self.leases.get_mut(id) else { continue };
             lease.round += 1;
             lease.said.clear();
+            lease.news_at = NEVER;
             (lease.asked_at, lease.votes, lease.extending) = (now, Votes::default(), what);
             let until = lease.state().and_then(LeaseState::until).unwrap_or(now);
             let late_at = match what {
@@ -188,7 +189,12 @@ impl Machine {
         };
         let open = self.leases.iter().filter(|(_, lease)| lease.is_held() && is_open(lease));
         let open: Vec<LeaseId> = open.map(|(id, _)| id).collect();
-        open.into_iter().for_each(|id| self.plan(id, now));
+        for id in open {
+            if let Some(lease) = self.leases.get_mut(id) {
+                lease.news_at = now;
+            }
+            self.plan(id, now);
+        }
     }
 
     fn judge_extension(&mut self, id: LeaseId, now: Moment) {
@@ -239,6 +245,8 @@ impl Machine {
         let what = std::mem::replace(&mut lease.extending, Extending::Nothing);
         let is_renewed = lease.is_renewed && !lease.is_at_its_last(until);
         let next = if is_renewed { renew_at(asked_at, ttl) } else { until };
+        // An answer that is late may come behind news.
+        let next = next.min(lease.news_at);
         if self.happens(id, LeaseEvent::Extended { until }, now).is_none() {
             if what == Extending::Renewal {
                 self.tell_of_renewal(id, asked_at, now);
@@ -502,5 +510,22 @@ mod tests {
         connect(&mut bench, 1);
         bench.pass(Duration::ZERO);
         assert_eq!(bench.said(1)[0][0], "EVALSHA");
+    }
+
+    #[test]
+    fn news_of_a_key_are_followed_also_where_a_late_answer_comes_behind_them() {
+        let mut bench = Bench::new(3, settings(3));
+        (0..3).for_each(|server| {
+            bench.dial(server, Login::default());
+            bench.answer(server, |command| vec![greeting(command, "")]);
+        });
+        acquire(&mut bench, b"a");
+        (0..3).for_each(|server| bench.answer(server, |command| vec![stamp(command)]));
+        bench.pass(Duration::from_millis(3400));
+        (0..2).for_each(|server| bench.answer(server, |command| vec![stamp(command)]));
+        bench.machine.changed(Some(b"a"), bench.now);
+        bench.answer(2, |command| vec![stamp(command)]);
+        bench.pass(Duration::ZERO);
+        assert_eq!(bench.said(0)[0][0], "EVALSHA");
     }
 }

@@ -149,6 +149,8 @@ pub(super) struct Lease {
     /// Servers tell of what happens to its key; and whether one has.
     pub(super) is_watched: bool,
     pub(super) is_told: bool,
+    /// When it is looked at because of news that no question has followed; the end of time without any.
+    pub(super) news_at: Moment,
     /// Counts questions: a reply to an earlier one is known by it.
     pub(super) round: u32,
     /// Before the first byte of the round was written.

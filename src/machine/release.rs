@@ -6,7 +6,7 @@
 use std::task::{Context, Poll};
 
 use super::answer::Answer;
-use super::core::{Effect, Machine, Settings};
+use super::core::{Effect, Machine, NEVER, Settings};
 use super::ids::LeaseId;
 use super::lease::{Extending, Has, Lease, Phase, Refusal, Replica, Votes};
 use super::link::{Link, To, What};
@@ -199,6 +199,7 @@ impl Machine {
             is_renewed: false,
             is_watched: false,
             is_told: false,
+            news_at: NEVER,
             round,
             asked_at: lease.asked_at,
             votes: Votes::default(),

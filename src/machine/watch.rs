@@ -56,6 +56,7 @@ impl Machine {
             let is_first = !std::mem::replace(&mut lease.is_told, true);
             let at = if is_first { now } else { now.max(lease.asked_at.after(LOOKS)) };
             let at = at.min(lease.due);
+            lease.news_at = at;
             self.plan(id, at);
         }
     }
