@@ -125,7 +125,7 @@ pub(crate) fn is_payload_whole(buf: &[u8], length: usize) -> Result<bool, Decode
 
 /// A value of the commonest forms if all of it is at the front of `buf`, and how many bytes are in
 /// front of its text. Other forms, and all faults, go the long way.
-#[inline]
+#[inline(never)]
 pub(crate) fn common_leaf(buf: &[u8], limits: &Limits) -> Option<(Leaf, usize)> {
     match buf {
         [b':', text @ ..] => {
