@@ -82,7 +82,7 @@ impl Machine {
         let lease = self.leases.get(id)?;
         let next_id = self.lines.first(&lease.names)?;
         let next = self.leases.get(next_id).filter(|next| lease.can_pass_to(next))?;
-        if self.is_due_elsewhere(lease, now) {
+        if !self.is_reached(lease) || self.is_due_elsewhere(lease, now) {
             return None;
         }
         let (until, token) = (lease.state()?.until()?, lease.kind.is_fenced.then_some(lease.token));
