@@ -133,7 +133,7 @@ enum Need {
 
 /// What locks need, in the order in which it is tried. `LOCK`, `FENCE`, `QUEUE` and `OWN` stand for keys, and `''`
 /// for no text.
-const TRIALS: [(Need, &str); 20] = [
+const TRIALS: [(Need, &str); 21] = [
     (Need::Success, "SET LOCK 1 NX PX 5000"),
     (Need::Success, "GET LOCK"),
     (Need::Success, "PTTL LOCK"),
@@ -157,6 +157,8 @@ const TRIALS: [(Need, &str); 20] = [
     (Need::Right, "EVALSHA 0000000000000000000000000000000000000000 0"),
     (Need::Success, "EVAL return(1) 0"),
     (Need::Convenience, "CLIENT TRACKING OFF"),
+    // Refused for another reason, where the right is there: nothing is tracked.
+    (Need::Convenience, "CLIENT CACHING YES"),
 ];
 /// What is left is deleted last.
 const DELETIONS: [(Need, &str); 3] =

@@ -168,6 +168,7 @@ async fn each_missing_right_is_named_with_its_cure() {
     assert!(unknown.cure.as_ref().unwrap().contains("+info|persistence"), "{unknown}");
     assert_eq!(wrong(&examination), []);
     let optional = [
+        "+client|caching",
         "+client|tracking",
         "+incrby",
         "+info|server",
