@@ -80,20 +80,12 @@ mod tests {
     use bytes::Bytes;
     use leasehold_resp::Frame;
 
-    use super::super::Login;
-    use super::super::tests::{Bench, acquire, bulk, error, greeting, settings, stamp, text};
+    use super::super::tests::{Bench, acquire, bulk, error, stamp, text};
     use super::*;
     use crate::policy::{End, LeaseState, Term};
 
     const MISSING: &str = "NOSCRIPT No matching script. Please use EVAL.";
     const MORE: &str = "AGAIN more entries are to be taken out";
-
-    fn bench() -> Bench {
-        let mut bench = Bench::new(1, settings(1));
-        bench.dial(0, Login::default());
-        bench.answer(0, |command| vec![greeting(command, "")]);
-        bench
-    }
 
     /// The one script that is called, and how.
     fn call(bench: &mut Bench) -> (String, Vec<Bytes>) {
@@ -117,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_missing_script_is_sent_itself_and_the_lease_counts_from_the_first_question() {
-        let mut bench = bench();
+        let mut bench = Bench::connected(1);
         let id = acquire(&mut bench, b"a");
         let asked_at = bench.now;
         let (how, asked) = call(&mut bench);
@@ -138,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_script_that_is_missing_though_it_was_sent_is_not_sent_for_ever() {
-        let mut bench = bench();
+        let mut bench = Bench::connected(1);
         let id = acquire(&mut bench, b"a");
         call(&mut bench);
         refuse(&mut bench, MISSING);
@@ -150,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_script_is_called_until_it_has_done_its_work() {
-        let mut bench = bench();
+        let mut bench = Bench::connected(1);
         let id = acquire(&mut bench, b"a");
         for _ in 0..5 {
             call(&mut bench);
@@ -163,7 +155,7 @@ mod tests {
 
     #[test]
     fn what_nobody_waits_for_is_not_asked_again_and_a_release_is() {
-        let mut bench = bench();
+        let mut bench = Bench::connected(1);
         let id = acquire(&mut bench, b"a");
         call(&mut bench);
         bench.machine.forget(id, bench.now);
@@ -181,7 +173,7 @@ mod tests {
 
     #[test]
     fn renewals_in_one_command_go_out_again_in_one() {
-        let mut bench = bench();
+        let mut bench = Bench::connected(1);
         let ids = [b"a", b"b"].map(|name| {
             let id = acquire(&mut bench, name);
             let (_, asked) = call(&mut bench);

@@ -59,19 +59,12 @@ mod tests {
 
     use bytes::Bytes;
 
-    use super::super::tests::{Bench, bounded, greeting, settings, stamp};
-    use super::super::{LeaseId, Login};
+    use super::super::LeaseId;
+    use super::super::tests::{Bench, bounded, stamp};
     use super::*;
     use crate::policy::{LeaseState, Loss, Wait};
 
     const SECOND: Duration = Duration::from_secs(1);
-
-    fn bench() -> Bench {
-        let mut bench = Bench::new(1, settings(1));
-        bench.dial(0, Login::default());
-        bench.answer(0, |command| vec![greeting(command, "")]);
-        bench
-    }
 
     /// The one command that is said, whose script does what it was asked.
     fn done(bench: &mut Bench) -> Vec<Bytes> {
@@ -98,7 +91,7 @@ mod tests {
 
     #[test]
     fn what_is_held_at_least_is_extended_to_the_rest_where_it_is_given_back() {
-        let mut bench = bench();
+        let mut bench = Bench::connected(1);
         let digest = |script: crate::machine::Script| Bytes::from_static(script.digest);
         let scripts = bench.machine.settings().scripts;
         let bounds = Bounds { at_least: Some(5 * SECOND), ..Bounds::default() };
@@ -122,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_lease_ends_at_its_limit_and_is_not_renewed_for_what_comes_behind_it() {
-        let mut bench = bench();
+        let mut bench = Bench::connected(1);
         let bounds = Bounds { at_most: Some(12 * SECOND), ..Bounds::default() };
         let (id, _) = grant(&mut bench, bounds);
         bench.pass(Duration::from_millis(3_500));
@@ -139,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_lock_whose_lease_ends_by_itself_is_left_to_its_delay() {
-        let mut bench = bench();
+        let mut bench = Bench::connected(1);
         let bounds = Bounds { lock_delay: Some(SECOND), ..Bounds::default() };
         let (id, asked) = grant(&mut bench, bounds);
         assert!(asked.iter().any(|word| word == "11000"), "{asked:?}");
@@ -154,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_lease_that_ends_while_nothing_looks_at_the_machine_was_lost_by_standing_still() {
-        let mut bench = bench();
+        let mut bench = Bench::connected(1);
         let (id, _) = grant(&mut bench, Bounds::default());
         assert_eq!(bench.machine.loss(id, bench.now.after(20 * SECOND)), Some(Loss::Suspended));
     }

@@ -137,17 +137,15 @@ mod tests {
 
     use bytes::Bytes;
 
-    use super::super::tests::{Bench, acquire, bulk, error, greeting, settings, stamp, text};
-    use super::super::{Fault, Login};
+    use super::super::Fault;
+    use super::super::tests::{Bench, acquire, bulk, error, stamp, text};
     use super::*;
 
     const ALL: Duration = Duration::MAX;
 
     /// Two leases of one server.
     fn held() -> (Bench, [LeaseId; 2]) {
-        let mut bench = Bench::new(1, settings(1));
-        bench.dial(0, Login::default());
-        bench.answer(0, |command| vec![greeting(command, "")]);
+        let mut bench = Bench::connected(1);
         let ids = [b"a", b"b"].map(|name| {
             let id = acquire(&mut bench, name);
             bench.answer(0, |command| vec![stamp(command)]);

@@ -48,17 +48,10 @@ pub(crate) enum Event {
 mod tests {
     use leasehold_resp::Frame;
 
-    use super::super::tests::{Bench, acquire, bulk, greeting, request, settings, stamp};
-    use super::super::{Effect, Fault, Login};
+    use super::super::tests::{Bench, acquire, bulk, greeting, request, stamp};
+    use super::super::{Effect, Fault};
     use super::*;
     use crate::policy::Wait;
-
-    fn bench() -> Bench {
-        let mut bench = Bench::new(1, settings(1));
-        bench.dial(0, Login::default());
-        bench.answer(0, |command| vec![greeting(command, "")]);
-        bench
-    }
 
     fn grant(bench: &mut Bench) {
         bench.answer(0, |command| vec![stamp(command)]);
@@ -73,7 +66,7 @@ mod tests {
 
     #[test]
     fn renewals_that_come_to_something_and_to_nothing_are_told_and_those_of_the_holder_are_not() {
-        let mut bench = bench();
+        let mut bench = Bench::connected(1);
         let id = acquire(&mut bench, b"a");
         grant(&mut bench);
         assert_eq!(
@@ -97,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_refused_request_is_contended_and_waits_until_it_is_forgotten() {
-        let mut bench = bench();
+        let mut bench = Bench::connected(1);
         bench.is_told = true;
         let id = request(&mut bench, b"a", Wait::Forever);
         bench.answer(0, |command| {
@@ -119,7 +112,7 @@ mod tests {
 
     #[test]
     fn an_attempt_whose_connection_ends_is_unknown_and_a_lease_that_ends_is_lost() {
-        let mut bench = bench();
+        let mut bench = Bench::connected(1);
         let held = acquire(&mut bench, b"a");
         grant(&mut bench);
         acquire(&mut bench, b"b");

@@ -514,11 +514,7 @@ mod tests {
 
     #[test]
     fn news_of_a_key_are_followed_also_where_a_late_answer_comes_behind_them() {
-        let mut bench = Bench::new(3, settings(3));
-        (0..3).for_each(|server| {
-            bench.dial(server, Login::default());
-            bench.answer(server, |command| vec![greeting(command, "")]);
-        });
+        let mut bench = Bench::connected(3);
         acquire(&mut bench, b"a");
         (0..3).for_each(|server| bench.answer(server, |command| vec![stamp(command)]));
         bench.pass(Duration::from_millis(3400));

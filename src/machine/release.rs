@@ -17,12 +17,17 @@ use crate::policy::{
 impl Machine {
     /// The holder gives the lock back. [`Machine::poll_release`] says what came of that.
     pub(crate) fn release(&mut self, id: LeaseId, now: Moment) {
-        if !self.lines.is_empty() && self.pass_on(id, now).is_some() {
+        let next = self.next_here(id, now);
+        if next.is_some_and(|next| self.pass_on(id, next, now).is_some()) {
             return;
         }
         self.happens(id, LeaseEvent::Release, now);
         match self.leases.get(id).and_then(Lease::state) {
-            Some(LeaseState::Releasing) if self.hand_over(id, now).is_some() => return,
+            Some(LeaseState::Releasing)
+                if next.is_some_and(|next| self.hand_over(id, next, now).is_some()) =>
+            {
+                return;
+            }
             Some(LeaseState::Releasing) => {
                 self.give_back(id, now);
                 self.tells_next_first(id, now);
@@ -77,14 +82,17 @@ impl Machine {
         }
     }
 
+    /// The next one in this process, where the lock may go on to it: a quorum is there to let it, and no other is before it.
+    fn next_here(&self, id: LeaseId, now: Moment) -> Option<LeaseId> {
+        let lease = self.leases.get(id).filter(|_| !self.lines.is_empty())?;
+        let next = self.lines.first(&lease.names)?;
+        (self.is_reached(lease) && !self.is_due_elsewhere(lease, now)).then_some(next)
+    }
+
     /// The next one in this process has the lease as it is, and no server is asked: see [`crate::policy::Relay`].
-    fn pass_on(&mut self, id: LeaseId, now: Moment) -> Option<()> {
+    fn pass_on(&mut self, id: LeaseId, next_id: LeaseId, now: Moment) -> Option<()> {
         let lease = self.leases.get(id)?;
-        let next_id = self.lines.first(&lease.names)?;
         let next = self.leases.get(next_id).filter(|next| lease.can_pass_to(next))?;
-        if !self.is_reached(lease) || self.is_due_elsewhere(lease, now) {
-            return None;
-        }
         let (until, token) = (lease.state()?.until()?, lease.kind.is_fenced.then_some(lease.token));
         let passed = Passed { until, token };
         let (passed, relay) = lease.relay.pass(passed, next.term, now)?;
@@ -115,14 +123,9 @@ impl Machine {
     /// The next one in this process asks in the holder's place: servers take the lock from the one and give it to the
     /// other in one step, so that nobody comes between. What the holder may have yet is given back behind that, on the
     /// same connections.
-    fn hand_over(&mut self, id: LeaseId, now: Moment) -> Option<()> {
-        let lease = self.leases.get(id).filter(|_| !self.lines.is_empty())?;
-        let next_id = self.lines.first(&lease.names)?;
+    fn hand_over(&mut self, id: LeaseId, next_id: LeaseId, now: Moment) -> Option<()> {
+        let lease = self.leases.get(id).filter(|lease| lease.rest_ms(now).is_none())?;
         let relay = lease.relay.next(now)?;
-        let rests = lease.rest_ms(now).is_some();
-        if rests || !self.is_reached(lease) || self.is_due_elsewhere(lease, now) {
-            return None;
-        }
         let owner = Box::new(lease.owner.clone());
         self.give_back_aside(next_id, now);
         let next = self.leases.get_mut(next_id)?;
@@ -465,9 +468,7 @@ mod tests {
     /// Found by the simulation: the release was lost with its connection, and the question arrived late.
     #[test]
     fn a_release_whose_connection_ended_before_its_questions_answer_is_sent_once_more_later() {
-        let mut bench = Bench::new(1, settings(1));
-        bench.dial(0, Login::default());
-        bench.answer(0, |command| vec![greeting(command, "")]);
+        let mut bench = Bench::connected(1);
         let id = acquire(&mut bench, b"a");
         assert_eq!(bench.said(0).len(), 1);
         bench.machine.forget(id, bench.now);
@@ -487,15 +488,6 @@ mod tests {
         assert_eq!(released, 2);
     }
 
-    fn three() -> Bench {
-        let mut bench = Bench::new(3, settings(3));
-        for server in 0..3 {
-            bench.dial(server, Login::default());
-            bench.answer(server, |command| vec![greeting(command, "")]);
-        }
-        bench
-    }
-
     /// The script that was called last.
     fn of_script(mut said: Vec<Vec<Bytes>>) -> Vec<Bytes> {
         said.retain(|command| command[0] == "EVALSHA");
@@ -505,7 +497,7 @@ mod tests {
     /// The first proposal was granted after others had refused it, and the counter is above the second.
     #[test]
     fn what_a_question_before_the_last_one_was_granted_is_given_back() {
-        let mut bench = three();
+        let mut bench = Bench::connected(3);
         let id = acquire(&mut bench, b"a");
         let stale = |command: &[Bytes]| {
             Frame::Array(vec![stamp(command), bulk("stale"), bulk("1800000000000000")].into())
@@ -531,7 +523,7 @@ mod tests {
     /// Two wait: what one of the servers has to say to both is late, and the first has the lease, and passes it on.
     #[test]
     fn a_late_answer_to_one_owner_takes_nothing_from_the_next() {
-        let mut bench = three();
+        let mut bench = Bench::connected(3);
         let [first, next] = [0; 2].map(|_| request(&mut bench, b"a", Wait::Forever));
         let held = |command: &Vec<Bytes>| {
             let holder =

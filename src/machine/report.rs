@@ -221,20 +221,12 @@ impl Machine {
 mod tests {
     use std::task::{Context, Poll, Waker};
 
-    use super::super::Login;
-    use super::super::tests::{Bench, bulk, error, greeting, plain, settings};
+    use super::super::tests::{Bench, bulk, error, plain};
     use super::*;
-
-    fn bench() -> Bench {
-        let mut bench = Bench::new(1, settings(1));
-        bench.dial(0, Login::default());
-        bench.answer(0, |command| vec![greeting(command, "")]);
-        bench
-    }
 
     /// A request for a plain lock is refused; what it is told of the holder.
     fn refused(by: fn(&[u8]) -> Frame) -> Option<(Vec<u8>, i64)> {
-        let mut bench = bench();
+        let mut bench = Bench::connected(1);
         let id = plain(&mut bench, b"a");
         let context = Context::from_waker(Waker::noop());
         bench.answer(0, |command| match &command[0][..] {
@@ -266,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_ends_before_the_holder_is_named_has_refused_anyway() {
-        let mut bench = bench();
+        let mut bench = Bench::connected(1);
         let id = plain(&mut bench, b"a");
         let seal = bench.said(0).pop().unwrap();
         bench.reply(0, &Frame::Null);

@@ -76,6 +76,16 @@ impl Bench {
         Self { machine, now, effects: Vec::new(), is_told: false, unread, handshakes }
     }
 
+    /// All servers serve.
+    pub(super) fn connected(servers: usize) -> Self {
+        let mut bench = Self::new(servers, settings(servers));
+        for server in 0..servers {
+            bench.dial(server, Login::default());
+            bench.answer(server, |command| vec![greeting(command, "")]);
+        }
+        bench
+    }
+
     /// Time passes until the next thing is due, if that is within `most`.
     pub(super) fn pass(&mut self, most: Duration) {
         let end = self.now.after(most);

@@ -117,7 +117,7 @@ mod tests {
             bench.pass(Duration::from_millis(50));
         }
         assert_eq!(bench.machine.denied(0), Some((None, denied.as_bytes())));
-        assert_eq!(bench.machine.channel(0), None, "who waits there believes that it is told");
+        assert_eq!(bench.machine.channel(0), None, "a waiter there would count on being told");
         bench.close(0);
         assert_eq!(bench.machine.denied(0), None);
     }

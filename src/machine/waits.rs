@@ -321,19 +321,15 @@ pub(crate) struct Waiting {
 mod tests {
     use std::task::{Context, Poll, Waker};
 
-    use super::super::tests::{Bench, bulk, greeting, request, settings, stamp};
-    use super::super::{Login, Refusal};
+    use super::super::Refusal;
+    use super::super::tests::{Bench, bulk, greeting, request, stamp};
     use super::*;
     use crate::policy::Wait;
 
     #[test]
     fn one_of_several_servers_that_talks_nonsense_at_the_limit_hides_no_holder() {
         let limit = Duration::from_millis(300);
-        let mut bench = Bench::new(3, settings(3));
-        for server in 0..3 {
-            bench.dial(server, Login::default());
-            bench.answer(server, |command| vec![greeting(command, "")]);
-        }
+        let mut bench = Bench::connected(3);
         let id = request(&mut bench, b"a", Wait::AtMost(limit));
         for server in 0..3 {
             let held = [bulk("held"), bulk("x"), Frame::Integer(60_000), bulk("0")];

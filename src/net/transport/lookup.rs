@@ -49,10 +49,8 @@ pub(crate) fn in_order(host: &str, resolved: Vec<SocketAddr>) -> Vec<SocketAddr>
             addresses.push(address);
         }
     }
-    let is_preferred = |address: &SocketAddr| {
-        lock(&PREFERRED).iter().any(|(name, known)| name == host && known == address)
-    };
-    if let Some(first) = addresses.iter().position(is_preferred) {
+    let preferred = lock(&PREFERRED).iter().find(|(name, _)| name == host).map(|(_, known)| *known);
+    if let Some(first) = addresses.iter().position(|address| Some(*address) == preferred) {
         addresses[..=first].rotate_right(1);
     }
     addresses
