@@ -27,6 +27,7 @@ fn options(wait: Wait, ttl: Duration) -> Options {
         retry: Retry::default(),
         is_renewed: true,
         is_fair: false,
+        words: Box::default(),
         said: Box::default(),
     }
 }

@@ -163,6 +163,7 @@ impl LockRequest {
             retry: locker.defaults.retry,
             is_renewed,
             is_fair: false,
+            words: Box::default(),
             said: mark.text().unwrap_or_default().into_bytes().into(),
         };
         let id = locker.driver.with(|machine, now| machine.acquire(options, now));

@@ -138,6 +138,7 @@ fn begin_as(shared: &Arc<Shared>, kind: &'static Kind, wait: Wait, name: &str) -
         retry: Retry::default(),
         is_renewed: true,
         is_fair: false,
+        words: Box::default(),
         said: b":billing"[..].into(),
     };
     shared.with(|machine, now| machine.acquire(options, now))

@@ -20,6 +20,8 @@ use crate::policy::{
 pub(crate) struct Options {
     pub(crate) kind: &'static Kind,
     pub(crate) names: Names,
+    /// What the kind is told beside the names.
+    pub(crate) words: Box<[Box<[u8]>]>,
     pub(crate) term: Term,
     pub(crate) bounds: Bounds,
     pub(crate) wait: Wait,
@@ -34,7 +36,8 @@ pub(crate) struct Options {
 impl Machine {
     /// A request begins. The handle keeps the name.
     pub(crate) fn acquire(&mut self, options: Options, now: Moment) -> LeaseId {
-        let Options { kind, names, term, bounds, wait, retry, is_renewed, is_fair, said } = options;
+        let Options { kind, names, words, term, bounds, wait, retry, is_renewed, is_fair, said } =
+            options;
         let settings = &self.settings;
         let retry = RetryState::new(wait, retry, term.ttl(), settings.timeout, now);
         let replicas = self
@@ -45,6 +48,7 @@ impl Machine {
         let lease = Lease {
             kind,
             names,
+            words,
             owner: Owner::new((settings.owner_id)(), &said),
             predecessor: None,
             term,

@@ -24,7 +24,9 @@ impl Machine {
             return;
         }
         let Some(lease) = self.leases.get(id) else { return };
-        if lease.is_renewed {
+        if lease.is_renewed && lease.kind.alone.is_some() {
+            self.renew(&[id], Extending::Renewal, now);
+        } else if lease.is_renewed {
             self.batches.due.push(id);
         } else {
             let until = lease.state().and_then(LeaseState::until).unwrap_or(now);
@@ -76,7 +78,7 @@ impl Machine {
 
     pub(super) fn renew_at_one(&mut self, server: usize, batch: &[LeaseId], now: Moment) {
         self.are_watched(server, batch, now);
-        let Self { links, leases, settings, batches, .. } = self;
+        let Self { links, leases, settings, batches, command, .. } = self;
         let link = &mut links[server];
         if !link.is_ready() {
             let mut is_wanted = false;
@@ -94,6 +96,14 @@ impl Machine {
                 self.note(now);
             }
             return;
+        }
+        if let &[id] = batch {
+            let is_alone = |lease: &&mut Lease| lease.kind.alone.is_some();
+            if let Some(lease) = leases.get_mut(id).filter(is_alone) {
+                lease.votes.asked |= 1 << server;
+                command.bytes.clear();
+                return lease.ask(What::Extend, id, link, command, &settings.scripts, now);
+            }
         }
         let held: Vec<(LeaseId, &Lease, Decimal)> = batch
             .iter()
@@ -269,7 +279,7 @@ impl Machine {
 
     /// One server is given it again, if that may vote: one that has forgotten leases may have forgotten another's.
     pub(super) fn repair_at(&mut self, server: usize, id: LeaseId, now: Moment) {
-        let Self { links, leases, settings, .. } = self;
+        let Self { links, leases, settings, command, .. } = self;
         let link = &mut links[server];
         let Some(lease) = leases.get_mut(id).filter(|_| link.refusal(now).is_none()) else {
             return;
@@ -281,6 +291,10 @@ impl Machine {
         let (ttl, token) = (ttl_of(lease), Decimal::new(lease.relay.last_aside(lease.token)));
         let replica = &mut lease.replicas[server];
         (replica.has, replica.generation) = (Has::Asked, link.generation);
+        if lease.kind.alone.is_some() {
+            command.bytes.clear();
+            return lease.ask(What::Repair, id, link, command, &settings.scripts, now);
+        }
         let keys = [lease.names.lock(), lease.names.fence()];
         let words: [&[u8]; 3] = [lease.owner.value(), &ttl, &token];
         link.call(&settings.scripts.repair, &keys, &words, to, now);

@@ -12,10 +12,14 @@ use crate::policy::Ballot;
 pub(crate) struct Question<'a> {
     pub(super) command: &'a mut Command,
     pub(super) names: &'a Names,
+    /// What is asked for beside that, as the kind reads it.
+    pub(super) words: &'a [Box<[u8]>],
     pub(super) owner: &'a [u8],
     /// Whose lock is as good as free.
     pub(super) predecessor: Option<&'a [u8]>,
     pub(super) ttl_ms: u64,
+    /// Of a lease that was granted.
+    pub(super) token: u64,
     /// What is proposed.
     pub(super) ballot: Option<Ballot>,
     /// Tokens are set aside, for others of this process.
@@ -34,6 +38,16 @@ pub(crate) struct Kind {
     pub(crate) acquire: fn(Question<'_>),
     pub(crate) read: fn(&Frame) -> Option<Answer>,
     pub(crate) release: fn(Question<'_>),
+    /// How it is kept, where the lock's key alone does not have it.
+    pub(crate) alone: Option<Alone>,
+}
+
+/// How a lease is kept by commands of its own.
+pub(crate) struct Alone {
+    pub(crate) extend: fn(Question<'_>),
+    pub(crate) read: fn(&Frame) -> Option<Answer>,
+    /// A server is given it again.
+    pub(crate) repair: fn(Question<'_>),
 }
 
 /// A lock with fencing tokens.
@@ -73,6 +87,7 @@ pub(crate) static FENCED: Kind = Kind {
         let how: &[u8] = if may_be_queued { b"leave" } else { b"" };
         command.call(&scripts.release, &keys, &[owner, how]);
     },
+    alone: None,
 };
 
 /// A lock without: one command takes it.
@@ -86,4 +101,5 @@ pub(crate) static PLAIN: Kind = Kind {
     },
     read: Answer::of_set,
     release: FENCED.release,
+    alone: None,
 };

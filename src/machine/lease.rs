@@ -139,6 +139,8 @@ impl Votes {
 pub(super) struct Lease {
     pub(super) kind: &'static Kind,
     pub(super) names: Names,
+    /// What its kind is told beside the names.
+    pub(super) words: Box<[Box<[u8]>]>,
     pub(super) owner: Owner,
     /// The holder of this process in whose place it asks.
     pub(super) predecessor: Option<Box<Owner>>,
@@ -209,6 +211,7 @@ impl Lease {
     pub(super) fn can_pass_to(&self, next: &Self) -> bool {
         let is_ready = matches!(next.phase, Phase::InLine | Phase::Resting { .. } | Phase::Queued);
         let is_alike = std::ptr::eq(self.kind, next.kind) && self.term == next.term;
+        let is_alike = is_alike && self.words == next.words;
         // An entry in a queue is left where the lease is passed on.
         let is_clear = next.entry.is_some() || !next.is_exposed();
         let is_alike = is_alike && self.bounded.is_none() && next.bounded.is_none();
@@ -300,6 +303,9 @@ impl Lease {
     /// Gives it back at one server, or has its lock stay taken for the rest of its time.
     fn part(&self, question: Question<'_>, now: Moment) {
         let Some(rest) = self.rest_ms(now) else { return (self.kind.release)(question) };
+        if let Some(alone) = &self.kind.alone {
+            return (alone.extend)(Question { ttl_ms: rest, ..question });
+        }
         let Question { command, names, owner, scripts, .. } = question;
         command.call(&scripts.extend, &[names.lock()], &[owner, &Decimal::new(rest)]);
     }
@@ -323,19 +329,22 @@ impl Lease {
         let question = Question {
             command,
             names: &self.names,
+            words: &self.words,
             owner: self.owner.value(),
             predecessor: self.predecessor.as_ref().map(|owner| owner.value()),
             ttl_ms: self.key_ms(),
+            token: self.token,
             ballot: self.attempt.ballot(),
             goes_on: self.relay != Relay::default(),
             defers: self.defers,
             may_be_queued: self.entry.is_some(),
             scripts,
         };
-        if what == What::Release {
-            self.part(question, now);
-        } else {
-            (self.asks_as().acquire)(question);
+        match (what, &self.kind.alone) {
+            (What::Release, _) => self.part(question, now),
+            (What::Extend, Some(alone)) => (alone.extend)(question),
+            (What::Repair, Some(alone)) => (alone.repair)(question),
+            _ => (self.asks_as().acquire)(question),
         }
         link.say(command, to, now);
     }

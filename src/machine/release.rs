@@ -194,6 +194,7 @@ impl Machine {
         let aside = Lease {
             kind: lease.kind,
             names: lease.names.clone(),
+            words: lease.words.clone(),
             owner,
             predecessor: None,
             term: lease.term,

@@ -21,6 +21,7 @@ impl Machine {
         let options = Options {
             kind: lease.kind,
             names: lease.names.clone(),
+            words: lease.words.clone(),
             term: lease.term,
             bounds: lease.bounded.as_ref().map_or(Bounds::default(), |bounded| bounded.bounds()),
             wait: Wait::Never,

@@ -269,6 +269,7 @@ fn request_of(
         retry: Retry::default(),
         is_renewed: true,
         is_fair: false,
+        words: Box::default(),
         said: Box::default(),
     };
     bench.machine.acquire(options, bench.now)

@@ -172,7 +172,10 @@ impl Machine {
                 let Some(lease) = self.leases.get(id) else { return };
                 let read = match what {
                     What::Acquire => lease.asks_as().read,
-                    What::Extend => |frame: &_| Answer::of_extend(frame, 0, 1),
+                    What::Extend => match &lease.kind.alone {
+                        Some(alone) => alone.read,
+                        None => |frame: &_| Answer::of_extend(frame, 0, 1),
+                    },
                     _ => Answer::of_owned,
                 };
                 let answer = match reply.map(|reply| (reply.frame.error(), reply)) {

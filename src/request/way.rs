@@ -27,6 +27,7 @@ pub(super) fn begin(locker: &Front, asked: &Asked) -> Result<Way, Error> {
         retry: *retry,
         is_renewed: *is_renewed,
         is_fair: *is_fair,
+        words: Box::default(),
         said: said.into_bytes().into(),
     };
     Ok(Acquire::new(locker, options))

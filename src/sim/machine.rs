@@ -369,6 +369,7 @@ impl World {
             retry: Retry::default(),
             is_renewed,
             is_fair: false,
+            words: Box::default(),
             said: Box::default(),
         };
         let id = self.clients[client].machine.acquire(options, now());

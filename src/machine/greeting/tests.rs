@@ -361,6 +361,7 @@ fn the_only_server_is_waited_for_until_the_first_try_to_connect_has_ended() {
         retry: Retry::default(),
         is_renewed: false,
         is_fair: false,
+        words: Box::default(),
         said: Box::default(),
     };
     let context = Context::from_waker(Waker::noop());
