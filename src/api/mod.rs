@@ -1,6 +1,8 @@
 //! Thin handles over a driver: a request that is awaited, and a lease that is held.
 
 mod acquire;
+#[cfg(any(test, feature = "_calls"))]
+mod call;
 mod lease;
 mod locker;
 pub(crate) mod outcome;
@@ -8,6 +10,8 @@ pub(crate) mod outcome;
 mod tests;
 
 pub(crate) use self::acquire::Acquire;
+#[cfg(any(test, feature = "_calls"))]
+pub(crate) use self::call::Call;
 #[cfg(not(any(test, feature = "_engine")))]
 pub(crate) use self::lease::Lease;
 pub(crate) use self::locker::Locker;

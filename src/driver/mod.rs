@@ -9,6 +9,8 @@
 //! tells which address of a name serves. A probe in front of it would cost a round trip more, and not find the server that
 //! holds the scripts up; and one handshake after the other on the link would each have to be given up before the next.
 
+#[cfg(any(test, feature = "_calls"))]
+mod call;
 pub(crate) mod dialling;
 pub(crate) mod opening;
 pub(crate) mod report;

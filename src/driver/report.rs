@@ -144,19 +144,32 @@ impl Servers {
         refusal: impl Fn(&[u8]) -> ServerError,
         why: impl Fn() -> Option<OpenError>,
     ) -> Vote {
-        let reason = match said {
-            Said::Granted => return Vote::Granted,
-            Said::Held(None) => return Vote::Held(None),
+        match said {
+            Said::Granted => Vote::Granted,
+            Said::Held(None) => Vote::Held(None),
             Said::Held(Some((value, pttl))) => {
-                return Vote::Held(Some(
-                    holder_of(value, *pttl).seen_from(self.fingerprint.as_deref()),
-                ));
+                Vote::Held(Some(holder_of(value, *pttl).seen_from(self.fingerprint.as_deref())))
             }
-            Said::Queued(waiting) => return Vote::Queued { waiting: *waiting },
-            Said::Stale => return Vote::Stale,
-            Said::Pending => return Vote::Pending,
+            Said::Queued(waiting) => Vote::Queued { waiting: *waiting },
+            Said::Stale => Vote::Stale,
+            Said::Pending => Vote::Pending,
+            _ => {
+                let reason = self.reason(said, round_trip, refusal, why);
+                Vote::Failed { kind: reason.kind(), reason: reason.to_string() }
+            }
+        }
+    }
+
+    /// Why a server gave no usable answer.
+    pub(super) fn reason(
+        &self,
+        said: &Said<'_>,
+        round_trip: Option<Duration>,
+        refusal: impl Fn(&[u8]) -> ServerError,
+        why: impl Fn() -> Option<OpenError>,
+    ) -> Reason {
+        match said {
             Said::Refused(text) => Reason::Refused(refusal(text)),
-            Said::Unexpected => Reason::Unexpected,
             Said::Late(greeting) => {
                 let within = round_trip.unwrap_or_default();
                 Reason::NoReply(Failure::Unknown(NetFault::of_late(within, *greeting)))
@@ -167,8 +180,8 @@ impl Servers {
             Said::Quarantined(wait) => Reason::Refusal(Refusal::Quarantined(*wait)),
             Said::LeftOut(wait) => Reason::BreakerOpen(*wait),
             Said::Unreached(fault) => self.reason_of(*fault, why),
-        };
-        Vote::Failed { kind: reason.kind(), reason: reason.to_string() }
+            _ => Reason::Unexpected,
+        }
     }
 
     /// How a connection has ended.

@@ -4,7 +4,7 @@ use std::task::{Context, Poll};
 
 use super::answer::{Answer, Kept};
 use super::bounds::Bounded;
-use super::core::{Machine, NEVER};
+use super::core::{Happening, Machine, NEVER};
 use super::ids::LeaseId;
 use super::kind::Kind;
 use super::lease::{Extending, Has, Lease, Phase, Refusal, Replica, Votes};
@@ -284,6 +284,7 @@ impl Machine {
 
     /// The try to connect to a server has ended, one way or the other: what waits for that goes on.
     pub(super) fn go_on(&mut self, server: usize, now: Moment) {
+        self.tell_callers(Happening::Tried(server), now);
         let is_ready = self.links[server].is_ready();
         for id in std::mem::take(&mut self.links[server].awaited) {
             let is_awaiting =

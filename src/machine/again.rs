@@ -7,7 +7,7 @@
 //! The question keeps its time and its owner: a lease counts from when it was put first, and a question that nobody waits
 //! for any more is not repeated.
 
-use super::core::Machine;
+use super::core::{Happening, Machine};
 use super::ids::LeaseId;
 use super::lease::{Has, Phase};
 use super::link::{Reply, To, What};
@@ -37,6 +37,7 @@ impl Machine {
                 self.renew_at_one(server, &ids, now);
                 true
             }
+            To::Call(id) => self.tell_callers(Happening::Missed(id), now),
             _ => false,
         };
         self.links[server].sends_whole = false;

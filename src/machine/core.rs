@@ -10,7 +10,7 @@ use super::batches::Batches;
 use super::command::Command;
 use super::counts::{Counts, Event};
 use super::entry::Waiters;
-use super::ids::LeaseId;
+use super::ids::{CallId, LeaseId};
 use super::lease::{Lease, Refusal, Replica};
 use super::line::Lines;
 use super::link::{Fault, Link, Reply};
@@ -76,6 +76,23 @@ pub(crate) enum Effect {
     Tell(Event),
 }
 
+/// What the questions of callers that hold no lease have to do with.
+#[derive(Clone, Copy)]
+pub(super) enum Happening<'a> {
+    /// A try to connect to a server has ended, one way or the other.
+    Tried(usize),
+    /// A question did not run, and is to be put again.
+    Missed(CallId),
+    /// What came of one; no reply where its connection ended.
+    Replied(CallId, Option<&'a Reply>),
+    /// A key has changed, or any may have.
+    Changed(Option<&'a [u8]>),
+    /// A server has answered a question of a lease.
+    Answered(LeaseId),
+    /// Nobody is let in any more.
+    Closed,
+}
+
 /// See the module's documentation.
 pub(crate) struct Machine {
     pub(super) settings: Settings,
@@ -85,6 +102,8 @@ pub(crate) struct Machine {
     pub(super) waiters: Waiters,
     pub(super) watched: Watched,
     pub(super) batches: Batches,
+    #[cfg(any(test, feature = "_calls"))]
+    pub(super) calls: super::call::Calls,
     /// Kept for its room.
     pub(super) command: Command,
     pub(super) effects: Vec<Effect>,
@@ -124,6 +143,8 @@ impl Machine {
             waiters: Waiters::default(),
             watched: Watched::default(),
             batches: Batches::default(),
+            #[cfg(any(test, feature = "_calls"))]
+            calls: super::call::Calls::default(),
             command: Command::new(is_alone),
             effects: Vec::new(),
             counts: Counts::default(),
@@ -277,6 +298,15 @@ impl Machine {
         self.leases.get(id).map_or(0, |lease| lease.token)
     }
 
+    /// Tells the callers that hold no lease, in a program that has such; whether one of them does the rest.
+    #[inline]
+    pub(super) fn tell_callers(&mut self, _what: Happening<'_>, _now: Moment) -> bool {
+        #[cfg(any(test, feature = "_calls"))]
+        return self.callers_hear(_what, _now);
+        #[cfg(not(any(test, feature = "_calls")))]
+        false
+    }
+
     /// Ready once each server serves, or was tried and does not.
     pub(crate) fn poll_met(&mut self, context: &Context<'_>) -> Poll<()> {
         if self.links.iter().all(Link::is_tried) {
@@ -306,7 +336,6 @@ impl Machine {
     }
 
     /// Why a link has no connection; none where it has one.
-    #[cfg(test)]
     pub(crate) fn fault(&self, link: usize) -> Option<&Fault> {
         self.links[link].fault.as_ref()
     }

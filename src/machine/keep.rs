@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use leasehold_resp::Decimal;
 
 use super::answer::Answer;
-use super::core::{Effect, Machine, NEVER};
+use super::core::{Effect, Happening, Machine, NEVER};
 use super::counts::Event;
 use super::ids::{BatchId, LeaseId};
 use super::lease::{Extending, Has, Lease, Phase, Refusal, Votes};
@@ -142,6 +142,7 @@ impl Machine {
                     Answer::of_extend(frame, at, members.len()).unwrap_or(Answer::UNKNOWN)
                 }
             };
+            self.tell_callers(Happening::Answered(id), now);
             self.extended(id, server, round, answer, now);
         }
         self.batches.reuse(members);

@@ -14,7 +14,7 @@ use bytes::{Bytes, BytesMut};
 use leasehold_resp::{Decimal, DecodeError, Decoder, Frame, Limits, encode_parts};
 
 use super::command::Command;
-use super::ids::{BatchId, LeaseId};
+use super::ids::{BatchId, CallId, LeaseId};
 use super::script::Script;
 use super::session::{Renewal, Sighting, Step};
 use super::subscription::{Subscription, Told};
@@ -51,6 +51,8 @@ pub(super) enum To {
     Lease { id: LeaseId, round: u32, what: What },
     /// Several renewals at once.
     Batch(BatchId),
+    /// A caller that holds no lease.
+    Call(CallId),
     /// A step of the handshake, in this protocol.
     Handshake { step: Step, is_resp3: bool },
     /// A login in the place of one that ends.

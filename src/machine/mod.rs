@@ -21,7 +21,7 @@
 //! and the caller is woken once, at the verdict. Each file beside this one has one part of a lease's life:
 //! `acquire` (rounds, attempts, the line of those that wait in this process), `waits` (what stands on the machine
 //! has a request wait otherwise than by asking again), `scout` (an attempt for one that waits so), `keep` (renewal, repair,
-//! loss), `count` (how many replicas have it), `release` (what is given back, at once or owed), `bounds` (how long it is held whatever its TTL), `report` (what servers said where it came to nothing), `shutdown` (the end of all of them).
+//! loss), `count` (how many replicas have it), `release` (what is given back, at once or owed), `bounds` (how long it is held whatever its TTL), `report` (what servers said where it came to nothing), `shutdown` (the end of all of them). Beside leases there are questions of callers that hold none: `call`.
 //!
 //! # A link
 //!
@@ -36,6 +36,8 @@ mod answer;
 mod batches;
 mod bounds;
 mod breaker;
+#[cfg(any(test, feature = "_calls"))]
+mod call;
 mod command;
 mod core;
 mod count;
@@ -67,10 +69,14 @@ mod watched;
 mod world;
 
 pub(crate) use self::acquire::Options;
+#[cfg(any(test, feature = "_calls"))]
+pub(crate) use self::call::{Called, Question};
 pub(crate) use self::core::{Effect, Machine, Settings, Waits};
 pub(crate) use self::counts::{Counts, Event};
 pub(crate) use self::entry::Entry;
 pub(crate) use self::greeting::{Handshake, scripts_within};
+#[cfg(any(test, feature = "_calls"))]
+pub(crate) use self::ids::CallId;
 pub(crate) use self::ids::LeaseId;
 #[cfg(test)]
 pub(crate) use self::kind::Kind;

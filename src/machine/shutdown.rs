@@ -6,7 +6,7 @@
 
 use std::task::{Context, Poll};
 
-use super::core::Machine;
+use super::core::{Happening, Machine};
 use super::ids::LeaseId;
 use super::lease::{Has, Lease, Phase, Refusal};
 use super::link::Link;
@@ -57,6 +57,7 @@ impl Machine {
     /// Refuses all that wait and all that come; all leases that there are.
     fn close(&mut self, why: Refusal, now: Moment) -> Vec<LeaseId> {
         self.closed = Some(why);
+        self.tell_callers(Happening::Closed, now);
         // Nobody is called when another ends.
         self.lines.clear();
         let ids: Vec<LeaseId> = self.leases.iter().map(|(id, _)| id).collect();

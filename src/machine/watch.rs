@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::core::Machine;
+use super::core::{Happening, Machine};
 use super::ids::LeaseId;
 use super::lease::Lease;
 use crate::policy::Moment;
@@ -45,6 +45,7 @@ impl Machine {
 
     /// The key has changed, or all keys where none is named: what is held is looked for.
     pub(super) fn held_changed(&mut self, key: Option<&[u8]>, now: Moment) {
+        self.tell_callers(Happening::Changed(key), now);
         let told: Vec<LeaseId> = match key {
             Some(key) => self.watched.get(key).into_iter().collect(),
             None => self.watched.all(),

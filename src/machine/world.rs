@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use leasehold_resp::Frame;
 
 use super::answer::Answer;
-use super::core::{Effect, Machine, NEVER};
+use super::core::{Effect, Happening, Machine, NEVER};
 use super::greeting::Handshake;
 use super::ids::LeaseId;
 use super::lease::Phase;
@@ -107,6 +107,7 @@ impl Machine {
             self.dispatch(server, to, None, now);
         }
         self.is_told_no_more(server, now);
+        self.tell_callers(Happening::Changed(None), now);
         self.go_on(server, now);
         self.tell_of_end();
     }
@@ -163,12 +164,14 @@ impl Machine {
             (To::Lease { id, round, what: What::Count }, reply) => {
                 self.counted(id, server, round, reply);
             }
+            (To::Call(id), reply) => _ = self.tell_callers(Happening::Replied(id, reply), now),
             (To::Batch(batch), reply) => self.batch_answered(server, batch, reply, now),
             (To::Lease { id, round, what }, reply) => {
                 // Also where the round is over, or its lease is: a quorum was faster.
                 if what == What::Acquire && reply.is_some() {
                     self.note_answer(server);
                 }
+                self.tell_callers(Happening::Answered(id), now);
                 let Some(lease) = self.leases.get(id) else { return };
                 let read = match what {
                     What::Acquire => lease.asks_as().read,

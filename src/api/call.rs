@@ -1,0 +1,79 @@
+//! Questions of callers that hold no lease.
+
+use std::pin::pin;
+
+use leasehold_resp::Frame;
+
+use super::locker::Locker;
+use crate::machine::{CallId, Machine, Question};
+use crate::net::outcome::{Failure, Fault};
+use crate::net::reason::Reason;
+use crate::race::timeout;
+
+/// A question that was put to one server, until it is forgotten.
+pub(crate) struct Call {
+    locker: Locker,
+    server: usize,
+    id: CallId,
+    /// The answer did not come in time.
+    is_late: bool,
+}
+
+impl Locker {
+    /// Puts a question to a server.
+    pub(crate) fn call(&self, server: usize, question: Question) -> Call {
+        let id = self.driver.with(|machine, now| machine.call(server, question, now));
+        Call { locker: self.clone(), server, id, is_late: false }
+    }
+
+    /// Whether the locker was shut down, or its runtime has ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.driver.look(|machine| machine.is_closed())
+    }
+}
+
+impl Call {
+    /// The reply, once.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none, after the time that a command may take at most.
+    ///
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the question may have been sent.
+    pub(crate) async fn reply(&mut self) -> Result<Frame, Reason> {
+        let driver = &self.locker.driver;
+        let most = driver.look(|machine| machine.settings().timeout);
+        let called = driver.wait(|machine, context| machine.poll_call(self.id, context));
+        match timeout(most, pin!(called)).await {
+            Ok(called) => driver.replied(self.server, &called),
+            Err(_) => {
+                self.is_late = true;
+                Err(Reason::NoReply(Failure::Unknown(Fault::Timeout(most))))
+            }
+        }
+    }
+
+    /// Waits until something may have happened to a key of a watched question that was answered. At once where the locker
+    /// was shut down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub(crate) async fn news(&self) {
+        self.locker.driver.wait(|machine, context| machine.poll_news(self.id, context)).await;
+    }
+
+    /// Whether the server tells of that: otherwise it is to be asked again.
+    pub(crate) fn is_told(&self) -> bool {
+        self.locker.driver.look(|machine: &mut Machine| machine.tells(self.server))
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let (id, is_late) = (self.id, self.is_late);
+        self.locker.driver.with(|machine, now| machine.forget_call(id, is_late, now));
+    }
+}

@@ -1,0 +1,433 @@
+//! Questions of callers that hold no lease: a command to one server, whose reply the caller reads for itself.
+//!
+//! A question that reads may be *watched*: once it is answered it stays until its caller forgets it, and is told when one
+//! of its keys changes. Servers tell of what others do; what this machine's own connection did there, which a server
+//! does not tell, the machine knows by the replies.
+
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use leasehold_resp::Frame;
+
+use super::core::{Effect, Happening, Machine};
+use super::ids::CallId;
+use super::lease::Refusal;
+use super::link::{Link, Place, Reply, To};
+use super::script::Script;
+use crate::policy::{Failing, Moment};
+
+/// What a server is asked.
+pub(crate) struct Question {
+    /// None for a plain command.
+    pub(crate) script: Option<Script>,
+    /// It is sent itself, and not its digest.
+    pub(crate) is_whole: bool,
+    /// The script's keys; or all words of a plain command.
+    pub(crate) keys: Box<[Box<[u8]>]>,
+    /// The script's other words.
+    pub(crate) words: Box<[Box<[u8]>]>,
+    /// It acts on what it hears: a server that may not vote is not asked.
+    pub(crate) acts: bool,
+    pub(crate) is_watched: bool,
+}
+
+/// What came of a question.
+#[derive(Clone, Debug)]
+pub(crate) enum Called {
+    /// An error too.
+    Replied(Frame),
+    /// The connection ended before the reply.
+    Unknown,
+    /// It was not asked, as there is no connection.
+    Unreached,
+    /// It was not asked: it may vote in this time.
+    Quarantined(Duration),
+    /// It was not asked, nor is it in this time: it has not answered before.
+    LeftOut(Duration),
+}
+
+struct Call {
+    server: usize,
+    question: Question,
+    state: State,
+    /// Something happened to one of its keys, or may have.
+    is_told: bool,
+    waker: Option<Waker>,
+}
+
+enum State {
+    /// There is no connection yet.
+    Waiting,
+    Asked,
+    Ended(Called),
+    /// Its caller has what came of it, and waits for news.
+    Watching,
+}
+
+/// Questions under way.
+#[derive(Default)]
+pub(super) struct Calls {
+    slots: Vec<(u32, Option<Box<Call>>)>,
+    free: Vec<u32>,
+    watched: usize,
+}
+
+impl Calls {
+    fn insert(&mut self, call: Box<Call>) -> CallId {
+        self.watched += usize::from(call.question.is_watched);
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.slots.push((0, None));
+            u32::try_from(self.slots.len() - 1).expect("memory ends before")
+        });
+        let slot = &mut self.slots[at as usize];
+        slot.1 = Some(call);
+        CallId { at, number: slot.0 }
+    }
+
+    fn get_mut(&mut self, CallId { at, number }: CallId) -> Option<&mut Call> {
+        let (present, call) = self.slots.get_mut(at as usize)?;
+        call.as_deref_mut().filter(|_| *present == number)
+    }
+
+    fn remove(&mut self, id: CallId) -> Option<Box<Call>> {
+        self.get_mut(id)?;
+        let slot = &mut self.slots[id.at as usize];
+        slot.0 = slot.0.wrapping_add(1);
+        let call = slot.1.take()?;
+        self.free.push(id.at);
+        self.watched -= usize::from(call.question.is_watched);
+        Some(call)
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = (CallId, &mut Call)> {
+        let slots = (0..).zip(&mut self.slots);
+        slots.filter_map(|(at, (number, call))| {
+            Some((CallId { at, number: *number }, call.as_deref_mut()?))
+        })
+    }
+
+    /// Something was done to a key, or to any where none is named.
+    fn are_told(&mut self, key: Option<&[u8]>, effects: &mut Vec<Effect>) {
+        if self.watched == 0 {
+            return;
+        }
+        let is_it = |call: &Call| {
+            let mut keys = call.question.keys.iter();
+            call.question.is_watched && key.is_none_or(|key| keys.any(|known| **known == *key))
+        };
+        let told = self.all().filter(|(_, call)| is_it(call));
+        told.for_each(|(_, call)| call.is_told(effects));
+    }
+}
+
+impl Call {
+    /// Writes it to its server.
+    fn ask(&mut self, id: CallId, link: &mut Link, owner_id: fn() -> u128, now: Moment) {
+        fn slices(words: &[Box<[u8]>]) -> Vec<&[u8]> {
+            words.iter().map(|word| &**word).collect()
+        }
+        let (to, question) = (To::Call(id), &self.question);
+        (self.state, self.is_told) = (State::Asked, false);
+        if question.is_watched {
+            link.watch_held(owner_id, now);
+        }
+        let (keys, words) = (slices(&question.keys), slices(&question.words));
+        let Some(script) = &question.script else {
+            return link.write(&keys, Place::Any, to, now);
+        };
+        let is_whole = link.sends_whole;
+        link.sends_whole |= question.is_whole;
+        link.call(script, &keys, &words, to, now);
+        link.sends_whole = is_whole;
+    }
+
+    fn end(&mut self, called: Called, effects: &mut Vec<Effect>) {
+        self.state = State::Ended(called);
+        effects.extend(self.waker.take().map(Effect::Wake));
+    }
+
+    fn is_told(&mut self, effects: &mut Vec<Effect>) {
+        self.is_told = true;
+        if let State::Watching = self.state {
+            effects.extend(self.waker.take().map(Effect::Wake));
+        }
+    }
+}
+
+impl Machine {
+    /// Something has happened that questions have to do with. Whether that is all there is to do.
+    pub(super) fn callers_hear(&mut self, happening: Happening<'_>, now: Moment) -> bool {
+        match happening {
+            Happening::Tried(server) => {
+                let is_it =
+                    |call: &Call| call.server == server && matches!(call.state, State::Waiting);
+                let waiting = self.calls.all().filter(|(_, call)| is_it(call)).map(|(id, _)| id);
+                let waiting: Vec<CallId> = waiting.collect();
+                waiting.into_iter().for_each(|id| self.put_call(id, now));
+            }
+            Happening::Missed(id) => {
+                let Self { links, calls, settings, .. } = self;
+                let Some(call) = calls.get_mut(id) else { return false };
+                call.ask(id, &mut links[call.server], settings.owner_id, now);
+                return true;
+            }
+            Happening::Replied(id, reply) => self.called(id, reply, now),
+            Happening::Changed(key) => self.calls.are_told(key, &mut self.effects),
+            Happening::Answered(id) => {
+                if let Some(lease) = self.leases.get(id).filter(|_| self.calls.watched > 0) {
+                    self.calls.are_told(Some(lease.names.lock()), &mut self.effects);
+                }
+            }
+            Happening::Closed => {
+                let Self { calls, effects, .. } = self;
+                for (_, call) in calls.all() {
+                    call.is_told(effects);
+                    if matches!(call.state, State::Waiting | State::Asked) {
+                        call.end(Called::Unknown, effects);
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    /// A server is asked. [`Machine::poll_call`] says what came of that.
+    pub(crate) fn call(&mut self, server: usize, question: Question, now: Moment) -> CallId {
+        let (is_alone, acts) = (self.is_alone(), question.acts);
+        let call = Call { server, question, state: State::Waiting, is_told: false, waker: None };
+        let id = self.calls.insert(Box::new(call));
+        let Self { links, calls, settings, effects, .. } = self;
+        let (link, Some(call)) = (&mut links[server], calls.get_mut(id)) else { return id };
+        let is_left_out = acts && !is_alone && link.left_out(now, settings.random).is_some();
+        if self.closed == Some(Refusal::Undriven) {
+            call.end(Called::Unreached, effects);
+        } else if is_left_out {
+            let left = link.breaker.opens_in(now).unwrap_or_default();
+            call.end(Called::LeftOut(left), effects);
+        } else if !link.is_ready() && !link.is_down {
+            if link.want(now) {
+                self.note(now);
+            }
+        } else {
+            self.put_call(id, now);
+        }
+        id
+    }
+
+    /// Sends it, or says why not.
+    fn put_call(&mut self, id: CallId, now: Moment) {
+        let Self { links, calls, settings, effects, .. } = self;
+        let Some(call) = calls.get_mut(id) else { return };
+        let link = &mut links[call.server];
+        match link.refusal(now) {
+            Some(Failing::Quarantined(wait)) if call.question.acts => {
+                call.end(Called::Quarantined(wait), effects);
+            }
+            None | Some(Failing::Quarantined(_)) => call.ask(id, link, settings.owner_id, now),
+            Some(_) => {
+                call.end(Called::Unreached, effects);
+                if link.want(now) {
+                    self.note(now);
+                }
+            }
+        }
+    }
+
+    /// What came of a question; no reply where its connection ended.
+    fn called(&mut self, id: CallId, reply: Option<&Reply>, now: Moment) {
+        let Self { calls, effects, .. } = self;
+        let Some(call) = calls.get_mut(id) else { return };
+        let (server, acts) = (call.server, call.question.acts);
+        // A server does not tell of what this connection itself has changed there.
+        let changed = call.question.keys.first().filter(|_| acts).cloned();
+        match reply {
+            Some(reply) => call.end(Called::Replied(reply.frame.clone()), effects),
+            None => call.end(Called::Unknown, effects),
+        }
+        if let Some(key) = changed {
+            calls.are_told(Some(&key), effects);
+        }
+        if acts && reply.is_some() {
+            self.note_answer(server);
+        } else if reply.is_none() {
+            self.note_failures(1 << server, now);
+        }
+    }
+
+    /// What came of a question, once; unless it is watched, it is forgotten by that.
+    pub(crate) fn poll_call(&mut self, id: CallId, context: &Context<'_>) -> Poll<Called> {
+        let call = self.calls.get_mut(id).expect("nobody has forgotten it");
+        if !matches!(call.state, State::Ended(_)) {
+            let known = call.waker.replace(context.waker().clone());
+            self.effects.extend(known.map(Effect::Wake));
+            return Poll::Pending;
+        }
+        let State::Ended(called) = std::mem::replace(&mut call.state, State::Watching) else {
+            return Poll::Pending;
+        };
+        if !call.question.is_watched {
+            self.calls.remove(id);
+        }
+        Poll::Ready(called)
+    }
+
+    /// Ready once something has happened to a key of a watched question since that was put.
+    pub(crate) fn poll_news(&mut self, id: CallId, context: &Context<'_>) -> Poll<()> {
+        match self.calls.get_mut(id).filter(|call| !call.is_told) {
+            None => Poll::Ready(()),
+            Some(call) => {
+                let known = call.waker.replace(context.waker().clone());
+                self.effects.extend(known.map(Effect::Wake));
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Nobody asks what came of it any more. Where the answer `is_late`, its server has not answered.
+    pub(crate) fn forget_call(&mut self, id: CallId, is_late: bool, now: Moment) {
+        let Some(call) = self.calls.remove(id) else { return };
+        self.effects.extend(call.waker.map(Effect::Wake));
+        if is_late && matches!(call.state, State::Asked) {
+            self.note_failures(1 << call.server, now);
+        }
+    }
+
+    /// Whether a server tells of changes to what a watched question reads.
+    pub(crate) fn tells(&self, server: usize) -> bool {
+        self.links[server].is_ready() && self.links[server].told.is_tracking
+    }
+
+    /// Nobody is let in any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::super::tests::{Bench, acquire, bulk, error, greeting, settings, stamp, text};
+    use super::super::{Fault, Login};
+    use super::*;
+
+    const MISSING: &str = "NOSCRIPT No matching script. Please use EVAL.";
+
+    /// What calls a script that is none of a lock's, with this key.
+    fn question(key: &str, is_watched: bool) -> Question {
+        let digest = b"0123456789012345678901234567890123456789";
+        Question {
+            script: Some(Script { text: "return 9", digest }),
+            is_whole: false,
+            keys: Box::new([key.as_bytes().into()]),
+            words: Box::new([b"word"[..].into()]),
+            acts: !is_watched,
+            is_watched,
+        }
+    }
+
+    fn called(bench: &mut Bench, id: CallId) -> Poll<Called> {
+        bench.machine.poll_call(id, &Context::from_waker(Waker::noop()))
+    }
+
+    fn has_news(bench: &mut Bench, id: CallId) -> bool {
+        bench.machine.poll_news(id, &Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    fn call(bench: &mut Bench, question: Question) -> CallId {
+        bench.machine.call(0, question, bench.now)
+    }
+
+    /// The one script that is called.
+    fn asked(bench: &mut Bench) -> Vec<Bytes> {
+        let said = bench.said(0).into_iter().filter(|command| command[0].starts_with(b"EVAL"));
+        let [command] = &said.collect::<Vec<_>>()[..] else { panic!() };
+        command.clone()
+    }
+
+    #[test]
+    fn a_question_is_answered_once_and_a_late_reply_is_nobodys() {
+        let mut bench = Bench::connected(1);
+        let id = call(&mut bench, question("k", false));
+        let command = asked(&mut bench);
+        assert_eq!(text(&command[2..5]), "1 k word");
+        assert!(called(&mut bench, id).is_pending());
+        bench.machine.forget_call(id, false, bench.now);
+        let other = call(&mut bench, question("k", false));
+        bench.reply(0, &Frame::Array([stamp(&command), Frame::Integer(1)].into()));
+        assert!(called(&mut bench, other).is_pending());
+        let command = asked(&mut bench);
+        bench.reply(0, &Frame::Array([stamp(&command), Frame::Integer(2)].into()));
+        let Poll::Ready(Called::Replied(reply)) = called(&mut bench, other) else { panic!() };
+        assert_eq!(reply, Frame::Array([stamp(&command), Frame::Integer(2)].into()));
+    }
+
+    #[test]
+    fn a_missing_script_is_sent_itself_and_another_error_is_the_answer() {
+        let mut bench = Bench::connected(1);
+        let id = call(&mut bench, question("k", false));
+        for why in [MISSING, "ERR why not"] {
+            asked(&mut bench);
+            bench.reply(0, &error(why));
+            let seal = bench.said(0).into_iter().find(|command| command[0] == "ECHO");
+            bench.reply(0, &bulk(&seal.unwrap()[1]));
+        }
+        let Poll::Ready(Called::Replied(reply)) = called(&mut bench, id) else { panic!() };
+        assert_eq!(reply.error().unwrap(), "ERR why not");
+    }
+
+    #[test]
+    fn a_question_waits_for_a_connection_that_may_come_and_for_no_other() {
+        let mut bench = Bench::new(1, settings(1));
+        let ids = [(); 2].map(|()| call(&mut bench, question("k", false)));
+        bench.dial(0, Login::default());
+        bench.answer(0, |command| match &command[0][..] {
+            b"EVALSHA" => vec![],
+            _ => vec![greeting(command, "")],
+        });
+        assert!(ids.map(|id| called(&mut bench, id)).iter().all(Poll::is_pending));
+        bench.close(0);
+        for id in ids {
+            assert!(matches!(called(&mut bench, id), Poll::Ready(Called::Unknown)));
+        }
+        let waiting = call(&mut bench, question("k", false));
+        assert!(called(&mut bench, waiting).is_pending(), "it is dialled again");
+        bench.pass(std::time::Duration::from_secs(2));
+        bench.machine.disconnected(0, Fault::Undialled { is_lasting: false }, bench.now);
+        let late = call(&mut bench, question("k", false));
+        for id in [waiting, late] {
+            assert!(matches!(called(&mut bench, id), Poll::Ready(Called::Unreached)));
+        }
+    }
+
+    #[test]
+    fn a_watched_question_hears_of_what_others_do_and_of_what_its_own_connection_does() {
+        let mut bench = Bench::connected(1);
+        let changes: [fn(&mut Bench); 5] = [
+            |bench| bench.machine.changed(Some(b"k"), bench.now),
+            |bench| _ = call(bench, question("k", false)),
+            |bench| _ = acquire(bench, b"k"),
+            |bench| bench.close(0),
+            |bench| _ = bench.machine.shut_down(bench.now),
+        ];
+        for change in changes {
+            let id = call(&mut bench, question("k", true));
+            if !bench.machine.serves(0) {
+                bench.dial(0, Login::default());
+            }
+            let reply = |command: &[Bytes]| match &command[0][..] {
+                b"EVALSHA" => vec![stamp(command)],
+                _ => vec![greeting(command, "")],
+            };
+            bench.answer(0, reply);
+            assert!(matches!(called(&mut bench, id), Poll::Ready(Called::Replied(_))));
+            call(&mut bench, question("other", false));
+            bench.answer(0, reply);
+            assert!(!has_news(&mut bench, id));
+            change(&mut bench);
+            bench.answer(0, reply);
+            assert!(has_news(&mut bench, id));
+            bench.machine.forget_call(id, false, bench.now);
+        }
+    }
+}
