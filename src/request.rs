@@ -1,10 +1,12 @@
 //! One lock, as it is asked for.
 
+#[cfg(any(test, feature = "groups", feature = "sharing"))]
+pub(crate) mod any;
 mod asked;
 mod holding;
 #[cfg(any(test, feature = "takeover"))]
 mod seizing;
-#[cfg(not(any(test, feature = "_engine")))]
+#[cfg_attr(any(test, feature = "_engine"), path = "request/way/engine.rs")]
 mod way;
 
 use std::fmt;
@@ -16,13 +18,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use self::asked::Asked;
-#[cfg(not(any(test, feature = "_engine")))]
 use self::way::{Way, begin};
 use crate::defaults::Defaults;
 use crate::error::Error;
 use crate::front::Front;
-#[cfg(any(test, feature = "_engine"))]
-use crate::lock::acquire::Acquiring;
 use crate::lock::fencing::{Fenced, Fencing, Unfenced};
 use crate::lock::guard::Guard;
 use crate::lock::one_or_many::OneOrMany;
@@ -88,20 +87,12 @@ impl LockRequest<Fenced> {
         };
         let (is_fair, refuses_own) = (false, false);
         let wish = Wish { names, order, wait, retry, is_fair, refuses_own };
-        let asked = Asked {
-            wish,
-            #[cfg(any(test, feature = "_engine"))]
-            way: None,
-            ttl: None,
-            min_validity: None,
-            wrong,
-        };
+        let asked = Asked { wish, way: None, ttl: None, min_validity: None, wrong };
         Self { engine, defaults, asked, fencing: PhantomData }
     }
 
     /// For several locks, which are acquired in this way.
-    #[cfg(any(test, feature = "_engine"))]
-    pub(crate) fn by(mut self, way: fn(&Front, &Wish) -> Acquiring) -> Self {
+    pub(crate) fn by(mut self, way: fn(&Front, &Wish) -> Way) -> Self {
         self.asked.way = Some(way);
         self
     }
@@ -349,23 +340,14 @@ impl<F: Fencing> Future for Acquire<F> {
             Some(acquiring) => acquiring,
             None => {
                 asked.check(defaults, Guard::<F>::FENCED)?;
-                acquiring.insert(begin(engine, asked)?)
+                acquiring.insert(match asked.way {
+                    None => begin(engine, &asked.wish)?,
+                    Some(way) => way(engine, &asked.wish),
+                })
             }
         };
-        #[cfg(any(test, feature = "_engine"))]
-        let outcome = acquiring.poll(engine, &asked.wish, context);
-        #[cfg(not(any(test, feature = "_engine")))]
-        let outcome = Pin::new(acquiring).poll(context);
-        outcome.map(|outcome| outcome.map(Guard::new))
+        acquiring.poll(engine, &asked.wish, context).map_ok(Guard::new)
     }
-}
-
-#[cfg(any(test, feature = "_engine"))]
-type Way = Acquiring;
-
-#[cfg(any(test, feature = "_engine"))]
-fn begin(engine: &Front, asked: &Asked) -> Result<Way, Error> {
-    Ok(asked.way.unwrap_or(Acquiring::new)(engine, &asked.wish))
 }
 
 impl<F: Fencing> fmt::Debug for Acquire<F> {

@@ -35,6 +35,12 @@ impl Acquire {
         Self { asked_at, lease, is_new: true, timekeeper: Timekeeper::default() }
     }
 
+    /// Its caller has waited since then.
+    pub(crate) fn since(mut self, asked_at: Moment) -> Self {
+        self.asked_at = asked_at;
+        self
+    }
+
     fn poll_granted(&mut self, context: &mut Context<'_>) -> Poll<Result<Granted, Refusal>> {
         let lease = self.lease.as_ref().expect("an acquire is polled after it was ready");
         let id = lease.id;

@@ -34,6 +34,10 @@ impl Locker {
         self.driver.look(|machine| machine.settings().quorum)
     }
 
+    pub(crate) fn command_timeout(&self) -> Duration {
+        self.driver.look(|machine| machine.settings().timeout)
+    }
+
     pub(crate) async fn shut_down(&self, within: Duration) -> Shutdown {
         self.driver.shut_down(within).await
     }

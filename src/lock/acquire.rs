@@ -52,17 +52,21 @@ pub(super) type Together = for<'a> fn(
 impl Acquiring {
     pub(crate) fn new(engine: &Arc<Engine>, wish: &Wish) -> Self {
         let now = clock::now();
-        Self::since(engine, wish, now, now, None)
+        Self::begin(engine, wish, now, now, None)
+    }
+
+    /// For a caller that has waited since `asked_at`.
+    pub(crate) fn since(engine: &Arc<Engine>, wish: &Wish, asked_at: Moment) -> Self {
+        Self::begin(engine, wish, asked_at, clock::now(), None)
     }
 
     /// Several locks, for which it waits like this.
     pub(super) fn of_several(engine: &Arc<Engine>, wish: &Wish, together: Together) -> Self {
         let now = clock::now();
-        Self::since(engine, wish, now, now, Some(together))
+        Self::begin(engine, wish, now, now, Some(together))
     }
 
-    /// The same at `begun_at`, for a caller that has waited since `asked_at`.
-    pub(super) fn since(
+    fn begin(
         engine: &Arc<Engine>,
         wish: &Wish,
         asked_at: Moment,

@@ -12,8 +12,6 @@ mod acquire_mode;
 mod alone;
 #[cfg(any(test, feature = "_engine"))]
 pub(crate) mod answer;
-#[cfg(any(test, feature = "groups", feature = "sharing"))]
-pub(crate) mod any;
 #[cfg(any(test, feature = "_engine"))]
 #[cfg_attr(not(feature = "cluster"), path = "apart/off.rs")]
 mod apart;

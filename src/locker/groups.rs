@@ -4,12 +4,12 @@ use super::Locker;
 #[cfg(doc)]
 use crate::Guard;
 use crate::error::Error;
-use crate::lock::any::begin_any;
 use crate::lock::names::Names;
 use crate::lock::one_or_many::OneOrMany;
 use crate::lock::together::begin_all;
 use crate::policy::Wait;
 use crate::request::LockRequest;
+use crate::request::any::begin_any;
 
 impl Locker {
     /// A request for all of these locks at once, which waits while another client holds any of them.

@@ -6,12 +6,12 @@ use std::num::NonZeroU32;
 use super::Locker;
 use crate::clock;
 use crate::error::Error;
-use crate::lock::any::begin_any;
 use crate::lock::names::Names;
 use crate::lock::one_or_many::OneOrMany;
 use crate::lock::row::Sharing;
 use crate::policy::Wait;
 use crate::request::LockRequest;
+use crate::request::any::begin_any;
 
 /// A permit's script has work to do for each unit of its weight.
 const WEIGHT_MAX: u32 = 64;

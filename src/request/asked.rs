@@ -1,16 +1,12 @@
 //! What a request asks for, and whether it can be.
 
-#[cfg(any(test, feature = "_engine"))]
-use std::sync::Arc;
 use std::time::Duration;
 
+use super::way::Way;
 use crate::defaults::Defaults;
 use crate::error::Error;
 use crate::error::value::check_label;
-#[cfg(any(test, feature = "_engine"))]
-use crate::lock::acquire::Acquiring;
-#[cfg(any(test, feature = "_engine"))]
-use crate::lock::engine::Engine;
+use crate::front::Front;
 use crate::lock::order::{Order, Wish};
 use crate::policy::{Bounds, Term, Units, Wait};
 
@@ -20,8 +16,7 @@ pub(super) struct Asked {
     pub(super) wish: Wish,
     /// How it is acquired, where it has several locks, of which all or one is wanted: only programs that want
     /// that have the code.
-    #[cfg(any(test, feature = "_engine"))]
-    pub(super) way: Option<fn(&Arc<Engine>, &Wish) -> Acquiring>,
+    pub(super) way: Option<fn(&Front, &Wish) -> Way>,
     /// Where it is not the locker's.
     pub(super) ttl: Option<Duration>,
     pub(super) min_validity: Option<Duration>,
@@ -39,10 +34,7 @@ impl Asked {
             self.wish.order.term = self.term(defaults)?;
         }
         let Wish { order, wait, retry, .. } = &mut self.wish;
-        #[cfg(any(test, feature = "_engine"))]
         let is_several = self.way.is_some();
-        #[cfg(not(any(test, feature = "_engine")))]
-        let is_several = false;
         order.is_fenced = is_fenced;
         let Order { term, label, bounds, seize, sharing, .. } = order;
         if sharing.is_some() {

@@ -5,27 +5,25 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::Acquiring;
-use super::engine::Engine;
-use super::lease::Lease;
-use super::names::Names;
-use super::one_or_many::OneOrMany;
-use super::order::Wish;
+use super::way::{Way, begin_since};
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::{Error, ErrorKind};
-use crate::policy::Wait;
+use crate::front::{Front, Lease};
+use crate::lock::one_or_many::OneOrMany;
+use crate::lock::order::Wish;
+use crate::names::Names;
+use crate::policy::{Moment, Wait};
 use crate::race::{next, timeout};
 
 /// For how long they are tried one after the other, as a part of a command's timeout.
 const ALONE_SHARE: u32 = 8;
 
 /// Begins to take one of the locks of this wish.
-pub(crate) fn begin_any(engine: &Arc<Engine>, wish: &Wish) -> Acquiring {
-    Acquiring::aside(acquire_any(Arc::clone(engine), wish.clone()))
+pub(crate) fn begin_any(front: &Front, wish: &Wish) -> Way {
+    Way::aside(acquire_any(front.clone(), wish.clone()))
 }
 
 /// Takes one of the locks, or says why none of them is available. Tries one after the other first, so that
@@ -34,9 +32,9 @@ pub(crate) fn begin_any(engine: &Arc<Engine>, wish: &Wish) -> Acquiring {
 /// # Cancel safety
 ///
 /// When the future is dropped, whatever may have been granted is given back.
-async fn acquire_any(engine: Arc<Engine>, wish: Wish) -> Result<Lease, Error> {
+async fn acquire_any(front: Front, wish: Wish) -> Result<Lease, Error> {
     let asked_at = clock::now();
-    let tries = try_each(&engine, &wish);
+    let tries = try_each(&front, &wish);
     let tried = match wish.wait {
         Wait::AtMost(limit) if !limit.is_zero() => timeout(limit, pin!(tries)).await.ok(),
         _ => Some(tries.await),
@@ -56,23 +54,20 @@ async fn acquire_any(engine: Arc<Engine>, wish: Wish) -> Result<Lease, Error> {
         }
     };
     let wishes = wish.names.iter().map(|names| Wish { wait, ..one(&wish, names) });
-    let running = wishes.map(|wish| {
-        run(&engine, Acquiring::since(&engine, &wish, asked_at, clock::now(), None), wish)
-    });
+    let running = wishes.map(|wish| run(&front, wish, asked_at));
     first(running.collect(), Vec::new()).await.map_err(worst)
 }
 
 /// Tries one after the other, once; those that are left after a while, at once: else servers that do not answer
 /// would take a command's time for each.
-async fn try_each(engine: &Arc<Engine>, wish: &Wish) -> Result<Lease, Vec<Error>> {
+async fn try_each(front: &Front, wish: &Wish) -> Result<Lease, Vec<Error>> {
     // A request that would wait does not take what others wait for already.
     let is_fair = wish.is_fair || wish.wait != Wait::Never;
     let mut tries = wish.names.iter().map(|names| {
         let once = Wish { wait: Wait::Never, is_fair, ..one(wish, names) };
-        let acquiring = Acquiring::new(engine, &once);
-        run(engine, acquiring, once)
+        run(front, once, clock::now())
     });
-    let until = clock::now().after(engine.command_timeout() / ALONE_SHARE);
+    let until = clock::now().after(front.command_timeout() / ALONE_SHARE);
     let (mut failures, mut running) = (Vec::new(), Vec::new());
     while let Some(one) = tries.next() {
         running.push(one);
@@ -93,12 +88,13 @@ fn one(wish: &Wish, names: &Names) -> Wish {
     Wish { names, order, wait, retry, is_fair, refuses_own }
 }
 
-fn run<'a>(
-    engine: &'a Arc<Engine>,
-    mut acquiring: Acquiring,
-    wish: Wish,
-) -> BoxFuture<'a, Result<Lease, Error>> {
-    Box::pin(poll_fn(move |context| acquiring.poll(engine, &wish, context)))
+/// What comes of one of them, for a caller that has waited since then.
+fn run(front: &Front, wish: Wish, asked_at: Moment) -> BoxFuture<'_, Result<Lease, Error>> {
+    let way = begin_since(front, &wish, asked_at);
+    Box::pin(async move {
+        let mut way = way?;
+        poll_fn(|context| way.poll(front, &wish, context)).await
+    })
 }
 
 /// The first that is granted; the others are dropped. Where none is, why, behind the failures that there were.
