@@ -4,19 +4,19 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests look at the clock that they have paused")]
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use leasehold::testing::{Process, Server};
-use leasehold::{
-    Allowance, Error, ErrorKind, Guard, LockState, Locker, Loss, Outcome, Progress, Rate, Slot,
-    Turn,
-};
+use leasehold::{Error, ErrorKind, Guard, Locker, Loss};
 use leasehold_testing::{eventually, soon};
 use tokio::time::{Instant, advance, sleep, timeout};
 
+#[cfg(feature = "family")]
+#[path = "in_memory/family.rs"]
+mod family;
+#[cfg(feature = "family")]
 #[path = "in_memory/register.rs"]
 mod register;
 
@@ -50,30 +50,6 @@ async fn a_lock_is_with_one_process_at_a_time_and_goes_on_at_its_release() {
     assert!(guard.fence() > first);
     // The server told the waiter: no timer had to go off for it.
     assert_eq!(Instant::now(), before);
-}
-
-/// The process stands still beyond the lease's end while the work is ready to go on.
-#[tokio::test(start_paused = true)]
-async fn work_under_a_lease_of_its_own_does_not_go_on_behind_its_end() {
-    let server = Server::new();
-    let locker = server.locker().await.unwrap();
-    let (go, gone) = tokio::sync::oneshot::channel::<()>();
-    let went_on = Arc::new(AtomicUsize::new(0));
-    let steps = Arc::clone(&went_on);
-    let carried = tokio::spawn(async move {
-        let payment = locker.idempotent("payment", b"digest", 24 * HOUR).unwrap();
-        let work = async |_: &_| {
-            gone.await.unwrap();
-            steps.fetch_add(1, Ordering::Relaxed);
-            Ok::<_, Infallible>(vec![])
-        };
-        payment.run(work).await
-    });
-    sleep(SECOND).await;
-    go.send(()).unwrap();
-    advance(60 * SECOND).await;
-    assert_eq!(carried.await.unwrap().unwrap_err().kind(), ErrorKind::Lost);
-    assert_eq!(went_on.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -255,6 +231,7 @@ async fn a_process_may_be_cut_off_from_some_servers_alone() {
     locker.lock("name").await.unwrap().release().await.unwrap();
 }
 
+#[cfg(feature = "groups")]
 #[tokio::test(start_paused = true)]
 async fn several_locks_work_as_on_a_real_server() {
     let server = Server::new();
@@ -334,8 +311,11 @@ async fn on_a_clock_that_is_not_paused_everything_works_in_real_time() {
     eventually("the key expires", || !server.has("name")).await;
 }
 
+#[cfg(feature = "inspect")]
 #[tokio::test(start_paused = true)]
 async fn a_watch_is_told_without_a_timer() {
+    use leasehold::LockState;
+
     let server = Server::new();
     let (ours, theirs) = (Process::new(), Process::new());
     let locker = ours.locker(&server).await.unwrap();
@@ -356,57 +336,9 @@ async fn a_watch_is_told_without_a_timer() {
     assert!(!server.has("name"));
 }
 
+#[cfg(feature = "takeover")]
 #[tokio::test(start_paused = true)]
-async fn limits_slots_and_idempotency_keys_go_by_the_paused_clock() {
-    let server = Server::new();
-    let locker = server.locker().await.unwrap();
-    let limit = locker.limit("mails", Rate::new(1, HOUR).burst(1)).unwrap();
-    assert!(limit.take(1).await.unwrap().is_allowed());
-    assert!(!limit.take(1).await.unwrap().is_allowed());
-    sleep(HOUR).await;
-    assert!(limit.take(1).await.unwrap().is_allowed());
-
-    let hourly = locker.once("report", Slot::every(HOUR)).unwrap();
-    let runs = AtomicUsize::new(0);
-    let job = async |_: &_| Ok::<_, Infallible>(runs.fetch_add(1, Ordering::SeqCst));
-    hourly.run(job).await.unwrap();
-    sleep(HOUR).await;
-    hourly.run(job).await.unwrap();
-    // Whichever slot it is by now, it has run.
-    let Turn::Taken { .. } = hourly.run(job).await.unwrap() else { panic!("it ran once more") };
-    assert_eq!(runs.load(Ordering::SeqCst), 2);
-
-    let key = locker.idempotent("payment", b"body", HOUR).unwrap();
-    let pay = async |_: &_| Ok::<_, Infallible>("receipt");
-    let Outcome::Ran(_) = key.run(pay).await.unwrap() else { panic!("it is the first") };
-    let Outcome::Done(receipt) = key.run(pay).await.unwrap() else { panic!("it was done") };
-    assert_eq!(&receipt[..], b"receipt");
-    sleep(HOUR + SECOND).await;
-    let Outcome::Ran(_) = key.run(pay).await.unwrap() else { panic!("it is forgotten") };
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_waiter_at_a_latch_is_told_of_its_opening_without_a_timer() {
-    let server = Server::new();
-    let (ours, theirs) = (Process::new(), Process::new());
-    let locker = ours.locker(&server).await.unwrap();
-    let latch = locker.latch("ready", 2).unwrap();
-    let waiting = tokio::spawn({
-        let latch = theirs.locker(&server).await.unwrap().latch("ready", 2).unwrap();
-        async move { latch.wait(HOUR * 24).await }
-    });
-    assert_eq!(latch.count_down("one").await.unwrap(), Progress::Closed { left: 1 });
-    assert_eq!(latch.count_down("one").await.unwrap(), Progress::Closed { left: 1 });
-    sleep(HOUR).await;
-    assert!(!waiting.is_finished());
-    let before = Instant::now();
-    assert!(latch.count_down("two").await.unwrap().is_open());
-    assert!(waiting.await.unwrap().unwrap().is_open());
-    assert_eq!(Instant::now(), before);
-}
-
-#[tokio::test(start_paused = true)]
-async fn locks_are_stolen_adopted_and_kept_from_others_as_on_a_real_server() {
+async fn locks_are_stolen_and_adopted_as_on_a_real_server() {
     let server = Server::new();
     let (ours, theirs) = (Process::new(), Process::new());
     let locker = ours.locker(&server).await.unwrap();
@@ -420,54 +352,18 @@ async fn locks_are_stolen_adopted_and_kept_from_others_as_on_a_real_server() {
     let adopted = locker.adopt(&ticket).await.unwrap();
     assert!(locker.adopt(&ticket).await.unwrap_err().is_ticket_spent());
     adopted.release().await.unwrap();
+}
 
+#[tokio::test(start_paused = true)]
+async fn a_lock_with_a_delay_is_kept_from_others_behind_a_crash() {
+    let server = Server::new();
+    let (ours, theirs) = (Process::new(), Process::new());
+    let locker = ours.locker(&server).await.unwrap();
+    let other = theirs.locker(&server).await.unwrap();
     let delayed = other.lock("delayed").lock_delay(HOUR).await.unwrap();
     theirs.crash();
     drop(delayed);
     let crashed_at = Instant::now();
     let _guard = locker.lock("delayed").await.unwrap();
     assert!(Instant::now() >= crashed_at + HOUR);
-}
-
-/// Servers that hang take a little time each, and not that of a command; one that answers is not held up by them.
-#[tokio::test(start_paused = true)]
-async fn servers_that_hang_keep_a_limit_for_little_longer_than_one_command() {
-    const COMMAND: Duration = Duration::from_millis(500);
-    let (servers, locker) = quorum::<5>().await;
-    let limit = locker.limit("x", Rate::new(50, HOUR)).unwrap();
-    assert!(limit.take(1).await.unwrap().is_allowed());
-    servers.iter().for_each(Server::hang);
-    let answer = timeout(2 * COMMAND, limit.take(1)).await.expect("an answer");
-    assert!(answer.is_err());
-    servers[0].resume();
-    for number in 0..5 {
-        let answer = timeout(COMMAND, limit.take(1)).await.expect("an answer");
-        assert!(answer.is_ok_and(Allowance::is_allowed), "number {number}");
-    }
-}
-
-/// A wait whose server hangs ends at its limit, and one whose server begins to hang meanwhile a command's time later.
-#[tokio::test(start_paused = true)]
-async fn a_server_that_hangs_keeps_no_wait_past_its_limit() {
-    const COMMAND: Duration = Duration::from_millis(500);
-    let (limit, tick) = (COMMAND / 5, COMMAND / 25);
-    let server = Server::new();
-    let locker = server.locker().await.unwrap();
-    let latch = locker.latch("x", 2).unwrap();
-    let mut party = locker.barrier("x", 2).unwrap().party("a").unwrap();
-    assert!(!latch.wait(limit).await.unwrap().is_open());
-    assert!(!party.wait(limit).await.unwrap().is_open());
-    server.hang();
-    assert!(timeout(limit + tick, latch.wait(limit)).await.expect("its end").is_err());
-    server.restart();
-    assert!(!latch.wait(limit).await.unwrap().is_open());
-    server.hang();
-    assert!(timeout(limit + tick, party.wait(limit)).await.expect("its end").is_err());
-    server.restart();
-    assert!(!party.wait(limit).await.unwrap().is_open());
-    let (waited, ()) = tokio::join!(timeout(limit + COMMAND + tick, latch.wait(limit)), async {
-        sleep(limit / 2).await;
-        server.hang();
-    });
-    assert!(waited.expect("its end").is_err());
 }

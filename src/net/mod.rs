@@ -38,7 +38,7 @@ pub mod refusal;
 pub mod reply;
 #[cfg(any(test, feature = "_engine"))]
 mod sending;
-#[cfg(any(test, feature = "_engine"))]
+#[cfg(any(test, feature = "_engine", feature = "testing"))]
 mod sync;
 #[cfg(any(test, feature = "_engine"))]
 mod tasks;
