@@ -12,6 +12,7 @@ use leasehold_resp::{Frame, encode_frame};
 use super::keyspace::Keyspace;
 use super::lua;
 use super::prng::Prng;
+use super::server::{Server, Session};
 use crate::family::agreement::{ACCEPT, PROMISE};
 use crate::family::barrier::BARRIER;
 use crate::family::nomination::NOMINATE;
@@ -328,6 +329,66 @@ fn the_model_answers_as_a_real_server_does() {
         if both.models.len() > MODELS_MAX {
             both.begin_again();
             taken.clear();
+        }
+    }
+}
+
+/// What a connection says that is told of keys.
+const SAID: [&[&str]; 10] = [
+    &["GET", "KEY"],
+    &["EXISTS", "KEY"],
+    &["PTTL", "KEY"],
+    &["SET", "KEY", "own"],
+    &["EVAL", "return redis.call('GET', KEYS[1])", "1", "KEY"],
+    &["EVAL", "return redis.call('SET', KEYS[1], 'own')", "1", "KEY"],
+    &["ECHO", "text"],
+    &["CLIENT", "SETNAME", "name"],
+    &["CLIENT", "CACHING", "YES"],
+    &["CLIENT", "CACHING", "YES"],
+];
+
+/// One connection reads in each way that there is, and another one writes: what is told, and in which order.
+#[test]
+fn the_model_tells_of_keys_as_a_real_server_does() {
+    let real = RedisServer::builder().start();
+    let mut prng = Prng::new(crate::clock::random_bits());
+    for mode in [&["ON", "NOLOOP"][..], &["ON", "OPTIN", "NOLOOP"], &["OFF"]] {
+        let (mut reader, mut writer) = (real.client(), real.client());
+        let mut model = Server::new(1, || 1_000_000, 0, false);
+        let (mut reads, mut writes) = (Session::new(1), Session::new(2));
+        let bytes = |words: &[&str]| -> Vec<Bytes> {
+            words.iter().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect()
+        };
+        writer.call(&["FLUSHALL"]);
+        reader.call(&["HELLO", "3"]);
+        let tracking = [&["CLIENT", "TRACKING"], mode].concat();
+        reader.call(&tracking);
+        model.run(&mut reads, &bytes(&tracking));
+        let mut said = Vec::new();
+        for _ in 0..500 {
+            let key = prng.pick(&KEYS[..2]);
+            let told = if prng.percent(40) {
+                let words = [prng.pick(&["SET", "APPEND"]), key, "other"];
+                writer.call(&words);
+                said.push(words.join(" "));
+                model.run(&mut writes, &bytes(&words)).1
+            } else {
+                let words = SAID[prng.index(SAID.len())];
+                let words: Vec<_> =
+                    words.iter().map(|word| if *word == "KEY" { key } else { word }).collect();
+                said.push(words.join(" "));
+                let (answer, told) = model.run(&mut reads, &bytes(&words));
+                let reply = reader.call(&words);
+                assert_eq!(comparable(&reply), comparable(&answer), "{mode:?}: {said:?}");
+                told
+            };
+            let mut really_told = Vec::new();
+            // Which leaves `CLIENT CACHING YES` as it is.
+            reader.send(&["CLIENT", "ID"]).unwrap();
+            while let push @ Frame::Push(_) = reader.next_frame().unwrap() {
+                really_told.push((1, push));
+            }
+            assert_eq!(told, really_told, "{mode:?}: {said:?}");
         }
     }
 }

@@ -23,6 +23,8 @@ const ENTRY_LIFE_MS: i64 = 30_000;
 const BUSY: &str =
     "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
 
+const NOT_OPTED_IN: &str = "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled";
+
 thread_local! {
     /// The digests of all scripts that any server of this thread was given, by their texts: each connection
     /// loads them again.
@@ -65,6 +67,9 @@ pub(crate) struct Server {
 pub(crate) struct Session {
     pub(crate) link: u64,
     pub(crate) is_tracking: bool,
+    /// Of keys that it reads, those alone are tracked that a command behind `CLIENT CACHING YES` reads.
+    opts_in: bool,
+    is_caching: bool,
     /// The lock that it took last without a script, and its owner.
     #[cfg(test)]
     pub(crate) taken: Option<(Bytes, Bytes)>,
@@ -75,9 +80,30 @@ impl Session {
         Self {
             link,
             is_tracking: false,
+            opts_in: false,
+            is_caching: false,
             #[cfg(test)]
             taken: None,
         }
+    }
+
+    /// `CLIENT`: of names and the like nothing is kept.
+    fn client(&mut self, what: &[u8], words: &[Bytes]) -> Frame {
+        let has = |word: &str| words.iter().any(|it| it.eq_ignore_ascii_case(word.as_bytes()));
+        if what.eq_ignore_ascii_case(b"TRACKING") {
+            (self.is_tracking, self.opts_in) = (has("ON"), has("OPTIN"));
+        } else if what.eq_ignore_ascii_case(b"CACHING") {
+            if !self.opts_in {
+                return error(NOT_OPTED_IN);
+            }
+            self.is_caching = has("YES");
+        }
+        Frame::Simple("OK".into())
+    }
+
+    /// Whether it is told when the keys change that it reads now.
+    fn follows(&self) -> bool {
+        self.is_tracking && (self.is_caching || !self.opts_in)
     }
 }
 
@@ -204,10 +230,7 @@ impl Server {
             (b"HELLO", _) => self.hello(),
             (b"SELECT", _) => ok(),
             (b"ECHO", [text]) => Frame::Bulk(text.clone()),
-            (b"CLIENT", [what, ..]) => {
-                session.is_tracking |= what.eq_ignore_ascii_case(b"TRACKING");
-                ok()
-            }
+            (b"CLIENT", [what, words @ ..]) => session.client(what, words),
             (b"SUBSCRIBE", [channel]) => {
                 self.keyspace.subscribe(session.link, channel);
                 let word = Frame::Bulk("subscribe".into());
@@ -232,6 +255,7 @@ impl Server {
             _ => self.keyspace.run(words),
         };
         let told = self.tell(Some(session));
+        session.is_caching &= verb == b"CLIENT";
         (reply, told)
     }
 
@@ -299,7 +323,7 @@ impl Server {
         for touch in self.keyspace.take_touched() {
             match touch {
                 Touch::Read(key) => {
-                    if let Some(by) = by.filter(|by| by.is_tracking) {
+                    if let Some(by) = by.filter(|by| by.follows()) {
                         self.trackers.entry(key).or_default().insert(by.link);
                     }
                 }
