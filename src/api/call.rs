@@ -5,7 +5,7 @@ use std::pin::pin;
 use leasehold_resp::Frame;
 
 use super::locker::Locker;
-use crate::machine::{CallId, Machine, Question};
+use crate::machine::{self, CallId, Machine};
 use crate::net::outcome::{Failure, Fault};
 use crate::net::reason::Reason;
 use crate::race::timeout;
@@ -21,7 +21,7 @@ pub(crate) struct Call {
 
 impl Locker {
     /// Puts a question to a server.
-    pub(crate) fn call(&self, server: usize, question: Question) -> Call {
+    pub(crate) fn call(&self, server: usize, question: machine::Call) -> Call {
         let id = self.driver.with(|machine, now| machine.call(server, question, now));
         Call { locker: self.clone(), server, id, is_late: false }
     }

@@ -152,6 +152,7 @@ impl Servers {
             }
             Said::Queued(waiting) => Vote::Queued { waiting: *waiting },
             Said::Stale => Vote::Stale,
+            Said::Unowned => Vote::NotOwned,
             Said::Pending => Vote::Pending,
             _ => {
                 let reason = self.reason(said, round_trip, refusal, why);
@@ -170,6 +171,7 @@ impl Servers {
     ) -> Reason {
         match said {
             Said::Refused(text) => Reason::Refused(refusal(text)),
+            Said::Unlike(theirs, ours) => Reason::OtherLimit { theirs: *theirs, ours: *ours },
             Said::Late(greeting) => {
                 let within = round_trip.unwrap_or_default();
                 Reason::NoReply(Failure::Unknown(NetFault::of_late(within, *greeting)))

@@ -14,8 +14,8 @@ use leasehold_resp::{Decimal, Frame};
 
 use crate::machine::{Entry, LeaseId, Machine, Waiting, Waits};
 use crate::policy::{
-    ASK_ALL_EACH, Ballot, Code, Moment, QueueAnswer, Setback, Shown, WaiterAction, WaiterEvent,
-    beat, entry_life, number,
+    ASK_ALL_EACH, Ballot, Moment, QueueAnswer, Setback, Shown, WaiterAction, WaiterEvent, beat,
+    entry_life, number,
 };
 
 /// See the module's documentation.
@@ -35,8 +35,7 @@ fn ask(machine: &mut Machine, id: LeaseId, now: Moment) {
     let (server, how): (_, &[u8]) = (entry.server, if entry.is_known { b"beat" } else { b"enter" });
     let Some(channel) = machine.channel(server).map(<[u8]>::to_vec) else { return };
     let life = u64::try_from(entry_life(term).as_millis()).unwrap_or(u64::MAX);
-    let script = machine.settings().scripts.queue;
-    machine.ask_for_entry(id, &script, &[how, &channel, &Decimal::new(life)], now);
+    machine.ask_for_entry(id, [how, &channel, &Decimal::new(life)], now);
     plan_unanswered(machine, id);
 }
 
@@ -87,16 +86,11 @@ fn read(reply: &Frame, asked_at: Moment) -> Option<Said> {
     })
 }
 
-fn is_lasting(reply: &Frame) -> bool {
-    let text = reply.error().map(|text| String::from_utf8_lossy(text));
-    text.is_some_and(|text| Code::of(&text).is_lasting())
-}
-
 fn answered(machine: &mut Machine, id: LeaseId, reply: Option<&Frame>, now: Moment) {
     let Some((entry, Waiting { term, .. })) = machine.entry(id) else { return };
     let said = reply.and_then(|reply| read(reply.value(), entry.asked_at));
     let Some(Said { answer, token, is_first, frees_at }) = said else {
-        let is_lasting = reply.is_some_and(is_lasting);
+        let is_lasting = reply.is_some_and(|reply| machine.is_lasting(id, reply));
         let setback = if is_lasting { Setback::Hopeless } else { Setback::Failing };
         return machine.comes_back(id, setback, now);
     };

@@ -17,6 +17,7 @@ use crate::policy::{
 };
 
 /// What is asked for.
+#[derive(Clone)]
 pub(crate) struct Options {
     pub(crate) kind: &'static Kind,
     pub(crate) names: Names,
@@ -36,6 +37,24 @@ pub(crate) struct Options {
 impl Machine {
     /// A request begins. The handle keeps the name.
     pub(crate) fn acquire(&mut self, options: Options, now: Moment) -> LeaseId {
+        let id = self.begin(options, now);
+        let Some(lease) = self.leases.get(id) else { return id };
+        let (waits, is_exclusive) = (lease.waits(), lease.kind.is_exclusive);
+        if let Some(refusal) = self.closed {
+            self.refuse_for(id, refusal, now);
+        } else if waits && is_exclusive && !self.lines.is_empty() && self.stands_in_line(id) {
+            self.stand(id, now);
+        } else if waits && self.was_sought(id) && self.join_line(id) {
+            // The first question is the queue's, or else those that wait there would be overtaken.
+            self.try_again(id, now);
+        } else {
+            self.begin_attempt(id, now);
+        }
+        id
+    }
+
+    /// Nothing is asked yet.
+    pub(super) fn begin(&mut self, options: Options, now: Moment) -> LeaseId {
         let Options { kind, names, words, term, bounds, wait, retry, is_renewed, is_fair, said } =
             options;
         let settings = &self.settings;
@@ -61,7 +80,7 @@ impl Machine {
             round: 0,
             asked_at: now,
             votes: Votes::default(),
-            attempt: Attempt::begin(self.conditions(term, &retry), None),
+            attempt: Attempt::begin(self.conditions(kind, term, &retry), None),
             tally: Tally::new(self.links.len(), Verdict::Pending, false),
             retry,
             defers,
@@ -84,19 +103,7 @@ impl Machine {
             end: None,
             told_of_loss: Vec::new(),
         };
-        let waits = lease.waits();
-        let id = self.insert(lease);
-        if let Some(refusal) = self.closed {
-            self.refuse_for(id, refusal, now);
-        } else if waits && !self.lines.is_empty() && self.stands_in_line(id) {
-            self.stand(id, now);
-        } else if waits && self.was_sought(id) && self.join_line(id) {
-            // The first question is the queue's, or else those that wait there would be overtaken.
-            self.try_again(id, now);
-        } else {
-            self.begin_attempt(id, now);
-        }
-        id
+        self.insert(lease)
     }
 
     fn was_sought(&mut self, id: LeaseId) -> bool {
@@ -104,10 +111,15 @@ impl Machine {
         leases.get(id).is_some_and(|lease| lines.was_sought(&lease.names))
     }
 
-    /// Whether it is the first in the line of its lock.
+    /// It waits. Whether it asks: as the first in the line of its lock, or beside that.
     fn join_line(&mut self, id: LeaseId) -> bool {
         let Self { lines, leases, .. } = self;
-        leases.get(id).is_some_and(|lease| lines.join(&lease.names, id))
+        let Some(lease) = leases.get(id) else { return false };
+        if lease.kind.is_exclusive {
+            return lines.join(&lease.names, id);
+        }
+        lines.stand_beside(&lease.names, id);
+        true
     }
 
     /// Whether others of this process wait for its lock.
@@ -115,11 +127,11 @@ impl Machine {
         self.leases.get(id).is_some_and(|lease| self.lines.has(&lease.names))
     }
 
-    pub(super) fn conditions(&self, term: Term, retry: &RetryState) -> Conditions {
+    pub(super) fn conditions(&self, kind: &Kind, term: Term, retry: &RetryState) -> Conditions {
         Conditions {
             quorum: self.settings.quorum,
             term,
-            servers_choose: self.is_alone(),
+            servers_choose: self.is_alone() || !kind.is_exclusive,
             succeeds: false,
             ends_at: retry.ends_at(),
             round_max: self.settings.timeout,
@@ -150,77 +162,13 @@ impl Machine {
         }
         self.leave_entry(id, now);
         let Some(lease) = self.leases.get(id) else { return };
-        let conditions = self.conditions(lease.term, &lease.retry);
+        let conditions = self.conditions(lease.kind, lease.term, &lease.retry);
         let is_by_script = lease.kind.is_fenced || lease.defers || lease.predecessor.is_some();
         let ballot = is_by_script.then(|| Ballot::new((self.settings.wall_micros)()));
         let lease = self.leases.get_mut(id).expect("it is there");
         lease.attempt = Attempt::begin(conditions, ballot);
         self.counts.attempts += 1;
         self.ask(id, now);
-    }
-
-    /// One round: all servers that serve are asked.
-    fn ask(&mut self, id: LeaseId, now: Moment) {
-        let Self { links, leases, settings, lines, command, .. } = self;
-        command.bytes.clear();
-        let Some(lease) = leases.get_mut(id) else { return };
-        lease.phase = Phase::Asking;
-        if lease.relay == Relay::default() && lines.has_others(&lease.names, id) {
-            lease.relay = Relay::begin();
-        }
-        lease.round += 1;
-        (lease.asked_at, lease.votes) = (now, Votes::default());
-        lease.tally = Tally::new(links.len(), Verdict::Pending, false);
-        let is_alone = links.len() == 1;
-        let mut is_wanted = false;
-        // A quorum goes on without a server that has no connection; the only server is waited for, unless the request does
-        // not wait, and the server was dialled in vain: then it is told why at once.
-        let may_await = lease.waits() || !links[0].is_down;
-        let is_awaited = is_alone && !links[0].is_ready() && may_await;
-        if is_awaited {
-            links[0].awaited.push(id);
-            is_wanted = links[0].want(now);
-        }
-        let has_waited = !lines.is_empty() && lines.first(&lease.names) == Some(id);
-        let asked = if is_awaited { &mut [][..] } else { &mut links[..] };
-        let mut unreached = 0;
-        for (server, link) in asked.iter_mut().enumerate() {
-            let refusal = link.refusal(now);
-            if let Some(Failing::Otherwise | Failing::Hopeless) = refusal {
-                unreached |= 1 << server;
-            }
-            // An owner asks no server on a second connection: what it said on the first may come behind that.
-            let replica = &mut lease.replicas[server];
-            let is_elsewhere = replica.has != Has::Nothing && replica.generation != link.generation;
-            let elsewhere = is_elsewhere.then_some(Failing::Otherwise);
-            let left_out = || if is_alone { None } else { link.left_out(now, settings.random) };
-            if let Some(failing) = refusal.or_else(left_out).or(elsewhere) {
-                is_wanted |= link.want(now);
-                lease.votes.failed |= 1 << server;
-                lease.tally.add(VoteReply::Failed(failing), 0, None, now);
-                lease.said.retain(|(known, _)| *known != server);
-                continue;
-            }
-            lease.votes.asked |= 1 << server;
-            // What the owner has already, or is given by a question before, stays, whatever the server says of a later proposal.
-            replica.has = if replica.has == Has::Nothing { Has::Asked } else { Has::Perhaps };
-            replica.generation = link.generation;
-            if has_waited && link.watch_next(now) {
-                lease.votes.watched |= 1 << server;
-            }
-            lease.ask(What::Acquire, id, link, command, &settings.scripts, now);
-        }
-        let late_at = now.after(settings.timeout);
-        let due = lease.retry.ends_at().map_or(late_at, |end| end.min(late_at));
-        let is_any_left_out = lease.votes.failed != 0;
-        self.plan(id, due);
-        self.note_failures(unreached, now);
-        if is_wanted {
-            self.note(now);
-        }
-        if is_any_left_out {
-            self.judge(id, now);
-        }
     }
 
     /// One server has answered a question of this round, or never will.
@@ -304,6 +252,10 @@ impl Machine {
     pub(super) fn are_late(&mut self, id: LeaseId, now: Moment) {
         self.is_not_asked(id, now);
         let Some(lease) = self.leases.get_mut(id) else { return };
+        if lease.votes.later != 0 && !lease.retry.is_over(now) {
+            lease.votes.later = 0;
+            return self.put(id, now);
+        }
         // What the attempt before came to is what is known.
         if let Some(setback) = lease.setback.filter(|_| lease.retry.is_over(now)) {
             self.give_back_aside(id, now);
@@ -322,14 +274,18 @@ impl Machine {
     }
 
     /// What the answers so far come to.
-    fn judge(&mut self, id: LeaseId, now: Moment) {
+    pub(super) fn judge(&mut self, id: LeaseId, now: Moment) {
         let wall_micros = self.settings.wall_micros;
         let Some(lease) = self.leases.get_mut(id) else { return };
         let Votes { granted, denied, failed, .. } = lease.votes;
         let count = |votes: u64| votes.count_ones() as usize;
-        let verdict = self.settings.quorum.verdict(count(granted), count(denied | failed));
+        let mut verdict = self.settings.quorum.verdict(count(granted), count(denied | failed));
         if verdict == Verdict::Pending {
-            return;
+            let is_over = denied != 0 || lease.retry.is_over(now);
+            if lease.votes.later == 0 || !is_over {
+                return self.go_on_asking(id, now);
+            }
+            verdict = Verdict::Lost;
         }
         let unanswered = count(lease.votes.asked & !lease.votes.answered());
         if verdict == Verdict::Lost
@@ -354,7 +310,7 @@ impl Machine {
         let Some(lease) = self.leases.get_mut(id) else { return };
         let Grant { asked_at, deadline, token, .. } = grant;
         lease.entry = None;
-        let is_handed_over = lease.predecessor.take().is_some();
+        let is_handed_over = lease.predecessor.is_some();
         lease.granted_at = now;
         let deadline = lease.cut(deadline);
         lease.phase = Phase::Granted(LeaseState::Held { until: deadline });
@@ -366,10 +322,10 @@ impl Machine {
         } else {
             deadline
         };
-        let is_late = due <= now;
+        let (is_late, is_exclusive) = (due <= now, lease.kind.is_exclusive);
         if !self.lines.is_empty() {
             let names = &self.leases.get(id).expect("it is there").names;
-            if is_handed_over {
+            if is_handed_over && is_exclusive {
                 self.lines.occupy(names, id);
             }
             self.lines.leave(names, id);
@@ -411,8 +367,8 @@ impl Machine {
                 let from = now.after(rest.least);
                 let is_unserved = matches!(setback, Setback::Failing | Setback::Quarantined(_));
                 lease.phase = Phase::Resting { from, is_unserved };
-                let (until, names) = (now.after(rest.most), &lease.names);
-                if self.lines.join(names, id) {
+                let until = now.after(rest.most);
+                if self.join_line(id) {
                     self.plan(id, until);
                     // An entry in the queue is put at once.
                     if is_held && from <= now && self.attempt_in_turn(id, now).is_none() {
@@ -529,8 +485,8 @@ impl Machine {
 
     /// A server serves again: requests ask that rest because too few did, or because it was to tell of the lock.
     pub(super) fn serves_again(&mut self, server: usize, now: Moment) {
-        let firsts: Vec<_> = self.lines.firsts().collect();
-        for id in firsts {
+        let asking: Vec<_> = self.lines.asking().collect();
+        for id in asking {
             let rests = |lease: &Lease| match lease.phase {
                 Phase::Resting { is_unserved, .. } => {
                     is_unserved || lease.votes.watched & 1 << server != 0

@@ -51,7 +51,8 @@ impl Machine {
         let is_open = lease.round == round && lease.votes.answered() & 1 << server == 0;
         let has = lease.replicas[server].has;
         match what {
-            What::Acquire if is_open && lease.phase == Phase::Asking => {
+            // Also of one that the others have granted: else a slow server that lacks the script would do nothing.
+            What::Acquire if is_open && (lease.phase == Phase::Asking || lease.is_held()) => {
                 if lease.votes.watched & 1 << server != 0 {
                     links[server].watch_next(now);
                 }

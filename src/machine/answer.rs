@@ -76,7 +76,7 @@ impl Answer {
     }
 
     /// What `extend.lua` says of the lease at this place among `count`.
-    pub(super) fn of_extend(reply: &Frame, at: usize, count: usize) -> Option<Self> {
+    pub(crate) fn of_extend(reply: &Frame, at: usize, count: usize) -> Option<Self> {
         match reply {
             Frame::Bulk(_) => Some(Self::Granted(None)),
             Frame::Array(items) if items.len() == count + 1 => match items[at + 1] {
@@ -123,6 +123,10 @@ pub(super) enum Kept {
     Taken,
     Queued(u64),
     Stale,
+    /// It is not, or no longer, the asking owner's.
+    Unowned,
+    /// Others have it in another way than the one that is asked for: the numbers of both.
+    Unlike(u64, u64),
     Refused(Box<[u8]>),
     Unexpected,
 }
@@ -155,6 +159,13 @@ impl Kept {
             }
             Some([Frame::Bulk(word), Frame::Integer(waiting)]) if word == "queued" => {
                 Self::Queued(u64::try_from(*waiting).unwrap_or(1))
+            }
+            Some([Frame::Integer(0)]) => Self::Unowned,
+            Some([Frame::Bulk(word), Frame::Integer(theirs), Frame::Integer(ours)])
+                if word == "limit" =>
+            {
+                let number = |number: i64| u64::try_from(number).unwrap_or(0);
+                Self::Unlike(number(*theirs), number(*ours))
             }
             Some([Frame::Bulk(word), ..]) if word == "stale" || word == "ahead" => Self::Stale,
             _ => Self::Unexpected,

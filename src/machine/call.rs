@@ -17,7 +17,7 @@ use super::script::Script;
 use crate::policy::{Failing, Moment};
 
 /// What a server is asked.
-pub(crate) struct Question {
+pub(crate) struct Call {
     /// None for a plain command.
     pub(crate) script: Option<Script>,
     /// It is sent itself, and not its digest.
@@ -46,9 +46,9 @@ pub(crate) enum Called {
     LeftOut(Duration),
 }
 
-struct Call {
+struct UnderWay {
     server: usize,
-    question: Question,
+    question: Call,
     state: State,
     /// Something happened to one of its keys, or may have.
     is_told: bool,
@@ -67,13 +67,13 @@ enum State {
 /// Questions under way.
 #[derive(Default)]
 pub(super) struct Calls {
-    slots: Vec<(u32, Option<Box<Call>>)>,
+    slots: Vec<(u32, Option<Box<UnderWay>>)>,
     free: Vec<u32>,
     watched: usize,
 }
 
 impl Calls {
-    fn insert(&mut self, call: Box<Call>) -> CallId {
+    fn insert(&mut self, call: Box<UnderWay>) -> CallId {
         self.watched += usize::from(call.question.is_watched);
         let at = self.free.pop().unwrap_or_else(|| {
             self.slots.push((0, None));
@@ -84,12 +84,12 @@ impl Calls {
         CallId { at, number: slot.0 }
     }
 
-    fn get_mut(&mut self, CallId { at, number }: CallId) -> Option<&mut Call> {
+    fn get_mut(&mut self, CallId { at, number }: CallId) -> Option<&mut UnderWay> {
         let (present, call) = self.slots.get_mut(at as usize)?;
         call.as_deref_mut().filter(|_| *present == number)
     }
 
-    fn remove(&mut self, id: CallId) -> Option<Box<Call>> {
+    fn remove(&mut self, id: CallId) -> Option<Box<UnderWay>> {
         self.get_mut(id)?;
         let slot = &mut self.slots[id.at as usize];
         slot.0 = slot.0.wrapping_add(1);
@@ -99,7 +99,7 @@ impl Calls {
         Some(call)
     }
 
-    fn all(&mut self) -> impl Iterator<Item = (CallId, &mut Call)> {
+    fn all(&mut self) -> impl Iterator<Item = (CallId, &mut UnderWay)> {
         let slots = (0..).zip(&mut self.slots);
         slots.filter_map(|(at, (number, call))| {
             Some((CallId { at, number: *number }, call.as_deref_mut()?))
@@ -111,7 +111,7 @@ impl Calls {
         if self.watched == 0 {
             return;
         }
-        let is_it = |call: &Call| {
+        let is_it = |call: &UnderWay| {
             let mut keys = call.question.keys.iter();
             call.question.is_watched && key.is_none_or(|key| keys.any(|known| **known == *key))
         };
@@ -120,7 +120,7 @@ impl Calls {
     }
 }
 
-impl Call {
+impl UnderWay {
     /// Writes it to its server.
     fn ask(&mut self, id: CallId, link: &mut Link, owner_id: fn() -> u128, now: Moment) {
         fn slices(words: &[Box<[u8]>]) -> Vec<&[u8]> {
@@ -160,7 +160,7 @@ impl Machine {
         match happening {
             Happening::Tried(server) => {
                 let is_it =
-                    |call: &Call| call.server == server && matches!(call.state, State::Waiting);
+                    |call: &UnderWay| call.server == server && matches!(call.state, State::Waiting);
                 let waiting = self.calls.all().filter(|(_, call)| is_it(call)).map(|(id, _)| id);
                 let waiting: Vec<CallId> = waiting.collect();
                 waiting.into_iter().for_each(|id| self.put_call(id, now));
@@ -192,9 +192,10 @@ impl Machine {
     }
 
     /// A server is asked. [`Machine::poll_call`] says what came of that.
-    pub(crate) fn call(&mut self, server: usize, question: Question, now: Moment) -> CallId {
+    pub(crate) fn call(&mut self, server: usize, question: Call, now: Moment) -> CallId {
         let (is_alone, acts) = (self.is_alone(), question.acts);
-        let call = Call { server, question, state: State::Waiting, is_told: false, waker: None };
+        let call =
+            UnderWay { server, question, state: State::Waiting, is_told: false, waker: None };
         let id = self.calls.insert(Box::new(call));
         let Self { links, calls, settings, effects, .. } = self;
         let (link, Some(call)) = (&mut links[server], calls.get_mut(id)) else { return id };
@@ -314,9 +315,9 @@ mod tests {
     const MISSING: &str = "NOSCRIPT No matching script. Please use EVAL.";
 
     /// What calls a script that is none of a lock's, with this key.
-    fn question(key: &str, is_watched: bool) -> Question {
+    fn question(key: &str, is_watched: bool) -> Call {
         let digest = b"0123456789012345678901234567890123456789";
-        Question {
+        Call {
             script: Some(Script { text: "return 9", digest }),
             is_whole: false,
             keys: Box::new([key.as_bytes().into()]),
@@ -334,7 +335,7 @@ mod tests {
         bench.machine.poll_news(id, &Context::from_waker(Waker::noop())).is_ready()
     }
 
-    fn call(bench: &mut Bench, question: Question) -> CallId {
+    fn call(bench: &mut Bench, question: Call) -> CallId {
         bench.machine.call(0, question, bench.now)
     }
 

@@ -21,7 +21,7 @@ pub(crate) struct Command {
     /// The script itself is in it, and not its digest.
     pub(super) is_whole: bool,
     /// There is no other server.
-    pub(super) is_alone: bool,
+    pub(crate) is_alone: bool,
 }
 
 impl Command {
@@ -30,7 +30,7 @@ impl Command {
     }
 
     /// A script with its keys and words.
-    pub(super) fn call(&mut self, script: &Script, keys: &[&[u8]], words: &[&[u8]]) {
+    pub(crate) fn call(&mut self, script: &Script, keys: &[&[u8]], words: &[&[u8]]) {
         self.is_stamped = true;
         script.spell(&mut self.bytes, self.is_whole, keys, words);
     }

@@ -308,7 +308,7 @@ impl Machine {
             self.counts.repaired += u32::from(matches!(answer, Answer::Granted(_)));
             replica.has = match answer {
                 Answer::Granted(_) => Has::Key,
-                Answer::NotOwned => Has::Nothing,
+                Answer::NotOwned | Answer::Held { .. } => Has::Nothing,
                 _ => Has::Perhaps,
             };
         }
@@ -326,6 +326,7 @@ impl Machine {
         };
         let transition = state.transition(event, now, overdue);
         lease.phase = Phase::Granted(transition.next);
+        self.counts.held += i32::from(!state.is_held() && transition.next.is_held());
         if state.is_held() && !transition.next.is_held() {
             self.counts.held -= 1;
             self.lines.vacate(&lease.names, id);

@@ -10,24 +10,24 @@ use crate::policy::Ballot;
 
 /// A question to servers.
 pub(crate) struct Question<'a> {
-    pub(super) command: &'a mut Command,
-    pub(super) names: &'a Names,
+    pub(crate) command: &'a mut Command,
+    pub(crate) names: &'a Names,
     /// What is asked for beside that, as the kind reads it.
-    pub(super) words: &'a [Box<[u8]>],
-    pub(super) owner: &'a [u8],
+    pub(crate) words: &'a [Box<[u8]>],
+    pub(crate) owner: &'a [u8],
     /// Whose lock is as good as free.
-    pub(super) predecessor: Option<&'a [u8]>,
-    pub(super) ttl_ms: u64,
-    /// Of a lease that was granted.
-    pub(super) token: u64,
+    pub(crate) predecessor: Option<&'a [u8]>,
+    pub(crate) ttl_ms: u64,
+    /// Of a lease that was granted, or of the one in whose place it asks.
+    pub(crate) token: u64,
     /// What is proposed.
-    pub(super) ballot: Option<Ballot>,
+    pub(crate) ballot: Option<Ballot>,
     /// Tokens are set aside, for others of this process.
     pub(super) goes_on: bool,
     /// A lock that others wait for is theirs.
     pub(super) defers: bool,
     /// The owner may be in a queue.
-    pub(super) may_be_queued: bool,
+    pub(crate) may_be_queued: bool,
     pub(super) scripts: &'a Scripts,
 }
 
@@ -35,8 +35,14 @@ pub(crate) struct Question<'a> {
 pub(crate) struct Kind {
     /// Whether a token is proposed.
     pub(crate) is_fenced: bool,
+    /// Nobody else has any of the lock meanwhile. Those of one process that want it stand in a line, a server tells of its
+    /// end by its key, and it passes to the next. Where others may have some of it, each asks for itself: first the one
+    /// server that knows of those that wait, and servers choose the token.
+    pub(crate) is_exclusive: bool,
     pub(crate) acquire: fn(Question<'_>),
     pub(crate) read: fn(&Frame) -> Option<Answer>,
+    /// Has an owner enter a queue, or say that it still waits there: how, by which channel, and how long its entry lives.
+    pub(crate) wait: fn(Question<'_>, [&[u8]; 3]),
     pub(crate) release: fn(Question<'_>),
     /// How it is kept, where the lock's key alone does not have it.
     pub(crate) alone: Option<Alone>,
@@ -46,13 +52,14 @@ pub(crate) struct Kind {
 pub(crate) struct Alone {
     pub(crate) extend: fn(Question<'_>),
     pub(crate) read: fn(&Frame) -> Option<Answer>,
-    /// A server is given it again.
+    /// A server is given it again, and answers as to `acquire`.
     pub(crate) repair: fn(Question<'_>),
 }
 
 /// A lock with fencing tokens.
 pub(crate) static FENCED: Kind = Kind {
     is_fenced: true,
+    is_exclusive: true,
     acquire: |question| {
         let Question { command, names, owner, ttl_ms, ballot, goes_on, defers, .. } = question;
         let is_outbid = ballot.is_some_and(Ballot::is_outbid);
@@ -80,6 +87,12 @@ pub(crate) static FENCED: Kind = Kind {
         command.call(&question.scripts.acquire, &keys, words);
     },
     read: Answer::of_acquire,
+    wait: |question, [how, channel, life]| {
+        let Question { command, names, owner, ttl_ms, scripts, .. } = question;
+        let (ttl, queue) = (Decimal::new(ttl_ms), names.queue());
+        let keys = [names.lock(), names.fence(), &queue];
+        command.call(&scripts.queue, &keys, &[owner, &ttl, how, channel, life]);
+    },
     release: |question| {
         let Question { command, names, owner, scripts, may_be_queued, .. } = question;
         let queue = names.queue();
@@ -93,6 +106,7 @@ pub(crate) static FENCED: Kind = Kind {
 /// A lock without: one command takes it.
 pub(crate) static PLAIN: Kind = Kind {
     is_fenced: false,
+    is_exclusive: true,
     acquire: |question| {
         let Question { command, names, owner, ttl_ms, .. } = question;
         let ttl = Decimal::new(ttl_ms);
@@ -100,6 +114,7 @@ pub(crate) static PLAIN: Kind = Kind {
         command.plain(&words);
     },
     read: Answer::of_set,
+    wait: FENCED.wait,
     release: FENCED.release,
     alone: None,
 };

@@ -16,7 +16,8 @@ use super::owner::Owner;
 use super::script::Scripts;
 use crate::names::Names;
 use crate::policy::{
-    Attempt, End, LeaseState, Loss, Moment, Redelivery, Relay, RetryState, Setback, Tally, Term,
+    Attempt, Bounds, End, LeaseState, Loss, Moment, Redelivery, Relay, Retry, RetryState, Setback,
+    Tally, Term, Wait,
 };
 
 /// Round trips of the others, and time beside them, that a server is given to answer where the servers together could
@@ -128,6 +129,8 @@ pub(super) struct Votes {
     pub(super) failed: u64,
     /// Asked in such a way that the server tells of changes to the lock.
     pub(super) watched: u64,
+    /// Yet to be asked: another is asked before.
+    pub(super) later: u64,
 }
 
 impl Votes {
@@ -205,6 +208,11 @@ impl Lease {
 
     pub(super) fn is_held(&self) -> bool {
         self.state().is_some_and(LeaseState::is_held)
+    }
+
+    /// Whether a server that tells of its key tells of its end.
+    pub(super) fn is_told_of(&self) -> bool {
+        self.is_renewed && self.kind.is_exclusive
     }
 
     /// Whether another request, which waits, can have this lease as it is.
@@ -310,6 +318,27 @@ impl Lease {
         command.call(&scripts.extend, &[names.lock()], &[owner, &Decimal::new(rest)]);
     }
 
+    pub(super) fn question<'a>(
+        &'a self,
+        command: &'a mut Command,
+        scripts: &'a Scripts,
+    ) -> Question<'a> {
+        Question {
+            command,
+            names: &self.names,
+            words: &self.words,
+            owner: self.owner.value(),
+            predecessor: self.predecessor.as_ref().map(|owner| owner.value()),
+            ttl_ms: self.key_ms(),
+            token: self.token,
+            ballot: self.attempt.ballot(),
+            goes_on: self.relay != Relay::default(),
+            defers: self.defers,
+            may_be_queued: self.entry.is_some(),
+            scripts,
+        }
+    }
+
     /// Writes a question to one server. A command that is not empty is what another server was asked.
     pub(super) fn ask(
         &self,
@@ -326,20 +355,7 @@ impl Lease {
         }
         command.bytes.clear();
         command.is_whole = link.sends_whole;
-        let question = Question {
-            command,
-            names: &self.names,
-            words: &self.words,
-            owner: self.owner.value(),
-            predecessor: self.predecessor.as_ref().map(|owner| owner.value()),
-            ttl_ms: self.key_ms(),
-            token: self.token,
-            ballot: self.attempt.ballot(),
-            goes_on: self.relay != Relay::default(),
-            defers: self.defers,
-            may_be_queued: self.entry.is_some(),
-            scripts,
-        };
+        let question = self.question(command, scripts);
         match (what, &self.kind.alone) {
             (What::Release, _) => self.part(question, now),
             (What::Extend, Some(alone)) => (alone.extend)(question),

@@ -1,4 +1,5 @@
-//! Those of one process that wait for the same lock: one asks, the others stand behind it.
+//! Those of one process that wait for the same lock: one asks, the others stand behind it. Those that may have some of it
+//! beside others ask each for itself.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -13,10 +14,22 @@ const KNOWN_FOR: Duration = Duration::from_secs(1);
 #[derive(Default)]
 struct Line {
     waiting: VecDeque<LeaseId>,
+    /// Each of these asks for itself.
+    beside: Vec<LeaseId>,
     /// It has the lock from another of this process: while it does, nobody in the line has to ask.
     occupant: Option<LeaseId>,
     /// When a server last said that others of its queue are before these.
     behind_at: Option<Moment>,
+}
+
+impl Line {
+    fn is_over(&self) -> bool {
+        self.waiting.is_empty() && self.beside.is_empty() && self.occupant.is_none()
+    }
+
+    fn all_that_ask(&self) -> impl Iterator<Item = LeaseId> {
+        self.waiting.front().into_iter().chain(&self.beside).copied()
+    }
 }
 
 /// By the names of locks for which somebody waits.
@@ -60,21 +73,45 @@ impl Lines {
         self.by_name.is_empty()
     }
 
+    /// Whether a newcomer stands behind somebody.
     pub(super) fn has(&self, names: &Names) -> bool {
-        self.by_name.contains_key(names)
+        let line = self.by_name.get(names);
+        line.is_some_and(|line| !line.waiting.is_empty() || line.occupant.is_some())
     }
 
     /// Whether it is the first now, or was in its place before.
     pub(super) fn join(&mut self, names: &Names, id: LeaseId) -> bool {
-        if !self.has(names) {
+        let line = self.of_all_that_wait(names);
+        let is_new = !line.waiting.contains(&id);
+        if is_new {
+            line.waiting.push_back(id);
+        }
+        let is_first = line.waiting.front() == Some(&id);
+        self.change += i32::from(is_new);
+        is_first
+    }
+
+    /// It waits beside the line.
+    pub(super) fn stand_beside(&mut self, names: &Names, id: LeaseId) {
+        let line = self.of_all_that_wait(names);
+        let is_new = !line.beside.contains(&id);
+        if is_new {
+            line.beside.push(id);
+        }
+        self.change += i32::from(is_new);
+    }
+
+    fn of_all_that_wait(&mut self, names: &Names) -> &mut Line {
+        if !self.by_name.contains_key(names) {
             self.by_name.insert(names.clone(), Line::default());
         }
-        let line = &mut self.by_name.get_mut(names).expect("it is there").waiting;
-        if !line.contains(&id) {
-            line.push_back(id);
-            self.change += 1;
-        }
-        line.front() == Some(&id)
+        self.by_name.get_mut(names).expect("it is there")
+    }
+
+    /// Whether it waits, and asks.
+    pub(super) fn has_ask(&self, names: &Names, id: LeaseId) -> bool {
+        let line = self.by_name.get(names);
+        line.is_some_and(|line| line.all_that_ask().any(|asking| asking == id))
     }
 
     /// Whether somebody else waits.
@@ -86,9 +123,9 @@ impl Lines {
         self.of(names)?.front().copied()
     }
 
-    /// The first that waits for the lock of this key.
-    pub(super) fn first_for(&self, key: &[u8]) -> Option<LeaseId> {
-        self.by_name.get(key)?.waiting.front().copied()
+    /// Those that ask for the lock of this key.
+    pub(super) fn asking_for(&self, key: &[u8]) -> impl Iterator<Item = LeaseId> {
+        self.by_name.get(key).into_iter().flat_map(Line::all_that_ask)
     }
 
     /// This one has the lock from another of this process.
@@ -106,26 +143,25 @@ impl Lines {
     pub(super) fn vacate(&mut self, names: &Names, id: LeaseId) {
         let Some(line) = self.by_name.get_mut(names) else { return };
         line.occupant = line.occupant.filter(|occupant| *occupant != id);
-        if line.waiting.is_empty() && line.occupant.is_none() {
+        if line.is_over() {
             self.by_name.remove(names);
         }
     }
 
     /// Whether it was the first, and the next one is to ask.
     pub(super) fn leave(&mut self, names: &Names, id: LeaseId) -> bool {
-        let Some(Line { waiting: line, occupant, .. }) = self.by_name.get_mut(names) else {
-            return false;
-        };
-        let is_free = occupant.is_none();
-        let was_first = line.front() == Some(&id);
-        let before = line.len();
+        let Some(line) = self.by_name.get_mut(names) else { return false };
+        let is_free = line.occupant.is_none();
+        let was_first = line.waiting.front() == Some(&id);
+        let before = line.waiting.len() + line.beside.len();
         if was_first {
-            line.pop_front();
+            line.waiting.pop_front();
         } else {
-            line.retain(|other| *other != id);
+            line.waiting.retain(|other| *other != id);
+            line.beside.retain(|other| *other != id);
         }
-        self.change -= i32::from(line.len() < before);
-        if line.is_empty() && is_free {
+        self.change -= i32::from(line.waiting.len() + line.beside.len() < before);
+        if line.is_over() {
             self.by_name.remove(names);
         }
         was_first && is_free
@@ -151,7 +187,8 @@ impl Lines {
     /// All go.
     pub(super) fn clear(&mut self) {
         for (_, line) in self.by_name.drain() {
-            self.change -= i32::try_from(line.waiting.len()).unwrap_or(i32::MAX);
+            let waited = line.waiting.len() + line.beside.len();
+            self.change -= i32::try_from(waited).unwrap_or(i32::MAX);
         }
     }
 
@@ -160,7 +197,7 @@ impl Lines {
         std::mem::take(&mut self.change)
     }
 
-    pub(super) fn firsts(&self) -> impl Iterator<Item = LeaseId> {
-        self.by_name.values().filter_map(|line| line.waiting.front().copied())
+    pub(super) fn asking(&self) -> impl Iterator<Item = LeaseId> {
+        self.by_name.values().flat_map(Line::all_that_ask)
     }
 }

@@ -19,8 +19,8 @@
 //!
 //! A lease is one slot, named by a [`LeaseId`]. A reply goes to a lease: the round is judged where the reply is read,
 //! and the caller is woken once, at the verdict. Each file beside this one has one part of a lease's life:
-//! `acquire` (rounds, attempts, the line of those that wait in this process), `waits` (what stands on the machine
-//! has a request wait otherwise than by asking again), `scout` (an attempt for one that waits so), `keep` (renewal, repair,
+//! `acquire` (attempts, the line of those that wait in this process), `waits` (what stands on the machine
+//! has a request wait otherwise than by asking again), `scout` (an attempt for one that waits so), `round` (which servers are asked, and when), `keep` (renewal, repair,
 //! loss), `count` (how many replicas have it), `release` (what is given back, at once or owed), `bounds` (how long it is held whatever its TTL), `report` (what servers said where it came to nothing), `shutdown` (the end of all of them). Beside leases there are questions of callers that hold none: `call`.
 //!
 //! # A link
@@ -54,6 +54,7 @@ mod login;
 mod owner;
 mod release;
 mod report;
+mod round;
 mod scout;
 mod script;
 mod session;
@@ -69,8 +70,9 @@ mod watched;
 mod world;
 
 pub(crate) use self::acquire::Options;
+pub(crate) use self::answer::Answer;
 #[cfg(any(test, feature = "_calls"))]
-pub(crate) use self::call::{Called, Question};
+pub(crate) use self::call::{Call, Called};
 pub(crate) use self::core::{Effect, Machine, Settings, Waits};
 pub(crate) use self::counts::{Counts, Event};
 pub(crate) use self::entry::Entry;
@@ -78,9 +80,7 @@ pub(crate) use self::greeting::{Handshake, scripts_within};
 #[cfg(any(test, feature = "_calls"))]
 pub(crate) use self::ids::CallId;
 pub(crate) use self::ids::LeaseId;
-#[cfg(test)]
-pub(crate) use self::kind::Kind;
-pub(crate) use self::kind::{FENCED, PLAIN};
+pub(crate) use self::kind::{Alone, FENCED, Kind, PLAIN, Question};
 pub(crate) use self::lease::Refusal;
 pub(crate) use self::link::Fault;
 pub(crate) use self::report::Said;

@@ -27,6 +27,10 @@ pub(crate) enum Said<'a> {
     /// The token is too small, or too far ahead.
     Stale,
     Refused(&'a [u8]),
+    /// Others have it in another way than the one that is asked for: the numbers of both.
+    Unlike(u64, u64),
+    /// It is not, or no longer, the asking owner's.
+    Unowned,
     /// A reply that the question does not have.
     Unexpected,
     /// It has not answered yet.
@@ -130,7 +134,7 @@ impl Machine {
         let (server, kept) = (entry.server, Kept::of(reply));
         lease.replicas[server].answered_at = now;
         // That an owner is there no more is no answer to what the user has asked.
-        if !matches!(kept, Kept::Unexpected) {
+        if !matches!(kept, Kept::Unowned | Kept::Unexpected) {
             lease.said.retain(|(known, _)| *known != server);
             lease.said.push((server, kept));
         }
@@ -197,6 +201,8 @@ impl Machine {
             Some(Kept::Queued(waiting)) => Said::Queued(*waiting),
             Some(Kept::Stale) => Said::Stale,
             Some(Kept::Refused(text)) => Said::Refused(text),
+            Some(Kept::Unlike(theirs, ours)) => Said::Unlike(*theirs, *ours),
+            Some(Kept::Unowned) => Said::Unowned,
             Some(Kept::Unexpected) => Said::Unexpected,
             None if votes.denied & bit != 0 => Said::Held(None),
             None if votes.asked & bit != 0 && votes.failed & bit == 0 => Said::Pending,

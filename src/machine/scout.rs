@@ -5,7 +5,7 @@ use super::acquire::Options;
 use super::core::Machine;
 use super::entry::Entry;
 use super::ids::LeaseId;
-use super::lease::Phase;
+use super::lease::{Lease, Phase};
 use crate::policy::{Bounds, Grant, Moment, Retry, Wait};
 
 impl Machine {
@@ -18,23 +18,12 @@ impl Machine {
         let Some(lease) = self.leases.get(id).filter(|lease| lease.entry.is_some()) else {
             return;
         };
-        let options = Options {
-            kind: lease.kind,
-            names: lease.names.clone(),
-            words: lease.words.clone(),
-            term: lease.term,
-            bounds: lease.bounded.as_ref().map_or(Bounds::default(), |bounded| bounded.bounds()),
-            wait: Wait::Never,
-            retry: Retry::default(),
-            is_renewed: lease.is_renewed,
-            is_fair: false,
-            said: lease.owner.said().into(),
-        };
-        let scout = self.acquire(options, now);
-        let Some(lease) = self.leases.get_mut(scout) else { return };
-        lease.scouts_for = Some(id);
-        if lease.phase != Phase::Asking {
-            self.forget(scout, now);
+        let scout = self.begin(lease.another_attempt(), now);
+        if let Some(lease) = self.leases.get_mut(scout) {
+            lease.scouts_for = Some(id);
+        }
+        self.begin_attempt(scout, now);
+        if !self.leases.get(scout).is_some_and(|lease| lease.phase == Phase::Asking) {
             return;
         }
         if let Some(entry) = self.leases.get_mut(id).and_then(|lease| lease.entry.as_mut()) {
@@ -71,5 +60,23 @@ impl Machine {
         }
         self.remove(scout);
         self.hold(waiter, grant, now);
+    }
+}
+
+impl Lease {
+    /// One attempt for the same by another owner.
+    pub(super) fn another_attempt(&self) -> Options {
+        Options {
+            kind: self.kind,
+            names: self.names.clone(),
+            words: self.words.clone(),
+            term: self.term,
+            bounds: self.bounded.as_ref().map_or(Bounds::default(), |bounded| bounded.bounds()),
+            wait: Wait::Never,
+            retry: Retry::default(),
+            is_renewed: self.is_renewed,
+            is_fair: false,
+            said: self.owner.said().into(),
+        }
     }
 }

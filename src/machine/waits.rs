@@ -6,22 +6,28 @@
 
 use std::time::Duration;
 
-use leasehold_resp::{Decimal, Frame};
+use leasehold_resp::Frame;
 
+use super::answer::Answer;
 use super::core::Machine;
 use super::entry::Entry;
 use super::ids::LeaseId;
 use super::lease::{Has, Lease, Phase, Votes};
 use super::link::{To, What};
-use super::script::Script;
 use super::subscription::Told;
-use crate::policy::{Attempt, Ballot, Grant, Moment, Relay, Setback, Term, WaiterState};
+use crate::policy::{Attempt, Ballot, Failing, Grant, Moment, Relay, Setback, Term, WaiterState};
 
 impl Machine {
     /// The server whose queue is everybody's for this lock, among those that may vote.
     pub(crate) fn leader(&self, id: LeaseId, now: Moment) -> Option<usize> {
+        self.leader_of(id, u64::MAX, now)
+    }
+
+    /// The same of these servers, one bit each.
+    pub(super) fn leader_of(&self, id: LeaseId, among: u64, now: Moment) -> Option<usize> {
         let lock = self.leases.get(id)?.names.lock();
-        let serves = |server: &usize| self.links[*server].refusal(now).is_none();
+        let serves =
+            |server: &usize| among & 1 << server != 0 && self.links[*server].refusal(now).is_none();
         let rank = |server: &usize| (self.settings.rank)(lock, &self.links[*server].address);
         (0..self.links.len()).filter(serves).max_by_key(rank)
     }
@@ -74,15 +80,9 @@ impl Machine {
         lease.entry.as_deref_mut().map(|entry| (entry, waiting))
     }
 
-    /// Puts a question of an entry: the script is given the lock's keys, and the owner and the TTL before these words.
-    pub(crate) fn ask_for_entry(
-        &mut self,
-        id: LeaseId,
-        script: &Script,
-        words: &[&[u8]],
-        now: Moment,
-    ) {
-        let Self { links, leases, .. } = self;
+    /// Puts a question of an entry, as its kind has it.
+    pub(crate) fn ask_for_entry(&mut self, id: LeaseId, words: [&[u8]; 3], now: Moment) {
+        let Self { links, leases, settings, command, .. } = self;
         let Some(lease) = leases.get_mut(id) else { return };
         let Some(entry) = lease.entry.as_deref_mut() else { return };
         let link = &mut links[entry.server];
@@ -93,13 +93,18 @@ impl Machine {
         let replica = &mut lease.replicas[entry.server];
         (replica.has, replica.generation) = (Has::Asked, link.generation);
         link.watch_next(now);
-        let (ttl, queue) = (Decimal::new(lease.key_ms()), lease.names.queue());
-        let mut all: [&[u8]; 8] = [b""; 8];
-        all[..2].copy_from_slice(&[lease.owner.value(), &ttl]);
-        all[2..2 + words.len()].copy_from_slice(words);
-        let to = To::Lease { id, round: lease.round, what: What::Wait };
-        let keys = [lease.names.lock(), lease.names.fence(), &queue];
-        link.call(script, &keys, &all[..2 + words.len()], to, now);
+        command.bytes.clear();
+        command.is_whole = link.sends_whole;
+        (lease.kind.wait)(lease.question(command, &settings.scripts), words);
+        link.say(command, To::Lease { id, round: lease.round, what: What::Wait }, now);
+    }
+
+    /// Whether the server would say the same to each repetition of the question.
+    pub(crate) fn is_lasting(&self, id: LeaseId, reply: &Frame) -> bool {
+        let read = |frame: &Frame| self.leases.get(id).and_then(|lease| (lease.kind.read)(frame));
+        let answer =
+            reply.error().map_or_else(|| read(reply.value()), |it| Some(Answer::of_error(it)));
+        matches!(answer, Some(Answer::Failed { failing: Failing::Hopeless, .. }))
     }
 
     /// The lock was handed to the owner of an entry, whose lease counts from then. One server's word is a lease where
@@ -193,11 +198,11 @@ impl Machine {
     }
 
     fn first_may_ask(&mut self, key: Option<&[u8]>, now: Moment) {
-        let firsts: Vec<LeaseId> = match key {
-            Some(key) => self.lines.first_for(key).into_iter().collect(),
-            None => self.lines.firsts().collect(),
+        let asking: Vec<LeaseId> = match key {
+            Some(key) => self.lines.asking_for(key).collect(),
+            None => self.lines.asking().collect(),
         };
-        for id in firsts {
+        for id in asking {
             match self.leases.get(id).map(|lease| lease.phase) {
                 Some(Phase::Resting { from, is_unserved: false }) if from <= now => {
                     self.is_woken();
@@ -287,9 +292,13 @@ impl Machine {
     pub(super) fn attempt_in_turn(&mut self, id: LeaseId, now: Moment) -> Option<Attempt> {
         let lease = self.leases.get(id)?;
         let (until, token) = lease.entry.as_ref()?.turn?;
-        let ballot = Some(Ballot::new((self.settings.wall_micros)()).above(token));
-        let conditions = self.conditions(lease.term, &lease.retry);
-        (now < until).then(|| Attempt::begin(conditions, ballot))
+        let ballot = if lease.kind.is_exclusive {
+            Ballot::new((self.settings.wall_micros)()).above(token)
+        } else {
+            Ballot::at(token)
+        };
+        let conditions = self.conditions(lease.kind, lease.term, &lease.retry);
+        (now < until).then(|| Attempt::begin(conditions, Some(ballot)))
     }
 
     /// The owner's entry is left, and its turn is over, if there was one: what servers have of it is given back.

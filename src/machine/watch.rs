@@ -21,13 +21,15 @@ impl Machine {
     /// These are renewed in such a way that the server tells of what happens to them next, if it tells at all.
     pub(super) fn are_watched(&mut self, server: usize, batch: &[LeaseId], now: Moment) {
         let Self { links, leases, watched, settings, .. } = self;
-        let is_kept = |id: &&LeaseId| leases.get(**id).is_some_and(|lease| lease.is_renewed);
+        let is_kept = |id: &&LeaseId| leases.get(**id).is_some_and(Lease::is_told_of);
         if !batch.iter().any(|id| is_kept(&id)) || !links[server].watch_held(settings.owner_id, now)
         {
             return;
         }
         for &id in batch {
-            let Some(lease) = leases.get_mut(id).filter(|lease| lease.is_renewed) else { continue };
+            let Some(lease) = leases.get_mut(id).filter(|lease| lease.is_told_of()) else {
+                continue;
+            };
             if !std::mem::replace(&mut lease.is_watched, true) {
                 watched.insert(lease.names.lock(), id);
             }
@@ -36,7 +38,7 @@ impl Machine {
 
     /// Its holder waits for its loss.
     pub(super) fn is_waited_for(&mut self, id: LeaseId, now: Moment) {
-        let is_unwatched = |lease: &&Lease| lease.is_renewed && !lease.is_watched;
+        let is_unwatched = |lease: &&Lease| lease.is_told_of() && !lease.is_watched;
         if let Some(lease) = self.leases.get(id).filter(is_unwatched) {
             let at = now.after(WAITED).min(lease.due);
             self.plan(id, at);

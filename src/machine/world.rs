@@ -179,6 +179,7 @@ impl Machine {
                         Some(alone) => alone.read,
                         None => |frame: &_| Answer::of_extend(frame, 0, 1),
                     },
+                    What::Repair if lease.kind.alone.is_some() => lease.kind.read,
                     _ => Answer::of_owned,
                 };
                 let answer = match reply.map(|reply| (reply.frame.error(), reply)) {

@@ -1,0 +1,121 @@
+//! One round of questions for a lock: which servers are asked, and when.
+//!
+//! All are asked at once, but for what others may have some of too: then one server is asked before the others, because it
+//! alone knows of those that wait. Were all asked at once, newcomers would pass one that waits for all of it, again and
+//! again. Where that one does not serve, the next takes its place: order is lost then, and exclusion is not.
+
+use super::core::Machine;
+use super::ids::LeaseId;
+use super::lease::{Has, Phase, Votes};
+use super::link::What;
+use crate::policy::{Ballot, Failing, Moment, Relay, Tally, Verdict, VoteReply};
+
+/// The part of the timeout for which the first server is waited for.
+const FIRST_SHARE: u32 = 4;
+
+impl Machine {
+    /// One round: all servers that serve are asked.
+    pub(super) fn ask(&mut self, id: LeaseId, now: Moment) {
+        let first = self.asks_first(id, now);
+        let Self { links, leases, lines, .. } = self;
+        let Some(lease) = leases.get_mut(id) else { return };
+        lease.phase = Phase::Asking;
+        if lease.relay == Relay::default() && lines.has_others(&lease.names, id) {
+            lease.relay = Relay::begin();
+        }
+        lease.round += 1;
+        (lease.asked_at, lease.votes) = (now, Votes::default());
+        lease.tally = Tally::new(links.len(), Verdict::Pending, false);
+        let others = |first: usize| (u64::MAX >> (64 - links.len())) & !(1 << first);
+        lease.votes.later = first.map_or(0, others);
+        self.put(id, now);
+    }
+
+    /// Puts the question of this round to those of which none is asked later.
+    pub(super) fn put(&mut self, id: LeaseId, now: Moment) {
+        let Self { links, leases, settings, lines, command, .. } = self;
+        command.bytes.clear();
+        let Some(lease) = leases.get_mut(id) else { return };
+        let is_alone = links.len() == 1;
+        let mut is_wanted = false;
+        // A quorum goes on without a server that has no connection; the only server is waited for, unless the request does
+        // not wait, and the server was dialled in vain: then it is told why at once.
+        let may_await = lease.waits() || !links[0].is_down;
+        let is_awaited = is_alone && !links[0].is_ready() && may_await;
+        if is_awaited {
+            links[0].awaited.push(id);
+            is_wanted = links[0].want(now);
+        }
+        let has_waited = !lines.is_empty() && lines.has_ask(&lease.names, id);
+        let asked = if is_awaited { &mut [][..] } else { &mut links[..] };
+        let put = lease.votes.later | lease.votes.asked | lease.votes.failed;
+        let mut unreached = 0;
+        for (server, link) in asked.iter_mut().enumerate() {
+            if put & 1 << server != 0 {
+                continue;
+            }
+            let refusal = link.refusal(now);
+            if let Some(Failing::Otherwise | Failing::Hopeless) = refusal {
+                unreached |= 1 << server;
+            }
+            // An owner asks no server on a second connection: what it said on the first may come behind that.
+            let replica = &mut lease.replicas[server];
+            let is_elsewhere = replica.has != Has::Nothing && replica.generation != link.generation;
+            let elsewhere = is_elsewhere.then_some(Failing::Otherwise);
+            let left_out = || if is_alone { None } else { link.left_out(now, settings.random) };
+            if let Some(failing) = refusal.or_else(left_out).or(elsewhere) {
+                is_wanted |= link.want(now);
+                lease.votes.failed |= 1 << server;
+                lease.tally.add(VoteReply::Failed(failing), 0, None, now);
+                lease.said.retain(|(known, _)| *known != server);
+                continue;
+            }
+            lease.votes.asked |= 1 << server;
+            // What the owner has already, or is given by a question before, stays, whatever the server says of a later proposal.
+            replica.has = if replica.has == Has::Nothing { Has::Asked } else { Has::Perhaps };
+            replica.generation = link.generation;
+            if has_waited && link.watch_next(now) {
+                lease.votes.watched |= 1 << server;
+            }
+            lease.ask(What::Acquire, id, link, command, &settings.scripts, now);
+        }
+        // The others can do without one that is asked before them.
+        let patience = if lease.votes.later == 0 { 1 } else { FIRST_SHARE };
+        let late_at = lease.asked_at.after(settings.timeout / patience);
+        let due = lease.retry.ends_at().map_or(late_at, |end| end.min(late_at));
+        let is_any_left_out = lease.votes.failed != 0;
+        self.plan(id, due);
+        self.note_failures(unreached, now);
+        if is_wanted {
+            self.note(now);
+        }
+        if is_any_left_out {
+            self.judge(id, now);
+        }
+    }
+
+    /// The server that is asked first in the first round of an attempt; none where all are asked at once: by one whose turn
+    /// it is, or in the place of one that waits, or of one that has something.
+    fn asks_first(&self, id: LeaseId, now: Moment) -> Option<usize> {
+        let lease = self.leases.get(id).filter(|lease| !lease.kind.is_exclusive)?;
+        let is_led = lease.attempt.ballot().is_some_and(Ballot::is_outbid);
+        let asks_all = is_led || lease.scouts_for.is_some() || lease.predecessor.is_some();
+        if asks_all || self.is_alone() { None } else { self.leader(id, now) }
+    }
+
+    /// Once a server has granted, all others are asked; and the next one where those before have failed.
+    pub(super) fn go_on_asking(&mut self, id: LeaseId, now: Moment) {
+        let Some(lease) = self.leases.get(id).filter(|lease| lease.votes.later != 0) else {
+            return;
+        };
+        let Votes { asked, granted, later, .. } = lease.votes;
+        if granted == 0 && asked & !lease.votes.answered() != 0 {
+            return;
+        }
+        let next = if granted == 0 { self.leader_of(id, later, now) } else { None };
+        if let Some(lease) = self.leases.get_mut(id) {
+            lease.votes.later &= next.map_or(0, |next| !(1 << next));
+        }
+        self.put(id, now);
+    }
+}
