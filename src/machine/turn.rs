@@ -1,0 +1,155 @@
+//! A lease in whose place another asks for something else of the same lock, by another owner and in one step at each
+//! server. What is granted counts from before the question.
+//!
+//! Meanwhile the first counts as being given back, so that it is not renewed, and what is gone is taken for no loss. Where
+//! servers gave the other nothing for sure, it stays as it was. Where that is not known, both give back what they may have.
+
+use super::acquire::Options;
+use super::answer::Kept;
+use super::core::{Machine, NEVER};
+use super::ids::LeaseId;
+use super::kind::Kind;
+use super::lease::{Extending, Has, Lease, Phase, Refusal};
+use crate::policy::{Ballot, Code, End, LeaseEvent, LeaseState, Loss, Moment, Setback, Verdict};
+
+/// What became of a lease in whose place another asked in vain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TurnedDown {
+    Stays,
+    /// It is lost, for this reason.
+    Lost(Loss),
+    /// It is given back, as nobody knows which of the two there is.
+    Unknown,
+}
+
+impl Machine {
+    /// Another asks in the place of a lease that ends then. [`Machine::poll_acquire`] says what came of the other, and then
+    /// one of [`Machine::turned`] and [`Machine::turned_down`] is to be called, or [`Machine::give_up_turn`] before that.
+    ///
+    /// # Errors
+    ///
+    /// Why the lease is lost.
+    pub(crate) fn turn(
+        &mut self,
+        id: LeaseId,
+        kind: &'static Kind,
+        words: Box<[Box<[u8]>]>,
+        now: Moment,
+    ) -> Result<(LeaseId, Moment), Loss> {
+        let until = self.state(id).and_then(LeaseState::until).unwrap_or(now);
+        self.happens(id, LeaseEvent::Release, now);
+        if let Some(why) = self.state(id).and_then(LeaseState::loss) {
+            return Err(why);
+        }
+        // Nothing is due of it until it is known what it is.
+        self.plan(id, NEVER);
+        let lease = self.leases.get_mut(id).expect("it is its holder's");
+        (lease.late_at, lease.extending) = (NEVER, Extending::Nothing);
+        let (owner, token) = (Box::new(lease.owner.clone()), lease.token);
+        let options = Options { kind, words, ..lease.another_attempt() };
+        let other = self.begin(options, now);
+        if let Some(other) = self.leases.get_mut(other) {
+            (other.predecessor, other.token) = (Some(owner), token);
+        }
+        match self.closed {
+            Some(refusal) => self.refuse_for(other, refusal, now),
+            None => self.begin_attempt(other, now),
+        }
+        Ok((other, until))
+    }
+
+    /// The other was granted: nothing is left of the first but on servers that have not said so.
+    pub(crate) fn turned(&mut self, id: LeaseId, other: LeaseId, now: Moment) {
+        let Some(granted) = self.leases.get(other).map(|lease| lease.votes.granted) else { return };
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        let replicas = lease.replicas.iter_mut().enumerate();
+        for (_, replica) in replicas.filter(|(server, _)| granted & 1 << server != 0) {
+            replica.has = Has::Nothing;
+        }
+        let (granted_at, is_bounded) = (lease.granted_at, lease.bounded.is_some());
+        self.happens(id, LeaseEvent::Ended(End::Released), now);
+        self.give_back(id, now);
+        let Some(lease) = self.leases.get_mut(other).filter(|_| is_bounded) else { return };
+        // How long it may be held counts from the first grant.
+        lease.granted_at = granted_at;
+        if let Some(until) = lease.state().and_then(LeaseState::until) {
+            let until = lease.cut(until);
+            lease.phase = Phase::Granted(LeaseState::Held { until });
+            let due = if lease.is_at_its_last(until) { until } else { lease.due.min(until) };
+            self.plan(other, due);
+        }
+    }
+
+    /// The other was refused; `until` is when the first ends.
+    pub(crate) fn turned_down(
+        &mut self,
+        id: LeaseId,
+        other: LeaseId,
+        until: Moment,
+        now: Moment,
+    ) -> TurnedDown {
+        let why = self.gone();
+        let down = match self.leases.get(other) {
+            _ if self.closed == Some(Refusal::ShutDown) => TurnedDown::Lost(Loss::ShutDown),
+            Some(asked) if self.is_undone(asked) => {
+                self.happens(id, LeaseEvent::Stays { until }, now);
+                self.plan(id, now);
+                return TurnedDown::Stays;
+            }
+            Some(Lease {
+                phase: Phase::Refused(Refusal::Setback { setback: Setback::TooLate, .. }),
+                ..
+            }) => TurnedDown::Lost(Loss::Expired),
+            Some(asked) if self.is_gone_for(asked) => TurnedDown::Lost(why),
+            _ => TurnedDown::Unknown,
+        };
+        let why = if let TurnedDown::Lost(why) = down { why } else { why };
+        self.is_lost_in_turn(id, why, now);
+        down
+    }
+
+    /// Nobody waits for what comes of it: neither has anything from here on.
+    pub(crate) fn give_up_turn(&mut self, id: LeaseId, other: LeaseId, now: Moment) {
+        self.forget(other, now);
+        self.is_lost_in_turn(id, self.gone(), now);
+    }
+
+    fn is_lost_in_turn(&mut self, id: LeaseId, why: Loss, now: Moment) {
+        self.give_back(id, now);
+        self.happens(id, LeaseEvent::Ended(End::Lost(why)), now);
+    }
+
+    fn gone(&self) -> Loss {
+        if self.is_alone() { Loss::Gone } else { Loss::NoQuorum }
+    }
+
+    /// No server carried out what it was asked: another stood in the way, or nothing ran.
+    fn is_undone(&self, asked: &Lease) -> bool {
+        let is_undone = |kept: &Kept| match kept {
+            Kept::Held(..) => true,
+            Kept::Refused(text) => matches!(
+                Code::of(&String::from_utf8_lossy(text)),
+                Code::Later | Code::Apart | Code::ReadOnly | Code::Elsewhere
+            ),
+            _ => false,
+        };
+        let is_undone_at = |server: usize| match asked.said.iter().find(|(at, _)| *at == server) {
+            Some((_, kept)) => is_undone(kept),
+            None => asked.votes.asked & 1 << server == 0,
+        };
+        // What is asked with another token was granted before.
+        let is_first = !asked.attempt.ballot().is_some_and(Ballot::is_outbid);
+        is_first && asked.votes.granted == 0 && (0..self.links.len()).all(is_undone_at)
+    }
+
+    /// Too many servers have said that the first is not there any more.
+    fn is_gone_for(&self, asked: &Lease) -> bool {
+        let is_gone = |(_, kept): &&(usize, Kept)| match kept {
+            Kept::Unowned => true,
+            Kept::Refused(text) => Code::of(&String::from_utf8_lossy(text)) == Code::WrongType,
+            _ => false,
+        };
+        let gone = asked.said.iter().filter(is_gone).count();
+        self.settings.quorum.verdict(0, gone) == Verdict::Lost
+    }
+}
