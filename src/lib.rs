@@ -123,6 +123,10 @@ mod error;
 #[cfg(feature = "examine")]
 mod examine;
 #[cfg(any(test, not(feature = "_engine"), feature = "blocking"))]
+#[cfg_attr(
+    any(test, feature = "_engine"),
+    allow(dead_code, unused_imports, reason = "tests and `blocking` use parts of it")
+)]
 mod extra;
 #[cfg(any(test, feature = "election", feature = "family"))]
 mod family;

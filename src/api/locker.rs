@@ -34,6 +34,11 @@ impl Locker {
         self.driver.look(|machine| machine.settings().quorum)
     }
 
+    /// Whether one server decides alone.
+    pub(crate) fn is_single(&self) -> bool {
+        self.driver.endpoints().len() == 1
+    }
+
     pub(crate) fn command_timeout(&self) -> Duration {
         self.driver.look(|machine| machine.settings().timeout)
     }

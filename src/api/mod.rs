@@ -8,6 +8,8 @@ mod locker;
 pub(crate) mod outcome;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "sharing")]
+mod turning;
 
 pub(crate) use self::acquire::Acquire;
 #[cfg(any(test, feature = "_calls"))]

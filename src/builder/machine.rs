@@ -9,13 +9,12 @@ use crate::blocking;
 use crate::clock;
 use crate::driver::Servers;
 use crate::error::Error;
-use crate::extra::QUEUE;
+use crate::extra::{QUEUE, script};
 use crate::lock::fingerprint::{fingerprint, rank};
 use crate::lock::scripts;
-use crate::machine::{Machine, Script, Scripts, Settings};
+use crate::machine::{Machine, Scripts, Settings};
 use crate::net::transport::GREETING_SHARE;
 use crate::policy::Quorum;
-use crate::server::script::Script as Known;
 
 /// From the sending of a command to the last time at which a server may run it.
 const FLIGHT_MAX: Duration = Duration::from_secs(60);
@@ -85,10 +84,6 @@ impl Builder {
 }
 
 fn of_locks() -> Scripts {
-    let script = |known: &'static Known| {
-        let (text, digest) = known.to_load().expect("locks' scripts are called by their digests");
-        Script { text, digest }
-    };
     Scripts {
         acquire: script(scripts::acquire()),
         extend: script(scripts::extend()),

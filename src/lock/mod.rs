@@ -97,7 +97,8 @@ pub(crate) mod renewer;
 mod resend;
 #[cfg(any(test, feature = "_engine"))]
 mod round;
-#[cfg_attr(not(any(test, feature = "_engine")), path = "row/off.rs")]
+#[cfg_attr(not(any(test, feature = "_engine", feature = "sharing")), path = "row/off.rs")]
+#[cfg_attr(all(feature = "sharing", not(any(test, feature = "_engine"))), path = "row/shares.rs")]
 pub(crate) mod row;
 pub(crate) mod scripts;
 #[cfg(any(test, feature = "takeover"))]

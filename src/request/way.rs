@@ -75,5 +75,10 @@ fn of_one(locker: &Front, wish: &Wish, wait: Wait) -> Result<Acquire, Error> {
         words: Box::default(),
         said: said.into_bytes().into(),
     };
+    #[cfg(feature = "sharing")]
+    let options = match order.sharing {
+        Some(wanted) => Options { kind: wanted.kind(*is_fenced), words: wanted.words(), ..options },
+        None => options,
+    };
     Ok(Acquire::new(locker, options))
 }

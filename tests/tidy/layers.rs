@@ -14,7 +14,8 @@ const LAYERS: [(&str, &[&str]); 19] = [
     ("mutex", &[]),
     ("race", &["box_future"]),
     ("clock", &["policy", "box_future", "error"]),
-    ("extra", &["policy", "names", "machine"]),
+    // Of servers, their scripts as they are written down.
+    ("extra", &["policy", "names", "machine", "server"]),
     ("hashing", &["clock"]),
     ("error", &["policy", "clock"]),
     ("stats", &["policy", "mutex"]),
@@ -53,7 +54,19 @@ const LAYERS: [(&str, &[&str]); 19] = [
     ),
     (
         "api",
-        &["shutdown", "policy", "race", "clock", "names", "machine", "error", "stats", "driver"],
+        &[
+            "shutdown",
+            "policy",
+            "box_future",
+            "race",
+            "clock",
+            "names",
+            "machine",
+            "extra",
+            "error",
+            "stats",
+            "driver",
+        ],
     ),
     // A guard has a lease of the machine, or of the engine.
     (
@@ -71,6 +84,7 @@ const LAYERS: [(&str, &[&str]); 19] = [
             "net",
             "server",
             "names",
+            "extra",
             "api",
         ],
     ),

@@ -1,4 +1,4 @@
-//! Without the engine, no lock has shares.
+//! Without the feature `sharing`, no lock has shares.
 
 /// What nobody wants of a lock.
 #[derive(Clone, Copy, Debug)]
