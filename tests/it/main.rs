@@ -49,7 +49,6 @@ mod metrics;
 #[cfg(all(feature = "metrics", feature = "tracing"))]
 mod migration;
 mod moved;
-#[cfg(all(feature = "groups", feature = "sharing"))]
 mod old_servers;
 #[cfg(feature = "family")]
 mod once;

@@ -75,9 +75,12 @@ async fn locks_are_taken_kept_lost_and_given_back() {
         assert!(!old.exists("{plain}:fence"));
         guard.release().await.unwrap();
 
-        let both = one.lock_all(["b", "c"]).await.unwrap();
-        assert_eq!(refused(other.try_lock("c").await).kind(), ErrorKind::Contended);
-        both.release().await.unwrap();
+        #[cfg(feature = "groups")]
+        {
+            let both = one.lock_all(["b", "c"]).await.unwrap();
+            assert_eq!(refused(other.try_lock("c").await).kind(), ErrorKind::Contended);
+            both.release().await.unwrap();
+        }
 
         old.server.cli(&["SCRIPT", "FLUSH"]);
         drop(take(&other, "b").await);
@@ -118,6 +121,7 @@ async fn waiters_are_served_with_client_tracking_and_without() {
 }
 
 /// There is no queue, so order is not kept: a waiter asks now and then.
+#[cfg(feature = "sharing")]
 #[tokio::test]
 async fn shares_are_waited_for_and_had_without_a_queue() {
     for age in AGES {
@@ -198,11 +202,14 @@ async fn errors_in_scripts_are_understood_in_their_older_words() {
             error.kind() == ErrorKind::Misuse && error.to_string().contains("no lock"),
             "{error}"
         );
-        let both = locker.lock_all(["a", "b"]).await.unwrap();
-        old.server.cli(&["DEL", "a"]);
-        old.server.cli(&["LPUSH", "a", "1"]);
-        assert_eq!(refused(both.release().await).kind(), ErrorKind::Lost);
-        assert!(!old.exists("b"), "and keeps nothing else from being free");
+        #[cfg(feature = "groups")]
+        {
+            let both = locker.lock_all(["a", "b"]).await.unwrap();
+            old.server.cli(&["DEL", "a"]);
+            old.server.cli(&["LPUSH", "a", "1"]);
+            assert_eq!(refused(both.release().await).kind(), ErrorKind::Lost);
+            assert!(!old.exists("b"), "and keeps nothing else from being free");
+        }
         old.server.cli(&["SET", "{c}:fence", "none"]);
         let error = refused(locker.try_lock("c").await).to_string();
         assert!(error.contains("fence counter"), "{error}");
