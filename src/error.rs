@@ -91,6 +91,13 @@ impl Error {
         Self(Box::new(Inner { kind, about: Some((what, name)), report }))
     }
 
+    /// The same about something of this name.
+    #[cfg(feature = "groups")]
+    pub(crate) fn named(mut self, name: String) -> Self {
+        self.0.about = self.0.about.map(|(what, _)| (what, name));
+        self
+    }
+
     pub(crate) fn misuse(what: impl fmt::Display) -> Self {
         Self::misuse_of(&what)
     }

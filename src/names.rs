@@ -72,6 +72,11 @@ impl Key {
         Self::Short { bytes, len: u8::try_from(len).expect("it is short") }
     }
 
+    #[cfg(any(test, feature = "groups"))]
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        Self::new(&[bytes])
+    }
+
     fn bytes(&self) -> &[u8] {
         match self {
             Self::Short { bytes, len } => &bytes[..usize::from(*len)],
@@ -242,11 +247,11 @@ impl fmt::Debug for Names {
 }
 
 /// Maximum locks that are named where there are several.
-#[cfg(any(test, feature = "_engine"))]
+#[cfg(any(test, feature = "_engine", feature = "groups"))]
 const TITLES_MAX: usize = 16;
 
 /// Names of locks, for people.
-#[cfg(any(test, feature = "_engine"))]
+#[cfg(any(test, feature = "_engine", feature = "groups"))]
 pub(crate) fn title(names: &[Names]) -> String {
     let mut title = String::new();
     // A string takes whatever is written to it.

@@ -6,6 +6,8 @@ mod asked;
 mod holding;
 #[cfg(any(test, feature = "takeover"))]
 mod seizing;
+#[cfg(all(feature = "groups", not(any(test, feature = "_engine"))))]
+pub(crate) mod together;
 #[cfg_attr(any(test, feature = "_engine"), path = "request/way/engine.rs")]
 mod way;
 
@@ -341,7 +343,7 @@ impl<F: Fencing> Future for Acquire<F> {
             None => {
                 asked.check(defaults, Guard::<F>::FENCED)?;
                 acquiring.insert(match asked.way {
-                    None => begin(engine, &asked.wish)?,
+                    None => begin(engine, &asked.wish, None)?,
                     Some(way) => way(engine, &asked.wish),
                 })
             }

@@ -10,7 +10,11 @@ use super::outcome;
 use crate::clock;
 use crate::driver::timekeeper::Timekeeper;
 use crate::error::{Error, ErrorKind};
+#[cfg(feature = "groups")]
+use crate::machine::LeaseId;
 use crate::machine::{Machine, Options, Refusal};
+#[cfg(feature = "groups")]
+use crate::names::Names;
 use crate::policy::Moment;
 
 /// A request that has begun.
@@ -35,9 +39,21 @@ impl Acquire {
         Self { asked_at, lease, is_new: true, timekeeper: Timekeeper::default() }
     }
 
-    /// Its caller has waited since then.
-    pub(crate) fn since(mut self, asked_at: Moment) -> Self {
-        self.asked_at = asked_at;
+    /// Of all these locks, the first of which the options name.
+    #[cfg(feature = "groups")]
+    pub(crate) fn of_several(mut self, names: &[Names]) -> Self {
+        self.lease.iter_mut().for_each(|lease| lease.also = names[1..].into());
+        self
+    }
+
+    #[cfg(feature = "groups")]
+    pub(crate) fn id(&self) -> LeaseId {
+        self.lease.as_ref().expect("it was not ready yet").id
+    }
+
+    /// Its caller may have waited since then.
+    pub(crate) fn since(mut self, asked_at: Option<Moment>) -> Self {
+        self.asked_at = asked_at.unwrap_or(self.asked_at);
         self
     }
 

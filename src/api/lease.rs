@@ -38,6 +38,9 @@ pub(crate) struct Lease {
     pub(super) locker: Locker,
     pub(super) id: LeaseId,
     pub(super) names: Names,
+    /// Further locks that it has.
+    #[cfg(feature = "groups")]
+    pub(super) also: Box<[Names]>,
     /// When its holder was told; nothing before that.
     pub(super) granted_at: Moment,
     granted_by: Option<GrantedBy>,
@@ -53,6 +56,8 @@ impl Lease {
             locker,
             id,
             names,
+            #[cfg(feature = "groups")]
+            also: Box::default(),
             granted_at: Moment::default(),
             granted_by: None,
             token: 0,
@@ -78,7 +83,24 @@ impl Lease {
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
-        std::iter::once(self.name())
+        let names = std::iter::once(self.name());
+        #[cfg(feature = "groups")]
+        let names = names.chain(self.also.iter().map(Names::lock));
+        names
+    }
+
+    fn lost_by(&self, loss: Loss) -> Error {
+        self.of_all(outcome::lost(&self.names, loss))
+    }
+
+    /// An error of all its locks.
+    fn of_all(&self, error: Error) -> Error {
+        #[cfg(feature = "groups")]
+        if !self.also.is_empty() {
+            let names: Vec<Names> = [&self.names].into_iter().chain(&self.also).cloned().collect();
+            return error.named(crate::names::title(&names));
+        }
+        error
     }
 
     /// 0 without fencing.
@@ -137,7 +159,7 @@ impl Lease {
                 Some(loss) => loss,
             },
         };
-        Err(outcome::lost(&self.names, loss))
+        Err(self.lost_by(loss))
     }
 
     pub(crate) async fn extend(&self) -> Result<(), Error> {
@@ -146,7 +168,7 @@ impl Lease {
         let is_extended =
             driver.wait(|machine, context| machine.poll_extended(id, round, context)).await;
         match self.loss() {
-            Some(loss) => Err(outcome::lost(&self.names, loss)),
+            Some(loss) => Err(self.lost_by(loss)),
             None if is_extended => Ok(()),
             None => Err(self.unconfirmed()),
         }
@@ -167,19 +189,19 @@ impl Lease {
             }
         };
         match self.loss() {
-            Some(loss) => Err(outcome::lost(&self.names, loss)),
+            Some(loss) => Err(self.lost_by(loss)),
             None => count.ok_or_else(|| self.unconfirmed()),
         }
     }
 
     fn unconfirmed(&self) -> Error {
         let report = self.locker.driver.report(self.id);
-        outcome::unconfirmed(&self.names, self.locker.quorum(), report)
+        self.of_all(outcome::unconfirmed(&self.names, self.locker.quorum(), report))
     }
 
     /// The release is sent where the lease is dropped.
     pub(crate) fn release_later(self) -> Result<(), Error> {
-        self.loss().map_or(Ok(()), |loss| Err(outcome::lost(&self.names, loss)))
+        self.loss().map_or(Ok(()), |loss| Err(self.lost_by(loss)))
     }
 
     pub(crate) async fn release(mut self) -> Result<(), Error> {
@@ -193,7 +215,7 @@ impl Lease {
         let end = end.await;
         self.note_end(end);
         match end {
-            End::Lost(loss) => Err(outcome::lost(&self.names, loss)),
+            End::Lost(loss) => Err(self.lost_by(loss)),
             End::Unconfirmed => Err(self.unconfirmed()),
             _ => Ok(()),
         }

@@ -16,6 +16,9 @@ use crate::stats::Stats;
 #[derive(Clone)]
 pub(crate) struct Locker {
     pub(crate) driver: Arc<Shared>,
+    /// The lock whose holder may keep locks that it does not hold yet.
+    #[cfg(feature = "groups")]
+    pub(crate) turns: Option<Names>,
 }
 
 impl Locker {
@@ -23,6 +26,13 @@ impl Locker {
     pub(crate) async fn meet(&self) -> Report {
         poll_fn(|context| self.driver.look(|machine| machine.poll_met(context))).await;
         self.driver.unmet()
+    }
+
+    /// Several locks in one order, each once.
+    #[cfg(feature = "groups")]
+    pub(crate) fn arrange(&self, names: &mut Vec<Names>) {
+        names.sort_unstable_by(|one, other| one.lock().cmp(other.lock()));
+        names.dedup();
     }
 
     /// Whether one of its leases holds the lock.

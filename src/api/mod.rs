@@ -6,6 +6,8 @@ mod call;
 mod lease;
 mod locker;
 pub(crate) mod outcome;
+#[cfg(feature = "groups")]
+mod part;
 #[cfg(test)]
 mod tests;
 #[cfg(feature = "sharing")]
@@ -17,3 +19,5 @@ pub(crate) use self::call::Call;
 #[cfg(not(any(test, feature = "_engine")))]
 pub(crate) use self::lease::Lease;
 pub(crate) use self::locker::Locker;
+#[cfg(feature = "groups")]
+pub(crate) use self::part::Part;

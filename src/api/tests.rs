@@ -14,7 +14,11 @@ use crate::stats::Meter;
 use crate::support::{RedisServer, STUCK, eventually, soon};
 
 fn locker(servers: &[RedisServer]) -> Locker {
-    Locker { driver: start_with(servers, Arc::new(Meter::new(None))) }
+    Locker {
+        driver: start_with(servers, Arc::new(Meter::new(None))),
+        #[cfg(feature = "groups")]
+        turns: None,
+    }
 }
 
 fn options(wait: Wait, ttl: Duration) -> Options {

@@ -6,9 +6,15 @@ use super::Builder;
 use crate::api::outcome::met;
 use crate::error::Error;
 use crate::front::Front;
+#[cfg(feature = "groups")]
+use crate::names::Names;
 use crate::policy::Quorum;
 use crate::stats::Meter;
 use crate::{clock, driver};
+
+/// The name of the lock of those that have their turn to collect several locks.
+#[cfg(feature = "groups")]
+const TURNS: &[u8] = b"leasehold:turn";
 
 impl Builder {
     /// What a locker stands on, once this number of servers serve.
@@ -18,7 +24,11 @@ impl Builder {
         let meter = Arc::new(Meter::new(self.observer.clone()));
         let (driver, task) = driver::new(machine, servers, meter);
         drop(clock::spawn(task));
-        let front = Front { driver };
+        let front = Front {
+            driver,
+            #[cfg(feature = "groups")]
+            turns: Names::new(&self.defaults.prefix, TURNS).ok(),
+        };
         met(front.meet().await, count, least(quorum))?;
         Ok(front)
     }

@@ -67,11 +67,11 @@ static SHARES: Kind = Kind {
         Some(_) => turn(question, b"downgrade"),
     },
     read,
-    wait: |question, [how, channel, life]| {
+    wait: Some(|question, [how, channel, life]| {
         let ttl = Decimal::new(question.ttl_ms);
         let [limit, weight] = wanted(&question);
         call(question, &[how, &ttl, limit, weight, channel, life]);
-    },
+    }),
     release: |question| {
         let is_single = *wanted(&question)[1] == *b"1";
         let how: &[u8] = match (question.may_be_queued, is_single) {
@@ -90,6 +90,7 @@ static SHARES: Kind = Kind {
         read: |frame| Answer::of_extend(frame, 0, 1),
         repair: |question| take(question, b"mend"),
     }),
+    also: |_| &[],
 };
 
 const ALL: Kind = Kind {
@@ -103,6 +104,7 @@ const ALL: Kind = Kind {
         call(question, &[how]);
     },
     alone: None,
+    also: |_| &[],
 };
 
 /// All of the lock, which lets sharers in where it is given back.

@@ -116,7 +116,7 @@ mod standing;
 mod take;
 #[cfg(any(test, feature = "takeover"))]
 pub(crate) mod ticket;
-#[cfg(any(test, feature = "groups"))]
+#[cfg(any(test, all(feature = "groups", feature = "_engine")))]
 pub(crate) mod together;
 #[cfg(any(test, feature = "_engine"))]
 mod turn;

@@ -39,10 +39,10 @@ impl Machine {
     pub(crate) fn acquire(&mut self, options: Options, now: Moment) -> LeaseId {
         let id = self.begin(options, now);
         let Some(lease) = self.leases.get(id) else { return id };
-        let (waits, is_exclusive) = (lease.waits(), lease.kind.is_exclusive);
+        let (waits, in_line) = (lease.waits(), lease.kind.stands_in_line());
         if let Some(refusal) = self.closed {
             self.refuse_for(id, refusal, now);
-        } else if waits && is_exclusive && !self.lines.is_empty() && self.stands_in_line(id) {
+        } else if waits && in_line && !self.lines.is_empty() && self.stands_in_line(id) {
             self.stand(id, now);
         } else if waits && self.was_sought(id) && self.join_line(id) {
             // The first question is the queue's, or else those that wait there would be overtaken.
@@ -115,7 +115,8 @@ impl Machine {
     fn join_line(&mut self, id: LeaseId) -> bool {
         let Self { lines, leases, .. } = self;
         let Some(lease) = leases.get(id) else { return false };
-        if lease.kind.is_exclusive {
+        lines.asks_also((lease.kind.also)(&lease.words), id);
+        if lease.kind.stands_in_line() {
             return lines.join(&lease.names, id);
         }
         lines.stand_beside(&lease.names, id);
@@ -448,6 +449,20 @@ impl Machine {
         Some(setback)
     }
 
+    /// Its kind is told something else beside the names, and it asks at once where it rests.
+    pub(crate) fn tell_kind(&mut self, id: LeaseId, words: Box<[Box<[u8]>]>, now: Moment) {
+        let Some(lease) = self.leases.get_mut(id) else { return };
+        (lease.words, lease.defers) = (words, false);
+        if let Phase::Resting { .. } = lease.phase {
+            self.begin_attempt(id, now);
+        }
+    }
+
+    /// Whether it waits, and stands behind nobody of this process.
+    pub(crate) fn rests(&self, id: LeaseId) -> bool {
+        self.leases.get(id).is_some_and(|lease| matches!(lease.phase, Phase::Resting { .. }))
+    }
+
     /// It waits no more; where it was the first, the next one asks.
     pub(super) fn leave_line(&mut self, id: LeaseId, now: Moment) {
         if self.lines.is_empty() {
@@ -459,7 +474,7 @@ impl Machine {
             if let Some(next) = self.lines.first(&names).and_then(|id| self.leases.get_mut(id)) {
                 next.retry.goes_on_from(&retry);
             }
-            self.call_first(&names, now);
+            self.call_first(names.lock(), now);
         }
     }
 
@@ -469,17 +484,21 @@ impl Machine {
             return;
         }
         let Some(lease) = self.leases.get(id) else { return };
-        let names = lease.names.clone();
-        self.call_first(&names, now);
+        let (names, also) = (lease.names.clone(), (lease.kind.also)(&lease.words).to_vec());
+        self.call_first(names.lock(), now);
+        also.iter().for_each(|key| self.call_first(key, now));
     }
 
     /// The lock may be free: the first that waits for it asks.
-    fn call_first(&mut self, names: &Names, now: Moment) {
-        let Some(first) = self.lines.first(names) else { return };
-        match self.leases.get(first).map(|lease| lease.phase) {
-            Some(Phase::InLine) => self.try_again(first, now),
-            Some(Phase::Resting { from, .. }) if from <= now => self.try_again(first, now),
-            _ => {}
+    fn call_first(&mut self, key: &[u8], now: Moment) {
+        let mut called = 0;
+        while let Some(id) = self.lines.called(key, called) {
+            called += 1;
+            match self.leases.get(id).map(|lease| lease.phase) {
+                Some(Phase::InLine) => self.try_again(id, now),
+                Some(Phase::Resting { from, .. }) if from <= now => self.try_again(id, now),
+                _ => {}
+            }
         }
     }
 

@@ -281,7 +281,9 @@ impl Machine {
 
     /// Whether a lease of this machine holds the lock.
     pub(crate) fn holds(&self, names: &Names) -> bool {
-        self.leases.iter().any(|(_, lease)| lease.is_held() && lease.names == *names)
+        self.leases
+            .iter()
+            .any(|(_, lease)| lease.is_held() && lease.keys().any(|key| *key == *names.lock()))
     }
 
     /// Whether a lease of this machine has this owner's id.
@@ -292,6 +294,11 @@ impl Machine {
     /// What it is, with what its kind is told beside the names.
     pub(crate) fn kind(&self, id: LeaseId) -> Option<(&'static Kind, &[Box<[u8]>])> {
         self.leases.get(id).map(|lease| (lease.kind, &lease.words[..]))
+    }
+
+    /// The value under the lock's key.
+    pub(crate) fn owner(&self, id: LeaseId) -> Option<&[u8]> {
+        self.leases.get(id).map(|lease| lease.owner.value())
     }
 
     /// Of which lock it is.

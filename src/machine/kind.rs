@@ -28,7 +28,32 @@ pub(crate) struct Question<'a> {
     pub(super) defers: bool,
     /// The owner may be in a queue.
     pub(crate) may_be_queued: bool,
-    pub(super) scripts: &'a Scripts,
+    pub(crate) scripts: &'a Scripts,
+}
+
+impl Question<'_> {
+    /// How `acquire.lua` judges the proposal.
+    pub(crate) fn how(&self) -> &'static [u8] {
+        let is_outbid = self.ballot.is_some_and(Ballot::is_outbid);
+        match (self.command.is_alone, is_outbid, self.goes_on) {
+            (true, _, false) => b"mint",
+            (true, _, true) => b"mint on",
+            (false, true, false) => b"outbid",
+            (false, true, true) => b"outbid on",
+            (false, false, false) => b"vote",
+            (false, false, true) => b"vote on",
+        }
+    }
+
+    /// Whether the script leaves the lock to others. It has a short way for what is plainly taken, on which it sets no
+    /// tokens aside.
+    pub(crate) fn taking(&self) -> &'static [u8] {
+        match (self.defers, self.goes_on) {
+            (true, _) => b"turn",
+            (false, true) => b"hand",
+            (false, false) => b"take",
+        }
+    }
 }
 
 /// See the module's documentation.
@@ -42,10 +67,20 @@ pub(crate) struct Kind {
     pub(crate) acquire: fn(Question<'_>),
     pub(crate) read: fn(&Frame) -> Option<Answer>,
     /// Has an owner enter a queue, or say that it still waits there: how, by which channel, and how long its entry lives.
-    pub(crate) wait: fn(Question<'_>, [&[u8]; 3]),
+    /// None where each request asks again and again for itself.
+    pub(crate) wait: Option<fn(Question<'_>, [&[u8]; 3])>,
     pub(crate) release: fn(Question<'_>),
     /// How it is kept, where the lock's key alone does not have it.
     pub(crate) alone: Option<Alone>,
+    /// Those of the words that are keys of locks which it has beside its own.
+    pub(crate) also: fn(&[Box<[u8]>]) -> &[Box<[u8]>],
+}
+
+impl Kind {
+    /// Whether its requests stand in the line of those of this process: one asks, and the others wait for that one.
+    pub(super) fn stands_in_line(&self) -> bool {
+        self.is_exclusive && self.wait.is_some()
+    }
 }
 
 /// How a lease is kept by commands of its own.
@@ -61,38 +96,24 @@ pub(crate) static FENCED: Kind = Kind {
     is_fenced: true,
     is_exclusive: true,
     acquire: |question| {
-        let Question { command, names, owner, ttl_ms, ballot, goes_on, defers, .. } = question;
-        let is_outbid = ballot.is_some_and(Ballot::is_outbid);
-        let how: &[u8] = match (command.is_alone, is_outbid, goes_on) {
-            (true, _, false) => b"mint",
-            (true, _, true) => b"mint on",
-            (false, true, false) => b"outbid",
-            (false, true, true) => b"outbid on",
-            (false, false, false) => b"vote",
-            (false, false, true) => b"vote on",
-        };
+        let (how, taking) = (question.how(), question.taking());
+        let Question { command, names, owner, ttl_ms, ballot, .. } = question;
         let proposal = Decimal::new(ballot.map_or(0, Ballot::proposal));
         let ttl = Decimal::new(ttl_ms);
         let queue = names.queue();
         let keys = [names.lock(), names.fence(), &queue];
-        // The script has a short way for what is plainly taken, on which it sets no tokens aside.
-        let taking: &[u8] = match (defers, goes_on) {
-            (true, _) => b"turn",
-            (false, true) => b"hand",
-            (false, false) => b"take",
-        };
         let predecessor = question.predecessor;
         let words = [owner, &ttl, &proposal, how, taking, predecessor.unwrap_or_default()];
         let words = &words[..5 + usize::from(predecessor.is_some())];
         command.call(&question.scripts.acquire, &keys, words);
     },
     read: Answer::of_acquire,
-    wait: |question, [how, channel, life]| {
+    wait: Some(|question, [how, channel, life]| {
         let Question { command, names, owner, ttl_ms, scripts, .. } = question;
         let (ttl, queue) = (Decimal::new(ttl_ms), names.queue());
         let keys = [names.lock(), names.fence(), &queue];
         command.call(&scripts.queue, &keys, &[owner, &ttl, how, channel, life]);
-    },
+    }),
     release: |question| {
         let Question { command, names, owner, scripts, may_be_queued, .. } = question;
         let queue = names.queue();
@@ -101,6 +122,7 @@ pub(crate) static FENCED: Kind = Kind {
         command.call(&scripts.release, &keys, &[owner, how]);
     },
     alone: None,
+    also: |_| &[],
 };
 
 /// A lock without: one command takes it.
@@ -117,4 +139,5 @@ pub(crate) static PLAIN: Kind = Kind {
     wait: FENCED.wait,
     release: FENCED.release,
     alone: None,
+    also: |_| &[],
 };

@@ -227,6 +227,12 @@ impl Lease {
         is_ready && is_alike && self.owner.says(&next.owner) && is_clear
     }
 
+    /// The keys of all locks that it has.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        let also = (self.kind.also)(&self.words).iter().map(|key| &**key);
+        std::iter::once(self.names.lock()).chain(also)
+    }
+
     /// Whether some server may have something of it.
     pub(super) fn is_exposed(&self) -> bool {
         self.replicas.iter().any(|replica| replica.has != Has::Nothing)

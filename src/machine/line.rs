@@ -41,6 +41,8 @@ pub(super) struct Lines {
     /// Locks that other processes wanted too when this one waited for them last.
     sought: HashSet<Names>,
     by_name: HashMap<Names, Line>,
+    /// Further locks that some ask for beside the one in whose line they stand, by their keys.
+    also: Vec<(Box<[u8]>, LeaseId)>,
     /// Those that came, less those that went, since somebody asked.
     change: i32,
 }
@@ -91,6 +93,13 @@ impl Lines {
         is_first
     }
 
+    /// It stands in line, or beside it, and asks for these too.
+    pub(super) fn asks_also(&mut self, keys: &[Box<[u8]>], id: LeaseId) {
+        if !self.also.iter().any(|(_, other)| *other == id) {
+            self.also.extend(keys.iter().map(|key| (key.clone(), id)));
+        }
+    }
+
     /// It waits beside the line.
     pub(super) fn stand_beside(&mut self, names: &Names, id: LeaseId) {
         let line = self.of_all_that_wait(names);
@@ -123,9 +132,15 @@ impl Lines {
         self.of(names)?.front().copied()
     }
 
+    /// The first in the line of this lock, and then those that ask for it beside that.
+    pub(super) fn called(&self, key: &[u8], at: usize) -> Option<LeaseId> {
+        self.asking_for(key).nth(at)
+    }
+
     /// Those that ask for the lock of this key.
     pub(super) fn asking_for(&self, key: &[u8]) -> impl Iterator<Item = LeaseId> {
-        self.by_name.get(key).into_iter().flat_map(Line::all_that_ask)
+        let also = self.also.iter().filter(|(also, _)| **also == *key).map(|(_, id)| *id);
+        self.by_name.get(key).into_iter().flat_map(Line::all_that_ask).chain(also)
     }
 
     /// This one has the lock from another of this process.
@@ -150,6 +165,7 @@ impl Lines {
 
     /// Whether it was the first, and the next one is to ask.
     pub(super) fn leave(&mut self, names: &Names, id: LeaseId) -> bool {
+        self.also.retain(|(_, other)| *other != id);
         let Some(line) = self.by_name.get_mut(names) else { return false };
         let is_free = line.occupant.is_none();
         let was_first = line.waiting.front() == Some(&id);
@@ -186,6 +202,7 @@ impl Lines {
 
     /// All go.
     pub(super) fn clear(&mut self) {
+        self.also.clear();
         for (_, line) in self.by_name.drain() {
             let waited = line.waiting.len() + line.beside.len();
             self.change -= i32::try_from(waited).unwrap_or(i32::MAX);

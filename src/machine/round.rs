@@ -20,7 +20,8 @@ impl Machine {
         let Self { links, leases, lines, .. } = self;
         let Some(lease) = leases.get_mut(id) else { return };
         lease.phase = Phase::Asking;
-        if lease.relay == Relay::default() && lines.has_others(&lease.names, id) {
+        let may_go_on = lease.kind.stands_in_line() && lease.relay == Relay::default();
+        if may_go_on && lines.has_others(&lease.names, id) {
             lease.relay = Relay::begin();
         }
         lease.round += 1;

@@ -47,7 +47,8 @@ impl Machine {
 
     /// Whether the request may have an entry: its attempts are not counted.
     pub(crate) fn may_enter(&self, id: LeaseId) -> bool {
-        self.leases.get(id).is_some_and(|lease| lease.waits() && !lease.retry.is_counted())
+        let may = |lease: &Lease| lease.kind.wait.is_some() && !lease.retry.is_counted();
+        self.leases.get(id).is_some_and(|lease| lease.waits() && may(lease))
     }
 
     /// From here on the lease waits by an entry at this server; its first question is still to be put.
@@ -84,7 +85,9 @@ impl Machine {
     pub(crate) fn ask_for_entry(&mut self, id: LeaseId, words: [&[u8]; 3], now: Moment) {
         let Self { links, leases, settings, command, .. } = self;
         let Some(lease) = leases.get_mut(id) else { return };
-        let Some(entry) = lease.entry.as_deref_mut() else { return };
+        let (Some(entry), Some(wait)) = (lease.entry.as_deref_mut(), lease.kind.wait) else {
+            return;
+        };
         let link = &mut links[entry.server];
         (entry.asked_at, entry.is_unanswered) = (now, true);
         (lease.asked_at, lease.votes) = (now, Votes::default());
@@ -95,7 +98,7 @@ impl Machine {
         link.watch_next(now);
         command.bytes.clear();
         command.is_whole = link.sends_whole;
-        (lease.kind.wait)(lease.question(command, &settings.scripts), words);
+        wait(lease.question(command, &settings.scripts), words);
         link.say(command, To::Lease { id, round: lease.round, what: What::Wait }, now);
     }
 

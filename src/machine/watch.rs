@@ -31,7 +31,7 @@ impl Machine {
                 continue;
             };
             if !std::mem::replace(&mut lease.is_watched, true) {
-                watched.insert(lease.names.lock(), id);
+                lease.keys().for_each(|key| watched.insert(key, id));
             }
         }
     }
@@ -69,7 +69,7 @@ impl Machine {
         let Self { leases, watched, .. } = self;
         if let Some(lease) = leases.get_mut(id).filter(|lease| lease.is_watched) {
             lease.is_watched = false;
-            watched.remove(lease.names.lock(), id);
+            lease.keys().for_each(|key| watched.remove(key, id));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::time::Duration;
 
-use super::way::{Way, begin_since};
+use super::way::{Way, begin};
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::{Error, ErrorKind};
@@ -90,7 +90,7 @@ fn one(wish: &Wish, names: &Names) -> Wish {
 
 /// What comes of one of them, for a caller that has waited since then.
 fn run(front: &Front, wish: Wish, asked_at: Moment) -> BoxFuture<'_, Result<Lease, Error>> {
-    let way = begin_since(front, &wish, asked_at);
+    let way = begin(front, &wish, Some(asked_at));
     Box::pin(async move {
         let mut way = way?;
         poll_fn(|context| way.poll(front, &wish, context)).await

@@ -11,6 +11,7 @@ use crate::error::{Error, Kind, Report};
 use crate::front::{Front, Lease};
 use crate::lock::order::{Order, Wish};
 use crate::machine::{FENCED, Options, PLAIN};
+use crate::names::Names;
 use crate::policy::{Moment, Wait};
 
 /// A request that has begun.
@@ -41,31 +42,38 @@ impl Way {
     }
 }
 
-pub(super) fn begin(locker: &Front, wish: &Wish) -> Result<Way, Error> {
-    of_one(locker, wish, wish.wait).map(Way::OfOne)
-}
-
-/// For a caller that has waited since then, which its limit counts from.
-pub(super) fn begin_since(locker: &Front, wish: &Wish, asked_at: Moment) -> Result<Way, Error> {
-    let wait = match wish.wait {
-        Wait::AtMost(limit) => Wait::AtMost(limit.saturating_sub(clock::now().since(asked_at))),
-        wait => wait,
+/// For a caller that may have waited since then, which its limit counts from.
+pub(super) fn begin(locker: &Front, wish: &Wish, asked_at: Option<Moment>) -> Result<Way, Error> {
+    refuse_own(locker, wish)?;
+    let wait = match (wish.wait, asked_at) {
+        (Wait::AtMost(limit), Some(at)) => {
+            Wait::AtMost(limit.saturating_sub(clock::now().since(at)))
+        }
+        (wait, _) => wait,
     };
-    of_one(locker, wish, wait).map(|acquire| Way::OfOne(acquire.since(asked_at)))
+    let options = options(locker, wish, &wish.names[0], wait);
+    Ok(Way::OfOne(Acquire::new(locker, options).since(asked_at)))
 }
 
-fn of_one(locker: &Front, wish: &Wish, wait: Wait) -> Result<Acquire, Error> {
-    let Wish { names, order, retry, is_fair, refuses_own, .. } = wish;
-    let Order { term, is_fenced, is_renewed, bounds, .. } = order;
-    let names = names[0].clone();
-    if *refuses_own && locker.holds(&names) {
+/// # Errors
+///
+/// Where a guard of the locker has one of the locks, and the request is not to wait for that.
+pub(super) fn refuse_own(locker: &Front, wish: &Wish) -> Result<(), Error> {
+    let is_held = |names: &&Names| wish.refuses_own && locker.holds(names);
+    wish.names.iter().find(is_held).map_or(Ok(()), |names| {
         let name = String::from_utf8_lossy(names.lock()).into_owned();
-        return Err(Error::new(Kind::HeldHere, name, Report::default()));
-    }
+        Err(Error::new(Kind::HeldHere, name, Report::default()))
+    })
+}
+
+/// A request for this lock.
+pub(super) fn options(locker: &Front, wish: &Wish, names: &Names, wait: Wait) -> Options {
+    let Wish { order, retry, is_fair, .. } = wish;
+    let Order { term, is_fenced, is_renewed, bounds, .. } = order;
     let said = order.mark(locker.driver.fingerprint()).text().unwrap_or_default();
     let options = Options {
         kind: if *is_fenced { &FENCED } else { &PLAIN },
-        names,
+        names: names.clone(),
         term: *term,
         bounds: *bounds,
         wait,
@@ -76,9 +84,8 @@ fn of_one(locker: &Front, wish: &Wish, wait: Wait) -> Result<Acquire, Error> {
         said: said.into_bytes().into(),
     };
     #[cfg(feature = "sharing")]
-    let options = match order.sharing {
-        Some(wanted) => Options { kind: wanted.kind(*is_fenced), words: wanted.words(), ..options },
-        None => options,
-    };
-    Ok(Acquire::new(locker, options))
+    if let Some(wanted) = order.sharing {
+        return Options { kind: wanted.kind(*is_fenced), words: wanted.words(), ..options };
+    }
+    options
 }

@@ -1,0 +1,91 @@
+//! Several locks of one owner, with one token that is good for each: all are taken in one script, or none.
+//!
+//! The words are the keys of the locks beside the first, then nothing, and then the values of owners in whose place it takes
+//! locks.
+
+use leasehold_resp::{Decimal, Frame};
+
+use crate::machine::{Alone, Answer, Kind, Question};
+use crate::names::{Key, Names};
+use crate::policy::Ballot;
+
+/// See the module's documentation.
+pub(crate) static GROUP: Kind = Kind {
+    is_fenced: true,
+    is_exclusive: true,
+    acquire: |question| {
+        let (ttl, how, taking) = (Decimal::new(question.ttl_ms), question.how(), question.taking());
+        let proposal = Decimal::new(question.ballot.map_or(0, Ballot::proposal));
+        let all = names(&question);
+        let mut words = vec![question.owner, &ttl, &proposal, how, taking];
+        words.extend(question.predecessor);
+        let replaced = question.words.iter().skip_while(|word| !word.is_empty()).skip(1);
+        words.extend(replaced.map(|value| &**value));
+        question.command.call(&question.scripts.acquire, &slices(&keys(&all)), &words);
+    },
+    read,
+    wait: None,
+    release: |question| {
+        let all = names(&question);
+        let Question { command, owner, scripts, .. } = question;
+        command.call(&scripts.release, &slices(&keys(&all)), &[owner, b""]);
+    },
+    alone: Some(Alone {
+        extend: |question| {
+            let (all, ttl) = (names(&question), Decimal::new(question.ttl_ms));
+            let Question { command, owner, scripts, .. } = question;
+            let keys: Vec<&[u8]> = all.iter().map(Names::lock).collect();
+            let words = [owner, &ttl].repeat(keys.len());
+            command.call(&scripts.extend, &keys, &words);
+        },
+        read: |reply| match reply {
+            Frame::Bulk(_) => Some(Answer::Granted(None)),
+            Frame::Array(items) if items.contains(&Frame::Integer(0)) => Some(Answer::NotOwned),
+            _ => None,
+        },
+        repair: |question| {
+            let (all, ttl) = (names(&question), Decimal::new(question.ttl_ms));
+            let Question { command, owner, token, scripts, .. } = question;
+            let keys: Vec<&[u8]> =
+                all.iter().flat_map(|names| [names.lock(), names.fence()]).collect();
+            command.call(&scripts.repair, &keys, &[owner, &ttl, &Decimal::new(token)]);
+        },
+    }),
+    also,
+};
+
+fn also(words: &[Box<[u8]>]) -> &[Box<[u8]>] {
+    words.split(|word| word.is_empty()).next().unwrap_or_default()
+}
+
+/// What the kind is told: these locks, the first of which it has the name of, in the place of these owners.
+pub(crate) fn words(names: &[Names], replaced: &[Box<[u8]>]) -> Box<[Box<[u8]>]> {
+    let also = names[1..].iter().map(|names| names.lock().into());
+    let replaced = replaced.iter().cloned();
+    also.chain([Box::default()]).chain(replaced).collect()
+}
+
+fn names(question: &Question<'_>) -> Vec<Names> {
+    let also = also(question.words).iter().filter_map(|key| Names::new(b"", key).ok());
+    std::iter::once(question.names.clone()).chain(also).collect()
+}
+
+/// What `acquire.lua` and `release.lua` are given of each.
+fn keys(names: &[Names]) -> Vec<Key> {
+    let of_one = |names: &Names| [Key::of(names.lock()), Key::of(names.fence()), names.queue()];
+    names.iter().flat_map(of_one).collect()
+}
+
+fn slices(keys: &[Key]) -> Vec<&[u8]> {
+    keys.iter().map(|key| &**key).collect()
+}
+
+/// What `acquire.lua` says, and `repair.lua`.
+fn read(reply: &Frame) -> Option<Answer> {
+    match reply {
+        Frame::Array(items) if items.get(1..) == Some(&[Frame::Integer(0)]) => {
+            Some(Answer::NotOwned)
+        }
+        _ => Answer::of_acquire(reply),
+    }
+}

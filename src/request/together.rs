@@ -1,0 +1,113 @@
+//! Several locks at once, for a request that others keep from them by taking them one by one.
+//!
+//! All are taken or none, so a request for several waits until all are free at the same moment, which never comes where
+//! each is always somebody's. So it has a turn: it waits in the queues of all its locks at once, before all requests for
+//! one, and keeps what it gets until it has all. That is what the turn costs: a lock that it keeps is nobody's. So there is
+//! one turn at a time, of all requests for several whose names have one key prefix: that of the holder of a lock of that
+//! purpose, which it gives back as soon as it has its locks. And a turn is bounded: if it was too short, it gives back all
+//! that it kept, and waits for as long again without keeping anything.
+//!
+//! What it keeps are parts: ordinary leases, each of one lock, and of an owner of its own. When it has all, the request
+//! takes all of them in one script, to which the parts' locks are as good as free. The parts give themselves back after
+//! that, whichever owner has their locks by then: nobody relies on them.
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::way::{Way, options, refuse_own};
+use crate::api::{Acquire, Part};
+use crate::error::Error;
+use crate::extra::groups::{GROUP, words};
+use crate::front::{Front, Lease};
+use crate::lock::order::{Order, Wish};
+use crate::machine::{LeaseId, Machine, Options, PLAIN};
+use crate::names::{Names, title};
+use crate::policy::{Bounds, Wait};
+use crate::race::{First, all, race, timeout};
+
+/// How long the first turn lasts.
+const FIRST_TURN: Duration = Duration::from_millis(250);
+/// Each is twice as long as the one before, up to this.
+const LONGEST_TURN: Duration = Duration::from_secs(8);
+/// Between two looks at whether the request stands behind others of its process, which have their turn before it.
+const LOOKS: Duration = Duration::from_millis(5);
+
+/// Begins to take all locks of this wish.
+pub(crate) fn begin_all(front: &Front, wish: &Wish) -> Way {
+    Way::aside(together(front.clone(), wish.clone()))
+}
+
+/// # Cancel safety
+///
+/// When the future is dropped, what was granted is given back.
+async fn together(front: Front, wish: Wish) -> Result<Lease, Error> {
+    refuse_own(&front, &wish)?;
+    let asked = Options {
+        kind: &GROUP,
+        words: words(&wish.names, &[]),
+        ..options(&front, &wish, &wish.names[0], wish.wait)
+    };
+    let acquire = Acquire::new(&front, asked).of_several(&wish.names);
+    let id = acquire.id();
+    let outcome = match wish.wait {
+        Wait::Never | Wait::AtMost(Duration::ZERO) => acquire.await,
+        _ => match race(pin!(acquire), pin!(turns(&front, &wish, id))).await {
+            First::One(outcome) => outcome,
+            First::Other(never) => match never {},
+        },
+    };
+    outcome.map_err(|error| error.named(title(&wish.names)))
+}
+
+/// Has one turn after the other, until the request has all its locks.
+async fn turns(front: &Front, wish: &Wish, id: LeaseId) -> Infallible {
+    let mut length = FIRST_TURN;
+    loop {
+        while !front.driver.look(|machine: &mut Machine| machine.rests(id)) {
+            sleep(LOOKS).await;
+        }
+        // A request that cannot have that lock goes without: the right to it may be missing.
+        let Some(turn) = turn(front, wish).await else {
+            return std::future::pending().await;
+        };
+        let tell = |owners: &[Box<[u8]>]| {
+            let words = words(&wish.names, owners);
+            front.driver.with(|machine, now| machine.tell_kind(id, words, now));
+        };
+        let _ = timeout(length, pin!(collect(front, wish, tell))).await;
+        drop(turn);
+        tell(&[]);
+        sleep(length).await;
+        length = LONGEST_TURN.min(2 * length);
+    }
+}
+
+/// Waits for the turn.
+async fn turn(front: &Front, wish: &Wish) -> Option<Part> {
+    let names = front.turns.as_ref()?;
+    let order = Order { is_fenced: false, ..part(wish, None) };
+    let wanted = Wish { order, ..wish.clone() };
+    Part::take(front, Options { kind: &PLAIN, ..options(front, &wanted, names, Wait::Forever) })
+        .await
+}
+
+/// A lease of one lock, to be kept until it is given back.
+fn part(wish: &Wish, priority: Option<u8>) -> Order {
+    Order { is_renewed: true, bounds: Bounds::default(), priority, ..wish.order.clone() }
+}
+
+/// Takes all locks of a wish from the heads of their queues, and keeps them while the request takes their places.
+async fn collect(front: &Front, wish: &Wish, tell: impl Fn(&[Box<[u8]>])) {
+    let order = Order { is_fenced: true, ..part(wish, Some(u8::MAX)) };
+    let wanted = Wish { order, ..wish.clone() };
+    let taking = |names: &Names| Part::take(front, options(front, &wanted, names, Wait::Forever));
+    let parts = all(wish.names.iter().map(taking)).await;
+    let owners: Vec<Box<[u8]>> = parts.iter().flatten().filter_map(Part::owner).collect();
+    if owners.len() == wish.names.len() {
+        tell(&owners);
+    }
+    std::future::pending().await
+}
