@@ -155,6 +155,24 @@ mod tests {
         assert!(is_granted(&mut bench, id));
     }
 
+    /// It would have nothing of the lease until that is renewed.
+    #[test]
+    fn a_slow_server_that_lacks_the_script_is_asked_for_what_the_others_have_granted() {
+        let mut bench = Bench::connected(3);
+        let id = acquire(&mut bench, b"a");
+        for server in 0..2 {
+            bench.answer(server, |command| vec![stamp(command)]);
+        }
+        assert!(is_granted(&mut bench, id));
+        let asked = bench.said(2).pop().unwrap();
+        bench.reply(2, &error(MISSING));
+        let seal = bench.said(2).pop().unwrap();
+        bench.reply(2, &bulk(&seal[1]));
+        let again = bench.said(2).pop().unwrap();
+        assert_eq!(text(&again[..2]), "EVAL return 1");
+        assert_eq!(again[2..again.len() - 1], asked[2..asked.len() - 1]);
+    }
+
     #[test]
     fn what_nobody_waits_for_is_not_asked_again_and_a_release_is() {
         let mut bench = Bench::connected(1);

@@ -253,7 +253,7 @@ pub(super) fn bounded(bench: &mut Bench, name: &[u8], wait: Wait, bounds: Bounds
     request_of(&FENCED, bench, name, wait, bounds)
 }
 
-fn request_of(
+pub(super) fn request_of(
     kind: &'static Kind,
     bench: &mut Bench,
     name: &[u8],

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod loss;
+mod shares;
 mod sharing;
 mod soak;
 mod traces;

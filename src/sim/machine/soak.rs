@@ -54,7 +54,7 @@ fn soak(servers: usize, seed: u32) -> (usize, usize) {
 }
 
 impl World {
-    fn meddle(&mut self, servers: usize, seed: u32) {
+    pub(super) fn meddle(&mut self, servers: usize, seed: u32) {
         if random() % 20_000 == 0 {
             let (client, server) = (below(3), below(servers));
             self.cut(client, server);
@@ -269,6 +269,6 @@ fn known_bugs_of_its_parts_are_noticed() {
     mutants::set(None);
 }
 
-fn panics(scene: impl FnOnce()) -> bool {
+pub(super) fn panics(scene: impl FnOnce()) -> bool {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(scene)).is_err()
 }
