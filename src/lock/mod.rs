@@ -97,8 +97,8 @@ pub(crate) mod renewer;
 mod resend;
 #[cfg(any(test, feature = "_engine"))]
 mod round;
-#[cfg_attr(not(any(test, feature = "_engine", feature = "sharing")), path = "row/off.rs")]
-#[cfg_attr(all(feature = "sharing", not(any(test, feature = "_engine"))), path = "row/shares.rs")]
+#[cfg(any(test, feature = "_engine", not(feature = "sharing")))]
+#[cfg_attr(not(any(test, feature = "_engine")), path = "row/off.rs")]
 pub(crate) mod row;
 pub(crate) mod scripts;
 #[cfg(any(test, feature = "takeover"))]
@@ -123,4 +123,6 @@ mod turn;
 #[cfg(any(test, feature = "_engine"))]
 mod wait;
 
+#[cfg(not(any(test, feature = "_engine", not(feature = "sharing"))))]
+pub(crate) use crate::extra::sharing as row;
 pub(crate) use crate::names;

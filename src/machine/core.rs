@@ -11,7 +11,6 @@ use super::command::Command;
 use super::counts::{Counts, Event};
 use super::entry::Waiters;
 use super::ids::{CallId, LeaseId};
-use super::kind::Kind;
 use super::lease::{Lease, Refusal, Replica};
 use super::line::Lines;
 use super::link::{Fault, Link, Reply};
@@ -289,11 +288,6 @@ impl Machine {
     /// Whether a lease of this machine has this owner's id.
     pub(crate) fn has_owner(&self, id: &[u8]) -> bool {
         self.leases.iter().any(|(_, lease)| lease.owner.id() == id)
-    }
-
-    /// What it is, with what its kind is told beside the names.
-    pub(crate) fn kind(&self, id: LeaseId) -> Option<(&'static Kind, &[Box<[u8]>])> {
-        self.leases.get(id).map(|lease| (lease.kind, &lease.words[..]))
     }
 
     /// The value under the lock's key.

@@ -64,6 +64,7 @@ mod subscription;
 #[cfg(test)]
 mod tests;
 mod told;
+#[cfg(any(test, feature = "sharing"))]
 mod turn;
 mod waits;
 mod watch;
@@ -87,5 +88,6 @@ pub(crate) use self::link::Fault;
 pub(crate) use self::report::Said;
 pub(crate) use self::script::{Script, Scripts};
 pub(crate) use self::session::Login;
+#[cfg(any(test, feature = "sharing"))]
 pub(crate) use self::turn::TurnedDown;
 pub(crate) use self::waits::Waiting;

@@ -23,6 +23,11 @@ pub(crate) enum TurnedDown {
 }
 
 impl Machine {
+    /// What a lease is, with what its kind is told beside the names.
+    pub(crate) fn kind(&self, id: LeaseId) -> Option<(&'static Kind, &[Box<[u8]>])> {
+        self.leases.get(id).map(|lease| (lease.kind, &lease.words[..]))
+    }
+
     /// Another asks in the place of a lease that ends then. [`Machine::poll_acquire`] says what came of the other, and then
     /// one of [`Machine::turned`] and [`Machine::turned_down`] is to be called, or [`Machine::give_up_turn`] before that.
     ///
