@@ -155,6 +155,8 @@ mod sim;
 mod stats;
 #[cfg(feature = "testing")]
 pub mod testing;
+#[cfg(any(test, feature = "takeover"))]
+mod ticket;
 
 #[cfg(test)]
 use leasehold_testing as support;
@@ -227,8 +229,6 @@ pub use family::{
 };
 pub use lock::fencing::{Fenced, Fencing, FencingToken, Unfenced};
 pub use lock::guard::Guard;
-#[cfg(any(test, feature = "takeover"))]
-pub use lock::ticket::Ticket;
 pub use locker::Locker;
 #[cfg(any(test, feature = "election"))]
 pub use locker::elect::{Campaign, Campaigning, Election, Leadership};
@@ -255,3 +255,5 @@ pub use shutdown::Shutdown;
 #[cfg(feature = "metrics")]
 pub use stats::SECONDS_BUCKETS;
 pub use stats::{BreakerState, Event, Latencies, Observer, Primitive, ServerStats, Stats};
+#[cfg(any(test, feature = "takeover"))]
+pub use ticket::Ticket;

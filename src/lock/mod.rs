@@ -101,7 +101,7 @@ mod round;
 #[cfg_attr(not(any(test, feature = "_engine")), path = "row/off.rs")]
 pub(crate) mod row;
 pub(crate) mod scripts;
-#[cfg(any(test, feature = "takeover"))]
+#[cfg(any(test, all(feature = "_engine", feature = "takeover")))]
 mod seize;
 #[cfg(any(test, feature = "_engine"))]
 #[cfg_attr(not(any(test, feature = "sharing")), path = "sharing/off.rs")]
@@ -114,8 +114,6 @@ mod spans;
 mod standing;
 #[cfg(any(test, feature = "_engine"))]
 mod take;
-#[cfg(any(test, feature = "takeover"))]
-pub(crate) mod ticket;
 #[cfg(any(test, all(feature = "groups", feature = "_engine")))]
 pub(crate) mod together;
 #[cfg(any(test, feature = "_engine"))]

@@ -4,7 +4,7 @@
 //! and the new one; several servers vote as ever. Tokens rise as for any acquire, because a server accepts
 //! one only above its counter (`policy/fence.rs`). What is stolen breaks exclusion on purpose: the former
 //! holder goes on until it learns of its loss. What is adopted does not: a ticket's owner is nobody's (see
-//! `lock/ticket.rs`), so its lock is as good as free to an owner that names it, as a predecessor's is to its
+//! `ticket.rs`), so its lock is as good as free to an owner that names it, as a predecessor's is to its
 //! successor; and a server that has lost it grants nothing.
 //!
 //! A round that is lost is given back like any other. Servers that had granted it are free then: a steal that

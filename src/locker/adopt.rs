@@ -4,9 +4,9 @@ use super::Locker;
 use crate::error::Error;
 use crate::lock::names::Names;
 use crate::lock::order::Seize;
-use crate::lock::ticket::Ticket;
 use crate::policy::Wait;
 use crate::request::LockRequest;
+use crate::ticket::Ticket;
 #[cfg(doc)]
 use crate::{Guard, Report};
 

@@ -143,6 +143,7 @@ mod tests {
         wait: FENCED.wait,
         release: FENCED.release,
         alone: None,
+        also: |_| &[],
     };
     /// Of three that rank alike.
     const FIRST: usize = 2;

@@ -15,10 +15,10 @@ use crate::clock::simulated::{Client, elapsed};
 use crate::error::Error;
 use crate::lock::fencing::Fencing;
 use crate::lock::guard::Guard;
-use crate::lock::ticket::Ticket;
 use crate::locker::Locker;
 use crate::net::connection::noticed_within;
 use crate::policy::{Loss, Moment};
+use crate::ticket::Ticket;
 
 /// Timers go off at whole milliseconds.
 const TICKS: Duration = Duration::from_millis(2);

@@ -13,8 +13,8 @@ use super::plan::{Fault, Plan};
 use super::prng::Prng;
 use super::server::{Server, Told};
 use crate::clock::simulated::true_wall;
-use crate::lock::ticket::Ticket;
 use crate::support::accounts::Accounts;
+use crate::ticket::Ticket;
 
 pub(crate) struct World {
     pub(crate) plan: Plan,

@@ -4,7 +4,7 @@ use crate::Finding;
 use crate::source::{Source, Token};
 
 /// Each layer and what it may name besides itself, from the bottom to the top.
-const LAYERS: [(&str, &[&str]); 19] = [
+const LAYERS: [(&str, &[&str]); 20] = [
     ("policy", &[]),
     ("names", &[]),
     ("machine", &["policy", "names"]),
@@ -35,6 +35,8 @@ const LAYERS: [(&str, &[&str]); 19] = [
             "net",
         ],
     ),
+    ("extra", &["policy", "names", "machine", "server"]),
+    ("ticket", &["policy", "error"]),
     (
         "driver",
         &[
@@ -64,6 +66,7 @@ const LAYERS: [(&str, &[&str]); 19] = [
             "machine",
             "extra",
             "error",
+            "ticket",
             "stats",
             "driver",
         ],
@@ -85,6 +88,7 @@ const LAYERS: [(&str, &[&str]); 19] = [
             "server",
             "names",
             "extra",
+            "ticket",
             "api",
         ],
     ),

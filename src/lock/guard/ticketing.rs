@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Fencing, Guard};
 use crate::error::Error;
-use crate::lock::ticket::Ticket;
+use crate::ticket::Ticket;
 
 impl<F: Fencing> Guard<F> {
     /// Gives the lock to a ticket, which another process turns into a guard of its own

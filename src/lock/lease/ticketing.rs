@@ -1,4 +1,4 @@
-//! A lease that goes to a ticket: see `lock/ticket.rs`.
+//! A lease that goes to a ticket: see `ticket.rs`.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::lock::parting::Parting;
 use crate::lock::question::{Apart, Question};
 use crate::lock::rare::Rest;
 use crate::lock::round::Round;
-use crate::lock::ticket::Ticket;
-use crate::policy::{End, LeaseState, Units, Verdict};
+use crate::policy::{End, LeaseState, Verdict};
 use crate::server::command::Command;
+use crate::ticket::Ticket;
 
 impl Lease {
     /// # Cancel safety
@@ -23,14 +23,7 @@ impl Lease {
     /// When the future is dropped, the lock is given back, whichever has it on a server by then: this owner or
     /// the ticket.
     pub(crate) async fn into_ticket(self, within: Duration) -> Result<Ticket, Error> {
-        if !Ticket::GOOD_FOR.contains(&within) {
-            return Err(Error::misuse(format_args!(
-                "a ticket must be good for {} to {}, not {}",
-                Units(*Ticket::GOOD_FOR.start()),
-                Units(*Ticket::GOOD_FOR.end()),
-                Units(within)
-            )));
-        }
+        Ticket::check(within)?;
         let hold = self.claim.hold().clone();
         if hold.sharing().is_some() {
             return Err(Error::misuse("a ticket is of a lock that nobody has shares of"));
@@ -51,7 +44,7 @@ impl Lease {
         if round.verdict == Verdict::Won {
             passing.conclude(&hold, &round);
             step.end("ticketed");
-            return Ok(Ticket::new(names, &passing.rest.value, hold.core.fingerprint()));
+            return Ok(Ticket::new(names.lock(), passing.rest.value.id(), hold.core.fingerprint()));
         }
         let is_lost = round.proves_lost(&hold);
         let end = if is_lost { End::Lost(hold.core.gone()) } else { End::Unconfirmed };

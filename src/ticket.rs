@@ -13,11 +13,9 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::names::Names;
-use super::owner::{ID_LENGTH, Owner};
 use crate::error::Error;
-use crate::error::value::FINGERPRINT_LENGTH;
-use crate::policy::{TTL_MAX, TTL_MIN};
+use crate::error::value::{FINGERPRINT_LENGTH, ID_LENGTH};
+use crate::policy::{TTL_MAX, TTL_MIN, Units};
 
 const VERSION: &str = "lh1";
 /// Maximum bytes of a text that is read: a name has up to 16 KiB, each of its bytes up to three characters.
@@ -60,9 +58,22 @@ impl Ticket {
     /// How long a ticket may be good: as long as a lease, 10 ms to 24 h.
     pub const GOOD_FOR: RangeInclusive<Duration> = TTL_MIN..=TTL_MAX;
 
-    pub(super) fn new(names: &Names, owner: &Owner, fingerprint: Option<&str>) -> Self {
-        let fingerprint = fingerprint.map(Into::into);
-        Self { key: names.lock().into(), id: owner.id(), fingerprint }
+    /// For the lock of this key, whose owner has this id, at servers with this fingerprint.
+    pub(crate) fn new(key: &[u8], id: [u8; ID_LENGTH], fingerprint: Option<&str>) -> Self {
+        Self { key: key.into(), id, fingerprint: fingerprint.map(Into::into) }
+    }
+
+    /// Refuses a time for which no ticket can be good.
+    pub(crate) fn check(within: Duration) -> Result<(), Error> {
+        if Self::GOOD_FOR.contains(&within) {
+            return Ok(());
+        }
+        Err(Error::misuse(format_args!(
+            "a ticket must be good for {} to {}, not {}",
+            Units(*Self::GOOD_FOR.start()),
+            Units(*Self::GOOD_FOR.end()),
+            Units(within)
+        )))
     }
 
     /// The lock's key: the configured prefix and the name.
