@@ -9,7 +9,7 @@ use crate::blocking;
 use crate::clock;
 use crate::driver::Servers;
 use crate::error::Error;
-use crate::extra::{QUEUE, script};
+use crate::extra::{self, QUEUE};
 use crate::lock::fingerprint::{fingerprint, rank};
 use crate::lock::scripts;
 use crate::machine::{Machine, Scripts, Settings};
@@ -85,10 +85,11 @@ impl Builder {
 
 fn of_locks() -> Scripts {
     Scripts {
-        acquire: script(scripts::acquire()),
-        extend: script(scripts::extend()),
-        release: script(scripts::release()),
-        repair: script(scripts::repair()),
-        queue: script(scripts::queue()),
+        acquire: extra::script(scripts::acquire()),
+        extend: extra::script(scripts::extend()),
+        release: extra::script(scripts::release()),
+        repair: extra::script(scripts::repair()),
+        queue: extra::script(scripts::queue()),
+        others: extra::SCRIPTS,
     }
 }

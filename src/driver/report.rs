@@ -144,15 +144,16 @@ impl Servers {
         refusal: impl Fn(&[u8]) -> ServerError,
         why: impl Fn() -> Option<OpenError>,
     ) -> Vote {
+        let holder =
+            |value: &[u8], pttl| holder_of(value, pttl).seen_from(self.fingerprint.as_deref());
         match said {
             Said::Granted => Vote::Granted,
+            Said::Seized(value, pttl) => Vote::Seized(holder(value, *pttl)),
             Said::Held(None) => Vote::Held(None),
-            Said::Held(Some((value, pttl))) => {
-                Vote::Held(Some(holder_of(value, *pttl).seen_from(self.fingerprint.as_deref())))
-            }
+            Said::Held(Some((value, pttl))) => Vote::Held(Some(holder(value, *pttl))),
             Said::Queued(waiting) => Vote::Queued { waiting: *waiting },
             Said::Stale => Vote::Stale,
-            Said::Unowned => Vote::NotOwned,
+            Said::NotOwned => Vote::NotOwned,
             Said::Pending => Vote::Pending,
             _ => {
                 let reason = self.reason(said, round_trip, refusal, why);
@@ -237,8 +238,9 @@ pub(super) fn refusal(machine: &Machine, names: Option<&Names>, text: &[u8]) -> 
     }
     let has = |digest: &[u8]| text.windows(digest.len()).any(|part| part == digest);
     let is_it = |script: &&Script| has(script.digest);
-    let scripts = machine.settings().scripts.all();
-    let script = scripts.iter().find(is_it).map_or("", |script| script.text);
+    let scripts = &machine.settings().scripts;
+    let script =
+        scripts.loaded().iter().chain(scripts.others).find(is_it).map_or("", |script| script.text);
     let queue = names.map(Names::queue);
     let keys =
         names.zip(queue.as_deref()).map(|(names, queue)| [names.lock(), names.fence(), queue]);

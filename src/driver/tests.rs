@@ -86,6 +86,7 @@ pub(super) fn connect_with(
             release: script!("release.lua"),
             repair: script!("repair.lua"),
             queue: script!("queue.lua"),
+            others: &[],
         },
         waits: &QUEUE,
         rank,

@@ -52,6 +52,7 @@ pub(crate) static GROUP: Kind = Kind {
         },
     }),
     also,
+    becomes: None,
 };
 
 fn also(words: &[Box<[u8]>]) -> &[Box<[u8]>] {

@@ -3,15 +3,24 @@
 #[cfg(any(test, feature = "groups"))]
 pub(crate) mod groups;
 mod queue;
+mod script;
 #[cfg(any(test, feature = "sharing"))]
 pub(crate) mod sharing;
+#[cfg(any(test, feature = "takeover"))]
+pub(crate) mod takeover;
 
 pub(crate) use self::queue::QUEUE;
+pub(crate) use self::script::script;
 use crate::machine::Script;
-use crate::server::script::Script as Known;
 
-/// A script that servers call by its digest, as the machine has it.
-pub(crate) fn script(known: &'static Known) -> Script {
-    let (text, digest) = known.to_load().expect("it has a digest");
-    Script { text, digest }
-}
+/// The scripts of kinds of leases that stand here.
+pub(crate) const SCRIPTS: &[Script] = &[
+    #[cfg(any(test, feature = "sharing"))]
+    sharing::SHARE,
+    #[cfg(any(test, feature = "sharing"))]
+    sharing::PROLONG,
+    #[cfg(any(test, feature = "takeover"))]
+    takeover::SEIZE,
+    #[cfg(any(test, feature = "takeover"))]
+    takeover::KEEP,
+];

@@ -7,9 +7,9 @@ use std::num::NonZeroU32;
 use leasehold_resp::{Decimal, Frame};
 
 use super::script;
-use crate::machine::{Alone, Answer, FENCED, Kind, PLAIN, Question};
+use crate::machine::{Alone, Answer, FENCED, Kind, PLAIN, Question, Script};
 use crate::policy::{Ballot, Failing};
-use crate::server::script::{Script as Known, script};
+use crate::server::script::script;
 
 /// What is wanted of a lock that others may have shares of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +55,8 @@ impl Sharing {
     }
 }
 
-static SHARE: Known = script!("share.lua");
-static PROLONG: Known = script!("prolong.lua");
+pub(super) const SHARE: Script = script(&script!("share.lua"));
+pub(super) const PROLONG: Script = script(&script!("prolong.lua"));
 
 /// Some of the lock; in the place of the whole one, it keeps a share of that.
 static SHARES: Kind = Kind {
@@ -85,12 +85,13 @@ static SHARES: Kind = Kind {
         extend: |question| {
             let Question { command, names, owner, ttl_ms, .. } = question;
             let keys = [names.lock(), &names.shares()];
-            command.call(&script(&PROLONG), &keys, &[owner, &Decimal::new(ttl_ms)]);
+            command.call(&PROLONG, &keys, &[owner, &Decimal::new(ttl_ms)]);
         },
         read: |frame| Answer::of_extend(frame, 0, 1),
         repair: |question| take(question, b"mend"),
     }),
     also: |_| &[],
+    becomes: None,
 };
 
 const ALL: Kind = Kind {
@@ -105,6 +106,7 @@ const ALL: Kind = Kind {
     },
     alone: None,
     also: |_| &[],
+    becomes: None,
 };
 
 /// All of the lock, which lets sharers in where it is given back.
@@ -133,7 +135,7 @@ fn call(question: Question<'_>, words: &[&[u8]]) {
     let Question { command, names, owner, .. } = question;
     let (queue, shares) = (names.queue(), names.shares());
     let keys = [names.lock(), names.fence(), &queue, &shares];
-    command.call(&script(&SHARE), &keys, &[&[owner], words].concat());
+    command.call(&SHARE, &keys, &[&[owner], words].concat());
 }
 
 fn wanted<'a>(question: &Question<'a>) -> [&'a [u8]; 2] {

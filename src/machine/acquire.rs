@@ -196,7 +196,7 @@ impl Machine {
         let replica = &mut lease.replicas[server];
         replica.answered_at = now;
         replica.has = match (answer, replica.has) {
-            (Answer::Granted(_), Has::Asked | Has::Perhaps) => Has::Key,
+            (Answer::Granted(_) | Answer::Seized(_), Has::Asked | Has::Perhaps) => Has::Key,
             // An answer proves that the question does not arrive any more.
             (Answer::Failed { is_run: true, .. }, Has::Asked) if has_link => Has::Key,
             (Answer::Failed { is_run: true, .. }, Has::Asked) => Has::Perhaps,
@@ -204,7 +204,7 @@ impl Machine {
             (_, has) => has,
         };
         match answer {
-            Answer::Granted(_) => lease.votes.granted |= bit,
+            Answer::Granted(_) | Answer::Seized(_) => lease.votes.granted |= bit,
             Answer::Failed { .. } => lease.votes.failed |= bit,
             _ => lease.votes.denied |= bit,
         }
@@ -316,6 +316,10 @@ impl Machine {
         let deadline = lease.cut(deadline);
         lease.phase = Phase::Granted(LeaseState::Held { until: deadline });
         self.counts.held += 1;
+        if let Some(kind) = lease.kind.becomes {
+            // It is as any other from here on, but for tokens: none are set aside where a lock is taken from its holder.
+            (lease.kind, lease.words, lease.relay) = (kind, Box::default(), Relay::default());
+        }
         let token = token.filter(|_| lease.kind.is_fenced);
         (lease.token, lease.asked_at) = (token.unwrap_or(0), asked_at);
         let due = if lease.is_renewed && !lease.is_at_its_last(deadline) {
@@ -338,7 +342,8 @@ impl Machine {
     /// An attempt came to nothing. The next one has a fresh owner, and what this one may have left is given back.
     pub(super) fn give_up(&mut self, id: LeaseId, setback: Setback, now: Moment) {
         self.counts.unknown += u32::from(self.leases.get(id).is_some_and(Lease::is_unknown));
-        if let Setback::Held(_) = setback {
+        let contends = self.leases.get(id).is_some_and(|lease| lease.kind.becomes.is_none());
+        if matches!(setback, Setback::Held(_)) && contends {
             self.is_contended(id);
         }
         // One that ends by this needs no other owner, where no server has anything of this one.

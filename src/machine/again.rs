@@ -58,7 +58,7 @@ impl Machine {
                 }
                 lease.ask(what, id, &mut links[server], command, &settings.scripts, now);
             }
-            What::Release if has == Has::Releasing => {
+            What::Release if lease.round == round && has == Has::Releasing => {
                 lease.ask(what, id, &mut links[server], command, &settings.scripts, now);
             }
             What::Wait if lease.round == round && lease.phase == Phase::Queued => {

@@ -14,6 +14,8 @@ const NOTHING_RUNS: [&str; 4] = ["BUSY ", "LOADING ", "MASTERDOWN ", "CLUSTERDOW
 pub(crate) enum Answer {
     /// Yes; with the fencing token, where it is another than the one that was proposed.
     Granted(Option<u64>),
+    /// Yes, with this token; and the lock was another's until then.
+    Seized(u64),
     /// No: the lock is another's, or others are before this owner.
     Held { frees_in: Option<Duration>, counter: u64 },
     /// No: the lock is not, or no longer, the asking owner's.
@@ -29,7 +31,7 @@ pub(crate) enum Answer {
 impl Answer {
     pub(super) const UNKNOWN: Self = Self::Failed { failing: Failing::Otherwise, is_run: true };
 
-    /// The reply of `acquire.lua`; its stamp has been seen to.
+    /// The reply of `acquire.lua` and of `seize.lua`; its stamp has been seen to.
     pub(crate) fn of_acquire(reply: &Frame) -> Option<Self> {
         let Frame::Array(items) = reply else {
             return matches!(reply, Frame::Bulk(_)).then_some(Self::Granted(None));
@@ -38,6 +40,11 @@ impl Answer {
             [Frame::Bulk(word), Frame::Integer(token)] if word == "granted" => {
                 Self::Granted(Some(u64::try_from(*token).ok()?))
             }
+            [Frame::Bulk(word), Frame::Integer(token), ..] if word == "seized" => {
+                Self::Seized(u64::try_from(*token).ok()?)
+            }
+            // What is to be taken from one owner, and is nobody's.
+            [Frame::Integer(0)] => Self::NotOwned,
             [Frame::Bulk(word), Frame::Bulk(_), Frame::Integer(pttl), Frame::Bulk(counter), ..]
                 if word == "held" =>
             {
@@ -107,6 +114,7 @@ impl Answer {
     pub(super) fn as_vote(self) -> VoteReply {
         match self {
             Self::Granted(token) => VoteReply::Granted { token },
+            Self::Seized(token) => VoteReply::Granted { token: Some(token) },
             Self::Held { frees_in, counter } => VoteReply::Refused { frees_in, counter },
             Self::NotOwned => VoteReply::Refused { frees_in: None, counter: 0 },
             Self::Stale { counter } => VoteReply::Stale { counter },
@@ -116,15 +124,17 @@ impl Answer {
     }
 }
 
-/// What is kept of a reply that is no grant, apart from the buffer that it was read into.
+/// What is kept of a reply that says more than that the owner has the lock, apart from the buffer that it was read into.
 #[derive(Clone, Debug)]
 pub(super) enum Kept {
     Held(Box<[u8]>, i64),
     Taken,
+    /// It was a grant: of this value until then.
+    Seized(Box<[u8]>, i64),
     Queued(u64),
     Stale,
     /// It is not, or no longer, the asking owner's.
-    Unowned,
+    NotOwned,
     /// Others have it in another way than the one that is asked for: the numbers of both.
     Unlike(u64, u64),
     Refused(Box<[u8]>),
@@ -157,10 +167,15 @@ impl Kept {
             {
                 Self::Held(value[..].into(), *pttl)
             }
+            Some([Frame::Bulk(word), _, Frame::Bulk(value), Frame::Integer(pttl)])
+                if word == "seized" =>
+            {
+                Self::Seized(value[..].into(), *pttl)
+            }
+            Some([Frame::Integer(0)]) => Self::NotOwned,
             Some([Frame::Bulk(word), Frame::Integer(waiting)]) if word == "queued" => {
                 Self::Queued(u64::try_from(*waiting).unwrap_or(1))
             }
-            Some([Frame::Integer(0)]) => Self::Unowned,
             Some([Frame::Bulk(word), Frame::Integer(theirs), Frame::Integer(ours)])
                 if word == "limit" =>
             {

@@ -35,6 +35,12 @@ impl Command {
         script.spell(&mut self.bytes, self.is_whole, keys, words);
     }
 
+    /// The same of a script that is seldom called: no server has to know it.
+    pub(crate) fn call_whole(&mut self, script: &Script, keys: &[&[u8]], words: &[&[u8]]) {
+        self.is_whole = true;
+        self.call(script, keys, words);
+    }
+
     /// What says `OK` or nothing.
     pub(super) fn plain(&mut self, words: &[&[u8]]) {
         self.is_stamped = false;

@@ -164,7 +164,7 @@ impl Handshake {
             say(Step::Info(section), &[b"INFO", section.as_bytes()]);
         }
         link.echo(to(Step::Seal), now);
-        for script in settings.scripts.all() {
+        for script in settings.scripts.loaded() {
             let words: [&[u8]; 3] = [b"SCRIPT", b"LOAD", script.text.as_bytes()];
             link.write(&words, Place::Digest(script.digest), to(Step::Load), now);
         }

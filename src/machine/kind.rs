@@ -74,6 +74,8 @@ pub(crate) struct Kind {
     pub(crate) alone: Option<Alone>,
     /// Those of the words that are keys of locks which it has beside its own.
     pub(crate) also: fn(&[Box<[u8]>]) -> &[Box<[u8]>],
+    /// What it is from its grant on, where it is taken from its holder: such a request contends with nobody.
+    pub(crate) becomes: Option<&'static Kind>,
 }
 
 impl Kind {
@@ -123,6 +125,7 @@ pub(crate) static FENCED: Kind = Kind {
     },
     alone: None,
     also: |_| &[],
+    becomes: None,
 };
 
 /// A lock without: one command takes it.
@@ -140,4 +143,5 @@ pub(crate) static PLAIN: Kind = Kind {
     release: FENCED.release,
     alone: None,
     also: |_| &[],
+    becomes: None,
 };

@@ -21,7 +21,7 @@
 //! and the caller is woken once, at the verdict. Each file beside this one has one part of a lease's life:
 //! `acquire` (attempts, the line of those that wait in this process), `waits` (what stands on the machine
 //! has a request wait otherwise than by asking again), `scout` (an attempt for one that waits so), `round` (which servers are asked, and when), `turn` (another takes the place of a lease), `keep` (renewal, repair,
-//! loss), `count` (how many replicas have it), `release` (what is given back, at once or owed), `bounds` (how long it is held whatever its TTL), `report` (what servers said where it came to nothing), `shutdown` (the end of all of them). Beside leases there are questions of callers that hold none: `call`.
+//! loss), `count` (how many replicas have it), `release` (what is given back, at once or owed), `parting` (a lock that is let go for somebody else), `bounds` (how long it is held whatever its TTL), `report` (what servers said where it came to nothing), `shutdown` (the end of all of them). Beside leases there are questions of callers that hold none: `call`.
 //!
 //! # A link
 //!
@@ -52,6 +52,7 @@ mod line;
 mod link;
 mod login;
 mod owner;
+mod parting;
 mod release;
 mod report;
 mod round;

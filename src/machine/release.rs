@@ -22,12 +22,16 @@ impl Machine {
             return;
         }
         self.happens(id, LeaseEvent::Release, now);
-        match self.leases.get(id).and_then(Lease::state) {
-            Some(LeaseState::Releasing)
-                if next.is_some_and(|next| self.hand_over(id, next, now).is_some()) =>
-            {
-                return;
-            }
+        let is_releasing = self.state(id) == Some(LeaseState::Releasing);
+        let next = next.filter(|_| is_releasing);
+        if next.is_none_or(|next| self.hand_over(id, next, now).is_none()) {
+            self.lets_go(id, now);
+        }
+    }
+
+    /// The holder lets the lock go, or has lost it.
+    pub(super) fn lets_go(&mut self, id: LeaseId, now: Moment) {
+        match self.state(id) {
             Some(LeaseState::Releasing) => {
                 self.give_back(id, now);
                 self.tells_next_first(id, now);
@@ -165,13 +169,12 @@ impl Machine {
         self.leave_line(id, now);
         let Some(lease) = self.leases.get_mut(id) else { return false };
         let is_handed_over = lease.end == Some(End::HandedOver);
-        let is_released = lease.state() == Some(LeaseState::Releasing);
         lease.phase = Phase::GivingBack;
         self.effects.extend(lease.waker.take().map(Effect::Wake));
         if !lease.told_of_loss.is_empty() {
             self.effects.extend(lease.told_of_loss.drain(..).map(Effect::Wake));
         }
-        if !is_released && lease.is_exposed() {
+        if lease.is_kept() {
             self.give_back(id, now);
         }
         self.end_if_clear(id);
@@ -248,7 +251,7 @@ impl Machine {
         let Some(lease) = leases.get_mut(id) else { return };
         lease.votes = Votes::default();
         lease.said.clear();
-        // A late answer to a question is none to the release.
+        // A late answer to a question is none to the release, nor is one to another release.
         lease.round += 1;
         let until = pointless_at(lease, settings);
         let mut is_owed = false;
@@ -326,7 +329,7 @@ impl Machine {
     pub(super) fn given_back(
         &mut self,
         id: LeaseId,
-        server: usize,
+        (server, round): (usize, u32),
         answer: Answer,
         is_over: bool,
         now: Moment,
@@ -336,7 +339,7 @@ impl Machine {
         let bit = 1 << server;
         let pointless_at = pointless_at(lease, settings);
         let replica = &mut lease.replicas[server];
-        if replica.has != Has::Releasing {
+        if replica.has != Has::Releasing || lease.round != round {
             return;
         }
         let until = replica.redelivery.map_or(pointless_at, |it| it.pointless_at());

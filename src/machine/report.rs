@@ -20,6 +20,10 @@ pub(crate) struct ServerAnswer<'a> {
 
 pub(crate) enum Said<'a> {
     Granted,
+    /// The lock was another's until then: of which value, and for how many milliseconds more.
+    Seized(&'a [u8], i64),
+    /// The lock is not, or no longer, the owner's that asks, or that it is to be taken from.
+    NotOwned,
     /// The lock is another's: of which value, and for how many milliseconds more.
     Held(Option<(&'a [u8], i64)>),
     /// The lock is free, and others wait for it.
@@ -29,8 +33,6 @@ pub(crate) enum Said<'a> {
     Refused(&'a [u8]),
     /// Others have it in another way than the one that is asked for: the numbers of both.
     Unlike(u64, u64),
-    /// It is not, or no longer, the asking owner's.
-    Unowned,
     /// A reply that the question does not have.
     Unexpected,
     /// It has not answered yet.
@@ -54,7 +56,7 @@ fn is_no_lock(text: &[u8]) -> bool {
 }
 
 impl Machine {
-    /// Keeps what a server said that is no grant: the request may end by it, or another behind it in its line.
+    /// Keeps what a server said that is more than a grant: the request may end by it, or another behind it in its line.
     pub(super) fn keep_said(&mut self, id: LeaseId, server: usize, round: u32, reply: &Frame) {
         let Some(lease) = self.leases.get_mut(id) else { return };
         if lease.round == round && lease.phase == Phase::Asking {
@@ -134,7 +136,7 @@ impl Machine {
         let (server, kept) = (entry.server, Kept::of(reply));
         lease.replicas[server].answered_at = now;
         // That an owner is there no more is no answer to what the user has asked.
-        if !matches!(kept, Kept::Unowned | Kept::Unexpected) {
+        if !matches!(kept, Kept::Unexpected | Kept::NotOwned) {
             lease.said.retain(|(known, _)| *known != server);
             lease.said.push((server, kept));
         }
@@ -195,14 +197,15 @@ impl Machine {
         let (bit, votes, link) = (1 << server, lease.votes, &self.links[server]);
         let kept = lease.said.iter().find(|(it, _)| *it == server).map(|(_, kept)| kept);
         match kept {
+            Some(Kept::Seized(value, pttl)) => Said::Seized(value, *pttl),
             _ if votes.granted & bit != 0 => Said::Granted,
+            Some(Kept::NotOwned) => Said::NotOwned,
             Some(Kept::Held(value, pttl)) => Said::Held(Some((value, *pttl))),
             Some(Kept::Taken) => Said::Held(None),
             Some(Kept::Queued(waiting)) => Said::Queued(*waiting),
             Some(Kept::Stale) => Said::Stale,
             Some(Kept::Refused(text)) => Said::Refused(text),
             Some(Kept::Unlike(theirs, ours)) => Said::Unlike(*theirs, *ours),
-            Some(Kept::Unowned) => Said::Unowned,
             Some(Kept::Unexpected) => Said::Unexpected,
             None if votes.denied & bit != 0 => Said::Held(None),
             None if votes.asked & bit != 0 && votes.failed & bit == 0 => Said::Pending,

@@ -144,6 +144,7 @@ mod tests {
         release: FENCED.release,
         alone: None,
         also: |_| &[],
+        becomes: None,
     };
     /// Of three that rank alike.
     const FIRST: usize = 2;

@@ -15,10 +15,13 @@ pub(crate) struct Scripts {
     pub(crate) release: Script,
     pub(crate) repair: Script,
     pub(crate) queue: Script,
+    /// Those that are seldom called: no handshake loads them.
+    pub(crate) others: &'static [Script],
 }
 
 impl Scripts {
-    pub(crate) fn all(&self) -> [Script; 5] {
+    /// Those that each handshake loads.
+    pub(crate) fn loaded(&self) -> [Script; 5] {
         [self.acquire, self.extend, self.release, self.repair, self.queue]
     }
 }

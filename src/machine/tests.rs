@@ -33,7 +33,7 @@ fn scripts() -> Scripts {
         let digest: &'static [u8] = Box::leak(Box::new(sha1::digest(text.as_bytes())));
         Script { text, digest }
     });
-    Scripts { acquire, extend, release, repair, queue }
+    Scripts { acquire, extend, release, repair, queue, others: &[] }
 }
 
 pub(super) fn settings(servers: usize) -> Settings {

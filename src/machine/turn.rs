@@ -150,7 +150,7 @@ impl Machine {
     /// Too many servers have said that the first is not there any more.
     fn is_gone_for(&self, asked: &Lease) -> bool {
         let is_gone = |(_, kept): &&(usize, Kept)| match kept {
-            Kept::Unowned => true,
+            Kept::NotOwned => true,
             Kept::Refused(text) => Code::of(&String::from_utf8_lossy(text)) == Code::WrongType,
             _ => false,
         };

@@ -207,7 +207,7 @@ impl Machine {
                         if what == What::Extend {
                             self.extended(id, server, round, answer, now);
                         } else {
-                            self.given_back(id, server, answer, reply.is_none(), now);
+                            self.given_back(id, (server, round), answer, reply.is_none(), now);
                         }
                     }
                 }

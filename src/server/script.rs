@@ -27,8 +27,11 @@ impl Script {
     }
 
     /// What a handshake loads.
-    pub(crate) fn to_load(&self) -> Option<(&'static str, &'static Digest)> {
-        Some((self.text, self.digest?))
+    pub(crate) const fn to_load(&self) -> Option<(&'static str, &'static Digest)> {
+        match self.digest {
+            Some(digest) => Some((self.text, digest)),
+            None => None,
+        }
     }
 }
 

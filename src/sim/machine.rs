@@ -5,6 +5,7 @@ mod loss;
 mod shares;
 mod sharing;
 mod soak;
+mod taking;
 mod traces;
 
 use std::cell::Cell;
@@ -84,6 +85,7 @@ fn settings(servers: usize) -> Settings {
             release: script!("release.lua"),
             repair: script!("repair.lua"),
             queue: script!("queue.lua"),
+            others: &[],
         },
         waits: &QUEUE,
         rank,
@@ -361,18 +363,11 @@ impl World {
         wait: Wait,
         (is_renewed, bounds): (bool, Bounds),
     ) -> LeaseId {
-        let options = Options {
-            kind,
-            names: Names::new(b"", b"a").unwrap(),
-            term: Term::new(TTL, None).unwrap(),
-            bounds,
-            wait,
-            retry: Retry::default(),
-            is_renewed,
-            is_fair: false,
-            words: Box::default(),
-            said: Box::default(),
-        };
+        let options = Options { bounds, is_renewed, ..options(kind, wait) };
+        self.begin(client, options)
+    }
+
+    fn begin(&mut self, client: usize, options: Options) -> LeaseId {
         let id = self.clients[client].machine.acquire(options, now());
         self.clients[client].leases.push(Use { id, is_granted: false, is_releasing: false });
         id
@@ -414,6 +409,21 @@ impl World {
     /// Whether any server has the lock's key.
     fn has_key(&mut self) -> bool {
         self.servers.iter_mut().any(|server| server.peek(b"a").is_some())
+    }
+}
+
+fn options(kind: &'static Kind, wait: Wait) -> Options {
+    Options {
+        kind,
+        names: Names::new(b"", b"a").unwrap(),
+        term: Term::new(TTL, None).unwrap(),
+        bounds: Bounds::default(),
+        wait,
+        retry: Retry::default(),
+        is_renewed: true,
+        is_fair: false,
+        words: Box::default(),
+        said: Box::default(),
     }
 }
 

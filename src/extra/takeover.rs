@@ -1,0 +1,99 @@
+//! Locks that pass to another process: taken from their holders, or left to a ticket.
+//!
+//! One script at each server takes the lock and accepts the token, so nobody comes between the former holder and the new
+//! one; several servers vote as ever. Tokens rise as for any acquire, because a server accepts one only above its counter
+//! (`policy/fence.rs`). What is taken from anybody breaks exclusion on purpose: the former holder goes on until it learns
+//! of its loss. What is taken by a ticket does not: its owner is nobody, so its lock is as good as free to an owner that
+//! names it; and a server that has lost it grants nothing.
+//!
+//! A round that is lost is given back like any other. Servers that had granted it are free then: the victim, or the
+//! ticket, may be without a quorum.
+//!
+//! A ticket is an owner that nobody is, by `keep.lua`: from then on nothing that the former holder has sent, or sends late,
+//! touches the key.
+
+use std::time::Duration;
+
+use leasehold_resp::Decimal;
+
+use super::script::script;
+use crate::machine::{Answer, FENCED, Kind, LeaseId, Machine, PLAIN, Question, Script};
+use crate::policy::{Ballot, Moment};
+use crate::server::script::script as known;
+
+pub(super) const SEIZE: Script = script(&known!("seize.lua"));
+pub(super) const KEEP: Script = script(&known!("keep.lua"));
+
+/// A lock that is taken from its holder: the word is the id of the only owner that it may be taken from, or is empty.
+pub(crate) static SEIZED: Kind = seized(&FENCED);
+pub(crate) static SEIZED_PLAIN: Kind = seized(&PLAIN);
+
+/// In the place of a release: the words are for how many milliseconds the ticket is good, and the value of its owner.
+static TICKETED: Kind = Kind {
+    release: |question| {
+        let Question { command, names, words, owner, .. } = question;
+        command.call_whole(&KEEP, &[names.lock()], &[owner, &words[0], &words[1]]);
+    },
+    ..seized(&FENCED)
+};
+
+/// The same lock is neither its holder's nor the ticket's.
+static RETURNED: Kind = Kind {
+    release: |question| {
+        let Question { command, names, words, owner, scripts, .. } = question;
+        let queue = names.queue();
+        let keys = [names.lock(), names.fence(), &queue];
+        command.call(&scripts.release, &keys, &[owner, b"", &words[1]]);
+    },
+    ..seized(&FENCED)
+};
+
+const fn seized(becomes: &'static Kind) -> Kind {
+    Kind {
+        is_fenced: true,
+        is_exclusive: true,
+        acquire: |question| {
+            let how = question.how();
+            let Question { command, names, words, owner, ttl_ms, ballot, .. } = question;
+            let (ttl, token) =
+                (Decimal::new(ttl_ms), Decimal::new(ballot.map_or(0, Ballot::proposal)));
+            let words = [owner, &ttl, &token, how, &words[0]];
+            command.call_whole(&SEIZE, &[names.lock(), names.fence()], &words);
+        },
+        read: Answer::of_acquire,
+        wait: None,
+        release: |question| (FENCED.release)(question),
+        alone: None,
+        also: |_| &[],
+        becomes: Some(becomes),
+    }
+}
+
+/// The lock of a lease goes to a ticket that is good for this time, and for as long as the lock was to be held at least;
+/// the value of the ticket's owner. None where the lease is not held any more. [`Machine::poll_release`] says what comes
+/// of it; unless the ticket is anybody's then, [`take_back`] gives it back.
+pub(crate) fn into_ticket(
+    machine: &mut Machine,
+    id: LeaseId,
+    within: Duration,
+    now: Moment,
+) -> Option<Box<[u8]>> {
+    let within_ms = u64::try_from(within.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+    let life_ms = within_ms.max(machine.rest_ms(id, now));
+    let owner = machine.nobody(id, without_delay);
+    let words = [Decimal::new(life_ms).as_ref().into(), owner.clone()].into();
+    let is_held = machine.part(id, &TICKETED, words, Duration::from_millis(life_ms), now);
+    is_held.then_some(owner)
+}
+
+/// Nobody has the ticket: its lock is given back, its own at some servers and its maker's at others.
+pub(crate) fn take_back(machine: &mut Machine, id: LeaseId, now: Moment) {
+    machine.take_back(id, &RETURNED, now);
+}
+
+/// What an owner says, without a lock-delay: a ticket has none.
+fn without_delay(said: &[u8]) -> &[u8] {
+    let Some(rest) = said.strip_prefix(b"+") else { return said };
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    &rest[digits..]
+}
