@@ -272,20 +272,8 @@ impl Meter {
     }
 }
 
-#[cfg(any(test, feature = "_engine"))]
+#[cfg(any(test, feature = "_engine", feature = "takeover"))]
 impl Meter {
-    /// A primitive beside locks has its answer, or has none.
-    pub(crate) fn note_answered(
-        &self,
-        primitive: Primitive,
-        name: &[u8],
-        outcome: &'static str,
-        took: Duration,
-    ) {
-        export(Figure::Answered(primitive, outcome));
-        self.tell(Event::Answered { primitive, name, outcome, took });
-    }
-
     /// A lease went to a ticket.
     pub(crate) fn note_ticketed(&self, name: &[u8]) {
         count(&self.ticketed);
@@ -305,6 +293,21 @@ impl Meter {
         count(&self.stolen);
         export(Figure::Stolen);
         self.tell(Event::Stolen { name, owner, label });
+    }
+}
+
+#[cfg(any(test, feature = "_engine"))]
+impl Meter {
+    /// A primitive beside locks has its answer, or has none.
+    pub(crate) fn note_answered(
+        &self,
+        primitive: Primitive,
+        name: &[u8],
+        outcome: &'static str,
+        took: Duration,
+    ) {
+        export(Figure::Answered(primitive, outcome));
+        self.tell(Event::Answered { primitive, name, outcome, took });
     }
 
     /// Counts a request that waits, until the count is dropped.

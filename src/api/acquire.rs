@@ -17,6 +17,14 @@ use crate::machine::{Machine, Options, Refusal};
 use crate::names::Names;
 use crate::policy::Moment;
 
+/// The former owner of a lock that a request takes.
+#[cfg(any(test, feature = "takeover"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Former {
+    Anybody,
+    Ticket,
+}
+
 /// A request that has begun.
 ///
 /// # Cancel safety
@@ -27,6 +35,8 @@ pub(crate) struct Acquire {
     /// Until it is answered.
     lease: Option<Lease>,
     is_new: bool,
+    #[cfg(any(test, feature = "takeover"))]
+    former: Option<Former>,
     timekeeper: Timekeeper,
 }
 
@@ -36,7 +46,21 @@ impl Acquire {
         let begin = |machine: &mut Machine, now| (machine.acquire(options, now), now);
         let (id, asked_at) = locker.driver.with(begin);
         let lease = Some(Lease::new(locker.clone(), id, names));
-        Self { asked_at, lease, is_new: true, timekeeper: Timekeeper::default() }
+        Self {
+            asked_at,
+            lease,
+            is_new: true,
+            #[cfg(any(test, feature = "takeover"))]
+            former: None,
+            timekeeper: Timekeeper::default(),
+        }
+    }
+
+    /// The same request, which takes its lock from there.
+    #[cfg(any(test, feature = "takeover"))]
+    pub(crate) fn taking_from(mut self, former: Former) -> Self {
+        self.former = Some(former);
+        self
     }
 
     /// Of all these locks, the first of which the options name.
@@ -76,6 +100,10 @@ impl Acquire {
         let driver = &lease.locker.driver;
         let report = driver.report(lease.id);
         let mut error = outcome::refused(&lease.names, refusal, waited, report);
+        #[cfg(any(test, feature = "takeover"))]
+        if self.former == Some(Former::Ticket) {
+            error = outcome::of_ticket(&lease.names, error);
+        }
         let (meter, name) = (driver.meter(), lease.names.lock());
         match error.kind() {
             ErrorKind::Contended if error.is_timeout() => {
@@ -105,6 +133,10 @@ impl Future for Acquire {
                 lease.is_granted(granted);
                 let waited = lease.granted_at.since(this.asked_at);
                 lease.locker.driver.meter().note_granted(lease.names.lock(), waited);
+                #[cfg(any(test, feature = "takeover"))]
+                if let Some(former) = this.former {
+                    lease.is_taken_from(former);
+                }
                 Ok(lease)
             }
             Err(refusal) => Err(this.refused(&lease, refusal)),

@@ -15,7 +15,7 @@ use crate::policy::{End, LeaseState, Loss, Moment};
 use crate::race::{First, race};
 
 /// What a lease keeps of the answers that it was granted by: little of one server, since it may last for long.
-enum GrantedBy {
+pub(super) enum GrantedBy {
     One { round_trip: Option<Duration> },
     Several(Box<Report>),
 }
@@ -43,7 +43,7 @@ pub(crate) struct Lease {
     pub(super) also: Box<[Names]>,
     /// When its holder was told; nothing before that.
     pub(super) granted_at: Moment,
-    granted_by: Option<GrantedBy>,
+    pub(super) granted_by: Option<GrantedBy>,
     token: u64,
     is_held: bool,
     is_forgotten: bool,
@@ -194,7 +194,7 @@ impl Lease {
         }
     }
 
-    fn unconfirmed(&self) -> Error {
+    pub(super) fn unconfirmed(&self) -> Error {
         let report = self.locker.driver.report(self.id);
         self.of_all(outcome::unconfirmed(&self.names, self.locker.quorum(), report))
     }

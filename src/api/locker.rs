@@ -40,6 +40,11 @@ impl Locker {
         self.driver.look(|machine| machine.holds(names))
     }
 
+    #[cfg(any(test, feature = "takeover"))]
+    pub(crate) fn fingerprint(&self) -> Option<&str> {
+        self.driver.fingerprint()
+    }
+
     pub(crate) fn quorum(&self) -> Quorum {
         self.driver.look(|machine| machine.settings().quorum)
     }

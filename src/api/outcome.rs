@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::error::{Error, FailureKind, Kind, Report, Vote};
+use crate::error::{Error, ErrorKind, FailureKind, Kind, Report, Vote};
 use crate::machine::Refusal;
 use crate::names::Names;
 use crate::policy::{Loss, Quorum, Setback, Verdict};
@@ -34,6 +34,15 @@ pub(crate) fn refused(names: &Names, refusal: Refusal, waited: Duration, report:
         Setback::Failing | Setback::Quarantined(_) => Kind::NoQuorum { waited, is_final: false },
     };
     of(names, kind, report)
+}
+
+/// The same of a request for the lease of a ticket: nobody else can be waited for.
+#[cfg(any(test, feature = "takeover"))]
+pub(crate) fn of_ticket(names: &Names, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Contended => of(names, Kind::Spent, error.report().clone()),
+        _ => error,
+    }
 }
 
 /// Of a lease that has ended.

@@ -5,10 +5,16 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use crate::api::Acquire;
+#[cfg(feature = "takeover")]
+use crate::api::Former;
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::{Error, Kind, Report};
+#[cfg(feature = "takeover")]
+use crate::extra::takeover::{SEIZED, SEIZED_PLAIN};
 use crate::front::{Front, Lease};
+#[cfg(feature = "takeover")]
+use crate::lock::order::Seize;
 use crate::lock::order::{Order, Wish};
 use crate::machine::{FENCED, Options, PLAIN};
 use crate::names::Names;
@@ -52,7 +58,14 @@ pub(super) fn begin(locker: &Front, wish: &Wish, asked_at: Option<Moment>) -> Re
         (wait, _) => wait,
     };
     let options = options(locker, wish, &wish.names[0], wait);
-    Ok(Way::OfOne(Acquire::new(locker, options).since(asked_at)))
+    let acquire = Acquire::new(locker, options).since(asked_at);
+    #[cfg(feature = "takeover")]
+    let acquire = match &wish.order.seize {
+        None => acquire,
+        Some(Seize::FromAnybody) => acquire.taking_from(Former::Anybody),
+        Some(Seize::From(_)) => acquire.taking_from(Former::Ticket),
+    };
+    Ok(Way::OfOne(acquire))
 }
 
 /// # Errors
@@ -86,6 +99,12 @@ pub(super) fn options(locker: &Front, wish: &Wish, names: &Names, wait: Wait) ->
     #[cfg(feature = "sharing")]
     if let Some(wanted) = order.sharing {
         return Options { kind: wanted.kind(*is_fenced), words: wanted.words(), ..options };
+    }
+    #[cfg(feature = "takeover")]
+    if let Some(from) = &order.seize {
+        let from: &[u8] = if let Seize::From(id) = from { &id[..] } else { b"" };
+        let kind = if *is_fenced { &SEIZED } else { &SEIZED_PLAIN };
+        return Options { kind, words: [from.into()].into(), ..options };
     }
     options
 }

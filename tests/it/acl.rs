@@ -359,6 +359,22 @@ async fn each_right_that_is_missing_is_named_in_what_is_said() {
     }
 }
 
+#[cfg(feature = "takeover")]
+#[tokio::test]
+async fn taking_a_lock_from_its_holder_names_the_right_that_is_missing() {
+    let server = server_with(&without("fenced", "+time"));
+    let (one, other) = (locker(&server, LONG).await, locker(&server, LONG).await);
+    let guard = one.lock("a").unfenced().await.unwrap();
+    assert_names(&told(other.lock("a").steal().await), "+time");
+    rights::grant(&server, &rights::of("fenced"));
+    let ticket = guard.into_ticket(LONG).await.unwrap();
+    rights::grant(&server, &without("fenced", "+pttl"));
+    assert_names(&told(other.adopt(&ticket).await), "+pttl");
+    rights::grant(&server, &rights::of("fenced"));
+    other.adopt(&ticket).await.unwrap().release().await.unwrap();
+    assert_content(&one);
+}
+
 /// What is said tells what to grant.
 #[track_caller]
 fn assert_names(said: &str, right: &str) {

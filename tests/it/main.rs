@@ -71,7 +71,7 @@ mod shutdown;
 mod stats;
 #[cfg(target_os = "linux")]
 mod stepped_clocks;
-#[cfg(all(feature = "groups", feature = "takeover"))]
+#[cfg(feature = "takeover")]
 mod taking;
 #[cfg(feature = "tls")]
 mod tls;

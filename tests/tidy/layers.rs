@@ -4,7 +4,7 @@ use crate::Finding;
 use crate::source::{Source, Token};
 
 /// Each layer and what it may name besides itself, from the bottom to the top.
-const LAYERS: [(&str, &[&str]); 20] = [
+const LAYERS: [(&str, &[&str]); 21] = [
     ("policy", &[]),
     ("names", &[]),
     ("machine", &["policy", "names"]),

@@ -1,0 +1,70 @@
+//! Locks that pass to another process: see [`crate::extra::takeover`].
+
+use std::time::Duration;
+
+use super::acquire::Former;
+use super::lease::{GrantedBy, Lease};
+use super::outcome;
+use crate::error::Error;
+use crate::extra::takeover;
+use crate::policy::{End, Loss};
+use crate::ticket::Ticket;
+
+impl Lease {
+    /// Its lock was taken from there: says so, and whose it was.
+    pub(super) fn is_taken_from(&mut self, former: Former) {
+        let report = self.locker.driver.report(self.id);
+        let (meter, name) = (self.locker.driver.meter(), self.names.lock());
+        match (former, report.taken_from().next()) {
+            (Former::Ticket, _) => meter.note_adopted(name),
+            (Former::Anybody, Some(holder)) => {
+                meter.note_stolen(name, &holder.owner, holder.label.as_deref());
+            }
+            (Former::Anybody, None) => {}
+        }
+        self.granted_by = Some(GrantedBy::Several(Box::new(report)));
+    }
+
+    /// # Cancel safety
+    ///
+    /// When the future is dropped, the lock is given back, whichever has it on a server by then: this owner or the
+    /// ticket.
+    pub(crate) async fn into_ticket(self, within: Duration) -> Result<Ticket, Error> {
+        Ticket::check(within)?;
+        let (id, driver) = (self.id, self.locker.driver.clone());
+        let owner = driver.with(|machine, now| takeover::into_ticket(machine, id, within, now));
+        let Some(owner) = owner else {
+            return Err(outcome::lost(&self.names, self.loss().unwrap_or(Loss::Expired)));
+        };
+        let mut passing = Passing { lease: self, is_over: false };
+        let end = driver.wait(|machine, context| machine.poll_release(id, context)).await;
+        let lease = &passing.lease;
+        match end {
+            End::Released => {
+                let owner = *owner.first_chunk().expect("a value begins with its id");
+                let ticket = Ticket::new(lease.name(), owner, driver.fingerprint());
+                driver.meter().note_ticketed(lease.name());
+                passing.is_over = true;
+                Ok(ticket)
+            }
+            End::Lost(loss) => Err(outcome::lost(&lease.names, loss)),
+            _ => Err(lease.unconfirmed()),
+        }
+    }
+}
+
+/// A lease of which servers may have given the lock to a ticket that nobody has yet.
+struct Passing {
+    lease: Lease,
+    is_over: bool,
+}
+
+/// Neither blocks nor panics, and needs no runtime.
+impl Drop for Passing {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let id = self.lease.id;
+            self.lease.locker.driver.with(|machine, now| takeover::take_back(machine, id, now));
+        }
+    }
+}
