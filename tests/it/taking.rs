@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leasehold::{Error, ErrorKind, Event, Guard, Locker, Loss, Ticket};
+use leasehold::{Error, ErrorKind, Event, Guard, Locker, Loss, Ticket, Vote};
 #[cfg(feature = "inspect")]
 use leasehold_testing::ports;
 use leasehold_testing::{Fleet, RedisServer, eventually, soon};
@@ -233,6 +233,7 @@ async fn a_ticket_ends_with_its_time_with_a_steal_and_where_it_does_not_belong()
     eventually("its time is over", || server.cli_text(&["EXISTS", "a"]) == "0").await;
     let error = refused(locker.adopt(&ticket).await);
     assert!(error.is_ticket_spent(), "{error}");
+    assert_eq!(error.report().servers()[0].vote, Vote::NotOwned);
     let ticket = take(&locker, "a").await.into_ticket(LONG).await.unwrap();
     let stolen = locker.lock("a").steal().await.unwrap();
     assert!(refused(locker.adopt(&ticket).await).is_ticket_spent());
