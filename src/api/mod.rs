@@ -6,26 +6,20 @@ mod call;
 mod lease;
 mod locker;
 pub(crate) mod outcome;
-<<<<<<< HEAD
 #[cfg(feature = "groups")]
 mod part;
-=======
 #[cfg(any(test, feature = "takeover"))]
 mod takeover;
->>>>>>> 26d8292 (Serve what takes locks over by the machine)
 #[cfg(test)]
 mod tests;
 #[cfg(feature = "sharing")]
 mod turning;
 
 pub(crate) use self::acquire::Acquire;
-<<<<<<< HEAD
-#[cfg(any(test, feature = "_calls"))]
-pub(crate) use self::call::Call;
-=======
 #[cfg(any(test, feature = "takeover"))]
 pub(crate) use self::acquire::Former;
->>>>>>> 26d8292 (Serve what takes locks over by the machine)
+#[cfg(any(test, feature = "_calls"))]
+pub(crate) use self::call::Call;
 #[cfg(not(any(test, feature = "_engine")))]
 pub(crate) use self::lease::Lease;
 pub(crate) use self::locker::Locker;
