@@ -73,6 +73,6 @@ impl Locker {
 
 impl fmt::Debug for Locker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.driver.endpoints().map(ToString::to_string)).finish()
+        f.debug_list().entries(self.driver.endpoints().map(|it| it.to_string())).finish()
     }
 }

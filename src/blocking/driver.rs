@@ -175,6 +175,8 @@ impl Shared {
                 }
                 // Credentials that are given once do not end.
                 Effect::Login(_) => {}
+                // Its servers stay where they are.
+                Effect::Demoted(_) => {}
                 // Nobody observes it.
                 Effect::Tell(_) => {}
             }

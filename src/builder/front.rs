@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use super::Builder;
+#[cfg(feature = "sentinel")]
+use super::assembly::Servers as Targets;
 use crate::api::outcome::met;
+#[cfg(feature = "sentinel")]
+use crate::driver::service::Watch;
 use crate::error::Error;
 use crate::front::Front;
 #[cfg(feature = "groups")]
@@ -19,11 +23,20 @@ const TURNS: &[u8] = b"leasehold:turn";
 impl Builder {
     /// What a locker stands on, once this number of servers serve.
     pub(super) async fn front(&self, least: fn(Quorum) -> usize) -> Result<Front, Error> {
-        let (machine, servers, quorum) = self.machine()?;
+        let targets = self.servers()?;
+        #[cfg(feature = "sentinel")]
+        let watched = if let Targets::Service(it) = &targets { Some(it.clone()) } else { None };
+        let (machine, servers, quorum) = self.machine(targets)?;
+        #[cfg(feature = "sentinel")]
+        let (machine, servers, watch) = Watch::begin(watched, machine, servers).await?;
         let count = servers.endpoints.len();
         let meter = Arc::new(Meter::new(self.observer.clone()));
         let (driver, task) = driver::new(machine, servers, meter);
         drop(clock::spawn(task));
+        #[cfg(feature = "sentinel")]
+        if let Some(watch) = watch {
+            drop(clock::spawn(watch.follow(Arc::downgrade(&driver))));
+        }
         let front = Front {
             driver,
             #[cfg(feature = "groups")]

@@ -1,5 +1,6 @@
 //! From settings to a machine, and where its servers are.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Builder;
@@ -18,6 +19,7 @@ use crate::policy::Quorum;
 
 /// From the sending of a command to the last time at which a server may run it.
 const FLIGHT_MAX: Duration = Duration::from_secs(60);
+const MOVES: &str = "a Cluster or a Sentinel service needs the async Locker";
 
 impl Builder {
     /// Connects as [`Builder::connect`] does, for programs without async.
@@ -28,7 +30,11 @@ impl Builder {
     /// of credentials.
     #[cfg(feature = "blocking")]
     pub fn connect_blocking(self) -> Result<blocking::Locker, Error> {
-        let met = self.machine()?;
+        let targets = self.servers()?;
+        if !matches!(targets, Targets::Fixed(_)) {
+            return Err(Error::misuse(MOVES));
+        }
+        let met = self.machine(targets)?;
         if met.1.tls.is_some() || self.credentials.is_some() {
             let what = "TLS and a provider of credentials need the async Locker";
             return Err(Error::misuse(what));
@@ -39,9 +45,8 @@ impl Builder {
 
     /// # Errors
     ///
-    /// [`Misuse`](crate::ErrorKind::Misuse), where the settings cannot be, or servers move.
-    pub(super) fn machine(&self) -> Result<(Machine, Servers, Quorum), Error> {
-        let targets = self.servers()?;
+    /// [`Misuse`](crate::ErrorKind::Misuse), where the settings cannot be.
+    pub(super) fn machine(&self, targets: Targets) -> Result<(Machine, Servers, Quorum), Error> {
         let quorum = Quorum::new(targets.places(), self.quorum).map_err(Error::misuse)?;
         self.check()?;
         let rules = self.rules(&targets);
@@ -49,11 +54,9 @@ impl Builder {
         let tls = self.tls_client(&targets)?;
         let endpoints = match targets {
             Targets::Fixed(endpoints) => endpoints,
-            Targets::Cluster(_) | Targets::Service(_) => {
-                return Err(Error::misuse(
-                    "a Cluster or a Sentinel service needs the async Locker",
-                ));
-            }
+            // Its master is to be found.
+            Targets::Service(watched) => vec![watched.into_template()],
+            Targets::Cluster(_) => return Err(Error::misuse(MOVES)),
         };
         let (timeout, connect_timeout) = (self.command_timeout_or_default(), self.connect_timeout);
         let settings = Settings {
@@ -72,7 +75,9 @@ impl Builder {
         };
         let addresses: Vec<_> = endpoints.iter().map(|at| at.address.to_string()).collect();
         let servers = Servers {
-            endpoints: endpoints.into(),
+            endpoints: endpoints.into_iter().map(Arc::new).collect(),
+            #[cfg(feature = "sentinel")]
+            service: None,
             tls,
             fingerprint: (addresses.len() > 1).then(|| fingerprint(&addresses, quorum.needed())),
             connect_timeout,

@@ -15,22 +15,32 @@ use crate::stats::AtServer;
 
 impl Shared {
     pub(super) fn dial(self: &Arc<Self>, link: usize, within: Duration) {
-        let shared = Arc::downgrade(self);
+        self.look_again();
+        let (shared, endpoint) = (Arc::downgrade(self), self.servers.endpoint(link));
         drop(clock::spawn_on(&self.runtime, async move {
-            let dialled = dial(&shared, link, within).await;
+            let dialled = dial(&shared, link, &endpoint, within).await;
             if let (Some(shared), Some(dialled)) = (shared.upgrade(), dialled) {
-                shared.note_dialled(link, dialled);
+                shared.note_dialled(link, &endpoint, dialled);
             }
         }));
     }
 
-    fn note_dialled(&self, link: usize, dialled: Result<Opened<Halves>, Unopened>) {
+    fn note_dialled(
+        &self,
+        link: usize,
+        endpoint: &Arc<Endpoint>,
+        dialled: Result<Opened<Halves>, Unopened>,
+    ) {
         let dialled = dialled.map(|Opened { socket: (read, write), bytes, handshake }| {
             // Outside of the mutex: what counts may be a user's code.
-            let counted = AtServer::connection(&self.address(link));
+            let counted = AtServer::connection(&endpoint.address);
             (Arc::new(Writer::new(link, write, counted)), (read, bytes, handshake))
         });
         let mut state = self.lock();
+        if !Arc::ptr_eq(endpoint, &self.servers.endpoint(link)) {
+            // The link leads to another server by now.
+            return;
+        }
         let wire = &mut state.wires[link];
         let dialled = match dialled {
             Ok((writer, ready)) => {
@@ -72,26 +82,26 @@ pub(crate) fn login_of(endpoint: &Endpoint, credentials: Option<&Credentials>) -
     }
 }
 
-fn endpoint_of(shared: &Weak<Shared>, link: usize) -> Option<Endpoint> {
-    Some(shared.upgrade()?.servers.endpoints[link].clone())
+fn endpoint_of(shared: &Weak<Shared>, link: usize) -> Option<Arc<Endpoint>> {
+    Some(shared.upgrade()?.servers.endpoint(link))
 }
 
 /// Credentials first, and then a connection; none where the driver has ended meanwhile.
 async fn dial(
     shared: &Weak<Shared>,
     link: usize,
+    endpoint: &Arc<Endpoint>,
     within: Duration,
 ) -> Option<Result<Opened<Halves>, Unopened>> {
     let opening = {
         let shared = shared.upgrade()?;
         let state = shared.lock();
-        let endpoint = shared.servers.endpoints[link].clone();
         let tls = shared.servers.tls.as_ref().filter(|_| endpoint.tls);
         // A server that all its clients come back to at once is not asked for each handshake several times.
         let is_again = state.wires[link].is_again;
         Opening {
             tls: tls.map(|tls| if is_again { tls.patient() } else { tls.clone() }),
-            endpoint,
+            endpoint: Arc::clone(endpoint),
             settings: *state.machine.settings(),
             dead_after: shared.servers.dead_after,
             began_at: clock::now(),
@@ -104,7 +114,7 @@ async fn dial(
     })
 }
 
-async fn log_in(endpoint: &Endpoint, within: Duration) -> Result<Login, OpenError> {
+pub(super) async fn log_in(endpoint: &Endpoint, within: Duration) -> Result<Login, OpenError> {
     let Some(source) = &endpoint.login else { return Ok(login_of(endpoint, None)) };
     let asked_at = clock::now();
     let credentials = source.credentials(&endpoint.address, within).await?;

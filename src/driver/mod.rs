@@ -14,6 +14,8 @@ mod call;
 pub(crate) mod dialling;
 pub(crate) mod opening;
 pub(crate) mod report;
+#[cfg(feature = "sentinel")]
+pub(crate) mod service;
 mod telling;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -55,7 +57,10 @@ const LOOKED_AT_EACH: Duration = Duration::from_secs(3600);
 
 /// Where servers are, and how they are dialled.
 pub(crate) struct Servers {
-    pub(crate) endpoints: Box<[Endpoint]>,
+    pub(crate) endpoints: Box<[Arc<Endpoint>]>,
+    /// Whose master the one link leads to.
+    #[cfg(feature = "sentinel")]
+    pub(crate) service: Option<Arc<service::Service>>,
     /// What servers that are to be met over TLS are met with.
     pub(crate) tls: Option<Client>,
     /// Of the servers and the quorum, where there are several.
@@ -113,7 +118,35 @@ struct Wire {
     is_again: bool,
 }
 
+impl Servers {
+    /// Whether the server is the master of a service.
+    fn is_followed(&self) -> bool {
+        #[cfg(feature = "sentinel")]
+        return self.service.is_some();
+        #[cfg(not(feature = "sentinel"))]
+        false
+    }
+
+    /// Where a link leads to now.
+    pub(crate) fn endpoint(&self, link: usize) -> Arc<Endpoint> {
+        #[cfg(feature = "sentinel")]
+        if let Some(service) = &self.service {
+            return service.master();
+        }
+        Arc::clone(&self.endpoints[link])
+    }
+}
+
 impl Shared {
+    /// A server may be another than the one that is known.
+    #[cfg_attr(not(feature = "sentinel"), allow(clippy::unused_self, reason = "they stay"))]
+    fn look_again(&self) {
+        #[cfg(feature = "sentinel")]
+        if let Some(service) = &self.servers.service {
+            service.wanted.notify_one();
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -214,6 +247,7 @@ impl Shared {
             Effect::Dial(link, within) => self.dial(link, within),
             Effect::Login(link) => self.ask_for_credentials(link),
             Effect::Tell(event) => self.tell(event),
+            Effect::Demoted(_) => self.look_again(),
             Effect::Close(link, _) => {
                 self.meter.logins().forget(&self.address(link));
                 let closing = mem::take(&mut self.lock().closing);
@@ -223,9 +257,10 @@ impl Shared {
     }
 }
 
-/// The task ends with the last handle.
+/// The tasks end with the last handle.
 impl Drop for Shared {
     fn drop(&mut self) {
+        self.look_again();
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(task) = state.task.take() {
             task.wake();

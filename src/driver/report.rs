@@ -15,7 +15,7 @@ use crate::names::Names;
 use crate::net::open_error::OpenError;
 use crate::net::outcome::{Failure, Fault as NetFault};
 use crate::net::reason::Reason;
-use crate::net::refusal::ServerError;
+use crate::net::refusal::{Code, ServerError};
 use crate::policy::fitness::{Refusal, Unfit};
 use crate::race::timeout;
 use crate::server::endpoint::Endpoint;
@@ -45,8 +45,8 @@ impl Shared {
         self.servers.fingerprint.as_deref()
     }
 
-    pub(crate) fn endpoints(&self) -> impl ExactSizeIterator<Item = &Endpoint> {
-        self.servers.endpoints.iter()
+    pub(crate) fn endpoints(&self) -> impl ExactSizeIterator<Item = Arc<Endpoint>> {
+        (0..self.servers.endpoints.len()).map(|link| self.servers.endpoint(link))
     }
 
     /// Ends the machine, and waits until all is given back, for this time at most.
@@ -80,7 +80,7 @@ impl Servers {
         let servers = machine.report(id, clock::now()).enumerate();
         let refusal = |text: &[u8]| refusal(machine, machine.names(id), text);
         let report = servers.map(|(link, answer)| ServerReport {
-            server: machine.address(link).to_owned(),
+            server: self.endpoint(link).address.to_string(),
             vote: self.vote_of(&answer.said, answer.round_trip, refusal, || why(link)),
             round_trip: answer.round_trip,
         });
@@ -105,7 +105,7 @@ impl Servers {
         why: impl Fn(usize) -> Option<OpenError>,
     ) -> Report {
         let unmet = machine.unmet().map(|(link, said)| ServerReport {
-            server: self.endpoints[link].address.to_string(),
+            server: self.endpoint(link).address.to_string(),
             vote: self.vote_of(&said, None, ServerError::new, || why(link)),
             round_trip: None,
         });
@@ -171,20 +171,36 @@ impl Servers {
         why: impl Fn() -> Option<OpenError>,
     ) -> Reason {
         match said {
-            Said::Refused(text) => Reason::Refused(refusal(text)),
+            Said::Refused(text) => self.refused(refusal(text)),
             Said::Unlike(theirs, ours) => Reason::OtherLimit { theirs: *theirs, ours: *ours },
             Said::Late(greeting) => {
                 let within = round_trip.unwrap_or_default();
                 Reason::NoReply(Failure::Unknown(NetFault::of_late(within, *greeting)))
             }
             // A replica carries nothing out that writes.
-            Said::Unknown(Some(Fault::Demoted)) => Reason::Refusal(Refusal::Unfit(Unfit::Replica)),
+            Said::Unknown(Some(Fault::Demoted)) => self.demoted(),
             Said::Unknown(fault) => Reason::NoReply(Failure::Unknown(self.end_by(*fault))),
             Said::Quarantined(wait) => Reason::Refusal(Refusal::Quarantined(*wait)),
+            Said::Settling(wait) => Reason::Refusal(Refusal::Settling(*wait)),
             Said::LeftOut(wait) => Reason::BreakerOpen(*wait),
             Said::Unreached(fault) => self.reason_of(*fault, why),
             _ => Reason::Unexpected,
         }
+    }
+
+    /// Why a server did not do what it was asked.
+    fn refused(&self, error: ServerError) -> Reason {
+        if self.is_followed() && error.code() == Code::ReadOnly {
+            return Reason::Unsettled(error);
+        }
+        Reason::Refused(error)
+    }
+
+    /// A server has said that it is a replica.
+    fn demoted(&self) -> Reason {
+        let is_named = self.is_followed();
+        let unfit = if is_named { Unfit::NamedReplica } else { Unfit::Replica };
+        Reason::Refusal(Refusal::Unfit(unfit))
     }
 
     /// How a connection has ended.
@@ -206,7 +222,7 @@ impl Servers {
                 let other = self.endpoints[*other].address.to_string();
                 return Reason::Refusal(Refusal::Unfit(Unfit::SameAs(other)));
             }
-            Some(Fault::Demoted) => return Reason::Refusal(Refusal::Unfit(Unfit::Replica)),
+            Some(Fault::Demoted) => return self.demoted(),
             Some(Fault::Refused { step, text }) => {
                 OpenError::Refused { step: step.name(), error: refused(text, step.right()) }
             }

@@ -77,6 +77,8 @@ impl Shared {
         };
         let mut lines: Vec<_> = (0..self.servers.endpoints.len()).flat_map(of_link).collect();
         drop(state);
+        #[cfg(feature = "sentinel")]
+        lines.extend(self.servers.service.iter().flat_map(|service| service.refused()));
         lines.extend(self.meter.logins().warnings());
         lines
     }
@@ -86,6 +88,6 @@ impl Shared {
     }
 
     pub(crate) fn address(&self, link: usize) -> String {
-        self.servers.endpoints[link].address.to_string()
+        self.servers.endpoint(link).address.to_string()
     }
 }

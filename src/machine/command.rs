@@ -14,6 +14,7 @@ const DIGEST_AT: usize = 18;
 const COUNT_AT: usize = DIGEST_AT + DIGEST_LENGTH + 6;
 
 /// See the module's documentation.
+#[derive(Clone)]
 pub(crate) struct Command {
     pub(super) bytes: BytesMut,
     /// A script gives back the stamp that goes behind its words.

@@ -70,6 +70,8 @@ pub(crate) enum Effect {
     /// [`Machine::disconnected`].
     Dial(usize, Duration),
     Close(usize, Fault),
+    /// A server says that it is a replica: another may have taken its place.
+    Demoted(usize),
     /// Get credentials: [`Machine::log_in`].
     Login(usize),
     Wake(Waker),

@@ -368,6 +368,9 @@ impl Lease {
             (What::Repair, Some(alone)) => (alone.repair)(question),
             _ => (self.asks_as().acquire)(question),
         }
+        if what == What::Release {
+            link.remember(command, now);
+        }
         link.say(command, to, now);
     }
 }

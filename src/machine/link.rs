@@ -15,6 +15,7 @@ use leasehold_resp::{Decimal, DecodeError, Decoder, Frame, Limits, encode_parts}
 
 use super::command::Command;
 use super::ids::{BatchId, CallId, LeaseId};
+use super::moves::Moves;
 use super::script::Script;
 use super::session::{Renewal, Sighting, Step};
 use super::subscription::{Subscription, Told};
@@ -213,6 +214,8 @@ pub(super) struct Link {
     pub(super) ready_at: Moment,
     /// When a server is left that has said that it is a replica.
     pub(super) leave_at: Option<Moment>,
+    /// Of one that may lead to another server.
+    pub(super) moves: Option<Box<Moves>>,
     pub(super) secrets: Secrets,
     pub(super) breaker: Breaker,
     /// The next script is sent itself, and not its digest.
@@ -251,6 +254,7 @@ impl Link {
             votes_at: dial_at,
             ready_at: dial_at,
             leave_at: None,
+            moves: None,
             secrets: Secrets::default(),
             breaker: Breaker::default(),
             sends_whole: false,

@@ -26,7 +26,7 @@
 //! # A link
 //!
 //! A link is one connection to one server after the other. `greeting` is its handshake, `standing` what the server has to
-//! be for a vote, `login` what becomes of credentials that end, `link` the commands and which reply is whose, `command` how one is spelled for all servers, `again` the
+//! be for a vote, `login` what becomes of credentials that end, `moves` what a server is told that takes another's place, `link` the commands and which reply is whose, `command` how one is spelled for all servers, `again` the
 //! replies by which a command goes out again, `breaker` which servers are left out for a while, and `told` what the server tells without a question. A link that has no
 //! connection says why ([`Machine::fault`]). `counts` is what a driver tells those that observe.
 
@@ -51,6 +51,7 @@ mod lease;
 mod line;
 mod link;
 mod login;
+mod moves;
 mod owner;
 mod parting;
 mod release;

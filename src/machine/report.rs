@@ -44,6 +44,8 @@ pub(crate) enum Said<'a> {
     Unknown(Option<&'a Fault>),
     /// It was not asked: it may vote in this time.
     Quarantined(Duration),
+    /// It was not asked: it may vote in this time, when all clients have left the server before it.
+    Settling(Duration),
     /// It was not asked, nor is it in this time: it has not answered before.
     LeftOut(Duration),
     /// It was not asked: it has no connection, and why not.
@@ -177,6 +179,7 @@ impl Machine {
             Said::Pending
                 | Said::Unknown(_)
                 | Said::Quarantined(_)
+                | Said::Settling(_)
                 | Said::LeftOut(_)
                 | Said::Unreached(_)
         );
@@ -217,6 +220,7 @@ impl Machine {
                 if is_there { Said::Late(greeting) } else { Said::Unknown(link.fault.as_ref()) }
             }
             None => match link.refusal(now) {
+                Some(Failing::Quarantined(wait)) if link.is_settling() => Said::Settling(wait),
                 Some(Failing::Quarantined(wait)) => Said::Quarantined(wait),
                 None if votes.failed & bit == 0 => Said::Pending,
                 None => Said::LeftOut(link.breaker.opens_in(now).unwrap_or_default()),

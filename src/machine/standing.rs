@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leasehold_resp::DecodeError;
 
-use super::core::Machine;
+use super::core::{Effect, Machine};
 use super::ids::LeaseId;
 use super::lease::Has;
 use super::link::{Fault, Link, State};
@@ -72,7 +72,7 @@ impl Machine {
             let (sighting, other) = Sighting::of(met, link.sighting.take(), now);
             (link.sighting, is_another) = (Some(sighting), other);
         }
-        link.votes_at = now;
+        link.votes_at = link.settles_at(now);
         link.warnings = warnings(info).collect();
         let Some(rules) = self.settings.rules else { return Ok(is_another) };
         let facts = Facts::parse(info).map_err(Fault::Unfit)?;
@@ -84,7 +84,7 @@ impl Machine {
             link.sighting.as_ref().map_or((now, None), |seen| (seen.first_seen, seen.not_before));
         match facts.judge(rules, first_seen, not_before, now) {
             Standing::Fit => {}
-            Standing::Quarantined { until } => link.votes_at = until,
+            Standing::Quarantined { until } => link.votes_at = link.votes_at.max(until),
             Standing::Unfit(unfit) => return Err(Fault::Unfit(unfit)),
         }
         Ok(is_another)
@@ -105,7 +105,10 @@ impl Machine {
     pub(super) fn leave_later(&mut self, server: usize, now: Moment) {
         let leave_at = now.after(MEET_AGAIN.delay(0, (self.settings.random)()));
         let link = &mut self.links[server];
-        link.leave_at = Some(link.leave_at.unwrap_or(leave_at));
+        if link.leave_at.is_none() {
+            link.leave_at = Some(leave_at);
+            self.effects.push(Effect::Demoted(server));
+        }
         self.note(leave_at);
     }
 

@@ -112,7 +112,7 @@ impl Machine {
         self.tell_of_end();
     }
 
-    fn end_link(&mut self, server: usize, fault: Fault, now: Moment) {
+    pub(super) fn end_link(&mut self, server: usize, fault: Fault, now: Moment) {
         self.effects.push(Effect::Close(server, fault.clone()));
         self.disconnected(server, fault, now);
     }
@@ -222,6 +222,7 @@ impl Machine {
         let Handshake { link, login, info, .. } = greeted;
         self.links[server].adopt(link);
         let is_another_run = self.meet(server, &info, now)?;
+        let is_another_run = self.links[server].meets_another() | is_another_run;
         let random = (self.settings.random)();
         let link = &mut self.links[server];
         (link.state, link.ready_at, link.fault) = (State::Ready, now, None);
@@ -234,6 +235,7 @@ impl Machine {
         self.held_changed(None, now);
         self.renews_again(server, now);
         if is_another_run {
+            self.links[server].release_again(now);
             self.look_for_leases(server, now);
         }
         self.go_on(server, now);

@@ -45,3 +45,5 @@ pub(crate) mod sentinel;
 pub(crate) mod session;
 #[cfg(any(test, feature = "_engine"))]
 pub(crate) mod watch;
+#[cfg(feature = "sentinel")]
+pub(crate) mod word;

@@ -17,7 +17,6 @@ use tokio::time::sleep;
 
 mod inquiry;
 mod listening;
-mod word;
 
 use self::inquiry::{Finding, Inquiry};
 use self::listening::Sentinel;
@@ -33,7 +32,9 @@ use crate::policy::{Backoff, Mastership, SETTLING, Successor};
 use crate::race::timeout;
 
 #[cfg(feature = "examine")]
-pub(crate) use self::{inquiry::ask, listening::subscribe, word::Known};
+pub(crate) use self::{inquiry::ask, listening::subscribe};
+#[cfg(feature = "examine")]
+pub(crate) use super::word::Known;
 
 /// Longest time between two questions to the Sentinels where none tells of a change.
 const ASK_EVERY: Duration = Duration::from_secs(5);

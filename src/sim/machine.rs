@@ -270,7 +270,7 @@ impl World {
                     self.cut.extend(wires[server].take().map(|wire| (server, wire)));
                 }
                 Effect::Wake(waker) => waker.wake(),
-                Effect::Tell(_) => {}
+                Effect::Demoted(_) | Effect::Tell(_) => {}
             }
         }
         for server in dials {

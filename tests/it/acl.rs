@@ -9,7 +9,6 @@
     feature = "takeover"
 ))]
 mod beside;
-#[cfg(all(feature = "cluster", feature = "sentinel"))]
 mod moving;
 
 use std::future::IntoFuture;

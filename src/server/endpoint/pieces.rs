@@ -176,7 +176,7 @@ fn parse_address(text: &str, default_port: u16) -> Result<Address, InvalidEndpoi
 }
 
 /// Whether both spell the same host and port. Two names of one host stay two: nothing is resolved.
-#[cfg(any(test, feature = "_engine"))]
+#[cfg(any(feature = "cluster", feature = "sentinel"))]
 fn is_same(one: &Address, other: &Address) -> bool {
     match (one, other) {
         (Address::Tcp { host, port }, Address::Tcp { host: other_host, port: other_port }) => {
@@ -187,7 +187,7 @@ fn is_same(one: &Address, other: &Address) -> bool {
     }
 }
 
-#[cfg(any(test, feature = "_engine"))]
+#[cfg(any(feature = "cluster", feature = "sentinel"))]
 fn spelling(host: &str) -> String {
     host.parse::<Ipv6Addr>().map_or_else(|_| host.to_ascii_lowercase(), |ip| ip.to_string())
 }

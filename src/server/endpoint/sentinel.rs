@@ -34,6 +34,10 @@ impl Watched {
         &self.sentinels
     }
 
+    pub(crate) fn into_template(self) -> Endpoint {
+        self.template
+    }
+
     /// The same, with servers as `complete` has them, and Sentinels that are logged in to so.
     pub(crate) fn try_with<E>(
         self,

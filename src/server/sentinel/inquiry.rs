@@ -8,7 +8,6 @@ use leasehold_resp::Frame;
 use tokio::time::sleep;
 
 use super::listening::Sentinel;
-use super::word::{self, Known};
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::mutex::lock;
@@ -26,6 +25,7 @@ use crate::server::endpoint::Endpoint;
 use crate::server::kin::NodeSettings;
 use crate::server::place::Unheard;
 use crate::server::session::Session;
+use crate::server::word::{self, Known};
 
 /// Once one Sentinel has answered, the others are waited for no longer than this.
 const OTHERS_WITHIN: Duration = Duration::from_millis(500);

@@ -30,6 +30,7 @@ fn grant_all(cluster: &Cluster, rules: &[String]) {
     cluster.nodes().for_each(|node| rights::grant(node, rules));
 }
 
+#[cfg(feature = "cluster")]
 #[tokio::test]
 async fn a_cluster_needs_two_rights_more() {
     let cluster = Cluster::start();
@@ -78,6 +79,7 @@ fn grant_at_sentinels(sentinels: &Sentinels, rules: &[String]) {
     }
 }
 
+#[cfg(feature = "sentinel")]
 #[tokio::test]
 async fn sentinels_need_rights_of_their_own() {
     let sentinels = Sentinels::start();

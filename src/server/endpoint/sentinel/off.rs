@@ -18,6 +18,10 @@ impl Watched {
         match *self {}
     }
 
+    pub(crate) fn into_template(self) -> Endpoint {
+        match self {}
+    }
+
     pub(crate) fn try_with<E>(
         self,
         _: impl FnOnce(Endpoint) -> Result<Endpoint, E>,

@@ -1,4 +1,4 @@
-//! What Sentinels and servers say, read from their replies.
+//! What Sentinels, and the servers that they name, say of a service, read from their replies.
 
 use leasehold_resp::Frame;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(crate) struct Known {
 }
 
 /// Reads the replies of `SENTINEL MASTER` and, from after it, `GET-MASTER-ADDR-BY-NAME`.
-pub(super) fn known(watched: &Frame, named: &Frame) -> Option<Known> {
+pub(crate) fn known(watched: &Frame, named: &Frame) -> Option<Known> {
     let flags = field(watched, "flags")?;
     let is_down = ["s_down", "o_down"];
     let word = Word {
@@ -33,13 +33,13 @@ pub(super) fn known(watched: &Frame, named: &Frame) -> Option<Known> {
 }
 
 /// Reads the reply of `SENTINEL REPLICAS`.
-pub(super) fn replicas(reply: &Frame) -> Vec<Address> {
+pub(crate) fn replicas(reply: &Frame) -> Vec<Address> {
     let Frame::Array(replicas) = reply else { return Vec::new() };
     replicas.iter().filter_map(address_in).collect()
 }
 
 /// Reads the reply of `INFO replication`.
-pub(super) fn role(reply: &Frame) -> Role {
+pub(crate) fn role(reply: &Frame) -> Role {
     let text = reply.as_bytes().map(|text| String::from_utf8_lossy(text));
     let role =
         text.as_deref().and_then(|text| text.lines().find_map(|it| it.strip_prefix("role:")));

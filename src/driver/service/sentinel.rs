@@ -1,0 +1,156 @@
+//! One Sentinel: it is connected to, asked, and heard.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::line::{Line, Opening, refused};
+use crate::box_future::BoxFuture;
+use crate::clock;
+use crate::net::open_error::OpenError;
+use crate::net::refusal::ServerError;
+use crate::net::transport::Address;
+use crate::policy::{Backoff, Moment, RELOGIN, Word};
+use crate::race::timeout;
+use crate::server::endpoint::Endpoint;
+use crate::server::word;
+
+/// What a Sentinel that leads a failover says once the replica has said that it is a master, and what each says once it
+/// watches another master: the one that leads only at the failover's end.
+const CHANNELS: [&str; 2] = ["+promoted-slave", "+switch-master"];
+/// Between tries to connect: soon at first, because most ends are short, then once a second.
+const RECONNECT: Backoff =
+    Backoff { first: Duration::from_millis(10), longest: Duration::from_secs(1) };
+const MASTER: &str = "SENTINEL MASTER (the service in the URL)";
+const ADDRESS: &str = "SENTINEL GET-MASTER-ADDR-BY-NAME (the service in the URL)";
+const REPLICAS: &str = "SENTINEL REPLICAS";
+
+/// See the module's documentation. Whatever is dropped that is asked of it, it stays as it is.
+pub(super) struct Sentinel {
+    pub(super) endpoint: Endpoint,
+    opening: Opening,
+    state: State,
+    /// Connections in a row that were none, or ended at once.
+    failed: u32,
+    /// The question that it has refused in the last round.
+    unsaid: Option<ServerError>,
+    /// Of the service, as it said last.
+    pub(super) replicas: Vec<Address>,
+}
+
+enum State {
+    /// It is not dialled before, and why it is down.
+    Down(Moment, OpenError),
+    Dialling(BoxFuture<'static, Result<Line, OpenError>>),
+    Up(Box<Line>),
+}
+
+impl Sentinel {
+    pub(super) fn new(endpoint: Endpoint, opening: Opening) -> Self {
+        let state = State::Down(Moment::from_nanos(0), OpenError::Connecting);
+        Self { endpoint, opening, state, failed: 0, unsaid: None, replicas: Vec::new() }
+    }
+
+    fn line(&self) -> Option<&Line> {
+        if let State::Up(line) = &self.state { Some(line) } else { None }
+    }
+
+    /// Whether it is connected, and would not tell of a change.
+    pub(super) fn is_mute(&self) -> bool {
+        self.line().is_some_and(|line| line.is_mute)
+    }
+
+    /// What it refuses, for want of a right.
+    pub(super) fn refused(&self) -> impl Iterator<Item = &ServerError> {
+        self.line().into_iter().flat_map(|line| &line.refused).chain(&self.unsaid)
+    }
+
+    /// What it says of a service.
+    ///
+    /// The address is asked for after the epoch: should a failover come between, it is the new one with the old epoch, and
+    /// the next round tells. The other way round an old master would seem to be the newest.
+    pub(super) async fn ask(&mut self, service: &str) -> Result<Word<Address>, OpenError> {
+        self.tried().await?;
+        let State::Up(line) = &mut self.state else { return Err(OpenError::Connecting) };
+        let of = |what: &'static [u8]| [b"SENTINEL", what, service.as_bytes()];
+        let questions = [&of(b"MASTER")[..], &of(b"GET-MASTER-ADDR-BY-NAME"), &of(b"REPLICAS")];
+        let [master, address, replicas] = match line.ask(questions).await {
+            Ok(replies) => replies,
+            Err(why) => {
+                self.is_down(why.clone());
+                return Err(why);
+            }
+        };
+        let answers = refused(MASTER, &master, Some("+sentinel|master"))
+            .and_then(|()| refused(ADDRESS, &address, Some("+sentinel|get-master-addr-by-name")));
+        let listed = refused(REPLICAS, &replicas, Some("+sentinel|replicas"));
+        self.unsaid = match answers.as_ref().err().or(listed.as_ref().err()) {
+            Some(OpenError::Refused { error, .. }) => Some(error.clone()),
+            _ => None,
+        };
+        answers?;
+        self.replicas = word::replicas(&replicas);
+        let known = word::known(&master, &address);
+        known.map(|known| known.word).ok_or(OpenError::Unexpected { step: MASTER })
+    }
+
+    /// Waits until it may know something new: it has told so, or is connected to again.
+    pub(super) async fn hear(&mut self) {
+        loop {
+            if let State::Up(line) = &mut self.state {
+                let left = line.ends_at.map_or(Duration::MAX, |at| at.since(clock::now()));
+                let heard = timeout(left, pin!(line.hear())).await;
+                match heard {
+                    Ok(Ok(())) => return,
+                    Ok(Err(why)) => self.is_down(why),
+                    // The login ends: with one that lasts, the line takes this one's place.
+                    Err(_) => {
+                        let opened = self.open().await;
+                        let again = || clock::now().after(RELOGIN.delay(0, clock::random_bits()));
+                        let State::Up(line) = &mut self.state else { return };
+                        match opened {
+                            Ok(lasting) => return **line = lasting,
+                            // A server does not end a login by itself.
+                            Err(_) => line.ends_at = Some(again()),
+                        }
+                    }
+                }
+            } else if self.tried().await.is_ok() {
+                return;
+            } else if let State::Down(until, _) = self.state {
+                sleep(until.since(clock::now())).await;
+            }
+        }
+    }
+
+    /// Waits until it is connected, unless it rests between two tries.
+    async fn tried(&mut self) -> Result<(), OpenError> {
+        loop {
+            match &mut self.state {
+                State::Up(_) => return Ok(()),
+                State::Down(until, why) if clock::now() < *until => return Err(why.clone()),
+                State::Down(..) => self.state = State::Dialling(self.open()),
+                State::Dialling(dialling) => match dialling.await {
+                    Ok(line) => self.state = State::Up(Box::new(line)),
+                    Err(why) => self.is_down(why),
+                },
+            }
+        }
+    }
+
+    fn open(&self) -> BoxFuture<'static, Result<Line, OpenError>> {
+        Box::pin(self.opening.clone().open(self.endpoint.clone(), &CHANNELS))
+    }
+
+    fn is_down(&mut self, why: OpenError) {
+        let now = clock::now();
+        // As of a server: one that ends at once was no success.
+        if self.line().is_some_and(|line| now.since(line.opened_at) > RECONNECT.longest) {
+            self.failed = 0;
+        }
+        let rest = RECONNECT.delay(self.failed, clock::random_bits());
+        self.failed = self.failed.saturating_add(1);
+        self.state = State::Down(now.after(rest), why);
+    }
+}
