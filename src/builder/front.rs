@@ -7,7 +7,7 @@ use super::Builder;
 use super::assembly::Servers as Targets;
 use crate::api::outcome::met;
 #[cfg(feature = "sentinel")]
-use crate::driver::service::Watch;
+use crate::driver::sentinels::Watch;
 use crate::error::Error;
 use crate::front::Front;
 #[cfg(feature = "groups")]

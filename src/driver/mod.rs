@@ -15,7 +15,9 @@ pub(crate) mod dialling;
 pub(crate) mod opening;
 pub(crate) mod report;
 #[cfg(feature = "sentinel")]
-pub(crate) mod service;
+pub(crate) mod sentinels;
+#[cfg(feature = "sentinel")]
+mod service;
 mod telling;
 #[cfg(test)]
 pub(crate) mod tests;

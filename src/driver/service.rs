@@ -1,54 +1,13 @@
-//! A server that Sentinels watch over: whichever is the master of its service now.
-//!
-//! Each Sentinel is listened to, and asked now and then anyway. Which of their words counts, and when, `policy` decides;
-//! here they are asked, all in one task, and the link is led to the server that was found. The one that was left is
-//! believed nothing any more.
-//!
-//! Source: "Guidelines for Redis clients with support for Redis Sentinel" at redis.io/docs/latest.
+//! What a driver knows of a service that Sentinels watch: which server is its master.
 
-mod line;
-mod sentinel;
-
-use std::pin::pin;
-use std::sync::{Arc, Mutex, Weak};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
-use tokio::time::sleep;
 
-use self::line::{Line, Opening};
-use self::sentinel::Sentinel;
-use super::{Servers, Shared};
-use crate::box_future::BoxFuture;
-use crate::clock;
-use crate::error::{Error, Report, ServerReport, Vote};
-use crate::machine::Machine;
 use crate::mutex::lock;
-use crate::net::open_error::OpenError;
-use crate::net::reason::Reason;
-use crate::net::transport::Address;
-use crate::policy::{Backoff, Evidence, Mastership, Moment, Role, SETTLING, Step, Successor, Word};
-use crate::race::{First, all, next, race, timeout};
-use crate::server::credentials::Login;
-use crate::server::endpoint::{Endpoint, Watched};
-use crate::server::word;
-use crate::stats::AtServer;
+use crate::server::endpoint::Endpoint;
 
-/// Longest time between two questions to the Sentinels where none tells of a change.
-const ASK_EVERY: Duration = Duration::from_secs(5);
-/// The same where they do not tell: a client is not to notice a new master long after the others.
-const ASK_EVERY_MUTE: Duration = Duration::from_secs(1);
-/// Between two rounds of questions, more or less, so that a fleet does not ask in step. There is no more between them
-/// while the master does not serve.
-const ASK_GAP: Backoff =
-    Backoff { first: Duration::from_millis(200), longest: Duration::from_millis(200) };
-/// Once one Sentinel has answered, the others are waited for no longer than this.
-const OTHERS_WITHIN: Duration = Duration::from_millis(500);
-/// A server that does not say its role within this time is silent. Longer, and a master that hangs would keep clients from
-/// its successor.
-const ROLE_WITHIN: Duration = Duration::from_millis(500);
-
-/// What a driver knows of a service.
+/// See the module's documentation.
 pub(crate) struct Service {
     master: Mutex<Arc<Endpoint>>,
     /// Rung where the master may be another.
@@ -57,262 +16,26 @@ pub(crate) struct Service {
     refused: Mutex<Vec<String>>,
 }
 
-/// What asks the Sentinels.
-pub(crate) struct Watch {
-    name: String,
-    sentinels: Vec<Sentinel>,
-    mastership: Mastership<Address>,
-    /// Connections on which servers were asked for their roles, kept while something is changing.
-    asked: Vec<(Address, Line)>,
-    opening: Opening,
-    /// Of the servers; only the address is another each time.
-    template: Endpoint,
-    service: Arc<Service>,
-}
-
-/// What a round of questions came to.
-enum Finding {
-    Unchanged,
-    /// Something is changing: to be asked again soon.
-    Changing,
-    Found(Successor<Address>),
-}
-
 impl Service {
+    pub(super) fn new(master: Endpoint) -> Self {
+        let (master, refused) = (Mutex::new(Arc::new(master)), Mutex::default());
+        Self { master, wanted: Notify::new(), refused }
+    }
+
     pub(super) fn master(&self) -> Arc<Endpoint> {
         Arc::clone(&lock(&self.master))
+    }
+
+    /// Another server is the master; which one was.
+    pub(super) fn follow(&self, master: Endpoint) -> Arc<Endpoint> {
+        std::mem::replace(&mut *lock(&self.master), Arc::new(master))
     }
 
     pub(super) fn refused(&self) -> Vec<String> {
         lock(&self.refused).clone()
     }
-}
 
-impl Shared {
-    /// Leads the link to another server.
-    fn go_over(self: &Arc<Self>, service: &Service, master: Endpoint, votes_at: Moment) {
-        let now = clock::now();
-        AtServer::announce(&master.address);
-        let mut state = self.lock();
-        let left = std::mem::replace(&mut *lock(&service.master), Arc::new(master));
-        state.dialled.clear();
-        state.wires[0].why = None;
-        state.machine.moved(0, votes_at, now);
-        self.carry_out(state, now, usize::MAX);
-        self.meter.logins().forget(&left.address.to_string());
+    pub(super) fn note_refused(&self, refused: Vec<String>) {
+        *lock(&self.refused) = refused;
     }
-}
-
-/// Where clients may still follow another master, nothing new is granted until they have noticed.
-fn votes_at(successor: &Successor<Address>) -> Moment {
-    let now = clock::now();
-    if successor.has_rival { now.after(SETTLING) } else { now }
-}
-
-impl Watch {
-    /// Finds the master of a service by its Sentinels, where there is one, and leads the one link there.
-    ///
-    /// # Errors
-    ///
-    /// What each of them says, if there is none to be found.
-    pub(crate) async fn begin(
-        watched: Option<Watched>,
-        mut machine: Machine,
-        mut servers: Servers,
-    ) -> Result<(Machine, Servers, Option<Self>), Error> {
-        let Some(watched) = watched else { return Ok((machine, servers, None)) };
-        let Watched { sentinels, service: name, template } = watched;
-        let Servers { tls, connect_timeout, dead_after, .. } = &servers;
-        let (tls, within, dead_after) = (tls.clone(), *connect_timeout, *dead_after);
-        let opening = Opening { tls, within, dead_after };
-        let sentinel = |endpoint| Sentinel::new(endpoint, opening.clone());
-        let sentinels: Vec<_> = sentinels.into_iter().map(sentinel).collect();
-        let service = Service {
-            master: Mutex::new(Arc::new(template.clone())),
-            wanted: Notify::new(),
-            refused: Mutex::default(),
-        };
-        let mut watch = Self {
-            name,
-            mastership: Mastership::new(sentinels.len()),
-            sentinels,
-            asked: Vec::new(),
-            opening,
-            template,
-            service: Arc::new(service),
-        };
-        let found = loop {
-            if let Finding::Found(found) = watch.ask().await.map_err(unmet)? {
-                break found;
-            }
-        };
-        watch.mastership.follow(&found);
-        *lock(&watch.service.master) = Arc::new(watch.endpoint(&found.master));
-        machine.moved(0, votes_at(&found), clock::now());
-        servers.service = Some(Arc::clone(&watch.service));
-        Ok((machine, servers, Some(watch)))
-    }
-
-    /// Asks which server is the master when somebody wants to know, or nobody has asked for long; as long as the driver is
-    /// there.
-    pub(crate) async fn follow(mut self, driver: Weak<Shared>) {
-        loop {
-            sleep(ASK_GAP.delay(0, clock::random_bits())).await;
-            let Some(serves) = driver.upgrade().map(|it| it.look(|machine| machine.serves(0)))
-            else {
-                return;
-            };
-            if serves {
-                self.rest().await;
-            }
-            let found = self.ask().await;
-            let Some(driver) = driver.upgrade() else { return };
-            match found {
-                Ok(Finding::Found(successor)) => {
-                    self.mastership.follow(&successor);
-                    let master = self.endpoint(&successor.master);
-                    driver.go_over(&self.service, master, votes_at(&successor));
-                }
-                Ok(Finding::Changing) => self.service.wanted.notify_one(),
-                // With no answer the master stays the same.
-                Ok(Finding::Unchanged) | Err(_) => {}
-            }
-        }
-    }
-
-    /// Waits until there may be something new.
-    async fn rest(&mut self) {
-        let is_mute = self.sentinels.iter().any(Sentinel::is_mute);
-        let every = if is_mute { ASK_EVERY_MUTE } else { ASK_EVERY };
-        let hear = |sentinel| Box::pin(Sentinel::hear(sentinel)) as BoxFuture<'_, _>;
-        let mut hearing: Vec<_> = self.sentinels.iter_mut().map(hear).collect();
-        let (rung, heard) = (pin!(self.service.wanted.notified()), pin!(next(&mut hearing)));
-        let _ = timeout(every, race(rung, heard)).await;
-    }
-
-    fn endpoint(&self, address: &Address) -> Endpoint {
-        Endpoint { address: address.clone(), ..self.template.clone() }
-    }
-
-    /// Asks until it is clear which server is to be followed; what each Sentinel says, if none of them has an answer.
-    async fn ask(&mut self) -> Result<Finding, Vec<(Address, OpenError)>> {
-        let words = self.words().await;
-        *lock(&self.service.refused) = self.refused();
-        let mut evidence = Evidence::of(words?);
-        loop {
-            match self.mastership.next(&evidence, clock::now()) {
-                Step::Stay => {
-                    self.asked.clear();
-                    return Ok(Finding::Unchanged);
-                }
-                Step::AskAgain => return Ok(Finding::Changing),
-                Step::Follow(successor) => return Ok(Finding::Found(successor)),
-                Step::Look(servers) => {
-                    let roles = self.roles(&servers).await;
-                    evidence.roles.extend(servers.into_iter().zip(roles));
-                }
-                Step::AskForReplicas => {
-                    let known = self.sentinels.iter().flat_map(|sentinel| &sentinel.replicas);
-                    evidence.replicas = Some(known.cloned().collect());
-                }
-            }
-        }
-    }
-
-    fn refused(&self) -> Vec<String> {
-        let of = |sentinel: &Sentinel| {
-            let address = sentinel.endpoint.address.to_string();
-            sentinel.refused().map(|error| format!("{address}: {error}")).collect::<Vec<_>>()
-        };
-        self.sentinels.iter().flat_map(of).collect()
-    }
-
-    /// What Sentinels say: all of them, or those that answer in time, or as many as agree.
-    async fn words(&mut self) -> Result<Vec<Word<Address>>, Vec<(Address, OpenError)>> {
-        let (count, name) = (self.sentinels.len(), &self.name);
-        let ask = |sentinel| {
-            let sentinel: &mut Sentinel = sentinel;
-            let address = sentinel.endpoint.address.clone();
-            let asked = async move { sentinel.ask(name).await.map_err(|why| (address, why)) };
-            Box::pin(asked) as BoxFuture<'_, _>
-        };
-        let mut asked: Vec<_> = self.sentinels.iter_mut().map(ask).collect();
-        let (mut words, mut unheard) = (Vec::new(), Vec::new());
-        let mut late = None;
-        // All that have answered say the same, and are more than half of all.
-        let are_agreed = |words: &[Word<Address>]| {
-            2 * words.len() > count && words.iter().all(|word| *word == words[0])
-        };
-        while !are_agreed(&words) {
-            let answer = match &mut late {
-                None => next(&mut asked).await,
-                Some(late) => match race(pin!(next(&mut asked)), late).await {
-                    First::One(answer) => answer,
-                    First::Other(()) => break,
-                },
-            };
-            match answer {
-                None => break,
-                Some(Ok(word)) => words.push(word),
-                Some(Err(why)) => unheard.push(why),
-            }
-            if !words.is_empty() {
-                late.get_or_insert_with(|| Box::pin(sleep(OTHERS_WITHIN)));
-            }
-        }
-        if words.is_empty() { Err(unheard) } else { Ok(words) }
-    }
-
-    async fn roles(&mut self, servers: &[Address]) -> Vec<Role> {
-        let within = match self.template.login {
-            // The provider of credentials may take its time.
-            Some(Login::Provided(_)) => self.opening.within,
-            _ => ROLE_WITHIN,
-        };
-        let mut kept = std::mem::take(&mut self.asked);
-        let ask = |address: &Address| {
-            let known = kept.iter().position(|(asked, _)| asked == address);
-            let known = known.map(|at| kept.swap_remove(at).1);
-            let asking = role(known, self.opening.clone(), self.endpoint(address));
-            async move { timeout(within, pin!(asking)).await.ok()?.ok() }
-        };
-        let answers = all(servers.iter().map(ask).collect::<Vec<_>>()).await;
-        self.asked = kept;
-        let heard = |(address, answer): (&Address, Option<(Role, Line)>)| {
-            let Some((role, line)) = answer else { return Role::Silent };
-            self.asked.push((address.clone(), line));
-            role
-        };
-        servers.iter().zip(answers).map(heard).collect()
-    }
-}
-
-/// On a connection of its own, without scripts: a server that has just been demoted may answer this and hang at the rest.
-async fn role(
-    known: Option<Line>,
-    opening: Opening,
-    endpoint: Endpoint,
-) -> Result<(Role, Line), OpenError> {
-    let question: [&[&[u8]]; 1] = [&[b"INFO", b"replication"]];
-    if let Some(mut line) = known {
-        // Servers whose roles change end connections.
-        if let Ok([reply]) = line.ask(question).await {
-            return Ok((word::role(&reply), line));
-        }
-    }
-    let mut line = opening.open(endpoint, &[]).await?;
-    let [reply] = line.ask(question).await?;
-    Ok((word::role(&reply), line))
-}
-
-fn unmet(unheard: Vec<(Address, OpenError)>) -> Error {
-    let servers = unheard.into_iter().map(|(address, why)| {
-        let reason = Reason::NoConnection(why);
-        ServerReport {
-            server: address.to_string(),
-            vote: Vote::Failed { kind: reason.kind(), reason: reason.to_string() },
-            round_trip: None,
-        }
-    });
-    Error::connect(Report { servers: servers.collect() })
 }

@@ -222,7 +222,6 @@ impl Machine {
         let Handshake { link, login, info, .. } = greeted;
         self.links[server].adopt(link);
         let is_another_run = self.meet(server, &info, now)?;
-        let is_another_run = self.links[server].meets_another() | is_another_run;
         let random = (self.settings.random)();
         let link = &mut self.links[server];
         (link.state, link.ready_at, link.fault) = (State::Ready, now, None);
@@ -234,8 +233,7 @@ impl Machine {
         // What the connection before was to be told of is read again; at another run at once, ahead of all that waits.
         self.held_changed(None, now);
         self.renews_again(server, now);
-        if is_another_run {
-            self.links[server].release_again(now);
+        if self.takes_over(server, now) || is_another_run {
             self.look_for_leases(server, now);
         }
         self.go_on(server, now);

@@ -237,6 +237,32 @@ async fn a_successor_that_is_not_ready_is_met_ever_more_rarely() {
     follows(&locker, new.port()).await;
 }
 
+/// The master hangs while it is dialled: its successor is dialled at once, and what comes of the dial is nothing.
+#[tokio::test]
+async fn a_master_that_hangs_keeps_nobody_from_its_successor() {
+    let (old, new) = (RedisServer::start(), RedisServer::start());
+    let named = Arc::new(Mutex::new((old.port(), 1)));
+    let sentinel = sentinel_of({
+        let named = Arc::clone(&named);
+        move || *named.lock().unwrap()
+    });
+    let url = format!("redis-sentinel://{}/{SERVICE}", sentinel.address());
+    let builder = Locker::builder().node(url).ttl(TTL).connect_timeout(Duration::from_secs(600));
+    let locker = soon("it connects", builder.connect()).await.unwrap();
+    let held = take(&locker, "held").await;
+    old.stop();
+    assert!(soon("it ends", held.release()).await.is_err());
+    eventually("it is left", || !locker.stats().servers[0].connected).await;
+    *named.lock().unwrap() = (new.port(), 2);
+    take(&locker, "a").await.release().await.unwrap();
+    old.cont();
+    // Behind all that it was asked meanwhile.
+    assert_eq!(old.cli_text(&["PING"]), "PONG");
+    let guard = take(&locker, "b").await;
+    assert_eq!(new.cli_text(&["EXISTS", "b"]), "1");
+    guard.release().await.unwrap();
+}
+
 fn sentinel_that_names(port: u16, epoch: u32) -> ScriptedServer {
     sentinel_of(move || (port, epoch))
 }
