@@ -115,7 +115,7 @@ impl Machine {
     fn join_line(&mut self, id: LeaseId) -> bool {
         let Self { lines, leases, .. } = self;
         let Some(lease) = leases.get(id) else { return false };
-        lines.asks_also((lease.kind.also)(&lease.words), id);
+        lines.asks_also(lease.kind.also(&lease.words), id);
         if lease.kind.stands_in_line() {
             return lines.join(&lease.names, id);
         }
@@ -132,7 +132,7 @@ impl Machine {
         Conditions {
             quorum: self.settings.quorum,
             term,
-            servers_choose: self.is_alone() || !kind.is_exclusive,
+            servers_choose: self.is_alone() || !kind.is_exclusive(),
             succeeds: false,
             ends_at: retry.ends_at(),
             round_max: self.settings.timeout,
@@ -253,7 +253,7 @@ impl Machine {
     pub(super) fn are_late(&mut self, id: LeaseId, now: Moment) {
         self.is_not_asked(id, now);
         let Some(lease) = self.leases.get_mut(id) else { return };
-        if lease.votes.later != 0 && !lease.retry.is_over(now) {
+        if !lease.kind.is_exclusive() && lease.votes.later != 0 && !lease.retry.is_over(now) {
             lease.votes.later = 0;
             return self.put(id, now);
         }
@@ -282,8 +282,11 @@ impl Machine {
         let count = |votes: u64| votes.count_ones() as usize;
         let mut verdict = self.settings.quorum.verdict(count(granted), count(denied | failed));
         if verdict == Verdict::Pending {
+            // One that was to grant before others are asked has refused, or the limit is over.
             let is_over = denied != 0 || lease.retry.is_over(now);
-            if lease.votes.later == 0 || !is_over {
+            if lease.kind.is_exclusive() || lease.votes.later == 0 {
+                return;
+            } else if !is_over {
                 return self.go_on_asking(id, now);
             }
             verdict = Verdict::Lost;
@@ -327,7 +330,7 @@ impl Machine {
         } else {
             deadline
         };
-        let (is_late, is_exclusive) = (due <= now, lease.kind.is_exclusive);
+        let (is_late, is_exclusive) = (due <= now, lease.kind.is_exclusive());
         if !self.lines.is_empty() {
             let names = &self.leases.get(id).expect("it is there").names;
             if is_handed_over && is_exclusive {
@@ -489,16 +492,14 @@ impl Machine {
             return;
         }
         let Some(lease) = self.leases.get(id) else { return };
-        let (names, also) = (lease.names.clone(), (lease.kind.also)(&lease.words).to_vec());
+        let (names, also) = (lease.names.clone(), lease.kind.also(&lease.words).to_vec());
         self.call_first(names.lock(), now);
         also.iter().for_each(|key| self.call_first(key, now));
     }
 
     /// The lock may be free: the first that waits for it asks.
     fn call_first(&mut self, key: &[u8], now: Moment) {
-        let mut called = 0;
-        while let Some(id) = self.lines.called(key, called) {
-            called += 1;
+        for id in self.lines.asking(Some(key)) {
             match self.leases.get(id).map(|lease| lease.phase) {
                 Some(Phase::InLine) => self.try_again(id, now),
                 Some(Phase::Resting { from, .. }) if from <= now => self.try_again(id, now),
@@ -509,8 +510,7 @@ impl Machine {
 
     /// A server serves again: requests ask that rest because too few did, or because it was to tell of the lock.
     pub(super) fn serves_again(&mut self, server: usize, now: Moment) {
-        let asking: Vec<_> = self.lines.asking().collect();
-        for id in asking {
+        for id in self.lines.asking(None) {
             let rests = |lease: &Lease| match lease.phase {
                 Phase::Resting { is_unserved, .. } => {
                     is_unserved || lease.votes.watched & 1 << server != 0

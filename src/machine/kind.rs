@@ -81,7 +81,20 @@ pub(crate) struct Kind {
 impl Kind {
     /// Whether its requests stand in the line of those of this process: one asks, and the others wait for that one.
     pub(super) fn stands_in_line(&self) -> bool {
-        self.is_exclusive && self.wait.is_some()
+        let may_not = cfg!(any(test, feature = "groups", feature = "sharing"));
+        !may_not || self.is_exclusive && self.wait.is_some()
+    }
+}
+
+impl Kind {
+    /// Where no other kind is compiled, the compiler drops what others need.
+    pub(super) fn is_exclusive(&self) -> bool {
+        !cfg!(any(test, feature = "sharing")) || self.is_exclusive
+    }
+
+    /// See [`Kind::also`].
+    pub(super) fn also<'a>(&self, words: &'a [Box<[u8]>]) -> &'a [Box<[u8]>] {
+        if cfg!(any(test, feature = "groups")) { (self.also)(words) } else { &[] }
     }
 }
 

@@ -212,7 +212,7 @@ impl Lease {
 
     /// Whether a server that tells of its key tells of its end.
     pub(super) fn is_told_of(&self) -> bool {
-        self.is_renewed && self.kind.is_exclusive
+        self.is_renewed && self.kind.is_exclusive()
     }
 
     /// Whether another request, which waits, can have this lease as it is.
@@ -229,7 +229,7 @@ impl Lease {
 
     /// The keys of all locks that it has.
     pub(super) fn keys(&self) -> impl Iterator<Item = &[u8]> {
-        let also = (self.kind.also)(&self.words).iter().map(|key| &**key);
+        let also = self.kind.also(&self.words).iter().map(|key| &**key);
         std::iter::once(self.names.lock()).chain(also)
     }
 

@@ -26,10 +26,6 @@ impl Line {
     fn is_over(&self) -> bool {
         self.waiting.is_empty() && self.beside.is_empty() && self.occupant.is_none()
     }
-
-    fn all_that_ask(&self) -> impl Iterator<Item = LeaseId> {
-        self.waiting.front().into_iter().chain(&self.beside).copied()
-    }
 }
 
 /// By the names of locks for which somebody waits.
@@ -95,7 +91,7 @@ impl Lines {
 
     /// It stands in line, or beside it, and asks for these too.
     pub(super) fn asks_also(&mut self, keys: &[Box<[u8]>], id: LeaseId) {
-        if !self.also.iter().any(|(_, other)| *other == id) {
+        if !keys.is_empty() && !self.also.iter().any(|(_, other)| *other == id) {
             self.also.extend(keys.iter().map(|key| (key.clone(), id)));
         }
     }
@@ -120,7 +116,7 @@ impl Lines {
     /// Whether it waits, and asks.
     pub(super) fn has_ask(&self, names: &Names, id: LeaseId) -> bool {
         let line = self.by_name.get(names);
-        line.is_some_and(|line| line.all_that_ask().any(|asking| asking == id))
+        line.is_some_and(|line| line.waiting.front() == Some(&id) || line.beside.contains(&id))
     }
 
     /// Whether somebody else waits.
@@ -132,15 +128,20 @@ impl Lines {
         self.of(names)?.front().copied()
     }
 
-    /// The first in the line of this lock, and then those that ask for it beside that.
-    pub(super) fn called(&self, key: &[u8], at: usize) -> Option<LeaseId> {
-        self.asking_for(key).nth(at)
-    }
-
-    /// Those that ask for the lock of this key.
-    pub(super) fn asking_for(&self, key: &[u8]) -> impl Iterator<Item = LeaseId> {
-        let also = self.also.iter().filter(|(also, _)| **also == *key).map(|(_, id)| *id);
-        self.by_name.get(key).into_iter().flat_map(Line::all_that_ask).chain(also)
+    /// Those that ask: for the lock of this key, or for any.
+    pub(super) fn asking(&self, key: Option<&[u8]>) -> Vec<LeaseId> {
+        let mut asking = Vec::new();
+        let mut add = |line: &Line| {
+            asking.extend(line.waiting.front());
+            asking.extend_from_slice(&line.beside);
+        };
+        match key {
+            Some(key) => self.by_name.get(key).into_iter().for_each(add),
+            None => self.by_name.values().for_each(&mut add),
+        }
+        let also = self.also.iter().filter(|(also, _)| key.is_some_and(|key| **also == *key));
+        asking.extend(also.map(|(_, id)| id));
+        asking
     }
 
     /// This one has the lock from another of this process.
@@ -212,9 +213,5 @@ impl Lines {
     /// How many more wait, or less, than when this was asked last.
     pub(super) fn take_change(&mut self) -> i32 {
         std::mem::take(&mut self.change)
-    }
-
-    pub(super) fn asking(&self) -> impl Iterator<Item = LeaseId> {
-        self.by_name.values().flat_map(Line::all_that_ask)
     }
 }

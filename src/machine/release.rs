@@ -89,7 +89,7 @@ impl Machine {
     /// The next one in this process, where the lock may go on to it: a quorum is there to let it, and no other is before it.
     fn next_here(&self, id: LeaseId, now: Moment) -> Option<LeaseId> {
         let lease = self.leases.get(id).filter(|_| !self.lines.is_empty())?;
-        if !lease.kind.is_exclusive {
+        if !lease.kind.is_exclusive() {
             return None;
         }
         let next = self.lines.first(&lease.names)?;

@@ -81,7 +81,8 @@ impl Machine {
             lease.ask(What::Acquire, id, link, command, &settings.scripts, now);
         }
         // The others can do without one that is asked before them.
-        let patience = if lease.votes.later == 0 { 1 } else { FIRST_SHARE };
+        let is_first = !lease.kind.is_exclusive() && lease.votes.later != 0;
+        let patience = if is_first { FIRST_SHARE } else { 1 };
         let late_at = lease.asked_at.after(settings.timeout / patience);
         let due = lease.retry.ends_at().map_or(late_at, |end| end.min(late_at));
         let is_any_left_out = lease.votes.failed != 0;
@@ -98,7 +99,7 @@ impl Machine {
     /// The server that is asked first in the first round of an attempt; none where all are asked at once: by one whose turn
     /// it is, or in the place of one that waits, or of one that has something.
     fn asks_first(&self, id: LeaseId, now: Moment) -> Option<usize> {
-        let lease = self.leases.get(id).filter(|lease| !lease.kind.is_exclusive)?;
+        let lease = self.leases.get(id).filter(|lease| !lease.kind.is_exclusive())?;
         let is_led = lease.attempt.ballot().is_some_and(Ballot::is_outbid);
         let asks_all = is_led || lease.scouts_for.is_some() || lease.predecessor.is_some();
         if asks_all || self.is_alone() { None } else { self.leader(id, now) }
@@ -106,9 +107,7 @@ impl Machine {
 
     /// Once a server has granted, all others are asked; and the next one where those before have failed.
     pub(super) fn go_on_asking(&mut self, id: LeaseId, now: Moment) {
-        let Some(lease) = self.leases.get(id).filter(|lease| lease.votes.later != 0) else {
-            return;
-        };
+        let Some(lease) = self.leases.get(id) else { return };
         let Votes { asked, granted, later, .. } = lease.votes;
         if granted == 0 && asked & !lease.votes.answered() != 0 {
             return;

@@ -201,11 +201,7 @@ impl Machine {
     }
 
     fn first_may_ask(&mut self, key: Option<&[u8]>, now: Moment) {
-        let asking: Vec<LeaseId> = match key {
-            Some(key) => self.lines.asking_for(key).collect(),
-            None => self.lines.asking().collect(),
-        };
-        for id in asking {
+        for id in self.lines.asking(key) {
             match self.leases.get(id).map(|lease| lease.phase) {
                 Some(Phase::Resting { from, is_unserved: false }) if from <= now => {
                     self.is_woken();
@@ -295,7 +291,7 @@ impl Machine {
     pub(super) fn attempt_in_turn(&mut self, id: LeaseId, now: Moment) -> Option<Attempt> {
         let lease = self.leases.get(id)?;
         let (until, token) = lease.entry.as_ref()?.turn?;
-        let ballot = if lease.kind.is_exclusive {
+        let ballot = if lease.kind.is_exclusive() {
             Ballot::new((self.settings.wall_micros)()).above(token)
         } else {
             Ballot::at(token)
