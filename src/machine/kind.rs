@@ -84,9 +84,7 @@ impl Kind {
         let may_not = cfg!(any(test, feature = "groups", feature = "sharing"));
         !may_not || self.is_exclusive && self.wait.is_some()
     }
-}
 
-impl Kind {
     /// Where no other kind is compiled, the compiler drops what others need.
     pub(super) fn is_exclusive(&self) -> bool {
         !cfg!(any(test, feature = "sharing")) || self.is_exclusive
