@@ -144,6 +144,8 @@ mod machine;
 mod mutex;
 mod names;
 mod net;
+#[cfg(any(test, feature = "_engine", feature = "family"))]
+mod owner;
 mod policy;
 mod race;
 mod request;

@@ -272,6 +272,21 @@ impl Meter {
     }
 }
 
+#[cfg(any(test, feature = "_engine", feature = "family"))]
+impl Meter {
+    /// A primitive beside locks has its answer, or has none.
+    pub(crate) fn note_answered(
+        &self,
+        primitive: Primitive,
+        name: &[u8],
+        outcome: &'static str,
+        took: Duration,
+    ) {
+        export(Figure::Answered(primitive, outcome));
+        self.tell(Event::Answered { primitive, name, outcome, took });
+    }
+}
+
 #[cfg(any(test, feature = "_engine", feature = "takeover"))]
 impl Meter {
     /// A lease went to a ticket.
@@ -298,18 +313,6 @@ impl Meter {
 
 #[cfg(any(test, feature = "_engine"))]
 impl Meter {
-    /// A primitive beside locks has its answer, or has none.
-    pub(crate) fn note_answered(
-        &self,
-        primitive: Primitive,
-        name: &[u8],
-        outcome: &'static str,
-        took: Duration,
-    ) {
-        export(Figure::Answered(primitive, outcome));
-        self.tell(Event::Answered { primitive, name, outcome, took });
-    }
-
     /// Counts a request that waits, until the count is dropped.
     pub(crate) fn wait(&self) -> Waits<'_> {
         self.note_waiter_joined();

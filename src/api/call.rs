@@ -1,6 +1,7 @@
 //! Questions of callers that hold no lease.
 
 use std::pin::pin;
+use std::task::{Context, Poll};
 
 use leasehold_resp::Frame;
 
@@ -26,7 +27,7 @@ impl Locker {
         Call { locker: self.clone(), server, id, is_late: false }
     }
 
-    /// Whether the locker was shut down, or its runtime has ended.
+    /// Whether the locker was shut down.
     pub(crate) fn is_closed(&self) -> bool {
         self.driver.look(|machine| machine.is_closed())
     }
@@ -55,14 +56,18 @@ impl Call {
         }
     }
 
-    /// Waits until something may have happened to a key of a watched question that was answered. At once where the locker
-    /// was shut down.
+    /// Waits until something may have happened to the key of a watched question. At once where the locker was shut down.
     ///
     /// # Cancel safety
     ///
     /// Nothing is lost when the future is dropped.
     pub(crate) async fn news(&self) {
         self.locker.driver.wait(|machine, context| machine.poll_news(self.id, context)).await;
+    }
+
+    /// See [`Call::news`]. The last caller is woken.
+    pub(crate) fn poll_news(&self, context: &Context<'_>) -> Poll<()> {
+        self.locker.driver.look(|machine| machine.poll_news(self.id, context))
     }
 
     /// Whether the server tells of that: otherwise it is to be asked again.

@@ -8,11 +8,11 @@ use bytes::Bytes;
 use leasehold_resp::{Decimal, Frame};
 use tokio::time::sleep;
 
+use super::asking::{Purpose, is_stamp};
 use super::site::{Failures, Site, in_millis};
 use crate::clock;
-use crate::lock::errand::Purpose;
-use crate::lock::names::Key;
-use crate::lock::owner::Owner;
+use crate::names::Key;
+use crate::owner::Owner;
 use crate::policy::{Backoff, Ballot, Moment, Quorum, Reading, Verdict};
 use crate::server::script::{Script, script};
 
@@ -83,7 +83,7 @@ impl Agreement<'_> {
     /// # Errors
     ///
     /// Why too few servers answer.
-    pub(super) async fn look(&self, purpose: Purpose) -> Result<Proposed, Failures> {
+    pub(super) async fn look(&self, purpose: Purpose<'_>) -> Result<Proposed, Failures> {
         let asked_at = clock::now();
         let mut round = self.ask(purpose, None).await?;
         let promised = round.promised(self.site.quorum(), 0, asked_at);
@@ -95,7 +95,7 @@ impl Agreement<'_> {
     /// # Errors
     ///
     /// Why too few servers answer.
-    pub(super) async fn propose(&self, purpose: Purpose) -> Result<Proposed, Failures> {
+    pub(super) async fn propose(&self, purpose: Purpose<'_>) -> Result<Proposed, Failures> {
         let quorum = self.site.quorum();
         let mut ballot = Ballot::new(clock::wall_micros());
         let mut turn = 0;
@@ -126,7 +126,7 @@ impl Agreement<'_> {
         }
     }
 
-    async fn ask(&self, purpose: Purpose, ballot: Option<Ballot>) -> Result<Round, Failures> {
+    async fn ask(&self, purpose: Purpose<'_>, ballot: Option<Ballot>) -> Result<Round, Failures> {
         let token = ballot.map_or(0, Ballot::proposal);
         let [ttl, token] = [self.ttl_ms, token].map(Decimal::new);
         let keep = self.keep();
@@ -331,7 +331,7 @@ fn number(text: &Bytes) -> Option<u64> {
 /// The reply of `accept.lua`, and of `settle.lua`.
 pub(super) fn is_accepted(reply: &Frame) -> Option<bool> {
     match reply {
-        Frame::Integer(_stamp) => Some(true),
+        stamp if is_stamp(stamp) => Some(true),
         Frame::Array(items) if items.get(1..)? == [Frame::Integer(0)] => Some(false),
         _ => None,
     }

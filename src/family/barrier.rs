@@ -1,18 +1,17 @@
 //! A barrier that lets all go when a number of parties have arrived, again and again (`scripts/barrier.lua` says
 //! how).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_resp::{Decimal, Frame};
 
+use super::asking::Purpose;
 use super::parties::{Parties, admit};
 use super::site::Site;
 use crate::clock;
 use crate::error::Error;
-use crate::lock::engine::Engine;
-use crate::lock::errand::Purpose;
-use crate::lock::names::{Key, Names};
+use crate::front::Front;
+use crate::names::{Key, Names};
 use crate::server::script::{Script, script};
 use crate::stats::Primitive;
 
@@ -65,7 +64,7 @@ enum Said {
 }
 
 impl Barrier {
-    pub(crate) fn new(engine: Arc<Engine>, names: Names, parties: u32) -> Result<Self, Error> {
+    pub(crate) fn new(engine: Front, names: Names, parties: u32) -> Result<Self, Error> {
         let site = Site::new(engine, names, Primitive::Barrier);
         site.admit_one_server("no count is agreed on")?;
         let parties = Parties::new(&site, parties)?;
@@ -111,7 +110,7 @@ impl Barrier {
 
     async fn ask(
         &self,
-        purpose: Purpose,
+        purpose: Purpose<'_>,
         how: &str,
         generation: u64,
         party: &[u8],
@@ -202,11 +201,12 @@ impl Party {
             return Ok(arrived);
         }
         let (barrier, generation) = (&self.barrier, arrived.generation);
+        let watch = site.watch(&barrier.keys[1]);
         let ask = || async {
-            let seen = barrier.ask(Purpose::Watch, "wait", generation, b"").await?;
+            let seen = barrier.ask(Purpose::Watch(&watch), "wait", generation, b"").await?;
             Ok(seen.is_open().then_some(seen))
         };
-        let opened = site.wait_until(&barrier.keys[1], left, ask).await?;
+        let opened = site.wait_until(&watch, left, ask).await?;
         site.note(if opened.is_some() { "open" } else { "closed" }, began_at);
         let seen = match opened {
             Some(seen) => seen,

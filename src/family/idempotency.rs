@@ -1,22 +1,22 @@
 //! A request that is carried out once for its key, and answered with its result from then on
 //! (`scripts/begin.lua` says how; of several servers, `agreement.rs`).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use leasehold_resp::{Decimal, Frame};
 
 use super::agreement::{Agreement, PROPOSALS_MAX, Proposed, Value};
+use super::asking::Purpose;
 use super::site::{Failures, Site, in_millis};
 use super::stint::Stint;
+use super::vigil::Vigil;
 use crate::clock;
 use crate::error::Error;
-use crate::lock::engine::Engine;
-use crate::lock::errand::Purpose;
+use crate::front::Front;
 use crate::lock::fencing::FencingToken;
-use crate::lock::names::{Key, Names};
-use crate::lock::owner::{Mark, Owner};
+use crate::names::{Key, Names};
+use crate::owner::{Mark, Owner};
 use crate::policy::{Moment, Reading, Term, Units};
 use crate::server::script::{Script, script};
 use crate::stats::Primitive;
@@ -85,7 +85,7 @@ enum Said {
 
 impl Idempotent {
     pub(crate) fn new(
-        engine: Arc<Engine>,
+        engine: Front,
         names: Names,
         fingerprint: &[u8],
         keep: Duration,
@@ -208,8 +208,9 @@ impl Idempotent {
     async fn begin(&self, owner: &Owner, key: &Key) -> Result<(Said, Moment), Error> {
         let began_at = clock::now();
         let until = began_at.after(self.wait);
-        let mut vigil = (!self.wait.is_zero()).then(|| self.site.vigil(key));
-        let purpose = if vigil.is_some() { Purpose::Watch } else { Purpose::Act };
+        let watch = (!self.wait.is_zero()).then(|| self.site.watch(key));
+        let mut vigil = watch.as_ref().map(Vigil::new);
+        let purpose = watch.as_ref().map_or(Purpose::Act, Purpose::Watch);
         let mut is_again = false;
         loop {
             if let Some(vigil) = &vigil {
@@ -237,7 +238,7 @@ impl Idempotent {
     /// What the one server says.
     async fn ask(
         &self,
-        purpose: Purpose,
+        purpose: Purpose<'_>,
         owner: &Owner,
         key: &Key,
     ) -> Result<(Said, Moment), Failures> {
@@ -255,7 +256,7 @@ impl Idempotent {
 /// What several servers have agreed on. A result of which that is not certain is finished before it is told.
 async fn agree(
     agreement: Agreement<'_>,
-    purpose: Purpose,
+    purpose: Purpose<'_>,
     is_again: bool,
 ) -> Result<(Said, Moment), Failures> {
     // What waiters write would wake one another.

@@ -8,12 +8,13 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use leasehold_resp::Frame;
 
+use super::asking::Purpose;
 use super::rate::Rate;
-use super::{barrier, idempotency, latch, limit, once, site::Site};
+use super::site::Site;
+use super::{barrier, idempotency, latch, limit, once};
 use crate::error::Error;
 use crate::lock::answer::Reason;
 use crate::lock::engine::Engine;
-use crate::lock::errand::Purpose;
 use crate::lock::names::{Key, Names};
 use crate::server::script::{Script, script};
 use crate::stats::Primitive;

@@ -1,17 +1,16 @@
 //! A latch that opens when a number of parties have counted down (`scripts/latch.lua` says how).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_resp::{Decimal, Frame};
 
+use super::asking::Purpose;
 use super::parties::{Parties, admit};
 use super::site::Site;
 use crate::clock;
 use crate::error::Error;
-use crate::lock::engine::Engine;
-use crate::lock::errand::Purpose;
-use crate::lock::names::{Key, Names};
+use crate::front::Front;
+use crate::names::{Key, Names};
 use crate::server::script::{Script, script};
 use crate::stats::Primitive;
 
@@ -58,7 +57,7 @@ enum Said {
 }
 
 impl Latch {
-    pub(crate) fn new(engine: Arc<Engine>, names: Names, parties: u32) -> Result<Self, Error> {
+    pub(crate) fn new(engine: Front, names: Names, parties: u32) -> Result<Self, Error> {
         let site = Site::new(engine, names, Primitive::Latch);
         site.admit_one_server("no count is agreed on")?;
         let parties = Parties::new(&site, parties)?;
@@ -144,11 +143,12 @@ impl Latch {
     /// ```
     pub async fn wait(&self, within: Duration) -> Result<Progress, Error> {
         let began_at = clock::now();
+        let watch = self.site.watch(&self.keys[1]);
         let ask = || async {
-            let progress = self.ask(Purpose::Watch, "wait", b"").await?;
+            let progress = self.ask(Purpose::Watch(&watch), "wait", b"").await?;
             Ok(progress.is_open().then_some(progress))
         };
-        let opened = self.site.wait_until(&self.keys[1], within, ask).await?;
+        let opened = self.site.wait_until(&watch, within, ask).await?;
         self.site.note(if opened.is_some() { "open" } else { "closed" }, began_at);
         match opened {
             Some(progress) => Ok(progress),
@@ -156,7 +156,7 @@ impl Latch {
         }
     }
 
-    async fn ask(&self, purpose: Purpose, how: &str, party: &[u8]) -> Result<Progress, Error> {
+    async fn ask(&self, purpose: Purpose<'_>, how: &str, party: &[u8]) -> Result<Progress, Error> {
         self.site.admit()?;
         let parties = Decimal::new(self.parties.number.into());
         let keep = self.parties.keep_ms();

@@ -11,14 +11,14 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::sleep;
 
+use super::asking::Purpose;
 use super::rate::Rate;
 use super::site::{Failures, Site};
 use crate::clock;
 use crate::error::Error;
-use crate::lock::answer::Reason;
-use crate::lock::engine::Engine;
-use crate::lock::errand::Purpose;
-use crate::lock::names::Names;
+use crate::front::Front;
+use crate::names::Names;
+use crate::net::reason::Reason;
 use crate::policy::{Moment, Units};
 use crate::race::{next, timeout};
 use crate::server::script::{Script, script};
@@ -100,7 +100,7 @@ struct Stock {
 }
 
 impl Limit {
-    pub(crate) fn new(engine: Arc<Engine>, names: Names, rate: Rate) -> Result<Self, Error> {
+    pub(crate) fn new(engine: Front, names: Names, rate: Rate) -> Result<Self, Error> {
         let site = Site::new(engine, names, Primitive::Limit);
         let share = rate.shared_by(site.servers()).map_err(|what| site.misuse(what))?;
         Ok(Self { site, rate, share, ahead: 1, stock: Arc::default() })

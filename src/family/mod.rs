@@ -6,6 +6,8 @@
 //! its code.
 
 pub(crate) mod agreement;
+#[cfg_attr(any(test, feature = "_engine"), path = "asking/engine.rs")]
+mod asking;
 pub(crate) mod barrier;
 pub(crate) mod idempotency;
 #[cfg(feature = "inspect")]
@@ -15,6 +17,7 @@ pub(crate) mod limit;
 pub(crate) mod nomination;
 pub(crate) mod once;
 mod parties;
+mod purpose;
 pub(crate) mod rate;
 mod site;
 mod slots;

@@ -1,14 +1,12 @@
 //! Putting a candidate first in the queue of an election's lock (`scripts/nominate.lua` says how).
 
-use std::sync::Arc;
-
 use super::agreement::is_accepted;
+use super::asking::Purpose;
 use super::site::Site;
 use crate::clock;
 use crate::error::Error;
-use crate::lock::engine::Engine;
-use crate::lock::errand::Purpose;
-use crate::lock::names::Names;
+use crate::front::Front;
+use crate::names::Names;
 use crate::policy::Verdict;
 use crate::server::script::{Script, script};
 use crate::stats::Primitive;
@@ -20,11 +18,7 @@ pub(crate) static NOMINATE: Script = script!("nominate.lua");
 /// # Errors
 ///
 /// Why too few servers answer.
-pub(crate) async fn nominate(
-    engine: Arc<Engine>,
-    names: Names,
-    candidate: &str,
-) -> Result<bool, Error> {
+pub(crate) async fn nominate(engine: Front, names: Names, candidate: &str) -> Result<bool, Error> {
     let (queue, asked_at) = (names.queue(), clock::now());
     let site = Site::new(engine, names, Primitive::Election);
     site.admit()?;

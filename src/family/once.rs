@@ -4,21 +4,20 @@
 //! least once, the run has a lease, and a slot whose lease ended before its run did is claimed again. Several
 //! servers agree on the last slot (`slots.rs`).
 
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leasehold_resp::{Decimal, Frame};
 
 use super::agreement::Agreement;
+use super::asking::Purpose;
 use super::site::Site;
 use super::slots::{self, Claim, Schedule};
 use super::stint::Stint;
 use crate::clock;
 use crate::error::Error;
-use crate::lock::engine::Engine;
-use crate::lock::errand::Purpose;
-use crate::lock::names::{Key, Names};
-use crate::lock::owner::{Mark, Owner};
+use crate::front::Front;
+use crate::names::{Key, Names};
+use crate::owner::{Mark, Owner};
 use crate::policy::{Term, Units};
 use crate::server::script::{Script, script};
 use crate::stats::Primitive;
@@ -158,7 +157,7 @@ enum Said {
 }
 
 impl Once {
-    pub(crate) fn new(engine: Arc<Engine>, names: Names, slot: Slot) -> Result<Self, Error> {
+    pub(crate) fn new(engine: Front, names: Names, slot: Slot) -> Result<Self, Error> {
         let site = Site::new(engine, names, Primitive::Once);
         let arguments = slot.arguments().map_err(|what| site.misuse(what))?;
         Ok(Self { site, slot, arguments, term: None })

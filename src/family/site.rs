@@ -2,26 +2,21 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use leasehold_resp::{Decimal, Frame};
 use tokio::time::sleep;
 
+use super::asking::{Purpose, Watch};
 use super::vigil::{Closed, Vigil};
 use crate::clock;
 use crate::error::{Error, Kind, Report, ServerReport, Vote};
-use crate::lock::answer::Reason;
-use crate::lock::ask::note;
-use crate::lock::core::patience;
-use crate::lock::engine::Engine;
-use crate::lock::errand::{Errand, Purpose};
-use crate::lock::names::{Key, Names};
-use crate::policy::{Loss, Moment, Quorum, Term, waitable};
+use crate::front::Front;
+use crate::names::{Key, Names};
+use crate::net::reason::Reason;
+use crate::policy::{Loss, Moment, Quorum, Term, patience, waitable};
 use crate::race::timeout;
-use crate::server::command::Command;
-use crate::server::place::Place;
 use crate::server::script::Script;
 use crate::stats::Primitive;
 
@@ -31,7 +26,7 @@ pub(super) type Failures = Vec<(usize, Reason)>;
 /// See the module's documentation.
 #[derive(Clone)]
 pub(super) struct Site {
-    engine: Arc<Engine>,
+    engine: Front,
     names: Names,
     primitive: Primitive,
 }
@@ -42,13 +37,13 @@ pub(super) fn in_millis(span: Duration) -> Decimal {
 }
 
 impl Site {
-    pub(super) fn new(engine: Arc<Engine>, names: Names, primitive: Primitive) -> Self {
+    pub(super) fn new(engine: Front, names: Names, primitive: Primitive) -> Self {
         Self { engine, names, primitive }
     }
 
     /// How many servers there are.
     pub(super) fn servers(&self) -> usize {
-        self.engine.places().len()
+        self.engine.servers()
     }
 
     /// How long each may take to answer.
@@ -71,8 +66,8 @@ impl Site {
         self.names.beside(suffix)
     }
 
-    /// What `read` makes of one server's reply to a script; `parameters` are as
-    /// [`Command::Script`] has them.
+    /// What `read` makes of one server's reply to a script; `parameters` are the
+    /// number of keys, the keys, and its other words.
     ///
     /// # Cancel safety
     ///
@@ -80,36 +75,19 @@ impl Site {
     pub(super) async fn ask<T>(
         &self,
         server: usize,
-        purpose: Purpose,
+        purpose: Purpose<'_>,
         script: &Script,
         parameters: &[&[u8]],
         read: impl FnOnce(&Frame) -> Option<T>,
     ) -> Result<T, Reason> {
-        let place = &self.engine.places()[server];
-        let slot = place.slot(self.names.lock());
-        let command = match purpose {
-            // A user that only looks needs no right to call a script by its digest.
-            #[cfg(feature = "inspect")]
-            Purpose::Look => Command::Whole(script, parameters),
-            _ => Command::Script(script, parameters),
-        };
-        let errand = Errand { place, slot, purpose, command };
-        if self.servers() == 1 {
-            return self.engine.in_time(errand.ask(read)).await;
-        }
-        // Of several, one that does not answer is left out for a while.
-        let node = place.node(slot);
-        node.gate().admit().map_err(Reason::BreakerOpen)?;
-        let answer = self.engine.in_time(errand.ask(read)).await;
-        note(&node, answer.as_ref().err(), clock::now());
-        answer
+        self.engine.ask(server, &self.names, purpose, (script, parameters), read).await
     }
 
     /// As [`Site::ask`] of the one server, and once more where the first reply does not come: of a script
     /// that says the same to a second delivery.
     pub(super) async fn ask_twice<T>(
         &self,
-        purpose: Purpose,
+        purpose: Purpose<'_>,
         script: &Script,
         parameters: &[&[u8]],
         read: fn(&Frame) -> Option<T>,
@@ -128,7 +106,7 @@ impl Site {
     /// As [`Site::ask`].
     pub(super) async fn ask_all<T>(
         &self,
-        purpose: Purpose,
+        purpose: Purpose<'_>,
         script: &Script,
         parameters: &[&[u8]],
         read: fn(&Frame) -> Option<T>,
@@ -160,9 +138,9 @@ impl Site {
         answers.filter_map(|(server, (_, answer))| Some((server, answer?))).collect()
     }
 
-    /// A caller that waits for this key to change.
-    pub(super) fn vigil(&self, key: &Key) -> Vigil {
-        Vigil::new(Arc::clone(&self.engine), key, self.engine.places()[0].slot(self.names.lock()))
+    /// What hears of changes to this key.
+    pub(super) fn watch(&self, key: &Key) -> Watch {
+        Watch::new(&self.engine, &self.names, key)
     }
 
     /// What `asked` comes to; after this time, that there was no answer. A limit of zero is none.
@@ -181,17 +159,16 @@ impl Site {
         timeout(limit, pin!(asked)).await.unwrap_or_else(late)
     }
 
-    /// What `ask` comes to, which reads this key on the connection that hears of changes: once it comes to
-    /// something, but within this time. It is asked once at least.
+    /// What `ask` comes to, which reads a key for this watch: once it comes to something, but within this time. It is asked once at least.
     pub(super) async fn wait_until<T, F: Future<Output = Result<Option<T>, Error>>>(
         &self,
-        key: &Key,
+        watch: &Watch,
         within: Duration,
         ask: impl Fn() -> F,
     ) -> Result<Option<T>, Error> {
         let within = waitable(within);
         let until = clock::now().after(within);
-        let (mut vigil, mut left) = (self.vigil(key), within);
+        let (mut vigil, mut left) = (Vigil::new(watch), within);
         loop {
             vigil.rearm();
             let found = self.in_limit(left, ask()).await?;
@@ -253,15 +230,10 @@ impl Site {
 
     /// No server gave a usable answer: each of these, why not.
     pub(super) fn unserved(&self, failures: impl IntoIterator<Item = (usize, Reason)>) -> Error {
-        let places = self.engine.places();
-        let failed = |(server, reason): (usize, Reason)| {
-            let place: &Place = &places[server];
-            let node = place.node(place.slot(self.names.lock()));
-            ServerReport {
-                server: node.endpoint().address.to_string(),
-                vote: Vote::Failed { kind: reason.kind(), reason: reason.to_string() },
-                round_trip: None,
-            }
+        let failed = |(server, reason): (usize, Reason)| ServerReport {
+            server: self.engine.address(server, &self.names),
+            vote: Vote::Failed { kind: reason.kind(), reason: reason.to_string() },
+            round_trip: None,
         };
         let report = Report { servers: failures.into_iter().map(failed).collect() };
         self.error(Kind::unserved(&report), report)

@@ -4,8 +4,8 @@
 use bytes::Bytes;
 
 use super::agreement::{Agreement, PROPOSALS_MAX, Promised, Proposed, Value};
+use super::asking::Purpose;
 use super::site::Failures;
-use crate::lock::errand::Purpose;
 use crate::policy::Reading;
 
 /// Which slots there are, in milliseconds since 1970.

@@ -12,12 +12,12 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::agreement::{Agreement, is_accepted};
+use super::asking::Purpose;
 use super::site::{Failures, Site, in_millis};
 use crate::clock;
 use crate::error::Error;
-use crate::lock::errand::Purpose;
-use crate::lock::names::Key;
-use crate::lock::owner::Owner;
+use crate::names::Key;
+use crate::owner::Owner;
 use crate::policy::{Loss, Moment, Term, renew_at, retry_at};
 use crate::race::{First, race};
 use crate::server::script::{Script, script};

@@ -1,17 +1,14 @@
 //! Waiting for a key to change, told by the server where it can tell, and else by asking now and then.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
 
+use super::asking::Watch;
 use crate::clock;
-use crate::lock::engine::Engine;
-use crate::lock::names::Key;
-use crate::policy::{Backoff, Verdict};
-use crate::race::{First, race};
-use crate::server::watch::Watch;
+use crate::policy::Backoff;
+use crate::race::race;
 
 /// Between two questions where the server does not tell of changes.
 const UNTOLD: Backoff =
@@ -22,20 +19,17 @@ const TOLD: Duration = Duration::from_secs(30);
 /// The locker was shut down.
 pub(super) struct Closed;
 
-/// A wait for one key, which is read on the connection that hears of changes.
+/// A wait for one key, which is read for this watch.
 ///
 /// In turn: [`Vigil::rearm`], read the key, and [`Vigil::rest`] if what was read is not enough.
-pub(super) struct Vigil {
-    engine: Arc<Engine>,
-    watch: Watch,
-    slot: u16,
+pub(super) struct Vigil<'a> {
+    watch: &'a Watch,
     rested: u32,
 }
 
-impl Vigil {
-    pub(super) fn new(engine: Arc<Engine>, key: &Key, slot: u16) -> Self {
-        let watch = engine.watchers().watch(key);
-        Self { engine, watch, slot, rested: 0 }
+impl<'a> Vigil<'a> {
+    pub(super) fn new(watch: &'a Watch) -> Self {
+        Self { watch, rested: 0 }
     }
 
     /// From here on a change counts.
@@ -45,21 +39,12 @@ impl Vigil {
 
     /// Rests until the key is worth reading again, for at most `longest`.
     pub(super) async fn rest(&mut self, longest: Duration) -> Result<(), Closed> {
-        let watching = self.engine.places().iter().map(|place| place.node(self.slot));
-        let watching = watching.filter(|node| node.is_watching()).count();
-        let told = async {
-            if self.engine.quorum().verdict(watching, 0) == Verdict::Won {
-                race(pin!(self.watch.stirred()), pin!(sleep(longest.min(TOLD)))).await;
-            } else {
-                let pause = UNTOLD.delay(self.rested, clock::random_bits());
-                sleep(pause.min(longest)).await;
-            }
+        let most = match self.watch.is_told() {
+            true => TOLD,
+            false => UNTOLD.delay(self.rested, clock::random_bits()),
         };
-        let rested = race(pin!(told), pin!(self.engine.closed())).await;
+        race(pin!(self.watch.stirred()), pin!(sleep(most.min(longest)))).await;
         self.rested = self.rested.saturating_add(1);
-        match rested {
-            First::One(()) => Ok(()),
-            First::Other(()) => Err(Closed),
-        }
+        if self.watch.is_shut_down() { Err(Closed) } else { Ok(()) }
     }
 }

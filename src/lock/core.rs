@@ -17,7 +17,7 @@ use super::names::Names;
 use crate::clock;
 use crate::net::connection::noticed_within;
 use crate::net::outcome::{Failure, Fault};
-use crate::policy::{Loss, Moment, Quorum};
+use crate::policy::{Loss, Moment, Quorum, patience};
 use crate::race::timeout;
 use crate::server::backlog::Backlog;
 use crate::server::node::Node;
@@ -25,11 +25,6 @@ use crate::server::place::{Directory, Place};
 use crate::server::redelivery;
 use crate::server::watch::Watchers;
 use crate::stats::Meter;
-
-/// Round trips of the others, and time beside them, that a server is given to answer where the
-/// servers together could do without its answer.
-const SLOW_ROUND_TRIPS: u32 = 4;
-const SLOW_FLOOR: Duration = Duration::from_millis(2);
 
 /// A server that is asked before the others, and how long its answer is waited for.
 #[derive(Clone, Debug)]
@@ -258,12 +253,6 @@ impl Core {
     pub(crate) fn is_single(&self) -> bool {
         self.places.len() == 1
     }
-}
-
-/// How long a server is waited for whose answer the servers together could do without, where the
-/// slowest of the others took `round_trip`.
-pub(crate) fn patience(round_trip: Duration) -> Duration {
-    round_trip * SLOW_ROUND_TRIPS + SLOW_FLOOR
 }
 
 impl Drop for Core {

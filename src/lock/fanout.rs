@@ -7,14 +7,13 @@ use std::task::{Poll, Waker};
 use tokio::time::sleep;
 
 use super::ask::{Ask, Unsettled};
-use super::core::patience;
 use super::hold::Hold;
 use super::limit::Limit;
 use super::one_or_many::OneOrMany;
 use super::question::Question;
 use super::round::Round;
 use crate::box_future::BoxFuture;
-use crate::policy::{Moment, Verdict};
+use crate::policy::{Moment, Verdict, patience};
 
 /// What ended the wait for answers.
 #[derive(PartialEq)]

@@ -37,7 +37,7 @@ mod ended;
 pub(crate) mod engine;
 #[cfg(any(test, feature = "_engine"))]
 mod entrance;
-#[cfg(any(test, feature = "election", feature = "family", feature = "inspect"))]
+#[cfg(any(test, feature = "_engine"))]
 pub(crate) mod errand;
 #[cfg(any(test, feature = "_engine"))]
 mod extend_call;
@@ -75,8 +75,6 @@ pub(crate) mod onlooker;
 pub(crate) mod order;
 #[cfg(any(test, feature = "_engine"))]
 mod outlook;
-#[cfg(any(test, feature = "_engine"))]
-pub(crate) mod owner;
 #[cfg(any(test, feature = "_engine"))]
 mod parameters;
 #[cfg(any(test, feature = "_engine"))]
@@ -124,3 +122,5 @@ mod wait;
 #[cfg(not(any(test, feature = "_engine", not(feature = "sharing"))))]
 pub(crate) use crate::extra::sharing as row;
 pub(crate) use crate::names;
+#[cfg(any(test, feature = "_engine"))]
+pub(crate) use crate::owner;

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::ops::Deref;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -140,7 +139,7 @@ impl Election {
     /// # }
     /// ```
     pub async fn nominate(&self, candidate: impl AsRef<str>) -> Result<bool, Error> {
-        let engine = Arc::clone(&self.locker.engine);
+        let engine = self.locker.engine.clone();
         nominate(engine, self.names.clone(), candidate.as_ref()).await
     }
 }

@@ -1,6 +1,5 @@
 //! What there is beside locks.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::Locker;
@@ -43,7 +42,7 @@ impl Locker {
     /// # }
     /// ```
     pub fn limit(&self, name: impl AsRef<[u8]>, rate: Rate) -> Result<Limit, Error> {
-        Limit::new(Arc::clone(&self.engine), self.name(name.as_ref())?, rate)
+        Limit::new(self.engine.clone(), self.name(name.as_ref())?, rate)
     }
 
     /// A scheduled job that every process may ask to run, and one of them does: at most once in each slot, or
@@ -76,7 +75,7 @@ impl Locker {
     /// # }
     /// ```
     pub fn once(&self, job: impl AsRef<[u8]>, slot: Slot) -> Result<Once, Error> {
-        Once::new(Arc::clone(&self.engine), self.name(job.as_ref())?, slot)
+        Once::new(self.engine.clone(), self.name(job.as_ref())?, slot)
     }
 
     /// A request that is carried out once for its `key`: a retry of it is answered with the result, for as long
@@ -98,7 +97,7 @@ impl Locker {
         keep: Duration,
     ) -> Result<Idempotent, Error> {
         let names = self.name(key.as_ref())?;
-        Idempotent::new(Arc::clone(&self.engine), names, fingerprint.as_ref(), keep)
+        Idempotent::new(self.engine.clone(), names, fingerprint.as_ref(), keep)
     }
 
     /// A latch that all processes share: it opens when `parties` of them have counted down, 1 to 10,000, and stays
@@ -110,7 +109,7 @@ impl Locker {
     /// [`Misuse`](crate::ErrorKind::Misuse) for an invalid name or another number of parties, and with several
     /// servers.
     pub fn latch(&self, name: impl AsRef<[u8]>, parties: u32) -> Result<Latch, Error> {
-        Latch::new(Arc::clone(&self.engine), self.name(name.as_ref())?, parties)
+        Latch::new(self.engine.clone(), self.name(name.as_ref())?, parties)
     }
 
     /// A barrier that all processes share: it lets `parties` of them go, 1 to 10,000, when all have arrived, and then
@@ -123,6 +122,6 @@ impl Locker {
     /// [`Misuse`](crate::ErrorKind::Misuse) for an invalid name or another number of parties, and with several
     /// servers.
     pub fn barrier(&self, name: impl AsRef<[u8]>, parties: u32) -> Result<Barrier, Error> {
-        Barrier::new(Arc::clone(&self.engine), self.name(name.as_ref())?, parties)
+        Barrier::new(self.engine.clone(), self.name(name.as_ref())?, parties)
     }
 }

@@ -37,7 +37,7 @@ impl Machine {
                 self.renew_at_one(server, &ids, now);
                 true
             }
-            To::Call(id) => self.tell_callers(Happening::Missed(id), now),
+            To::Call(id) => self.tell_callers(Happening::Missed(server, id), now),
             _ => false,
         };
         self.links[server].sends_whole = false;

@@ -1,7 +1,7 @@
 //! Questions of callers that hold no lease: a command to one server, whose reply the caller reads for itself.
 //!
-//! A question that reads may be *watched*: once it is answered it stays until its caller forgets it, and is told when one
-//! of its keys changes. Servers tell of what others do; what this machine's own connection did there, which a server
+//! A question that reads may be *watched*: once it is answered it stays until its caller forgets it, and is told when its
+//! key changes. Servers tell of what others do; what this machine's own connection did there, which a server
 //! does not tell, the machine knows by the replies.
 
 use std::task::{Context, Poll, Waker};
@@ -28,7 +28,10 @@ pub(crate) struct Call {
     pub(crate) words: Box<[Box<[u8]>]>,
     /// It acts on what it hears: a server that may not vote is not asked.
     pub(crate) acts: bool,
-    pub(crate) is_watched: bool,
+    /// Whether a server that replies so has changed its keys.
+    pub(crate) changes: fn(&Frame) -> bool,
+    /// Of which of `keys` its caller is told that it has changed.
+    pub(crate) watched: Option<usize>,
 }
 
 /// What came of a question.
@@ -50,7 +53,7 @@ struct UnderWay {
     server: usize,
     question: Call,
     state: State,
-    /// Something happened to one of its keys, or may have.
+    /// Something happened to its key, or may have.
     is_told: bool,
     waker: Option<Waker>,
 }
@@ -74,7 +77,7 @@ pub(super) struct Calls {
 
 impl Calls {
     fn insert(&mut self, call: Box<UnderWay>) -> CallId {
-        self.watched += usize::from(call.question.is_watched);
+        self.watched += usize::from(call.question.watched.is_some());
         let at = self.free.pop().unwrap_or_else(|| {
             self.slots.push((0, None));
             u32::try_from(self.slots.len() - 1).expect("memory ends before")
@@ -95,7 +98,7 @@ impl Calls {
         slot.0 = slot.0.wrapping_add(1);
         let call = slot.1.take()?;
         self.free.push(id.at);
-        self.watched -= usize::from(call.question.is_watched);
+        self.watched -= usize::from(call.question.watched.is_some());
         Some(call)
     }
 
@@ -112,8 +115,8 @@ impl Calls {
             return;
         }
         let is_it = |call: &UnderWay| {
-            let mut keys = call.question.keys.iter();
-            call.question.is_watched && key.is_none_or(|key| keys.any(|known| **known == *key))
+            let watched = call.question.watched.and_then(|at| call.question.keys.get(at));
+            watched.is_some_and(|watched| key.is_none_or(|key| **watched == *key))
         };
         let told = self.all().filter(|(_, call)| is_it(call));
         told.for_each(|(_, call)| call.is_told(effects));
@@ -122,23 +125,38 @@ impl Calls {
 
 impl UnderWay {
     /// Writes it to its server.
-    fn ask(&mut self, id: CallId, link: &mut Link, owner_id: fn() -> u128, now: Moment) {
+    fn ask(&mut self, id: CallId, links: &mut [Link], owner_id: fn() -> u128, now: Moment) {
         fn slices(words: &[Box<[u8]>]) -> Vec<&[u8]> {
             words.iter().map(|word| &**word).collect()
         }
-        let (to, question) = (To::Call(id), &self.question);
+        let (to, question, is_alone) = (To::Call(id), &self.question, links.len() == 1);
+        let link = &mut links[self.server];
         (self.state, self.is_told) = (State::Asked, false);
-        if question.is_watched {
+        if question.watched.is_some() {
             link.watch_held(owner_id, now);
         }
         let (keys, words) = (slices(&question.keys), slices(&question.words));
         let Some(script) = &question.script else {
             return link.write(&keys, Place::Any, to, now);
         };
+        // Of several servers the first call on each connection brings the script: the others' answers may decide before a
+        // slow one says that it lacks the script, and it would do nothing of what it was asked, each time again.
+        let is_first = !is_alone && !link.brought.contains(&script.digest);
+        if is_first {
+            link.brought.push(script.digest);
+        }
         let is_whole = link.sends_whole;
-        link.sends_whole |= question.is_whole;
+        link.sends_whole |= question.is_whole || is_first;
         link.call(script, &keys, &words, to, now);
         link.sends_whole = is_whole;
+    }
+
+    /// See [`Machine::wait_for`].
+    fn wait(&mut self, waker: &Waker, effects: &mut Vec<Effect>) {
+        if !self.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            let known = self.waker.replace(waker.clone());
+            effects.extend(known.map(Effect::Wake));
+        }
     }
 
     fn end(&mut self, called: Called, effects: &mut Vec<Effect>) {
@@ -165,10 +183,12 @@ impl Machine {
                 let waiting: Vec<CallId> = waiting.collect();
                 waiting.into_iter().for_each(|id| self.put_call(id, now));
             }
-            Happening::Missed(id) => {
+            Happening::Missed(server, id) => {
                 let Self { links, calls, settings, .. } = self;
+                // Also where nobody waits for this one any more.
+                links[server].brought.clear();
                 let Some(call) = calls.get_mut(id) else { return false };
-                call.ask(id, &mut links[call.server], settings.owner_id, now);
+                call.ask(id, links, settings.owner_id, now);
                 return true;
             }
             Happening::Replied(id, reply) => self.called(id, reply, now),
@@ -224,7 +244,7 @@ impl Machine {
             Some(Failing::Quarantined(wait)) if call.question.acts => {
                 call.end(Called::Quarantined(wait), effects);
             }
-            None | Some(Failing::Quarantined(_)) => call.ask(id, link, settings.owner_id, now),
+            None | Some(Failing::Quarantined(_)) => call.ask(id, links, settings.owner_id, now),
             Some(_) => {
                 call.end(Called::Unreached, effects);
                 if link.want(now) {
@@ -239,14 +259,20 @@ impl Machine {
         let Self { calls, effects, .. } = self;
         let Some(call) = calls.get_mut(id) else { return };
         let (server, acts) = (call.server, call.question.acts);
-        // A server does not tell of what this connection itself has changed there.
-        let changed = call.question.keys.first().filter(|_| acts).cloned();
+        let changes = |reply: &Reply| (call.question.changes)(&reply.frame);
+        let is_changed = reply.is_some_and(changes);
+        let keys = std::mem::take(&mut call.question.keys);
         match reply {
             Some(reply) => call.end(Called::Replied(reply.frame.clone()), effects),
             None => call.end(Called::Unknown, effects),
         }
-        if let Some(key) = changed {
-            calls.are_told(Some(&key), effects);
+        if is_changed {
+            // A server does not tell of what this connection itself has changed there. A question that has no keys
+            // meanwhile is not told of what it did.
+            keys.iter().for_each(|key| calls.are_told(Some(key), effects));
+        }
+        if let Some(call) = calls.get_mut(id) {
+            call.question.keys = keys;
         }
         if acts && reply.is_some() {
             self.note_answer(server);
@@ -259,26 +285,24 @@ impl Machine {
     pub(crate) fn poll_call(&mut self, id: CallId, context: &Context<'_>) -> Poll<Called> {
         let call = self.calls.get_mut(id).expect("nobody has forgotten it");
         if !matches!(call.state, State::Ended(_)) {
-            let known = call.waker.replace(context.waker().clone());
-            self.effects.extend(known.map(Effect::Wake));
+            call.wait(context.waker(), &mut self.effects);
             return Poll::Pending;
         }
         let State::Ended(called) = std::mem::replace(&mut call.state, State::Watching) else {
             return Poll::Pending;
         };
-        if !call.question.is_watched {
+        if call.question.watched.is_none() {
             self.calls.remove(id);
         }
         Poll::Ready(called)
     }
 
-    /// Ready once something has happened to a key of a watched question since that was put.
+    /// Ready once something has happened to the key of a watched question since that was put.
     pub(crate) fn poll_news(&mut self, id: CallId, context: &Context<'_>) -> Poll<()> {
         match self.calls.get_mut(id).filter(|call| !call.is_told) {
             None => Poll::Ready(()),
             Some(call) => {
-                let known = call.waker.replace(context.waker().clone());
-                self.effects.extend(known.map(Effect::Wake));
+                call.wait(context.waker(), &mut self.effects);
                 Poll::Pending
             }
         }
@@ -288,7 +312,15 @@ impl Machine {
     pub(crate) fn forget_call(&mut self, id: CallId, is_late: bool, now: Moment) {
         let Some(call) = self.calls.remove(id) else { return };
         self.effects.extend(call.waker.map(Effect::Wake));
-        if is_late && matches!(call.state, State::Asked) {
+        if !matches!(call.state, State::Asked) {
+            return;
+        }
+        if call.question.acts {
+            // It may change them yet. What asks for them from here on comes behind it.
+            let Self { calls, effects, .. } = self;
+            call.question.keys.iter().for_each(|key| calls.are_told(Some(key), effects));
+        }
+        if is_late {
             self.note_failures(1 << call.server, now);
         }
     }
@@ -298,9 +330,17 @@ impl Machine {
         self.links[server].is_ready() && self.links[server].told.is_tracking
     }
 
-    /// Nobody is let in any more.
+    /// In which time a server may vote that may have forgotten leases; none where it may now, or there is no connection.
+    pub(crate) fn votes_in(&self, server: usize, now: Moment) -> Option<Duration> {
+        match self.links[server].refusal(now) {
+            Some(Failing::Quarantined(wait)) => Some(wait),
+            _ => None,
+        }
+    }
+
+    /// It was shut down.
     pub(crate) fn is_closed(&self) -> bool {
-        self.closed.is_some()
+        self.closed == Some(Refusal::ShutDown)
     }
 }
 
@@ -320,10 +360,11 @@ mod tests {
         Call {
             script: Some(Script { text: "return 9", digest }),
             is_whole: false,
-            keys: Box::new([key.as_bytes().into()]),
+            keys: Box::new([key.as_bytes().into(), b"beside"[..].into()]),
             words: Box::new([b"word"[..].into()]),
             acts: !is_watched,
-            is_watched,
+            changes: |_| true,
+            watched: is_watched.then_some(0),
         }
     }
 
@@ -351,7 +392,7 @@ mod tests {
         let mut bench = Bench::connected(1);
         let id = call(&mut bench, question("k", false));
         let command = asked(&mut bench);
-        assert_eq!(text(&command[2..5]), "1 k word");
+        assert_eq!(text(&command[2..6]), "2 k beside word");
         assert!(called(&mut bench, id).is_pending());
         bench.machine.forget_call(id, false, bench.now);
         let other = call(&mut bench, question("k", false));
@@ -375,6 +416,50 @@ mod tests {
         }
         let Poll::Ready(Called::Replied(reply)) = called(&mut bench, id) else { panic!() };
         assert_eq!(reply.error().unwrap(), "ERR why not");
+    }
+
+    #[test]
+    fn of_several_servers_the_first_call_on_each_connection_brings_the_script() {
+        let mut bench = Bench::connected(3);
+        // Nobody waits for what comes of the last before the script is missed.
+        let put = |bench: &mut Bench, is_missed: bool| {
+            let id = call(bench, question("k", false));
+            let command = asked(bench);
+            bench.machine.forget_call(id, false, bench.now);
+            bench.reply(0, &if is_missed { error(MISSING) } else { stamp(&command) });
+            let seal = bench.said(0).into_iter().find(|command| command[0] == "ECHO");
+            seal.into_iter().for_each(|seal| bench.reply(0, &bulk(&seal[1])));
+            text(&command[..1])
+        };
+        assert_eq!(put(&mut bench, false), "EVAL");
+        assert_eq!(put(&mut bench, true), "EVALSHA");
+        assert_eq!(put(&mut bench, false), "EVAL");
+        assert_eq!(put(&mut bench, false), "EVALSHA");
+        bench.close(0);
+        bench.dial(0, Login::default());
+        bench.answer(0, |command| vec![greeting(command, "")]);
+        assert_eq!(put(&mut bench, false), "EVAL");
+    }
+
+    #[test]
+    fn what_a_reply_says_to_be_as_it_was_is_no_news_and_what_nobody_waits_for_may_be() {
+        let mut bench = Bench::connected(1);
+        let reply = |command: &[Bytes]| match &command[0][..] {
+            b"EVALSHA" => vec![stamp(command)],
+            _ => vec![greeting(command, "")],
+        };
+        let watched = call(&mut bench, question("k", true));
+        bench.answer(0, reply);
+        assert!(called(&mut bench, watched).is_ready());
+        for is_forgotten in [false, true] {
+            let id = call(&mut bench, Call { changes: |_| false, ..question("k", false) });
+            if is_forgotten {
+                bench.machine.forget_call(id, false, bench.now);
+            }
+            assert_eq!(has_news(&mut bench, watched), is_forgotten);
+            bench.answer(0, reply);
+            assert_eq!(has_news(&mut bench, watched), is_forgotten);
+        }
     }
 
     #[test]
@@ -424,6 +509,7 @@ mod tests {
             assert!(matches!(called(&mut bench, id), Poll::Ready(Called::Replied(_))));
             call(&mut bench, question("other", false));
             bench.answer(0, reply);
+            bench.machine.changed(Some(b"beside"), bench.now);
             assert!(!has_news(&mut bench, id));
             change(&mut bench);
             bench.answer(0, reply);

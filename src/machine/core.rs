@@ -84,7 +84,7 @@ pub(super) enum Happening<'a> {
     /// A try to connect to a server has ended, one way or the other.
     Tried(usize),
     /// A question did not run, and is to be put again.
-    Missed(CallId),
+    Missed(usize, CallId),
     /// What came of one; no reply where its connection ended.
     Replied(CallId, Option<&'a Reply>),
     /// A key has changed, or any may have.

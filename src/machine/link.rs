@@ -220,6 +220,9 @@ pub(super) struct Link {
     pub(super) breaker: Breaker,
     /// The next script is sent itself, and not its digest.
     pub(super) sends_whole: bool,
+    /// Scripts of callers that hold no lease, which this connection has sent itself.
+    #[cfg(any(test, feature = "_calls"))]
+    pub(super) brought: Vec<&'static [u8]>,
     /// Requests that wait for the connection to the only server, and extensions that wait for any.
     pub(super) awaited: Vec<LeaseId>,
     /// Leases of which something is to be given back here, once it is ready.
@@ -258,6 +261,8 @@ impl Link {
             secrets: Secrets::default(),
             breaker: Breaker::default(),
             sends_whole: false,
+            #[cfg(any(test, feature = "_calls"))]
+            brought: Vec::new(),
             awaited: Vec::new(),
             owed: Vec::new(),
             is_resp3: false,
@@ -304,6 +309,8 @@ impl Link {
         (self.renewal, self.leave_at, self.denied) = (None, None, None);
         self.out.clear();
         self.is_unsealed = false;
+        #[cfg(any(test, feature = "_calls"))]
+        self.brought.clear();
         self.told = Subscription::NONE;
         lost.extend(self.pending.drain(..).map(|reply| reply.to));
         lost.extend(self.slots.drain(..).map(|slot| slot.to));

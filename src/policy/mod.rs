@@ -88,7 +88,7 @@ pub(crate) use mutants::{
     waiter::WaiterState,
 };
 pub use quorum::Tolerance;
-pub(crate) use quorum::{Quorum, Verdict};
+pub(crate) use quorum::{Quorum, Verdict, patience};
 #[cfg(not(test))]
 pub use redelivery::Redelivery;
 #[cfg(any(test, feature = "election", feature = "family"))]

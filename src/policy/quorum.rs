@@ -1,4 +1,16 @@
 use std::fmt;
+use std::time::Duration;
+
+/// Round trips of the others, and time beside them, that a server is given to answer where the
+/// servers together could do without its answer.
+const SLOW_ROUND_TRIPS: u32 = 4;
+const SLOW_FLOOR: Duration = Duration::from_millis(2);
+
+/// How long a server is waited for whose answer the servers together could do without, where the
+/// slowest of the others took `round_trip`.
+pub(crate) fn patience(round_trip: Duration) -> Duration {
+    round_trip * SLOW_ROUND_TRIPS + SLOW_FLOOR
+}
 
 /// How many of how many servers have to grant a lease.
 ///

@@ -26,6 +26,15 @@ impl Script {
         self
     }
 
+    /// The same, whose first call on each connection brings it along, for what asks several servers. Were a server to say
+    /// first that it lacks the script, the others' answers could decide before the script comes to that server: a slow
+    /// one would do nothing of what it was asked, each time again. Each such script has a `number` of its own, below 8.
+    pub(crate) const fn brought(mut self, number: u8) -> Self {
+        assert!(number < 8, "a connection counts eight such scripts");
+        self.brought = Some(number);
+        self
+    }
+
     /// What a handshake loads.
     pub(crate) const fn to_load(&self) -> Option<(&'static str, &'static Digest)> {
         match self.digest {
@@ -40,15 +49,6 @@ impl Script {
     /// One that is seldom called, and then sent whole.
     pub(crate) const fn whole(text: &'static str) -> Self {
         Self { digest: None, text, is_by_key: false, brought: None }
-    }
-
-    /// The same, whose first call on each connection brings it along, for what asks several servers. Were a server to say
-    /// first that it lacks the script, the others' answers could decide before the script comes to that server: a slow
-    /// one would do nothing of what it was asked, each time again. Each such script has a `number` of its own, below 8.
-    pub(crate) const fn brought(mut self, number: u8) -> Self {
-        assert!(number < 8, "a connection counts eight such scripts");
-        self.brought = Some(number);
-        self
     }
 
     /// See [`Script::brought`].

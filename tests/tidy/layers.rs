@@ -4,7 +4,7 @@ use crate::Finding;
 use crate::source::{Source, Token};
 
 /// Each layer and what it may name besides itself, from the bottom to the top.
-const LAYERS: [(&str, &[&str]); 21] = [
+const LAYERS: [(&str, &[&str]); 23] = [
     ("policy", &[]),
     ("names", &[]),
     ("machine", &["policy", "names"]),
@@ -16,6 +16,7 @@ const LAYERS: [(&str, &[&str]); 21] = [
     ("clock", &["policy", "box_future", "error"]),
     // Of servers, their scripts as they are written down.
     ("extra", &["policy", "names", "machine", "server"]),
+    ("owner", &["clock", "error"]),
     ("hashing", &["clock"]),
     ("error", &["policy", "clock"]),
     ("stats", &["policy", "mutex"]),
@@ -68,6 +69,7 @@ const LAYERS: [(&str, &[&str]); 21] = [
             "error",
             "ticket",
             "stats",
+            "net",
             "driver",
         ],
     ),
@@ -89,17 +91,36 @@ const LAYERS: [(&str, &[&str]); 21] = [
             "names",
             "extra",
             "ticket",
+            "owner",
             "api",
         ],
     ),
-    ("family", &["policy", "race", "clock", "error", "stats", "server", "lock"]),
+    ("front", &["api", "lock"]),
+    (
+        "family",
+        &[
+            "policy",
+            "mutex",
+            "box_future",
+            "race",
+            "clock",
+            "names",
+            "owner",
+            "machine",
+            "error",
+            "stats",
+            "net",
+            "server",
+            "api",
+            "lock",
+            "front",
+        ],
+    ),
 ];
 
 /// What users meet, beside `lib.rs` and with it above every layer.
-const FRONT_DOOR: [&str; 9] = [
-    "adaptive", "blocking", "builder", "defaults", "examine", "front", "locker", "request",
-    "testing",
-];
+const FRONT_DOOR: [&str; 8] =
+    ["adaptive", "blocking", "builder", "defaults", "examine", "locker", "request", "testing"];
 
 /// Only there in tests, but for the servers that the feature `testing` gives to users: it may name
 /// everything, and only the front door may name it.

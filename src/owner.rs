@@ -28,7 +28,7 @@ pub(crate) enum Owner {
 
 impl Owner {
     /// Takes the place of one that is taken out.
-    pub(super) const NOBODY: Self = Self::Plain([b'0'; HEAD_LENGTH]);
+    pub(crate) const NOBODY: Self = Self::Plain([b'0'; HEAD_LENGTH]);
 
     pub(crate) fn fresh(mark: Mark<'_>) -> Self {
         match mark.text() {
@@ -38,19 +38,19 @@ impl Owner {
     }
 
     /// Whether one with this mark would say the same beside its id.
-    pub(super) fn says(&self, mark: Mark<'_>) -> bool {
+    pub(crate) fn says(&self, mark: Mark<'_>) -> bool {
         &self.value()[HEAD_LENGTH..] == mark.text().unwrap_or_default().as_bytes()
     }
 
     /// What nobody else has: the value begins with it.
-    pub(super) fn id(&self) -> [u8; ID_LENGTH] {
+    pub(crate) fn id(&self) -> [u8; ID_LENGTH] {
         let id = self.value().first_chunk();
         *id.expect("a value begins with its id")
     }
 
     /// One with another id, and the same text for people: a lock whose value it is has no owner, and no
     /// lock-delay.
-    pub(super) fn another(&self) -> Self {
+    pub(crate) fn another(&self) -> Self {
         let head = fresh_head();
         match self {
             Self::Plain(_) => Self::Plain(head),
@@ -89,7 +89,7 @@ impl fmt::Debug for Owner {
 
 /// Whether a value that begins so may be one of ours.
 #[cfg(feature = "inspect")]
-pub(super) fn begins_as_ours(value: &[u8]) -> bool {
+pub(crate) fn begins_as_ours(value: &[u8]) -> bool {
     value.len() >= ID_LENGTH && value[..ID_LENGTH].iter().all(u8::is_ascii_hexdigit)
 }
 
