@@ -144,7 +144,7 @@ mod machine;
 mod mutex;
 mod names;
 mod net;
-#[cfg(any(test, feature = "_engine", feature = "family"))]
+#[cfg(any(test, feature = "_engine", feature = "election", feature = "family"))]
 mod owner;
 mod policy;
 mod race;

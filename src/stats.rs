@@ -272,7 +272,7 @@ impl Meter {
     }
 }
 
-#[cfg(any(test, feature = "_engine", feature = "family"))]
+#[cfg(any(test, feature = "_engine", feature = "election", feature = "family"))]
 impl Meter {
     /// A primitive beside locks has its answer, or has none.
     pub(crate) fn note_answered(

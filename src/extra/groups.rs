@@ -13,6 +13,7 @@ use crate::policy::Ballot;
 pub(crate) static GROUP: Kind = Kind {
     is_fenced: true,
     is_exclusive: true,
+    goes_on: false,
     acquire: |question| {
         let (ttl, how, taking) = (Decimal::new(question.ttl_ms), question.how(), question.taking());
         let proposal = Decimal::new(question.ballot.map_or(0, Ballot::proposal));

@@ -62,6 +62,7 @@ pub(super) const PROLONG: Script = script(&script!("prolong.lua"));
 static SHARES: Kind = Kind {
     is_fenced: true,
     is_exclusive: false,
+    goes_on: false,
     acquire: |question| match question.predecessor {
         None => take(question, b"take"),
         Some(_) => turn(question, b"downgrade"),
@@ -97,6 +98,7 @@ static SHARES: Kind = Kind {
 const ALL: Kind = Kind {
     is_fenced: true,
     is_exclusive: true,
+    goes_on: true,
     acquire: FENCED.acquire,
     read: FENCED.read,
     wait: FENCED.wait,

@@ -52,6 +52,7 @@ const fn seized(becomes: &'static Kind) -> Kind {
     Kind {
         is_fenced: true,
         is_exclusive: true,
+        goes_on: true,
         acquire: |question| {
             let how = question.how();
             let Question { command, names, words, owner, ttl_ms, ballot, .. } = question;

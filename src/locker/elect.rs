@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::family::nomination::nominate;
 use crate::lock::fencing::FencingToken;
 use crate::lock::guard::Guard;
-use crate::lock::names::Names;
+use crate::names::Names;
 use crate::policy::Wait;
 use crate::request::{Acquire, LockRequest};
 

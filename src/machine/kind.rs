@@ -57,6 +57,7 @@ impl Question<'_> {
 }
 
 /// See the module's documentation.
+#[derive(Clone, Copy)]
 pub(crate) struct Kind {
     /// Whether a token is proposed.
     pub(crate) is_fenced: bool,
@@ -64,6 +65,8 @@ pub(crate) struct Kind {
     /// end by its key, and it passes to the next. Where others may have some of it, each asks for itself: first the one
     /// server that knows of those that wait, and servers choose the token.
     pub(crate) is_exclusive: bool,
+    /// Whether the lock may go on within its process: else its queue alone says whose it is next.
+    pub(crate) goes_on: bool,
     pub(crate) acquire: fn(Question<'_>),
     pub(crate) read: fn(&Frame) -> Option<Answer>,
     /// Has an owner enter a queue, or say that it still waits there: how, by which channel, and how long its entry lives.
@@ -97,6 +100,7 @@ impl Kind {
 }
 
 /// How a lease is kept by commands of its own.
+#[derive(Clone, Copy)]
 pub(crate) struct Alone {
     pub(crate) extend: fn(Question<'_>),
     pub(crate) read: fn(&Frame) -> Option<Answer>,
@@ -108,6 +112,7 @@ pub(crate) struct Alone {
 pub(crate) static FENCED: Kind = Kind {
     is_fenced: true,
     is_exclusive: true,
+    goes_on: true,
     acquire: |question| {
         let (how, taking) = (question.how(), question.taking());
         let Question { command, names, owner, ttl_ms, ballot, .. } = question;
@@ -143,6 +148,7 @@ pub(crate) static FENCED: Kind = Kind {
 pub(crate) static PLAIN: Kind = Kind {
     is_fenced: false,
     is_exclusive: true,
+    goes_on: true,
     acquire: |question| {
         let Question { command, names, owner, ttl_ms, .. } = question;
         let ttl = Decimal::new(ttl_ms);

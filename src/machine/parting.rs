@@ -79,6 +79,7 @@ mod tests {
     static LEFT: Kind = Kind {
         is_fenced: true,
         is_exclusive: true,
+        goes_on: true,
         acquire: FENCED.acquire,
         read: FENCED.read,
         wait: FENCED.wait,

@@ -88,10 +88,8 @@ impl Machine {
 
     /// The next one in this process, where the lock may go on to it: a quorum is there to let it, and no other is before it.
     fn next_here(&self, id: LeaseId, now: Moment) -> Option<LeaseId> {
-        let lease = self.leases.get(id).filter(|_| !self.lines.is_empty())?;
-        if !lease.kind.is_exclusive() {
-            return None;
-        }
+        let may_go_on = |lease: &&Lease| lease.kind.goes_on && !self.lines.is_empty();
+        let lease = self.leases.get(id).filter(may_go_on)?;
         let next = self.lines.first(&lease.names)?;
         (self.is_reached(lease) && !self.is_due_elsewhere(lease, now)).then_some(next)
     }

@@ -20,7 +20,7 @@ impl Machine {
         let Self { links, leases, lines, .. } = self;
         let Some(lease) = leases.get_mut(id) else { return };
         lease.phase = Phase::Asking;
-        let may_go_on = lease.kind.stands_in_line() && lease.relay == Relay::default();
+        let may_go_on = lease.kind.goes_on && lease.relay == Relay::default();
         if may_go_on && lines.has_others(&lease.names, id) {
             lease.relay = Relay::begin();
         }
@@ -137,6 +137,7 @@ mod tests {
     static SOME: Kind = Kind {
         is_fenced: true,
         is_exclusive: false,
+        goes_on: false,
         acquire: FENCED.acquire,
         read: FENCED.read,
         wait: FENCED.wait,

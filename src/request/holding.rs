@@ -9,7 +9,7 @@ use crate::{Error, Guard};
 
 impl<F: Fencing> LockRequest<F> {
     /// For a candidate of an election, with this priority in the queue.
-    #[cfg(any(test, feature = "_engine"))]
+    #[cfg(any(test, feature = "election"))]
     pub(crate) fn candidacy(mut self, priority: u8) -> Self {
         self.asked.wish.order.priority = Some(priority);
         self

@@ -10,6 +10,8 @@ use crate::api::Former;
 use crate::box_future::BoxFuture;
 use crate::clock;
 use crate::error::{Error, Kind, Report};
+#[cfg(feature = "election")]
+use crate::extra::election::OFFICE;
 #[cfg(feature = "takeover")]
 use crate::extra::takeover::{SEIZED, SEIZED_PLAIN};
 use crate::front::{Front, Lease};
@@ -106,5 +108,10 @@ pub(super) fn options(locker: &Front, wish: &Wish, names: &Names, wait: Wait) ->
         let kind = if *is_fenced { &SEIZED } else { &SEIZED_PLAIN };
         return Options { kind, words: [from.into()].into(), ..options };
     }
+    #[cfg(feature = "election")]
+    let options = match order.priority {
+        Some(_) => Options { kind: &OFFICE, ..options },
+        None => options,
+    };
     options
 }

@@ -114,7 +114,12 @@ async fn a_candidate_of_the_same_process_comes_in_its_turn() {
     let lead = soon("the other leads", other.campaign).await.unwrap().unwrap();
     assert!(!here.is_finished());
     lead.resign().await.unwrap();
-    soon("it leads", here).await.unwrap().unwrap().resign().await.unwrap();
+    let lead = soon("it leads", here).await.unwrap().unwrap();
+    // Where nobody else waits, the server says so.
+    let next = tokio::spawn(campaign(&locker, "next", 0));
+    eventually("it waits", || queued(&fleet) == 1).await;
+    lead.resign().await.unwrap();
+    soon("it leads", next).await.unwrap().unwrap().resign().await.unwrap();
     assert_eq!(locker.stats().handed_over, 0);
 }
 

@@ -1,0 +1,6 @@
+//! Elections: the queue of the lock says who leads next, by their priorities, which stand in the owners' values.
+
+use crate::machine::{FENCED, Kind};
+
+/// The lock that the leader holds.
+pub(crate) static OFFICE: Kind = Kind { goes_on: false, ..FENCED };
